@@ -14,11 +14,11 @@ use crate::json::{self, ReadError};
 use crate::path::{path_bytes, path_of};
 use crate::trace::report::Report;
 
-/// Reads a record of `becalm trace --json`. Every directory of a store that is named is a package of
-/// it; elsewhere the directories named `<hash>-<name>` are.
+/// Reads a record of `becalm trace --json`. In a named store every directory is a package;
+/// elsewhere the directories named `<hash>-<name>` are.
 ///
 /// # Errors
-/// Returns an error if the file cannot be read or is no such record.
+/// Returns an error if the file cannot be read or is not such a record.
 pub fn read(path: &Path, named: &[PathBuf]) -> Result<Traced, IndexError> {
     let bytes = fs::read(path).map_err(IndexError::io(path))?;
     let record = json::read(&bytes).map_err(|error| match error {
@@ -63,7 +63,7 @@ fn searched(record: &Report, named: &[PathBuf]) -> Traced {
     traced
 }
 
-/// Store and package that a path is in.
+/// Returns the store and the package that a path is in.
 fn package_of(path: &[u8], named: &[PathBuf]) -> Option<(PathBuf, BString)> {
     for store in named {
         let rest = path.strip_prefix(path_bytes(store).as_slice());

@@ -1,8 +1,7 @@
-//! Reverts what a strategy changed, byte for byte (`becalm undo`).
+//! Reverts the changes of a strategy, byte for byte (`becalm undo`).
 //!
-//! Nothing but the files themselves says what was done: an edited object carries its old bytes
-//! in a trailer, its run path names its directory of links, and a loader cache says who wrote
-//! it.
+//! All information is in the files themselves: an edited object has its old bytes in a trailer, its
+//! run path names its directory of links, and a loader cache names its author.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -33,7 +32,7 @@ use crate::writing::{Changed, Done, Editor, Outcome, revert};
 /// How files are reverted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Whether nothing is written.
+    /// True if nothing is written.
     pub dry_run: bool,
     /// How files are written.
     pub writing: WriteOptions,
@@ -42,22 +41,22 @@ pub struct Options {
 /// The report of a revert: the JSON document of `becalm undo`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
-    /// Whether nothing was written because that was asked for.
+    /// True if this was a dry run.
     pub dry_run: bool,
     /// Whether an interrupt ended the work early.
     pub interrupted: bool,
-    /// The files that were named, and of those below a folder the edited ones.
+    /// The named files, and the edited ones below named folders.
     pub files: Vec<Changed>,
-    /// Farms, loader caches and indexes that becalm had made.
+    /// Removed farms, loader caches and indexes that becalm had made.
     pub removed: Vec<Changed>,
-    /// Loader caches that stay.
+    /// Loader caches that are kept.
     pub kept: Vec<Kept>,
     /// Files and folders that could not be examined.
     #[serde(rename = "errors")]
     pub problems: Vec<Problem>,
 }
 
-/// A loader cache that stays, because it answers for objects of its package that were not named.
+/// A loader cache that is kept, because it answers for objects of its package that were not named.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Kept {
     /// The loader cache.
@@ -72,7 +71,7 @@ impl json::Report for Report {
 }
 
 impl Report {
-    /// Returns true if a file could not be looked at or reverted.
+    /// Returns true if a file could not be read or reverted.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         let mut files = self.files.iter().chain(&self.removed);
@@ -83,23 +82,23 @@ impl Report {
 /// The objects and files to revert.
 #[derive(Debug, Default)]
 struct Found {
-    /// Objects, and whether the user named each.
+    /// Objects, each with whether the user named it.
     objects: Vec<(PathBuf, bool)>,
     /// Loader caches.
     caches: Vec<PathBuf>,
     /// As in [`Report::kept`].
     kept: Vec<Kept>,
     problems: Vec<Problem>,
-    /// Folders in which the packages have their farms.
+    /// Directories in which packages have their farms.
     farms: Vec<PathBuf>,
-    /// Directories of packages that a killed run was making or taking away.
+    /// Directories of packages that an interrupted run was making or removing.
     places: Vec<PathBuf>,
-    /// Folders in which a killed run left something.
+    /// Folders in which an interrupted run left files.
     littered: Vec<PathBuf>,
 }
 
-/// Reverts the files among the paths and below the folders among them. What is wrong with a
-/// single file is part of the report.
+/// Reverts the files among the paths and below the folders among them. An error of a single file is
+/// part of the report.
 #[must_use]
 pub fn undo(paths: &[PathBuf], options: &Options, progress: &dyn Progress) -> Report {
     let mut found = find(paths);
@@ -110,7 +109,7 @@ pub fn undo(paths: &[PathBuf], options: &Options, progress: &dyn Progress) -> Re
     }
     found.add_listed();
     let paths: Vec<PathBuf> = found.objects.iter().map(|(path, _)| path.clone()).collect();
-    // The run path is restored with the rest, so it is read before.
+    // Reverting restores the run path too, so it is read before.
     let before: Vec<Made> = paths.par_iter().map(|path| Made::of(path)).collect();
     let done = match options.dry_run {
         true => editor.rehearse(&paths, |_, reader| revert(reader)),
@@ -141,7 +140,8 @@ pub fn undo(paths: &[PathBuf], options: &Options, progress: &dyn Progress) -> Re
     }
 }
 
-/// Removes what was made for each object that is restored. Returns what other objects still use.
+/// Removes the files made for each object that is restored. Returns those that other objects still
+/// use.
 fn remove_made(
     remover: &mut Remover<'_>,
     paths: &[PathBuf],
@@ -161,7 +161,7 @@ fn remove_made(
             remover.remove(&beside, is_our_index);
         }
     }
-    // The list of a farm that is still named is needed to restore the rest.
+    // The list of a farm that is still in use is needed to restore the other objects.
     let lists: Vec<PathBuf> = named.iter().filter_map(|farm| list_of(farm)).collect();
     named.into_iter().chain(lists).collect()
 }
@@ -170,7 +170,7 @@ fn remove_made(
 struct Made {
     /// The farms that its run path names.
     named: Vec<PathBuf>,
-    /// The farm at the place that is the object's own, named or not.
+    /// The farm at the object's own place, whether its run path names it or not.
     own: Vec<PathBuf>,
     /// Whether its `DT_AUDIT` names the index beside it.
     names_index: bool,
@@ -192,15 +192,15 @@ impl Made {
     }
 }
 
-/// The farm of an object by its place, below any of the directories above it.
+/// Returns the possible farms of an object by its path, below each of the directories above it.
 fn own_farms(object: &Path) -> Vec<PathBuf> {
     let farm = |root: &Path| Some(root.join(farm::FARMS).join(object.strip_prefix(root).ok()?));
     let farms = object.ancestors().skip(1).filter_map(farm);
     farms.filter(|farm| farm.is_dir()).collect()
 }
 
-/// True if `element` of a run path is the farm, or one of the parts that it is split into. Below
-/// another root the element has the end of the farm's path.
+/// True if `element` of a run path is the farm, or one of the parts that it is split into. In
+/// another root, the element has the end of the farm's path.
 fn names(element: &Path, farm: &Path) -> bool {
     let is_farm = |element: &Path| match element.strip_prefix("/") {
         Ok(below) => farm.ends_with(below),
@@ -229,8 +229,8 @@ impl Found {
         });
     }
 
-    /// Adds the objects whose run paths were changed to name the farms of the objects found and
-    /// of the packages found: those of `becalm fix --closure`.
+    /// Adds the objects whose run paths were changed to name the farms of these objects and
+    /// packages, as `becalm fix --closure` does.
     fn add_listed(&mut self) {
         let own = self.objects.par_iter().flat_map_iter(|(path, _)| {
             own_farms(&path.canonicalize().unwrap_or_else(|_| path.clone()))
@@ -254,7 +254,7 @@ impl Found {
     }
 }
 
-/// The farms that have a list, below a package's place for farms.
+/// Returns the farms with a list, below a package's directory of farms.
 fn farms_below(farms: &Path) -> Vec<PathBuf> {
     let any = list_of(&farms.join("any"));
     let Some(lists) = any.and_then(|any| Some(any.parent()?.to_owned())) else {
@@ -272,7 +272,7 @@ fn farms_below(farms: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Objects and loader caches among the paths and below the folders among them.
+/// Finds objects and loader caches among the paths and below the folders among them.
 fn find(paths: &[PathBuf]) -> Found {
     let mut found = Found::default();
     for path in paths {
@@ -294,7 +294,7 @@ fn find(paths: &[PathBuf]) -> Found {
     found
 }
 
-/// The loader caches of becalm's that answer for an object: those of the packages it is in.
+/// Returns becalm's loader caches that answer for an object: those of the packages it is in.
 fn caches_of(object: &Path) -> Vec<PathBuf> {
     let real = object.canonicalize().unwrap_or_else(|_| object.to_owned());
     let caches = real.ancestors().skip(1).map(|dir| dir.join("etc/ld.so.cache"));
@@ -330,7 +330,7 @@ fn add_folder(folder: &Path, found: &mut Found) {
     }
 }
 
-/// True for an object that the loader takes answers for from its package's cache.
+/// True for an object for which the loader uses its package's cache.
 fn has_run_path(object: &Path) -> bool {
     let view = fs::File::open(object).ok();
     let view = view.and_then(|file| elf::parse(&object::ReadCache::new(file)).ok());
@@ -338,7 +338,7 @@ fn has_run_path(object: &Path) -> bool {
     dynamic.is_some_and(|dynamic| dynamic.run_path().is_some())
 }
 
-/// The directories of links of becalm's that an object's run path names.
+/// Returns becalm's directories of links that an object's run path names.
 fn farms_of(dynamic: Option<elf::Dynamic>) -> Vec<PathBuf> {
     let run_path = dynamic.as_ref().and_then(elf::Dynamic::run_path);
     let dirs = run_path.into_iter().flat_map(|list| list.split_str(":"));

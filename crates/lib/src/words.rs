@@ -1,4 +1,4 @@
-//! Errors of the system and of the host, in words, apart from the path they are about.
+//! Descriptions of errors of the system and of the host, without the path.
 
 use std::error::Error;
 use std::io;
@@ -16,7 +16,7 @@ pub fn errno_words(errno: Errno) -> String {
     words(&io::Error::from_raw_os_error(errno.0))
 }
 
-/// An error of the system in words, its number left off.
+/// Describes an error of the system, without its number.
 #[must_use]
 pub fn words(error: &io::Error) -> String {
     let mut text = error.to_string();
@@ -28,7 +28,7 @@ pub fn words(error: &io::Error) -> String {
     text
 }
 
-/// An error and what caused it, down to the system's own words.
+/// Describes an error and its causes, down to the system's message.
 #[must_use]
 pub fn words_of_chain(error: &(dyn Error + 'static)) -> String {
     let mut text = told(error);
@@ -72,7 +72,7 @@ pub fn words_of_host(error: &HostError) -> (BString, String) {
     (path_bytes(path), reason)
 }
 
-/// A number with its thousands set apart: 12,345.
+/// Formats a number with separators of thousands: 12,345.
 #[must_use]
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -86,13 +86,13 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// A number and its noun, in the plural where it is not one.
+/// Formats a number and its noun, in the plural if needed.
 #[must_use]
 pub fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", grouped(number), if number == 1 { one } else { many })
 }
 
-/// Nanoseconds as milliseconds, with as many digits as mean something.
+/// Formats nanoseconds as milliseconds, with the significant digits.
 #[must_use]
 pub fn milliseconds(ns: f64) -> String {
     let ms = ns / 1e6;
@@ -104,7 +104,7 @@ pub fn milliseconds(ns: f64) -> String {
     format!("{ms:.digits$}")
 }
 
-/// A ratio, and its interval where there is one, apart.
+/// Returns a ratio and, if there is one, its interval.
 #[must_use]
 pub fn ratio_parts(ratio: Ratio) -> (String, Option<String>) {
     let digits = if ratio.ratio < 0.1 { 3 } else { 2 };

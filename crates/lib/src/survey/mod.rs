@@ -67,10 +67,10 @@ impl json::Report for Unchecked<'_> {
 /// Receives the results for some files; returns false to end the survey.
 pub type Each<'a> = dyn Fn(Vec<Result<Surveyed, Problem>>) -> bool + Sync + 'a;
 
-/// Checks every object among `paths` and below the folders among them that is in the shard.
-/// `each` gets some programs and problems at a time, from several threads and in no order; the
-/// survey ends early if it returns false. A file with several names is checked by the one that is
-/// found first.
+/// Checks the objects of the shard among `paths` and below the folders among them. `each` receives
+/// some programs and problems at a time, from several threads and in no order; the survey ends
+/// early if it returns false. A file with several names is checked under the one that is found
+/// first.
 pub fn survey(
     assumed: &mut Assumptions,
     paths: &[PathBuf],

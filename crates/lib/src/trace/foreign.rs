@@ -1,5 +1,5 @@
-//! Programs of another architecture: where the kernel runs them at all, it runs an
-//! emulator, whose own calls say nothing of the loader inside.
+//! Programs of another architecture: if the kernel runs them at all, it runs an emulator, whose own
+//! calls show nothing about the loader inside.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use becalm_host::trace::Command;
 
 use crate::trace::refused::machine;
 
-/// Why the command had better not be traced; `None` where it can be.
+/// Returns the reason why the command should not be traced; `None` if it can be traced.
 #[must_use]
 pub fn why_untraced(command: &Command) -> Option<String> {
     let machine = machine(&found(command)?)?;

@@ -1,5 +1,5 @@
-//! Observation and prediction together: the probes of each image are attributed by what
-//! the model says of the same start.
+//! Joins observation and prediction: the probes of each image are attributed by the model's
+//! prediction of the same start.
 
 use becalm_core::closure::Closure;
 use becalm_core::cost::{Miss, Offenders, SearchCost};
@@ -31,8 +31,8 @@ pub fn images(images: Vec<Image>, mut answers: Answers, assumed: &Assumed) -> Ve
     seen
 }
 
-/// `answer` is missing for a fork, for an image among very many, and where no thread
-/// could be had.
+/// `answer` is missing for a fork, for an image after very many others, and if no thread could be
+/// started.
 fn join(image: Image, answer: Option<Answer>, assumed: &Assumed) -> Seen {
     if image.forked {
         let path = predict::shown_path(&image);
@@ -45,7 +45,7 @@ fn join(image: Image, answer: Option<Answer>, assumed: &Assumed) -> Seen {
     }
 }
 
-/// An image of which nothing is predicted, and why.
+/// Returns an image without a prediction, and the reason.
 #[must_use]
 pub fn unpredicted(image: Image, path: BString, why: NoPrediction) -> Seen {
     let probes = raw_probes(&image.lookups);
@@ -96,7 +96,7 @@ pub fn storm_ns(image: &Image) -> u64 {
     image.lookups.iter().filter(of_storm).map(|lookup| lookup.ns).sum()
 }
 
-/// The loader's lookups as probes that nobody is known to have asked for.
+/// Returns the loader's lookups as probes without a known requester.
 #[must_use]
 pub fn raw_probes(lookups: &[Lookup]) -> Vec<Probe> {
     let attempts = lookups.iter().filter(|lookup| lookup.by_loader).filter_map(Lookup::attempt);
@@ -111,7 +111,7 @@ pub fn raw_probes(lookups: &[Lookup]) -> Vec<Probe> {
     attempts.map(probe).collect()
 }
 
-/// Their counts, as far as calls alone can tell.
+/// Counts these probes, as far as calls alone allow.
 #[must_use]
 pub fn raw_storm(probes: &[Probe]) -> SearchCost {
     let failed = |call: Call| {
@@ -127,7 +127,7 @@ pub fn raw_storm(probes: &[Probe]) -> SearchCost {
     }
 }
 
-/// Their misses, charged to the directories and names of their paths.
+/// Counts their misses by the directories and names of their paths.
 #[must_use]
 pub fn raw_offenders(probes: &[Probe]) -> Offenders {
     let failed = probes.iter().filter(|probe| probe.outcome.is_failed_call());

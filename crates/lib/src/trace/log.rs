@@ -1,4 +1,4 @@
-//! Logs of the audit module in place of a run (`becalm trace --from`).
+//! Reports from logs of the audit module, without a run (`becalm trace --from`).
 
 use std::fs;
 use std::io;
@@ -17,7 +17,7 @@ use crate::json::{self, lossy};
 pub struct Report {
     /// Always true: nothing was run.
     pub from_log: bool,
-    /// Always true: a log knows neither stats nor system calls nor times.
+    /// Always true: a log has no stats, no system calls and no times.
     pub opens_alone: bool,
     /// One for each process.
     pub images: Vec<Logged>,
@@ -30,7 +30,7 @@ impl json::Report for Report {
 /// One process of a log.
 #[derive(Clone, Debug, Serialize)]
 pub struct Logged {
-    /// Its program; empty if it asked for nothing.
+    /// Its program; empty if it made no lookup.
     #[serde(serialize_with = "lossy")]
     pub path: BString,
     /// Its process id.
@@ -46,10 +46,10 @@ pub struct Logged {
     pub probes: Vec<Probe>,
 }
 
-/// Why a file is not shown as a log.
+/// The reason why a file is not shown as a log.
 #[derive(Debug, Error)]
 pub enum LogError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{}", .path.display())]
     Io {
         /// The file.
@@ -57,7 +57,7 @@ pub enum LogError {
         /// The error of the system.
         source: io::Error,
     },
-    /// It has no line of the module.
+    /// The file has no line of the module.
     #[error("{}: not a log of the audit module (BECALM=log:FILE)", .0.display())]
     NoLog(PathBuf),
 }
@@ -65,7 +65,7 @@ pub enum LogError {
 /// Reads a log.
 ///
 /// # Errors
-/// Returns an error if the file cannot be read or holds no line of the module.
+/// Returns an error if the file cannot be read or has no line of the module.
 pub fn read(log: &Path) -> Result<Report, LogError> {
     let io = |source| LogError::Io { path: log.to_owned(), source };
     let bytes = fs::read(log).map_err(io)?;

@@ -1,4 +1,5 @@
-//! `becalm trace`: runs a program, watches its loader and compares that with the prediction.
+//! `becalm trace`: runs a program, records its loader's lookups and compares them with the
+//! prediction.
 
 pub mod foreign;
 pub mod join;

@@ -1,8 +1,8 @@
-//! Why the model says nothing of an image.
+//! The reasons why the model has no prediction for an image.
 
 use thiserror::Error;
 
-/// Why the model says nothing of an image.
+/// The reason why the model has no prediction for an image.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NoPrediction {
     /// The program cannot be checked.

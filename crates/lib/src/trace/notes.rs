@@ -1,4 +1,4 @@
-//! Remarks on a run for its reader, in words.
+//! Remarks on a run for its reader.
 
 use becalm_host::trace::Note;
 use bstr::BString;
@@ -6,7 +6,7 @@ use bstr::BString;
 use crate::escape::shown;
 use crate::words::{counted, errno_words};
 
-/// The notes, a sentence each. `filtered` where processes that are left need the tracer.
+/// Returns the notes, a sentence each. `filtered` is true if remaining processes need the tracer.
 #[must_use]
 pub fn in_words(notes: &[Note], filtered: bool) -> Vec<String> {
     notes.iter().map(|note| words(note, filtered)).collect()

@@ -1,7 +1,7 @@
-//! `becalm trace`: runs a program and reports what its loader tried.
+//! `becalm trace`: runs a program and reports its loader's lookups.
 //!
-//! The host traces, or [`untraced`] does what can be done without; [`predict`] asks the model
-//! meanwhile, and [`join`] puts observation and prediction together.
+//! The host traces, or [`untraced`] collects what is possible without tracing; [`predict`] runs the
+//! model meanwhile, and [`join`] combines observation and prediction.
 
 use std::ffi::OsString;
 use std::thread;
@@ -15,19 +15,19 @@ use crate::trace::refused::ObserveError;
 use crate::trace::report::{Exit, Report, words_of_command};
 use crate::trace::{foreign, join, notes, untraced};
 
-/// A run that was watched.
+/// A traced run.
 #[derive(Debug)]
 pub struct Observed {
     /// The observations.
     pub report: Report,
-    /// The rest of the program: it runs on, or processes that it started do. They are served while
-    /// this lives.
+    /// The program or processes that it started, if they are still running. They are served until
+    /// this is dropped.
     pub rest: Option<Rest>,
-    /// The supervisor, where the tracer has one.
+    /// The supervisor process, if there is one.
     pub supervisor: Option<Supervisor>,
 }
 
-/// How a run that its caller makes for itself is confined.
+/// The limits of a run that its caller makes for itself.
 #[derive(Clone, Debug)]
 pub struct Confined {
     /// The whole environment.
@@ -39,8 +39,8 @@ pub struct Confined {
     pub limit: Duration,
 }
 
-/// Runs the command and watches it. To be called before the process starts a thread; `supervisor`
-/// is the process that stands before the tracer, where one could be made.
+/// Runs the command and traces it. Call it before the process starts a thread; `supervisor` is the
+/// process before the tracer, if one could be made.
 ///
 /// # Errors
 /// Returns an error if the command cannot be started.
@@ -51,7 +51,7 @@ pub fn observe(
     run(options, &command(options)?, supervisor, None)
 }
 
-/// Runs the command to its end, watched from a thread of this process.
+/// Runs the command to its end, traced from a thread of this process.
 ///
 /// # Errors
 /// Returns an error if the command cannot be started, or does not end within the limit.
@@ -60,7 +60,7 @@ pub fn watch(options: &Options, confined: &Confined) -> Result<Report, ObserveEr
     command.env = Some(confined.environment.clone());
     command.streams = Some(confined.streams.clone());
     let watched = || run(options, &command, None, Some(confined.limit)).map(|seen| seen.report);
-    // The tracer moves its own thread to the program's processor.
+    // The tracer binds its own thread to the program's processor.
     let done = thread::scope(|scope| scope.spawn(watched).join());
     done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
@@ -118,7 +118,7 @@ fn joined(options: &Options, assumed: &Assumed, traced: Traced, predictor: Predi
     Observed { report, rest, supervisor }
 }
 
-/// Without a tracer: the program runs, and its loader tells its opens.
+/// Runs the program without a tracer; its loader reports its opens.
 fn without_tracer(
     options: &Options,
     command: &Command,

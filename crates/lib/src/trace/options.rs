@@ -1,19 +1,19 @@
-//! Options of a watched run.
+//! Options of a traced run.
 
 use std::ffi::OsString;
 
 use crate::assume::{Readable, StorePrefixes};
 
-/// The command to run, and the extent of the watch.
+/// The command to run, and the extent of the trace.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The program to run, and its arguments.
     pub command: Vec<OsString>,
     /// Whether every system call stops, for a histogram of all of them.
     pub all_syscalls: bool,
-    /// Whether the processes that the program starts are counted as well.
+    /// True if the processes that the program starts are traced as well.
     pub follow: bool,
-    /// Whether the watch ends at the entry point of the first program.
+    /// True if tracing ends at the entry point of the first program.
     pub until_entry: bool,
     /// Formats that loaders are assumed to read beyond those of released loaders; empty for those
     /// that each loader's file declares.

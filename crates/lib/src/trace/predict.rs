@@ -26,16 +26,16 @@ use crate::targets::Target;
 use crate::trace::no_prediction::NoPrediction;
 use crate::trace::options::Options;
 
-/// Images about which the model is asked while the program runs. Answers are kept until
-/// its end; of what comes later one is asked for at a time.
+/// The number of images that are predicted while the program runs. Their predictions are kept until
+/// its end; later images are predicted one at a time.
 const AHEAD: usize = 64;
 
 /// The prediction for one image.
 #[derive(Debug)]
 pub struct Answer {
-    /// The program's path, as it is shown.
+    /// The program's path, as it is displayed.
     pub path: BString,
-    /// The prediction, or why there is none.
+    /// The prediction, or the reason why there is none.
     pub said: Result<(Program, Closure), NoPrediction>,
 }
 
@@ -50,11 +50,11 @@ pub struct Assumed {
 /// An image and its index.
 type Started = (usize, Image);
 
-/// Answers by the index of their image.
+/// Predictions by the index of their image.
 pub type Answers = HashMap<usize, Answer>;
 
 impl Answer {
-    /// Asks the model.
+    /// Predicts one image.
     #[must_use]
     pub fn about(image: &Image, assumed: &Assumed) -> Self {
         let path = shown_path(image);
@@ -63,14 +63,14 @@ impl Answer {
     }
 }
 
-/// A thread that asks the model about the first images, each from its beginning on. It has to be
-/// started before the run: from then on the thread that traces shares one processor
-/// with the program, and new threads would too.
+/// A thread that predicts the first images as soon as they start. It has to be started before the
+/// run: from then on the tracing thread shares one processor with the program, and new threads
+/// would share it too.
 #[derive(Debug)]
 pub struct Predictor {
-    /// `None` where no thread could be had.
+    /// `None` if no thread could be started.
     thread: Option<(Sender<Started>, JoinHandle<Answers>)>,
-    /// The thread's id, once it runs; 0 again once it has its place.
+    /// The thread's id, once it runs; 0 again once it has been moved.
     id: Arc<AtomicI32>,
 }
 
@@ -90,14 +90,14 @@ impl Predictor {
         Predictor { thread: thread.ok().map(|thread| (images, thread)), id }
     }
 
-    /// Leaves the processor that the tracer shares with the program to these two, before the
-    /// thread is woken there.
+    /// Moves the thread off the processor that the tracer shares with the program, before it is
+    /// woken there.
     fn make_room(&self) {
         let id = self.id.swap(0, Ordering::Relaxed);
         rustix::process::Pid::from_raw(id).into_iter().for_each(trace::keep_off_this_processor);
     }
 
-    /// The answers. Waits for those that are still to come.
+    /// Returns the predictions. Waits for the outstanding ones.
     #[must_use]
     pub fn answers(self) -> Answers {
         let Some((images, thread)) = self.thread else { return Answers::new() };
@@ -110,7 +110,7 @@ impl Listener for Predictor {
     fn began(&mut self, index: usize, image: &Image) {
         if let Some((images, _)) = self.thread.as_ref().filter(|_| index < AHEAD) {
             self.make_room();
-            // A thread that is gone gives no answers; the model is asked later then.
+            // If the thread has ended, there are no answers, and the model runs later.
             let _ = images.send((index, image.clone()));
         }
     }
@@ -120,7 +120,7 @@ fn answer_all(received: &Receiver<Started>, assumed: &Assumed) -> Answers {
     received.iter().map(|(index, image)| (index, Answer::about(&image, assumed))).collect()
 }
 
-/// The path a program was asked for by, where it leads to the program: that of a script
+/// Returns the path that was passed to `execve`, if it leads to the program; the path of a script
 /// leads to the script.
 pub fn shown_path(image: &Image) -> BString {
     let real = |path: &BString| Path::new(OsStr::from_bytes(path)).canonicalize().ok();
@@ -153,7 +153,7 @@ impl Assumed {
         Assumed { stores, reads: options.reads.clone() }
     }
 
-    /// With what the image was started with.
+    /// Returns the assumptions for an image, with its environment.
     fn of(&self, image: &Image) -> Assumptions {
         let variable = |name: &str| {
             let found = image.environment.iter().find(|(key, _)| key == name);

@@ -1,4 +1,4 @@
-//! Why a command was not started, in words a user can do something with.
+//! The reasons why a command was not started, in terms that help the user.
 
 use std::fs;
 use std::io::{self, Read};
@@ -13,18 +13,18 @@ use thiserror::Error;
 
 use crate::escape::shown;
 
-/// Why a command was not run.
+/// The reason why a command was not run.
 #[derive(Debug, Error)]
 pub enum ObserveError {
     /// No command was named.
     #[error("trace: no command; becalm trace [OPTIONS] -- CMD [ARGS]...")]
     NoCommand,
-    /// The command cannot be executed, for a reason that the system's own words leave open.
+    /// The command cannot be executed, for a reason that the system's message does not name.
     #[error("{}: {reason}", shown(.command.as_os_str().as_bytes().as_bstr()))]
     Exec {
         /// The command.
         command: PathBuf,
-        /// The reason, in words.
+        /// The reason.
         reason: String,
         /// The error of the tracer.
         error: TraceError,
@@ -66,7 +66,7 @@ mod libc_errno {
     pub(super) const EACCES: i32 = 13;
 }
 
-/// The file is there, so what is not there is what runs it.
+/// Returns what is missing if the file exists but its interpreter does not.
 fn missing_interpreter(command: &Path) -> Option<String> {
     let head = head(command)?;
     let name = match head.strip_prefix(b"#!") {
@@ -106,7 +106,7 @@ fn interpreter(path: &Path) -> Option<Vec<u8>> {
     Some(subject(path)?.interpreter()?.to_vec())
 }
 
-/// The machine of a program.
+/// Returns the machine of a program.
 #[must_use]
 pub fn machine(path: &Path) -> Option<&'static str> {
     Some(subject(path)?.view.ident.machine_name())

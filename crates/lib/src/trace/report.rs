@@ -15,10 +15,10 @@ use crate::check::Program;
 use crate::json::{self, lossy, lossy_option};
 use crate::loaded_index::IndexedBindings;
 
-/// Entries of a list that the document has.
+/// The number of entries that the document has of a list.
 const NAMED: usize = 50;
 
-/// A watched run: the JSON document of `becalm trace`.
+/// A traced run: the JSON document of `becalm trace`.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Report {
@@ -27,15 +27,15 @@ pub struct Report {
     /// One for each successful `execve`, the program last; with `--follow` also those of the
     /// processes that it started.
     pub images: Vec<Seen>,
-    /// How the program ended: `{"code": 0}` or `{"signal": 11}`; null if it is no longer watched.
+    /// The exit of the program: `{"code": 0}` or `{"signal": 11}`; null if it is no longer traced.
     pub exit: Option<Exit>,
-    /// The cost of watching on this machine, measured before the program starts; null if nothing was
-    /// watched.
+    /// The cost of tracing on this machine, measured before the program starts; null if nothing was
+    /// traced.
     pub overhead: Option<Overhead>,
     /// Whether every system call was counted (`--syscalls`).
     pub all_syscalls: bool,
-    /// Whether the program ran untraced, since nobody may be traced here: opens as `LD_DEBUG=libs`
-    /// tells them, no stats, no times.
+    /// True if the program ran untraced, because tracing is not permitted here: opens as in the
+    /// output of `LD_DEBUG=libs`, no stats, no times.
     pub opens_alone: bool,
     /// Notes for a reader, a sentence each.
     pub notes: Vec<String>,
@@ -45,7 +45,7 @@ impl json::Report for Report {
     const SCHEMA: &'static str = "becalm/trace/1";
 }
 
-/// The end of a program.
+/// The exit of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Exit {
@@ -55,7 +55,7 @@ pub enum Exit {
     Signal(i32),
 }
 
-/// The cost of watching, in nanoseconds.
+/// The cost of tracing, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Overhead {
@@ -67,22 +67,22 @@ pub struct Overhead {
     pub samples: u32,
 }
 
-/// One image, with what the model says of it.
+/// One image, with its prediction.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Seen {
-    /// The program's path: as it was asked for, if that leads to the program itself.
+    /// The program's path: as passed to `execve`, if that leads to the program itself.
     #[serde(serialize_with = "lossy")]
     pub path: BString,
-    /// The file that was executed, its links resolved: of a script, its interpreter.
+    /// The file that was executed, its links resolved: for a script, its interpreter.
     #[serde(serialize_with = "lossy")]
     pub file: BString,
-    /// The path handed to `execve`: of a script, the script.
+    /// The path passed to `execve`: for a script, the script.
     #[serde(rename = "asked", serialize_with = "lossy")]
     pub exec_path: BString,
     /// The process id.
     pub pid: u32,
-    /// Whether it is a fork that ran on without an `execve` of its own.
+    /// True if it is a fork that continued without an `execve` of its own.
     pub forked: bool,
     /// The interpreter of the program; null for a static one.
     #[serde(serialize_with = "lossy_option")]
@@ -108,31 +108,29 @@ pub struct Seen {
     pub program: Share,
     /// The system calls of both shares, the most time first.
     pub syscalls: Vec<Syscall>,
-    /// The lookups after the entry point by who searches, those with most misses and repetitions
-    /// first.
+    /// The lookups after the entry point by class, those with most misses and repetitions first.
     pub classes: Vec<ClassLookups>,
     /// The causes of the loader's misses, the worst 50 of each.
     pub worst: Worst,
     /// The loader's search after the entry point.
     pub dlopen: Dlopen,
-    /// The index that answered as an audit module of the start, and whose answers the prediction
-    /// includes.
+    /// The index that the start loaded as an audit module. The prediction includes its answers.
     #[serde(serialize_with = "lossy_option", skip_serializing_if = "Option::is_none")]
     pub calmed_by: Option<BString>,
     /// Symbol bindings that come from that index, if it applies them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub indexed_bindings: Option<IndexedBindings>,
-    /// Prediction beside observation; null if there is no prediction.
+    /// Prediction and observation side by side; null if there is no prediction.
     pub prediction: Option<Beside>,
-    /// Why there is no prediction.
+    /// The reason why there is no prediction.
     pub no_prediction: Option<String>,
     /// Lookups before the entry point that were not the loader's.
     pub initialisers: u64,
-    /// Lookups of the loader beyond those that are kept.
+    /// Lookups of the loader beyond the number that is kept.
     pub dropped: u64,
-    /// The variables that a loader or a class looks at.
+    /// The variables that affect a loader or a class.
     pub environment: BTreeMap<String, String>,
-    /// The [probes](#probe) as observed, with the requester as the model has it.
+    /// The observed [probes](#probe), with the requester from the model.
     pub probes: Vec<Probe>,
     /// The prediction of `becalm check`.
     #[serde(skip)]
@@ -200,8 +198,7 @@ pub struct ClassLookups {
     /// Lookups that failed.
     #[serde(default)]
     pub missed: Misses,
-    /// The misses by directory, the worst 1,024: an index is made of them
-    /// (`becalm index --paths-from`).
+    /// The misses by directory, the worst 1,024 (input of `becalm index --paths-from`).
     #[serde(default)]
     pub dirs: Vec<MissedPath>,
     /// The misses by file name, the worst 50.
@@ -245,13 +242,13 @@ pub struct Repeated {
     pub paths: Vec<RepeatedPath>,
 }
 
-/// A path that is found again and again.
+/// A path that is found repeatedly.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RepeatedPath {
     /// The path.
     #[serde(serialize_with = "lossy")]
     pub path: BString,
-    /// How often, beyond the first time.
+    /// The number of times beyond the first.
     pub times: u64,
 }
 
@@ -290,7 +287,7 @@ pub struct Dlopen {
     pub missed: Misses,
     /// Lookups that succeeded.
     pub hits: u64,
-    /// Misses of names that were found in the end.
+    /// Misses of names that were found later in the same search.
     pub found_misses: u64,
     /// Misses by search directory, hwcaps subdirectories left out; the worst 50.
     #[serde(serialize_with = "first")]
@@ -298,13 +295,13 @@ pub struct Dlopen {
     /// Misses by needed string, the worst 50.
     #[serde(serialize_with = "first")]
     pub needed: Vec<Needed>,
-    /// Misses by the object that needs the name, the worst 50. The name is empty for what `dlopen`
-    /// was called with.
+    /// Misses by the object that needs the name, the worst 50. The name is empty for the argument
+    /// of `dlopen`.
     #[serde(serialize_with = "first")]
     pub objects: Vec<Offender>,
     /// Each attempt in order: `needed_by`, `needed`, `directory`, `path`, `call`, `outcome`.
     pub probes: Vec<DlopenProbe>,
-    /// Lookups beyond those that are kept.
+    /// Lookups beyond the number that is kept.
     pub dropped: u64,
 }
 
@@ -314,27 +311,27 @@ pub struct Needed {
     /// The string and its misses.
     #[serde(flatten)]
     pub misses: Offender,
-    /// Whether the loader found it in the end.
+    /// True if the loader found it.
     pub found: bool,
 }
 
-/// A record without the field is of a start that came so far.
+/// A record without the field is of a start that reached the entry point.
 fn is_reached() -> bool {
     true
 }
 
-/// The words of a command line as text.
+/// Returns the words of a command line as text.
 pub(super) fn words_of_command(command: &[OsString]) -> Vec<String> {
     command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
-/// The first entries of a list.
+/// Serialises the first entries of a list.
 fn first<T: Serialize, S: Serializer>(list: &[T], to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(list.iter().take(NAMED))
 }
 
 impl Exit {
-    /// The end of a program that was watched to it.
+    /// Returns the exit of a program that was traced to its end.
     #[must_use]
     pub fn of(exit: trace::Exit) -> Option<Self> {
         match exit {
@@ -344,7 +341,7 @@ impl Exit {
         }
     }
 
-    /// The exit code that a shell would report.
+    /// Returns the exit code that a shell would report.
     #[must_use]
     pub fn code(self) -> u8 {
         let exit = match self {
@@ -356,7 +353,7 @@ impl Exit {
 }
 
 impl Misses {
-    /// The number of failed lookups of all kinds.
+    /// Returns the number of failed lookups of all kinds.
     #[must_use]
     pub fn total(self) -> u64 {
         self.opens.saturating_add(self.stats).saturating_add(self.others)
@@ -364,7 +361,7 @@ impl Misses {
 }
 
 impl Offender {
-    /// The number of misses.
+    /// Returns the number of misses.
     #[must_use]
     pub fn misses(&self) -> u64 {
         self.opens + self.stats

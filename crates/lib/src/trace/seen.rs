@@ -1,4 +1,4 @@
-//! Observations of the host and what the model says → the parts of the report.
+//! Makes the parts of the report from the observations of the host and the model's prediction.
 
 use becalm_core::cost::{self, Offenders, SearchCost};
 use becalm_core::observe::tally::{ClassTally, Missed};
@@ -50,7 +50,7 @@ impl From<trace::Share> for Share {
     }
 }
 
-/// The calls of both shares in one list.
+/// Merges the calls of both shares into one list.
 fn whole(shares: [&Share; 2]) -> Vec<Syscall> {
     let mut rows: FxHashMap<&str, Syscall> = FxHashMap::default();
     for row in shares.into_iter().flat_map(|share| &share.syscalls) {
@@ -90,7 +90,7 @@ impl Offender {
         Self { name, opens: misses.opens, stats: misses.stats }
     }
 
-    /// A list of causes.
+    /// Returns a list of causes.
     pub fn all(list: Vec<(BString, cost::Misses)>) -> Vec<Self> {
         list.into_iter().map(Self::of).collect()
     }
@@ -141,12 +141,12 @@ pub(super) struct Loader {
     pub worst: Offenders,
     /// Its search after the entry point.
     pub dlopens: Dlopens,
-    /// Prediction beside observation.
+    /// Prediction and observation side by side.
     pub beside: Option<Beside>,
 }
 
 impl Seen {
-    /// Joins what was observed of an image with what the model says of it.
+    /// Joins the observations of an image with its prediction.
     pub(super) fn of(
         image: Image,
         path: BString,

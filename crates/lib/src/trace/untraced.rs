@@ -1,4 +1,4 @@
-//! A run that nobody could trace, told by the loader's own record (`LD_DEBUG`).
+//! A run that could not be traced, reported from the loader's own output (`LD_DEBUG`).
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -20,7 +20,7 @@ use crate::trace::{join, predict};
 const LOST: &str = "told by LD_DEBUG=libs: opens alone; no stats, no times, no system calls, \
                     nothing after the entry point; the program sees LD_DEBUG in its environment";
 
-/// The report of such a run.
+/// Returns the report of such a run.
 #[must_use]
 pub fn report(
     options: &Options,
@@ -72,7 +72,7 @@ fn seen(options: &Options, ran: Untraced, environment: Vec<(OsString, OsString)>
             let loader = Loader {
                 beside: Some(Beside::of(&attributed, &closure, scope)),
                 worst: attributed.offenders(&closure),
-                // The record does not show where the start ends.
+                // The output does not show where the start ends.
                 dlopens: Dlopens::default(),
                 storm: attributed.storm,
                 storm_ns: 0,
@@ -87,7 +87,7 @@ fn seen(options: &Options, ran: Untraced, environment: Vec<(OsString, OsString)>
     }
 }
 
-/// A try of the record as the call it was.
+/// Returns a probe of the output as the call it was.
 fn lookup(probe: &Probe) -> Lookup {
     Lookup {
         kind: Kind::Open,

@@ -1,5 +1,5 @@
-//! An index for `becalm verify`: asks every question of it again and lists what the search would
-//! answer otherwise now.
+//! Verifies an index for `becalm verify`: repeats every lookup and lists the answers that the
+//! search would now give differently.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use crate::secure::is_started_secure;
 use crate::verify::slots::{self, SlotTrial};
 use crate::words::words_of_host;
 
-/// One index beside the search.
+/// The comparison of one index with the search.
 #[derive(Clone, Debug, Serialize)]
 pub struct Verified {
     /// The index.
@@ -34,8 +34,8 @@ pub struct Verified {
     pub objects: usize,
     /// The number of answers in it.
     pub edges: usize,
-    /// Whether packages may have come or gone since: the module then looks at each answer before
-    /// it gives it.
+    /// True if packages may have been added or removed since: the module then checks each answer
+    /// before it gives it.
     pub stores_changed: bool,
     /// The slots of real starts, if they were compared (`--load`).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,13 +53,13 @@ pub struct StartedSlots {
     pub slots: usize,
 }
 
-/// One thing that is otherwise now.
+/// One difference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// The object, or what is watched.
+    /// The object, or the checked file or directory.
     #[serde(serialize_with = "lossy")]
     pub path: BString,
-    /// In what way.
+    /// The kind of the difference.
     pub kind: DifferenceKind,
     /// The needed string, if it is about one.
     #[serde(serialize_with = "lossy_option", skip_serializing_if = "Option::is_none")]
@@ -72,36 +72,35 @@ pub struct Difference {
     pub now: Option<BString>,
 }
 
-/// In what way something is otherwise.
+/// The kinds of differences.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DifferenceKind {
-    /// The object is not there, or no longer one that asks by a run path.
+    /// The object does not exist, or has no lookups along a run path any more.
     Gone,
     /// The object has another run path: the module does not answer for it.
     RunPath,
-    /// Another answer; `now` is null if the question is now the loader's.
+    /// Another answer; `now` is null if the lookup is now left to the loader.
     Answer,
-    /// The answer is the same, and rests on other conditions.
+    /// The same answer, under other conditions.
     Conditions,
     /// The program needs another `glibc.rtld.optional_static_tls`; 0 for the default.
     StaticTls,
     /// The program's start loads other objects, or in another order.
     LoadOrder,
-    /// The program's symbols bind otherwise, or it is no longer bound.
+    /// The program's symbols bind differently, or it is no longer bound.
     Bindings,
     /// The module left the bindings of a real start to the loader; `now` has the reason (`--load`).
     NotApplied,
     /// A relocated slot of a real start: `was` as the loader writes it, `now` as the module does
     /// (`--load`).
     Slot,
-    /// A directory that a `DT_RPATH` names has other names that answer, or under other conditions.
+    /// A directory that a `DT_RPATH` names has other file names, or their conditions differ.
     Names,
-    /// The package is as it was by its fingerprint, and has other paths below it: it was changed in
-    /// place.
+    /// The package's fingerprint is unchanged, and its paths are not: it was changed in place.
     Paths,
-    /// A directory, file or absence that answers rest on is not as it was: the module leaves
-    /// those questions to the loader.
+    /// A directory, file or absence that answers depend on has changed: the module leaves those
+    /// lookups to the loader.
     Changed,
 }
 
@@ -111,27 +110,27 @@ impl Difference {
     }
 }
 
-/// A file that should be an index and is none. The module or the loader ignores it.
+/// A file that should be an index and is not. The module or the loader ignores it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Damaged {
     /// The file.
     #[serde(serialize_with = "lossy")]
     pub path: BString,
-    /// The program whose `DT_AUDIT` names it, if it was not named itself.
+    /// The program whose `DT_AUDIT` names it, if the user did not name it.
     #[serde(serialize_with = "lossy_option", skip_serializing_if = "Option::is_none")]
     pub program: Option<BString>,
-    /// The damage, in words.
+    /// A description of the damage.
     pub reason: String,
 }
 
-/// The result for one index: its state, and what could not be read on the way.
+/// The result for one index: its state, and the files that could not be read.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) verified: Verified,
     pub(super) problems: Vec<Problem>,
 }
 
-/// Asks all questions of an index again; with `load` its programs are also started, with and without
+/// Repeats all lookups of an index; with `load` its programs are also started, with and without
 /// their bindings, up to the first constructor.
 ///
 /// # Errors
@@ -159,7 +158,7 @@ pub(super) fn verify(path: &Path, load: bool) -> Result<Outcome, IndexError> {
     let new = indexed.machines.into_iter().find(|machine| machine.target == target);
     let new = new.map(|machine| machine.index).unwrap_or_default();
     let problems = indexed.errors.iter().map(words_of_host);
-    // Others stand there for `--update` alone, or for the stores as a whole.
+    // Other conditions exist only for `--update`, or for the stores as a whole.
     let answers = old.objects.iter().flat_map(|object| &object.edges);
     let mut believed: FxHashSet<u32> = answers.flat_map(|edge| edge.conditions.clone()).collect();
     let snapshots = old.directories.iter().filter(|directory| directory.names.is_some());
@@ -269,11 +268,11 @@ fn differences(old: &Index, new: &Index, endian: Endian) -> Vec<Difference> {
     found
 }
 
-/// The directories of each `DT_RPATH`, which answer whoever is loaded below.
+/// Compares the directories of each `DT_RPATH`, which apply to objects loaded further down.
 fn of_search_dirs(old: &Index, new: &Index, found: &mut Vec<Difference>) {
     let now: FxHashMap<&BStr, &SearchDir> =
         new.search_dirs.iter().map(|dir| (dir.path.as_ref(), dir)).collect();
-    // What the guards say is looked at by itself.
+    // Conditions are compared separately.
     let says = |dir: &SearchDir| (dir.names.clone(), dir.look, dir.conditions.len());
     for was in &old.search_dirs {
         let path: &BStr = was.path.as_ref();
@@ -307,7 +306,7 @@ fn of_object(was: &Object, now: &Object, found: &mut Vec<Difference>) {
     }
 }
 
-/// Programs that are gone are named with their objects, or are no longer anybody's answer.
+/// A removed program is reported with its objects, or no answer leads to it any more.
 fn of_programs(old: &Index, new: &Index, found: &mut Vec<Difference>) {
     let now: FxHashMap<&BStr, &Program> =
         new.programs.iter().map(|program| (program.path.as_ref(), program)).collect();
@@ -327,8 +326,8 @@ fn of_programs(old: &Index, new: &Index, found: &mut Vec<Difference>) {
     }
 }
 
-/// Returns the parts of an answer's conditions that are compared here. The guards themselves are
-/// checked separately.
+/// Returns the parts of an answer's conditions that are compared here. The conditions themselves
+/// are checked separately.
 fn conditions(edge: &Edge) -> (bool, bool, usize) {
     (edge.before_library_path, edge.look, edge.conditions.len())
 }

@@ -1,9 +1,9 @@
-//! The objects that the real loader loads for a program as it stands, beside those of
-//! the same start with every edit of becalm's taken back.
+//! Compares the objects that the real loader loads for a program with those of the same start
+//! without becalm's edits.
 //!
-//! The first are the loader's own word, from a run that ends before the program is reached. The
-//! second cannot be had by running without writing to the store: they are predicted, from the
-//! original bytes that each file's trailer holds.
+//! The first list is the loader's own output, from a run that ends before the program's entry
+//! point. The second cannot be observed without writing to the store, so it is predicted from the
+//! original bytes in each file's trailer.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -29,27 +29,27 @@ use crate::json::{lossy, lossy_list};
 use crate::targets::Target;
 use crate::words::{words, words_of_chain};
 
-/// The load set of a program as it is beside the one without its strategies.
+/// The load set of a program, compared with the one without its strategies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Loads {
     /// The program.
     #[serde(serialize_with = "lossy")]
     pub path: BString,
-    /// Whether the strategies change nothing.
+    /// True if the strategies change nothing.
     pub equal: bool,
     /// The number of objects that the loader loads.
     pub objects: usize,
-    /// Objects that are loaded without the strategies, and not with them.
+    /// Objects that are loaded only without the strategies.
     #[serde(serialize_with = "lossy_list")]
     pub lost: Vec<BString>,
-    /// Objects that are loaded with the strategies, and not without them.
+    /// Objects that are loaded only with the strategies.
     #[serde(serialize_with = "lossy_list")]
     pub gained: Vec<BString>,
-    /// Whether the same objects are loaded in another order.
+    /// True if the same objects are loaded in another order.
     pub reordered: bool,
 }
 
-/// Why the load sets of a program cannot be compared. The caller adds its path.
+/// The reason why the load sets of a program cannot be compared. The caller adds its path.
 #[derive(Debug, Error)]
 pub(crate) enum LoadError {
     /// The program is below another root.
@@ -77,7 +77,7 @@ pub(crate) enum LoadError {
 /// Runs the loader and compares.
 ///
 /// # Errors
-/// Returns an error if one of the two cannot be had.
+/// Returns an error if one of the two load sets cannot be determined.
 pub(crate) fn compare(
     fs: &dyn FileSystem,
     assumed: &Assumptions,
@@ -89,7 +89,7 @@ pub(crate) fn compare(
     }
     let record =
         oracle::ld_debug(&Start::new(&target.host, Launch::Trace)).map_err(LoadError::NotRun)?;
-    // The loader's own list, for an audit module answers searches that LD_DEBUG then does not show.
+    // The loader's own list: LD_DEBUG does not show the lookups that an audit module answers.
     let objects = closure.load.objects.iter();
     let mut loaders = objects.filter(|object| object.role == Role::Loader);
     let loader = loaders.next().and_then(|loader| identified(loader.path.clone()));
@@ -114,7 +114,7 @@ fn identified(path: BString) -> Option<(FileId, BString)> {
     Some((FileId { dev: about.dev(), ino: about.ino() }, path))
 }
 
-/// The libraries of the start with each edit taken back, in load order.
+/// Returns the libraries of the start without the edits, in load order.
 fn plain(fs: &dyn FileSystem, now: &Closure) -> Result<Vec<(FileId, BString)>, LoadError> {
     let mut overlay = Overlay::new(fs);
     for object in &now.load.objects {
@@ -134,7 +134,7 @@ fn plain(fs: &dyn FileSystem, now: &Closure) -> Result<Vec<(FileId, BString)>, L
     Ok(libraries.map(|object| (object.id, object.path)).collect())
 }
 
-/// The object as it was before becalm edited it; `None` where it never did.
+/// Returns the object as it was before becalm edited it; `None` if becalm did not edit it.
 fn original(path: &BStr) -> Result<Option<elf::ObjectView>, LoadError> {
     let file = File::open(Path::new(OsStr::from_bytes(path))).map_err(LoadError::Io)?;
     becalm_rewrite::original(&ReadCache::new(file))

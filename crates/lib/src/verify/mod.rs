@@ -1,8 +1,9 @@
-//! `becalm verify`: is what a strategy left still what the plain search gives, and does the real
-//! loader load the same objects as it would without it?
+//! `becalm verify`: checks that the answers of a strategy still match the plain search, and that
+//! the real loader loads the same objects with and without it.
 //!
-//! [`becalm_core::strategy::verify`] judges one object, `load` has the loader run, [`index`]
-//! compares an index with the search, and [`slots`] what its bindings write with what the loader writes.
+//! [`becalm_core::strategy::verify`] checks one object, `load` runs the loader, [`index`] compares
+//! an index with the search, and [`slots`] compares the slots that its bindings write with those
+//! that the loader writes.
 
 pub mod index;
 mod load;
@@ -39,7 +40,7 @@ pub use self::index::{Damaged, Verified};
 pub use self::load::Loads;
 pub use becalm_core::strategy::verify::Strategy;
 
-/// Files judged with one look at the directories they share.
+/// The number of files that are verified with one cached view of the directories they share.
 const IN_A_SESSION: usize = 64;
 
 /// The files to verify.
@@ -47,26 +48,26 @@ const IN_A_SESSION: usize = 64;
 pub struct Options {
     /// The files, or folders of them.
     pub paths: Vec<PathBuf>,
-    /// Whether the real loader loads each program, with and without its strategies.
+    /// True if the real loader loads each program, with and without its strategies.
     pub load: bool,
     /// Assumptions about the machine.
     pub assume: assume::Options,
 }
 
-/// The answers of strategies and indexes beside those of the search: the JSON document of
+/// The answers of strategies and indexes, compared with those of the search: the JSON document of
 /// `becalm verify`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
-    /// The number of objects that were looked at, indexes not among them.
+    /// The number of objects that were examined, without indexes.
     pub looked_at: usize,
-    /// Those that have a strategy, in order of path.
+    /// The objects with a strategy, in order of path.
     pub objects: Vec<Object>,
     /// The load sets of the programs, with and without their strategies (`--load`).
     pub loads: Vec<Loads>,
     /// The indexes that are named, are in a named folder, or are in the `DT_AUDIT` of a program
     /// there; each once.
     pub indexes: Vec<Verified>,
-    /// Files that should be indexes and are damaged or missing.
+    /// Files that should be indexes, but are damaged or missing.
     pub damaged: Vec<Damaged>,
     /// Objects with a farm or a loader cache that was not compared, because its store is not named
     /// (`--store`).
@@ -90,7 +91,7 @@ pub struct Unjudged {
     pub store: BString,
 }
 
-/// One object that has a strategy.
+/// One object with a strategy.
 #[derive(Clone, Debug, Serialize)]
 pub struct Object {
     /// The object.
@@ -100,7 +101,7 @@ pub struct Object {
     pub answers: Vec<Answer>,
 }
 
-/// One answer beside that of the search.
+/// One answer, compared with that of the search.
 #[derive(Clone, Debug, Serialize)]
 pub struct Answer {
     /// The strategy that gives it.
@@ -109,18 +110,18 @@ pub struct Answer {
     /// The needed string.
     #[serde(serialize_with = "lossy")]
     pub needed: BString,
-    /// How the two compare.
+    /// The result of the comparison.
     #[serde(flatten)]
     pub verdict: Verdict,
 }
 
-/// How an answer and the plain search compare.
+/// The result of comparing an answer with the plain search.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum Verdict {
     /// The plain search gives the same.
     True,
-    /// The plain search gives the same today. The answer passes over a directory that may change.
+    /// The plain search gives the same today. The answer skips a directory that may change.
     Skips {
         /// The directory.
         #[serde(serialize_with = "lossy")]
@@ -128,7 +129,7 @@ pub enum Verdict {
     },
     /// The answer and the plain search lead to different files.
     Stale {
-        /// The file of the answer, if it is there.
+        /// The file of the answer, if it exists.
         #[serde(serialize_with = "lossy_option", skip_serializing_if = "Option::is_none")]
         says: Option<BString>,
         /// The file of the plain search, if it finds one.
@@ -143,7 +144,7 @@ pub enum Verdict {
     },
     /// The object does not need it.
     Superfluous,
-    /// The note cannot be read. A loader goes on as if it were not there.
+    /// The note cannot be read. A loader continues as if there were no note.
     Malformed {
         /// A description of the fault.
         says: String,
@@ -154,11 +155,11 @@ impl json::Report for Report {
     const SCHEMA: &'static str = "becalm/verify/1";
 }
 
-/// Verifies the answers of the files that the options name. What is wrong with a single file is
-/// part of the report.
+/// Verifies the answers of the files that the options name. An error of a single file is part of
+/// the report.
 ///
 /// # Errors
-/// Returns an error if what is assumed of the machine cannot be had.
+/// Returns an error if the assumptions about the machine cannot be established.
 pub fn verify(options: &Options, progress: &dyn Progress) -> Result<Report, AssumeError> {
     let assumed = Assumptions::new(&options.assume)?;
     let found = targets::find(&assumed, &options.paths);
@@ -229,7 +230,8 @@ impl Verifier {
         }
         let session = self.assumed.fs.session();
         let environment = Environment::default();
-        // Answers are judged by the object alone; only a program that is loaded needs its loader.
+        // Answers are checked with the object alone; only a program that is loaded needs its
+        // loader.
         let walks = |kind: &_| self.load && matches!(kind, SubjectKind::Program { .. });
         let followed = follow_where(&self.assumed, &session, target, &environment, walks)?;
         let closure = match followed {
@@ -285,8 +287,8 @@ impl Verifier {
     }
 }
 
-/// Returns true for an index, damaged or not. Of a file that is named its place counts as well: so
-/// little may be left of an index that only the place shows it.
+/// Returns true for an index, damaged or not. For a named file, its path counts as well: a damaged
+/// index may have so little left that only the path identifies it.
 fn should_be_index(target: &Target) -> bool {
     let path = &target.host;
     let is_place =
@@ -294,7 +296,8 @@ fn should_be_index(target: &Target) -> bool {
     file::is_index(path) || (target.named && is_place())
 }
 
-/// The indexes that a program's `DT_AUDIT` names, and the missing one of `becalm fix --with audit`.
+/// Returns the indexes that a program's `DT_AUDIT` names, and the missing one of
+/// `becalm fix --with audit`.
 fn named_indexes(target: &Target, list: &BStr) -> Vec<FoundIndex> {
     let elements = list.split(|&byte| byte == b':').filter(|element| !element.is_empty());
     let found = elements.filter_map(|element| {
@@ -309,7 +312,7 @@ fn named_indexes(target: &Target, list: &BStr) -> Vec<FoundIndex> {
     found.collect()
 }
 
-/// Returns what is wrong with a damaged index; `None` for an index that cannot be read.
+/// Describes the damage of an index; `None` for an index that cannot be read.
 fn damage(error: &IndexError, is_needed: bool) -> Option<String> {
     match error {
         IndexError::Damaged { source, .. } => Some(words_of_chain(source.as_ref())),
@@ -321,7 +324,7 @@ fn damage(error: &IndexError, is_needed: bool) -> Option<String> {
     }
 }
 
-/// Why a file is not verified. The caller adds its path.
+/// The reason why a file is not verified. The caller adds its path.
 #[derive(Debug, Error)]
 #[error(transparent)]
 enum NotVerified {
@@ -371,7 +374,7 @@ impl From<Checked> for Answer {
     }
 }
 
-/// The strategy's name, as `--with` has it.
+/// Returns the strategy's name, as in `--with`.
 #[must_use]
 pub fn name(strategy: Strategy) -> &'static str {
     match strategy {

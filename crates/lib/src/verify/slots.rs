@@ -1,5 +1,5 @@
 //! The relocated slots of a program's real start: with the bindings of an index, and as the loader
-//! binds by itself.
+//! binds them itself.
 //!
 //! Each start ends before the program's first constructor runs (`BECALM=stop`).
 
@@ -44,17 +44,16 @@ pub struct SlotTrial<'a> {
 pub struct Slots {
     /// Slots that were compared.
     pub compared: usize,
-    /// Slots that differ between two starts without bindings as well: addresses of the stack and
-    /// the like.
+    /// Slots that also differ between two starts without bindings, such as addresses of the stack.
     pub varying: usize,
     /// The first few differences: the slot as the loader wrote it, with its object, and as the
     /// module did.
     pub differences: Vec<(BString, BString)>,
-    /// Why the module did not apply the bindings, if it did not.
+    /// The reason why the module did not apply the bindings, if it did not.
     pub not_applied: Option<String>,
 }
 
-/// Why a program has no slots to compare. The caller adds its path.
+/// The reason why a program has no slots to compare. The caller adds its path.
 #[derive(Debug, Error)]
 pub enum SlotError {
     /// A file cannot be made, or the program not be started.
@@ -71,8 +70,7 @@ pub enum SlotError {
 /// Starts a program three times and compares.
 ///
 /// # Errors
-/// Returns an error if a start fails, or if it has no slots: its loader does not load the
-/// index.
+/// Returns an error if a start fails, or if it has no slots: its loader does not load the index.
 pub fn compare(trial: &SlotTrial<'_>) -> Result<Slots, SlotError> {
     let folder = Scratch::new().map_err(SlotError::Io)?;
     let plain = trial.slots(&folder, "nobind")?;
@@ -86,7 +84,7 @@ pub fn compare(trial: &SlotTrial<'_>) -> Result<Slots, SlotError> {
 }
 
 impl SlotTrial<'_> {
-    /// The lines that the module dumps.
+    /// Returns the lines that the module dumps.
     fn slots(&self, folder: &Scratch, switches: &str) -> Result<Vec<u8>, SlotError> {
         let dump = folder.0.join("dump");
         let _ = fs::remove_file(&dump);
@@ -158,7 +156,7 @@ fn not_applied(log: &[u8]) -> Option<String> {
     }
 }
 
-/// A folder of this user's, removed in the end.
+/// A folder of this user, removed at the end.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -177,7 +175,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What is left harms nobody.
+        // A remaining folder does no harm.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -19,10 +19,10 @@ use crate::writing::{Changed, Editor, Outcome, is_busy, reason};
 /// Mode of a file that is made: for everyone to read.
 const MODE: u32 = 0o644;
 
-/// Why a file or directory is not made. The caller adds its path.
+/// The reason why a file or directory is not made. The caller adds its path.
 #[derive(Debug, Error)]
 enum NotMade {
-    /// The assumed root has no such place.
+    /// The path does not exist in the assumed root.
     #[error(transparent)]
     NoPlace(#[from] NoPlace),
     /// The file or directory cannot be written.
@@ -38,8 +38,8 @@ enum NotMade {
 /// The links to make, by their directory.
 type Farms<'a> = BTreeMap<&'a BStr, Vec<(OsString, PathBuf)>>;
 
-/// Makes all of `creations`, in order; `host` gives the path on this machine. A directory and
-/// the links in it are made as one.
+/// Makes all `creations`, in order; `host` returns the path on this machine. A directory and its
+/// links are made in one step.
 pub(crate) fn make(
     editor: &Editor<'_>,
     creations: &[Creation],
@@ -50,7 +50,7 @@ pub(crate) fn make(
     for creation in creations {
         let path = place_of(creation);
         let links = farms.remove(path);
-        // The other links of a directory were made with the first.
+        // The other links of a directory were made with the first one.
         if matches!(creation, Creation::Link { .. }) && links.is_none() {
             continue;
         }
@@ -61,7 +61,7 @@ pub(crate) fn make(
         let result = host(path).map_err(NotMade::from).and_then(|here| {
             let made = one(editor, creation, &here, links)?;
             if !matches!(creation, Creation::Directory(_)) {
-                // Also what a killed run had made.
+                // This includes directories that an interrupted run had made.
                 settle(editor, made_above(&here));
             }
             Ok(made)
@@ -76,7 +76,7 @@ pub(crate) fn make(
     all
 }
 
-/// The path that a creation is made and reported by: the directory of a link.
+/// Returns the path under which a creation is made and reported: for a link, its directory.
 pub(crate) fn place_of(creation: &Creation) -> &BStr {
     match creation {
         Creation::Link { path, .. } => parent(path.as_ref()),
@@ -84,21 +84,21 @@ pub(crate) fn place_of(creation: &Creation) -> &BStr {
     }
 }
 
-/// Those of the directories that hold something stay: they lose the mark of being on their way.
+/// Removes the marker of unfinished directories from those that contain files; these are kept.
 pub(crate) fn settle<'a>(editor: &Editor<'_>, dirs: impl Iterator<Item = &'a Path>) {
     let holds = |dir: &&Path| fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some());
     for dir in dirs.filter(holds) {
-        // The mark of one that cannot be settled harms nobody.
+        // The marker of a directory that cannot be settled does no harm.
         let _ = editor.writer().settle_dir(dir);
     }
 }
 
-/// The directories above a path that becalm makes where they are missing.
+/// Returns the directories above a path that becalm makes if they are missing.
 pub(crate) fn made_above(path: &Path) -> impl Iterator<Item = &Path> {
     path.ancestors().skip(1).take_while(|dir| is_made(dir))
 }
 
-/// True for a directory that becalm makes where it is missing.
+/// True for a directory that becalm makes if it is missing.
 fn is_made(dir: &Path) -> bool {
     let farms = Path::new(farm::FARMS);
     let is_above = || farms.parent().is_some_and(|above| dir.ends_with(above));
@@ -143,7 +143,7 @@ fn farms(creations: &[Creation]) -> Farms<'_> {
     farms
 }
 
-/// The links that are to be in a directory: a plan names only those that are not there yet.
+/// Returns all links of a directory: a plan names only the missing ones.
 fn with_those_there(dir: &Path, wanted: Vec<(OsString, PathBuf)>) -> Vec<(OsString, PathBuf)> {
     let there = fs::read_dir(dir).into_iter().flatten().flatten();
     let there = there.filter_map(|entry| Some((entry.file_name(), entry.path().read_link().ok()?)));
@@ -165,17 +165,17 @@ pub(crate) fn is_our_cache(existing: &Existing) -> bool {
     matches!(existing, Existing::File(bytes) if ldcache::is_ours(Arc::from(bytes.as_slice())))
 }
 
-/// True for an index, which nobody else makes.
+/// True for an index; only becalm makes one.
 pub(crate) fn is_our_index(existing: &Existing) -> bool {
     matches!(existing, Existing::File(bytes) if becalm_core::index::split(bytes).is_ok())
 }
 
-/// True for a directory of links where only becalm makes one.
+/// True for a directory of links in a place where only becalm makes one.
 pub(crate) fn is_our_farm(path: &Path, existing: &Existing) -> bool {
     matches!(existing, Existing::Links(_)) && lies_in_farms(path)
 }
 
-/// True for what lies below the place that becalm has in a package.
+/// True for a path below becalm's directory in a package.
 pub(crate) fn lies_in_farms(path: &Path) -> bool {
     let place = format!("/{}/", farm::FARMS);
     path.as_os_str().as_bytes().contains_str(place)

@@ -1,5 +1,5 @@
-//! Changing many files: opened, edited and made ready in parallel, committed in batches. Applying
-//! a strategy and reverting it differ only in the patch that they ask for.
+//! Changes many files: they are opened, edited and prepared in parallel, and committed in batches.
+//! Applying and reverting a strategy differ only in the requested patch.
 
 pub(crate) mod making;
 pub(crate) mod removing;
@@ -23,7 +23,7 @@ use crate::json::lossy;
 use crate::progress::Progress;
 use crate::words::{words, words_of_chain};
 
-/// A file or directory that was to be written, and what became of it.
+/// A file or directory to write, and its outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Changed {
     /// Its path.
@@ -47,11 +47,11 @@ pub enum Outcome {
         /// Its length now, in bytes.
         new_length: u64,
     },
-    /// It was already as it should be.
+    /// It already had the right content.
     Unchanged,
     /// Nothing was changed.
     Refused {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The run was interrupted before it.
@@ -65,13 +65,13 @@ impl Outcome {
         matches!(self, Self::Written { .. })
     }
 
-    /// Returns true if nothing was changed for a reason of the file's own.
+    /// Returns true if the file was not changed because of an error of its own.
     #[must_use]
     pub fn is_refused(&self) -> bool {
         matches!(self, Self::Refused { .. })
     }
 
-    /// Returns true if what was to be written is not there.
+    /// Returns true if a creation does not exist.
     #[must_use]
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Refused { .. } | Self::NotReached)
@@ -83,47 +83,46 @@ impl Outcome {
     }
 }
 
-/// One file's outcome, and the remarks of the editor.
+/// The outcome of one file, with the editor's remarks.
 #[derive(Clone, Debug)]
 pub(crate) struct Done {
     pub(crate) outcome: Outcome,
     pub(crate) warnings: Vec<String>,
 }
 
-/// The change to write to one file, and its warnings; `None` if the file is already as it should
-/// be.
+/// The change to one file, and its warnings; `None` if the file already has the right content.
 pub(crate) type Proposal = (Option<Patch>, Vec<String>);
 
-/// Time that a run spends on waiting for files that another becalm is writing.
+/// The time that a run waits for files that another becalm is writing.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Time between two looks at such a file.
+/// Time between two attempts with such a file.
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Changes files as the user asked.
 pub(crate) struct Editor<'a> {
     writer: Writer,
-    /// When this run first met a file that another becalm is writing.
+    /// The time when this run first found a file that another becalm is writing.
     first_wait: OnceLock<Instant>,
-    /// Advice for the user if there is no room for a new file.
+    /// Advice for the user if the disk is full.
     if_full: Option<&'static str>,
     progress: &'a dyn Progress,
 }
 
 impl<'a> Editor<'a> {
-    /// Ready to write. From here on an interrupt ends the work only between two batches.
+    /// Makes an editor. From here on an interrupt ends the work only between two batches.
     pub(crate) fn new(options: WriteOptions, progress: &'a dyn Progress) -> Self {
         progress.begin_writing();
         let (writer, first_wait) = (Writer::new(options), OnceLock::new());
         Self { writer, first_wait, if_full: None, progress }
     }
 
-    /// The same editor, which adds `advice` to what it says of a file for which the disk has no
-    /// room.
+    /// Returns the same editor, which adds `advice` to the message for a file that does not fit on
+    /// the disk.
     pub(crate) fn with_advice_if_full(self, advice: Option<&'static str>) -> Self {
         Self { if_full: advice, ..self }
     }
 
-    /// Why a file was not written.
+    /// Returns the reason why a file was not written.
     fn refused(&self, error: &WriteError, path: &Path) -> String {
         let reason = reason(error, path);
         match self.if_full {
@@ -132,13 +131,13 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// The writer, for what is made anew.
+    /// Returns the writer, for new files.
     pub(crate) fn writer(&self) -> &Writer {
         &self.writer
     }
 
-    /// Does a step again and again while another becalm is writing the same file, for a while. The
-    /// caller holds no other file: two runs that wait for each other would gain nothing.
+    /// Repeats a step for a while, as long as another becalm is writing the same file. The caller
+    /// holds no other file, so that two runs cannot wait for each other.
     pub(crate) fn wait_for<T>(&self, mut step: impl FnMut() -> T, is_busy: fn(&T) -> bool) -> T {
         loop {
             let done = step();
@@ -150,20 +149,20 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// Removes what killed runs left in folders.
+    /// Removes the files that interrupted runs left in folders.
     pub(crate) fn clean(&self, littered: &[PathBuf]) {
         for folder in littered {
-            // What cannot be removed harms nobody, and the next run tries again.
+            // A file that cannot be removed does no harm, and the next run tries again.
             let _ = self.writer.clean(folder);
         }
     }
 
-    /// True once a signal asked for the end.
+    /// True once a signal has asked for the end.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.progress.is_interrupted()
     }
 
-    /// Changes each file by the patch that `propose` gives for its number and content; gives
+    /// Changes each file by the patch that `propose` returns for its number and content; returns
     /// the outcomes in the order of the files. A file that two paths lead to is changed once.
     pub(crate) fn change(
         &self,
@@ -190,7 +189,7 @@ impl<'a> Editor<'a> {
             let is_busy = |ready: &Ready| matches!(ready, Ready::Busy(_));
             let busy: Vec<bool> = ready.iter().map(is_busy).collect();
             let mut done = self.commit(ready);
-            // The batch is written, so that nothing is locked any more.
+            // The batch is written, so no file is locked any more.
             for at in (0..files.len()).filter(|&at| busy[at]) {
                 let prepare =
                     || self.prepare(&files[at], &seen, |it| propose(batch * size + at, it));
@@ -202,7 +201,7 @@ impl<'a> Editor<'a> {
         all
     }
 
-    /// As [`Self::change`], and nothing is written: the length that a file would have is told.
+    /// As [`Self::change`], but writes nothing: the outcome has the length that a file would have.
     pub(crate) fn rehearse(
         &self,
         files: &[PathBuf],
@@ -266,7 +265,7 @@ impl<'a> Editor<'a> {
         }
     }
 
-    /// Commits what is ready, all at once, and puts the outcomes back in order.
+    /// Commits all prepared files at once, and puts the outcomes back in order.
     fn commit(&self, ready: Vec<Ready>) -> Vec<Done> {
         let (mut batch, mut told) = (Vec::new(), Vec::new());
         let done: Vec<Option<Done>> = ready
@@ -295,7 +294,7 @@ impl<'a> Editor<'a> {
     }
 }
 
-/// Why no change of a file is proposed. The caller adds its path.
+/// The reason why no change of a file is proposed. The caller adds its path.
 #[derive(Debug, Error)]
 enum NoProposal {
     /// The file could not be read in full.
@@ -323,7 +322,7 @@ enum Ready {
     Done(Done),
     /// Another becalm is writing the file.
     Busy(Done),
-    /// The file, what is to be committed, and the editor's remarks.
+    /// The file, the prepared change, and the editor's remarks.
     ToCommit(PathBuf, Box<Prepared>, Vec<String>),
 }
 
@@ -346,13 +345,13 @@ impl Done {
         Self { outcome: Outcome::refused(why), warnings: Vec::new() }
     }
 
-    /// The outcome with the path that it is about.
+    /// Returns the outcome with its path.
     pub(crate) fn of(self, path: BString) -> Changed {
         Changed { path, outcome: self.outcome, warnings: self.warnings }
     }
 }
 
-/// The patch that gives a file its old bytes; none where becalm has not changed it.
+/// Returns the patch that restores a file's old bytes; none if becalm has not changed it.
 pub(crate) fn revert(reader: &Reader) -> Result<Proposal, RewriteError> {
     becalm_rewrite::state(reader)?;
     match becalm_rewrite::undo(reader) {
@@ -361,7 +360,7 @@ pub(crate) fn revert(reader: &Reader) -> Result<Proposal, RewriteError> {
     }
 }
 
-/// True if the disk has no room, or the user no more of it.
+/// True if the disk or the user's quota is full.
 fn is_full(error: &WriteError) -> bool {
     let mut cause: Option<&dyn std::error::Error> = Some(error);
     while let Some(error) = cause {
@@ -374,7 +373,7 @@ fn is_full(error: &WriteError) -> bool {
     false
 }
 
-/// Why a file was not written, without its path.
+/// Describes the reason why a file was not written, without its path.
 pub(crate) fn reason(error: &WriteError, path: &Path) -> String {
     let text = words_of_chain(error);
     match text.strip_prefix(&format!("{}: ", path.display())) {

@@ -1,5 +1,5 @@
-//! Removing what becalm made: directories of links, loader caches, indexes, and the directories
-//! that were made for them.
+//! Removes files that becalm made: directories of links, loader caches, indexes, and the
+//! directories that were made for them.
 
 use std::ffi::OsStr;
 use std::fs::{self, ReadDir};
@@ -16,7 +16,7 @@ use crate::path::path_bytes;
 use crate::writing::making::{is_our_farm, lies_in_farms, made_above, settle};
 use crate::writing::{Changed, Editor, Outcome, reason};
 
-/// Removes what becalm made, and keeps what became of each.
+/// Removes files that becalm made, and records the outcome of each.
 pub(crate) struct Remover<'a> {
     editor: &'a Editor<'a>,
     dry_run: bool,
@@ -25,13 +25,13 @@ pub(crate) struct Remover<'a> {
 }
 
 impl<'a> Remover<'a> {
-    /// A remover that writes by `editor`, or, for a `dry_run`, not at all.
+    /// Makes a remover that writes by `editor`; for a `dry_run` it writes nothing.
     pub(crate) fn new(editor: &'a Editor<'a>, dry_run: bool) -> Self {
         Self { editor, dry_run, removed: Vec::new() }
     }
 
-    /// Removes a file or a directory of links if it is one of becalm's, and the directories made
-    /// for it that are empty then.
+    /// Removes a file or a directory of links if becalm made it, and then the directories made for
+    /// it that are empty.
     pub(crate) fn remove(&mut self, path: &Path, ours: impl FnOnce(&Existing) -> bool) {
         if !self.dry_run && !self.editor.is_interrupted() {
             self.mark_parents(path);
@@ -64,8 +64,8 @@ impl<'a> Remover<'a> {
         }
     }
 
-    /// Removes what a killed run made and no object came to name: all farms below a directory
-    /// but those that are `in_use`.
+    /// Removes the farms below a directory that an interrupted run made and no object names: all
+    /// that are not `in_use`.
     pub(crate) fn sweep(&mut self, dir: &Path, in_use: &FxHashSet<PathBuf>) {
         for below in folders_in(dir) {
             self.sweep(&below, in_use);
@@ -76,10 +76,10 @@ impl<'a> Remover<'a> {
         }
     }
 
-    /// Removes a place for farms, or for what else is made, that never came to hold any.
+    /// Removes an empty directory for farms or other creations.
     pub(crate) fn remove_if_empty(&self, dir: &Path) {
         if !self.dry_run {
-            // Where it cannot be removed it harms nobody.
+            // A directory that cannot be removed does no harm.
             let _ = self.editor.writer().remove_empty_dir(dir);
             settle(self.editor, iter::once(dir));
         }
@@ -90,8 +90,8 @@ impl<'a> Remover<'a> {
         self.removed.iter().any(|removed| removed.path == path)
     }
 
-    /// Marks the directories that hold nothing but `path`, which go with it: killed in between,
-    /// the next run knows them by that.
+    /// Marks the directories that contain only `path` and are removed with it: after a crash, the
+    /// next run recognises them by the marker.
     fn mark_parents(&self, path: &Path) {
         let mut held = path;
         for dir in made_above(path) {
@@ -99,17 +99,17 @@ impl<'a> Remover<'a> {
             if fs::read_dir(dir).map_or(true, holds_more) {
                 return;
             }
-            // Where that fails, an empty directory may stay.
+            // If this fails, an empty directory may remain.
             let _ = self.editor.writer().unsettle_dir(dir);
             held = dir;
         }
     }
 
-    /// The directories that were made for what is gone: up to the place of the farms or of the
-    /// cache in its package.
+    /// Removes the empty directories that were made for a removed file: up to the directory of
+    /// farms or of the cache in its package.
     fn remove_empty_parents(&self, path: &Path) {
         for here in made_above(path).take_while(|_| !self.editor.is_interrupted()) {
-            // Not empty: something else lies there.
+            // Not empty: it has other files.
             if !self.editor.writer().remove_empty_dir(here).unwrap_or(false) {
                 break;
             }
@@ -118,7 +118,7 @@ impl<'a> Remover<'a> {
     }
 }
 
-/// The list of the objects that were changed to name a farm.
+/// Returns the path of the list of objects that were changed to name a farm.
 pub(crate) fn list_of(farm: &Path) -> Option<PathBuf> {
     let list = farm::list_of(farm.as_os_str().as_bytes().as_bstr())?;
     Some(PathBuf::from(OsStr::from_bytes(&list)))

@@ -1,5 +1,5 @@
-//! Bindings from the index: the slots, output and exit code of a start are those of a start without
-//! them, and whatever is not as it was predicted leaves the start to the loader.
+//! Bindings from the index: the slots, output and exit code of a start equal those of a start
+//! without them; after any change of the files the loader binds instead.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const NEEDED: &str = "-Wl,-rpath,@/lib";
 impl Scene {
     /// Makes `index.so`, with the bindings of programs.
     fn bind(&self, programs: &[&str]) -> MachineIndex {
-        // Older than the clock's grain, or nothing here is trusted.
+        // Older than the clock's granularity, because newer files are not trusted.
         std::thread::sleep(Duration::from_millis(250));
         let files: Vec<PathBuf> = programs.iter().map(|program| self.path(program)).collect();
         let stores = [self.store()];
@@ -40,13 +40,13 @@ impl Scene {
         let said = std::fs::read_to_string(&log).unwrap_or_default();
         let outcome = |line: &str| Some(line.split_once("\tbindings\t0\t")?.1.to_owned());
         let outcomes: Vec<String> = said.lines().filter_map(outcome).collect();
-        // Of two copies of the module one declines, and may be the first to say so.
+        // Of two copies of the module one declines, and may log this first.
         let applied = outcomes.iter().find(|outcome| outcome.starts_with("applied"));
         let said = applied.or(outcomes.first()).map_or("nothing", |said| said);
         (ran, said.to_owned())
     }
 
-    /// Asserts that a program is bound, and the same as without, lazily and not.
+    /// Asserts that a program is bound, with the same results as without bindings, lazily and not.
     fn assert_bound(&self, program: &str) {
         for now in [&[][..], &[("LD_BIND_NOW", "1")]] {
             let line = [self.text(program)];
@@ -59,7 +59,7 @@ impl Scene {
         self.assert_same_slots(program);
     }
 
-    /// Every slot of a start with and without bindings, where the address space is the same.
+    /// Asserts that every slot is the same with and without bindings, in the same address space.
     fn assert_same_slots(&self, program: &str) {
         let slots = |name: &str, switch: &str| {
             let file = self.path(name);
@@ -69,7 +69,7 @@ impl Scene {
             let index = self.text("index.so");
             let variables = [("BECALM", switches.as_str()), ("LD_AUDIT", index.as_str())];
             let path = [("PATH", "/usr/bin:/bin"), ("LD_BIND_NOW", "1")];
-            // setarch itself is started under the module and would be the one that writes.
+            // setarch itself starts under the module and would write the log.
             let mut env = vec!["env".to_owned()];
             env.extend(variables.map(|(name, value)| format!("{name}={value}")));
             let line: Vec<String> = line[..3]
@@ -333,7 +333,7 @@ fn a_damaged_table_of_bindings_changes_nothing() {
     let line = ["timeout", "-s", "KILL", "20", &scene.text("program")].map(ToOwned::to_owned);
     let plain = start(&line[4..], &[]);
     let flips: u64 = std::env::var("BECALM_FLIPS").ok().and_then(|n| n.parse().ok()).unwrap_or(400);
-    // The bindings are the last sections, so that the others can be told by their length.
+    // The bindings are the last sections, so the others can be compared by their length.
     let bound = std::mem::take(&mut machine.index.bound);
     let other = encode(&machine.index, machine.target).unwrap().len();
     machine.index.bound = bound;

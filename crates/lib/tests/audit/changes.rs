@@ -5,8 +5,8 @@ use becalm_core::index::Condition;
 
 use crate::support::{Ran, SHOW, Scene, answered, skip, start};
 
-/// Starts plainly, then calmed by an index made in between: the programs here change what an
-/// index rests on, and put it back. Gives the start and what was answered.
+/// Starts plainly, and then with an index made in between: the programs here change files that the
+/// index depends on, and restore them. Returns the start and the answered lookups.
 fn same(
     scene: &Scene,
     line: &[&str],
@@ -20,7 +20,7 @@ fn same(
     (ran, answers)
 }
 
-/// A program's beginning: `value_of(name, function)` by `dlopen`, -1 where it fails.
+/// The beginning of a program: `value_of(name, function)` by `dlopen`, -1 if it fails.
 fn dlopening(body: &str) -> String {
     format!(
         r#"{SHOW}
@@ -169,7 +169,7 @@ fn a_library_path_written_over_before_the_first_question_counts_as_it_was() {
         for (char **e = environ; *e; e++) memset(*e, 'x', strlen(*e));
         show(value_of(argv[1], "plug"));"#,
     );
-    // Nobody indexed it: its own questions are the loader's.
+    // The object is not indexed: its lookups are left to the loader.
     scene.cc("mine/prog", &source, &["-Wl,-rpath,@/mine/none"]);
     let (program, plugin) = (scene.text("mine/prog"), scene.text("store/c/plugin.so"));
     let line = [program.as_str(), &plugin];
@@ -217,7 +217,7 @@ fn a_library_that_may_no_longer_be_read_is_passed_over() {
     set_mode(&scene, "", 0o755);
     let (program, index, over) =
         (scene.text("store/p/prog"), scene.text("index.so"), scene.text("over"));
-    // Root reads whatever its mode is.
+    // Root may read it whatever its mode.
     let line = match rustix::process::geteuid().is_root() {
         true if !std::path::Path::new("/usr/bin/setpriv").exists() => {
             becalm_testing::skip("no setpriv (Debian: util-linux)");
@@ -229,7 +229,7 @@ fn a_library_that_may_no_longer_be_read_is_passed_over() {
     let path = [("PATH", "/usr/bin:/bin"), ("LD_LIBRARY_PATH", over.as_str())];
     let calmed = [&path[..], &[("LD_AUDIT", index.as_str())]].concat();
     assert!(start(&line, &calmed).stdout.ends_with("value 9\n"));
-    // The directory's own stamp stays as it was.
+    // The directory's own fingerprint is unchanged.
     set_mode(&scene, "over/libx.so.1", 0o600);
     if !rustix::process::geteuid().is_root() {
         set_mode(&scene, "over/libx.so.1", 0o000);
@@ -239,7 +239,7 @@ fn a_library_that_may_no_longer_be_read_is_passed_over() {
     assert_eq!(start(&line, &calmed), plain);
 }
 
-/// A package that only its owner may search stands before one for all.
+/// A package that only its owner may search precedes one for everybody.
 #[test]
 fn a_library_that_another_user_may_not_reach_is_passed_over() {
     if skip() {
@@ -307,7 +307,7 @@ fn a_log_that_nobody_reads_holds_no_program_up() {
     assert_eq!(start(&line, &[path, ("LD_AUDIT", &index), ("BECALM", &becalm)]), plain);
 }
 
-/// The module remembers what it saw of the first guards; those beyond are looked at each time.
+/// The module caches the results of the first conditions; those beyond are checked each time.
 #[test]
 fn a_guard_beyond_those_that_are_remembered_is_believed_only_while_it_holds() {
     if skip() {

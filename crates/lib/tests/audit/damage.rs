@@ -94,9 +94,9 @@ fn a_flipped_bit_of_the_table_changes_nothing() {
     });
 }
 
-/// The loader itself goes by the headers, the symbols and the dynamic section, and the few
-/// instructions that check the rest are not checked: there a bit may do anything that damage to
-/// a shared object does. All else the module notices.
+/// The loader itself uses the headers, the symbols and the dynamic section, and the few
+/// instructions that check the rest are not checked: there a flipped bit has the effects of any
+/// damaged shared object. The module detects all other flips.
 #[test]
 fn a_flipped_bit_of_the_module_makes_it_decline() {
     let Some(whole) = Whole::new() else { return };
@@ -125,8 +125,8 @@ fn an_index_cut_short_anywhere_in_its_table_changes_nothing() {
     }
 }
 
-/// The path at the end of the table is what the kernel is asked to read; where it ends before
-/// the table does, the last page may be missing all the same.
+/// The kernel reads the path at the end of the table; if it ends before the table does, the last
+/// page may still be missing.
 #[test]
 fn an_index_whose_last_page_is_missing_changes_nothing() {
     const PAGE: usize = 4096;
@@ -134,7 +134,7 @@ fn an_index_whose_last_page_is_missing_changes_nothing() {
     let (module, table) = split(&file).unwrap();
     let table = Table::read(table).unwrap();
     let (mut index, target) = (table.index().unwrap(), table.target());
-    // Until the last 256 bytes lie on two pages.
+    // Until the last 256 bytes cross a page boundary.
     let spanning = (0..PAGE).find_map(|n| {
         index.conditions.push(Condition::Absent(format!("/none/{n}").into()));
         let file = embed(&module, &encode(&index, target).unwrap()).unwrap();
@@ -157,7 +157,7 @@ fn a_table_of_another_version_or_machine_is_left_alone() {
         other[module.len() + at] = value;
         assert_eq!(run(&scene, &other), plain, "byte {at}");
     }
-    // Whole in itself, but for another machine.
+    // Undamaged, but for another machine.
     let mut target = Table::read(table).unwrap().target();
     let index = Table::read(table).unwrap().index().unwrap();
     target.machine ^= 1;

@@ -1,5 +1,5 @@
-//! Trees that are changed in place: an answer counts only while every directory that the search
-//! passes is as it was indexed.
+//! Trees that are changed in place: an answer is valid only while every directory on the way of the
+//! search is as it was indexed.
 
 use crate::support::{SHOW, Scene, answered, skip, start};
 
@@ -16,7 +16,7 @@ fn environment() -> Scene {
     scene
 }
 
-/// Opens the extension, moves a file, opens it again; shows both values as two digits.
+/// Opens the extension, moves a file, opens it again; prints both values as two digits.
 fn opening_twice(scene: &Scene) -> String {
     format!(
         r#"{SHOW}
@@ -61,7 +61,7 @@ fn a_hwcaps_subdirectory_of_a_virtual_environment_leaves_its_names_to_the_loader
         return;
     }
     let scene = environment();
-    // What comes into it later does not change the directory above.
+    // A file added to it later does not change the directory above.
     std::fs::create_dir_all(scene.path("store/b/glibc-hwcaps/x86-64-v2")).unwrap();
     let program = scene.cc("prog", &opening_twice(&scene), &["-ldl"]);
     scene.index(&[]);

@@ -1,4 +1,4 @@
-//! `LD_LIBRARY_PATH`: first as always, and without its misses where snapshots hold.
+//! `LD_LIBRARY_PATH`: first as always, and without its misses if snapshots are valid.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use becalm_core::elf;
 
 use crate::support::{SHOW, Scene, answered, skip, start};
 
-/// A program of the store with a library of the store, `d0` to `d9` beside it, of which the
-/// last has a file that is no matter.
+/// A program with a library in the store, and `d0` to `d9` beside the store; `d9` has an unrelated
+/// file.
 fn scene() -> Scene {
     let scene = Scene::new();
     scene.library("store/b/libx.so.1", "x", 1, &[]);
@@ -141,7 +141,7 @@ fn a_directory_changed_within_the_clocks_grain_is_not_trusted() {
     }
     let scene = scene();
     std::thread::sleep(Duration::from_millis(250));
-    // Changed between the pause that the indexing makes and the indexing itself.
+    // Changed between the pause before indexing and the indexing itself.
     let late = scene.path("d3/late");
     let fingerprint = {
         std::fs::write(&late, "").unwrap();

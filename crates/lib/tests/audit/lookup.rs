@@ -1,5 +1,6 @@
 //! The module's reader of the table, as an ordinary program (`crates/lib/audit/tests/lookup.c`): it
-//! agrees with what was written, and no damage makes it overstep or answer wrongly.
+//! returns what was written, and with damaged tables it neither reads out of bounds nor answers
+//! wrongly.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +9,7 @@ use becalm_core::index::split;
 
 use crate::support::{Scene, skip};
 
-/// Compiles the reader, with sanitizers where the compiler has them.
+/// Compiles the reader, with sanitizers if the compiler has them.
 fn reader(scene: &Scene, sanitize: bool) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("audit/tests/lookup.c");
     let out = scene.path("lookup");

@@ -1,5 +1,5 @@
-//! The audit module under the real loader: each case starts a program plainly and calmed,
-//! and holds the two against each other.
+//! The audit module under the real loader: each case starts a program with and without an index,
+//! and compares the two starts.
 
 mod bindings;
 mod changes;

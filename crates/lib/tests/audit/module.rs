@@ -1,4 +1,4 @@
-//! Properties of the module itself, and its cost for a program that has nothing to gain.
+//! Properties of the module itself, and its cost for a program without lookups to answer.
 
 use std::process::Command;
 

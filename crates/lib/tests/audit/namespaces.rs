@@ -100,7 +100,7 @@ fn scene_of_one_library() -> Scene {
     scene
 }
 
-/// Answers for the program's library with these modules before and after becalm's own.
+/// Returns the answers for the program's library with these modules before and after becalm's own.
 fn among(scene: &Scene, before: &[&str], after: &[&str]) -> (Ran, Vec<(String, String)>) {
     let join = |files: &[String]| files.join(":");
     let text = |names: &[&str]| names.iter().map(|name| scene.text(name)).collect::<Vec<_>>();
@@ -151,8 +151,9 @@ fn other_audit_modules_before_and_after() {
     }
 }
 
-/// An object that was mapped before the module has no cookie of its: the loader must not ask about
-/// one (`_dl_map_object` of glibc elf/dl-load.c asks nothing in a namespace of an audit module).
+/// An object that was mapped before the module has no cookie of it, so the loader must not call the
+/// module for such an object (`_dl_map_object` of glibc elf/dl-load.c calls no module in a
+/// namespace of an audit module).
 #[test]
 fn an_audit_module_loaded_before_opens_libraries_while_the_program_runs() {
     if skip() {

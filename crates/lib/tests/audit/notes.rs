@@ -1,4 +1,4 @@
-//! Resolution notes of objects that nobody indexed.
+//! Resolution notes of objects that are not indexed.
 
 use crate::support::{SHOW, Scene, answered, headers, skip};
 
@@ -56,7 +56,7 @@ fn a_directory_outside_of_the_stores_declines_the_note() {
     scene.library("store/mine/libx.so.1", "x", 7, &[]);
     std::fs::create_dir(scene.path("mutable")).unwrap();
     std::fs::create_dir(scene.path("store/mine/bin")).unwrap();
-    // As patchelf writes it while the directories before it lack the library.
+    // The note that patchelf writes while the directories before it lack the library.
     let noted = note(&format!("={}", scene.text("store/mine/libx.so.1")));
     let source = format!("{SHOW} {noted} int x(void); int main(void) {{ show(x()); }}");
     for (number, (run_path, is_answered)) in [

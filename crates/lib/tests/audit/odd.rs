@@ -1,4 +1,4 @@
-//! Objects, names and starts that nobody would think of: the answers are the search's, or none.
+//! Unusual objects, names and starts: the answers are those of the search, or there are none.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::support::{SHOW, Scene, answered, headers, skip, start, word};
 
 const RUN_PATH: &str = "-Wl,-rpath,@/store/a:@/store/b";
 
-/// A program that prints what `x()` gives.
+/// A program that prints the result of `x()`.
 fn calls_x() -> String {
     format!("{SHOW} int x(void); int main(void) {{ show(x()); }}")
 }
@@ -53,15 +53,15 @@ fn names_with_a_dollar_sign_are_the_loaders() {
     }
 }
 
-/// A store where one library, `libreal.so.1`, is needed as `liba.so.1` and as `libb.so.1`, and by
-/// one library that could not find either.
+/// A store where one library, `libreal.so.1`, is needed as `liba.so.1` and as `libb.so.1`, and also
+/// by a library that finds neither.
 fn with_two_names(scene: &Scene, soname: &str) {
     let made = ["-shared", "-fPIC", soname];
     scene.cc("store/r/libreal.so.1", "int x(void) { return 1; }", &made);
     for name in ["liba.so.1", "libb.so.1"] {
         std::os::unix::fs::symlink("libreal.so.1", scene.path(&format!("store/r/{name}"))).unwrap();
     }
-    // What the linker writes down is each library's soname: stand-ins by the other names.
+    // The linker records each library's soname, so there are stand-ins with the other names.
     for name in ["a", "b"] {
         scene.library(&format!("links/lib{name}.so.1"), "x", 0, &[]);
     }
@@ -121,7 +121,7 @@ fn a_library_path_longer_than_a_page() {
     let long: Vec<String> = names.iter().map(|name| scene.text(name)).collect();
     let (_, answers) = scene.same("store/p/prog", &[("LD_LIBRARY_PATH", &long.join(":"))]);
     assert!(answered(&answers, "libx.so.1"), "{answers:?}");
-    // Beyond what the kernel takes for a path.
+    // Longer than the kernel accepts for a path.
     let deep = format!("/{}", "d/".repeat(2040));
     let (ran, _) = scene.same("store/p/prog", &[("LD_LIBRARY_PATH", &deep)]);
     assert!(ran.stdout.ends_with("value 1\n"), "{ran:?}");

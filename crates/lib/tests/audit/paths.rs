@@ -1,5 +1,5 @@
-//! File lookups answered from the index: what a program is told is what the kernel says, and what is
-//! not there costs no system call.
+//! File lookups answered from the index: the program gets the kernel's results, and lookups of
+//! missing files make no system call.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -23,7 +23,7 @@ fn skip_here() -> bool {
     skip() || (!has_stubs && becalm_testing::skipped("stubs are for x86-64 and AArch64"))
 }
 
-/// Two packages, and a program that asks what its arguments say.
+/// Two packages, and a program that makes the lookups of its arguments.
 fn scene() -> Scene {
     let scene = Scene::new();
     for dir in ["lib/python/pkg", "lib/empty", "share"] {
@@ -71,7 +71,8 @@ impl Scene {
         self.cc(name, &source, &["-pthread"]);
     }
 
-    /// A start with and without answers; asserts that both are the same. What the log says of it.
+    /// Starts with and without answers, and asserts that both are the same. Returns the log's line
+    /// about paths.
     fn same_paths(&self, program: &str, arguments: &[&str]) -> (Ran, String) {
         let line: Vec<String> = std::iter::once(self.text(program))
             .chain(arguments.iter().map(ToString::to_string))
@@ -93,7 +94,7 @@ impl Scene {
         let ran = start(line, &environment);
         let said = fs::read_to_string(&log).unwrap_or_default();
         let of_paths = said.lines().find_map(|line| Some(line.split_once("\tpaths\t0\t")?.1));
-        // What is told of the bindings says why.
+        // The line about bindings has the reason.
         (ran, of_paths.map_or(said.clone(), ToOwned::to_owned))
     }
 
@@ -123,7 +124,7 @@ impl Scene {
     }
 }
 
-/// Every call that may say that something is not there.
+/// Every call that may report that a file does not exist.
 const ASKS: &str = r#"
 static void say(const char *what, long result) { printf("%s %ld %d\n", what, result, result < 0 ? errno : 0); }
 int main(void) {
@@ -158,7 +159,7 @@ fn what_is_not_there_costs_no_system_call_and_errno_is_the_kernels() {
     assert!(said.starts_with("served\t"), "{said}");
     let Some((plain, answered)) = scene.calls("ask") else { return };
     assert!(plain.len() >= 25, "{plain:#?}");
-    // The store and its folders are looked at, one directory is asked for, and nothing else.
+    // The store and its folders are checked, one directory is looked up, and nothing else.
     let of_package: Vec<&String> =
         answered.iter().filter(|c| c.contains("0123456789") && !c.contains(" write(")).collect();
     assert!(of_package.len() <= 1, "{of_package:#?}");
@@ -227,7 +228,7 @@ fn what_the_process_itself_makes_is_seen_at_once() {
     }
 }
 
-/// A cancelled thread ends in a call that would have been answered.
+/// A cancelled thread ends in a call that would otherwise be answered.
 #[test]
 fn a_cancelled_thread_ends_at_an_absent_file() {
     if skip_here() {
@@ -258,7 +259,8 @@ fn a_package_that_is_replaced_or_removed_is_the_kernels_within_two_seconds() {
         return;
     }
     let scene = scene();
-    // The program says when it has asked, waits for a line, and asks until the answer is another.
+    // The program reports its first lookup, waits for a line, and repeats the lookup until the
+    // answer changes.
     scene.asks(
         "ask",
         r#"int main(void) { struct stat s; char line[10]; int before = lstat(in("lib/new"), &s);
@@ -274,7 +276,7 @@ fn a_package_that_is_replaced_or_removed_is_the_kernels_within_two_seconds() {
 }
 
 impl Scene {
-    /// Starts the program, which has said that something is absent and waits for a line.
+    /// Starts the program; it has reported a missing file and waits for a line.
     fn asking(&self) -> Child {
         let mut child = Command::new(self.path("ask"))
             .env_clear()
@@ -291,7 +293,7 @@ impl Scene {
     }
 }
 
-/// Lets the program go on; what it says then.
+/// Lets the program continue and returns its further output.
 fn finish(child: &mut Child) -> String {
     child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
     let mut rest = String::new();
@@ -330,7 +332,7 @@ fn without_the_word_with_other_objects_or_without_bindings_nothing_is_answered()
     assert_eq!(said.as_deref(), Some("declined\tbindings"));
 }
 
-/// An interposer is asked first and last, as without.
+/// An interposer is called first and last, as without an index.
 #[test]
 fn an_interposer_keeps_its_calls() {
     if skip_here() {
@@ -353,7 +355,7 @@ fn an_interposer_keeps_its_calls() {
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "mine\n"));
 }
 
-/// Random questions in threads, each compared with a system call.
+/// Random lookups in threads, each compared with a system call.
 #[test]
 fn many_questions_in_threads_are_answered_as_by_the_kernel() {
     if skip_here() {
@@ -386,7 +388,8 @@ fn many_questions_in_threads_are_answered_as_by_the_kernel() {
     assert!(ran.stdout.ends_with("late 0 wrong 0\n"), "{}", ran.stdout);
 }
 
-/// Directories that change in place: what is not there costs no call while they are as they were.
+/// Directories that change in place: lookups of missing files cost no call while the directories
+/// are unchanged.
 fn changing(scene: &Scene, source: &str) {
     scene.asks("ask", source);
     let changing = PathStore { path: scene.path(A), packages: Packages::Changing };
@@ -411,7 +414,7 @@ fn of_a_directory_that_changes_what_is_not_there_costs_no_system_call() {
     assert!(said.starts_with("served\t"), "{said}");
     let Some((plain, answered)) = scene.calls("ask") else { return };
     let absent = |calls: &[String]| calls.iter().filter(|call| call.contains("ENOENT")).count();
-    // Of ten questions five are answered; the one behind a link is the kernel's.
+    // Of ten lookups five are answered; the kernel answers the one behind a link.
     assert_eq!((absent(&plain), absent(&answered)), (25, 5), "{answered:#?}");
 }
 

@@ -1,4 +1,4 @@
-//! Kinds of programs that an environment with an index meets: each starts as without it.
+//! Kinds of programs that run in an environment with an index: each starts as without it.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -26,7 +26,7 @@ fn program(body: &str) -> String {
     format!("{SHOW}{includes} int x(void); int main(int argc, char **argv) {{ {body} }}")
 }
 
-/// Starts a command line plainly and with the index; asserts that nothing differs.
+/// Starts a command line with and without the index; asserts that nothing differs.
 fn same(scene: &Scene, line: &[&str], environment: &[(&str, &str)]) -> Ran {
     let index = scene.text("index.so");
     let plain = start(line, environment);
@@ -36,7 +36,7 @@ fn same(scene: &Scene, line: &[&str], environment: &[(&str, &str)]) -> Ran {
     plain
 }
 
-/// True where a tool is missing.
+/// True if a tool is missing.
 fn lacks(tool: &str, package: &str) -> bool {
     let is_there =
         Command::new(tool).arg("--version").output().is_ok_and(|ran| ran.status.success());
@@ -142,7 +142,7 @@ fn audit_modules_of_the_users_and_of_the_programs_own() {
         return;
     }
     let scene = scene();
-    // Tells what it is asked for first.
+    // Prints the first lookup that it sees.
     let module = r#"
         #include <unistd.h>
         #include <string.h>
@@ -161,7 +161,7 @@ fn audit_modules_of_the_users_and_of_the_programs_own() {
     let ours_too = [format!("{theirs}:{index}"), format!("{index}:{theirs}")];
     let by_variable = scene.start("store/p/prog", &[("LD_AUDIT", &theirs)]);
     assert!(by_variable.stderr.contains("libx.so.1\n"), "{by_variable:?}");
-    // Asked first, theirs hears what the loader asks; asked second, what ours answers.
+    // If their module is called first it sees the loader's lookups, if second our answers.
     let calmed = scene.start("store/p/prog", &[("LD_AUDIT", &ours_too[0])]);
     assert_eq!(calmed, by_variable);
     let second = scene.start("store/p/prog", &[("LD_AUDIT", &ours_too[1])]);
@@ -293,7 +293,7 @@ fn java_starts() {
     let found = Command::new("sh").args(["-c", "command -v java"]).output().unwrap();
     let java = String::from_utf8(found.stdout).unwrap();
     let java = Path::new(java.trim()).canonicalize().unwrap();
-    // What lies below bin/ and lib/ of the runtime; nothing is written there.
+    // The files below bin/ and lib/ of the runtime; nothing is written there.
     let (stores, dirs) = ([java.ancestors().nth(2).unwrap().to_owned()], [scene.path("d0")]);
     let options = IndexOptions { stores: &stores, dirs: &dirs, ..IndexOptions::default() };
     let indexed = index_stores(&OsFs::new(), options);
@@ -321,7 +321,7 @@ fn without_proc_or_with_one_that_is_read_only() {
     let link = scene.path("profile/prog");
     std::os::unix::fs::symlink(scene.path("store/p/prog"), &link).unwrap();
     scene.index(&[]);
-    // The index in the program's own environment alone.
+    // The index is in the program's own environment only.
     let run = |mount: &str, audit: &str| {
         let script = format!("{mount} && exec env {audit} {}", link.display());
         let user = if rustix::process::geteuid().is_root() { "-m" } else { "-rm" };

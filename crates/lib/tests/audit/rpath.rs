@@ -1,4 +1,5 @@
-//! Trees of `DT_RPATH`: what an object inherits from who loaded it, at the start and in `dlopen`.
+//! Trees of `DT_RPATH`: the directories that an object inherits from its loader, at the start and
+//! in `dlopen`.
 
 use becalm_core::index::hash;
 use proptest::prelude::*;
@@ -7,8 +8,8 @@ use proptest::test_runner::{Config, TestRunner};
 
 use crate::support::{SHOW, Scene, answered, skip};
 
-/// Loads what its arguments say and shows what is there: `K:NAME` has library K open NAME, `-`
-/// closes what was opened last.
+/// Loads the libraries of its arguments and prints the results: `K:NAME` makes library K open NAME,
+/// `-` closes the library that was opened last.
 const OPENER: &str = r#"
 int main(int argc, char **argv) {
   void *last = 0;
@@ -41,7 +42,7 @@ impl Scene {
         }
     }
 
-    /// The library of a number in a directory of the store, and what it needs.
+    /// A numbered library in a directory of the store, and its needed libraries.
     fn numbered(&self, dir: &str, number: usize, needs: &[usize], run_path: &str) {
         let (soname, needed) = (format!("-Wl,-soname,lib{number}.so"), linked(needs));
         let mut arguments = vec!["-shared", "-fPIC", soname.as_str(), "-L@/stubs"];
@@ -60,7 +61,7 @@ impl Scene {
         self.cc("store/app/bin/app", &format!("{SHOW}{OPENER}"), &arguments);
     }
 
-    /// Asserts that a start is the same calmed; gives the names that were answered.
+    /// Asserts that a start is the same with the index; returns the answered names.
     fn same_rpath(&self, opened: &[&str]) -> (String, Vec<(String, String)>) {
         let mut line = vec![self.text("store/app/bin/app")];
         line.extend(opened.iter().map(ToString::to_string));
@@ -133,7 +134,8 @@ fn an_rpath_that_nobody_indexed_is_searched_by_the_loader() {
     scene.numbered("b", 3, &[], "");
     scene.program(&[0], &rpath(&["a", "b"]));
     scene.index(&[]);
-    // A stranger whose own DT_RPATH has another lib2.so; what it loads inherits that.
+    // An object that is not indexed, whose own DT_RPATH has another lib2.so; the objects that it
+    // loads inherit that.
     scene.numbered("../late", 1, &[2, 3], &rpath(&["../late"]));
     scene.numbered("../late", 2, &[], "");
     let stranger = format!("0:{}", scene.text("late/lib1.so"));

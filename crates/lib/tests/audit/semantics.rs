@@ -107,7 +107,7 @@ fn a_package_that_comes_after_indexing_is_searched_in_its_turn() {
             ran.stdout.ends_with("value 1\n") && answered(&answers, "libx.so.1"),
             "{answers:?}"
         );
-        // Some other package: not what the answer rests on.
+        // Another package, on which the answer does not depend.
         std::fs::create_dir(scene.path(&package(9))).unwrap();
         let (_, answers) = scene.same(&program, &[]);
         assert!(answered(&answers, "libx.so.1"), "{answers:?}");
@@ -277,7 +277,7 @@ fn a_loader_cache_written_anew_is_looked_into() {
     scene.write_index(&index, machine.target);
     let (_, answers) = scene.same("store/p/bin/prog", &[]);
     assert!(answered(&answers, "libc.so.6"), "it says the same: {answers:?}");
-    // An index whose answer is another than the cache now gives.
+    // An index with another answer than the cache's current one.
     let elsewhere = scene.text("libc.so.6");
     for edge in index.objects.iter_mut().flat_map(|object| &mut object.edges) {
         if edge.needed() == "libc.so.6" {

@@ -1,4 +1,4 @@
-//! Initial-exec TLS of initial libraries, which under an audit module must fit the surplus.
+//! Initial-exec TLS of initial libraries, which under an audit module must fit into the surplus.
 
 use crate::support::{SHOW, Scene, skip};
 

@@ -11,8 +11,7 @@ use becalm_host::OsFs;
 use becalm_host::index_store::{IndexOptions, Indexed, index_stores};
 use tempfile::TempDir;
 
-/// The common part of the tests' programs: prints the objects that are loaded, then the program's
-/// own line.
+/// The common part of the tests' programs: prints the loaded objects, then the program's own line.
 pub(crate) const SHOW: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -42,7 +41,7 @@ pub(crate) struct Ran {
     pub(crate) stderr: String,
 }
 
-/// True where the test cannot run here; fails where everything is required.
+/// True if the test cannot run here; fails if everything is required.
 pub(crate) fn skip() -> bool {
     let reason = if Command::new("cc").arg("--version").output().is_err() {
         "no C compiler (Debian: gcc)"
@@ -109,7 +108,7 @@ impl Scene {
         out
     }
 
-    /// A library whose function `name()` (of the soname) gives `value`.
+    /// Compiles a library whose function `name()` (of the soname) returns `value`.
     pub(crate) fn library(&self, file: &str, function: &str, value: i32, arguments: &[&str]) {
         let soname = Path::new(file).file_name().unwrap().to_str().unwrap().to_owned();
         let soname = format!("-Wl,-soname,{soname}");
@@ -135,7 +134,7 @@ impl Scene {
 
     /// Indexes the store, with these directories of `LD_LIBRARY_PATH`, into `index.so`.
     pub(crate) fn index(&self, dirs: &[&str]) -> Indexed {
-        // Older than the clock's grain, or nothing here is trusted.
+        // Older than the clock's granularity, because newer files are not trusted.
         std::thread::sleep(Duration::from_millis(250));
         let dirs: Vec<PathBuf> = dirs.iter().map(|dir| self.path(dir)).collect();
         let stores = [self.store()];
@@ -153,12 +152,12 @@ impl Scene {
         std::fs::write(self.path("index.so"), file).unwrap();
     }
 
-    /// Starts a program, with nothing in its environment but what is given.
+    /// Starts a program with only the given environment.
     pub(crate) fn start(&self, program: &str, environment: &[(&str, &str)]) -> Ran {
         start(&[self.path(program)], environment)
     }
 
-    /// Starts it calmed; the log of what was answered beside.
+    /// Starts it with the index; also returns the log of answers.
     pub(crate) fn calmed(
         &self,
         program: &str,
@@ -171,7 +170,7 @@ impl Scene {
         (ran, answers)
     }
 
-    /// Starts a command line under the index; the log of what was answered beside.
+    /// Starts a command line under the index; also returns the log of answers.
     pub(crate) fn logged<S: AsRef<OsStr>>(
         &self,
         line: &[S],
@@ -185,7 +184,7 @@ impl Scene {
         (ran, answers(&log))
     }
 
-    /// Asserts that a start is the same calmed; gives it and what was answered.
+    /// Asserts that a start is the same with the index; returns the start and the answers.
     pub(crate) fn same(
         &self,
         program: &str,
@@ -210,7 +209,7 @@ pub(crate) fn start<S: AsRef<OsStr>>(line: &[S], environment: &[(&str, &str)]) -
     }
 }
 
-/// The questions the module answered, with the answers, by its log.
+/// Returns the lookups that the module answered, with the answers, from its log.
 pub(crate) fn answers(log: &Path) -> Vec<(String, String)> {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     text.lines()
@@ -226,12 +225,12 @@ pub(crate) fn answers(log: &Path) -> Vec<(String, String)> {
         .collect()
 }
 
-/// True where the question was answered.
+/// True if the lookup was answered.
 pub(crate) fn answered(answers: &[(String, String)], needed: &str) -> bool {
     answers.iter().any(|(name, _)| name == needed)
 }
 
-/// A program header of a 64-bit file of this machine, and where it lies.
+/// A program header of a 64-bit file of this machine, and its offset.
 pub(crate) struct Header {
     pub(crate) at: usize,
     pub(crate) kind: u32,
@@ -250,7 +249,7 @@ pub(crate) fn headers(file: &[u8]) -> Vec<Header> {
     (0..count).map(|i| header(start + 56 * i)).collect()
 }
 
-/// Eight bytes of a file as a number.
+/// Returns eight bytes of a file as a number.
 pub(crate) fn word(file: &[u8], at: usize) -> u64 {
     u64::from_ne_bytes(file[at..at + 8].try_into().unwrap())
 }
