@@ -64,7 +64,7 @@ fn before_2_31_run_refuses_and_names_the_release() {
     let store = with_loader("2.28");
     let [started, fixed] = attempts(&store);
     assert_refused(&started, "glibc-2.28");
-    let why = "glibc-2.28 knows no DT_AUDIT; it takes glibc-2.32";
+    let why = "glibc-2.28 does not support DT_AUDIT; it needs glibc-2.32";
     assert!(fixed.code == Some(2) && fixed.stderr.contains(why), "{fixed:?}");
     let kept = store.path("home/.cache/becalm/programs");
     let indexes = kept.read_dir().into_iter().flatten().flatten();
@@ -79,7 +79,7 @@ fn in_2_31_run_calms_and_a_dt_audit_entry_is_refused() {
     }
     let [started, fixed] = attempts(&with_loader("2.31"));
     assert_eq!((started.code, started.stdout.as_str()), (Some(0), "one two\n"), "{started:?}");
-    let why = "glibc-2.31 knows no DT_AUDIT; it takes glibc-2.32";
+    let why = "glibc-2.31 does not support DT_AUDIT; it needs glibc-2.32";
     assert!(fixed.code == Some(2) && fixed.stderr.contains(why), "{fixed:?}");
 }
 
@@ -104,7 +104,7 @@ fn a_store_of_programs_that_no_index_calms_is_not_indexed() {
         assert!(ran.code == Some(2) && ran.stderr.contains(libc), "{ran:?}");
         assert!(!index.exists());
     };
-    refused(&with_loader("2.28"), "glibc-2.28 is calmed by no index");
+    refused(&with_loader("2.28"), "an index has no effect on glibc-2.28");
     let store = Store::new();
     let app = store.app();
     let mut compile = Command::new("musl-gcc");
@@ -113,7 +113,7 @@ fn a_store_of_programs_that_no_index_calms_is_not_indexed() {
         skip("no musl-gcc (Debian: musl-tools)");
         return;
     }
-    refused(&store, "musl is calmed by no index");
+    refused(&store, "an index has no effect on musl");
 }
 
 #[test]

@@ -62,7 +62,7 @@ pub fn words_of_host(error: &HostError) -> (BString, String) {
         HostError::NotRegular { path } => (path, "not a regular file".to_owned()),
         HostError::UnknownCpu { path, source } => (path, source.to_string()),
         HostError::NoAudit { path, libc } => {
-            (path, format!("{libc} is calmed by no index; glibc from 2.31 on is"))
+            (path, format!("an index has no effect on {libc}; it needs glibc 2.31 or later"))
         }
         HostError::NotALoader { path, libc } => (path, format!("not a loader of {libc}")),
         HostError::UnknownLoader { path } => {

@@ -9,11 +9,15 @@ pub(crate) const RUN: &[&Section] = &[&RUN_STATUS, &RUN_PROGRAMS, &INDEX_FILES, 
 const RUN_STATUS: Section = Section {
     title: "Exit status",
     entries: &[
-        ("the program's", "becalm becomes the program: exit code and signals are its own."),
+        (
+            "the program's",
+            "becalm executes the program in its own process: exit code and signals \
+         are the program's.",
+        ),
         (
             "2",
             "The program was not started: not found or not a program. With --strict also if it \
-             cannot be calmed.",
+             cannot use an index.",
         ),
     ],
 };
@@ -23,28 +27,29 @@ const RUN_PROGRAMS: Section = Section {
     entries: &[
         (
             "always started",
-            "If there is no index to be used, the program is started without one, and a line on \
-             stderr says why: no such file, another user may have written it, it is damaged or for \
-             another machine, the cache cannot be written, a loader that knows no audit modules \
-             (musl, glibc before 2.31). --quiet leaves that line out, --strict makes it a failure.",
+            "If no index can be used, the program is started without one, and a line on stderr \
+             has the reason: the file does not exist, another user may have written it, it is \
+             damaged or for another machine, the cache cannot be written, or the loader has no \
+             audit modules (musl, glibc before 2.31). --quiet omits that line, --strict makes it \
+             a failure.",
         ),
         (
             "no index",
-            "Without --index, if the program is in no store of the default index, an index of this \
-             program's start is made and kept in the cache directory, by a process of its own: the \
-             program starts at once, without an index. Where an orphan would become the program's \
-             child (the first process of a container, a subreaper) the next becalm index makes it. \
-             It is compared with the files once an hour, if the program is started.",
+            "Without --index, if the program is in no store of the default index, another process \
+             makes an index of this program's start and keeps it in the cache directory: the \
+             program starts at once, without an index. If an orphan would become the program's \
+             child (the first process of a container, a subreaper), the next becalm index makes \
+             it. The index is compared with the files once an hour, when the program is started.",
         ),
         ("LD_AUDIT", "The user's own modules stay in the list, before becalm's."),
-        ("GLIBC_TUNABLES", "Stays as it is but for glibc.rtld.optional_static_tls, where needed."),
+        ("GLIBC_TUNABLES", "Unchanged except for glibc.rtld.optional_static_tls, if needed."),
         (
             "set-id programs",
-            "Their loader takes no LD_AUDIT from the environment: they are started as they are, and \
-             a line on stderr says so.",
+            "Their loader ignores LD_AUDIT of the environment: they are started without an index, \
+             and a line on stderr says so.",
         ),
-        ("static programs", "Are started; what they start is calmed by an --index."),
-        ("scripts", "Are calmed as the interpreter that their first line names."),
+        ("static programs", "Are started; programs that they start use an --index."),
+        ("scripts", "Use the index of the interpreter that their first line names."),
     ],
 };
 
@@ -53,9 +58,9 @@ const RUN_EXAMPLES: Section = Section {
     entries: &[
         (
             "becalm run -- inkscape",
-            "Without any preparation: an index is made meanwhile, and kept.",
+            "Without any preparation: an index is made in the background and kept.",
         ),
         ("becalm run --index store.so -- make check", "All programs that a build starts."),
-        ("becalm trace -- becalm run -- emacs --version", "See what is left of the storm."),
+        ("becalm trace -- becalm run -- emacs --version", "Count the misses that remain."),
     ],
 };

@@ -47,7 +47,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
             std::mem::forget(indexed);
         }
         Ok(Launch::Secure) if !args.quiet => {
-            let why = "runs with other rights: its loader takes no LD_AUDIT; started as it is";
+            let why = "starts in secure-execution mode: its loader ignores LD_AUDIT; started \
+             without an index";
             terminal::note(path_bytes(&path).as_ref(), why);
         }
         Ok(Launch::Plain | Launch::Secure) => {}

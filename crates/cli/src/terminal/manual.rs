@@ -15,20 +15,20 @@ pub(crate) struct Section {
 pub(crate) const EXIT_STATUS: Section = Section {
     title: "Exit status",
     entries: &[
-        ("0", "All is well."),
+        ("0", "Success."),
         (
             "1",
-            "Something was found: a needed string that nothing answers, a start that the \
-             loader would refuse, a program over --max-misses.",
+            "There is a finding: a missing library, a start that the loader would refuse, a \
+             program over --max-misses.",
         ),
         (
             "2",
-            "Something could not be done: a path that is not there or is no ELF file, a \
-             malformed file, a wrong flag. What else was asked for is done all the same. \
-             A folder without ELF files is no failure.",
+            "A failure: a path that does not exist or is not an ELF file, a malformed file, a \
+             wrong flag. The other files are processed all the same. A folder without ELF files \
+             is not a failure.",
         ),
-        ("130", "Interrupted (SIGINT), as shells tell it."),
-        ("128+N", "Ended by signal N; 141 where the reader of the output went away."),
+        ("130", "Interrupted (SIGINT), as shells report it."),
+        ("128+N", "Ended by signal N; 141 if the reader of the output has closed it."),
     ],
 };
 
@@ -37,16 +37,16 @@ pub(crate) const ENVIRONMENT: Section = Section {
     entries: &[
         (
             "LD_LIBRARY_PATH",
-            "Predicted with, as it would take effect for a program started here; not with \
+            "Part of the prediction, with its effect on a program started here; not with \
              --sysroot. --library-path overrides it.",
         ),
         ("LD_PRELOAD", "Likewise; --preload overrides it."),
         ("LD_AUDIT", "Likewise; --audit overrides it."),
         (
             "GLIBC_TUNABLES",
-            "Likewise of glibc.rtld.resolution, for a loader that has it; --reads overrides it.",
+            "Likewise for glibc.rtld.resolution, if the loader has it; --reads overrides it.",
         ),
-        ("NO_COLOR", "Where set and not empty, nothing is coloured unless --color=always."),
+        ("NO_COLOR", "If set and not empty, nothing is coloured unless --color=always."),
     ],
 };
 

@@ -9,12 +9,12 @@ pub(crate) const TRACE: &[&Section] =
 const TRACE_STATUS: Section = Section {
     title: "Exit status",
     entries: &[
-        ("the program's", "Its own exit code; 128+N where signal N ended it."),
+        ("the program's", "Its own exit code; 128+N if signal N ended it."),
         (
             "2",
             "The program was not started (no command, not found, not executable, a directory, no \
-             interpreter, another architecture, a --log or -o file that cannot be made), or what \
-             was seen could not be written (a full disk); a line on stderr says which.",
+             interpreter, another architecture, a --log or -o file that cannot be made), or the \
+             report could not be written (a full disk); a line on stderr says which.",
         ),
     ],
 };
@@ -24,7 +24,7 @@ const TRACE_STREAMS: Section = Section {
     entries: &[
         (
             "the program's",
-            "Its stdin, stdout, stderr, terminal, process group and signals are those it has \
+            "Its stdin, stdout, stderr, terminal, process group and signals are the same as \
              without becalm.",
         ),
         (
@@ -34,8 +34,8 @@ const TRACE_STREAMS: Section = Section {
         ),
         (
             "--json",
-            "On stdout, one line, the last there; what the program wrote comes before it. Name a \
-             file with -o where the program writes to stdout as well.",
+            "On stdout, one line, after all output of the program. Name a file with -o if the \
+             program writes to stdout as well.",
         ),
     ],
 };
@@ -45,21 +45,22 @@ const TRACE_WATCHING: Section = Section {
     entries: &[
         (
             "becalm ends early",
-            "The program outlives it: signals that ask becalm to end are handed on, and what \
-             SIGKILL ends is a process that stands before the tracer. A SIGKILL of the tracer \
-             itself makes a watched program's next lookup fail (ENOSYS).",
+            "The program outlives it: signals that ask becalm to end are passed on, and SIGKILL \
+             ends only the supervisor process before the tracer. A SIGKILL of the tracer itself \
+             makes the traced program's next lookup fail (ENOSYS).",
         ),
         (
             "set-id programs",
-            "The kernel gives no set-id or capability rights to a program that an ordinary user \
-             traces; a note says so. Without CAP_SYS_ADMIN the program runs under no_new_privs.",
+            "The kernel gives no set-id or capability privileges to a program that an ordinary \
+             user traces; a note says so. Without CAP_SYS_ADMIN the program runs under \
+             no_new_privs.",
         ),
-        ("ptrace", "A program that wants to trace is told EPERM, as under any tracer."),
+        ("ptrace", "A program that tries to trace gets EPERM, as under any tracer."),
         (
             "no tracing",
-            "Where ptrace is not allowed (containers, Yama), and for programs that an emulator \
-             runs, the loader's own record (LD_DEBUG=libs) is used: opens alone, no stats, no \
-             times, no system calls, nothing after the entry point. A note says so.",
+            "If ptrace is not allowed (containers, Yama), and for programs that an emulator runs, \
+             the loader's own output (LD_DEBUG=libs) is used: opens only, no stats, no times, no \
+             system calls, nothing after the entry point. A note says so.",
         ),
         (
             "times",
@@ -73,8 +74,8 @@ const TRACE_JSON: Section = Section {
     entries: &[
         (
             "schema becalm/trace/1",
-            "One object: schema, command, images, exit (code or signal; null where it still \
-             runs), overhead (call_ns, cycle_ns, samples), all_syscalls, opens_alone, notes.",
+            "One object: schema, command, images, exit (code or signal; null if it still runs), \
+             overhead (call_ns, cycle_ns, samples), all_syscalls, opens_alone, notes.",
         ),
         (
             "image",
@@ -89,14 +90,14 @@ const TRACE_JSON: Section = Section {
         (
             "syscalls",
             "name, count, errors, total_ns, max_ns; the most time first. Without --syscalls only \
-             the calls that look for files.",
+             the calls that look up files.",
         ),
         (
             "class",
             "class (dlopen, python, perl, guile, ocaml, ruby, node, r, emacs, gconv, locale, nss, \
-             fontconfig, xdg, qt-plugins, gi-typelibs, terminfo, path-lookup, other), hits, missed, \
-             dirs and names (of the misses), repeated (count, ns, paths: what had succeeded before \
-             and was asked again).",
+             fontconfig, xdg, qt-plugins, gi-typelibs, terminfo, path-lookup, other), hits, \
+             missed, dirs and names (of the misses), repeated (count, ns, paths: lookups that had \
+             succeeded before).",
         ),
         (
             "dlopen",
@@ -117,12 +118,12 @@ const TRACE_EXAMPLES: Section = Section {
         ("becalm trace -- inkscape --version", "How much of the start is the loader's search."),
         (
             "becalm trace --until entry -- emacs",
-            "The loader's work alone; the program goes on untraced.",
+            "The loader's work alone; the program continues untraced.",
         ),
         ("becalm trace --syscalls -- python3 -c pass", "Every system call, by time."),
         (
             "becalm trace --json -o run.json -- prog; becalm check --against run.json ./prog",
-            "Is the prediction what happened?",
+            "Compare the prediction with the run.",
         ),
     ],
 };

@@ -9,13 +9,13 @@ pub(crate) const VERIFY: &[&Section] = &[&VERIFY_STATUS, &FIX_JSON, &FIX_EXAMPLE
 const VERIFY_STATUS: Section = Section {
     title: "Exit status",
     entries: &[
-        ("0", "Every answer is what the plain search gives, or there is nothing to compare."),
+        ("0", "Every answer equals that of the plain search, or there is nothing to compare."),
         (
             "1",
             "An answer is stale or missing, a note cannot be read, an index is stale, damaged or \
              missing, a farm or a loader cache is in a store that --store does not name, or, with \
              --load, a program loads other objects than without its strategies.",
         ),
-        ("2", "A file could not be looked at, and no index is bad."),
+        ("2", "A file could not be read, and no index is stale, damaged or missing."),
     ],
 };

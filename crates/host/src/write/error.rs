@@ -39,7 +39,7 @@ pub enum WriteError {
     },
     /// The file has several names, and the options do not choose how to treat them.
     #[error(
-        "{}: has {links} hard links; say whether to break or to keep them (--hardlinks)",
+        "{}: has {links} hard links; choose with --hardlinks to break or to keep them",
         path.display()
     )]
     HardLinked {

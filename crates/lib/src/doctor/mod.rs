@@ -173,7 +173,7 @@ pub fn examine(session: &Session, named: Option<&Path>) -> Report {
         findings.push(Finding {
             kind: FindingKind::Missing,
             what: format!(
-                "LD_AUDIT names {name}, which is not there: each loader says so on stderr"
+                "LD_AUDIT names {name}, which does not exist: every loader prints an error"
             ),
             remedy: "eval \"$(becalm env --undo)\", or becalm index makes it anew".to_owned(),
         });

@@ -21,7 +21,8 @@ const MOUNTS: &str = "/cvmfs";
 pub enum NoBundle {
     /// The program is not in the repository.
     #[error(
-        "not below /cvmfs/REPOSITORY nor below what --repository names: CernVM-FS bundles have paths within one repository"
+        "neither below /cvmfs/REPOSITORY nor below --repository: CernVM-FS bundles have paths \
+         within one repository"
     )]
     Outside,
     /// A path that a bundle cannot have: it is not UTF-8.

@@ -58,7 +58,7 @@ pub enum AuditError {
     #[error("no program: the loader reads DT_AUDIT of programs alone")]
     NoProgram,
     /// The program's C library is too old or another.
-    #[error("{0} knows no DT_AUDIT; it takes glibc-2.32")]
+    #[error("{0} does not support DT_AUDIT; it needs glibc-2.32")]
     Old(Libc),
     /// The program is static.
     #[error("it has no loader")]

@@ -48,7 +48,7 @@ pub enum IndexError {
     #[error("the index is damaged: its module's check does not fit")]
     Module,
     /// The path of the index is taken by another file.
-    #[error("{}: there is something else than an index; not overwritten", .0.display())]
+    #[error("{}: not an index; not overwritten", .0.display())]
     Taken(PathBuf),
     /// The environment has no home directory.
     #[error("no home directory; name the index with -o")]

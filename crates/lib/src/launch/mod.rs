@@ -264,9 +264,7 @@ impl Finding {
                     "LD_AUDIT" => "--audit",
                     _ => "--library-path",
                 };
-                format!(
-                    "sets {variable}, which the prediction leaves out; name its value with {flag}"
-                )
+                format!("sets {variable}, which the prediction ignores; give its value with {flag}")
             }
             Self::StoreOnSysPath { store, .. } => format!(
                 "a Python script directly in the store {}: Python puts that directory first on \

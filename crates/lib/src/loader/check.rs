@@ -68,7 +68,7 @@ pub enum LoaderCheckError {
         source: io::Error,
     },
     /// The loader prints no result for the program.
-    #[error("{}: does not list what a program needs", .0.display())]
+    #[error("{}: does not list a program's libraries", .0.display())]
     NotListed(PathBuf),
 }
 

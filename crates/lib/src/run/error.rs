@@ -38,12 +38,12 @@ pub enum RunError {
     #[error("{}: too many interpreters", .0.display())]
     Interpreters(PathBuf),
     /// The program starts in secure-execution mode.
-    #[error("{}: runs with other rights: its loader takes no LD_AUDIT", .0.display())]
+    #[error("{}: starts in secure-execution mode: its loader ignores LD_AUDIT", .0.display())]
     Secure(PathBuf),
     /// The program's loader is musl's.
     #[error(
-        "{}: musl's loader knows no audit modules, so an index cannot calm it; becalm fix \
-         --with absolute or farm can", .0.display()
+        "{}: musl's loader has no audit modules, so an index has no effect; becalm fix --with \
+         absolute or farm can", .0.display()
     )]
     Musl(PathBuf),
     /// The program's glibc is too old.
@@ -59,8 +59,8 @@ pub enum RunError {
     },
     /// No loader can start the program under an audit module.
     #[error(
-        "{}: a library of it wants thread-local storage aligned as no loader under an audit \
-         module can", .0.display()
+        "{}: a library of it has thread-local storage with an alignment that no loader under an \
+         audit module can", .0.display()
     )]
     NoStart(PathBuf),
     /// The index is for another machine.

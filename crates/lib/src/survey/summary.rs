@@ -20,7 +20,7 @@ pub enum SummaryError {
     #[error("cannot be read")]
     Read(#[source] std::io::Error),
     /// A line does not have the form that a survey writes.
-    #[error("line {line} is not what becalm check --ndjson writes")]
+    #[error("line {line} is not a line of becalm check --ndjson")]
     Line {
         /// The number of the line, from 1 on.
         line: u64,

@@ -22,7 +22,7 @@ fn words(note: &Note, filtered: bool) -> String {
             )
         }
         Note::TracesItself { pid } => {
-            format!("process {pid} wanted to trace (ptrace) and was told that it may not")
+            format!("process {pid} tried to trace (ptrace), which failed because becalm traces it")
         }
         Note::NoFilter { errno } => format!(
             "no seccomp filter ({}): every system call stopped, at more cost",
