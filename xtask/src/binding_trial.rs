@@ -33,16 +33,16 @@ pub struct Options {
     /// its programs are tried, under qemu-user if necessary.
     #[arg(long, value_name = "DIR")]
     sysroot: Vec<PathBuf>,
-    /// How many programs of /usr/bin to take.
+    /// The number of programs of /usr/bin to take.
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     programs: usize,
     /// Seed of the sample: the same seed, the same programs.
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// How many programs at a time.
+    /// The number of simultaneous programs.
     #[arg(long, value_name = "N", default_value_t = 2)]
     threads: usize,
-    /// How many differences to print.
+    /// The number of differences to print.
     #[arg(long, value_name = "K", default_value_t = 40)]
     show: usize,
 }

@@ -144,7 +144,7 @@ pub fn generated(folder: &Path, release: &Release) -> Result<Vec<(PathBuf, Strin
     Ok(generated)
 }
 
-/// Returns where the source of a release is found.
+/// Describes where the source of a release is found.
 fn source_of(release: &Release) -> String {
     release.suite.map_or_else(
         || "in no Debian suite".into(),

@@ -1,9 +1,10 @@
-//! `cargo xtask picture`: draws the picture of README.md, one file for light and one for dark pages.
+//! `cargo xtask picture`: draws the picture of README.md, one file for light and one for dark
+//! pages.
 //!
-//! The picture is the one of `becalm report`: the start of a program of a store by a stated CPU, and the
-//! same start with an index. The counts and the grid are taken from its pages as they are. With the
-//! index each library is opened at its path, which the report draws as one column of its own. Here
-//! a library stays in the column of its directory, where the search found it.
+//! The picture is the one of `becalm report`: the start of a program of a store by a stated CPU,
+//! and the same start with an index. The counts and the grid are taken from its pages unchanged.
+//! With the index each library is opened at its path, which the report draws as one column of its
+//! own. Here a library stays in the column of its directory, where the search found it.
 
 use std::ffi::OsStr;
 use std::fmt::Write;

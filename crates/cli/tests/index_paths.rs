@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use support::store::{Store, let_the_clock_pass, nothing_to_test_with, text};
 use support::{cc, run};
 
-/// Whether the module of this machine answers file lookups.
+/// True if the module of this machine answers file lookups.
 const HAS_STUBS: bool = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
 const PACKAGE: &str = "packages/0123456789abcdfghijklmnpqrsvwxyz-p";
 

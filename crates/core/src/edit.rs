@@ -37,7 +37,7 @@ pub enum Edit {
     /// Requests an executable stack, or does not (the flags of `PT_GNU_STACK`).
     ExecutableStack(bool),
     /// Sets `DF_1_NODEFLIB`: the loader searches neither its cache nor the system directories for
-    /// what the object needs.
+    /// the object's needed strings.
     NoDefaultLibraries,
     /// Adds `DT_DEBUG`, in which the loader of a program stores an address for debuggers.
     DebugTag,

@@ -33,12 +33,12 @@ const SEARCH_FOR_ALL: u16 = 0o111;
 const LONGEST_ROOT: usize = 200;
 /// Longest path of a directory below one that changes in place; the module copies it.
 const LONGEST_RELATIVE: usize = 1023;
-/// A package that changed so many seconds before may still be being installed in place. The
-/// fingerprint of its own directory does not show what is added deeper down, so that an update reads
-/// the package again.
+/// The age in seconds below which a package may still be being installed in place. The fingerprint
+/// of its own directory does not show what is added deeper down, so that an update reads the
+/// package again.
 const YOUNG: i64 = 3600;
 
-/// Why a store has no table.
+/// The reason why a store has no table.
 #[derive(Debug, Error)]
 pub enum PathTableError {
     /// It cannot be read.
@@ -61,7 +61,7 @@ pub enum PathTableError {
     TooMany,
 }
 
-/// Why a package is not in the table.
+/// The reason why a package is not in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeftOut {
     /// A directory cannot be read, by everybody or by this process.
@@ -204,7 +204,7 @@ pub fn path_table(stores: &[PathStore], old: Option<&Paths>) -> Result<PathTable
                 Err(Stop::LeftOut(why)) => {
                     packages.extend(table.leave_out(store, root as u32, name, why));
                 }
-                // A link or a file is not a package, and a removed package is none either.
+                // A link, a file or a removed package is not a package.
                 Err(Stop::NoPackage) => {}
             }
         }
@@ -274,7 +274,7 @@ fn path_in(root: &BString, name: &BString) -> BString {
     if name.is_empty() { root.clone() } else { [root.as_slice(), b"/", name].concat().into() }
 }
 
-/// Why a package has no table.
+/// The reason why a package has no table.
 enum Stop {
     LeftOut(LeftOut),
     NoPackage,

@@ -62,7 +62,7 @@ pub struct WalkOptions<'a> {
     pub every_name: bool,
     /// Return the folders that were listed ([`Walked::folders`]).
     pub folders: bool,
-    /// Which files below folders are looked at; without it all. Called from several threads.
+    /// Selects the files below folders to read; without it, all. Called from several threads.
     pub keep: Option<&'a (dyn Fn(&Path) -> bool + Sync)>,
     /// Takes the files below folders, some at a time, as they are found, from several threads.
     /// Then [`Walked::objects`] has the named files alone, and of a file with several names every

@@ -24,7 +24,7 @@ use crate::words::{errno_words, words, words_of_host};
 /// no loader takes.
 const EM_NONE: u16 = 0;
 
-/// Why the start of a file cannot be followed. The caller adds the path of the file.
+/// The reason why the start of a file cannot be followed. The caller adds the path of the file.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum FollowError {

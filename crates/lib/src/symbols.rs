@@ -11,7 +11,7 @@ use crate::check::{Kind, Program};
 /// Options of the symbol report of each program.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SymbolOptions {
-    /// Whether each binding is listed.
+    /// True if each binding is listed.
     pub with_bindings: bool,
     /// True if a library that is checked by itself has to be complete.
     pub strict: bool,

@@ -43,7 +43,7 @@ pub struct Options {
 pub struct Report {
     /// True if this was a dry run.
     pub dry_run: bool,
-    /// Whether an interrupt ended the work early.
+    /// True if an interrupt ended the work early.
     pub interrupted: bool,
     /// The named files, and the edited ones below named folders.
     pub files: Vec<Changed>,
@@ -172,7 +172,7 @@ struct Made {
     named: Vec<PathBuf>,
     /// The farm at the object's own place, whether its run path names it or not.
     own: Vec<PathBuf>,
-    /// Whether its `DT_AUDIT` names the index beside it.
+    /// True if its `DT_AUDIT` names the index beside it.
     names_index: bool,
 }
 

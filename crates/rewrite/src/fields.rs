@@ -66,7 +66,7 @@ impl Fields {
         Ok(true)
     }
 
-    /// Removes what the original has already.
+    /// Removes the edits whose result the original already has.
     ///
     /// # Errors
     /// Returns [`RewriteError`] if the original cannot be read.

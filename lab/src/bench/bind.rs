@@ -1,5 +1,5 @@
-//! Gain from the bindings of an index: the same start as it is, under an audit module that does
-//! nothing, and bound; lazily and with `LD_BIND_NOW`. Measured as in [`super::calm`].
+//! Gain from the bindings of an index: the same start unchanged, under an audit module that does
+//! nothing, and with bindings; lazily and with `LD_BIND_NOW`. Measured as in [`super::calm`].
 
 use std::fs;
 use std::path::{Path, PathBuf};

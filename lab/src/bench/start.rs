@@ -1,4 +1,4 @@
-//! Time that `becalm run` adds to a start that finds its index: the same start as it is, with the
+//! Time that `becalm run` adds to a start that finds its index: the same start unchanged, with the
 //! variables that `becalm env` prints, and by `becalm run`. Measured as in [`super::calm`].
 
 use std::path::Path;

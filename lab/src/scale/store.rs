@@ -27,7 +27,7 @@ pub(super) struct ScaleFs {
 }
 
 impl ScaleFs {
-    /// A store of so many packages.
+    /// Makes a store of that many packages.
     pub(super) fn new(packages: usize) -> Self {
         Self { packages }
     }

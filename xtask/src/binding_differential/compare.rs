@@ -15,7 +15,7 @@ const VDSO: [&[u8]; 2] = [b"linux-vdso", b"linux-gate"];
 /// Slots closer than this are read with one request.
 const GAP: u64 = 2048;
 
-/// How many slots of each kind were compared.
+/// The number of compared slots of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Compared {
     /// Slots that got the address of a symbol, or its absence.

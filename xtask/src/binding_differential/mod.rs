@@ -33,7 +33,7 @@ pub struct Options {
     /// Every program, not a sample.
     #[arg(long)]
     all: bool,
-    /// How many programs of each place to take.
+    /// The number of programs to take from each place.
     #[arg(long, value_name = "N", default_value_t = 300)]
     sample: usize,
     /// Seed of the sample: the same seed, the same programs.
@@ -41,10 +41,10 @@ pub struct Options {
     seed: u64,
     #[command(flatten)]
     places: PlaceArgs,
-    /// How many differences to print.
+    /// The number of differences to print.
     #[arg(long, value_name = "K", default_value_t = 40)]
     show: usize,
-    /// How many starts at a time.
+    /// The number of simultaneous starts.
     #[arg(long, value_name = "N", default_value_t = 2)]
     threads: usize,
     /// Print the result as one JSON object.

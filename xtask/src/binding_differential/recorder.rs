@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use becalm_core::elf::{Endian, Words};
 use bstr::BString;
 
-/// How long a start may take, under an emulator as well.
+/// The time that a start may take, under an emulator as well.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// Objects and bytes of a name that a message may claim.
 const MAX_OBJECTS: u64 = 4096;

@@ -36,7 +36,7 @@ pub(super) fn compare(case: &Case, scratch: &Path, out: &Path) -> Result<Vec<Str
     Ok(wrong)
 }
 
-/// Why an expectation is not met.
+/// Returns the reason why an expectation is not met.
 fn unmet(bind: &Bind, prediction: &Prediction, out: &Path) -> Option<String> {
     let path = |name: &str| BString::from(out.join(name).to_string_lossy().into_owned());
     let (load, wanted) = (prediction.load(), path(&bind.object));

@@ -13,9 +13,9 @@ pub(super) struct Block {
     pub(super) line: usize,
     /// The commands to run: of a `console` block each command by itself, an `sh` block as a whole.
     pub(super) commands: Vec<Command>,
-    /// Why it is not run.
+    /// The reason why it is not run.
     pub(super) not_run: Option<String>,
-    /// Why its numbers are not compared.
+    /// The reason why its numbers are not compared.
     pub(super) figures_vary: Option<String>,
     /// The setup command that is run before it.
     pub(super) before: Option<String>,

@@ -139,7 +139,7 @@ struct Trial<'a> {
     tools: Tools<'a>,
 }
 
-/// The loader's list, and what a start printed.
+/// The loader's list, and the output of a start.
 type Seen = (Vec<String>, Option<(Option<i32>, Vec<u8>)>);
 
 impl<'a> Trial<'a> {

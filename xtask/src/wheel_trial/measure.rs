@@ -42,7 +42,7 @@ pub(super) struct Counted {
     pub(super) dlopen: u64,
     /// Misses of `dlopen` for names that were not found.
     pub(super) not_found: u64,
-    /// Those names.
+    /// The missing names.
     pub(super) missing: BTreeSet<String>,
     /// Names that were found, with their requesters and their misses, most misses first.
     pub(super) worst: Vec<(String, String, u64)>,

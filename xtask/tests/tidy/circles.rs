@@ -34,7 +34,7 @@ type Names = Vec<String>;
 struct File {
     /// The paths that its code names, from the crate's root.
     named: BTreeSet<Names>,
-    /// The names that its `use` items bring in, and where they are from.
+    /// The names that its `use` items import, and their origins.
     imported: BTreeMap<String, Names>,
     /// The modules all of whose names it brings in.
     globs: Vec<Names>,
@@ -58,7 +58,7 @@ fn the_audit_module_includes_in_no_circle() {
     assert_eq!(circle(&units), None, "a circle of includes");
 }
 
-/// Which unit includes which header in quotation marks, among the units of a folder.
+/// Returns which unit includes which header in quotation marks, among the units of a folder.
 fn includes_of(folder: &Path) -> Level {
     let mut units = Level::new();
     for entry in fs::read_dir(folder).expect("a folder of C sources").flatten() {

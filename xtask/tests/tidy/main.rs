@@ -97,7 +97,7 @@ fn core_touches_nothing_outside_itself() {
     assert!(lib.contains("#![forbid(unsafe_code)]"), "core forbids unsafe code");
 }
 
-/// Which modules of core each module may name.
+/// The modules of core that each module may name.
 const CORE_LAYERS: [(&str, &[&str]); 17] = [
     ("path", &[]),
     ("elf", &[]),

@@ -23,7 +23,7 @@ const HAS_BINDINGS: usize = 8;
 /// Seed of the check's hash.
 const CHECK_SEED: u64 = 1;
 
-/// Why a file cannot take a table, or has none.
+/// The reason why a file cannot take a table, or has none.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EmbedError {
     /// Its segments differ from those of the module's linker script.

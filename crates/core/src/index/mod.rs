@@ -341,7 +341,7 @@ impl Target {
     }
 }
 
-/// Why an index cannot be written as a table.
+/// The reason why an index cannot be written as a table.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum EncodeError {
     /// The format's 32-bit offsets (24-bit for sets of conditions) are too small for the index.

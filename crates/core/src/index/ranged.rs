@@ -27,7 +27,7 @@ impl ReadAt for &[u8] {
     }
 }
 
-/// Why a file cannot be used as an index for starting programs.
+/// The reason why a file cannot be used as an index for starting programs.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RangedError {
     /// A range of it cannot be read.

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::layout;
 
-/// Why bytes are not a valid table.
+/// The reason why bytes are not a valid table.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TableError {
     /// The bytes do not start like a table.

@@ -157,7 +157,7 @@ fn bound() -> Bound {
     }
 }
 
-/// Everything in an order of its own, so that two indexes can be compared.
+/// Sorts everything, so that two indexes can be compared.
 fn sorted(mut index: Index) -> Index {
     index.bound.programs.sort_by(|a, b| a.path.cmp(&b.path));
     for object in &mut index.objects {

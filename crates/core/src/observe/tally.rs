@@ -61,11 +61,11 @@ pub struct ClassTally {
 /// Successful lookups that repeat an earlier one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repeated {
-    /// How many there are.
+    /// Their number.
     pub count: u64,
     /// Their total duration in nanoseconds, without the tracer's own cost.
     pub ns: u64,
-    /// How many there are of each path, the most first, equal numbers by path; at most
+    /// The number for each path, the highest first, equal numbers by path; at most
     /// [`ClassTallies::MAX_DIRS`] paths.
     pub paths: Vec<(BString, u64)>,
 }
@@ -83,7 +83,7 @@ struct Counting {
     dirs: FxHashMap<BString, u64>,
     other_dirs: u64,
     names: FxHashMap<BString, u64>,
-    /// How often each path was found, by kind of call.
+    /// The number of times that each path was found, by kind of call.
     found: FxHashMap<Kind, FxHashMap<BString, u64>>,
     repeated: u64,
     repeated_ns: u64,

@@ -62,7 +62,7 @@ pub trait SymbolFiles {
     fn symbols(&self, object: &LoadedObject) -> Result<Arc<ObjectSymbols>, SymbolFileError>;
 }
 
-/// Why the symbol tables of a file cannot be read.
+/// The reason why the symbol tables of a file cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SymbolFileError {
     /// The file cannot be opened or read.
@@ -82,7 +82,7 @@ pub struct BindOptions {
     pub dynamic_weak: bool,
 }
 
-/// Why a start has no bindings.
+/// The reason why a start has no bindings.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BindError {
     /// The tables of an object cannot be read.

@@ -20,9 +20,10 @@ pub struct SymbolReport {
     pub missing_versions: Vec<MissingVersionReport>,
     /// Symbols that are referred to and that more than one object defines.
     pub interposed: Vec<InterposedSymbol>,
-    /// How many symbols of each object are defined by which other, in load order.
+    /// For each pair of objects, the number of symbols of the first that the second defines, in
+    /// load order.
     pub definers: Vec<DefinerCount>,
-    /// How many relocations of each kind there are.
+    /// The number of relocations of each kind.
     pub relocations: RelocationCounts,
     /// Every binding in load order. Missing unless the caller wants the list.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,20 +68,20 @@ pub struct InterposedSymbol {
     pub definer: String,
     /// The objects whose definitions are not used, in scope order.
     pub others: Vec<String>,
-    /// How many relocations use it.
+    /// The number of relocations that use it.
     pub references: usize,
     /// True if the program's definition is a copy of a library's datum.
     pub copy: bool,
 }
 
-/// How many symbols of one object another defines.
+/// The number of symbols of one object that another defines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DefinerCount {
     /// The object that refers to the symbols.
     pub object: String,
     /// The object that defines them.
     pub definer: String,
-    /// How many different symbols.
+    /// The number of different symbols.
     pub symbols: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Directories that change in place: each is a package of its own, with the names in it.
+//! Directories that change in place: each is a separate package, with the names in it.
 
 use std::os::fd::OwnedFd;
 
@@ -13,8 +13,8 @@ use super::{
     LONGEST_RELATIVE, LeftOut, PathTable, SEARCH_FOR_ALL, Store, Walk, is_odd_name, path_in,
 };
 
-/// A package for each directory of a root. One that cannot be one is left out, and the kernel is asked
-/// about it.
+/// Makes a package for each directory of a root. A directory that cannot be one is left out, and
+/// the kernel answers lookups in it.
 pub(super) fn packages(
     walk: &Walk<'_>,
     store: &Store,

@@ -64,7 +64,7 @@ pub(super) fn open_dir(at: impl AsFd, name: &[u8]) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(at, name, flags, Mode::empty())
 }
 
-/// Names and kinds of what is in a directory.
+/// Returns the names and kinds of the entries of a directory.
 pub(super) fn names_in(dir: &OwnedFd) -> Result<Vec<(BString, FileType)>, Errno> {
     let mut names = Vec::new();
     let mut buffer = [MaybeUninit::uninit(); BUFFER];

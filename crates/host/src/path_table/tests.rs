@@ -120,7 +120,7 @@ fn of_a_directory_that_changes_each_directory_below_is_known_by_itself() {
     let (_temp, store) = store();
     let a = "0123456789abcdfghijklmnpqrsvwxyz-a";
     let changing = |path: PathBuf| PathStore { path, packages: Packages::Changing };
-    // What is below another one is part of that.
+    // A directory below another one is part of that.
     let stores = [changing(store.join(a).join("lib")), changing(store.join(a))];
     let table = path_table(&stores, None).expect("a table");
     assert_eq!(table.paths.roots.len(), 1);
@@ -137,7 +137,7 @@ fn of_a_directory_that_changes_each_directory_below_is_known_by_itself() {
     assert!(path_table_is_current(&table.paths));
     fs::write(store.join(a).join("lib/python/new.py"), "").expect("made");
     assert!(!path_table_is_current(&table.paths));
-    // It has just changed: the kernel is asked about it, and about nothing else.
+    // It has just changed: lookups in it are left to the kernel, and no others.
     let table = path_table(&stores, None).expect("a table");
     let ask = |path: &str| table.paths.ask(store.join(a).join(path).as_os_str().as_bytes());
     assert_eq!(table.left_out.len(), 1);

@@ -1,4 +1,4 @@
-//! How a program ended.
+//! The exit of a program.
 
 /// The end of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -162,7 +162,7 @@ pub enum Note {
     },
     /// Processes of the program are still running; see [`super::Rest`].
     LeftRunning {
-        /// How many.
+        /// Their number.
         processes: usize,
     },
     /// The breakpoint at the entry point could not be set. All calls count as the program's.

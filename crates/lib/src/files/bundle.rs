@@ -16,7 +16,7 @@ use crate::files::{FileUse, StartFile};
 /// The directory below which each repository is mounted.
 const MOUNTS: &str = "/cvmfs";
 
-/// Why there is no bundle for a start.
+/// The reason why there is no bundle for a start.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NoBundle {
     /// The program is not in the repository.

@@ -1,4 +1,4 @@
-//! Why an index cannot be read, made or written.
+//! The reasons why an index cannot be read, made or written.
 
 use std::error::Error as StdError;
 use std::io;
@@ -15,7 +15,7 @@ use thiserror::Error;
 use crate::index::trust::Untrusted;
 use crate::words::words_of_host;
 
-/// Why an index cannot be read, made or written.
+/// The reason why an index cannot be read, made or written.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum IndexError {

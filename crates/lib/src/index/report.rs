@@ -22,7 +22,7 @@ pub struct Report {
     /// The file.
     #[serde(serialize_with = "lossy")]
     pub index: BString,
-    /// Whether it was written; false if it was up to date.
+    /// True if it was written; false if it was up to date.
     pub written: bool,
     /// The machine it is for.
     pub machine: &'static str,

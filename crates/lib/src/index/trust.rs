@@ -26,7 +26,7 @@ const WRITABLE: u32 = 0o022;
 /// In a directory with this bit, users can add entries, but remove and rename only their own.
 const STICKY: u32 = 0o1000;
 
-/// Why a file is not used.
+/// The reason why a file is not used.
 #[derive(Debug, Error)]
 pub enum Untrusted {
     /// The file cannot be examined.

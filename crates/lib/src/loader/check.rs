@@ -26,7 +26,7 @@ pub struct Report {
     /// The loader.
     #[serde(serialize_with = "lossy")]
     pub loader: BString,
-    /// Whether it reads resolution notes.
+    /// True if it reads resolution notes.
     pub notes: bool,
     /// True if it reads loader caches of packages; none if no store was named to test one in.
     pub caches: Option<bool>,

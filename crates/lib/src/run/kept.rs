@@ -51,7 +51,7 @@ pub enum Kept {
     Index {
         /// The index.
         index: Box<Opened>,
-        /// Whether it should be compared with the files again.
+        /// True if it should be compared with the files again.
         is_stale: bool,
     },
     /// Nothing yet.

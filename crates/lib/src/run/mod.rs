@@ -36,7 +36,7 @@ pub struct Options {
     pub strict: bool,
     /// The store prefixes, for an index that is made.
     pub store: StorePrefixes,
-    /// Whether file lookups are answered from the paths of the index.
+    /// True if file lookups are answered from the paths of the index.
     pub paths: bool,
 }
 
@@ -58,7 +58,7 @@ pub struct Indexed {
     pub index: Opened,
     /// The bytes of static TLS that libraries get.
     pub static_tls: u64,
-    /// Whether file lookups are answered from its paths.
+    /// True if file lookups are answered from its paths.
     pub has_paths: bool,
 }
 

@@ -9,7 +9,7 @@ use crate::assume::{Readable, StorePrefixes};
 pub struct Options {
     /// The program to run, and its arguments.
     pub command: Vec<OsString>,
-    /// Whether every system call stops, for a histogram of all of them.
+    /// True if every system call stops, for a histogram of all of them.
     pub all_syscalls: bool,
     /// True if the processes that the program starts are traced as well.
     pub follow: bool,

@@ -32,7 +32,7 @@ pub struct Report {
     /// The cost of tracing on this machine, measured before the program starts; null if nothing was
     /// traced.
     pub overhead: Option<Overhead>,
-    /// Whether every system call was counted (`--syscalls`).
+    /// True if every system call was counted (`--syscalls`).
     pub all_syscalls: bool,
     /// True if the program ran untraced, because tracing is not permitted here: opens as in the
     /// output of `LD_DEBUG=libs`, no stats, no times.
@@ -91,11 +91,11 @@ pub struct Seen {
     pub machine: Option<String>,
     /// The C library; null if it is not known.
     pub libc: Option<String>,
-    /// Whether it started in secure-execution mode.
+    /// True if it started in secure-execution mode.
     pub secure: bool,
-    /// Whether it lies below a store prefix (`--store`); null if there is no prediction.
+    /// True if it is below a store prefix (`--store`); null if there is no prediction.
     pub immutable: Option<bool>,
-    /// Whether the entry point was reached; false if the loader gave up.
+    /// True if the entry point was reached; false if the loader gave up.
     #[serde(default = "is_reached")]
     pub reached_entry: bool,
     /// The loader's probes as observed, counted.

@@ -40,7 +40,7 @@ pub(crate) struct PathsBench {
     /// Also measure on a file system on which a lookup takes so long
     #[arg(long, value_name = "MICROSECONDS")]
     slow: Option<u64>,
-    /// Also measure on this machine's file system, in so many paired rounds
+    /// Also measure on this machine's file system, in this number of paired rounds
     #[arg(long, value_name = "ROUNDS")]
     local: Option<usize>,
     /// File for the raw numbers, one JSON object
@@ -53,7 +53,7 @@ pub(crate) struct PathsBench {
 struct Counts {
     /// Calls with a path.
     paths: u64,
-    /// Those of them that failed with ENOENT.
+    /// The number of those that failed with ENOENT.
     absent: u64,
     /// Calls with an empty path, which the kernel refuses at once.
     empty: u64,

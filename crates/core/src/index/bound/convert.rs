@@ -11,7 +11,7 @@ use crate::loader::load::{Load, Role};
 use crate::symbols::machine::{KnownMachine, TypeOf};
 use crate::symbols::{self, At, Bindings, ObjectSymbols, RelocationKind, Slot};
 
-/// Why a program is not bound.
+/// The reason why a program is not bound.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotBound {
     /// The module of the machine does not write bindings.
@@ -26,7 +26,7 @@ pub enum NotBound {
     /// A library is missing, or a version.
     #[error("a library or a version that it needs is missing")]
     Missing,
-    /// Nothing defines a symbol that has to be there at the start.
+    /// No object defines a symbol that has to exist at the start.
     #[error("nothing defines {0}")]
     Undefined(BString),
     /// A file outside the immutable prefixes has no build ID.
@@ -101,7 +101,7 @@ pub fn is_applied(ident: &Ident) -> bool {
     KnownMachine::of(ident).is_some_and(applies)
 }
 
-/// Returns false for machines with `DT_REL`. Its entries have no room for the addends that the
+/// Returns false for machines with `DT_REL`. Its entries have no field for the addends that the
 /// module gives the loader.
 fn applies(machine: KnownMachine) -> bool {
     match machine {

@@ -87,7 +87,7 @@ pub struct Listed {
     pub names: Vec<(BString, bool)>,
 }
 
-/// Why a lookup is left to the loader.
+/// The reason why a lookup is left to the loader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Deferred {

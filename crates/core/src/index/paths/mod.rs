@@ -45,7 +45,7 @@ pub struct Paths {
 pub struct Root {
     /// Its real path.
     pub path: BString,
-    /// Which packages it has.
+    /// The packages that it has.
     pub extent: Extent,
     /// Its fingerprint; the length is zero.
     pub fingerprint: Fingerprint,
@@ -59,8 +59,8 @@ pub enum Extent {
     All,
     /// Some of them; an update adds none.
     Chosen,
-    /// The root changes in place: it and each directory below it is a package of its own, whose table
-    /// has the names in it. Only what is not there is answered.
+    /// The root changes in place: it and each directory below it is a separate package, whose table
+    /// has the names in it. Only lookups of missing files are answered.
     Changing,
 }
 
