@@ -14,7 +14,7 @@ use clap::Args;
 use nix::sys::resource::{UsageWho, getrusage};
 
 /// Programs of a package.
-const OF_A_PACKAGE: usize = 10;
+pub(crate) const OF_A_PACKAGE: usize = 10;
 /// Packages that each program searches.
 const SEARCHED: usize = 8;
 
@@ -62,7 +62,7 @@ pub(crate) fn run(survey: &Survey) -> Result<()> {
 }
 
 /// Makes the programs that are not there yet; returns their store.
-fn make(folder: &Path, files: usize) -> Result<PathBuf> {
+pub(crate) fn make(folder: &Path, files: usize) -> Result<PathBuf> {
     fs::create_dir_all(folder)?;
     let folder = folder.canonicalize()?;
     let store = folder.join("store");

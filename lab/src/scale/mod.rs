@@ -3,11 +3,17 @@
 //! The store is a file system that is computed, not kept ([`store`]): 100,000 packages with ten
 //! objects each take no memory of their own. Its objects are resolved by the same code as those of
 //! `becalm index`, and the table is encoded. Each size runs in a process of its own, so that its
-//! peak of memory is its own.
+//! peak of memory is its own. The module's own reader of tables is timed on each table
+//! (`crates/lib/audit/tests/lookup.c`).
+//!
+//! `--on-disk` makes a store of real files instead, and times `becalm index` and `becalm index
+//! --update` on it ([`on_disk`]).
 
+mod on_disk;
 mod store;
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -34,6 +40,12 @@ pub(crate) struct Scale {
     /// Packages of the stores, each with ten objects
     #[arg(default_values_t = [1000, 10_000, 100_000])]
     packages: Vec<usize>,
+    /// Make the stores of real files below this folder instead, and index and update them
+    #[arg(long, value_name = "FOLDER", requires = "becalm")]
+    on_disk: Option<PathBuf>,
+    /// The becalm that indexes them, as scripts/build prints it
+    #[arg(long, value_name = "FILE", requires = "on_disk")]
+    becalm: Option<PathBuf>,
     /// Measure one store in this process, and print JSON
     #[arg(long, hide = true)]
     one: bool,
@@ -56,19 +68,27 @@ struct Measured {
     table: usize,
     /// Bytes of the table for each answer.
     bytes_an_answer: f64,
+    /// Nanoseconds of the module's reader for one lookup, of random ones over the whole table.
+    lookup: u64,
 }
+
+/// Lookups that are timed on each table.
+const LOOKUPS: &str = "1000000";
 
 /// Measures each size and prints a table.
 pub(crate) fn run(scale: &Scale) -> Result<()> {
+    if let (Some(folder), Some(becalm)) = (&scale.on_disk, &scale.becalm) {
+        return on_disk::run(&scale.packages, folder, becalm);
+    }
     if scale.one {
         let [packages] = scale.packages[..] else { bail!("--one: one size") };
         println!("{}", serde_json::to_string(&measure(packages)?)?);
         return Ok(());
     }
     println!(
-        "| packages | objects | answers | resolve, s | encode, s | peak, MB | table, MB | bytes an answer |"
+        "| packages | objects | answers | resolve, s | encode, s | peak, MB | table, MB | bytes an answer | lookup, ns |"
     );
-    println!("| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
+    println!("| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
     for packages in &scale.packages {
         let mut own = Command::new(std::env::current_exe()?);
         let output = own.args(["scale", "--one", &packages.to_string()]).output()?;
@@ -77,7 +97,7 @@ pub(crate) fn run(scale: &Scale) -> Result<()> {
         }
         let m: Measured = serde_json::from_slice(&output.stdout)?;
         println!(
-            "| {} | {} | {} | {:.1} | {:.1} | {} | {:.1} | {:.1} |",
+            "| {} | {} | {} | {:.1} | {:.1} | {} | {:.1} | {:.1} | {} |",
             m.packages,
             m.objects,
             m.answers,
@@ -85,7 +105,8 @@ pub(crate) fn run(scale: &Scale) -> Result<()> {
             m.encode.as_secs_f64(),
             m.peak / 1_000_000,
             m.table as f64 / 1e6,
-            m.bytes_an_answer
+            m.bytes_an_answer,
+            m.lookup
         );
     }
     println!("\n{} CPUs; computed files: no time of a disk is in it", rayon::current_num_threads());
@@ -111,6 +132,7 @@ fn measure(packages: usize) -> Result<Measured> {
         let reasons: Vec<usize> = (0..8).map(of).collect();
         bail!("{answers} answers, without one {reasons:?}: the computed store is wrong");
     }
+    let peak = peak()?;
     Ok(Measured {
         packages,
         objects: index.objects.len(),
@@ -119,10 +141,30 @@ fn measure(packages: usize) -> Result<Measured> {
         deferred,
         resolve,
         encode,
-        peak: peak()?,
+        peak,
         table: table.len(),
         bytes_an_answer: table.len() as f64 / answers as f64,
+        lookup: lookup(&table)?,
     })
+}
+
+/// Times the module's reader on a table, compiled as an ordinary program.
+fn lookup(table: &[u8]) -> Result<u64> {
+    let folder = tempfile::tempdir()?;
+    let (reader, file) = (folder.path().join("lookup"), folder.path().join("table"));
+    fs::write(&file, table)?;
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/lib/audit/tests/lookup.c");
+    let made = Command::new("cc").args(["-std=c11", "-O2", "-o"]).args([&reader, &source]).status();
+    if !made.context("no C compiler")?.success() {
+        bail!("cc {}", source.display());
+    }
+    let output = Command::new(&reader).arg(&file).args(["time", LOOKUPS]).output()?;
+    let said = output.stdout.to_str_lossy();
+    let number = said.split(' ').next().and_then(|number| number.parse().ok());
+    let (true, Some(number)) = (output.status.success(), number) else {
+        bail!("{}: {said}", source.display());
+    };
+    Ok(number)
 }
 
 /// Resolves every object of the store and gathers the answers.
