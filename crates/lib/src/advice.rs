@@ -7,11 +7,12 @@ use becalm_core::cost::SearchCost;
 use becalm_core::facts::Readers;
 use becalm_core::loader::load::Role;
 use becalm_core::search::Stores;
+use becalm_core::strategy::Strategy;
 use bstr::{BStr, BString, ByteSlice};
 use serde::Serialize;
 
 use crate::assume::{self, Assumptions};
-use crate::fix::options::{Options, Strategy};
+use crate::fix::options::Options;
 use crate::fix::{audit, foresee};
 use crate::follow::{Followed, follow_where};
 use crate::targets::Target;
@@ -34,7 +35,7 @@ pub struct Advice {
 #[derive(Clone, Debug, Serialize)]
 pub struct Choice {
     /// The strategy.
-    pub strategy: &'static str,
+    pub strategy: String,
     /// The files that change.
     pub scope: Scope,
     /// True if the strategy needs a loader that reads notes or package caches, and this program's
@@ -58,14 +59,14 @@ pub enum Scope {
     Closure,
 }
 
-/// Strategies of `becalm fix`, by name, with and without `--leaf`.
-const OF_FIX: [(&str, Strategy, bool); 6] = [
-    ("audit", Strategy::Audit, false),
-    ("farm", Strategy::Farm, false),
-    ("farm --leaf", Strategy::Farm, true),
-    ("absolute", Strategy::Absolute, false),
-    ("note", Strategy::Note, false),
-    ("ldcache", Strategy::Ldcache, false),
+/// Strategies of `becalm fix`, with and without `--leaf`.
+const OF_FIX: [(Strategy, bool); 6] = [
+    (Strategy::Audit, false),
+    (Strategy::Farm, false),
+    (Strategy::Farm, true),
+    (Strategy::Absolute, false),
+    (Strategy::Note, false),
+    (Strategy::Ldcache, false),
 ];
 
 impl Advice {
@@ -137,7 +138,7 @@ impl Forecast<'_> {
         let alone = std::slice::from_ref(self.target);
         let all = self.targets();
         for (scope, files) in [(Scope::Program, alone), (Scope::Closure, &all)] {
-            for (name, with, leaf) in OF_FIX {
+            for (with, leaf) in OF_FIX {
                 // The audit entry belongs to the program; a farm of the graph changes all its
                 // objects.
                 let is_for = match with {
@@ -146,7 +147,7 @@ impl Forecast<'_> {
                     _ => true,
                 };
                 if is_for {
-                    options.push(self.of_fix((name, with, leaf), scope, files));
+                    options.push(self.of_fix((with, leaf), scope, files));
                 }
             }
         }
@@ -161,15 +162,11 @@ impl Forecast<'_> {
             Ok(storm) => (Some(storm.misses()), None),
             Err(error) => (None, Some(error.to_string())),
         };
-        Choice { strategy: "index", scope: Scope::Nothing, needs_reader: false, misses, refused }
+        let (strategy, scope) = (Strategy::Index.to_string(), Scope::Nothing);
+        Choice { strategy, scope, needs_reader: false, misses, refused }
     }
 
-    fn of_fix(
-        &self,
-        (strategy, with, leaf): (&'static str, Strategy, bool),
-        scope: Scope,
-        files: &[Target],
-    ) -> Choice {
+    fn of_fix(&self, (with, leaf): (Strategy, bool), scope: Scope, files: &[Target]) -> Choice {
         let options = Options::of(with, leaf, self.assume.clone());
         // A farm of the graph is planned for the program and changes its libraries as well.
         let files = match with {
@@ -190,6 +187,7 @@ impl Forecast<'_> {
         let misses = misses.filter(|_| refused.is_none());
         let unsaid = || "becalm fix --dry-run refuses the plan and says why".to_owned();
         let refused = if misses.is_none() { refused.or_else(|| Some(unsaid())) } else { None };
+        let strategy = format!("{with}{}", if leaf { " --leaf" } else { "" });
         Choice { strategy, scope, needs_reader, misses, refused }
     }
 

@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     fn choice(scope: Scope, needs_reader: bool, misses: Option<u64>) -> Choice {
-        Choice { strategy: "absolute", scope, needs_reader, misses, refused: None }
+        Choice { strategy: "absolute".to_owned(), scope, needs_reader, misses, refused: None }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use becalm_core::fs::FileSystem;
 use becalm_core::loader::{Environment, Libc, LoaderFacts, Readers, facts};
 use becalm_core::search::Stores;
+use becalm_core::strategy::Strategy;
 use becalm_host::{FactChoice, HostError, OsFs};
 use bstr::{BStr, BString, ByteSlice};
 use thiserror::Error;
@@ -28,18 +29,6 @@ pub enum Secure {
     Yes,
     /// Never.
     No,
-}
-
-/// Formats that a loader may have been patched to read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
-pub enum Readable {
-    /// Neither.
-    None,
-    /// The notes of objects.
-    Note,
-    /// The loader caches of packages below the store prefixes.
-    Ldcache,
 }
 
 /// Assumptions about the machine that programs start on.
@@ -182,14 +171,14 @@ impl Assumptions {
         })
     }
 
-    /// Takes loaders to read these strategies; where none is named, those that their files tell,
+    /// Takes loaders to read these strategies; where none are given, those that their files tell,
     /// as `tunables` switches them.
-    pub fn reads(&mut self, reads: &[Readable], tunables: BString) {
-        let has = |readable| reads.contains(&readable);
-        self.finds_readers = reads.is_empty().then_some(tunables);
+    pub fn reads(&mut self, reads: Option<&[Strategy]>, tunables: BString) {
+        let has = |strategy| reads.is_some_and(|reads| reads.contains(&strategy));
+        self.finds_readers = reads.is_none().then_some(tunables);
         self.environment.reads = Readers {
-            note: has(Readable::Note),
-            package_caches: if has(Readable::Ldcache) { self.stores.to_vec() } else { Vec::new() },
+            note: has(Strategy::Note),
+            package_caches: if has(Strategy::Ldcache) { self.stores.to_vec() } else { Vec::new() },
             stores: self.stores.to_vec(),
         };
     }

@@ -22,7 +22,7 @@ use crate::terminal::style::{Look, When};
 pub(crate) fn run(args: &AdviseArgs, color: When) -> Result<ExitStatus> {
     let options = args.assume.options();
     let mut assumed = Assumptions::new(&options)?;
-    assumed.reads(&[], assume::tunables(&options));
+    assumed.reads(None, assume::tunables(&options));
     let (found, launches) = launch::find(&assumed, slice::from_ref(&args.program));
     terminal::note_all(&found.problems);
     if !found.problems.is_empty() {

@@ -73,7 +73,7 @@ pub(crate) fn run(args: &CheckArgs, color: When) -> Result<ExitStatus> {
         options.audit = Some(loaded_index::audit_list(index)?);
     }
     let mut assumed = Assumptions::new(&options)?;
-    assumed.reads(&args.reads.reads, assume::tunables(&options));
+    assumed.reads(args.reads.strategies().as_deref(), assume::tunables(&options));
     jobs::limit(args.jobs)?;
     if args.ndjson {
         return ndjson::run(args, assumed);

@@ -9,10 +9,13 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use becalm_core::loader::Libc;
+use becalm_core::strategy::Strategy;
 use becalm_lib::assume;
+use becalm_lib::fix::options::STRATEGIES;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
 
-use becalm_lib::assume::{Readable, Secure, StorePrefixes};
+use becalm_lib::assume::{Secure, StorePrefixes};
 
 /// Assumptions about the machine.
 #[derive(Clone, Debug, Args)]
@@ -77,8 +80,14 @@ pub(crate) struct ReadsArg {
     /// Without it, becalm reads this from the loader's file: a loader with becalm's patch names its
     /// store prefixes there, and obeys GLIBC_TUNABLES (glibc.rtld.resolution); any other loader
     /// reads neither. ldcache applies to caches of packages below --store.
-    #[arg(long, value_name = "STRATEGY", value_delimiter = ',', help_heading = "Assumptions")]
-    pub reads: Vec<Readable>,
+    #[arg(
+        long,
+        value_name = "STRATEGY",
+        value_delimiter = ',',
+        value_parser = readable(),
+        help_heading = "Assumptions"
+    )]
+    reads: Vec<Option<Strategy>>,
 }
 
 /// Which directories are immutable.
@@ -132,6 +141,29 @@ impl AssumeArgs {
             store: self.store.prefixes(),
         }
     }
+}
+
+impl ReadsArg {
+    /// Returns the strategies, as the library takes them: none if the flag is not given.
+    #[must_use]
+    pub(crate) fn strategies(&self) -> Option<Vec<Strategy>> {
+        (!self.reads.is_empty()).then(|| self.reads.iter().flatten().copied().collect())
+    }
+}
+
+/// Parses a strategy that a loader may have been patched to read, or `none`.
+fn readable() -> impl TypedValueParser<Value = Option<Strategy>> {
+    let values = [Strategy::Note, Strategy::Ldcache];
+    let values = values.iter().filter_map(ValueEnum::to_possible_value);
+    let none = PossibleValue::new("none").help("Neither");
+    PossibleValuesParser::new([none].into_iter().chain(values))
+        .map(|name| Strategy::from_str(&name, false).ok())
+}
+
+/// Parses the name of a strategy of `becalm fix`.
+pub(crate) fn strategy_of_fix() -> impl TypedValueParser<Value = Strategy> {
+    let values = STRATEGIES.iter().filter_map(ValueEnum::to_possible_value);
+    PossibleValuesParser::new(values).try_map(|name| Strategy::from_str(&name, false))
 }
 
 impl StoreArg {

@@ -159,7 +159,7 @@ impl Demo<'_> {
             all_syscalls: false,
             follow: false,
             until_entry: false,
-            reads: Vec::new(),
+            reads: None,
             store: StorePrefixes::default(),
         };
         let confined = Confined {

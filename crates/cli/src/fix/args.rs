@@ -4,12 +4,13 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use becalm_core::fs::Mapping;
+use becalm_core::strategy::Strategy;
 use becalm_lib::fix::options::Options;
-use becalm_lib::fix::options::{Compat, Resolve, Strategy};
+use becalm_lib::fix::options::{Compat, Resolve};
 use clap::{Args, ValueHint};
 
-use crate::common_args::AssumeArgs;
 use crate::common_args::writing::WritingArgs;
+use crate::common_args::{AssumeArgs, strategy_of_fix};
 
 /// The flags of `becalm fix`.
 #[derive(Debug, Args)]
@@ -19,7 +20,7 @@ pub(crate) struct FixArgs {
     pub paths: Vec<PathBuf>,
 
     /// How the answers reach the loader
-    #[arg(long, value_name = "STRATEGY")]
+    #[arg(long, value_name = "STRATEGY", value_parser = strategy_of_fix())]
     pub with: Strategy,
 
     /// Show what would be written and what would be skipped; write nothing

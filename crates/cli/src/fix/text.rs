@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
+use becalm_core::strategy::Strategy;
 use becalm_lib::escape::shown;
 use becalm_lib::fix::judge::Start;
-use becalm_lib::fix::options::Strategy;
 use becalm_lib::fix::report::{CreatedKind, Finding, PlannedFile, Report, Severity};
 use becalm_lib::words::{counted, grouped};
 use becalm_lib::writing::Outcome;
@@ -149,7 +149,7 @@ fn write_starts(out: &mut impl Write, look: Look, report: &Report) -> io::Result
     let reader = match report.strategy {
         Strategy::Note => " with a loader that reads notes",
         Strategy::Ldcache => " with a loader that reads package caches",
-        Strategy::Absolute | Strategy::Farm | Strategy::Audit => "",
+        Strategy::Absolute | Strategy::Farm | Strategy::Index | Strategy::Audit => "",
     };
     // The cache of a whole closure is for Guix's loader, which the model does not have.
     let is_for_guix = report.strategy == Strategy::Ldcache && report.closure;

@@ -91,7 +91,7 @@ impl TraceArgs {
             all_syscalls: self.syscalls,
             follow: self.follow,
             until_entry: self.until == Until::Entry,
-            reads: self.reads.reads.clone(),
+            reads: self.reads.strategies(),
             store: self.store.prefixes(),
         }
     }

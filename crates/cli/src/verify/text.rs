@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use becalm_core::strategy::Strategy;
 use becalm_lib::escape::shown;
-use becalm_lib::verify::{Answer, Loads, Report, Verdict, name};
+use becalm_lib::verify::{Answer, Loads, Report, Verdict};
 use becalm_lib::words::{counted, grouped};
 use bstr::BString;
 
@@ -74,12 +75,15 @@ pub(crate) fn text(out: &mut impl Write, look: Look, report: &Report) -> io::Res
 
 /// Writes a line for each store whose farms and caches were not compared.
 fn write_unjudged(out: &mut impl Write, look: Look, report: &Report) -> io::Result<()> {
-    let mut stores: BTreeMap<(&BString, &str), u64> = BTreeMap::new();
+    let mut stores: BTreeMap<(&BString, Strategy), u64> = BTreeMap::new();
     for unjudged in &report.unjudged {
-        *stores.entry((&unjudged.store, name(unjudged.strategy))).or_default() += 1;
+        *stores.entry((&unjudged.store, unjudged.strategy)).or_default() += 1;
     }
     for ((store, strategy), number) in stores {
-        let strategy = if strategy == "ldcache" { "loader cache (ldcache)" } else { strategy };
+        let strategy = match strategy {
+            Strategy::Ldcache => "loader cache (ldcache)".to_owned(),
+            strategy => strategy.to_string(),
+        };
         let objects = counted(number, "object", "objects");
         let verb = if number == 1 { "has" } else { "have" };
         writeln!(
@@ -94,7 +98,7 @@ fn write_unjudged(out: &mut impl Write, look: Look, report: &Report) -> io::Resu
 
 /// Returns the text on one answer; `None` if there is nothing to report.
 fn words(look: Look, checked: &Answer) -> Option<String> {
-    let strategy = name(checked.strategy);
+    let strategy = checked.strategy;
     let needed = shown(checked.needed.as_ref());
     let what = match &checked.verdict {
         Verdict::True => return None,

@@ -1,4 +1,4 @@
-//! The strategies, which make a [`Plan`] from single objects or from a closure. A plan is data:
+//! The [strategies](Strategy), which make a [`Plan`] from single objects or from a closure. A plan is data:
 //! `becalm-rewrite` makes bytes from its [`crate::edit::Edit`]s, and `becalm-host` writes them.
 //!
 //! | module | strategy |
@@ -17,6 +17,7 @@ pub mod absolute;
 pub mod farm;
 mod farm_place;
 pub mod ldcache;
+mod names;
 pub mod note;
 mod own;
 pub mod patchelf;
@@ -27,9 +28,10 @@ pub mod settings;
 mod tests;
 pub mod verify;
 
+pub use names::Strategy;
 pub use plan::{Creation, FilePlan, Finding, FindingKind, Plan, PlannedAnswer, Severity};
 pub use settings::{Names, Settings};
-pub use verify::{Checked, Strategy, Verdict};
+pub use verify::{Checked, Verdict};
 
 use bstr::{BStr, BString};
 

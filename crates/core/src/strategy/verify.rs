@@ -10,6 +10,7 @@ use bstr::{BStr, BString, ByteSlice};
 
 use super::farm::{self, FARMS, is_farm};
 use super::ldcache;
+use super::names::Strategy;
 use super::note;
 use super::own::{self, Look, OwnDir, OwnPath, Standing};
 use super::settings::Settings;
@@ -19,19 +20,6 @@ use crate::fs::{FileId, FileSystem};
 use crate::loader::glibc;
 use crate::search::loader_cache::LoaderCache;
 use crate::search::loader_cache::write::entry_flags;
-
-/// The strategy of a verdict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Strategy {
-    /// The resolution note.
-    Note,
-    /// Absolute needed strings.
-    Absolute,
-    /// A farm in the run path.
-    Farm,
-    /// The loader cache of the object's package.
-    PackageCache,
-}
 
 /// The result of the comparison of one answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,7 +92,7 @@ pub fn unchecked(fs: &dyn FileSystem, subject: &Subject, settings: &Settings) ->
             cache.is_ok_and(ldcache::is_ours)
         };
         let package = ends.map(|end| &path[..end]).find(is_cached);
-        found.extend(package.map(|package| (Strategy::PackageCache, package)));
+        found.extend(package.map(|package| (Strategy::Ldcache, package)));
     }
     let store = |(strategy, package): (Strategy, &[u8])| {
         let end = package.rfind_byte(b'/').filter(|&end| end > 0)?;
@@ -324,7 +312,7 @@ impl Object<'_> {
                 }
                 other => other,
             };
-            Some(Checked { strategy: Strategy::PackageCache, needed: name.clone(), verdict })
+            Some(Checked { strategy: Strategy::Ldcache, needed: name.clone(), verdict })
         };
         self.names.iter().filter_map(check).collect()
     }

@@ -4,15 +4,16 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use becalm_core::strategy::Severity;
+use becalm_core::strategy::Strategy;
 use becalm_host::write::{HardLinks, WriteOptions};
 use bstr::{BStr, BString, ByteSlice};
 use thiserror::Error;
 
 use crate::assume::{self, StorePrefixes};
 use crate::compare::error::CompareError;
-use crate::compare::kind::{Compared, Kind};
+use crate::compare::kind::Kind;
 use crate::escape::shown;
-use crate::fix::options::{Options, Resolve, Strategy};
+use crate::fix::options::{Options, Resolve};
 use crate::fix::{fix, report::Report};
 use crate::index::{file, make, platforms, variables};
 use crate::progress::Silent;
@@ -77,16 +78,13 @@ pub(super) fn put(
     site: &Site<'_>,
     assumed: &assume::Options,
 ) -> Result<(Variables, Option<Report>), CompareError> {
-    if kind == Kind::Strategy(Compared::Index) {
+    if kind == Kind::of(Strategy::Index) {
         return Ok((index(site)?, None));
     }
     let Some(strategy) = kind.fix() else { return Ok((Vec::new(), None)) };
     let paths = if kind.is_of_program() { site.programs } else { site.objects };
     // Two programs that share libraries have no whole-graph farm in common.
-    let at_once = match kind {
-        Kind::Strategy(Compared::Farm) => 1,
-        _ => paths.len().max(1),
-    };
+    let at_once = if kind == Kind::of(Strategy::Farm) { 1 } else { paths.len().max(1) };
     let reports = here(|| {
         let fixed = paths.chunks(at_once).map(|paths| fixed(site, strategy, paths, assumed));
         fixed.collect::<Result<Vec<Report>, CompareError>>()

@@ -71,7 +71,7 @@ fn watched(column: &Column, runs: &Runs) -> Result<Figures, CompareError> {
         all_syscalls: false,
         follow: false,
         until_entry: false,
-        reads: Vec::new(),
+        reads: None,
         store: StorePrefixes::default(),
     };
     let report = watch(&options, &confined).map_err(|error| match error {

@@ -1,46 +1,56 @@
 //! The columns of a comparison.
 
+use becalm_core::strategy::Strategy;
 use serde::Serialize;
 
 use crate::advice::Scope;
-use crate::fix::options::{Resolve, Strategy};
+use crate::fix::options::Resolve;
 
-/// A strategy as the table has it: one column each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+/// A strategy as the table has it: one column each. Two strategies have a second column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Compared {
-    /// Absolute needed strings, from the static walk.
-    Absolute,
     /// Absolute needed strings, from the loader's own answers.
     AbsoluteLoader,
     /// A directory of links an object, of what it needs itself.
     FarmLeaf,
-    /// A directory of links an object, of what the program's whole closure needs (`becalm fix --with
-    /// farm --closure`).
-    Farm,
-    /// A note in each object.
-    Note,
-    /// A loader cache in each package.
-    Ldcache,
-    /// An index beside the store.
-    Index,
-    /// A DT_AUDIT entry in the program, and an index of its start beside it.
-    Audit,
+    /// A strategy: `absolute` from the static walk, `farm` of what the program's whole closure needs.
+    #[serde(untagged)]
+    Usual(Strategy),
 }
 
 impl Compared {
     /// All of them, in the order of the table.
     pub const ALL: [Self; 8] = [
-        Self::Absolute,
+        Self::Usual(Strategy::Absolute),
         Self::AbsoluteLoader,
         Self::FarmLeaf,
-        Self::Farm,
-        Self::Note,
-        Self::Ldcache,
-        Self::Index,
-        Self::Audit,
+        Self::Usual(Strategy::Farm),
+        Self::Usual(Strategy::Note),
+        Self::Usual(Strategy::Ldcache),
+        Self::Usual(Strategy::Index),
+        Self::Usual(Strategy::Audit),
     ];
+}
+
+#[cfg(feature = "clap")]
+impl clap::ValueEnum for Compared {
+    fn value_variants<'a>() -> &'a [Self] {
+        &Self::ALL
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        let help = match self {
+            Self::AbsoluteLoader => "Absolute needed strings, from the loader's own answers",
+            Self::FarmLeaf => "A directory of links an object, of what it needs itself",
+            Self::Usual(Strategy::Farm) => {
+                "A directory of links an object, of what the program's whole closure needs (`becalm \
+                 fix --with farm --closure`)"
+            }
+            Self::Usual(strategy) => return strategy.to_possible_value(),
+        };
+        Some(clap::builder::PossibleValue::new(crate::json::name(self)).help(help))
+    }
 }
 
 /// The subject of a column.
@@ -60,6 +70,11 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Returns the column of a strategy: that of a whole closure for `farm`.
+    pub(super) const fn of(strategy: Strategy) -> Self {
+        Self::Strategy(Compared::Usual(strategy))
+    }
+
     /// The name of the column.
     #[must_use]
     pub fn name(self) -> String {
@@ -69,30 +84,30 @@ impl Kind {
     /// Whether only a loader that reads notes and caches makes use of it.
     #[must_use]
     pub fn wants_patched_loader(self) -> bool {
-        matches!(self, Self::PatchedControl | Self::Strategy(Compared::Note | Compared::Ldcache))
+        match self {
+            Self::Strategy(Compared::Usual(strategy)) => {
+                matches!(strategy, Strategy::Note | Strategy::Ldcache)
+            }
+            _ => self == Self::PatchedControl,
+        }
     }
 
     /// The options of `becalm fix`; none for a column that does not change the store.
     pub(super) fn fix(self) -> Option<(Strategy, Resolve, bool)> {
         let Self::Strategy(strategy) = self else { return None };
-        let (with, resolve, closure) = match strategy {
-            Compared::Absolute => (Strategy::Absolute, Resolve::Static, false),
-            Compared::AbsoluteLoader => (Strategy::Absolute, Resolve::Loader, false),
-            Compared::FarmLeaf => (Strategy::Farm, Resolve::Static, false),
-            Compared::Farm => (Strategy::Farm, Resolve::Static, true),
-            Compared::Note => (Strategy::Note, Resolve::Static, false),
-            Compared::Ldcache => (Strategy::Ldcache, Resolve::Static, false),
-            Compared::Audit => (Strategy::Audit, Resolve::Static, false),
-            Compared::Index => return None,
-        };
-        Some((with, resolve, closure))
+        match strategy {
+            Compared::AbsoluteLoader => Some((Strategy::Absolute, Resolve::Loader, false)),
+            Compared::FarmLeaf => Some((Strategy::Farm, Resolve::Static, false)),
+            Compared::Usual(Strategy::Index) => None,
+            Compared::Usual(with) => Some((with, Resolve::Static, with == Strategy::Farm)),
+        }
     }
 
     /// The files that a strategy changes, in the words of `becalm advise`.
     pub(super) fn scope(self) -> Option<Scope> {
         match self {
-            Self::Strategy(Compared::Index) => Some(Scope::Nothing),
-            Self::Strategy(Compared::Audit) => Some(Scope::Program),
+            Self::Strategy(Compared::Usual(Strategy::Index)) => Some(Scope::Nothing),
+            Self::Strategy(Compared::Usual(Strategy::Audit)) => Some(Scope::Program),
             Self::Strategy(_) => Some(Scope::Closure),
             _ => None,
         }
@@ -100,7 +115,7 @@ impl Kind {
 
     /// Whether the program alone is handed to `becalm fix`, not all that it loads.
     pub(super) fn is_of_program(self) -> bool {
-        matches!(self, Self::Strategy(Compared::Farm | Compared::Audit))
+        [Strategy::Farm, Strategy::Audit].map(Self::of).contains(&self)
     }
 }
 
@@ -110,7 +125,8 @@ mod tests {
 
     #[test]
     fn a_column_has_the_name_of_its_strategy() {
-        let kinds = [Kind::Control, Kind::PatchedControl, Kind::Strategy(Compared::FarmLeaf)];
-        assert_eq!(kinds.map(Kind::name), ["control", "patched", "farm-leaf"]);
+        let farms = [Kind::Strategy(Compared::FarmLeaf), Kind::of(Strategy::Farm)];
+        assert_eq!(farms.map(Kind::name), ["farm-leaf", "farm"]);
+        assert_eq!([Kind::Control, Kind::PatchedControl].map(Kind::name), ["control", "patched"]);
     }
 }

@@ -23,6 +23,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use becalm_core::strategy::Strategy;
 use becalm_host::bench::{self, Measured, Rounds, Until, Variant};
 use becalm_host::trace::Command;
 
@@ -135,7 +136,7 @@ fn compared(
         stages.now(&format!("reverting: {}", outcome.kind.name()));
         if let (Kind::Strategy(strategy), Ok(column)) = (outcome.kind, &outcome.column) {
             // An index changes nothing that could be reverted.
-            if strategy != Compared::Index {
+            if strategy != Compared::Usual(Strategy::Index) {
                 outcome.undone = Some(column.undo(program, &stock)?);
             }
         }

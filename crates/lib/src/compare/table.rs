@@ -1,5 +1,6 @@
 //! Table of the measurements and trials, with the strategies side by side.
 
+use becalm_core::strategy::Strategy;
 use becalm_host::bench::{Measured, Timed};
 
 use crate::advice::Scope;
@@ -169,7 +170,7 @@ fn shown_by_the_program(outcomes: &[Outcome], stock: &Stock) -> Vec<Row> {
     let undo = |outcome: &Outcome| match (&outcome.undone, outcome.kind) {
         (Some(None), _) => answer(Verdict::Yes, None),
         (Some(Some(left)), _) => answer(Verdict::No, Some(left.to_string())),
-        (None, Kind::Strategy(Compared::Index)) => {
+        (None, Kind::Strategy(Compared::Usual(Strategy::Index))) => {
             answer(Verdict::Yes, Some("no file of the store was changed".to_owned()))
         }
         (None, Kind::Strategy(_)) => answer(Verdict::NotTried, outcome.no_column()),
@@ -216,7 +217,7 @@ fn scopes(outcomes: &[Outcome]) -> Vec<String> {
     let of = |scope: Scope, text: &str| {
         let kinds = outcomes.iter().map(|outcome| outcome.kind);
         let names = kinds.filter(|kind| kind.scope() == Some(scope)).map(|kind| match kind {
-            Kind::Strategy(Compared::Farm) => "farm (--closure)".to_owned(),
+            Kind::Strategy(Compared::Usual(Strategy::Farm)) => "farm (--closure)".to_owned(),
             kind => kind.name(),
         });
         let names: Vec<String> = names.collect();

@@ -5,6 +5,7 @@
 use becalm_core::closure::Closure;
 use becalm_core::cost::{SearchCost, misses_by_object};
 use becalm_core::fs::FileSystem;
+use becalm_core::strategy::Strategy;
 use becalm_core::strategy::planned::{Outlook, Planned as Foreseen, planned};
 use becalm_core::strategy::{Creation, Finding, FindingKind, Plan};
 use bstr::BString;
@@ -14,7 +15,6 @@ use serde::Serialize;
 
 use crate::fix::audit::Answered;
 use crate::fix::loader::loader;
-use crate::fix::options::Strategy;
 use crate::fix::plan::{Planned, Planner, Program};
 use crate::follow::{Followed, follow_where};
 use crate::json::lossy;

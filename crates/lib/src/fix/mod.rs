@@ -11,13 +11,14 @@ pub mod plan;
 pub mod report;
 pub mod scope;
 
+use becalm_core::strategy::Strategy;
 use becalm_host::write::WriteOptions;
 use bstr::BString;
 use rustc_hash::FxHashSet;
 use thiserror::Error;
 
 use self::apply::Applied;
-use self::options::{Options, Strategy};
+use self::options::{Options, STRATEGIES};
 use self::plan::{PlanError, Planner, Program};
 use self::report::Report;
 use self::scope::Scope;
@@ -29,6 +30,9 @@ use crate::targets::{self, Target};
 /// Why no file was fixed.
 #[derive(Debug, Error)]
 pub enum FixError {
+    /// The strategy changes no file.
+    #[error("--with {0} is for no file: becalm index makes an index")]
+    NotForFiles(Strategy),
     /// The strategy knows no answers for a program's whole closure.
     #[error("--closure is for --with farm and --with ldcache")]
     NotForClosures,
@@ -172,6 +176,9 @@ impl Options {
     /// # Errors
     /// Returns an error for options that the strategy has no use for.
     fn check(&self) -> Result<(), FixError> {
+        if !STRATEGIES.contains(&self.with) {
+            return Err(FixError::NotForFiles(self.with));
+        }
         if self.closure && !matches!(self.with, Strategy::Farm | Strategy::Ldcache) {
             return Err(FixError::NotForClosures);
         }

@@ -3,26 +3,13 @@
 use std::path::PathBuf;
 
 use becalm_core::fs::Mapping;
-use serde::Serialize;
+use becalm_core::strategy::Strategy;
 
 use crate::assume;
 
-/// The way a resolution reaches the loader.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
-pub enum Strategy {
-    /// A note in each object, for a loader that reads notes.
-    Note,
-    /// Absolute paths for needed strings, for any loader.
-    Absolute,
-    /// One directory of links an object, for any loader.
-    Farm,
-    /// A loader cache in each package, for a loader that reads those.
-    Ldcache,
-    /// A DT_AUDIT entry in a program, and an index of its start beside it, for glibc 2.32 on.
-    Audit,
-}
+/// The strategies that files can be fixed with: all but the index, which is beside them.
+pub const STRATEGIES: [Strategy; 5] =
+    [Strategy::Note, Strategy::Absolute, Strategy::Farm, Strategy::Ldcache, Strategy::Audit];
 
 /// The sources of the answers of the absolute strategy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +34,7 @@ pub enum Compat {
 pub struct Options {
     /// The files, or folders of them.
     pub paths: Vec<PathBuf>,
-    /// The way the answers are to reach the loader.
+    /// The way the answers are to reach the loader, one of [`STRATEGIES`].
     pub with: Strategy,
     /// `absolute`: where the paths come from.
     pub resolve: Resolve,

@@ -10,6 +10,7 @@ use becalm_core::edit::Edit;
 use becalm_core::facts::{Environment, Libc};
 use becalm_core::fs::{FileKind, FileSystem, MappedFs, Mapping};
 use becalm_core::probe::ProbeLog;
+use becalm_core::strategy::Strategy;
 use becalm_core::strategy::{
     FilePlan, Finding, FindingKind, Names, Plan, Settings, Severity, absolute, farm, ldcache, note,
     patchelf,
@@ -21,7 +22,7 @@ use rustc_hash::FxHashSet;
 use thiserror::Error;
 
 use crate::assume::Assumptions;
-use crate::fix::options::{Compat, Options, Resolve, Strategy};
+use crate::fix::options::{Compat, Options, Resolve};
 use crate::follow::{Followed, follow_where};
 use crate::path::bytes;
 use crate::problem::NoPlace;
@@ -346,7 +347,7 @@ impl<'a> Planner<'a> {
     /// for each object alone needs programs' starts only, to be held against each other.
     fn needs_closure(&self, target: &Target) -> bool {
         match self.options.with {
-            Strategy::Note | Strategy::Ldcache => false,
+            Strategy::Note | Strategy::Ldcache | Strategy::Index => false,
             Strategy::Farm => self.options.closure && target.named,
             Strategy::Absolute | Strategy::Audit => true,
         }
@@ -393,8 +394,8 @@ impl<'a> Planner<'a> {
                     Err(error) => passed_over(closure, error.to_string()),
                 }
             }
-            // A package's objects are planned together.
-            Strategy::Ldcache => Plan::default(),
+            // A package's objects are planned together. An index changes no object.
+            Strategy::Ldcache | Strategy::Index => Plan::default(),
         }
     }
 }

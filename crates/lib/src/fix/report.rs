@@ -1,12 +1,13 @@
 //! The report of `becalm fix`.
 
+use becalm_core::strategy::Strategy;
 use becalm_core::strategy::{self, Creation, FilePlan, Plan, PlannedAnswer};
 use bstr::BString;
 use rustc_hash::FxHashSet;
 use serde::{Serialize, Serializer};
 
 use crate::fix::judge::Start;
-use crate::fix::options::{Options, Strategy};
+use crate::fix::options::Options;
 use crate::json::{self, lossy, lossy_list, lossy_option};
 use crate::problem::Problem;
 use crate::writing::Changed;

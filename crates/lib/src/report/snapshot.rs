@@ -72,7 +72,7 @@ fn run(program: &Path, options: &Options) -> Result<Observed, NotObserved> {
         all_syscalls: false,
         follow: false,
         until_entry: false,
-        reads: Vec::new(),
+        reads: None,
         store: assume.store.clone(),
     };
     let mut environment: Vec<_> = std::env::vars_os().collect();

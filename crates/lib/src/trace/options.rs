@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 
-use crate::assume::{Readable, StorePrefixes};
+use crate::assume::StorePrefixes;
+use becalm_core::strategy::Strategy;
 
 /// The command to run, and the extent of the trace.
 #[derive(Clone, Debug)]
@@ -15,9 +16,9 @@ pub struct Options {
     pub follow: bool,
     /// True if tracing ends at the entry point of the first program.
     pub until_entry: bool,
-    /// Formats that loaders are assumed to read beyond those of released loaders; empty for those
-    /// that each loader's file declares.
-    pub reads: Vec<Readable>,
+    /// Strategies that loaders are assumed to read, `note` and `ldcache`; none for those that each
+    /// loader's file declares.
+    pub reads: Option<Vec<Strategy>>,
     /// The store prefixes.
     pub store: StorePrefixes,
 }

@@ -13,11 +13,12 @@ use std::thread::{self, JoinHandle};
 use becalm_core::closure::Closure;
 use becalm_core::loader::Environment;
 use becalm_core::search::Stores;
+use becalm_core::strategy::Strategy;
 use becalm_host::trace::{self, Image, Listener};
 use becalm_host::{FactChoice, OsFs};
 use bstr::BString;
 
-use crate::assume::{Assumptions, Readable, Secure};
+use crate::assume::{Assumptions, Secure};
 use crate::check::{Program, Verdict, check};
 use crate::index::indexes::Indexes;
 use crate::index::variables::{NO_BIND, SWITCHES, TUNABLES, has_switch};
@@ -43,8 +44,8 @@ pub struct Answer {
 #[derive(Clone, Debug)]
 pub struct Assumed {
     stores: Stores,
-    /// Formats that loaders read.
-    reads: Vec<Readable>,
+    /// Strategies that loaders read, if they are given.
+    reads: Option<Vec<Strategy>>,
 }
 
 /// An image and its index.
@@ -179,7 +180,7 @@ impl Assumed {
             bindings_are_off: has_switch(switches, NO_BIND),
             indexes: Indexes::default(),
         };
-        assumed.reads(&self.reads, variable(TUNABLES).unwrap_or_default());
+        assumed.reads(self.reads.as_deref(), variable(TUNABLES).unwrap_or_default());
         assumed
     }
 }

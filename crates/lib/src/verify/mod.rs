@@ -9,6 +9,7 @@ pub mod index;
 mod load;
 pub mod slots;
 
+use becalm_core::strategy::Strategy;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
@@ -22,7 +23,7 @@ use becalm_core::strategy::verify::{self, Checked, Unchecked};
 use bstr::{BStr, BString};
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::assume::{self, AssumeError, Assumptions};
 use crate::fix::audit::SUFFIX as OF_PROGRAM;
@@ -38,7 +39,6 @@ use crate::words::words_of_chain;
 
 pub use self::index::{Damaged, Verified};
 pub use self::load::Loads;
-pub use becalm_core::strategy::verify::Strategy;
 
 /// The number of files that are verified with one cached view of the directories they share.
 const IN_A_SESSION: usize = 64;
@@ -84,7 +84,7 @@ pub struct Unjudged {
     #[serde(serialize_with = "lossy")]
     pub path: BString,
     /// The strategy.
-    #[serde(rename = "carrier", serialize_with = "strategy")]
+    #[serde(rename = "carrier")]
     pub strategy: Strategy,
     /// The store to name.
     #[serde(serialize_with = "lossy")]
@@ -105,7 +105,7 @@ pub struct Object {
 #[derive(Clone, Debug, Serialize)]
 pub struct Answer {
     /// The strategy that gives it.
-    #[serde(rename = "carrier", serialize_with = "strategy")]
+    #[serde(rename = "carrier")]
     pub strategy: Strategy,
     /// The needed string.
     #[serde(serialize_with = "lossy")]
@@ -372,19 +372,4 @@ impl From<Checked> for Answer {
         };
         Self { strategy: checked.strategy, needed: checked.needed, verdict }
     }
-}
-
-/// Returns the strategy's name, as in `--with`.
-#[must_use]
-pub fn name(strategy: Strategy) -> &'static str {
-    match strategy {
-        Strategy::Note => "note",
-        Strategy::Absolute => "absolute",
-        Strategy::Farm => "farm",
-        Strategy::PackageCache => "ldcache",
-    }
-}
-
-fn strategy<S: Serializer>(value: &Strategy, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(name(*value))
 }

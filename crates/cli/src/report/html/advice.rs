@@ -28,7 +28,7 @@ pub(crate) struct AdviceView {
 /// One strategy.
 #[derive(Debug)]
 pub(crate) struct AdviceRow {
-    pub strategy: &'static str,
+    pub strategy: String,
     pub changes: &'static str,
     pub left: String,
     /// Remaining misses, in per cent of the present ones.
@@ -51,7 +51,7 @@ impl AdviceView {
             advice.options.iter().filter_map(|o| Some((o, o.misses?))).collect();
         usable.sort_by_key(|(choice, left)| (choice.needs_reader, *left));
         let row = |(choice, left): &(&Choice, u64)| AdviceRow {
-            strategy: choice.strategy,
+            strategy: choice.strategy.clone(),
             changes: choice.scope.words(),
             left: grouped(*left),
             share: percent(*left, advice.before),

@@ -199,8 +199,8 @@ fn a_hostile_name_is_text_wherever_it_gets_to() {
 }
 
 fn advice() -> Advice {
-    let choice = |strategy, scope, misses: Option<u64>| Choice {
-        strategy,
+    let choice = |strategy: &str, scope, misses: Option<u64>| Choice {
+        strategy: strategy.to_owned(),
         scope,
         needs_reader: strategy == "note",
         misses,

@@ -6,8 +6,9 @@ use crate::elf::ObjectView;
 use crate::elf::resolution_note::NoteError;
 use crate::fs::mem::ObjectBuilder;
 use crate::fs::{FileSystem, MemFs};
+use crate::strategy::Strategy;
 use crate::strategy::planned::Outlook;
-use crate::strategy::verify::{self, Checked, Strategy, Verdict};
+use crate::strategy::verify::{self, Checked, Verdict};
 use crate::strategy::{farm, ldcache, note};
 
 fn packages() -> MemFs {
@@ -55,7 +56,7 @@ fn the_plan_of_each_strategy_is_true() {
     for (strategy, plan) in [
         (Strategy::Note, note::plan(&fs, &object, &settings())),
         (Strategy::Farm, farm::leaf(&fs, &object, &settings())),
-        (Strategy::PackageCache, ldcache::plan(&fs, std::slice::from_ref(&object), &settings())),
+        (Strategy::Ldcache, ldcache::plan(&fs, std::slice::from_ref(&object), &settings())),
     ] {
         let found = verdicts(&Outlook::of(&fs, &plan).over(&fs));
         assert!(!found.is_empty());

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use becalm_core::strategy::Strategy;
 use becalm_host::mount_namespace::{Bind, MountNamespace};
 
 use crate::compare::comparison::{Cell, Row, RowKind, Verdict};
@@ -180,7 +181,9 @@ impl Patched {
 
     /// The answers for a strategy, but for those about the machine's own loader.
     fn cells(&self, kind: Kind) -> Result<Vec<Cell>, Arc<TrialError>> {
-        if let (Kind::Strategy(Compared::Ldcache), Some(why)) = (kind, &self.elsewhere) {
+        if let (Kind::Strategy(Compared::Usual(Strategy::Ldcache)), Some(why)) =
+            (kind, &self.elsewhere)
+        {
             return Err(Arc::clone(why));
         }
         let cells = || self.stage.cells(kind, Some(false));

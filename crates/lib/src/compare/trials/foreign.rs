@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::assume;
 use becalm_core::elf::{Class, Endian, Ident, ident};
 use becalm_core::loader::{GlibcVersion, Libc};
+use becalm_core::strategy::Strategy;
 
 use crate::compare::apply::{self, Site, plain_assumptions};
 use crate::compare::comparison::{Cell, Verdict};
@@ -101,7 +102,7 @@ fn foreseen(kind: Kind, site: &Site<'_>, program: &PathBuf) -> Result<(u64, u64)
     };
     let (was, is) = (was.misses(), is.misses());
     let now = fs::read(program).map_err(TrialError::io(program))?;
-    if kind != Kind::Strategy(Compared::Ldcache) && now == before {
+    if kind != Kind::of(Strategy::Ldcache) && now == before {
         return Err(TrialError::Unchanged);
     }
     Ok((was, is))

@@ -5,10 +5,11 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::compare::apply::{self, Site, Variables};
-use crate::compare::kind::{Compared, Kind};
+use crate::compare::kind::Kind;
 use crate::compare::trials::Applied;
 use crate::compare::trials::error::TrialError;
 use crate::compare::trials::lab::Lab;
+use becalm_core::strategy::Strategy;
 
 /// A strategy, or the untouched store.
 pub(super) struct Put {
@@ -26,7 +27,7 @@ impl Put {
 impl Applied for Put {
     fn apply(&mut self, lab: &Lab) -> Result<(), TrialError> {
         let mut programs = lab.programs();
-        if self.kind == Kind::Strategy(Compared::Farm) {
+        if self.kind == Kind::of(Strategy::Farm) {
             programs.extend(lab.plugins());
         }
         let site = Site {
