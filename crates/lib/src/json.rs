@@ -1,5 +1,6 @@
 //! JSON documents: a report with its schema's name, byte strings as text.
 
+use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
 
 use bstr::{BString, ByteSlice};
@@ -75,6 +76,19 @@ pub fn name(value: &impl Serialize) -> String {
 /// Serialises a byte string as text.
 pub fn lossy<S: Serializer>(value: &BString, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&value.to_str_lossy())
+}
+
+/// Serialises a string of the system as text.
+pub fn lossy_os<S: Serializer>(value: &impl AsRef<OsStr>, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&value.as_ref().to_string_lossy())
+}
+
+/// Serialises a string of the system that may be absent, as text or null.
+pub fn lossy_os_option<S: Serializer>(value: &Option<OsString>, to: S) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => lossy_os(value, to),
+        None => to.serialize_none(),
+    }
 }
 
 /// Serialises a byte string that may be absent, as text or null.

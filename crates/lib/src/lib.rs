@@ -7,7 +7,7 @@
 //! plans a strategy, judges the plan by the programs' starts and applies it, [`undo`] reverts it,
 //! [`verify`] compares what was applied with the search. [`index`] makes, reads, trusts and writes
 //! index files ([`traced_run`]: of what a run searched), [`run`] finds the index of a start,
-//! [`doctor`] examines a session with one.
+//! [`mod@env`] the variables of a session with one, [`doctor`] examines a session with one.
 //! [`trace`] runs a program, watches its loader and compares that with the prediction, [`compare`]
 //! tries every strategy on a copy of a program, [`bench`] times starts, [`report`] collects the data
 //! of a page. Long work shows itself by a [`progress::Progress`]; a report that is a [`json::Report`]
@@ -60,6 +60,7 @@ pub mod check;
 pub mod compare;
 pub mod doctor;
 pub mod elf_edits;
+pub mod env;
 pub mod escape;
 pub mod files;
 pub mod fix;

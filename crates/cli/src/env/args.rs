@@ -72,6 +72,19 @@ pub(crate) enum Dialect {
     UpdatePath,
 }
 
+impl Dialect {
+    /// Returns true for lines that programs of other users will read.
+    #[must_use]
+    pub(crate) fn is_for_all(self) -> bool {
+        match self {
+            // A user's own module file, or a unit for the index as it is.
+            Self::Sh | Self::Csh | Self::Fish | Self::Lmod | Self::Tcl => false,
+            Self::UpdateService | Self::UpdateTimer | Self::UpdatePath => false,
+            Self::Systemd | Self::Nixos | Self::ProfileD | Self::Dockerfile => true,
+        }
+    }
+}
+
 /// A shell that lines are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shell {

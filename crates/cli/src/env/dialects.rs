@@ -4,18 +4,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use becalm_lib::index::variables::{AUDIT, STATIC_TLS, SWITCHES, TUNABLES};
-
-/// Settings of a session.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Given<'a> {
-    /// The element of `LD_AUDIT`.
-    pub(crate) module: &'a OsStr,
-    /// The static TLS of the session.
-    pub(crate) static_tls: u64,
-    /// A switch of the module: what is left to the loader, or answered beyond it.
-    pub(crate) switch: Option<&'a str>,
-}
+use becalm_lib::index::variables::{AUDIT, STATIC_TLS, SWITCHES, Settings, TUNABLES};
 
 /// A line of csh. Each ends with a semicolon: `` eval "`becalm env --shell csh`" `` joins them.
 pub(crate) fn csh_line(name: &str, value: Option<&OsStr>) -> String {
@@ -30,8 +19,8 @@ pub(crate) fn csh_line(name: &str, value: Option<&OsStr>) -> String {
 }
 
 /// A module file of Lmod.
-pub(crate) fn lmod(given: Given<'_>) -> String {
-    let Given { module, static_tls, switch } = given;
+pub(crate) fn lmod(settings: &Settings) -> String {
+    let Settings { module, static_tls, switch } = settings;
     let string = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
     let mut text = String::from(
         "-- becalm.lua, in a directory of MODULEPATH; module load becalm\n\
@@ -46,8 +35,8 @@ pub(crate) fn lmod(given: Given<'_>) -> String {
 }
 
 /// A module file of Environment Modules.
-pub(crate) fn tcl(given: Given<'_>) -> String {
-    let Given { module, static_tls, switch } = given;
+pub(crate) fn tcl(settings: &Settings) -> String {
+    let Settings { module, static_tls, switch } = settings;
     let mut text = String::from(
         "#%Module\n\
          # becalm, in a directory of MODULEPATH; module load becalm\n\
@@ -75,8 +64,8 @@ fn tcl_word(text: &str) -> String {
 }
 
 /// `ENV` lines: quotes, backslashes and dollar signs mean something there.
-pub(crate) fn dockerfile(given: Given<'_>) -> String {
-    let Given { module, static_tls, switch } = given;
+pub(crate) fn dockerfile(settings: &Settings) -> String {
+    let Settings { module, static_tls, switch } = settings;
     let mut escaped = String::new();
     for c in module.to_string_lossy().chars() {
         if matches!(c, '\\' | '"' | '$') {
@@ -174,14 +163,10 @@ fn command_word(path: &Path) -> String {
 mod tests {
     use super::*;
 
-    fn given(no_bind: bool) -> Given<'static> {
-        let switch = no_bind.then_some("nobind");
-        Given { module: OsStr::new("/i/it's \"a\".so.d/$PLATFORM"), static_tls: 8192, switch }
-    }
-
     #[test]
     fn a_dockerfile_keeps_quotes_and_dollar_signs() {
-        let text = dockerfile(given(true));
+        let module = "/i/it's \"a\".so.d/$PLATFORM".into();
+        let text = dockerfile(&Settings { module, static_tls: 8192, switch: Some("nobind") });
         assert!(text.contains("ENV LD_AUDIT=\"/i/it's \\\"a\\\".so.d/\\$PLATFORM\"\n"), "{text}");
         assert!(text.ends_with("ENV BECALM=\"nobind\"\n"), "{text}");
     }

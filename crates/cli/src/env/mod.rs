@@ -4,4 +4,4 @@ pub(crate) mod args;
 pub(crate) mod dialects;
 pub(crate) mod manual;
 pub(crate) mod run;
-pub(crate) mod session;
+pub(crate) mod text;

@@ -3,12 +3,10 @@
 //! [`becalm_lib::run`] finds the index, then becalm executes the program in its own process. If
 //! anything fails, the program still starts.
 
-use std::env;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use anyhow::{Error, Result, anyhow, bail};
-use becalm_lib::index::variables;
 use becalm_lib::path::path_bytes;
 use becalm_lib::run::{Launch, prepare, program};
 use becalm_lib::words::words;
@@ -32,17 +30,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
     command.arg0(name).args(arguments);
     match prepare(&args.options(), found) {
         Ok(Launch::Indexed(indexed)) => {
-            if !args.quiet {
-                terminal::tell_of_age(&indexed.index);
+            if !args.quiet && !indexed.index.index.is_current() {
+                terminal::tell_of_age(&indexed.index.path);
             }
-            command.envs(indexed.variables());
-            let no_bind = args.no_bind.then_some(variables::NO_BIND);
-            let paths = indexed.has_paths.then_some(variables::PATHS);
-            if let Some(switch) = no_bind.or(paths) {
-                let switches = env::var_os(variables::SWITCHES);
-                let switches = variables::with_switch(switches.as_deref(), switch);
-                command.env(variables::SWITCHES, switches);
-            }
+            let variables = indexed.variables(args.no_bind);
+            command.envs(variables.into_iter().filter_map(|it| Some((it.name, it.value?))));
             // execve closes the descriptor without a call of its own.
             std::mem::forget(indexed);
         }

@@ -15,7 +15,8 @@ use crate::compare::kind::Kind;
 use crate::escape::shown;
 use crate::fix::options::{Options, Resolve};
 use crate::fix::{fix, report::Report};
-use crate::index::{file, make, platforms, variables};
+use crate::index::variables::Settings;
+use crate::index::{file, make, platforms};
 use crate::progress::Silent;
 use crate::undo;
 use crate::writing::{Changed, Outcome};
@@ -178,11 +179,9 @@ fn index(site: &Site<'_>) -> Result<Variables, CompareError> {
 /// Returns an error if the file is no index.
 pub fn index_variables(index: &Path) -> Result<Variables, CompareError> {
     let opened = file::open(index)?;
-    let module = platforms::audit_path(&opened);
-    let mut variables = vec![(variables::AUDIT.into(), variables::with_module(None, &module))];
-    let tunables = variables::with_static_tls(None, opened.session_static_tls()?);
-    variables.push((variables::TUNABLES.into(), tunables));
-    Ok(variables)
+    let (module, static_tls) = (platforms::audit_path(&opened), opened.session_static_tls()?);
+    let variables = Settings { module, static_tls, switch: None }.added(|_| None).into_iter();
+    Ok(variables.filter_map(|it| Some((it.name.into(), it.value?))).collect())
 }
 
 /// A file that is not as it was before a strategy, and how it differs.

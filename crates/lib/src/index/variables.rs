@@ -6,8 +6,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use bstr::ByteSlice;
+use serde::Serialize;
 
 use crate::index::platforms;
+use crate::json::{lossy_os, lossy_os_option};
 
 /// The name of the list of audit modules.
 pub const AUDIT: &str = "LD_AUDIT";
@@ -22,10 +24,65 @@ pub const TUNABLES: &str = "GLIBC_TUNABLES";
 /// The tunable for the share of the static TLS surplus that libraries may take.
 pub const STATIC_TLS: &str = "glibc.rtld.optional_static_tls";
 
+/// What the variables of a session with an index say.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Settings {
+    /// The element of `LD_AUDIT`.
+    #[serde(serialize_with = "lossy_os")]
+    pub module: OsString,
+    /// The bytes of static TLS that libraries get.
+    pub static_tls: u64,
+    /// The switch of the module: [`NO_BIND`] or [`PATHS`].
+    pub switch: Option<&'static str>,
+}
+
+/// A variable and its new value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Variable {
+    /// The name.
+    pub name: &'static str,
+    /// The value; `None` if the variable is to be unset.
+    #[serde(serialize_with = "lossy_os_option")]
+    pub value: Option<OsString>,
+}
+
+impl Settings {
+    /// Returns the variables with these settings, added to the values that `now` returns.
+    #[must_use]
+    pub fn added(&self, now: impl Fn(&str) -> Option<OsString>) -> Vec<Variable> {
+        let set = |name, value| Variable { name, value: Some(value) };
+        let mut variables = vec![
+            set(AUDIT, with_module(now(AUDIT).as_deref(), &self.module)),
+            set(TUNABLES, with_static_tls(now(TUNABLES).as_deref(), self.static_tls)),
+        ];
+        if let Some(switch) = self.switch {
+            variables.push(set(SWITCHES, with_switch(now(SWITCHES).as_deref(), switch)));
+        }
+        variables
+    }
+
+    /// Returns the variables without what [`Self::added`] adds, whichever switch it is.
+    #[must_use]
+    pub fn removed(&self, now: impl Fn(&str) -> Option<OsString>) -> Vec<Variable> {
+        let index = platforms::index_of(&self.module);
+        let audit = without_index(now(AUDIT).as_deref(), &index);
+        let tunables = without_static_tls(now(TUNABLES).as_deref(), self.static_tls);
+        let mut variables = vec![
+            Variable { name: AUDIT, value: audit },
+            Variable { name: TUNABLES, value: tunables },
+        ];
+        if let Some(switches) = now(SWITCHES) {
+            let left = without_switch(Some(&switches), NO_BIND);
+            let value = without_switch(left.as_deref(), PATHS);
+            variables.push(Variable { name: SWITCHES, value });
+        }
+        variables
+    }
+}
+
 /// Returns the list with a module at its end, so that the user's own modules are called with the
 /// loader's original lookups; unchanged if the module is already in it.
-#[must_use]
-pub fn with_module(list: Option<&OsStr>, module: &OsStr) -> OsString {
+fn with_module(list: Option<&OsStr>, module: &OsStr) -> OsString {
     let mut elements = elements(list);
     if !elements.contains(&module.as_bytes()) {
         elements.push(module.as_bytes());
@@ -35,8 +92,7 @@ pub fn with_module(list: Option<&OsStr>, module: &OsStr) -> OsString {
 
 /// Returns the list without the elements that name an index, directly or by
 /// [`platforms::audit_path`]; `None` if nothing is left.
-#[must_use]
-pub fn without_index(list: Option<&OsStr>, index: &Path) -> Option<OsString> {
+fn without_index(list: Option<&OsStr>, index: &Path) -> Option<OsString> {
     let mut elements = elements(list);
     elements.retain(|element| platforms::index_of(OsStr::from_bytes(element)) != index);
     (!elements.is_empty()).then(|| joined(&elements))
@@ -49,8 +105,7 @@ pub fn indexes(list: Option<&OsStr>) -> impl Iterator<Item = PathBuf> {
 }
 
 /// Returns the tunables with at least `bytes` of static TLS; unchanged if they have that much.
-#[must_use]
-pub fn with_static_tls(list: Option<&OsStr>, bytes: u64) -> OsString {
+fn with_static_tls(list: Option<&OsStr>, bytes: u64) -> OsString {
     let mut elements: Vec<Vec<u8>> = elements(list).iter().map(|e| e.to_vec()).collect();
     let known = elements.iter().filter_map(|element| static_tls_of(element)).max();
     if known.is_none_or(|known| known < bytes) {
@@ -61,16 +116,14 @@ pub fn with_static_tls(list: Option<&OsStr>, bytes: u64) -> OsString {
 }
 
 /// Returns the tunables without the one that [`with_static_tls`] adds; `None` if nothing is left.
-#[must_use]
-pub fn without_static_tls(list: Option<&OsStr>, bytes: u64) -> Option<OsString> {
+fn without_static_tls(list: Option<&OsStr>, bytes: u64) -> Option<OsString> {
     let mut elements = elements(list);
     elements.retain(|element| static_tls_of(element) != Some(bytes));
     (!elements.is_empty()).then(|| joined(&elements))
 }
 
 /// Returns the module's switches with one more.
-#[must_use]
-pub fn with_switch(list: Option<&OsStr>, switch: &str) -> OsString {
+fn with_switch(list: Option<&OsStr>, switch: &str) -> OsString {
     let mut switches = switches(list);
     if !switches.contains(&switch.as_bytes()) {
         switches.push(switch.as_bytes());
@@ -79,8 +132,7 @@ pub fn with_switch(list: Option<&OsStr>, switch: &str) -> OsString {
 }
 
 /// Returns the module's switches without one; `None` if nothing is left.
-#[must_use]
-pub fn without_switch(list: Option<&OsStr>, switch: &str) -> Option<OsString> {
+fn without_switch(list: Option<&OsStr>, switch: &str) -> Option<OsString> {
     let mut switches = switches(list);
     switches.retain(|element| *element != switch.as_bytes());
     (!switches.is_empty()).then(|| OsString::from_vec(switches.join(&b',')))

@@ -10,7 +10,6 @@ pub mod making;
 pub mod program;
 
 use std::env;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use becalm_core::elf::machine_name;
@@ -20,7 +19,8 @@ use becalm_core::search::Stores;
 use crate::assume::StorePrefixes;
 use crate::index::error::IndexError;
 use crate::index::file::{self, Opened};
-use crate::index::{places, platforms, variables};
+use crate::index::variables::{NO_BIND, PATHS, Settings, Variable};
+use crate::index::{places, platforms};
 use crate::path::{dirs_of, path_bytes};
 use crate::run::error::RunError;
 use crate::run::kept::{Kept, Place};
@@ -64,14 +64,16 @@ pub struct Indexed {
 
 impl Indexed {
     /// Returns the variables to set, including their contents in this process's environment.
+    /// `no_bind` leaves symbol bindings, and file lookups, to the loader.
     #[must_use]
-    pub fn variables(&self) -> [(&'static str, OsString); 2] {
-        let now = |name: &str| env::var_os(name);
-        let module = platforms::audit_path(&self.index);
-        let audit = variables::with_module(now(variables::AUDIT).as_deref(), &module);
-        let tunables = now(variables::TUNABLES);
-        let tunables = variables::with_static_tls(tunables.as_deref(), self.static_tls);
-        [(variables::AUDIT, audit), (variables::TUNABLES, tunables)]
+    pub fn variables(&self, no_bind: bool) -> Vec<Variable> {
+        let paths = self.has_paths.then_some(PATHS);
+        let settings = Settings {
+            module: platforms::audit_path(&self.index),
+            static_tls: self.static_tls,
+            switch: no_bind.then_some(NO_BIND).or(paths),
+        };
+        settings.added(|name| env::var_os(name))
     }
 }
 

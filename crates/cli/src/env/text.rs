@@ -1,0 +1,243 @@
+//! The lines of `becalm env` for each reader.
+//!
+//! For a shell the values are those of the environment becalm was started in, with the index put in
+//! or taken out. Lines that are installed for later sessions add to the values there.
+
+use std::env;
+use std::ffi::OsStr;
+
+use anyhow::{Context, Result, bail};
+use becalm_lib::env::{Report, stores};
+use becalm_lib::index::platforms;
+use becalm_lib::index::variables::{AUDIT, STATIC_TLS, SWITCHES, Settings, TUNABLES};
+
+use crate::env::args::Dialect;
+use crate::env::dialects::{self, Unit};
+
+/// Returns the lines that give a session the index.
+///
+/// # Errors
+/// Returns an error if a unit cannot name this becalm or has no directory to watch.
+pub(crate) fn lines(report: &Report, reader: Dialect) -> Result<String> {
+    let settings = &report.settings;
+    Ok(match reader {
+        Dialect::Sh => shell(report, sh_line),
+        Dialect::Csh => shell(report, dialects::csh_line),
+        Dialect::Fish => shell(report, fish_line),
+        Dialect::Lmod => dialects::lmod(settings),
+        Dialect::Tcl => dialects::tcl(settings),
+        Dialect::Dockerfile => dialects::dockerfile(settings),
+        Dialect::Systemd => systemd(settings),
+        Dialect::Nixos => nixos(settings),
+        Dialect::ProfileD => profile(settings),
+        Dialect::UpdateService => update_unit(report, Unit::Service)?,
+        Dialect::UpdateTimer => update_unit(report, Unit::Timer)?,
+        Dialect::UpdatePath => update_unit(report, Unit::Path)?,
+    })
+}
+
+/// Returns the lines that undo [`lines`].
+pub(crate) fn undoing_lines(report: &Report, reader: Dialect) -> String {
+    let text = match reader {
+        Dialect::Sh => return shell(report, sh_line),
+        Dialect::Csh => return shell(report, dialects::csh_line),
+        Dialect::Fish => return shell(report, fish_line),
+        Dialect::Lmod | Dialect::Tcl => "module unload becalm\n",
+        Dialect::Dockerfile => "# take the ENV lines out of the Dockerfile\n",
+        Dialect::UpdateService | Dialect::UpdateTimer | Dialect::UpdatePath => {
+            "\
+systemctl disable --now becalm-update.timer becalm-update.path
+rm /etc/systemd/system/becalm-update.service /etc/systemd/system/becalm-update.timer
+rm /etc/systemd/system/becalm-update.path
+systemctl daemon-reload
+"
+        }
+        Dialect::ProfileD => "rm /etc/profile.d/becalm.sh\n# then log in again\n",
+        Dialect::Systemd => {
+            "\
+rm /etc/systemd/system.conf.d/becalm.conf /etc/systemd/user.conf.d/becalm.conf
+systemctl daemon-reexec
+# running services keep their environment until they are restarted
+"
+        }
+        Dialect::Nixos => {
+            "# take the module out of your configuration, then: nixos-rebuild switch\n"
+        }
+    };
+    text.to_owned()
+}
+
+/// A unit that keeps the index up to date by this becalm.
+fn update_unit(report: &Report, unit: Unit) -> Result<String> {
+    let becalm = env::current_exe().context("the path of becalm is not known")?;
+    let (index, stores) = (&report.index, stores(&report.index)?);
+    if unit == Unit::Path && stores.is_empty() {
+        bail!("{}: an index without stores: no directory shows that files change", index.display());
+    }
+    let stores: Vec<String> = stores.iter().map(ToString::to_string).collect();
+    Ok(dialects::unit(unit, &becalm, index, &stores))
+}
+
+/// Writes a line for each variable that changes.
+fn shell(report: &Report, line: fn(&str, Option<&OsStr>) -> String) -> String {
+    report.variables.iter().map(|it| line(it.name, it.value.as_deref())).collect()
+}
+
+fn sh_line(name: &str, value: Option<&OsStr>) -> String {
+    match value {
+        Some(value) => format!("export {name}={}\n", quoted(value)),
+        None => format!("unset {name}\n"),
+    }
+}
+
+fn fish_line(name: &str, value: Option<&OsStr>) -> String {
+    match value {
+        // In single quotes fish takes a backslash and a quote with a backslash before them.
+        Some(value) => {
+            let text = value.to_string_lossy().replace('\\', "\\\\").replace('\'', "\\'");
+            format!("set -gx {name} '{text}'\n")
+        }
+        None => format!("set -e {name}\n"),
+    }
+}
+
+/// In single quotes for a POSIX shell.
+fn quoted(text: &OsStr) -> String {
+    format!("'{}'", text.to_string_lossy().replace('\'', "'\\''"))
+}
+
+/// Adds to what other files of the folder have set, once.
+fn profile(settings: &Settings) -> String {
+    let module = quoted(&settings.module);
+    let index = quoted(platforms::index_of(&settings.module).as_os_str());
+    let mut text = format!(
+        "# /etc/profile.d/becalm.sh: programs find their libraries by becalm's index\n\
+         if [ -r {index} ]; then\n\
+         \x20 becalm_module={module}\n\
+         \x20 case \":${{{AUDIT}-}}:\" in\n\
+         \x20   *\":$becalm_module:\"*) ;;\n\
+         \x20   *) export {AUDIT}=\"${{{AUDIT}:+${AUDIT}:}}$becalm_module\" ;;\n\
+         \x20 esac\n\
+         \x20 unset becalm_module\n"
+    );
+    text.push_str(&format!(
+        "\x20 case \":${{{TUNABLES}-}}:\" in\n\
+         \x20   *:{STATIC_TLS}=*) ;;\n\
+         \x20   *) export {TUNABLES}=\"${{{TUNABLES}:+${TUNABLES}:}}{STATIC_TLS}={}\" ;;\n\
+         \x20 esac\n",
+        settings.static_tls
+    ));
+    if let Some(switch) = settings.switch {
+        text.push_str(&format!(
+            "\x20 export {SWITCHES}=\"${{{SWITCHES}:+${SWITCHES},}}{switch}\"\n"
+        ));
+    }
+    text.push_str("fi\n");
+    text
+}
+
+/// `man 5 systemd-system.conf`: quotes and percent signs mean something there, a dollar sign
+/// does not.
+fn systemd(settings: &Settings) -> String {
+    let value = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%");
+    let module = value(&settings.module.to_string_lossy());
+    let static_tls = settings.static_tls;
+    let mut assignments = format!("\"{AUDIT}={module}\" \"{TUNABLES}={STATIC_TLS}={static_tls}\"");
+    if let Some(switch) = settings.switch {
+        assignments.push_str(&format!(" \"{SWITCHES}={switch}\""));
+    }
+    format!(
+        "# /etc/systemd/user.conf.d/becalm.conf for user services and sessions,\n\
+         # /etc/systemd/system.conf.d/becalm.conf for system services; then: systemctl daemon-reexec\n\
+         # One service alone: systemctl edit NAME, with [Service] and Environment= instead.\n\
+         [Manager]\n\
+         DefaultEnvironment={assignments}\n"
+    )
+}
+
+/// Returns the lines for NixOS. A shell reads the values in double quotes, so they are escaped for
+/// that.
+fn nixos(settings: &Settings) -> String {
+    let in_shell = |text: &str| {
+        let mut escaped = String::new();
+        for c in text.chars() {
+            if matches!(c, '\\' | '"' | '$' | '`') {
+                escaped.push('\\');
+            }
+            escaped.push(c);
+        }
+        escaped
+    };
+    let in_nix = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace("${", "\\${");
+    let module = in_nix(&in_shell(&settings.module.to_string_lossy()));
+    let switches = if let Some(switch) = settings.switch {
+        format!("\x20 environment.variables.{SWITCHES} = \"{switch}\";\n")
+    } else {
+        String::new()
+    };
+    format!(
+        "# A NixOS module; make the index anew after each rebuild (becalm index --update).\n\
+         {{\n  environment.variables.{AUDIT} = \"{module}\";\n\
+         \x20 environment.variables.{TUNABLES} = \"{STATIC_TLS}={}\";\n{switches}}}\n",
+        settings.static_tls
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> Settings {
+        Settings { module: "/i/it's.so.d/$PLATFORM".into(), static_tls: 4096, switch: None }
+    }
+
+    #[test]
+    fn shells_take_the_path_literally() {
+        assert_eq!(
+            sh_line(AUDIT, Some(&settings().module)),
+            "export LD_AUDIT='/i/it'\\''s.so.d/$PLATFORM'\n"
+        );
+        assert_eq!(
+            fish_line(AUDIT, Some(&settings().module)),
+            "set -gx LD_AUDIT '/i/it\\'s.so.d/$PLATFORM'\n"
+        );
+        assert_eq!((sh_line(AUDIT, None), fish_line(AUDIT, None)).0, "unset LD_AUDIT\n");
+    }
+
+    #[test]
+    fn nixos_keeps_the_token_from_its_shells() {
+        let text = nixos(&settings());
+        assert!(text.contains("/i/it's.so.d/\\\\$PLATFORM\""), "{text}");
+        assert!(text.contains("glibc.rtld.optional_static_tls=4096"), "{text}");
+    }
+
+    /// A shell reads what Nix makes of the string, as it reads NixOS's `set-environment`.
+    #[test]
+    fn a_shell_on_nixos_gets_the_path_with_the_token() {
+        let text = nixos(&settings());
+        let line = text.lines().find(|line| line.contains(AUDIT)).expect("a line");
+        let string = line.split_once(" = \"").expect("a string").1.trim_end_matches("\";");
+        // In a Nix string a backslash stands before a character that is meant literally.
+        let mut characters = string.chars();
+        let mut value = String::new();
+        while let Some(c) = characters.next() {
+            value.push(if c == '\\' { characters.next().expect("a character") } else { c });
+        }
+        let script = format!("export {AUDIT}=\"{value}\"; printf %s \"${AUDIT}\"");
+        let mut sh = std::process::Command::new("sh");
+        // The shell itself is not to be audited.
+        let ran = sh.env_remove(AUDIT).args(["-c", &script]).output().expect("sh runs");
+        assert_eq!(String::from_utf8_lossy(&ran.stdout), settings().module.to_string_lossy());
+    }
+
+    #[test]
+    fn systemd_has_both_variables_on_one_line() {
+        let text = systemd(&settings());
+        let line = text.lines().last().expect("lines");
+        assert_eq!(
+            line,
+            "DefaultEnvironment=\"LD_AUDIT=/i/it's.so.d/$PLATFORM\" \
+             \"GLIBC_TUNABLES=glibc.rtld.optional_static_tls=4096\""
+        );
+    }
+}
