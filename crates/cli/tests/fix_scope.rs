@@ -244,7 +244,7 @@ fn a_plan_that_makes_a_start_longer_is_named_and_not_carried_out() {
     }
     // A refused file is a failure.
     let ran = store.on(&fix(&["farm"], &[]), &store.app());
-    assert!(ran.stdout.contains("0 made, 0 as they should be, 1 refused; "), "{ran:?}");
+    assert!(ran.stdout.contains("0 made, 0 up to date, 1 refused; "), "{ran:?}");
     let ran = store.on(&fix(&["farm"], &["--json"]), &store.app());
     let plan = &json(&ran)["plan"][0];
     assert_eq!((&plan["edits"], &plan["withdrawn"]), (&0.into(), &true.into()), "{plan}");

@@ -47,5 +47,5 @@ fn lookups_that_had_succeeded_before_are_counted_by_path() {
     assert_eq!(names.len(), 3, "{names:?}");
     assert!(names.iter().all(|name| name["misses"] == 50), "{names:?}");
     let screen = trace(&[]);
-    assert!(screen.stderr.contains("found before and asked again\n     149  "), "{screen:?}");
+    assert!(screen.stderr.contains("repeated successful lookups\n     149  "), "{screen:?}");
 }

@@ -93,7 +93,7 @@ fn write_outcome(out: &mut impl Write, look: Look, report: &Report) -> io::Resul
         number => format!(", {} refused", grouped(number)),
     };
     let line = format!(
-        "{} changed, {} made, {} as they should be{refused}; {} bytes added",
+        "{} changed, {} made, {} up to date{refused}; {} bytes added",
         counted(written, "file", "files"),
         grouped(made),
         grouped(unchanged),

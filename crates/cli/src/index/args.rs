@@ -28,12 +28,12 @@ pub(crate) struct IndexArgs {
     ///
     /// Its files need not be in a store: each is recognised by its build ID, size and times. In a
     /// folder, every executable is indexed that has an interpreter and is not set-id.
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath, help_heading = "What is indexed")]
+    #[arg(long, value_name = "PATH", value_hint = ValueHint::AnyPath, help_heading = "Input")]
     pub program: Vec<PathBuf>,
 
     /// Index the symbol bindings of programs with more than SYM relocations with a symbol, or more
     /// than REL relative ones [default: 2000,50000; for --program alone 0,0]
-    #[arg(long, value_name = "SYM,REL", value_parser = threshold, help_heading = "What is indexed")]
+    #[arg(long, value_name = "SYM,REL", value_parser = threshold, help_heading = "Input")]
     pub bind_threshold: Option<BindThreshold>,
 
     /// Index the paths below the packages of the stores, for what programs search themselves
@@ -42,13 +42,13 @@ pub(crate) struct IndexArgs {
     /// of missing files are answered without a system call. Packages are the entries named
     /// HASH-NAME, or all directories of a store that --store names. The symbol bindings of every
     /// program are indexed as well.
-    #[arg(long, help_heading = "What is indexed")]
+    #[arg(long, help_heading = "Input")]
     pub paths: bool,
 
     /// Index the programs of a traced run, and the paths of the packages that they searched
     ///
     /// FILE is a record of becalm trace --json. An update adds no other packages of these stores.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "What is indexed")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Input")]
     pub paths_from: Option<PathBuf>,
 
     /// Directories that change in place, whose paths are indexed too, as separate arguments or as a
@@ -56,14 +56,14 @@ pub(crate) struct IndexArgs {
     ///
     /// For virtual environments and the like. The index answers for a directory below them while
     /// its inode and times are unchanged; a process checks this again after at most two seconds.
-    #[arg(long, value_name = "A:B", help_heading = "What is indexed")]
+    #[arg(long, value_name = "A:B", help_heading = "Input")]
     pub path_dirs: Vec<OsString>,
 
     /// Directories that LD_LIBRARY_PATH names, as separate arguments or as a list; may be repeated
     ///
     /// The index keeps the names of their files, so that a search for another name costs nothing. A
     /// directory that has changed since is searched as always.
-    #[arg(long, value_name = "A:B", help_heading = "What is indexed")]
+    #[arg(long, value_name = "A:B", help_heading = "Input")]
     pub dirs: Vec<OsString>,
 
     /// Further prefixes of immutable directories, which are not walked
@@ -79,11 +79,11 @@ pub(crate) struct IndexArgs {
     ///
     /// Each pull of an image gives its files other inodes and times of status change.
     /// docs/security.md says what is trusted then. --update keeps this choice.
-    #[arg(long, help_heading = "What is indexed")]
+    #[arg(long, help_heading = "Input")]
     pub image: bool,
 
     /// Read again only what has changed since the index was made
-    #[arg(long, help_heading = "What is indexed")]
+    #[arg(long, help_heading = "Input")]
     pub update: bool,
 
     /// The audit module to put the table into, instead of the built-in one

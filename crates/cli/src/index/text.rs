@@ -26,7 +26,7 @@ pub(crate) fn text(out: &mut impl Write, look: Look, report: &Report) -> io::Res
     writeln!(out, "{name} written")?;
     writeln!(out, "  objects  {} for {machine}", grouped(report.objects as u64))?;
     if let Some(kept) = report.kept.filter(|&kept| kept > 0) {
-        writeln!(out, "  kept     answers of {} as they were", grouped(kept as u64))?;
+        writeln!(out, "  kept     answers of {} unchanged objects", grouped(kept as u64))?;
     }
     let of_answers = report.table_bytes.saturating_sub(content.bindings.bytes);
     let each = of_answers as f64 / report.edges.max(1) as f64;

@@ -55,7 +55,7 @@ pub(crate) fn repeated(look: Look, seen: &Seen, rows: usize) -> String {
     asking.sort_by_key(|tally| std::cmp::Reverse(tally.repeated.count));
     let Some(worst) = asking.first() else { return text };
     let most = worst.repeated.count;
-    let _ = writeln!(text, "\n  {}", look.strong("found before and asked again"));
+    let _ = writeln!(text, "\n  {}", look.strong("repeated successful lookups"));
     for tally in asking.iter().take(rows) {
         let repeated = &tally.repeated;
         let bar = bar(repeated.count, most);

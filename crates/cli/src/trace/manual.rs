@@ -41,7 +41,7 @@ const TRACE_STREAMS: Section = Section {
 };
 
 const TRACE_WATCHING: Section = Section {
-    title: "Being watched",
+    title: "Tracing",
     entries: &[
         (
             "becalm ends early",

@@ -35,7 +35,7 @@ pub(crate) fn text(out: &mut impl Write, look: Look, verified: &Verified) -> io:
     if verified.stores_changed {
         writeln!(
             out,
-            "  packages may have come or gone since; becalm index --update takes them in"
+            "  packages may have been added or removed since; becalm index --update reads them"
         )?;
     }
     Ok(())
@@ -59,7 +59,7 @@ fn words(difference: &Difference) -> String {
     };
     let (needed, was) = (text(&difference.needed), text(&difference.was));
     match difference.kind {
-        DifferenceKind::Gone => "not there any more, or asks no longer".to_owned(),
+        DifferenceKind::Gone => "does not exist, or has no lookups any more".to_owned(),
         DifferenceKind::RunPath => "has another run path".to_owned(),
         DifferenceKind::Answer => match &difference.now {
             Some(now) => format!("{needed}: was {was}, now {}", shown(now.as_ref())),
@@ -74,7 +74,7 @@ fn words(difference: &Difference) -> String {
             "its start loads other objects, or in another order".to_owned()
         }
         DifferenceKind::Bindings => {
-            "its symbols bind otherwise, or it is no longer bound".to_owned()
+            "its symbols bind differently, or it is no longer bound".to_owned()
         }
         DifferenceKind::NotApplied => {
             format!("the module left its bindings to the loader: {}", text(&difference.now))
@@ -82,8 +82,8 @@ fn words(difference: &Difference) -> String {
         DifferenceKind::Slot => format!("{was}, with bindings {}", text(&difference.now)),
         DifferenceKind::Names => "a DT_RPATH names it, and it now answers other names".to_owned(),
         DifferenceKind::Paths => {
-            "as it was, with other paths below it: it was changed in place".to_owned()
+            "unchanged, with other paths below it: it was changed in place".to_owned()
         }
-        DifferenceKind::Changed => "not as it was; what rests on it is searched for".to_owned(),
+        DifferenceKind::Changed => "changed; answers that depend on it are searched".to_owned(),
     }
 }

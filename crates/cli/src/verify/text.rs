@@ -103,11 +103,7 @@ fn words(look: Look, checked: &Answer) -> Option<String> {
     let what = match &checked.verdict {
         Verdict::True => return None,
         Verdict::Skips { says: dir } => {
-            format!(
-                "{} (passes over {}, which may change)",
-                look.faint("true"),
-                shown(dir.as_ref())
-            )
+            format!("{} (skips {}, which may change)", look.faint("true"), shown(dir.as_ref()))
         }
         Verdict::Stale { says, is } => {
             let path = |path: &Option<BString>| {
