@@ -1,5 +1,7 @@
 //! One file: is it something that starts, and what would starting it take?
 
+pub mod starts;
+
 use std::io::{self, Write};
 
 use becalm_core::closure::{Closure, SubjectKind};
@@ -293,6 +295,17 @@ pub fn by_newer_glibc(
 }
 
 impl Program {
+    /// Returns true if its start has a finding: a library that is not found, a loader that gives
+    /// up, more misses than its budget, or missing symbols. Those of a library checked by itself
+    /// count only if `strict` is set, because an object that loads it may define them.
+    #[must_use]
+    pub fn is_finding(&self, strict: bool) -> bool {
+        let lacks_symbols = self.symbols.as_ref().is_some_and(SymbolReport::is_incomplete)
+            && (self.kind != Kind::Library || strict);
+        let is_broken = !self.unresolved.is_empty() || self.stop.is_some();
+        is_broken || self.over_budget == Some(true) || lacks_symbols
+    }
+
     fn new(assumed: &Assumptions, target: &Target, closure: &Closure, secure: bool) -> Self {
         let load = &closure.load;
         let libraries =

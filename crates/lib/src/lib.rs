@@ -2,7 +2,7 @@
 //!
 //! [`assume`] is what a prediction assumes of the machine, [`targets`] finds the files, [`launch`]
 //! the programs behind scripts, [`follow`] predicts the start of one. [`check`] reports what a start
-//! costs, [`survey`] what very many do, [`files`] which files it needs, [`advice`] what each strategy
+//! costs ([`check::starts`]: the starts of many files), [`survey`] what very many do, [`files`] which files it needs, [`advice`] what each strategy
 //! would leave of it ([`advise`] with its commands), [`symbols`] what its symbols bind to. [`fix`]
 //! plans a strategy, judges the plan by the programs' starts and applies it, [`undo`] reverts it,
 //! [`verify`] compares what was applied with the search. [`index`] makes, reads, trusts and writes
@@ -22,14 +22,14 @@
 //! Predict what the loader of a program searches:
 //!
 //! ```
-//! use becalm_lib::check::{Verdict, check};
-//! use becalm_lib::{assume, targets};
+//! use becalm_lib::assume::{self, Assumptions};
+//! use becalm_lib::check::starts::{Options, report};
+//! use becalm_lib::progress::Silent;
 //!
-//! let assumed = assume::Assumptions::new(&assume::Options::default())?;
-//! let found = targets::find(&assumed, &[std::env::current_exe()?]);
-//! let (verdict, _) = check(&assumed, &assumed.fs.session(), &found.files[0]);
-//! let Verdict::Checked(program) = verdict else { panic!("a program of this machine") };
-//! println!("{} libraries, {} misses", program.libraries, program.storm.misses());
+//! let assumed = Assumptions::new(&assume::Options::default())?;
+//! let report = report(&assumed, &Options::default(), &[std::env::current_exe()?], &Silent);
+//! let [program] = &report.programs[..] else { panic!("a program of this machine") };
+//! println!("{} libraries, {} misses", program.libraries, report.total.misses());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

@@ -6,15 +6,12 @@ use becalm_core::closure::Closure;
 use becalm_core::symbols::{BindError, BindOptions, SymbolReport, bind};
 
 use crate::assume::Assumptions;
-use crate::check::{Kind, Program};
 
 /// Options of the symbol report of each program.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SymbolOptions {
     /// True if each binding is listed.
     pub with_bindings: bool,
-    /// True if a library that is checked by itself has to be complete.
-    pub strict: bool,
     /// Settings that change the bindings beyond the files.
     pub bind: BindOptions,
 }
@@ -40,14 +37,4 @@ pub fn report(
     let load = &closure.load;
     let bindings = bind(load, facts.libc, &assumed.fs.symbols(), options.bind)?;
     Ok(Some(SymbolReport::of(load, &bindings, options.with_bindings)))
-}
-
-impl SymbolOptions {
-    /// True if missing symbols are a finding: always for a program; for a library by itself only if
-    /// `strict` is set, because an object that loads it may define them.
-    #[must_use]
-    pub fn is_finding(&self, program: &Program) -> bool {
-        let incomplete = program.symbols.as_ref().is_some_and(SymbolReport::is_incomplete);
-        incomplete && (program.kind != Kind::Library || self.strict)
-    }
 }

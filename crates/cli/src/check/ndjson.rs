@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::Result;
 use becalm_lib::assume::Assumptions;
 use becalm_lib::json::document;
-use becalm_lib::survey::{self, Surveyed, Unchecked};
+use becalm_lib::survey::{self, Options, Surveyed, Unchecked};
 use becalm_lib::targets::Problem;
 
 use crate::check::args::CheckArgs;
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &CheckArgs, mut assumed: Assumptions) -> Result<ExitStat
     let each = |results: Vec<Result<Surveyed, Problem>>| {
         let (mut lines, mut status) = (Vec::new(), ExitStatus::Fine);
         for result in results {
-            let (line, own) = written(result, args.max_misses);
+            let (line, own) = written(result);
             lines.extend(line);
             status = status.and(own);
         }
@@ -48,7 +48,8 @@ pub(crate) fn run(args: &CheckArgs, mut assumed: Assumptions) -> Result<ExitStat
         output.failed.is_none()
     };
     let shard = args.shard.unwrap_or_default();
-    survey::survey(&mut assumed, &args.paths, shard, &|files| count.add(files), &each);
+    let options = Options { shard, max_misses: args.max_misses };
+    survey::survey(&mut assumed, &args.paths, options, &|files| count.add(files), &each);
     drop(count);
     let mut output = output.into_inner().unwrap_or_else(PoisonError::into_inner);
     match output.failed {
@@ -61,18 +62,15 @@ pub(crate) fn run(args: &CheckArgs, mut assumed: Assumptions) -> Result<ExitStat
 }
 
 /// The line of one file, and what it means for the exit status.
-fn written(result: Result<Surveyed, Problem>, budget: Option<u64>) -> (Vec<u8>, ExitStatus) {
+fn written(result: Result<Surveyed, Problem>) -> (Vec<u8>, ExitStatus) {
     match result {
         Err(Problem { path, reason }) => {
             terminal::note(path.as_ref(), &reason);
             (document(&Unchecked { path: &path, error: &reason }), ExitStatus::Failure)
         }
-        Ok(mut surveyed) => {
-            let program = &mut surveyed.program;
-            program.over_budget = budget.map(|most| program.storm.misses() > most);
-            let is_broken = !program.unresolved.is_empty() || program.stop.is_some();
-            let status = match (program.incomplete, is_broken || program.over_budget == Some(true))
-            {
+        Ok(surveyed) => {
+            let program = &surveyed.program;
+            let status = match (program.incomplete, program.is_finding(false)) {
                 (true, _) => ExitStatus::Failure,
                 (false, true) => ExitStatus::Finding,
                 (false, false) => ExitStatus::Fine,

@@ -45,7 +45,7 @@ pub struct Report {
     /// The index.
     #[serde(serialize_with = "lossy_os")]
     pub index: PathBuf,
-    /// What the variables say.
+    /// The contents of the variables.
     #[serde(flatten)]
     pub settings: Settings,
     /// The variables to change in the environment of this process.

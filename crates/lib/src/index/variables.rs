@@ -24,7 +24,7 @@ pub const TUNABLES: &str = "GLIBC_TUNABLES";
 /// The tunable for the share of the static TLS surplus that libraries may take.
 pub const STATIC_TLS: &str = "glibc.rtld.optional_static_tls";
 
-/// What the variables of a session with an index say.
+/// The contents of the variables of a session with an index.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Settings {
     /// The element of `LD_AUDIT`.

@@ -64,6 +64,15 @@ impl json::Report for Unchecked<'_> {
     const SCHEMA: &'static str = <Surveyed as json::Report>::SCHEMA;
 }
 
+/// The files of a survey, and how they are judged.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// The share of the files that is checked.
+    pub shard: Shard,
+    /// The number of misses beyond which a program is over its budget.
+    pub max_misses: Option<u64>,
+}
+
 /// Receives the results for some files; returns false to end the survey.
 pub type Each<'a> = dyn Fn(Vec<Result<Surveyed, Problem>>) -> bool + Sync + 'a;
 
@@ -74,12 +83,14 @@ pub type Each<'a> = dyn Fn(Vec<Result<Surveyed, Problem>>) -> bool + Sync + 'a;
 pub fn survey(
     assumed: &mut Assumptions,
     paths: &[PathBuf],
-    shard: Shard,
+    options: Options,
     progress: &(dyn Fn(usize) + Sync),
     each: &Each<'_>,
 ) {
     assumed.fs.limit_memory(REMEMBERED);
-    let work = Work { assumed, owners: Owners::of_this_machine(), seen: Mutex::default() };
+    let Options { shard, max_misses } = options;
+    let (owners, seen) = (Owners::of_this_machine(), Mutex::default());
+    let work = Work { assumed, max_misses, owners, seen };
     let mut hosts = Vec::new();
     for path in paths {
         let inside = work.assumed.fs.inside(path);
@@ -120,6 +131,7 @@ pub fn survey(
 
 struct Work<'a> {
     assumed: &'a Assumptions,
+    max_misses: Option<u64>,
     owners: Owners,
     seen: Mutex<FxHashSet<FileId>>,
 }
@@ -151,11 +163,12 @@ impl Work<'_> {
     fn surveyed(
         &self,
         fs: &dyn FileSystem,
-        program: Box<Program>,
+        mut program: Box<Program>,
         target: &Target,
     ) -> Result<Surveyed, Problem> {
         use std::os::unix::fs::MetadataExt;
         let path = || target.shown.clone();
+        program.over_budget = self.max_misses.map(|most| program.storm.misses() > most);
         let facts = target.host.metadata();
         let facts = facts.map_err(|error| Problem { path: path(), reason: words(&error) })?;
         let real = fs.canonicalize(target.inside.as_ref()).unwrap_or_else(|_| path());

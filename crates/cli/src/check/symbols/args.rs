@@ -39,7 +39,6 @@ impl SymbolArgs {
     #[must_use]
     pub(crate) fn options(&self, is_here: bool) -> Option<SymbolOptions> {
         let bind = if is_here { bind_options_of_environment() } else { BindOptions::default() };
-        let (with_bindings, strict) = (self.bindings, self.strict);
-        self.is_asked().then_some(SymbolOptions { with_bindings, strict, bind })
+        self.is_asked().then_some(SymbolOptions { with_bindings: self.bindings, bind })
     }
 }
