@@ -210,7 +210,8 @@ impl Condition {
     }
 }
 
-/// The fields of `statx` of a directory or file by which a change is detected.
+/// The fields of `statx` of a directory or file by which a change is detected, as an index keeps
+/// them: those of the file format, with a device number that holds on other machines ([`device`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Fingerprint {
     /// Device number ([`device`]).

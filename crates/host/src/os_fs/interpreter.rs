@@ -6,9 +6,10 @@ use std::io::Read;
 use becalm_core::fs::{Errno, FileId, FileKind};
 use bstr::BStr;
 
-use super::fingerprint::{Fingerprint, Stat};
 use super::root::errno;
+use super::stat::Stat;
 use super::{OsFs, object_file};
+use crate::fingerprint::Fingerprint;
 
 /// Maximum size of an interpreter, in bytes. musl's is below 1 MB.
 const LARGEST: u64 = 64 * 1024 * 1024;
@@ -32,7 +33,7 @@ pub(crate) struct OpenInterpreter {
 
 impl Interpreter {
     fn new(stat: &Stat) -> Self {
-        Self { id: stat.id, fingerprint: stat.fingerprint, owner: stat.owner }
+        Self { id: stat.fingerprint.id, fingerprint: stat.fingerprint, owner: stat.fingerprint.uid }
     }
 
     /// Returns true if the file belongs to root or to this user, nobody else may write it, and it

@@ -13,8 +13,9 @@ use becalm_core::fs::FileId;
 use rustc_hash::FxHashSet;
 use rustix::fs::{AtFlags, OFlags, RawDir};
 
-use super::fingerprint::{self, Fingerprint, Stat};
 use super::root::Root;
+use super::stat::Stat;
+use crate::fingerprint::{self, Fingerprint};
 
 /// Number of misses in a directory after which it is listed. Fewer failed lookups cost less than
 /// reading all names of a /usr/lib.
@@ -101,7 +102,8 @@ impl KnownDir {
             // The directory may be searchable without being readable.
             Err(_) => None,
             Ok(dir) => {
-                let same = |stat: Stat| stat.id == id && stat.fingerprint == *fingerprint;
+                let same =
+                    |stat: Stat| stat.fingerprint.id == id && stat.fingerprint == *fingerprint;
                 let state = || rustix::fs::fstat(&dir).ok().map(|stat| Stat::new(&stat));
                 if !state().is_some_and(same) {
                     return None;

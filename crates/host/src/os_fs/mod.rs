@@ -18,13 +18,13 @@
 //! `root` makes the system calls, on the real root or inside another one.
 
 pub(crate) mod fact_cache;
-mod fingerprint;
 mod interpreter;
 mod listing;
 mod object_file;
 mod root;
 mod session;
 mod shards;
+mod stat;
 mod symbols;
 
 #[cfg(test)]
@@ -37,10 +37,11 @@ use becalm_core::fs::{Errno, FileId, OpenedFile};
 use bstr::{BStr, BString, ByteSlice};
 
 use crate::HostError;
-use fingerprint::{Fingerprint, Stat};
+use crate::fingerprint::{self, Fingerprint};
 use listing::KnownDir;
 use root::Root;
 use shards::Shards;
+use stat::Stat;
 
 pub(crate) use interpreter::OpenInterpreter;
 pub(crate) use root::proc_path;
@@ -160,7 +161,7 @@ impl OsFs {
 
     /// Opens the file that `stat` has just described, or returns the cached result.
     fn opened(&self, path: &[u8], stat: &Stat) -> Result<Arc<OpenedFile>, Errno> {
-        if let Some(known) = self.files.get(&stat.id)
+        if let Some(known) = self.files.get(&stat.fingerprint.id)
             && known.fingerprint == stat.fingerprint
         {
             return known.result;
@@ -177,7 +178,7 @@ impl OsFs {
         if keep && !opened.stat.fingerprint.may_change_unseen(started) {
             let known =
                 KnownFile { fingerprint: opened.stat.fingerprint, result: opened.result.clone() };
-            self.files.insert(opened.stat.id, known);
+            self.files.insert(opened.stat.fingerprint.id, known);
         }
         opened.result
     }

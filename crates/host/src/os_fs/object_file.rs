@@ -14,8 +14,8 @@ use becalm_core::elf::{self, ElfError};
 use becalm_core::fs::{Errno, FileKind, OpenedFile};
 use object::ReadRef;
 
-use super::fingerprint::Stat;
 use super::root::{self, Root};
+use super::stat::Stat;
 use crate::ranges::{self, Limits, Ranges};
 
 /// Number of bytes in [`OpenedFile::head`].
@@ -58,7 +58,7 @@ pub(super) fn open(root: &Root, path: &[u8], stat: &Stat) -> Opened {
         let result = Ok(unread(&stat, not_a_file(&stat)));
         return Opened { stat, result, readable: stat.kind == FileKind::Directory };
     }
-    let reader = Reader::new(file, stat.fingerprint.len);
+    let reader = Reader::new(file, stat.fingerprint.size);
     let head = reader.head();
     let object = elf::parse(&reader);
     let failed = reader.failed.get().copied();
@@ -67,9 +67,9 @@ pub(super) fn open(root: &Root, path: &[u8], stat: &Stat) -> Opened {
         None => object.map(Arc::new),
     };
     let opened = OpenedFile {
-        id: stat.id,
+        id: stat.fingerprint.id,
         mode: stat.fingerprint.mode,
-        len: stat.fingerprint.len,
+        len: stat.fingerprint.size,
         head,
         object,
     };
@@ -94,9 +94,9 @@ pub(super) fn not_a_file(stat: &Stat) -> Errno {
 /// Returns a file that opens and cannot be read.
 fn unread(stat: &Stat, errno: Errno) -> Arc<OpenedFile> {
     Arc::new(OpenedFile {
-        id: stat.id,
+        id: stat.fingerprint.id,
         mode: stat.fingerprint.mode,
-        len: stat.fingerprint.len,
+        len: stat.fingerprint.size,
         head: Err(errno),
         object: Err(ElfError::Unreadable(errno.0)),
     })
@@ -113,7 +113,7 @@ pub(super) fn read_whole(root: &Root, path: &[u8], stat: &Stat) -> Result<Vec<u8
     if stat.kind != FileKind::File {
         return Err(not_a_file(&stat));
     }
-    if stat.fingerprint.len > MAX_READ {
+    if stat.fingerprint.size > MAX_READ {
         return Err(TOO_BIG);
     }
     // Files of /proc have the length 0 in `stat`, so the file is read to its end.
@@ -129,7 +129,7 @@ pub(super) fn read_whole(root: &Root, path: &[u8], stat: &Stat) -> Result<Vec<u8
 /// only a few pages.
 pub(super) fn capacity_for(stat: &Stat) -> usize {
     const USUAL: u64 = 1024 * 1024;
-    if stat.fingerprint.len < USUAL { stat.fingerprint.len as usize + 1 } else { BLOCK as usize }
+    if stat.fingerprint.size < USUAL { stat.fingerprint.size as usize + 1 } else { BLOCK as usize }
 }
 
 /// A file as a cache of the ranges that were read.

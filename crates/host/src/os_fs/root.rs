@@ -12,7 +12,7 @@ use bstr::{BString, ByteSlice, ByteVec};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno as OsErrno;
 
-use super::fingerprint::Stat;
+use super::stat::Stat;
 use crate::HostError;
 
 /// Maximum number of attempts of a lookup inside a root. The kernel returns `EAGAIN` if it cannot
@@ -37,7 +37,7 @@ impl Root {
         let dir = rustix::fs::openat(CWD, path, flags, Mode::empty()).map_err(open_root)?;
         let stat = rustix::fs::fstat(&dir).map_err(open_root)?;
         match rustix::fs::openat2(&dir, ".", flags, Mode::empty(), ResolveFlags::IN_ROOT) {
-            Ok(_) => Ok(Self::Inside { dir, id: Stat::new(&stat).id }),
+            Ok(_) => Ok(Self::Inside { dir, id: Stat::new(&stat).fingerprint.id }),
             Err(source @ (OsErrno::NOSYS | OsErrno::PERM | OsErrno::INVAL)) => {
                 Err(HostError::NoOpenat2 { path: path.to_owned(), source: source.into() })
             }

@@ -8,9 +8,10 @@ use becalm_core::fs::{Errno, FileId, FileKind, FileSystem, OpenedFile};
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashMap;
 
-use super::fingerprint::{Fingerprint, Stat};
 use super::listing::{KnownDir, Listing};
+use super::stat::Stat;
 use super::{OsFs, object_file};
+use crate::fingerprint::Fingerprint;
 
 /// Maximum length of a path for the kernel, including its NUL (`PATH_MAX`).
 const PATH_MAX: usize = 4096;
@@ -139,11 +140,11 @@ impl<'a> Session<'a> {
     fn look_at(&self, path: &[u8], parent: Option<&Dir>) -> Dir {
         match self.os.root.stat(&dot_of(path)) {
             Ok(stat) => {
-                let known = self.os.dirs.get_or_insert_with(stat.id, Arc::default);
+                let known = self.os.dirs.get_or_insert_with(stat.fingerprint.id, Arc::default);
                 let listing = RefCell::new(known.listing(&stat.fingerprint));
                 let tried = Cell::new(listing.borrow().is_some());
                 Dir::Is(SeenDir {
-                    id: stat.id,
+                    id: stat.fingerprint.id,
                     fingerprint: stat.fingerprint,
                     known,
                     listing,

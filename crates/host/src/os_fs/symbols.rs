@@ -9,9 +9,10 @@ use becalm_core::symbols::{ObjectSymbols, SymbolFileError, SymbolFiles};
 use object::ReadCache;
 use rustc_hash::FxHashMap;
 
-use super::fingerprint::{Fingerprint, Stat, now};
 use super::root;
+use super::stat::Stat;
 use super::{OsFs, object_file};
+use crate::fingerprint::{Fingerprint, now};
 
 /// Bytes of tables kept between starts.
 const MAX_KEPT: usize = 256 << 20;
@@ -65,7 +66,7 @@ impl SymbolFiles for OsSymbols<'_> {
 impl OsSymbols<'_> {
     fn known(&self, stat: &Stat) -> Option<Arc<ObjectSymbols>> {
         let kept = self.fs.kept_symbols.lock().unwrap_or_else(PoisonError::into_inner);
-        let (fingerprint, tables) = kept.tables.get(&stat.id)?;
+        let (fingerprint, tables) = kept.tables.get(&stat.fingerprint.id)?;
         (*fingerprint == stat.fingerprint).then(|| Arc::clone(tables))
     }
 
@@ -75,6 +76,6 @@ impl OsSymbols<'_> {
             *kept = Kept::default();
         }
         kept.bytes += tables.memory();
-        kept.tables.insert(stat.id, (stat.fingerprint, Arc::clone(tables)));
+        kept.tables.insert(stat.fingerprint.id, (stat.fingerprint, Arc::clone(tables)));
     }
 }

@@ -306,8 +306,8 @@ fn a_change_within_the_clocks_resolution_is_not_cached() {
     prime(&session, top.path());
     session.open(file.as_bstr()).unwrap();
     let dir = os.root.stat(&bytes(top.path())).unwrap();
-    assert!(os.dirs.get(&dir.id).unwrap().listing(&dir.fingerprint).is_none());
-    assert!(os.files.get(&os.root.stat(&file).unwrap().id).is_none());
+    assert!(os.dirs.get(&dir.fingerprint.id).unwrap().listing(&dir.fingerprint).is_none());
+    assert!(os.files.get(&os.root.stat(&file).unwrap().fingerprint.id).is_none());
     // The clock of a file server may be ahead of this machine's.
     let now = fingerprint::now();
     assert!(dir.fingerprint.may_change_unseen(now - 3_600_000_000_000));

@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
-use super::fingerprint::Facts;
+use super::facts::Facts;
 use super::sys::{self, Sys};
 
 /// Maximum number of bytes that one call copies.

@@ -12,9 +12,10 @@ use rustix::io::Errno;
 
 use super::dir::unsupported;
 use super::error::WriteError;
-use super::fingerprint::{Facts, Fingerprint};
+use super::facts::Facts;
 use super::reader::Reader;
 use super::sys::{self, Sys};
+use crate::fingerprint::Fingerprint;
 
 /// Time for which a file's times may stay equal while it changes: one tick of the slowest kernel
 /// clock (100 Hz), which file systems use for times.

@@ -17,8 +17,8 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::error::WriteError;
+use super::facts::Facts;
 use super::file::{self, FileUnderEdit};
-use super::fingerprint::Facts;
 use super::sys::{self, Sys};
 use super::{WriteOptions, metadata, reader};
 

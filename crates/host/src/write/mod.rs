@@ -21,8 +21,8 @@ mod batch;
 mod copy;
 mod dir;
 mod error;
+mod facts;
 mod file;
-mod fingerprint;
 mod in_place;
 mod make;
 mod metadata;
@@ -52,11 +52,11 @@ pub use self::batch::{Prepared, Written};
 pub use self::dir::is_leftover;
 pub use self::error::WriteError;
 pub use self::file::FileUnderEdit;
-pub use self::fingerprint::Fingerprint;
 pub use self::make::{Existing, Links, is_on_its_way};
 pub use self::options::{Durability, HardLinks, WriteOptions};
 pub use self::reader::Reader;
 pub use self::sys::{Call, Faults, Verdict};
+pub use crate::fingerprint::Fingerprint;
 
 /// Maximum number of files in a batch, whatever the limit of open files.
 const MAX_BATCH: u64 = 1024;

@@ -14,7 +14,7 @@ use rustix::buffer::spare_capacity;
 use rustix::fs::{self, AtFlags, FlockOperation, Mode, OFlags, RenameFlags, StatxFlags};
 use rustix::io::Errno;
 
-use super::fingerprint::Facts;
+use super::facts::Facts;
 
 /// A system call that is about to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

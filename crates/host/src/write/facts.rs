@@ -1,35 +1,8 @@
-//! The state of a file, and the metadata that a rewrite preserves.
+//! The state of a file that is edited, and the metadata that a rewrite preserves.
 
-use becalm_core::fs::FileId;
 use rustix::fs::{FileType, StatxAttributes, Timespec, Timestamps};
 
-/// State of a file. Equal fingerprints mean that the file has not changed, except for changes
-/// within one tick of the file system's clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fingerprint {
-    /// Device and inode.
-    pub id: FileId,
-    /// Length in bytes.
-    pub size: u64,
-    /// Time of the last change of the content: seconds, nanoseconds.
-    pub mtime: (i64, u32),
-    /// Time of the last change of content or metadata: seconds, nanoseconds.
-    pub ctime: (i64, u32),
-    /// Number of names.
-    pub links: u64,
-    /// Permission, set-id and sticky bits.
-    pub mode: u32,
-    /// User id of the owner.
-    pub uid: u32,
-    /// Group id.
-    pub gid: u32,
-}
-
-impl Fingerprint {
-    pub(super) fn set_id(&self) -> bool {
-        self.mode & 0o6000 != 0
-    }
-}
+use crate::fingerprint::Fingerprint;
 
 /// A fingerprint and the other results of one `statx`.
 #[derive(Clone, Copy, Debug)]
@@ -48,22 +21,11 @@ pub(super) struct Facts {
 
 impl Facts {
     pub(super) fn of_statx(found: &rustix::fs::Statx) -> Self {
-        let time = |time: &rustix::fs::StatxTimestamp| (time.tv_sec, time.tv_nsec);
         let is = |attribute| found.stx_attributes.contains(attribute);
-        let dev = rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor);
         Self {
-            fingerprint: Fingerprint {
-                id: FileId { dev, ino: found.stx_ino },
-                size: found.stx_size,
-                mtime: time(&found.stx_mtime),
-                ctime: time(&found.stx_ctime),
-                links: u64::from(found.stx_nlink),
-                mode: u32::from(found.stx_mode) & 0o7777,
-                uid: found.stx_uid,
-                gid: found.stx_gid,
-            },
+            fingerprint: Fingerprint::of_statx(found),
             file_type: FileType::from_raw_mode(u32::from(found.stx_mode)),
-            atime: time(&found.stx_atime),
+            atime: (found.stx_atime.tv_sec, found.stx_atime.tv_nsec),
             blocks: found.stx_blocks,
             immutable: is(StatxAttributes::IMMUTABLE),
             append_only: is(StatxAttributes::APPEND),
@@ -80,16 +42,7 @@ impl Facts {
     )]
     pub(super) fn of(found: &rustix::fs::Stat) -> Self {
         Self {
-            fingerprint: Fingerprint {
-                id: FileId { dev: found.st_dev as u64, ino: found.st_ino as u64 },
-                size: u64::try_from(found.st_size).unwrap_or(0),
-                mtime: (found.st_mtime as i64, found.st_mtime_nsec as u32),
-                ctime: (found.st_ctime as i64, found.st_ctime_nsec as u32),
-                links: found.st_nlink as u64,
-                mode: found.st_mode as u32 & 0o7777,
-                uid: found.st_uid as u32,
-                gid: found.st_gid as u32,
-            },
+            fingerprint: Fingerprint::of(found),
             file_type: FileType::from_raw_mode(found.st_mode as _),
             atime: (found.st_atime as i64, found.st_atime_nsec as u32),
             blocks: u64::try_from(found.st_blocks).unwrap_or(0),
