@@ -2,6 +2,7 @@
 //! change: interpreter, notes, hash table, strings, needed versions, dynamic section, sections.
 
 use becalm_core::elf::{Class, Endian};
+use becalm_testing::elf::{self, Encoding, Header};
 use object::elf::{
     DT_GNU_HASH, DT_NEEDED, DT_NULL, DT_STRSZ, DT_STRTAB, DT_SYMTAB, DT_VERNEED, DT_VERNEEDNUM,
     DynamicTag, PF_R, PF_W, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NOTE, PT_PHDR, ProgramFlags,
@@ -299,38 +300,30 @@ impl<'a> Image<'a> {
                 self.bytes.extend(format.section(section).expect("it fits"));
             }
         }
-        let mut head = self.header(section_table as u64);
-        for segment in &self.segments {
-            head.extend(format.segment(segment).expect("it fits"));
-        }
+        let head = self.head(section_table as u64);
         self.bytes[..head.len()].copy_from_slice(&head);
         self.bytes
     }
 
-    fn header(&self, section_table: u64) -> Vec<u8> {
-        let format = self.builder.format;
-        let class = if format.is_64() { 2 } else { 1 };
-        let order = if format.endian == Endian::Big { 2 } else { 1 };
-        let mut head = b"\x7fELF".to_vec();
-        head.extend([class, order, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-        head.extend(format.u16(self.builder.kind));
-        head.extend(format.u16(self.builder.machine));
-        head.extend(format.u32(1));
-        for word in [self.builder.base + 0x200, format.header_size(), section_table] {
-            head.extend(format.word(word).expect("it fits"));
-        }
-        head.extend(format.u32(0));
-        let sections = if self.builder.sections { self.sections.len() as u16 } else { 0 };
-        for half in [
-            format.header_size() as u16,
-            format.segment_size() as u16,
-            self.segments.len() as u16,
-            format.section_size() as u16,
-            sections,
-            sections.saturating_sub(1),
-        ] {
-            head.extend(format.u16(half));
-        }
-        head
+    fn head(&self, section_table: u64) -> Vec<u8> {
+        let Builder { format, kind, machine, base, sections, .. } = *self.builder;
+        let encoding = Encoding { is_64: format.is_64(), is_big: format.endian == Endian::Big };
+        let sections = if sections { self.sections.len() as u16 } else { 0 };
+        let entry = base + 0x200;
+        let header = Header { kind, machine, entry, flags: 0, section_table, sections };
+        let segments: Vec<elf::Segment> = self.segments.iter().map(of_testing).collect();
+        encoding.head(&header, &segments)
+    }
+}
+
+fn of_testing(segment: &Segment) -> elf::Segment {
+    elf::Segment {
+        kind: segment.kind.0,
+        flags: segment.flags.0,
+        offset: segment.offset,
+        address: segment.vaddr,
+        file_size: segment.filesz,
+        memory_size: segment.memsz,
+        align: segment.align,
     }
 }

@@ -1,5 +1,7 @@
 //! Functions that the tests of several crates share.
 
+pub mod elf;
+
 /// Prints why a test, or a part of one, is skipped.
 ///
 /// # Panics

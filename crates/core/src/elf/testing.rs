@@ -1,6 +1,7 @@
 //! A builder of small ELF images for the tests of this crate. One `PT_LOAD` covers the whole file, so
 //! that an address is an offset plus [`BASE`].
 
+use becalm_testing::elf::{Encoding, Header, Segment, Writer};
 use object::elf::{self, DynamicTag, ProgramType};
 
 use super::{Class, Endian};
@@ -48,8 +49,7 @@ pub(crate) struct Image {
     pub(crate) strings_at: usize,
     /// Kind and offset of each program header.
     headers: Vec<(ProgramType, usize)>,
-    class: Class,
-    endian: Endian,
+    encoding: Encoding,
 }
 
 /// A field of a program header.
@@ -124,7 +124,7 @@ impl Builder {
 
     /// Adds a `PT_NOTE` with one note. A NUL is appended to `owner`.
     pub(crate) fn note(mut self, align: u64, owner: &str, kind: u32, descriptor: &[u8]) -> Self {
-        let mut out = Writer::new(self.class, self.endian);
+        let mut out = Writer::new(self.encoding());
         out.u32(owner.len() as u32 + 1);
         out.u32(descriptor.len() as u32);
         out.u32(kind);
@@ -138,16 +138,13 @@ impl Builder {
     }
 
     pub(crate) fn build(self) -> Image {
+        let encoding = self.encoding();
         let count = usize::from(self.has_load)
             + usize::from(self.interpreter.is_some())
             + usize::from(self.dynamic.is_some())
             + usize::from(self.tls.is_some())
             + self.notes.len();
-        let (ehsize, phentsize) = match self.class {
-            Class::Elf32 => (52, 32),
-            Class::Elf64 => (64, 56),
-        };
-        let body_at = ehsize + count * phentsize;
+        let body_at = encoding.header_size() + count * encoding.segment_size();
         let mut body = Body::new(&self, body_at);
         if let Some(path) = &self.interpreter {
             body.add(elf::PT_INTERP, path, 1);
@@ -158,60 +155,52 @@ impl Builder {
         let strings_at = self.dynamic.as_ref().map_or(0, |_| body.add_strings(&self));
         let dynamic_at = self.dynamic.as_ref().map_or(0, |_| body.add_dynamic(&self, strings_at));
         if let Some((size, align)) = self.tls {
-            body.segments.push((elf::PT_TLS, 0, 0, size, align));
+            let segment = segment(elf::PT_TLS, 0, 0, align);
+            body.segments.push(Segment { memory_size: size, ..segment });
         }
         if self.has_load {
             let size = body.out.bytes.len() as u64;
-            body.segments.insert(0, (elf::PT_LOAD, 0, size, size, 0x1000));
+            body.segments.insert(0, segment(elf::PT_LOAD, 0, size, 0x1000));
         }
-        let mut image = Image {
-            bytes: body.out.bytes,
-            dynamic_at,
-            strings_at,
-            headers: Vec::new(),
-            class: self.class,
-            endian: self.endian,
-        };
-        self.write_header(&mut image, count, ehsize, phentsize);
-        for (index, segment) in body.segments.into_iter().enumerate() {
-            image.write_segment(ehsize + index * phentsize, segment);
-        }
-        image
+        let (kind, machine, flags) = (self.e_type, self.machine, self.flags);
+        let header = Header { kind, machine, flags, ..Header::default() };
+        let head = encoding.head(&header, &body.segments);
+        let mut bytes = body.out.bytes;
+        bytes[..body_at].copy_from_slice(&head);
+        let at = |index| encoding.header_size() + index * encoding.segment_size();
+        let kinds = body.segments.iter().map(|segment| ProgramType(segment.kind)).enumerate();
+        let headers = kinds.map(|(index, kind)| (kind, at(index))).collect();
+        Image { bytes, dynamic_at, strings_at, headers, encoding }
     }
 
-    fn write_header(&self, image: &mut Image, count: usize, ehsize: usize, phentsize: usize) {
-        let mut out = Writer::new(self.class, self.endian);
-        let class = if self.class == Class::Elf64 { 2 } else { 1 };
-        let data = if self.endian == Endian::Big { 2 } else { 1 };
-        out.bytes.extend_from_slice(&[0x7f, b'E', b'L', b'F', class, data, 1, 0]);
-        out.bytes.resize(16, 0);
-        out.u16(self.e_type);
-        out.u16(self.machine);
-        out.u32(1);
-        out.word(0);
-        out.word(ehsize as u64);
-        out.word(0);
-        out.u32(self.flags);
-        for half in [ehsize, phentsize, count, 0, 0, 0] {
-            out.u16(half as u16);
-        }
-        assert_eq!(out.bytes.len(), ehsize);
-        image.bytes[..ehsize].copy_from_slice(&out.bytes);
+    fn encoding(&self) -> Encoding {
+        Encoding { is_64: self.class == Class::Elf64, is_big: self.endian == Endian::Big }
     }
 }
 
-type SegmentParts = (ProgramType, usize, u64, u64, u64);
+/// A segment of so many bytes.
+fn segment(kind: ProgramType, at: usize, size: u64, align: u64) -> Segment {
+    let offset = at as u64;
+    Segment {
+        kind: kind.0,
+        flags: 6,
+        offset,
+        address: BASE + offset,
+        file_size: size,
+        memory_size: size,
+        align,
+    }
+}
 
 /// The bytes after the headers, and the segments in them.
 struct Body {
     out: Writer,
-    /// Kind, offset, size in the file, size in memory, alignment.
-    segments: Vec<SegmentParts>,
+    segments: Vec<Segment>,
 }
 
 impl Body {
     fn new(builder: &Builder, at: usize) -> Self {
-        let mut out = Writer::new(builder.class, builder.endian);
+        let mut out = Writer::new(builder.encoding());
         out.bytes.resize(at, 0);
         Self { out, segments: Vec::new() }
     }
@@ -220,7 +209,7 @@ impl Body {
         self.out.pad(align as usize);
         let at = self.out.bytes.len();
         self.out.bytes.extend_from_slice(bytes);
-        self.segments.push((kind, at, bytes.len() as u64, bytes.len() as u64, align));
+        self.segments.push(segment(kind, at, bytes.len() as u64, align));
         at
     }
 
@@ -235,7 +224,7 @@ impl Body {
     }
 
     fn add_dynamic(&mut self, builder: &Builder, strings_at: usize) -> usize {
-        let mut out = Writer::new(builder.class, builder.endian);
+        let mut out = Writer::new(builder.encoding());
         let mut next = 1;
         out.word(elf::DT_STRTAB.0 as u64);
         out.word(BASE + strings_at as u64);
@@ -271,89 +260,25 @@ impl Image {
         let at = found.expect("no such program header").1;
         // The order of the fields of `Elf32_Phdr` and `Elf64_Phdr`. In the latter `p_flags` is the
         // second.
-        let (offset, size) = match (self.class, field) {
+        let (offset, size) = match (self.encoding.is_64, field) {
             (_, Field::Kind) => (0, 4),
-            (Class::Elf32, Field::Offset) => (4, 4),
-            (Class::Elf32, Field::Address) => (8, 4),
-            (Class::Elf32, Field::FileSize) => (16, 4),
-            (Class::Elf32, Field::MemorySize) => (20, 4),
-            (Class::Elf32, Field::Align) => (28, 4),
-            (Class::Elf64, Field::Offset) => (8, 8),
-            (Class::Elf64, Field::Address) => (16, 8),
-            (Class::Elf64, Field::FileSize) => (32, 8),
-            (Class::Elf64, Field::MemorySize) => (40, 8),
-            (Class::Elf64, Field::Align) => (48, 8),
+            (false, Field::Offset) => (4, 4),
+            (false, Field::Address) => (8, 4),
+            (false, Field::FileSize) => (16, 4),
+            (false, Field::MemorySize) => (20, 4),
+            (false, Field::Align) => (28, 4),
+            (true, Field::Offset) => (8, 8),
+            (true, Field::Address) => (16, 8),
+            (true, Field::FileSize) => (32, 8),
+            (true, Field::MemorySize) => (40, 8),
+            (true, Field::Align) => (48, 8),
         };
         self.patch_at(at + offset, size, value);
     }
 
     /// Overwrites `size` bytes with a number in the byte order of the image.
     pub(crate) fn patch_at(&mut self, at: usize, size: usize, value: u64) {
-        let bytes = match self.endian {
-            Endian::Little => value.to_le_bytes()[..size].to_vec(),
-            Endian::Big => value.to_be_bytes()[8 - size..].to_vec(),
-        };
+        let bytes = self.encoding.number(value, size);
         self.bytes[at..at + size].copy_from_slice(&bytes);
-    }
-
-    fn write_segment(&mut self, at: usize, segment: SegmentParts) {
-        let (kind, offset, file_size, memory_size, align) = segment;
-        self.headers.push((kind, at));
-        let mut out = Writer::new(self.class, self.endian);
-        let (offset, flags) = (offset as u64, 6);
-        out.u32(kind.0);
-        if self.class == Class::Elf64 {
-            out.u32(flags);
-        }
-        for word in [offset, BASE + offset, BASE + offset, file_size, memory_size] {
-            out.word(word);
-        }
-        if self.class == Class::Elf32 {
-            out.u32(flags);
-        }
-        out.word(align);
-        self.bytes[at..at + out.bytes.len()].copy_from_slice(&out.bytes);
-    }
-}
-
-/// Writes numbers in the class and byte order of an image.
-struct Writer {
-    class: Class,
-    endian: Endian,
-    bytes: Vec<u8>,
-}
-
-impl Writer {
-    fn new(class: Class, endian: Endian) -> Self {
-        Self { class, endian, bytes: Vec::new() }
-    }
-
-    fn u16(&mut self, value: u16) {
-        let bytes = match self.endian {
-            Endian::Little => value.to_le_bytes(),
-            Endian::Big => value.to_be_bytes(),
-        };
-        self.bytes.extend_from_slice(&bytes);
-    }
-
-    fn u32(&mut self, value: u32) {
-        let bytes = match self.endian {
-            Endian::Little => value.to_le_bytes(),
-            Endian::Big => value.to_be_bytes(),
-        };
-        self.bytes.extend_from_slice(&bytes);
-    }
-
-    /// Writes an address-sized number, without its upper half in an `ELFCLASS32` image.
-    fn word(&mut self, value: u64) {
-        match (self.class, self.endian) {
-            (Class::Elf32, _) => self.u32(value as u32),
-            (Class::Elf64, Endian::Little) => self.bytes.extend_from_slice(&value.to_le_bytes()),
-            (Class::Elf64, Endian::Big) => self.bytes.extend_from_slice(&value.to_be_bytes()),
-        }
-    }
-
-    fn pad(&mut self, align: usize) {
-        self.bytes.resize(self.bytes.len().next_multiple_of(align.max(1)), 0);
     }
 }

@@ -1,6 +1,7 @@
 //! Objects with symbols, relocations and versions, built by hand: one `PT_LOAD` at address 0 over
 //! the whole file, so that an address is an offset.
 
+use becalm_testing::elf::{Encoding, Header, Segment};
 use object::elf;
 
 use super::super::hash::{gnu_hash, sysv_hash};
@@ -175,6 +176,10 @@ impl Image {
         self
     }
 
+    fn encoding(&self) -> Encoding {
+        Encoding { is_64: self.class == Class::Elf64, is_big: self.endian == Endian::Big }
+    }
+
     /// The bytes of the file.
     pub(super) fn build(&self) -> Vec<u8> {
         Writer::new(self).build()
@@ -230,7 +235,7 @@ impl<'a> Writer<'a> {
     }
 
     fn word_size(&self) -> usize {
-        if self.image.class == Class::Elf64 { 8 } else { 4 }
+        self.image.encoding().word()
     }
 
     fn put(&mut self, value: u64, size: usize) {
@@ -240,10 +245,7 @@ impl<'a> Writer<'a> {
     }
 
     fn put_at(&mut self, at: usize, value: u64, size: usize) {
-        let bytes = match self.image.endian {
-            Endian::Little => value.to_le_bytes()[..size].to_vec(),
-            Endian::Big => value.to_be_bytes()[8 - size..].to_vec(),
-        };
+        let bytes = self.image.encoding().number(value, size);
         self.bytes[at..at + size].copy_from_slice(&bytes);
     }
 
@@ -391,39 +393,21 @@ impl<'a> Writer<'a> {
 
     fn headers(&mut self, dynamic_at: usize) {
         let end = self.bytes.len() as u64;
-        let (is_64, word) = (self.image.class == Class::Elf64, self.word_size());
-        let (header, segment) = if is_64 { (64, 56) } else { (52, 32) };
-        let body = std::mem::take(&mut self.bytes);
-        let class = if is_64 { 2 } else { 1 };
-        let data = if self.image.endian == Endian::Big { 2 } else { 1 };
-        self.bytes.extend([0x7f, b'E', b'L', b'F', class, data, 1, 0]);
-        self.bytes.resize(16, 0);
+        let segment = |kind: elf::ProgramType, offset: u64| Segment {
+            kind: kind.0,
+            flags: 6,
+            offset,
+            address: offset,
+            file_size: end - offset,
+            memory_size: end - offset,
+            align: 0x1000,
+        };
         let flags = if self.image.machine == elf::EM_PPC64.0 { 2 } else { 0 };
-        for (value, size) in [(3, 2), (self.image.machine.into(), 2), (1, 4), (0, word)] {
-            self.put(value, size);
-        }
-        for (value, size) in [(header, word), (0, word), (flags, 4), (header, 2), (segment, 2)] {
-            self.put(value, size);
-        }
-        for value in [2, 0, 0, 0] {
-            self.put(value, 2);
-        }
-        let dynamic = dynamic_at as u64;
-        for (kind, at, size) in [(1, 0, end), (2, dynamic, end - dynamic)] {
-            self.put(kind, 4);
-            if is_64 {
-                self.put(6, 4);
-            }
-            for value in [at, at, at, size, size] {
-                self.put(value, word);
-            }
-            if !is_64 {
-                self.put(6, 4);
-            }
-            self.put(0x1000, word);
-        }
-        let written = self.bytes.len();
-        assert!(written <= SLOTS as usize, "the headers have no room");
-        self.bytes.extend(&body[written..]);
+        let (kind, machine) = (elf::ET_DYN.0, self.image.machine);
+        let header = Header { kind, machine, flags, ..Header::default() };
+        let segments = [segment(elf::PT_LOAD, 0), segment(elf::PT_DYNAMIC, dynamic_at as u64)];
+        let head = self.image.encoding().head(&header, &segments);
+        assert!(head.len() <= SLOTS as usize, "the headers have no room");
+        self.bytes[..head.len()].copy_from_slice(&head);
     }
 }
