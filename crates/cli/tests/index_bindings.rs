@@ -59,7 +59,7 @@ fn a_program_of_usr_is_indexed_bound_verified_and_switched_off() {
     assert!(started.starts_with("declined\tother-"), "{started}");
     let verified = run(&mut store.becalm(&["verify", index]));
     assert_eq!(verified.code, Some(1), "{verified:?}");
-    assert!(verified.stdout.contains("its symbols bind otherwise"), "{verified:?}");
+    assert!(verified.stdout.contains("its symbols bind differently"), "{verified:?}");
     let again = run(&mut store.becalm(&["index", "--update", "-o", index]));
     assert_eq!(again.code, Some(0), "{again:?}");
     let started = outcome(&store, &["run", "--index", index, "--", program]);
