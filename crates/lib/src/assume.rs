@@ -17,7 +17,7 @@ use crate::index::variables::{NO_BIND, SWITCHES, TUNABLES, has_switch};
 use crate::path::{bytes, path_of};
 use crate::words::words_of_host;
 
-/// Whether programs are taken as started in secure-execution mode.
+/// The choice of secure-execution mode for the predicted programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Secure {
@@ -42,13 +42,13 @@ pub struct Options {
     pub preload: Option<OsString>,
     /// `LD_AUDIT`, likewise.
     pub audit: Option<OsString>,
-    /// The loader, for libraries and instead of the one a program names.
+    /// The loader to assume: for libraries, and in place of the interpreter of a program.
     pub loader: Option<PathBuf>,
     /// The C library whose rules apply; none for that of the loader.
     pub libc: Option<Libc>,
     /// The CPU whose hwcaps subdirectories are searched; none for this machine's.
     pub cpu: Option<String>,
-    /// Whether programs start in secure-execution mode.
+    /// The choice of secure-execution mode.
     pub secure: Secure,
     /// The store prefixes.
     pub store: StorePrefixes,
@@ -59,20 +59,20 @@ pub struct Options {
 pub struct StorePrefixes(pub OsString);
 
 impl Default for StorePrefixes {
-    /// Those of Nix and Guix.
+    /// Returns the prefixes of Nix and Guix.
     fn default() -> Self {
         Self("/nix/store:/gnu/store".into())
     }
 }
 
 impl StorePrefixes {
-    /// The prefixes as stores, in either spelling of one that has links in its path.
+    /// Returns the prefixes as stores. A prefix with links in its path counts under both paths.
     #[must_use]
     pub fn stores(&self, fs: &dyn FileSystem) -> Stores {
         self.parsed().resolved(fs)
     }
 
-    /// The prefixes, as they are named.
+    /// Returns the prefixes as the user named them.
     #[must_use]
     pub fn paths(&self) -> Vec<PathBuf> {
         self.parsed().iter().map(path_of).collect()
@@ -83,10 +83,10 @@ impl StorePrefixes {
     }
 }
 
-/// Why what is assumed cannot be had.
+/// The reason why the assumptions cannot be established.
 #[derive(Debug, Error)]
 pub enum AssumeError {
-    /// The sysroot is no directory that can be used as one.
+    /// The sysroot is not a directory that can be used as a root.
     #[error("{}", in_words(.0))]
     Root(HostError),
 }
@@ -103,15 +103,16 @@ pub struct Assumptions {
     pub fs: OsFs,
     /// The environment they are started with.
     pub environment: Environment,
-    /// `GLIBC_TUNABLES`, where what loaders read is found out and not that of `environment`.
+    /// `GLIBC_TUNABLES`, if formats that loaders read are detected and this differs from that of
+    /// `environment`.
     pub finds_readers: Option<BString>,
     /// The user's choice of C library and CPU.
     pub choice: FactChoice,
     /// The loader to assume, as a path inside the root.
     pub loader: Option<BString>,
-    /// Whether they are started in secure-execution mode.
+    /// The choice of secure-execution mode.
     pub secure: Secure,
-    /// The stores (`--store`), in either spelling.
+    /// The stores (`--store`), under both paths.
     pub stores: Stores,
     /// True if `BECALM=off` keeps indexes from answering.
     pub module_is_off: bool,
@@ -138,7 +139,7 @@ impl Assumptions {
                 None if is_here => env::var_os(name),
                 None => None,
             };
-            // The loaders take an empty variable for none.
+            // An empty variable counts as unset for the loaders.
             value.as_ref().map(bytes).filter(|value| !value.is_empty())
         };
         let environment = Environment {
@@ -171,8 +172,8 @@ impl Assumptions {
         })
     }
 
-    /// Takes loaders to read these strategies; where none are given, those that their files tell,
-    /// as `tunables` switches them.
+    /// Sets the strategies that loaders read; if none are given, they are detected in the loaders'
+    /// files, as `tunables` enables them.
     pub fn reads(&mut self, reads: Option<&[Strategy]>, tunables: BString) {
         let has = |strategy| reads.is_some_and(|reads| reads.contains(&strategy));
         self.finds_readers = reads.is_none().then_some(tunables);
@@ -192,14 +193,14 @@ impl Assumptions {
         Some(if secure { reads } else { facts::switched(reads, tunables.as_ref()) })
     }
 
-    /// Whether a file is inside a store.
+    /// True if a file is inside a store.
     #[must_use]
     pub fn is_immutable(&self, file: &BStr) -> bool {
         self.stores.contain_file(&self.fs.session(), file)
     }
 }
 
-/// `GLIBC_TUNABLES` of the environment, where programs are started in it.
+/// Returns `GLIBC_TUNABLES` of the environment, if programs are started in it.
 #[must_use]
 pub fn tunables(options: &Options) -> BString {
     let value = env::var_os(TUNABLES).filter(|_| options.sysroot.is_none());

@@ -12,7 +12,7 @@ use crate::common_args::{Until, seconds};
 /// The flags of `becalm bench`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    /// The program whose start is measured: a path, or a name to be found along PATH
+    /// The program whose start is measured: a path, or a name that is searched along PATH
     #[arg(value_name = "PROGRAM", value_hint = ValueHint::CommandName)]
     pub program: PathBuf,
 
@@ -20,32 +20,33 @@ pub(crate) struct BenchArgs {
     #[arg(last = true, value_name = "ARGS")]
     pub args: Vec<OsString>,
 
-    /// The arguments as one line, taken apart as a shell would; '' for none
+    /// The arguments as one line, split as by a shell; '' for none
     #[arg(
         long,
         value_name = "LINE",
         allow_hyphen_values = true,
         conflicts_with = "args",
-        help_heading = "What is run"
+        help_heading = "Program"
     )]
     pub run: Option<String>,
 
     /// Another program to compare with the first; may be given again
-    #[arg(long, value_name = "PROGRAM", value_hint = ValueHint::CommandName, help_heading = "What is run")]
+    #[arg(long, value_name = "PROGRAM", value_hint = ValueHint::CommandName, help_heading = "Program")]
     pub against: Vec<PathBuf>,
 
     /// The first program with a variable set, as another variant; may be given again
     ///
-    /// NAME= sets it to nothing, NAME alone takes it away. Several variables are one variant
-    /// as lines of a shell, `export A=1 B=2` and `unset C`, which is what becalm env prints.
-    #[arg(long, value_name = "NAME=VALUE", help_heading = "What is run")]
+    /// NAME= sets it to the empty string, NAME alone removes it. Several variables are one variant
+    /// if they are given as lines of a shell, `export A=1 B=2` and `unset C`, which becalm env
+    /// prints.
+    #[arg(long, value_name = "NAME=VALUE", help_heading = "Program")]
     pub env: Vec<OsString>,
 
     /// End of the measured time
     ///
     /// `exit` is the whole run of the program. `entry` is the loader's work alone: from
     /// the execve to the entry point, where the program is killed.
-    #[arg(long, value_name = "WHEN", default_value = "exit", help_heading = "How it is measured")]
+    #[arg(long, value_name = "WHEN", default_value = "exit", help_heading = "Measurement")]
     pub until: Until,
 
     /// Rounds; in each, every variant is started once
@@ -55,7 +56,7 @@ pub(crate) struct BenchArgs {
         long,
         value_name = "N",
         value_parser = clap::value_parser!(u16).range(1..=2000),
-        help_heading = "How it is measured"
+        help_heading = "Measurement"
     )]
     pub rounds: Option<u16>,
 
@@ -66,24 +67,25 @@ pub(crate) struct BenchArgs {
         default_value = "5",
         conflicts_with = "rounds",
         value_parser = seconds,
-        help_heading = "How it is measured"
+        help_heading = "Measurement"
     )]
     pub time: Duration,
 
-    /// Rounds before those, which warm the caches and are not counted
+    /// Warm-up rounds before those; they are not counted
     #[arg(
         long,
         value_name = "N",
         default_value = "2",
         value_parser = clap::value_parser!(u16).range(1..=2000),
-        help_heading = "How it is measured"
+        help_heading = "Measurement"
     )]
     pub warmup: u16,
 
     /// Drop the kernel's caches of files and directories before each start
     ///
-    /// Those of the whole machine, which needs root and slows all of it down for a while.
-    #[arg(long, help_heading = "How it is measured")]
+    /// This drops the caches of the whole machine, which needs root and slows all of it down for a
+    /// while.
+    #[arg(long, help_heading = "Measurement")]
     pub cold: bool,
 
     /// Kill a start that takes longer, in seconds, and give up
@@ -92,21 +94,21 @@ pub(crate) struct BenchArgs {
         value_name = "SECONDS",
         default_value = "60",
         value_parser = seconds,
-        help_heading = "How it is measured"
+        help_heading = "Measurement"
     )]
     pub timeout: Duration,
 
     /// Seed for the order of the variants in each round
-    #[arg(long, value_name = "N", default_value = "0", help_heading = "How it is measured")]
+    #[arg(long, value_name = "N", default_value = "0", help_heading = "Measurement")]
     pub seed: u64,
 
     /// Measure programs that fail as well
     ///
     /// Without it, an exit code other than 0 ends the measurement.
-    #[arg(short, long, help_heading = "How it is measured")]
+    #[arg(short, long, help_heading = "Measurement")]
     pub ignore_failure: bool,
 
-    /// Write what was measured as json, csv (one row a start) or md, to FILE or stdout
+    /// Write the measurement as json, csv (one row a start) or md, to FILE or stdout
     ///
     /// May be given again. Without a FILE it replaces the text on stdout.
     #[arg(long, value_name = "FORM[:FILE]", help_heading = "Output")]
@@ -117,7 +119,7 @@ pub(crate) struct BenchArgs {
     pub json: bool,
 }
 
-/// One form to be written, and where to.
+/// An output form, and its destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Export {
     /// The form.

@@ -26,7 +26,7 @@ pub(crate) fn report(report: &Report) -> String {
     text
 }
 
-/// A field that a comma or a quote does not end.
+/// Quotes a field that contains a comma or a quote.
 fn quoted(text: &str) -> String {
     if text.contains([',', '"', '\r', '\n']) {
         format!("\"{}\"", text.replace('"', "\"\""))

@@ -10,8 +10,7 @@ const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█
 pub(crate) struct Axis {
     /// The least time of all.
     pub from: f64,
-    /// The greatest time that is no outlier (Tukey's fences); what lies beyond is in the
-    /// last bin.
+    /// The highest time that is not an outlier (Tukey's fences); higher times are in the last bin.
     pub to: f64,
 }
 
@@ -25,13 +24,13 @@ impl Axis {
         Self { from, to }
     }
 
-    /// How many starts lie in each of so many bins.
+    /// Counts the starts in each of a number of bins.
     pub(crate) fn bins(self, timed: &Timed, bins: usize) -> Vec<usize> {
         let mut counts = vec![0; bins];
         let width = (self.to - self.from) / bins as f64;
         for run in &timed.runs {
             let place = if width > 0.0 { (run.wall_ns as f64 - self.from) / width } else { 0.0 };
-            // A cast of what is out of range stays in range.
+            // Casting a value out of range saturates.
             let at = (place as usize).min(bins.saturating_sub(1));
             if let Some(count) = counts.get_mut(at) {
                 *count += 1;
@@ -41,7 +40,7 @@ impl Axis {
     }
 }
 
-/// The counts as blocks, the highest of them full; empty bins are blank.
+/// Returns the counts as blocks, the highest one full; empty bins are blank.
 pub(crate) fn blocks(counts: &[usize]) -> String {
     let most = counts.iter().copied().max().unwrap_or(0).max(1);
     counts

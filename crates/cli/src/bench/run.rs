@@ -1,7 +1,7 @@
-//! `becalm bench`: how long a program takes to start, beside others.
+//! `becalm bench`: measures the startup time of a program, compared with others.
 //!
 //! [`variants`] makes the commands of the flags, [`becalm_lib::bench`] measures them,
-//! [`crate::bench::output`] tells it.
+//! [`crate::bench::output`] formats the result.
 
 use std::fs::File;
 use std::io::Write;
@@ -24,10 +24,10 @@ use crate::terminal::Stdout;
 use crate::terminal::progress::Bars;
 use crate::terminal::style::{Look, When};
 
-/// Measures and tells.
+/// Measures and prints.
 ///
 /// # Errors
-/// A variant cannot be measured, or what was measured cannot be written.
+/// Returns an error if a variant cannot be measured, or if the result cannot be written.
 pub(crate) fn run(args: &BenchArgs, color: When) -> Result<ExitStatus> {
     let mut places = Places::open(args)?;
     let variants = variants::of(args)?;
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &BenchArgs, color: When) -> Result<ExitStatus> {
     Ok(ExitStatus::Fine)
 }
 
-/// An error of the measurement, its programs' own words made fit for a terminal.
+/// Converts an error of the measurement; output of the programs is escaped for the terminal.
 pub(crate) fn in_words(error: &BenchError) -> anyhow::Error {
     let mut text = shown(error.to_string().as_bytes().as_bstr());
     let mut cause = std::error::Error::source(error);
@@ -76,12 +76,12 @@ struct Places {
     files: Vec<Place>,
 }
 
-/// A file that is written when all is measured; what it held stays until then.
+/// A file that is written when everything is measured; its old content is kept until then.
 struct Place {
     form: Form,
     file: File,
     path: PathBuf,
-    /// True for a file that was not there before and holds nothing yet.
+    /// True for a new file that is still empty.
     is_new: bool,
 }
 
@@ -135,7 +135,7 @@ impl Place {
 }
 
 impl Drop for Place {
-    /// Of a measurement that failed no empty file is left.
+    /// Removes the empty file of a failed measurement.
     fn drop(&mut self) {
         if self.is_new {
             let _ = std::fs::remove_file(&self.path);
@@ -143,7 +143,7 @@ impl Drop for Place {
     }
 }
 
-/// The measurement in one of the forms for other programs.
+/// Returns the measurement in one of the forms for other programs.
 #[must_use]
 fn exported(form: Form, report: &Report) -> String {
     match form {

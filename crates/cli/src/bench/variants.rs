@@ -1,4 +1,4 @@
-//! The flags → the commands that are compared.
+//! Converts the flags into the commands that are compared.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -18,10 +18,11 @@ use crate::bench::args::BenchArgs;
 /// Default argument of a program, which makes it exit by itself.
 const DEFAULT_ARGUMENT: &str = "--version";
 
-/// The variants: the program, the others, the program in other environments.
+/// Returns the variants: the program, the others, the program in other environments.
 ///
 /// # Errors
-/// A `--run` line that is not closed, an `--env` that cannot be parsed, a folder.
+/// Returns an error if a quote of a `--run` line is not closed, if an `--env` cannot be parsed, or
+/// for a folder.
 pub(crate) fn of(args: &BenchArgs) -> Result<Vec<Variant>> {
     let program_args = arguments(args.run.as_deref(), &args.args)?;
     let named = |program: &Path| -> Result<Variant> {
@@ -50,10 +51,10 @@ pub(crate) fn of(args: &BenchArgs) -> Result<Vec<Variant>> {
     Ok(variants)
 }
 
-/// The arguments of a `--run` line, of `-- ARGS`, or the usual one.
+/// Returns the arguments of a `--run` line, of `-- ARGS`, or the default one.
 ///
 /// # Errors
-/// The line has a quote that is not closed.
+/// Returns an error if a quote in the line is not closed.
 pub(crate) fn arguments(run: Option<&str>, program_args: &[OsString]) -> Result<Vec<OsString>> {
     match run {
         Some(line) => words(line),
@@ -62,8 +63,8 @@ pub(crate) fn arguments(run: Option<&str>, program_args: &[OsString]) -> Result<
     }
 }
 
-/// A line of arguments, taken apart as a shell would: quotes and backslashes count,
-/// variables and wildcards do not.
+/// Splits a line of arguments as a shell does: quotes and backslashes count, variables and
+/// wildcards do not.
 fn words(line: &str) -> Result<Vec<OsString>> {
     match shlex::split(line) {
         Some(words) => Ok(words.into_iter().map(OsString::from).collect()),
@@ -75,12 +76,12 @@ fn words(line: &str) -> Result<Vec<OsString>> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Setting {
     name: BString,
-    /// `None` takes the variable away.
+    /// `None` removes the variable.
     value: Option<BString>,
 }
 
 impl Setting {
-    /// Parses `NAME=VALUE`, or `NAME` for a variable that is taken away.
+    /// Parses `NAME=VALUE`, or `NAME` for a variable that is removed.
     fn parse(text: &BStr) -> Result<Self> {
         let (name, value) = match text.split_once_str("=") {
             Some((name, value)) => (name, Some(value.into())),
@@ -92,7 +93,7 @@ impl Setting {
         Ok(Self { name: name.into(), value })
     }
 
-    /// The setting as the flag takes it.
+    /// Returns the setting in the form of the flag.
     fn text(&self) -> BString {
         match &self.value {
             Some(value) => [self.name.as_slice(), value].join(&b'=').into(),
@@ -101,10 +102,11 @@ impl Setting {
     }
 }
 
-/// The settings of one `--env`: a single one, or the `export` and `unset` lines of a shell.
+/// Returns the settings of one `--env`: a single one, or the `export` and `unset` lines of a shell.
 ///
 /// # Errors
-/// A setting has no name, a quote is not closed, or a command is neither of the two.
+/// Returns an error if a setting has no name, a quote is not closed, or a command is neither of the
+/// two.
 fn settings(text: &BStr) -> Result<Vec<Setting>> {
     let text = text.trim_ascii();
     if ![&b"export"[..], b"unset"].iter().any(|verb| is_command(text, verb)) {
@@ -132,12 +134,12 @@ fn settings(text: &BStr) -> Result<Vec<Setting>> {
     Ok(settings)
 }
 
-/// True for a line that begins with a command and a space behind it.
+/// True for a line that begins with the command and a space.
 fn is_command(line: &[u8], command: &[u8]) -> bool {
     line.strip_prefix(command).and_then(<[u8]>::first).is_some_and(u8::is_ascii_whitespace)
 }
 
-/// Our environment with variables set, or taken away.
+/// Returns our environment with variables set or removed.
 fn environment(settings: &[Setting]) -> Vec<(OsString, OsString)> {
     let mut all: BTreeMap<OsString, OsString> = env::vars_os().collect();
     for Setting { name, value } in settings {

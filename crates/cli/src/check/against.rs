@@ -1,4 +1,4 @@
-//! `becalm check --against`: the prediction beside what a traced run recorded.
+//! `becalm check --against`: compares the prediction with the record of a traced run.
 
 use std::fs;
 use std::io::Write;
@@ -28,8 +28,8 @@ use crate::terminal::{self, Stdout};
 /// Predicts one program and compares.
 ///
 /// # Errors
-/// Where there is not one program to check, or the record cannot be read or is of
-/// another program.
+/// Returns an error if the paths name more or fewer than one program, or if the record cannot be
+/// read or is of another program.
 pub(crate) fn run(
     args: &CheckArgs,
     assumed: &Assumptions,
@@ -51,7 +51,7 @@ pub(crate) fn run(
             terminal::note(problem.path.as_ref(), &problem.reason);
             return Ok(ExitStatus::Failure);
         }
-        _ => bail!("{}: nothing that a loader starts", shown(target.shown.as_ref())),
+        _ => bail!("{}: not a program that a loader starts", shown(target.shown.as_ref())),
     };
     let read = read(record).with_context(|| record.display().to_string())?;
     let image = image_of(&read, target)
@@ -77,12 +77,12 @@ pub(crate) fn run(
 
 fn read(record: &Path) -> Result<Report> {
     read_document(&fs::read(record)?).map_err(|error| match error {
-        ReadError::Json(error) => anyhow!("not what becalm trace --json writes: {error}"),
+        ReadError::Json(error) => anyhow!("not a record of becalm trace --json: {error}"),
         error => error.into(),
     })
 }
 
-/// The last image that is the program.
+/// Returns the last image that is the program.
 fn image_of<'a>(record: &'a Report, target: &Target) -> Option<&'a Seen> {
     let real = target.host.canonicalize().ok();
     let real = real.as_deref().map(path_bytes);
@@ -93,7 +93,7 @@ fn image_of<'a>(record: &'a Report, target: &Target) -> Option<&'a Seen> {
     record.images.iter().rev().find(is_same)
 }
 
-/// A recorded probe as the call it was.
+/// Returns a recorded probe as the call it was.
 fn lookup(probe: &Probe) -> Lookup {
     Lookup {
         kind: match probe.call {

@@ -13,21 +13,21 @@ use crate::common_args::{AssumeArgs, ReadsArg};
 /// The flags of `becalm check`.
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
-    /// Programs, libraries, or folders of them; names are looked for along PATH
+    /// Programs, libraries, or folders of them; names are searched along PATH
     ///
-    /// Of a script the program is checked: what its first line names, behind `env`, or what a
+    /// For a script, the program is checked that its first line names, also behind `env`, or that a
     /// wrapper script executes in its last line. Folders are not searched for scripts.
     #[arg(required = true, value_name = "PATH", value_hint = ValueHint::AnyPath)]
     pub paths: Vec<PathBuf>,
 
-    /// Show who needs what and where each answer comes from
+    /// Show the dependency tree, with the source of each answer
     #[arg(long, conflicts_with_all = ["probes", "json"], help_heading = "Output")]
     pub tree: bool,
 
     /// Show every probe, one a line, in the loader's order
     ///
-    /// Each line has the call, the outcome, the search source, the asking object and
-    /// the path. With --json, the probes become part of the object.
+    /// Each line has the call, the outcome, the search source, the requester and the path. With
+    /// --json, the probes become part of the object.
     #[arg(long, help_heading = "Output")]
     pub probes: bool,
 
@@ -38,8 +38,9 @@ pub(crate) struct CheckArgs {
     /// Write one JSON object a line for each program, as soon as it is checked
     ///
     /// For surveys of very many files: nothing is kept, so memory does not grow with their number.
-    /// The lines are in no order, schema becalm/survey/1; docs/survey.md has queries over them.
-    /// Not together with --tree, --probes, --json, --against, --files, --symbols or --bindings.
+    /// The lines are in no particular order, schema becalm/survey/1; docs/survey.md has queries
+    /// over them. Not together with --tree, --probes, --json, --against, --files, --symbols or
+    /// --bindings.
     #[arg(
         long,
         conflicts_with_all = ["tree", "probes", "json", "against", "files", "symbols", "bindings"],
@@ -57,16 +58,15 @@ pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub files: FilesArgs,
 
-    /// Exit with 1 where a program has more than N failing opens and stats
+    /// Exit with 1 if a program has more than N failing opens and stats
     ///
-    /// The budget holds for each program by itself; stderr names those over it.
+    /// The budget applies to each program by itself; stderr names those over it.
     #[arg(long, value_name = "N", help_heading = "Output")]
     pub max_misses: Option<u64>,
 
-    /// Show the prediction beside what `becalm trace --json` recorded in FILE
+    /// Compare the prediction with the record of `becalm trace --json` in FILE
     ///
-    /// One program is checked; the differences are listed, and the exit code is 1 where
-    /// there are any.
+    /// One program is checked; the differences are listed, and the exit code is 1 if there are any.
     #[arg(
         long,
         value_name = "FILE",
@@ -76,9 +76,9 @@ pub(crate) struct CheckArgs {
     )]
     pub against: Option<PathBuf>,
 
-    /// Predict the starts with this index, and show what it answers
+    /// Predict the starts with this index, and show its answers
     ///
-    /// As if LD_AUDIT named it and nothing else. With --json every lookup is listed, with its answer.
+    /// As if LD_AUDIT named this index only. With --json every lookup is listed, with its answer.
     #[arg(
         long,
         value_name = "FILE",
@@ -92,7 +92,7 @@ pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub symbols: SymbolArgs,
 
-    /// Strategies that loaders read.
+    /// The formats that loaders read.
     #[command(flatten)]
     pub reads: ReadsArg,
 
@@ -100,7 +100,7 @@ pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub assume: AssumeArgs,
 
-    /// Programs to work on at once; without it, as many as there are CPUs
+    /// Programs to check at once; without it, as many as there are CPUs
     #[arg(short, long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
 }

@@ -1,4 +1,5 @@
-//! `becalm check`: predicts what the start of each program searches and loads.
+//! `becalm check`: predicts which paths the start of each program searches, and which objects it
+//! loads.
 
 pub(crate) mod against;
 pub(crate) mod args;

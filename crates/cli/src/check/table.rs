@@ -17,7 +17,7 @@ type Cells = [String; 5];
 /// Writes the table; the programs are sorted by misses, ties by path.
 ///
 /// # Errors
-/// Where the output cannot be written.
+/// Returns an error if the output cannot be written.
 pub(crate) fn write(
     out: &mut impl Write,
     look: Look,
@@ -80,7 +80,7 @@ fn aligned(cells: &Cells, widths: &[usize; 5]) -> String {
     cells.join("  ")
 }
 
-/// Remarks on a row beyond its numbers.
+/// Returns remarks on a row beyond its numbers.
 fn remark(program: &Program) -> String {
     let mut remarks = Vec::new();
     if program.kind == Kind::MachO {

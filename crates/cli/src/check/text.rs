@@ -1,5 +1,5 @@
-//! One program on one screen: what it is, what its start costs, where the misses come
-//! from, and what is not found.
+//! One program on one screen: its kind, the cost of its start, the directories and needed strings
+//! with most misses, and missing libraries.
 
 use std::fmt::Write;
 
@@ -14,11 +14,11 @@ use bstr::BString;
 
 use crate::terminal::style::Look;
 
-/// Directories, and needed strings, that are named.
+/// The number of directories, and of needed strings, that are listed.
 pub(crate) const WORST: usize = 5;
-/// Unresolved needed strings that are named; a screen has 24 lines.
+/// The number of unresolved needed strings that are listed; a screen has 24 lines.
 const GAPS: usize = 3;
-/// Slices of a Mach-O file that are told.
+/// The number of slices of a Mach-O file that are listed.
 const SLICES: usize = 16;
 /// Columns of the longest bar.
 pub(crate) const BAR: u64 = 12;
@@ -47,7 +47,7 @@ pub(crate) fn screen(look: Look, program: &Program, closure: Option<&Closure>) -
     text.into_bytes()
 }
 
-/// The path, and in a line what it is.
+/// Returns the path, and a line that describes the file.
 #[must_use]
 pub(crate) fn heading(look: Look, program: &Program) -> String {
     let mut text = String::new();
@@ -96,7 +96,7 @@ pub(crate) fn heading(look: Look, program: &Program) -> String {
     text
 }
 
-/// Symbol bindings that an index applies.
+/// Formats the symbol bindings that an index applies.
 #[must_use]
 pub(crate) fn bindings_of(bindings: &IndexedBindings) -> String {
     let [bound, all] = [bindings.bound, bindings.relocations].map(|n| grouped(n.into()));
@@ -132,7 +132,7 @@ fn costs(text: &mut String, look: Look, program: &Program) {
     }
 }
 
-/// How many of the misses are made for hwcaps subdirectories, and what a newer glibc would do.
+/// Writes the number of misses in hwcaps subdirectories, and that of a newer glibc.
 fn hwcaps(text: &mut String, program: &Program) {
     let storm = &program.storm;
     if storm.hwcaps_misses == 0 {
@@ -147,7 +147,8 @@ fn hwcaps(text: &mut String, program: &Program) {
     text.push('\n');
 }
 
-/// The misses in hwcaps subdirectories, in per cent of all; never 100 while there are others.
+/// Returns the misses in hwcaps subdirectories, in per cent of all; never 100 while there are
+/// others.
 #[must_use]
 pub(crate) fn share(storm: &SearchCost) -> u64 {
     let (part, all) = (u128::from(storm.hwcaps_misses), u128::from(storm.misses()).max(1));
@@ -184,7 +185,7 @@ fn advice(text: &mut String, look: Look, program: &Program) {
     }
 }
 
-/// The first `rows` of a list of offenders, each with its count and a bar.
+/// Writes the first `rows` of a list of offenders, each with its count and a bar.
 pub(crate) fn offenders(
     text: &mut String,
     look: Look,
@@ -210,7 +211,7 @@ pub(crate) fn offenders(
     }
 }
 
-/// A bar for a count, the longest for the most; never empty.
+/// Returns a bar for a count, the longest for the highest; never empty.
 #[must_use]
 pub(crate) fn bar(count: u64, most: u64) -> String {
     let columns = (u128::from(count) * u128::from(BAR)).div_ceil(u128::from(most.max(1)));
@@ -224,7 +225,7 @@ fn unresolved(text: &mut String, look: Look, program: &Program) {
     }
     let title = format!("{} unresolved", grouped(gaps.len() as u64));
     let _ = writeln!(text, "\n  {}", look.bad(&title));
-    // Each of these has taken a line already.
+    // Each of these takes one line.
     let free = GAPS - usize::from(program.stop.is_some()) - usize::from(program.secure);
     let named = if gaps.len() > free { free - 1 } else { gaps.len() };
     for gap in &gaps[..named] {

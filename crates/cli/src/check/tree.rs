@@ -39,9 +39,9 @@ pub(crate) fn of(look: Look, program: &Program, closure: Option<&Closure>) -> Ve
 struct Tree<'a> {
     look: Look,
     load: &'a Load,
-    /// The questions of each object, in order.
+    /// The lookups of each object, in order.
     lookups_by_object: Vec<Vec<usize>>,
-    /// The misses of each question.
+    /// The misses of each lookup.
     misses: Vec<u64>,
 }
 
@@ -118,7 +118,7 @@ impl<'a> Tree<'a> {
         let _ = writeln!(text, "{answer}");
     }
 
-    /// A question and its answer, `used` columns being taken already.
+    /// Formats a lookup and its answer; `used` columns are taken already.
     fn answer(
         &self,
         resolution: &Resolution,
@@ -177,7 +177,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Label for the reason of a lookup; empty for a `DT_NEEDED` entry.
+/// Returns the label for the reason of a lookup; empty for a `DT_NEEDED` entry.
 fn kind_of(reason: Reason) -> &'static str {
     match reason {
         Reason::Dependency(DependencyKind::Needed) => "",

@@ -15,30 +15,30 @@ use crate::common_args::{StoreArg, seconds};
 /// The flags of `becalm compare`.
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
-    /// The program: a path, or a name to be found along PATH
+    /// The program: a path, or a name that is searched along PATH
     #[arg(value_name = "PROGRAM", value_hint = ValueHint::CommandName)]
     pub program: PathBuf,
 
-    /// The arguments it is run with; without them and --run, `--version`
+    /// The arguments for the program; without them and --run, `--version`
     #[arg(last = true, value_name = "ARGS")]
     pub args: Vec<OsString>,
 
-    /// The arguments as one line, taken apart as a shell would; '' for none
+    /// The arguments as one line, split as by a shell; '' for none
     #[arg(
         long,
         value_name = "LINE",
         allow_hyphen_values = true,
         conflicts_with = "args",
-        help_heading = "What is run"
+        help_heading = "Program"
     )]
     pub run: Option<String>,
 
     /// Kill a run that takes longer, in seconds
-    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds, help_heading = "What is run")]
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds, help_heading = "Program")]
     pub time_limit: Duration,
 
     /// Compare starts that end with an exit code other than 0 as well
-    #[arg(short, long, help_heading = "What is run")]
+    #[arg(short, long, help_heading = "Program")]
     pub ignore_failure: bool,
 
     /// The strategies to compare, besides the untouched control; without it, all
@@ -47,33 +47,33 @@ pub(crate) struct CompareArgs {
         alias = "carriers",
         value_name = "STRATEGY,…",
         value_delimiter = ',',
-        help_heading = "What is compared"
+        help_heading = "Comparison"
     )]
     pub strategies: Vec<Compared>,
 
     /// A static build of the program, as another column
-    #[arg(long = "static", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "What is compared")]
+    #[arg(long = "static", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Comparison")]
     pub static_build: Option<PathBuf>,
 
     /// A loader that reads notes and package caches, with its libc.so.6 beside it
     ///
-    /// `becalm loader build` makes one. Notes and caches are tried with it alone; it takes
-    /// the place of the program's own for these, and for a control of their own.
-    #[arg(long, value_name = "LD.SO", value_hint = ValueHint::FilePath, help_heading = "What is compared")]
+    /// `becalm loader build` makes one. Notes and caches are tested only with it. It replaces the
+    /// program's own loader for these strategies, and for a control of their own.
+    #[arg(long, value_name = "LD.SO", value_hint = ValueHint::FilePath, help_heading = "Comparison")]
     pub loader: Option<PathBuf>,
 
-    /// Rounds in which the whole start is timed; without it, as many as fit into half a
-    /// minute, 10 at the least
+    /// Rounds in which the whole start is timed; without it, as many as fit into half a minute, 10
+    /// at least
     #[arg(
         long,
         value_name = "N",
         value_parser = clap::value_parser!(u16).range(1..=2000),
-        help_heading = "What is compared"
+        help_heading = "Comparison"
     )]
     pub runs: Option<u16>,
 
-    /// Measure alone; leave out the properties, which are tried on programs built for it
-    #[arg(long, help_heading = "What is compared")]
+    /// Skip the properties, which are tested on programs built for it; only measure
+    #[arg(long, help_heading = "Comparison")]
     pub no_trials: bool,
 
     /// Write one JSON object, schema becalm/compare/1
@@ -90,10 +90,10 @@ pub(crate) struct CompareArgs {
 }
 
 impl CompareArgs {
-    /// The options of the comparison, as the library takes them.
+    /// Returns the library's options for the comparison.
     ///
     /// # Errors
-    /// The line of `--run` has a quote that is not closed.
+    /// Returns an error if a quote in the line of `--run` is not closed.
     pub(crate) fn options(&self) -> Result<Options> {
         Ok(Options {
             name: self.program.clone(),

@@ -2,12 +2,12 @@
 
 use becalm_lib::compare::comparison::Cell;
 
-/// The notes of cells, each once, numbered as they are met.
+/// The notes of cells, each once, numbered in order of appearance.
 #[derive(Default)]
 pub(crate) struct Footnotes<'a>(pub(crate) Vec<&'a str>);
 
 impl<'a> Footnotes<'a> {
-    /// The number of a cell's note.
+    /// Returns the number of a cell's note.
     pub(crate) fn of(&mut self, cell: &'a Cell) -> Option<usize> {
         let note = cell.note.as_deref().filter(|note| !note.is_empty())?;
         let at = self.0.iter().position(|known| *known == note).unwrap_or_else(|| {

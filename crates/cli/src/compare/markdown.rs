@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::compare::footnotes::Footnotes;
 use becalm_lib::compare::comparison::{Comparison, RowKind};
 
-/// The table, what its numbers refer to, and the notes. Writing to a String cannot fail.
+/// Returns the table, the reference of its numbers, and the notes. Writing to a String cannot fail.
 pub(crate) fn table(comparison: &Comparison) -> String {
     let mut text = format!("| |{}\n", joined(comparison.columns.iter().map(|name| escaped(name))));
     let _ = writeln!(text, "| --- |{}", " ---: |".repeat(comparison.columns.len()));
@@ -35,7 +35,7 @@ fn joined(cells: impl Iterator<Item = String>) -> String {
     cells.map(|cell| format!(" {cell} |")).collect()
 }
 
-/// Text that ends no cell and is no markup.
+/// Escapes text that would end a cell or is markup.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

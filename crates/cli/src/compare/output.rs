@@ -10,10 +10,10 @@ use crate::compare::args::CompareArgs;
 use crate::compare::{markdown, text};
 use crate::terminal::style::Look;
 
-/// Writes the table in the form asked for.
+/// Writes the table in the requested form.
 ///
 /// # Errors
-/// The output is gone.
+/// Returns an error if the output cannot be written.
 pub(crate) fn write(
     out: &mut dyn Write,
     args: &CompareArgs,

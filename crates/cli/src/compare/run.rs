@@ -21,10 +21,10 @@ use crate::terminal::style::{Look, When};
 /// Compares and prints.
 ///
 /// # Errors
-/// The program cannot be compared, or there is no room, right or place to do it.
+/// Returns an error if the program cannot be compared, or if disk space or a permission is missing.
 pub(crate) fn run(args: &CompareArgs, color: When) -> Result<ExitStatus> {
     let options = args.options()?;
-    // Before there is a second thread.
+    // This must run before there is a second thread.
     let namespaces = mount_namespace::prepare();
     let found = Program::look(&args.program, &args.store.prefixes())?;
     namespaces.map_err(|error| anyhow!(words_of_chain(&error)))?;

@@ -6,7 +6,8 @@ use crate::compare::footnotes::Footnotes;
 use crate::terminal::style::Look;
 use becalm_lib::compare::comparison::{Cell, Comparison, Row, RowKind, Verdict};
 
-/// The tables, what their numbers refer to, and the notes. Writing to a String cannot fail.
+/// Returns the tables, the reference of their numbers, and the notes. Writing to a String cannot
+/// fail.
 pub(crate) fn table(look: Look, comparison: &Comparison) -> String {
     let mut text = format!("{}\n", look.strong(&comparison.program));
     let mut footnotes = Footnotes::default();
@@ -61,7 +62,7 @@ fn part<'a>(
     }
 }
 
-/// Text of a cell, with the number of its note.
+/// Returns the text of a cell, with the number of its note.
 fn words<'a>(cell: &'a Cell, footnotes: &mut Footnotes<'a>) -> String {
     let text = if cell.verdict == Some(Verdict::NotTried) { "–" } else { cell.text.as_str() };
     match footnotes.of(cell) {

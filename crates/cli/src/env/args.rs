@@ -21,8 +21,9 @@ pub(crate) struct EnvArgs {
 
     /// Bytes of static TLS for the libraries of every program
     ///
-    /// Without it what the programs of the index and those that PATH names need, at least 8192.
-    /// More makes threads with small stacks fail: each thread's stack has to hold it.
+    /// Without it, the need of the index's programs and of the programs in PATH, at least 8192. A
+    /// higher value makes threads with small stacks fail, because each thread's stack has to
+    /// contain it.
     #[arg(long, value_name = "BYTES")]
     pub static_tls: Option<u64>,
 
@@ -30,16 +31,16 @@ pub(crate) struct EnvArgs {
     #[arg(long)]
     pub no_bind: bool,
 
-    /// Have file lookups in indexed packages answered from the index (BECALM=paths)
+    /// Answer file lookups in indexed packages from the index (BECALM=paths)
     #[arg(long, conflicts_with = "no_bind")]
     pub paths: bool,
 
-    /// Print what undoes them instead
+    /// Print the lines that undo the setup instead
     #[arg(long)]
     pub undo: bool,
 }
 
-/// Readers of the lines of `becalm env`.
+/// The shells and tools that read the lines of `becalm env`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Dialect {
     /// A POSIX shell: eval "$(becalm env)".
@@ -61,13 +62,13 @@ pub(crate) enum Dialect {
     /// A file below /etc/profile.d, for every login shell.
     #[value(name = "profile.d")]
     ProfileD,
-    /// A systemd service that brings the index up to date.
+    /// A systemd service that updates the index.
     #[value(name = "update.service")]
     UpdateService,
     /// A systemd timer that starts that service each day.
     #[value(name = "update.timer")]
     UpdateTimer,
-    /// A systemd path unit that starts it when packages come or go.
+    /// A systemd path unit that starts it when packages are added or removed.
     #[value(name = "update.path")]
     UpdatePath,
 }
@@ -77,7 +78,7 @@ impl Dialect {
     #[must_use]
     pub(crate) fn is_for_all(self) -> bool {
         match self {
-            // A user's own module file, or a unit for the index as it is.
+            // A user's own module file, or a unit for an existing index.
             Self::Sh | Self::Csh | Self::Fish | Self::Lmod | Self::Tcl => false,
             Self::UpdateService | Self::UpdateTimer | Self::UpdatePath => false,
             Self::Systemd | Self::Nixos | Self::ProfileD | Self::Dockerfile => true,
@@ -85,7 +86,7 @@ impl Dialect {
     }
 }
 
-/// A shell that lines are for.
+/// A shell that reads the lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shell {
     /// A POSIX shell.

@@ -1,4 +1,4 @@
-//! The forms of `becalm env` beside those of POSIX shells: csh, module files of Lmod and of
+//! The output forms of `becalm env` other than POSIX shell: csh, module files of Lmod and of
 //! Environment Modules, Dockerfiles, and systemd units that keep an index up to date.
 
 use std::ffi::OsStr;
@@ -50,7 +50,7 @@ pub(crate) fn tcl(settings: &Settings) -> String {
     text
 }
 
-/// A word that Tcl replaces nothing in.
+/// Quotes a word so that Tcl substitutes nothing in it.
 fn tcl_word(text: &str) -> String {
     let mut word = String::from("\"");
     for c in text.chars() {
@@ -63,7 +63,7 @@ fn tcl_word(text: &str) -> String {
     word
 }
 
-/// `ENV` lines: quotes, backslashes and dollar signs mean something there.
+/// Returns `ENV` lines with quotes, backslashes and dollar signs escaped.
 pub(crate) fn dockerfile(settings: &Settings) -> String {
     let Settings { module, static_tls, switch } = settings;
     let mut escaped = String::new();
@@ -89,13 +89,13 @@ pub(crate) fn dockerfile(settings: &Settings) -> String {
 pub(crate) enum Unit {
     /// Updates the index.
     Service,
-    /// Starts the service each day, for trees in which a change shows in no directory above.
+    /// Starts the service each day, for trees in which a change does not show in a directory above.
     Timer,
-    /// Starts the service when a package comes or goes.
+    /// Starts the service when a package is added or removed.
     Path,
 }
 
-/// One unit, whose first lines say where it goes.
+/// Returns one unit; its first lines name its path.
 pub(crate) fn unit(unit: Unit, becalm: &Path, index: &Path, stores: &[String]) -> String {
     let name = match unit {
         Unit::Service => "service",
@@ -152,8 +152,8 @@ pub(crate) fn unit(unit: Unit, becalm: &Path, index: &Path, stores: &[String]) -
     format!("{head}{body}")
 }
 
-/// A word of `ExecStart=` (`man 5 systemd.service`): quoted, with specifiers and variables taken
-/// literally.
+/// Returns a word of `ExecStart=` (`man 5 systemd.service`): quoted, with specifiers and variables
+/// escaped.
 fn command_word(path: &Path) -> String {
     let text = path.to_string_lossy().replace('\\', "\\\\").replace('"', "\\\"");
     format!("\"{}\"", text.replace('%', "%%").replace('$', "$$"))

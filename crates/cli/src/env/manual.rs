@@ -10,15 +10,15 @@ const ENV_STATUS: Section = Section {
     title: "Exit status",
     entries: &[
         ("0", "The lines are written."),
-        ("2", "There is no index, or it cannot be used; a wrong flag."),
+        ("2", "There is no index, it cannot be used, or a flag is wrong."),
     ],
 };
 
 const ENV_EXAMPLES: Section = Section {
     title: "Examples",
     entries: &[
-        ("eval \"$(becalm env)\"", "Calm this shell and what it starts."),
-        ("eval \"$(becalm env --undo)\"", "And back."),
+        ("eval \"$(becalm env)\"", "Use the index in this shell and the programs that it starts."),
+        ("eval \"$(becalm env --undo)\"", "Undo this."),
         ("becalm env --for fish | source", "The same in fish."),
         ("eval \"`becalm env --shell csh`\"", "In csh and tcsh."),
         (
@@ -30,6 +30,6 @@ const ENV_EXAMPLES: Section = Section {
             "becalm env --for update.service > /etc/systemd/system/becalm-update.service",
             "With update.timer and update.path, systemd keeps the index up to date.",
         ),
-        ("becalm env --for systemd", "A drop-in; its first lines say where it goes."),
+        ("becalm env --for systemd", "A drop-in; its first lines name its path."),
     ],
 };

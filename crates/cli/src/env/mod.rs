@@ -1,4 +1,4 @@
-//! `becalm env`: prints the lines that give a session an index, or take it away.
+//! `becalm env`: prints the lines that set up an index for a session, or remove it.
 
 pub(crate) mod args;
 pub(crate) mod dialects;

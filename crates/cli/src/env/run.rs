@@ -1,6 +1,7 @@
-//! `becalm env`: the lines that calm a session, and those that undo it.
+//! `becalm env`: prints the lines that set up a session, and those that undo it.
 //!
-//! [`becalm_lib::env`] finds the index and the values; [`crate::env::text`] writes them for a reader.
+//! [`becalm_lib::env`] finds the index and the values; [`crate::env::text`] formats them for a
+//! shell or tool.
 
 use std::io::Write;
 
@@ -18,7 +19,7 @@ use crate::terminal::{self, Stdout};
 /// Prints the lines.
 ///
 /// # Errors
-/// Returns an error if there is no index, or it cannot be used.
+/// Returns an error if the index is missing or invalid.
 pub(crate) fn run(args: &EnvArgs) -> Result<ExitStatus> {
     let reader = args.reader();
     let options = Options {
@@ -50,12 +51,12 @@ pub(crate) fn run(args: &EnvArgs) -> Result<ExitStatus> {
 fn words(unfit: &Unfit) -> String {
     match unfit.reason {
         Reason::StaticTls { bytes } => format!(
-            "may not start in this session: its libraries take {bytes} bytes of static TLS; becalm \
-             run starts it, as does becalm env --static-tls {bytes}"
+            "may not start in this session: its libraries need {bytes} bytes of static TLS; start \
+             it with becalm run, or use becalm env --static-tls {bytes}"
         ),
         Reason::Alignment => "does not start in this session: a library of it has thread-local \
-                              storage aligned as no loader under an audit module can provide; \
-                              start it with LD_AUDIT unset"
+         storage with an alignment that no loader provides under an audit module; start it with \
+         LD_AUDIT unset"
             .to_owned(),
         Reason::SmallStacks { bytes } => format!(
             "takes {bytes} bytes of static TLS, which this session has: no program in it can make \
@@ -65,7 +66,7 @@ fn words(unfit: &Unfit) -> String {
     }
 }
 
-/// Counts the programs that were looked at.
+/// Counts the programs that were examined.
 struct Looking;
 
 impl Progress for Looking {

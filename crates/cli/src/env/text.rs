@@ -1,7 +1,7 @@
-//! The lines of `becalm env` for each reader.
+//! The lines of `becalm env` for each shell or tool.
 //!
-//! For a shell the values are those of the environment becalm was started in, with the index put in
-//! or taken out. Lines that are installed for later sessions add to the values there.
+//! For a shell, the values are those of becalm's own environment with the index added or removed.
+//! Lines that are installed for later sessions extend the values of those sessions.
 
 use std::env;
 use std::ffi::OsStr;
@@ -67,7 +67,7 @@ systemctl daemon-reexec
     text.to_owned()
 }
 
-/// A unit that keeps the index up to date by this becalm.
+/// Returns a unit that keeps the index up to date with this becalm.
 fn update_unit(report: &Report, unit: Unit) -> Result<String> {
     let becalm = env::current_exe().context("the path of becalm is not known")?;
     let (index, stores) = (&report.index, stores(&report.index)?);
@@ -92,7 +92,7 @@ fn sh_line(name: &str, value: Option<&OsStr>) -> String {
 
 fn fish_line(name: &str, value: Option<&OsStr>) -> String {
     match value {
-        // In single quotes fish takes a backslash and a quote with a backslash before them.
+        // In single quotes, fish interprets only a backslash before a backslash or a quote.
         Some(value) => {
             let text = value.to_string_lossy().replace('\\', "\\\\").replace('\'', "\\'");
             format!("set -gx {name} '{text}'\n")
@@ -101,12 +101,12 @@ fn fish_line(name: &str, value: Option<&OsStr>) -> String {
     }
 }
 
-/// In single quotes for a POSIX shell.
+/// Quotes text with single quotes for a POSIX shell.
 fn quoted(text: &OsStr) -> String {
     format!("'{}'", text.to_string_lossy().replace('\'', "'\\''"))
 }
 
-/// Adds to what other files of the folder have set, once.
+/// Returns lines that extend the values that other files of the folder have set, once.
 fn profile(settings: &Settings) -> String {
     let module = quoted(&settings.module);
     let index = quoted(platforms::index_of(&settings.module).as_os_str());
@@ -136,8 +136,8 @@ fn profile(settings: &Settings) -> String {
     text
 }
 
-/// `man 5 systemd-system.conf`: quotes and percent signs mean something there, a dollar sign
-/// does not.
+/// Returns the lines of `man 5 systemd-system.conf`: quotes and percent signs are escaped, a dollar
+/// sign is literal.
 fn systemd(settings: &Settings) -> String {
     let value = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%");
     let module = value(&settings.module.to_string_lossy());
@@ -217,7 +217,7 @@ mod tests {
         let text = nixos(&settings());
         let line = text.lines().find(|line| line.contains(AUDIT)).expect("a line");
         let string = line.split_once(" = \"").expect("a string").1.trim_end_matches("\";");
-        // In a Nix string a backslash stands before a character that is meant literally.
+        // In a Nix string, a backslash precedes a character that is meant literally.
         let mut characters = string.chars();
         let mut value = String::new();
         while let Some(c) = characters.next() {
@@ -225,7 +225,7 @@ mod tests {
         }
         let script = format!("export {AUDIT}=\"{value}\"; printf %s \"${AUDIT}\"");
         let mut sh = std::process::Command::new("sh");
-        // The shell itself is not to be audited.
+        // The shell itself must not load the audit module.
         let ran = sh.env_remove(AUDIT).args(["-c", &script]).output().expect("sh runs");
         assert_eq!(String::from_utf8_lossy(&ran.stdout), settings().module.to_string_lossy());
     }

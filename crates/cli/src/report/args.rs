@@ -14,8 +14,8 @@ use crate::common_args::{AssumeArgs, seconds};
 /// The flags of `becalm report`.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
-    /// The program: a file, a name to be found along PATH, or what `becalm trace --json`
-    /// recorded of it
+    /// The program: a file, a name that is searched along PATH, or a record of
+    /// `becalm trace --json`
     #[arg(
         value_name = "PROGRAM",
         required_unless_present = "survey",
@@ -23,7 +23,7 @@ pub(crate) struct ReportArgs {
     )]
     pub program: Option<PathBuf>,
 
-    /// The arguments it is run with; without them and --run, `--version`
+    /// The arguments for the program; without them and --run, `--version`
     #[arg(last = true, value_name = "ARGS")]
     pub args: Vec<OsString>,
 
@@ -31,8 +31,8 @@ pub(crate) struct ReportArgs {
     #[arg(short, long, required = true, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub output: PathBuf,
 
-    /// Make a page about a survey instead: the lines that `becalm check --ndjson` wrote; - for
-    /// standard input
+    /// Make a page about a survey instead: the lines of `becalm check --ndjson`; - for standard
+    /// input
     #[arg(
         long,
         value_name = "FILE",
@@ -46,7 +46,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "PROGRAM", value_hint = ValueHint::FilePath, help_heading = "Content")]
     pub after: Option<PathBuf>,
 
-    /// The table that `becalm compare --json` wrote, as part of the page
+    /// The output of `becalm compare --json`, as part of the page
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Content")]
     pub compare: Option<PathBuf>,
 
@@ -54,7 +54,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, conflicts_with_all = ["run", "args"], help_heading = "Content")]
     pub no_run: bool,
 
-    /// The arguments it is run with as one line, taken apart as a shell would; '' for none
+    /// The arguments for the program as one line, split as by a shell; '' for none
     #[arg(
         long,
         value_name = "LINE",
@@ -74,10 +74,10 @@ pub(crate) struct ReportArgs {
 }
 
 impl ReportArgs {
-    /// The subject of the page, as the library takes it.
+    /// Returns the library's options for the page.
     ///
     /// # Errors
-    /// The line of `--run` has a quote that is not closed.
+    /// Returns an error if a quote in the line of `--run` is not closed.
     pub(crate) fn options(&self, program: &Path) -> Result<Options> {
         let run = || -> Result<Run> {
             let args = arguments(self.run.as_deref(), &self.args)?;

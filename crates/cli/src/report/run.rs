@@ -1,4 +1,4 @@
-//! `becalm report`: one page that shows a program's storm, and what is left of it.
+//! `becalm report`: one page that shows a program's search, and what remains of it.
 //!
 //! [`becalm_lib::report`] collects the data, [`crate::report::html`] makes the page.
 
@@ -16,13 +16,14 @@ use crate::exit_code::ExitStatus;
 use crate::report::args::ReportArgs;
 use crate::report::{html, survey};
 
-/// More than any table of ours has.
+/// The size limit of a table of `becalm compare`.
 const MAX_COMPARISON: u64 = 64 << 20;
 
 /// Makes the page.
 ///
 /// # Errors
-/// The program or what is shown beside it cannot be read, or the page cannot be written.
+/// Returns an error if the program or the file shown beside it cannot be read, or if the page
+/// cannot be written.
 pub(crate) fn run(args: &ReportArgs) -> Result<ExitStatus> {
     if let Some(lines) = &args.survey {
         fs::write(&args.output, survey::page(lines).with_context(|| name(lines))?)
@@ -52,7 +53,7 @@ fn comparison(path: &Path) -> Result<Comparison> {
     })
 }
 
-/// A path as it is told to the user.
+/// Returns a path as it is displayed.
 fn name(path: &Path) -> String {
     shown(path_bytes(path).as_ref())
 }

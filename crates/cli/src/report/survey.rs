@@ -17,7 +17,7 @@ const ROWS: usize = 25;
 /// Reads the lines of a file, or of standard input for `-`, and makes the page.
 ///
 /// # Errors
-/// If the lines cannot be read or are not those of a survey.
+/// Returns an error if the lines cannot be read or are not those of a survey.
 pub(crate) fn page(path: &Path) -> Result<String> {
     let read = || -> Result<Summary> {
         Ok(match path.as_os_str() == "-" {
@@ -87,7 +87,7 @@ impl Page {
     }
 }
 
-/// How much of all misses a tenth of the packages has.
+/// Returns the share of all misses that a tenth of the packages has.
 fn share_of_first(packages: &[(String, Group)], all: u64) -> String {
     let tenth = packages.len().div_ceil(10);
     if all == 0 || packages.len() < 10 {
@@ -121,7 +121,7 @@ fn programs(worst: &[(String, u64)]) -> List {
     List { title: "Programs and libraries", rows, left_out: String::new() }
 }
 
-/// How many files have how many misses.
+/// Returns the number of files by misses.
 fn by_size(sizes: &[u64]) -> List {
     let most = sizes.iter().copied().max().unwrap_or(1);
     let name = |tens: usize| match tens {

@@ -1,4 +1,5 @@
-//! `becalm/compare/1`: strategies beside each other, each cell measured or tried.
+//! `becalm/compare/1`: the strategies side by side, with a measurement or a test result in each
+//! cell.
 //!
 //! Written by `becalm compare --json`, read by `becalm report --compare`.
 
@@ -14,7 +15,7 @@ pub(super) const SAME: &str = "same-objects";
 pub struct Comparison {
     /// The program that was compared.
     pub program: String,
-    /// The strategies, the untouched control among them; one cell of each row each.
+    /// The strategies, with the unchanged control; each row has one cell for each.
     pub columns: Vec<String>,
     /// Measurements and properties.
     pub rows: Vec<Row>,
@@ -39,11 +40,11 @@ impl Comparison {
 /// One line of the table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// Its name for programs.
+    /// Its identifier.
     pub id: String,
-    /// Its name for readers.
+    /// Its title.
     pub title: String,
-    /// Whether it has a number or an answer.
+    /// The kind of its cells.
     pub kind: RowKind,
     /// One for each column, in the same order.
     pub cells: Vec<Cell>,
@@ -55,14 +56,14 @@ pub struct Row {
 pub enum RowKind {
     /// A number that was measured.
     Measure,
-    /// A property that an experiment showed to hold or not.
+    /// A property that a test showed to hold or not.
     Property,
 }
 
 /// One cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// The number; none for a property, or where nothing was measured.
+    /// The number; none for a property, or if nothing was measured.
     #[serde(default)]
     pub value: Option<f64>,
     /// Text shown to the reader.
@@ -76,17 +77,17 @@ pub struct Cell {
     pub note: Option<String>,
 }
 
-/// The answer of an experiment.
+/// The result of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// It holds.
     Yes,
-    /// It does not.
+    /// It does not hold.
     No,
-    /// It could not be tried here.
+    /// It could not be tested here.
     NotTried,
-    /// Any other: the note says what.
+    /// Any other: see the note.
     #[serde(other)]
     Other,
 }

@@ -1,4 +1,4 @@
-//! Why strategies cannot be compared, or one of them not tried.
+//! The reasons why strategies cannot be compared, or one of them cannot be tested.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::index::error::IndexError;
 use crate::path::path_bytes;
 use crate::trace::refused::ObserveError;
 
-/// Why strategies cannot be compared, or one of them not tried.
+/// The reason why strategies cannot be compared, or one of them cannot be tested.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum CompareError {
@@ -29,7 +29,7 @@ pub enum CompareError {
         /// The error of the system.
         source: io::Error,
     },
-    /// The program is none that can be compared.
+    /// The program cannot be compared.
     #[error("{}: {reason}", name(.path))]
     Program {
         /// The program.
@@ -40,7 +40,7 @@ pub enum CompareError {
     /// The program cannot be read.
     #[error(transparent)]
     Closure(#[from] ClosureError),
-    /// The untouched program does not start.
+    /// The unchanged program does not start.
     #[error("{}", .program.display())]
     Control {
         /// The program, as it was named.
@@ -98,16 +98,16 @@ pub enum CompareError {
     /// The given loader cannot take the place of the program's.
     #[error("--loader")]
     Loader(#[source] Box<CompareError>),
-    /// The program has no C library that another could take the place of.
+    /// The program has no C library that another could replace.
     #[error("the program loads no libc.so.6")]
     NoLibc,
-    /// A start could not be watched.
+    /// A start could not be traced.
     #[error(transparent)]
     Observe(#[from] ObserveError),
     /// A start did not end in time.
     #[error("did not end within {} s and was killed", .0.as_secs_f64())]
     TooLong(Duration),
-    /// A start ended otherwise than it should.
+    /// A start did not end as it should.
     #[error("{how}{}", .said.as_ref().map(|said| format!(": {said}")).unwrap_or_default())]
     Failed {
         /// The event.
@@ -123,10 +123,10 @@ pub enum CompareError {
     Bench(#[from] BenchError),
 }
 
-/// Why a program cannot be compared.
+/// The reason why a program cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotCompared {
-    /// It is no file.
+    /// It is not a file.
     #[error("not a program")]
     NoFile,
     /// It is a script.
@@ -135,12 +135,12 @@ pub enum NotCompared {
     /// It has another format.
     #[error("not an ELF file")]
     NotElf,
-    /// No loader starts it.
+    /// It has no loader.
     #[error(
         "a static program: no loader searches for it; compare another program with it by --static"
     )]
     Static,
-    /// It is loaded by programs.
+    /// It is a library.
     #[error("a library, not a program")]
     Library,
     /// Its loader is not known.
@@ -152,7 +152,7 @@ pub enum NotCompared {
          absolute or farm calms it, becalm bench measures that"
     )]
     Musl,
-    /// Needed strings that nothing answers.
+    /// Needed strings without an answer.
     #[error("its closure is not complete: nothing answers {0}")]
     Incomplete(String),
     /// A needed string at which its loader ends the start.
@@ -161,7 +161,7 @@ pub enum NotCompared {
 }
 
 impl CompareError {
-    /// An error of the system about a file or directory.
+    /// Converts an error of the system about a file or directory.
     pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         |source| Self::Io { path: path.to_owned(), source }
     }

@@ -1,6 +1,6 @@
-//! A program of this machine in a store of its own, one library to a directory as Nix, Guix
-//! and Spack have them: copies, whose run paths and interpreter are set by becalm's own
-//! editor. For `becalm demo`, and for `becalm compare` of a program that lies in no store.
+//! Copies a program of this machine into a store of its own, one library to a directory as in Nix,
+//! Guix and Spack. becalm's own editor sets the run paths and the interpreter. For `becalm demo`,
+//! and for `becalm compare` of a program outside the stores.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,18 +26,18 @@ struct Object {
     original: PathBuf,
     /// Path of the copy in the store.
     place: PathBuf,
-    /// Further names that it is asked for by.
+    /// Further names by which other objects need it.
     names: Vec<BString>,
-    /// Directories of the objects that it needs, in order of need.
+    /// Directories of its libraries, in the order of its needed strings.
     run_path: Vec<PathBuf>,
     is_program: bool,
 }
 
-/// Puts a program and all that its start loads into a store, which is made; the program's
+/// Copies a program and all objects that its start loads into a new store; returns the program's
 /// file there.
 ///
 /// # Errors
-/// There is no room, or an object cannot be read or edited.
+/// Returns an error if there is not enough disk space, or an object cannot be read or edited.
 pub fn import(
     closure: &Closure,
     interpreter: &Path,
@@ -47,7 +47,7 @@ pub fn import(
     let length = |path: &Path| path.metadata().map(|about| about.len()).unwrap_or(0);
     let bytes = objects.iter().map(|object| length(&object.original)).sum();
     fs::create_dir_all(store).map_err(CompareError::io(store))?;
-    // Each file may be there twice, before and after it is edited.
+    // Each file may exist twice, before and after it is edited.
     check_room(store, bytes)?;
     let libc = store.join(package("c-library")).join("lib");
     let loader = libc.join(interpreter.file_name().unwrap_or_default());
@@ -55,7 +55,7 @@ pub fn import(
     for object in &objects {
         let mut bytes = read(&object.original)?;
         let edits = object.edits(&loader);
-        // The C library is no one's to edit, and needs nothing but its loader.
+        // The C library is not edited, and needs only its loader.
         if !object.place.starts_with(&libc) {
             let edited = becalm_rewrite::edit(bytes.as_slice(), &edits)
                 .map_err(|source| CompareError::Edit { path: object.original.clone(), source })?;
@@ -86,7 +86,7 @@ impl Object {
     }
 }
 
-/// The objects of a closure, each with its place.
+/// Returns the objects of a closure, each with its place.
 fn placed(closure: &Closure, store: &Path) -> Result<Vec<Object>, CompareError> {
     let load = &closure.load;
     let mut places: BTreeMap<usize, PathBuf> = BTreeMap::new();
@@ -140,8 +140,8 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The directory of a package: 32 hex digits and a name without what ends the element of a
-/// search path or begins a token.
+/// Returns the directory of a package: 32 hex digits and a name without characters that end the
+/// element of a search path or begin a token.
 fn package(name: &str) -> String {
     let mut hasher = FxHasher::default();
     name.hash(&mut hasher);
@@ -156,7 +156,7 @@ fn read(path: &Path) -> Result<Vec<u8>, CompareError> {
     fs::read(path).map_err(CompareError::io(path))
 }
 
-/// Writes a file that may be executed, and the directories to it.
+/// Writes an executable file, and the directories above it.
 fn put(path: &Path, bytes: &[u8]) -> Result<(), CompareError> {
     let write = || {
         fs::create_dir_all(path.parent().unwrap_or(path))?;

@@ -7,7 +7,7 @@ use crate::compare::figures::Figures;
 use crate::compare::kind::Kind;
 use crate::words::words_of_chain;
 
-/// Why a strategy was not tried that stock loaders do not read.
+/// The reason why a strategy that unpatched loaders do not read was not tested.
 pub(super) const NO_LOADER: &str = "no loader that reads it was given (--loader)";
 
 /// The outcome of one column.
@@ -15,33 +15,33 @@ pub(super) const NO_LOADER: &str = "no loader that reads it was given (--loader)
 pub struct Outcome {
     /// The subject of the column.
     pub kind: Kind,
-    /// The strategy on its copy, or why it was not tried.
+    /// The strategy on its copy, or the reason why it was not tested.
     pub column: Result<Column, CompareError>,
-    /// A watched start, or why there is none.
+    /// A traced start, or the reason why there is none.
     pub figures: Result<Figures, NoFigures>,
-    /// The file that undo left otherwise than it was; `None` if undo was not tried.
+    /// A file that differs after undo; `None` if undo was not tested.
     pub undone: Option<Option<NotUndone>>,
 }
 
-/// Why a column has no watched start.
+/// The reason why a column has no traced start.
 #[derive(Debug)]
 pub enum NoFigures {
     /// There is no column.
     NoColumn,
     /// No loader that reads the strategy was given.
     NoLoader,
-    /// The program does not start, or cannot be watched.
+    /// The program does not start, or cannot be traced.
     NotWatched(CompareError),
 }
 
 impl Outcome {
-    /// Why the strategy was not tried.
+    /// Returns the reason why the strategy was not tested.
     #[must_use]
     pub fn no_column(&self) -> Option<String> {
         self.column.as_ref().err().map(|error| words_of_chain(error))
     }
 
-    /// Why there is no watched start.
+    /// Returns the reason why there is no traced start.
     #[must_use]
     pub fn no_figures(&self) -> Option<String> {
         match self.figures.as_ref().err()? {

@@ -1,5 +1,5 @@
-//! The program to be compared: what it loads, and in which packages of which store that
-//! lies. What cannot be compared is refused here, before anything is copied.
+//! The program to compare: its objects, and their packages and stores. Programs that cannot be
+//! compared are rejected here, before anything is copied.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -22,7 +22,7 @@ use becalm_host::trace::Command;
 use becalm_host::{FactChoice, OsFs, loader_facts};
 use bstr::{BStr, BString, ByteSlice};
 
-/// A program, and all that its start loads.
+/// A program, and all objects that its start loads.
 #[derive(Debug)]
 pub struct Program {
     /// Its file, links resolved.
@@ -33,25 +33,25 @@ pub struct Program {
     pub facts: Arc<LoaderFacts>,
     /// Closure of its start.
     pub closure: Closure,
-    /// The files of the objects that a strategy may change, links resolved, itself first.
+    /// The files of the objects that a strategy may change, links resolved, the program first.
     pub objects: Vec<PathBuf>,
     /// The store prefixes, for `--store`.
     pub stores: OsString,
-    /// The prefixes among these in which objects lie.
+    /// Those of the prefixes that have objects.
     pub prefixes: Vec<PathBuf>,
-    /// The packages that objects lie in, the loader's among them.
+    /// The packages of the objects, including the loader's.
     pub packages: Vec<PathBuf>,
-    /// How many of the objects lie in no package; they stay as they are.
+    /// The number of objects outside all packages; they are not changed.
     pub outside: usize,
-    /// The store that is assumed, because none that was named has the program.
+    /// The store that is assumed, because none of the named ones has the program.
     pub assumed_store: Option<PathBuf>,
 }
 
 impl Program {
-    /// Looks at a program.
+    /// Examines a program.
     ///
     /// # Errors
-    /// One line that says why it cannot be compared.
+    /// Returns the reason why it cannot be compared.
     pub fn look(path: &Path, stores: &StorePrefixes) -> Result<Self, CompareError> {
         let path = found(path)?;
         refuse_script(&path)?;
@@ -97,7 +97,7 @@ impl Program {
         Ok(program)
     }
 
-    /// Takes the directory as the store that `becalm check` and `advise` take for it.
+    /// Sets the store that `becalm check` and `advise` assume for the program.
     fn assume_store(&mut self) {
         let named = StorePrefixes(self.stores.clone()).stores(&OsFs::new().session());
         let Some(store) = store_of(&named, &self.closure).map(|store| path_of(store.as_ref()))
@@ -132,12 +132,12 @@ impl Program {
         self.prefixes.dedup();
     }
 
-    /// The package that the program itself lies in; `None` outside the stores.
+    /// Returns the package of the program itself; `None` outside the stores.
     pub fn package(&self) -> Option<&Path> {
         self.packages.iter().find(|package| self.path.starts_with(package)).map(PathBuf::as_path)
     }
 
-    /// The names of the subdirectories in which its loader looks for builds for its CPU.
+    /// Returns the names of the hwcaps subdirectories that its loader searches.
     pub fn hwcaps(&self) -> Vec<OsString> {
         let active = self.facts.hwcaps.iter().chain(&self.facts.legacy_hwcaps);
         let platform = self.facts.platform.iter();
@@ -145,10 +145,10 @@ impl Program {
     }
 }
 
-/// The file itself, or what `PATH` has of that name, links resolved.
+/// Returns the file itself, or the one of that name along `PATH`, links resolved.
 ///
 /// # Errors
-/// Returns an error if it is not there, or no file.
+/// Returns an error if it does not exist, or is not a file.
 pub fn found(path: &Path) -> Result<PathBuf, CompareError> {
     let is_name = path.components().count() == 1 && !path.exists();
     let path = match is_name {
@@ -188,7 +188,7 @@ fn facts(os: &OsFs, interpreter: &BStr) -> Result<Arc<LoaderFacts>, NotCompared>
     Ok(facts)
 }
 
-/// A start that is broken before anything is changed shows nothing.
+/// Rejects a program whose unchanged start is broken: the comparison would show nothing.
 fn refuse_broken(closure: &Closure) -> Result<(), NotCompared> {
     let unresolved: Vec<String> = closure.unresolved().iter().map(|needed| shown(needed)).collect();
     if !unresolved.is_empty() {

@@ -7,27 +7,26 @@ use std::path::{Path, PathBuf};
 
 use crate::compare::error::CompareError;
 
-/// More than a comparison may fill.
+/// The maximum size of a copied tree in bytes.
 const MOST: u64 = 1_500_000_000;
 
 /// Bytes that must stay free on the file system.
 const SPARE: u64 = 64 << 20;
 
-/// How the files of a tree come into the copy.
+/// The ways to copy the files of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
-    /// Copied, sharing their blocks with the original where the file system can. Never
-    /// linked: a further link changes the time that indexes and backups watch.
+    /// Copied, sharing blocks with the original if the file system supports it. Never linked: a
+    /// further link changes the ctime, which indexes and backups check.
     Copied,
-    /// As further names of the same files.
+    /// Linked, as further names of the same files.
     Linked,
 }
 
-/// Copies a tree to a path that is not there yet: directories, files, links; with modes,
-/// times and, for root, owners.
+/// Copies a tree to a new path: directories, files, links; with modes, times and, for root, owners.
 ///
 /// # Errors
-/// Something cannot be read or written; the line names it.
+/// Returns an error that names the file if one cannot be read or written.
 pub(super) fn copy_tree(from: &Path, to: &Path, how: How) -> Result<(), CompareError> {
     let failed = |path: &Path, error: io::Error| CompareError::io(path)(error);
     let about = from.symlink_metadata().map_err(|error| failed(from, error))?;
@@ -38,7 +37,7 @@ pub(super) fn copy_tree(from: &Path, to: &Path, how: How) -> Result<(), CompareE
             let name = entry.map_err(|error| failed(from, error))?.file_name();
             copy_tree(&from.join(&name), &to.join(&name), how)?;
         }
-        // A read-only directory, as stores have, could not be filled.
+        // A read-only directory, as in stores, could not be filled.
         let writable = fs::Permissions::from_mode(about.mode() & 0o7777 | 0o700);
         fs::set_permissions(to, writable).map_err(|error| failed(to, error))?;
     } else if kind.is_symlink() {
@@ -55,22 +54,22 @@ pub(super) fn copy_tree(from: &Path, to: &Path, how: How) -> Result<(), CompareE
 fn copy_file(from: &Path, to: &Path, about: &fs::Metadata) -> io::Result<()> {
     fs::copy(from, to)?;
     if rustix::process::geteuid().is_root() {
-        // In a user namespace there may be no such owner.
+        // A user namespace may not have this owner.
         let _ = std::os::unix::fs::chown(to, Some(about.uid()), Some(about.gid()));
         fs::set_permissions(to, about.permissions())?;
     }
     if let Ok(modified) = about.modified() {
-        // A read-only file that belongs to us may still be opened by its owner's right to
-        // change its times; where not, the time is no matter.
+        // The owner may open a read-only file to change its times; if that fails, the times do not
+        // matter.
         let _ = fs::File::open(to).and_then(|file| file.set_modified(modified));
     }
     Ok(())
 }
 
-/// Whether trees of so many bytes may be copied to a directory.
+/// Checks that trees of this size may be copied to a directory.
 ///
 /// # Errors
-/// They are too large, or there is no room.
+/// Returns an error if they are too large, or if there is not enough disk space.
 pub(super) fn check_room(dir: &Path, bytes: u64) -> Result<(), CompareError> {
     let megabytes = |bytes: u64| bytes.div_ceil(1_000_000);
     if bytes > MOST {
@@ -86,25 +85,25 @@ pub(super) fn check_room(dir: &Path, bytes: u64) -> Result<(), CompareError> {
     Ok(())
 }
 
-/// One file of a tree, as far as a comparison goes.
+/// One file of a tree, with the data that a comparison needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     /// Its path below the tree.
     pub path: PathBuf,
-    /// Its number: another number is another file. 0 for a link, whose target identifies it.
+    /// Its inode: another inode is another file. 0 for a link, which is compared by its target.
     pub ino: u64,
     /// The target of a link.
     pub target: Option<PathBuf>,
-    /// Bytes that it takes on the disk, or would.
+    /// Its size on disk in bytes.
     pub bytes: u64,
     /// True for a directory.
     pub is_dir: bool,
 }
 
-/// The entries of a tree, by path.
+/// Returns the entries of a tree, by path.
 ///
 /// # Errors
-/// A directory cannot be read.
+/// Returns an error if a directory cannot be read.
 pub(super) fn entries(root: &Path) -> Result<Vec<Entry>, CompareError> {
     let mut all = Vec::new();
     let mut left = vec![PathBuf::new()];
@@ -126,7 +125,7 @@ pub(super) fn entries(root: &Path) -> Result<Vec<Entry>, CompareError> {
 
 fn entry_of(file: &Path, path: PathBuf) -> io::Result<Entry> {
     let about = file.symlink_metadata()?;
-    // A directory takes what its file system gives it; its entries are what counts.
+    // The size of a directory depends on the file system; only its entries count.
     let bytes = if about.is_dir() { 0 } else { about.len() };
     let target = about.is_symlink().then(|| file.read_link()).transpose()?;
     let ino = if target.is_some() { 0 } else { about.ino() };

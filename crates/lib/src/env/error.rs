@@ -1,4 +1,4 @@
-//! Why a session cannot be given an index.
+//! The reasons why a session cannot use an index.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use crate::index::error::IndexError;
 use crate::index::places;
 use crate::index::trust::Untrusted;
 
-/// Why a session cannot be given an index.
+/// The reason why a session cannot use an index.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum EnvError {
@@ -25,8 +25,8 @@ pub enum EnvError {
     /// The index has no paths.
     #[error("{}: the index has no paths; becalm index --paths adds them", .0.display())]
     WithoutPaths(PathBuf),
-    /// The loader of a program whose user cannot read the index says so on stderr at every start;
-    /// one that follows another user's index gives that user its rights.
+    /// If a user cannot read the index, the loader prints an error at every start of that user's
+    /// programs. If a program uses another user's index, it grants that user its privileges.
     #[error(
         "{}: not for the programs of all users: {why}; as root, make one for all with {}becalm \
          index STORE... -o {}", .path.display(), make_dir(), places::SYSTEM
@@ -34,7 +34,7 @@ pub enum EnvError {
     NotForAll {
         /// The index.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         why: Untrusted,
     },
     /// The index cannot be read.
@@ -42,7 +42,8 @@ pub enum EnvError {
     Index(#[from] IndexError),
 }
 
-/// The command that makes the directory of the index for all users, if that is missing.
+/// Returns the command that makes the directory of the index for all users, if the directory is
+/// missing.
 fn make_dir() -> String {
     let dir = Path::new(places::SYSTEM).parent().filter(|dir| !dir.is_dir());
     dir.map_or(String::new(), |dir| format!("mkdir -p {} && ", dir.display()))

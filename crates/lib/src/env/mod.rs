@@ -1,8 +1,7 @@
-//! The variables that give a session an index, or take it away: what `becalm env` writes in the
+//! The variables that set up an index for a session, or remove it: `becalm env` prints them in the
 //! language of a shell or another tool.
 //!
-//! The session's static TLS covers the programs of the index and those that `PATH` names
-//! ([`needs`]).
+//! The session's static TLS covers the programs of the index and those in `PATH` ([`needs`]).
 
 pub mod error;
 mod needs;
@@ -25,17 +24,17 @@ use crate::progress::Progress;
 /// The index of a session, and how it is used.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The index; none for the default one, or for that of this session if it is taken away.
+    /// The index; none for the default one or, if it is removed, for that of this session.
     pub index: Option<PathBuf>,
-    /// Bytes of static TLS for the libraries of every program; none for what programs need.
+    /// Bytes of static TLS for the libraries of every program; none for the need of the programs.
     pub static_tls: Option<u64>,
-    /// Whether symbol bindings are left to the loader.
+    /// True if symbol bindings are left to the loader.
     pub no_bind: bool,
-    /// Whether file lookups are answered from the index. `no_bind` precludes it.
+    /// True if file lookups are answered from the index. `no_bind` precludes it.
     pub paths: bool,
-    /// Whether the variables are for later sessions of all users, not for this one.
+    /// True if the variables are for later sessions of all users, not for this one.
     pub for_all: bool,
-    /// Whether the index is taken away.
+    /// True if the index is removed.
     pub undo: bool,
 }
 
@@ -50,9 +49,9 @@ pub struct Report {
     pub settings: Settings,
     /// The variables to change in the environment of this process.
     pub variables: Vec<Variable>,
-    /// Whether the index is of an older version, and is used as it is.
+    /// True if the index is of an older version, and is used nevertheless.
     pub is_old: bool,
-    /// Programs that do not start in the session, or not as before; empty if the index is taken away.
+    /// Programs that do not start in the session, or not as before; empty if the index is removed.
     pub unfit: Vec<Unfit>,
 }
 
@@ -62,26 +61,27 @@ pub struct Unfit {
     /// The program.
     #[serde(serialize_with = "lossy")]
     pub program: BString,
-    /// Why.
+    /// The reason.
     #[serde(flatten)]
     pub reason: Reason,
 }
 
-/// Why a program is not fit for a session.
+/// The reason why a program does not fit a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "reason", rename_all = "kebab-case")]
 pub enum Reason {
-    /// Its libraries take more static TLS than the session has.
+    /// Its libraries need more static TLS than the session has.
     StaticTls {
-        /// The bytes that they take.
+        /// The bytes that they need.
         bytes: u64,
     },
-    /// A library of it has thread-local storage aligned as no loader under an audit module provides.
+    /// A library of it has thread-local storage with an alignment that no loader provides under an
+    /// audit module.
     Alignment,
-    /// It starts, with so much static TLS that no program of the session can make threads with
-    /// small stacks.
+    /// It starts, but needs so much static TLS that no program of the session can create threads
+    /// with small stacks.
     SmallStacks {
-        /// The bytes that it takes.
+        /// The bytes that it needs.
         bytes: u64,
     },
 }
@@ -95,7 +95,7 @@ pub fn env(options: &Options, progress: &dyn Progress) -> Result<Report, EnvErro
     let path = path_of(options)?;
     let opened = match file::open(&path) {
         Ok(index) => Some(index),
-        // What undoes is wanted most where the index is gone or damaged.
+        // Undoing matters most if the index is gone or damaged.
         Err(_) if options.undo => None,
         Err(error) => return Err(error.into()),
     };
@@ -141,8 +141,8 @@ pub fn stores(index: &Path) -> Result<Vec<BString>, EnvError> {
     Ok(opened.index.roots().map_err(IndexError::damaged(index))?)
 }
 
-/// The path of the index that is named, that this session uses if it is taken away, or the default
-/// one.
+/// Returns the path of the named index; otherwise that of this session if it is removed, or the
+/// default one.
 fn path_of(options: &Options) -> Result<PathBuf, EnvError> {
     let of_session = || options.undo.then(index_of_session).flatten();
     let path = options.index.clone().or_else(of_session).or_else(places::found);
@@ -151,14 +151,14 @@ fn path_of(options: &Options) -> Result<PathBuf, EnvError> {
     path.ok_or_else(|| own.map_or(EnvError::NoHome, EnvError::NoIndex))
 }
 
-/// The index that this session uses: the first module of `LD_AUDIT` that is one.
+/// Returns the index of this session: the first module of `LD_AUDIT` that is an index.
 fn index_of_session() -> Option<PathBuf> {
     variables::indexes(env::var_os(AUDIT).as_deref()).find(|path| file::open(path).is_ok())
 }
 
-/// The programs of the index, then those of `PATH`, that are not fit for a session with so much
-/// static TLS. No module can help those that want an alignment: the loader lays out static TLS
-/// before it asks one.
+/// Returns the programs of the index, then those of `PATH`, that do not fit a session with this
+/// static TLS. A module cannot help programs that need a larger alignment: the loader lays out
+/// static TLS before it calls a module.
 fn unfit(index: &Opened, needs: &Needs, session: u64) -> Result<Vec<Unfit>, EnvError> {
     let damaged = || IndexError::damaged(&index.path);
     let mut unfit = Vec::new();

@@ -1,10 +1,9 @@
-//! The static TLS of a session: enough for every program that is known.
+//! The static TLS of a session: enough for every known program.
 //!
-//! Known are the programs of the index and those in the directories of `PATH`, which a session can
-//! start by their names. glibc takes the surplus from each thread's stack (2.36
-//! `nptl/allocatestack.c` `allocate_stack`): a large one costs no memory, but threads with small
-//! stacks cannot be made. So programs of the index count up to [`LARGEST_STATIC_TLS`], and a
-//! program of `PATH` that needs more is reported.
+//! Known programs are those of the index and those in the directories of `PATH`. glibc takes the
+//! surplus from each thread's stack (2.36 `nptl/allocatestack.c` `allocate_stack`): a large one
+//! costs no memory, but threads with small stacks cannot be created. So programs of the index count
+//! up to [`LARGEST_STATIC_TLS`]; a larger need of a program in `PATH` is reported.
 
 use std::env;
 use std::path::PathBuf;
@@ -30,13 +29,13 @@ pub(super) struct Needs {
 }
 
 impl Needs {
-    /// The value that the user chose, whatever programs need.
+    /// Uses the value that the user chose, whatever programs need.
     pub(super) fn given(bytes: u64) -> Self {
         Self { given: Some(bytes), programs: Vec::new() }
     }
 
-    /// The needs of the programs in the directories of `PATH`, started in this environment, or
-    /// (`for_all`) in that of a new session.
+    /// Returns the needs of the programs in the directories of `PATH`, started in this environment,
+    /// or (`for_all`) in that of a new session.
     pub(super) fn of_path(for_all: bool, progress: &dyn Progress) -> Self {
         let dirs: Vec<PathBuf> = env::var_os("PATH")
             .map(|list| env::split_paths(&list).filter(|dir| dir.is_absolute()).collect())
@@ -56,7 +55,7 @@ impl Needs {
         Self { given: None, programs }
     }
 
-    /// The value of `glibc.rtld.optional_static_tls` in a session with that index.
+    /// Returns the value of `glibc.rtld.optional_static_tls` in a session with that index.
     ///
     /// # Errors
     /// Returns an error if the index is damaged.
@@ -68,17 +67,17 @@ impl Needs {
         Ok(of_index.max(self.largest().map_or(0, |(_, need)| need)))
     }
 
-    /// The programs of `PATH` that no loader under an audit module can start.
+    /// Returns the programs of `PATH` that no loader can start under an audit module.
     pub(super) fn impossible(&self) -> impl Iterator<Item = &BString> {
         self.programs.iter().filter(|(_, need)| need.impossible).map(|(program, _)| program)
     }
 
-    /// The program that gives the session so much static TLS that threads with small stacks fail.
+    /// Returns the program whose need makes threads with small stacks fail in the session.
     pub(super) fn beyond_small_stacks(&self, session: u64) -> Option<(&BString, u64)> {
         self.largest().filter(|&(_, need)| need == session && need > LARGEST_STATIC_TLS)
     }
 
-    /// The program that needs most, of those that can be helped.
+    /// Returns the program that needs most, of those that can be helped.
     fn largest(&self) -> Option<(&BString, u64)> {
         let helped = self.programs.iter().filter(|(_, need)| !need.impossible);
         let needs = helped.filter_map(|(path, need)| Some((path, need.tunable()?)));

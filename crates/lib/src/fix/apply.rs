@@ -1,5 +1,4 @@
-//! A plan carried out: what is made anew first, then the files, since an object may name only
-//! what is there.
+//! Applies a plan: creations first, then the files, because an object may only name existing files.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -29,7 +28,7 @@ pub(crate) struct Applied {
     pub(crate) made: Vec<Changed>,
     /// Files and folders that could not be examined.
     pub(crate) problems: Vec<Problem>,
-    /// Whether the work was ended early.
+    /// True if the work was ended early.
     pub(crate) interrupted: bool,
 }
 
@@ -40,27 +39,27 @@ impl Applied {
     }
 }
 
-/// Reverts what a run that was killed in the middle of writing in place left half done, so that
-/// these files can be read again.
+/// Reverts the half-written files of a run that was killed while writing in place, so that these
+/// files can be read again.
 pub(crate) fn mend(targets: &[Target], writing: WriteOptions, progress: &dyn Progress) {
     let torn = |target: &&Target| {
         let state =
             File::open(&target.host).map(|file| becalm_rewrite::state(&ReadCache::new(file)));
         matches!(state, Ok(Ok(State::Interrupted)))
     };
-    // Another becalm may have been writing it, and be done by now.
+    // Another becalm may have been writing the file, and may have finished.
     let revert_torn = |reader: &Reader| match becalm_rewrite::state(reader)? {
         State::Interrupted => revert(reader),
         _ => Ok((None, Vec::new())),
     };
     let torn: Vec<PathBuf> = targets.par_iter().filter(torn).map(|t| t.host.clone()).collect();
     if !torn.is_empty() {
-        // What cannot be reverted now is told when it is to be fixed.
+        // A file that cannot be reverted is reported when it is edited.
         Editor::new(writing, progress).change(&torn, |_, reader| revert_torn(reader));
     }
 }
 
-/// Writes what the plan says.
+/// Writes the changes of the plan.
 pub(crate) fn apply(
     planner: &Planner<'_>,
     plan: &Plan,
@@ -85,7 +84,7 @@ pub(crate) fn apply(
     };
     let done = editor.change(&paths, propose);
     let done = edited.iter().zip(done).map(|(file, done)| done.of(file.path.clone()));
-    // Those that name what could not be made come last.
+    // Files that name a failed creation are last.
     applied.files.splice(0..0, done);
     applied.interrupted = editor.is_interrupted();
     applied.remove_unnamed(&editor, plan, &there, host);
@@ -93,7 +92,7 @@ pub(crate) fn apply(
 }
 
 impl Applied {
-    /// Makes files once more that this run has made, with other content.
+    /// Writes files of this run again, with other content.
     pub(crate) fn make_again(
         &mut self,
         planner: &Planner<'_>,
@@ -107,15 +106,15 @@ impl Applied {
                 Some(known) if again.outcome.is_written() || again.outcome.is_missing() => {
                     *known = again;
                 }
-                // It has that content already.
+                // The file has that content already.
                 Some(_) => {}
                 None => self.made.push(again),
             }
         }
     }
 
-    /// The files of a plan that can be changed, with their paths on this machine. One that names
-    /// what could not be made is not.
+    /// Returns the files of a plan that can be changed, with their paths on this machine. A file
+    /// that names a failed creation cannot.
     fn edited<'p>(
         &mut self,
         plan: &'p Plan,
@@ -145,8 +144,7 @@ impl Applied {
         (edited, paths)
     }
 
-    /// Removes what was made for files that could then not be changed, so that nothing is left
-    /// that no file names.
+    /// Removes creations for files that could not be changed, so that no unused file remains.
     fn remove_unnamed(
         &mut self,
         editor: &Editor<'_>,
@@ -166,7 +164,7 @@ impl Applied {
         for made in &self.made {
             let is_made = made.outcome.is_written() && !there.contains(&made.path);
             let name = made.path.as_bstr();
-            // The list of a farm's objects goes with the farm.
+            // The list of a farm's objects is removed with the farm.
             let is_of = |names: &FxHashSet<&BStr>| {
                 let is_list = |farm: &&BStr| farm::list_of(farm).as_ref() == Some(&made.path);
                 names.contains(&name) || names.iter().any(is_list)
@@ -177,7 +175,7 @@ impl Applied {
                 remover.remove(&here, is_ours);
             }
         }
-        // With them went the directories that were made for them.
+        // The directories that were made for them are removed as well.
         self.made.retain(|made| {
             !made.outcome.is_written()
                 || host(made.path.as_ref()).is_ok_and(|here| here.symlink_metadata().is_ok())

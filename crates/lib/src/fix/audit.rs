@@ -1,9 +1,9 @@
-//! `--with audit`: a `DT_AUDIT` entry of a program's own, and an index of its start beside it.
+//! `--with audit`: a `DT_AUDIT` entry in a program, and an index of its start beside it.
 //!
-//! The loader honours the entry from glibc 2.32 on (`elf/rtld.c` `dl_main`,
-//! `audit_list_add_dynamic_tag`) and takes its strings as they are: `$ORIGIN` there would be
-//! the loader's own directory, so the path is absolute. Nothing can set a tunable for the
-//! program, so one whose libraries need more static TLS than there is by default is refused.
+//! The loader reads the entry from glibc 2.32 on (`elf/rtld.c` `dl_main`,
+//! `audit_list_add_dynamic_tag`) and uses its strings unchanged: `$ORIGIN` there would be the
+//! loader's own directory, so the path is absolute. Nothing can set a tunable for the program, so a
+//! program whose libraries need more than the default static TLS is refused.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -29,17 +29,17 @@ use crate::index::module::{Modules, Sealed};
 use crate::path::{path_bytes, path_of};
 use crate::words::{words, words_of_chain};
 
-/// The first release whose loader honours `DT_AUDIT` of a program.
+/// The first release whose loader reads `DT_AUDIT` of a program.
 const FIRST_GLIBC: GlibcVersion = GlibcVersion { major: 2, minor: 32 };
 
 /// Suffix of the name of a program's index beside it.
 pub(crate) const SUFFIX: &[u8] = b".becalm.so";
 
-/// Why a program cannot have an index of its own. The caller adds its path.
+/// The reason why a program cannot have its own index. The caller adds its path.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum AuditError {
-    /// The program is not there.
+    /// The program cannot be read.
     #[error("{}", words(.0))]
     Io(io::Error),
     /// `DT_AUDIT` cannot name the index.
@@ -48,16 +48,16 @@ pub enum AuditError {
     /// The index cannot be made.
     #[error("{}", words_of_chain(.0))]
     Index(IndexError),
-    /// No loader under an audit module can start the program.
+    /// No loader can start the program under an audit module.
     #[error("its libraries need more static TLS than an audited start can have")]
     NoStart,
-    /// The files are below another root.
+    /// The files are in another root.
     #[error("an index is made on the machine it is for, not with --sysroot")]
     OtherRoot,
     /// The file is a library.
     #[error("no program: the loader reads DT_AUDIT of programs alone")]
     NoProgram,
-    /// The program's C library is too old or another.
+    /// The program's C library is too old or not glibc.
     #[error("{0} does not support DT_AUDIT; it needs glibc-2.32")]
     Old(Libc),
     /// The program is static.
@@ -71,7 +71,7 @@ pub enum AuditError {
     StaticTls(u64),
 }
 
-/// The place of the index of a program.
+/// Returns the path of the index of a program.
 #[must_use]
 pub fn index_beside(program: &Path) -> PathBuf {
     let mut path = path_bytes(program);
@@ -93,7 +93,7 @@ pub fn plan_audit(os: &OsFs, closure: &Closure, prefixes: &[PathBuf]) -> Result<
         return Err(AuditError::NoName);
     }
     let edits = edits(closure, element.as_ref());
-    // Bindings hold for the file as it is. Once it has its entry it is planned again.
+    // Bindings are valid for the current file only. They are planned again once it has its entry.
     let only = [program.clone()];
     let bind = Binding { only: Some(&only), ..Binding::default() };
     let bind = Some(bind).filter(|_| edits.is_empty());
@@ -109,8 +109,8 @@ pub fn plan_audit(os: &OsFs, closure: &Closure, prefixes: &[PathBuf]) -> Result<
     Ok(Plan { files, creations, findings: Vec::new() })
 }
 
-/// Waits until files that were changed just now are older than the grain of the clock: before, no
-/// index takes them for settled.
+/// Waits until recently changed files are older than the granularity of the clock: an index does
+/// not trust newer files.
 pub fn let_settle(files: &[PathBuf]) {
     const STEP: Duration = Duration::from_millis(20);
     const MOST: u32 = 150;
@@ -127,7 +127,7 @@ pub fn let_settle(files: &[PathBuf]) {
     }
 }
 
-/// The index of all objects of a start.
+/// Makes the index of all objects of a start.
 fn seal(os: &OsFs, closure: &Closure, options: IndexOptions<'_>) -> Result<Sealed, AuditError> {
     let objects = closure.load.objects.iter();
     let objects = objects.filter(|object| matches!(object.role, Role::Program | Role::Library));
@@ -182,7 +182,8 @@ fn check(os: &OsFs, closure: &Closure) -> Result<(), AuditError> {
     Ok(())
 }
 
-/// The entry: the program's own modules, then the index; nothing where it is there.
+/// Returns the edit for the entry: the program's own modules, then the index; none if the entry
+/// exists.
 fn edits(closure: &Closure, element: &BStr) -> Vec<Edit> {
     let dynamic = closure.subject.view.dynamic.as_ref();
     let now = dynamic.and_then(|dynamic| dynamic.audit.clone()).unwrap_or_default();
@@ -221,17 +222,17 @@ fn answers(closure: &Closure, index: &Index) -> Vec<FilePlan> {
     asking.map(file).collect()
 }
 
-/// The program's path as an index has it: absolute and without links.
+/// Returns the program's path as an index has it: absolute and without links.
 fn real_program(closure: &Closure) -> BString {
     let named = closure.subject.path.as_bstr();
     path_of(named).canonicalize().map_or_else(|_| named.to_owned(), |real| path_bytes(&real))
 }
 
-/// The questions that the indexes of a plan answer: who asks, and for what.
+/// The lookups that the indexes of a plan answer: requester and needed string.
 pub struct Answered<'p>(FxHashSet<(&'p BStr, &'p BStr)>);
 
 impl<'p> Answered<'p> {
-    /// Those of a plan, for all programs.
+    /// Returns those of a plan, for all programs.
     pub fn of(plan: &'p Plan) -> Self {
         let questions = plan.files.iter().flat_map(|file| {
             let path: &BStr = file.path.as_ref();
@@ -240,7 +241,7 @@ impl<'p> Answered<'p> {
         Self(questions.collect())
     }
 
-    /// The storm that is left of a start: that of the questions that no index answers.
+    /// Returns the search cost that is left of a start: that of the lookups that no index answers.
     pub fn storm_left(&self, closure: &Closure) -> SearchCost {
         let mut storm = SearchCost { probes: 0, hits: 0, ..SearchCost::of(&closure.load) };
         (storm.missed_opens, storm.missed_stats, storm.hwcaps_misses) = (0, 0, 0);

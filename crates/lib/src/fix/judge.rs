@@ -1,6 +1,5 @@
-//! Each program's start as it would be with the plan carried out: what would be left of its
-//! storm, and whether it would load the same objects. What would change a program is taken out
-//! of the plan.
+//! Predicts each program's start with the plan applied: the remaining search cost, and whether it
+//! loads the same objects. Edits that would change a program are removed from the plan.
 
 use becalm_core::closure::Closure;
 use becalm_core::cost::{SearchCost, misses_by_object};
@@ -22,7 +21,7 @@ use crate::json::lossy;
 /// One program's start, before and after.
 #[derive(Clone, Debug, Serialize)]
 pub struct Start {
-    /// The program, as told to the user.
+    /// The program, as it is displayed.
     #[serde(serialize_with = "lossy")]
     pub path: BString,
     /// The cost of the search before the plan.
@@ -31,11 +30,11 @@ pub struct Start {
     pub after: Option<SearchCost>,
 }
 
-/// How often a plan is cut back before it is given up: taking an object's edits out may bring
-/// to light that another's hung on them.
+/// How often edits are removed from a plan before it is given up: without one object's edits,
+/// another's may turn out to depend on them.
 const ATTEMPTS: usize = 8;
 
-/// Programs followed with one look at the directories they share.
+/// The number of programs that share one cached view of the directories.
 const IN_A_SESSION: usize = 16;
 
 /// Path of a package's loader cache, after the slash that ends the package's path.
@@ -43,15 +42,17 @@ const CACHE: &[u8] = b"etc/ld.so.cache";
 
 /// The prediction for one program.
 enum Verdict {
-    /// It loads the same.
+    /// It loads the same objects.
     Same(SearchCost),
-    /// It does not, or it would search longer: the files to blame, links resolved, and why.
+    /// It does not, or it would search longer: the files that cause this, links resolved, and the
+    /// finding.
     Changed(FxHashSet<BString>, Finding),
-    /// The same, because a file of the start is not the one that was planned.
+    /// Unchanged, because a file of the start is not the one that was planned.
     Replaced(FxHashSet<BString>, Finding),
 }
 
-/// Judges the plan by every program among the targets, and cuts it back to what harms none.
+/// Predicts every program among the targets with the plan, and reduces the plan until it harms
+/// none.
 pub fn judge(planner: &Planner<'_>, all: &mut Planned) -> Vec<Start> {
     let unseen = planner.unseen(all);
     let programs = all.programs.len();
@@ -76,7 +77,8 @@ pub fn judge(planner: &Planner<'_>, all: &mut Planned) -> Vec<Start> {
         if afters.iter().all(Option::is_some) {
             break;
         }
-        // Where nothing of it can be blamed for the change, or not to the end, none of it is.
+        // If no edit can be blamed for the change, or too many attempts were made, the whole plan
+        // is dropped.
         if attempt == ATTEMPTS || !cut(&mut all.plan, &guilty) {
             all.plan.withdraw(|_| true);
             all.plan.creations.clear();
@@ -90,8 +92,8 @@ pub fn judge(planner: &Planner<'_>, all: &mut Planned) -> Vec<Start> {
     starts(&all.programs, afters)
 }
 
-/// The programs' starts as they are now that a part of the plan has been written. `planner` looks
-/// at the files anew.
+/// Predicts the programs' starts after a part of the plan has been written. `planner` reads the
+/// files again.
 pub fn measure(planner: &Planner<'_>, programs: &[Program]) -> Vec<Start> {
     let session = planner.assumed.fs.session();
     let fs = planner.mapped(&session);
@@ -114,8 +116,8 @@ fn starts(programs: &[Program], afters: Vec<Option<SearchCost>>) -> Vec<Start> {
     programs.iter().zip(afters).map(start).collect()
 }
 
-/// Takes the edits of the files out of a plan; where they have none, the loader caches of
-/// their packages. False where there was nothing to take out.
+/// Removes the edits of the files from a plan; if they have none, the loader caches of their
+/// packages. Returns false if there was nothing to remove.
 fn cut(plan: &mut Plan, guilty: &FxHashSet<BString>) -> bool {
     if plan.withdraw(|file| guilty.contains(file)) {
         return true;
@@ -132,7 +134,7 @@ fn cut(plan: &mut Plan, guilty: &FxHashSet<BString>) -> bool {
 
 fn foresee(planner: &Planner<'_>, plan: &Plan, programs: &[Program]) -> Vec<Verdict> {
     if planner.options.with == Strategy::Audit {
-        // The model knows no answers of an audit module: those of the index are the search's.
+        // The model does not predict audit modules: the index gives the answers of the search.
         let answered = Answered::of(plan);
         let left = |program: &Program| Verdict::Same(answered.storm_left(&program.closure));
         return programs.par_iter().map(left).collect();
@@ -156,7 +158,7 @@ fn foresee(planner: &Planner<'_>, plan: &Plan, programs: &[Program]) -> Vec<Verd
     verdicts
 }
 
-/// Follows one program's start, on the files as they are and as they would be.
+/// Predicts one program's start, with the current files and with the plan.
 fn of_program(
     planner: &Planner<'_>,
     plan: &Plan,
@@ -188,8 +190,8 @@ fn of_program(
     }
 }
 
-/// The verdict on a start that would make more failing calls. The files to blame are the edited
-/// ones that would make more in their own lookups; if there is none, all of the start.
+/// Returns the verdict on a start that would make more failing calls. The files to blame are the
+/// edited ones that would make more in their own lookups; if there is none, all of the start.
 fn longer(
     planner: &Planner<'_>,
     plan: &Plan,
@@ -214,7 +216,7 @@ fn longer(
     Some(Verdict::Changed(guilty, Finding { path, needed: None, what }))
 }
 
-/// The files of a program's start, as it is and as it would be.
+/// Returns the files of a program's start, now and with the plan.
 fn files(fs: &dyn FileSystem, before: &Closure, foreseen: &Foreseen) -> FxHashSet<BString> {
     let objects = before.load.objects.iter().chain(&foreseen.after.load.objects);
     objects.filter_map(|object| fs.canonicalize(object.path.as_ref()).ok()).collect()

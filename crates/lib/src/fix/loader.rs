@@ -1,5 +1,5 @@
-//! `--resolve loader`: what the real loader says it opens for a file, by a run of that loader
-//! which ends before the program is reached.
+//! `--resolve loader`: the files that the real loader opens, from a run of that loader which ends
+//! before the program's entry point.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -15,7 +15,7 @@ use thiserror::Error;
 use crate::targets::Target;
 use crate::words::words_of_chain;
 
-/// Why a loader gives no answers. The caller adds the path of the file.
+/// The reason why a loader gives no answers. The caller adds the path of the file.
 #[derive(Debug, Error)]
 pub enum NoAnswers {
     /// The object has no loader.
@@ -32,10 +32,10 @@ pub enum NoAnswers {
     NoRecord,
 }
 
-/// The loader's answers, with an empty environment.
+/// Returns the loader's answers, with an empty environment.
 ///
 /// # Errors
-/// Returns an error if the loader cannot be asked.
+/// Returns an error if the loader cannot be run.
 pub fn answers(target: &Target, closure: &Closure) -> Result<Vec<LoaderAnswer>, NoAnswers> {
     let way = match closure.subject.kind {
         SubjectKind::Program { .. } => Launch::Trace,
@@ -67,7 +67,7 @@ pub fn answers(target: &Target, closure: &Closure) -> Result<Vec<LoaderAnswer>, 
     Ok(told)
 }
 
-/// The loader of a closure, by the path it was found by.
+/// Returns the loader of a closure, by the path it was found by.
 pub fn loader(closure: &Closure) -> Option<&BStr> {
     let objects = &closure.load.objects;
     objects.iter().find(|object| object.role == Role::Loader).map(|loader| loader.path.as_ref())

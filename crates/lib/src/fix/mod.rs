@@ -1,5 +1,5 @@
-//! `becalm fix`: plans a strategy for files, judges the plan by the starts of their programs, and
-//! applies it.
+//! `becalm fix`: plans a strategy for files, predicts the starts of their programs with the plan,
+//! and applies it.
 
 pub(crate) mod apply;
 pub mod audit;
@@ -27,13 +27,13 @@ use crate::path::path_bytes;
 use crate::progress::Progress;
 use crate::targets::{self, Target};
 
-/// Why no file was fixed.
+/// The reason why no file was fixed.
 #[derive(Debug, Error)]
 pub enum FixError {
     /// The strategy changes no file.
     #[error("--with {0} is for no file: becalm index makes an index")]
     NotForFiles(Strategy),
-    /// The strategy knows no answers for a program's whole closure.
+    /// The strategy has no answers for a program's whole closure.
     #[error("--closure is for --with farm and --with ldcache")]
     NotForClosures,
     /// An index has the fingerprints of files, and those of a package under construction are not
@@ -48,11 +48,11 @@ pub enum FixError {
     Plan(#[from] PlanError),
 }
 
-/// How often files are planned while another process changes them.
+/// How often files are planned again because another process changes them.
 const ATTEMPTS: usize = 5;
 
-/// Applies a strategy to the files that the options name; without `writing` it is only planned.
-/// What is wrong with a single file is part of the report.
+/// Applies a strategy to the files that the options name; without `writing` it is only planned. An
+/// error of a single file is part of the report.
 ///
 /// # Errors
 /// Returns an error if the options contradict each other or nothing can be planned at all.
@@ -115,8 +115,8 @@ fn attempt(
     Ok(Some(report))
 }
 
-/// Writes the indexes of the programs that have their `DT_AUDIT` entry now once more, with symbol
-/// bindings: these hold for a file as it is.
+/// Writes the indexes of the programs with a `DT_AUDIT` entry once more, with symbol bindings,
+/// which are valid only for the final file.
 fn add_bindings(
     applied: &mut Applied,
     options: &Options,
@@ -141,8 +141,8 @@ fn add_bindings(
     Ok(())
 }
 
-/// Replaces what was planned for the programs' starts by what they are now, when a part of the
-/// plan could not be written.
+/// Replaces the predicted starts of the programs by the current ones, if a part of the plan could
+/// not be written.
 fn measure_again(
     report: &mut Report,
     applied: &Applied,
@@ -154,13 +154,13 @@ fn measure_again(
         forget_unwritten(report, applied, programs);
         return Ok(());
     }
-    // What was remembered of the files is what they were.
+    // The cached data of the files is out of date.
     let assumed = Assumptions::new(&options.assume)?;
     report.programs = judge::measure(&Planner::new(options, &assumed, progress), programs);
     Ok(())
 }
 
-/// A program without its `DT_AUDIT` entry starts as before.
+/// Resets the result of a program without its `DT_AUDIT` entry, which starts as before.
 fn forget_unwritten(report: &mut Report, applied: &Applied, programs: &[Program]) {
     let missing = applied.files.iter().filter(|file| file.outcome.is_missing());
     let missing: FxHashSet<&BString> = missing.map(|file| &file.path).collect();
@@ -173,8 +173,10 @@ fn forget_unwritten(report: &mut Report, applied: &Applied, programs: &[Program]
 }
 
 impl Options {
+    /// Checks the options.
+    ///
     /// # Errors
-    /// Returns an error for options that the strategy has no use for.
+    /// Returns an error for options that the strategy does not use.
     fn check(&self) -> Result<(), FixError> {
         if !STRATEGIES.contains(&self.with) {
             return Err(FixError::NotForFiles(self.with));

@@ -1,4 +1,4 @@
-//! How files are planned.
+//! The options of a plan.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ pub const STRATEGIES: [Strategy; 5] =
 pub enum Resolve {
     /// The static walk: works for any architecture, runs nothing.
     Static,
-    /// The loader's own answer: the program's loader is run to list its objects.
+    /// The loader's own answers: the program's loader is run to list its objects.
     Loader,
 }
 
@@ -34,29 +34,28 @@ pub enum Compat {
 pub struct Options {
     /// The files, or folders of them.
     pub paths: Vec<PathBuf>,
-    /// The way the answers are to reach the loader, one of [`STRATEGIES`].
+    /// The strategy, one of [`STRATEGIES`].
     pub with: Strategy,
     /// `absolute`: where the paths come from.
     pub resolve: Resolve,
     /// `absolute`: further needed strings that stay short.
     pub keep: Vec<String>,
-    /// `farm` and `ldcache`: answers for all that a program loads.
+    /// `farm` and `ldcache`: answers for all libraries that a program loads.
     pub closure: bool,
-    /// Whether a plan is kept by which a start makes more failing calls.
+    /// True if a plan is applied even if a start makes more failing calls with it.
     pub allow_more_misses: bool,
     /// `note`: names that the objects open at run time.
     pub dlopen: Vec<String>,
-    /// `note`: whose byte sequence the note is to have.
+    /// `note`: the tool whose byte sequence the note has.
     pub compat: Option<Compat>,
-    /// Packages in their build directories, and where they will be.
+    /// Packages in their build directories, and their final paths.
     pub prefix_map: Vec<Mapping>,
     /// Assumptions about the machine.
     pub assume: assume::Options,
 }
 
 impl Options {
-    /// A strategy, everything else as it is by default. It names no paths: what is planned is
-    /// handed over apart.
+    /// Returns the default options of a strategy, without paths: the caller passes the targets.
     #[must_use]
     pub fn of(with: Strategy, leaf: bool, assume: assume::Options) -> Self {
         Self {

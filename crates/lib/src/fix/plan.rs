@@ -1,4 +1,4 @@
-//! The files asked for → what the strategy proposes for them, in parallel.
+//! Plans the strategy for the named files, in parallel.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -29,10 +29,10 @@ use crate::problem::NoPlace;
 use crate::progress::Progress;
 use crate::targets::{Problem, Target};
 
-/// Files planned with one look at the directories they share.
+/// The number of files that share one cached view of the directories.
 const IN_A_SESSION: usize = 64;
 
-/// Why nothing can be planned.
+/// The reason why nothing can be planned.
 #[derive(Debug, Error)]
 pub enum PlanError {
     /// Two programs load the same library, whose run path can begin with the farm of one of them
@@ -68,11 +68,11 @@ pub struct Planned {
     pub programs: Vec<Program>,
     /// Files that cannot be planned, with the reason.
     pub problems: Vec<Problem>,
-    /// Whether a file that a program loads was replaced since it was planned.
+    /// True if a file that a program loads was replaced since it was planned.
     pub replaced: bool,
-    /// One for each file, before they are gathered.
+    /// One plan for each file, before they are merged.
     parts: Vec<Plan>,
-    /// The objects, where a strategy plans them together.
+    /// The objects, if a strategy plans them together.
     subjects: Vec<Subject>,
     /// The libraries among the targets.
     libraries: Vec<Target>,
@@ -83,7 +83,7 @@ pub struct Planned {
 pub struct Program {
     /// Its file.
     pub target: Target,
-    /// Without its probes where nothing but their number is asked for.
+    /// Without its probes if only their number is needed.
     pub closure: Closure,
     /// The cost of its search.
     pub storm: SearchCost,
@@ -136,7 +136,7 @@ impl<'a> Planner<'a> {
         environment
     }
 
-    /// The files under the names they will have.
+    /// Returns the files under their final names.
     pub fn mapped<'f>(&self, fs: &'f dyn FileSystem) -> MappedFs<'f> {
         MappedFs::new(fs, self.mappings.clone())
     }
@@ -150,7 +150,7 @@ impl<'a> Planner<'a> {
         let here = self.mapped(&session).real(path);
         let os = &self.assumed.fs;
         let place = os.host_path(here.as_ref()).or_else(|error| {
-            // What is to be made is not there yet, but its directory is.
+            // A planned file does not exist yet, but its directory does.
             let at = here.rfind_byte(b'/').ok_or(error)?;
             let dir = os.host_path(here[..at.max(1)].as_bstr())?;
             Ok(dir.join(OsStr::from_bytes(&here[at + 1..])))
@@ -158,7 +158,7 @@ impl<'a> Planner<'a> {
         place.map_err(|error: HostError| error.into())
     }
 
-    /// Plans all files; one that several paths lead to once.
+    /// Plans all files; a file that several paths lead to once.
     ///
     /// # Errors
     /// Returns an error if the programs among them cannot have one farm each (`--closure`).
@@ -200,8 +200,8 @@ impl<'a> Planner<'a> {
     }
 
     /// Plans the caches of the targets' packages. A cache answers for every object of its package,
-    /// so those that are no targets are asked as well, and it has no answer that one of them
-    /// contradicts.
+    /// so the objects that are not targets are resolved as well, and it has no answer that
+    /// contradicts one of them.
     fn caches(&self, fs: &MappedFs<'_>, mut subjects: Vec<Subject>, closures: &[&Closure]) -> Plan {
         let real = |path: &BString| fs.canonicalize(path.as_ref()).unwrap_or_else(|_| path.clone());
         let mut known: FxHashSet<BString> = subjects.iter().map(|s| real(&s.path)).collect();
@@ -232,18 +232,18 @@ impl<'a> Planner<'a> {
         plan
     }
 
-    /// True for a package of which a part alone was named.
+    /// True for a package that was only partly named.
     fn is_outside(&self, root: &BString) -> bool {
         let folders = || self.settings.folders.iter();
         let covers = |folder: &BString| folder == root || is_in(root.as_ref(), folder);
         folders().any(|folder| is_in(folder.as_ref(), root)) && !folders().any(covers)
     }
 
-    /// Gives a farm of its own to each library that no program of the targets loads.
+    /// Gives its own farm to each library that no program of the targets loads.
     ///
     /// # Errors
-    /// Returns an error if two programs load the same library, whose run path can begin with
-    /// the farm of one of them only.
+    /// Returns an error if two programs load the same library, whose run path can begin with the
+    /// farm of one of them only.
     fn finish_closures(&self, fs: &dyn FileSystem, all: &mut Planned) -> Result<(), PlanError> {
         if all.plan.findings.iter().any(|finding| finding.what == FindingKind::TwoPlans) {
             return Err(PlanError::SharedLibraries { programs: all.programs.len() });
@@ -299,8 +299,9 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// A program to be judged by. Of its probes the counts are kept, for those of a store's
-    /// programs would fill the memory; what an index leaves is counted from the probes.
+    /// Makes the record of a program for the check of the plan. Only the counts of its probes are
+    /// kept, because the probes of a whole store would fill the memory; the misses that an index
+    /// leaves are counted from the probes.
     fn program(&self, target: Target, mut closure: Closure) -> Program {
         let storm = SearchCost::of(&closure.load);
         let misses = misses_by_object(&closure.load);
@@ -310,7 +311,7 @@ impl<'a> Planner<'a> {
         Program { target, closure, storm, misses }
     }
 
-    /// The libraries with edits that no program of the targets loads, as starts of their own. A
+    /// Returns the edited libraries that no program of the targets loads, as starts of their own. A
     /// farm adds a directory to the search, which may cost more than it saves.
     pub fn unseen(&self, all: &Planned) -> Vec<Program> {
         if self.options.with != Strategy::Farm {
@@ -336,15 +337,15 @@ impl<'a> Planner<'a> {
                 Ok(Followed::Elf(closure, _)) => {
                     Some(self.program(Target::clone(target), *closure))
                 }
-                // Without its loader here it cannot be followed.
+                // Without its loader on this machine it cannot be followed.
                 _ => None,
             }
         };
         unseen.par_iter().filter_map(start).collect()
     }
 
-    /// True where a library's plan asks what its whole start would load. What is planned
-    /// for each object alone needs programs' starts only, to be held against each other.
+    /// True if a library's plan depends on its whole start. If each object is planned alone, only
+    /// programs' starts are needed, for the comparison.
     fn needs_closure(&self, target: &Target) -> bool {
         match self.options.with {
             Strategy::Note | Strategy::Ldcache | Strategy::Index => false,
@@ -400,7 +401,8 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// The plan of a program of a folder that can have no audit entry. The libraries there never have one.
+/// Returns the plan of a program in a folder that cannot have an audit entry. Libraries there never
+/// have one.
 fn passed_over(closure: &Closure, reason: String) -> Plan {
     if !matches!(closure.subject.kind, SubjectKind::Program { .. }) {
         return Plan::default();

@@ -14,20 +14,19 @@ use crate::writing::Changed;
 
 pub use becalm_core::strategy::Severity;
 
-/// A strategy on some files: what was planned and what became of it. The JSON document of
-/// `becalm fix`.
+/// A strategy applied to some files: the plan and the results. The JSON document of `becalm fix`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The strategy.
     #[serde(rename = "carrier")]
     pub strategy: Strategy,
-    /// Whether it answers for all that a program loads (`--closure`).
+    /// True if it answers for all libraries that a program loads (`--closure`).
     pub closure: bool,
-    /// Whether nothing was written because that was asked for.
+    /// True if this was a dry run.
     pub dry_run: bool,
-    /// Whether an interrupt ended the work between two batches.
+    /// True if an interrupt ended the work between two batches.
     pub interrupted: bool,
-    /// The files that were looked at, with what was planned for them.
+    /// The files that were examined, with the plan for each.
     pub plan: Vec<PlannedFile>,
     /// Files and directories that the plan creates.
     pub creations: Vec<Created>,
@@ -37,7 +36,7 @@ pub struct Report {
     pub made: Vec<Changed>,
     /// Answers and files that the plan leaves out.
     pub findings: Vec<Finding>,
-    /// The programs among the files. Of `ldcache` the cost after the plan is that with becalm's
+    /// The programs among the files. For `ldcache` the cost after the plan is that with becalm's
     /// loader patch, also with `--closure`: Guix's loader is not predicted.
     pub programs: Vec<Start>,
     /// Files and folders that could not be examined.
@@ -53,10 +52,10 @@ pub struct PlannedFile {
     pub path: BString,
     /// The number of edits.
     pub edits: usize,
-    /// Whether it is outside the named paths and is edited all the same (`--closure`).
+    /// True if it is outside the named paths and is edited all the same (`--closure`).
     pub outside: bool,
-    /// Whether its edits were taken out of the plan, because they would change what a program
-    /// loads or make its start longer.
+    /// True if its edits were removed from the plan, because they would change the libraries that a
+    /// program loads or make its start longer.
     pub withdrawn: bool,
     /// The answers for its needed strings.
     pub answers: Vec<Answer>,
@@ -76,7 +75,7 @@ pub struct Answer {
     pub hints: Vec<BString>,
 }
 
-/// Something that a plan makes anew.
+/// A file or directory that a plan creates.
 #[derive(Clone, Debug, Serialize)]
 pub struct Created {
     /// Its path.
@@ -106,16 +105,16 @@ pub enum CreatedKind {
     },
 }
 
-/// Something that a plan leaves out.
+/// An answer or file that a plan leaves out.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
     /// The file.
     #[serde(serialize_with = "lossy")]
     pub path: BString,
-    /// The needed string, if it is about one.
+    /// The needed string, if there is one.
     #[serde(serialize_with = "lossy_option")]
     pub needed: Option<BString>,
-    /// How grave it is.
+    /// The severity.
     #[serde(serialize_with = "severity")]
     pub severity: Severity,
     /// A description of the omission and its reason.
@@ -127,7 +126,7 @@ impl json::Report for Report {
 }
 
 impl Report {
-    /// The report of a plan that is not carried out yet.
+    /// Returns the report of a plan that is not applied yet.
     pub(crate) fn of_plan(
         options: &Options,
         plan: &Plan,
@@ -139,7 +138,7 @@ impl Report {
             let withdrawn = file.edits.is_empty() && edited.contains(&file.path);
             PlannedFile::new(file, outside.contains(&file.path), withdrawn)
         };
-        // Each object of a program may have the same to say of another.
+        // Several objects of a program may have the same finding about another object.
         let mut seen = FxHashSet::default();
         let mut findings: Vec<Finding> = plan.findings.iter().map(Finding::from).collect();
         let said = |finding: &Finding| {
@@ -167,7 +166,7 @@ impl Report {
         self.findings.iter().filter(|finding| finding.severity >= Severity::Conflict)
     }
 
-    /// Returns true if a file could not be looked at or written.
+    /// Returns true if a file could not be read or written.
     #[must_use]
     pub fn has_failed(&self) -> bool {
         let mut files = self.files.iter().chain(&self.made);

@@ -1,4 +1,4 @@
-//! The files that a run may change: those that were named, and those below the folders named.
+//! The files that a run may change: those that were named, and those below the named folders.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::problem::NoPlace;
 pub struct Scope(Vec<PathBuf>);
 
 impl Scope {
-    /// The scope of a command line. A path that is not there covers nothing.
+    /// Returns the scope of a command line. A path that does not exist covers nothing.
     pub fn new(assumed: &Assumptions, paths: &[PathBuf]) -> Self {
         let real = |path: &PathBuf| {
             let inside = assumed.fs.inside(path);
@@ -27,8 +27,8 @@ impl Scope {
         file.is_ok_and(|file| self.0.iter().any(|named| file.starts_with(named)))
     }
 
-    /// The files that a plan edits outside the scope, where `host` gives a file's path on this
-    /// machine. Unless `allowed`, these edits are removed from the plan and named in it.
+    /// Returns the files that a plan edits outside the scope, where `host` gives a file's path on
+    /// this machine. Unless `allowed`, these edits are removed from the plan and become findings.
     pub fn limit(
         &self,
         plan: &mut Plan,

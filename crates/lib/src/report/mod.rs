@@ -1,5 +1,5 @@
-//! The data of a page about a program's start (`becalm report`): what its loader would try and load,
-//! what a run of it showed, and the same of the program after a strategy was applied.
+//! The data of a page about a program's start (`becalm report`): the predicted search and objects,
+//! the results of a run, and the same for the program after a strategy was applied.
 //!
 //! `snapshot` predicts a program and runs it once, [`record`] reads a record of `becalm trace`.
 
@@ -28,7 +28,7 @@ pub struct Options {
     pub program: PathBuf,
     /// The program after a strategy was applied, likewise.
     pub after: Option<PathBuf>,
-    /// How it is run for the timeline; none if it is not run.
+    /// The run for the timeline; none if it is not run.
     pub run: Option<Run>,
     /// Assumptions about the machine.
     pub assume: assume::Options,
@@ -52,7 +52,7 @@ pub struct Report {
     pub after: Option<Snapshot>,
 }
 
-/// Why there is no page.
+/// The reason why there is no page.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReportError {
@@ -67,7 +67,7 @@ pub enum ReportError {
         /// The error of the system.
         source: io::Error,
     },
-    /// The file is no record.
+    /// The file is not a record.
     #[error("{}{}", name(.path), if matches!(.source, ReadError::Json(_)) { ": not what becalm trace --json writes" } else { "" })]
     Record {
         /// The file.
@@ -75,7 +75,7 @@ pub enum ReportError {
         /// The reason.
         source: ReadError,
     },
-    /// The record is of no program.
+    /// The record has no program.
     #[error("{}: no program in it", name(.0))]
     NoProgram(PathBuf),
     /// The file cannot be checked.
@@ -105,7 +105,7 @@ fn name(path: &Path) -> String {
     shown(path_bytes(path).as_ref())
 }
 
-/// Predicts the program, and the one after it, and runs each once if that is wanted.
+/// Predicts the program, and the one after it, and runs each once if requested.
 ///
 /// # Errors
 /// Returns an error if one of them cannot be read. A run that fails is part of the report.

@@ -7,11 +7,12 @@ use clap::{Args, ValueEnum, ValueHint};
 /// Flags about the files that a start needs.
 #[derive(Debug, Args)]
 pub(crate) struct FilesArgs {
-    /// List the files that a start needs: program, interpreter, every library, and the links to them
+    /// List the files that a start needs: program, interpreter, every library, and the links to
+    /// them
     ///
     /// One a line, each once, for sbcast, cpio, mksquashfs or an initramfs. Plugins and data that
-    /// the program opens after its entry point are not among them. With --json, the files become
-    /// part of the object. Not together with --ndjson, --tree, --probes, --against, --symbols or
+    /// the program opens after its entry point are not included. With --json, the files become part
+    /// of the object. Not together with --ndjson, --tree, --probes, --against, --symbols or
     /// --bindings.
     #[arg(
         long,
@@ -20,7 +21,7 @@ pub(crate) struct FilesArgs {
     )]
     pub files: bool,
 
-    /// How the files are written
+    /// Format of the list
     #[arg(
         long,
         value_name = "FORMAT",
@@ -42,7 +43,7 @@ pub(crate) struct FilesArgs {
     pub repository: Option<PathBuf>,
 }
 
-/// How a list of files is written.
+/// Format of a list of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// One path a line.

@@ -14,10 +14,10 @@ use crate::check::files::args::Format;
 #[derive(Debug, Default)]
 pub(crate) struct Written(FxHashSet<BString>);
 
-/// The files of one start that were not written yet.
+/// Returns the files of one start that were not written yet.
 ///
 /// # Errors
-/// If they cannot be a bundle.
+/// Returns an error if the files cannot be a bundle.
 pub(crate) fn list(
     files: &[StartFile],
     format: Format,

@@ -15,7 +15,7 @@ use crate::terminal::style::Look;
 /// Lines of each list that are shown; JSON has all.
 const ROWS: usize = 10;
 
-/// The whole report of one program; its bindings, if they were asked for, come last.
+/// Returns the whole report of one program; its bindings, if requested, come last.
 #[must_use]
 pub(crate) fn screen(look: Look, program: &Program) -> Vec<u8> {
     let mut text = heading(look, program);
@@ -118,7 +118,7 @@ fn interposed(text: &mut String, look: Look, interposed: &[InterposedSymbol]) {
         let _ = write!(text, ", {} of them copied into the program", grouped(copies as u64));
     }
     text.push('\n');
-    // A copy is the datum itself; the others are what a reader looks for.
+    // A copy relocation is the datum itself; readers look for the others.
     let others = interposed.iter().filter(|symbol| !symbol.copy);
     let mut others = others.peekable();
     for symbol in others.by_ref().take(ROWS) {

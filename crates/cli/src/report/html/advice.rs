@@ -8,16 +8,16 @@ use crate::check::text::share;
 use crate::report::html::format::{percent, quoted};
 use becalm_lib::report::start::Snapshot;
 
-/// The strategies for one program, those that leave least first.
+/// The strategies for one program, those that leave fewest misses first.
 #[derive(Debug)]
 pub(crate) struct AdviceView {
-    /// Misses as it is.
+    /// Misses without a strategy.
     pub before: String,
     /// The store that was assumed.
     pub store: Option<String>,
     /// Each strategy that can be applied.
     pub rows: Vec<AdviceRow>,
-    /// Why others cannot.
+    /// The reasons why others cannot.
     pub refused: Vec<String>,
     /// The commands of the best strategy that changes no file.
     pub beside: Option<String>,
@@ -38,7 +38,7 @@ pub(crate) struct AdviceRow {
 }
 
 impl AdviceView {
-    /// Of a program that a shell is told by `program`.
+    /// Makes the view of a program whose shell command is `program`.
     pub(crate) fn of(advice: &Advice, program: &str) -> Self {
         let store = advice.assumed_store.as_ref().map(|store| shown(store.as_ref()));
         let named = store.as_deref().map(quoted);
@@ -80,7 +80,7 @@ fn release(libc: &str) -> String {
     libc.replacen('-', " ", 1)
 }
 
-/// The storm of a program in one sentence.
+/// Describes the search cost of a program in one sentence.
 pub(crate) fn verdict(name: &str, side: &Snapshot) -> String {
     let storm = &side.storm;
     let misses = storm.misses();

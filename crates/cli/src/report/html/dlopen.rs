@@ -1,4 +1,4 @@
-//! The search for what a program opens at run time, drawn as that of its start.
+//! The search for libraries that a program opens at run time, drawn like that of its start.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use becalm_lib::report::start::{Snapshot, Try};
 pub(crate) struct Opened {
     pub(crate) id: &'static str,
     pub(crate) heading: &'static str,
-    /// Of the text that names a cell.
+    /// The text for the details of a cell.
     pub(crate) told: String,
     pub(crate) picture: Option<Picture>,
     pub(crate) lists: Vec<List>,
@@ -37,7 +37,7 @@ fn tries(side: &Snapshot) -> &[Try] {
     side.observed.as_ref().map_or(&[], |seen| &seen.dlopens)
 }
 
-/// A view of each program; none where no run missed anything.
+/// Makes a view of each program; none if no run missed anything.
 pub(crate) fn views(sides: &[(&'static str, &'static str, &Snapshot)]) -> Vec<Opened> {
     if sides.iter().all(|(_, _, side)| misses(side) == 0) {
         return Vec::new();
@@ -69,7 +69,7 @@ impl Opened {
     }
 }
 
-/// Misses by a name of each probe.
+/// Sums the misses by a name of each probe.
 fn counts(tries: &[Try], of: fn(&Try) -> &BString) -> BTreeMap<String, u64> {
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     for one in tries.iter().filter(|one| Outcome::is_failed_call(one.outcome)) {

@@ -1,8 +1,8 @@
-//! The storm as a picture: needed strings down, search directories across, a cell for
-//! each pair in which the loader missed or hit.
+//! The search as a picture: needed strings down, search directories across, a cell for each pair in
+//! which the loader missed or hit.
 //!
-//! Cells of one kind are one path of an SVG, runs of them one rectangle, so that tens of
-//! thousands cost the browser a few elements. What a cell stands for goes along as JSON.
+//! Cells of one kind are one path of an SVG, and runs of them one rectangle, so that tens of
+//! thousands cost the browser a few elements. The data of the cells is added as JSON.
 
 use std::fmt::Write;
 
@@ -14,21 +14,22 @@ use serde::Serialize;
 
 use becalm_lib::report::start::Try;
 
-/// Rows and columns that are drawn; what is beyond is counted.
+/// The number of rows and columns that are drawn; probes beyond them are counted.
 const MOST: usize = 600;
 
-/// Misses of a cell from which on it is drawn as heavier.
+/// Cells with at least this many misses are drawn heavier.
 const HEAVIER: [u64; 2] = [2, 6];
 
 /// Width and height of a cell in the picture's own units.
 const CELL: usize = 10;
 
-/// The kinds of cells, and the style of each: how often was missed there, and, drawn into it,
-/// that it was found there.
+/// The style of each kind of cell: three degrees of misses, and a hit, which is drawn into the
+/// cell.
 pub(crate) const KINDS: [&str; 4] = ["m1", "m2", "m3", "hit"];
-/// The last of them.
+/// The kind of a hit.
 const HIT: usize = KINDS.len() - 1;
-/// How far within its cell a hit is drawn, so that the misses of the same cell are seen.
+/// The distance of a hit from the edge of its cell, so that the misses of the same cell remain
+/// visible.
 const INSET: usize = 2;
 
 /// Axes shared by the pictures of a page: a needed string has the same row and a directory the same
@@ -37,7 +38,7 @@ const INSET: usize = 2;
 pub(crate) struct Axes<'a> {
     rows: FxHashMap<&'a BStr, usize>,
     columns: FxHashMap<&'a BStr, usize>,
-    /// Needed strings, in the order in which they were asked for.
+    /// Needed strings, in the order of their first lookup.
     needed: Vec<String>,
     /// Search directories, in the order in which they were tried.
     dirs: Vec<String>,
@@ -52,7 +53,7 @@ pub(crate) struct Grid {
     pub columns: Vec<ColumnOf>,
     /// By row and column.
     cells: Vec<((usize, usize), Cell)>,
-    /// Misses that have no place in the picture, for it would be too large.
+    /// Misses that are not drawn, because the picture would be too large.
     pub left_out: u64,
 }
 
@@ -94,7 +95,7 @@ pub(crate) struct Cell {
 #[derive(Serialize)]
 struct Data<'a> {
     needed: Vec<&'a str>,
-    /// None where nothing asks for it in this picture.
+    /// None if no object of this picture requests it.
     by: Vec<Option<&'a str>>,
     dirs: Vec<&'a str>,
     /// Row, column, failed opens, failed stats, hits, misses in hwcaps subdirectories; six
@@ -117,7 +118,7 @@ impl Cell {
 }
 
 impl<'a> Axes<'a> {
-    /// Of all that has a place in any of the pictures.
+    /// Makes the axes of all probes of all pictures.
     pub(crate) fn of(tries: impl Iterator<Item = &'a Try>) -> Self {
         let mut axes = Self::default();
         for one in tries.filter(|one| one.counts() != (0, 0)) {
@@ -135,7 +136,7 @@ impl<'a> Axes<'a> {
 }
 
 impl Grid {
-    /// Of all probes of one start, all of which the axes know.
+    /// Makes the picture of all probes of one start; the axes have all of them.
     pub(crate) fn of(tries: &[Try], axes: &Axes<'_>) -> Self {
         let mut grid = Self { rows: vec![None; axes.needed.len()], ..Self::default() };
         grid.columns.extend(axes.dirs.iter().map(|dir| ColumnOf {
@@ -187,7 +188,7 @@ impl Grid {
         self.cells.iter().map(|(_, cell)| cell.misses()).sum()
     }
 
-    /// The outline of all cells of one kind.
+    /// Returns the outline of all cells of one kind.
     pub(crate) fn path(&self, kind: usize) -> String {
         let mut path = String::new();
         let mut at = 0;
@@ -218,7 +219,7 @@ impl Grid {
         path
     }
 
-    /// Returns the data for the page's script, made for a `script` element: no `<` is left that
+    /// Returns the data for the page's script, safe in a `script` element: it contains no `<` that
     /// could end it.
     pub(crate) fn json(&self, axes: &Axes<'_>) -> String {
         let (rows, columns) = self.size();
@@ -254,13 +255,13 @@ impl RowOf {
     }
 }
 
-/// The row of a probe: what is needed, by its file name, so that a string which became a
-/// path stays where it was.
+/// Returns the row of a probe: the file name of the needed string, so that a string which became a
+/// path keeps its row.
 fn key(one: &Try) -> &BStr {
     BStr::new(one.needed.rsplit_str("/").next().unwrap_or_default())
 }
 
-/// The column of a probe: its search directory, or what stands for none.
+/// Returns the column of a probe: its search directory, or a name for the lack of one.
 fn place(one: &Try) -> &BStr {
     match (&one.dir, one.source) {
         (Some(dir), _) => dir.as_bstr(),

@@ -1,9 +1,10 @@
-//! The page of `becalm report`: one file that needs nothing else, no network above all.
+//! The page of `becalm report`: one file that loads nothing else, in particular nothing from the
+//! network.
 //!
-//! [`view`] turns what was found into text and numbers, [`advice`] says what would help, [`grid`]
-//! draws the storm, [`dlopen`] that of what is opened at run time, [`tree`] the closure;
-//! `templates/report.html` puts them in their places and escapes every one of them. The style and
-//! the script are files of their own beside the template.
+//! [`view`] turns the results into text and numbers, [`advice`] compares the strategies, [`grid`]
+//! draws the search, [`dlopen`] that of libraries opened at run time, [`tree`] the closure;
+//! `templates/report.html` inserts them and escapes each. The style and the script are separate
+//! files beside the template.
 
 pub(crate) mod advice;
 pub(crate) mod dlopen;
@@ -20,10 +21,10 @@ use crate::report::html::view::Page;
 use becalm_lib::compare::comparison::Comparison;
 use becalm_lib::report::Report;
 
-/// The page.
+/// Renders the page.
 ///
 /// # Errors
-/// The template cannot be filled in.
+/// Returns an error if the template cannot be rendered.
 pub(crate) fn page(report: &Report, comparison: Option<&Comparison>) -> Result<String> {
     Page::of(report, comparison).render().context("the page cannot be made")
 }

@@ -1,11 +1,11 @@
-//! The picture of a grid, and lists of what is worst.
+//! The picture of a grid, and the lists of the worst directories and needed strings.
 
 use becalm_lib::words::grouped;
 
 use crate::report::html::format::percent;
 use crate::report::html::grid::{Axes, Grid, KINDS};
 
-/// The storm of one program.
+/// The search of one program.
 #[derive(Debug)]
 pub(crate) struct Picture {
     pub(crate) width: usize,
@@ -24,7 +24,7 @@ pub(crate) struct Picture {
 pub(crate) struct Worst {
     pub(crate) name: String,
     pub(crate) misses: String,
-    /// Of the worst, in per cent.
+    /// Share of the worst, in per cent.
     pub(crate) share: String,
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn worst(mut all: Vec<(&str, u64)>) -> Vec<Worst> {
     all.iter().take(WORST).map(line).collect()
 }
 
-/// A line of the table that says what the picture shows.
+/// A row of the table with the picture's contents.
 #[derive(Debug)]
 pub(crate) struct NeededRow {
     pub(crate) needed: String,
@@ -83,7 +83,7 @@ pub(crate) struct NeededRow {
     pub(crate) answer: String,
 }
 
-/// How large a cell gets at the most, in pixels: few columns are no reason for large ones.
+/// Returns the largest size of a cell in pixels: few columns do not make cells large.
 pub(crate) fn cell_px(columns: usize) -> usize {
     match columns {
         0..20 => 16,

@@ -1,8 +1,7 @@
 //! The closure as nested lists: each object below the one that made the loader load it.
 //!
-//! Every object is expanded where it was loaded and only named elsewhere, so the tree is as
-//! large as the closure. A template cannot recurse, so what it gets is a list of openings
-//! and closings.
+//! Every object is expanded where it was loaded and only named elsewhere, so the tree is as large
+//! as the closure. A template cannot recurse, so it gets a list of openings and closings.
 
 use becalm_core::probe::SearchSource;
 use becalm_lib::escape::shown;
@@ -10,7 +9,7 @@ use bstr::ByteSlice;
 
 use becalm_lib::report::start::{Answered, Node};
 
-/// Levels that are nested; browsers give up on deep ones.
+/// The number of nested levels; browsers have problems with deep ones.
 const DEEPEST: usize = 40;
 
 /// Levels that are open at first.
@@ -19,14 +18,14 @@ const OPEN: usize = 1;
 /// One step of drawing the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// An object that asks for others; they follow.
+    /// An object with needed strings, which follow.
     Begin {
         /// The object.
         item: Item,
-        /// Whether its children are shown at first.
+        /// True if its children are shown at first.
         open: bool,
     },
-    /// The end of those.
+    /// The end of an object's needed strings.
     End,
     /// An object or a string with nothing below it.
     Leaf(Item),
@@ -39,11 +38,11 @@ pub(crate) struct Item {
     pub name: String,
     /// The file that answers.
     pub path: String,
-    /// The rule that found it, or what else is to be said.
+    /// The rule that found it, or another remark.
     pub note: String,
     /// Misses before it was found.
     pub misses: u64,
-    /// Nothing answers.
+    /// True if no file answers.
     pub missing: bool,
 }
 
@@ -91,7 +90,7 @@ pub(crate) fn steps(nodes: &[Node]) -> Vec<Step> {
     steps
 }
 
-/// The rule that found an object, in words.
+/// Names the rule that found an object.
 pub(crate) fn rule(source: SearchSource) -> &'static str {
     match source {
         SearchSource::Direct => "by its path",

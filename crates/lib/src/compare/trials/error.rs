@@ -1,4 +1,4 @@
-//! Why a property cannot be tried.
+//! The reasons why a property cannot be tested.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use thiserror::Error;
 use crate::compare::error::CompareError;
 use crate::loader::check::LoaderCheckError;
 
-/// Why a property cannot be tried, or a strategy not be applied for it.
+/// The reason why a property cannot be tested, or a strategy cannot be applied for it.
 #[derive(Debug, Error)]
 pub(super) enum TrialError {
     /// A file cannot be read, written or run.
@@ -20,13 +20,13 @@ pub(super) enum TrialError {
         /// The error of the system.
         source: io::Error,
     },
-    /// A strategy cannot be applied, or a tree not be copied.
+    /// A strategy cannot be applied, or a tree cannot be copied.
     #[error(transparent)]
     Compare(#[from] CompareError),
-    /// Nothing can be compiled.
+    /// There is no C compiler.
     #[error("no C compiler (cc)")]
     NoCompiler,
-    /// A compiler refuses what two libraries define.
+    /// The linker rejects a symbol that two libraries define.
     #[error("two libraries define the same")]
     DefinedTwice,
     /// A tool failed, with the last line that it wrote.
@@ -49,7 +49,7 @@ pub(super) enum TrialError {
     /// A program of the lab runs on.
     #[error("did not end")]
     NotEnded,
-    /// The loader of this machine looks into no hwcaps subdirectories.
+    /// The loader of this machine searches no hwcaps subdirectories.
     #[error("this machine's loader looks for no variants")]
     NoVariants,
     /// Files cannot be given to another user.
@@ -58,40 +58,40 @@ pub(super) enum TrialError {
     /// The file system ignores set-id bits.
     #[error("set-uid programs get no rights here (nosuid)")]
     NoSetId,
-    /// The program of the table is in no store that a lab could take the place of.
+    /// The program of the table is in no store that a lab could replace.
     #[error("the program lies in no store")]
     NoStore,
-    /// A lab in the store would hide what it needs.
+    /// A lab in the store would hide files that it needs.
     #[error("the loader or the scratch directory lies in the store")]
     InStore,
     /// The given loader does not trust caches there.
     #[error("the loader that was given believes no caches in {}", .0.display())]
     NoCaches(PathBuf),
-    /// The given loader cannot be tried.
+    /// The given loader cannot be tested.
     #[error(transparent)]
     Loader(#[from] LoaderCheckError),
     /// There is no mount namespace.
     #[error(transparent)]
     Namespace(#[from] MountNamespaceError),
-    /// A loader that does not run here cannot be asked.
+    /// A loader that does not run here cannot be started.
     #[error("the loader cannot be asked: it does not run here")]
     DoesNotRun,
     /// A strategy refused a file.
     #[error("{0}")]
     Refused(String),
-    /// A strategy says nothing of the program's start.
+    /// A strategy has no prediction of the program's start.
     #[error("nothing is foreseen of it")]
     NotForeseen,
     /// A strategy changed nothing.
     #[error("the program was left as it is")]
     Unchanged,
-    /// This program is no ELF file.
+    /// This program is not an ELF file.
     #[error("this program")]
     OwnFile,
 }
 
 impl TrialError {
-    /// An error of the system about a file.
+    /// Converts an error of the system about a file.
     pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         |source| Self::Io { path: path.to_owned(), source }
     }

@@ -1,5 +1,5 @@
-//! The trial of a foreign architecture: a program of a few hundred bytes for a machine that
-//! this one is not, so that nothing of it could be run.
+//! The trial of a foreign architecture: a program of a few hundred bytes for another machine, which
+//! cannot run here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::compare::trials::error::TrialError;
 use crate::loader::fixture::{Object, object};
 use crate::words::words_of_chain;
 
-/// `EM_S390`, of the other byte order than most.
+/// `EM_S390`, which is big-endian.
 const S390: u16 = 22;
 /// `EM_AARCH64`.
 const AARCH64: u16 = 183;
@@ -41,7 +41,7 @@ pub(super) fn cell(bench: &Bench<'_>, kind: Kind) -> Cell {
     }
 }
 
-/// The misses foreseen before and after.
+/// Returns the predicted misses before and after.
 fn tried(bench: &Bench<'_>, kind: Kind) -> Result<(u64, u64), TrialError> {
     let store = bench.place.join("foreign").join(kind.name());
     let package = |name: &str| store.join(format!("{:032}-{name}-1", 0));
@@ -86,7 +86,7 @@ fn tried(bench: &Bench<'_>, kind: Kind) -> Result<(u64, u64), TrialError> {
     foreseen(kind, &site, &program)
 }
 
-/// Applies the strategy and asks what it made of the start.
+/// Applies the strategy and returns its prediction of the start.
 fn foreseen(kind: Kind, site: &Site<'_>, program: &PathBuf) -> Result<(u64, u64), TrialError> {
     let before = fs::read(program).map_err(TrialError::io(program))?;
     let libc = Some(Libc::Glibc(GlibcVersion { major: 2, minor: 36 }));
@@ -108,7 +108,7 @@ fn foreseen(kind: Kind, site: &Site<'_>, program: &PathBuf) -> Result<(u64, u64)
     Ok((was, is))
 }
 
-/// A machine that this one is not.
+/// Returns a machine other than this one.
 fn target() -> Result<Ident, TrialError> {
     let file = Path::new("/proc/self/exe");
     let base = fs::read(file).map_err(TrialError::io(file))?;

@@ -1,7 +1,8 @@
-//! The properties, each tried on programs built for it ([`sources`], [`lab`]). A trial gives
-//! numbers; those of the untouched store show whether it can tell at all, and what comes out
-//! under a strategy ([`Applied`]) is judged beside them. [`experiments`] has the trials, [`put`]
-//! the strategies and [`static_build`] what needs none, [`columns`] all of them for a table.
+//! The properties, each tested on programs built for it ([`sources`], [`lab`]). A trial returns
+//! numbers. Those of the unchanged store show whether the trial can detect a difference at all;
+//! those with a strategy ([`Applied`]) are compared with them. [`experiments`] has the trials,
+//! [`put`] the strategies, [`static_build`] the static programs, [`columns`] all columns of a
+//! table.
 
 pub(super) mod bench;
 pub(super) mod columns;
@@ -27,28 +28,28 @@ use crate::compare::trials::experiments::{TRIALS, Trial};
 use crate::compare::trials::lab::Lab;
 use crate::words::words_of_chain;
 
-/// A strategy, as a trial sees it.
+/// A strategy, in the form that a trial uses.
 trait Applied {
-    /// Puts it on the programs and libraries of the lab's store.
+    /// Applies it to the programs and libraries of the lab's store.
     ///
     /// # Errors
-    /// Why it could not be put on.
+    /// Returns the reason why it could not be applied.
     fn apply(&mut self, lab: &Lab) -> Result<(), TrialError>;
 
-    /// The start of a program under it, in an environment that has these variables besides.
+    /// Returns the start of a program with it, in an environment with these further variables.
     ///
     /// # Errors
-    /// Why there is no such program under it.
+    /// Returns the reason why there is no such program.
     fn start(&self, program: &Path, variables: &[(&str, OsString)]) -> Result<Command, TrialError>;
 }
 
-/// The numbers of a trial, or why there are none.
+/// The numbers of a trial, or the reason why there are none.
 type Seen = Result<Vec<i64>, NotSeen>;
 
-/// Why a trial shows no numbers.
+/// The reason why a trial has no numbers.
 #[derive(Clone, Debug)]
 enum NotSeen {
-    /// It is not wanted.
+    /// It was not requested.
     Unwanted,
     /// There is no lab, the strategy could not be applied, or the trial failed.
     Failed(Arc<TrialError>),
@@ -63,8 +64,8 @@ impl NotSeen {
     }
 }
 
-/// Makes all trials of `wanted` on one strategy, each on the same store; those that change what
-/// was built come last.
+/// Makes all trials of `wanted` with one strategy, each on the same store; those that change the
+/// store are last.
 fn see_all(lab: &Lab, applied: &mut dyn Applied, wanted: impl Fn(&Trial) -> bool) -> Vec<Seen> {
     let ready = lab.renew().and_then(|()| applied.apply(lab)).map_err(Arc::new);
     let see = |trial: &Trial| match &ready {
@@ -75,7 +76,7 @@ fn see_all(lab: &Lab, applied: &mut dyn Applied, wanted: impl Fn(&Trial) -> bool
     TRIALS.iter().map(see).collect()
 }
 
-/// A trial's answer for a strategy.
+/// Returns a trial's answer for a strategy.
 fn judged(trial: &Trial, control: &Seen, seen: &Seen) -> Cell {
     let control = match control {
         Ok(control) if (trial.tells)(control) => control,

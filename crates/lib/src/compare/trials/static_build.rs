@@ -1,4 +1,4 @@
-//! The programs of the trials linked statically: what `--static` is about, tried on what can be
+//! The programs of the trials linked statically: `--static` is tested on the programs that can be
 //! built here.
 
 use std::collections::BTreeMap;
@@ -11,10 +11,10 @@ use crate::compare::trials::Applied;
 use crate::compare::trials::error::TrialError;
 use crate::compare::trials::lab::Lab;
 
-/// Static programs in the place of the dynamic ones.
+/// Static programs that replace the dynamic ones.
 #[derive(Default)]
 pub(super) struct StaticBuild {
-    /// Those that cannot be linked so, and why.
+    /// Those that cannot be linked statically, with the reason.
     unlinked: BTreeMap<PathBuf, String>,
 }
 
