@@ -1,4 +1,4 @@
-//! One file: is it something that starts, and what would starting it take?
+//! Checks one file: its kind, and the cost of its start.
 
 pub mod starts;
 
@@ -31,7 +31,7 @@ use crate::targets::{Problem, Target};
 pub enum Verdict {
     /// Its start was followed.
     Checked(Box<Program>),
-    /// Nothing that starts or is loaded, met in a folder.
+    /// A file of a folder that neither starts nor is loaded.
     Skipped,
     /// It could not be checked.
     Problem(Problem),
@@ -57,21 +57,21 @@ pub struct Program {
     pub secure: bool,
     /// Whether it lies below a store prefix.
     pub immutable: bool,
-    /// The index that answers as an audit module of its start.
+    /// The index that the start loads as an audit module.
     #[serde(serialize_with = "lossy_option", skip_serializing_if = "Option::is_none")]
     pub calmed_by: Option<BString>,
     /// The symbol bindings that this index applies.
     #[serde(rename = "indexed_bindings", skip_serializing_if = "Option::is_none")]
     pub bindings: Option<IndexedBindings>,
-    /// The details of what the index of `--index` does.
+    /// The effect of the index of `--index`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub indexed: Option<IndexedStart>,
     /// The cost of the search.
     pub storm: SearchCost,
-    /// Objects beside the program and the loader.
+    /// Objects besides the program and the loader.
     #[serde(skip)]
     pub libraries: usize,
-    /// Directories that hold those.
+    /// The number of directories of those objects.
     #[serde(skip)]
     pub library_dirs: usize,
     /// The same start by the first glibc without legacy hwcaps subdirectories, predicted with the
@@ -83,7 +83,7 @@ pub struct Program {
     /// library, and if there are no misses in an empty environment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<Advice>,
-    /// Needed strings that nothing answers.
+    /// Needed strings without an answer.
     #[serde(serialize_with = "needed_strings")]
     pub unresolved: Vec<Gap>,
     /// The reason why the loader would give up before the program is reached, or null.
@@ -107,7 +107,7 @@ pub struct Program {
     /// for a static program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub symbols: Option<SymbolReport>,
-    /// The prediction beside a record (`--against`).
+    /// The comparison with a record (`--against`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub against: Option<Beside>,
     /// The slices of a Mach-O file.
@@ -120,7 +120,7 @@ pub struct Program {
 pub struct Report {
     /// One for each file.
     pub programs: Vec<Program>,
-    /// The storms added up.
+    /// The sum of the storms.
     pub total: SearchCost,
     /// Files that could not be checked.
     #[serde(rename = "errors")]
@@ -149,7 +149,7 @@ pub enum Kind {
     Program,
     /// A shared library.
     Library,
-    /// A program without one.
+    /// A program without an interpreter.
     Static,
     /// A file of macOS.
     #[serde(rename = "mach-o")]
@@ -187,13 +187,14 @@ impl Slice {
     }
 }
 
-/// The document of [`Report`], written as the programs come, one a line: the probes of a folder are
+/// The document of [`Report`], written program by program, one a line: the probes of a folder are
 /// never all in memory.
 #[derive(Debug)]
 pub struct Document;
 
 impl Document {
-    /// Writes the beginning, up to the first program. Commas between programs are the caller's.
+    /// Writes the beginning, up to the first program. The caller writes the commas between
+    /// programs.
     ///
     /// # Errors
     /// Returns an error if the output cannot be written.
@@ -202,7 +203,7 @@ impl Document {
         writeln!(out, "{{\"schema\":\"{schema}\",\"programs\":[")
     }
 
-    /// Writes the end: the total, and what could not be checked.
+    /// Writes the end: the total, and the files that could not be checked.
     ///
     /// # Errors
     /// Returns an error if the output cannot be written.
@@ -221,19 +222,19 @@ fn needed_strings<S: Serializer>(gaps: &[Gap], to: S) -> Result<S::Ok, S::Error>
     to.collect_seq(gaps.iter().map(|gap| gap.needed.to_str_lossy()))
 }
 
-/// A needed string that nothing answers.
+/// A needed string without an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
     /// The string.
     pub needed: BString,
-    /// The first object that asks.
+    /// The first requester.
     pub needed_by: BString,
-    /// Why what was found does not answer it.
+    /// The reason why the found file is not accepted.
     pub refusal: Option<Refusal>,
 }
 
-/// Follows the start of one file as the session sees it; the closure is there for ELF files
-/// that were checked.
+/// Follows the start of one file with the session's view of the file system; the closure is
+/// returned for ELF files that were checked.
 #[must_use]
 pub fn check(
     assumed: &Assumptions,
@@ -260,7 +261,7 @@ pub fn check(
     }
 }
 
-/// The start with the answers of the index that it loads, if it loads one.
+/// Returns the start with the answers of the index that it loads, if it loads one.
 fn calmed(
     assumed: &Assumptions,
     session: &Session<'_>,
@@ -276,9 +277,9 @@ fn calmed(
     }
 }
 
-/// The same start by the first glibc that has no legacy hwcaps subdirectories: those of the
-/// program's own glibc are most of a storm. `None` where the release has none either, or where
-/// no miss is in such a subdirectory.
+/// Predicts the same start with the first glibc that has no legacy hwcaps subdirectories; those of
+/// the program's own glibc cause most misses. `None` if the release has none either, or if no miss
+/// is in such a subdirectory.
 #[must_use]
 pub fn by_newer_glibc(
     assumed: &Assumptions,
@@ -391,7 +392,7 @@ fn words_of_answer(answer: &Answer) -> String {
     }
 }
 
-/// The unresolved needed strings, each once, with the first object that asks.
+/// Returns the unresolved needed strings, each once, with the first requester.
 fn gaps(closure: &Closure) -> Vec<Gap> {
     let load = &closure.load;
     let mut seen = FxHashSet::default();

@@ -25,10 +25,11 @@ struct Output {
     failed: Option<io::Error>,
 }
 
-/// Checks what the flags ask for.
+/// Checks the files that the flags name.
 ///
 /// # Errors
-/// If the output cannot be written. A file that cannot be checked is a line, and the exit status.
+/// Returns an error if the output cannot be written. A file that cannot be checked is a line, and
+/// sets the exit status.
 pub(crate) fn run(args: &CheckArgs, mut assumed: Assumptions) -> Result<ExitStatus> {
     let out = BufWriter::with_capacity(64 * 1024, io::stdout());
     let output = Mutex::new(Output { out, status: ExitStatus::Fine, failed: None });
@@ -61,7 +62,7 @@ pub(crate) fn run(args: &CheckArgs, mut assumed: Assumptions) -> Result<ExitStat
     }
 }
 
-/// The line of one file, and what it means for the exit status.
+/// Returns the line of one file, and its exit status.
 fn written(result: Result<Surveyed, Problem>) -> (Vec<u8>, ExitStatus) {
     match result {
         Err(Problem { path, reason }) => {

@@ -29,7 +29,7 @@ use crate::terminal::progress::Bar;
 use crate::terminal::style::{Look, When};
 use crate::terminal::{self, Stdout, probes};
 
-/// The form of the answer.
+/// The form of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum View {
     /// One screen about one program.
@@ -47,11 +47,11 @@ enum View {
     },
 }
 
-/// Checks what the flags ask for.
+/// Checks the files that the flags name.
 ///
 /// # Errors
-/// Where nothing can be checked at all (an unusable sysroot), or the output cannot be
-/// written. What is wrong with single files is told on stderr and in the status.
+/// Returns an error if nothing can be checked at all (an unusable sysroot), or if the output cannot
+/// be written. Problems of single files are printed on stderr and set the exit status.
 pub(crate) fn run(args: &CheckArgs, color: When) -> Result<ExitStatus> {
     let mut options = args.assume.options();
     if let Some(index) = &args.index {
@@ -117,8 +117,7 @@ impl View {
         }
     }
 
-    /// True where what is written of one program is so much that it must not be kept
-    /// for all of them.
+    /// True if the output of one program is too long to be kept for all programs.
     fn is_long(self) -> bool {
         !matches!(self, Self::Screen | Self::Table | Self::Json { probes: false })
     }
@@ -141,7 +140,7 @@ fn shown(view: View, look: Look, program: &mut Program, closure: Option<&Closure
     }
 }
 
-/// One run of the command: what was found and written so far.
+/// One run of the command: the results and the output so far.
 struct Run {
     view: View,
     look: Look,
@@ -203,7 +202,7 @@ impl Run {
         Ok(())
     }
 
-    /// Writes what there is to write of one program, apart from the one before.
+    /// Writes the output of one program, separated from the one before.
     fn write_one(&mut self, written: &[u8]) -> Result<()> {
         let between: &[u8] = match self.view {
             _ if self.programs.is_empty() => b"",
@@ -216,7 +215,7 @@ impl Run {
         Ok(())
     }
 
-    /// Lists the files of a start, if that is asked for.
+    /// Lists the files of a start, if requested.
     fn list(&mut self, program: &Program, files: &[StartFile]) -> Result<()> {
         let View::Files(format) = self.view else { return Ok(()) };
         let repository = self.repository.as_deref();
