@@ -41,6 +41,29 @@ fn misses(image: &Value, class: &str) -> u64 {
 }
 
 #[test]
+fn relocation_is_timed_in_starts_of_its_own() {
+    let (ran, report) = traced(|_| {}, &["--relocations", "--", "/bin/sh", "-c", "echo once"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "once\n"), "{ran:?}");
+    if report["opens_alone"] == true {
+        skip("no program can be traced here");
+        return;
+    }
+    let relocations = &last(&report)["relocations"];
+    let ns = relocations["ns"].as_u64();
+    let times = ns > Some(0) && ns < relocations["loader_ns"].as_u64();
+    assert!(times || !cfg!(target_arch = "x86_64"), "{relocations}");
+    assert!(relocations["lookups"].as_u64() > Some(10), "{relocations}");
+    assert_eq!(last(&report)["prediction"]["equal"], true);
+    let (_, plain) = traced(|_| {}, &["--", "/bin/sh", "-c", ":"]);
+    assert!(last(&plain)["relocations"].is_null());
+    let debug = |command: &mut Command| {
+        command.env("LD_DEBUG_OUTPUT", "/dev/null");
+    };
+    let (_, told) = traced(debug, &["--relocations", "--", "/bin/sh", "-c", ":"]);
+    assert!(last(&told)["relocations"].is_null(), "the loader has something else to tell");
+}
+
+#[test]
 fn storm_and_probes_are_those_of_check() {
     let variable = |command: &mut Command| {
         command.env("LD_LIBRARY_PATH", "/nonexistent-becalm/a:/nonexistent-becalm/b");

@@ -9,7 +9,8 @@
 //! index files ([`traced_run`]: of what a run searched), [`run`] finds the index of a start,
 //! [`mod@env`] the variables of a session with one, [`doctor`] examines a session with one.
 //! [`trace`] runs a program, watches its loader and compares that with the prediction, [`compare`]
-//! tries every strategy on a copy of a program, [`bench`] times starts, [`report`] collects the data
+//! tries every strategy on a copy of a program, [`bench`] times starts, [`relocations`] their
+//! symbol lookups, [`report`] collects the data
 //! of a page. Long work shows itself by a [`progress::Progress`]; a report that is a [`json::Report`]
 //! is the JSON document of its command ([`json::document`]).
 //!
@@ -71,6 +72,7 @@ pub mod loaded_index;
 pub mod path;
 pub mod problem;
 pub mod progress;
+pub mod relocations;
 pub mod report;
 pub mod run;
 pub mod secure;

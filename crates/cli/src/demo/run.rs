@@ -159,6 +159,7 @@ impl Demo<'_> {
             all_syscalls: false,
             follow: false,
             until_entry: false,
+            relocations: false,
             reads: None,
             store: StorePrefixes::default(),
         };

@@ -32,6 +32,12 @@ const REPORT_FIGURES: Section = Section {
              them under advice; a record has none, for its files may not be here.",
         ),
         ("timeline", "As becalm trace measures it, in one run."),
+        (
+            "relocation",
+            "The time in which the loader resolves symbols, and how many it looks up: the median of \
+             three more starts that end at the entry point (becalm trace --relocations), on x86_64. A \
+             record has it if it was made with that flag.",
+        ),
         ("carriers", "As becalm compare --json wrote them (schema becalm/compare/1)."),
     ],
 };

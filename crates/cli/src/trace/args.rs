@@ -34,6 +34,14 @@ pub(crate) struct TraceArgs {
     #[arg(long, help_heading = "What is watched")]
     pub syscalls: bool,
 
+    /// Time the relocation of the program's objects, in four more starts
+    ///
+    /// Each ends at the entry point: the constructors of the libraries run, and nothing of
+    /// the program. The loader tells the time (LD_DEBUG=statistics) on x86_64, and how many
+    /// symbols it looked up on every machine.
+    #[arg(long, conflicts_with = "from", help_heading = "What is watched")]
+    pub relocations: bool,
+
     /// Trace the processes that the program starts as well, and report each by itself
     #[arg(long, help_heading = "What is watched")]
     pub follow: bool,
@@ -91,6 +99,7 @@ impl TraceArgs {
             all_syscalls: self.syscalls,
             follow: self.follow,
             until_entry: self.until == Until::Entry,
+            relocations: self.relocations,
             reads: self.reads.strategies(),
             store: self.store.prefixes(),
         }

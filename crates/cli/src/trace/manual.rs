@@ -82,7 +82,7 @@ const TRACE_JSON: Section = Section {
             "One for each successful execve, the last one being the program; with --follow also \
              one for each process: path, file, asked, pid, forked, interpreter, machine, libc, \
              secure, immutable, reached_entry, storm, storm_ns, loader and program (the two \
-             shares), syscalls, classes, worst, dlopen, prediction, no_prediction (why there is none), \
+             shares), syscalls, classes, worst, dlopen, relocations, prediction, no_prediction (why there is none), \
              initialisers, dropped, environment, probes.",
         ),
         ("storm, probe", "As those of becalm check; of the loader's share alone."),
@@ -103,6 +103,12 @@ const TRACE_JSON: Section = Section {
             "dlopen",
             "The loader's search after the entry point: missed, hits, found_misses (of names that \
              were found), directories, needed (with found), objects, probes, dropped.",
+        ),
+        (
+            "relocations",
+            "With --relocations: loader_ns and of it ns, lookups (symbols), cached (relocations \
+             with the symbol of the lookup before), relative, bindings (bound, relocations: what \
+             an index applied), not_applied (why not).",
         ),
         (
             "prediction",

@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use becalm_lib::escape::shown;
+use becalm_lib::relocations::Relocations;
 use becalm_lib::trace::report::{Exit, Misses, Offender, Report, Seen, Share};
 use becalm_lib::words::counted;
 
@@ -190,10 +191,24 @@ fn shares(text: &mut String, look: Look, report: &Report, seen: &Seen) {
     };
     let stats = if report.opens_alone { String::new() } else { format!(", {stats}") };
     let _ = writeln!(text, "  storm    {misses}: {opens}{stats}{cost}");
+    if let Some(relocations) = &seen.relocations {
+        text.push_str(&symbols(relocations));
+    }
     if timed {
         own(text, report, seen);
         cost_of_tracing(text, look, report, seen);
     }
+}
+
+/// The relocation of the start.
+fn symbols(relocations: &Relocations) -> String {
+    let Relocations { loader_ns, ns, lookups, .. } = relocations;
+    let lookups = counted(*lookups, "lookup", "lookups");
+    let Some(ns) = *ns else { return format!("  symbols  {lookups}\n") };
+    let (time, share) = (milliseconds(ns), percent(ns, *loader_ns));
+    format!(
+        "  symbols  {time} ms of relocation, {share} of the time to the entry point; {lookups}\n"
+    )
 }
 
 /// The program's own share.

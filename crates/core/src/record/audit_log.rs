@@ -72,6 +72,43 @@ impl AuditedProcess {
     }
 }
 
+/// The module's decision about the symbol bindings of a start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bindings {
+    /// It applied them.
+    Applied {
+        /// Relocations with a symbol whose result came from the index.
+        bound: u32,
+        /// All relocations with a symbol.
+        relocations: u32,
+    },
+    /// It left them to the loader: the reason, and the path of the object if it is about one.
+    Declined(String),
+}
+
+/// Returns the module's decision in the log of one process; `None` if the log has none. If a program
+/// has the module twice (`LD_AUDIT` and a `DT_AUDIT` entry), one of the two declines.
+#[must_use]
+pub fn bindings(log: &[u8]) -> Option<Bindings> {
+    let of_line = |line| Some(<[u8]>::split_once_str(line, "\tbindings\t0\t")?.1);
+    let decisions = log.lines().filter_map(of_line).filter_map(|decision| {
+        let fields: Vec<&[u8]> = decision.split(|&byte| byte == b'\t').collect();
+        match &fields[..] {
+            [b"applied", bound, relocations] => {
+                Some(Bindings::Applied { bound: number(bound)?, relocations: number(relocations)? })
+            }
+            [b"declined", why @ ..] => {
+                let why = bstr::join(" ", why.iter().map(|field| unescape(field)));
+                Some(Bindings::Declined(why.to_str_lossy().trim().to_owned()))
+            }
+            _ => None,
+        }
+    });
+    let decisions: Vec<Bindings> = decisions.collect();
+    let applied = |decision: &&Bindings| matches!(decision, Bindings::Applied { .. });
+    decisions.iter().find(applied).or(decisions.first()).cloned()
+}
+
 /// Parses a log. The result has one element for each process, in order of their first lines. Foreign
 /// lines are skipped.
 #[must_use]
@@ -208,6 +245,18 @@ mod tests {
                 "/s/a/liba.so libc.so System /lib/libc.so Miss",
             ]
         );
+    }
+
+    #[test]
+    fn the_bindings_are_applied_if_one_of_two_modules_applied_them() {
+        assert_eq!(bindings(LOG), None);
+        let declined = b"7\tbindings\t0\tdeclined\tother-file\t/lib/x.so\n";
+        let why = "other-file /lib/x.so".to_owned();
+        assert_eq!(bindings(declined), Some(Bindings::Declined(why)));
+        let both = [&declined[..], b"7\tbindings\t0\tapplied\t3\t4\n"].concat();
+        assert_eq!(bindings(&both), Some(Bindings::Applied { bound: 3, relocations: 4 }));
+        let off = b"7\tbindings\t0\tdeclined\tnobind\t\n";
+        assert_eq!(bindings(off), Some(Bindings::Declined("nobind".to_owned())));
     }
 
     #[test]

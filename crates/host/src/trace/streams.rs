@@ -23,6 +23,15 @@ impl Streams {
         Ok(Self { null: Arc::new(null), stderr: Arc::new(stderr) })
     }
 
+    /// Streams that read nothing and write nothing.
+    ///
+    /// # Errors
+    /// Returns an error if `/dev/null` cannot be opened.
+    pub fn nowhere() -> io::Result<Self> {
+        let null = Arc::new(File::options().read(true).write(true).open("/dev/null")?);
+        Ok(Self { stderr: Arc::clone(&null), null })
+    }
+
     /// The files, in the order of their descriptors.
     pub(super) fn files(&self) -> [&File; 3] {
         [&self.null, &self.null, &self.stderr]

@@ -71,6 +71,7 @@ fn watched(column: &Column, runs: &Runs) -> Result<Figures, CompareError> {
         all_syscalls: false,
         follow: false,
         until_entry: false,
+        relocations: false,
         reads: None,
         store: StorePrefixes::default(),
     };

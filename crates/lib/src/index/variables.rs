@@ -123,10 +123,11 @@ fn without_static_tls(list: Option<&OsStr>, bytes: u64) -> Option<OsString> {
 }
 
 /// Returns the module's switches with one more.
-fn with_switch(list: Option<&OsStr>, switch: &str) -> OsString {
+pub(crate) fn with_switch(list: Option<&OsStr>, switch: impl AsRef<OsStr>) -> OsString {
+    let switch = switch.as_ref().as_bytes();
     let mut switches = switches(list);
-    if !switches.contains(&switch.as_bytes()) {
-        switches.push(switch.as_bytes());
+    if !switches.contains(&switch) {
+        switches.push(switch);
     }
     OsString::from_vec(switches.join(&b','))
 }

@@ -15,7 +15,9 @@ use bstr::{BStr, BString, ByteSlice};
 use crate::escape::shown;
 use crate::json;
 use crate::report::ReportError;
-use crate::report::start::{Answered, Child, Node, NotObserved, Observed, Snapshot, Try};
+use crate::report::start::{
+    Answered, Child, Node, NotObserved, Observed, Relocation, Snapshot, Try,
+};
 use crate::trace::report::{ClassLookups, Report, Seen};
 
 /// True where a file begins like an object of JSON.
@@ -69,10 +71,20 @@ pub fn observed(report: &Report) -> Result<Observed, NotObserved> {
         let why = why.unwrap_or_else(|| "no times were taken".to_owned());
         return Err(NotObserved::Untraced(why));
     }
+    let storm_ns = image.storm_ns.min(image.loader.net_ns);
+    let relocation = image.relocations.as_ref().and_then(|relocations| {
+        Some(Relocation {
+            // It is of another start.
+            ns: relocations.ns?.min(image.loader.net_ns - storm_ns),
+            lookups: relocations.lookups,
+            bound: relocations.bindings.map_or(0, |bindings| bindings.bound),
+        })
+    });
     Ok(Observed {
         command: shown(report.command.join(" ").as_bytes().as_bstr()),
         loader_ns: image.loader.net_ns,
-        storm_ns: image.storm_ns.min(image.loader.net_ns),
+        storm_ns,
+        relocation,
         program_ns: image.program.net_ns,
         storm: image.storm,
         as_predicted: image.prediction.as_ref().map(|prediction| prediction.equal),

@@ -72,6 +72,7 @@ fn run(program: &Path, options: &Options) -> Result<Observed, NotObserved> {
         all_syscalls: false,
         follow: false,
         until_entry: false,
+        relocations: true,
         reads: None,
         store: assume.store.clone(),
     };
@@ -87,8 +88,7 @@ fn run(program: &Path, options: &Options) -> Result<Observed, NotObserved> {
         }
     }
     let failed = |error| NotObserved::NotWatched(words(&error));
-    let null = std::fs::File::options().write(true).open("/dev/null").map_err(failed)?;
-    let streams = Streams::with_stderr(null).map_err(failed)?;
+    let streams = Streams::nowhere().map_err(failed)?;
     let confined = Confined { environment, streams, limit: run.limit };
     // Whatever the program's exit code: the report says how it ended.
     let report = watch(&what, &confined).map_err(|error| match error {

@@ -121,6 +121,17 @@ pub enum Answered {
     None,
 }
 
+/// The relocation of a start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Relocation {
+    /// Its time in nanoseconds.
+    pub ns: u64,
+    /// Symbols that the loader looked up.
+    pub lookups: u64,
+    /// Relocations whose symbol came from an index.
+    pub bound: u32,
+}
+
 /// Results of one traced run. Times in nanoseconds, the tracer's own share subtracted.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
@@ -130,6 +141,9 @@ pub struct Observed {
     pub loader_ns: u64,
     /// Of that, the failed opens and stats of the search.
     pub storm_ns: u64,
+    /// Of that, the relocation of all objects, timed in starts of its own; none if the loader does
+    /// not tell.
+    pub relocation: Option<Relocation>,
     /// From the entry point to the end.
     pub program_ns: u64,
     /// Cost of the loader's search, as observed.

@@ -9,11 +9,15 @@ use std::time::Duration;
 
 use becalm_host::trace::{self, Command, Rest, Streams, Supervisor, TraceError, Traced};
 
+use crate::relocations::{self, Relocations};
 use crate::trace::options::Options;
 use crate::trace::predict::{Assumed, Predictor};
 use crate::trace::refused::ObserveError;
 use crate::trace::report::{Exit, Report, words_of_command};
 use crate::trace::{foreign, join, notes, untraced};
+
+/// The longest that a start takes to its entry point, if the caller has no limit.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// A traced run.
 #[derive(Debug)]
@@ -81,6 +85,8 @@ fn run(
     if let Some(why) = foreign::why_untraced(command) {
         return without_tracer(options, command, limit, &why);
     }
+    let relocations =
+        options.relocations.then(|| relocations::measure(command, limit.unwrap_or(LIMIT)));
     let assumed = Assumed::new(options);
     let mut predictor = Predictor::start(&assumed);
     let watched = trace::Options {
@@ -92,7 +98,11 @@ fn run(
         ..trace::Options::default()
     };
     match trace::run_with(command, watched, &mut predictor) {
-        Ok(traced) => Ok(joined(options, &assumed, traced, predictor)),
+        Ok(traced) => {
+            let mut observed = joined(options, &assumed, traced, predictor);
+            add_relocations(&mut observed.report, relocations.flatten());
+            Ok(observed)
+        }
         Err(TraceError::NotPermitted { source, .. }) => {
             let why = format!("tracing is not permitted here ({})", crate::words::words(&source));
             without_tracer(options, command, limit, &why)
@@ -116,6 +126,13 @@ fn joined(options: &Options, assumed: &Assumed, traced: Traced, predictor: Predi
         opens_alone: false,
     };
     Observed { report, rest, supervisor }
+}
+
+/// The relocation is that of the first program that the command executed.
+fn add_relocations(report: &mut Report, relocations: Option<Relocations>) {
+    let Some(pid) = report.images.last().map(|program| program.pid) else { return };
+    let first = report.images.iter_mut().find(|image| image.pid == pid && !image.forked);
+    first.into_iter().for_each(|image| image.relocations.clone_from(&relocations));
 }
 
 /// Runs the program without a tracer; its loader reports its opens.

@@ -16,6 +16,8 @@ pub struct Options {
     pub follow: bool,
     /// True if tracing ends at the entry point of the first program.
     pub until_entry: bool,
+    /// True if the program is started a few times more, up to its entry point, to time its relocation.
+    pub relocations: bool,
     /// Strategies that loaders are assumed to read, `note` and `ldcache`; none for those that each
     /// loader's file declares.
     pub reads: Option<Vec<Strategy>>,

@@ -14,6 +14,7 @@ use crate::beside::Beside;
 use crate::check::Program;
 use crate::json::{self, lossy, lossy_option};
 use crate::loaded_index::IndexedBindings;
+use crate::relocations::Relocations;
 
 /// The number of entries that the document has of a list.
 const NAMED: usize = 50;
@@ -120,6 +121,9 @@ pub struct Seen {
     /// Symbol bindings that come from that index, if it applies them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub indexed_bindings: Option<IndexedBindings>,
+    /// Relocation, timed in starts of its own (`--relocations`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relocations: Option<Relocations>,
     /// Prediction and observation side by side; null if there is no prediction.
     pub prediction: Option<Beside>,
     /// The reason why there is no prediction.

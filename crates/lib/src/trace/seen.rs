@@ -186,6 +186,7 @@ impl Seen {
             worst: loader.worst.into(),
             calmed_by: of_check.and_then(|program| program.calmed_by.clone()),
             indexed_bindings: of_check.and_then(|program| program.bindings),
+            relocations: None,
             prediction: loader.beside,
             no_prediction,
             initialisers: image.initialisers,

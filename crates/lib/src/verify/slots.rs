@@ -12,6 +12,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use becalm_core::facts::Environment;
+use becalm_core::record::audit_log::{self, Bindings};
 use becalm_host::child::status_within;
 use bstr::{BString, ByteSlice};
 use rustix::fs::Mode;
@@ -141,17 +142,11 @@ fn compared(plain: &[u8], again: &[u8], bound: &[u8]) -> Slots {
     result
 }
 
-/// Returns the outcome in the module's log, if the module did not apply the bindings. A program
-/// whose `DT_AUDIT` names the index has the module twice, and one of the two declines.
+/// Why the module did not apply the bindings, by its log; `None` if it did.
 fn not_applied(log: &[u8]) -> Option<String> {
-    let of_line = |line| Some(<[u8]>::split_once_str(line, "\tbindings\t0\t")?.1);
-    let mut outcomes = log.lines().filter_map(of_line);
-    let first = outcomes.next();
-    match first {
-        _ if first.into_iter().chain(outcomes).any(|outcome| outcome.starts_with(b"applied")) => {
-            None
-        }
-        Some(outcome) => Some(outcome.to_str_lossy().replace('\t', " ").trim().to_owned()),
+    match audit_log::bindings(log) {
+        Some(Bindings::Applied { .. }) => None,
+        Some(Bindings::Declined(why)) => Some(format!("declined {why}")),
         None => Some("the module says nothing of bindings".to_owned()),
     }
 }

@@ -8,7 +8,9 @@ use crate::report::html::tree::{Step, steps};
 use crate::report::html::*;
 use becalm_lib::advice::{Advice, Choice, Scope};
 use becalm_lib::compare::comparison::{Cell, Comparison, Row, RowKind, Verdict};
-use becalm_lib::report::start::{Answered, Child, Node, NotObserved, Observed, Snapshot, Try};
+use becalm_lib::report::start::{
+    Answered, Child, Node, NotObserved, Observed, Relocation, Snapshot, Try,
+};
 
 /// A name that would be an element, an attribute's end, a script's end.
 const HOSTILE: &str = "</script><img src=x onerror=alert(1)>\"'`&{{7*7}}";
@@ -136,6 +138,32 @@ fn a_long_chain_of_objects_is_nested_no_deeper_than_browsers_bear() {
         deepest = deepest.max(depth);
     }
     assert!(deepest <= 40, "{deepest}");
+}
+
+#[test]
+fn relocation_is_drawn_beside_the_search_if_it_was_timed() {
+    let relocation = Relocation { ns: 40_000_000, lookups: 84_483, bound: 7 };
+    let observed = Observed {
+        loader_ns: 60_000_000,
+        storm_ns: 10_000_000,
+        program_ns: 40_000_000,
+        relocation: Some(relocation),
+        ..Observed::default()
+    };
+    let of = |observed: Observed| {
+        page_alone(&report(Snapshot { observed: Ok(observed), ..side(Vec::new()) })).expect("made")
+    };
+    let page = of(observed.clone());
+    let bar = "<span class=\"part-storm\" style=\"width: 10.0%\"></span>\
+               <span class=\"part-relocation\" style=\"width: 40.0%\"></span>\
+               <span class=\"part-loader\" style=\"width: 10.0%\"></span>\
+               <span class=\"part-program\" style=\"width: 40.0%\"></span>";
+    assert!(page.contains(bar), "{page}");
+    assert!(page.contains("84,483 symbols looked up, 7 bound from the index"));
+    assert!(page.contains("data-figure=\"before.relocation_ms\">40.0<"));
+    let plain = of(Observed { relocation: None, ..observed });
+    assert!(plain.contains("class=\"part-loader\" style=\"width: 50.0%\""), "{plain}");
+    assert!(!plain.contains("class=\"part-relocation\""));
 }
 
 /// Every place that a name of a file, a record or a table can get to.

@@ -2,7 +2,7 @@
 
 use askama::Template;
 use becalm_core::cost::SearchCost;
-use becalm_lib::words::{grouped, milliseconds};
+use becalm_lib::words::{counted, grouped, milliseconds};
 
 use crate::report::html::advice::{AdviceView, verdict};
 use crate::report::html::dlopen::{self, Opened};
@@ -12,7 +12,7 @@ use crate::report::html::picture::{Picture, Worst, worst};
 use crate::report::html::tree::{Step, steps};
 use becalm_lib::compare::comparison::{Cell, Comparison, RowKind, Verdict};
 use becalm_lib::report::Report;
-use becalm_lib::report::start::{Observed, Snapshot};
+use becalm_lib::report::start::{Observed, Relocation, Snapshot};
 
 /// The page.
 #[derive(Debug, Template)]
@@ -66,6 +66,7 @@ struct Lane {
     why_not: Option<String>,
     command: String,
     total: String,
+    has_relocation: bool,
     parts: Vec<Part>,
     classes: Vec<(String, String)>,
     repeated: Vec<(String, String)>,
@@ -76,7 +77,7 @@ struct Lane {
 #[derive(Debug)]
 struct Part {
     style: &'static str,
-    title: &'static str,
+    title: String,
     ms: String,
     /// Of the longest timeline, in per cent.
     width: String,
@@ -220,21 +221,27 @@ impl Lane {
         storm: &SearchCost,
         longest: u64,
     ) -> Self {
-        let part = |style, title, ns: u64| Part {
+        let part = |style, title: &str, ns: u64| Part {
             style,
-            title,
+            title: title.to_owned(),
             ms: milliseconds(ns as f64),
             width: percent(ns, longest),
         };
-        let loader_rest = seen.loader_ns.saturating_sub(seen.storm_ns);
+        let relocation = seen.relocation.unwrap_or_default();
+        let loader_rest = seen.loader_ns.saturating_sub(seen.storm_ns + relocation.ns);
         let program_rest = seen.program_ns.saturating_sub(seen.dlopen_ns);
         let parts = [
             part("storm", "loader: failing opens and stats", seen.storm_ns),
+            part("relocation", &symbols(relocation), relocation.ns),
             part("loader", "loader: the rest", loader_rest),
             part("dlopen", "dlopen: failing opens and stats", seen.dlopen_ns),
             part("program", "program, from its entry point on", program_rest),
         ];
-        let parts = parts.into_iter().filter(|part| part.style != "dlopen" || seen.dlopen_ns > 0);
+        let parts = parts.into_iter().filter(|part| match part.style {
+            "dlopen" => seen.dlopen_ns > 0,
+            "relocation" => seen.relocation.is_some(),
+            _ => true,
+        });
         let mut notes = seen.notes.clone();
         if seen.as_predicted == Some(false) {
             notes.push(format!(
@@ -251,6 +258,7 @@ impl Lane {
             why_not: None,
             command: seen.command.clone(),
             total: milliseconds(seen.loader_ns.saturating_add(seen.program_ns) as f64),
+            has_relocation: seen.relocation.is_some(),
             parts: parts.collect(),
             classes: counts(&seen.classes),
             repeated: counts(&seen.repeated),
@@ -265,10 +273,23 @@ impl Lane {
             why_not: Some(why.to_owned()),
             command: String::new(),
             total: String::new(),
+            has_relocation: false,
             parts: Vec::new(),
             classes: Vec::new(),
             repeated: Vec::new(),
             notes: Vec::new(),
+        }
+    }
+}
+
+/// The title of relocation: what it is spent on.
+fn symbols(relocation: Relocation) -> String {
+    let lookups = counted(relocation.lookups, "symbol looked up", "symbols looked up");
+    match relocation.bound {
+        0 => format!("loader: relocation, {lookups}"),
+        bound => {
+            let bound = grouped(bound.into());
+            format!("loader: relocation, {lookups}, {bound} bound from the index")
         }
     }
 }

@@ -1,0 +1,148 @@
+//! The relocation of a program's start, as its loader times and counts it (`LD_DEBUG=statistics`).
+//!
+//! The program is started a few times for this alone and killed at its entry point. Its loader and
+//! the constructors of its libraries run, and nothing of its own.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use becalm_core::record::audit_log::{self, Bindings};
+use becalm_core::record::statistics::{self, Statistics};
+use becalm_host::loader_clock::LoaderClock;
+use becalm_host::trace::{Command, Entered, Streams, time_to_entry};
+use serde::{Deserialize, Serialize};
+
+use crate::index::variables::{SWITCHES, with_switch};
+use crate::loaded_index::IndexedBindings;
+
+/// Starts that are timed.
+const STARTS: usize = 3;
+
+/// The relocation of one start. Times are in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Relocations {
+    /// The time from the `execve` to the entry point, of the start with the median time of
+    /// relocation.
+    pub loader_ns: u64,
+    /// Of that, the time of relocation; none on machines on which glibc does not time itself (x86_64
+    /// does).
+    pub ns: Option<u64>,
+    /// Symbols that the loader looked up.
+    pub lookups: u64,
+    /// Relocations that use the symbol of the lookup before.
+    pub cached: u64,
+    /// Relative relocations.
+    pub relative: u64,
+    /// The bindings that an index applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bindings: Option<IndexedBindings>,
+    /// Why the module of an index left the bindings to the loader.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_applied: Option<String>,
+}
+
+/// Starts a command up to its entry point and measures; `None` if its loader tells nothing: it is
+/// static, not glibc's, set-id, or has something else to tell (`LD_DEBUG`), or nobody may be traced
+/// here.
+#[must_use]
+pub fn measure(command: &Command, limit: Duration) -> Option<Relocations> {
+    let environment = command.env.clone().unwrap_or_else(|| std::env::vars_os().collect());
+    let is_set = |name: &str| environment.iter().any(|(known, _)| known == name);
+    if is_set("LD_DEBUG") || is_set("LD_DEBUG_OUTPUT") {
+        return None;
+    }
+    let dir = tempfile::tempdir().ok()?;
+    let start = Start { command, environment, limit };
+    // The log's lines take time, so this start is not timed. It warms the caches.
+    let log = dir.path().join("log");
+    start.enter(&[logged(&start.environment, &log)])?;
+    let decision = audit_log::bindings(&fs::read(&log).unwrap_or_default());
+    let mut timed = (0..STARTS)
+        .map(|at| start.timed(&dir.path().join(at.to_string())))
+        .collect::<Option<Vec<Relocations>>>()?;
+    timed.sort_by_key(|one| one.ns);
+    let mut median = timed.swap_remove(STARTS / 2);
+    match decision {
+        Some(Bindings::Applied { bound, relocations }) => {
+            median.bindings = Some(IndexedBindings { bound, relocations });
+        }
+        Some(Bindings::Declined(why)) => median.not_applied = Some(why),
+        None => {}
+    }
+    Some(median)
+}
+
+/// The module's switches with a log.
+pub(crate) fn logged(environment: &[(OsString, OsString)], log: &Path) -> (OsString, OsString) {
+    let known = environment.iter().find(|(name, _)| name == SWITCHES);
+    let mut switch = OsString::from("log:");
+    switch.push(log);
+    (SWITCHES.into(), with_switch(known.map(|(_, value)| value.as_os_str()), &switch))
+}
+
+/// A command that is started a few times.
+struct Start<'a> {
+    command: &'a Command,
+    environment: Vec<(OsString, OsString)>,
+    limit: Duration,
+}
+
+impl Start<'_> {
+    /// Starts it with variables set, up to its entry point.
+    fn enter(&self, variables: &[(OsString, OsString)]) -> Option<Duration> {
+        let kept = |name: &OsStr| variables.iter().all(|(set, _)| set != name);
+        let others = self.environment.iter().filter(|(name, _)| kept(name));
+        let command = Command {
+            env: Some(others.chain(variables).cloned().collect()),
+            streams: Some(Streams::nowhere().ok()?),
+            ..self.command.clone()
+        };
+        match time_to_entry(&command, self.limit) {
+            Ok(Entered::After(time)) => Some(time),
+            _ => None,
+        }
+    }
+
+    fn timed(&self, output: &Path) -> Option<Relocations> {
+        let debug = [("LD_DEBUG", OsStr::new("statistics")), ("LD_DEBUG_OUTPUT", output.as_ref())];
+        let clock = LoaderClock::now();
+        let time = self.enter(&debug.map(|(name, value)| (name.into(), value.to_owned())))?;
+        let Statistics { total, relocation, lookups, cached, relative } = told(output)?;
+        let [total, relocation] = [total, relocation].map(|ticks| clock.duration(ticks?));
+        let relocation = relocation.zip(total).map(|(part, total)| part * scale(total, time));
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let (loader_ns, ns) = (ns(time), relocation.map(ns));
+        Some(Relocations { loader_ns, ns, lookups, cached, relative, ..Relocations::default() })
+    }
+}
+
+/// What the loader's times have to be multiplied by: it prints them without their last digit (see
+/// [`Statistics`]). A loader that prints all digits is recognised if ten times its whole time is
+/// longer than the start.
+fn scale(total: Duration, start: Duration) -> u32 {
+    if total * 10 <= start.mul_f64(1.05) { 10 } else { 1 }
+}
+
+/// What the loader wrote to its output, a file for each process.
+fn told(output: &Path) -> Option<Statistics> {
+    let name = format!("{}.", output.file_name()?.to_str()?);
+    let entries = fs::read_dir(output.parent()?).ok()?.flatten();
+    let own = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&name));
+    let mut told = own.filter_map(|entry| statistics::parse(&fs::read(entry.path()).ok()?));
+    told.next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_without_its_last_digit_is_ten_times_as_long() {
+        let ms = Duration::from_millis;
+        assert_eq!(scale(ms(20), ms(240)), 10);
+        assert_eq!(scale(ms(200), ms(240)), 1);
+    }
+}
