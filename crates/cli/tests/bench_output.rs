@@ -72,6 +72,65 @@ fn the_median_is_that_of_the_starts_that_are_told() {
     }
 }
 
+/// Nobody may be traced in some containers.
+fn is_watched(variant: &Value) -> bool {
+    !variant["watched"].is_null() || becalm_testing::skipped("no program can be traced here")
+}
+
+#[test]
+fn each_variant_is_watched_for_its_misses_and_its_relocation() {
+    let dir = tempfile::tempdir().expect("a scratch directory");
+    let path = format!("LD_LIBRARY_PATH={}/a:{0}/b", dir.path().display());
+    let looks = "[ -e /nonexistent/becalm ] || [ -e /nonexistent/becalm ] || \
+                 [ -e / ] && [ -e / ] && [ -e / ]";
+    let run = format!("-c '{looks}'");
+    let arguments = ["--rounds", "1", "--run", &run, "/bin/sh", "--env", &path];
+    let report = json(&bench(&[&arguments[..], &["--json"]].concat()));
+    let variants = &report["variants"];
+    if !is_watched(&variants[0]) {
+        return;
+    }
+    let of = |variant: usize, field: &str| variants[variant]["watched"][field].as_u64();
+    assert_eq!(of(0, "misses"), Some(0), "{report}");
+    assert!(of(1, "misses") >= Some(2), "{report}");
+    for variant in [0, 1] {
+        assert!(of(variant, "program_misses") >= Some(2), "{report}");
+        assert!(of(variant, "program_repeated") >= Some(2), "{report}");
+        let relocations = &variants[variant]["watched"]["relocations"];
+        let ns = relocations["ns"].as_u64();
+        let times = ns > Some(0) && ns < relocations["loader_ns"].as_u64();
+        assert!(times || !cfg!(target_arch = "x86_64"), "{report}");
+        assert!(relocations["lookups"].as_u64() > Some(10), "{report}");
+    }
+    assert!(variants[2]["watched"].is_null(), "the control");
+
+    let text = bench(&arguments);
+    assert!(text.stdout.contains("misses after entry"), "{text:?}");
+    let until = json(&bench(&[&arguments[..], &["--json", "--until", "entry"]].concat()));
+    let watched = &until["variants"][1]["watched"];
+    assert!(watched["misses"].as_u64() >= Some(2), "{until}");
+    assert!(watched["program_misses"].is_null(), "{until}");
+    assert!(watched["relocations"]["lookups"].as_u64() > Some(10), "{until}");
+}
+
+#[test]
+fn a_static_program_has_no_relocation_to_tell_of() {
+    let dir = tempfile::tempdir().expect("a scratch directory");
+    let (source, program) = (dir.path().join("s.c"), dir.path().join("s"));
+    fs::write(&source, "int main(void) { return 0; }").expect("written");
+    let mut cc = std::process::Command::new("cc");
+    let made = cc.arg("-static").arg(&source).arg("-o").arg(&program).status();
+    if !made.is_ok_and(|status| status.success()) {
+        becalm_testing::skip("no static C library");
+        return;
+    }
+    let program = program.to_str().expect("UTF-8");
+    let report = json(&bench(&["--rounds", "1", "--run", "", program, "--json"]));
+    if is_watched(&report["variants"][0]) {
+        assert!(report["variants"][0]["watched"]["relocations"].is_null(), "{report}");
+    }
+}
+
 #[test]
 fn exports_go_to_their_files_and_the_text_to_stdout() {
     let dir = tempfile::tempdir().expect("a scratch directory");
@@ -86,8 +145,12 @@ fn exports_go_to_their_files_and_the_text_to_stdout() {
     let md = fs::read_to_string(at("a.md")).expect("written");
     let columns = |line: &str| line.matches('|').count();
     let rows: Vec<&str> = md.lines().filter(|line| line.starts_with('|')).collect();
-    assert_eq!(rows.len(), 2 + 2);
-    assert!(rows.iter().all(|row| columns(row) == columns(rows[0])), "{md}");
+    // The times, and a table of what was watched if that may be.
+    assert!(rows.len() == 2 + 2 || rows.len() == 2 + 2 + 2 + 1, "{md}");
+    let (times, watched) = rows.split_at(2 + 2);
+    for table in [times, watched] {
+        assert!(table.iter().all(|row| columns(row) == columns(table[0])), "{md}");
+    }
 }
 
 #[test]

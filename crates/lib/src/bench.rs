@@ -1,5 +1,6 @@
 //! How long programs take to start, beside each other (`becalm bench`): the host measures in
-//! paired rounds, and the report says where and how well.
+//! paired rounds, and the report says where and how well. Each variant is started a few times more and
+//! watched, for its lookups and its relocation.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -9,14 +10,18 @@ use std::time::{Duration, SystemTime};
 
 use becalm_host::bench::stats::LEVEL;
 use becalm_host::bench::{self, BenchError, Measured, Options, Timed, Until, Variant};
-use becalm_host::trace::Command;
+use becalm_host::trace::{Command, Streams};
 use bstr::ByteSlice;
 use serde::Serialize;
 
+use crate::assume::StorePrefixes;
 use crate::escape::shown;
 use crate::json;
 use crate::progress::{Phase, Progress};
-use crate::words::counted;
+use crate::relocations::Relocations;
+use crate::trace;
+use crate::trace::observe::{Confined, watch};
+use crate::words::{self, counted};
 
 /// A finished measurement: the JSON document of `becalm bench`.
 #[derive(Clone, Debug, Serialize)]
@@ -84,10 +89,28 @@ pub struct Figures {
     pub cpu_median_ns: Option<u64>,
     /// How many times the first variant's time; none for the first.
     pub ratio: Option<Ratio>,
+    /// Lookups and relocation, watched in further starts; none for the control, and if the program
+    /// cannot be watched.
+    pub watched: Option<Watched>,
     /// The time of each round, in order.
     pub wall_ns: Vec<u64>,
     /// The processor time of each round, user and kernel; none if it is not measured.
     pub cpu_ns: Option<Vec<u64>>,
+}
+
+/// What becalm saw of a variant in further starts, which are not among those that were timed.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Watched {
+    /// The loader's time up to the entry point, in nanoseconds, the tracer's own cost subtracted.
+    pub loader_ns: u64,
+    /// The loader's misses.
+    pub misses: u64,
+    /// Relocation; none if the loader tells nothing of it.
+    pub relocations: Option<Relocations>,
+    /// Lookups after the entry point that failed; none if only the loader's work is measured.
+    pub program_misses: Option<u64>,
+    /// Lookups after the entry point that succeeded and repeat an earlier one; none likewise.
+    pub program_repeated: Option<u64>,
 }
 
 /// How many times the first variant's time a variant takes.
@@ -118,9 +141,13 @@ pub fn bench(
 ) -> Result<Report, BenchError> {
     let machine = Machine::here();
     let measured = measure(variants, options, progress)?;
+    let (watched, mut not_watched) = watch_all(variants, options);
     // The control is measured by the first variant's command.
-    let commands = variants.iter().chain(variants.first());
-    let figures = measured.variants.iter().zip(commands).map(|(timed, of)| Figures::of(timed, of));
+    let commands = variants.iter().chain(variants.first()).zip(watched.into_iter().chain([None]));
+    let figures = measured.variants.iter().zip(commands);
+    let figures = figures.map(|(timed, (of, watched))| Figures::of(timed, of, watched));
+    let mut notes = notes(&measured, &machine);
+    notes.append(&mut not_watched);
     Ok(Report {
         until: match options.until {
             Until::Exit => "exit",
@@ -131,7 +158,7 @@ pub fn bench(
         warmup: options.warmup,
         seed: options.seed,
         variants: figures.collect(),
-        notes: notes(&measured, &machine),
+        notes,
         machine,
         measured,
     })
@@ -152,6 +179,60 @@ pub fn measure(
     })
 }
 
+/// Watches each variant, and says of which nothing could be seen.
+fn watch_all(variants: &[Variant], options: &Options) -> (Vec<Option<Watched>>, Vec<String>) {
+    let mut notes = Vec::new();
+    let mut watched = Vec::new();
+    for variant in variants {
+        watched.push(match Watched::of(variant, options) {
+            Ok(watched) => Some(watched),
+            Err(why) => {
+                notes.push(format!("{}: not watched: {why}", variant.name));
+                None
+            }
+        });
+    }
+    (watched, notes)
+}
+
+impl Watched {
+    /// Starts a variant a few times more.
+    ///
+    /// # Errors
+    /// The reason, if it cannot be watched.
+    fn of(variant: &Variant, options: &Options) -> Result<Self, String> {
+        let Command { program, args, env, .. } = &variant.command;
+        let until_entry = options.until == Until::Entry;
+        let watched = trace::options::Options {
+            command: std::iter::once(program).chain(args).cloned().collect(),
+            all_syscalls: false,
+            follow: false,
+            until_entry,
+            relocations: true,
+            reads: None,
+            store: StorePrefixes::default(),
+        };
+        let confined = Confined {
+            environment: env.clone().unwrap_or_else(|| env::vars_os().collect()),
+            streams: Streams::nowhere().map_err(|error| words::words(&error))?,
+            limit: options.timeout,
+        };
+        let report = watch(&watched, &confined).map_err(|error| words::words_of_chain(&error))?;
+        if report.opens_alone {
+            return Err(report.notes.into_iter().next().unwrap_or_default());
+        }
+        let seen = report.images.into_iter().next_back().ok_or("it executed nothing")?;
+        let repeated = seen.classes.iter().map(|class| class.repeated.count).sum();
+        Ok(Self {
+            loader_ns: seen.loader.net_ns,
+            misses: seen.storm.misses(),
+            relocations: seen.relocations,
+            program_misses: (!until_entry).then(|| seen.program.missed.total()),
+            program_repeated: (!until_entry).then_some(repeated),
+        })
+    }
+}
+
 impl Machine {
     fn here() -> Self {
         let uname = rustix::system::uname();
@@ -168,7 +249,7 @@ impl Machine {
 }
 
 impl Figures {
-    fn of(timed: &Timed, variant: &Variant) -> Self {
+    fn of(timed: &Timed, variant: &Variant, watched: Option<Watched>) -> Self {
         let text = |text: &OsString| text.to_string_lossy().into_owned();
         // Times are far below 2^53 ns, and never negative.
         let ns = |value: f64| value.round() as u64;
@@ -197,6 +278,7 @@ impl Figures {
                 high: ratio.interval.map(|interval| interval.1),
                 level: LEVEL,
             }),
+            watched,
             wall_ns: timed.runs.iter().map(|run| run.wall_ns).collect(),
             cpu_ns: cpu.map(|_| timed.runs.iter().map(|run| run.cpu_ns).collect()),
         }

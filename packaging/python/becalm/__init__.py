@@ -78,6 +78,7 @@ from ._reports import (
     ProgramStart,
     Ratio,
     Relocations,
+    RelocationTime,
     Repeated,
     RepeatedPath,
     Row,
@@ -97,6 +98,7 @@ from ._reports import (
     VerifiedIndex,
     VerifiedObject,
     Verify,
+    Watched,
     Worst,
 )
 
@@ -165,6 +167,7 @@ __all__ = [
     "ProgramStart",
     "Ratio",
     "Relocations",
+    "RelocationTime",
     "Repeated",
     "RepeatedPath",
     "Row",
@@ -189,5 +192,6 @@ __all__ = [
     "VerifiedObject",
     "Verify",
     "verify",
+    "Watched",
     "Worst",
 ]

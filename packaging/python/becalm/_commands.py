@@ -109,6 +109,7 @@ def trace(
     from_log: Optional[Path] = None,
     follow: bool = False,
     syscalls: bool = False,
+    relocations: bool = False,
     until: Optional[str] = None,
     store: Optional[Paths] = None,
     args: Sequence[str] = (),
@@ -120,7 +121,12 @@ def trace(
     ``exit``.
     """
     flags = _flags(
-        follow=follow, syscalls=syscalls, until=until, store=_list(store), **{"from": from_log}
+        follow=follow,
+        syscalls=syscalls,
+        relocations=relocations,
+        until=until,
+        store=_list(store),
+        **{"from": from_log},
     )
     if from_log is not None:
         return _report(Trace, ["trace", "--json", *flags, *args])

@@ -56,6 +56,19 @@ class IndexedBindings(Record):
 
 
 @dataclass
+class RelocationTime(Record):
+    """The relocation of a start (``--relocations``). Times are in nanoseconds."""
+
+    loader_ns: int
+    lookups: int
+    cached: int
+    relative: int
+    ns: Optional[int] = None
+    bindings: Optional[IndexedBindings] = None
+    not_applied: Optional[str] = None
+
+
+@dataclass
 class NewerGlibc(Record):
     """The same start by a glibc without legacy hwcaps subdirectories."""
 
@@ -381,6 +394,7 @@ class Image(Record):
     dlopen: Optional[Dlopen] = None
     calmed_by: Optional[str] = None
     indexed_bindings: Optional[IndexedBindings] = None
+    relocations: Optional[RelocationTime] = None
     prediction: Optional[Against] = None
     no_prediction: Optional[str] = None
     initialisers: int = 0
@@ -667,6 +681,17 @@ class Ratio(Record):
 
 
 @dataclass
+class Watched(Record):
+    """What was seen of a variant in further starts."""
+
+    loader_ns: int
+    misses: int
+    relocations: Optional[RelocationTime] = None
+    program_misses: Optional[int] = None
+    program_repeated: Optional[int] = None
+
+
+@dataclass
 class Variant(Record):
     name: str
     control: bool
@@ -682,6 +707,7 @@ class Variant(Record):
     wall_ns: List[int]
     cpu_median_ns: Optional[int] = None
     ratio: Optional[Ratio] = None
+    watched: Optional[Watched] = None
     cpu_ns: Optional[List[int]] = None
 
 

@@ -39,6 +39,23 @@ const BENCH_FIGURES: Section = Section {
             "All variants on one axis; what lies far beyond (outliers by Tukey's fences) is in the \
              last place and counted behind it.",
         ),
+        (
+            "loader, misses, repeated",
+            "Of one more start, watched as becalm trace does it: the loader's time up to the entry \
+             point and its misses; after the entry point all lookups that fail, and those that \
+             succeed and repeat an earlier one. Child processes are not watched.",
+        ),
+        (
+            "relocation, symbols",
+            "Time of relocation, its share of the time to the entry point, and symbols that the \
+             loader looks up: of the start with the median time among three that end at the entry \
+             point, as the loader tells it (LD_DEBUG=statistics).",
+        ),
+        (
+            "bound",
+            "Relocations with a symbol whose result the audit module took from an index, of all; the \
+             loader does not look these up.",
+        ),
         ("CPU", "User and kernel time of the program and the children it waited for."),
     ],
 };
@@ -55,8 +72,14 @@ const BENCH_JSON: Section = Section {
             "variant",
             "name, control, program, args, environment (what differs from that of becalm; null for \
              a variable taken away), median_ns, low_ns and high_ns (quartiles), least_ns, most_ns, \
-             outliers, cpu_median_ns, ratio (ratio, low, high, level; null for the first), wall_ns \
-             and cpu_ns (one element a round).",
+             outliers, cpu_median_ns, ratio (ratio, low, high, level; null for the first), watched \
+             (null for the control), wall_ns and cpu_ns (one element a round).",
+        ),
+        (
+            "watched",
+            "loader_ns, misses, relocations (loader_ns and of it ns, lookups, cached, relative, \
+             bindings, not_applied; null if the loader tells nothing), program_misses and \
+             program_repeated (after the entry point; null with --until entry).",
         ),
     ],
 };

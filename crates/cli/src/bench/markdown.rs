@@ -5,7 +5,7 @@ use std::fmt::Write;
 use becalm_lib::bench::Report;
 use becalm_lib::words::milliseconds;
 
-use crate::bench::output::{name, ratio_words, setting};
+use crate::bench::output::{WATCHED, name, ratio_words, setting, watched_cells};
 
 /// The table, under a line that says how it was measured.
 pub(crate) fn report(report: &Report) -> String {
@@ -23,6 +23,19 @@ pub(crate) fn report(report: &Report) -> String {
             milliseconds(timed.spread.high),
             ratio_words(timed.ratio),
         );
+    }
+    if report.variants.iter().any(|variant| variant.watched.is_some()) {
+        let _ = write!(
+            text,
+            "\n| variant | {} |\n| --- |{}\n",
+            WATCHED.join(" | "),
+            " ---: |".repeat(7)
+        );
+    }
+    for variant in &report.variants {
+        let Some(watched) = &variant.watched else { continue };
+        let cells = watched_cells(watched).join(" | ");
+        let _ = writeln!(text, "| {} | {cells} |", escaped(&variant.name));
     }
     for note in &report.notes {
         let _ = write!(text, "\nNote: {note}.\n");

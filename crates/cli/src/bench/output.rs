@@ -2,8 +2,9 @@
 
 use becalm_host::bench::Timed;
 use becalm_host::bench::stats::Ratio;
-use becalm_lib::bench::Report;
-use becalm_lib::words::counted;
+use becalm_lib::bench::{Report, Watched};
+use becalm_lib::relocations::Relocations;
+use becalm_lib::words::{counted, grouped, milliseconds};
 
 /// How it was measured, in one line.
 pub(crate) fn setting(report: &Report) -> String {
@@ -19,6 +20,37 @@ pub(crate) fn setting(report: &Report) -> String {
 /// A variant's name; the control says what it is.
 pub(crate) fn name(timed: &Timed) -> String {
     if timed.control { "the first again (control)".to_owned() } else { timed.name.clone() }
+}
+
+/// The columns of the starts that were watched.
+pub(crate) const WATCHED: [&str; 7] =
+    ["loader ms", "misses", "relocation ms", "symbols", "bound", "misses after entry", "repeated"];
+
+/// The time of relocation, with its share of the loader's.
+fn relocation(relocations: &Relocations) -> Option<String> {
+    let ns = relocations.ns? as f64;
+    let share = 100.0 * ns / relocations.loader_ns.max(1) as f64;
+    Some(format!("{} ({share:.0} %)", milliseconds(ns)))
+}
+
+/// The cells of a variant below [`WATCHED`].
+pub(crate) fn watched_cells(watched: &Watched) -> [String; 7] {
+    let none = || "–".to_owned();
+    let number = |number: Option<u64>| number.map_or_else(none, grouped);
+    let relocations = watched.relocations.as_ref();
+    let bindings = relocations.and_then(|relocations| relocations.bindings);
+    [
+        milliseconds(watched.loader_ns as f64),
+        grouped(watched.misses),
+        relocations.and_then(relocation).unwrap_or_else(none),
+        number(relocations.map(|relocations| relocations.lookups)),
+        bindings.map_or_else(none, |bindings| {
+            let [bound, all] = [bindings.bound, bindings.relocations].map(|n| grouped(n.into()));
+            format!("{bound} of {all}")
+        }),
+        number(watched.program_misses),
+        number(watched.program_repeated),
+    ]
 }
 
 /// A ratio with its interval.

@@ -7,7 +7,7 @@ use becalm_lib::escape::shortened;
 use becalm_lib::words::milliseconds;
 
 use crate::bench::distribution::{Axis, blocks};
-use crate::bench::output::{name, ratio_words, setting};
+use crate::bench::output::{WATCHED, name, ratio_words, setting, watched_cells};
 use crate::terminal::style::Look;
 
 /// Columns of a distribution.
@@ -24,6 +24,7 @@ pub(crate) fn text(look: Look, report: &Report) -> String {
     let _ = writeln!(text, "{}\n", look.strong(&setting(report)));
     table(&mut text, look, report);
     distributions(&mut text, look, report);
+    watched(&mut text, look, report);
     for note in &report.notes {
         let _ = writeln!(text, "\n{}", look.costly(&format!("note: {note}")));
     }
@@ -66,6 +67,34 @@ fn table(text: &mut String, look: Look, report: &Report) {
             "  {name:<width$}  {:>10}  {quartiles:>17}  {cpu}{ratio}",
             milliseconds(spread.median)
         );
+    }
+}
+
+/// What was seen in further starts, of all variants but the control.
+fn watched(text: &mut String, look: Look, report: &Report) {
+    let names = names(report);
+    let width = width(&names);
+    let rows = report.variants.iter().zip(&names);
+    let rows: Vec<_> = rows
+        .filter_map(|(variant, name)| Some((name, watched_cells(variant.watched.as_ref()?))))
+        .collect();
+    if rows.is_empty() {
+        return;
+    }
+    let widths: Vec<usize> = (0..WATCHED.len())
+        .map(|at| {
+            let cells = rows.iter().map(|(_, cells)| cells[at].chars().count());
+            cells.chain([WATCHED[at].len()]).max().unwrap_or(0)
+        })
+        .collect();
+    let line = |cells: &[String]| {
+        let cells = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}"));
+        cells.collect::<Vec<_>>().join("  ")
+    };
+    let heading = line(&WATCHED.map(ToOwned::to_owned));
+    let _ = writeln!(text, "\n  {:<width$}  {}", "", look.strong(&heading));
+    for (name, cells) in rows {
+        let _ = writeln!(text, "  {name:<width$}  {}", line(&cells));
     }
 }
 
