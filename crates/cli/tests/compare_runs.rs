@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use becalm_testing::skipped;
+use becalm_testing::{skip, skipped};
 use serde_json::Value;
-use support::store::{Store, nothing_to_test_with, text};
+use support::store::{Store, let_the_clock_pass, nothing_to_test_with, text};
 use support::{Ran, assert_refused, cc, run};
 
 /// A store, and its own directory for temporary files, which must be empty afterwards.
@@ -107,6 +107,24 @@ fn the_table_says_what_each_strategy_does_and_the_store_stays_as_it_was() {
         assert_eq!(verdict("two-builds", column), "yes", "{column}");
         assert_eq!(verdict("static-tls", column), "yes", "{column}");
     }
+    let bindings = ["interposer", "symbol-versions", "ifunc", "copy-relocation", "unique"];
+    for row in bindings {
+        let note = |column| cell(&table, row, column)["note"].as_str().unwrap_or_default();
+        // This machine's compiler or C library may lack it.
+        if verdict(row, "index") == "not-tried" && ["ifunc", "copy-relocation"].contains(&row) {
+            skip(&format!("{row}: {}", note("index")));
+            continue;
+        }
+        for column in ["absolute", "farm", "index", "index-nobind", "audit"] {
+            assert_eq!(verdict(row, column), "yes", "{row}, {column}: {}", note(column));
+            let binds = ["index", "audit"].contains(&column) && cfg!(target_arch = "x86_64");
+            assert_eq!(
+                note(column).contains("symbols bound by the index"),
+                binds,
+                "{row}, {column}"
+            );
+        }
+    }
     // What the design says of each (DESIGN.md, docs/comparison.md).
     for (column, library_path, floor) in
         [("absolute", "no", "yes"), ("farm", "yes", "no"), ("index", "yes", "yes")]
@@ -145,6 +163,47 @@ fn what_compare_writes_report_reads() {
     let ran = run(&mut scene.becalm(&arguments));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(fs::read_to_string(&page).expect("a page").contains("whole start, times the control"));
+}
+
+#[test]
+fn what_an_index_binds_the_loader_does_not_look_up() {
+    if nothing_to_compare_with() || !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let scene = Scene::new();
+    let many = "int value = 1; int *pointers[3000] = { [0 ... 2999] = &value };\n\
+                const char *one(void) { return *pointers[2000] == 1 ? \"one\" : \"none\"; }\n";
+    scene.store.source("many.c", many);
+    let library = scene.store.one("libone.so");
+    cc(scene.store.dir.path(), &["-shared", "-fPIC", "-o", text(&library), "many.c"]);
+    let_the_clock_pass();
+    let app = scene.store.app();
+    let ran = scene.compare(
+        &app,
+        &[
+            "--json",
+            "--runs",
+            "1",
+            "--run",
+            "",
+            "--no-trials",
+            "--strategies",
+            "index,index-nobind",
+        ],
+    );
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let table: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    let value = |row: &str, column: &str| cell(&table, row, column)["value"].as_f64();
+    assert!(value("bindings-applied", "index") > Some(3000.0), "{table}");
+    for column in ["control", "index-nobind"] {
+        assert_eq!(value("bindings-applied", column), None, "{column}");
+        let looked_up = [value("symbol-lookups", column), value("symbol-lookups", "index")];
+        assert!(looked_up[0] > looked_up[1], "{column}: {looked_up:?}");
+        assert!(value("relocation-ms", column) > Some(0.0), "{column}");
+    }
+    let why = cell(&table, "bindings-applied", "index-nobind")["note"].as_str();
+    assert!(why.is_some_and(|why| why.ends_with("nobind")), "{why:?}");
+    scene.assert_clean();
 }
 
 #[test]

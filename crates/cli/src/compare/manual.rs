@@ -41,6 +41,10 @@ const COMPARE_COLUMNS: Section = Section {
         ("farm-leaf, farm", "becalm fix --with farm, for each object and with --closure."),
         ("note, ldcache", "becalm fix --with note and ldcache, under the --loader."),
         ("index", "becalm index of the stores, and what becalm env sets."),
+        (
+            "index-nobind",
+            "The same with BECALM=nobind: the difference is what symbol bindings are worth.",
+        ),
         ("audit", "becalm fix --with audit."),
         ("static", "The --static build. Its properties are tried on programs that cc links so."),
     ],
@@ -52,6 +56,21 @@ const COMPARE_FIGURES: Section = Section {
         ("libraries loaded", "Files that the loader opened, each once, without becalm's own."),
         ("missed opens, missed stats", "As becalm trace counts them, up to the entry point."),
         ("for hwcaps subdirectories", "How many of both were for builds for a CPU."),
+        (
+            "misses, lookups repeated after the entry point",
+            "As becalm trace counts them: lookups that fail, and those that succeed and repeat an \
+             earlier one, dlopen among them. A strategy changes those of dlopen alone. File lookups \
+             answered by an index (--paths) are not compared: an index has no paths of packages that \
+             are mounts, as those of the copies are (becalm bench --env).",
+        ),
+        (
+            "symbols bound by the index",
+            "Relocations with a symbol whose result the index's module applied, of all.",
+        ),
+        (
+            "symbols looked up, relocation",
+            "By the program's loader (LD_DEBUG=statistics), in starts that end at the entry point.",
+        ),
         (
             "whole start",
             "Median, and the ratio to the control within each round with its 95 % interval; the \
@@ -80,6 +99,11 @@ const COMPARE_PROPERTIES: Section = Section {
         (
             "applies to a foreign architecture",
             "Put on a program for s390x (on s390x: aarch64), of which nothing could be run here.",
+        ),
+        (
+            "interposing library, symbol versions, IFUNC, COPY, unique symbols",
+            "What symbol bindings could break; the note says how many symbols an index bound in \
+             that start. IFUNC: the start is that of a CPU with less (GLIBC_TUNABLES).",
         ),
         ("not tried", "Shown as a dash, with the reason. Nothing is taken for granted."),
     ],

@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use becalm_core::strategy::Severity;
 use becalm_core::strategy::Strategy;
@@ -11,12 +12,13 @@ use thiserror::Error;
 
 use crate::assume::{self, StorePrefixes};
 use crate::compare::error::CompareError;
-use crate::compare::kind::Kind;
+use crate::compare::kind::{Compared, Kind};
 use crate::escape::shown;
 use crate::fix::options::{Options, Resolve};
 use crate::fix::{fix, report::Report};
 use crate::index::variables::Settings;
-use crate::index::{file, make, platforms};
+use crate::index::{file, make, platforms, variables};
+use crate::path::path_bytes;
 use crate::progress::Silent;
 use crate::undo;
 use crate::writing::{Changed, Outcome};
@@ -48,17 +50,32 @@ const WRITING: WriteOptions = WriteOptions {
     durability: becalm_host::write::Durability::Synced,
 };
 
-/// Applies a strategy to a site; gives the variables that programs are then started with, and what
-/// a reader should know.
+/// Longer than the grain of a file system's clock: an index has no bindings of files that changed a
+/// moment ago.
+pub(super) const GRAIN: Duration = Duration::from_millis(300);
+
+/// A strategy that is applied.
+#[derive(Debug)]
+pub(super) struct Done {
+    /// The variables that programs are then started with.
+    pub variables: Variables,
+    /// Remark for the reader.
+    pub remark: Option<String>,
+    /// Why an index beside the store has no symbol bindings of the program.
+    pub not_bound: Option<String>,
+}
+
+/// Applies a strategy to a site.
 ///
 /// # Errors
 /// Why it could not be applied at all.
-pub(super) fn apply(
-    kind: Kind,
-    site: &Site<'_>,
-) -> Result<(Variables, Option<String>), CompareError> {
+pub(super) fn apply(kind: Kind, site: &Site<'_>) -> Result<Done, CompareError> {
+    if kind.is_index() {
+        return index(kind, site);
+    }
     let (variables, report) = put(kind, site, &plain_assumptions())?;
-    let Some(report) = report else { return Ok((variables, None)) };
+    let done = |remark| Done { variables, remark, not_bound: None };
+    let Some(report) = report else { return Ok(done(None)) };
     let refused = refusals(&report);
     let written = report.files.iter().chain(&report.made).any(|file| file.outcome.is_written());
     let remark = match refused.as_slice() {
@@ -67,7 +84,7 @@ pub(super) fn apply(
         [one] => Some(one.clone()),
         [first, rest @ ..] => Some(format!("{first}, and {} more", rest.len())),
     };
-    Ok((variables, remark))
+    Ok(done(remark))
 }
 
 /// As [`apply`], under what is assumed of the machine, and what the strategy reports.
@@ -79,8 +96,8 @@ pub(super) fn put(
     site: &Site<'_>,
     assumed: &assume::Options,
 ) -> Result<(Variables, Option<Report>), CompareError> {
-    if kind == Kind::of(Strategy::Index) {
-        return Ok((index(site)?, None));
+    if kind.is_index() {
+        return Ok((index(kind, site)?.variables, None));
     }
     let Some(strategy) = kind.fix() else { return Ok((Vec::new(), None)) };
     let paths = if kind.is_of_program() { site.programs } else { site.objects };
@@ -161,16 +178,25 @@ fn refusal(file: &Changed) -> Option<&str> {
     }
 }
 
-/// Indexes the stores; the variables of `becalm env`.
-fn index(site: &Site<'_>) -> Result<Variables, CompareError> {
+/// Indexes the stores; the variables are those of `becalm env`.
+fn index(kind: Kind, site: &Site<'_>) -> Result<Done, CompareError> {
     let options = make::Options {
         stores: site.prefixes.to_vec(),
         prefixes: StorePrefixes(site.stores.to_owned()).paths(),
         output: Some(site.index.clone()),
         ..make::Options::default()
     };
-    here(|| make::index(&options, &Silent))??;
-    index_variables(&site.index)
+    let report = here(|| make::index(&options, &Silent))??;
+    let mut variables = index_variables(&site.index)?;
+    if kind == Kind::Strategy(Compared::IndexNobind) {
+        variables.push((variables::SWITCHES.into(), variables::NO_BIND.into()));
+    }
+    let bindings = report.content.map(|content| content.bindings);
+    let left_out = bindings.into_iter().flat_map(|bindings| bindings.not_bound);
+    let programs: Vec<BString> = site.programs.iter().map(|path| path_bytes(path)).collect();
+    let mut of_programs = left_out.filter(|program| programs.contains(&program.path));
+    let not_bound = of_programs.next().map(|program| program.reason.to_string());
+    Ok(Done { variables, remark: None, not_bound })
 }
 
 /// The variables of a start with an index: those of `becalm env`.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use becalm_host::mount_namespace::{Bind, MountNamespace};
 
-use crate::compare::apply::{NotUndone, Site, Variables, apply, revert};
+use crate::compare::apply::{Done, GRAIN, NotUndone, Site, Variables, apply, revert};
 use crate::compare::error::CompareError;
 use crate::compare::kind::Kind;
 use crate::compare::program::{Program, found};
@@ -29,6 +29,8 @@ pub struct Column {
     pub changes: Changes,
     /// Remark for the reader.
     pub remark: Option<String>,
+    /// Why an index beside the store has no symbol bindings of the program, if it has none.
+    pub not_bound: Option<String>,
     tree: PathBuf,
     index: PathBuf,
 }
@@ -112,10 +114,13 @@ impl Column {
             stores: &program.stores,
             index: index.clone(),
         };
+        if kind.has_bindings() {
+            std::thread::sleep(GRAIN);
+        }
         let began = Instant::now();
         let done = mount_namespace.run(|| apply(kind, &site))?;
         let applied = began.elapsed();
-        let (variables, remark) = done?;
+        let Done { variables, remark, not_bound } = done?;
         let mut changes = changes(&stock.entries, &entries(&tree)?);
         if let Ok(about) = index.metadata() {
             changes.bytes += i64::try_from(about.len()).unwrap_or(i64::MAX);
@@ -131,6 +136,7 @@ impl Column {
             applied,
             changes,
             remark,
+            not_bound,
             tree,
             index,
         })
@@ -152,6 +158,7 @@ impl Column {
             applied: Duration::ZERO,
             changes: Changes { bytes, changed: 0, made: 1 },
             remark: None,
+            not_bound: None,
             tree: PathBuf::new(),
             index: PathBuf::new(),
         })

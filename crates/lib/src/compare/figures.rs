@@ -15,6 +15,7 @@ use crate::compare::apply::{environment, last_line};
 use crate::compare::column::Column;
 use crate::compare::error::CompareError;
 use crate::path::path_of;
+use crate::relocations::Relocations;
 use crate::trace::observe::{Confined, watch};
 use crate::trace::options::Options;
 use crate::trace::refused::ObserveError;
@@ -32,6 +33,12 @@ pub struct Figures {
     pub missed_stats: u64,
     /// How many of both were for hwcaps subdirectories.
     pub hwcaps: u64,
+    /// Lookups after the entry point that failed.
+    pub program_misses: u64,
+    /// Lookups after the entry point that succeeded and repeat an earlier one.
+    pub program_repeated: u64,
+    /// Relocation; none if the loader tells nothing of it.
+    pub relocations: Option<Relocations>,
 }
 
 /// How the program is run.
@@ -71,7 +78,7 @@ fn watched(column: &Column, runs: &Runs) -> Result<Figures, CompareError> {
         all_syscalls: false,
         follow: false,
         until_entry: false,
-        relocations: false,
+        relocations: true,
         reads: None,
         store: StorePrefixes::default(),
     };
@@ -99,6 +106,9 @@ fn figures(seen: &Seen, column: &Column, hwcaps: &[OsString]) -> Figures {
     let mut figures = Figures {
         missed_opens: seen.storm.missed_opens,
         missed_stats: seen.storm.missed_stats,
+        program_misses: seen.program.missed.total(),
+        program_repeated: seen.classes.iter().map(|class| class.repeated.count).sum(),
+        relocations: seen.relocations.clone(),
         ..Figures::default()
     };
     let ours: Vec<PathBuf> = column.own_modules();

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::advice::Scope;
 use crate::fix::options::Resolve;
 
-/// A strategy as the table has it: one column each. Two strategies have a second column.
+/// A strategy as the table has it: one column each. Three strategies have a second column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Compared {
@@ -14,6 +14,8 @@ pub enum Compared {
     AbsoluteLoader,
     /// A directory of links an object, of what it needs itself.
     FarmLeaf,
+    /// An index beside the store, its symbol bindings switched off.
+    IndexNobind,
     /// A strategy: `absolute` from the static walk, `farm` of what the program's whole closure needs.
     #[serde(untagged)]
     Usual(Strategy),
@@ -21,7 +23,7 @@ pub enum Compared {
 
 impl Compared {
     /// All of them, in the order of the table.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Usual(Strategy::Absolute),
         Self::AbsoluteLoader,
         Self::FarmLeaf,
@@ -29,6 +31,7 @@ impl Compared {
         Self::Usual(Strategy::Note),
         Self::Usual(Strategy::Ldcache),
         Self::Usual(Strategy::Index),
+        Self::IndexNobind,
         Self::Usual(Strategy::Audit),
     ];
 }
@@ -42,6 +45,7 @@ impl clap::ValueEnum for Compared {
     fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
         let help = match self {
             Self::AbsoluteLoader => "Absolute needed strings, from the loader's own answers",
+            Self::IndexNobind => "An index beside the store, its symbol bindings switched off",
             Self::FarmLeaf => "A directory of links an object, of what it needs itself",
             Self::Usual(Strategy::Farm) => {
                 "A directory of links an object, of what the program's whole closure needs (`becalm \
@@ -92,13 +96,23 @@ impl Kind {
         }
     }
 
+    /// True if an index beside the store is used, which changes no file.
+    pub(super) fn is_index(self) -> bool {
+        matches!(self, Self::Strategy(Compared::Usual(Strategy::Index) | Compared::IndexNobind))
+    }
+
+    /// True if an index is made, which may have symbol bindings.
+    pub(super) fn has_bindings(self) -> bool {
+        self.is_index() || self == Self::of(Strategy::Audit)
+    }
+
     /// The options of `becalm fix`; none for a column that does not change the store.
     pub(super) fn fix(self) -> Option<(Strategy, Resolve, bool)> {
         let Self::Strategy(strategy) = self else { return None };
         match strategy {
             Compared::AbsoluteLoader => Some((Strategy::Absolute, Resolve::Loader, false)),
             Compared::FarmLeaf => Some((Strategy::Farm, Resolve::Static, false)),
-            Compared::Usual(Strategy::Index) => None,
+            Compared::Usual(Strategy::Index) | Compared::IndexNobind => None,
             Compared::Usual(with) => Some((with, Resolve::Static, with == Strategy::Farm)),
         }
     }
@@ -106,7 +120,7 @@ impl Kind {
     /// The files that a strategy changes, in the words of `becalm advise`.
     pub(super) fn scope(self) -> Option<Scope> {
         match self {
-            Self::Strategy(Compared::Usual(Strategy::Index)) => Some(Scope::Nothing),
+            _ if self.is_index() => Some(Scope::Nothing),
             Self::Strategy(Compared::Usual(Strategy::Audit)) => Some(Scope::Program),
             Self::Strategy(_) => Some(Scope::Closure),
             _ => None,

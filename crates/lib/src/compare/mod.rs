@@ -23,7 +23,6 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use becalm_core::strategy::Strategy;
 use becalm_host::bench::{self, Measured, Rounds, Until, Variant};
 use becalm_host::trace::Command;
 
@@ -134,9 +133,9 @@ fn compared(
     let stages = progress.stages(outcomes.len() * if options.with_trials { 2 } else { 1 });
     for outcome in &mut outcomes {
         stages.now(&format!("reverting: {}", outcome.kind.name()));
-        if let (Kind::Strategy(strategy), Ok(column)) = (outcome.kind, &outcome.column) {
+        if let (Kind::Strategy(_), Ok(column)) = (outcome.kind, &outcome.column) {
             // An index changes nothing that could be reverted.
-            if strategy != Compared::Usual(Strategy::Index) {
+            if !outcome.kind.is_index() {
                 outcome.undone = Some(column.undo(program, &stock)?);
             }
         }

@@ -12,7 +12,9 @@ use crate::compare::kind::{Compared, Kind};
 use crate::compare::outcome::Outcome;
 use crate::compare::program::Program;
 use crate::escape::shown;
+use crate::loaded_index::IndexedBindings;
 use crate::path::path_bytes;
+use crate::relocations::Relocations;
 use crate::words::{grouped, milliseconds, ratio_parts};
 
 /// Puts the table together.
@@ -24,6 +26,7 @@ pub(super) fn made(
     measured: &Measured,
 ) -> Comparison {
     let mut rows = figures(outcomes);
+    rows.extend(relocation(outcomes));
     rows.extend(times(outcomes, measured));
     rows.extend(costs(outcomes));
     rows.extend(shown_by_the_program(outcomes, stock));
@@ -73,7 +76,49 @@ fn figures(outcomes: &[Outcome]) -> Vec<Row> {
         of("missed-opens", "missed opens", &|figures| figures.missed_opens),
         of("missed-stats", "missed stats", &|figures| figures.missed_stats),
         of("hwcaps-misses", "of both, for hwcaps subdirectories", &|figures| figures.hwcaps),
+        of("program-misses", "misses after the entry point", &|figures| figures.program_misses),
+        of("program-repeated", "lookups repeated after it", &|figures| figures.program_repeated),
     ]
+}
+
+/// The rows of symbol lookup.
+fn relocation(outcomes: &[Outcome]) -> Vec<Row> {
+    let of = |id: &str, title: &str, value: &dyn Fn(&Outcome, &Relocations) -> Cell| {
+        let cell = |outcome: &Outcome| match &outcome.figures {
+            Ok(Figures { relocations: Some(relocations), .. }) => value(outcome, relocations),
+            Ok(_) => none("no loader tells of it (LD_DEBUG=statistics)"),
+            Err(_) => none(&outcome.no_figures().unwrap_or_default()),
+        };
+        row(id, title, RowKind::Measure, outcomes.iter().map(cell).collect())
+    };
+    let time = |_: &Outcome, relocations: &Relocations| match relocations.ns {
+        Some(ns) => {
+            let ns = ns as f64;
+            Cell { value: Some(ns / 1e6), text: milliseconds(ns), ..Cell::default() }
+        }
+        None => none("glibc does not time itself on this machine"),
+    };
+    vec![
+        of("bindings-applied", "symbols bound by the index", &bound),
+        of("symbol-lookups", "symbols looked up", &|_, found| number(found.lookups)),
+        of("relocation-ms", "relocation, median, ms", &time),
+    ]
+}
+
+/// The bindings that an index applied.
+fn bound(outcome: &Outcome, found: &Relocations) -> Cell {
+    let why_not = outcome.column.as_ref().ok().and_then(|column| column.not_bound.as_ref());
+    match (found.bindings, &found.not_applied) {
+        (Some(IndexedBindings { bound, relocations }), _) => {
+            let text = format!("{} of {}", grouped(bound.into()), grouped(relocations.into()));
+            Cell { value: Some(f64::from(bound)), text, ..Cell::default() }
+        }
+        (None, Some(why)) => none(&format!("the index's bindings are not applied: {why}")),
+        (None, None) => {
+            let note = why_not.map(|why| format!("the index has no bindings of it: {why}"));
+            Cell { text: "–".to_owned(), note, ..Cell::default() }
+        }
+    }
 }
 
 fn times(outcomes: &[Outcome], measured: &Measured) -> Vec<Row> {
@@ -170,7 +215,7 @@ fn shown_by_the_program(outcomes: &[Outcome], stock: &Stock) -> Vec<Row> {
     let undo = |outcome: &Outcome| match (&outcome.undone, outcome.kind) {
         (Some(None), _) => answer(Verdict::Yes, None),
         (Some(Some(left)), _) => answer(Verdict::No, Some(left.to_string())),
-        (None, Kind::Strategy(Compared::Usual(Strategy::Index))) => {
+        (None, kind) if kind.is_index() => {
             answer(Verdict::Yes, Some("no file of the store was changed".to_owned()))
         }
         (None, Kind::Strategy(_)) => answer(Verdict::NotTried, outcome.no_column()),

@@ -113,6 +113,10 @@ fn column(kind: Kind, stock: &Stage, patched: Option<&Patched>) -> Vec<Cell> {
     }
 }
 
+/// The trials of what a static program's linker settles.
+const LINKED: [&str; 5] =
+    ["keeps-libraries", "symbol-versions", "ifunc", "copy-relocation", "unique"];
+
 /// The answers for the programs linked statically.
 fn static_column(stock: &Stage) -> Vec<Cell> {
     let Ok(lab) = &stock.lab else { return stock.control.iter().map(untouched).collect() };
@@ -122,7 +126,7 @@ fn static_column(stock: &Stage) -> Vec<Cell> {
         if let Err(why) = &ready {
             return answer(Verdict::NotTried, Some(words_of_chain(why)));
         }
-        if trial.id == "keeps-libraries" {
+        if LINKED.contains(&trial.id) {
             return answer(Verdict::Other, Some("it has its libraries in itself".to_owned()));
         }
         let seen = (trial.see)(lab, &build).map_err(|error| NotSeen::Failed(Arc::new(error)));

@@ -8,6 +8,7 @@ use crate::compare::comparison::Verdict;
 use crate::compare::trials::Applied;
 use crate::compare::trials::error::TrialError;
 use crate::compare::trials::lab::{Lab, Ran};
+use crate::index::variables::TUNABLES;
 
 /// An answer, and what happened where that is more.
 type Judged = (Verdict, Option<String>);
@@ -171,6 +172,53 @@ pub(super) const TRIALS: &[Trial] = &[
         },
     },
     Trial {
+        id: "interposer",
+        title: "an interposing library still wins",
+        stock_loader: false,
+        see: |lab, applied| {
+            let library = lab.outside("over").join("libwho.so");
+            let preload = [("LD_PRELOAD", library.into_os_string())];
+            bound(lab, applied, &[("interposed", &[]), ("interposed", &preload)])
+        },
+        tells: |seen| seen[..2] == [111, 177],
+        judge: |control, seen| bound_as_ever(control, seen, "another definition is called"),
+    },
+    Trial {
+        id: "symbol-versions",
+        title: "symbol versions stay apart",
+        stock_loader: false,
+        see: |lab, applied| bound(lab, applied, &[("versions", &[])]),
+        tells: |seen| seen[0] == 112,
+        judge: |control, seen| bound_as_ever(control, seen, "another version is called"),
+    },
+    Trial {
+        id: "ifunc",
+        title: "functions chosen for the CPU (IFUNC)",
+        stock_loader: false,
+        see: |lab, applied| {
+            let other = [(TUNABLES, OsString::from(OTHER_CPU))];
+            bound(lab, applied, &[("chosen", &[]), ("chosen", &other)])
+        },
+        tells: |seen| seen[0] != seen[1] && !seen.contains(&-1),
+        judge: |control, seen| bound_as_ever(control, seen, "another variant is called"),
+    },
+    Trial {
+        id: "copy-relocation",
+        title: "variables copied into the program (COPY)",
+        stock_loader: false,
+        see: |lab, applied| bound(lab, applied, &[("copy", &[])]),
+        tells: |seen| seen[0] == 122,
+        judge: |control, seen| bound_as_ever(control, seen, "there are two of one variable"),
+    },
+    Trial {
+        id: "unique",
+        title: "unique symbols shared with plugins",
+        stock_loader: false,
+        see: |lab, applied| bound(lab, applied, &[("unique", &[])]),
+        tells: |seen| seen[0] == 5,
+        judge: |control, seen| bound_as_ever(control, seen, "there are two of one symbol"),
+    },
+    Trial {
         id: "set-uid",
         title: "works set-uid",
         stock_loader: false,
@@ -204,6 +252,23 @@ fn as_ever(control: &[i64], seen: &[i64], unlike: &str) -> Judged {
         seen if control == seen => (Verdict::Yes, None),
         seen if seen.contains(&-1) => wrong(-1),
         _ => (Verdict::No, Some(unlike.to_owned())),
+    }
+}
+
+/// Makes the C library choose its functions as for a CPU with less, by the names of releases up to
+/// 2.32 as well; on aarch64 as for another CPU.
+const OTHER_CPU: &str = "glibc.cpu.hwcaps=-AVX2,-AVX512F,-AVX512VL,-AVX512BW,-ERMS,-AVX2_Usable,\
+                         -AVX512F_Usable,-AVX512VL_Usable,-AVX_Fast_Unaligned_Load:\
+                         glibc.cpu.name=thunderxt88";
+
+/// As [`as_ever`] without the last two numbers, which tell what an index did.
+fn bound_as_ever(control: &[i64], seen: &[i64], unlike: &str) -> Judged {
+    let (values, index) = seen.split_at(seen.len().saturating_sub(2));
+    match (as_ever(&control[..values.len()], values, unlike), index) {
+        ((Verdict::Yes, None), [bound, symbols]) if *bound > 0 => {
+            (Verdict::Yes, Some(format!("{bound} of {symbols} symbols bound by the index")))
+        }
+        (judged, _) => judged,
     }
 }
 
@@ -249,6 +314,20 @@ fn values(
     starts: &[(&str, &[(&str, OsString)])],
 ) -> Result<Vec<i64>, TrialError> {
     starts.iter().map(|(program, with)| Ok(run(lab, applied, program, with)?.value)).collect()
+}
+
+/// The values of several starts, and how many symbols of how many an index bound in the first.
+fn bound(
+    lab: &Lab,
+    applied: &dyn Applied,
+    starts: &[(&str, &[(&str, OsString)])],
+) -> Result<Vec<i64>, TrialError> {
+    let start = |(program, with): &(&str, &[(&str, OsString)])| {
+        lab.start_bound(applied.start(&lab.program(program), with)?)
+    };
+    let ran = starts.iter().map(start).collect::<Result<Vec<Ran>, TrialError>>()?;
+    let index = ran.first().map_or([0; 2], |first| [first.bound, first.symbols]);
+    Ok(ran.iter().map(|ran| ran.value).chain(index.map(i64::from)).collect())
 }
 
 /// Before and after a library appears in a directory that is searched first.

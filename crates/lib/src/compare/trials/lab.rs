@@ -9,22 +9,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use becalm_core::record::audit_log::{self, Bindings};
 use becalm_host::child::status_within;
 use bstr::ByteSlice;
 use rustc_hash::FxHasher;
 
-use crate::compare::apply::{last_line, plain};
+use crate::compare::apply::{GRAIN, last_line, plain};
 use crate::compare::tree::{How, copy_tree};
 use crate::compare::trials::error::TrialError;
 use crate::compare::trials::sources::{AUDIT, EMPTY, OBJECTS, OUTSIDE, Object, SHOW};
+use crate::relocations;
 use crate::words::words_of_chain;
 
 /// Longer than any of the programs takes.
 const LIMIT: Duration = Duration::from_secs(20);
-
-/// Longer than the grain of a file system's clock: what changed a moment ago is not trusted
-/// by indexes.
-const GRAIN: Duration = Duration::from_millis(300);
 
 /// The owner of the set-id program: nobody, on all systems of this kind.
 const NOBODY: u32 = 65_534;
@@ -53,6 +51,10 @@ pub(super) struct Ran {
     pub objects: Vec<String>,
     /// Paths that the loader tried, in order (`LD_DEBUG=libs`).
     pub tried: Vec<String>,
+    /// Relocations with a symbol whose result came from an index.
+    pub bound: u32,
+    /// All relocations with a symbol, if some came from an index.
+    pub symbols: u32,
 }
 
 impl Ran {
@@ -249,7 +251,11 @@ impl Lab {
         source
     }
 
-    fn compile(&self, object: &Object) -> Result<(), TrialError> {
+    /// Compiles an object, in the place of what is there.
+    ///
+    /// # Errors
+    /// There is no C compiler, or it fails.
+    pub(super) fn compile(&self, object: &Object) -> Result<(), TrialError> {
         let Some(out) = self.path(object.path) else { return Ok(()) };
         let is_program = object.path.contains("/bin/");
         let source = if is_program { self.source(object) } else { object.source.to_owned() };
@@ -271,6 +277,11 @@ impl Lab {
             arguments.push(format!("-Wl,--enable-new-dtags,-rpath,{}", dirs.join(":")).into());
         }
         arguments.extend(object.flags.iter().map(OsString::from));
+        if !object.versions.is_empty() {
+            let file = self.outside("versions.map");
+            fs::write(&file, object.versions).map_err(TrialError::io(&file))?;
+            arguments.push(option("-Wl,--version-script=", &file));
+        }
         self.cc(&out, &source, &arguments)
     }
 
@@ -297,9 +308,33 @@ impl Lab {
     /// # Errors
     /// It cannot be started, or does not end.
     pub(super) fn start(&self, mut command: Command) -> Result<Ran, TrialError> {
-        let failed = || TrialError::io(&self.place);
-        let log = tempfile::tempdir_in(&self.place).map_err(failed())?;
+        let log = tempfile::tempdir_in(&self.place).map_err(TrialError::io(&self.place))?;
         command.env("LD_DEBUG", "libs").env("LD_DEBUG_OUTPUT", log.path().join("log"));
+        let ran = self.run(command)?;
+        Ok(Ran { tried: tried(log.path())?, ..ran })
+    }
+
+    /// Starts a program, and has an index say whether it applied symbol bindings. It applies none
+    /// under `LD_DEBUG=libs`.
+    ///
+    /// # Errors
+    /// It cannot be started, or does not end.
+    pub(super) fn start_bound(&self, mut command: Command) -> Result<Ran, TrialError> {
+        let dir = tempfile::tempdir_in(&self.place).map_err(TrialError::io(&self.place))?;
+        let log = dir.path().join("log");
+        let set = command.get_envs().filter_map(|(name, value)| Some((name.into(), value?.into())));
+        let (name, switches) = relocations::logged(&set.collect::<Vec<_>>(), &log);
+        command.env(name, switches);
+        let ran = self.run(command)?;
+        let (bound, symbols) = match audit_log::bindings(&fs::read(&log).unwrap_or_default()) {
+            Some(Bindings::Applied { bound, relocations }) => (bound, relocations),
+            _ => (0, 0),
+        };
+        Ok(Ran { bound, symbols, ..ran })
+    }
+
+    fn run(&self, mut command: Command) -> Result<Ran, TrialError> {
+        let failed = || TrialError::io(&self.place);
         let mut out = tempfile::tempfile_in(&self.place).map_err(failed())?;
         let stdout = out.try_clone().map_err(failed())?;
         command.stdin(Stdio::null()).stdout(stdout).stderr(Stdio::null());
@@ -317,7 +352,7 @@ impl Lab {
             value: value.unwrap_or(-1),
             secure: after("secure ").next() == Some("1"),
             objects: after("object ").map(str::to_owned).collect(),
-            tried: tried(log.path())?,
+            ..Ran::default()
         })
     }
 }

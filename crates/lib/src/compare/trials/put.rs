@@ -1,6 +1,6 @@
 //! becalm's own strategies, as trials see them.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::Command;
 
@@ -9,6 +9,7 @@ use crate::compare::kind::Kind;
 use crate::compare::trials::Applied;
 use crate::compare::trials::error::TrialError;
 use crate::compare::trials::lab::Lab;
+use crate::index::variables::TUNABLES;
 use becalm_core::strategy::Strategy;
 
 /// A strategy, or the untouched store.
@@ -38,7 +39,7 @@ impl Applied for Put {
             index: lab.outside("index.so"),
         };
         // What is left as it is shows in the trials.
-        (self.variables, _) = apply::apply(self.kind, &site)?;
+        self.variables = apply::apply(self.kind, &site)?.variables;
         Ok(())
     }
 
@@ -46,7 +47,18 @@ impl Applied for Put {
         let mut command = Command::new(program);
         apply::plain(&mut command);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
-        command.envs(variables.iter().map(|(name, value)| (name, value)));
+        for (name, value) in variables {
+            let own = self.variables.iter().find(|(known, _)| known == name);
+            match own {
+                // A list, in which an index needs what it has set.
+                Some((_, own)) if *name == TUNABLES => {
+                    command.env(name, [own.as_os_str(), value].join(OsStr::new(":")));
+                }
+                _ => {
+                    command.env(name, value);
+                }
+            }
+        }
         Ok(command)
     }
 }

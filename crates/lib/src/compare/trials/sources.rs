@@ -22,6 +22,7 @@ static int show(int value) {
 "#;
 
 /// One object of the store.
+#[derive(Clone, Copy)]
 pub(super) struct Object {
     /// `PACKAGE/DIR/NAME`; `HWCAP` stands for a hwcaps subdirectory.
     pub path: &'static str,
@@ -35,9 +36,12 @@ pub(super) struct Object {
     pub run_path: &'static [&'static str],
     /// Further arguments of the compiler.
     pub flags: &'static [&'static str],
+    /// A version script; empty for none.
+    pub versions: &'static str,
 }
 
-const PLAIN: Object = Object { path: "", source: "", needs: &[], run_path: &[], flags: &[] };
+const PLAIN: Object =
+    Object { path: "", source: "", needs: &[], run_path: &[], flags: &[], versions: "" };
 
 /// A run path that has to be searched for long.
 const LONG: &[&str] = &["none", "two", "gl", "la", "lb", "one"];
@@ -52,6 +56,20 @@ int main(void) {
   void *l = dlopen("libone.so.1", RTLD_NOW);
   return show(l ? ((int (*)(void)) dlsym(l, "one"))() : -1);
 }"#;
+
+/// A source with a variable that is one in the whole process, whoever defines it
+/// (`STB_GNU_UNIQUE`).
+macro_rules! with_token {
+    ($source:literal) => {
+        concat!(
+            "extern int token;\n",
+            "__asm__(\".pushsection .data\\n .balign 4\\n .globl token\\n\"\n",
+            "\" .type token, %gnu_unique_object\\n .size token, 4\\n token: .long 0\\n\"\n",
+            "\" .popsection\");\n",
+            $source
+        )
+    };
+}
 
 /// All objects, those before others that these need. The sonames are the file names.
 pub(super) const OBJECTS: &[Object] = &[
@@ -124,6 +142,7 @@ pub(super) const OBJECTS: &[Object] = &[
         needs: &["la/lib/liba.so.1", "lb/lib/libb.so.1"],
         run_path: &["none", "la", "lb"],
         flags: &["-Wl,--allow-shlib-undefined"],
+        ..PLAIN
     },
     Object {
         path: "app-ba/bin/ba",
@@ -131,6 +150,7 @@ pub(super) const OBJECTS: &[Object] = &[
         needs: &["lb/lib/libb.so.1", "la/lib/liba.so.1"],
         run_path: &["none", "la", "lb"],
         flags: &["-Wl,--allow-shlib-undefined"],
+        ..PLAIN
     },
     Object {
         path: "app-draw/bin/draw",
@@ -153,6 +173,92 @@ pub(super) const OBJECTS: &[Object] = &[
         run_path: &["none", "tls"],
         ..PLAIN
     },
+    // So many relocations that an index has the symbol bindings of what needs it.
+    Object {
+        path: "many/lib/libmany.so.1",
+        source: "int value = 1; int *pointers[3000] = { [0 ... 2999] = &value };\n\
+                 int many(void) { return *pointers[2999]; }",
+        ..PLAIN
+    },
+    Object { path: "first/lib/libfirst.so.1", source: "int who(void) { return 1; }", ..PLAIN },
+    Object {
+        path: "second/lib/libsecond.so.1",
+        source: "int who(void) { return 2; } int asks(void) { return who(); }",
+        ..PLAIN
+    },
+    Object {
+        path: "app-interposed/bin/interposed",
+        source: "int who(void), asks(void), many(void);\n\
+                 int main(void) { return show(100 * many() + 10 * who() + asks()); }",
+        needs: &["first/lib/libfirst.so.1", "second/lib/libsecond.so.1", "many/lib/libmany.so.1"],
+        run_path: &["first", "second", "many"],
+        ..PLAIN
+    },
+    Object {
+        path: "versions/lib/libversions.so.1",
+        source: "int first(void) { return 1; } int second(void) { return 2; }\n\
+                 __asm__(\".symver first,which@V1\\n.symver second,which@@V2\");",
+        versions: "V1 { global: which; }; V2 { global: which; } V1;",
+        ..PLAIN
+    },
+    // \x40 is an @, which would be the directory of a package.
+    Object {
+        path: "app-versions/bin/versions",
+        source: "int old(void), which(void), many(void); __asm__(\".symver old,which\\x40V1\");\n\
+                 int main(void) { return show(100 * many() + 10 * old() + which()); }",
+        needs: &["versions/lib/libversions.so.1", "many/lib/libmany.so.1"],
+        run_path: &["versions", "many"],
+        ..PLAIN
+    },
+    // Where the C library's own variants are, whatever it is loaded at.
+    Object {
+        path: "app-chosen/bin/chosen",
+        source: "#include <string.h>\n#include <unistd.h>\nint many(void);\n\
+                 int main(void) { char *near = (char *) getpid; return show(many() *\n\
+                 (int) (((char *) strlen - near) ^ ((char *) memcpy - near))); }",
+        needs: &["many/lib/libmany.so.1"],
+        run_path: &["many"],
+        flags: &["-fPIC", "-fno-builtin"],
+        ..PLAIN
+    },
+    Object {
+        path: "copy/lib/libcopy.so.1",
+        source: "int shared = 1; void bump(void) { shared++; } int get(void) { return shared; }",
+        ..PLAIN
+    },
+    // 100 if the variable is in the program.
+    Object {
+        path: "app-copy/bin/copy",
+        source: "extern int shared; void bump(void); int get(void), many(void);\n\
+                 int main(void) { Dl_info own, of; bump();\n\
+                 int copied = dladdr((void *) main, &own) && dladdr(&shared, &of)\n\
+                 && own.dli_fbase == of.dli_fbase;\n\
+                 return show(100 * many() * copied + 10 * shared + get()); }",
+        needs: &["copy/lib/libcopy.so.1", "many/lib/libmany.so.1"],
+        run_path: &["copy", "many"],
+        flags: &["-fno-pie", "-no-pie"],
+        ..PLAIN
+    },
+    Object {
+        path: "unique/lib/libunique.so.1",
+        source: with_token!("void set(int value) { token = value; }"),
+        ..PLAIN
+    },
+    Object {
+        path: "other/lib/plugin.so",
+        source: with_token!("int plugin(void) { return token; }"),
+        ..PLAIN
+    },
+    Object {
+        path: "app-unique/bin/unique",
+        source: "void set(int); int many(void);\n\
+                 int main(void) { set(5);\n\
+                 void *l = dlopen(\"@other/lib/plugin.so\", RTLD_NOW | RTLD_DEEPBIND);\n\
+                 return show(l ? many() * ((int (*)(void)) dlsym(l, \"plugin\"))() : -1); }",
+        needs: &["unique/lib/libunique.so.1", "many/lib/libmany.so.1"],
+        run_path: &["unique", "many"],
+        ..PLAIN
+    },
     Object { path: "app-opens/bin/opens", source: OPENS, run_path: LONG, ..PLAIN },
     Object {
         path: "app-plugs/bin/plugs",
@@ -167,6 +273,7 @@ pub(super) const OBJECTS: &[Object] = &[
 pub(super) const OUTSIDE: &[(&str, &str, &str)] = &[
     ("over", "libone.so.1", "int one(void) { return 9; }"),
     ("over", "libpreload.so", "int one(void) { return 7; }"),
+    ("over", "libwho.so", "int who(void) { return 7; }"),
     ("driver", "libGLdriver.so.0", "int draw(void) { return 6; }"),
     ("stack", "libGL.so.1", "int gl(void) { return 8; }"),
     ("kept", "libone.so.1", "int one(void) { return 5; }"),

@@ -15,10 +15,11 @@ use crate::compare::comparison::Verdict;
 use crate::compare::trials::error::TrialError;
 use crate::compare::trials::experiments::TRIALS;
 use crate::compare::trials::lab::Lab;
+use crate::compare::trials::sources::{OBJECTS, Object};
 use crate::compare::trials::{Applied, Seen, judged, see_all};
 
 /// Trials that say whether what is loaded is what was loaded.
-const FAITH: [&str; 8] = [
+const FAITH: [&str; 13] = [
     "library-path",
     "preload",
     "driver-swap",
@@ -27,6 +28,11 @@ const FAITH: [&str; 8] = [
     "hwcaps-variants",
     "later-library",
     "static-tls",
+    "interposer",
+    "symbol-versions",
+    "ifunc",
+    "copy-relocation",
+    "unique",
 ];
 
 /// A program, and an edit of it.
@@ -36,6 +42,8 @@ type Change = (&'static str, Box<dyn Fn(&Lab) -> Edit>);
 #[derive(Default)]
 struct Strategy {
     edits: Vec<Change>,
+    /// Libraries that are built otherwise: path, source, further arguments of the compiler.
+    rebuilt: Vec<(&'static str, &'static str, &'static [&'static str])>,
     passes_over: Option<&'static str>,
 }
 
@@ -47,6 +55,10 @@ impl Applied for Strategy {
             let edited = becalm_rewrite::edit(bytes.as_slice(), &[edit(lab)]).expect("edited");
             let patch = edited.patch.expect("there is something to change");
             fs::write(&path, patch.applied_to(&bytes)).map_err(TrialError::io(&path))?;
+        }
+        for (path, source, flags) in &self.rebuilt {
+            let object = OBJECTS.iter().find(|object| object.path == *path).expect("it is built");
+            lab.compile(&Object { source, flags, ..*object })?;
         }
         Ok(())
     }
@@ -131,7 +143,8 @@ fn each_kind_of_broken_strategy_is_caught_by_its_trial() {
     // What the untouched store shows is what each trial needs to be able to tell.
     for (trial, control) in TRIALS.iter().zip(&scene.control) {
         let tells = control.as_ref().is_ok_and(|seen| (trial.tells)(seen));
-        let may_lack = ["hwcaps-variants", "set-uid", "strip"].contains(&trial.id);
+        let may_lack =
+            ["hwcaps-variants", "set-uid", "strip", "ifunc", "copy-relocation"].contains(&trial.id);
         assert!(tells || may_lack, "{}: {control:?}", trial.id);
     }
     assert_eq!(scene.caught(Strategy::default()), Vec::<&str>::new());
@@ -146,7 +159,7 @@ fn each_kind_of_broken_strategy_is_caught_by_its_trial() {
     assert_eq!(scene.caught(deaf), ["library-path", "driver-swap"]);
 
     let late = Strategy { passes_over: Some("LD_PRELOAD"), ..Strategy::default() };
-    assert_eq!(scene.caught(late), ["preload"]);
+    assert_eq!(scene.caught(late), ["preload", "interposer"]);
 
     let stale = absolute("later", "libone.so.1", |lab| library(lab, "lib/libone.so.1"));
     let stale = Strategy { edits: vec![stale], ..Strategy::default() };
@@ -160,6 +173,42 @@ fn each_kind_of_broken_strategy_is_caught_by_its_trial() {
     let mixed = absolute("ab", "liba.so.1", |lab| library(lab, "lib/libb.so.1"));
     let mixed = Strategy { edits: vec![mixed], ..Strategy::default() };
     assert_eq!(scene.caught(mixed), ["two-builds"]);
+}
+
+/// As if a start were bound by the symbol's name alone, for one CPU, or for one object alone.
+#[test]
+fn each_kind_of_wrong_binding_is_caught_by_its_trial() {
+    let Some(scene) = scene() else { return };
+    let may_tell = |id: &str| {
+        let at = TRIALS.iter().position(|trial| trial.id == id).expect("there is one");
+        let tells = scene.control[at].as_ref().is_ok_and(|seen| (TRIALS[at].tells)(seen));
+        tells || becalm_testing::skipped(&format!("{id} cannot be tried here"))
+    };
+    if may_tell("ifunc") {
+        let other = Strategy { passes_over: Some("GLIBC_TUNABLES"), ..Strategy::default() };
+        assert_eq!(scene.caught(other), ["ifunc"]);
+    }
+    let rebuilt = |path, source, flags| Strategy {
+        rebuilt: vec![(path, source, flags)],
+        ..Strategy::default()
+    };
+    let newest = "int first(void) { return 2; } int second(void) { return 2; }\n\
+                  __asm__(\".symver first,which@V1\\n.symver second,which@@V2\");";
+    let newest = rebuilt("versions/lib/libversions.so.1", newest, &[]);
+    assert_eq!(scene.caught(newest), ["symbol-versions"]);
+
+    let first = "int who(void) { return 2; } int asks(void) { return who(); }";
+    let itself = rebuilt("second/lib/libsecond.so.1", first, &["-Wl,-Bsymbolic"]);
+    assert_eq!(scene.caught(itself), ["interposer"]);
+
+    if may_tell("copy-relocation") {
+        let source = "static int hidden = 1; int shared = 1; void bump(void) { hidden++; }\n\
+                      int get(void) { return hidden; }";
+        let two = rebuilt("copy/lib/libcopy.so.1", source, &[]);
+        assert_eq!(scene.caught(two), ["copy-relocation"]);
+    }
+    let source = "int token; int plugin(void) { return token; }";
+    assert_eq!(scene.caught(rebuilt("other/lib/plugin.so", source, &[])), ["unique"]);
 }
 
 #[test]
