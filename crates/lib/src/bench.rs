@@ -98,7 +98,7 @@ pub struct Figures {
     pub cpu_ns: Option<Vec<u64>>,
 }
 
-/// What becalm saw of a variant in further starts, which are not among those that were timed.
+/// The observations of a variant in further starts, which are not timed.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Watched {
     /// The loader's time up to the entry point, in nanoseconds, the tracer's own cost subtracted.

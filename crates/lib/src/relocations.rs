@@ -119,14 +119,14 @@ impl Start<'_> {
     }
 }
 
-/// What the loader's times have to be multiplied by: it prints them without their last digit (see
-/// [`Statistics`]). A loader that prints all digits is recognised if ten times its whole time is
-/// longer than the start.
+/// The factor for the loader's times: it prints them without their last digit (see [`Statistics`]).
+/// A loader that prints all digits is recognised if ten times its whole time is longer than the
+/// start.
 fn scale(total: Duration, start: Duration) -> u32 {
     if total * 10 <= start.mul_f64(1.05) { 10 } else { 1 }
 }
 
-/// What the loader wrote to its output, a file for each process.
+/// The loader's output, a file for each process.
 fn told(output: &Path) -> Option<Statistics> {
     let name = format!("{}.", output.file_name()?.to_str()?);
     let entries = fs::read_dir(output.parent()?).ok()?.flatten();

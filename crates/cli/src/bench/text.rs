@@ -70,7 +70,7 @@ fn table(text: &mut String, look: Look, report: &Report) {
     }
 }
 
-/// What was seen in further starts, of all variants but the control.
+/// The observations in further starts, of all variants except the control.
 fn watched(text: &mut String, look: Look, report: &Report) {
     let names = names(report);
     let width = width(&names);
