@@ -30,6 +30,9 @@ static char program_path[4096] BUFFER = { 0 };
    dlopen. A batch ends with LA_ACT_CONSISTENT or, if no object was loaded, with the next lookup. */
 static unsigned char has_started STATE = 0;
 static unsigned char is_unanswered STATE = 0;
+/* The program is closed at the end of the process, before the destructors of its libraries
+   (_dl_fini of glibc elf/dl-fini.c). They may still open libraries, which are searched along its DT_RPATH too. */
+static unsigned char has_ended STATE = 0;
 
 /* Returns 0 to make the loader unload the module silently. */
 EXPORT unsigned
@@ -194,8 +197,16 @@ la_activity (uintptr_t *cookie, unsigned flag)
 EXPORT unsigned
 la_objclose (uintptr_t *cookie)
 {
-  if (!process_is_off () && *cookie != 0)
-    chain_close ((struct member *) *cookie);
+  if (process_is_off () || program == NULL)
+    return 0;
+  struct member *member = chain_member (*cookie);
+  if (member != NULL)
+    {
+      if (member->map == program)
+        has_ended = 1;
+      chain_close (member);
+    }
+  *cookie = 0;
   return 0;
 }
 
@@ -307,14 +318,13 @@ answer_from_note (const char *needed, const struct link_map *map)
 
 /* The loader expands an answer like a path, so it must not contain a dollar sign. */
 static const char *
-answer (const char *needed, uintptr_t *cookie)
+answer (const char *needed, struct member *member)
 {
   if (has_byte (needed, '/') || has_byte (needed, '$') || process_is_loader (needed))
     return needed;
   if (is_unanswered && has_started)
     forget ();
   is_unanswered = 1;
-  struct member *member = (struct member *) *cookie;
   if (member == NULL)
     return needed;
   identify (member);
@@ -335,11 +345,15 @@ answer (const char *needed, uintptr_t *cookie)
 EXPORT const char *
 la_objsearch (const char *name, uintptr_t *cookie, unsigned flag)
 {
-  if (process_is_off ())
+  if (process_is_off () || program == NULL || has_ended)
     return name;
+  const char *result = name;
   if (flag == LA_SER_ORIG)
-    chain_asks ((const struct member *) *cookie);
-  const char *result = flag == LA_SER_ORIG ? answer (name, cookie) : name;
+    {
+      struct member *member = chain_member (*cookie);
+      chain_asks (member);
+      result = answer (name, member);
+    }
   log_lookup (cookie, flag, name, result);
   return result;
 }

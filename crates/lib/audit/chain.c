@@ -19,6 +19,7 @@
 /* Enough for most processes; for more, memory is mapped. */
 #define FIRST_MEMBERS 256u
 #define MAX_MEMBERS 16384u
+#define REST_SIZE ((MAX_MEMBERS - FIRST_MEMBERS) * sizeof (struct member))
 #define PATH_SIZE 4096u
 #define NOBODY UINT16_MAX
 
@@ -60,7 +61,7 @@ free_member (void)
         return member_at (i);
       }
   if (member_count == FIRST_MEMBERS && rest == NULL)
-    rest = sys_allocate ((MAX_MEMBERS - FIRST_MEMBERS) * sizeof *rest);
+    rest = sys_allocate (REST_SIZE);
   if (member_count == MAX_MEMBERS || (member_count >= FIRST_MEMBERS && rest == NULL))
     return NULL;
   return member_at (member_count++);
@@ -83,6 +84,17 @@ chain_open (const struct link_map *map)
     member->loader = asking != 0 ? (uint16_t) (asking - 1) : NOBODY;
   asking = 0;
   return member;
+}
+
+struct member *
+chain_member (uintptr_t cookie)
+{
+  uintptr_t in_first = cookie - (uintptr_t) first, in_rest = cookie - (uintptr_t) rest;
+  int is_member = in_first < sizeof first ? in_first % sizeof *first == 0
+                                          : rest != NULL && in_rest < REST_SIZE
+                                                && in_rest % sizeof *rest == 0;
+  struct member *member = (struct member *) cookie;
+  return is_member && member->flags & MEMBER_OPEN ? member : NULL;
 }
 
 void

@@ -37,6 +37,10 @@ enum chain_answer
 /* Returns the member for an object that was just mapped, NULL if there are too many. */
 struct member *chain_open (const struct link_map *map);
 
+/* Returns the member of a cookie, NULL if it has none. The cookie of an object that was not announced to
+   this module is its link map (_dl_new_object of glibc elf/dl-object.c). */
+struct member *chain_member (uintptr_t cookie);
+
 /* MEMBER requests a name; the object that is mapped next is the answer. NULL for an object that
    is no member. */
 void chain_asks (const struct member *member);

@@ -341,3 +341,45 @@ fn a_guard_beyond_those_that_are_remembered_is_believed_only_while_it_holds() {
     let (ran, _) = scene.same("store/p/prog", &[]);
     assert!(ran.stdout.ends_with("value 2\n"), "{ran:?}");
 }
+
+/// At the end of a process the program is closed first. Its libraries' destructors still open libraries,
+/// by themselves and through a function of the program.
+#[test]
+fn destructors_open_libraries_after_the_program_is_closed() {
+    if skip() {
+        return;
+    }
+    let scene = Scene::new();
+    scene.library("store/b/libplug.so", "plug", 7, &[]);
+    let ending = |found: &str| {
+        format!(
+            r#"#include <dlfcn.h>
+            #include <stdio.h>
+            static int (*callback)(void);
+            void at_end(int (*of)(void)) {{ callback = of; }}
+            __attribute__((destructor)) static void end(void) {{
+              void *own = dlopen("libplug.so", RTLD_NOW), *absent = dlopen("libabsent.so", RTLD_NOW);
+              printf("{found} %d%d %d\n", own != 0, absent != 0, callback ? callback() : -1);
+            }}"#
+        )
+    };
+    scene.cc("store/a/libend.so", &ending("end"), &["-shared", "-fPIC", "-Wl,-soname,libend.so"]);
+    let program = r#"
+        #include <dlfcn.h>
+        void at_end(int (*)(void));
+        static int opens(void) {
+          void *plug = dlopen("libplug.so", RTLD_NOW), *absent = dlopen("libabsent.so", RTLD_NOW);
+          return 10 * (absent != 0) + (plug ? ((int (*)(void)) dlsym(plug, "plug"))() : 0);
+        }
+        int main(void) { at_end(opens); return 0; }"#;
+    for tags in ["--enable-new-dtags", "--disable-new-dtags"] {
+        let tags = format!("-Wl,{tags},-rpath,@/store/a:@/store/b");
+        scene.cc("store/p/prog", program, &["@/store/a/libend.so", &tags]);
+        scene.index(&[]);
+        let (ran, answers) = scene.same("store/p/prog", &[]);
+        // The library has no run path: only a DT_RPATH of the program serves it.
+        let own = u8::from(tags.contains("disable"));
+        assert_eq!((ran.code, ran.stdout), (0, format!("end {own}0 7\n")), "{answers:#?}");
+        assert!(answered(&answers, "libend.so"), "{answers:#?}");
+    }
+}
