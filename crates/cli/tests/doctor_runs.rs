@@ -98,6 +98,14 @@ fn a_session_without_an_index_and_one_that_does_not_use_its_index_are_told_apart
     let found = report(&doctor(&["--index", text(&index)]), 1);
     assert!(kinds(&found).contains(&"not-calmed"), "{found}");
     assert_eq!(found["calmed"], false);
+    // A store whose packages are not named by a hash is as it was indexed, too.
+    let verified = json(&run(&mut store.becalm(&["verify", "--json", text(&index)])));
+    let changed = |document: &Value| document.to_string().contains("\"stores_changed\":true");
+    assert!(verified.to_string().contains("stores_changed") && !changed(&verified), "{verified}");
+    fs::create_dir(store.root().join("another")).expect("made");
+    let verified = json(&run(&mut store.becalm(&["verify", "--json", text(&index)])));
+    assert!(changed(&verified), "{verified}");
+    fs::remove_dir(store.root().join("another")).expect("removed");
     fs::write(&index, "damaged").expect("written");
     let found = report(&doctor(&["--index", text(&index)]), 1);
     assert!(kinds(&found).contains(&"unusable"), "{found}");
@@ -266,4 +274,9 @@ fn advice_fits_a_screen_and_libraries_get_none() {
     assert!(refused.stderr.contains("a library"), "{refused:?}");
     let calm = run(&mut store.becalm(&["advise", "sh"]));
     assert!(calm.stdout.contains("nothing to gain"), "{calm:?}");
+    // The environment's misses are not the program's, but they are there.
+    let mut advised = store.becalm(&["advise", "sh"]);
+    let here = run(advised.env("LD_LIBRARY_PATH", store.path("empty")));
+    assert!(here.stdout.contains("in this environment, none in an empty one"), "{here:?}");
+    assert!(here.stdout.contains("--dirs"), "{here:?}");
 }

@@ -306,3 +306,17 @@ fn a_large_storm_costs_the_browser_few_elements() {
     assert!(picture.matches('<').count() < 10, "an element for each cell");
     assert!(page.len() < 1_000_000, "{}", page.len());
 }
+
+#[test]
+fn a_page_that_cannot_be_written_leaves_the_old_one() {
+    let dir = scratch();
+    let page = dir.path().join("page.html");
+    fs::write(&page, "an old page").unwrap();
+    let us = env!("CARGO_BIN_EXE_becalm");
+    // No file may become longer than 512 or 1,024 bytes.
+    let script = format!("trap '' XFSZ; ulimit -f 1; '{us}' report -o '{}' /bin/sh", text(&page));
+    let ran = run(Command::new("sh").args(["-c", &script]));
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert_eq!(fs::read_to_string(&page).unwrap(), "an old page");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}

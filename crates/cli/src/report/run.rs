@@ -2,8 +2,8 @@
 //!
 //! [`becalm_lib::report`] collects the data, [`crate::report::html`] makes the page.
 
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use anyhow::{Context, Result, anyhow, bail};
 use becalm_lib::compare::comparison::Comparison;
@@ -26,16 +26,38 @@ const MAX_COMPARISON: u64 = 64 << 20;
 /// cannot be written.
 pub(crate) fn run(args: &ReportArgs) -> Result<ExitStatus> {
     if let Some(lines) = &args.survey {
-        fs::write(&args.output, survey::page(lines).with_context(|| name(lines))?)
-            .with_context(|| name(&args.output))?;
+        let page = survey::page(lines).with_context(|| name(lines))?;
+        write(&args.output, page.as_ref()).with_context(|| name(&args.output))?;
         return Ok(ExitStatus::Fine);
     }
     let Some(program) = &args.program else { bail!("report: no program") };
     let report = report(&args.options(program)?)?;
     let comparison = args.compare.as_deref().map(comparison).transpose()?;
     let page = html::page(&report, comparison.as_ref())?;
-    fs::write(&args.output, page).with_context(|| name(&args.output))?;
+    write(&args.output, page.as_ref()).with_context(|| name(&args.output))?;
     Ok(ExitStatus::Fine)
+}
+
+/// Writes a page. An older one stays whole if this one cannot be written; a pipe or a device is written
+/// to.
+fn write(output: &Path, page: &[u8]) -> io::Result<()> {
+    let old = match fs::metadata(output) {
+        Ok(old) if !old.is_file() => return fs::write(output, page),
+        Ok(old) => Some(old.permissions()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    let place = if old.is_some() { fs::canonicalize(output)? } else { output.to_owned() };
+    let mut name = place.clone().into_os_string();
+    name.push(format!(".{}.new", std::process::id()));
+    let new = PathBuf::from(name);
+    let written = fs::write(&new, page)
+        .and_then(|()| old.map_or(Ok(()), |mode| fs::set_permissions(&new, mode)))
+        .and_then(|()| fs::rename(&new, &place));
+    if written.is_err() {
+        let _ = fs::remove_file(&new);
+    }
+    written
 }
 
 /// Reads a `becalm/compare/1` object.

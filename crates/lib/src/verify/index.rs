@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use becalm_core::elf::{Endian, machine_name};
-use becalm_core::index::{Edge, Index, Object, Program, SearchDir};
+use becalm_core::index::{Condition, Edge, Fingerprint, Index, Object, Program, SearchDir};
 use becalm_host::OsFs;
 use becalm_host::index_store::{BindThreshold, Binding, IndexOptions, OsFingerprints, index_files};
 use bstr::{BStr, BString};
@@ -183,7 +183,7 @@ pub(super) fn verify(path: &Path, load: bool) -> Result<Outcome, IndexError> {
         machine: machine_name(target.machine),
         objects: old.objects.iter().filter(|object| !object.path.is_empty()).count(),
         edges: old.objects.iter().map(|object| object.edges.len()).sum(),
-        stores_changed: roots(&old).any(|condition| !fingerprints.hold(condition)),
+        stores_changed: roots(&old).any(|root| has_changed(&old, root)),
         slots: None,
         differences,
     };
@@ -193,6 +193,19 @@ pub(super) fn verify(path: &Path, load: bool) -> Result<Outcome, IndexError> {
         outcome.compare_slots(path, &old);
     }
     Ok(outcome)
+}
+
+/// Returns true if a store is not as it was indexed. A store whose packages are deeper than one directory
+/// has no fingerprint as a root, but one as a folder that was walked.
+fn has_changed(index: &Index, root: &Condition) -> bool {
+    let fingerprints = OsFingerprints::default();
+    match root {
+        Condition::Directory(path, known) if *known == Fingerprint::default() => {
+            let mut walked = index.folders.iter().filter(|folder| folder.walked);
+            walked.any(|folder| folder.path == *path && !fingerprints.is_as_it_was(folder))
+        }
+        root => !fingerprints.hold(root),
+    }
 }
 
 impl Outcome {
