@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use becalm_core::index::hash;
 use becalm_testing::skip;
+use rustix::fs::{FlockOperation, flock};
 use support::store::{Store, nothing_to_test_with, text};
 use support::{assert_refused, cc, finish, run};
 
@@ -64,6 +65,55 @@ fn twenty_first_starts_beside_each_other_all_start() {
     wait_for("an index", || kept(&store).len() == 1 && is_settled(&store));
     let index = kept(&store).remove(0);
     assert_eq!(run(&mut store.becalm(&["verify", text(&index)])).code, Some(0));
+}
+
+#[test]
+fn strict_starts_beside_each_other_wait_for_the_index_that_one_of_them_makes() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let app = store.app();
+    let start = |_| {
+        let mut command = store.becalm(&["run", "--strict", "--", text(&app)]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts")
+    };
+    let children: Vec<_> = (0..20).map(start).collect();
+    for output in children.into_iter().map(finish) {
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), stderr.as_ref()), (Some(0), ""));
+        assert_eq!(output.stdout, b"one two\n");
+    }
+    assert_eq!(kept(&store).len(), 1);
+    assert!(is_settled(&store));
+}
+
+#[test]
+fn a_strict_start_makes_the_index_that_another_process_left_unmade() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let app = store.app();
+    let strict = || store.becalm(&["run", "--strict", "--", text(&app)]);
+    assert_eq!(run(&mut strict()).stdout, "one two\n");
+    let index = kept(&store).remove(0);
+    fs::remove_file(&index).expect("removed");
+    let lock = fs::File::create(format!("{}.lock", text(&index))).expect("made");
+    flock(&lock, FlockOperation::LockExclusive).expect("locked");
+    let mut strict = strict();
+    let waiting = strict.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut waiting = waiting.expect("starts");
+    // Other starts do not wait, and take longer than a refusal.
+    for _ in 0..10 {
+        let ran = run(&mut store.becalm(&["run", "--", text(&app)]));
+        assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("one two\n", ""));
+    }
+    assert!(waiting.try_wait().expect("is a child").is_none(), "it waits");
+    drop(lock);
+    let output = finish(waiting);
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), &b"one two\n"[..]));
+    assert_eq!(kept(&store), [index]);
 }
 
 #[test]

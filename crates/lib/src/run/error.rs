@@ -84,8 +84,8 @@ pub enum RunError {
     /// The environment has no home directory.
     #[error("no home directory for the cache of indexes")]
     NoHome,
-    /// Another process is making the index.
-    #[error("{}: another process is making it", .0.display())]
+    /// Another process has been making the index for longer than becalm waits.
+    #[error("{}: another process has been making it for minutes", .0.display())]
     Busy(PathBuf),
     /// An index could not be made a short time ago.
     #[error("{0}")]

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use becalm_core::closure::{self, Closure, Subject};
 use becalm_core::facts::{Environment, GLIBC_RANGE, Libc};
@@ -22,13 +23,17 @@ use crate::index::module::Modules;
 use crate::index::{current, file};
 use crate::path::{dirs_of, path_bytes, path_of};
 use crate::run::error::RunError;
-use crate::run::kept::Place;
+use crate::run::kept::{Kept, Place};
 use crate::run::program::Program;
 use crate::words::words_of_chain;
 
 /// An index with paths that has at most this many programs has their bindings copied into the index
 /// of another program. From an index with more programs, none are copied.
 const MOST_PROGRAMS: usize = 64;
+/// The longest wait for another process that makes the index. The largest programs take seconds.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Time between two attempts to take the lock.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// The start that an index is made for. Paths are bytes because they need not be UTF-8.
 #[derive(Debug, Serialize, Deserialize)]
@@ -101,19 +106,32 @@ pub fn elsewhere(
     }
 }
 
-/// Makes the index in this process.
+/// Makes the index in this process, or waits until another process that is at work on it has made
+/// it. If that process dies, its lock is free, and the index is made here.
 ///
 /// # Errors
-/// Returns an error if the index cannot be made or kept.
+/// Returns an error if the index cannot be made or kept, or if the other process works for longer
+/// than [`PATIENCE`].
 pub fn here(
     place: &Place,
     program: &Program,
     store: &StorePrefixes,
     paths: Option<&Path>,
 ) -> Result<(), RunError> {
-    match place.lock()? {
-        Some(lock) => locked(place, &Request::of(program, store, paths), lock),
-        None => Err(RunError::Busy(place.path())),
+    let began = Instant::now();
+    loop {
+        if let Some(lock) = place.lock()? {
+            return locked(place, &Request::of(program, store, paths), lock);
+        }
+        if began.elapsed() > PATIENCE {
+            return Err(RunError::Busy(place.path()));
+        }
+        std::thread::sleep(PAUSE);
+        match place.look()? {
+            Kept::Index { .. } => return Ok(()),
+            Kept::Failed(why) => return Err(RunError::Failed(why)),
+            Kept::Nothing => {}
+        }
     }
 }
 
