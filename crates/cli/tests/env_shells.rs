@@ -178,6 +178,60 @@ fn systemd_takes_the_units_that_update_an_index_and_their_command_updates_it() {
     assert_eq!(ran.code, Some(0), "{command}: {ran:?}");
 }
 
+/// A store with two indexes, and a script that runs in a session with both and an audit module and
+/// a tunable of the user's own.
+fn with_two_indexes(script: &str) -> (Store, Vec<String>) {
+    let store = Store::of(FLAT);
+    let (root, indexes) = (store.root(), ["a.so", "b.so", "c.so"].map(|name| store.path(name)));
+    for index in &indexes {
+        let made = run(&mut store.becalm(&["index", text(&root), "-o", text(index)]));
+        assert_eq!(made.code, Some(0), "{made:?}");
+    }
+    let script = format!(
+        "us() {{ eval \"$(PATH=/nowhere \"$US\" env \"$@\")\"; }}\n\
+         show() {{ echo \"${{LD_AUDIT-unset}} ${{GLIBC_TUNABLES-unset}} ${{BECALM-unset}}\"; }}\n\
+         us --index \"$A\" --no-bind; us --index \"$B\"; {script}"
+    );
+    let mut shell = command(&store, "sh", &["-c", &script]);
+    let [a, b, c] = &indexes;
+    shell.env("A", a).env("B", b).env("C", c).env("LD_AUDIT", "/nonexistent/theirs.so");
+    let ran = run(&mut shell);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let lines = ran.stdout.lines().map(str::to_owned).collect();
+    (store, lines)
+}
+
+#[test]
+fn undo_removes_every_index_of_a_session_and_nothing_of_others() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let theirs = "/nonexistent/theirs.so glibc.malloc.check=1 unset";
+    let (store, lines) = with_two_indexes("show; us --undo; show");
+    let part = |index: &str| format!("{}.d/$PLATFORM", text(&store.path(index)));
+    assert!(lines[0].contains(&format!("theirs.so:{}:{} ", part("a.so"), part("b.so"))));
+    assert_eq!(lines[1], theirs);
+    // A damaged index and one that is gone are becalm's too.
+    let (_, lines) = with_two_indexes("rm \"$A\"; echo damaged > \"$B\"; us --undo; show");
+    assert_eq!(lines, [theirs]);
+}
+
+#[test]
+fn undo_of_one_index_leaves_the_session_of_the_other_whole() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let (store, lines) = with_two_indexes(
+        "show; us --undo --index \"$C\"; show; us --undo --index \"$A\"; show; \
+         us --undo --index \"$B\"; show",
+    );
+    assert_eq!(lines[0], lines[1], "an index that is not in the session");
+    let part = |index: &str| format!("{}.d/$PLATFORM", text(&store.path(index)));
+    assert_eq!(lines[2], lines[0].replace(&format!(":{}", part("a.so")), ""));
+    assert!(lines[2].contains(&part("b.so")) && lines[2].ends_with("=8192 nobind"), "{lines:?}");
+    assert_eq!(lines[3], "/nonexistent/theirs.so glibc.malloc.check=1 unset");
+}
+
 #[test]
 fn an_index_that_only_its_user_may_read_is_not_for_an_image() {
     if nothing_to_test_with() {

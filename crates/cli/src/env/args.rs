@@ -36,6 +36,9 @@ pub(crate) struct EnvArgs {
     pub paths: bool,
 
     /// Print the lines that undo the setup instead
+    ///
+    /// Removes every index of becalm from the session; with --index only that one. The tunable and
+    /// the switches stay while an index is left.
     #[arg(long)]
     pub undo: bool,
 }

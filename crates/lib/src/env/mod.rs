@@ -16,6 +16,7 @@ use crate::env::error::EnvError;
 use crate::env::needs::Needs;
 use crate::index::error::IndexError;
 use crate::index::file::{self, Opened};
+use crate::index::static_tls::SESSION_STATIC_TLS;
 use crate::index::variables::{self, AUDIT, NO_BIND, PATHS, Settings, Variable};
 use crate::index::{places, platforms, trust};
 use crate::json::{lossy, lossy_os};
@@ -24,7 +25,7 @@ use crate::progress::Progress;
 /// The index of a session, and how it is used.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The index; none for the default one or, if it is removed, for that of this session.
+    /// The index; none for the default one or, with `undo`, for all of this session.
     pub index: Option<PathBuf>,
     /// Bytes of static TLS for the libraries of every program; none for the need of the programs.
     pub static_tls: Option<u64>,
@@ -86,50 +87,83 @@ pub enum Reason {
     },
 }
 
-/// Returns the variables that give a session an index, or take it away. With `undo`, the index may
-/// be damaged or missing.
+/// Returns the variables that set up an index for a session, or remove indexes.
 ///
 /// # Errors
 /// Returns an error if there is no index, or it cannot be used as the options want it.
 pub fn env(options: &Options, progress: &dyn Progress) -> Result<Report, EnvError> {
     let path = path_of(options)?;
-    let opened = match file::open(&path) {
-        Ok(index) => Some(index),
-        // Undoing matters most if the index is gone or damaged.
-        Err(_) if options.undo => None,
-        Err(error) => return Err(error.into()),
-    };
-    let index = opened.as_ref();
-    if let (true, false, Some(index)) = (options.for_all, options.undo, index) {
+    if options.undo {
+        return undone(options, path, progress);
+    }
+    let index = file::open(&path)?;
+    if options.for_all {
         let not_for_all = |why| EnvError::NotForAll { path: index.path.clone(), why };
         trust::check_for_all(&index.path).map_err(not_for_all)?;
     }
-    let needs = match options.static_tls {
-        Some(bytes) => Needs::given(bytes),
-        None => Needs::of_path(options.for_all, progress),
-    };
-    let static_tls = needs.value(index)?;
-    if let (true, false, Some(index)) = (options.paths, options.undo, index)
-        && !index.index.has_paths()
-    {
+    let needs = needs(options, progress);
+    let static_tls = needs.value(Some(&index))?;
+    if options.paths && !index.index.has_paths() {
         return Err(EnvError::WithoutPaths(path));
     }
-    let module = match index {
-        Some(index) => platforms::audit_path(index),
-        None => std::path::absolute(&path).map_err(IndexError::io(path))?.into(),
-    };
-    let switch = options.no_bind.then_some(NO_BIND).or(options.paths.then_some(PATHS));
-    let settings = Settings { module, static_tls, switch };
-    let now = |name: &str| env::var_os(name);
-    let variables = if options.undo { settings.removed(now) } else { settings.added(now) };
-    let used = index.filter(|_| !options.undo);
+    let settings =
+        Settings { module: platforms::audit_path(&index), static_tls, switch: switch(options) };
     Ok(Report {
         index: platforms::index_of(&settings.module),
+        variables: settings.added(|name| env::var_os(name)),
         settings,
-        variables,
-        is_old: used.is_some_and(|index| !index.index.is_current()),
-        unfit: used.map_or(Ok(Vec::new()), |index| unfit(index, &needs, static_tls))?,
+        is_old: !index.index.is_current(),
+        unfit: unfit(&index, &needs, static_tls)?,
     })
+}
+
+/// Returns the variables without the named index, or without every index of the session. The
+/// settings that all indexes share are removed with the last one. An index may be damaged or
+/// missing: this is when it is removed.
+fn undone(options: &Options, path: PathBuf, progress: &dyn Progress) -> Result<Report, EnvError> {
+    let index = std::path::absolute(&path).map_err(IndexError::io(path))?;
+    let list = env::var_os(AUDIT);
+    let of_session = variables::indexes(list.as_deref(), Some(&index));
+    let is_named = |at: &PathBuf| options.index.is_none() || is_same(at, &index);
+    let (mut removed, left): (Vec<PathBuf>, Vec<PathBuf>) =
+        of_session.into_iter().partition(is_named);
+    let is_there = !removed.is_empty();
+    if !is_there {
+        removed.push(index.clone());
+    }
+    let needs = needs(options, progress);
+    let static_tls =
+        |path: &PathBuf| needs.value(file::open(path).ok().as_ref()).or_else(|_| needs.value(None));
+    let static_tls = removed.iter().map(static_tls).collect::<Result<Vec<u64>, _>>()?;
+    let mut variables = Vec::new();
+    if is_there || options.index.is_none() {
+        variables.push(variables::without_indexes(list.as_deref(), &removed));
+        if left.is_empty() {
+            variables.extend(variables::without_settings(&static_tls, |name| env::var_os(name)));
+        }
+    }
+    let settings = Settings {
+        module: index.clone().into(),
+        static_tls: static_tls.into_iter().max().unwrap_or(SESSION_STATIC_TLS),
+        switch: switch(options),
+    };
+    Ok(Report { index, settings, variables, is_old: false, unfit: Vec::new() })
+}
+
+/// True if two paths name the same file, or are equal.
+fn is_same(a: &Path, b: &Path) -> bool {
+    a == b || a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b))
+}
+
+fn needs(options: &Options, progress: &dyn Progress) -> Needs {
+    match options.static_tls {
+        Some(bytes) => Needs::given(bytes),
+        None => Needs::of_path(options.for_all, progress),
+    }
+}
+
+fn switch(options: &Options) -> Option<&'static str> {
+    options.no_bind.then_some(NO_BIND).or(options.paths.then_some(PATHS))
 }
 
 /// Returns the stores of an index, whose directories show that packages come or go.
@@ -151,9 +185,9 @@ fn path_of(options: &Options) -> Result<PathBuf, EnvError> {
     path.ok_or_else(|| own.map_or(EnvError::NoHome, EnvError::NoIndex))
 }
 
-/// Returns the index of this session: the first module of `LD_AUDIT` that is an index.
+/// Returns the first index of this session.
 fn index_of_session() -> Option<PathBuf> {
-    variables::indexes(env::var_os(AUDIT).as_deref()).find(|path| file::open(path).is_ok())
+    variables::indexes(env::var_os(AUDIT).as_deref(), None).into_iter().next()
 }
 
 /// Returns the programs of the index, then those of `PATH`, that do not fit a session with this

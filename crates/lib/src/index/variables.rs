@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use bstr::ByteSlice;
 use serde::Serialize;
 
-use crate::index::platforms;
+use crate::index::{file, places, platforms};
 use crate::json::{lossy_os, lossy_os_option};
 
 /// The name of the list of audit modules.
@@ -60,24 +60,30 @@ impl Settings {
         }
         variables
     }
+}
 
-    /// Returns the variables without what [`Self::added`] adds, whichever switch it is.
-    #[must_use]
-    pub fn removed(&self, now: impl Fn(&str) -> Option<OsString>) -> Vec<Variable> {
-        let index = platforms::index_of(&self.module);
-        let audit = without_index(now(AUDIT).as_deref(), &index);
-        let tunables = without_static_tls(now(TUNABLES).as_deref(), self.static_tls);
-        let mut variables = vec![
-            Variable { name: AUDIT, value: audit },
-            Variable { name: TUNABLES, value: tunables },
-        ];
-        if let Some(switches) = now(SWITCHES) {
-            let left = without_switch(Some(&switches), NO_BIND);
-            let value = without_switch(left.as_deref(), PATHS);
-            variables.push(Variable { name: SWITCHES, value });
-        }
-        variables
+/// Returns `LD_AUDIT` without these indexes.
+pub fn without_indexes(list: Option<&OsStr>, indexes: &[PathBuf]) -> Variable {
+    let value = indexes
+        .iter()
+        .fold(list.map(OsStr::to_owned), |list, index| without_index(list.as_deref(), index));
+    Variable { name: AUDIT, value }
+}
+
+/// Returns the other variables without what [`Settings::added`] adds for indexes that need so many
+/// bytes of static TLS, whichever switch it is.
+pub fn without_settings(
+    static_tls: &[u64],
+    now: impl Fn(&str) -> Option<OsString>,
+) -> Vec<Variable> {
+    let tunables = without_static_tls(now(TUNABLES).as_deref(), static_tls);
+    let mut variables = vec![Variable { name: TUNABLES, value: tunables }];
+    if let Some(switches) = now(SWITCHES) {
+        let left = without_switch(Some(&switches), NO_BIND);
+        let value = without_switch(left.as_deref(), PATHS);
+        variables.push(Variable { name: SWITCHES, value });
     }
+    variables
 }
 
 /// Returns the list with a module at its end, so that the user's own modules are called with the
@@ -98,10 +104,19 @@ fn without_index(list: Option<&OsStr>, index: &Path) -> Option<OsString> {
     (!elements.is_empty()).then(|| joined(&elements))
 }
 
-/// Returns the path that each module of the list would have as an index, in order.
-pub fn indexes(list: Option<&OsStr>) -> impl Iterator<Item = PathBuf> {
-    let paths = |element| platforms::index_of(OsStr::from_bytes(element));
-    elements(list).into_iter().map(paths)
+/// Returns the indexes that the list names, in order: also those that are damaged, and those that
+/// are missing if the element or the path is one that only becalm uses, or if it is `named`.
+pub fn indexes(list: Option<&OsStr>, named: Option<&Path>) -> Vec<PathBuf> {
+    let index = |element: &[u8]| {
+        let element = OsStr::from_bytes(element);
+        let path = platforms::index_of(element);
+        let is_own = path.as_os_str() != element
+            || named == Some(path.as_path())
+            || file::is_index(&path)
+            || places::of_sessions().any(|own| own == path);
+        is_own.then_some(path)
+    };
+    elements(list).into_iter().filter_map(index).collect()
 }
 
 /// Returns the tunables with at least `bytes` of static TLS; unchanged if they have that much.
@@ -115,10 +130,11 @@ fn with_static_tls(list: Option<&OsStr>, bytes: u64) -> OsString {
     OsString::from_vec(elements.join(&b':'))
 }
 
-/// Returns the tunables without the one that [`with_static_tls`] adds; `None` if nothing is left.
-fn without_static_tls(list: Option<&OsStr>, bytes: u64) -> Option<OsString> {
+/// Returns the tunables without the one that [`with_static_tls`] adds for one of these needs; `None`
+/// if nothing is left.
+fn without_static_tls(list: Option<&OsStr>, bytes: &[u64]) -> Option<OsString> {
     let mut elements = elements(list);
-    elements.retain(|element| static_tls_of(element) != Some(bytes));
+    elements.retain(|element| !static_tls_of(element).is_some_and(|set| bytes.contains(&set)));
     (!elements.is_empty()).then(|| joined(&elements))
 }
 
