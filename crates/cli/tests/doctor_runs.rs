@@ -136,6 +136,27 @@ fn a_broken_index_is_made_again_and_not_offered_to_a_session() {
 }
 
 #[test]
+fn an_index_that_is_damaged_is_reported_with_the_reason() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::of(FLAT);
+    store.make_index(&[]);
+    let (index, app) = (store.index(), store.app());
+    let whole = fs::read(&index).expect("readable");
+    for damaged in [&whole[..5000], b"no index"] {
+        fs::write(&index, damaged).expect("written");
+        let ran = run(&mut store.becalm(&["run", "--index", text(&index), "--", text(&app)]));
+        let reason = ran.stderr.trim_end().strip_prefix("becalm: started without an index: ");
+        let reason = reason.expect("a reason");
+        assert!(reason.starts_with(&format!("{}: ", text(&index))), "{reason}");
+        let found = run(&mut store.becalm(&["doctor", "--json", "--index", text(&index)]));
+        let what = report(&found, 1)["findings"][0]["what"].clone();
+        assert_eq!(what, format!("the index is not used: {reason}"));
+    }
+}
+
+#[test]
 fn a_library_with_an_interpreter_is_no_program_of_an_index() {
     if nothing_to_test_with() {
         return;

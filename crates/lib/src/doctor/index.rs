@@ -17,7 +17,7 @@ use crate::index::report::reason_word;
 use crate::index::static_tls::SESSION_STATIC_TLS;
 use crate::index::{current, file};
 use crate::path::path_bytes;
-use crate::words::{counted, grouped};
+use crate::words::{counted, grouped, words_of_chain};
 
 /// The optional static TLS of glibc without a tunable.
 const DEFAULT_STATIC_TLS: u64 = becalm_core::index::tls::DEFAULT_OPTIONAL;
@@ -83,7 +83,7 @@ impl IndexState {
             (Err(error), _) | (_, Err(error)) => {
                 findings.push(Finding {
                     kind: FindingKind::Unusable,
-                    what: format!("the index is not used: {error:#}"),
+                    what: format!("the index is not used: {}", words_of_chain(&error)),
                     remedy: format!("{} makes it anew", command_anew(path)),
                 });
                 return state;
