@@ -157,6 +157,36 @@ fn an_index_that_is_damaged_is_reported_with_the_reason() {
 }
 
 #[test]
+fn a_session_by_the_folder_of_a_renamed_index_has_a_finding() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = indexed();
+    let (old, new) = (store.index(), store.path("renamed.so"));
+    fs::rename(&old, &new).expect("renamed");
+    fs::rename(store.path("index.so.d"), store.path("renamed.so.d")).expect("renamed");
+    let doctor = |audit: String| {
+        let mut doctor = store.becalm(&["doctor", "--json"]);
+        run(doctor.env("LD_AUDIT", audit))
+    };
+    let by_platform = || doctor(format!("{}.d/$PLATFORM", text(&new)));
+    let found = report(&by_platform(), 1);
+    assert_eq!((&found["calmed"], kinds(&found)), (&false.into(), vec!["bad-links"]));
+    // The module itself is loaded then; 32-bit programs print an error.
+    let found_by_name = report(&doctor(text(&new).to_owned()), 1);
+    let is_calmed = &found_by_name["calmed"];
+    assert_eq!((is_calmed, kinds(&found_by_name)), (&true.into(), vec!["bad-links"]));
+    let remedy = found["findings"][0]["remedy"].as_str().expect("a command");
+    assert_eq!(remedy, format!("becalm index --update -o {}", text(&new)));
+    let arguments: Vec<&str> = remedy.split(' ').skip(1).collect();
+    assert_eq!(run(&mut store.becalm(&arguments)).code, Some(0), "{remedy}");
+    assert_eq!(report(&by_platform(), 0)["calmed"], true);
+    // Without the folder, loaders print the error too.
+    fs::remove_dir_all(store.path("renamed.so.d")).expect("removed");
+    assert_eq!(kinds(&report(&by_platform(), 1)), ["bad-links"]);
+}
+
+#[test]
 fn a_library_with_an_interpreter_is_no_program_of_an_index() {
     if nothing_to_test_with() {
         return;

@@ -1,4 +1,4 @@
-//! The number of names under which `becalm index` has an object.
+//! The number of names under which `becalm index` has an object, and the names of index files.
 
 mod support;
 
@@ -123,4 +123,35 @@ fn a_session_of_a_named_index_is_undone_without_its_name() {
     }
     let ran = run(sh.args(["-c", &script]).env("HOME", dir.path()).env("PATH", "/nowhere"));
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "[][]\n"), "{}", ran.stderr);
+}
+
+#[test]
+fn an_index_that_was_renamed_with_its_folder_is_used_by_its_own_name_and_repaired_by_update() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let_the_clock_pass();
+    store.make_index(&[]);
+    let (old, new, app) = (store.index(), store.path("renamed.so"), store.app());
+    fs::rename(&old, &new).expect("renamed");
+    fs::rename(store.path("index.so.d"), store.path("renamed.so.d")).expect("renamed");
+    let start = || run(&mut store.becalm(&["run", "--index", text(&new), "--", text(&app)]));
+    let env = || run(&mut store.becalm(&["env", "--index", text(&new)])).stdout;
+    let update = || run(&mut store.becalm(&["index", "--update", "-o", text(&new)]));
+    let by_name = format!("LD_AUDIT='{}'\n", text(&new));
+    let by_platform = format!("LD_AUDIT='{}.d/$PLATFORM'\n", text(&new));
+    let ran = start();
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("one two\n", ""));
+    assert!(env().contains(&by_name), "{}", env());
+    // Another index where the links lead.
+    fs::copy(&new, &old).expect("copied");
+    assert!(env().contains(&by_name), "{}", env());
+    let ran = update();
+    assert!(ran.stdout.contains("is up to date"), "{ran:?}");
+    assert!(ran.stderr.contains("renamed.so.d: repaired"), "{ran:?}");
+    assert!(env().contains(&by_platform), "{}", env());
+    let ran = start();
+    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("one two\n", ""));
+    assert_eq!(update().stderr, "");
 }

@@ -44,8 +44,8 @@ const JSON: Section = Section {
         ),
         (
             "kind",
-            "missing, unusable, switched-off, loader, no-index, not-calmed, stale, old-format, \
-             static-tls, no-start.",
+            "missing, unusable, bad-links, switched-off, loader, no-index, not-calmed, stale, \
+             old-format, static-tls, no-start.",
         ),
     ],
 };

@@ -16,8 +16,9 @@ use std::path::{Path, PathBuf};
 use bstr::{BString, ByteSlice};
 use serde::Serialize;
 
+use crate::index::platforms::{self, State};
 use crate::index::variables::{AUDIT, STATIC_TLS, SWITCHES, TUNABLES};
-use crate::index::{file, places, platforms};
+use crate::index::{file, places};
 use crate::json::{self, lossy};
 use crate::path::path_bytes;
 
@@ -100,6 +101,8 @@ pub enum FindingKind {
     Missing,
     /// The index cannot be read, is damaged, or is not trusted.
     Unusable,
+    /// The folder beside the index does not lead to it, or lacks entries.
+    BadLinks,
     /// `BECALM` has `off`.
     SwitchedOff,
     /// The loader of this machine cannot use an index.
@@ -162,6 +165,28 @@ impl Module {
     }
 }
 
+/// Returns the fault of the folder beside an index, and whether it keeps loaders from the index.
+/// `by_folder` is true if the session names the index by that folder.
+fn fault_of_folder(index: &Path, by_folder: bool) -> Option<(Finding, bool)> {
+    let opened = file::open(index).ok()?;
+    let dir = crate::escape::shown(path_bytes(&platforms::dir_of(index)).as_ref());
+    let (what, is_astray) = match platforms::state(index, opened.index.target()) {
+        State::Whole => return None,
+        // `becalm env` names the index itself.
+        State::Missing if !by_folder => return None,
+        State::Astray if !by_folder => {
+            (format!("{dir} does not lead to the index: 32-bit programs print an error"), false)
+        }
+        State::Missing | State::Astray => {
+            (format!("{dir} does not lead to the index: every loader prints an error"), true)
+        }
+        State::Leads => (format!("{dir} lacks entries: some loaders may print an error"), false),
+    };
+    let index = crate::escape::shown(path_bytes(index).as_ref());
+    let remedy = format!("becalm index --update -o {index}");
+    Some((Finding { kind: FindingKind::BadLinks, what, remedy }, is_astray))
+}
+
 /// Examines a session. `named` is an index to examine instead of the session's.
 #[must_use]
 pub fn examine(session: &Session, named: Option<&Path>) -> Report {
@@ -217,9 +242,14 @@ pub fn examine(session: &Session, named: Option<&Path>) -> Report {
         }),
         Some(_) => {}
     }
+    let by_folder = is_used && used.is_some_and(|module| module.element != module.path);
+    let used_path = index.as_ref().map(|index| crate::path::path_of(index.path.as_ref()));
+    let fault = used_path.and_then(|path| fault_of_folder(&path, by_folder));
+    let is_astray = fault.as_ref().is_some_and(|(_, is_astray)| *is_astray);
+    findings.extend(fault.map(|(finding, _)| finding));
     findings.sort_by_key(|finding| finding.kind);
     let is_usable = index.as_ref().is_some_and(|index| index.usable);
     let takes_index = loader.as_ref().is_none_or(|loader| loader.takes_index);
-    let calmed = is_used && is_usable && !is_off && takes_index;
+    let calmed = is_used && is_usable && !is_off && takes_index && !is_astray;
     Report { calmed, modules, switches, static_tls, index, loader, findings }
 }

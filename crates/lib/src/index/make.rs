@@ -15,12 +15,14 @@ use becalm_host::index_store::{
     update_stores,
 };
 use becalm_host::path_table::{Packages, PathStore};
+use becalm_host::write::{WriteOptions, Writer};
 use becalm_host::{FactChoice, OsFs, loader_facts};
 use bstr::BString;
 
 use crate::index::error::IndexError;
 use crate::index::file::{self, Whole};
 use crate::index::module::Modules;
+use crate::index::platforms::{self, State};
 use crate::index::report::Report;
 use crate::index::traced::Traced;
 use crate::index::{current, paths, places, programs};
@@ -77,6 +79,7 @@ pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report, Index
     if let Some(old) = &old
         && options.is_satisfied_by(old, &wanted, &modules)
     {
+        repair_folder(&path, old, progress)?;
         return Ok(Report::of_current(path_bytes(&path), old));
     }
     let (mut stores, dirs) = options.what(old.as_ref().map(|old| &old.index), &wanted)?;
@@ -126,6 +129,20 @@ pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report, Index
         paths.outside = options.traced.iter().flat_map(|traced| traced.outside.clone()).collect();
     }
     Ok(report)
+}
+
+/// Makes the folder beside an index again if it is not as it was made: its links name the index,
+/// and fail after both are renamed.
+fn repair_folder(path: &Path, old: &Whole, progress: &dyn Progress) -> Result<(), IndexError> {
+    // A link to an index has no folder.
+    let path = path.canonicalize().map_err(IndexError::io(path))?;
+    if platforms::state(&path, old.target) == State::Whole {
+        return Ok(());
+    }
+    platforms::make(&Writer::new(WriteOptions::default()), &path, old.target)?;
+    let reason = "repaired: programs find the index through it again".to_owned();
+    progress.remark(&Problem { path: path_bytes(&platforms::dir_of(&path)), reason });
+    Ok(())
 }
 
 impl Options {

@@ -41,6 +41,8 @@ const AARCH64: Platforms = Platforms {
     siblings: &["v5l", "v6l", "v7l", "v8l", "aarch32"],
 };
 
+/// The bit of the mode of a directory that is not complete.
+const ON_ITS_WAY: u32 = 0o1000;
 /// The token that the loader replaces by its platform.
 const TOKEN: &str = "$PLATFORM";
 
@@ -62,9 +64,53 @@ pub fn dir_of(index: &Path) -> PathBuf {
 /// Returns true if the directory beside a file is one that [`make`] made for it.
 pub fn is_beside(index: &Path) -> bool {
     let dir = dir_of(index);
-    let goal = Path::new("..").join(index.file_name().unwrap_or_default());
     let mut own = [X86_64.own, AARCH64.own].into_iter().flatten();
-    own.any(|name| fs::read_link(dir.join(name)).is_ok_and(|there| there == goal))
+    own.any(|name| is_link_to(&dir.join(name), index))
+}
+
+/// Returns true if the entry for the machine's usual platform leads to the index beside the
+/// directory. It leads elsewhere if both were renamed. Takes one system call.
+fn leads_to(index: &Path, platforms: &Platforms) -> bool {
+    platforms.own.first().is_some_and(|name| is_link_to(&dir_of(index).join(name), index))
+}
+
+/// Returns true if a link in the directory beside an index is one that [`make`] made.
+fn is_link_to(link: &Path, index: &Path) -> bool {
+    let goal = Path::new("..").join(index.file_name().unwrap_or_default());
+    fs::read_link(link).is_ok_and(|there| there == goal)
+}
+
+/// The state of the directory beside an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It is as [`make`] makes it, or the machine needs none.
+    Whole,
+    /// The index is found through it. Other entries are missing, or are not those of [`make`].
+    Leads,
+    /// It leads to no index, or to another one.
+    Astray,
+    /// There is none.
+    Missing,
+}
+
+/// Examines the directory beside an index.
+pub fn state(index: &Path, target: Target) -> State {
+    let Some(platforms) = of(target) else { return State::Whole };
+    let dir = dir_of(index);
+    let module = declining::module(platforms.sibling);
+    let is_whole = || {
+        platforms.own.iter().all(|name| is_link_to(&dir.join(name), index))
+            && platforms
+                .siblings
+                .iter()
+                .all(|name| fs::read(dir.join(name)).is_ok_and(|there| there == module))
+    };
+    match dir.symlink_metadata() {
+        Err(_) => State::Missing,
+        Ok(_) if !leads_to(index, platforms) => State::Astray,
+        Ok(facts) if facts.mode() & ON_ITS_WAY == 0 && is_whole() => State::Whole,
+        Ok(_) => State::Leads,
+    }
 }
 
 /// Makes or completes the directory; does nothing for a machine without a 32-bit sibling. Other
@@ -79,7 +125,7 @@ pub fn make(writer: &Writer, index: &Path, target: Target) -> Result<(), IndexEr
     let goal = Path::new("..").join(index.file_name().unwrap_or_default());
     for name in platforms.own {
         let link = dir.join(name);
-        if fs::read_link(&link).is_ok_and(|there| there == goal) {
+        if is_link_to(&link, index) {
             continue;
         }
         let temporary = dir.join(format!(".{name}.{}", std::process::id()));
@@ -102,15 +148,18 @@ pub fn make(writer: &Writer, index: &Path, target: Target) -> Result<(), IndexEr
 }
 
 /// Returns the path of an index for `LD_AUDIT`: through the directory beside the index if that is
-/// complete and nobody else may write it, else the index itself. A directory is complete once
-/// [`make`] has settled it. Its links are relative and lead to the index beside it.
+/// complete, leads to the index, and nobody else may write it; else the index itself. A directory is
+/// complete once [`make`] has settled it.
 pub fn audit_path(index: &Opened) -> OsString {
-    const ON_ITS_WAY: u32 = 0o1000;
     let dir = dir_of(&index.path);
     let is_complete = |facts: fs::Metadata| {
         facts.is_dir() && facts.mode() & ON_ITS_WAY == 0 && trust::check(&dir, &facts).is_ok()
     };
-    if of(index.index.target()).is_some() && dir.symlink_metadata().is_ok_and(is_complete) {
+    let platforms = of(index.index.target());
+    let is_usable = |platforms| {
+        dir.symlink_metadata().is_ok_and(is_complete) && leads_to(&index.path, platforms)
+    };
+    if platforms.is_some_and(is_usable) {
         dir.join(TOKEN).into()
     } else {
         index.path.clone().into()
