@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use becalm_core::elf;
 use becalm_core::strategy::farm;
 use becalm_host::write::{Existing, WriteOptions, is_on_its_way};
-use becalm_host::{WalkOptions, find_objects};
+use becalm_host::{WalkOptions, find_objects, open_regular};
 use bstr::{BString, ByteSlice};
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
@@ -179,7 +179,7 @@ struct Made {
 impl Made {
     fn of(path: &Path) -> Self {
         let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let view = fs::File::open(path).ok();
+        let view = open_regular(path).ok();
         let view = view.and_then(|file| elf::parse(&object::ReadCache::new(file)).ok());
         let dynamic = view.and_then(|view| view.dynamic);
         let index = path_bytes(&audit::index_beside(&real));
@@ -332,7 +332,7 @@ fn add_folder(folder: &Path, found: &mut Found) {
 
 /// True for an object for which the loader uses its package's cache.
 fn has_run_path(object: &Path) -> bool {
-    let view = fs::File::open(object).ok();
+    let view = open_regular(object).ok();
     let view = view.and_then(|file| elf::parse(&object::ReadCache::new(file)).ok());
     let dynamic = view.and_then(|view| view.dynamic);
     dynamic.is_some_and(|dynamic| dynamic.run_path().is_some())

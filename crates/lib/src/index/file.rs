@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use becalm_core::index::{Index, Ranged, Table, Target, module_is_whole, split};
+use becalm_host::read_regular;
 use becalm_host::write::{WriteOptions, Writer};
 
 use crate::index::error::IndexError;
@@ -66,7 +67,7 @@ pub struct Whole {
 /// # Errors
 /// Returns an error if the file does not exist or is not an undamaged index.
 pub fn read(path: &Path) -> Result<Whole, IndexError> {
-    let bytes = fs::read(path).map_err(IndexError::io(path))?;
+    let bytes = read_regular(path).map_err(IndexError::io(path))?;
     whole(path, bytes)
 }
 

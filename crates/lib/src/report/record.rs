@@ -2,7 +2,7 @@
 //! shown of a program without its file.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read;
 use std::path::Path;
 
@@ -10,6 +10,7 @@ use becalm_core::cost::SearchCost;
 use becalm_core::observe::{Class, DlopenProbe};
 use becalm_core::probe::{Call, Outcome, Probe, SearchSource};
 use becalm_core::search::hwcaps::search_dir;
+use becalm_host::open_regular;
 use bstr::{BStr, BString, ByteSlice};
 
 use crate::escape::shown;
@@ -23,7 +24,7 @@ use crate::trace::report::{ClassLookups, Report, Seen};
 /// True where a file begins like an object of JSON.
 pub fn is_one(path: &Path) -> bool {
     let mut head = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(64).read_to_end(&mut head));
+    let read = open_regular(path).and_then(|file| file.take(64).read_to_end(&mut head));
     read.is_ok() && head.trim_ascii_start().starts_with(b"{")
 }
 
