@@ -2,11 +2,14 @@
 
 mod support;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use support::{becalm, run};
+use serde_json::Value;
+use support::chain::{Store, content_of};
+use support::{becalm, no_compiler, run};
 
 fn make_fifo(path: &Path) {
     let made = Command::new("mkfifo").arg(path).status().expect("mkfifo runs");
@@ -36,4 +39,64 @@ fn a_fifo_is_refused_and_not_waited_for() {
         }
     }
     assert!(!fs::exists(&page).expect("can be seen"));
+}
+
+#[test]
+fn caches_and_farms_of_packages_at_any_depth_are_removed() {
+    if no_compiler() {
+        return;
+    }
+    let store = Store::new();
+    let above = store.dir.path();
+    let content = || {
+        let mut all = BTreeMap::new();
+        content_of(above, &mut all);
+        all
+    };
+    let before = content();
+    for strategy in ["ldcache", "farm"] {
+        let ran = store.on(&["fix", "--with", strategy], above);
+        assert_eq!(ran.code, Some(0), "{strategy}: {}", ran.stderr);
+        assert_ne!(content(), before, "{strategy}");
+        let ran = store.on(&["undo"], above);
+        assert_eq!(ran.code, Some(0), "{strategy}: {}", ran.stderr);
+        assert_eq!(content(), before, "{strategy}");
+    }
+    // What a killed fix leaves: a farm that no object names.
+    let farm = store.root().join("aaa-one/lib/becalm-farm/lib/libone.so");
+    fs::create_dir_all(&farm).expect("made");
+    std::os::unix::fs::symlink("/gone", farm.join("libx.so")).expect("made");
+    // A link to another tree is not followed.
+    let other = tempfile::tempdir().expect("a scratch directory");
+    let theirs = other.path().join("becalm-farm/bin/x");
+    fs::create_dir_all(&theirs).expect("made");
+    std::os::unix::fs::symlink("/gone", theirs.join("libx.so")).expect("made");
+    let package = store.root().join("eee-linked");
+    fs::create_dir(&package).expect("made");
+    std::os::unix::fs::symlink(other.path(), package.join("lib")).expect("made");
+    let ran = store.on(&["undo"], above);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(theirs.join("libx.so").is_symlink());
+    fs::remove_file(package.join("lib")).expect("removed");
+    fs::remove_dir(&package).expect("removed");
+    assert_eq!(content(), before);
+}
+
+#[test]
+fn a_dry_run_of_a_relative_path_lists_each_farm_once() {
+    if no_compiler() {
+        return;
+    }
+    let store = Store::new();
+    let ran = store.becalm(&["fix", "--with", "farm"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let undo = ["undo", "-n", "--json", "store"];
+    let ran = run(becalm().args(undo).current_dir(store.dir.path()));
+    let json: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    let removed = json["removed"].as_array().expect("a list").iter();
+    let removed: Vec<_> = removed.map(|it| it["path"].as_str().expect("text")).collect();
+    let real = |path: &&str| store.dir.path().join(path).canonicalize().expect("is there");
+    let once: BTreeSet<_> = removed.iter().map(real).collect();
+    assert!(!removed.is_empty());
+    assert_eq!(once.len(), removed.len(), "{removed:?}");
 }

@@ -163,7 +163,9 @@ fn remove_made(
     }
     // The list of a farm that is still in use is needed to restore the other objects.
     let lists: Vec<PathBuf> = named.iter().filter_map(|farm| list_of(farm)).collect();
-    named.into_iter().chain(lists).collect()
+    let in_use = named.into_iter().chain(lists);
+    // A run path may name a farm through links.
+    in_use.flat_map(|dir| [dir.canonicalize().ok(), Some(dir)]).flatten().collect()
 }
 
 /// The changes that `becalm fix` made for one object.
@@ -288,8 +290,11 @@ fn find(paths: &[PathBuf]) -> Found {
             }
         }
     }
-    found.caches.sort();
-    found.caches.dedup();
+    for made in [&mut found.caches, &mut found.farms] {
+        let mut known = FxHashSet::default();
+        made.retain(|path| known.insert(path.canonicalize().unwrap_or_else(|_| path.clone())));
+        made.sort();
+    }
     found.keep_caches_of_others(paths);
     found
 }
@@ -306,7 +311,8 @@ fn is_our_cache_at(cache: &Path) -> bool {
 }
 
 fn add_folder(folder: &Path, found: &mut Found) {
-    let walked = find_objects(&[folder.to_owned()], WalkOptions::default());
+    let options = WalkOptions { folders: true, ..WalkOptions::default() };
+    let walked = find_objects(&[folder.to_owned()], options);
     found.littered.extend(walked.littered);
     found.caches.extend(caches_of(folder));
     found.objects.extend(walked.objects.into_iter().map(|object| (object.path, false)));
@@ -314,19 +320,26 @@ fn add_folder(folder: &Path, found: &mut Found) {
         let (path, reason) = words_of_host(error);
         found.problems.push(Problem { path, reason });
     }
-    // A package, or a store of packages.
-    let packages = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    for package in packages.chain([folder.to_owned()]) {
-        let farms = package.join(farm::FARMS);
-        if farms.is_dir() {
-            found.farms.push(farms);
-        }
-        let places = ["etc", "lib"].map(|name| package.join(name));
-        found.places.extend(places.into_iter().filter(|place| is_on_its_way(place)));
-        let cache = package.join("etc/ld.so.cache");
-        if is_our_cache_at(&cache) {
-            found.caches.push(cache);
-        }
+    let Ok(real) = folder.canonicalize() else { return };
+    // A package may be any number of levels below the folder.
+    for package in walked.folders.iter().filter(|dir| !lies_in_farms(&dir.join("any"))) {
+        add_package(package, &real, found);
+    }
+}
+
+/// Adds the files that becalm made in a package, if they are below `folder`: a link of the package
+/// may lead to another one.
+fn add_package(package: &Path, folder: &Path, found: &mut Found) {
+    let is_below = |path: &Path| path.starts_with(folder);
+    // Without links and absolute, as the farms of objects are: each is removed and reported once.
+    let farms = package.join(farm::FARMS);
+    let farms = farms.is_dir().then(|| farms.canonicalize().ok()).flatten();
+    found.farms.extend(farms.filter(|farms| is_below(farms)));
+    let places = ["etc", "lib"].map(|name| package.join(name));
+    found.places.extend(places.into_iter().filter(|place| is_on_its_way(place)));
+    let cache = package.join("etc/ld.so.cache");
+    if is_our_cache_at(&cache) && cache.canonicalize().is_ok_and(|cache| is_below(&cache)) {
+        found.caches.push(cache);
     }
 }
 
