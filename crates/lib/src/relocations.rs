@@ -3,8 +3,8 @@
 //! The program is started a few times for this alone and killed at its entry point. Its loader and
 //! the constructors of its libraries run, and nothing of its own.
 
-use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::ffi::OsString;
+use std::io::{Read, Seek};
 use std::path::Path;
 use std::time::Duration;
 
@@ -19,6 +19,9 @@ use crate::loaded_index::IndexedBindings;
 
 /// Starts that are timed.
 const STARTS: usize = 3;
+
+/// Standard error, as the file that the audit module opens for its log.
+const STDERR: &str = "/proc/self/fd/2";
 
 /// The relocation of one start. Times are in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,15 +57,11 @@ pub fn measure(command: &Command, limit: Duration) -> Option<Relocations> {
     if is_set("LD_DEBUG") || is_set("LD_DEBUG_OUTPUT") {
         return None;
     }
-    let dir = tempfile::tempdir().ok()?;
     let start = Start { command, environment, limit };
     // The log's lines take time, so this start is not timed. It warms the caches.
-    let log = dir.path().join("log");
-    start.enter(&[logged(&start.environment, &log)])?;
-    let decision = audit_log::bindings(&fs::read(&log).unwrap_or_default());
-    let mut timed = (0..STARTS)
-        .map(|at| start.timed(&dir.path().join(at.to_string())))
-        .collect::<Option<Vec<Relocations>>>()?;
+    let (_, log) = start.enter(logged(&start.environment, STDERR.as_ref()))?;
+    let decision = audit_log::bindings(&log);
+    let mut timed = (0..STARTS).map(|_| start.timed()).collect::<Option<Vec<Relocations>>>()?;
     timed.sort_by_key(|one| one.ns);
     let mut median = timed.swap_remove(STARTS / 2);
     match decision {
@@ -91,26 +90,27 @@ struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// Starts it with variables set, up to its entry point.
-    fn enter(&self, variables: &[(OsString, OsString)]) -> Option<Duration> {
-        let kept = |name: &OsStr| variables.iter().all(|(set, _)| set != name);
-        let others = self.environment.iter().filter(|(name, _)| kept(name));
+    /// Starts it with a variable set, up to its entry point. The result has the time and the text on
+    /// standard error. This is a file without a name: nothing is left if becalm is interrupted.
+    fn enter(&self, (name, value): (OsString, OsString)) -> Option<(Duration, Vec<u8>)> {
+        let mut stderr = tempfile::tempfile().ok()?;
+        let others = self.environment.iter().filter(|(known, _)| *known != name);
         let command = Command {
-            env: Some(others.chain(variables).cloned().collect()),
-            streams: Some(Streams::nowhere().ok()?),
+            env: Some(others.cloned().chain([(name.clone(), value)]).collect()),
+            streams: Some(Streams::with_stderr(stderr.try_clone().ok()?).ok()?),
             ..self.command.clone()
         };
-        match time_to_entry(&command, self.limit) {
-            Ok(Entered::After(time)) => Some(time),
-            _ => None,
-        }
+        let Ok(Entered::After(time)) = time_to_entry(&command, self.limit) else { return None };
+        let mut written = Vec::new();
+        stderr.rewind().and_then(|()| stderr.read_to_end(&mut written)).ok()?;
+        Some((time, written))
     }
 
-    fn timed(&self, output: &Path) -> Option<Relocations> {
-        let debug = [("LD_DEBUG", OsStr::new("statistics")), ("LD_DEBUG_OUTPUT", output.as_ref())];
+    fn timed(&self) -> Option<Relocations> {
         let clock = LoaderClock::now();
-        let time = self.enter(&debug.map(|(name, value)| (name.into(), value.to_owned())))?;
-        let Statistics { total, relocation, lookups, cached, relative } = told(output)?;
+        let (time, written) = self.enter(("LD_DEBUG".into(), "statistics".into()))?;
+        let counts = statistics::parse(&written)?;
+        let Statistics { total, relocation, lookups, cached, relative } = counts;
         let [total, relocation] = [total, relocation].map(|ticks| clock.duration(ticks?));
         let relocation = relocation.zip(total).map(|(part, total)| part * scale(total, time));
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -124,15 +124,6 @@ impl Start<'_> {
 /// start.
 fn scale(total: Duration, start: Duration) -> u32 {
     if total * 10 <= start.mul_f64(1.05) { 10 } else { 1 }
-}
-
-/// The loader's output, a file for each process.
-fn told(output: &Path) -> Option<Statistics> {
-    let name = format!("{}.", output.file_name()?.to_str()?);
-    let entries = fs::read_dir(output.parent()?).ok()?.flatten();
-    let own = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&name));
-    let mut told = own.filter_map(|entry| statistics::parse(&fs::read(entry.path()).ok()?));
-    told.next()
 }
 
 #[cfg(test)]
