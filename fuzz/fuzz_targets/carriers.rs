@@ -5,8 +5,8 @@
 #![no_main]
 
 use becalm_core::strategy::planned::Outlook;
-use becalm_core::strategy::verify::{self, Strategy, Verdict};
-use becalm_core::strategy::{Settings, note, patchelf};
+use becalm_core::strategy::verify::{self, Verdict};
+use becalm_core::strategy::{Settings, Strategy, note, patchelf};
 use becalm_core::closure::{self, Subject};
 use becalm_core::elf::ObjectView;
 use becalm_core::elf::resolution_note::records;
