@@ -4,6 +4,7 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -99,4 +100,31 @@ fn a_dry_run_of_a_relative_path_lists_each_farm_once() {
     let once: BTreeSet<_> = removed.iter().map(real).collect();
     assert!(!removed.is_empty());
     assert_eq!(once.len(), removed.len(), "{removed:?}");
+}
+
+#[test]
+fn directories_that_were_there_before_stay() {
+    if no_compiler() {
+        return;
+    }
+    let store = Store::new();
+    let package = store.root().join("ccc-app");
+    let mode =
+        |dir: &Path| fs::metadata(dir).map_or(0, |about| about.permissions().mode() & 0o7777);
+    let etc = package.join("etc");
+    // Empty, and by its mode not one that becalm makes.
+    fs::create_dir(&etc).expect("made");
+    fs::set_permissions(&etc, fs::Permissions::from_mode(0o2775)).expect("set");
+    let ran = store.becalm(&["fix", "--with", "ldcache"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(etc.join("ld.so.cache").exists());
+    let ran = store.becalm(&["undo"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(!etc.join("ld.so.cache").exists());
+    assert_eq!(mode(&etc), 0o2775);
+    // The mark of unfinished directories is a mode, not the sticky bit alone.
+    fs::set_permissions(&etc, fs::Permissions::from_mode(0o1777)).expect("set");
+    let ran = store.becalm(&["undo"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert_eq!(mode(&etc), 0o1777);
 }

@@ -35,8 +35,17 @@ const ON_ITS_WAY: u32 = 0o1000;
 /// not finished.
 #[must_use]
 pub fn is_on_its_way(dir: &Path) -> bool {
-    let marked = |about: Metadata| about.is_dir() && about.mode() & ON_ITS_WAY != 0;
+    let marked = |about: Metadata| about.is_dir() && is_marked(about.mode() & 0o7777);
     dir.symlink_metadata().is_ok_and(marked)
+}
+
+/// Returns true for the modes of an unfinished directory: as `mkdir` makes it, and later. Other
+/// directories with the sticky bit, such as those that everybody may write to, are somebody else's.
+/// Below a directory with the set-group-ID bit, `mkdir` sets it too.
+fn is_marked(mode: u32) -> bool {
+    const AS_MADE: u32 = 0o700 | ON_ITS_WAY;
+    const LATER: u32 = DIRECTORY_MODE | ON_ITS_WAY;
+    matches!(mode & !0o2000, AS_MADE | LATER)
 }
 
 /// Names and targets of the symbolic links in a directory.
@@ -224,7 +233,7 @@ impl Writer {
     /// # Errors
     /// Returns an error if `path` is not a directory or its mode cannot be changed.
     pub fn settle_dir(&self, path: &Path) -> Result<bool, WriteError> {
-        self.change_mode(path, |mode| (mode & ON_ITS_WAY != 0).then_some(DIRECTORY_MODE))
+        self.change_mode(path, |mode| is_marked(mode).then_some(DIRECTORY_MODE))
     }
 
     /// Marks a directory as one to be removed together with its content, if its mode is that of

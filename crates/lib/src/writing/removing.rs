@@ -5,10 +5,11 @@ use std::ffi::OsStr;
 use std::fs::{self, ReadDir};
 use std::iter;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use becalm_core::strategy::farm;
-use becalm_host::write::Existing;
+use becalm_host::write::{Existing, is_on_its_way};
 use bstr::ByteSlice;
 use rustc_hash::FxHashSet;
 
@@ -92,11 +93,15 @@ impl<'a> Remover<'a> {
 
     /// Marks the directories that contain only `path` and are removed with it: after a crash, the
     /// next run recognises them by the marker.
+    ///
+    /// Directories that becalm made have its mode, and the owner of what it made in them. Others existed
+    /// before.
     fn mark_parents(&self, path: &Path) {
+        let owner = |path: &Path| path.symlink_metadata().map(|about| about.uid()).ok();
         let mut held = path;
         for dir in made_above(path) {
             let holds_more = |entries: ReadDir| entries.flatten().any(|it| it.path() != held);
-            if fs::read_dir(dir).map_or(true, holds_more) {
+            if fs::read_dir(dir).map_or(true, holds_more) || owner(dir) != owner(path) {
                 return;
             }
             // If this fails, an empty directory may remain.
@@ -108,7 +113,8 @@ impl<'a> Remover<'a> {
     /// Removes the empty directories that were made for a removed file: up to the directory of
     /// farms or of the cache in its package.
     fn remove_empty_parents(&self, path: &Path) {
-        for here in made_above(path).take_while(|_| !self.editor.is_interrupted()) {
+        let is_made = |dir: &&Path| !self.editor.is_interrupted() && is_on_its_way(dir);
+        for here in made_above(path).take_while(is_made) {
             // Not empty: it has other files.
             if !self.editor.writer().remove_empty_dir(here).unwrap_or(false) {
                 break;
