@@ -239,7 +239,8 @@ fn env_switches_bindings_off_and_undo_takes_that_back() {
     let index = store.index();
     let env = |further: &[&str], switches: &str| {
         let mut command = store.becalm(&[&["env", "--index", text(&index)], further].concat());
-        run(command.env("BECALM", switches)).stdout
+        // Of a session that has the index already.
+        run(command.env("BECALM", switches).env("LD_AUDIT", &index)).stdout
     };
     assert!(env(&["--no-bind"], "log:/l").contains("export BECALM='log:/l,nobind'"));
     assert!(!env(&[], "log:/l").contains("BECALM"));

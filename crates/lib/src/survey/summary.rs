@@ -219,6 +219,6 @@ mod tests {
             summary(&b"\n{\"schema\":\"other\",\"path\":\"/x\"}\n"[..]).expect_err("refused");
         assert_eq!(error.to_string(), "line 2 is of schema other, not becalm/survey/1");
         let error = summary(&b"{}\n"[..]).expect_err("refused");
-        assert!(error.to_string().starts_with("line 1 is not what"), "{error}");
+        assert!(error.to_string().starts_with("line 1 is not a line"), "{error}");
     }
 }
