@@ -15,9 +15,9 @@ use support::store::{Store, let_the_clock_pass, nothing_to_test_with};
 const SCRIPT: &str = r#"
 set -e
 mount --make-rprivate /
-over() { mount -t overlay over -o "lowerdir=$ROOT,upperdir=$HERE/upper,workdir=$HERE/work" "$ROOT"; }
+over() { mount -t overlay over -o "lowerdir=$ROOT:$HERE/empty" "$ROOT"; }
 started() { BECALM=log:$HERE/$1.log "$US" run --strict --index "$HERE/index.so" -- "$APP" >"$HERE/$1.out"; }
-mkdir "$HERE/upper" "$HERE/work" "$HERE/filler"
+mkdir "$HERE/empty" "$HERE/filler"
 over
 stat -c %d "$ROOT"
 "$US" index "$ROOT" --bind-threshold 0,0 --dirs "$ROOT/plain" -o "$HERE/index.so" >"$HERE/made"
