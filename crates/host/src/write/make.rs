@@ -39,6 +39,17 @@ pub fn is_on_its_way(dir: &Path) -> bool {
     dir.symlink_metadata().is_ok_and(marked)
 }
 
+/// Returns true for a directory that has a mode of those that [`Writer::make_dir`] creates, finished
+/// or not.
+#[must_use]
+pub fn has_mode_of_made(dir: &Path) -> bool {
+    let is_made = |about: Metadata| {
+        let mode = about.mode() & 0o7777;
+        about.is_dir() && (mode == DIRECTORY_MODE || is_marked(mode))
+    };
+    dir.symlink_metadata().is_ok_and(is_made)
+}
+
 /// Returns true for the modes of an unfinished directory: as `mkdir` makes it, and later. Other
 /// directories with the sticky bit, such as those that everybody may write to, are somebody else's.
 /// Below a directory with the set-group-ID bit, `mkdir` sets it too.

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use becalm_core::strategy::farm;
-use becalm_host::write::{Existing, is_on_its_way};
+use becalm_host::write::{Existing, has_mode_of_made};
 use bstr::ByteSlice;
 use rustc_hash::FxHashSet;
 
@@ -34,9 +34,10 @@ impl<'a> Remover<'a> {
     /// Removes a file or a directory of links if becalm made it, and then the directories made for
     /// it that are empty.
     pub(crate) fn remove(&mut self, path: &Path, ours: impl FnOnce(&Existing) -> bool) {
-        if !self.dry_run && !self.editor.is_interrupted() {
-            self.mark_parents(path);
-        }
+        let parents = match self.dry_run || self.editor.is_interrupted() {
+            true => Vec::new(),
+            false => self.mark_parents(path),
+        };
         let result = match (self.dry_run, self.editor.is_interrupted()) {
             (_, true) => Ok(Outcome::NotReached),
             (true, _) => Ok(Outcome::Written { old_length: 0, new_length: 0 }),
@@ -51,7 +52,7 @@ impl<'a> Remover<'a> {
             self.removed.push(Changed { path, outcome, warnings: Vec::new() });
         }
         if !self.dry_run {
-            self.remove_empty_parents(path);
+            self.remove_empty_parents(path, &parents);
         }
     }
 
@@ -92,31 +93,34 @@ impl<'a> Remover<'a> {
     }
 
     /// Marks the directories that contain only `path` and are removed with it: after a crash, the
-    /// next run recognises them by the marker.
+    /// next run recognises them by the marker. Returns them.
     ///
     /// Directories that becalm made have its mode, and the owner of what it made in them. Others existed
     /// before.
-    fn mark_parents(&self, path: &Path) {
+    fn mark_parents(&self, path: &Path) -> Vec<PathBuf> {
+        let mut parents = Vec::new();
         let owner = |path: &Path| path.symlink_metadata().map(|about| about.uid()).ok();
         let mut held = path;
         for dir in made_above(path) {
             let holds_more = |entries: ReadDir| entries.flatten().any(|it| it.path() != held);
-            if fs::read_dir(dir).map_or(true, holds_more) || owner(dir) != owner(path) {
-                return;
+            let is_made = has_mode_of_made(dir) && owner(dir) == owner(path);
+            if !is_made || fs::read_dir(dir).map_or(true, holds_more) {
+                break;
             }
             // If this fails, an empty directory may remain.
             let _ = self.editor.writer().unsettle_dir(dir);
+            parents.push(dir.to_owned());
             held = dir;
         }
+        parents
     }
 
-    /// Removes the empty directories that were made for a removed file: up to the directory of
-    /// farms or of the cache in its package.
-    fn remove_empty_parents(&self, path: &Path) {
-        let is_made = |dir: &&Path| !self.editor.is_interrupted() && is_on_its_way(dir);
-        for here in made_above(path).take_while(is_made) {
+    /// Removes the directories that were made for a removed file, and are empty now: up to the
+    /// directory of farms or of the cache in its package.
+    fn remove_empty_parents(&self, path: &Path, parents: &[PathBuf]) {
+        for dir in parents.iter().take_while(|_| !self.editor.is_interrupted()) {
             // Not empty: it has other files.
-            if !self.editor.writer().remove_empty_dir(here).unwrap_or(false) {
+            if !self.editor.writer().remove_empty_dir(dir).unwrap_or(false) {
                 break;
             }
         }
