@@ -23,9 +23,10 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 use self::reading::{
-    check_case, facts, fingerprint, fingerprint_at, mount_of, names_in, now, open_dir, resolved,
+    check_case, facts, fingerprint, fingerprint_at, mount_of, names_in, open_dir, resolved,
     statx_at,
 };
+use crate::index_store::now;
 
 /// Permission for everybody to search a directory.
 const SEARCH_FOR_ALL: u16 = 0o111;

@@ -10,7 +10,7 @@ use becalm_core::fs::Errno;
 use becalm_core::index::build::Fingerprints;
 use becalm_core::index::{Fingerprint, Time, device};
 use bstr::{BStr, ByteSlice};
-use rustix::fs::{AtFlags, CWD, StatxFlags};
+use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, StatxTimestamp};
 
 /// The right of others to read a file.
 const READ: u32 = 0o004;
@@ -25,25 +25,34 @@ pub struct OsFingerprints {
 
 impl Default for OsFingerprints {
     fn default() -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let sec = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
-        Self { now: Time { sec, nsec: since.subsec_nanos() } }
+        Self { now: now() }
+    }
+}
+
+/// Returns the time of the real-time clock.
+pub(crate) fn now() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let sec = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+    Time { sec, nsec: since.subsec_nanos() }
+}
+
+/// Converts a result of `statx`.
+pub(crate) fn fingerprint_of(found: &Statx) -> Fingerprint {
+    let time = |time: StatxTimestamp| Time { sec: time.tv_sec, nsec: time.tv_nsec };
+    Fingerprint {
+        dev: device(found.stx_dev_major, found.stx_dev_minor),
+        ino: found.stx_ino,
+        size: found.stx_size,
+        mtime: time(found.stx_mtime),
+        ctime: time(found.stx_ctime),
     }
 }
 
 impl Fingerprints for OsFingerprints {
     fn fingerprint(&self, path: &BStr) -> Result<Fingerprint, Errno> {
-        let found =
-            rustix::fs::statx(CWD, path.as_bytes(), AtFlags::empty(), StatxFlags::BASIC_STATS)
-                .map_err(|errno| Errno(errno.raw_os_error()))?;
-        let time = |time: rustix::fs::StatxTimestamp| Time { sec: time.tv_sec, nsec: time.tv_nsec };
-        Ok(Fingerprint {
-            dev: device(found.stx_dev_major, found.stx_dev_minor),
-            ino: found.stx_ino,
-            size: found.stx_size,
-            mtime: time(found.stx_mtime),
-            ctime: time(found.stx_ctime),
-        })
+        rustix::fs::statx(CWD, path.as_bytes(), AtFlags::empty(), StatxFlags::BASIC_STATS)
+            .map(|found| fingerprint_of(&found))
+            .map_err(|errno| Errno(errno.raw_os_error()))
     }
 
     fn is_for_all(&self, path: &BStr) -> bool {

@@ -2,14 +2,14 @@
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use becalm_core::index::{Fingerprint, Time, device};
+use becalm_core::index::Fingerprint;
 use bstr::{BStr, BString, ByteSlice};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Statx, StatxFlags};
 use rustix::io::Errno;
 
 use super::LeftOut;
+use crate::index_store::fingerprint_of;
 
 /// Bytes of directory entries that are read at once.
 const BUFFER: usize = 8 * 1024;
@@ -94,24 +94,12 @@ pub(super) fn mount_of(found: &Statx) -> u64 {
     if found.stx_mask & StatxFlags::MNT_ID.bits() != 0 { found.stx_mnt_id } else { 0 }
 }
 
+/// The length of a directory is not compared.
 pub(super) fn fingerprint(found: &Statx) -> Fingerprint {
-    let time = |time: rustix::fs::StatxTimestamp| Time { sec: time.tv_sec, nsec: time.tv_nsec };
-    Fingerprint {
-        dev: device(found.stx_dev_major, found.stx_dev_minor),
-        ino: found.stx_ino,
-        size: 0,
-        mtime: time(found.stx_mtime),
-        ctime: time(found.stx_ctime),
-    }
+    Fingerprint { size: 0, ..fingerprint_of(found) }
 }
 
 pub(super) fn fingerprint_at(path: &BStr) -> Result<Fingerprint, Errno> {
     let found = rustix::fs::statx(CWD, path.as_bytes(), AtFlags::SYMLINK_NOFOLLOW, WANTED)?;
     Ok(fingerprint(&found))
-}
-
-pub(super) fn now() -> Time {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let sec = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
-    Time { sec, nsec: since.subsec_nanos() }
 }
