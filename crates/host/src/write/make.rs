@@ -35,7 +35,7 @@ const ON_ITS_WAY: u32 = 0o1000;
 /// not finished.
 #[must_use]
 pub fn is_on_its_way(dir: &Path) -> bool {
-    let marked = |about: Metadata| about.is_dir() && is_marked(about.mode() & 0o7777);
+    let marked = |about: Metadata| about.is_dir() && is_unfinished(about.mode());
     dir.symlink_metadata().is_ok_and(marked)
 }
 
@@ -44,19 +44,20 @@ pub fn is_on_its_way(dir: &Path) -> bool {
 #[must_use]
 pub fn has_mode_of_made(dir: &Path) -> bool {
     let is_made = |about: Metadata| {
-        let mode = about.mode() & 0o7777;
-        about.is_dir() && (mode == DIRECTORY_MODE || is_marked(mode))
+        let mode = about.mode();
+        about.is_dir() && (mode & 0o7777 == DIRECTORY_MODE || is_unfinished(mode))
     };
     dir.symlink_metadata().is_ok_and(is_made)
 }
 
 /// Returns true for the modes of an unfinished directory: as `mkdir` makes it, and later. Other
 /// directories with the sticky bit, such as those that everybody may write to, are somebody else's.
-/// Below a directory with the set-group-ID bit, `mkdir` sets it too.
-fn is_marked(mode: u32) -> bool {
+/// Below a directory with the set-group-ID bit, `mkdir` sets it too. The type in `mode` is ignored.
+#[must_use]
+pub fn is_unfinished(mode: u32) -> bool {
     const AS_MADE: u32 = 0o700 | ON_ITS_WAY;
     const LATER: u32 = DIRECTORY_MODE | ON_ITS_WAY;
-    matches!(mode & !0o2000, AS_MADE | LATER)
+    matches!(mode & 0o5777, AS_MADE | LATER)
 }
 
 /// Names and targets of the symbolic links in a directory.
@@ -244,7 +245,7 @@ impl Writer {
     /// # Errors
     /// Returns an error if `path` is not a directory or its mode cannot be changed.
     pub fn settle_dir(&self, path: &Path) -> Result<bool, WriteError> {
-        self.change_mode(path, |mode| is_marked(mode).then_some(DIRECTORY_MODE))
+        self.change_mode(path, |mode| is_unfinished(mode).then_some(DIRECTORY_MODE))
     }
 
     /// Marks a directory as one to be removed together with its content, if its mode is that of

@@ -52,7 +52,7 @@ pub use self::batch::{Prepared, Written};
 pub use self::dir::is_leftover;
 pub use self::error::WriteError;
 pub use self::file::FileUnderEdit;
-pub use self::make::{Existing, Links, has_mode_of_made, is_on_its_way};
+pub use self::make::{Existing, Links, has_mode_of_made, is_on_its_way, is_unfinished};
 pub use self::options::{Durability, HardLinks, WriteOptions};
 pub use self::reader::Reader;
 pub use self::sys::{Call, Faults, Verdict};

@@ -12,7 +12,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
 use becalm_core::index::Target;
-use becalm_host::write::Writer;
+use becalm_host::write::{Writer, is_unfinished};
 
 use crate::index::declining::{self, Sibling};
 use crate::index::error::IndexError;
@@ -40,9 +40,6 @@ const AARCH64: Platforms = Platforms {
     sibling: Sibling::Arm,
     siblings: &["v5l", "v6l", "v7l", "v8l", "aarch32"],
 };
-
-/// The bit of the mode of a directory that is not complete.
-const ON_ITS_WAY: u32 = 0o1000;
 /// The token that the loader replaces by its platform.
 const TOKEN: &str = "$PLATFORM";
 
@@ -108,7 +105,7 @@ pub fn state(index: &Path, target: Target) -> State {
     match dir.symlink_metadata() {
         Err(_) => State::Missing,
         Ok(_) if !leads_to(index, platforms) => State::Astray,
-        Ok(facts) if facts.mode() & ON_ITS_WAY == 0 && is_whole() => State::Whole,
+        Ok(facts) if !is_unfinished(facts.mode()) && is_whole() => State::Whole,
         Ok(_) => State::Leads,
     }
 }
@@ -153,7 +150,7 @@ pub fn make(writer: &Writer, index: &Path, target: Target) -> Result<(), IndexEr
 pub fn audit_path(index: &Opened) -> OsString {
     let dir = dir_of(&index.path);
     let is_complete = |facts: fs::Metadata| {
-        facts.is_dir() && facts.mode() & ON_ITS_WAY == 0 && trust::check(&dir, &facts).is_ok()
+        facts.is_dir() && !is_unfinished(facts.mode()) && trust::check(&dir, &facts).is_ok()
     };
     let platforms = of(index.index.target());
     let is_usable = |platforms| {
