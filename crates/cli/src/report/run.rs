@@ -2,7 +2,9 @@
 //!
 //! [`becalm_lib::report`] collects the data, [`crate::report::html`] makes the page.
 
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::{fs, io};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -48,16 +50,17 @@ fn write(output: &Path, page: &[u8]) -> io::Result<()> {
         Err(error) => return Err(error),
     };
     let place = if old.is_some() { fs::canonicalize(output)? } else { output.to_owned() };
-    let mut name = place.clone().into_os_string();
-    name.push(format!(".{}.new", std::process::id()));
-    let new = PathBuf::from(name);
-    let written = fs::write(&new, page)
-        .and_then(|()| old.map_or(Ok(()), |mode| fs::set_permissions(&new, mode)))
-        .and_then(|()| fs::rename(&new, &place));
-    if written.is_err() {
-        let _ = fs::remove_file(&new);
+    let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty());
+    // The umask applies to a new page, as if it were written in place.
+    let mut new = tempfile::Builder::new()
+        .permissions(fs::Permissions::from_mode(0o666))
+        .tempfile_in(folder.unwrap_or(Path::new(".")))?;
+    new.write_all(page)?;
+    if let Some(mode) = old {
+        new.as_file().set_permissions(mode)?;
     }
-    written
+    new.persist(&place)?;
+    Ok(())
 }
 
 /// Reads a `becalm/compare/1` object.
