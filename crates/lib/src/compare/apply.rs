@@ -187,10 +187,8 @@ fn index(kind: Kind, site: &Site<'_>) -> Result<Done, CompareError> {
         ..make::Options::default()
     };
     let report = here(|| make::index(&options, &Silent))??;
-    let mut variables = index_variables(&site.index)?;
-    if kind == Kind::Strategy(Compared::IndexNobind) {
-        variables.push((variables::SWITCHES.into(), variables::NO_BIND.into()));
-    }
+    let is_nobind = kind == Kind::Strategy(Compared::IndexNobind);
+    let variables = index_variables(&site.index, is_nobind.then_some(variables::NO_BIND))?;
     let bindings = report.content.map(|content| content.bindings);
     let left_out = bindings.into_iter().flat_map(|bindings| bindings.not_bound);
     let programs: Vec<BString> = site.programs.iter().map(|path| path_bytes(path)).collect();
@@ -199,14 +197,17 @@ fn index(kind: Kind, site: &Site<'_>) -> Result<Done, CompareError> {
     Ok(Done { variables, remark: None, not_bound })
 }
 
-/// The variables of a start with an index: those of `becalm env`.
+/// The variables of a start with an index, and a switch of its module: those of `becalm env`.
 ///
 /// # Errors
 /// Returns an error if the file is no index.
-pub fn index_variables(index: &Path) -> Result<Variables, CompareError> {
+pub fn index_variables(
+    index: &Path,
+    switch: Option<&'static str>,
+) -> Result<Variables, CompareError> {
     let opened = file::open(index)?;
     let (module, static_tls) = (platforms::audit_path(&opened), opened.session_static_tls()?);
-    let variables = Settings { module, static_tls, switch: None }.added(|_| None).into_iter();
+    let variables = Settings { module, static_tls, switch }.added(|_| None).into_iter();
     Ok(variables.filter_map(|it| Some((it.name.into(), it.value?))).collect())
 }
 
