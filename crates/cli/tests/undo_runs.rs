@@ -63,7 +63,7 @@ fn caches_and_farms_of_packages_at_any_depth_are_removed() {
         assert_eq!(ran.code, Some(0), "{strategy}: {}", ran.stderr);
         assert_eq!(content(), before, "{strategy}");
     }
-    // What a killed fix leaves: a farm that no object names.
+    // A killed fix leaves a farm that no object names.
     let farm = store.root().join("aaa-one/lib/becalm-farm/lib/libone.so");
     fs::create_dir_all(&farm).expect("made");
     std::os::unix::fs::symlink("/gone", farm.join("libx.so")).expect("made");

@@ -1,7 +1,7 @@
 //! `becalm check`: what starting each program would try and load.
 //!
-//! [`becalm_lib::launch`] finds the files and [`becalm_lib::check::starts`] follows them; here they are
-//! written to the [`crate::terminal`] in the form that was asked for.
+//! [`becalm_lib::launch`] finds the files and [`becalm_lib::check::starts`] follows them; this module
+//! writes them to the [`crate::terminal`] in the requested form.
 
 use std::io::Write;
 use std::path::PathBuf;

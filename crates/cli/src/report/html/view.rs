@@ -282,7 +282,7 @@ impl Lane {
     }
 }
 
-/// The title of relocation: what it is spent on.
+/// Returns the title of relocation: the numbers of symbols looked up and bound.
 fn symbols(relocation: Relocation) -> String {
     let lookups = counted(relocation.lookups, "symbol looked up", "symbols looked up");
     match relocation.bound {
