@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -184,4 +185,18 @@ fn a_budget_in_ci_fails_a_package_that_searches_too_much() {
     assert!(now > 0);
     assert_eq!(with(now).code, Some(0), "{}", with(now).stderr);
     assert_eq!(with(now - 1).code, Some(1));
+}
+
+/// The packages install these files with their modes; lintian refuses a script without the right to
+/// execute it.
+#[test]
+fn scripts_may_be_executed() {
+    let files = run(Command::new("find").arg(integration("")).args(["-type", "f"])).stdout;
+    let is_script = |file: &&str| std::fs::read(file).expect("read").starts_with(b"#!");
+    let scripts: Vec<&str> = files.lines().filter(is_script).collect();
+    assert!(!scripts.is_empty());
+    for script in scripts {
+        let mode = Path::new(script).metadata().expect("a file").permissions().mode();
+        assert_eq!(mode & 0o111, 0o111, "{script}");
+    }
 }
