@@ -16,6 +16,10 @@ pub struct Store {
     pub dir: tempfile::TempDir,
 }
 
+/// The library that needs nothing, and the one that needs it.
+const ONE: &str = "aaa-one/lib/libone.so";
+const TWO: &str = "bbb-two/lib/libtwo.so";
+
 impl Store {
     /// Makes a store with so many empty directories that a farm saves more than it costs.
     pub fn new() -> Self {
@@ -24,6 +28,20 @@ impl Store {
 
     /// Makes a store with that many empty directories before that of a package in each run path.
     pub fn with(empty: usize) -> Self {
+        let app = "int one(void); int two(void);\n\
+                   int main(void) { printf(\"%d %d\\n\", one(), two()); return 0; }\n";
+        Self::linked("--enable-new-dtags", empty, app, &[TWO, ONE])
+    }
+
+    /// Makes a store that is linked with `DT_RPATH`. Its program needs `libtwo.so` alone, which has
+    /// no run path: `libone.so` is searched for it along the `DT_RPATH` of the program.
+    pub fn of_rpath() -> Self {
+        let app = "int two(void);\n\
+                   int main(void) { printf(\"%d %d\\n\", two() - 1, two()); return 0; }\n";
+        Self::linked("--disable-new-dtags", 24, app, &[TWO])
+    }
+
+    fn linked(tags: &str, empty: usize, app: &str, needed: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a scratch directory");
         let root = dir.path().canonicalize().expect("is there").join("store");
         for sub in ["aaa-one/lib", "bbb-two/lib", "ccc-app/bin", "ddd-none/lib"] {
@@ -32,11 +50,7 @@ impl Store {
         let write = |name: &str, text: &str| fs::write(root.join(name), text).expect("written");
         write("one.c", "int one(void) { return 1; }\n");
         write("two.c", "int one(void); int two(void) { return one() + 1; }\n");
-        write(
-            "app.c",
-            "#include <stdio.h>\nint one(void); int two(void);\n\
-             int main(void) { printf(\"%d %d\\n\", one(), two()); return 0; }\n",
-        );
+        write("app.c", &format!("#include <stdio.h>\n{app}"));
         let mut dirs: Vec<String> = (0..empty).map(|at| format!("ddd-none/{at}")).collect();
         for dir in &dirs {
             fs::create_dir(root.join(dir)).expect("made");
@@ -44,15 +58,15 @@ impl Store {
         dirs.extend(["ddd-none/lib", "bbb-two/lib", "aaa-one/lib"].map(String::from));
         let dirs: Vec<String> =
             dirs.iter().map(|dir| format!("{}/{dir}", root.display())).collect();
-        let path = format!("-Wl,--enable-new-dtags,-rpath,{}", dirs.join(":"));
+        let path = format!("-Wl,{tags},-rpath,{}", dirs.join(":"));
         let library = |source: &str, out: &str, more: &[&str]| {
-            cc_library(&root, source, out, &[&["-Wl,--no-as-needed", &path], more].concat());
+            cc_library(&root, source, out, &[&["-Wl,--no-as-needed"], more].concat());
         };
-        library("one.c", "aaa-one/lib/libone.so", &[]);
-        library("two.c", "bbb-two/lib/libtwo.so", &["aaa-one/lib/libone.so"]);
-        let libraries = ["bbb-two/lib/libtwo.so", "aaa-one/lib/libone.so"];
+        library("one.c", ONE, &[&path]);
+        let of_two = [path.as_str(), ONE];
+        library("two.c", TWO, if needed.contains(&ONE) { &of_two } else { &of_two[1..] });
         let app = ["app.c", "-o", "ccc-app/bin/app", "-Wl,--no-as-needed", path.as_str()];
-        cc(&root, &[&app[..], &libraries].concat());
+        cc(&root, &[&app[..], needed].concat());
         for source in ["one.c", "two.c", "app.c"] {
             fs::remove_file(root.join(source)).expect("removed");
         }
@@ -68,11 +82,11 @@ impl Store {
     }
 
     pub fn two(&self) -> PathBuf {
-        self.root().join("bbb-two/lib/libtwo.so")
+        self.root().join(TWO)
     }
 
     pub fn one(&self) -> PathBuf {
-        self.root().join("aaa-one/lib/libone.so")
+        self.root().join(ONE)
     }
 
     /// Every path below the store, with what it holds.

@@ -5,6 +5,7 @@
 //! loader's own directory, so the path is absolute. Nothing can set a tunable for the program, so a
 //! program whose libraries need more than the default static TLS is refused.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,7 +13,8 @@ use std::time::Duration;
 use becalm_core::closure::{Closure, SubjectKind};
 use becalm_core::cost::{SearchCost, is_of_hwcaps};
 use becalm_core::edit::Edit;
-use becalm_core::facts::{GlibcVersion, Libc};
+use becalm_core::facts::{Environment, GlibcVersion, Libc};
+use becalm_core::index::answers::answers as answers_of_module;
 use becalm_core::index::build::Fingerprints as _;
 use becalm_core::index::{Index, tls};
 use becalm_core::loader::load::Role;
@@ -98,7 +100,7 @@ pub fn plan_audit(os: &OsFs, closure: &Closure, prefixes: &[PathBuf]) -> Result<
     let bind = Binding { only: Some(&only), ..Binding::default() };
     let bind = Some(bind).filter(|_| edits.is_empty());
     let sealed = seal(os, closure, IndexOptions { prefixes, bind, ..IndexOptions::default() })?;
-    let mut files = answers(closure, &sealed.machine.index);
+    let mut files = answers(os, closure, &sealed.machine.index);
     let path = path_bytes(&program);
     match files.iter_mut().find(|file| file.path == path) {
         Some(file) => file.edits = edits,
@@ -153,7 +155,7 @@ pub fn left_by_index(
     }
     let options = IndexOptions { prefixes, facts: Some(facts), ..IndexOptions::default() };
     let sealed = seal(os, closure, options)?;
-    let files = answers(closure, &sealed.machine.index);
+    let files = answers(os, closure, &sealed.machine.index);
     let plan = Plan { files, ..Plan::default() };
     Ok(Answered::of(&plan).storm_left(closure))
 }
@@ -198,28 +200,36 @@ fn edits(closure: &Closure, element: &BStr) -> Vec<Edit> {
     vec![Edit::Audit(Some(list))]
 }
 
-/// Returns the answers of the index, by object of the closure; the program by its real path.
-fn answers(closure: &Closure, index: &Index) -> Vec<FilePlan> {
+/// Returns the answers that the module of the index gives in this start, by object of the closure;
+/// the program by its real path. Its conditions hold: it was made just now.
+fn answers(os: &OsFs, closure: &Closure, index: &Index) -> Vec<FilePlan> {
+    let session = os.session();
+    let environment = Environment::default();
+    let given = answers_of_module(index, (&session, closure), &environment, &|_| true);
     let program = real_program(closure);
-    let objects = closure.load.objects.iter();
-    let objects = objects.filter(|object| object.role != Role::Program);
-    let mut loaded: FxHashSet<&BStr> = objects.map(|object| object.path.as_ref()).collect();
-    loaded.insert(program.as_ref());
-    let asking = index.objects.iter().filter(|object| loaded.contains(object.path.as_bstr()));
-    let file = |object: &becalm_core::index::Object| {
-        let mut answers: Vec<PlannedAnswer> = object
-            .edges
-            .iter()
-            .map(|edge| PlannedAnswer {
-                needed: edge.needed().to_owned(),
-                exact: Some(edge.path.clone()),
-                hints: Vec::new(),
-            })
-            .collect();
-        answers.sort_by(|a, b| a.needed.cmp(&b.needed));
-        FilePlan { path: object.path.clone(), edits: Vec::new(), answers }
+    let mut by_object: BTreeMap<BString, BTreeMap<&BStr, BString>> = BTreeMap::new();
+    for lookup in &closure.load.resolutions {
+        let asking = &closure.load.objects[lookup.needed_by];
+        let needed: &BStr = lookup.needed.as_ref();
+        if asking.namespace == 0
+            && let Some(path) = given.get(asking.path.as_ref(), needed)
+        {
+            let is_program = asking.role == Role::Program;
+            let object = if is_program { &program } else { &asking.path };
+            by_object.entry(object.clone()).or_default().insert(needed, path.to_owned());
+        }
+    }
+    let answer = |(needed, path): (&BStr, BString)| PlannedAnswer {
+        needed: needed.to_owned(),
+        exact: Some(path),
+        hints: Vec::new(),
     };
-    asking.map(file).collect()
+    let file = |(path, answers): (BString, BTreeMap<_, _>)| FilePlan {
+        path,
+        edits: Vec::new(),
+        answers: answers.into_iter().map(answer).collect(),
+    };
+    by_object.into_iter().map(file).collect()
 }
 
 /// Returns the program's path as an index has it: absolute and without links.
