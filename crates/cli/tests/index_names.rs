@@ -155,3 +155,44 @@ fn an_index_that_was_renamed_with_its_folder_is_used_by_its_own_name_and_repaire
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("one two\n", ""));
     assert_eq!(update().stderr, "");
 }
+
+#[test]
+fn an_index_that_nothing_could_use_is_remarked() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let root = store.root();
+    let (index, other) = (store.path("a$b.so"), store.index());
+    let made = run(&mut store.becalm(&["index", text(&root), "-o", text(&index)]));
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let remarked = made.stderr.lines().filter(|line| line.contains("a$b.so: becalm run and env"));
+    assert_eq!(remarked.count(), 1, "{made:?}");
+    let used = run(&mut store.becalm(&["env", "--index", text(&index)]));
+    assert_ne!(used.code, Some(0), "{used:?}");
+    let arguments = ["index", text(&root), "-o", text(&other), "--store", "/no/such"];
+    let made = run(&mut store.becalm(&arguments));
+    assert_eq!(made.code, Some(0), "{made:?}");
+    assert!(made.stderr.contains("/no/such: does not exist"), "{made:?}");
+}
+
+#[test]
+fn what_cannot_be_indexed_is_named_once_with_its_reason() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let (cut, empty, index) = (store.path("cut"), store.path("empty"), store.index());
+    fs::write(&cut, &fs::read(store.app()).expect("read")[..3000]).expect("written");
+    fs::create_dir(&empty).expect("made");
+    for (program, expected) in [
+        (&cut, "cut: malformed ELF file: its dynamic section is outside the file\n"),
+        (&store.path("app.c"), "app.c: not an ELF file\n"),
+        (&empty, "empty: no program in this folder\n"),
+    ] {
+        let arguments = ["index", "--program", text(program), "-o", text(&index)];
+        let ran = run(&mut store.becalm(&arguments));
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert_eq!(ran.stderr, format!("becalm: {}{expected}", text(&store.path(""))));
+    }
+}

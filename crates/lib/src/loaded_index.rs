@@ -2,7 +2,6 @@
 //! predicts the start with its answers.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use becalm_core::closure::Closure;
@@ -193,7 +192,7 @@ fn applied(
 pub fn audit_list(index: &Path) -> Result<OsString, IndexError> {
     file::read(index)?;
     let path = index.canonicalize().map_err(IndexError::io(index))?;
-    if path.as_os_str().as_bytes().iter().any(|byte| matches!(byte, b':' | b'$')) {
+    if !file::can_be_named(&path) {
         return Err(IndexError::NoName(path));
     }
     Ok(path.into())

@@ -59,6 +59,9 @@ pub enum IndexError {
     /// A file is not a record of a run.
     #[error("{}: no record of becalm trace --json", .0.display())]
     NotARecord(PathBuf),
+    /// The named folders have no program that can be indexed.
+    #[error("{}: no program in this folder", .0.display())]
+    NoProgram(PathBuf),
     /// The index to update does not exist.
     #[error("nothing to update: name the stores")]
     NoStores,
@@ -79,13 +82,8 @@ pub enum IndexError {
         of_first: &'static str,
     },
     /// The start of a program cannot be predicted.
-    #[error("{}", .program.display())]
-    Program {
-        /// The program.
-        program: PathBuf,
-        /// The reason.
-        source: ClosureError,
-    },
+    #[error(transparent)]
+    Program(#[from] ClosureError),
     /// The loader of a program is unknown.
     #[error("{}: interpreter {}", .program.display(), in_words(.error))]
     Loader {

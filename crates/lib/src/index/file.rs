@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::io::{ErrorKind, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use becalm_core::index::{Index, Ranged, Table, Target, module_is_whole, split};
 use becalm_host::read_regular;
 use becalm_host::write::{WriteOptions, Writer};
+use bstr::ByteSlice;
 
 use crate::index::error::IndexError;
 use crate::index::module::Sealed;
@@ -40,12 +42,19 @@ pub fn open_if_there(path: &Path) -> Result<Option<Opened>, IndexError> {
 }
 
 fn opened(path: PathBuf, file: TrustedFile) -> Result<Opened, IndexError> {
-    if path.display().to_string().contains([':', '$']) {
+    if !can_be_named(&path) {
         return Err(IndexError::NoName(path));
     }
     let (length, modified) = (file.facts.len(), file.facts.modified().ok());
     let index = Ranged::open(file, length).map_err(IndexError::damaged(&path))?;
     Ok(Opened { path, index, modified })
+}
+
+/// Returns true if `LD_AUDIT` can name the file: the loader splits its value at colons and replaces
+/// tokens in it.
+pub fn can_be_named(path: &Path) -> bool {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    path.as_os_str().as_bytes().find_byteset(b":$").is_none()
 }
 
 /// The complete contents of an index file.

@@ -73,6 +73,7 @@ pub struct Options {
 /// cannot be written.
 pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report, IndexError> {
     let path = options.place()?;
+    options.remark(&path, progress);
     let modules = Modules::new(options.module.as_deref())?;
     let old = options.old(&path, progress)?;
     let wanted = options.programs(old.as_ref())?;
@@ -146,6 +147,23 @@ fn repair_folder(path: &Path, old: &Whole, progress: &dyn Progress) -> Result<()
 }
 
 impl Options {
+    /// Reports what keeps the index from being used as it is meant to.
+    fn remark(&self, index: &Path, progress: &dyn Progress) {
+        let remark = |path: &Path, reason: &str| {
+            progress.remark(&Problem { path: path_bytes(path), reason: reason.to_owned() });
+        };
+        if !file::can_be_named(index) {
+            remark(
+                index,
+                "becalm run and env cannot name an index at a path with a colon or a dollar sign",
+            );
+        }
+        let named = self.prefixes.iter().filter(|_| self.prefixes_are_named);
+        for prefix in named.filter(|prefix| !prefix.exists()) {
+            remark(prefix, "does not exist; without it, --store has no effect");
+        }
+    }
+
     /// Returns the stores whose paths are indexed, and the directories that change in place: the
     /// requested ones, and those of the index that is updated.
     fn path_stores(&self, stores: &[PathBuf], old: Option<&Index>) -> Option<Vec<PathStore>> {
@@ -291,7 +309,8 @@ impl Options {
             }
         }
         if stores.is_empty() && programs.is_empty() {
-            return Err(IndexError::NoStores);
+            let none = self.programs.first().cloned().map(IndexError::NoProgram);
+            return Err(none.unwrap_or(IndexError::NoStores));
         }
         for store in &mut stores {
             let absolute = std::path::absolute(&*store).map_err(IndexError::io(&*store));
@@ -320,12 +339,7 @@ fn check_one_machine(programs: &[PathBuf]) -> Result<(), IndexError> {
 
 fn machine(program: &Path) -> Result<&'static str, IndexError> {
     let subject = Subject::open(&OsFs::new().session(), path_bytes(program).as_ref());
-    let subject = subject.map_err(|source| unpredicted(program, source))?;
-    Ok(machine_name(subject.view.ident.machine))
-}
-
-fn unpredicted(program: &Path, source: closure::ClosureError) -> IndexError {
-    IndexError::Program { program: program.to_owned(), source }
+    Ok(machine_name(subject?.view.ident.machine))
 }
 
 fn binds(index: &Index, program: &Path) -> bool {
@@ -336,14 +350,12 @@ fn binds(index: &Index, program: &Path) -> bool {
 fn libraries_of(program: &Path) -> Result<Vec<PathBuf>, IndexError> {
     let os = OsFs::new();
     let session = os.session();
-    let unpredicted = |source| unpredicted(program, source);
-    let subject = Subject::open(&session, path_bytes(program).as_ref()).map_err(unpredicted)?;
+    let subject = Subject::open(&session, path_bytes(program).as_ref())?;
     let interpreter = subject.interpreter().unwrap_or_default().to_owned();
     let facts = loader_facts(&os, interpreter.as_ref(), &FactChoice::default());
     let facts = facts.map_err(|error| IndexError::Loader { program: program.to_owned(), error })?;
     let environment = Environment::default();
-    let closure = closure::resolve(&session, subject, interpreter.as_ref(), facts, &environment);
-    let closure = closure.map_err(unpredicted)?;
+    let closure = closure::resolve(&session, subject, interpreter.as_ref(), facts, &environment)?;
     let objects = closure.load.objects.iter();
     let objects = objects.filter(|object| matches!(object.role, Role::Program | Role::Library));
     Ok(objects.map(|object| path_of(object.path.as_ref())).collect())
