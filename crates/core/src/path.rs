@@ -21,7 +21,7 @@ pub fn dir(path: &[u8]) -> &BStr {
 
 /// Returns the path without the slashes at its end. `/` stays.
 #[must_use]
-pub fn without_end_slashes(path: &[u8]) -> &BStr {
+pub(crate) fn without_end_slashes(path: &[u8]) -> &BStr {
     let end = path.iter().rposition(|&byte| byte != b'/').map_or(1, |last| last + 1);
     path[..end.min(path.len())].as_bstr()
 }

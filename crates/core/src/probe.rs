@@ -172,7 +172,7 @@ pub struct LoggedProbe<'a> {
 impl LoggedProbe<'_> {
     /// Returns true for a probe of a hwcaps subdirectory of its search dir, or of a file in one.
     #[must_use]
-    pub fn is_in_subdirectory(&self) -> bool {
+    pub(crate) fn is_in_subdirectory(&self) -> bool {
         is_in_subdirectory(self.path, self.dir, self.call)
     }
 }

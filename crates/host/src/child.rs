@@ -61,7 +61,7 @@ fn ends_within_by_polling(child: &mut Child, limit: Duration) -> io::Result<bool
 }
 
 /// Kills a child and its descendants, as far as `/proc` lists them, and reaps the child.
-pub fn kill_family(child: &mut Child) {
+pub(crate) fn kill_family(child: &mut Child) {
     kill_all(&family_of(child.id()));
     let _ = child.wait();
 }

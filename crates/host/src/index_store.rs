@@ -39,7 +39,8 @@ pub use bound::{BindThreshold, Binding};
 pub use fingerprints::OsFingerprints;
 pub(crate) use fingerprints::{fingerprint_of, now};
 pub use own_files::is_index;
-pub use trees::{is_changed_in_place, package_dirs, python_of, trees_beside};
+pub(crate) use trees::is_changed_in_place;
+pub use trees::{package_dirs, python_of, trees_beside};
 pub use update::update_stores;
 
 use bound::KeptPrograms;

@@ -74,7 +74,7 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
     /// # Errors
     /// Returns [`ElfError::Malformed`] if an entry is outside the file, or if there are more than
     /// 65,536.
-    pub fn dynamic_entries(&self) -> Result<Vec<(DynamicTag, u64)>, ElfError> {
+    pub(crate) fn dynamic_entries(&self) -> Result<Vec<(DynamicTag, u64)>, ElfError> {
         match self.ident.class {
             Class::Elf32 => self.entries::<FileHeader32<Endianness>>(),
             Class::Elf64 => self.entries::<FileHeader64<Endianness>>(),
@@ -113,7 +113,7 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
 
     /// Returns the number of bytes in the file from `address` to the end of its segment.
     #[must_use]
-    pub fn bytes_after(&self, address: u64) -> u64 {
+    pub(crate) fn bytes_after(&self, address: u64) -> u64 {
         self.memory.file_range(address).map_or(0, |(_, in_file)| in_file)
     }
 

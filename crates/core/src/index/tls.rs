@@ -12,7 +12,7 @@ use crate::elf::{DF_STATIC_TLS, ObjectView, Tls};
 use crate::loader::load::Role;
 
 /// Surplus without tunables: the former `TLS_STATIC_SURPLUS`, which is still the minimum.
-pub const DEFAULT_SURPLUS: u64 = 1664;
+pub(crate) const DEFAULT_SURPLUS: u64 = 1664;
 /// Growth of the surplus for an audit module (`LIBC_IE_TLS` and `OTHER_IE_TLS`).
 const OF_ONE_MODULE: u64 = 288;
 /// Default of `glibc.rtld.optional_static_tls`.
@@ -80,7 +80,7 @@ pub fn of_closure(closure: &Closure) -> StaticTls {
 
 /// Returns the need of libraries under a program. `program_align` is the alignment of the program's
 /// own TLS, or 0 without one.
-pub fn of_libraries<'a>(
+pub(crate) fn of_libraries<'a>(
     program_align: u64,
     libraries: impl Iterator<Item = &'a ObjectView>,
 ) -> StaticTls {

@@ -91,10 +91,10 @@ struct Counting {
 
 impl ClassTallies {
     /// The limit on separately counted directories of a class.
-    pub const MAX_DIRS: usize = 1024;
+    pub(crate) const MAX_DIRS: usize = 1024;
 
     /// The limit on paths of a class and kind of call that are watched for repetitions.
-    pub const MAX_PATHS: usize = 65_536;
+    pub(crate) const MAX_PATHS: usize = 65_536;
 
     /// Counts one lookup of a class.
     pub fn add(&mut self, class: Class, lookup: &Lookup) {

@@ -91,7 +91,7 @@ impl Stores {
     /// Returns the package of a directory, links resolved. An absent directory is in a package if
     /// the existing part of its path is.
     #[must_use]
-    pub fn package_of_dir(&self, fs: &dyn FileSystem, dir: &BStr) -> Option<BString> {
+    pub(crate) fn package_of_dir(&self, fs: &dyn FileSystem, dir: &BStr) -> Option<BString> {
         let mut existing = dir;
         loop {
             if let Ok(real) = fs.canonicalize(existing) {

@@ -25,7 +25,7 @@ use crate::search::loader_cache::write::entry_flags;
 use crate::search::loader_cache::{LoaderCache, NewEntry, write};
 
 /// The text of the generator section, by which becalm recognises its own caches.
-pub const GENERATOR: &str = "becalm";
+pub(crate) const GENERATOR: &str = "becalm";
 
 /// Plans the caches of the objects' packages. All objects of a package must be given, because the
 /// answers of a missing one are not compared.

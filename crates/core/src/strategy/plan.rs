@@ -252,7 +252,7 @@ impl Plan {
 
     /// Adds another plan, of other objects or of another program. If both change a file in different
     /// ways, the file is not changed and a finding names it.
-    pub fn merge(&mut self, other: Plan) {
+    pub(crate) fn merge(&mut self, other: Plan) {
         let Plan { files, creations, findings } = other;
         self.findings.extend(findings);
         for file in files {

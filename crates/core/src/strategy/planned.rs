@@ -30,7 +30,7 @@ pub struct Planned {
 impl Planned {
     /// Returns true if the program loads the same objects in the same order.
     #[must_use]
-    pub fn is_equal(&self) -> bool {
+    pub(crate) fn is_equal(&self) -> bool {
         self.lost.is_empty()
             && self.gained.is_empty()
             && !self.reordered

@@ -40,7 +40,7 @@ pub enum KnownMachine {
 /// `PPC64_OPT_TLS` of `DT_PPC64_OPT`: TLS relocations of static TLS are optimised.
 pub const PPC64_OPT_TLS: u64 = 1;
 /// `PPC64_OPT_MULTI_TOC`: no call within the object skips the TOC setup.
-pub const PPC64_OPT_MULTI_TOC: u64 = 2;
+pub(crate) const PPC64_OPT_MULTI_TOC: u64 = 2;
 
 impl KnownMachine {
     /// Returns the machine of an object, or `None` if its relocation types are unknown.
@@ -60,13 +60,13 @@ impl KnownMachine {
 
     /// Returns true if the loader of the machine reads `DT_REL` (`ELF_MACHINE_NO_REL`).
     #[must_use]
-    pub fn reads_rel(self) -> bool {
+    pub(crate) fn reads_rel(self) -> bool {
         matches!(self, Self::I386 | Self::Arm)
     }
 
     /// Returns the bytes of an entry of `DT_HASH`. glibc's `Elf_Symndx` has 8 on s390x.
     #[must_use]
-    pub fn hash_entry(self) -> u64 {
+    pub(crate) fn hash_entry(self) -> u64 {
         if self == Self::S390x { 8 } else { 4 }
     }
 
@@ -115,13 +115,13 @@ impl KnownMachine {
 
     /// Returns true if an undefined weak reference omits the addend (riscv64).
     #[must_use]
-    pub fn drops_addend_of_undefined(self) -> bool {
+    pub(crate) fn drops_addend_of_undefined(self) -> bool {
         self == Self::Riscv64
     }
 
     /// `TLS_DTV_OFFSET`, which the loader subtracts from an offset in a TLS block.
     #[must_use]
-    pub fn block_offset_bias(self) -> u64 {
+    pub(crate) fn block_offset_bias(self) -> u64 {
         match self {
             Self::Ppc64le => 0x8000,
             Self::Riscv64 => 0x800,

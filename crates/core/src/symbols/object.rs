@@ -50,7 +50,7 @@ pub struct Symbol {
 impl Symbol {
     /// `ELF_ST_VISIBILITY (st_other)`.
     #[must_use]
-    pub fn visibility(&self) -> u8 {
+    pub(crate) fn visibility(&self) -> u8 {
         self.other & 3
     }
 
@@ -63,7 +63,7 @@ impl Symbol {
 
     /// Returns true if a lookup from another object may find it: it is neither local nor hidden.
     #[must_use]
-    pub fn is_exported(&self) -> bool {
+    pub(crate) fn is_exported(&self) -> bool {
         let binding = elf::SymbolBind(self.binding);
         let is_global = matches!(binding, elf::STB_GLOBAL | elf::STB_WEAK | elf::STB_GNU_UNIQUE);
         is_global && !self.binds_locally()
@@ -71,7 +71,7 @@ impl Symbol {
 
     /// True if `st_shndx` is `SHN_UNDEF`.
     #[must_use]
-    pub fn is_undefined(&self) -> bool {
+    pub(crate) fn is_undefined(&self) -> bool {
         self.section == elf::SHN_UNDEF.0
     }
 
@@ -83,7 +83,7 @@ impl Symbol {
 
     /// Returns the type, as far as a loader distinguishes types.
     #[must_use]
-    pub fn symbol_type(&self) -> SymbolType {
+    pub(crate) fn symbol_type(&self) -> SymbolType {
         match elf::SymbolType(self.raw_type) {
             elf::STT_NOTYPE => SymbolType::NoType,
             elf::STT_OBJECT | elf::STT_COMMON => SymbolType::Object,
@@ -183,7 +183,7 @@ impl ObjectSymbols {
 
     /// True if the relocation types of the machine are known.
     #[must_use]
-    pub fn has_known_machine(&self) -> bool {
+    pub(crate) fn has_known_machine(&self) -> bool {
         self.machine.is_some()
     }
 
@@ -212,19 +212,19 @@ impl ObjectSymbols {
 
     /// True with `DT_SYMBOLIC` or `DF_SYMBOLIC`: glibc searches the object itself first.
     #[must_use]
-    pub fn is_symbolic(&self) -> bool {
+    pub(crate) fn is_symbolic(&self) -> bool {
         self.tags.symbolic
     }
 
     /// True with `DT_BIND_NOW`, `DF_BIND_NOW` or `DF_1_NOW`.
     #[must_use]
-    pub fn binds_now(&self) -> bool {
+    pub(crate) fn binds_now(&self) -> bool {
         self.tags.bind_now
     }
 
     /// True with `DT_TEXTREL` or `DF_TEXTREL`: the loader makes read-only segments writable.
     #[must_use]
-    pub fn has_text_relocations(&self) -> bool {
+    pub(crate) fn has_text_relocations(&self) -> bool {
         self.tags.text_relocations
     }
 
@@ -243,7 +243,7 @@ impl ObjectSymbols {
     /// Returns the bytes of `PT_DYNAMIC` in the file, up to the first `DT_NULL` inclusive. A loader
     /// changes some of them in memory.
     #[must_use]
-    pub fn dynamic_bytes(&self) -> &[u8] {
+    pub(crate) fn dynamic_bytes(&self) -> &[u8] {
         &self.dynamic
     }
 

@@ -69,7 +69,7 @@ impl Ratio {
     ///
     /// Only pairs with two times above 0 count. Without such pairs the ratio is not a number.
     #[must_use]
-    pub fn of_pairs(times: &[f64], base: &[f64]) -> Self {
+    pub(crate) fn of_pairs(times: &[f64], base: &[f64]) -> Self {
         let logs: Vec<f64> = times
             .iter()
             .zip(base)

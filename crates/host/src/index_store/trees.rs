@@ -13,7 +13,7 @@ const PACKAGES: [&str; 2] = ["site-packages", "dist-packages"];
 /// Returns true for a tree that is changed in place: a virtual environment (PEP 405), a conda
 /// environment, a prefix with Python packages of its own, or one of [`trees_beside`].
 #[must_use]
-pub fn is_changed_in_place(tree: &Path) -> bool {
+pub(crate) fn is_changed_in_place(tree: &Path) -> bool {
     let has_packages = |dir: &PathBuf| PACKAGES.iter().any(|name| dir.join(name).is_dir());
     let above = tree.parent().and_then(Path::parent);
     above.is_some_and(|prefix| python_dirs(prefix).iter().any(|dir| dir == tree))

@@ -96,7 +96,7 @@ pub(super) fn temporary_name(number: u64) -> OsString {
 
 /// Returns true for a temporary name, of a running or a killed run.
 #[must_use]
-pub fn is_leftover(name: &OsStr) -> bool {
+pub(crate) fn is_leftover(name: &OsStr) -> bool {
     let digits = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
     digits.is_some_and(|digits| {
         digits.len() == 16 && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))

@@ -49,7 +49,7 @@ use self::release::Release;
 use self::sys::Sys;
 
 pub use self::batch::{Prepared, Written};
-pub use self::dir::is_leftover;
+pub(crate) use self::dir::is_leftover;
 pub use self::error::WriteError;
 pub use self::file::FileUnderEdit;
 pub use self::make::{Existing, Links, has_mode_of_made, is_on_its_way, is_unfinished};

@@ -198,7 +198,7 @@ impl Words<'_> {
 impl Block {
     /// Reads a block of relatives; `None` if it is damaged.
     #[must_use]
-    pub fn decode_relatives(bytes: &[u8], endian: Endian) -> Option<Vec<Relative>> {
+    pub(crate) fn decode_relatives(bytes: &[u8], endian: Endian) -> Option<Vec<Relative>> {
         let mut words = Words { reader: Reader { endian, bytes }, at: 0 };
         let count = words.word()?;
         let values = words.many(count, Words::word)?;
@@ -209,7 +209,7 @@ impl Block {
 
     /// Reads a block of bindings; `None` if it is damaged.
     #[must_use]
-    pub fn decode_bindings(bytes: &[u8], endian: Endian) -> Option<Self> {
+    pub(crate) fn decode_bindings(bytes: &[u8], endian: Endian) -> Option<Self> {
         let mut words = Words { reader: Reader { endian, bytes }, at: 0 };
         let counts = words.many(7, Words::word)?;
         let [definers, targets, slots, residuals, indirects, lazies, flags] = counts[..] else {

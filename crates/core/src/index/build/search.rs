@@ -204,12 +204,6 @@ impl<'a> Resolver<'a> {
         self.sources.fingerprints.is_for_all(path)
     }
 
-    /// Returns the search directories met so far, without trailing slashes.
-    #[must_use]
-    pub fn directories_met(&self) -> Vec<BString> {
-        self.dirs.borrow().keys().map(|name| without_slash(name).to_owned()).collect()
-    }
-
     /// Returns the common object, with the answers of the loader cache for objects without a run
     /// path. Each name of the cache occurs once. `is_outside` returns true if no directory of any
     /// object's run path has a name.

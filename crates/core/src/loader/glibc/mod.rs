@@ -17,7 +17,7 @@ mod stored_answers;
 mod tests;
 pub(crate) mod verify;
 
-pub use verify::{Fitness, fitness};
+pub(crate) use verify::{Fitness, fitness};
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -20,7 +20,7 @@ pub(crate) enum Verdict {
 
 /// The loader's reaction to a file that opened, as a library of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fitness {
+pub(crate) enum Fitness {
     /// The loader loads the file.
     Good,
     /// The loader skips the file (another class or machine) and continues the search.
@@ -32,7 +32,7 @@ pub enum Fitness {
 /// Checks a file that opened as `open_verify` and `_dl_map_object_from_fd` do. `host` is the
 /// header of an object of the process.
 #[must_use]
-pub fn fitness(file: &OpenedFile, host: &Ident) -> Fitness {
+pub(crate) fn fitness(file: &OpenedFile, host: &Ident) -> Fitness {
     match open_verify(file, host) {
         Verdict::PassedOver(_) => Fitness::PassedOver,
         Verdict::Refused(refusal) => Fitness::Refused(refusal),
