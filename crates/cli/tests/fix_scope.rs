@@ -315,6 +315,30 @@ fn nothing_is_left_of_what_was_made_for_a_file_that_cannot_be_changed() {
 }
 
 #[test]
+fn a_dry_run_and_advice_name_a_file_that_cannot_be_changed() {
+    if no_compiler() {
+        return;
+    }
+    let store = Store::new();
+    let mut app = OpenOptions::new().append(true).open(store.app()).expect("opened");
+    app.write_all(b"a file system, as in an AppImage").expect("written");
+    drop(app);
+    for strategy in [&["absolute"][..], &["farm"], &["audit"]] {
+        let ran = store.on(&fix(strategy, &["--dry-run", "--json"]), &store.app());
+        assert_eq!(ran.code, Some(2), "{strategy:?}: {ran:?}");
+        let [old, new] = misses(&json(&ran));
+        assert_eq!(old, new, "{strategy:?}");
+        assert!(ran.stderr.contains("something is appended to the ELF file"), "{ran:?}");
+    }
+    let advice = json(&store.on(&["advise", "--json"], &store.app()));
+    let options = advice["options"].as_array().expect("options");
+    let audit = options.iter().find(|option| option["strategy"] == "audit").expect("an option");
+    assert!(audit["misses"].is_null(), "{advice}");
+    let reason = audit["refused"].as_str().unwrap_or_default();
+    assert!(reason.contains("something is appended"), "{advice}");
+}
+
+#[test]
 fn undo_finds_an_index_that_no_program_names() {
     if no_compiler() {
         return;

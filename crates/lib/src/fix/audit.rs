@@ -233,7 +233,7 @@ fn answers(os: &OsFs, closure: &Closure, index: &Index) -> Vec<FilePlan> {
 }
 
 /// Returns the program's path as an index has it: absolute and without links.
-fn real_program(closure: &Closure) -> BString {
+pub(crate) fn real_program(closure: &Closure) -> BString {
     let named = closure.subject.path.as_bstr();
     path_of(named).canonicalize().map_or_else(|_| named.to_owned(), |real| path_bytes(&real))
 }

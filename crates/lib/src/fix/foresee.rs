@@ -4,6 +4,7 @@ use crate::assume::Assumptions;
 use crate::fix::judge::{self, Start};
 use crate::fix::options::Options;
 use crate::fix::plan::{PlanError, Planner};
+use crate::fix::refused;
 use crate::fix::scope::Scope;
 use crate::progress::Silent;
 use crate::targets::{Problem, Target};
@@ -23,6 +24,7 @@ pub fn foresee(
     let paths: Vec<_> = files.iter().map(|file| file.host.clone()).collect();
     let scope = Scope::new(assumed, &paths);
     scope.limit(&mut planned.plan, options.closure, |path| planner.host_path(path));
+    refused::withdraw(&planner, &mut planned);
     let starts = judge::judge(&planner, &mut planned);
     Ok((starts, planned.problems))
 }

@@ -12,7 +12,7 @@ use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 use serde::Serialize;
 
-use crate::fix::audit::Answered;
+use crate::fix::audit::{Answered, real_program};
 use crate::fix::loader::loader;
 use crate::fix::plan::{Planned, Planner, Program};
 use crate::follow::{Followed, follow_where};
@@ -136,7 +136,12 @@ fn foresee(planner: &Planner<'_>, plan: &Plan, programs: &[Program]) -> Vec<Verd
     if planner.options.with == Strategy::Audit {
         // The model does not predict audit modules: the index gives the answers of the search.
         let answered = Answered::of(plan);
-        let left = |program: &Program| Verdict::Same(answered.storm_left(&program.closure));
+        let has_entry: FxHashSet<&BString> = plan.files.iter().map(|file| &file.path).collect();
+        let left = |program: &Program| {
+            let is_answered = has_entry.contains(&real_program(&program.closure));
+            let closure = is_answered.then_some(&program.closure);
+            Verdict::Same(closure.map_or(program.storm, |closure| answered.storm_left(closure)))
+        };
         return programs.par_iter().map(left).collect();
     }
     let progress = planner.progress.phase(programs.len());

@@ -8,6 +8,7 @@ pub mod judge;
 pub mod loader;
 pub mod options;
 pub mod plan;
+mod refused;
 pub mod report;
 pub mod scope;
 
@@ -91,6 +92,9 @@ fn attempt(
     let scope = Scope::new(&assumed, &options.paths);
     let host = |path: &_| planner.host_path(path);
     let outside = scope.limit(&mut planned.plan, options.closure, host);
+    if writing.is_none() {
+        refused::withdraw(&planner, &mut planned);
+    }
     let edited = planned.plan.files.iter().filter(|file| !file.edits.is_empty());
     let edited: FxHashSet<BString> = edited.map(|file| file.path.clone()).collect();
     let starts = judge::judge(&planner, &mut planned);

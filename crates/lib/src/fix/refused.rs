@@ -1,0 +1,55 @@
+//! The files of a plan that cannot be edited, found without writing.
+
+use std::fs::File;
+use std::path::Path;
+
+use becalm_core::edit::Edit;
+use becalm_core::strategy::Strategy;
+use bstr::BString;
+use object::ReadCache;
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+
+use crate::fix::plan::{Planned, Planner};
+use crate::path::path_bytes;
+use crate::targets::{Problem, Target};
+use crate::words::words_of_chain;
+
+/// Removes the edits of files from a plan for which no patch can be computed, and reports each file
+/// with the reason: what `becalm fix` reports when it writes.
+pub(crate) fn withdraw(planner: &Planner<'_>, planned: &mut Planned) {
+    let refused = planned.plan.files.par_iter().filter_map(|file| {
+        let here = planner.host_path(file.path.as_ref()).ok()?;
+        Some((file.path.clone(), reason(&here, &file.edits)?))
+    });
+    let refused: FxHashMap<BString, String> = refused.collect();
+    if refused.is_empty() {
+        return;
+    }
+    planned.plan.withdraw(|path| refused.contains_key(path));
+    if planner.options.with == Strategy::Audit {
+        // Without its entry, a program has no index.
+        planned.plan.files.retain(|file| !refused.contains_key(&file.path));
+    }
+    // A program is reported by the path that the user named.
+    let shown = |path: &BString| {
+        let mut targets = planned.programs.iter().map(|program| &program.target);
+        let is_it = |target: &&Target| {
+            target.host.canonicalize().is_ok_and(|real| path_bytes(&real) == *path)
+        };
+        targets.find(is_it).map_or_else(|| path.clone(), |target| target.shown.clone())
+    };
+    let problem =
+        |(path, reason): (&BString, &String)| Problem { path: shown(path), reason: reason.clone() };
+    let mut problems: Vec<Problem> = refused.iter().map(problem).collect();
+    problems.sort_by(|a, b| a.path.cmp(&b.path));
+    planned.problems.extend(problems);
+}
+
+fn reason(path: &Path, edits: &[Edit]) -> Option<String> {
+    if edits.is_empty() {
+        return None;
+    }
+    let file = ReadCache::new(File::open(path).ok()?);
+    becalm_rewrite::edit(&file, edits).err().map(|error| words_of_chain(&error))
+}
