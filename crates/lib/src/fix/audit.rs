@@ -63,7 +63,7 @@ pub enum AuditError {
     #[error("{0} does not support DT_AUDIT; it needs glibc-2.32")]
     Old(Libc),
     /// The program is static.
-    #[error("it has no loader")]
+    #[error("a static program: no loader reads its DT_AUDIT")]
     NoLoader,
     /// The program needs a tunable.
     #[error(
@@ -169,8 +169,10 @@ fn check_root(os: &OsFs) -> Result<(), AuditError> {
 
 fn check(os: &OsFs, closure: &Closure) -> Result<(), AuditError> {
     check_root(os)?;
-    if !matches!(closure.subject.kind, SubjectKind::Program { .. }) {
-        return Err(AuditError::NoProgram);
+    match closure.subject.kind {
+        SubjectKind::Program { .. } => {}
+        SubjectKind::Static => return Err(AuditError::NoLoader),
+        SubjectKind::Library { .. } => return Err(AuditError::NoProgram),
     }
     match closure.facts.as_ref().map(|facts| facts.libc) {
         Some(Libc::Glibc(version)) if version >= FIRST_GLIBC => {}
