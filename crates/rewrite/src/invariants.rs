@@ -133,20 +133,30 @@ fn all_in_the_file<D>(it: &Finished<D>) -> bool {
 }
 
 fn table_is_mapped<D>(it: &Finished<D>) -> bool {
-    let size = it.after.table_end() - it.after.table_offset;
-    let inside = |load: &&Segment| {
-        load.offset <= it.after.table_offset && it.after.table_end() <= load.file_end()
-    };
-    let mapped = it.after.loads().find(inside);
-    let unchanged = it.after.segments.len() == it.before.segments.len();
-    it.after.segments.iter().filter(|segment| segment.kind == PT_PHDR).all(|table| {
-        unchanged
-            || (table.offset == it.after.table_offset
-                && table.filesz == size
-                && mapped.is_some_and(|load| {
-                    table.vaddr.wrapping_sub(load.vaddr) == table.offset - load.offset
-                }))
-    }) && (unchanged || mapped.is_some())
+    let is_unchanged = it.after.segments.len() == it.before.segments.len();
+    let was_wrong = !table_is_described(&it.before);
+    is_unchanged
+        || (load_of_table(&it.after).is_some() && (was_wrong || table_is_described(&it.after)))
+}
+
+/// Returns true if each `PT_PHDR` describes the program header table.
+fn table_is_described(image: &Image) -> bool {
+    let size = image.table_end() - image.table_offset;
+    let mut described = image.segments.iter().filter(|segment| segment.kind == PT_PHDR);
+    described.all(|table| {
+        table.offset == image.table_offset
+            && table.filesz == size
+            && load_of_table(image).is_some_and(|load| {
+                table.vaddr.wrapping_sub(load.vaddr) == table.offset - load.offset
+            })
+    })
+}
+
+/// Returns the segment that maps the program header table.
+fn load_of_table(image: &Image) -> Option<&Segment> {
+    image
+        .loads()
+        .find(|load| load.offset <= image.table_offset && image.table_end() <= load.file_end())
 }
 
 fn described_is_mapped<D>(it: &Finished<D>) -> bool {

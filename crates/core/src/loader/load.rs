@@ -6,7 +6,7 @@ use bstr::BString;
 
 use crate::elf::{DependencyKind, ObjectView};
 use crate::fs::{FileId, OpenedFile};
-use crate::probe::{ProbeLog, SearchSource};
+use crate::probe::{LogFull, ProbeLog, SearchSource};
 
 /// The program to start, and its interpreter.
 #[derive(Clone, Debug)]
@@ -39,6 +39,8 @@ pub struct Load {
     pub scope: Vec<usize>,
     /// The lookups of needed strings, in order.
     pub resolutions: Vec<Resolution>,
+    /// Bytes of the needed strings of [`Load::resolutions`].
+    pub needed_bytes: usize,
     /// The probes, in order.
     pub probes: ProbeLog,
     /// The package caches that the loader read, each once. The open of a package cache that
@@ -54,6 +56,27 @@ impl Load {
     /// reaches the limit if an object has hundreds of thousands of needed strings, or if
     /// auxiliary objects name each other (glibc then runs out of stack).
     pub(super) const MAX_RESOLUTIONS: usize = 500_000;
+    /// The limit on the bytes of their needed strings, which may all be one long string of a file.
+    pub(super) const MAX_NEEDED_BYTES: usize = 64 << 20;
+
+    /// Adds a resolution and returns its index. The caller sets its answer.
+    ///
+    /// # Errors
+    /// Returns [`LogFull`] if the load has reached a limit.
+    pub(super) fn begin(
+        &mut self,
+        needed_by: usize,
+        needed: BString,
+        reason: Reason,
+    ) -> Result<usize, LogFull> {
+        self.needed_bytes += needed.len();
+        let index = self.resolutions.len();
+        if index >= Self::MAX_RESOLUTIONS || self.needed_bytes > Self::MAX_NEEDED_BYTES {
+            return Err(LogFull);
+        }
+        self.resolutions.push(Resolution { needed_by, needed, reason, answer: Answer::Missing });
+        Ok(index)
+    }
 }
 
 /// One object of the load set.

@@ -204,11 +204,7 @@ impl<'a> Walk<'a> {
         needed: BString,
         reason: Reason,
     ) -> Result<(), LogFull> {
-        if self.load.resolutions.len() >= Load::MAX_RESOLUTIONS {
-            return Err(LogFull);
-        }
-        let resolution = Resolution { needed_by, needed, reason, answer: Answer::Missing };
-        self.load.resolutions.push(resolution);
+        self.load.begin(needed_by, needed, reason)?;
         let answer = self.load_library()?;
         if let Some(current) = self.load.resolutions.last_mut() {
             current.answer = answer;

@@ -67,3 +67,16 @@ fn a_table_that_overlaps_another_is_not_displaced_with_it() {
     assert!(moves(&overlapping));
     assert_eq!(undone(&edited(&overlapping, &edits)), overlapping);
 }
+
+#[test]
+fn a_header_that_never_described_the_table_does_not_refuse_an_edit() {
+    let mut original = Builder::program(FORMATS[0]).build();
+    let found = read(&original);
+    let table = found.segments.iter().position(|it| it.kind == PT_PHDR).expect("its own header");
+    let at = 64 + 56 * table;
+    // All but its type.
+    original[at + 4..at + 56].fill(0);
+    let image = edited(&original, &[note("a\0=/b\0\0")]);
+    assert!(read(&image).segments.len() > found.segments.len());
+    assert_eq!(undone(&image), original);
+}

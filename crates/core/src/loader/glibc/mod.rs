@@ -26,7 +26,7 @@ use bstr::{BStr, BString};
 use rustc_hash::FxHashMap;
 
 use self::dirs::{Dirs, PathList};
-use super::load::{Answer, Load, LoadedObject, Reason, Resolution, Role, Start, Stop};
+use super::load::{Load, LoadedObject, Reason, Role, Start, Stop};
 use super::{Environment, GlibcVersion, LoaderFacts};
 use crate::fs::{Errno, FileId, FileSystem};
 use crate::probe::{Call, Outcome, SearchSource};
@@ -234,17 +234,7 @@ impl<'a> Process<'a> {
 
     /// Adds a resolution and returns its index. The caller sets the answer later.
     fn begin(&mut self, needed_by: usize, needed: &BStr, reason: Reason) -> Result<usize, Ended> {
-        if self.load.resolutions.len() >= Load::MAX_RESOLUTIONS {
-            return Err(self.give_up());
-        }
-        let needed = needed.to_owned();
-        self.load.resolutions.push(Resolution {
-            needed_by,
-            needed,
-            reason,
-            answer: Answer::Missing,
-        });
-        Ok(self.load.resolutions.len() - 1)
+        self.load.begin(needed_by, needed.to_owned(), reason).map_err(|_| self.give_up())
     }
 
     fn probe(

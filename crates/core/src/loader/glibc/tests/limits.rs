@@ -1,7 +1,7 @@
 //! Tests with crafted files: the walk ends, and its time and memory stay bounded.
 
 use super::*;
-use crate::loader::load::Stop;
+use crate::loader::load::{Load, Stop};
 
 /// Returns a directory almost as long as a path may be.
 fn deep_dir() -> String {
@@ -17,6 +17,23 @@ fn auxiliary_objects_that_name_each_other_end_the_walk() {
     let closure = run(&fs);
     assert_eq!(closure.load.stop, Some(Stop::TooManyProbes));
     assert_eq!(paths(&closure), ["/lib/liba.so", "/lib/libb.so"]);
+}
+
+#[test]
+fn long_needed_strings_end_the_walk_before_they_fill_the_memory() {
+    let long = ["/", "l".repeat(100_000).as_str()].concat();
+    let auxiliary = |soname: &str, other: &str| {
+        let library = ObjectBuilder::library(soname).auxiliary(other);
+        library.needed(&long)
+    };
+    let fs = base()
+        .object("/bin/prog", program().needed("liba.so"))
+        .object("/lib/liba.so", auxiliary("liba.so", "libb.so"))
+        .object("/lib/libb.so", auxiliary("libb.so", "liba.so"));
+    let load = run(&fs).load;
+    assert_eq!(load.stop, Some(Stop::TooManyProbes));
+    let bytes: usize = load.resolutions.iter().map(|resolution| resolution.needed.len()).sum();
+    assert!((1..=Load::MAX_NEEDED_BYTES).contains(&bytes), "{bytes}");
 }
 
 #[test]
