@@ -3,7 +3,6 @@
 //! [`Subject::open`] reads the file and its interpreter, so that the caller can find the facts of
 //! this loader. [`resolve`] then predicts the start.
 
-use std::io;
 use std::sync::Arc;
 
 use bstr::{BStr, BString, ByteSlice};
@@ -20,7 +19,7 @@ use crate::probe::{LoggedProbe, Probe};
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ClosureError {
     /// The file cannot be opened.
-    #[error("{path}: {}", io::Error::from_raw_os_error(errno.0))]
+    #[error("{path}: cannot open: errno {}", errno.0)]
     Open {
         /// The file.
         path: BString,

@@ -55,7 +55,7 @@ impl Load {
     /// The limit on the resolutions of one start. A real start has some thousands. A start
     /// reaches the limit if an object has hundreds of thousands of needed strings, or if
     /// auxiliary objects name each other (glibc then runs out of stack).
-    pub(super) const MAX_RESOLUTIONS: usize = 500_000;
+    pub(super) const MAX_RESOLUTIONS: usize = 100_000;
     /// The limit on the bytes of their needed strings, which may all be one long string of a file.
     pub(super) const MAX_NEEDED_BYTES: usize = 64 << 20;
 

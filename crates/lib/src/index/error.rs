@@ -13,6 +13,7 @@ use bstr::ByteSlice;
 use thiserror::Error;
 
 use crate::index::trust::Untrusted;
+use crate::path::path_of;
 use crate::words::words_of_host;
 
 /// The reason why an index cannot be read, made or written.
@@ -83,7 +84,7 @@ pub enum IndexError {
     },
     /// The start of a program cannot be predicted.
     #[error(transparent)]
-    Program(#[from] ClosureError),
+    Program(ClosureError),
     /// The loader of a program is unknown.
     #[error("{}: interpreter {}", .program.display(), in_words(.error))]
     Loader {
@@ -127,6 +128,18 @@ pub enum IndexError {
     /// A file beside the index cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
+}
+
+impl From<ClosureError> for IndexError {
+    fn from(error: ClosureError) -> Self {
+        match error {
+            ClosureError::Open { path, errno } => {
+                let source = io::Error::from_raw_os_error(errno.0);
+                Self::Io { path: path_of(path.as_ref()), source }
+            }
+            error => Self::Program(error),
+        }
+    }
 }
 
 fn in_words(error: &HostError) -> String {
