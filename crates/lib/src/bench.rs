@@ -1,6 +1,6 @@
-//! How long programs take to start, beside each other (`becalm bench`): the host measures in
-//! paired rounds, and the report says where and how well. Each variant is started a few times more and
-//! watched, for its lookups and its relocation.
+//! Compares the startup times of programs (`becalm bench`). The host measures in paired rounds; the
+//! report adds the machine and the quality of the measurement. Each variant is also started a few
+//! times under the tracer, for its lookups and its relocation.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -28,11 +28,11 @@ use crate::words::{self, counted};
 pub struct Report {
     /// The end of the measured time: `exit` of the program, or its `entry` point.
     pub until: &'static str,
-    /// Whether the kernel's caches were dropped before each start.
+    /// True if the kernel's caches were dropped before each start.
     pub cold: bool,
     /// The number of measured rounds.
     pub rounds: usize,
-    /// The number of rounds before them.
+    /// The number of warm-up rounds.
     pub warmup: usize,
     /// The seed of the random orders.
     pub seed: u64,
@@ -54,9 +54,9 @@ pub struct Machine {
     pub kernel: String,
     /// The number of processors that may be used.
     pub cpus: usize,
-    /// Processes that waited for one, on average over the last minute, when it began.
+    /// The load average over the minute before the measurement; null if it cannot be read.
     pub load: Option<f64>,
-    /// Seconds since 1970 when it began.
+    /// The start of the measurement, in seconds since 1970.
     pub began: u64,
 }
 
@@ -65,36 +65,36 @@ pub struct Machine {
 pub struct Figures {
     /// Its name; the control has the first variant's.
     pub name: String,
-    /// Whether it is the control.
+    /// True for the control.
     pub control: bool,
     /// The program.
     pub program: String,
     /// Its arguments.
     pub args: Vec<String>,
-    /// In what its environment differs from that of this process; null for a variable taken away.
+    /// The variables that differ from the environment of becalm; null for a removed variable.
     pub environment: BTreeMap<String, Option<String>>,
     /// The median of `wall_ns`.
     pub median_ns: u64,
-    /// Their lower quartile.
+    /// The lower quartile of `wall_ns`.
     pub low_ns: u64,
-    /// Their upper quartile.
+    /// The upper quartile of `wall_ns`.
     pub high_ns: u64,
-    /// The least of them.
+    /// The minimum of `wall_ns`.
     pub least_ns: u64,
-    /// The greatest of them.
+    /// The maximum of `wall_ns`.
     pub most_ns: u64,
-    /// The number of those beyond Tukey's fences.
+    /// The number of outliers in `wall_ns` (Tukey's fences).
     pub outliers: usize,
-    /// The median of `cpu_ns`; none if it is not measured.
+    /// The median of `cpu_ns`; null if it is not measured.
     pub cpu_median_ns: Option<u64>,
-    /// How many times the first variant's time; none for the first.
+    /// The ratio to the first variant's time; null for the first variant.
     pub ratio: Option<Ratio>,
-    /// Lookups and relocation, watched in further starts; none for the control, and if the program
-    /// cannot be watched.
+    /// Lookups and relocation, traced in further starts; null for the control, and if the program
+    /// cannot be traced.
     pub watched: Option<Watched>,
     /// The time of each round, in order.
     pub wall_ns: Vec<u64>,
-    /// The processor time of each round, user and kernel; none if it is not measured.
+    /// The processor time of each round, user and kernel; null if it is not measured.
     pub cpu_ns: Option<Vec<u64>>,
 }
 
@@ -105,22 +105,23 @@ pub struct Watched {
     pub loader_ns: u64,
     /// The loader's misses.
     pub misses: u64,
-    /// Relocation; none if the loader tells nothing of it.
+    /// Relocation; null if the loader does not report it.
     pub relocations: Option<Relocations>,
-    /// Lookups after the entry point that failed; none if only the loader's work is measured.
+    /// Lookups after the entry point that failed; null if only the loader's work is measured.
     pub program_misses: Option<u64>,
-    /// Lookups after the entry point that succeeded and repeat an earlier one; none likewise.
+    /// Lookups after the entry point that succeeded and repeat an earlier one; null if only the
+    /// loader's work is measured.
     pub program_repeated: Option<u64>,
 }
 
-/// How many times the first variant's time a variant takes.
+/// The ratio of a variant's time to the first variant's.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Ratio {
     /// The Hodges-Lehmann estimate.
     pub ratio: f64,
-    /// The lower end of the signed-rank interval; none below 6 rounds.
+    /// The lower end of the signed-rank interval; null below 6 rounds.
     pub low: Option<f64>,
-    /// Its upper end.
+    /// The upper end of the interval; null below 6 rounds.
     pub high: Option<f64>,
     /// The level of the interval.
     pub level: f64,
@@ -142,7 +143,7 @@ pub fn bench(
     let machine = Machine::here();
     let measured = measure(variants, options, progress)?;
     let (watched, mut not_watched) = watch_all(variants, options);
-    // The control is measured by the first variant's command.
+    // The control has the first variant's command.
     let commands = variants.iter().chain(variants.first()).zip(watched.into_iter().chain([None]));
     let figures = measured.variants.iter().zip(commands);
     let figures = figures.map(|(timed, (of, watched))| Figures::of(timed, of, watched));
@@ -164,7 +165,7 @@ pub fn bench(
     })
 }
 
-/// As [`bench`], and gives the times alone.
+/// Measures like [`bench`], and returns the times alone.
 ///
 /// # Errors
 /// Returns the errors of [`bench`].
@@ -179,7 +180,7 @@ pub fn measure(
     })
 }
 
-/// Watches each variant, and says of which nothing could be seen.
+/// Traces each variant. Returns a note for each variant that cannot be traced.
 fn watch_all(variants: &[Variant], options: &Options) -> (Vec<Option<Watched>>, Vec<String>) {
     let mut notes = Vec::new();
     let mut watched = Vec::new();
@@ -196,10 +197,10 @@ fn watch_all(variants: &[Variant], options: &Options) -> (Vec<Option<Watched>>, 
 }
 
 impl Watched {
-    /// Starts a variant a few times more.
+    /// Starts a variant a few times under the tracer.
     ///
     /// # Errors
-    /// The reason, if it cannot be watched.
+    /// Returns an error if the variant cannot be traced.
     fn of(variant: &Variant, options: &Options) -> Result<Self, String> {
         let Command { program, args, env, .. } = &variant.command;
         let until_entry = options.until == Until::Entry;
@@ -285,7 +286,8 @@ impl Figures {
     }
 }
 
-/// In what a command's environment differs from ours; `None` for a variable it lacks.
+/// Returns the variables in which a command's environment differs from that of this process; `None`
+/// for a removed variable.
 fn changed_variables(command: &Command) -> Vec<(OsString, Option<OsString>)> {
     let Some(own) = &command.env else { return Vec::new() };
     let set = own
@@ -306,8 +308,8 @@ fn notes(measured: &Measured, machine: &Machine) -> Vec<String> {
             notes.push("fewer than 6 rounds: no interval".to_owned());
         } else if !ratio.holds_one() {
             notes.push(
-                "the control differs from what it controls: something else was at work; \
-                 measure again, with more rounds"
+                "the control differs from the first variant: the machine was disturbed; measure \
+                 again, with more rounds"
                     .to_owned(),
             );
         }

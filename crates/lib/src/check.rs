@@ -29,15 +29,15 @@ use crate::targets::{Problem, Target};
 /// The result of checking one file.
 #[derive(Debug)]
 pub enum Verdict {
-    /// Its start was followed.
+    /// The start was predicted.
     Checked(Box<Program>),
-    /// A file of a folder that neither starts nor is loaded.
+    /// A file in a folder that is neither a program nor a library.
     Skipped,
-    /// It could not be checked.
+    /// The file could not be checked.
     Problem(Problem),
 }
 
-/// The start of one file, without the walk it came from.
+/// The predicted start of one file.
 #[derive(Debug, Serialize)]
 pub struct Program {
     /// The file, as it was named or found.
@@ -45,17 +45,18 @@ pub struct Program {
     pub path: BString,
     /// Its kind.
     pub kind: Kind,
-    /// Its machine, as `uname -m` has it.
+    /// Its machine, as in `uname -m`.
     pub machine: &'static str,
-    /// The C library whose rules were followed, as `glibc-2.36`; null if no loader is involved.
+    /// The C library whose rules were followed, for example `glibc-2.36`; null if no loader is
+    /// involved.
     #[serde(serialize_with = "displayed_option")]
     pub libc: Option<Libc>,
     /// The loader; null if there is none.
     #[serde(serialize_with = "lossy_option")]
     pub interpreter: Option<BString>,
-    /// Whether it would start in secure-execution mode.
+    /// True if it would start in secure-execution mode.
     pub secure: bool,
-    /// Whether it lies below a store prefix.
+    /// True if it is below a store prefix.
     pub immutable: bool,
     /// The index that the start loads as an audit module.
     #[serde(serialize_with = "lossy_option", skip_serializing_if = "Option::is_none")]
@@ -83,18 +84,18 @@ pub struct Program {
     /// library, and if there are no misses in an empty environment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<Advice>,
-    /// Needed strings without an answer.
+    /// Needed strings that are not found.
     #[serde(serialize_with = "needed_strings")]
     pub unresolved: Vec<Gap>,
-    /// The reason why the loader would give up before the program is reached, or null.
+    /// The reason why the loader would stop before the program's entry point, or null.
     pub stop: Option<String>,
-    /// Whether the walk was cut short.
+    /// True if the prediction was cut short.
     #[serde(skip)]
     pub incomplete: bool,
-    /// Whether its misses are over the budget (`--max-misses`).
+    /// True if its misses exceed the budget (`--max-misses`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over_budget: Option<bool>,
-    /// The scripts that lead to it, outermost first.
+    /// The scripts that run the program, outermost first.
     #[serde(serialize_with = "lossy_list", skip_serializing_if = "Vec::is_empty")]
     pub scripts: Vec<BString>,
     /// The files that its start needs (`--files`), each once, links before their targets.
@@ -118,9 +119,9 @@ pub struct Program {
 /// The checked files: the JSON document of `becalm check`, which [`Document`] writes in parts.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// One for each file.
+    /// The programs, one for each file.
     pub programs: Vec<Program>,
-    /// The sum of the storms.
+    /// The sum of the search costs.
     pub total: SearchCost,
     /// Files that could not be checked.
     #[serde(rename = "errors")]
@@ -134,7 +135,7 @@ impl json::Report for Report {
 /// The same start by another release of glibc.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Newer {
-    /// The release, as `glibc-2.37`.
+    /// The release, for example `glibc-2.37`.
     #[serde(serialize_with = "displayed")]
     pub libc: Libc,
     /// The cost of the search.
@@ -187,8 +188,8 @@ impl Slice {
     }
 }
 
-/// The document of [`Report`], written program by program, one a line: the probes of a folder are
-/// never all in memory.
+/// The JSON document of [`Report`], written program by program, one per line, so that the probes of
+/// a folder are never all in memory.
 #[derive(Debug)]
 pub struct Document;
 
@@ -222,19 +223,19 @@ fn needed_strings<S: Serializer>(gaps: &[Gap], to: S) -> Result<S::Ok, S::Error>
     to.collect_seq(gaps.iter().map(|gap| gap.needed.to_str_lossy()))
 }
 
-/// A needed string without an answer.
+/// A needed string that is not found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
     /// The string.
     pub needed: BString,
     /// The first requester.
     pub needed_by: BString,
-    /// The reason why the found file is not accepted.
+    /// The reason why the found file is rejected.
     pub refusal: Option<Refusal>,
 }
 
-/// Follows the start of one file with the session's view of the file system; the closure is
-/// returned for ELF files that were checked.
+/// Predicts the start of one file with the session's view of the file system. Also returns the
+/// closure of an ELF file that was checked.
 #[must_use]
 pub fn check(
     assumed: &Assumptions,
@@ -261,7 +262,7 @@ pub fn check(
     }
 }
 
-/// Returns the start with the answers of the index that it loads, if it loads one.
+/// Returns the start with the answers of its index. A start without an index is returned unchanged.
 fn calmed(
     assumed: &Assumptions,
     session: &Session<'_>,
@@ -277,9 +278,9 @@ fn calmed(
     }
 }
 
-/// Predicts the same start with the first glibc that has no legacy hwcaps subdirectories; those of
-/// the program's own glibc cause most misses. `None` if the release has none either, or if no miss
-/// is in such a subdirectory.
+/// Predicts the same start with the first glibc that has no legacy hwcaps subdirectories, because
+/// these subdirectories cause most misses. Returns `None` if the program's own glibc is as new, or
+/// if no miss is in a hwcaps subdirectory.
 #[must_use]
 pub fn by_newer_glibc(
     assumed: &Assumptions,
@@ -296,9 +297,10 @@ pub fn by_newer_glibc(
 }
 
 impl Program {
-    /// Returns true if its start has a finding: a library that is not found, a loader that gives
-    /// up, more misses than its budget, or missing symbols. Those of a library checked by itself
-    /// count only if `strict` is set, because an object that loads it may define them.
+    /// Returns true if its start has a finding: a library that is not found, a loader that stops,
+    /// more misses than its budget, or missing symbols. Missing symbols of a library checked by
+    /// itself count only if `strict` is set, because an object that loads the library may define
+    /// them.
     #[must_use]
     pub fn is_finding(&self, strict: bool) -> bool {
         let lacks_symbols = self.symbols.as_ref().is_some_and(SymbolReport::is_incomplete)

@@ -1,9 +1,9 @@
-//! `lab scale`: how an index grows with its store, up to the size of all of nixpkgs.
+//! `lab scale`: growth of an index with its store, up to the size of all of nixpkgs.
 //!
-//! The store is a file system that is computed, not kept ([`store`]): 100,000 packages with ten
+//! The store is a file system that is computed, not stored ([`store`]): 100,000 packages with ten
 //! objects each take no memory of their own. Its objects are resolved by the same code as those of
-//! `becalm index`, and the table is encoded. Each size runs in a process of its own, so that its
-//! peak of memory is its own. The module's own reader of tables is timed on each table
+//! `becalm index`, and the table is encoded. Each size runs in a process of its own, so that each
+//! has its own peak of memory. The audit module's reader of tables is timed on each table
 //! (`crates/lib/audit/tests/lookup.c`).
 //!
 //! `--on-disk` makes a store of real files instead, and times `becalm index` and `becalm index
@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 
 use store::{OBJECTS, STORE, ScaleFs};
 
-/// Objects that are resolved with one look at the directories, as in `becalm index`.
+/// Objects that are resolved with one cached view of the directories, as in `becalm index`.
 const CHUNK: usize = 256;
 
 /// The sizes of the store.
@@ -58,7 +58,7 @@ struct Measured {
     objects: usize,
     programs: usize,
     answers: usize,
-    /// Lookups that are left to the loader; the computed store has none.
+    /// Lookups that are deferred to the loader; the computed store has none.
     deferred: usize,
     resolve: Duration,
     encode: Duration,
@@ -68,11 +68,11 @@ struct Measured {
     table: usize,
     /// Bytes of the table for each answer.
     bytes_an_answer: f64,
-    /// Nanoseconds of the module's reader for one lookup, of random ones over the whole table.
+    /// Nanoseconds of the module's reader for one lookup, at a random place of the table.
     lookup: u64,
 }
 
-/// Lookups that are timed on each table.
+/// Number of lookups that are timed on each table.
 const LOOKUPS: &str = "1000000";
 
 /// Measures each size and prints a table.
@@ -200,7 +200,7 @@ fn index(fs: &ScaleFs) -> Index {
     gatherer.finish(1, "/lib64/ld-linux-x86-64.so.2".into(), &facts)
 }
 
-/// The peak of this process's resident memory.
+/// Returns the peak of this process's resident memory.
 fn peak() -> Result<u64> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

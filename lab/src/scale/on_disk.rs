@@ -29,7 +29,7 @@ pub(super) fn run(packages: &[usize], folder: &Path, becalm: &Path) -> Result<()
         let timed = |what: &[&str]| timed(becalm, &index, what);
         let text = store.to_str().context("a folder whose name is no text")?;
         let made = timed(&[text, "--store", text])?;
-        // The first update also reads what had changed a moment before the index was made.
+        // The first update also reads files that had changed just before the index was made.
         timed(&["--update"])?;
         let again = timed(&["--update"])?;
         ensure!(again.said.contains("up to date"), "{}", again.said);
@@ -67,7 +67,7 @@ fn timed(becalm: &Path, index: &Path, arguments: &[&str]) -> Result<Timed> {
     if !output.status.success() {
         bail!("{}: {}", becalm.display(), output.status);
     }
-    // The largest of all children so far: sizes are measured in ascending order.
+    // The value is the largest of all children so far, so sizes are measured in ascending order.
     let peak = getrusage(UsageWho::RUSAGE_CHILDREN)?.max_rss().unsigned_abs();
     Ok(Timed { seconds, peak, said })
 }

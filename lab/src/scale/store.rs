@@ -1,8 +1,8 @@
 //! A store of any size whose files are computed from their paths.
 //!
-//! Package P is `/nix/store/HASH-pP`, with [`OBJECTS`] objects: libraries in `lib`, and one
-//! program in `bin`. Each object needs libraries of packages with lower numbers, of low ones more
-//! often: as in real stores, few packages serve most others.
+//! Package P is `/nix/store/HASH-pP`, with [`OBJECTS`] objects: libraries in `lib`, and one program
+//! in `bin`. Each object needs libraries of packages with lower numbers. Low numbers are more
+//! frequent, because in real stores a few packages serve most others.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use becalm_core::fs::mem::ObjectBuilder;
 use becalm_core::fs::{Errno, FileId, FileKind, FileSystem, OpenedFile};
 use bstr::{BStr, BString, ByteSlice};
 
-/// The store.
+/// Path of the store.
 pub(super) const STORE: &str = "/nix/store";
-/// Objects of a package.
+/// Number of objects in a package.
 pub(super) const OBJECTS: usize = 10;
-/// Libraries that an object needs.
+/// Number of libraries that are drawn as needed by an object.
 const NEEDED: usize = 5;
-/// Directories of a run path beside those of the libraries: packages without one of them.
+/// Number of packages that are drawn for an object's run path, besides those of the libraries.
 const OTHERS: usize = 3;
 
-/// The file system.
+/// The file system of a computed store.
 #[derive(Debug)]
 pub(super) struct ScaleFs {
     packages: usize,
@@ -32,12 +32,12 @@ impl ScaleFs {
         Self { packages }
     }
 
-    /// The number of objects.
+    /// Returns the number of objects.
     pub(super) fn objects(&self) -> usize {
         self.packages * OBJECTS
     }
 
-    /// The path of an object.
+    /// Returns the path of an object.
     pub(super) fn path(&self, number: usize) -> BString {
         let (package, within) = (package(number / OBJECTS), number % OBJECTS);
         if is_program(number) {
@@ -47,7 +47,7 @@ impl ScaleFs {
         }
     }
 
-    /// The object.
+    /// Returns the parsed form of an object.
     pub(super) fn view(&self, number: usize) -> ObjectView {
         let needed: Vec<usize> = self.needed(number);
         let own = number / OBJECTS;
@@ -67,7 +67,7 @@ impl ScaleFs {
         builder.runpath(run_path.join(":")).build()
     }
 
-    /// The libraries that an object needs: those of the first package need each other.
+    /// Returns the libraries that an object needs. Libraries of the first package need each other.
     fn needed(&self, number: usize) -> Vec<usize> {
         let own = number / OBJECTS;
         let mut needed: Vec<usize> = (0..NEEDED)
@@ -83,7 +83,7 @@ impl ScaleFs {
         needed
     }
 
-    /// The object at a path.
+    /// Returns the number of the object at a path.
     fn number(&self, path: &[u8]) -> Option<usize> {
         let path = path.to_str().ok()?.strip_prefix(STORE)?.strip_prefix('/')?;
         let (name, rest) = path.split_once('/')?;
@@ -98,14 +98,14 @@ impl ScaleFs {
         is_here.then_some(number)
     }
 
-    /// The package that a name is of.
+    /// Returns the number of the package with this name.
     fn package_number(&self, name: &str) -> Option<usize> {
         let number = name.get(32..)?.strip_prefix("-p")?.parse().ok()?;
         (number < self.packages && package(number).ends_with(name)).then_some(number)
     }
 }
 
-/// The header of a shared object for x86_64 with an empty program header table (gABI, "ELF
+/// Returns the header of a shared object for x86_64 with an empty program header table (gABI, "ELF
 /// Header").
 fn header() -> Vec<u8> {
     const ET_DYN: u8 = object::elf::ET_DYN.0 as u8;
@@ -119,7 +119,7 @@ fn header() -> Vec<u8> {
     header
 }
 
-/// The path of a package.
+/// Returns the path of a package.
 fn package(number: usize) -> String {
     let [a, b, c, d] = [1, 2, 3, 4].map(|part| mixed(number, part) as u32);
     format!("{STORE}/{a:08x}{b:08x}{c:08x}{d:08x}-p{number}")
@@ -133,7 +133,8 @@ fn is_program(number: usize) -> bool {
     number.is_multiple_of(OBJECTS)
 }
 
-/// A number that depends on both, the same in every run (splitmix64).
+/// Returns a pseudorandom number that depends on both arguments, the same in every run
+/// (splitmix64).
 fn mixed(number: usize, salt: usize) -> usize {
     let mut hash =
         (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ ((salt as u64) << 32 | 0x5bd1);
@@ -142,7 +143,7 @@ fn mixed(number: usize, salt: usize) -> usize {
     ((hash ^ hash >> 31) >> 1) as usize
 }
 
-/// A number below `end`, small ones more often: the cube of an even draw.
+/// Returns a number below `end`, small numbers more often: the cube of a uniform draw.
 fn skewed(number: usize, salt: usize, end: usize) -> usize {
     let drawn = mixed(number, salt) as f64 / (u64::MAX >> 1) as f64;
     ((drawn * drawn * drawn * end as f64) as usize).min(end - 1)

@@ -1,10 +1,10 @@
-//! Every start of a measurement as a row (RFC 4180).
+//! Formats every start of a measurement as a row (RFC 4180).
 
 use std::fmt::Write;
 
 use becalm_lib::bench::Report;
 
-/// The rows, under a heading.
+/// Returns the rows, under a heading.
 pub(crate) fn report(report: &Report) -> String {
     let mut text = "round,variant,control,wall_ns,cpu_ns\r\n".to_owned();
     for round in 0..report.measured.rounds {

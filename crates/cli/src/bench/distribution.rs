@@ -15,7 +15,7 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// For all variants.
+    /// Returns the axis for all variants.
     pub(crate) fn of(measured: &Measured) -> Self {
         let spreads = || measured.variants.iter().map(|timed| timed.spread);
         let from = spreads().map(|spread| spread.least).fold(f64::INFINITY, f64::min);

@@ -12,11 +12,14 @@ const BENCH_STATUS: Section = Section {
         ("0", "Everything was measured."),
         (
             "2",
-            "Something was not: a program that is not there, fails (--ignore-failure) or does not \
-             end (--timeout), no right to drop the caches (--cold), a file that cannot be written. \
-             Nothing is told then.",
+            "The measurement failed: a program that does not exist, fails (--ignore-failure) or \
+             does not end (--timeout), no permission to drop the caches (--cold), or a file that \
+             cannot be written. Then nothing is printed.",
         ),
-        ("130", "Interrupted (SIGINT), as shells tell it; the program that runs is as well."),
+        (
+            "130",
+            "Interrupted (SIGINT), as shells report it. The running program is interrupted too.",
+        ),
     ],
 };
 
@@ -26,35 +29,35 @@ const BENCH_FIGURES: Section = Section {
         (
             "times the first",
             "The Hodges-Lehmann estimate of the ratios of all rounds, and the 95 % interval of the \
-             signed-rank test, both on logarithms. No normal distribution is taken for granted. \
-             Below 6 rounds there is no interval.",
+             signed-rank test, both on logarithms. No normal distribution is assumed. Below 6 \
+             rounds there is no interval.",
         ),
         (
             "control",
-            "The first variant's second time. Where its interval does not hold 1, something else \
-             was at work, and a note says so.",
+            "The second run of the first variant in each round. If the interval of its ratio does \
+             not include 1, the machine was disturbed, and a note reports it.",
         ),
         (
             "distribution",
-            "All variants on one axis; what lies far beyond (outliers by Tukey's fences) is in the \
-             last place and counted behind it.",
+            "All variants on one axis. Outliers by Tukey's fences are in the last place and \
+             counted behind it.",
         ),
         (
             "loader, misses, repeated",
-            "Of one more start, watched as becalm trace does it: the loader's time up to the entry \
-             point and its misses; after the entry point all lookups that fail, and those that \
-             succeed and repeat an earlier one. Child processes are not watched.",
+            "From one more start, traced as by becalm trace: the loader's time up to the entry \
+             point and its misses; after the entry point, all lookups that fail, and lookups that \
+             succeed and repeat an earlier one. Child processes are not traced.",
         ),
         (
             "relocation, symbols",
             "Time of relocation, its share of the time to the entry point, and symbols that the \
-             loader looks up: of the start with the median time among three that end at the entry \
-             point, as the loader tells it (LD_DEBUG=statistics).",
+             loader looks up. They are from the start with the median time among three that end at \
+             the entry point, as the loader reports them (LD_DEBUG=statistics).",
         ),
         (
             "bound",
-            "Relocations with a symbol whose result the audit module took from an index, of all; the \
-             loader does not look these up.",
+            "Relocations with a symbol: those whose result the audit module took from an index, \
+             and all. The loader does not look up the bound ones.",
         ),
         ("CPU", "User and kernel time of the program and the children it waited for."),
     ],
@@ -70,15 +73,15 @@ const BENCH_JSON: Section = Section {
         ),
         (
             "variant",
-            "name, control, program, args, environment (what differs from that of becalm; null for \
-             a variable taken away), median_ns, low_ns and high_ns (quartiles), least_ns, most_ns, \
-             outliers, cpu_median_ns, ratio (ratio, low, high, level; null for the first), watched \
-             (null for the control), wall_ns and cpu_ns (one element a round).",
+            "name, control, program, args, environment (variables that differ from those of \
+             becalm; null for a removed variable), median_ns, low_ns and high_ns (quartiles), \
+             least_ns, most_ns, outliers, cpu_median_ns, ratio (ratio, low, high, level; null for \
+             the first), watched (null for the control), wall_ns and cpu_ns (one element a round).",
         ),
         (
             "watched",
             "loader_ns, misses, relocations (loader_ns and of it ns, lookups, cached, relative, \
-             bindings, not_applied; null if the loader tells nothing), program_misses and \
+             bindings, not_applied; null if the loader does not report it), program_misses and \
              program_repeated (after the entry point; null with --until entry).",
         ),
     ],

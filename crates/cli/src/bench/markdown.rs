@@ -7,7 +7,7 @@ use becalm_lib::words::milliseconds;
 
 use crate::bench::output::{WATCHED, name, ratio_words, setting, watched_cells};
 
-/// The table, under a line that says how it was measured.
+/// Returns the table, under a line that describes the measurement.
 pub(crate) fn report(report: &Report) -> String {
     let mut text = format!("{}.\n\n", setting(report));
     text.push_str("| variant | median, ms | quartiles, ms | times the first |\n");
@@ -43,7 +43,8 @@ pub(crate) fn report(report: &Report) -> String {
     text
 }
 
-/// A name that ends no cell and is no markup: as code, with a fence longer than any in it.
+/// Formats a name as code, with a fence longer than any in the name. No part of the name can end
+/// the cell or be markup.
 fn escaped(name: &str) -> String {
     let longest = name.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest + 1);

@@ -6,7 +6,7 @@ use becalm_lib::bench::{Report, Watched};
 use becalm_lib::relocations::Relocations;
 use becalm_lib::words::{counted, grouped, milliseconds};
 
-/// How it was measured, in one line.
+/// Returns one line that describes the measurement.
 pub(crate) fn setting(report: &Report) -> String {
     let span = match report.until {
         "exit" => "whole start",
@@ -17,23 +17,23 @@ pub(crate) fn setting(report: &Report) -> String {
     format!("{span}, {caches}, {rounds}, medians; ratios with their 95 % interval")
 }
 
-/// A variant's name; the control says what it is.
+/// Returns a variant's name; for the control, a description.
 pub(crate) fn name(timed: &Timed) -> String {
     if timed.control { "the first again (control)".to_owned() } else { timed.name.clone() }
 }
 
-/// The columns of the starts that were watched.
+/// The columns of the traced starts.
 pub(crate) const WATCHED: [&str; 7] =
     ["loader ms", "misses", "relocation ms", "symbols", "bound", "misses after entry", "repeated"];
 
-/// The time of relocation, with its share of the loader's.
+/// Returns the time of relocation, with its share of the loader's.
 fn relocation(relocations: &Relocations) -> Option<String> {
     let ns = relocations.ns? as f64;
     let share = 100.0 * ns / relocations.loader_ns.max(1) as f64;
     Some(format!("{} ({share:.0} %)", milliseconds(ns)))
 }
 
-/// The cells of a variant below [`WATCHED`].
+/// Returns the cells of a variant for the columns of [`WATCHED`].
 pub(crate) fn watched_cells(watched: &Watched) -> [String; 7] {
     let none = || "–".to_owned();
     let number = |number: Option<u64>| number.map_or_else(none, grouped);
@@ -53,7 +53,7 @@ pub(crate) fn watched_cells(watched: &Watched) -> [String; 7] {
     ]
 }
 
-/// A ratio with its interval.
+/// Formats a ratio with its interval.
 pub(crate) fn ratio_words(ratio: Option<Ratio>) -> String {
     let Some(Ratio { ratio, interval }) = ratio else { return "1".to_owned() };
     let digits = if ratio < 0.1 { 3 } else { 2 };

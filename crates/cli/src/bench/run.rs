@@ -1,6 +1,6 @@
 //! `becalm bench`: measures the startup time of a program, compared with others.
 //!
-//! [`variants`] makes the commands of the flags, [`becalm_lib::bench`] measures them,
+//! [`variants`] makes the commands from the flags, [`becalm_lib::bench`] measures them,
 //! [`crate::bench::output`] formats the result.
 
 use std::fs::File;
@@ -70,13 +70,13 @@ fn options(args: &BenchArgs) -> Options {
     }
 }
 
-/// Outputs of the results: opened before anything is started.
+/// Outputs of the results, opened before any program is started.
 struct Places {
     stdout: Option<Form>,
     files: Vec<Place>,
 }
 
-/// A file that is written when everything is measured; its old content is kept until then.
+/// A file that is written after the measurement; its old content is kept until then.
 struct Place {
     form: Form,
     file: File,

@@ -13,10 +13,10 @@ use crate::terminal::style::Look;
 /// Columns of a distribution.
 const BINS: usize = 40;
 
-/// Names are cut to so many columns.
+/// Width in columns to which names are cut.
 const WIDEST: usize = 48;
 
-/// The text.
+/// Formats the measurement.
 #[must_use]
 pub(crate) fn text(look: Look, report: &Report) -> String {
     let mut text = String::new();
@@ -70,7 +70,7 @@ fn table(text: &mut String, look: Look, report: &Report) {
     }
 }
 
-/// The observations in further starts, of all variants except the control.
+/// Appends the observations in further starts, of all variants except the control.
 fn watched(text: &mut String, look: Look, report: &Report) {
     let names = names(report);
     let width = width(&names);

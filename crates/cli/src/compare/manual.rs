@@ -19,34 +19,38 @@ const COMPARE_STATUS: Section = Section {
         ("0", "The table is made."),
         (
             "1",
-            "It is made, and with a strategy the program does not start, or loads other libraries \
-             or in another order.",
+            "The table is made, and the program does not start with a strategy, or loads other \
+             libraries or in another order.",
         ),
         (
             "2",
-            "There is none: a script, a static program, a library, a closure with something \
-             missing, a program that fails (--ignore-failure) or does not end (--time-limit), no \
-             room, no right. Nothing is left behind.",
+            "The comparison failed: a script, a static program, a library, a closure with missing \
+             libraries, a program that fails (--ignore-failure) or does not end (--time-limit), \
+             too little disk space, or a missing permission. No files are left behind.",
         ),
-        ("130", "Interrupted (SIGINT). Nothing is left behind."),
+        ("130", "Interrupted (SIGINT). No files are left behind."),
     ],
 };
 
 const COMPARE_COLUMNS: Section = Section {
     title: "Columns",
     entries: &[
-        ("control", "The program as it is; the others are held against it."),
+        ("control", "The program as it is. The other columns are compared with it."),
         ("patched", "The program as it is, under the --loader."),
         ("absolute, absolute-loader", "becalm fix --with absolute, --resolve static and loader."),
         ("farm-leaf, farm", "becalm fix --with farm, for each object and with --closure."),
         ("note, ldcache", "becalm fix --with note and ldcache, under the --loader."),
-        ("index", "becalm index of the stores, and what becalm env sets."),
+        ("index", "becalm index of the stores, with the variables of becalm env."),
         (
             "index-nobind",
-            "The same with BECALM=nobind: the difference is what symbol bindings are worth.",
+            "The index with BECALM=nobind: the difference to index is the effect of symbol \
+             bindings.",
         ),
         ("audit", "becalm fix --with audit."),
-        ("static", "The --static build. Its properties are tried on programs that cc links so."),
+        (
+            "static",
+            "The --static build. Its properties are tested on programs that cc links statically.",
+        ),
     ],
 };
 
@@ -55,29 +59,34 @@ const COMPARE_FIGURES: Section = Section {
     entries: &[
         ("libraries loaded", "Files that the loader opened, each once, without becalm's own."),
         ("missed opens, missed stats", "As becalm trace counts them, up to the entry point."),
-        ("for hwcaps subdirectories", "How many of both were for builds for a CPU."),
+        ("for hwcaps subdirectories", "Missed opens and stats in subdirectories for a CPU."),
         (
             "misses, lookups repeated after the entry point",
-            "As becalm trace counts them: lookups that fail, and those that succeed and repeat an \
-             earlier one, dlopen among them. A strategy changes those of dlopen alone. File lookups \
-             answered by an index (--paths) are not compared: an index has no paths of packages that \
-             are mounts, as those of the copies are (becalm bench --env).",
+            "As becalm trace counts them: lookups that fail, and lookups that succeed and repeat \
+             an earlier one, including those of dlopen. A strategy changes only those of dlopen. \
+             File lookups answered by an index (--paths) are not compared: the copies are mounts, \
+             and an index has no paths of packages that are mounts (becalm bench --env).",
         ),
         (
             "symbols bound by the index",
-            "Relocations with a symbol whose result the index's module applied, of all.",
+            "Relocations with a symbol: those whose result the index's module applied, and all.",
         ),
         (
             "symbols looked up, relocation",
-            "By the program's loader (LD_DEBUG=statistics), in starts that end at the entry point.",
+            "Reported by the program's loader (LD_DEBUG=statistics), in starts that end at the \
+             entry point.",
         ),
         (
             "whole start",
-            "Median, and the ratio to the control within each round with its 95 % interval; the \
-             control's ratio is that of its second time (becalm bench).",
+            "The median, and the ratio to the control within each round with its 95 % interval. \
+             The control is run twice in each round; its ratio is that of the second run (becalm \
+             bench).",
         ),
-        ("bytes added", "Lengths of all files and links, after and before."),
-        ("time to apply", "Of the command, files synced to the disk as always."),
+        ("bytes added", "The difference in length of all files and links."),
+        (
+            "time to apply",
+            "The duration of the command, including the sync of its files to the disk.",
+        ),
     ],
 };
 
@@ -86,48 +95,49 @@ const COMPARE_PROPERTIES: Section = Section {
     entries: &[
         (
             "by the program",
-            "Loads the same: the files of the watched start, in order. Cheap on disk: less than \
-             5 % of the packages' bytes. Undo: every byte, by becalm undo.",
+            "Loads the same: the files of the traced start, in order. Cheap on disk: less than 5 % \
+             of the packages' bytes. Undo: becalm undo restores every byte.",
         ),
         (
             "by trials",
-            "All others are tried on a store of small programs, built with cc at each run. Each \
-             trial is made without a strategy first: where that does not show what the trial is \
-             about, the answer is \"not tried\".",
+            "All other properties are tested on a store of small programs, built with cc at each \
+             run. Each trial is first run without a strategy. If that run does not show the tested \
+             behaviour, the result is \"not tried\".",
         ),
-        ("no glibc fork needed", "Fewer files are tried by the loader that cc links for."),
+        ("no glibc fork needed", "The loader for which cc links tries fewer files."),
         (
             "applies to a foreign architecture",
-            "Put on a program for s390x (on s390x: aarch64), of which nothing could be run here.",
+            "Applied to a program for s390x (on s390x: aarch64), which cannot run here.",
         ),
         (
             "interposing library, symbol versions, IFUNC, COPY, unique symbols",
-            "What symbol bindings could break; the note says how many symbols an index bound in \
-             that start. IFUNC: the start is that of a CPU with less (GLIBC_TUNABLES).",
+            "Behaviour that symbol bindings could break. The note has the number of symbols that \
+             an index bound in the start. IFUNC: the start is that of a CPU with fewer features \
+             (GLIBC_TUNABLES).",
         ),
-        ("not tried", "Shown as a dash, with the reason. Nothing is taken for granted."),
+        ("not tried", "Shown as a dash, with the reason."),
     ],
 };
 
 const COMPARE_NEEDS: Section = Section {
-    title: "What it needs",
+    title: "Requirements",
     entries: &[
         (
             "mount namespaces",
-            "Copies lie in the places of the originals for the programs started with them, and \
-             for nobody else. That takes root or a kernel that lets users make namespaces.",
+            "The copies are mounted over the originals, for the started programs only. This needs \
+             root, or a kernel that lets users create namespaces.",
         ),
         (
             "room",
-            "The packages of the closure once, in the directory of temporary files (TMPDIR): at \
-             most 1.5 GB. Copies share files until a strategy changes one.",
+            "Disk space for one copy of the closure's packages, in the directory of temporary \
+             files (TMPDIR): at most 1.5 GB. Copies share files until a strategy changes one.",
         ),
         (
             "--store",
-            "The packages are looked for below these prefixes. A program that lies in none is \
-             compared in a scratch store of one library to a directory.",
+            "The packages are searched for below the store prefixes. A program outside all stores \
+             is compared in a scratch store of one library to a directory.",
         ),
-        ("cc", "For the trials; without it they are not made."),
+        ("cc", "A C compiler for the trials; without cc they are not run."),
     ],
 };
 

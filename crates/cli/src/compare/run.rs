@@ -24,7 +24,7 @@ use crate::terminal::style::{Look, When};
 /// Returns an error if the program cannot be compared, or if disk space or a permission is missing.
 pub(crate) fn run(args: &CompareArgs, color: When) -> Result<ExitStatus> {
     let options = args.options()?;
-    // This must run before there is a second thread.
+    // Mount namespaces must be prepared before there is a second thread.
     let namespaces = mount_namespace::prepare();
     let found = Program::look(&args.program, &args.store.prefixes())?;
     namespaces.map_err(|error| anyhow!(words_of_chain(&error)))?;

@@ -27,7 +27,7 @@ pub(crate) fn table(look: Look, comparison: &Comparison) -> String {
     text
 }
 
-/// Rows under the names of the columns.
+/// Appends rows under the names of the columns.
 fn part<'a>(
     text: &mut String,
     look: Look,

@@ -9,12 +9,12 @@ pub(crate) const REPORT: &[&Section] =
 const REPORT_STATUS: Section = Section {
     title: "Exit status",
     entries: &[
-        ("0", "The page was written, whatever it shows."),
+        ("0", "The page was written."),
         (
             "2",
-            "It was not: a program, record or comparison that cannot be read, a file that cannot \
-             be written. A program that cannot be run or watched is no failure: the page says why \
-             it has no timeline.",
+            "The page was not written: a program, record or comparison cannot be read, or a file \
+             cannot be written. A program that cannot be run or traced is not a failure: the page \
+             has the reason instead of a timeline.",
         ),
     ],
 };
@@ -24,19 +24,19 @@ const REPORT_FIGURES: Section = Section {
     entries: &[
         (
             "counts and picture",
-            "As becalm check predicts them; of a record (becalm trace --json) as observed.",
+            "As becalm check predicts them; for a record (becalm trace --json), as observed.",
         ),
         (
             "what would help",
-            "Misses before and after for each strategy on this program, as becalm check --json has \
-             them under advice; a record has none, for its files may not be here.",
+            "Misses before and after for each strategy on this program, as in the advice of becalm \
+             check --json. A record has no advice, because its files may not be here.",
         ),
         ("timeline", "As becalm trace measures it, in one run."),
         (
             "relocation",
-            "The time in which the loader resolves symbols, and how many it looks up: the median of \
-             three more starts that end at the entry point (becalm trace --relocations), on x86_64. A \
-             record has it if it was made with that flag.",
+            "The time in which the loader resolves symbols, and the number of symbols that it \
+             looks up: the median of three more starts that end at the entry point (becalm trace \
+             --relocations), on x86_64. A record has these numbers if it was made with that flag.",
         ),
         ("carriers", "As becalm compare --json wrote them (schema becalm/compare/1)."),
     ],
@@ -45,14 +45,14 @@ const REPORT_FIGURES: Section = Section {
 const REPORT_EXAMPLES: Section = Section {
     title: "Examples",
     entries: &[
-        ("becalm report inkscape -o storm.html", "The storm of one program."),
+        ("becalm report inkscape -o storm.html", "The search of one program."),
         (
             "becalm report ./result/bin/magick --after ./calmed/bin/magick -o page.html",
             "Before and after beside each other.",
         ),
         (
             "becalm report run.json -o page.html",
-            "From what `becalm trace --json -o run.json` recorded, on another machine perhaps.",
+            "From a record of `becalm trace --json -o run.json`, perhaps of another machine.",
         ),
         (
             "becalm report --no-run --sysroot ~/arm64 ~/arm64/usr/bin/git -o git.html",
@@ -60,7 +60,7 @@ const REPORT_EXAMPLES: Section = Section {
         ),
         (
             "becalm report --survey survey.ndjson -o site.html",
-            "What all programs of a site search.",
+            "The searches of all programs of a site.",
         ),
     ],
 };

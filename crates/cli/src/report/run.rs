@@ -1,4 +1,4 @@
-//! `becalm report`: one page that shows a program's search, and what remains of it.
+//! `becalm report`: makes a page about a program's search, before and after a strategy.
 //!
 //! [`becalm_lib::report`] collects the data, [`crate::report::html`] makes the page.
 
@@ -40,8 +40,8 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitStatus> {
     Ok(ExitStatus::Fine)
 }
 
-/// Writes a page. An older one stays whole if this one cannot be written; a pipe or a device is written
-/// to.
+/// Writes a page. An older page is kept whole if writing fails. A pipe or a device is written
+/// directly.
 fn write(output: &Path, page: &[u8]) -> io::Result<()> {
     let old = match fs::metadata(output) {
         Ok(old) if !old.is_file() => return fs::write(output, page),

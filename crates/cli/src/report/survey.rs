@@ -17,7 +17,7 @@ const ROWS: usize = 25;
 /// Reads the lines of a file, or of standard input for `-`, and makes the page.
 ///
 /// # Errors
-/// Returns an error if the lines cannot be read or are not those of a survey.
+/// Returns an error if the lines cannot be read, or do not belong to a survey.
 pub(crate) fn page(path: &Path) -> Result<String> {
     let read = || -> Result<Summary> {
         Ok(match path.as_os_str() == "-" {
@@ -29,7 +29,7 @@ pub(crate) fn page(path: &Path) -> Result<String> {
     Page::of(&summary).render().context("the page cannot be made")
 }
 
-/// The page.
+/// The page of a survey.
 #[derive(Debug, Template)]
 #[template(path = "survey.html")]
 struct Page {
@@ -87,7 +87,7 @@ impl Page {
     }
 }
 
-/// Returns the share of all misses that a tenth of the packages has.
+/// Returns the share of all misses in the first tenth of the packages.
 fn share_of_first(packages: &[(String, Group)], all: u64) -> String {
     let tenth = packages.len().div_ceil(10);
     if all == 0 || packages.len() < 10 {

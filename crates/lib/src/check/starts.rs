@@ -1,4 +1,4 @@
-//! The starts of many files, followed in parallel.
+//! Predicts the starts of many files in parallel.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -19,32 +19,32 @@ use crate::symbols::SymbolOptions;
 use crate::targets::{Problem, Target};
 use crate::{files, loaded_index, symbols};
 
-/// The number of programs that are followed before they are handed on, if much is kept of each.
+/// The number of programs in a batch, if much data is kept of each.
 const BATCH: usize = 64;
-/// The number of programs that are followed with one cached view of the directories they share. A
-/// change on disk is seen by those that come after; they take a few milliseconds.
+/// The number of programs that share one cached view of the directories. Later programs see changes
+/// on disk. This many programs take a few milliseconds.
 const MOST_IN_A_SESSION: usize = 32;
-/// The least number of pieces of work for a thread, so that none waits long for another.
+/// The minimum number of work items per thread, so that no thread waits long for another.
 const PIECES_A_THREAD: usize = 4;
 
-/// The fields of a [`Program`] that are reported beside its cost.
+/// The fields of a [`Program`] that are reported in addition to its cost.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The number of misses beyond which a program is over its budget.
     pub max_misses: Option<u64>,
-    /// Whether the cost by a newer glibc is reported.
+    /// True if the cost with a newer glibc is reported.
     pub newer_glibc: bool,
-    /// The assumptions of the plans of which strategies are advised; none for no advice.
+    /// The assumptions for the plans of the advised strategies; `None` for no advice.
     pub advice: Option<assume::Options>,
-    /// The symbols that are reported; none for no symbols.
+    /// The symbols that are reported; `None` for no symbols.
     pub symbols: Option<SymbolOptions>,
-    /// Whether the files of each start are listed.
+    /// True if the files of each start are listed.
     pub files: bool,
-    /// Whether the answers of the index are listed.
+    /// True if the answers of the index are listed.
     pub index: bool,
-    /// Whether the probes are listed.
+    /// True if the probes are listed.
     pub probes: bool,
-    /// Whether so much is kept of each program that it must not be kept for all of them.
+    /// True if the data of each program is too large to be kept for all of them.
     pub in_batches: bool,
 }
 
@@ -56,11 +56,11 @@ pub struct Starts<'a> {
     launches: FxHashMap<BString, Launch>,
 }
 
-/// A followed start with what the caller made of it, or a file that could not be checked.
+/// A predicted start with the result of the caller's function, or a file that could not be checked.
 pub type Checked<T> = Result<(Box<Program>, T), Problem>;
 
 impl<'a> Starts<'a> {
-    /// Makes the starts of files that [`launch::find`] found with these launches.
+    /// Makes the starts of the files that [`launch::find`] found with the launches.
     #[must_use]
     pub fn new(assumed: &'a Assumptions, options: &'a Options, launches: Vec<Launch>) -> Self {
         let launches = launches.into_iter().map(|it| (it.program().to_owned(), it)).collect();
@@ -76,8 +76,9 @@ impl<'a> Starts<'a> {
         findings
     }
 
-    /// Follows the starts of files. `show` gets each of them with its closure, which is not kept,
-    /// from several threads; `take` gets them in the order of the files, some at a time.
+    /// Predicts the starts of files. `show` is called for each start and its closure, from several
+    /// threads; the closure is dropped afterwards. `take` gets the starts in the order of the
+    /// files, in batches.
     ///
     /// # Errors
     /// Returns the error of `take`, which ends the work.
@@ -92,8 +93,8 @@ impl<'a> Starts<'a> {
         files.chunks(batch).try_for_each(|files| take(self.follow(files, progress, &show)))
     }
 
-    /// Follows the starts of some files; a single one in this thread, so that no others are made
-    /// for it.
+    /// Predicts the starts of some files. A single file is handled by this thread, without a thread
+    /// pool.
     fn follow<T: Send>(
         &self,
         files: &[Target],
@@ -147,7 +148,7 @@ impl<'a> Starts<'a> {
         Some(Ok((program, shown)))
     }
 
-    /// Adds the fields that are found in the closure.
+    /// Adds the fields that are derived from the closure.
     ///
     /// # Errors
     /// Returns a problem if the symbols cannot be looked up.

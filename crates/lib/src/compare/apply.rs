@@ -1,4 +1,4 @@
-//! Strategies applied to objects and reverted, as `becalm fix`, `index` and `undo` do it.
+//! Applies strategies to objects and reverts them, like `becalm fix`, `index` and `undo`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ pub(super) struct Site<'a> {
     pub objects: &'a [PathBuf],
     /// The prefixes to index.
     pub prefixes: &'a [PathBuf],
-    /// For `--store`.
+    /// The value of `--store`.
     pub stores: &'a OsStr,
     /// Path of the index to write.
     pub index: PathBuf,
@@ -41,7 +41,7 @@ pub(super) struct Site<'a> {
 /// Variables that a strategy needs in the environment.
 pub type Variables = Vec<(OsString, OsString)>;
 
-/// Files with several names are scratch copies, and set-id files are as good as others.
+/// Hard-linked files are scratch copies, so their links may be broken. Set-id files are edited too.
 const WRITING: WriteOptions = WriteOptions {
     in_place: false,
     hard_links: HardLinks::Break,
@@ -50,25 +50,25 @@ const WRITING: WriteOptions = WriteOptions {
     durability: becalm_host::write::Durability::Synced,
 };
 
-/// Longer than the grain of a file system's clock: an index has no bindings of files that changed a
-/// moment ago.
+/// Wait before an index is made, longer than the resolution of a file system's clock. An index has
+/// no bindings of files that have just changed.
 pub(super) const GRAIN: Duration = Duration::from_millis(300);
 
-/// A strategy that is applied.
+/// An applied strategy.
 #[derive(Debug)]
 pub(super) struct Done {
-    /// The variables that programs are then started with.
+    /// Environment variables with which the programs must be started.
     pub variables: Variables,
     /// Remark for the reader.
     pub remark: Option<String>,
-    /// Why an index beside the store has no symbol bindings of the program.
+    /// Reason why the index beside the store has no symbol bindings of the program, if it has none.
     pub not_bound: Option<String>,
 }
 
 /// Applies a strategy to a site.
 ///
 /// # Errors
-/// Why it could not be applied at all.
+/// Returns an error if the strategy cannot be applied at all.
 pub(super) fn apply(kind: Kind, site: &Site<'_>) -> Result<Done, CompareError> {
     if kind.is_index() {
         return index(kind, site);
@@ -87,10 +87,11 @@ pub(super) fn apply(kind: Kind, site: &Site<'_>) -> Result<Done, CompareError> {
     Ok(done(remark))
 }
 
-/// As [`apply`], under what is assumed of the machine, and what the strategy reports.
+/// Applies a strategy like [`apply`], with assumptions about the machine. Returns the variables and
+/// the report of `becalm fix`.
 ///
 /// # Errors
-/// Why it could not be applied.
+/// Returns an error if the strategy cannot be applied.
 pub(super) fn put(
     kind: Kind,
     site: &Site<'_>,
@@ -101,7 +102,7 @@ pub(super) fn put(
     }
     let Some(strategy) = kind.fix() else { return Ok((Vec::new(), None)) };
     let paths = if kind.is_of_program() { site.programs } else { site.objects };
-    // Two programs that share libraries have no whole-graph farm in common.
+    // A farm of a whole closure cannot serve two programs that share libraries.
     let at_once = if kind == Kind::of(Strategy::Farm) { 1 } else { paths.len().max(1) };
     let reports = here(|| {
         let fixed = paths.chunks(at_once).map(|paths| fixed(site, strategy, paths, assumed));
@@ -110,7 +111,7 @@ pub(super) fn put(
     Ok((Vec::new(), reports.into_iter().reduce(joined)))
 }
 
-/// Runs work with threads that are in the mount namespace of this one.
+/// Runs work in a thread pool whose threads are in the mount namespace of this thread.
 fn here<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, CompareError> {
     Ok(rayon::ThreadPoolBuilder::new().build()?.install(work))
 }
@@ -126,14 +127,14 @@ fn fixed(
         paths: paths.to_vec(),
         resolve,
         closure,
-        // What it costs is what is compared.
+        // More misses are allowed, because the table shows them.
         allow_more_misses: true,
         ..Options::of(with, true, assume::Options { store, ..assumed.clone() })
     };
     Ok(fix(&options, Some(WRITING), &Silent)?)
 }
 
-/// The assumptions without what the user's environment tells loaders.
+/// Returns the assumptions without the loader variables of the user's environment.
 pub fn plain_assumptions() -> assume::Options {
     let none = || Some(OsString::new());
     assume::Options {
@@ -144,7 +145,7 @@ pub fn plain_assumptions() -> assume::Options {
     }
 }
 
-/// One report with the lists of two.
+/// Returns one report with the lists of both.
 fn joined(mut all: Report, more: Report) -> Report {
     all.plan.extend(more.plan);
     all.creations.extend(more.creations);
@@ -156,7 +157,7 @@ fn joined(mut all: Report, more: Report) -> Report {
     all
 }
 
-/// The files that a strategy could not or would not change, and why.
+/// Returns the files that a strategy could not or would not change, each with the reason.
 pub(super) fn refusals(report: &Report) -> Vec<String> {
     let line = |path: &BStr, why: &str| {
         let at = path.rfind_byte(b'/').map_or(0, |slash| slash + 1);
@@ -178,7 +179,7 @@ fn refusal(file: &Changed) -> Option<&str> {
     }
 }
 
-/// Indexes the stores; the variables are those of `becalm env`.
+/// Indexes the stores, and returns the variables of `becalm env`.
 fn index(kind: Kind, site: &Site<'_>) -> Result<Done, CompareError> {
     let options = make::Options {
         stores: site.prefixes.to_vec(),
@@ -197,10 +198,10 @@ fn index(kind: Kind, site: &Site<'_>) -> Result<Done, CompareError> {
     Ok(Done { variables, remark: None, not_bound })
 }
 
-/// The variables of a start with an index, and a switch of its module: those of `becalm env`.
+/// Returns the variables of `becalm env` for an index, with a switch of its module.
 ///
 /// # Errors
-/// Returns an error if the file is no index.
+/// Returns an error if the file is not an index.
 pub fn index_variables(
     index: &Path,
     switch: Option<&'static str>,
@@ -211,10 +212,10 @@ pub fn index_variables(
     Ok(variables.filter_map(|it| Some((it.name.into(), it.value?))).collect())
 }
 
-/// A file that is not as it was before a strategy, and how it differs.
+/// A file that differs from its state before a strategy.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotUndone {
-    /// It could not be reverted.
+    /// The file could not be reverted.
     #[error("{}: {reason}", shown(.path.as_ref()))]
     Refused {
         /// The file.
@@ -222,7 +223,7 @@ pub enum NotUndone {
         /// The reason.
         reason: String,
     },
-    /// It is another file now.
+    /// The file has other contents, is missing, or is new.
     #[error("{} {how}", .path.display())]
     Differs {
         /// The file, below the packages.
@@ -233,16 +234,15 @@ pub enum NotUndone {
 }
 
 impl NotUndone {
-    /// A file that is not as it was.
     pub(super) fn new(path: &Path, how: &'static str) -> Self {
         Self::Differs { path: path.to_owned(), how }
     }
 }
 
-/// Reverts what a strategy changed; `Some` names a file that could not be.
+/// Reverts a strategy. Returns a file that could not be reverted, or `None`.
 ///
 /// # Errors
-/// No thread can be started.
+/// Returns an error if no thread can be started.
 pub(super) fn revert(paths: &[PathBuf]) -> Result<Option<NotUndone>, CompareError> {
     let options = undo::Options { writing: WRITING, ..undo::Options::default() };
     let report = here(|| undo::undo(paths, &options, &Silent))?;
@@ -256,7 +256,7 @@ pub(super) fn revert(paths: &[PathBuf]) -> Result<Option<NotUndone>, CompareErro
     Ok(refused.next_back().or(problem))
 }
 
-/// Variables by which a user tells loaders and becalm's module what to do.
+/// Environment variables that affect loaders and becalm's audit module.
 const TAKEN: [&str; 8] = [
     "LD_LIBRARY_PATH",
     "LD_PRELOAD",
@@ -268,7 +268,7 @@ const TAKEN: [&str; 8] = [
     "BECALM",
 ];
 
-/// Takes away what the user's environment tells loaders.
+/// Removes the variables of [`TAKEN`] from a command, and sets its stdin to `/dev/null`.
 pub(super) fn plain(command: &mut std::process::Command) {
     for name in TAKEN {
         command.env_remove(name);
@@ -276,14 +276,15 @@ pub(super) fn plain(command: &mut std::process::Command) {
     command.stdin(std::process::Stdio::null());
 }
 
-/// The environment of this process without what it tells loaders, and with these variables.
+/// Returns the environment of this process without the variables that affect loaders, and with the
+/// given ones.
 #[must_use]
 pub fn environment(variables: &Variables) -> Variables {
     let own = std::env::vars_os().filter(|(name, _)| !TAKEN.iter().any(|taken| name == taken));
     own.chain(variables.iter().cloned()).collect()
 }
 
-/// The last line that says something, without the name of the program that says it.
+/// Returns the last line that is not blank, without the prefix `becalm: `.
 pub(super) fn last_line(text: &[u8]) -> String {
     let line = text.lines().rfind(|line| !line.trim_ascii().is_empty()).unwrap_or_default();
     let line = line.strip_prefix(b"becalm: ").unwrap_or(line);

@@ -1,5 +1,5 @@
-//! A column of the table: a strategy applied to a copy of the program's packages, which lies in
-//! their place in a mount namespace of its own.
+//! A column of the table: a strategy applied to a copy of the program's packages. The copy is
+//! mounted over the originals in a mount namespace of the column.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -17,11 +17,11 @@ use crate::compare::tree::{Entry, How, check_room, copy_tree, entries};
 pub struct Column {
     /// The subject of the column.
     pub kind: Kind,
-    /// The program's file; another than the program for a static build.
+    /// The program's file; for a static build, the file of that build.
     pub program: PathBuf,
-    /// Mount namespace that it runs in.
+    /// Mount namespace that the program runs in.
     pub mount_namespace: MountNamespace,
-    /// Environment variables that it runs with.
+    /// Environment variables that the program runs with.
     pub variables: Variables,
     /// Time taken to apply the strategy.
     pub applied: Duration,
@@ -29,7 +29,7 @@ pub struct Column {
     pub changes: Changes,
     /// Remark for the reader.
     pub remark: Option<String>,
-    /// Why an index beside the store has no symbol bindings of the program, if it has none.
+    /// Reason why the index beside the store has no symbol bindings of the program, if it has none.
     pub not_bound: Option<String>,
     tree: PathBuf,
     index: PathBuf,
@@ -38,22 +38,22 @@ pub struct Column {
 /// Changes made to a store by a strategy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Bytes that files and links have now and had not before.
+    /// Growth of the store in bytes; negative if the files became smaller.
     pub bytes: i64,
-    /// Files that are others now.
+    /// Number of changed files and links.
     pub changed: usize,
-    /// Files and links that were not there.
+    /// Number of new files and links.
     pub made: usize,
 }
 
-/// The untouched copies that the others are made from.
+/// The untouched copies of the packages, from which each column's copy is made.
 pub struct Stock {
-    /// Their directory.
+    /// Directory of the copies.
     pub tree: PathBuf,
     entries: Vec<Entry>,
-    /// Bytes of all of them.
+    /// Bytes of all copies.
     pub bytes: u64,
-    /// Directory of the state that undo restores: not the copy if becalm edited the originals.
+    /// Directory with the state that undo restores: the copies without earlier edits by becalm.
     original: PathBuf,
 }
 
@@ -61,7 +61,7 @@ impl Stock {
     /// Copies the packages of a program below a directory, one after the other.
     ///
     /// # Errors
-    /// There is no room, or something cannot be read.
+    /// Returns an error if there is not enough disk space, or if a file cannot be read.
     pub fn copy(program: &Program, below: &Path, step: impl Fn()) -> Result<Self, CompareError> {
         let mut bytes = 0;
         for package in &program.packages {
@@ -75,7 +75,7 @@ impl Stock {
         }
         let original = below.join("original");
         copy_tree(&tree, &original, How::Linked)?;
-        // What cannot be reverted is the same before and after.
+        // A file that cannot be reverted is the same in both trees, so the result is ignored.
         let _ = revert(std::slice::from_ref(&original))?;
         let entries = entries(&tree)?;
         Ok(Self { tree, entries, bytes, original })
@@ -86,7 +86,8 @@ impl Column {
     /// Applies a strategy to copies of the program's packages.
     ///
     /// # Errors
-    /// Why that cannot be.
+    /// Returns an error if the packages cannot be copied or mounted, or if the strategy cannot be
+    /// applied.
     pub fn make(
         kind: Kind,
         program: &Program,
@@ -142,10 +143,10 @@ impl Column {
         })
     }
 
-    /// A static build, in a mount namespace where everything is as it is.
+    /// Makes the column of a static build, in a mount namespace without further mounts.
     ///
     /// # Errors
-    /// The mount namespace cannot be made.
+    /// Returns an error if the file is not found, or if the mount namespace cannot be made.
     pub fn of_static(file: &Path) -> Result<Self, CompareError> {
         let program = found(file)?;
         let about = program.metadata().map_err(CompareError::io(&program))?;
@@ -164,17 +165,18 @@ impl Column {
         })
     }
 
-    /// The files of audit modules that becalm has the program load.
+    /// Returns the paths of the audit modules that becalm makes the program load.
     pub fn own_modules(&self) -> Vec<PathBuf> {
         let mut own = vec![crate::fix::audit::index_beside(&self.program)];
         own.extend(self.index.canonicalize());
         own
     }
 
-    /// Puts another loader, and the C library beside it, into the places of the program's.
+    /// Mounts another loader, and the C library beside that loader, over the program's own.
     ///
     /// # Errors
-    /// There is no C library beside it, or the program's cannot be told.
+    /// Returns an error if there is no C library beside the loader, or if the program's C library
+    /// is not found.
     pub fn set_loader(&self, program: &Program, loader: &Path) -> Result<(), CompareError> {
         let name = Path::new("libc.so.6");
         let libc = loader.with_file_name(name);
@@ -192,10 +194,11 @@ impl Column {
         Ok(self.mount_namespace.add(&binds)?)
     }
 
-    /// Reverts the strategy; `Some` names a file that is not as it was.
+    /// Reverts the strategy. Returns a file that differs from its state before the strategy, or
+    /// `None`.
     ///
     /// # Errors
-    /// The mount namespace cannot be entered.
+    /// Returns an error if the mount namespace cannot be entered, or if a file cannot be read.
     pub fn undo(
         &self,
         program: &Program,
@@ -210,7 +213,7 @@ impl Column {
     }
 }
 
-/// A file in which a tree differs from another, and how.
+/// Returns the first difference between two trees, or `None` if they are equal.
 fn difference(original: &Path, tree: &Path) -> Result<Option<NotUndone>, CompareError> {
     let (before, now) = (entries(original)?, entries(tree)?);
     let is_known = |entry: &&Entry| before.binary_search_by(|e| e.path.cmp(&entry.path)).is_ok();
@@ -237,7 +240,7 @@ fn difference(original: &Path, tree: &Path) -> Result<Option<NotUndone>, Compare
     Ok(None)
 }
 
-/// Returns the differences between two states of a tree, both in order of path.
+/// Returns the differences between two states of a tree, both sorted by path.
 fn changes(before: &[Entry], after: &[Entry]) -> Changes {
     let mut changes = Changes::default();
     let sum = |entries: &[Entry]| -> i64 {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::json;
 
-/// The row whose `no` is a finding.
+/// Identifier of the row in which the verdict `no` is a finding.
 pub(super) const SAME: &str = "same-objects";
 
 /// The whole table: the JSON document of `becalm compare`.
@@ -46,7 +46,7 @@ pub struct Row {
     pub title: String,
     /// The kind of its cells.
     pub kind: RowKind,
-    /// One for each column, in the same order.
+    /// One cell for each column, in the same order.
     pub cells: Vec<Cell>,
 }
 
@@ -56,23 +56,23 @@ pub struct Row {
 pub enum RowKind {
     /// A number that was measured.
     Measure,
-    /// A property that a test showed to hold or not.
+    /// A property that was tested.
     Property,
 }
 
 /// One cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// The number; none for a property, or if nothing was measured.
+    /// The number; null for a property, or if nothing was measured.
     #[serde(default)]
     pub value: Option<f64>,
     /// Text shown to the reader.
     #[serde(default)]
     pub text: String,
-    /// The answer; none for a measure.
+    /// The verdict; null for a measured number.
     #[serde(default)]
     pub verdict: Option<Verdict>,
-    /// Details, if the answer alone is not enough.
+    /// Details, if the verdict or the number alone is not enough.
     #[serde(default)]
     pub note: Option<String>,
 }
@@ -81,13 +81,13 @@ pub struct Cell {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It holds.
+    /// The property holds.
     Yes,
-    /// It does not hold.
+    /// The property does not hold.
     No,
-    /// It could not be tested here.
+    /// The property could not be tested here.
     NotTried,
-    /// Any other: see the note.
+    /// Any other verdict: see the note.
     #[serde(other)]
     Other,
 }

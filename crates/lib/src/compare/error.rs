@@ -48,7 +48,7 @@ pub enum CompareError {
         /// The reason.
         source: Box<CompareError>,
     },
-    /// There is no mount namespace.
+    /// A mount namespace cannot be made or entered.
     #[error(transparent)]
     Namespace(#[from] MountNamespaceError),
     /// A strategy cannot be planned.
@@ -57,7 +57,8 @@ pub enum CompareError {
     /// The stores cannot be indexed.
     #[error(transparent)]
     Index(#[from] IndexError),
-    /// A strategy changed nothing: the first file that it did not change, and why.
+    /// A strategy changed nothing. The text is the first file that it did not change, with the
+    /// reason.
     #[error("{0}")]
     Refused(String),
     /// No thread can be started.
@@ -84,7 +85,7 @@ pub enum CompareError {
         /// Needed space.
         needed: u64,
     },
-    /// An object cannot be given another run path.
+    /// An object cannot be edited.
     #[error("{}", .path.display())]
     Edit {
         /// The object.
@@ -95,7 +96,7 @@ pub enum CompareError {
     /// The closure has no program.
     #[error("no program in its own closure")]
     NoProgram,
-    /// The given loader cannot take the place of the program's.
+    /// The given loader cannot replace the program's.
     #[error("--loader")]
     Loader(#[source] Box<CompareError>),
     /// The program has no C library that another could replace.
@@ -107,10 +108,10 @@ pub enum CompareError {
     /// A start did not end in time.
     #[error("did not end within {} s and was killed", .0.as_secs_f64())]
     TooLong(Duration),
-    /// A start did not end as it should.
+    /// A start failed.
     #[error("{how}{}", .said.as_ref().map(|said| format!(": {said}")).unwrap_or_default())]
     Failed {
-        /// The event.
+        /// The failure, for example `exit code 1`.
         how: String,
         /// The last line that the program wrote.
         said: Option<String>,
@@ -126,36 +127,36 @@ pub enum CompareError {
 /// The reason why a program cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotCompared {
-    /// It is not a file.
+    /// The path is not a file.
     #[error("not a program")]
     NoFile,
-    /// It is a script.
+    /// The file is a script.
     #[error("a script; name what runs it: {0}")]
     Script(String),
-    /// It has another format.
+    /// The file is not an ELF file.
     #[error("not an ELF file")]
     NotElf,
-    /// It has no loader.
+    /// The program is static, so no loader searches for its libraries.
     #[error(
         "a static program: no loader searches for it; compare another program with it by --static"
     )]
     Static,
-    /// It is a library.
+    /// The file is a library.
     #[error("a library, not a program")]
     Library,
-    /// Its loader is not known.
+    /// The loader is not known.
     #[error("interpreter {0}")]
     Interpreter(String),
-    /// Its loader is musl's.
+    /// The loader is musl's.
     #[error(
         "a program for musl, for which there is no index, no note and no cache; becalm fix --with \
          absolute or farm calms it, becalm bench measures that"
     )]
     Musl,
-    /// Needed strings without an answer.
+    /// Needed strings that are not found.
     #[error("its closure is not complete: nothing answers {0}")]
     Incomplete(String),
-    /// A needed string at which its loader ends the start.
+    /// A needed string at which the loader stops.
     #[error("the loader gives up at {0}")]
     Stops(String),
 }

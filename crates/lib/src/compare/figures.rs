@@ -1,4 +1,4 @@
-//! One watched start of a column: what was loaded, and what was tried in vain.
+//! One traced start of a column: the loaded objects, and the failed lookups.
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -24,42 +24,42 @@ use crate::trace::report::{Exit, Seen};
 /// The outcome of a start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// The files of the objects that were found, links resolved, in order; without the program,
-    /// its loader and what becalm has loaded besides.
+    /// The files of the objects that the loader found, links resolved, in order; without the
+    /// program, its loader and the audit modules of becalm.
     pub objects: Vec<PathBuf>,
     /// Failed opens of the loader.
     pub missed_opens: u64,
     /// Failed stats of the loader.
     pub missed_stats: u64,
-    /// How many of both were for hwcaps subdirectories.
+    /// Failed opens and stats in hwcaps subdirectories.
     pub hwcaps: u64,
     /// Lookups after the entry point that failed.
     pub program_misses: u64,
     /// Lookups after the entry point that succeeded and repeat an earlier one.
     pub program_repeated: u64,
-    /// Relocation; none if the loader tells nothing of it.
+    /// Relocation; `None` if the loader does not report it.
     pub relocations: Option<Relocations>,
 }
 
-/// How the program is run.
+/// Settings for running the program.
 #[derive(Clone, Debug)]
 pub struct Runs {
     /// A directory for its output.
     pub place: PathBuf,
     /// The program's arguments.
     pub args: Vec<OsString>,
-    /// How long it may take.
+    /// The time after which the program is killed.
     pub limit: Duration,
-    /// Whether an exit code other than 0 is fine.
+    /// True if an exit code other than 0 is accepted.
     pub accept_failure: bool,
     /// The names of hwcaps subdirectories.
     pub hwcaps: Vec<OsString>,
 }
 
-/// Starts a column's program once, watched.
+/// Starts a column's program once under the tracer.
 ///
 /// # Errors
-/// Returns an error if it does not run, or cannot be watched.
+/// Returns an error if the program does not run, or cannot be traced.
 pub fn of(column: &Column, runs: &Runs) -> Result<Figures, CompareError> {
     column.mount_namespace.run(|| watched(column, runs))?
 }
@@ -97,7 +97,7 @@ fn watched(column: &Column, runs: &Runs) -> Result<Figures, CompareError> {
     Ok(figures(seen, column, &runs.hwcaps))
 }
 
-/// An event, with the last line that the program wrote.
+/// Returns the error of a failed start, with the last line that the program wrote.
 fn failed(said: &mut File, how: String) -> CompareError {
     CompareError::Failed { how, said: child::last_line(said).map(|line| last_line(&line)) }
 }
@@ -118,7 +118,7 @@ fn figures(seen: &Seen, column: &Column, hwcaps: &[OsString]) -> Figures {
         let is_open = probe.call == Call::Open;
         if probe.outcome == Outcome::Hit {
             let real = path.canonicalize().unwrap_or(path);
-            // A loader cache is no object.
+            // A loader cache is not an object.
             let is_object = is_open && !real.ends_with("ld.so.cache");
             if is_object && !ours.contains(&real) && known.insert(real.clone()) {
                 figures.objects.push(real);
@@ -131,7 +131,7 @@ fn figures(seen: &Seen, column: &Column, hwcaps: &[OsString]) -> Figures {
     figures
 }
 
-/// Whether a directory is one that a loader looks into for its CPU's sake.
+/// True for a hwcaps subdirectory: one below `glibc-hwcaps`, or one with a name in `names`.
 fn is_hwcaps(dir: &Path, names: &[OsString]) -> bool {
     let is_new = dir.parent().is_some_and(|above| above.ends_with("glibc-hwcaps"));
     is_new || dir.file_name().is_some_and(|name| names.iter().any(|known| known == name))

@@ -1,6 +1,6 @@
 //! Copies a program of this machine into a store of its own, one library to a directory as in Nix,
-//! Guix and Spack. becalm's own editor sets the run paths and the interpreter. For `becalm demo`,
-//! and for `becalm compare` of a program outside the stores.
+//! Guix and Spack. becalm's own editor sets the run paths and the interpreter. Used by
+//! `becalm demo`, and by `becalm compare` for a program outside the stores.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,13 +20,13 @@ use rustc_hash::FxHasher;
 use crate::compare::error::CompareError;
 use crate::compare::tree::check_room;
 
-/// One object on its way into the store.
+/// An object to copy into the store.
 struct Object {
     /// Path of the original.
     original: PathBuf,
     /// Path of the copy in the store.
     place: PathBuf,
-    /// Further names by which other objects need it.
+    /// Further names under which other objects need it.
     names: Vec<BString>,
     /// Directories of its libraries, in the order of its needed strings.
     run_path: Vec<PathBuf>,
@@ -86,7 +86,7 @@ impl Object {
     }
 }
 
-/// Returns the objects of a closure, each with its place.
+/// Returns the objects of a closure, each with its path in the store.
 fn placed(closure: &Closure, store: &Path) -> Result<Vec<Object>, CompareError> {
     let load = &closure.load;
     let mut places: BTreeMap<usize, PathBuf> = BTreeMap::new();
@@ -140,8 +140,8 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Returns the directory of a package: 32 hex digits and a name without characters that end the
-/// element of a search path or begin a token.
+/// Returns the directory of a package: 32 hex digits and a name. Characters that would end an
+/// element of a search path, or begin a token, are replaced.
 fn package(name: &str) -> String {
     let mut hasher = FxHasher::default();
     name.hash(&mut hasher);

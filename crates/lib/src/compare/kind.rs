@@ -6,23 +6,24 @@ use serde::Serialize;
 use crate::advice::Scope;
 use crate::fix::options::Resolve;
 
-/// A strategy as the table has it: one column each. Three strategies have a second column.
+/// A strategy as a column of the table. Three strategies have a second column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Compared {
     /// Absolute needed strings, from the loader's own answers.
     AbsoluteLoader,
-    /// A directory of links an object, of what it needs itself.
+    /// A directory of links for each object, with the libraries that the object itself needs.
     FarmLeaf,
-    /// An index beside the store, its symbol bindings switched off.
+    /// An index beside the store, with its symbol bindings switched off.
     IndexNobind,
-    /// A strategy: `absolute` from the static walk, `farm` of what the program's whole closure needs.
+    /// A strategy: `absolute` from the static walk, `farm` with the libraries of the program's
+    /// whole closure.
     #[serde(untagged)]
     Usual(Strategy),
 }
 
 impl Compared {
-    /// All of them, in the order of the table.
+    /// All strategies, in the order of the table.
     pub const ALL: [Self; 9] = [
         Self::Usual(Strategy::Absolute),
         Self::AbsoluteLoader,
@@ -63,10 +64,10 @@ impl clap::ValueEnum for Compared {
 pub enum Kind {
     /// The program as it is.
     Control,
-    /// The program as it is, under the loader that was given.
+    /// The program as it is, under the given loader.
     #[serde(rename = "patched")]
     PatchedControl,
-    /// The static build that was given.
+    /// The given static build.
     Static,
     /// A strategy.
     #[serde(untagged)]
@@ -74,18 +75,18 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the column of a strategy: that of a whole closure for `farm`.
+    /// Returns the column of a strategy; for `farm`, the one with the whole closure.
     pub(super) const fn of(strategy: Strategy) -> Self {
         Self::Strategy(Compared::Usual(strategy))
     }
 
-    /// The name of the column.
+    /// Returns the name of the column.
     #[must_use]
     pub fn name(self) -> String {
         crate::json::name(&self)
     }
 
-    /// Whether only a loader that reads notes and caches makes use of it.
+    /// True if the column needs a loader that reads notes and caches.
     #[must_use]
     pub fn wants_patched_loader(self) -> bool {
         match self {
@@ -96,17 +97,18 @@ impl Kind {
         }
     }
 
-    /// True if an index beside the store is used, which changes no file.
+    /// True if the strategy is an index beside the store, which changes no file.
     pub(super) fn is_index(self) -> bool {
         matches!(self, Self::Strategy(Compared::Usual(Strategy::Index) | Compared::IndexNobind))
     }
 
-    /// True if an index is made, which may have symbol bindings.
+    /// True if the strategy makes an index, which may have symbol bindings.
     pub(super) fn has_bindings(self) -> bool {
         self.is_index() || self == Self::of(Strategy::Audit)
     }
 
-    /// The options of `becalm fix`; none for a column that does not change the store.
+    /// Returns the `strategy`, `resolve` and `closure` options of `becalm fix`; `None` for a column
+    /// that does not change the store.
     pub(super) fn fix(self) -> Option<(Strategy, Resolve, bool)> {
         let Self::Strategy(strategy) = self else { return None };
         match strategy {
@@ -117,7 +119,7 @@ impl Kind {
         }
     }
 
-    /// The files that a strategy changes, in the words of `becalm advise`.
+    /// Returns the scope of the files that a strategy changes, as in `becalm advise`.
     pub(super) fn scope(self) -> Option<Scope> {
         match self {
             _ if self.is_index() => Some(Scope::Nothing),
@@ -127,7 +129,7 @@ impl Kind {
         }
     }
 
-    /// Whether the program alone is handed to `becalm fix`, not all that it loads.
+    /// True if `becalm fix` gets the program alone instead of all its objects.
     pub(super) fn is_of_program(self) -> bool {
         [Strategy::Farm, Strategy::Audit].map(Self::of).contains(&self)
     }

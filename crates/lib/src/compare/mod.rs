@@ -1,10 +1,10 @@
-//! `becalm compare`: every strategy on a copy of the program's closure, and a table of what was
-//! measured and tried.
+//! `becalm compare`: applies every strategy to a copy of the program's closure, and makes a table
+//! of measurements and test results.
 //!
-//! [`program`] finds what is compared, [`apply`] applies each strategy, [`column`] on copies that are
-//! mounted over the originals in a mount namespace of their own ([`becalm_host::mount_namespace`]),
-//! [`figures`] watches a start of each, [`crate::bench`] times them against each other, `trials` tries
-//! the properties, `table` puts it together.
+//! [`program`] examines the program, and [`apply`] applies a strategy. [`column`] makes a copy for
+//! each strategy, and mounts it over the originals in a mount namespace
+//! ([`becalm_host::mount_namespace`]). [`figures`] traces a start of each column, [`crate::bench`]
+//! times the starts, `trials` tests the properties, and `table` makes the table.
 
 pub mod apply;
 pub mod column;
@@ -43,15 +43,15 @@ use crate::escape::shown;
 use crate::path::path_bytes;
 use crate::progress::{Phase, Progress};
 
-/// The time for which starts are timed if no number of rounds is given.
+/// Duration of the timing if no number of rounds is given.
 const TIMED: Duration = Duration::from_secs(30);
 
-/// The program and the strategies that are compared, and how.
+/// The program and the strategies to compare, with the settings of the comparison.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The program, as it was named.
     pub name: PathBuf,
-    /// The arguments it is run with.
+    /// The program's arguments.
     pub args: Vec<OsString>,
     /// The strategies, besides the untouched control; empty for all.
     pub strategies: Vec<Compared>,
@@ -59,19 +59,20 @@ pub struct Options {
     pub static_build: Option<PathBuf>,
     /// A loader that reads notes and package caches, with its `libc.so.6` beside it.
     pub loader: Option<PathBuf>,
-    /// The number of rounds in which starts are timed; none for as many as fit into half a minute.
+    /// The number of rounds in which starts are timed; `None` for as many as fit into half a
+    /// minute.
     pub rounds: Option<usize>,
     /// The time after which a start is killed.
     pub time_limit: Duration,
-    /// Whether starts that end with another exit code than 0 are compared.
+    /// True if starts with an exit code other than 0 are compared.
     pub accept_failure: bool,
-    /// Whether the properties are tried.
+    /// True if the properties are tested.
     pub with_trials: bool,
 }
 
-/// Compares strategies on a program. Everything that is made goes below `place`, a directory
-/// without links in its path. [`becalm_host::mount_namespace::prepare`] has to be called before,
-/// while the process has one thread.
+/// Compares strategies on a program. All files are made below `place`, a directory without links in
+/// its path. [`becalm_host::mount_namespace::prepare`] must be called first, while the process has
+/// one thread.
 ///
 /// # Errors
 /// Returns an error if the program does not start as it is, or nothing can be copied or timed.
@@ -98,7 +99,7 @@ pub fn compare(
     Ok(comparison)
 }
 
-/// A program that lies in no store, in a store made for it.
+/// Copies a program outside all stores into a store made for it. Returns the copy.
 fn in_a_store(found: &Program, place: &Path) -> Result<Program, CompareError> {
     let store = place.join("store");
     let path = import(&found.closure, &found.interpreter, &store)?;
@@ -134,7 +135,7 @@ fn compared(
     for outcome in &mut outcomes {
         stages.now(&format!("reverting: {}", outcome.kind.name()));
         if let (Kind::Strategy(_), Ok(column)) = (outcome.kind, &outcome.column) {
-            // An index changes nothing that could be reverted.
+            // An index changes no file of the store, so there is nothing to revert.
             if !outcome.kind.is_index() {
                 outcome.undone = Some(column.undo(program, &stock)?);
             }
@@ -150,7 +151,7 @@ fn compared(
     Ok(comparison)
 }
 
-/// The columns, in order.
+/// Returns the columns, in order.
 fn kinds(options: &Options) -> Vec<Kind> {
     let all = Compared::ALL.into_iter();
     let wanted =
@@ -165,7 +166,7 @@ fn kinds(options: &Options) -> Vec<Kind> {
     kinds
 }
 
-/// Applies a strategy, and watches a start with it.
+/// Applies a strategy, and traces a start with it.
 fn outcome(
     kind: Kind,
     options: &Options,
@@ -201,7 +202,7 @@ fn real(path: &Path) -> Result<PathBuf, CompareError> {
     path.canonicalize().map_err(CompareError::io(path))
 }
 
-/// Tries the properties.
+/// Tests the properties.
 fn tried(
     options: &Options,
     program: &Program,
@@ -218,7 +219,7 @@ fn tried(
     }))
 }
 
-/// Times the starts of all columns that start.
+/// Times the starts of all columns whose program starts.
 fn timed(
     options: &Options,
     outcomes: &[Outcome],

@@ -19,7 +19,7 @@ pub struct Outcome {
     pub column: Result<Column, CompareError>,
     /// A traced start, or the reason why there is none.
     pub figures: Result<Figures, NoFigures>,
-    /// A file that differs after undo; `None` if undo was not tested.
+    /// The result of undo; `None` if it was not tested, `Some(None)` if all files were restored.
     pub undone: Option<Option<NotUndone>>,
 }
 

@@ -22,12 +22,12 @@ use becalm_host::trace::Command;
 use becalm_host::{FactChoice, OsFs, loader_facts};
 use bstr::{BStr, BString, ByteSlice};
 
-/// A program, and all objects that its start loads.
+/// A program and all objects that its start loads.
 #[derive(Debug)]
 pub struct Program {
     /// Its file, links resolved.
     pub path: PathBuf,
-    /// The file of its loader, likewise.
+    /// The file of its loader, links resolved.
     pub interpreter: PathBuf,
     /// Facts compiled into its loader.
     pub facts: Arc<LoaderFacts>,
@@ -37,13 +37,13 @@ pub struct Program {
     pub objects: Vec<PathBuf>,
     /// The store prefixes, for `--store`.
     pub stores: OsString,
-    /// Those of the prefixes that have objects.
+    /// The store prefixes that have objects of the program.
     pub prefixes: Vec<PathBuf>,
     /// The packages of the objects, including the loader's.
     pub packages: Vec<PathBuf>,
     /// The number of objects outside all packages; they are not changed.
     pub outside: usize,
-    /// The store that is assumed, because none of the named ones has the program.
+    /// The store that is assumed, because no named store has the program.
     pub assumed_store: Option<PathBuf>,
 }
 
@@ -51,7 +51,7 @@ impl Program {
     /// Examines a program.
     ///
     /// # Errors
-    /// Returns the reason why it cannot be compared.
+    /// Returns an error if the program cannot be read or compared.
     pub fn look(path: &Path, stores: &StorePrefixes) -> Result<Self, CompareError> {
         let path = found(path)?;
         refuse_script(&path)?;
@@ -112,7 +112,7 @@ impl Program {
         }
     }
 
-    /// Finds the packages.
+    /// Finds the packages and store prefixes of the objects.
     fn place(&mut self) {
         let stores = StorePrefixes(self.stores.clone()).stores(&OsFs::new().session());
         let all = self.objects.iter().chain([&self.interpreter]);
@@ -145,10 +145,11 @@ impl Program {
     }
 }
 
-/// Returns the file itself, or the one of that name along `PATH`, links resolved.
+/// Returns the file with links resolved. A name that is not a file here is searched for along
+/// `PATH`.
 ///
 /// # Errors
-/// Returns an error if it does not exist, or is not a file.
+/// Returns an error if the file does not exist, or is not a regular file.
 pub fn found(path: &Path) -> Result<PathBuf, CompareError> {
     let is_name = path.components().count() == 1 && !path.exists();
     let path = match is_name {

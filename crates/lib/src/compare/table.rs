@@ -17,7 +17,7 @@ use crate::path::path_bytes;
 use crate::relocations::Relocations;
 use crate::words::{grouped, milliseconds, ratio_parts};
 
-/// Puts the table together.
+/// Makes the table.
 pub(super) fn made(
     options: &Options,
     program: &Program,
@@ -42,17 +42,17 @@ pub(super) fn row(id: &str, title: &str, kind: RowKind, cells: Vec<Cell>) -> Row
     Row { id: id.to_owned(), title: title.to_owned(), kind, cells }
 }
 
-/// A number.
+/// Returns the cell of a number.
 fn number(value: u64) -> Cell {
     Cell { value: Some(value as f64), text: grouped(value), ..Cell::default() }
 }
 
-/// A number that was not measured.
+/// Returns the cell of a number that was not measured, with the reason.
 fn none(why: &str) -> Cell {
     Cell { text: "–".to_owned(), note: Some(why.to_owned()), ..Cell::default() }
 }
 
-/// An answer.
+/// Returns the cell of a verdict.
 pub(super) fn answer(verdict: Verdict, note: Option<String>) -> Cell {
     let text = match verdict {
         Verdict::Yes => "yes",
@@ -81,7 +81,7 @@ fn figures(outcomes: &[Outcome]) -> Vec<Row> {
     ]
 }
 
-/// The rows of symbol lookup.
+/// Returns the rows of symbol lookup.
 fn relocation(outcomes: &[Outcome]) -> Vec<Row> {
     let of = |id: &str, title: &str, value: &dyn Fn(&Outcome, &Relocations) -> Cell| {
         let cell = |outcome: &Outcome| match &outcome.figures {
@@ -105,7 +105,7 @@ fn relocation(outcomes: &[Outcome]) -> Vec<Row> {
     ]
 }
 
-/// The bindings that an index applied.
+/// Returns the cell of the bindings that an index applied.
 fn bound(outcome: &Outcome, found: &Relocations) -> Cell {
     let why_not = outcome.column.as_ref().ok().and_then(|column| column.not_bound.as_ref());
     match (found.bindings, &found.not_applied) {
@@ -126,7 +126,7 @@ fn times(outcomes: &[Outcome], measured: &Measured) -> Vec<Row> {
         let name = outcome.kind.name();
         let is_control = outcome.kind == Kind::Control;
         let mut all = measured.variants.iter();
-        // The control's ratio is that of its second time.
+        // The control is run twice a round; its ratio is the one of the second run.
         all.find(|timed| timed.name == name && timed.control == is_control)
     };
     let missing = |outcome: &Outcome| none(&outcome.no_figures().unwrap_or_default());
@@ -191,7 +191,7 @@ fn costs(outcomes: &[Outcome]) -> Vec<Row> {
     ]
 }
 
-/// Returns the rows of the properties that the program itself shows.
+/// Returns the rows of the properties that are tested with the program itself.
 fn shown_by_the_program(outcomes: &[Outcome], stock: &Stock) -> Vec<Row> {
     let control = outcomes.first().and_then(|outcome| outcome.figures.as_ref().ok());
     let same = |outcome: &Outcome| match (&outcome.figures, outcome.kind, control) {
@@ -229,7 +229,7 @@ fn shown_by_the_program(outcomes: &[Outcome], stock: &Stock) -> Vec<Row> {
     ]
 }
 
-/// Whether a start loaded what the untouched one did.
+/// Returns the verdict on a start: yes if it loads the same objects as the untouched program.
 fn same_objects(figures: &Figures, control: &Figures) -> Cell {
     let name = |path: &std::path::PathBuf| {
         shown(path_bytes(path.file_name().unwrap_or_default().as_ref()).as_ref())
@@ -250,14 +250,14 @@ fn same_objects(figures: &Figures, control: &Figures) -> Cell {
     }
 }
 
-/// Whether so many bytes are few beside those of the packages.
+/// Returns the verdict on the disk space: yes if the added bytes are below 5 % of the packages.
 fn cheap(added: i64, of: u64) -> Cell {
     let share = added as f64 / (of.max(1) as f64);
     let verdict = if share < 0.05 { Verdict::Yes } else { Verdict::No };
     answer(verdict, Some(format!("{:.2} % of the packages' bytes", share * 100.0)))
 }
 
-/// A sentence for each scope, with the strategies that were applied to it.
+/// Returns a sentence for each scope, with the strategies that change files in it.
 fn scopes(outcomes: &[Outcome]) -> Vec<String> {
     let of = |scope: Scope, text: &str| {
         let kinds = outcomes.iter().map(|outcome| outcome.kind);
@@ -307,7 +307,7 @@ fn notes(options: &Options, program: &Program, measured: &Measured) -> Vec<Strin
     if control.and_then(|timed| timed.ratio).is_some_and(|r| r.interval.is_some() && !r.holds_one())
     {
         notes.push(
-            "the control differs from itself: something else was at work; measure again".to_owned(),
+            "the control differs from itself: the machine was disturbed; measure again".to_owned(),
         );
     }
     notes

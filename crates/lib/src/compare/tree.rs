@@ -100,7 +100,7 @@ pub(super) struct Entry {
     pub is_dir: bool,
 }
 
-/// Returns the entries of a tree, by path.
+/// Returns the entries of a tree, sorted by path.
 ///
 /// # Errors
 /// Returns an error if a directory cannot be read.

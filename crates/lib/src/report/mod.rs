@@ -1,5 +1,5 @@
 //! The data of a page about a program's start (`becalm report`): the predicted search and objects,
-//! the results of a run, and the same for the program after a strategy was applied.
+//! the results of a run, and the same data of the program after a strategy was applied.
 //!
 //! `snapshot` predicts a program and runs it once, [`record`] reads a record of `becalm trace`.
 
@@ -21,25 +21,25 @@ use crate::json::ReadError;
 use crate::path::path_bytes;
 use crate::problem::Problem;
 
-/// The subject of the page.
+/// The programs on the page, and the settings of their runs.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The program, or a record of its start.
     pub program: PathBuf,
-    /// The program after a strategy was applied, likewise.
+    /// The program after a strategy was applied, or a record of its start.
     pub after: Option<PathBuf>,
-    /// The run for the timeline; none if it is not run.
+    /// The run for the timeline; `None` to run nothing.
     pub run: Option<Run>,
     /// Assumptions about the machine.
     pub assume: assume::Options,
 }
 
-/// How a program is run.
+/// Settings of a run.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// The arguments.
     pub args: Vec<OsString>,
-    /// The time after which it is killed.
+    /// The time after which the program is killed.
     pub limit: Duration,
 }
 
@@ -105,7 +105,7 @@ fn name(path: &Path) -> String {
     shown(path_bytes(path).as_ref())
 }
 
-/// Predicts the program, and the one after it, and runs each once if requested.
+/// Predicts the program before and after the strategy, and runs each once if requested.
 ///
 /// # Errors
 /// Returns an error if one of them cannot be read. A run that fails is part of the report.

@@ -1,5 +1,5 @@
-//! Reads the output of `becalm trace --json`: a run of the program on the page, or all that is
-//! shown of a program without its file.
+//! Reads records of `becalm trace --json`: the run of a program on the page, or the whole snapshot
+//! of a program without its file.
 
 use std::collections::HashMap;
 use std::fs;
@@ -21,7 +21,7 @@ use crate::report::start::{
 };
 use crate::trace::report::{ClassLookups, Report, Seen};
 
-/// True where a file begins like an object of JSON.
+/// True if a file begins like a JSON object.
 pub fn is_one(path: &Path) -> bool {
     let mut head = Vec::new();
     let read = open_regular(path).and_then(|file| file.take(64).read_to_end(&mut head));
@@ -31,7 +31,7 @@ pub fn is_one(path: &Path) -> bool {
 /// Returns the snapshot in a record, without the program's file.
 ///
 /// # Errors
-/// It is no record of a traced run, or of none that a loader took part in.
+/// Returns an error if the file is not a record of a traced run, or if the record has no program.
 pub fn snapshot(path: &Path) -> Result<Snapshot, ReportError> {
     let text = fs::read(path).map_err(ReportError::io(path))?;
     let record: Report = json::read(&text)
@@ -41,7 +41,7 @@ pub fn snapshot(path: &Path) -> Result<Snapshot, ReportError> {
     let text = |text: &String| shown(text.as_bytes().as_bstr());
     let interpreter = image.interpreter.as_ref().map(|path| shown(path.as_ref()));
     let tries: Vec<Try> = image.probes.iter().map(a_try).collect();
-    // A record that was made before the field was there has no such count.
+    // Older records lack this count, so the probes are counted as well.
     let missed = tries.iter().filter(|one| one.of_hwcaps && one.outcome.is_failed_call());
     let of_hwcaps = image.storm.hwcaps_misses.max(missed.count() as u64);
     let [machine, libc] = [&image.machine, &image.libc].map(|it| it.as_ref().map(text));
@@ -60,7 +60,7 @@ pub fn snapshot(path: &Path) -> Result<Snapshot, ReportError> {
     })
 }
 
-/// The times and classes of a watched run.
+/// Returns the times and classes of a traced run.
 ///
 /// # Errors
 /// Returns an error if no times were taken.
@@ -75,7 +75,7 @@ pub fn observed(report: &Report) -> Result<Observed, NotObserved> {
     let storm_ns = image.storm_ns.min(image.loader.net_ns);
     let relocation = image.relocations.as_ref().and_then(|relocations| {
         Some(Relocation {
-            // It is of another start.
+            // The time is from another start, so it can exceed the loader's time in this one.
             ns: relocations.ns?.min(image.loader.net_ns - storm_ns),
             lookups: relocations.lookups,
             bound: relocations.bindings.map_or(0, |bindings| bindings.bound),
@@ -97,10 +97,10 @@ pub fn observed(report: &Report) -> Result<Observed, NotObserved> {
     })
 }
 
-/// Repeated lookups of a class, from which on they are shown: some are normal.
+/// Number of repeated lookups from which on a class is shown; fewer are normal.
 const REPEATED: u64 = 100;
 
-/// The classes with so many lookups of a kind, the loader's left out, the most first.
+/// Returns the classes with at least `least` lookups, without `dlopen`, in descending order.
 fn classes(image: &Seen, count: fn(&ClassLookups) -> u64, least: u64) -> Vec<(String, u64)> {
     let others = image.classes.iter().filter(|class| class.class != Class::Dlopen);
     let counts = others.map(|class| (json::name(&class.class), count(class)));
@@ -134,8 +134,8 @@ fn dlopen_try(probe: &DlopenProbe) -> Try {
     }
 }
 
-/// True where what was tried is not in the search directory itself but in one below it, or is
-/// such a one.
+/// True if the opened file is in a subdirectory of the search directory, or if the directory passed
+/// to `stat` is a subdirectory.
 fn is_below(dir: &BString, path: &BString, call: Call) -> bool {
     let whole = match call {
         Call::Open => path.rfind_byte(b'/').map_or(0, |end| end.max(1)),
@@ -144,8 +144,8 @@ fn is_below(dir: &BString, path: &BString, call: Call) -> bool {
     dir != "." && dir.len() < whole
 }
 
-/// The search directory of a probe: its path without the needed string and without a
-/// hwcaps subdirectory, as far as a path alone can tell.
+/// Returns the search directory of a probe: its path without the needed string and without a hwcaps
+/// subdirectory, as far as the path alone shows one.
 fn directory(probe: &Probe) -> Option<BString> {
     if matches!(probe.source, SearchSource::Direct | SearchSource::LoaderCache) {
         return None;
@@ -158,7 +158,7 @@ fn directory(probe: &Probe) -> Option<BString> {
     Some(if dir.is_empty() { ".".into() } else { dir.to_owned() })
 }
 
-/// The objects that the hits tell of; what was loaded already left no trace.
+/// Returns the objects of the hits. Objects that were already loaded have no probes.
 fn nodes(program: &BStr, probes: &[Probe]) -> Vec<Node> {
     let mut nodes = vec![Node { path: program.to_owned(), children: Vec::new() }];
     let mut numbers: HashMap<BString, usize> = HashMap::from([(program.to_owned(), 0)]);

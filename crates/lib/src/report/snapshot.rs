@@ -1,5 +1,4 @@
-//! One program of the page: what its loader would try and load, and what a run of it
-//! showed.
+//! One program of the page: the predicted search and objects, and the results of a run.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +24,7 @@ use crate::words::{words, words_of_chain};
 /// Returns the snapshot of a program, or of a record of its start.
 ///
 /// # Errors
-/// It is neither, or cannot be read.
+/// Returns an error if the file is neither a program nor a record, or cannot be read.
 pub(super) fn of(
     path: &Path,
     options: &Options,
@@ -90,7 +89,7 @@ fn run(program: &Path, options: &Options) -> Result<Observed, NotObserved> {
     let failed = |error| NotObserved::NotWatched(words(&error));
     let streams = Streams::nowhere().map_err(failed)?;
     let confined = Confined { environment, streams, limit: run.limit };
-    // Whatever the program's exit code: the report says how it ended.
+    // Every exit code is accepted: the report shows how the program ended.
     let report = watch(&what, &confined).map_err(|error| match error {
         ObserveError::Trace(TraceError::TooLong { limit, .. }) => NotObserved::TooLong(limit),
         error => NotObserved::NotWatched(words_of_chain(&error)),
@@ -98,7 +97,7 @@ fn run(program: &Path, options: &Options) -> Result<Observed, NotObserved> {
     record::observed(&report)
 }
 
-/// The path itself, or what `PATH` has of that name.
+/// Returns the path itself. A name that is not a file here is searched for along `PATH`.
 fn found(path: &Path, options: &Options) -> PathBuf {
     let is_name = path.components().count() == 1 && !path.exists();
     if is_name && options.assume.sysroot.is_none() {
@@ -180,7 +179,7 @@ fn nodes(load: &Load) -> Vec<Node> {
         .collect();
     for (resolution, misses) in load.resolutions.iter().zip(misses) {
         let answer = match resolution.answer {
-            // The kernel maps it for a program before anything is asked for.
+            // The kernel maps the loader of a program before any lookup.
             Answer::Loaded(object, _) if load.objects[object].role == Role::Loader => {
                 Answered::Before(object)
             }

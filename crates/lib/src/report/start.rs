@@ -1,4 +1,4 @@
-//! A start as the page shows it.
+//! The data of one program's start on the page.
 
 use std::time::Duration;
 
@@ -9,35 +9,35 @@ use thiserror::Error;
 
 use crate::advice::Advice;
 
-/// The data of one program. Text is fit to be shown, but not escaped.
+/// The data of one program. Text is printable, but not escaped for HTML.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// The program's path.
     pub path: String,
-    /// Machine, C library and interpreter, as far as known.
+    /// Machine, C library and interpreter, if known.
     pub about: Vec<String>,
     /// Cost of the search.
     pub storm: SearchCost,
-    /// The C library's release, where it is known.
+    /// The C library's release, if known.
     pub libc: Option<String>,
-    /// A glibc without legacy hwcaps subdirectories and the misses of the same start with it: its
-    /// name and the count.
+    /// The first glibc without legacy hwcaps subdirectories: its name, and the misses of the same
+    /// start with it.
     pub newer_glibc: Option<(String, u64)>,
-    /// Effect of each strategy; none for a record, whose files may not be here.
+    /// Effect of each strategy; `None` for a record, because its files may not be here.
     pub advice: Option<Advice>,
-    /// True where that was observed, not predicted.
+    /// True for an observed start (a record), false for a predicted one.
     pub is_record: bool,
-    /// Faults: unresolved strings, a start that the loader gives up.
+    /// Faults: unresolved strings, or a start at which the loader stops.
     pub faults: Vec<String>,
     /// The probes, in the loader's order.
     pub tries: Vec<Try>,
     /// The objects, the program first.
     pub nodes: Vec<Node>,
-    /// The outcome of a run, or why there was none.
+    /// The outcome of a run, or the reason why there is none.
     pub observed: Result<Observed, NotObserved>,
 }
 
-/// Why nothing was seen of a run.
+/// Reason why there is no observed run.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotObserved {
     /// The caller wants no run.
@@ -52,7 +52,7 @@ pub enum NotObserved {
     /// The program cannot be started or traced.
     #[error("the run could not be watched: {0}")]
     NotWatched(String),
-    /// There are no times: the program ran untraced.
+    /// The program ran untraced, so there are no times.
     #[error("{0}")]
     Untraced(String),
     /// The record has no program.
@@ -60,27 +60,27 @@ pub enum NotObserved {
     NoProgram,
 }
 
-/// One probe, and where in the picture it belongs.
+/// One probe, and its place in the picture.
 #[derive(Clone, Debug)]
 pub struct Try {
-    /// Path of the asking object.
+    /// Path of the requester.
     pub needed_by: BString,
     /// The needed string.
     pub needed: BString,
-    /// The search directory; none where no directory was searched.
+    /// The search directory; `None` if no directory was searched.
     pub dir: Option<BString>,
-    /// The rule that supplied it.
+    /// The source of the search directory.
     pub source: SearchSource,
-    /// Which call.
+    /// The system call.
     pub call: Call,
     /// Result of the call.
     pub outcome: Outcome,
-    /// True in a hwcaps subdirectory of the search directory.
+    /// True if the probe was in a hwcaps subdirectory of the search directory.
     pub of_hwcaps: bool,
 }
 
 impl Try {
-    /// Misses and hits of this probe.
+    /// Returns the misses and hits of this probe.
     #[must_use]
     pub fn counts(&self) -> (u64, u64) {
         let hit = self.call == Call::Open && self.outcome == Outcome::Hit;
@@ -104,7 +104,7 @@ pub struct Child {
     pub needed: BString,
     /// The answer.
     pub answer: Answered,
-    /// The misses before that.
+    /// The misses before the answer.
     pub misses: u64,
 }
 
@@ -115,9 +115,9 @@ pub enum Answered {
     Loaded(usize, SearchSource),
     /// This object, loaded before.
     Before(usize),
-    /// Nothing.
+    /// No object: the string is unresolved.
     Missing,
-    /// Nothing, and nothing has to.
+    /// No object, and none is required.
     None,
 }
 
@@ -132,29 +132,30 @@ pub struct Relocation {
     pub bound: u32,
 }
 
-/// Results of one traced run. Times in nanoseconds, the tracer's own share subtracted.
+/// Results of one traced run. Times are in nanoseconds, without the tracer's own cost.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
     /// The command line.
     pub command: String,
-    /// From the `execve` to the entry point.
+    /// Time from the `execve` to the entry point.
     pub loader_ns: u64,
-    /// Of that, the failed opens and stats of the search.
+    /// Part of `loader_ns`: the failed opens and stats of the search.
     pub storm_ns: u64,
-    /// Of that, the relocation of all objects, timed in starts of its own; none if the loader does
-    /// not tell.
+    /// Part of `loader_ns`: the relocation of all objects, timed in separate starts; `None` if the
+    /// loader does not report it.
     pub relocation: Option<Relocation>,
-    /// From the entry point to the end.
+    /// Time from the entry point to the end.
     pub program_ns: u64,
     /// Cost of the loader's search, as observed.
     pub storm: SearchCost,
-    /// Whether each probe was predicted; none where there was no prediction.
+    /// True if each probe was predicted; `None` without a prediction.
     pub as_predicted: Option<bool>,
-    /// Misses after the entry point, those of the loader excluded: class of search and count.
+    /// Misses after the entry point, without those of `dlopen`: class of search and count.
     pub classes: Vec<(String, u64)>,
-    /// Lookups after the entry point that succeed and repeat an earlier one: class of search and count.
+    /// Lookups after the entry point that succeed and repeat an earlier one: class of search and
+    /// count.
     pub repeated: Vec<(String, u64)>,
-    /// Of `program_ns`, the failed opens and stats of `dlopen`.
+    /// Part of `program_ns`: the failed opens and stats of `dlopen`.
     pub dlopen_ns: u64,
     /// The probes of `dlopen`, in the loader's order.
     pub dlopens: Vec<Try>,

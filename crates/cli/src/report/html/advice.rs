@@ -8,7 +8,7 @@ use crate::check::text::share;
 use crate::report::html::format::{percent, quoted};
 use becalm_lib::report::start::Snapshot;
 
-/// The strategies for one program, those that leave fewest misses first.
+/// The strategies for one program, those with the fewest remaining misses first.
 #[derive(Debug)]
 pub(crate) struct AdviceView {
     /// Misses without a strategy.
@@ -17,7 +17,7 @@ pub(crate) struct AdviceView {
     pub store: Option<String>,
     /// Each strategy that can be applied.
     pub rows: Vec<AdviceRow>,
-    /// The reasons why others cannot.
+    /// The reasons why other strategies cannot be applied.
     pub refused: Vec<String>,
     /// The commands of the best strategy that changes no file.
     pub beside: Option<String>,
@@ -75,7 +75,7 @@ impl AdviceView {
     }
 }
 
-/// A release as a reader writes it: glibc 2.36.
+/// Formats a release for readers, for example `glibc 2.36`.
 fn release(libc: &str) -> String {
     libc.replacen('-', " ", 1)
 }

@@ -21,14 +21,14 @@ pub(crate) struct Opened {
     pub(crate) lists: Vec<List>,
 }
 
-/// Worst offenders of one kind.
+/// The names with the most misses, of one kind.
 #[derive(Debug)]
 pub(crate) struct List {
     pub(crate) title: &'static str,
     pub(crate) worst: Vec<Worst>,
 }
 
-/// Misses of `dlopen` in the run of a program.
+/// Returns the misses of `dlopen` in the run of a program.
 pub(crate) fn misses(side: &Snapshot) -> u64 {
     tries(side).iter().filter(|one| one.outcome.is_failed_call()).count() as u64
 }
@@ -37,7 +37,7 @@ fn tries(side: &Snapshot) -> &[Try] {
     side.observed.as_ref().map_or(&[], |seen| &seen.dlopens)
 }
 
-/// Makes a view of each program; none if no run missed anything.
+/// Makes a view of each program; no view if no run has a miss.
 pub(crate) fn views(sides: &[(&'static str, &'static str, &Snapshot)]) -> Vec<Opened> {
     if sides.iter().all(|(_, _, side)| misses(side) == 0) {
         return Vec::new();

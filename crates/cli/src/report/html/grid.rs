@@ -44,14 +44,14 @@ pub(crate) struct Axes<'a> {
     dirs: Vec<String>,
 }
 
-/// A picture.
+/// The picture of one start.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Grid {
-    /// Needed strings, by row; none if only another picture has the row.
+    /// Needed strings, by row; `None` if only another picture has the row.
     pub rows: Vec<Option<RowOf>>,
     /// Searched directories, by column.
     pub columns: Vec<ColumnOf>,
-    /// By row and column.
+    /// The cells, by row and column.
     cells: Vec<((usize, usize), Cell)>,
     /// Misses that are not drawn, because the picture would be too large.
     pub left_out: u64,
@@ -66,7 +66,7 @@ pub(crate) struct RowOf {
     pub by: String,
     /// All misses for it.
     pub misses: u64,
-    /// Place where it was found.
+    /// The search directory in which the string was found.
     pub answer: Option<String>,
 }
 
@@ -87,7 +87,7 @@ pub(crate) struct Cell {
     opens: u64,
     stats: u64,
     hits: u64,
-    /// Of the misses, those in hwcaps subdirectories.
+    /// Misses in hwcaps subdirectories.
     of_hwcaps: u64,
 }
 
@@ -95,7 +95,7 @@ pub(crate) struct Cell {
 #[derive(Serialize)]
 struct Data<'a> {
     needed: Vec<&'a str>,
-    /// None if no object of this picture requests it.
+    /// The first requesters; null if no object of this picture requests the string.
     by: Vec<Option<&'a str>>,
     dirs: Vec<&'a str>,
     /// Row, column, failed opens, failed stats, hits, misses in hwcaps subdirectories; six
@@ -172,18 +172,18 @@ impl Grid {
         grid
     }
 
-    /// Rows and columns of the picture.
+    /// Returns the number of drawn rows and columns.
     pub(crate) fn size(&self) -> (usize, usize) {
         (self.rows.len().min(MOST), self.columns.len().min(MOST))
     }
 
-    /// Width and height in the picture's own units.
+    /// Returns width and height in the picture's own units.
     pub(crate) fn extent(&self) -> (usize, usize) {
         let (rows, columns) = self.size();
         (columns * CELL, rows * CELL)
     }
 
-    /// All misses of the picture.
+    /// Returns all misses of the picture.
     pub(crate) fn misses(&self) -> u64 {
         self.cells.iter().map(|(_, cell)| cell.misses()).sum()
     }

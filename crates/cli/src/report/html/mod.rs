@@ -1,10 +1,10 @@
 //! The page of `becalm report`: one file that loads nothing else, in particular nothing from the
 //! network.
 //!
-//! [`view`] turns the results into text and numbers, [`advice`] compares the strategies, [`grid`]
-//! draws the search, [`dlopen`] that of libraries opened at run time, [`tree`] the closure;
-//! `templates/report.html` inserts them and escapes each. The style and the script are separate
-//! files beside the template.
+//! [`view`] turns the results into text and numbers, and [`advice`] compares the strategies.
+//! [`grid`] draws the search of the start, [`dlopen`] draws the search for libraries opened at run
+//! time, and [`tree`] draws the closure. `templates/report.html` inserts and escapes the results.
+//! The style and the script are separate files beside the template.
 
 pub(crate) mod advice;
 pub(crate) mod dlopen;

@@ -10,7 +10,7 @@ use crate::report::html::grid::{Axes, Grid, KINDS};
 pub(crate) struct Picture {
     pub(crate) width: usize,
     pub(crate) height: usize,
-    /// The widest the picture gets, in pixels.
+    /// The largest width of the picture, in pixels.
     pub(crate) widest: usize,
     pub(crate) label: String,
     pub(crate) layers: Vec<(&'static str, String)>,
@@ -24,7 +24,7 @@ pub(crate) struct Picture {
 pub(crate) struct Worst {
     pub(crate) name: String,
     pub(crate) misses: String,
-    /// Share of the worst, in per cent.
+    /// Share of the largest number of misses, in per cent.
     pub(crate) share: String,
 }
 
@@ -92,5 +92,5 @@ pub(crate) fn cell_px(columns: usize) -> usize {
     }
 }
 
-/// Rows of the lists of what costs most.
+/// The number of rows in the lists of the names with the most misses.
 pub(crate) const WORST: usize = 12;

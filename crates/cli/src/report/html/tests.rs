@@ -1,4 +1,4 @@
-//! The page's parts on small storms, and names that try to be markup.
+//! Tests the page's parts on small searches, and with names that contain markup.
 
 use becalm_core::cost::SearchCost;
 use becalm_core::probe::{Call, Outcome, SearchSource};
@@ -12,7 +12,7 @@ use becalm_lib::report::start::{
     Answered, Child, Node, NotObserved, Observed, Relocation, Snapshot, Try,
 };
 
-/// A name that would be an element, an attribute's end, a script's end.
+/// A name with an element, and with the ends of an attribute and of a script.
 const HOSTILE: &str = "</script><img src=x onerror=alert(1)>\"'`&{{7*7}}";
 
 fn one(needed: &str, dir: &str, call: Call, outcome: Outcome) -> Try {
@@ -166,7 +166,7 @@ fn relocation_is_drawn_beside_the_search_if_it_was_timed() {
     assert!(!plain.contains("class=\"part-relocation\""));
 }
 
-/// Every place that a name of a file, a record or a table can get to.
+/// Returns a report and a comparison with the hostile name in every text.
 fn hostile() -> (Report, Comparison) {
     let observed = Observed {
         command: HOSTILE.to_owned(),
@@ -221,7 +221,7 @@ fn a_hostile_name_is_text_wherever_it_gets_to() {
     assert!(!page.contains("<img"), "an element came of a name");
     let plain = page_alone(&report(side(vec![missed("a", "/1")]))).expect("made");
     let scripts = |page: &str| page.matches("</script>").count();
-    // One more picture, and nothing else that ends a script.
+    // The page has the script of one more picture; no name ends a script.
     assert_eq!(scripts(&page), scripts(&plain) + 1);
     assert!(page.contains("&#60;img src=x") || page.contains("&lt;img src=x"));
 }

@@ -36,23 +36,23 @@ pub(crate) enum Step {
 pub(crate) struct Item {
     /// The needed string; the path for the program.
     pub name: String,
-    /// The file that answers.
+    /// The file that was found.
     pub path: String,
     /// The rule that found it, or another remark.
     pub note: String,
     /// Misses before it was found.
     pub misses: u64,
-    /// True if no file answers.
+    /// True if no file was found.
     pub missing: bool,
 }
 
-/// The steps for all objects.
+/// Returns the steps for all objects.
 pub(crate) fn steps(nodes: &[Node]) -> Vec<Step> {
     let Some(program) = nodes.first() else { return Vec::new() };
     let mut steps = Vec::new();
     let item = Item { name: shown(program.path.as_bstr()), ..Item::default() };
     steps.push(Step::Begin { item, open: true });
-    // Objects being expanded, and how far.
+    // The objects that are being expanded, each with its next child.
     let mut levels = vec![(0, 0)];
     let mut expanded = vec![false; nodes.len()];
     expanded[0] = true;

@@ -79,11 +79,11 @@ struct Part {
     style: &'static str,
     title: String,
     ms: String,
-    /// Of the longest timeline, in per cent.
+    /// Share of the longest timeline, in per cent.
     width: String,
 }
 
-/// The strategies beside each other.
+/// The table of a comparison.
 #[derive(Debug)]
 struct Table {
     program: String,
@@ -107,7 +107,7 @@ struct TableCell {
 }
 
 impl Page {
-    /// The page of a report.
+    /// Makes the page of a report.
     pub(crate) fn of(report: &Report, comparison: Option<&Comparison>) -> Self {
         let sides = || sides(report);
         let axes = Axes::of(sides().flat_map(|(_, _, side)| &side.tries));

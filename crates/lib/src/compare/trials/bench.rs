@@ -4,11 +4,11 @@ use std::path::Path;
 
 use crate::compare::program::Program;
 
-/// The material of trials.
+/// Inputs of the trials.
 pub(in crate::compare) struct Bench<'a> {
     /// A directory for labs.
     pub place: &'a Path,
-    /// The program of the table: its loader's variants, its store.
+    /// The program of the table, for its hwcaps subdirectories and its store.
     pub program: &'a Program,
     /// A loader that reads notes and caches.
     pub loader: Option<&'a Path>,

@@ -1,4 +1,4 @@
-//! All properties of all columns.
+//! The rows of the properties, for all columns.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::compare::trials::{Applied, NotSeen, Seen, foreign, judged, see_all};
 use crate::loader::check;
 use crate::words::words_of_chain;
 
-/// The rows of the properties; `step` is told after each column.
+/// Returns the rows of the properties. `step` is called before each column is tested.
 pub(in crate::compare) fn rows(bench: &Bench<'_>, kinds: &[Kind], step: impl Fn(Kind)) -> Vec<Row> {
     let stock = Stage::new(bench, "stock", None);
     let patched = bench.loader.map(|loader| Patched::new(bench, loader));
@@ -45,7 +45,7 @@ pub(in crate::compare) fn rows(bench: &Bench<'_>, kinds: &[Kind], step: impl Fn(
     rows
 }
 
-/// A lab, and what its untouched store shows; or why there is none.
+/// A lab and the results of its untouched store, or the reason why there is no lab.
 struct Stage {
     lab: Result<Lab, Arc<TrialError>>,
     control: Vec<Seen>,
@@ -69,7 +69,7 @@ impl Stage {
         Self { lab, control }
     }
 
-    /// The answers for a strategy.
+    /// Returns the cells of a strategy, in the order of the trials.
     fn cells(&self, kind: Kind, stock_loader: Option<bool>) -> Vec<Cell> {
         let wanted = |trial: &Trial| stock_loader.is_none_or(|is| trial.stock_loader == is);
         let seen = match &self.lab {
@@ -81,12 +81,12 @@ impl Stage {
     }
 }
 
-/// The outcome of the trials without a lab.
+/// Returns the error of the lab as the result of each trial.
 fn no_lab(error: &Arc<TrialError>) -> Vec<Seen> {
     TRIALS.iter().map(|_| Err(NotSeen::Failed(Arc::clone(error)))).collect()
 }
 
-/// One column's answers, in the order of the trials.
+/// Returns the cells of a column, in the order of the trials.
 fn column(kind: Kind, stock: &Stage, patched: Option<&Patched>) -> Vec<Cell> {
     let not_tried = |why: &str| -> Vec<Cell> {
         TRIALS.iter().map(|_| answer(Verdict::NotTried, Some(why.to_owned()))).collect()
@@ -113,11 +113,11 @@ fn column(kind: Kind, stock: &Stage, patched: Option<&Patched>) -> Vec<Cell> {
     }
 }
 
-/// The trials of what a static program's linker settles.
+/// Trials that do not apply to static programs, because the linker settles their result.
 const LINKED: [&str; 5] =
     ["keeps-libraries", "symbol-versions", "ifunc", "copy-relocation", "unique"];
 
-/// The answers for the programs linked statically.
+/// Returns the cells of the statically linked programs.
 fn static_column(stock: &Stage) -> Vec<Cell> {
     let Ok(lab) = &stock.lab else { return stock.control.iter().map(untouched).collect() };
     let mut build = StaticBuild::default();
@@ -135,7 +135,7 @@ fn static_column(stock: &Stage) -> Vec<Cell> {
     TRIALS.iter().zip(&stock.control).map(cell).collect()
 }
 
-/// Cell of the untouched program, which the others are compared with.
+/// Returns the cell of the untouched program, with which the others are compared.
 fn untouched(seen: &Seen) -> Cell {
     match seen {
         Ok(_) => Cell { text: "–".to_owned(), ..answer(Verdict::Other, None) },
@@ -143,12 +143,12 @@ fn untouched(seen: &Seen) -> Cell {
     }
 }
 
-/// A lab for the loader that was given. Where that may be, it takes the place of the store: there
-/// alone do loaders believe a package's cache, and a note in secure-execution mode.
+/// A lab for the given loader. If possible, the lab replaces the store: only in the store do
+/// loaders trust the cache of a package, and notes in secure-execution mode.
 struct Patched {
     mount_namespace: Option<MountNamespace>,
     stage: Stage,
-    /// Why it does not lie in the store.
+    /// Reason why the lab is not in the store.
     elsewhere: Option<Arc<TrialError>>,
 }
 
@@ -183,7 +183,7 @@ impl Patched {
         Ok((mount_namespace, stage))
     }
 
-    /// The answers for a strategy, but for those about the machine's own loader.
+    /// Returns the cells of a strategy, except those about the machine's own loader.
     fn cells(&self, kind: Kind) -> Result<Vec<Cell>, Arc<TrialError>> {
         if let (Kind::Strategy(Compared::Usual(Strategy::Ldcache)), Some(why)) =
             (kind, &self.elsewhere)
@@ -200,7 +200,7 @@ impl Patched {
     }
 }
 
-/// Whether a loader trusts caches in a store, where one is made to see.
+/// Checks that a loader trusts caches below a store prefix.
 fn reads_caches(loader: &Path, prefix: &Path) -> Result<(), TrialError> {
     match check::check(loader, Some(prefix))?.caches {
         Some(true) => Ok(()),

@@ -27,7 +27,7 @@ pub(super) enum TrialError {
     #[error("no C compiler (cc)")]
     NoCompiler,
     /// The linker rejects a symbol that two libraries define.
-    #[error("two libraries define the same")]
+    #[error("two libraries define the same symbol")]
     DefinedTwice,
     /// A tool failed, with the last line that it wrote.
     #[error("{tool}: {said}")]
@@ -44,48 +44,48 @@ pub(super) enum TrialError {
     #[error("no static C library")]
     NoStaticLibrary,
     /// One program cannot be linked statically.
-    #[error("it cannot be linked so: {0}")]
+    #[error("it cannot be linked statically: {0}")]
     NotStatic(String),
-    /// A program of the lab runs on.
+    /// A program of the lab did not end in time.
     #[error("did not end")]
     NotEnded,
     /// The loader of this machine searches no hwcaps subdirectories.
-    #[error("this machine's loader looks for no variants")]
+    #[error("this machine's loader searches no hwcaps subdirectories")]
     NoVariants,
     /// Files cannot be given to another user.
-    #[error("it takes root to give a program to another user")]
+    #[error("giving a program to another user needs root")]
     NotRoot,
     /// The file system ignores set-id bits.
     #[error("set-uid programs get no rights here (nosuid)")]
     NoSetId,
     /// The program of the table is in no store that a lab could replace.
-    #[error("the program lies in no store")]
+    #[error("the program is in no store")]
     NoStore,
     /// A lab in the store would hide files that it needs.
-    #[error("the loader or the scratch directory lies in the store")]
+    #[error("the loader or the scratch directory is in the store")]
     InStore,
     /// The given loader does not trust caches there.
-    #[error("the loader that was given believes no caches in {}", .0.display())]
+    #[error("the given loader does not trust caches in {}", .0.display())]
     NoCaches(PathBuf),
     /// The given loader cannot be tested.
     #[error(transparent)]
     Loader(#[from] LoaderCheckError),
-    /// There is no mount namespace.
+    /// A mount namespace cannot be made or entered.
     #[error(transparent)]
     Namespace(#[from] MountNamespaceError),
-    /// A loader that does not run here cannot be started.
+    /// The loader does not run on this machine.
     #[error("the loader cannot be asked: it does not run here")]
     DoesNotRun,
     /// A strategy refused a file.
     #[error("{0}")]
     Refused(String),
-    /// A strategy has no prediction of the program's start.
-    #[error("nothing is foreseen of it")]
+    /// The strategy reports no prediction of the program's start.
+    #[error("the strategy reports no prediction of the start")]
     NotForeseen,
     /// A strategy changed nothing.
     #[error("the program was left as it is")]
     Unchanged,
-    /// This program is not an ELF file.
+    /// The executable of this process is not an ELF file.
     #[error("this program")]
     OwnFile,
 }

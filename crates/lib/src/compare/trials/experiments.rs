@@ -1,4 +1,4 @@
-//! The trials: what is done, what shows that it can tell, how it is judged.
+//! The trials, each with its run, the check of its control, and its judgment.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -10,26 +10,26 @@ use crate::compare::trials::error::TrialError;
 use crate::compare::trials::lab::{Lab, Ran};
 use crate::index::variables::TUNABLES;
 
-/// An answer, and what happened where that is more.
+/// A verdict, and details if the verdict alone is not enough.
 type Judged = (Verdict, Option<String>);
 
-/// One property.
+/// The trial of one property.
 pub(super) struct Trial {
-    /// Its name for programs.
+    /// Identifier of its row.
     pub id: &'static str,
-    /// Its name for readers.
+    /// Title of its row.
     pub title: &'static str,
-    /// Whether it is about the machine's own loader, whichever else there is.
+    /// True if the trial is about the machine's own loader, even if another one is given.
     pub stock_loader: bool,
-    /// Tries it; the numbers mean what `judge` takes them for.
+    /// Runs the trial. Returns the numbers that `judge` interprets.
     pub see: fn(&Lab, &dyn Applied) -> Result<Vec<i64>, TrialError>,
-    /// Whether the numbers of the untouched store show that the trial can tell.
+    /// True if the numbers of the untouched store show that the trial can detect a difference.
     pub tells: fn(&[i64]) -> bool,
-    /// The answer, from the numbers of the untouched store and those under a strategy.
+    /// Returns the verdict, from the numbers of the untouched store and those with a strategy.
     pub judge: fn(&[i64], &[i64]) -> Judged,
 }
 
-/// All of them, in the order of the table. The last one changes the store.
+/// All trials, in the order of the table. The last one changes the store.
 pub(super) const TRIALS: &[Trial] = &[
     Trial {
         id: "stock-glibc",
@@ -161,7 +161,7 @@ pub(super) const TRIALS: &[Trial] = &[
             seen.push(i64::from(bare_audit_starts(lab)?));
             Ok(seen)
         },
-        // Where any audit module has room, the trial could tell nothing.
+        // If there is room for any audit module, the trial cannot detect a difference.
         tells: |seen| seen[0] == 3 && seen[1] > 1 && seen[2] == 0,
         judge: |control, seen| match seen {
             [value, ..] if *value != control[0] => wrong(*value),
@@ -246,7 +246,7 @@ pub(super) const TRIALS: &[Trial] = &[
     },
 ];
 
-/// The same numbers as without the strategy; `unlike` says what it means where they are not.
+/// Judges by equality with the numbers of the untouched store; `unlike` is the note if they differ.
 fn as_ever(control: &[i64], seen: &[i64], unlike: &str) -> Judged {
     match seen {
         seen if control == seen => (Verdict::Yes, None),
@@ -255,13 +255,14 @@ fn as_ever(control: &[i64], seen: &[i64], unlike: &str) -> Judged {
     }
 }
 
-/// Makes the C library choose its functions as for a CPU with less, by the names of releases up to
-/// 2.32 as well; on aarch64 as for another CPU.
+/// Tunables that make the C library choose its functions as for a lesser CPU, with the names of
+/// releases up to 2.32 as well; on aarch64, as for another CPU.
 const OTHER_CPU: &str = "glibc.cpu.hwcaps=-AVX2,-AVX512F,-AVX512VL,-AVX512BW,-ERMS,-AVX2_Usable,\
                          -AVX512F_Usable,-AVX512VL_Usable,-AVX_Fast_Unaligned_Load:\
                          glibc.cpu.name=thunderxt88";
 
-/// As [`as_ever`] without the last two numbers, which tell what an index did.
+/// Judges like [`as_ever`], without the last two numbers, which count the symbols that an index
+/// bound.
 fn bound_as_ever(control: &[i64], seen: &[i64], unlike: &str) -> Judged {
     let (values, index) = seen.split_at(seen.len().saturating_sub(2));
     match (as_ever(&control[..values.len()], values, unlike), index) {
@@ -272,7 +273,7 @@ fn bound_as_ever(control: &[i64], seen: &[i64], unlike: &str) -> Judged {
     }
 }
 
-/// The same value, and fewer tries.
+/// Judges by an equal value and fewer tries.
 fn calmed(control: &[i64], seen: &[i64]) -> Judged {
     match seen {
         [value, _] if *value != control[0] => wrong(*value),
@@ -302,12 +303,12 @@ fn run(
     lab.start(applied.start(&lab.program(program), variables)?)
 }
 
-/// A program's value, and how often a library of it was tried.
+/// Returns a program's value, and the number of tried paths of a library.
 fn searched(ran: &Ran, soname: &str) -> Vec<i64> {
     vec![ran.value, ran.tries(soname)]
 }
 
-/// The values of several starts.
+/// Returns the values of several starts.
 fn values(
     lab: &Lab,
     applied: &dyn Applied,
@@ -316,7 +317,7 @@ fn values(
     starts.iter().map(|(program, with)| Ok(run(lab, applied, program, with)?.value)).collect()
 }
 
-/// The values of several starts, and how many symbols of how many an index bound in the first.
+/// Returns the values of several starts, then the bound and all symbols of the first one.
 fn bound(
     lab: &Lab,
     applied: &dyn Applied,
@@ -330,7 +331,7 @@ fn bound(
     Ok(ran.iter().map(|ran| ran.value).chain(index.map(i64::from)).collect())
 }
 
-/// Before and after a library appears in a directory that is searched first.
+/// Returns the value before and after a library appears in a directory that is searched first.
 fn later(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>, TrialError> {
     let before = run(lab, applied, "later", &[])?.value;
     let place = lab.outside("later").join("libone.so.1");
@@ -341,9 +342,9 @@ fn later(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>, TrialError> {
     Ok(vec![before, after?.value])
 }
 
-/// The value, secure-execution mode, and whether the library had to be searched for: one try
-/// at least went to a directory of the run path that has it not. The loader tells nothing in
-/// this mode, so that directory is closed to see whether it is asked for.
+/// Returns the value, 1 in secure-execution mode, and 1 if the loader searched for the library. The
+/// loader logs nothing in this mode, so a [`Trap`] in the first search directory detects the
+/// search.
 fn secure(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>, TrialError> {
     if !rustix::process::geteuid().is_root() {
         return Err(TrialError::NotRoot);
@@ -358,13 +359,13 @@ fn secure(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>, TrialError> {
     Ok(vec![ran.value, i64::from(ran.secure), i64::from(trapped)])
 }
 
-/// A file that ends the search with an error, where the searched library is not yet.
+/// An invalid library in the first search directory, at which the loader stops.
 struct Trap(std::path::PathBuf);
 
 impl Trap {
     fn set(lab: &Lab) -> Result<Self, TrialError> {
         let file = lab.first_searched().join("libone.so.1");
-        // Long enough for an ELF header, and none: the loader gives up at it.
+        // The file is long enough for an ELF header, but has none: the loader stops.
         std::fs::write(&file, [b'x'; 1024]).map_err(TrialError::io(&file))?;
         Ok(Self(file))
     }
@@ -374,7 +375,7 @@ impl Trap {
     }
 }
 
-/// The value and the tries before and after `strip` of all objects, and the bytes it saved.
+/// Returns the value and the tries before and after `strip` of all objects, and the saved bytes.
 fn stripped(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>, TrialError> {
     let before = run(lab, applied, "plain", &[])?;
     let length = |path: &Path| path.metadata().map(|about| about.len() as i64);
@@ -382,7 +383,7 @@ fn stripped(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>, TrialError> {
         paths.iter().map(|path| length(path).map_err(TrialError::io(path))).sum()
     };
     let mut objects = lab.objects();
-    // One that could not be linked statically is not there.
+    // A program that could not be linked statically has no file.
     objects.retain(|path| path.exists());
     let had = size(&objects)?;
     let mut command = std::process::Command::new("strip");
@@ -396,8 +397,8 @@ fn stripped(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>, TrialError> {
     Ok(vec![before.value, tries(&before), after.value, tries(&after), had - size(&objects)?])
 }
 
-/// Whether the program with much static TLS starts under an audit module that nobody made room
-/// for.
+/// True if the program with much static TLS starts under an audit module for which no static TLS is
+/// reserved.
 fn bare_audit_starts(lab: &Lab) -> Result<bool, TrialError> {
     let mut command = std::process::Command::new(lab.program("tls"));
     plain(&mut command);

@@ -27,7 +27,7 @@ const AARCH64: u16 = 183;
 const LOADER: &[u8] =
     b"\0GNU C Library (trial) stable release version 2.36.\0/lib64/\0/usr/lib64/\0";
 
-/// The answer for a column.
+/// Returns the cell of a column.
 pub(super) fn cell(bench: &Bench<'_>, kind: Kind) -> Cell {
     if !matches!(kind, Kind::Strategy(_)) {
         return Cell { text: "–".to_owned(), ..answer(Verdict::Other, None) };
@@ -41,7 +41,7 @@ pub(super) fn cell(bench: &Bench<'_>, kind: Kind) -> Cell {
     }
 }
 
-/// Returns the predicted misses before and after.
+/// Returns the predicted misses before and after the strategy.
 fn tried(bench: &Bench<'_>, kind: Kind) -> Result<(u64, u64), TrialError> {
     let store = bench.place.join("foreign").join(kind.name());
     let package = |name: &str| store.join(format!("{:032}-{name}-1", 0));
@@ -86,7 +86,7 @@ fn tried(bench: &Bench<'_>, kind: Kind) -> Result<(u64, u64), TrialError> {
     foreseen(kind, &site, &program)
 }
 
-/// Applies the strategy and returns its prediction of the start.
+/// Applies the strategy, and returns the predicted misses before and after.
 fn foreseen(kind: Kind, site: &Site<'_>, program: &PathBuf) -> Result<(u64, u64), TrialError> {
     let before = fs::read(program).map_err(TrialError::io(program))?;
     let libc = Some(Libc::Glibc(GlibcVersion { major: 2, minor: 36 }));

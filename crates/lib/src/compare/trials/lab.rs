@@ -1,4 +1,4 @@
-//! A store built for the trials, made anew for each strategy, and starts of its programs.
+//! A store built for the trials and restored for each strategy, and starts of its programs.
 
 use std::ffi::OsString;
 use std::fs;
@@ -21,31 +21,31 @@ use crate::compare::trials::sources::{AUDIT, EMPTY, OBJECTS, OUTSIDE, Object, SH
 use crate::relocations;
 use crate::words::words_of_chain;
 
-/// Longer than any of the programs takes.
+/// Time limit of a start; all programs need less.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// The owner of the set-id program: nobody, on all systems of this kind.
+/// The owner of the set-id program: the user `nobody`.
 const NOBODY: u32 = 65_534;
 
 /// A store for trials.
 #[derive(Debug)]
 pub(super) struct Lab {
-    /// The directory of everything that does not lie in the store.
+    /// The directory for all files outside the store.
     place: PathBuf,
-    /// The store, as the programs know it.
+    /// The store, by the path that the programs use.
     store: PathBuf,
-    /// The hwcaps subdirectory that this machine's loader looks into last.
+    /// The last hwcaps subdirectory that this machine's loader searches.
     hwcap: Option<String>,
-    /// The loader that the programs name, instead of the compiler's.
+    /// The interpreter of the programs; `None` for the compiler's default.
     loader: Option<PathBuf>,
 }
 
 /// Results of a start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ran {
-    /// The number the program printed; -1 where it did not get so far.
+    /// The number that the program printed; -1 if it printed none.
     pub value: i64,
-    /// Whether it ran in secure-execution mode.
+    /// True if the program ran in secure-execution mode.
     pub secure: bool,
     /// The files of its objects.
     pub objects: Vec<String>,
@@ -58,24 +58,24 @@ pub(super) struct Ran {
 }
 
 impl Ran {
-    /// How often a library was tried.
+    /// Returns the number of tried paths with this file name.
     pub(super) fn tries(&self, soname: &str) -> i64 {
         let is_it = |path: &&String| path.ends_with(&format!("/{soname}"));
         self.tried.iter().filter(is_it).count() as i64
     }
 
-    /// Whether an object of that file name was loaded.
+    /// True if an object with this file name was loaded.
     pub(super) fn has(&self, soname: &str) -> bool {
         self.objects.iter().any(|path| path.ends_with(&format!("/{soname}")))
     }
 }
 
 impl Lab {
-    /// Builds the store at `store`, a directory that is there and empty, with what belongs to
-    /// it below `place`.
+    /// Builds the store in `store`, an existing empty directory, and the files outside the store
+    /// below `place`.
     ///
     /// # Errors
-    /// There is no C compiler, or it fails.
+    /// Returns an error if there is no C compiler, or if it fails.
     pub(super) fn build(
         place: &Path,
         store: &Path,
@@ -110,10 +110,10 @@ impl Lab {
         Ok(lab)
     }
 
-    /// The store as it was built, and nothing of what was done to it since.
+    /// Restores the store as it was built.
     ///
     /// # Errors
-    /// Files cannot be removed or copied.
+    /// Returns an error if files cannot be removed or copied.
     pub(super) fn renew(&self) -> Result<(), TrialError> {
         for name in names(&self.store)? {
             let package = self.store.join(name);
@@ -129,7 +129,7 @@ impl Lab {
         Ok(())
     }
 
-    /// The set-id program's owner and mode, where we may give files away.
+    /// Sets owner and mode of the set-id program, if the process may change owners.
     fn give_away(&self) -> Result<(), TrialError> {
         if rustix::process::geteuid().is_root() {
             let suid = self.program("suid");
@@ -141,47 +141,44 @@ impl Lab {
         Ok(())
     }
 
-    /// The store.
     pub(super) fn store(&self) -> &Path {
         &self.store
     }
 
-    /// A directory outside the store.
+    /// Returns the path of a file or directory outside the store.
     pub(super) fn outside(&self, name: &str) -> PathBuf {
         self.place.join(name)
     }
 
-    /// An audit module that does nothing.
+    /// Returns the path of an audit module that does nothing.
     pub(super) fn audit_module(&self) -> PathBuf {
         self.outside("audit.so")
     }
 
-    /// The directory that the long run paths have first; nothing is in it.
+    /// Returns the empty directory that is first in the long run paths.
     pub(super) fn first_searched(&self) -> PathBuf {
         self.package("none").join("lib")
     }
 
-    /// Whether there is a variant for this machine's CPU.
+    /// True if there is a hwcaps variant for this machine's CPU.
     pub(super) fn has_variant(&self) -> bool {
         self.hwcap.is_some()
     }
 
-    /// A program of the store.
+    /// Returns the path of a program in the store.
     pub(super) fn program(&self, name: &str) -> PathBuf {
         self.package(&format!("app-{name}")).join("bin").join(name)
     }
 
-    /// All programs.
     pub(super) fn programs(&self) -> Vec<PathBuf> {
         self.files(|object| object.path.contains("/bin/"))
     }
 
-    /// Libraries that programs open by their paths.
+    /// Returns the libraries that programs open by their paths.
     pub(super) fn plugins(&self) -> Vec<PathBuf> {
         self.files(|object| object.path.ends_with("/plugin.so"))
     }
 
-    /// All objects.
     pub(super) fn objects(&self) -> Vec<PathBuf> {
         self.files(|_| true)
     }
@@ -191,7 +188,7 @@ impl Lab {
         all.filter_map(|object| self.path(object.path)).collect()
     }
 
-    /// Returns the place of a path of [`OBJECTS`]; `None` for a variant that this machine lacks.
+    /// Returns the file for a path of [`OBJECTS`]; `None` for a variant that this machine lacks.
     fn path(&self, path: &str) -> Option<PathBuf> {
         let (package, rest) = path.split_once('/').unwrap_or((path, ""));
         let rest = match &self.hwcap {
@@ -202,18 +199,18 @@ impl Lab {
         Some(self.package(package).join(rest))
     }
 
-    /// The directory of a package, named as in the stores of Nix and Guix.
+    /// Returns the directory of a package, named as in the stores of Nix and Guix.
     fn package(&self, name: &str) -> PathBuf {
         let mut hasher = FxHasher::default();
         name.hash(&mut hasher);
         self.store.join(format!("{0:016x}{0:016x}-{name}-1", hasher.finish()))
     }
 
-    /// Links each program again, with the sources of all that it needs and nothing shared; gives
-    /// those that cannot be linked so.
+    /// Links each program again, statically, with the sources of all objects that it needs. Returns
+    /// the programs that cannot be linked, with the error.
     ///
     /// # Errors
-    /// There is no static C library, or no compiler.
+    /// Returns an error if there is no static C library, or no compiler.
     pub(super) fn link_statically(&self) -> Result<Vec<(PathBuf, String)>, TrialError> {
         let trial = self.outside("static-trial");
         let source = "int main(void) { return 0; }";
@@ -228,7 +225,7 @@ impl Lab {
                 fs::write(&file, needed.source).map_err(TrialError::io(&file))?;
                 arguments.push(file.into());
             }
-            // Its mode and owner stay those of the dynamic one.
+            // The output keeps the mode and owner of the dynamic program.
             if let Err(error) = self.cc(&out, &self.source(object), &arguments) {
                 failed.push((out, words_of_chain(&error)));
             }
@@ -237,7 +234,7 @@ impl Lab {
         Ok(failed)
     }
 
-    /// The source of a program, with what all of them have.
+    /// Returns the source of a program, after the common code of all programs.
     fn source(&self, object: &Object) -> String {
         let mut source = SHOW.to_owned();
         match object.source.split_once('@') {
@@ -251,10 +248,10 @@ impl Lab {
         source
     }
 
-    /// Compiles an object, in the place of what is there.
+    /// Compiles an object, and replaces its file.
     ///
     /// # Errors
-    /// There is no C compiler, or it fails.
+    /// Returns an error if there is no C compiler, or if it fails.
     pub(super) fn compile(&self, object: &Object) -> Result<(), TrialError> {
         let Some(out) = self.path(object.path) else { return Ok(()) };
         let is_program = object.path.contains("/bin/");
@@ -303,10 +300,10 @@ impl Lab {
         Ok(())
     }
 
-    /// Starts a program, and has its loader say what it tries.
+    /// Starts a program with the loader's log of tried paths.
     ///
     /// # Errors
-    /// It cannot be started, or does not end.
+    /// Returns an error if the program cannot be started, or does not end.
     pub(super) fn start(&self, mut command: Command) -> Result<Ran, TrialError> {
         let log = tempfile::tempdir_in(&self.place).map_err(TrialError::io(&self.place))?;
         command.env("LD_DEBUG", "libs").env("LD_DEBUG_OUTPUT", log.path().join("log"));
@@ -314,11 +311,11 @@ impl Lab {
         Ok(Ran { tried: tried(log.path())?, ..ran })
     }
 
-    /// Starts a program, and has an index say whether it applied symbol bindings. It applies none
+    /// Starts a program with the index's log of applied symbol bindings. An index applies none
     /// under `LD_DEBUG=libs`.
     ///
     /// # Errors
-    /// It cannot be started, or does not end.
+    /// Returns an error if the program cannot be started, or does not end.
     pub(super) fn start_bound(&self, mut command: Command) -> Result<Ran, TrialError> {
         let dir = tempfile::tempdir_in(&self.place).map_err(TrialError::io(&self.place))?;
         let log = dir.path().join("log");
@@ -357,7 +354,7 @@ impl Lab {
     }
 }
 
-/// All that an object needs, each once.
+/// Returns all objects that an object needs, each once.
 fn closure(object: &Object) -> Vec<&'static Object> {
     let mut all: Vec<&Object> = Vec::new();
     let mut left: Vec<&str> = object.needs.to_vec();
@@ -371,14 +368,14 @@ fn closure(object: &Object) -> Vec<&'static Object> {
     all
 }
 
-/// The names in a folder.
+/// Returns the names in a folder.
 fn names(dir: &Path) -> Result<Vec<OsString>, TrialError> {
     let entries = fs::read_dir(dir).map_err(TrialError::io(dir))?;
     let names = entries.map(|entry| Ok(entry?.file_name())).collect::<std::io::Result<_>>();
     names.map_err(TrialError::io(dir))
 }
 
-/// The paths that loaders wrote into a folder of logs.
+/// Returns the paths that loaders wrote into a folder of logs.
 fn tried(logs: &Path) -> Result<Vec<String>, TrialError> {
     let mut all = Vec::new();
     for name in names(logs)? {

@@ -1,8 +1,8 @@
-//! The properties, each tested on programs built for it ([`sources`], [`lab`]). A trial returns
-//! numbers. Those of the unchanged store show whether the trial can detect a difference at all;
-//! those with a strategy ([`Applied`]) are compared with them. [`experiments`] has the trials,
-//! [`put`] the strategies, [`static_build`] the static programs, [`columns`] all columns of a
-//! table.
+//! The properties, each tested on programs built for the test ([`sources`], [`lab`]). A trial
+//! returns numbers. The trial is valid only if the numbers of the unchanged store show that a
+//! difference can be detected. The numbers with a strategy ([`Applied`]) are compared with the
+//! numbers of the unchanged store. [`experiments`] has the trials, [`put`] the strategies,
+//! [`static_build`] the static programs, [`columns`] all columns of a table.
 
 pub(super) mod bench;
 pub(super) mod columns;
@@ -30,16 +30,16 @@ use crate::words::words_of_chain;
 
 /// A strategy, in the form that a trial uses.
 trait Applied {
-    /// Applies it to the programs and libraries of the lab's store.
+    /// Applies the strategy to the programs and libraries of the lab's store.
     ///
     /// # Errors
-    /// Returns the reason why it could not be applied.
+    /// Returns an error if the strategy could not be applied.
     fn apply(&mut self, lab: &Lab) -> Result<(), TrialError>;
 
-    /// Returns the start of a program with it, in an environment with these further variables.
+    /// Returns the command that starts a program with the strategy and with further variables.
     ///
     /// # Errors
-    /// Returns the reason why there is no such program.
+    /// Returns an error if there is no such program.
     fn start(&self, program: &Path, variables: &[(&str, OsString)]) -> Result<Command, TrialError>;
 }
 
@@ -49,7 +49,7 @@ type Seen = Result<Vec<i64>, NotSeen>;
 /// The reason why a trial has no numbers.
 #[derive(Clone, Debug)]
 enum NotSeen {
-    /// It was not requested.
+    /// The trial was not requested.
     Unwanted,
     /// There is no lab, the strategy could not be applied, or the trial failed.
     Failed(Arc<TrialError>),
@@ -64,7 +64,7 @@ impl NotSeen {
     }
 }
 
-/// Makes all trials of `wanted` with one strategy, each on the same store; those that change the
+/// Runs the trials of `wanted` with one strategy, all on the same store. Trials that change the
 /// store are last.
 fn see_all(lab: &Lab, applied: &mut dyn Applied, wanted: impl Fn(&Trial) -> bool) -> Vec<Seen> {
     let ready = lab.renew().and_then(|()| applied.apply(lab)).map_err(Arc::new);
@@ -76,7 +76,7 @@ fn see_all(lab: &Lab, applied: &mut dyn Applied, wanted: impl Fn(&Trial) -> bool
     TRIALS.iter().map(see).collect()
 }
 
-/// Returns a trial's answer for a strategy.
+/// Returns the cell of a trial for a strategy.
 fn judged(trial: &Trial, control: &Seen, seen: &Seen) -> Cell {
     let control = match control {
         Ok(control) if (trial.tells)(control) => control,

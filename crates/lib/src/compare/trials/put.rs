@@ -1,4 +1,4 @@
-//! becalm's own strategies, as trials see them.
+//! The strategies of becalm, in the form that trials use.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -19,7 +19,6 @@ pub(super) struct Put {
 }
 
 impl Put {
-    /// A strategy that is not applied yet.
     pub(super) fn new(kind: Kind) -> Self {
         Self { kind, variables: Vec::new() }
     }
@@ -38,7 +37,7 @@ impl Applied for Put {
             stores: lab.store().as_os_str(),
             index: lab.outside("index.so"),
         };
-        // What is left as it is shows in the trials.
+        // The remark on unchanged files is dropped: the trials show their effect.
         self.variables = apply::apply(self.kind, &site)?.variables;
         Ok(())
     }
@@ -50,7 +49,7 @@ impl Applied for Put {
         for (name, value) in variables {
             let own = self.variables.iter().find(|(known, _)| known == name);
             match own {
-                // A list, in which an index needs what it has set.
+                // The variable is a list, in which the setting of the index must remain.
                 Some((_, own)) if *name == TUNABLES => {
                     command.env(name, [own.as_os_str(), value].join(OsStr::new(":")));
                 }

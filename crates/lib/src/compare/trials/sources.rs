@@ -1,8 +1,8 @@
-//! The programs and libraries that properties are tried on: C sources, where each object
-//! lies, and what it searches.
+//! The programs and libraries on which properties are tested: C sources, with the place of each
+//! object and its run path.
 
-/// The end of every program: the objects it has, whether it runs in secure-execution
-/// mode, and its own number.
+/// C code at the start of every program. `show` prints the loaded objects, 1 if the program runs in
+/// secure-execution mode, and the program's own number.
 pub(super) const SHOW: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -24,15 +24,15 @@ static int show(int value) {
 /// One object of the store.
 #[derive(Clone, Copy)]
 pub(super) struct Object {
-    /// `PACKAGE/DIR/NAME`; `HWCAP` stands for a hwcaps subdirectory.
+    /// `PACKAGE/DIR/NAME`; `HWCAP` is replaced by a hwcaps subdirectory.
     pub path: &'static str,
-    /// Its C source; programs get [`SHOW`] before it. `@PACKAGE` stands for the directory of
-    /// a package.
+    /// Its C source; programs get [`SHOW`] before it. `@PACKAGE` is replaced by the directory of a
+    /// package.
     pub source: &'static str,
-    /// Objects that it is linked with, as `path` above, in order.
+    /// Objects that it is linked with, in the form of `path`, in order.
     pub needs: &'static [&'static str],
-    /// Its run path: packages, whose `lib` is meant, and `/NAME` for a directory that may
-    /// change, outside the store.
+    /// Its run path: names of packages, for their `lib` directories, and `/NAME` for a directory
+    /// outside the store that may change.
     pub run_path: &'static [&'static str],
     /// Further arguments of the compiler.
     pub flags: &'static [&'static str],
@@ -43,11 +43,11 @@ pub(super) struct Object {
 const PLAIN: Object =
     Object { path: "", source: "", needs: &[], run_path: &[], flags: &[], versions: "" };
 
-/// A run path that has to be searched for long.
+/// A run path with several directories before the one with `libone.so.1`.
 const LONG: &[&str] = &["none", "two", "gl", "la", "lb", "one"];
 
-/// A library that says it is opened at run time (the FDO dlopen note, systemd's
-/// ELF_DLOPEN_METADATA: owner `FDO`, type 0x407c0c0a, JSON).
+/// A program with a note about the library that it opens at run time (the FDO dlopen note,
+/// systemd's ELF_DLOPEN_METADATA: owner `FDO`, type 0x407c0c0a, JSON).
 const OPENS: &str = r#"
 __asm__(".section .note.dlopen,\"a\",%note\n .balign 4\n .long 4, 2f - 1f, 0x407c0c0a\n"
   ".asciz \"FDO\"\n 1: .asciz \"[{\\\"soname\\\":[\\\"libone.so.1\\\"],\\\"feature\\\":\\\"one\\\",\\\"description\\\":\\\"one\\\",\\\"priority\\\":\\\"required\\\"}]\"\n"
@@ -57,8 +57,7 @@ int main(void) {
   return show(l ? ((int (*)(void)) dlsym(l, "one"))() : -1);
 }"#;
 
-/// A source with a variable that is one in the whole process, whoever defines it
-/// (`STB_GNU_UNIQUE`).
+/// Adds a variable with one definition in the whole process (`STB_GNU_UNIQUE`) to a source.
 macro_rules! with_token {
     ($source:literal) => {
         concat!(
@@ -71,7 +70,7 @@ macro_rules! with_token {
     };
 }
 
-/// All objects, those before others that these need. The sonames are the file names.
+/// All objects; each follows the objects that it needs. The sonames are the file names.
 pub(super) const OBJECTS: &[Object] = &[
     Object { path: "one/lib/libone.so.1", source: "int one(void) { return 1; }", ..PLAIN },
     Object { path: "one/lib/libquiet.so.1", source: "int quiet(void) { return 0; }", ..PLAIN },
@@ -173,7 +172,8 @@ pub(super) const OBJECTS: &[Object] = &[
         run_path: &["none", "tls"],
         ..PLAIN
     },
-    // So many relocations that an index has the symbol bindings of what needs it.
+    // Enough relocations for an index to have symbol bindings of the programs that need the
+    // library.
     Object {
         path: "many/lib/libmany.so.1",
         source: "int value = 1; int *pointers[3000] = { [0 ... 2999] = &value };\n\
@@ -201,7 +201,7 @@ pub(super) const OBJECTS: &[Object] = &[
         versions: "V1 { global: which; }; V2 { global: which; } V1;",
         ..PLAIN
     },
-    // \x40 is an @, which would be the directory of a package.
+    // \x40 is an @. A plain @ would be replaced by the directory of a package.
     Object {
         path: "app-versions/bin/versions",
         source: "int old(void), which(void), many(void); __asm__(\".symver old,which\\x40V1\");\n\
@@ -210,7 +210,8 @@ pub(super) const OBJECTS: &[Object] = &[
         run_path: &["versions", "many"],
         ..PLAIN
     },
-    // Where the C library's own variants are, whatever it is loaded at.
+    // The value depends on the chosen variants of strlen and memcpy, but not on the C library's
+    // load address.
     Object {
         path: "app-chosen/bin/chosen",
         source: "#include <string.h>\n#include <unistd.h>\nint many(void);\n\
@@ -226,7 +227,7 @@ pub(super) const OBJECTS: &[Object] = &[
         source: "int shared = 1; void bump(void) { shared++; } int get(void) { return shared; }",
         ..PLAIN
     },
-    // 100 if the variable is in the program.
+    // The value includes 100 if the variable was copied into the program.
     Object {
         path: "app-copy/bin/copy",
         source: "extern int shared; void bump(void); int get(void), many(void);\n\
@@ -279,7 +280,7 @@ pub(super) const OUTSIDE: &[(&str, &str, &str)] = &[
     ("kept", "libone.so.1", "int one(void) { return 5; }"),
 ];
 
-/// Packages without any object, which are searched in vain.
+/// Packages without objects, in which every probe is a miss.
 pub(super) const EMPTY: &[&str] = &["none"];
 
 /// An audit module that does nothing.

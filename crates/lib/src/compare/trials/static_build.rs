@@ -1,5 +1,4 @@
-//! The programs of the trials linked statically: `--static` is tested on the programs that can be
-//! built here.
+//! Links the programs of the trials statically, for the column of `--static`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -14,7 +13,7 @@ use crate::compare::trials::lab::Lab;
 /// Static programs that replace the dynamic ones.
 #[derive(Default)]
 pub(super) struct StaticBuild {
-    /// Those that cannot be linked statically, with the reason.
+    /// Programs that cannot be linked statically, with the reason.
     unlinked: BTreeMap<PathBuf, String>,
 }
 

@@ -1,5 +1,5 @@
-//! Strategies that break something on purpose: the right trial catches each, and a strategy that
-//! breaks nothing is caught by none.
+//! Strategies with deliberate faults: the right trial detects each. No trial rejects a strategy
+//! without a fault.
 
 use std::ffi::OsString;
 use std::fs;
@@ -18,7 +18,7 @@ use crate::compare::trials::lab::Lab;
 use crate::compare::trials::sources::{OBJECTS, Object};
 use crate::compare::trials::{Applied, Seen, judged, see_all};
 
-/// Trials that say whether what is loaded is what was loaded.
+/// Trials that check for the same libraries and symbols.
 const FAITH: [&str; 13] = [
     "library-path",
     "preload",
@@ -38,11 +38,11 @@ const FAITH: [&str; 13] = [
 /// A program, and an edit of it.
 type Change = (&'static str, Box<dyn Fn(&Lab) -> Edit>);
 
-/// Edits of files, and what becomes of a program's environment.
+/// Edits of files, and a variable that is removed from a program's environment.
 #[derive(Default)]
 struct Strategy {
     edits: Vec<Change>,
-    /// Libraries that are built otherwise: path, source, further arguments of the compiler.
+    /// Libraries that are built differently: path, source, further arguments of the compiler.
     rebuilt: Vec<(&'static str, &'static str, &'static [&'static str])>,
     passes_over: Option<&'static str>,
 }
@@ -74,7 +74,7 @@ impl Applied for Strategy {
     }
 }
 
-/// The needed string of a program, replaced by a path.
+/// Returns the edit that replaces a needed string of a program by a path.
 fn absolute(
     program: &'static str,
     needed: &'static str,
@@ -85,7 +85,7 @@ fn absolute(
     (program, Box::new(edit))
 }
 
-/// A library that the lab built, whatever its package is called.
+/// Returns a library that the lab built, by the end of its path.
 fn library(lab: &Lab, ending: &str) -> std::path::PathBuf {
     let objects = lab.objects();
     objects.into_iter().find(|path| path.ends_with(ending)).expect("it was built")
@@ -97,7 +97,7 @@ struct Scene {
     control: Vec<Seen>,
 }
 
-/// `None` where nothing can be built or tried.
+/// Builds the lab; `None` if nothing can be built or tested.
 fn scene() -> Option<Scene> {
     let skip = |reason: &str| {
         becalm_testing::skip(reason);
@@ -110,7 +110,7 @@ fn scene() -> Option<Scene> {
     let place = dir.path().canonicalize().expect("is there");
     let store = place.join("store");
     fs::create_dir(&store).expect("made");
-    // The lowest level, which a loader of this kind looks into on every machine that has any.
+    // The lowest hwcaps level is searched on every machine that has one.
     let shell = OsFs::new();
     let subject = becalm_core::closure::Subject::open(&shell.session(), "/bin/sh".into());
     let interpreter = subject.expect("a shell").interpreter().map(ToOwned::to_owned);
@@ -124,7 +124,7 @@ fn scene() -> Option<Scene> {
 }
 
 impl Scene {
-    /// The trials of [`FAITH`] that say no.
+    /// Returns the trials of [`FAITH`] with the verdict `no`.
     fn caught(&self, mut strategy: Strategy) -> Vec<&'static str> {
         let seen = see_all(&self.lab, &mut strategy, |trial| FAITH.contains(&trial.id));
         let all = TRIALS.iter().zip(&self.control).zip(&seen);
@@ -140,7 +140,7 @@ impl Scene {
 #[test]
 fn each_kind_of_broken_strategy_is_caught_by_its_trial() {
     let Some(scene) = scene() else { return };
-    // What the untouched store shows is what each trial needs to be able to tell.
+    // Each trial must be able to detect a difference from the untouched store.
     for (trial, control) in TRIALS.iter().zip(&scene.control) {
         let tells = control.as_ref().is_ok_and(|seen| (trial.tells)(seen));
         let may_lack =
@@ -175,7 +175,7 @@ fn each_kind_of_broken_strategy_is_caught_by_its_trial() {
     assert_eq!(scene.caught(mixed), ["two-builds"]);
 }
 
-/// As if a start were bound by the symbol's name alone, for one CPU, or for one object alone.
+/// Wrong bindings: by the symbol's name alone, for another CPU, or for one object alone.
 #[test]
 fn each_kind_of_wrong_binding_is_caught_by_its_trial() {
     let Some(scene) = scene() else { return };
