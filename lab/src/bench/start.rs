@@ -1,7 +1,9 @@
 //! Time that `becalm run` adds to a start that finds its index: the same start unchanged, with the
-//! variables that `becalm env` prints, and by `becalm run`. Measured as in [`super::calm`].
+//! variables that `becalm env` prints, and by `becalm run`. The least that any wrapper adds is
+//! measured too: a static program of C that only executes the program. Measured as in
+//! [`super::calm`].
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -34,6 +36,7 @@ const PROGRAMS: [(&str, &[&str]); 11] = [
 pub(super) fn run(args: &Common, only: &[String]) -> Result<()> {
     let is_wanted = |name: &str| only.is_empty() || only.iter().any(|wanted| wanted == name);
     let scratch = tempfile::tempdir()?;
+    let wrapper = wrapper(scratch.path())?;
     let mut all = Vec::new();
     for (name, arguments) in PROGRAMS.into_iter().filter(|(name, _)| is_wanted(name)) {
         let installed = Path::new("/usr/bin").join(name);
@@ -49,13 +52,26 @@ pub(super) fn run(args: &Common, only: &[String]) -> Result<()> {
             let index = scratch.path().join("index.so");
             let store = (!what.is_empty()).then(|| std::fs::canonicalize(&args.store));
             make(args, &program, store.transpose()?.as_deref(), &index)?;
-            let ways = ways(args, &program, &index)?;
+            let ways = ways(args, &program, (&index, &wrapper))?;
             let times = measure(&label, &ways, arguments, args.rounds)?;
-            print_added(&times);
+            print_added(&times, "execve");
+            print_added(&times, "run");
             all.extend(times);
         }
     }
     args.write(json!({ "times": all }))
+}
+
+/// Builds the program that only executes its arguments, with the variables of its environment.
+fn wrapper(folder: &Path) -> Result<PathBuf> {
+    const SOURCE: &str = "#include <unistd.h>\n\
+        int main(int argc, char **argv) { return argc > 1 ? execv(argv[1], argv + 1) : 1; }\n";
+    let (source, built) = (folder.join("wrapper.c"), folder.join("wrapper"));
+    std::fs::write(&source, SOURCE)?;
+    let mut compile = Command::new("cc");
+    compile.args(["-O2", "-static", "-o"]).arg(&built).arg(&source);
+    child::succeed(compile)?;
+    Ok(built)
 }
 
 /// Makes the index of one program, as `becalm run` makes it.
@@ -69,7 +85,7 @@ fn make(args: &Common, program: &Path, store: Option<&Path>, index: &Path) -> Re
     child::succeed(make).map(drop)
 }
 
-fn ways(args: &Common, program: &Path, index: &Path) -> Result<Vec<Variant>> {
+fn ways(args: &Common, program: &Path, (index, wrapper): (&Path, &Path)) -> Result<Vec<Variant>> {
     let index_text = index.to_str().context("the temporary folder is not UTF-8")?;
     let program_text = program.to_str().context("a program's path is not UTF-8")?;
     let run = variant("run", &args.becalm, &[]).with_prefix(&[
@@ -79,10 +95,12 @@ fn ways(args: &Common, program: &Path, index: &Path) -> Result<Vec<Variant>> {
         "--",
         program_text,
     ]);
+    let session = environment(&args.becalm, index)?;
     Ok(vec![
         variant("plain", program, &[]),
         variant("plain again", program, &[]),
-        variant("env", program, &environment(&args.becalm, index)?),
+        variant("env", program, &session),
+        variant("execve", wrapper, &session).with_prefix(&[program_text]),
         run,
     ])
 }
@@ -99,15 +117,17 @@ fn environment(becalm: &Path, index: &Path) -> Result<Vec<(&'static str, String)
     Ok(vec![("LD_AUDIT", audit.to_owned()), ("GLIBC_TUNABLES", tunables.to_owned())])
 }
 
-/// Prints the median and quartiles of `run` minus `env` of the same round, in milliseconds.
-fn print_added(times: &[Value]) {
+/// Prints the median and quartiles of a way's time minus that of `env` in the same round, in
+/// milliseconds.
+fn print_added(times: &[Value], way: &str) {
     let of = |way: &str| -> Vec<f64> {
         let found = times.iter().find(|one| one["way"] == way);
         let seconds = found.and_then(|one| one["seconds"].as_array());
         seconds.into_iter().flatten().filter_map(Value::as_f64).collect()
     };
-    let (env, run) = (of("env"), of("run"));
-    let added = run.iter().zip(&env).map(|(run, env)| 1000.0 * (run - env));
+    let (env, other) = (of("env"), of(way));
+    let added = other.iter().zip(&env).map(|(other, env)| 1000.0 * (other - env));
     let Spread { low, median, high, .. } = Spread::of(added);
-    println!("  run minus env, ms{median:>35.2} ({low:.2} to {high:.2})");
+    let label = format!("{way} minus env, ms");
+    println!("  {label:<31}{median:>21.2} ({low:.2} to {high:.2})");
 }
