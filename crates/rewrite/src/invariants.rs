@@ -134,7 +134,7 @@ fn all_in_the_file<D>(it: &Finished<D>) -> bool {
 
 fn table_is_mapped<D>(it: &Finished<D>) -> bool {
     let is_unchanged = it.after.segments.len() == it.before.segments.len();
-    let was_wrong = !table_is_described(&it.before);
+    let was_wrong = !table_is_described(it.before);
     is_unchanged
         || (load_of_table(&it.after).is_some() && (was_wrong || table_is_described(&it.after)))
 }
