@@ -123,7 +123,9 @@ fn of_twenty_at_once_one_changes_a_file_and_the_others_have_nothing_to_do() {
             let mut writers = 0;
             for ran in ran {
                 let said = String::from_utf8_lossy(&ran.stderr);
-                assert_eq!((ran.status.code(), &*said), (Some(0), ""), "{strategy:?} {target:?}");
+                let printed = String::from_utf8_lossy(&ran.stdout);
+                let context = format!("{strategy:?} {target:?} {printed}");
+                assert_eq!((ran.status.code(), &*said), (Some(0), ""), "{context}");
                 let json: Value = serde_json::from_slice(&ran.stdout).expect("JSON");
                 let all =
                     ["files", "made"].iter().flat_map(|of| json[of].as_array().expect("a list"));

@@ -12,15 +12,21 @@ mod refused;
 pub mod report;
 pub mod scope;
 
-use becalm_core::strategy::Strategy;
+use std::thread;
+use std::time::Duration;
+
+use becalm_core::index::build::Fingerprints as _;
+use becalm_core::strategy::{Plan, Severity, Strategy};
+use becalm_host::index_store::OsFingerprints;
 use becalm_host::write::WriteOptions;
 use bstr::BString;
+use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 use thiserror::Error;
 
 use self::apply::Applied;
 use self::options::{Options, STRATEGIES};
-use self::plan::{PlanError, Planner, Program};
+use self::plan::{PlanError, Planned, Planner, Program};
 use self::report::Report;
 use self::scope::Scope;
 use crate::assume::{AssumeError, Assumptions};
@@ -50,7 +56,9 @@ pub enum FixError {
 }
 
 /// How often files are planned again because another process changes them.
-const ATTEMPTS: usize = 5;
+const ATTEMPTS: u32 = 12;
+/// The pause before the second attempt. Each further one is longer by as much.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Applies a strategy to the files that the options name; without `writing` it is only planned. An
 /// error of a single file is part of the report.
@@ -68,6 +76,7 @@ pub fn fix(
         if let Some(report) = attempt(options, writing, progress, number == ATTEMPTS)? {
             return Ok(report);
         }
+        thread::sleep(PAUSE * number);
         number += 1;
     }
 }
@@ -97,8 +106,17 @@ fn attempt(
     }
     let edited = planned.plan.files.iter().filter(|file| !file.edits.is_empty());
     let edited: FxHashSet<BString> = edited.map(|file| file.path.clone()).collect();
+    let places = places(&planned.plan);
     let starts = judge::judge(&planner, &mut planned);
-    if !is_last && (planned.replaced || targets::fingerprints(&found.files) != before) {
+    let has_refused = |planned: &Planned| {
+        planned.plan.findings.iter().any(|finding| finding.what.severity() == Severity::Refused)
+    };
+    let is_changing = || {
+        planned.replaced
+            || targets::fingerprints(&found.files) != before
+            || has_refused(&planned) && are_changing(&planner, &places)
+    };
+    if !is_last && is_changing() {
         return Ok(None);
     }
     let mut report = Report::of_plan(options, &planned.plan, (outside, &edited), starts);
@@ -117,6 +135,23 @@ fn attempt(
         report.problems.extend(applied.problems);
     }
     Ok(Some(report))
+}
+
+/// Returns the paths that a plan is about.
+fn places(plan: &Plan) -> Vec<BString> {
+    let made = plan.creations.iter().map(|creation| creation.path().to_owned());
+    made.chain(plan.files.iter().map(|file| file.path.clone())).collect()
+}
+
+/// Returns true if a file or directory was changed a moment ago. A plan that was refused because of
+/// it may have seen the half of what another becalm does.
+fn are_changing(planner: &Planner<'_>, places: &[BString]) -> bool {
+    let fingerprints = OsFingerprints::default();
+    places.par_iter().any(|place| {
+        let here = planner.host_path(place.as_ref()).map(|here| path_bytes(&here));
+        let found = here.ok().and_then(|here| fingerprints.fingerprint(here.as_ref()).ok());
+        found.is_some_and(|found| !found.is_settled(fingerprints.now()))
+    })
 }
 
 /// Writes the indexes of the programs with a `DT_AUDIT` entry once more, with symbol bindings,

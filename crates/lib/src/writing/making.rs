@@ -121,10 +121,14 @@ fn one(
         }
         (_, None) => writer.make_dir(here).map(|made| (made, 0)),
         (_, Some(links)) => {
-            let links = with_those_there(here, links);
             let ours = |existing: &Existing| is_our_farm(here, existing);
-            let make = || writer.make_links(here, &links, ours);
-            editor.wait_for(make, is_locked).map(|made| (made, 0))
+            let make = || writer.make_links(here, &with_those_there(here, &links), ours);
+            // Another becalm may make the same directory at this moment.
+            let is_taken = |made: &Result<bool, WriteError>| {
+                let is_other = |error: &_| matches!(error, WriteError::Changed { .. });
+                made.as_ref().is_err_and(|error| is_busy(error) || is_other(error))
+            };
+            editor.wait_for(make, is_taken).map(|made| (made, 0))
         }
     };
     made.map_err(|error| NotMade::Write { error, path: here.to_owned() })
@@ -144,11 +148,11 @@ fn farms(creations: &[Creation]) -> Farms<'_> {
 }
 
 /// Returns all links of a directory: a plan names only the missing ones.
-fn with_those_there(dir: &Path, wanted: Vec<(OsString, PathBuf)>) -> Vec<(OsString, PathBuf)> {
+fn with_those_there(dir: &Path, wanted: &[(OsString, PathBuf)]) -> Vec<(OsString, PathBuf)> {
     let there = fs::read_dir(dir).into_iter().flatten().flatten();
     let there = there.filter_map(|entry| Some((entry.file_name(), entry.path().read_link().ok()?)));
     let mut all: BTreeMap<OsString, PathBuf> = there.collect();
-    all.extend(wanted);
+    all.extend(wanted.iter().cloned());
     all.into_iter().collect()
 }
 
