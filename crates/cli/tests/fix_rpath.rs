@@ -4,11 +4,8 @@ mod support;
 
 use serde_json::Value;
 use support::chain::Store;
-use support::{Ran, becalm, no_compiler, run};
-
-fn json(ran: &Ran) -> Value {
-    serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("no JSON: {ran:?}"))
-}
+use support::store::json;
+use support::{becalm, no_compiler, run};
 
 /// Failing calls.
 fn misses(cost: &Value) -> u64 {

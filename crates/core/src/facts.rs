@@ -130,6 +130,11 @@ impl AuditAnswers {
         self.0.get(needed_by)?.get(needed).map(|path| path.as_ref())
     }
 
+    /// Returns the answers by the path of the object that needs them, each with its needed string.
+    pub fn into_objects(self) -> impl Iterator<Item = (BString, BTreeMap<BString, BString>)> {
+        self.0.into_iter()
+    }
+
     /// Returns true if there are no answers.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -32,6 +32,14 @@ pub struct Target {
     pub named: bool,
 }
 
+impl Target {
+    /// Returns the path on this machine without links; `None` if the file does not exist.
+    #[must_use]
+    pub fn real(&self) -> Option<BString> {
+        self.host.canonicalize().ok().map(|real| path_bytes(&real))
+    }
+}
+
 /// The files that the command line names.
 #[derive(Debug, Default)]
 pub struct Targets {

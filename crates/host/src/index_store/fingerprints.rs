@@ -29,6 +29,16 @@ impl Default for OsFingerprints {
     }
 }
 
+impl OsFingerprints {
+    /// Returns true if a file is older than the granularity of the clock.
+    ///
+    /// # Errors
+    /// Returns the errno of `statx`.
+    pub fn is_settled(&self, path: &BStr) -> Result<bool, Errno> {
+        Ok(self.fingerprint(path)?.is_settled(self.now))
+    }
+}
+
 /// Returns the time of the real-time clock.
 pub(crate) fn now() -> Time {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

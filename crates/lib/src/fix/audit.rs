@@ -15,7 +15,6 @@ use becalm_core::cost::{SearchCost, is_of_hwcaps};
 use becalm_core::edit::Edit;
 use becalm_core::facts::{Environment, GlibcVersion, Libc};
 use becalm_core::index::answers::answers as answers_of_module;
-use becalm_core::index::build::Fingerprints as _;
 use becalm_core::index::{Index, tls};
 use becalm_core::loader::load::Role;
 use becalm_core::probe::{Call, Outcome};
@@ -118,8 +117,7 @@ pub fn let_settle(files: &[PathBuf]) {
     const MOST: u32 = 150;
     let is_settled = |file: &PathBuf| {
         let fingerprints = OsFingerprints::default();
-        let fingerprint = fingerprints.fingerprint(path_bytes(file).as_ref());
-        fingerprint.is_ok_and(|fingerprint| fingerprint.is_settled(fingerprints.now()))
+        fingerprints.is_settled(path_bytes(file).as_ref()).is_ok_and(|is_settled| is_settled)
     };
     for _ in 0..MOST {
         if files.iter().all(is_settled) {
@@ -209,29 +207,13 @@ fn answers(os: &OsFs, closure: &Closure, index: &Index) -> Vec<FilePlan> {
     let environment = Environment::default();
     let given = answers_of_module(index, (&session, closure), &environment, &|_| true);
     let program = real_program(closure);
-    let mut by_object: BTreeMap<BString, BTreeMap<&BStr, BString>> = BTreeMap::new();
-    for lookup in &closure.load.resolutions {
-        let asking = &closure.load.objects[lookup.needed_by];
-        let needed: &BStr = lookup.needed.as_ref();
-        if asking.namespace == 0
-            && let Some(path) = given.get(asking.path.as_ref(), needed)
-        {
-            let is_program = asking.role == Role::Program;
-            let object = if is_program { &program } else { &asking.path };
-            by_object.entry(object.clone()).or_default().insert(needed, path.to_owned());
-        }
-    }
-    let answer = |(needed, path): (&BStr, BString)| PlannedAnswer {
-        needed: needed.to_owned(),
-        exact: Some(path),
-        hints: Vec::new(),
-    };
-    let file = |(path, answers): (BString, BTreeMap<_, _>)| FilePlan {
-        path,
+    let answer = |(needed, path)| PlannedAnswer { needed, exact: Some(path), hints: Vec::new() };
+    let file = |(path, answers): (BString, BTreeMap<BString, BString>)| FilePlan {
+        path: if path == closure.subject.path { program.clone() } else { path },
         edits: Vec::new(),
         answers: answers.into_iter().map(answer).collect(),
     };
-    by_object.into_iter().map(file).collect()
+    given.into_objects().map(file).collect()
 }
 
 /// Returns the program's path as an index has it: absolute and without links.

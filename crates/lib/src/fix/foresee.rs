@@ -4,7 +4,7 @@ use crate::assume::Assumptions;
 use crate::fix::judge::{self, Start};
 use crate::fix::options::Options;
 use crate::fix::plan::{PlanError, Planner};
-use crate::fix::refused;
+use crate::fix::refused::{self, Tried};
 use crate::fix::scope::Scope;
 use crate::progress::Silent;
 use crate::targets::{Problem, Target};
@@ -24,7 +24,9 @@ pub fn foresee(
     let paths: Vec<_> = files.iter().map(|file| file.host.clone()).collect();
     let scope = Scope::new(assumed, &paths);
     scope.limit(&mut planned.plan, options.closure, |path| planner.host_path(path));
-    refused::withdraw(&planner, &mut planned);
+    // A prediction is made for each program that `becalm check` checks. Trying a patch of every
+    // library with every strategy would take half as long again.
+    refused::withdraw(&planner, &mut planned, Tried::Programs);
     let starts = judge::judge(&planner, &mut planned);
     Ok((starts, planned.problems))
 }

@@ -136,11 +136,13 @@ fn foresee(planner: &Planner<'_>, plan: &Plan, programs: &[Program]) -> Vec<Verd
     if planner.options.with == Strategy::Audit {
         // The model does not predict audit modules: the index gives the answers of the search.
         let answered = Answered::of(plan);
-        let has_entry: FxHashSet<&BString> = plan.files.iter().map(|file| &file.path).collect();
+        let planned: FxHashSet<&BString> = plan.files.iter().map(|file| &file.path).collect();
         let left = |program: &Program| {
-            let is_answered = has_entry.contains(&real_program(&program.closure));
-            let closure = is_answered.then_some(&program.closure);
-            Verdict::Same(closure.map_or(program.storm, |closure| answered.storm_left(closure)))
+            let has_index = planned.contains(&real_program(&program.closure));
+            Verdict::Same(match has_index {
+                true => answered.storm_left(&program.closure),
+                false => program.storm,
+            })
         };
         return programs.par_iter().map(left).collect();
     }

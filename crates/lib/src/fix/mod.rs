@@ -15,7 +15,6 @@ pub mod scope;
 use std::thread;
 use std::time::Duration;
 
-use becalm_core::index::build::Fingerprints as _;
 use becalm_core::strategy::{Plan, Severity, Strategy};
 use becalm_host::index_store::OsFingerprints;
 use becalm_host::write::WriteOptions;
@@ -27,6 +26,7 @@ use thiserror::Error;
 use self::apply::Applied;
 use self::options::{Options, STRATEGIES};
 use self::plan::{PlanError, Planned, Planner, Program};
+use self::refused::Tried;
 use self::report::Report;
 use self::scope::Scope;
 use crate::assume::{AssumeError, Assumptions};
@@ -102,7 +102,7 @@ fn attempt(
     let host = |path: &_| planner.host_path(path);
     let outside = scope.limit(&mut planned.plan, options.closure, host);
     if writing.is_none() {
-        refused::withdraw(&planner, &mut planned);
+        refused::withdraw(&planner, &mut planned, Tried::All);
     }
     let edited = planned.plan.files.iter().filter(|file| !file.edits.is_empty());
     let edited: FxHashSet<BString> = edited.map(|file| file.path.clone()).collect();
@@ -149,8 +149,7 @@ fn are_changing(planner: &Planner<'_>, places: &[BString]) -> bool {
     let fingerprints = OsFingerprints::default();
     places.par_iter().any(|place| {
         let here = planner.host_path(place.as_ref()).map(|here| path_bytes(&here));
-        let found = here.ok().and_then(|here| fingerprints.fingerprint(here.as_ref()).ok());
-        found.is_some_and(|found| !found.is_settled(fingerprints.now()))
+        here.is_ok_and(|here| fingerprints.is_settled(here.as_ref()) == Ok(false))
     })
 }
 
@@ -164,10 +163,7 @@ fn add_bindings(
 ) -> Result<(), FixError> {
     let written = applied.files.iter().filter(|file| file.outcome.is_written());
     let written: FxHashSet<&BString> = written.map(|file| &file.path).collect();
-    let is_written = |target: &&Target| {
-        let real = target.host.canonicalize();
-        real.is_ok_and(|real| written.contains(&path_bytes(&real)))
-    };
+    let is_written = |target: &&Target| target.real().is_some_and(|real| written.contains(&real));
     let edited: Vec<Target> = targets.iter().filter(is_written).cloned().collect();
     if edited.is_empty() {
         return Ok(());
@@ -204,8 +200,7 @@ fn forget_unwritten(report: &mut Report, applied: &Applied, programs: &[Program]
     let missing = applied.files.iter().filter(|file| file.outcome.is_missing());
     let missing: FxHashSet<&BString> = missing.map(|file| &file.path).collect();
     for (start, program) in report.programs.iter_mut().zip(programs) {
-        let real = program.target.host.canonicalize();
-        if real.is_ok_and(|real| missing.contains(&path_bytes(&real))) {
+        if program.target.real().is_some_and(|real| missing.contains(&real)) {
             start.after = Some(start.before);
         }
     }

@@ -11,14 +11,27 @@ use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use crate::fix::plan::{Planned, Planner};
-use crate::path::path_bytes;
-use crate::targets::{Problem, Target};
+use crate::targets::Problem;
 use crate::words::words_of_chain;
+
+/// The files for which a patch is tried.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tried {
+    /// The programs among the targets.
+    Programs,
+    /// All files of the plan.
+    All,
+}
 
 /// Removes the edits of files from a plan for which no patch can be computed, and reports each file
 /// with the reason: what `becalm fix` reports when it writes.
-pub(crate) fn withdraw(planner: &Planner<'_>, planned: &mut Planned) {
-    let refused = planned.plan.files.par_iter().filter_map(|file| {
+pub(crate) fn withdraw(planner: &Planner<'_>, planned: &mut Planned, tried: Tried) {
+    let programs = planned.programs.iter().map(|program| &program.target);
+    let programs = programs.filter_map(|target| Some((target.real()?, target.shown.clone())));
+    let programs: FxHashMap<BString, BString> = programs.collect();
+    let is_tried = |path| tried == Tried::All || programs.contains_key(path);
+    let refused = planned.plan.files.par_iter().filter(|file| is_tried(&file.path));
+    let refused = refused.filter_map(|file| {
         let here = planner.host_path(file.path.as_ref()).ok()?;
         Some((file.path.clone(), reason(&here, &file.edits)?))
     });
@@ -32,16 +45,11 @@ pub(crate) fn withdraw(planner: &Planner<'_>, planned: &mut Planned) {
         planned.plan.files.retain(|file| !refused.contains_key(&file.path));
     }
     // A program is reported by the path that the user named.
-    let shown = |path: &BString| {
-        let mut targets = planned.programs.iter().map(|program| &program.target);
-        let is_it = |target: &&Target| {
-            target.host.canonicalize().is_ok_and(|real| path_bytes(&real) == *path)
-        };
-        targets.find(is_it).map_or_else(|| path.clone(), |target| target.shown.clone())
-    };
-    let problem =
-        |(path, reason): (&BString, &String)| Problem { path: shown(path), reason: reason.clone() };
-    let mut problems: Vec<Problem> = refused.iter().map(problem).collect();
+    let problems = refused.into_iter().map(|(path, reason)| {
+        let shown = programs.get(&path).cloned();
+        Problem { path: shown.unwrap_or(path), reason }
+    });
+    let mut problems: Vec<Problem> = problems.collect();
     problems.sort_by(|a, b| a.path.cmp(&b.path));
     planned.problems.extend(problems);
 }
