@@ -145,7 +145,7 @@ struct Run {
     view: View,
     look: Look,
     max_misses: Option<u64>,
-    /// Whether a library that is checked by itself has to be complete.
+    /// True if a library that is checked by itself has to be complete.
     strict: bool,
     /// The mount point of the repository that a bundle is for.
     repository: Option<PathBuf>,

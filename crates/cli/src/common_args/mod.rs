@@ -60,7 +60,7 @@ pub(crate) struct AssumeArgs {
     #[arg(long, value_name = "NAME", help_heading = "Assumptions")]
     pub cpu: Option<String>,
 
-    /// Whether programs start in secure-execution mode, without LD_LIBRARY_PATH
+    /// Start programs in secure-execution mode, without LD_LIBRARY_PATH, or not
     ///
     /// `auto` predicts it as the kernel decides it: for set-id files of another user
     /// or group, and, for an ordinary user, files with capabilities.
