@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use becalm_testing::{skip, skipped};
+use serde_json::Value;
 
 use support::store::{FLAT, Store, let_the_clock_pass, nothing_to_test_with, text};
 use support::{Ran, run};
@@ -88,6 +89,37 @@ fn fish_reads_the_lines_of_its_own() {
         $US env --shell fish --undo --index $INDEX | source\n\
         printf '%s\\n' \"$LD_AUDIT\" $GLIBC_TUNABLES\n";
     assert_calmed(&store, &run(&mut command(&store, "fish", &["--no-config", "-c", script])));
+}
+
+#[test]
+fn json_has_the_values_that_a_shell_gets() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = indexed();
+    let printed = |flags: &str| {
+        let script = format!(
+            "eval \"$(\"$US\" env --index \"$INDEX\")\"; printf '%s\\n' \"${{LD_AUDIT-}}\" \
+             \"$GLIBC_TUNABLES\"; unset LD_AUDIT; export GLIBC_TUNABLES=glibc.malloc.check=1; \
+             exec \"$US\" env --index \"$INDEX\" --json {flags}"
+        );
+        let ran = run(&mut command(&store, "sh", &["-c", &script]));
+        let lines: Vec<String> = ran.stdout.lines().map(str::to_owned).collect();
+        let document: Value = serde_json::from_str(&lines[2]).expect("JSON");
+        (lines, document)
+    };
+    let (lines, document) = printed("--no-bind");
+    let values = [
+        serde_json::json!({"name": "LD_AUDIT", "value": lines[0]}),
+        serde_json::json!({"name": "GLIBC_TUNABLES", "value": lines[1]}),
+        serde_json::json!({"name": "BECALM", "value": "nobind"}),
+    ];
+    assert_eq!(document["variables"].as_array().expect("a list"), &values, "{document}");
+    assert_eq!(document["module"], lines[0].as_str());
+    let tunable = format!("glibc.rtld.optional_static_tls={}", document["static_tls"]);
+    assert!(lines[1].ends_with(&tunable), "{lines:?} {document}");
+    let ran = run(&mut store.becalm(&["env", "--json", "--shell", "fish"]));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
 }
 
 /// Loads and unloads a module with the shell function `module` that `define` defines.

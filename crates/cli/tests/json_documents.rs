@@ -95,6 +95,21 @@ fn index_and_its_verification_print_what_the_page_lists() {
 }
 
 #[test]
+fn env_prints_what_the_page_lists() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    store.make_index(&[]);
+    let index = store.index();
+    for flags in [&["--json"][..], &["--json", "--undo"]] {
+        let arguments = [&["env", "--index", text(&index)], flags].concat();
+        let ran = support::run(&mut store.becalm(&arguments));
+        assert_documented(&ran.stdout, "crates/lib/src/env/mod.rs Report");
+    }
+}
+
+#[test]
 fn bench_prints_what_the_page_lists() {
     if no_compiler() {
         return;

@@ -41,6 +41,12 @@ pub(crate) struct EnvArgs {
     /// the switches stay while an index is left.
     #[arg(long)]
     pub undo: bool,
+
+    /// Write one JSON object with the values instead, schema becalm/env/1
+    ///
+    /// `variables` are those to change in the environment that becalm was started in.
+    #[arg(long, conflicts_with_all = ["dialect", "shell"])]
+    pub json: bool,
 }
 
 /// The shells and tools that read the lines of `becalm env`.

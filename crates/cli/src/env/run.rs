@@ -13,8 +13,8 @@ use becalm_lib::progress::{Phase, Progress, Search, Silent};
 use crate::env::args::EnvArgs;
 use crate::env::text;
 use crate::exit_code::ExitStatus;
+use crate::terminal;
 use crate::terminal::progress::Bar;
-use crate::terminal::{self, Stdout};
 
 /// Prints the lines.
 ///
@@ -37,13 +37,12 @@ pub(crate) fn run(args: &EnvArgs) -> Result<ExitStatus> {
     for unfit in &report.unfit {
         terminal::note(unfit.program.as_ref(), &words(unfit));
     }
-    let text = match args.undo {
-        true => text::undoing_lines(&report, reader),
-        false => text::lines(&report, reader)?,
+    let text = match (args.json, args.undo) {
+        (true, _) => String::new(),
+        (_, true) => text::undoing_lines(&report, reader),
+        (_, false) => text::lines(&report, reader)?,
     };
-    let mut out = Stdout::new();
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
+    terminal::write_report(args.json, &report, |out| out.write_all(text.as_bytes()))?;
     Ok(ExitStatus::Fine)
 }
 

@@ -19,7 +19,7 @@ use crate::index::file::{self, Opened};
 use crate::index::static_tls::SESSION_STATIC_TLS;
 use crate::index::variables::{self, AUDIT, NO_BIND, PATHS, Settings, Variable};
 use crate::index::{places, platforms, trust};
-use crate::json::{lossy, lossy_os};
+use crate::json::{self, lossy, lossy_os};
 use crate::progress::Progress;
 
 /// The index of a session, and how it is used.
@@ -48,12 +48,16 @@ pub struct Report {
     /// The contents of the variables.
     #[serde(flatten)]
     pub settings: Settings,
-    /// The variables to change in the environment of this process.
+    /// The variables to change in the environment of becalm.
     pub variables: Vec<Variable>,
     /// True if the index is of an older version, and is used nevertheless.
     pub is_old: bool,
     /// Programs that do not start in the session, or not as before; empty if the index is removed.
     pub unfit: Vec<Unfit>,
+}
+
+impl json::Report for Report {
+    const SCHEMA: &'static str = "becalm/env/1";
 }
 
 /// A program that does not start in the session, or not as before.

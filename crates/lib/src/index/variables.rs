@@ -32,7 +32,7 @@ pub struct Settings {
     pub module: OsString,
     /// The bytes of static TLS that libraries get.
     pub static_tls: u64,
-    /// The switch of the module: [`NO_BIND`] or [`PATHS`].
+    /// The switch of the module in `BECALM`, `nobind` or `paths`; null if there is none.
     pub switch: Option<&'static str>,
 }
 
@@ -41,7 +41,7 @@ pub struct Settings {
 pub struct Variable {
     /// The name.
     pub name: &'static str,
-    /// The value; `None` if the variable is to be unset.
+    /// The value; null if the variable is unset.
     #[serde(serialize_with = "lossy_os_option")]
     pub value: Option<OsString>,
 }
