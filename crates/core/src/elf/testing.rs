@@ -1,8 +1,10 @@
 //! A builder of small ELF images for the tests of this crate. One `PT_LOAD` covers the whole file, so
 //! that an address is an offset plus [`BASE`].
 
-use becalm_testing::elf::{Encoding, Header, Segment, Writer};
-use object::elf::{self, DynamicTag, ProgramType};
+use becalm_testing::elf::{
+    Encoding, FileHeader, ProgramHeader, SinglePhase, Writer, encoding, number, segment, write,
+};
+use object::elf::{self, DynamicTag, FileFlags, FileType, Machine, ProgramType};
 
 use super::{Class, Endian};
 
@@ -124,16 +126,15 @@ impl Builder {
 
     /// Adds a `PT_NOTE` with one note. A NUL is appended to `owner`.
     pub(crate) fn note(mut self, align: u64, owner: &str, kind: u32, descriptor: &[u8]) -> Self {
-        let mut out = Writer::new(self.encoding());
-        out.u32(owner.len() as u32 + 1);
-        out.u32(descriptor.len() as u32);
-        out.u32(kind);
-        out.bytes.extend_from_slice(owner.as_bytes());
-        out.bytes.push(0);
-        out.pad(align as usize);
-        out.bytes.extend_from_slice(descriptor);
-        out.pad(align as usize);
-        self.notes.push((align, out.bytes));
+        let mut note = Vec::new();
+        for word in [owner.len() as u32 + 1, descriptor.len() as u32, kind] {
+            note.extend(number(self.encoding(), word.into(), 4));
+        }
+        for part in [&[owner.as_bytes(), b"\0"].concat(), descriptor] {
+            note.extend_from_slice(part);
+            note.resize(note.len().next_multiple_of(align as usize), 0);
+        }
+        self.notes.push((align, note));
         self
     }
 
@@ -144,113 +145,89 @@ impl Builder {
             + usize::from(self.dynamic.is_some())
             + usize::from(self.tls.is_some())
             + self.notes.len();
-        let body_at = encoding.header_size() + count * encoding.segment_size();
-        let mut body = Body::new(&self, body_at);
-        if let Some(path) = &self.interpreter {
-            body.add(elf::PT_INTERP, path, 1);
-        }
-        for (align, note) in &self.notes {
-            body.add(elf::PT_NOTE, note, *align);
-        }
-        let strings_at = self.dynamic.as_ref().map_or(0, |_| body.add_strings(&self));
-        let dynamic_at = self.dynamic.as_ref().map_or(0, |_| body.add_dynamic(&self, strings_at));
-        if let Some((size, align)) = self.tls {
-            let segment = segment(elf::PT_TLS, 0, 0, align);
-            body.segments.push(Segment { memory_size: size, ..segment });
-        }
-        if self.has_load {
-            let size = body.out.bytes.len() as u64;
-            body.segments.insert(0, segment(elf::PT_LOAD, 0, size, 0x1000));
-        }
-        let (kind, machine, flags) = (self.e_type, self.machine, self.flags);
-        let header = Header { kind, machine, flags, ..Header::default() };
-        let head = encoding.head(&header, &body.segments);
-        let mut bytes = body.out.bytes;
-        bytes[..body_at].copy_from_slice(&head);
-        let at = |index| encoding.header_size() + index * encoding.segment_size();
-        let kinds = body.segments.iter().map(|segment| ProgramType(segment.kind)).enumerate();
-        let headers = kinds.map(|(index, kind)| (kind, at(index))).collect();
+        let header = FileHeader {
+            e_type: FileType(self.e_type),
+            e_machine: Machine(self.machine),
+            e_flags: FileFlags(self.flags),
+            ..FileHeader::default()
+        };
+        let (mut bytes, mut kinds) = (Vec::new(), Vec::new());
+        let (mut dynamic_at, mut strings_at) = (0, 0);
+        let head = write(&mut bytes, encoding, &header, count, |writer| {
+            let mut segments = Vec::new();
+            if let Some(path) = &self.interpreter {
+                segments.push(part(writer, elf::PT_INTERP, path, 1));
+            }
+            for (align, note) in &self.notes {
+                segments.push(part(writer, elf::PT_NOTE, note, *align));
+            }
+            if let Some(entries) = &self.dynamic {
+                (strings_at, dynamic_at) = dynamic(writer, entries);
+                let size = writer.offset() - dynamic_at;
+                segments.push(of_memory(elf::PT_DYNAMIC, dynamic_at, size, 8));
+            }
+            if let Some((size, align)) = self.tls {
+                let tls = of_memory(elf::PT_TLS, 0, 0, align);
+                segments.push(ProgramHeader { p_memsz: size, ..tls });
+            }
+            if self.has_load {
+                segments.insert(0, of_memory(elf::PT_LOAD, 0, writer.offset(), 0x1000));
+            }
+            kinds.extend(segments.iter().map(|segment| segment.p_type));
+            segments
+        });
+        bytes[..head.len()].copy_from_slice(&head);
+        let at = |index| encoding.file_header_size() + index * encoding.program_header_size();
+        let headers = kinds.into_iter().zip((0..).map(|index| at(index) as usize)).collect();
+        let (dynamic_at, strings_at) = (dynamic_at as usize, strings_at as usize);
         Image { bytes, dynamic_at, strings_at, headers, encoding }
     }
 
     fn encoding(&self) -> Encoding {
-        Encoding { is_64: self.class == Class::Elf64, is_big: self.endian == Endian::Big }
+        encoding(self.class == Class::Elf64, self.endian == Endian::Big)
     }
 }
 
-/// A segment of so many bytes.
-fn segment(kind: ProgramType, at: usize, size: u64, align: u64) -> Segment {
-    let offset = at as u64;
-    Segment {
-        kind: kind.0,
-        flags: 6,
-        offset,
-        address: BASE + offset,
-        file_size: size,
-        memory_size: size,
-        align,
-    }
+fn of_memory(kind: ProgramType, offset: u64, size: u64, align: u64) -> ProgramHeader {
+    segment(kind, elf::PF_R | elf::PF_W, offset, size, BASE, align)
 }
 
-/// The bytes after the headers, and the segments in them.
-struct Body {
-    out: Writer,
-    segments: Vec<Segment>,
+/// Writes a part, and returns its segment.
+fn part(
+    writer: &mut Writer<'_, SinglePhase>,
+    kind: ProgramType,
+    bytes: &[u8],
+    align: u64,
+) -> ProgramHeader {
+    let at = writer.write_align(align);
+    writer.write(bytes);
+    of_memory(kind, at, bytes.len() as u64, align)
 }
 
-impl Body {
-    fn new(builder: &Builder, at: usize) -> Self {
-        let mut out = Writer::new(builder.encoding());
-        out.bytes.resize(at, 0);
-        Self { out, segments: Vec::new() }
-    }
-
-    fn add(&mut self, kind: ProgramType, bytes: &[u8], align: u64) -> usize {
-        self.out.pad(align as usize);
-        let at = self.out.bytes.len();
-        self.out.bytes.extend_from_slice(bytes);
-        self.segments.push(segment(kind, at, bytes.len() as u64, align));
-        at
-    }
-
-    fn add_strings(&mut self, builder: &Builder) -> usize {
-        let at = self.out.bytes.len();
-        self.out.bytes.push(0);
-        for text in builder.texts() {
-            self.out.bytes.extend_from_slice(text);
-            self.out.bytes.push(0);
-        }
-        at
-    }
-
-    fn add_dynamic(&mut self, builder: &Builder, strings_at: usize) -> usize {
-        let mut out = Writer::new(builder.encoding());
-        let mut next = 1;
-        out.word(elf::DT_STRTAB.0 as u64);
-        out.word(BASE + strings_at as u64);
-        for (tag, value) in builder.dynamic.iter().flatten() {
-            out.word(tag.0 as u64);
-            match value {
-                Value::Number(number) => out.word(*number),
-                Value::Text(text) => {
-                    out.word(next);
-                    next += text.len() as u64 + 1;
-                }
+/// Writes strings and the dynamic entries behind them, and returns the offsets of both.
+fn dynamic<'a>(
+    writer: &mut Writer<'a, SinglePhase>,
+    entries: &'a [(DynamicTag, Value)],
+) -> (u64, u64) {
+    let mut numbers = Vec::new();
+    for (tag, value) in entries {
+        let number = match value {
+            Value::Number(number) => *number,
+            Value::Text(text) => {
+                let string = writer.add_dynamic_string(text);
+                writer.dynamic_string_offset(Some(string)).into()
             }
-        }
-        out.word(0);
-        out.word(0);
-        self.add(elf::PT_DYNAMIC, &out.bytes, 8)
+        };
+        numbers.push((*tag, number));
     }
-}
-
-impl Builder {
-    fn texts(&self) -> impl Iterator<Item = &Vec<u8>> {
-        self.dynamic.iter().flatten().filter_map(|(_, value)| match value {
-            Value::Number(_) => None,
-            Value::Text(text) => Some(text),
-        })
+    let (strings_at, _) = writer.write_dynstr().expect("strings");
+    let strings = (elf::DT_STRTAB, BASE + strings_at);
+    writer.write_align(8);
+    let at = writer.write_align_dynamic();
+    for (tag, value) in [strings].into_iter().chain(numbers).chain([(elf::DT_NULL, 0)]) {
+        writer.write_dynamic(tag, value).expect("an entry");
     }
+    (strings_at, at)
 }
 
 impl Image {
@@ -260,7 +237,7 @@ impl Image {
         let at = found.expect("no such program header").1;
         // The order of the fields of `Elf32_Phdr` and `Elf64_Phdr`. In the latter `p_flags` is the
         // second.
-        let (offset, size) = match (self.encoding.is_64, field) {
+        let (offset, size) = match (self.encoding.is_64(), field) {
             (_, Field::Kind) => (0, 4),
             (false, Field::Offset) => (4, 4),
             (false, Field::Address) => (8, 4),
@@ -278,7 +255,7 @@ impl Image {
 
     /// Overwrites `size` bytes with a number in the byte order of the image.
     pub(crate) fn patch_at(&mut self, at: usize, size: usize, value: u64) {
-        let bytes = self.encoding.number(value, size);
+        let bytes = number(self.encoding, value, size);
         self.bytes[at..at + size].copy_from_slice(&bytes);
     }
 }

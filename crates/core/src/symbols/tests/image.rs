@@ -1,10 +1,12 @@
-//! Objects with symbols, relocations and versions, built by hand: one `PT_LOAD` at address 0 over
-//! the whole file, so that an address is an offset.
+//! Objects with symbols, relocations and versions: one `PT_LOAD` at address 0 over the whole file, so
+//! that an address is an offset.
 
-use becalm_testing::elf::{Encoding, Header, Segment};
+use becalm_testing::elf::{
+    self as testing, Encoding, FileHeader, ProgramHeader, SinglePhase, Verdef, Vernaux, Verneed,
+    number,
+};
 use object::elf;
 
-use super::super::hash::{gnu_hash, sysv_hash};
 use crate::elf::{Class, Endian};
 
 /// Address of the slots of relocations: words of zeros, or the values given to [`Image::slot`].
@@ -177,237 +179,206 @@ impl Image {
     }
 
     fn encoding(&self) -> Encoding {
-        Encoding { is_64: self.class == Class::Elf64, is_big: self.endian == Endian::Big }
+        testing::encoding(self.class == Class::Elf64, self.endian == Endian::Big)
     }
 
     /// The bytes of the file.
     pub(super) fn build(&self) -> Vec<u8> {
-        Writer::new(self).build()
+        let flags = if self.machine == elf::EM_PPC64.0 { 2 } else { 0 };
+        let header = FileHeader {
+            e_type: elf::ET_DYN,
+            e_machine: elf::Machine(self.machine),
+            e_flags: elf::FileFlags(flags),
+            ..FileHeader::default()
+        };
+        let mut bytes = Vec::new();
+        let head = testing::write(&mut bytes, self.encoding(), &header, 2, |writer| {
+            let encoding = self.encoding();
+            Parts { image: self, encoding, writer, symbols: self.ordered(), tags: Vec::new() }
+                .write()
+        });
+        bytes[..head.len()].copy_from_slice(&head);
+        bytes
+    }
+
+    /// The symbols without a hash, then those with one. The null symbol precedes them.
+    fn ordered(&self) -> Vec<&Sym> {
+        let (hashed, others): (Vec<&Sym>, Vec<&Sym>) =
+            self.symbols.iter().partition(|symbol| symbol.is_hashed());
+        [others, hashed].concat()
     }
 }
 
-struct Writer<'a> {
+/// What follows the headers.
+struct Parts<'w, 'a> {
     image: &'a Image,
-    bytes: Vec<u8>,
-    strings: Vec<u8>,
-    /// The null symbol, those without a hash, then those with one.
-    symbols: Vec<Sym>,
-    tags: Vec<(i64, u64)>,
+    encoding: Encoding,
+    writer: &'w mut testing::Writer<'a, SinglePhase>,
+    symbols: Vec<&'a Sym>,
+    tags: Vec<(elf::DynamicTag, u64)>,
 }
 
-impl<'a> Writer<'a> {
-    fn new(image: &'a Image) -> Self {
-        let null = Sym { binding: 0, version: 0, ..Sym::undefined("") };
-        let mut symbols = vec![null];
-        symbols.extend(image.symbols.iter().filter(|symbol| !symbol.is_hashed()).cloned());
-        symbols.extend(image.symbols.iter().filter(|symbol| symbol.is_hashed()).cloned());
-        let bytes = vec![0; SLOTS as usize + SLOTS_SIZE];
-        Self { image, bytes, strings: vec![0], symbols, tags: Vec::new() }
-    }
-
-    fn build(mut self) -> Vec<u8> {
-        let word = self.word_size();
-        for &(index, value) in &self.image.slots {
-            let at = SLOTS as usize + index as usize * word;
-            self.put_at(at, value, word);
-        }
+impl<'a> Parts<'_, 'a> {
+    fn write(mut self) -> Vec<ProgramHeader> {
+        self.slots();
         self.symbol_table();
         self.hash_table();
         self.versions();
         self.relocations();
-        let strings_at = self.bytes.len() as u64;
-        let soname = self.string(&self.image.name.clone());
-        let strings = self.strings.clone();
-        self.bytes.extend(&strings);
-        self.align();
-        self.tags.push((elf::DT_STRTAB.0, strings_at));
-        self.tags.push((elf::DT_STRSZ.0, strings.len() as u64));
-        self.tags.push((elf::DT_SONAME.0, soname));
-        let own: Vec<_> = self.image.tags.iter().map(|(tag, value)| (tag.0, *value)).collect();
-        self.tags.extend(own);
-        let dynamic_at = self.bytes.len();
-        for (tag, value) in std::mem::take(&mut self.tags).into_iter().chain([(0, 0)]) {
-            self.put(tag as u64, word);
-            self.put(value, word);
+        let soname = self.string(&self.image.name);
+        let (at, size) = self.writer.write_dynstr().expect("strings");
+        self.tags.push((elf::DT_STRTAB, at));
+        self.tags.push((elf::DT_STRSZ, size.into()));
+        self.tags.push((elf::DT_SONAME, soname.into()));
+        self.writer.write_align(8);
+        let dynamic = self.writer.write_align_dynamic();
+        for &(tag, value) in self.tags.iter().chain(&self.image.tags).chain(&[(elf::DT_NULL, 0)]) {
+            self.writer.write_dynamic(tag, value).expect("an entry");
         }
-        self.headers(dynamic_at);
-        self.bytes
+        let end = self.writer.offset();
+        let segment =
+            |kind, at| testing::segment(kind, elf::PF_R | elf::PF_W, at, end - at, 0, 0x1000);
+        vec![segment(elf::PT_LOAD, 0), segment(elf::PT_DYNAMIC, dynamic)]
     }
 
-    fn word_size(&self) -> usize {
-        self.image.encoding().word()
+    fn word(&self) -> usize {
+        self.encoding.address_size() as usize
     }
 
-    fn put(&mut self, value: u64, size: usize) {
-        let at = self.bytes.len();
-        self.bytes.resize(at + size, 0);
-        self.put_at(at, value, size);
+    fn slots(&mut self) {
+        let word = self.word();
+        let mut slots = vec![0; SLOTS_SIZE];
+        for &(index, value) in &self.image.slots {
+            let at = index as usize * word;
+            slots[at..at + word].copy_from_slice(&number(self.encoding, value, word));
+        }
+        self.writer.pad_until(SLOTS);
+        self.writer.write(&slots);
     }
 
-    fn put_at(&mut self, at: usize, value: u64, size: usize) {
-        let bytes = self.image.encoding().number(value, size);
-        self.bytes[at..at + size].copy_from_slice(&bytes);
-    }
-
-    fn align(&mut self) {
-        self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
-    }
-
-    fn string(&mut self, text: &str) -> u64 {
-        let at = self.strings.len() as u64;
-        self.strings.extend(text.as_bytes());
-        self.strings.push(0);
-        at
-    }
-
-    fn start(&mut self, tag: elf::DynamicTag) {
-        self.align();
-        self.tags.push((tag.0, self.bytes.len() as u64));
+    /// Returns the offset of a string, which is written later.
+    fn string(&mut self, text: &'a str) -> u32 {
+        let string = self.writer.add_dynamic_string(text.as_bytes());
+        self.writer.dynamic_string_offset(Some(string))
     }
 
     fn symbol_table(&mut self) {
-        self.start(elf::DT_SYMTAB);
+        let at = self.writer.write_null_dynamic_symbol();
+        self.tags.push((elf::DT_SYMTAB, at));
         for symbol in self.symbols.clone() {
-            let name = self.string(&symbol.name);
-            let info = u64::from(symbol.binding << 4 | symbol.kind);
-            let (other, section) = (symbol.visibility.into(), symbol.section.into());
-            self.put(name, 4);
-            if self.image.class == Class::Elf64 {
-                for (value, size) in [(info, 1), (other, 1), (section, 2)] {
-                    self.put(value, size);
-                }
-                self.put(symbol.value, 8);
-                self.put(symbol.size, 8);
-            } else {
-                self.put(symbol.value, 4);
-                self.put(symbol.size, 4);
-                for (value, size) in [(info, 1), (other, 1), (section, 2)] {
-                    self.put(value, size);
-                }
-            }
+            let st_name = self.string(&symbol.name);
+            self.writer.write_dynamic_symbol(&testing::Sym {
+                section: None,
+                st_name,
+                st_info: elf::SymbolInfo(symbol.binding << 4 | symbol.kind),
+                st_other: elf::SymbolOther(symbol.visibility),
+                st_shndx: elf::SymbolSection(symbol.section),
+                st_value: symbol.value,
+                st_size: symbol.size,
+            });
         }
     }
 
     /// One bucket for everything.
     fn hash_table(&mut self) {
-        let first = self.symbols.iter().position(Sym::is_hashed).unwrap_or(self.symbols.len());
+        let hashed = self.symbols.iter().filter(|symbol| symbol.is_hashed()).count() as u32;
+        let count = self.symbols.len() as u32 + 1;
+        let first = count - hashed;
+        if self.image.sysv && self.image.machine == elf::EM_S390.0 {
+            return self.hash_table_of_s390(first, count);
+        }
         if self.image.sysv {
-            let entry = if self.image.machine == elf::EM_S390.0 { 8 } else { 4 };
-            self.start(elf::DT_HASH);
-            let count = self.symbols.len() as u64;
-            let has_any = (first as u64) < count;
-            self.put(1, entry);
-            self.put(count, entry);
-            self.put(if has_any { first as u64 } else { 0 }, entry);
-            for index in 0..count {
-                let next = if index >= first as u64 && index + 1 < count { index + 1 } else { 0 };
-                self.put(next, entry);
-            }
-            return;
+            let at = self.writer.write_hash(1, count, |index| (index >= first).then_some(0));
+            return self.tags.push((elf::DT_HASH, at));
         }
-        self.start(elf::DT_GNU_HASH);
-        let has_any = first < self.symbols.len();
-        for value in [1, first as u64, 1, 5] {
-            self.put(value, 4);
+        let names: Vec<&[u8]> =
+            self.symbols[first as usize - 1..].iter().map(|it| it.name.as_bytes()).collect();
+        let hash = |index: u32| elf::gnu_hash(names[index as usize]);
+        let at = self.writer.write_gnu_hash(first, 5, 1, 1, hashed, hash);
+        self.tags.push((elf::DT_GNU_HASH, at));
+    }
+
+    /// `object` has no `DT_HASH` with entries of eight bytes.
+    fn hash_table_of_s390(&mut self, first: u32, count: u32) {
+        let at = self.writer.write_align(8);
+        let has_any = first < count;
+        let bucket = if has_any { first } else { 0 };
+        let next = |index| if (first..count - 1).contains(&index) { index + 1 } else { 0 };
+        for entry in [1, count, bucket].into_iter().chain((0..count).map(next)) {
+            self.writer.write(&number(self.encoding, entry.into(), 8));
         }
-        self.put(u64::MAX, self.word_size());
-        self.put(if has_any { first as u64 } else { 0 }, 4);
-        let last = self.symbols.len() - 1;
-        for (index, symbol) in self.symbols.clone().iter().enumerate().skip(first) {
-            let hash = gnu_hash(symbol.name.as_bytes()) & !1;
-            self.put(u64::from(hash | u32::from(index == last)), 4);
-        }
+        self.tags.push((elf::DT_HASH, at));
     }
 
     fn versions(&mut self) {
-        if self.image.defines.is_empty() && self.image.needs.is_empty() {
+        let Image { defines, needs, .. } = self.image;
+        if defines.is_empty() && needs.is_empty() {
             return;
         }
-        self.start(elf::DT_VERSYM);
-        for symbol in self.symbols.clone() {
-            self.put(symbol.version.into(), 2);
+        let at = self.writer.write_null_gnu_versym();
+        self.tags.push((elf::DT_VERSYM, at));
+        for symbol in &self.symbols {
+            self.writer.write_gnu_versym(elf::VersymIndex(symbol.version));
         }
-        if !self.image.defines.is_empty() {
-            self.start(elf::DT_VERDEF);
+        if !defines.is_empty() {
+            let at = self.writer.write_align_gnu_verdef(defines.len() as u16);
+            self.tags.push((elf::DT_VERDEF, at));
         }
-        let defines = self.image.defines.clone();
-        for (at, (index, name, base)) in defines.iter().enumerate() {
-            let next = if at + 1 < defines.len() { 28 } else { 0 };
-            let hash = sysv_hash(name.as_bytes()).into();
-            let name = self.string(name);
-            for (value, size) in [(1, 2), (u64::from(*base), 2), ((*index).into(), 2), (1, 2)] {
-                self.put(value, size);
-            }
-            for value in [hash, 20, next, name, 0] {
-                self.put(value, 4);
-            }
+        for (index, version, base) in defines {
+            let name = self.string(version);
+            self.writer.write_gnu_verdef(&Verdef {
+                version: elf::VER_DEF_CURRENT,
+                flags: if *base { elf::VER_FLG_BASE } else { elf::VersionFlags(0) },
+                index: elf::VersionIndex(*index),
+                aux_count: 1,
+                name,
+                hash: elf::hash(version.as_bytes()),
+            });
         }
-        if !self.image.needs.is_empty() {
-            self.start(elf::DT_VERNEED);
+        if !needs.is_empty() {
+            let at = self.writer.write_align_gnu_verneed(needs.len() as u16);
+            self.tags.push((elf::DT_VERNEED, at));
         }
-        let needs = self.image.needs.clone();
-        for (at, (index, file, name, weak)) in needs.iter().enumerate() {
-            let next = if at + 1 < needs.len() { 32 } else { 0 };
-            let (file, hash) = (self.string(file), sysv_hash(name.as_bytes()).into());
-            let name = self.string(name);
-            for (value, size) in [(1, 2), (1, 2), (file, 4), (16, 4), (next, 4)] {
-                self.put(value, size);
-            }
-            let flags = if *weak { 2 } else { 0 };
-            for (value, size) in [(hash, 4), (flags, 2), ((*index).into(), 2), (name, 4), (0, 4)] {
-                self.put(value, size);
-            }
+        for (index, file, version, weak) in needs {
+            let (file, name) = (self.string(file), self.string(version));
+            let verneed = Verneed { version: elf::VER_NEED_CURRENT, aux_count: 1, file };
+            self.writer.write_gnu_verneed(&verneed);
+            self.writer.write_gnu_vernaux(&Vernaux {
+                flags: if *weak { elf::VER_FLG_WEAK } else { elf::VersionFlags(0) },
+                index: elf::VersionIndex(*index),
+                name,
+                hash: elf::hash(version.as_bytes()),
+            });
         }
     }
 
     fn relocations(&mut self) {
-        let word = self.word_size();
+        let word = self.word() as u64;
         let has_addends = self.image.relocations.iter().any(|(_, _, addend)| addend.is_some());
         let (tag, size_tag) = match has_addends {
             true => (elf::DT_RELA, elf::DT_RELASZ),
             false => (elf::DT_REL, elf::DT_RELSZ),
         };
-        self.start(tag);
-        let start = self.bytes.len();
+        let at = self.writer.write_align_relocation();
         for (slot, (kind, name, addend)) in self.image.relocations.iter().enumerate() {
-            let index = self.symbols.iter().position(|symbol| symbol.name == *name).unwrap_or(0);
-            let info = match self.image.class {
-                Class::Elf64 => (index as u64) << 32 | u64::from(*kind),
-                Class::Elf32 => (index as u64) << 8 | u64::from(*kind),
+            let index = self.symbols.iter().position(|symbol| symbol.name == *name);
+            let relocation = testing::Rel {
+                r_offset: SLOTS + slot as u64 * word,
+                r_sym: index.map_or(0, |index| index as u32 + 1),
+                r_type: elf::RelocationType(*kind),
+                r_addend: addend.unwrap_or(0),
             };
-            self.put(SLOTS + slot as u64 * word as u64, word);
-            self.put(info, word);
-            if let Some(addend) = addend {
-                self.put(*addend as u64, word);
-            }
+            self.writer.write_relocation(has_addends, &relocation);
         }
-        self.tags.push((size_tag.0, (self.bytes.len() - start) as u64));
+        self.tags.push((tag, at));
+        self.tags.push((size_tag, self.writer.offset() - at));
         if !self.image.relr.is_empty() {
-            self.start(elf::DT_RELR);
+            let at = self.writer.write_align(word);
             for entry in &self.image.relr {
-                self.put(*entry, word);
+                self.writer.write(&number(self.encoding, *entry, word as usize));
             }
-            self.tags.push((elf::DT_RELRSZ.0, (self.image.relr.len() * word) as u64));
+            self.tags.push((elf::DT_RELR, at));
+            self.tags.push((elf::DT_RELRSZ, self.writer.offset() - at));
         }
-    }
-
-    fn headers(&mut self, dynamic_at: usize) {
-        let end = self.bytes.len() as u64;
-        let segment = |kind: elf::ProgramType, offset: u64| Segment {
-            kind: kind.0,
-            flags: 6,
-            offset,
-            address: offset,
-            file_size: end - offset,
-            memory_size: end - offset,
-            align: 0x1000,
-        };
-        let flags = if self.image.machine == elf::EM_PPC64.0 { 2 } else { 0 };
-        let (kind, machine) = (elf::ET_DYN.0, self.image.machine);
-        let header = Header { kind, machine, flags, ..Header::default() };
-        let segments = [segment(elf::PT_LOAD, 0), segment(elf::PT_DYNAMIC, dynamic_at as u64)];
-        let head = self.image.encoding().head(&header, &segments);
-        assert!(head.len() <= SLOTS as usize, "the headers have no room");
-        self.bytes[..head.len()].copy_from_slice(&head);
     }
 }
