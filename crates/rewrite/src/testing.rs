@@ -100,7 +100,7 @@ impl Builder {
     }
 }
 
-/// What follows the headers.
+/// The parts behind the headers.
 struct Parts<'w, 'a> {
     builder: &'a Builder,
     writer: &'w mut Writer<'a, SinglePhase>,

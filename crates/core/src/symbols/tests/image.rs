@@ -209,7 +209,7 @@ impl Image {
     }
 }
 
-/// What follows the headers.
+/// The parts behind the headers.
 struct Parts<'w, 'a> {
     image: &'a Image,
     encoding: Encoding,
