@@ -3,6 +3,7 @@
 
 use becalm_core::elf::{Class, Endian};
 use object::elf::{DynamicTag, ProgramFlags, ProgramType, SectionFlags, SectionType};
+use object::{Endian as _, Endianness};
 
 use crate::RewriteError;
 
@@ -111,18 +112,12 @@ impl Format {
 
     /// Writes a 16-bit number.
     pub(crate) fn u16(self, value: u16) -> [u8; 2] {
-        match self.endian {
-            Endian::Little => value.to_le_bytes(),
-            Endian::Big => value.to_be_bytes(),
-        }
+        Endianness::from(self.endian).write_u16(value)
     }
 
     /// Writes a 32-bit number.
     pub(crate) fn u32(self, value: u32) -> [u8; 4] {
-        match self.endian {
-            Endian::Little => value.to_le_bytes(),
-            Endian::Big => value.to_be_bytes(),
-        }
+        Endianness::from(self.endian).write_u32(value)
     }
 
     /// Writes an address, offset or size.
@@ -131,11 +126,7 @@ impl Format {
     /// Returns [`RewriteError::NoAddressSpace`] if the value exceeds 32 bits in a 32-bit file.
     pub(crate) fn word(self, value: u64) -> Result<Vec<u8>, RewriteError> {
         if self.is_64() {
-            let bytes = match self.endian {
-                Endian::Little => value.to_le_bytes(),
-                Endian::Big => value.to_be_bytes(),
-            };
-            return Ok(bytes.to_vec());
+            return Ok(Endianness::from(self.endian).write_u64(value).to_vec());
         }
         let value = u32::try_from(value).map_err(|_| RewriteError::NoAddressSpace)?;
         Ok(self.u32(value).to_vec())

@@ -1,7 +1,7 @@
 //! The parsed tables of an ELF file: header, segments, sections and dynamic entries, widened to 64
 //! bits. Only these ranges are read, so that memory does not grow with the file.
 
-use becalm_core::elf::{Class, Endian};
+use becalm_core::elf::Class;
 use bstr::{BStr, ByteSlice};
 use object::Endianness;
 use object::elf::{
@@ -259,10 +259,7 @@ struct Reader<Elf>(std::marker::PhantomData<Elf>);
 
 impl<Elf: FileHeader<Endian = Endianness>> Reader<Elf> {
     fn read<'data, R: ReadRef<'data>>(data: R, format: Format) -> Result<Image, RewriteError> {
-        let endian = match format.endian {
-            Endian::Little => Endianness::Little,
-            Endian::Big => Endianness::Big,
-        };
+        let endian = format.endian.into();
         let size = size_of::<Elf>() as u64;
         let header = bytes_at(data, 0, size).ok_or(RewriteError::Truncated)?;
         let (elf, _) = pod::from_bytes::<Elf>(header).map_err(|()| RewriteError::Truncated)?;

@@ -1,5 +1,6 @@
 //! The recorder (`recorder.c`): an audit module that serves a start's memory on a socket.
 
+use object::{Endian as _, Endianness};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use becalm_core::elf::{Endian, Words};
+use becalm_core::elf::Words;
 use bstr::BString;
 
 /// The time that a start may take, under an emulator as well.
@@ -110,10 +111,7 @@ impl Recording {
     }
 
     fn request(&mut self, address: u64, size: u64) -> Result<()> {
-        let number = |value: u64| match self.words.endian {
-            Endian::Little => value.to_le_bytes(),
-            Endian::Big => value.to_be_bytes(),
-        };
+        let number = |value: u64| Endianness::from(self.words.endian).write_u64(value);
         let message = [number(address), number(size)].concat();
         Ok(self.socket.write_all(&message)?)
     }

@@ -9,7 +9,7 @@ use object::read::ReadRef;
 use object::read::elf::{Dyn, FileHeader};
 
 use super::dynamic::Memory;
-use super::parse::{dynamic_segment, endianness, ident, segments};
+use super::parse::{dynamic_segment, ident, segments};
 use super::segment::Segment;
 use super::source::Source;
 use super::{Class, ElfError, Endian, Ident};
@@ -41,7 +41,7 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
             return Err(ElfError::NotElf);
         }
         let ident = ident(head).ok_or(ElfError::Malformed("its header is truncated or unknown"))?;
-        let endian = endianness(ident.endian);
+        let endian = ident.endian.into();
         let segments = match ident.class {
             Class::Elf32 => segments::<FileHeader32<Endianness>, R>(&source, endian)?,
             Class::Elf64 => segments::<FileHeader64<Endianness>, R>(&source, endian)?,
@@ -90,7 +90,7 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
             Some(range) => range,
             None => (segment.offset, segment.filesz),
         };
-        let endian = endianness(self.ident.endian);
+        let endian = self.ident.endian.into();
         let size = size_of::<Elf::Dyn>() as u64;
         let mut entries = Vec::new();
         for index in 0..in_file / size {

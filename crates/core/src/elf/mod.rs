@@ -21,6 +21,7 @@ pub(crate) mod testing;
 mod tests;
 
 use bstr::{BStr, BString, ByteSlice};
+use object::{Endian as _, Endianness};
 use thiserror::Error;
 
 pub use dlopen_note::{DlopenEntry, dlopen_entries};
@@ -135,31 +136,29 @@ impl Endian {
     /// Reads the 16-bit number at `at`; `None` if the bytes end before.
     #[must_use]
     pub fn u16(self, bytes: &[u8], at: usize) -> Option<u16> {
-        let bytes = *bytes.get(at..)?.first_chunk()?;
-        Some(match self {
-            Self::Little => u16::from_le_bytes(bytes),
-            Self::Big => u16::from_be_bytes(bytes),
-        })
+        Some(Endianness::from(self).read_u16(*bytes.get(at..)?.first_chunk()?))
     }
 
     /// Reads the 32-bit number at `at`; `None` if the bytes end before.
     #[must_use]
     pub fn u32(self, bytes: &[u8], at: usize) -> Option<u32> {
-        let bytes = *bytes.get(at..)?.first_chunk()?;
-        Some(match self {
-            Self::Little => u32::from_le_bytes(bytes),
-            Self::Big => u32::from_be_bytes(bytes),
-        })
+        Some(Endianness::from(self).read_u32(*bytes.get(at..)?.first_chunk()?))
     }
 
     /// Reads the 64-bit number at `at`; `None` if the bytes end before.
     #[must_use]
     pub fn u64(self, bytes: &[u8], at: usize) -> Option<u64> {
-        let bytes = *bytes.get(at..)?.first_chunk()?;
-        Some(match self {
-            Self::Little => u64::from_le_bytes(bytes),
-            Self::Big => u64::from_be_bytes(bytes),
-        })
+        Some(Endianness::from(self).read_u64(*bytes.get(at..)?.first_chunk()?))
+    }
+}
+
+/// The type of `object`, whose [`object::Endian`] also writes numbers.
+impl From<Endian> for Endianness {
+    fn from(endian: Endian) -> Self {
+        match endian {
+            Endian::Little => Self::Little,
+            Endian::Big => Self::Big,
+        }
     }
 }
 

@@ -127,7 +127,7 @@ where
     Elf: FileHeader<Endian = Endianness>,
     R: ReadRef<'data>,
 {
-    let endian = endianness(view.ident.endian);
+    let endian = view.ident.endian.into();
     let segments = segments::<Elf, R>(source, endian)?;
     view.has_load = segments.iter().any(|segment| segment.kind == PT_LOAD);
     // A bad `PT_INTERP` is no error here: in a library no loader reads it.
@@ -144,13 +144,6 @@ where
         notes::read(view, source, segment)?;
     }
     Ok(())
-}
-
-pub(super) fn endianness(endian: Endian) -> Endianness {
-    match endian {
-        Endian::Little => Endianness::Little,
-        Endian::Big => Endianness::Big,
-    }
 }
 
 /// Parses the program header table.

@@ -1,6 +1,8 @@
 //! Sizes and bits of the format (`docs/index-format.md`), and numbers in a target's byte
 //! order.
 
+use object::{Endian as _, Endianness};
+
 use crate::elf::{Class, Endian};
 
 use super::Target;
@@ -127,21 +129,15 @@ impl Writer {
     }
 
     pub(super) fn half(&mut self, value: u16) {
-        self.bytes.extend_from_slice(&match self.endian {
-            Endian::Little => value.to_le_bytes(),
-            Endian::Big => value.to_be_bytes(),
-        });
+        self.bytes.extend_from_slice(&Endianness::from(self.endian).write_u16(value));
     }
 
     pub(super) fn word(&mut self, value: u32) {
-        self.bytes.extend_from_slice(&word_bytes(self.endian, value));
+        self.bytes.extend_from_slice(&Endianness::from(self.endian).write_u32(value));
     }
 
     pub(super) fn long(&mut self, value: u64) {
-        self.bytes.extend_from_slice(&match self.endian {
-            Endian::Little => value.to_le_bytes(),
-            Endian::Big => value.to_be_bytes(),
-        });
+        self.bytes.extend_from_slice(&Endianness::from(self.endian).write_u64(value));
     }
 
     /// Adds zeros up to the next multiple of eight.
@@ -150,7 +146,7 @@ impl Writer {
     }
 
     pub(super) fn set_word(&mut self, at: usize, value: u32) {
-        self.bytes[at..at + 4].copy_from_slice(&word_bytes(self.endian, value));
+        self.bytes[at..at + 4].copy_from_slice(&Endianness::from(self.endian).write_u32(value));
     }
 }
 
@@ -158,13 +154,6 @@ impl Writer {
 pub(super) fn seal(records: &mut Writer, start: usize, seed: u64) {
     let check = super::hash::low(seed, &records.bytes[start..]);
     records.word(check);
-}
-
-fn word_bytes(endian: Endian, value: u32) -> [u8; 4] {
-    match endian {
-        Endian::Little => value.to_le_bytes(),
-        Endian::Big => value.to_be_bytes(),
-    }
 }
 
 /// Numbers read in a byte order; `None` beyond the end.

@@ -1,6 +1,8 @@
 //! A builder of loader caches for the tests of this module, in each format and byte order. It keeps
 //! the order of the entries.
 
+use object::{Endian as _, Endianness};
+
 use crate::elf::Endian;
 
 /// One entry.
@@ -28,17 +30,11 @@ pub(crate) fn named(index: u32, isa_level: u64) -> u64 {
 }
 
 fn u32_bytes(endian: Endian, value: u32) -> [u8; 4] {
-    match endian {
-        Endian::Little => value.to_le_bytes(),
-        Endian::Big => value.to_be_bytes(),
-    }
+    Endianness::from(endian).write_u32(value)
 }
 
 fn u64_bytes(endian: Endian, value: u64) -> [u8; 8] {
-    match endian {
-        Endian::Little => value.to_le_bytes(),
-        Endian::Big => value.to_be_bytes(),
-    }
+    Endianness::from(endian).write_u64(value)
 }
 
 /// A string table that begins at the offset `base`.

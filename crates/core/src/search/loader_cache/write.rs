@@ -10,6 +10,8 @@ use std::cmp::Ordering;
 use bstr::{BString, ByteSlice};
 use rustc_hash::FxHashMap;
 
+use object::{Endian as _, Endianness};
+
 use super::lookup::{cache_flags, has_signed_char, libcmp};
 use super::read::{
     EXTENSION_MAGIC, HWCAP_EXTENSION, NEW_ENTRY, NEW_HEADER, NEW_MAGIC, TAG_GENERATOR,
@@ -171,17 +173,11 @@ struct Out {
 
 impl Out {
     fn u32(&mut self, value: u32) {
-        self.bytes.extend(match self.endian {
-            Endian::Little => value.to_le_bytes(),
-            Endian::Big => value.to_be_bytes(),
-        });
+        self.bytes.extend(Endianness::from(self.endian).write_u32(value));
     }
 
     fn u64(&mut self, value: u64) {
-        self.bytes.extend(match self.endian {
-            Endian::Little => value.to_le_bytes(),
-            Endian::Big => value.to_be_bytes(),
-        });
+        self.bytes.extend(Endianness::from(self.endian).write_u64(value));
     }
 
     fn section(&mut self, tag: u32, offset: usize, size: usize) -> Option<()> {
