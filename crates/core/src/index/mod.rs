@@ -16,6 +16,7 @@ mod layout;
 mod origins;
 pub mod paths;
 mod ranged;
+mod records;
 mod table;
 mod table_error;
 #[cfg(test)]

@@ -4,11 +4,12 @@
 //! returns an error for it.
 
 use super::table_error::TableError;
-use bstr::{BStr, BString, ByteSlice};
+use bstr::{BString, ByteSlice};
 
 use super::header::{Header, Section};
 use super::layout::{self, Reader, kind};
 use super::origins::{Origin, OriginsReader as Origins};
+use super::records::Records;
 use super::{
     Condition, Directory, Edge, Fingerprint, Index, Loader, Object, Program, SearchDir, Target,
     Time, hash,
@@ -18,28 +19,7 @@ use crate::facts::GlibcVersion;
 
 /// A table with a valid header and checksum.
 #[derive(Clone, Debug)]
-pub struct Table<'a> {
-    reader: Reader<'a>,
-    header: Header,
-}
-
-impl bound::Source for Table<'_> {
-    fn string(&self, place: u32) -> Result<&BStr, TableError> {
-        self.string(place)
-    }
-
-    fn section(&self, kind: u32, size: usize) -> Result<Section, TableError> {
-        self.section(kind, size)
-    }
-
-    fn reader(&self) -> Reader<'_> {
-        self.reader
-    }
-
-    fn check(&self, at: usize, size: usize, seed: u64) -> Result<(), TableError> {
-        self.check(at, size, seed)
-    }
-}
+pub struct Table<'a>(Records<'a>);
 
 impl<'a> Table<'a> {
     /// Reads the header of a table and checks its checksum.
@@ -48,7 +28,7 @@ impl<'a> Table<'a> {
     /// Returns [`TableError`] if the bytes are not a table, or if it is damaged.
     pub fn read(bytes: &'a [u8]) -> Result<Self, TableError> {
         let table = Self::header(bytes)?;
-        table.check_whole()?;
+        table.0.check_whole()?;
         Ok(table)
     }
 
@@ -61,19 +41,34 @@ impl<'a> Table<'a> {
     fn header(bytes: &'a [u8]) -> Result<Self, TableError> {
         let header = Header::read(bytes, bytes.len())?;
         let reader = Reader { endian: header.target.endian, bytes };
-        Ok(Self { reader, header })
+        Ok(Self(Records { reader, header }))
     }
 
     /// Returns true for a table of the current version.
     #[must_use]
     pub fn is_current(&self) -> bool {
-        self.header.version == layout::VERSION
+        self.0.is_current()
     }
 
     /// Returns the machine of the table.
     #[must_use]
     pub fn target(&self) -> Target {
-        self.header.target
+        self.0.header.target
+    }
+
+    /// Reads the content of the table.
+    ///
+    /// # Errors
+    /// Returns [`TableError::Damaged`] if a record is outside the table or its check does not
+    /// match.
+    pub fn index(&self) -> Result<Index, TableError> {
+        self.0.index()
+    }
+}
+
+impl Records<'_> {
+    fn is_current(&self) -> bool {
+        self.header.version == layout::VERSION
     }
 
     fn check_whole(&self) -> Result<(), TableError> {
@@ -87,12 +82,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Reads the content of the table.
-    ///
-    /// # Errors
-    /// Returns [`TableError::Damaged`] if a record is outside the table or its check does not
-    /// match.
-    pub fn index(&self) -> Result<Index, TableError> {
+    fn index(&self) -> Result<Index, TableError> {
         let objects = self.section(kind::OBJECTS, layout::OBJECT)?;
         let conditions = self.section(kind::CONDITIONS, layout::CONDITION)?;
         let directories = self.section(kind::DIRECTORIES, layout::DIRECTORY)?;
@@ -123,43 +113,6 @@ impl<'a> Table<'a> {
             bound: bound::read(self)?,
             paths: paths::read(self)?,
         })
-    }
-
-    fn word(&self, at: usize) -> Result<u32, TableError> {
-        self.reader.word(at).ok_or(TableError::Damaged("a record leaves it"))
-    }
-
-    fn long(&self, at: usize) -> Result<u64, TableError> {
-        self.reader.long(at).ok_or(TableError::Damaged("a record leaves it"))
-    }
-
-    fn section(&self, kind: u32, size: usize) -> Result<Section, TableError> {
-        self.header.section(kind, size)
-    }
-
-    fn string(&self, place: u32) -> Result<&'a BStr, TableError> {
-        let strings = self.section(kind::STRINGS, 1)?;
-        let section = Reader {
-            endian: self.reader.endian,
-            bytes: &self.reader.bytes[strings.at..strings.at + strings.count],
-        };
-        let at = place as usize;
-        let length = section.half(at).map(usize::from);
-        let bytes = length.and_then(|length| section.bytes.get(at + 2..at + 3 + length));
-        match bytes {
-            Some([string @ .., 0]) => Ok(BStr::new(string)),
-            _ => Err(TableError::Damaged("a string leaves it")),
-        }
-    }
-
-    /// Returns an error if the last word of a record is not the check of the others.
-    fn check(&self, at: usize, size: usize, seed: u64) -> Result<(), TableError> {
-        let record = &self.reader.bytes[at..at + size - 4];
-        if self.word(at + size - 4)? == hash::low(seed, record) {
-            Ok(())
-        } else {
-            Err(TableError::Damaged("a record's check does not fit"))
-        }
     }
 
     fn object(&self, at: usize) -> Result<Object, TableError> {

@@ -28,7 +28,7 @@ pub use convert::{Facts, NotBound, RELEASES, Written, is_applied, written};
 pub use image::ImageFacts;
 pub use start_variables::StartVariables;
 
-pub(super) use records::{Sections, Source, read};
+pub(super) use records::{Sections, read};
 
 /// The bindings of all programs of an index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

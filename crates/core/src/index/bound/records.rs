@@ -1,11 +1,12 @@
 //! Writes and reads the records of programs and objects with bindings.
 
-use bstr::{BStr, BString};
+use bstr::BString;
 
 use super::{Bound, BoundObject, BoundProgram, BuildId, Member, StartVariables, Writes};
 use crate::elf::Endian;
 use crate::index::header::Section;
-use crate::index::layout::{self, Reader, Writer, kind};
+use crate::index::layout::{self, Writer, kind};
+use crate::index::records::Records;
 use crate::index::{EncodeError, TableError, hash};
 
 const NO_BLOCK: u32 = u32::MAX;
@@ -119,26 +120,14 @@ impl Sections {
     }
 }
 
-/// The strings and sections that [`read`] needs.
-pub(in crate::index) trait Source {
-    /// Returns the string at a place.
-    fn string(&self, place: u32) -> Result<&BStr, TableError>;
-    /// Returns the section of a kind.
-    fn section(&self, kind: u32, size: usize) -> Result<Section, TableError>;
-    /// Returns all bytes of the table.
-    fn reader(&self) -> Reader<'_>;
-    /// Fails if the last word of a record is not the check of the others.
-    fn check(&self, at: usize, size: usize, seed: u64) -> Result<(), TableError>;
-}
-
 /// Reads the bindings of a table.
-pub(in crate::index) fn read(source: &dyn Source) -> Result<Bound, TableError> {
-    let objects = source.section(kind::BOUND_OBJECTS, layout::BOUND_OBJECT)?;
-    let programs = source.section(kind::BOUND_PROGRAMS, layout::BOUND_PROGRAM)?;
+pub(in crate::index) fn read(table: &Records<'_>) -> Result<Bound, TableError> {
+    let objects = table.section(kind::BOUND_OBJECTS, layout::BOUND_OBJECT)?;
+    let programs = table.section(kind::BOUND_PROGRAMS, layout::BOUND_PROGRAM)?;
     let bound = Bound {
-        objects: objects.records().map(|at| object(source, at)).collect::<Result<_, _>>()?,
-        programs: programs.records().map(|at| program(source, at)).collect::<Result<_, _>>()?,
-        blocks: blocks(source)?,
+        objects: objects.records().map(|at| object(table, at)).collect::<Result<_, _>>()?,
+        programs: programs.records().map(|at| program(table, at)).collect::<Result<_, _>>()?,
+        blocks: blocks(table)?,
     };
     let is_there = |index: u32, count: usize| (index as usize) < count;
     let fits = |member: &Member| {
@@ -156,76 +145,67 @@ pub(in crate::index) fn read(source: &dyn Source) -> Result<Bound, TableError> {
     }
 }
 
-fn word(source: &dyn Source, at: usize) -> Result<u32, TableError> {
-    source.reader().word(at).ok_or(TableError::Damaged("a record leaves it"))
-}
-
-fn long(source: &dyn Source, at: usize) -> Result<u64, TableError> {
-    source.reader().long(at).ok_or(TableError::Damaged("a record leaves it"))
-}
-
-fn object(source: &dyn Source, at: usize) -> Result<BoundObject, TableError> {
-    let path = source.string(word(source, at)?)?.to_owned();
-    source.check(at, layout::BOUND_OBJECT, hash::bytes(0, &path))?;
-    let length = word(source, at + 36)?;
-    let build_id =
-        BuildId { hash: long(source, at + 24)?, address: word(source, at + 32)?, length };
+fn object(table: &Records<'_>, at: usize) -> Result<BoundObject, TableError> {
+    let path = table.string(table.word(at)?)?.to_owned();
+    table.check(at, layout::BOUND_OBJECT, hash::bytes(0, &path))?;
+    let length = table.word(at + 36)?;
+    let build_id = BuildId { hash: table.long(at + 24)?, address: table.word(at + 32)?, length };
     Ok(BoundObject {
         path,
-        is_rooted: word(source, at + 4)? & layout::BOUND_OBJECT_ROOTED != 0,
-        dynamic: long(source, at + 8)?,
-        dynamic_hash: long(source, at + 16)?,
+        is_rooted: table.word(at + 4)? & layout::BOUND_OBJECT_ROOTED != 0,
+        dynamic: table.long(at + 8)?,
+        dynamic_hash: table.long(at + 16)?,
         build_id: (length > 0).then_some(build_id),
-        condition: word(source, at + 40)?,
+        condition: table.word(at + 40)?,
     })
 }
 
-fn program(source: &dyn Source, at: usize) -> Result<BoundProgram, TableError> {
-    let path = source.string(word(source, at + 4)?)?.to_owned();
-    source.check(at, layout::BOUND_PROGRAM, hash::bytes(0, &path))?;
-    let members = source.section(kind::MEMBERS, layout::MEMBER)?;
-    let (first, count) = (word(source, at + 8)? as usize, word(source, at + 12)? as usize);
+fn program(table: &Records<'_>, at: usize) -> Result<BoundProgram, TableError> {
+    let path = table.string(table.word(at + 4)?)?.to_owned();
+    table.check(at, layout::BOUND_PROGRAM, hash::bytes(0, &path))?;
+    let members = table.section(kind::MEMBERS, layout::MEMBER)?;
+    let (first, count) = (table.word(at + 8)? as usize, table.word(at + 12)? as usize);
     let outside = TableError::Damaged("a program's objects leave it");
     if first.checked_add(count).is_none_or(|end| end > members.count) {
         return Err(outside);
     }
     let members = Section { at: members.at + first * layout::MEMBER, count, ..members };
-    let flags = word(source, at + 20)?;
-    let variables = word(source, at + 32)?.checked_sub(1);
-    let variables = variables.map(|place| source.string(place)).transpose()?;
+    let flags = table.word(at + 20)?;
+    let variables = table.word(at + 32)?.checked_sub(1);
+    let variables = variables.map(|place| table.string(place)).transpose()?;
     Ok(BoundProgram {
         path,
-        members: members.records().map(|at| member(source, at)).collect::<Result<_, _>>()?,
+        members: members.records().map(|at| member(table, at)).collect::<Result<_, _>>()?,
         undefined_function: flags & layout::BOUND_PROGRAM_UNDEFINED_FUNCTION != 0,
-        relocations: word(source, at + 24)?,
-        bindings: word(source, at + 28)?,
+        relocations: table.word(at + 24)?,
+        bindings: table.word(at + 28)?,
         variables: variables.map(|text| StartVariables::read(text)).unwrap_or_default(),
     })
 }
 
-fn member(source: &dyn Source, at: usize) -> Result<Member, TableError> {
+fn member(table: &Records<'_>, at: usize) -> Result<Member, TableError> {
     let block = |field: usize| {
-        let block = word(source, at + field)?;
+        let block = table.word(at + field)?;
         Ok((block != NO_BLOCK).then_some(block))
     };
     let (relatives, bindings, changes) = (block(4)?, block(8)?, block(12)?);
     let writes = relatives.zip(bindings);
     let writes = writes.map(|(relatives, bindings)| Writes { relatives, bindings, changes });
-    Ok(Member { object: word(source, at)?, writes })
+    Ok(Member { object: table.word(at)?, writes })
 }
 
-fn blocks(source: &dyn Source) -> Result<Vec<Vec<u8>>, TableError> {
-    let words = source.section(kind::BLOCK_WORDS, 4)?;
+fn blocks(table: &Records<'_>) -> Result<Vec<Vec<u8>>, TableError> {
+    let words = table.section(kind::BLOCK_WORDS, 4)?;
     let mut blocks = Vec::new();
-    for (index, at) in source.section(kind::BLOCKS, layout::BLOCK)?.records().enumerate() {
-        let (first, count) = (word(source, at)? as usize, word(source, at + 4)? as usize);
+    for (index, at) in table.section(kind::BLOCKS, layout::BLOCK)?.records().enumerate() {
+        let (first, count) = (table.word(at)? as usize, table.word(at + 4)? as usize);
         let outside = TableError::Damaged("a block of bindings leaves it");
         if first.checked_add(count).is_none_or(|end| end > words.count) {
             return Err(outside);
         }
         let start = words.at + 4 * first;
-        let block = source.reader().bytes[start..start + 4 * count].to_vec();
-        if hash::bytes(index as u64, &block) != long(source, at + 8)? {
+        let block = table.reader.bytes[start..start + 4 * count].to_vec();
+        if hash::bytes(index as u64, &block) != table.long(at + 8)? {
             return Err(TableError::Damaged("the check of a block of bindings does not fit"));
         }
         blocks.push(block);

@@ -6,8 +6,8 @@ use super::{
     BLOCK, Extent, Link, MOST_ROOTS, Package, PackageTable, Paths, Root, package_state, root_state,
 };
 use crate::elf::Endian;
-use crate::index::bound::Source;
 use crate::index::layout::{self, Writer, kind};
+use crate::index::records::Records;
 use crate::index::{EncodeError, Fingerprint, TableError, Time, hash};
 
 /// Flag of a package that changed shortly before it was read.
@@ -139,39 +139,31 @@ fn block_seed(package: u64, block: usize) -> u64 {
 }
 
 /// Reads the paths of a table; `None` if it has none.
-pub(in crate::index) fn read(source: &dyn Source) -> Result<Option<Paths>, TableError> {
-    let roots = source.section(kind::PATH_ROOTS, layout::PATH_ROOT)?;
+pub(in crate::index) fn read(table: &Records<'_>) -> Result<Option<Paths>, TableError> {
+    let roots = table.section(kind::PATH_ROOTS, layout::PATH_ROOT)?;
     if roots.count == 0 {
         return Ok(None);
     }
-    let packages = source.section(kind::PATH_PACKAGES, layout::PATH_PACKAGE)?;
-    let roots: Vec<Root> = roots.records().map(|at| root(source, at)).collect::<Result<_, _>>()?;
-    let packages = packages.records().map(|at| package(source, at, &roots));
+    let packages = table.section(kind::PATH_PACKAGES, layout::PATH_PACKAGE)?;
+    let roots: Vec<Root> = roots.records().map(|at| root(table, at)).collect::<Result<_, _>>()?;
+    let packages = packages.records().map(|at| package(table, at, &roots));
     Ok(Some(Paths { packages: packages.collect::<Result<_, _>>()?, roots }))
 }
 
-fn word(source: &dyn Source, at: usize) -> Result<u32, TableError> {
-    source.reader().word(at).ok_or(TableError::Damaged("a record leaves it"))
-}
-
-fn long(source: &dyn Source, at: usize) -> Result<u64, TableError> {
-    source.reader().long(at).ok_or(TableError::Damaged("a record leaves it"))
-}
-
-fn times(source: &dyn Source, at: usize) -> Result<(Time, Time), TableError> {
+fn times(table: &Records<'_>, at: usize) -> Result<(Time, Time), TableError> {
     let time = |sec: usize, nsec: usize| {
-        let sec = long(source, at + sec)?.cast_signed();
-        Ok::<_, TableError>(Time { sec, nsec: word(source, at + nsec)? })
+        let sec = table.long(at + sec)?.cast_signed();
+        Ok::<_, TableError>(Time { sec, nsec: table.word(at + nsec)? })
     };
     Ok((time(0, 16)?, time(8, 20)?))
 }
 
-fn root(source: &dyn Source, at: usize) -> Result<Root, TableError> {
-    let path = source.string(word(source, at)?)?.to_owned();
-    source.check(at, layout::PATH_ROOT, root_state(path.as_ref()))?;
-    let (mtime, ctime) = times(source, at + 24)?;
-    let (dev, ino) = (long(source, at + 8)?, long(source, at + 16)?);
-    let extent = match word(source, at + 4)? {
+fn root(table: &Records<'_>, at: usize) -> Result<Root, TableError> {
+    let path = table.string(table.word(at)?)?.to_owned();
+    table.check(at, layout::PATH_ROOT, root_state(path.as_ref()))?;
+    let (mtime, ctime) = times(table, at + 24)?;
+    let (dev, ino) = (table.long(at + 8)?, table.long(at + 16)?);
+    let extent = match table.word(at + 4)? {
         0 => Extent::All,
         CHOSEN => Extent::Chosen,
         CHANGING => Extent::Changing,
@@ -180,39 +172,39 @@ fn root(source: &dyn Source, at: usize) -> Result<Root, TableError> {
     Ok(Root { path, extent, fingerprint: Fingerprint { dev, ino, size: 0, mtime, ctime } })
 }
 
-fn package(source: &dyn Source, at: usize, roots: &[Root]) -> Result<Package, TableError> {
-    source.check(at, layout::PATH_PACKAGE, 0)?;
-    let (state, ino) = (long(source, at)?, long(source, at + 8)?);
-    let (mtime, ctime) = times(source, at + 16)?;
-    let root = word(source, at + 60)?;
-    let name = source.string(word(source, at + 64)?)?.to_owned();
+fn package(table: &Records<'_>, at: usize, roots: &[Root]) -> Result<Package, TableError> {
+    table.check(at, layout::PATH_PACKAGE, 0)?;
+    let (state, ino) = (table.long(at)?, table.long(at + 8)?);
+    let (mtime, ctime) = times(table, at + 16)?;
+    let root = table.word(at + 60)?;
+    let name = table.string(table.word(at + 64)?)?.to_owned();
     let is_name =
         |root: &Root| root.extent == Extent::Changing || !name.is_empty() && !name.contains(&b'/');
     let is_of = |root: &Root| is_name(root) && package_state(root.path.as_ref(), &name) == state;
     if !roots.get(root as usize).is_some_and(is_of) {
         return Err(TableError::Damaged("a package is of another store"));
     }
-    let table = PackageTable {
-        blocks: blocks(source, state, word(source, at + 40)?, word(source, at + 44)?)?,
-        links: links(source, word(source, at + 52)?, word(source, at + 56)?)?,
+    let paths = PackageTable {
+        blocks: blocks(table, state, table.word(at + 40)?, table.word(at + 44)?)?,
+        links: links(table, table.word(at + 52)?, table.word(at + 56)?)?,
     };
     Ok(Package {
         root,
         name,
         state,
         fingerprint: Fingerprint { dev: 0, ino, size: 0, mtime, ctime },
-        young: word(source, at + 68)? & YOUNG != 0,
-        table,
+        young: table.word(at + 68)? & YOUNG != 0,
+        table: paths,
     })
 }
 
 fn blocks(
-    source: &dyn Source,
+    table: &Records<'_>,
     package: u64,
     first: u32,
     words: u32,
 ) -> Result<Vec<Vec<u32>>, TableError> {
-    let slots = source.section(kind::PATH_SLOTS, 4)?;
+    let slots = table.section(kind::PATH_SLOTS, 4)?;
     // It was left out.
     if words == 0 {
         return Ok(Vec::new());
@@ -226,28 +218,28 @@ fn blocks(
     let size = words.min(BLOCK);
     let block = |number: usize| {
         let start = slots.at + 4 * (first + number * size);
-        let of_slots = source.reader().bytes.get(start + 4..start + 4 * size).unwrap_or_default();
-        if word(source, start)? != hash::low(block_seed(package, number), of_slots) {
+        let of_slots = table.reader.bytes.get(start + 4..start + 4 * size).unwrap_or_default();
+        if table.word(start)? != hash::low(block_seed(package, number), of_slots) {
             return Err(TableError::Damaged("the check of a package's paths does not fit"));
         }
         let block: Vec<u32> =
-            (1..size).map(|at| word(source, start + 4 * at)).collect::<Result<_, _>>()?;
+            (1..size).map(|at| table.word(start + 4 * at)).collect::<Result<_, _>>()?;
         // A search ends at a slot without a path.
         if block.contains(&0) { Ok(block) } else { Err(TableError::Damaged("a full block")) }
     };
     (0..words / size).map(block).collect()
 }
 
-fn links(source: &dyn Source, first: u32, count: u32) -> Result<Vec<Link>, TableError> {
-    let links = source.section(kind::PATH_LINKS, layout::PATH_LINK)?;
+fn links(table: &Records<'_>, first: u32, count: u32) -> Result<Vec<Link>, TableError> {
+    let links = table.section(kind::PATH_LINKS, layout::PATH_LINK)?;
     let (first, count) = (first as usize, count as usize);
     if first.checked_add(count).is_none_or(|end| end > links.count) {
         return Err(TableError::Damaged("a package's links leave it"));
     }
     let link = |at: usize| {
-        source.check(at, layout::PATH_LINK, 0)?;
-        let (state, target) = (long(source, at)?, long(source, at + 8)?);
-        Ok(Link { state, target, package: long(source, at + 16)? })
+        table.check(at, layout::PATH_LINK, 0)?;
+        let (state, target) = (table.long(at)?, table.long(at + 8)?);
+        Ok(Link { state, target, package: table.long(at + 16)? })
     };
     let start = links.at + first * layout::PATH_LINK;
     (0..count).map(|number| link(start + number * layout::PATH_LINK)).collect()

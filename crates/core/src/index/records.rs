@@ -1,0 +1,57 @@
+//! Reads numbers, strings and sections of a table: what the readers of its records have in common.
+
+use bstr::BStr;
+
+use super::header::{Header, Section};
+use super::layout::{Reader, kind};
+use super::{TableError, hash};
+
+/// The bytes of a table and its header.
+#[derive(Clone, Debug)]
+pub(super) struct Records<'a> {
+    pub(super) reader: Reader<'a>,
+    pub(super) header: Header,
+}
+
+impl<'a> Records<'a> {
+    /// Reads the word at an offset.
+    pub(super) fn word(&self, at: usize) -> Result<u32, TableError> {
+        self.reader.word(at).ok_or(TableError::Damaged("a record leaves it"))
+    }
+
+    /// Reads the long at an offset.
+    pub(super) fn long(&self, at: usize) -> Result<u64, TableError> {
+        self.reader.long(at).ok_or(TableError::Damaged("a record leaves it"))
+    }
+
+    /// Returns the section of a kind.
+    pub(super) fn section(&self, kind: u32, size: usize) -> Result<Section, TableError> {
+        self.header.section(kind, size)
+    }
+
+    /// Returns the string at a place.
+    pub(super) fn string(&self, place: u32) -> Result<&'a BStr, TableError> {
+        let strings = self.section(kind::STRINGS, 1)?;
+        let section = Reader {
+            endian: self.reader.endian,
+            bytes: &self.reader.bytes[strings.at..strings.at + strings.count],
+        };
+        let at = place as usize;
+        let length = section.half(at).map(usize::from);
+        let bytes = length.and_then(|length| section.bytes.get(at + 2..at + 3 + length));
+        match bytes {
+            Some([string @ .., 0]) => Ok(BStr::new(string)),
+            _ => Err(TableError::Damaged("a string leaves it")),
+        }
+    }
+
+    /// Returns an error if the last word of a record is not the check of the others.
+    pub(super) fn check(&self, at: usize, size: usize, seed: u64) -> Result<(), TableError> {
+        let record = &self.reader.bytes[at..at + size - 4];
+        if self.word(at + size - 4)? == hash::low(seed, record) {
+            Ok(())
+        } else {
+            Err(TableError::Damaged("a record's check does not fit"))
+        }
+    }
+}
