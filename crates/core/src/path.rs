@@ -1,6 +1,6 @@
 //! Parts of a path as it is written: no link is followed, and `..` is a name.
 
-use bstr::{BStr, ByteSlice};
+use bstr::{BStr, BString, ByteSlice};
 
 /// Returns the last component. It is empty for a path that ends in a slash.
 #[must_use]
@@ -19,6 +19,30 @@ pub fn dir(path: &[u8]) -> &BStr {
     }
 }
 
+/// Returns the directory without its last slash. It is empty for a file in the root directory, and for
+/// a path without a slash: a path that begins with a slash is its parent, a slash and its name.
+#[must_use]
+pub fn parent(path: &[u8]) -> &BStr {
+    path[..path.iter().rposition(|&byte| byte == b'/').unwrap_or(0)].as_bstr()
+}
+
+/// Returns the absolute path without `.`, `..` and double slashes. As in the kernel, `..` at the root
+/// stays at the root.
+#[must_use]
+pub fn normal(path: &[u8]) -> BString {
+    let mut parts: Vec<&[u8]> = Vec::new();
+    for part in path.split(|&byte| byte == b'/') {
+        match part {
+            b"" | b"." => {}
+            b".." => {
+                parts.pop();
+            }
+            _ => parts.push(part),
+        }
+    }
+    parts.iter().flat_map(|part| [b"/", *part].concat()).collect::<Vec<u8>>().into()
+}
+
 /// Returns the path without the slashes at its end. `/` stays.
 #[must_use]
 pub(crate) fn without_end_slashes(path: &[u8]) -> &BStr {
@@ -32,17 +56,17 @@ mod tests {
 
     #[test]
     fn parts_of_paths() {
-        for (path, of_name, of_dir, short) in [
-            ("/a/b", "b", "/a", "/a/b"),
-            ("/a", "a", "/", "/a"),
-            ("a", "a", "", "a"),
-            ("a//b//", "", "a//b/", "a//b"),
-            ("//", "", "/", "/"),
-            ("", "", "", ""),
+        for (path, of_name, of_dir, above, short) in [
+            ("/a/b", "b", "/a", "/a", "/a/b"),
+            ("/a", "a", "/", "", "/a"),
+            ("a", "a", "", "", "a"),
+            ("a//b//", "", "a//b/", "a//b/", "a//b"),
+            ("//", "", "/", "/", "/"),
+            ("", "", "", "", ""),
         ] {
             let path = path.as_bytes();
-            let parts = [name(path), dir(path), without_end_slashes(path)];
-            assert_eq!(parts, [of_name, of_dir, short], "{}", path.as_bstr());
+            let parts = [name(path), dir(path), parent(path), without_end_slashes(path)];
+            assert_eq!(parts, [of_name, of_dir, above, short], "{}", path.as_bstr());
         }
     }
 }

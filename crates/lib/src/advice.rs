@@ -6,6 +6,7 @@ use becalm_core::closure::{Closure, SubjectKind};
 use becalm_core::cost::SearchCost;
 use becalm_core::facts::Readers;
 use becalm_core::loader::load::Role;
+use becalm_core::path;
 use becalm_core::search::Stores;
 use becalm_core::strategy::Strategy;
 use bstr::{BStr, BString, ByteSlice};
@@ -227,9 +228,9 @@ pub(crate) fn store_of(named: &Stores, closure: &Closure) -> Option<BString> {
         let below = dir.strip_prefix(store).and_then(|below| below.strip_prefix(b"/"));
         below.is_some_and(|below| below.contains(&b'/'))
     };
-    let mut store = parent(first);
+    let mut store: &[u8] = path::parent(first);
     while !store.is_empty() && !dirs.iter().all(|dir| is_below(dir, store)) {
-        store = parent(store);
+        store = path::parent(store);
     }
     let package = |dir: &BStr| dir[store.len()..].split_str("/").nth(1).map(ToOwned::to_owned);
     // A single package is a bundle: its own directories are not a store.
@@ -237,11 +238,6 @@ pub(crate) fn store_of(named: &Stores, closure: &Closure) -> Option<BString> {
     let holds = |dir: &BString| dir.starts_with(store) && dir.get(store.len()) == Some(&b'/');
     let is_store = !store.is_empty() && !is_one && !facts.system_dirs.iter().any(holds);
     is_store.then(|| store.into())
-}
-
-/// Returns the directory of a path; empty for a path in the root, and for an empty path.
-fn parent(path: &[u8]) -> &[u8] {
-    &path[..path.rfind_byte(b'/').unwrap_or(0)]
 }
 
 fn has_dots(dir: &BStr) -> bool {

@@ -111,7 +111,7 @@ impl<'a> Overlay<'a> {
             match name {
                 b"." => {}
                 b".." => {
-                    let end = whole.rfind_byte(b'/').unwrap_or(0);
+                    let end = path::parent(&whole).len();
                     whole.truncate(end);
                 }
                 _ => {

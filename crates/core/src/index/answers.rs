@@ -151,7 +151,7 @@ impl<'a> Module<'a> {
         let mut loaders = self.plain.load.objects.iter().filter(|it| it.role == Role::Loader);
         loaders.any(|loader| {
             let soname = loader.view.dynamic.as_ref().and_then(|dynamic| dynamic.soname.as_ref());
-            soname.is_some_and(|it| it == needed) || file_name(loader.path.as_ref()) == needed
+            soname.is_some_and(|it| it == needed) || path::name(&loader.path) == needed
         })
     }
 
@@ -260,10 +260,6 @@ fn run_path(view: &ObjectView) -> Option<RunPath<'_>> {
     let is_rpath = dynamic.runpath.is_none();
     let value = dynamic.run_path()?.as_bstr();
     (!value.is_empty()).then_some(RunPath { value, is_rpath })
-}
-
-fn file_name(path: &BStr) -> &BStr {
-    path.rfind_byte(b'/').map_or(path, |slash| path[slash + 1..].as_bstr())
 }
 
 #[cfg(test)]

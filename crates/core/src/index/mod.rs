@@ -23,11 +23,12 @@ mod table_error;
 mod tests;
 pub mod tls;
 
-use bstr::{BStr, BString, ByteSlice};
+use bstr::{BStr, BString};
 use thiserror::Error;
 
 use crate::elf::{Class, Endian, Ident};
 use crate::facts::GlibcVersion;
+use crate::path;
 
 pub use self::table_error::TableError;
 pub use embed::{EmbedError, begins_as_index, embed, extent, module_is_whole, split};
@@ -150,8 +151,7 @@ impl Edge {
     /// The needed string.
     #[must_use]
     pub fn needed(&self) -> &BStr {
-        let name = self.path.rfind_byte(b'/').map_or(0, |slash| slash + 1);
-        self.path[name..].as_bstr()
+        path::name(&self.path)
     }
 }
 

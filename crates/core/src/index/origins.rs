@@ -7,12 +7,13 @@
 //! [`Object::seen`], a list, [`Object::deferred`]. The lists follow, each a count and that many
 //! folders.
 
-use bstr::{BStr, BString, ByteSlice};
+use bstr::{BStr, BString};
 use rustc_hash::FxHashMap;
 
 use super::layout::{Reader, Writer};
 use super::{EncodeError, Folder, Object, TableError};
 use crate::elf::Endian;
+use crate::path;
 
 /// Words of an object's record.
 const RECORD: usize = 4;
@@ -62,10 +63,10 @@ impl Tree {
                 break place;
             }
             missing.push(at);
-            at = at.rfind_byte(b'/').map_or(&[], |slash| &at[..slash]);
+            at = path::parent(at);
         };
         for path in missing.into_iter().rev() {
-            let name = path.rfind_byte(b'/').map_or(path, |slash| &path[slash + 1..]);
+            let name = path::name(path);
             let place = self.nodes.len() as u32;
             self.nodes.push(Node { parent, name: name.into(), digest: 0, walked: false });
             known.insert(path, place);

@@ -30,6 +30,7 @@ use super::load::{Answer, Load, LoadedObject, Reason, Refusal, Resolution, Role,
 use super::{Environment, LoaderFacts};
 use crate::elf::{Class, DependencyKind, ET_DYN, ET_EXEC, ElfError, ObjectView};
 use crate::fs::{Errno, FileId, FileSystem, OpenedFile};
+use crate::path;
 use crate::probe::{Call, LogFull, Outcome, SearchSource};
 
 /// The names of the parts of the C library without `lib`: `reserved` of `load_library`.
@@ -250,7 +251,7 @@ impl<'a> Walk<'a> {
     /// Gives an object the file name of its path as short name.
     fn set_short_name(&mut self, object: usize) {
         self.known[object].has_short_name = true;
-        let name = paths::file_name(&self.load.objects[object].path);
+        let name = path::name(&self.load.objects[object].path).to_owned();
         // `load_library` compares the short names in load order, so that the first object loaded
         // answers, even if it gets the name later than another one.
         let first = self.short_names.entry(name).or_insert(object);

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::Lookup;
 use crate::cost::{Miss, Offenders};
 use crate::fs::FileSystem;
+use crate::path;
 use crate::probe::{Call, Outcome, SearchSource};
 use crate::search::hwcaps;
 
@@ -73,7 +74,7 @@ pub fn dlopens(lookups: &[Lookup], cache: &BStr, fs: &dyn FileSystem) -> Dlopens
     for attempt in attempts.filter(|attempt| attempt.path != cache) {
         let directory = match attempt.call {
             Call::Open => {
-                let (dir, name) = split(attempt.path.as_ref());
+                let (dir, name) = (path::parent(&attempt.path), path::name(&attempt.path));
                 if name != search.needed {
                     let needed_by = requesters.take(name);
                     search = Search { needed: name.to_owned(), needed_by };
@@ -128,7 +129,7 @@ impl Requesters {
     }
 
     fn opened(&mut self, path: &BString, fs: &dyn FileSystem) {
-        self.names.insert(split(path.as_ref()).1.to_owned());
+        self.names.insert(path::name(path).to_owned());
         let Ok(file) = fs.open(path.as_ref()) else { return };
         let Ok(object) = &file.object else { return };
         let needed = object.dynamic.iter().flat_map(|dynamic| &dynamic.dependencies);
@@ -141,13 +142,6 @@ impl Requesters {
     fn knows(&self, name: &BString) -> bool {
         self.names.contains(name)
     }
-}
-
-/// Splits a path into its directory and its last component.
-fn split(path: &BStr) -> (&BStr, &BStr) {
-    let slash = path.rfind_byte(b'/');
-    let dir = slash.map_or(BStr::new(b""), |slash| path[..slash].as_bstr());
-    (dir, path[slash.map_or(0, |slash| slash + 1)..].as_bstr())
 }
 
 fn worst(probes: &[DlopenProbe]) -> Offenders {

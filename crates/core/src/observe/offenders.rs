@@ -5,6 +5,7 @@ use bstr::{BStr, ByteSlice};
 use super::Attributed;
 use crate::closure::Closure;
 use crate::cost::{Miss, Offenders, is_searched};
+use crate::path;
 
 impl Attributed {
     /// Counts the observed misses by their causes. The directory of a miss without a prediction is that
@@ -17,7 +18,7 @@ impl Attributed {
         Offenders::charge(failed.map(|(probe, index)| {
             let path = probe.path.as_bstr();
             // A path without a prediction is charged to its own directory.
-            let own = path.rfind_byte(b'/').map_or(BStr::new(b""), |end| path[..end].as_bstr());
+            let own = path::parent(path);
             let dir = index.and_then(|index| dirs.get(index).copied());
             let is_searched = dir.is_none_or(|dir| is_searched(probe.source, dir, path));
             Miss {

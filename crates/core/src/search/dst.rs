@@ -5,6 +5,8 @@
 
 use bstr::{BStr, BString};
 
+use crate::path;
+
 /// The values of the tokens.
 #[derive(Clone, Copy, Debug)]
 pub struct Tokens<'a> {
@@ -106,7 +108,7 @@ pub fn expand(input: &BStr, tokens: &Tokens<'_>) -> Option<BString> {
 /// Returns a path that leads into a system directory, and `None` for any other path
 /// (`is_trusted_path_normalize`, since 2.43 `path_is_trusted`).
 fn trusted(path: BString, secure: &Secure<'_>) -> Option<BString> {
-    let mut normal = normalize(&path);
+    let mut normal = path::normal(&path);
     // The system directories end in a slash: `/usr/library` is not below `/usr/lib/`.
     if normal.last() != Some(&b'/') {
         normal.push(b'/');
@@ -119,27 +121,6 @@ fn trusted(path: BString, secure: &Secure<'_>) -> Option<BString> {
     }
     normal.pop();
     Some(normal)
-}
-
-/// Removes `.`, `..` and double slashes without resolving links.
-fn normalize(path: &[u8]) -> BString {
-    let mut parts: Vec<&[u8]> = Vec::new();
-    for part in path.split(|&byte| byte == b'/') {
-        match part {
-            b"" | b"." => {}
-            // As in glibc, `..` at the root stays at the root.
-            b".." => {
-                parts.pop();
-            }
-            _ => parts.push(part),
-        }
-    }
-    let mut normal = BString::default();
-    for part in parts {
-        normal.push(b'/');
-        normal.extend_from_slice(part);
-    }
-    normal
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use crate::closure::Subject;
 use crate::elf::resolution_note::{self, NoteError};
 use crate::fs::{FileId, FileSystem};
 use crate::loader::glibc;
+use crate::path;
 use crate::search::loader_cache::LoaderCache;
 use crate::search::loader_cache::write::entry_flags;
 
@@ -254,8 +255,7 @@ impl Object<'_> {
     fn absolute(&self, subject: &Subject) -> Vec<Checked> {
         let is_absolute = |needed: &&BStr| needed.starts_with(b"/");
         let check = |needed: &BStr| {
-            let at = needed.rfind_byte(b'/').map_or(0, |at| at + 1);
-            let name = needed[at..].as_bstr();
+            let name = path::name(needed);
             let fits = self.own.is_fit(needed);
             let verdict = match self.plain(name) {
                 // The object may have no run path any more, or one that never had this file.

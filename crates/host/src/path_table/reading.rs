@@ -4,6 +4,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
 use becalm_core::index::Fingerprint;
+use becalm_core::path;
 use bstr::{BStr, BString, ByteSlice};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Statx, StatxFlags};
 use rustix::io::Errno;
@@ -16,26 +17,10 @@ const BUFFER: usize = 8 * 1024;
 
 /// The path that the text of a link at `path` leads to, by its letters.
 pub(super) fn resolved(path: &BStr, text: &[u8]) -> BString {
-    let mut parts: Vec<&[u8]> = Vec::new();
-    if !text.starts_with(b"/") {
-        let above = path.rfind_byte(b'/').unwrap_or(0);
-        parts.extend(path[..above].split(|&byte| byte == b'/').filter(|name| !name.is_empty()));
+    match text.starts_with(b"/") {
+        true => path::normal(text),
+        false => path::normal(&[path::parent(path).as_bytes(), b"/", text].concat()),
     }
-    for name in text.split(|&byte| byte == b'/') {
-        match name {
-            b"" | b"." => {}
-            b".." => {
-                parts.pop();
-            }
-            name => parts.push(name),
-        }
-    }
-    let mut whole = BString::default();
-    for part in parts {
-        whole.push(b'/');
-        whole.extend_from_slice(part);
-    }
-    whole
 }
 
 /// Fails for a directory whose names are found in another case too.

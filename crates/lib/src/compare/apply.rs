@@ -159,10 +159,8 @@ fn joined(mut all: Report, more: Report) -> Report {
 
 /// Returns the files that a strategy could not or would not change, each with the reason.
 pub(super) fn refusals(report: &Report) -> Vec<String> {
-    let line = |path: &BStr, why: &str| {
-        let at = path.rfind_byte(b'/').map_or(0, |slash| slash + 1);
-        format!("{}: {why}", path[at..].to_str_lossy())
-    };
+    let line =
+        |path: &BStr, why: &str| format!("{}: {why}", becalm_core::path::name(path).to_str_lossy());
     let problems = report.problems.iter();
     let mut all: Vec<String> = problems.map(|p| line(p.path.as_ref(), &p.reason)).collect();
     let files = report.files.iter().chain(&report.made);

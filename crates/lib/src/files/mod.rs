@@ -17,7 +17,7 @@ use becalm_core::loader::Libc;
 use becalm_core::loader::load::{LoadedObject, Role};
 use becalm_core::loader::musl::path_file;
 use becalm_core::probe::SearchSource;
-use bstr::{BStr, BString, ByteSlice};
+use bstr::{BStr, BString};
 use rustc_hash::FxHashSet;
 use serde::Serialize;
 
@@ -172,7 +172,7 @@ impl Walk {
     fn next_link(&mut self, fs: &dyn FileSystem) -> Option<(BString, BString)> {
         while let Some(name) = self.way.pop_front() {
             if name == ".." {
-                let end = self.at.rfind_byte(b'/').unwrap_or(0);
+                let end = becalm_core::path::parent(&self.at).len();
                 self.at.truncate(end);
                 continue;
             }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thiserror::Error;
 
+use becalm_core::path;
 use becalm_core::strategy::{Creation, farm, ldcache};
 use becalm_host::write::Existing;
 use bstr::{BStr, ByteSlice};
@@ -79,7 +80,7 @@ pub(crate) fn make(
 /// Returns the path under which a creation is made and reported: for a link, its directory.
 pub(crate) fn place_of(creation: &Creation) -> &BStr {
     match creation {
-        Creation::Link { path, .. } => parent(path.as_ref()),
+        Creation::Link { path, .. } => path::parent(path),
         other => other.path(),
     }
 }
@@ -138,7 +139,7 @@ fn farms(creations: &[Creation]) -> Farms<'_> {
     let mut farms = Farms::new();
     for creation in creations {
         if let Creation::Link { path, target } = creation {
-            let dir = parent(path.as_ref());
+            let dir = path::parent(path);
             let name = OsStr::from_bytes(&path[dir.len() + 1..]).to_owned();
             let target = PathBuf::from(OsStr::from_bytes(target));
             farms.entry(dir).or_default().push((name, target));
@@ -154,10 +155,6 @@ fn with_those_there(dir: &Path, wanted: &[(OsString, PathBuf)]) -> Vec<(OsString
     let mut all: BTreeMap<OsString, PathBuf> = there.collect();
     all.extend(wanted.iter().cloned());
     all.into_iter().collect()
-}
-
-fn parent(path: &BStr) -> &BStr {
-    path[..path.rfind_byte(b'/').unwrap_or(0)].as_bstr()
 }
 
 fn changed(path: &BStr, outcome: Outcome) -> Changed {

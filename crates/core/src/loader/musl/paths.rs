@@ -5,6 +5,7 @@ use std::rc::Rc;
 use bstr::{BStr, BString, ByteSlice};
 
 use crate::elf::{Class, Endian, Ident, ObjectView};
+use crate::path;
 use crate::probe::{LogFull, SearchSource};
 
 /// The path compiled into musl, which `load_library` uses if there is no path file.
@@ -108,24 +109,13 @@ pub(super) fn directory(path: &BString) -> BString {
     }
 }
 
-/// Returns the part of a path after the last slash.
-pub(super) fn file_name(path: &BString) -> BString {
-    let start = path.rfind_byte(b'/').map_or(0, |slash| slash + 1);
-    path[start..].into()
-}
-
 /// Returns the file in which musl's loader finds its search path, present or not: `/opt/etc/ld-musl-x86_64.path` for
 /// `/opt/lib/ld-musl-x86_64.so.1`. The prefix is cut from the string: links are not resolved and
 /// double slashes stay. A relative interpreter has an empty prefix.
 #[must_use]
 pub fn path_file(interpreter: &BString, ident: &Ident) -> BString {
-    let prefix: &[u8] = if interpreter.starts_with(b"/") {
-        let bin = directory(interpreter);
-        let end = bin.rfind_byte(b'/').unwrap_or(0);
-        &interpreter[..end]
-    } else {
-        b""
-    };
+    let prefix: &[u8] =
+        if interpreter.starts_with(b"/") { path::parent(path::parent(interpreter)) } else { b"" };
     let mut path = BString::from(prefix);
     path.extend_from_slice(b"/etc/ld-musl-");
     path.extend_from_slice(&arch(interpreter, ident));
@@ -136,7 +126,7 @@ pub fn path_file(interpreter: &BString, ident: &Ident) -> BString {
 /// Returns `LDSO_ARCH`, which is compiled into the loader. It is read from the loader's file
 /// name, or derived from the ELF header if the loader has another name.
 fn arch(interpreter: &BString, ident: &Ident) -> BString {
-    let name = file_name(interpreter);
+    let name = path::name(interpreter);
     let named = name.strip_prefix(b"ld-musl-").and_then(|name| name.strip_suffix(b".so.1"));
     named.map_or_else(|| arch_of(ident).into(), BString::from)
 }
