@@ -6,7 +6,6 @@ use becalm_lib::beside::{Beside, Differing, How};
 use becalm_lib::escape::shown;
 use becalm_lib::words::{counted, grouped};
 
-use crate::terminal::probes::{basename, name_of_call, name_of_outcome};
 use crate::terminal::style::Look;
 
 /// Returns the counts side by side, then at most `most` differences.
@@ -60,11 +59,12 @@ fn line(look: Look, differing: &Differing) -> String {
         How::Unobserved => ("-", "not seen".to_owned()),
         How::Unpredicted => ("+", "not predicted".to_owned()),
         How::Outcome => {
-            let predicted = differing.predicted_outcome.map_or("", name_of_outcome);
+            let predicted = differing.predicted_outcome.map(|it| it.to_string());
+            let predicted = predicted.unwrap_or_default();
             ("!", format!("predicted {predicted}"))
         }
     };
-    let asking = match basename(probe.needed_by.as_ref()) {
+    let asking = match becalm_core::path::name(&probe.needed_by) {
         name if name.is_empty() => String::new(),
         name => format!(", {} asks", shown(name)),
     };
@@ -72,8 +72,8 @@ fn line(look: Look, differing: &Differing) -> String {
         "{} step {}: {} {} {} ({how}{asking})",
         look.bad(mark),
         differing.at,
-        name_of_call(probe.call),
-        name_of_outcome(probe.outcome),
+        probe.call,
+        probe.outcome,
         shown(probe.path.as_ref()),
     )
 }

@@ -3,6 +3,8 @@
 //! The models, the parsers of `LD_DEBUG` and `strace` records, the tracer and the audit log all give
 //! a sequence of [`Probe`]s. A prediction and an observation can therefore be compared probe by probe.
 
+use std::fmt::{self, Display, Formatter};
+
 use bstr::{BStr, BString, ByteSlice};
 use serde::{Deserialize, Serialize};
 
@@ -113,6 +115,25 @@ impl From<crate::fs::Errno> for Outcome {
             Errno::NAMETOOLONG => Outcome::NameTooLong,
             _ => Outcome::Failed,
         }
+    }
+}
+
+// Serde writes a variant to a formatter as into JSON: by its name, padded as the formatter wants it.
+impl Display for SearchSource {
+    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
+        self.serialize(to)
+    }
+}
+
+impl Display for Call {
+    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
+        self.serialize(to)
+    }
+}
+
+impl Display for Outcome {
+    fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
+        self.serialize(to)
     }
 }
 
@@ -264,5 +285,17 @@ impl ProbeLog {
                 dir: BStr::new(&path[..entry.dir_len as usize]),
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_json_and_are_padded() {
+        assert_eq!(format!("{:<16}|", SearchSource::LibraryPath), "library-path    |");
+        assert_eq!(format!("{}", Call::Open), "open");
+        assert_eq!(format!("{:<5}|", Outcome::NotADirectory), "not-a-directory|");
     }
 }

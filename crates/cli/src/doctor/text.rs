@@ -93,7 +93,7 @@ fn of_index(text: &mut String, look: Look, index: &IndexState) {
 
 fn left_out(text: &mut String, look: Look, index: &IndexState) {
     for (at, left) in index.left_out.iter().take(NAMED).enumerate() {
-        let why = match (left.reason, left.lookups) {
+        let why = match (left.reason.as_str(), left.lookups) {
             ("static-tls-alignment", _) => "does not start under an audit module".to_owned(),
             ("static-tls", _) => "may need more static TLS than this session has".to_owned(),
             (reason, lookups) => {

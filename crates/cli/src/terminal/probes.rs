@@ -3,9 +3,10 @@
 use std::fmt::Write;
 
 use becalm_core::closure::Closure;
+use becalm_core::path;
 use becalm_core::probe::{Call, Outcome, Probe, SearchSource};
 use becalm_lib::escape::shown;
-use bstr::{BStr, ByteSlice};
+use bstr::BStr;
 
 use crate::terminal::style::Look;
 
@@ -41,102 +42,16 @@ fn push_line(
     asking: &BStr,
     path: &BStr,
 ) {
-    let word = format!("{:<15}", name_of_outcome(outcome));
+    let word = format!("{outcome:<15}");
     let word = match outcome {
         Outcome::Hit => look.good(&word),
         outcome if outcome.is_failed_call() => look.costly(&word),
         _ => look.bad(&word),
     };
-    let asking = match basename(asking) {
+    let asking = match path::name(asking) {
         name if name.is_empty() => "?".to_owned(),
         name => shown(name),
     };
-    let source = look.origin(&format!("{:<12}", name_of_source(source)));
-    let _ = writeln!(text, "{} {word} {source} {asking} {}", name_of_call(call), shown(path));
-}
-
-/// Returns the last component of a path.
-#[must_use]
-pub(crate) fn basename(path: &BStr) -> &BStr {
-    path.rfind_byte(b'/').map_or(path, |slash| path[slash + 1..].as_bstr())
-}
-
-/// Returns the name of a call in the JSON.
-#[must_use]
-pub(crate) fn name_of_call(call: Call) -> &'static str {
-    match call {
-        Call::Open => "open",
-        Call::Stat => "stat",
-    }
-}
-
-/// Returns the name of a search source in the JSON.
-fn name_of_source(source: SearchSource) -> &'static str {
-    match source {
-        SearchSource::Direct => "direct",
-        SearchSource::Rpath => "rpath",
-        SearchSource::LibraryPath => "library-path",
-        SearchSource::Note => "note",
-        SearchSource::PackageCache => "package-cache",
-        SearchSource::Runpath => "runpath",
-        SearchSource::LoaderCache => "loader-cache",
-        SearchSource::System => "system",
-    }
-}
-
-/// Returns the name of an outcome in the JSON.
-#[must_use]
-pub(crate) fn name_of_outcome(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Hit => "hit",
-        Outcome::Miss => "miss",
-        Outcome::NotADirectory => "not-a-directory",
-        Outcome::Denied => "denied",
-        Outcome::Loop => "loop",
-        Outcome::NameTooLong => "name-too-long",
-        Outcome::Failed => "failed",
-        Outcome::WrongClass => "wrong-class",
-        Outcome::WrongMachine => "wrong-machine",
-        Outcome::NotElf => "not-elf",
-        Outcome::Refused => "refused",
-        Outcome::NoDirectory => "no-directory",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn json_word(value: impl serde::Serialize) -> String {
-        serde_json::to_value(value).expect("a word").as_str().expect("a word").to_owned()
-    }
-
-    #[test]
-    fn the_words_are_those_of_the_json() {
-        use Outcome::*;
-        for outcome in [
-            Hit,
-            Miss,
-            NotADirectory,
-            Denied,
-            Loop,
-            NameTooLong,
-            Failed,
-            WrongClass,
-            WrongMachine,
-            NotElf,
-            Refused,
-            NoDirectory,
-        ] {
-            assert_eq!(name_of_outcome(outcome), json_word(outcome));
-        }
-        use SearchSource::*;
-        for source in [Direct, Rpath, LibraryPath, Note, PackageCache, Runpath, LoaderCache, System]
-        {
-            assert_eq!(name_of_source(source), json_word(source));
-        }
-        for call in [Call::Open, Call::Stat] {
-            assert_eq!(name_of_call(call), json_word(call));
-        }
-    }
+    let source = look.origin(&format!("{source:<12}"));
+    let _ = writeln!(text, "{call} {word} {source} {asking} {}", shown(path));
 }

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use bstr::{BStr, BString, ByteSlice};
 use serde::{Deserialize, Serialize};
 
-use super::Lookup;
+use super::{Kind, Lookup};
 
 /// The cause of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -163,7 +163,7 @@ struct Rule {
     #[serde(default)]
     by_loader: Option<bool>,
     #[serde(default)]
-    calls: Vec<String>,
+    calls: Vec<Kind>,
     #[serde(default)]
     programs: Vec<String>,
     #[serde(default)]
@@ -186,12 +186,11 @@ struct Rule {
 impl Rule {
     fn matches(&self, lookup: &Lookup, caller: Caller<'_>) -> bool {
         let path = lookup.path.as_bstr();
-        let slash = path.rfind_byte(b'/').map_or(0, |slash| slash + 1);
         self.by_loader.is_none_or(|by_loader| by_loader == lookup.by_loader)
-            && (self.calls.is_empty() || self.calls.iter().any(|call| call == lookup.kind.word()))
+            && (self.calls.is_empty() || self.calls.contains(&lookup.kind))
             && one_fits(&self.programs, caller.program)
             && one_fits(&self.paths, path)
-            && one_fits(&self.names, path[slash..].as_bstr())
+            && one_fits(&self.names, lookup.name())
             && one_fits(&self.dirs, lookup.dir())
             && self.in_variable.iter().all(|name| is_element(lookup.dir(), caller.value(name)))
             && self.below_variable.iter().all(|name| is_below(path, caller.value(name)))

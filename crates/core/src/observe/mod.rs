@@ -12,6 +12,7 @@ mod offenders;
 pub mod tally;
 
 use bstr::{BStr, BString};
+use serde::Deserialize;
 
 use crate::fs::Errno;
 use crate::path;
@@ -43,7 +44,8 @@ pub struct Lookup {
 }
 
 /// The kind of a call with a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// `open`, `openat`, `openat2`, `creat`.
     Open,
@@ -55,20 +57,6 @@ pub enum Kind {
     Readlink,
     /// `execve`, `execveat`.
     Exec,
-}
-
-impl Kind {
-    /// Returns the name in the rules of [`classes`].
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Kind::Open => "open",
-            Kind::Stat => "stat",
-            Kind::Access => "access",
-            Kind::Readlink => "readlink",
-            Kind::Exec => "exec",
-        }
-    }
 }
 
 impl Lookup {

@@ -13,7 +13,6 @@ use serde::Serialize;
 use crate::doctor::{Finding, FindingKind};
 use crate::escape::shown;
 use crate::fix::audit;
-use crate::index::report::reason_word;
 use crate::index::static_tls::SESSION_STATIC_TLS;
 use crate::index::{current, file};
 use crate::path::path_bytes;
@@ -61,7 +60,7 @@ pub struct LeftOut {
     pub path: BString,
     /// The reason: `static-tls-alignment`, `static-tls`, or the reason why lookups are left to the
     /// loader, as in `becalm index`.
-    pub reason: &'static str,
+    pub reason: String,
     /// The number of its lookups that are left to the loader; 0 if the whole program is left out.
     pub lookups: usize,
 }
@@ -178,9 +177,9 @@ fn left_out(index: &Index, session: u64) -> Vec<LeftOut> {
     for program in &index.programs {
         let path = || program.path.clone();
         if program.no_start {
-            left.push(LeftOut { path: path(), reason: ALIGNMENT, lookups: 0 });
+            left.push(LeftOut { path: path(), reason: ALIGNMENT.to_owned(), lookups: 0 });
         } else if u64::from(program.static_tls) > session {
-            left.push(LeftOut { path: path(), reason: TOO_LITTLE, lookups: 0 });
+            left.push(LeftOut { path: path(), reason: TOO_LITTLE.to_owned(), lookups: 0 });
         }
     }
     let mut deferred = Vec::new();
@@ -192,7 +191,7 @@ fn left_out(index: &Index, session: u64) -> Vec<LeftOut> {
         {
             deferred.push(LeftOut {
                 path: object.path.clone(),
-                reason: reason_word(*most),
+                reason: crate::json::name(most),
                 lookups,
             });
         }
@@ -242,7 +241,9 @@ mod tests {
         let left = left_out(&index, 8192);
         let told: Vec<(&str, &str, usize)> = left
             .iter()
-            .map(|left| (std::str::from_utf8(&left.path).expect("text"), left.reason, left.lookups))
+            .map(|left| {
+                (std::str::from_utf8(&left.path).expect("text"), left.reason.as_str(), left.lookups)
+            })
             .collect();
         assert_eq!(
             told,

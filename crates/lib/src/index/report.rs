@@ -6,11 +6,11 @@ use becalm_core::index::bound::BoundProgram;
 use becalm_core::index::tls::StaticTls;
 use becalm_host::index_store::MachineIndex;
 use bstr::BString;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::index::file::Whole;
 use crate::index::module::Sealed;
-use crate::json::{self, lossy, lossy_list};
+use crate::json::{self, displayed, lossy, lossy_list};
 use crate::problem::Problem;
 
 pub use becalm_core::index::bound::NotBound;
@@ -84,7 +84,6 @@ pub struct Directories {
 #[derive(Clone, Debug, Serialize)]
 pub struct Left {
     /// The reason.
-    #[serde(serialize_with = "reason")]
     pub reason: Deferred,
     /// Their number.
     pub questions: usize,
@@ -258,27 +257,4 @@ impl Bindings {
 fn counts(index: &Index) -> (usize, usize) {
     let objects = index.objects.iter().filter(|object| !object.path.is_empty()).count();
     (objects, index.objects.iter().map(|object| object.edges.len()).sum())
-}
-
-fn displayed<S: Serializer>(value: &impl ToString, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(&value.to_string())
-}
-
-fn reason<S: Serializer>(why: &Deferred, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(reason_word(*why))
-}
-
-/// Returns the name of a reason in JSON.
-#[must_use]
-pub fn reason_word(why: Deferred) -> &'static str {
-    match why {
-        Deferred::NotFound => "not-found",
-        Deferred::OpenElement => "open-element",
-        Deferred::Hwcaps => "hwcaps",
-        Deferred::Ancestors => "ancestors",
-        Deferred::Candidate => "candidate",
-        Deferred::Unsettled => "unsettled",
-        Deferred::NoPlainName => "no-plain-name",
-        Deferred::OtherName => "other-name",
-    }
 }

@@ -12,6 +12,7 @@ mod tests;
 
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashMap;
+use serde::Serialize;
 
 use std::sync::Arc;
 
@@ -88,7 +89,8 @@ pub struct Listed {
 }
 
 /// The reason why a lookup is left to the loader.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 #[repr(u8)]
 pub enum Deferred {
     /// The search does not find the file.
