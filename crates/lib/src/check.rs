@@ -315,21 +315,15 @@ impl Program {
             || load.objects.iter().filter(|o| !matches!(o.role, Role::Program | Role::Loader));
         let dirs: FxHashSet<&[u8]> = libraries().map(|object| dirname(&object.path)).collect();
         let loader = load.objects.iter().find(|object| object.role == Role::Loader);
+        let kind = match closure.subject.kind {
+            SubjectKind::Program { .. } => Kind::Program,
+            SubjectKind::Library { .. } => Kind::Library,
+            SubjectKind::Static => Kind::Static,
+        };
         Self {
-            path: target.shown.clone(),
-            kind: match closure.subject.kind {
-                SubjectKind::Program { .. } => Kind::Program,
-                SubjectKind::Library { .. } => Kind::Library,
-                SubjectKind::Static => Kind::Static,
-            },
-            machine: closure.subject.view.ident.machine_name(),
             libc: closure.facts.as_ref().map(|facts| facts.libc),
             interpreter: loader.map(|object| object.path.clone()),
             secure,
-            immutable: assumed.is_immutable(target.inside.as_ref()),
-            calmed_by: None,
-            bindings: None,
-            indexed: None,
             storm: SearchCost::of(load),
             libraries: libraries().count(),
             library_dirs: dirs.len(),
@@ -339,15 +333,7 @@ impl Program {
                 format!("{needed}: {}", words_of_answer(&fatal.answer))
             }),
             incomplete: load.stop == Some(Stop::TooManyProbes),
-            over_budget: None,
-            newer_glibc: None,
-            advice: None,
-            symbols: None,
-            scripts: Vec::new(),
-            files: None,
-            probes: None,
-            against: None,
-            slices: None,
+            ..Self::bare(assumed, target, kind, closure.subject.view.ident.machine_name())
         }
     }
 
@@ -358,8 +344,16 @@ impl Program {
             _ => "universal",
         };
         Self {
+            slices: Some(file.slices.iter().map(Slice::of).collect()),
+            ..Self::bare(assumed, target, Kind::MachO, machine)
+        }
+    }
+
+    /// Returns a file of which only kind and machine are known.
+    fn bare(assumed: &Assumptions, target: &Target, kind: Kind, machine: &'static str) -> Self {
+        Self {
             path: target.shown.clone(),
-            kind: Kind::MachO,
+            kind,
             machine,
             libc: None,
             interpreter: None,
@@ -382,7 +376,7 @@ impl Program {
             files: None,
             probes: None,
             against: None,
-            slices: Some(file.slices.iter().map(Slice::of).collect()),
+            slices: None,
         }
     }
 }
