@@ -90,20 +90,9 @@ impl Reader {
     /// Reads `size` bytes, or fewer after an error.
     fn read(&self, start: u64, size: u64) -> Vec<u8> {
         let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
-        let mut filled = 0;
-        while filled < bytes.len() {
-            let at = start + filled as u64;
-            match self.sys.0.read(&self.path, &*self.file, &mut bytes[filled..], at) {
-                Ok(0) => {
-                    self.fail(io::ErrorKind::UnexpectedEof.into());
-                    break;
-                }
-                Ok(count) => filled += count,
-                Err(errno) => {
-                    self.fail(sys::error(errno));
-                    break;
-                }
-            }
+        let (filled, result) = fill(&self.sys.0, &self.path, &self.file, &mut bytes, start);
+        if let Err(error) = result {
+            self.fail(error);
         }
         bytes.truncate(filled);
         bytes
@@ -132,14 +121,25 @@ pub(super) fn read_exact(
     bytes: &mut [u8],
     offset: u64,
 ) -> io::Result<()> {
+    fill(sys, path, file, bytes, offset).1
+}
+
+/// Fills `bytes` and returns how many of them were read, and the reason if not all were.
+fn fill(
+    sys: &Sys,
+    path: &std::path::Path,
+    file: &OwnedFd,
+    bytes: &mut [u8],
+    offset: u64,
+) -> (usize, io::Result<()>) {
     let mut filled = 0;
     while filled < bytes.len() {
         match sys.read(path, file, &mut bytes[filled..], offset + filled as u64) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(0) => return (filled, Err(io::ErrorKind::UnexpectedEof.into())),
             Ok(count) => filled += count,
             Err(Errno::INTR) => {}
-            Err(errno) => return Err(sys::error(errno)),
+            Err(errno) => return (filled, Err(sys::error(errno))),
         }
     }
-    Ok(())
+    (filled, Ok(()))
 }
