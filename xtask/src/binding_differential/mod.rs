@@ -13,19 +13,17 @@ mod summary;
 pub(crate) mod trial;
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Result;
 use becalm_core::loader::is_of_c_library;
-use rayon::prelude::*;
 
 use crate::differential::candidates::{self, Object, Place, PlaceArgs};
+use crate::differential::verdicts;
 use summary::Summary;
-use trial::{Trial, Verdict, has_capabilities};
+use trial::{Trial, has_capabilities};
 
 /// Options of the comparison.
 #[derive(clap::Args, Clone, Debug)]
@@ -81,7 +79,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         }
     }
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
-    let verdicts = pool.install(|| run_all(&trials));
+    let verdicts = pool.install(|| verdicts(&trials, Trial::run));
     let summary = Summary::of(&trials, &verdicts);
     if options.json {
         println!("{}", serde_json::to_string_pretty(&summary.json(options.show))?);
@@ -110,25 +108,4 @@ fn chosen(place: &Place, options: &Options) -> Result<Vec<Object>> {
 /// its own when it is started (`_dl_allocate_tls_init`).
 fn is_c_library(path: &Path) -> bool {
     path.file_name().is_some_and(|name| is_of_c_library(name.as_encoded_bytes()))
-}
-
-/// Every trial, with a counter on a terminal.
-fn run_all(trials: &[Trial<'_>]) -> Vec<Verdict> {
-    let done = AtomicUsize::new(0);
-    let terminal = std::io::stderr().is_terminal();
-    let verdicts = trials
-        .par_iter()
-        .map(|trial| {
-            let verdict = trial.run();
-            let count = done.fetch_add(1, Ordering::Relaxed) + 1;
-            if terminal && (count.is_multiple_of(25) || count == trials.len()) {
-                eprint!("\r{count} of {} starts", trials.len());
-            }
-            verdict
-        })
-        .collect();
-    if terminal && !trials.is_empty() {
-        eprintln!();
-    }
-    verdicts
 }

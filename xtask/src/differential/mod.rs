@@ -17,7 +17,7 @@ use rayon::prelude::*;
 
 use candidates::{Place, PlaceArgs};
 use summary::Summary;
-use trial::{Trial, Verdict};
+use trial::Trial;
 
 /// Options of the comparison.
 #[derive(clap::Args, Clone, Debug)]
@@ -71,7 +71,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         .flat_map(|(place, object)| trial::of(place, object, empty.path(), with_strace))
         .collect();
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
-    let verdicts = pool.install(|| compare_all(&trials));
+    let verdicts = pool.install(|| verdicts(&trials, Trial::compare));
     let summary = Summary::of(&trials, &verdicts);
     if options.json {
         println!("{}", serde_json::to_string_pretty(&summary.json(options.show))?);
@@ -81,14 +81,14 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(if summary.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs all trials, with a counter on a terminal.
-fn compare_all(trials: &[Trial<'_>]) -> Vec<Verdict> {
+/// Returns the verdicts of all trials, with a counter on a terminal.
+pub(crate) fn verdicts<T: Sync, V: Send>(trials: &[T], verdict: impl Fn(&T) -> V + Sync) -> Vec<V> {
     let done = AtomicUsize::new(0);
     let terminal = std::io::stderr().is_terminal();
     let verdicts = trials
         .par_iter()
         .map(|trial| {
-            let verdict = trial.compare();
+            let verdict = verdict(trial);
             let count = done.fetch_add(1, Ordering::Relaxed) + 1;
             if terminal && (count.is_multiple_of(25) || count == trials.len()) {
                 eprint!("\r{count} of {} starts", trials.len());
