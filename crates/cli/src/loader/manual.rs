@@ -33,8 +33,9 @@ const BUILDING: Section = Section {
             "what is fetched",
             "The package glibc-source of bookworm (2.36), trixie (2.41), sid (2.43) or \
              experimental (2.44), from the mirror of this machine's apt configuration, verified \
-             by apt with its keys. If a suite has moved on to another release, --source names a \
-             package kept from before.",
+             by apt with its keys. A release that has left experimental or sid is looked for in \
+             sid and testing. If no suite has it any more, --source names a package kept from \
+             before.",
         ),
         (
             "--store",

@@ -20,18 +20,51 @@ struct Mirror {
     signed_by: Option<String>,
 }
 
+/// The suites that a version of a package goes through. A newer one takes its place in each.
+const STAGES: [&str; 3] = ["experimental", "sid", "testing"];
+
 /// Downloads the package into `folder` and returns the file.
 pub(crate) fn fetch(steps: &Steps, release: &Release, folder: &Path) -> Result<PathBuf> {
-    if let Some(deb) = package_in(folder) {
+    if let Some(deb) = package_in(folder, release.version) {
         return Ok(deb);
     }
     let mirror = mirror_of_machine(Path::new("/etc/apt"))
         .context("/etc/apt has no source with the component main")?;
+    let mut first_error = None;
+    for suite in suites_from(release.suite) {
+        match fetch_from(steps, &mirror, suite, release.version, folder) {
+            Ok(()) => break,
+            // The first suite is the one that this version is expected in.
+            Err(error) => first_error = first_error.or(Some(error)),
+        }
+    }
+    match (package_in(folder, release.version), first_error) {
+        (Some(deb), _) => Ok(deb),
+        (None, Some(error)) => Err(error),
+        (None, None) => bail!("apt-get download left no package"),
+    }
+}
+
+/// Returns a suite and those to which its packages move.
+fn suites_from(first: &str) -> Vec<&str> {
+    let stage = STAGES.iter().position(|&stage| stage == first);
+    stage.map_or_else(|| vec![first], |stage| STAGES[stage..].to_vec())
+}
+
+/// Downloads a version of the package from a suite.
+fn fetch_from(
+    steps: &Steps,
+    mirror: &Mirror,
+    suite: &str,
+    version: &str,
+    folder: &Path,
+) -> Result<()> {
     for below in ["lists/partial", "archives/partial"] {
         fs::create_dir_all(folder.join(below))?;
     }
-    let signed = mirror.signed_by.map(|key| format!(" [signed-by={key}]")).unwrap_or_default();
-    let line = format!("deb{signed} {} {} main\n", mirror.uri, release.suite);
+    let signed_by = mirror.signed_by.as_ref();
+    let signed = signed_by.map(|key| format!(" [signed-by={key}]")).unwrap_or_default();
+    let line = format!("deb{signed} {} {suite} main\n", mirror.uri);
     fs::write(folder.join("sources.list"), line)?;
     let apt = |args: &[&str]| {
         let mut command = Command::new("apt-get");
@@ -47,24 +80,23 @@ pub(crate) fn fetch(steps: &Steps, release: &Release, folder: &Path) -> Result<P
         command.args(["-o", "APT::Sandbox::User=root"]).args(args).current_dir(folder);
         command
     };
-    steps.now(format!("fetching the package list of {}", release.suite));
+    steps.now(format!("fetching the package list of {suite}"));
     steps.run(&mut apt(&["update"]))?;
     steps.now("fetching glibc-source");
-    steps.run(&mut apt(&["download", "glibc-source"]))?;
+    let fetched = steps.run(&mut apt(&["download", &format!("glibc-source={version}-*")]));
     // They are larger than the package, and another package would fetch them again.
     for done in ["lists", "archives"] {
         fs::remove_dir_all(folder.join(done))?;
     }
-    package_in(folder).context("apt-get download left no package")
+    fetched
 }
 
-/// Returns the package in a folder.
-fn package_in(folder: &Path) -> Option<PathBuf> {
+/// Returns the package of a version in a folder.
+fn package_in(folder: &Path, version: &str) -> Option<PathBuf> {
+    let start = format!("glibc-source_{version}-");
     fs::read_dir(folder).ok()?.filter_map(Result::ok).map(|entry| entry.path()).find(|path| {
         path.extension().is_some_and(|end| end == "deb")
-            && path
-                .file_name()
-                .is_some_and(|name| name.to_string_lossy().starts_with("glibc-source_"))
+            && path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&start))
     })
 }
 
@@ -152,6 +184,25 @@ fn one_line(line: &str) -> Option<Mirror> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_package_of_another_release_is_not_used() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["glibc-source_2.4-1_all.deb", "glibc-source_2.44-1_all.deb.part"] {
+            fs::write(folder.path().join(name), "").expect("a file");
+        }
+        assert_eq!(package_in(folder.path(), "2.44"), None);
+        let deb = folder.path().join("glibc-source_2.44-3_all.deb");
+        fs::write(&deb, "").expect("a file");
+        assert_eq!(package_in(folder.path(), "2.44"), Some(deb));
+    }
+
+    #[test]
+    fn a_release_that_left_experimental_is_looked_for_where_it_went() {
+        assert_eq!(suites_from("experimental"), ["experimental", "sid", "testing"]);
+        assert_eq!(suites_from("sid"), ["sid", "testing"]);
+        assert_eq!(suites_from("bookworm"), ["bookworm"]);
+    }
 
     #[test]
     fn debian_s_mirror_is_taken_and_not_a_vendor_s_that_is_named_first() {
