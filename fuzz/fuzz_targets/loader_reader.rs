@@ -14,22 +14,6 @@ use becalm_core::elf::resolution_note::{Answer, Record, records};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 
-/// `struct dl_resolution_note`.
-#[repr(C)]
-struct Note {
-    pairs: *const c_char,
-    size: u32,
-    sorted: bool,
-}
-
-/// `struct dl_resolution_element`.
-#[repr(C)]
-struct Element {
-    kind: c_char,
-    path: *const c_char,
-    length: usize,
-}
-
 /// `Elf64_Phdr`.
 #[repr(C)]
 #[derive(Arbitrary, Clone, Copy, Debug)]
@@ -49,9 +33,8 @@ const PT_NOTE: u32 = 4;
 const PF_R: u32 = 4;
 
 unsafe extern "C" {
-    fn _dl_resolution_find(note: *mut Note, phdr: *const Phdr, phnum: usize, base: u64);
-    fn _dl_resolution_lookup(note: *const Note, name: *const c_char) -> *const c_char;
-    fn _dl_resolution_next(list: *mut *const c_char, element: *mut Element) -> bool;
+    fn _dl_resolution_find(phdr: *const Phdr, phnum: usize, base: u64) -> *const c_char;
+    fn _dl_resolution_lookup(note: *const c_char, name: *const c_char) -> *const c_char;
     fn _dl_resolution_root(
         path: *const c_char,
         length: usize,
@@ -102,8 +85,8 @@ fn string(bytes: &[u8]) -> CString {
     CString::new(bytes.split(|&byte| byte == 0).next().unwrap_or_default()).unwrap_or_default()
 }
 
-/// Searches for the note of an object that is loaded as `image`.
-fn find(image: &[u8], notes: &[Phdr]) -> Note {
+/// Searches for the note of an object that is loaded as `image`, and returns its first pair.
+fn find(image: &[u8], notes: &[Phdr]) -> *const c_char {
     let size = image.len() as u64;
     // Loaded at an address whose lower half is in the headers, as in a real object.
     let start = image.as_ptr() as u64;
@@ -119,28 +102,16 @@ fn find(image: &[u8], notes: &[Phdr]) -> Note {
     };
     let mut phdr = vec![load];
     phdr.extend_from_slice(notes);
-    let mut note = Note { pairs: std::ptr::null(), size: 0, sorted: false };
     // SAFETY: the one PT_LOAD has the size of `image`, which outlives the note.
-    unsafe { _dl_resolution_find(&raw mut note, phdr.as_ptr(), phdr.len(), start) };
-    note
+    unsafe { _dl_resolution_find(phdr.as_ptr(), phdr.len(), start) }
 }
 
-/// Returns the elements that the reader finds for `name`.
-fn lookup(note: &Note, name: &CStr) -> Option<Vec<(u8, Vec<u8>)>> {
-    // SAFETY: `find` made `note`, and its image still exists.
-    unsafe {
-        let mut list = _dl_resolution_lookup(note, name.as_ptr());
-        if list.is_null() {
-            return None;
-        }
-        let mut element = Element { kind: 0, path: std::ptr::null(), length: 0 };
-        let mut elements = Vec::new();
-        while _dl_resolution_next(&raw mut list, &raw mut element) {
-            let path = std::slice::from_raw_parts(element.path.cast::<u8>(), element.length);
-            elements.push((element.kind.cast_unsigned(), path.to_vec()));
-        }
-        Some(elements)
-    }
+/// Returns the list that the reader finds for `name`.
+fn lookup(note: *const c_char, name: &CStr) -> Option<Vec<u8>> {
+    // SAFETY: `find` returned `note`, and its image still exists.
+    let list = unsafe { _dl_resolution_lookup(note, name.as_ptr()) };
+    // SAFETY: the reader found the end of each string of the note.
+    (!list.is_null()).then(|| unsafe { CStr::from_ptr(list) }.to_bytes().to_vec())
 }
 
 /// An image with one resolution note in it.
@@ -154,15 +125,14 @@ fn image_with(descriptor: &[u8]) -> Vec<u8> {
     image.into_boxed_slice().into_vec()
 }
 
-fn elements(record: &Record) -> Vec<(u8, Vec<u8>)> {
-    record
-        .answers
-        .iter()
-        .map(|answer| match answer {
-            Answer::Exact(path) => (b'=', path.to_vec()),
-            Answer::Hint(dir) => (b'?', dir.to_vec()),
-        })
-        .collect()
+/// The list of a record.
+fn list(record: &Record) -> Vec<u8> {
+    let element = |answer: &Answer| match answer {
+        Answer::Exact(path) => [&b"="[..], path.as_ref()].concat(),
+        Answer::Hint(dir) => [&b"?"[..], dir.as_ref()].concat(),
+    };
+    let elements: Vec<Vec<u8>> = record.answers.iter().map(element).collect();
+    elements.join(&b':')
 }
 
 /// Compares the reader with becalm's own on a complete note.
@@ -182,15 +152,15 @@ fn compare(descriptor: &[u8], name: &[u8]) {
     let note = find(&image, &[header]);
     let expected: Result<Vec<_>, _> = records(descriptor).collect();
     let Ok(expected) = expected else {
-        assert!(note.pairs.is_null(), "believed a note that has an error");
+        assert!(note.is_null(), "believed a note that has an error");
         return;
     };
-    assert!(!note.pairs.is_null(), "did not believe a sound note");
+    assert!(!note.is_null(), "did not believe a sound note");
     let names = expected.iter().map(|record| record.needed.to_vec()).chain([name.to_vec()]);
     for name in names {
         let name = string(&name);
         let first = expected.iter().find(|record| **record.needed == *name.to_bytes());
-        assert_eq!(lookup(&note, &name), first.map(elements));
+        assert_eq!(lookup(note, &name), first.map(list));
     }
 }
 
@@ -244,7 +214,9 @@ fuzz_target!(|input: Input| {
                 })
                 .collect();
             let note = find(&image, &headers);
-            lookup(&note, &string(&name));
+            if !note.is_null() {
+                lookup(note, &string(&name));
+            }
         }
         Input::Descriptor { descriptor, name } => compare(&descriptor, &name),
         Input::Pairs { mut pairs, sort, name } => {

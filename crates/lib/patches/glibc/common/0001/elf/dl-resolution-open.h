@@ -98,57 +98,45 @@ resolution_first_mutable (struct link_map *l, const char *element)
     }
 }
 
-/* Return true if A and B are the same, apart from slashes at the end.  */
+/* Return true if DIRECTORY, an element of the run path, and the LENGTH bytes
+   at PATH are the same, apart from slashes at the end.  */
 static bool
-resolution_is_same (const char *a, size_t a_length, const char *b,
-		    size_t b_length)
+resolution_is_same (const char *directory, const char *path, size_t length)
 {
-  while (a_length > 1 && a[a_length - 1] == '/')
-    --a_length;
-  while (b_length > 1 && b[b_length - 1] == '/')
-    --b_length;
-  return a_length == b_length && memcmp (a, b, a_length) == 0;
+  size_t size = strchrnul (directory, ':') - directory;
+  while (size > 1 && directory[size - 1] == '/')
+    --size;
+  while (length > 1 && path[length - 1] == '/')
+    --length;
+  return size == length && memcmp (directory, path, size) == 0;
 }
 
-/* Return true if a search of the run path would come to ELEMENT of the list
-   without a search of a directory that can change and that the list does not
-   have.  A library can be added to such a directory after the note was
-   written.  patchelf 0.19.3 writes no "?DIRECTORY" for a directory that
-   exists but does not have the library.  */
+/* Return true if a search of the run path would come to the file or directory
+   PATH of the list without a search of a directory that can change and that
+   the list does not have.  A library can be added to such a directory after
+   the note was written.  patchelf 0.19.3 writes no "?DIRECTORY" for a
+   directory that exists but does not have the library.  */
 static bool
-resolution_is_next (struct resolution *r,
-		    const struct dl_resolution_element *element)
+resolution_is_next (struct resolution *r, bool is_file, const char *path,
+		    size_t length)
 {
   if (r->mutable == NULL)
     return true;
 
-  size_t length = element->length;
-  if (element->kind == '=')
-    {
-      while (length > 0 && element->path[length - 1] != '/')
-	--length;
-      if (length > 1)
-	--length;
-    }
-  else
+  if (is_file)
+    while (length > 0 && path[length - 1] != '/')
+      --length;
+  else if (resolution_is_same (r->mutable, path, length))
     {
       const char *end = strchrnul (r->mutable, ':');
-      if (resolution_is_same (r->mutable, end - r->mutable, element->path,
-			      length))
-	{
-	  r->mutable = (*end == '\0' ? NULL
-			: resolution_first_mutable (r->loader, end + 1));
-	  return true;
-	}
+      r->mutable = (*end == '\0' ? NULL
+		    : resolution_first_mutable (r->loader, end + 1));
+      return true;
     }
-  for (const char *directory = r->run_path; directory < r->mutable;)
-    {
-      const char *end = strchrnul (directory, ':');
-      if (resolution_is_same (directory, end - directory, element->path,
-			      length))
-	return true;
-      directory = end + 1;
-    }
+  for (const char *directory = r->run_path; directory < r->mutable;
+       directory = strchrnul (directory, ':') + 1)
+    if (resolution_is_same (directory, path, length))
+      return true;
   return false;
 }
 
@@ -196,30 +184,25 @@ resolution_search (struct resolution *r, char *directory)
   return r->fd == -1 && (errno == ENOENT || errno == EACCES);
 }
 
-/* Try the elements of the list.  */
+/* Try the elements of the list.  A path that is too long ends the list.  */
 static void
 resolution_try (void *closure)
 {
   struct resolution *r = closure;
-  struct dl_resolution_element element;
+  char path[DL_RESOLUTION_MAX];
   bool more = true;
-
-  while (more && _dl_resolution_next (&r->list, &element)
-	 && element.length < DL_RESOLUTION_MAX
-	 && resolution_is_next (r, &element))
+  while (more && *r->list != '\0')
     {
-      if (element.kind == '=' && element.path[element.length] == '\0')
-	more = resolution_open_file (r, element.path, LA_SER_RUNPATH);
-      else
-	{
-	  char *path = __strndup (element.path, element.length);
-	  if (path == NULL)
-	    return;
-	  more = (element.kind == '='
-		  ? resolution_open_file (r, path, LA_SER_RUNPATH)
-		  : resolution_search (r, path));
-	  free (path);
-	}
+      bool is_file = *r->list == '=';
+      const char *start = r->list + 1;
+      const char *end = strchrnul (start, ':');
+      if (end - start >= sizeof path
+	  || !resolution_is_next (r, is_file, start, end - start))
+	return;
+      *(char *) __mempcpy (path, start, end - start) = '\0';
+      more = (is_file ? resolution_open_file (r, path, LA_SER_RUNPATH)
+	      : resolution_search (r, path));
+      r->list = end + (*end == ':');
     }
 }
 
@@ -269,32 +252,21 @@ resolution_is_enabled (struct link_map *l, bool in_rpath, int mode)
 	      : cache_rpath (l, &l->l_runpath_dirs, DT_RUNPATH, "RUNPATH")));
 }
 
-/* Store the note of L in *NOTE.  The object is only read the first time.
-   Only 32 bits fit in the padding of the map: they have the offset of the
-   descriptor, or 1 if there is none.  */
-static bool
-resolution_note (struct link_map *l, struct dl_resolution_note *note)
+/* Return the note of L, or NULL.  The object is only read the first time.
+   The padding of the map has 32 bits for the offset of the note.  */
+static const char *
+resolution_note (struct link_map *l)
 {
   if (l->l_resolution == 0)
     {
-      _dl_resolution_find (note, l->l_phdr, l->l_phnum, l->l_addr);
-      ElfW(Addr) offset = (ElfW(Addr)) note->pairs - l->l_map_start;
-      if (note->pairs == NULL || offset != (uint32_t) offset)
-	l->l_resolution = 1;
-      else
-	{
-	  l->l_resolution = offset;
-	  l->l_resolution_sorted = note->sorted;
-	  l->l_resolution_align8 = note->align8;
-	}
+      const char *note = _dl_resolution_find (l->l_phdr, l->l_phnum,
+					      l->l_addr);
+      ElfW(Addr) offset = (ElfW(Addr)) note - l->l_map_start;
+      l->l_resolution
+	= note == NULL || offset != (uint32_t) offset ? 1 : offset;
     }
-  if (l->l_resolution == 1)
-    return false;
-  note->pairs = (const char *) l->l_map_start + l->l_resolution;
-  memcpy (&note->size, note->pairs - (l->l_resolution_align8 ? 20 : 16),
-	  sizeof note->size);	/* n_descsz.  */
-  note->sorted = l->l_resolution_sorted;
-  return true;
+  return (l->l_resolution == 1 ? NULL
+	  : (const char *) l->l_map_start + l->l_resolution);
 }
 
 /* Open the library NAME with the help of the note of L.  The arguments and
@@ -304,11 +276,10 @@ resolution_open (struct link_map *l, bool in_rpath, const char *name,
 		 size_t namelen, int mode, char **realname,
 		 struct filebuf *fbp)
 {
-  struct dl_resolution_note note;
   if (!resolution_is_enabled (l, in_rpath, mode)
       || (TUNABLE_GET (glibc, rtld, resolution, int32_t, NULL)
 	  & DL_RESOLUTION_NOTE) == 0
-      || !resolution_note (l, &note))
+      || resolution_note (l) == NULL)
     return -1;
 
   struct resolution r =
@@ -316,7 +287,7 @@ resolution_open (struct link_map *l, bool in_rpath, const char *name,
       .loader = l, .name = name, .namelen = namelen, .mode = mode,
       .fbp = fbp, .is_rpath = in_rpath
     };
-  r.list = _dl_resolution_lookup (&note, name);
+  r.list = _dl_resolution_lookup (resolution_note (l), name);
   if (r.list == NULL)
     return -1;
   if (__glibc_unlikely (GLRO(dl_debug_mask) & DL_DEBUG_LIBS))

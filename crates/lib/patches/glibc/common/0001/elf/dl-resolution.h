@@ -35,39 +35,17 @@
    FIFO.  The file is named by a note, which may be wrong.  */
 #define __RTLD_RESOLUTION 0x00800000
 
-/* Longest element of a list that is used.  */
+/* Size of the longest path in a list that is used, with its NUL.  */
 #define DL_RESOLUTION_MAX 4096
 
-/* The note of an object, after it was checked.  */
-struct dl_resolution_note
-{
-  const char *pairs;	/* The first needed string; NULL without a note.  */
-  uint32_t size;	/* Bytes of the descriptor.  */
-  bool sorted;		/* A binary search is possible.  */
-  bool align8;		/* The note is padded to 8 bytes, not to 4.  */
-};
-
-/* An element of the list for a needed string.  */
-struct dl_resolution_element
-{
-  char kind;		/* '=': a file to open; '?': a directory to search.  */
-  const char *path;	/* Ends with ':' or NUL.  */
-  size_t length;
-};
-
 /* Find the note in the segments PHDR[0] to PHDR[PHNUM - 1] of an object
-   that is loaded at BASE.  A note that is not well-formed is ignored.  */
-void _dl_resolution_find (struct dl_resolution_note *note,
-			  const ElfW(Phdr) *phdr, size_t phnum,
-			  ElfW(Addr) base) attribute_hidden;
+   that is loaded at BASE, and return its first needed string.  Return NULL if
+   there is none, or if it is not well-formed.  */
+const char *_dl_resolution_find (const ElfW(Phdr) *phdr, size_t phnum,
+				 ElfW(Addr) base) attribute_hidden;
 
 /* Return the list of NOTE for NAME, or NULL.  */
-const char *_dl_resolution_lookup (const struct dl_resolution_note *note,
-				   const char *name) attribute_hidden;
-
-/* Remove the first element from *LIST.  Return false if there is none.  */
-bool _dl_resolution_next (const char **list,
-			  struct dl_resolution_element *element)
+const char *_dl_resolution_lookup (const char *note, const char *name)
      attribute_hidden;
 
 /* Return the length of the package root in the LENGTH bytes at PATH: one of

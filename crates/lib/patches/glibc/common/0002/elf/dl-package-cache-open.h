@@ -84,10 +84,9 @@ package_cache_open (struct link_map *l, bool in_rpath, const char *name,
       || GLRO(dl_inhibit_cache))
     return -1;
 
-  struct dl_resolution_note note;
   int32_t readers = TUNABLE_GET (glibc, rtld, resolution, int32_t, NULL);
   if ((readers & DL_RESOLUTION_CACHE) == 0
-      || ((readers & DL_RESOLUTION_NOTE) != 0 && resolution_note (l, &note)))
+      || ((readers & DL_RESOLUTION_NOTE) != 0 && resolution_note (l) != NULL))
     return -1;
 
   const char *path;
