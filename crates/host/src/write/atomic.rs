@@ -14,7 +14,7 @@ use super::error::WriteError;
 use super::file::FileUnderEdit;
 use super::sys::{self, Sys};
 use super::temporary::Temporary;
-use super::{WriteOptions, metadata};
+use super::{WriteOptions, blocks, metadata, reader};
 
 /// A complete temporary file and the file that it will replace.
 pub(super) struct Atomic {
@@ -44,19 +44,28 @@ impl Atomic {
     fn fill(&self, sys: &Sys, patch: &Patch) -> io::Result<()> {
         let Self { old, new, .. } = self;
         let copy = Copy { sys, path: &new.path, from: &old.reader.file, to: &new.fd };
+        let set_length = |length| sys.set_length(&new.path, &new.fd, length).map_err(sys::error);
         let size = old.facts.fingerprint.size;
-        let mut length = size;
-        if !copy.share()? {
+        let shares = copy.share()?;
+        let mut length = if shares { size } else { 0 };
+        if !shares {
             copy.data(&old.facts, size.min(patch.length))?;
-            // Copying skips a hole at the end, so the new file may be shorter than the old one.
-            length = 0;
+        } else if patch.length < size {
+            // Cut at a block, because the kernel would read and clear the rest of a block.
+            length = blocks::start_of(patch.length);
+            set_length(length)?;
         }
-        if length != patch.length {
-            sys.set_length(&new.path, &new.fd, patch.length).map_err(sys::error)?;
-        }
-        for write in &patch.writes {
+        let read = |offset, bytes: &mut [u8]| {
+            reader::read_exact(sys, &old.path, &old.reader.file, bytes, offset)
+        };
+        for write in blocks::whole(patch, size, shares, read)? {
             let written = sys.write(&new.path, &new.fd, &write.bytes, write.offset);
             written.map_err(sys::error)?;
+            length = length.max(write.offset + write.bytes.len() as u64);
+        }
+        // Copying skips a hole at the end, so the new file may be shorter than the old one.
+        if length != patch.length {
+            set_length(patch.length)?;
         }
         Ok(())
     }

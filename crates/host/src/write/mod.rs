@@ -18,6 +18,7 @@
 
 mod atomic;
 mod batch;
+mod blocks;
 mod copy;
 mod dir;
 mod error;
