@@ -5,14 +5,15 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
-use std::fs;
 use std::time::{Duration, SystemTime};
+use std::{fs, io};
 
 use becalm_host::bench::stats::LEVEL;
 use becalm_host::bench::{self, BenchError, Measured, Options, Timed, Until, Variant};
 use becalm_host::trace::{Command, Streams};
 use bstr::ByteSlice;
 use serde::Serialize;
+use thiserror::Error;
 
 use crate::assume::StorePrefixes;
 use crate::escape::shown;
@@ -21,6 +22,7 @@ use crate::progress::{Phase, Progress};
 use crate::relocations::Relocations;
 use crate::trace;
 use crate::trace::observe::{Confined, watch};
+use crate::trace::refused::ObserveError;
 use crate::words::{self, counted};
 
 /// A finished measurement: the JSON document of `becalm bench`.
@@ -196,12 +198,29 @@ fn watch_all(variants: &[Variant], options: &Options) -> (Vec<Option<Watched>>, 
     (watched, notes)
 }
 
+/// The reason why a variant is not watched.
+#[derive(Debug, Error)]
+enum NotWatched {
+    /// The streams of its starts cannot be made.
+    #[error("{}", words::words(.0))]
+    Streams(io::Error),
+    /// It cannot be traced.
+    #[error("{}", words::words_of_chain(.0))]
+    Observe(#[from] ObserveError),
+    /// No start can be traced here; the note says why.
+    #[error("{0}")]
+    Untraced(String),
+    /// It executed nothing.
+    #[error("it executed nothing")]
+    Nothing,
+}
+
 impl Watched {
     /// Starts a variant a few times under the tracer.
     ///
     /// # Errors
     /// Returns an error if the variant cannot be traced.
-    fn of(variant: &Variant, options: &Options) -> Result<Self, String> {
+    fn of(variant: &Variant, options: &Options) -> Result<Self, NotWatched> {
         let Command { program, args, env, .. } = &variant.command;
         let until_entry = options.until == Until::Entry;
         let watched = trace::options::Options {
@@ -215,14 +234,14 @@ impl Watched {
         };
         let confined = Confined {
             environment: env.clone().unwrap_or_else(|| env::vars_os().collect()),
-            streams: Streams::nowhere().map_err(|error| words::words(&error))?,
+            streams: Streams::nowhere().map_err(NotWatched::Streams)?,
             limit: options.timeout,
         };
-        let report = watch(&watched, &confined).map_err(|error| words::words_of_chain(&error))?;
+        let report = watch(&watched, &confined)?;
         if report.opens_alone {
-            return Err(report.notes.into_iter().next().unwrap_or_default());
+            return Err(NotWatched::Untraced(report.notes.into_iter().next().unwrap_or_default()));
         }
-        let seen = report.images.into_iter().next_back().ok_or("it executed nothing")?;
+        let seen = report.images.into_iter().next_back().ok_or(NotWatched::Nothing)?;
         let repeated = seen.classes.iter().map(|class| class.repeated.count).sum();
         Ok(Self {
             loader_ns: seen.loader.net_ns,
