@@ -226,7 +226,7 @@ fn with_two_indexes(script: &str) -> (Store, Vec<String>) {
     );
     let mut shell = command(&store, "sh", &["-c", &script]);
     let [a, b, c] = &indexes;
-    shell.env("A", a).env("B", b).env("C", c).env("LD_AUDIT", "/nonexistent/theirs.so");
+    shell.env("A", a).env("B", b).env("C", c).env("LD_AUDIT", "theirs.so");
     let ran = run(&mut shell);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let lines = ran.stdout.lines().map(str::to_owned).collect();
@@ -238,7 +238,7 @@ fn undo_removes_every_index_of_a_session_and_nothing_of_others() {
     if nothing_to_test_with() {
         return;
     }
-    let theirs = "/nonexistent/theirs.so glibc.malloc.check=1 unset";
+    let theirs = "theirs.so glibc.malloc.check=1 unset";
     let (store, lines) = with_two_indexes("show; us --undo; show");
     let part = |index: &str| format!("{}.d/$PLATFORM", text(&store.path(index)));
     assert!(lines[0].contains(&format!("theirs.so:{}:{} ", part("a.so"), part("b.so"))));
@@ -261,7 +261,43 @@ fn undo_of_one_index_leaves_the_session_of_the_other_whole() {
     let part = |index: &str| format!("{}.d/$PLATFORM", text(&store.path(index)));
     assert_eq!(lines[2], lines[0].replace(&format!(":{}", part("a.so")), ""));
     assert!(lines[2].contains(&part("b.so")) && lines[2].ends_with("=8192 nobind"), "{lines:?}");
-    assert_eq!(lines[3], "/nonexistent/theirs.so glibc.malloc.check=1 unset");
+    assert_eq!(lines[3], "theirs.so glibc.malloc.check=1 unset");
+}
+
+#[test]
+fn undo_removes_an_element_whose_file_is_gone_and_says_so() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let theirs = "theirs.so glibc.malloc.check=1 unset";
+    // An index without its folder, such as a copy: LD_AUDIT names the index itself.
+    let (store, lines) = with_two_indexes(
+        "us --undo; rm -r \"$C.d\"; us --index \"$C\"; show; rm \"$C\"\n\
+         \"$US\" env --undo 2>&1 >/dev/null | grep '^becalm: '; us --undo; show",
+    );
+    let index = store.path("c.so");
+    assert!(lines[0].starts_with(&format!("theirs.so:{} ", text(&index))), "{lines:?}");
+    let said = format!("becalm: {}: does not exist; removed from LD_AUDIT", text(&index));
+    assert_eq!(lines[1..], [said.as_str(), theirs]);
+    // Of one index, only the element of that one is removed.
+    let (_, lines) = with_two_indexes(
+        "us --undo --index \"$B\"; LD_AUDIT=/nonexistent/x.so:$LD_AUDIT\n\
+         us --undo --index \"$A\"; show; us --undo; show",
+    );
+    assert_eq!(lines, [format!("/nonexistent/x.so:{theirs}").as_str(), theirs]);
+}
+
+#[test]
+fn undo_gives_back_the_static_tls_of_the_user() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let tunable = "glibc.rtld.optional_static_tls";
+    let (_, lines) = with_two_indexes(&format!(
+        "us --undo; export GLIBC_TUNABLES={tunable}=512; us --index \"$A\"; show; us --undo; show"
+    ));
+    assert!(lines[0].contains(&format!(" {tunable}=512:{tunable}=8192 ")), "{lines:?}");
+    assert_eq!(lines[1], format!("theirs.so {tunable}=512 unset"));
 }
 
 #[test]

@@ -37,8 +37,10 @@ pub(crate) struct EnvArgs {
 
     /// Print the lines that undo the setup instead
     ///
-    /// Removes every index of becalm from the session; with --index only that one. The tunable and
-    /// the switches stay while an index is left.
+    /// Removes every index of becalm from the session; with --index only that one. Without --index,
+    /// elements of LD_AUDIT whose file does not exist are removed too, and printed on stderr. The
+    /// tunable and the switches stay while an index is left. A smaller value of the tunable that was
+    /// set before counts again; a value that equals becalm's is removed.
     #[arg(long)]
     pub undo: bool,
 

@@ -37,6 +37,9 @@ pub(crate) fn run(args: &EnvArgs) -> Result<ExitStatus> {
     for unfit in &report.unfit {
         terminal::note(unfit.program.as_ref(), &words(unfit));
     }
+    for path in &report.gone {
+        terminal::note(path.as_ref(), "does not exist; removed from LD_AUDIT");
+    }
     let text = match (args.json, args.undo) {
         (true, _) => String::new(),
         (_, true) => text::undoing_lines(&report, reader),

@@ -120,20 +120,42 @@ fn profile(settings: &Settings) -> String {
          \x20 esac\n\
          \x20 unset becalm_module\n"
     );
-    text.push_str(&format!(
-        "\x20 case \":${{{TUNABLES}-}}:\" in\n\
-         \x20   *:{STATIC_TLS}=*) ;;\n\
-         \x20   *) export {TUNABLES}=\"${{{TUNABLES}:+${TUNABLES}:}}{STATIC_TLS}={}\" ;;\n\
-         \x20 esac\n",
-        settings.static_tls
-    ));
+    text.push_str(&profile_static_tls(settings.static_tls));
     if let Some(switch) = settings.switch {
         text.push_str(&format!(
-            "\x20 export {SWITCHES}=\"${{{SWITCHES}:+${SWITCHES},}}{switch}\"\n"
+            "\x20 case \",${{{SWITCHES}-}},\" in\n\
+             \x20   *,{switch},*) ;;\n\
+             \x20   *) export {SWITCHES}=\"${{{SWITCHES}:+${SWITCHES},}}{switch}\" ;;\n\
+             \x20 esac\n"
         ));
     }
     text.push_str("fi\n");
     text
+}
+
+/// Returns lines that raise a smaller value of the tunable. The last value of a list counts, and is
+/// hexadecimal after `0x`, octal after `0`, else decimal, as in shell arithmetic. Text that is no
+/// number counts as 0; a number too long for the arithmetic is large enough.
+fn profile_static_tls(bytes: u64) -> String {
+    format!(
+        "\x20 case \":${{{TUNABLES}-}}\" in\n\
+         \x20   *:{STATIC_TLS}=*) becalm_tls=${{{TUNABLES}##*{STATIC_TLS}=}} ;;\n\
+         \x20   *) becalm_tls=0 ;;\n\
+         \x20 esac\n\
+         \x20 becalm_tls=${{becalm_tls%%:*}}\n\
+         \x20 case \"$becalm_tls\" in\n\
+         \x20   0[xX] | 0[xX]*[!0-9a-fA-F]*) becalm_tls=0 ;;\n\
+         \x20   0[xX]*) ;;\n\
+         \x20   '' | *[!0-9]* | 0*[89]*) becalm_tls=0 ;;\n\
+         \x20 esac\n\
+         \x20 case \"$becalm_tls\" in\n\
+         \x20   ?????????????????*) ;;\n\
+         \x20   *) if [ \"$(($becalm_tls))\" -lt {bytes} ]; then\n\
+         \x20     export {TUNABLES}=\"${{{TUNABLES}:+${TUNABLES}:}}{STATIC_TLS}={bytes}\"\n\
+         \x20   fi ;;\n\
+         \x20 esac\n\
+         \x20 unset becalm_tls\n"
+    )
 }
 
 /// Returns the lines of `man 5 systemd-system.conf`: quotes and percent signs are escaped, a dollar
@@ -228,6 +250,51 @@ mod tests {
         // The shell itself must not load the audit module.
         let ran = sh.env_remove(AUDIT).args(["-c", &script]).output().expect("sh runs");
         assert_eq!(String::from_utf8_lossy(&ran.stdout), settings().module.to_string_lossy());
+    }
+
+    /// Returns `GLIBC_TUNABLES` and `BECALM` after a shell has read the file twice.
+    fn sourced(shell: &str, tunables: Option<&str>) -> String {
+        // The file must exist. Nothing is started while LD_AUDIT names it.
+        let module = "/dev/null".into();
+        let text = profile(&Settings { module, static_tls: 8192, switch: Some("nobind") });
+        // The shell itself must start, whatever the value.
+        let set =
+            tunables.map(|value| format!("export {TUNABLES}='{value}'\n")).unwrap_or_default();
+        let show = "printf '%s %s' \"$GLIBC_TUNABLES\" \"$BECALM\"";
+        let mut command = std::process::Command::new(shell);
+        if shell == "busybox" {
+            command.arg("sh");
+        }
+        command.args(["-euc", &format!("{set}{text}{text}{show}")]);
+        for name in [AUDIT, SWITCHES, TUNABLES] {
+            command.env_remove(name);
+        }
+        let ran = command.output().expect("the shell runs");
+        assert_eq!(String::from_utf8_lossy(&ran.stderr), "", "{shell} {tunables:?}");
+        String::from_utf8(ran.stdout).expect("UTF-8")
+    }
+
+    #[test]
+    fn a_login_shell_raises_a_smaller_value_once_and_keeps_a_larger_one() {
+        let raised = format!("{STATIC_TLS}=8192");
+        let small = ["512", "0x1fff", "017777", "", "0x", "08", "9000k", "9000:{}=512", "a[1]"];
+        let large = ["8192", "9000", "0x2000", "0X7fffffff", "020000", "512:{}=9000"];
+        let large = [&large[..], &["99999999999999999999"]].concat();
+        let is_there =
+            |shell: &&str| std::process::Command::new(shell).arg("--help").output().is_ok();
+        for shell in ["sh", "bash", "busybox"].into_iter().filter(is_there) {
+            assert_eq!(sourced(shell, None), format!("{raised} nobind"));
+            let theirs = |value: &&str| {
+                format!("glibc.malloc.check=1:{STATIC_TLS}={}", value.replace("{}", STATIC_TLS))
+            };
+            for theirs in small.iter().map(theirs) {
+                let expected = format!("{theirs}:{raised} nobind");
+                assert_eq!(sourced(shell, Some(&theirs)), expected, "{shell}");
+            }
+            for theirs in large.iter().map(theirs) {
+                assert_eq!(sourced(shell, Some(&theirs)), format!("{theirs} nobind"), "{shell}");
+            }
+        }
     }
 
     #[test]

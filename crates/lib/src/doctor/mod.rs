@@ -17,7 +17,7 @@ use bstr::{BString, ByteSlice};
 use serde::Serialize;
 
 use crate::index::platforms::{self, State};
-use crate::index::variables::{AUDIT, STATIC_TLS, SWITCHES, TUNABLES};
+use crate::index::variables::{self, AUDIT, SWITCHES, TUNABLES};
 use crate::index::{file, places};
 use crate::json::{self, lossy};
 use crate::path::path_bytes;
@@ -144,11 +144,8 @@ impl Session {
         list.split(',').filter(|switch| !switch.is_empty()).map(ToOwned::to_owned).collect()
     }
 
-    /// Returns the value of the tunable; if it is set several times, glibc uses the last one.
     fn static_tls(&self) -> Option<u64> {
-        let list = self.tunables.as_ref()?.to_string_lossy();
-        let values = list.split(':').filter_map(|element| element.strip_prefix(STATIC_TLS));
-        values.filter_map(|value| value.strip_prefix('=')?.parse().ok()).next_back()
+        variables::static_tls(self.tunables.as_deref())
     }
 }
 
@@ -157,7 +154,7 @@ impl Module {
         let path = platforms::index_of(element);
         let is = match file::open(&path) {
             Ok(_) => ModuleKind::Index,
-            Err(_) if path.symlink_metadata().is_err() => ModuleKind::Missing,
+            Err(_) if variables::is_gone(element) => ModuleKind::Missing,
             Err(_) if file::is_index(&path) || path.as_os_str() != element => ModuleKind::BadIndex,
             Err(_) => ModuleKind::Other,
         };

@@ -19,7 +19,8 @@ use crate::index::file::{self, Opened};
 use crate::index::static_tls::SESSION_STATIC_TLS;
 use crate::index::variables::{self, AUDIT, NO_BIND, PATHS, Settings, Variable};
 use crate::index::{places, platforms, trust};
-use crate::json::{self, lossy, lossy_os};
+use crate::json::{self, lossy, lossy_list, lossy_os};
+use crate::path::path_bytes;
 use crate::progress::Progress;
 
 /// The index of a session, and how it is used.
@@ -54,6 +55,9 @@ pub struct Report {
     pub is_old: bool,
     /// Programs that do not start in the session, or not as before; empty if the index is removed.
     pub unfit: Vec<Unfit>,
+    /// Files that do not exist and that `LD_AUDIT` no longer names (`--undo`).
+    #[serde(serialize_with = "lossy_list")]
+    pub gone: Vec<BString>,
 }
 
 impl json::Report for Report {
@@ -118,12 +122,14 @@ pub fn env(options: &Options, progress: &dyn Progress) -> Result<Report, EnvErro
         settings,
         is_old: !index.index.is_current(),
         unfit: unfit(&index, &needs, static_tls)?,
+        gone: Vec::new(),
     })
 }
 
 /// Returns the variables without the named index, or without every index of the session. The
 /// settings that all indexes share are removed with the last one. An index may be damaged or
-/// missing: this is when it is removed.
+/// missing: this is when it is removed. Without a named index, every element that is gone is
+/// removed too, because nothing shows whether it was an index.
 fn undone(options: &Options, path: PathBuf, progress: &dyn Progress) -> Result<Report, EnvError> {
     let index = std::path::absolute(&path).map_err(IndexError::io(path))?;
     let list = env::var_os(AUDIT);
@@ -135,12 +141,15 @@ fn undone(options: &Options, path: PathBuf, progress: &dyn Progress) -> Result<R
     if !is_there {
         removed.push(index.clone());
     }
+    let mut gone = variables::gone(list.as_deref());
+    gone.retain(|path| options.index.is_none() || removed.contains(path));
     let needs = needs(options, progress);
     let static_tls =
         |path: &PathBuf| needs.value(file::open(path).ok().as_ref()).or_else(|_| needs.value(None));
     let static_tls = removed.iter().map(static_tls).collect::<Result<Vec<u64>, _>>()?;
     let mut variables = Vec::new();
     if is_there || options.index.is_none() {
+        let removed = [removed, gone.clone()].concat();
         variables.push(variables::without_indexes(list.as_deref(), &removed));
         if left.is_empty() {
             variables.extend(variables::without_settings(&static_tls, |name| env::var_os(name)));
@@ -151,7 +160,8 @@ fn undone(options: &Options, path: PathBuf, progress: &dyn Progress) -> Result<R
         static_tls: static_tls.into_iter().max().unwrap_or(SESSION_STATIC_TLS),
         switch: switch(options),
     };
-    Ok(Report { index, settings, variables, is_old: false, unfit: Vec::new() })
+    let gone = gone.iter().map(|path| path_bytes(path)).collect();
+    Ok(Report { index, settings, variables, is_old: false, unfit: Vec::new(), gone })
 }
 
 /// True if two paths name the same file, or are equal.

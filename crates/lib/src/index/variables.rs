@@ -2,6 +2,7 @@
 //! user's values, and removes them again.
 
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -119,23 +120,69 @@ pub fn indexes(list: Option<&OsStr>, named: Option<&Path>) -> Vec<PathBuf> {
     elements(list).into_iter().filter_map(index).collect()
 }
 
-/// Returns the tunables with at least `bytes` of static TLS; unchanged if they have that much.
+/// Returns true if an element names a file that does not exist: its only effect is an error of every
+/// loader. False for a name that the loader searches for, a relative path, and a path with tokens.
+pub(crate) fn is_gone(element: &OsStr) -> bool {
+    let path = platforms::index_of(element);
+    let is_plain = path.is_absolute() && !path.as_os_str().as_bytes().contains(&b'$');
+    let is_missing = |error: &io::Error| {
+        matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    };
+    is_plain && path.metadata().is_err_and(|error| is_missing(&error))
+}
+
+/// Returns the files of the elements that are gone ([`is_gone`]), in order.
+pub(crate) fn gone(list: Option<&OsStr>) -> Vec<PathBuf> {
+    let elements = elements(list).into_iter().map(OsStr::from_bytes);
+    elements.filter(|element| is_gone(element)).map(platforms::index_of).collect()
+}
+
+/// Returns the tunables with at least `bytes` of static TLS; unchanged if they have that much. A
+/// smaller value of the user stays before the added one: the loader uses the last, and without that
+/// one it uses the user's again.
 fn with_static_tls(list: Option<&OsStr>, bytes: u64) -> OsString {
-    let mut elements: Vec<Vec<u8>> = elements(list).iter().map(|e| e.to_vec()).collect();
-    let known = elements.iter().filter_map(|element| static_tls_of(element)).max();
-    if known.is_none_or(|known| known < bytes) {
-        elements.retain(|element| static_tls_of(element).is_none());
-        elements.push(format!("{STATIC_TLS}={bytes}").into_bytes());
+    let added = static_tls_element(bytes);
+    let mut elements = elements(list);
+    if static_tls(list).is_none_or(|known| known < bytes) {
+        elements.push(added.as_bytes());
     }
-    OsString::from_vec(elements.join(&b':'))
+    joined(&elements)
 }
 
 /// Returns the tunables without the one that [`with_static_tls`] adds for one of these needs; `None`
 /// if nothing is left.
 fn without_static_tls(list: Option<&OsStr>, bytes: &[u64]) -> Option<OsString> {
+    let added: Vec<String> = bytes.iter().map(|&bytes| static_tls_element(bytes)).collect();
     let mut elements = elements(list);
-    elements.retain(|element| !static_tls_of(element).is_some_and(|set| bytes.contains(&set)));
+    elements.retain(|element| !added.iter().any(|added| added.as_bytes() == *element));
     (!elements.is_empty()).then(|| joined(&elements))
+}
+
+fn static_tls_element(bytes: u64) -> String {
+    format!("{STATIC_TLS}={bytes}")
+}
+
+/// Returns the bytes of static TLS that a list of tunables gives to libraries: the last value
+/// counts (glibc `elf/dl-tunables.c` `parse_tunables`). `None` if there is none, or if that is no
+/// number.
+pub(crate) fn static_tls(list: Option<&OsStr>) -> Option<u64> {
+    let elements = elements(list);
+    let values = elements.iter().filter_map(|it| it.strip_prefix(STATIC_TLS.as_bytes()));
+    number(values.filter_map(|value| value.strip_prefix(b"=")).next_back()?)
+}
+
+/// Parses a number as glibc's `_dl_strtoul` does: hexadecimal after `0x`, octal after `0`, else
+/// decimal; one that is too large is the largest. `None` for other text, such as `8k`: glibc
+/// ignores it, or reads a part of it.
+fn number(text: &[u8]) -> Option<u64> {
+    let (digits, radix) = match text {
+        [b'0', b'x' | b'X', digits @ ..] => (digits, 16),
+        [b'0', digits @ ..] if !digits.is_empty() => (digits, 8),
+        digits => (digits, 10),
+    };
+    let is_number = !digits.is_empty() && digits.iter().all(|&it| char::from(it).is_digit(radix));
+    let digits = digits.to_str().ok().filter(|_| is_number)?;
+    Some(u64::from_str_radix(digits, radix).unwrap_or(u64::MAX))
 }
 
 /// Returns the module's switches with one more.
@@ -164,11 +211,6 @@ pub fn has_switch(list: Option<&OsStr>, switch: &str) -> bool {
 fn switches(list: Option<&OsStr>) -> Vec<&[u8]> {
     let list = list.map(OsStr::as_bytes).unwrap_or_default();
     list.split_str(",").filter(|switch| !switch.is_empty()).collect()
-}
-
-fn static_tls_of(element: &[u8]) -> Option<u64> {
-    let value = element.strip_prefix(STATIC_TLS.as_bytes())?.strip_prefix(b"=")?;
-    value.to_str().ok()?.parse().ok()
 }
 
 fn elements(list: Option<&OsStr>) -> Vec<&[u8]> {
@@ -212,8 +254,40 @@ mod tests {
             "glibc.malloc.check=1:glibc.rtld.optional_static_tls=2048"
         );
         assert_eq!(
-            with_static_tls(Some(os("glibc.rtld.optional_static_tls=10")), 2048),
-            "glibc.rtld.optional_static_tls=2048"
+            with_static_tls(Some(os("glibc.rtld.optional_static_tls=0x2000")), 4096),
+            "glibc.rtld.optional_static_tls=0x2000"
         );
+    }
+
+    #[test]
+    fn a_smaller_value_of_the_user_is_raised_and_comes_back() {
+        for theirs in ["10", "0x100", "0777", "9000k", "9000:glibc.rtld.optional_static_tls=10"] {
+            let theirs = format!("glibc.rtld.optional_static_tls={theirs}");
+            let raised = with_static_tls(Some(os(&theirs)), 2048);
+            assert_eq!(raised, *format!("{theirs}:glibc.rtld.optional_static_tls=2048"));
+            assert_eq!(with_static_tls(Some(&raised), 2048), raised, "once is enough");
+            assert_eq!(without_static_tls(Some(&raised), &[2048]), Some(theirs.into()));
+        }
+    }
+
+    #[test]
+    fn numbers_are_read_as_the_loader_reads_them() {
+        let cases = [("512", 512), ("0x200", 512), ("0X2f", 47), ("01000", 512), ("0", 0)];
+        for (text, value) in cases {
+            assert_eq!(number(text.as_bytes()), Some(value), "{text}");
+        }
+        assert_eq!(number(b"99999999999999999999"), Some(u64::MAX));
+        for text in ["", "0x", "08", "8k", "-1", " 1"] {
+            assert_eq!(number(text.as_bytes()), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn only_an_absolute_path_without_tokens_is_known_to_be_gone() {
+        assert!(is_gone(os("/nonexistent/x.so")) && is_gone(os("/nonexistent/x.so.d/$PLATFORM")));
+        assert!(is_gone(os("/dev/null/x.so")));
+        for element in ["/dev/null", "x.so", "dir/x.so", "/nonexistent/$LIB/x.so"] {
+            assert!(!is_gone(os(element)), "{element}");
+        }
     }
 }
