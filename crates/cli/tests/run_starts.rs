@@ -222,6 +222,63 @@ fn without_a_place_for_an_index_the_program_starts() {
 }
 
 #[test]
+fn an_empty_record_of_a_failure_counts_as_none() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let app = store.app();
+    let strict = || run(&mut store.becalm(&["run", "--strict", "--", text(&app)]));
+    assert_eq!(strict().stdout, "one two\n");
+    let index = kept(&store).remove(0);
+    for record in ["", "a reason"] {
+        let failed = format!("{}.failed", text(&index));
+        fs::remove_file(&index).expect("removed");
+        fs::write(&failed, record).expect("written");
+        let ran = strict();
+        if record.is_empty() {
+            assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("one two\n", ""));
+            assert!(index.exists() && !Path::new(&failed).exists(), "it is made again");
+        } else {
+            assert_refused(&ran, record);
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_leaves_nothing_behind_and_is_forgotten_once_there_is_room() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let full = store.path("home/.cache");
+    fs::create_dir_all(&full).expect("made");
+    let script = "mount -t tmpfs -o size=1m none \"$FULL\" || exit 77\n\
+        cat /dev/zero >\"$FULL/fill\" 2>/dev/null\n\
+        \"$US\" run --strict -- \"$APP\"; echo $?\n\
+        \"$US\" index \"$ROOT\" -o \"$FULL/i.so\"; echo $?\n\
+        rm \"$FULL/fill\"; mount -o remount,size=64m \"$FULL\"\n\
+        find \"$FULL\" -type f -o -name '*.so.d'\n\
+        \"$US\" run --strict -- \"$APP\"; echo $?\n";
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--mount", "--map-root-user", "sh", "-c", script]).env("FULL", &full);
+    for variable in ["XDG_CACHE_HOME", "XDG_DATA_HOME", "LD_AUDIT", "LD_LIBRARY_PATH", "BECALM"] {
+        unshare.env_remove(variable);
+    }
+    unshare.env("HOME", store.path("home"));
+    unshare.env("US", env!("CARGO_BIN_EXE_becalm")).env("APP", store.app());
+    let ran = run(unshare.env("ROOT", store.root()));
+    if ran.code == Some(77) || ran.stderr.contains("unshare") {
+        skip("no namespaces for this user");
+        return;
+    }
+    assert_eq!(ran.stdout, "2\n2\none two\n0\n", "{ran:?}");
+    let lines: Vec<&str> = ran.stderr.lines().collect();
+    assert_eq!(lines.len(), 2, "{ran:?}");
+    assert!(lines.iter().all(|line| line.ends_with("No space left on device")), "{ran:?}");
+}
+
+#[test]
 fn an_index_that_others_may_have_written_is_not_used() {
     if nothing_to_test_with() {
         return;

@@ -129,13 +129,24 @@ pub fn check_place(path: &Path) -> Result<(), IndexError> {
 pub fn write(path: &Path, sealed: &Sealed) -> Result<(), IndexError> {
     // A link to an index stays one.
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let dir = platforms::dir_of(&path);
+    let is_new_dir = dir.symlink_metadata().is_err();
+    write_at(&path, sealed).inspect_err(|_| {
+        // A directory without an index leads nowhere. Another process may have written one.
+        if is_new_dir && path.symlink_metadata().is_err() {
+            let _ = fs::remove_dir_all(&dir);
+        }
+    })
+}
+
+fn write_at(path: &Path, sealed: &Sealed) -> Result<(), IndexError> {
     let writer = Writer::new(WriteOptions::default());
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".new-{}", std::process::id()));
     let new = path.with_file_name(name);
-    platforms::make(&writer, &path, sealed.machine.target)?;
+    platforms::make(&writer, path, sealed.machine.target)?;
     writer.write_new(&new, &sealed.file, 0o644, |_| true)?;
-    if let Err(error) = fs::rename(&new, &path) {
+    if let Err(error) = fs::rename(&new, path) {
         let _ = fs::remove_file(&new);
         return Err(IndexError::io(path)(error));
     }

@@ -1,5 +1,6 @@
 //! The reasons why a program is not started with an index.
 
+use std::error::Error;
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use becalm_core::closure::ClosureError;
 use becalm_core::facts::{GLIBC_RANGE, Libc};
 use becalm_host::HostError;
 use bstr::ByteSlice;
+use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::index::error::IndexError;
@@ -115,8 +117,79 @@ fn in_words(error: &HostError) -> String {
 }
 
 impl RunError {
+    /// True if the same attempt may succeed later, with the same files: a full disk, a lack of
+    /// memory or descriptors, a device or file server that did not answer.
+    pub(crate) fn is_temporary(&self) -> bool {
+        let mut cause: Option<&(dyn Error + 'static)> = match self {
+            Self::Loader { error, .. } => Some(error),
+            Self::Closure(ClosureError::Open { errno, .. }) => {
+                return is_temporary(&io::Error::from_raw_os_error(errno.0));
+            }
+            error => Some(error),
+        };
+        while let Some(error) = cause {
+            if error.downcast_ref().is_some_and(is_temporary) {
+                return true;
+            }
+            cause = error.source();
+        }
+        false
+    }
+
     /// Returns an error of the system about a path.
     pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         |source| Self::Io { path: path.into(), source }
+    }
+}
+
+fn is_temporary(error: &io::Error) -> bool {
+    let errnos = [
+        Errno::NOSPC,
+        Errno::DQUOT,
+        Errno::IO,
+        Errno::NOMEM,
+        Errno::MFILE,
+        Errno::NFILE,
+        Errno::AGAIN,
+        Errno::INTR,
+        Errno::BUSY,
+        Errno::ROFS,
+        Errno::STALE,
+        Errno::TIMEDOUT,
+        Errno::NETDOWN,
+        Errno::NETUNREACH,
+        Errno::HOSTDOWN,
+    ];
+    error.raw_os_error().is_some_and(|errno| errnos.iter().any(|it| it.raw_os_error() == errno))
+}
+
+#[cfg(test)]
+mod tests {
+    use becalm_host::write::WriteError;
+
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_temporary_wherever_it_is_met_and_a_missing_file_is_not() {
+        let source = |errno: Errno| io::Error::from_raw_os_error(errno.raw_os_error());
+        let all = |errno: Errno| {
+            let path = PathBuf::from("/x");
+            let write = WriteError::Open { path: path.clone(), source: source(errno) };
+            let errno = becalm_core::fs::Errno(errno.raw_os_error());
+            [
+                RunError::io(&path)(io::Error::from_raw_os_error(errno.0)),
+                RunError::Index(IndexError::io(&path)(io::Error::from_raw_os_error(errno.0))),
+                RunError::Index(IndexError::Write(write)),
+                RunError::Closure(ClosureError::Open { path: "/x".into(), errno }),
+                RunError::Loader {
+                    program: path.clone(),
+                    error: HostError::Read { path, source: io::Error::from_raw_os_error(errno.0) },
+                },
+            ]
+        };
+        for errno in [Errno::NOSPC, Errno::DQUOT, Errno::IO, Errno::NOMEM] {
+            assert!(all(errno).iter().all(RunError::is_temporary), "{errno}");
+        }
+        assert!(!all(Errno::NOENT).iter().any(RunError::is_temporary));
     }
 }

@@ -120,13 +120,14 @@ impl Place {
         }
     }
 
-    /// Returns the reason why no index can be made, if it was recorded recently.
+    /// Returns the reason why no index can be made, if it was recorded recently. An empty record has
+    /// none: the file system was full.
     fn failure(&self) -> Option<String> {
         let mut found = trust::open(&self.beside("failed")).ok()?;
         let is_recent = found.facts.modified().is_ok_and(|time| !is_old(time));
         let mut why = String::new();
         found.file.read_to_string(&mut why).ok()?;
-        is_recent.then_some(why)
+        (is_recent && !why.is_empty()).then_some(why)
     }
 
     /// Takes the lock for making the index; `None` if another process has it.
@@ -210,11 +211,14 @@ fn make_dir(folder: &Path) -> Result<(), RunError> {
     made.map_err(RunError::io(folder))
 }
 
-/// Writes a small file that only the user may write, whatever the umask.
+/// Writes a small file that only the user may write, whatever the umask. Removes it if the content
+/// cannot be written.
 fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let mut options = OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(0o644).open(path)?;
-    file.write_all(bytes)
+    file.write_all(bytes).inspect_err(|_| {
+        let _ = fs::remove_file(path);
+    })
 }
 
 fn is_old(time: SystemTime) -> bool {

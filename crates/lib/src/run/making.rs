@@ -156,6 +156,8 @@ fn locked(place: &Place, request: &Request, lock: OwnedFd) -> Result<(), RunErro
             place.set_failure(None);
             place.touch();
         }
+        // The next start tries again.
+        Err(error) if error.is_temporary() => place.set_failure(None),
         Err(error) => place.set_failure(Some(&words_of_chain(error))),
     }
     place.finish();
