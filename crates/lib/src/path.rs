@@ -25,9 +25,33 @@ pub fn bytes(text: &OsString) -> BString {
     <[u8]>::from_os_str(text).unwrap_or_default().into()
 }
 
-/// Returns the directories of `--dirs`: each argument is a list as in `LD_LIBRARY_PATH`.
+/// Returns the directories of `--dirs`: each argument is a list as in `LD_LIBRARY_PATH`. Elements
+/// that depend on the current directory are left out ([`relative_dirs_of`]).
 pub fn dirs_of(lists: &[impl AsRef<OsStr>]) -> Vec<PathBuf> {
-    let elements = lists.iter().flat_map(|list| list.as_ref().as_bytes().split_str(":"));
-    // An empty element is the current directory, which cannot be indexed.
-    elements.filter(|element| element.starts_with(b"/")).map(|e| path_of(e.as_bstr())).collect()
+    elements_of(lists).filter(|dir| dir.is_absolute()).collect()
+}
+
+/// Returns the elements of `--dirs` that are empty or relative paths; an empty one is the current
+/// directory.
+pub fn relative_dirs_of(lists: &[impl AsRef<OsStr>]) -> Vec<PathBuf> {
+    elements_of(lists).filter(|dir| !dir.is_absolute()).collect()
+}
+
+/// Splits lists at their colons. An empty list has no element, as an empty `LD_LIBRARY_PATH`.
+fn elements_of(lists: &[impl AsRef<OsStr>]) -> impl Iterator<Item = PathBuf> {
+    let lists = lists.iter().map(|list| list.as_ref().as_bytes());
+    let elements = lists.filter(|list| !list.is_empty()).flat_map(|list| list.split_str(":"));
+    elements.map(|element| path_of(element.as_bstr()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_split_into_directories_and_what_depends_on_the_current_one() {
+        let lists = ["/a:lib::.", "", "/b"];
+        assert_eq!(dirs_of(&lists), [Path::new("/a"), Path::new("/b")]);
+        assert_eq!(relative_dirs_of(&lists), ["lib", "", "."].map(Path::new));
+    }
 }

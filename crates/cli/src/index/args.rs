@@ -8,7 +8,7 @@ use becalm_host::index_store::BindThreshold;
 use becalm_lib::assume::StorePrefixes;
 use becalm_lib::index::error::IndexError;
 use becalm_lib::index::make::Options;
-use becalm_lib::path::dirs_of;
+use becalm_lib::path::{dirs_of, relative_dirs_of};
 use becalm_lib::traced_run;
 use clap::{Args, ValueHint};
 
@@ -62,7 +62,8 @@ pub(crate) struct IndexArgs {
     /// Directories that LD_LIBRARY_PATH names, as separate arguments or as a list; may be repeated
     ///
     /// The index keeps the names of their files, so that a search for another name costs nothing. A
-    /// directory that has changed since is searched as always.
+    /// directory that has changed since is searched as always. A relative path or an empty element
+    /// depends on the current directory of a process: it is left out, with a warning.
     #[arg(long, value_name = "A:B", help_heading = "Input")]
     pub dirs: Vec<OsString>,
 
@@ -122,6 +123,7 @@ impl IndexArgs {
             programs: self.program.clone(),
             bind_threshold: self.bind_threshold,
             dirs: dirs_of(&self.dirs),
+            relative_dirs: relative_dirs_of(&self.dirs),
             prefixes,
             output: self.output.clone(),
             image: self.image,

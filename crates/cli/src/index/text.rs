@@ -51,7 +51,8 @@ fn snapshots(out: &mut impl Write, look: Look, content: &Content) -> io::Result<
         let dirs = counted(dirs.snapshotted as u64, "directory", "directories");
         writeln!(out, "  dirs     {dirs} of LD_LIBRARY_PATH snapshotted")?;
     }
-    for dir in &dirs.not_snapshotted {
+    // A line on stderr was about each relative one.
+    for dir in dirs.not_snapshotted.iter().filter(|dir| dir.starts_with(b"/")) {
         let why = "not there, changed a moment ago, or with hwcaps subdirectories";
         let (note, dir) = (look.costly("note"), shown(dir.as_ref()));
         writeln!(out, "  {note} {dir}: searched as always ({why})")?;

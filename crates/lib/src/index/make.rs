@@ -3,6 +3,7 @@
 //! The host walks the stores and resolves lookups with the core, [`crate::index::module`] puts the
 //! table into the audit module, [`file`] writes it.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use becalm_core::closure::{self, Subject};
@@ -29,6 +30,7 @@ use crate::index::{current, paths, places, programs};
 use crate::path::{path_bytes, path_of};
 use crate::problem::Problem;
 use crate::progress::Progress;
+use crate::secure::is_started_secure;
 use crate::words::{words_of_chain, words_of_host};
 
 /// The files to index, and the path of the index.
@@ -44,6 +46,9 @@ pub struct Options {
     pub bind_threshold: Option<BindThreshold>,
     /// Directories that `LD_LIBRARY_PATH` names, whose file names are kept in the index.
     pub dirs: Vec<PathBuf>,
+    /// Elements of the same lists that are empty or relative paths. They depend on the current
+    /// directory of a process: they are only reported.
+    pub relative_dirs: Vec<PathBuf>,
     /// Further prefixes of immutable directories, which are not walked.
     pub prefixes: Vec<PathBuf>,
     /// The file to write; none for the user's own index.
@@ -126,6 +131,10 @@ pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report, Index
     progress.begin_work();
     let old = old.as_ref().map(|old| (old, &known[..]));
     let mut report = make(&path, &modules, old, host, path_stores.as_deref(), progress)?;
+    if let Some(content) = &mut report.content {
+        let relative = options.relative_dirs.iter().map(|dir| path_bytes(dir));
+        content.directories.not_snapshotted.extend(relative);
+    }
     if let Some(paths) = report.content.as_mut().and_then(|content| content.paths.as_mut()) {
         paths.outside = options.traced.iter().flat_map(|traced| traced.outside.clone()).collect();
     }
@@ -161,6 +170,13 @@ impl Options {
         let named = self.prefixes.iter().filter(|_| self.prefixes_are_named);
         for prefix in named.filter(|prefix| !prefix.exists()) {
             remark(prefix, "does not exist; without it, --store has no effect");
+        }
+        for dir in &self.relative_dirs {
+            let named = if dir.as_os_str().is_empty() { Path::new("(empty element)") } else { dir };
+            remark(named, "not an absolute path, so it has no place in an index: left out");
+        }
+        for program in self.programs.iter().filter(|program| is_set_id(program)) {
+            remark(program, "starts in secure-execution mode: its loader ignores the index");
         }
     }
 
@@ -321,6 +337,12 @@ impl Options {
         }
         Ok((stores, dirs))
     }
+}
+
+/// True for a program that the kernel would start in secure-execution mode.
+fn is_set_id(program: &Path) -> bool {
+    let facts = program.metadata().ok().filter(std::fs::Metadata::is_file);
+    facts.is_some_and(|facts| is_started_secure(program, facts.mode()))
 }
 
 /// Returns an error if the programs are for different machines.

@@ -74,8 +74,8 @@ pub struct Directories {
     pub watched: usize,
     /// The number of those whose file names are kept, for `LD_LIBRARY_PATH`.
     pub snapshotted: usize,
-    /// Directories whose file names could not be kept: they changed a moment ago, do not exist, or
-    /// have hwcaps subdirectories.
+    /// Directories whose file names could not be kept: they changed a moment ago, do not exist, have
+    /// hwcaps subdirectories, or are empty elements or relative paths.
     #[serde(serialize_with = "lossy_list")]
     pub not_snapshotted: Vec<BString>,
 }
