@@ -44,6 +44,15 @@ fn an_unresolved_library_is_a_finding() {
 }
 
 #[test]
+fn an_error_of_standard_output_names_it() {
+    let us = env!("CARGO_BIN_EXE_becalm");
+    let script = format!("'{us}' check /bin/sh >/dev/full; '{us}' check --json /bin/sh >/dev/full");
+    let ran = run(Command::new("sh").args(["-c", &script]));
+    let line = "becalm: standard output: No space left on device\n";
+    assert_eq!((ran.code, ran.stderr), (Some(2), line.repeat(2)));
+}
+
+#[test]
 fn the_budget_holds_for_each_program_and_names_the_one_over_it() {
     if no_compiler() {
         return;

@@ -32,12 +32,17 @@ impl Stdout {
 
 impl Write for Stdout {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
+        self.0.write(bytes).map_err(of_stdout)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.0.flush().map_err(of_stdout)
     }
+}
+
+/// Adds to an error that it is about standard output; its kind stays.
+fn of_stdout(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("standard output: {}", words(&error)))
 }
 
 /// Writes a command's report: one JSON object, or the text that `text` makes of it.
