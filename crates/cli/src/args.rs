@@ -118,7 +118,8 @@ pub(crate) enum Command {
     Fix(Box<FixArgs>),
     /// Undo `becalm fix`: restore each file byte for byte
     ///
-    /// Files that another tool has changed since are skipped, with the reason.
+    /// A file that another tool has changed since stays as it is: it is printed on stderr with the
+    /// reason, and the exit status is 2.
     Undo(UndoArgs),
     /// Check whether the answers that `becalm fix` wrote still match the plain search
     ///

@@ -62,7 +62,7 @@ pub struct Kept {
     /// The loader cache.
     #[serde(serialize_with = "lossy")]
     pub path: BString,
-    /// The number of those objects.
+    /// The number of objects of its package that it answers for and that were not named.
     pub others: usize,
 }
 

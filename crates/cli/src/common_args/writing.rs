@@ -19,9 +19,9 @@ pub(crate) enum HardlinksArg {
 pub(crate) struct WritingArgs {
     /// Write into the file itself instead of putting a new one in its place
     ///
-    /// Keeps the inode, for files that have several names or are open. The old bytes are appended
-    /// to the file and synced before the first byte is changed, so that `becalm undo` can restore
-    /// the file after a crash.
+    /// Keeps the inode, for files that have several names or are open. `becalm fix` appends the old
+    /// bytes to the file and syncs them before it changes the first byte, and `becalm undo` removes
+    /// them last, so that `becalm undo` can restore the file after a crash of either.
     #[arg(long, help_heading = "Writing")]
     pub in_place: bool,
 

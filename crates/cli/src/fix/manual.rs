@@ -6,7 +6,7 @@ use crate::terminal::manual::Section;
 pub(crate) const FIX: &[&Section] =
     &[&FIX_STATUS, &FIX_CARRIERS, &FIX_WRITING, &FIX_JSON, &FIX_EXAMPLES];
 
-pub(crate) const FIX_STATUS: Section = Section {
+const FIX_STATUS: Section = Section {
     title: "Exit status",
     entries: &[
         (
@@ -64,7 +64,7 @@ const FIX_CARRIERS: Section = Section {
     ],
 };
 
-pub(crate) const FIX_WRITING: Section = Section {
+const FIX_WRITING: Section = Section {
     title: "Writing",
     entries: &[
         (
@@ -103,22 +103,26 @@ pub(crate) const FIX_JSON: Section = Section {
     entries: &[
         (
             "schema becalm/fix/1",
-            "One object: schema, strategy, dry_run, interrupted, plan (path, edits, outside, \
-             answers: needed, exact, hints), creations (path, kind, target, length), files and made (path, \
-             status: written, unchanged, refused, not-reached; old_length, new_length, reason, \
-             warnings), findings (path, needed, severity: passed-over, left, conflict, refused; \
-             what), programs (path, before, after: storms), errors.",
+            "One object: schema, carrier (the strategy), closure, dry_run, interrupted, plan (path, \
+             edits, outside, withdrawn, answers: needed, exact, hints), creations (path, kind, target, \
+             length), files and made (path, status: written, unchanged, refused, not-reached; \
+             old_length, new_length, reason, warnings), findings (path, needed, severity: \
+             passed-over, left, conflict, refused; what), programs (path, before, after: storms), \
+             errors (path, reason).",
         ),
         (
             "schema becalm/undo/1",
-            "One object: schema, dry_run, interrupted, files and removed (as files above), errors.",
+            "One object: schema, dry_run, interrupted, files and removed (as files above), kept (path, \
+             others), errors.",
         ),
         (
             "schema becalm/verify/1",
-            "One object: schema, looked_at, objects (path, answers: strategy, needed, verdict: \
+            "One object: schema, looked_at, objects (path, answers: carrier, needed, verdict: \
              true, skips, stale, missing, superfluous, malformed; says, is), loads (path, equal, \
-             objects, lost, gained, reordered; with --load), indexes (path, differences), damaged \
-             (path, program, reason), unjudged (path, strategy, store), errors.",
+             objects, lost, gained, reordered; with --load), indexes (path, machine, objects, edges, \
+             stores_changed, slots: programs, slots, with --load; differences: path, kind, needed, \
+             was, now), damaged (path, program, reason), unjudged (path, carrier, store), errors. \
+             A carrier is a strategy.",
         ),
     ],
 };

@@ -68,15 +68,16 @@ const INDEX_TRUTH: Section = Section {
         (
             "not answered",
             "Needed strings with a slash, run paths with $LIB or $PLATFORM, answers that depend on \
-             the CPU (hwcaps subdirectories) or on a DT_RPATH of another object: the summary counts \
-             them by reason.",
+             the CPU (hwcaps subdirectories): the summary counts them by reason. Answers that depend \
+             on the DT_RPATH of the objects that loaded this one are given along the whole chain, \
+             unless one of these is not in the index or has a directory that could not be listed.",
         ),
         (
             "symbol bindings",
             "Of programs with many relocations (--bind-threshold), and of those that --program \
              names: the module writes the value of each relocated slot, and the loader looks up \
              no symbol. Every file of the start must be the one that was indexed; otherwise the \
-             loader binds all symbols. On x86_64.",
+             loader binds all symbols. On x86_64, aarch64, riscv64, ppc64le and s390x.",
         ),
         (
             "paths",

@@ -27,11 +27,11 @@ pub(crate) struct RunArgs {
     pub index: Option<PathBuf>,
 
     /// Fail instead of starting the program without an index; if an index has to be made, wait for
-    /// it
+    /// it (not with --quiet)
     #[arg(long)]
     pub strict: bool,
 
-    /// Print nothing if the program is started without an index
+    /// Print nothing if the program is started without an index (not with --strict)
     #[arg(short, long, conflicts_with = "strict")]
     pub quiet: bool,
 
