@@ -71,6 +71,8 @@ impl Load {
     ) -> Result<usize, LogFull> {
         self.needed_bytes += needed.len();
         let index = self.resolutions.len();
+        // Both limits are needed: many short names fill memory with resolutions, and few long names
+        // with bytes.
         if index >= Self::MAX_RESOLUTIONS || self.needed_bytes > Self::MAX_NEEDED_BYTES {
             return Err(LogFull);
         }

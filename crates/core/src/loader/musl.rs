@@ -147,6 +147,7 @@ impl<'a> Walk<'a> {
     ) -> usize {
         let (path, view) = (path.clone(), Arc::clone(view));
         self.load.objects.push(LoadedObject { path, id, view, role, loaded_by, namespace: 0 });
+        // `load_preload` passes no `needed_by`, so that a chain ends at a preload.
         let above = loaded_by.filter(|_| role == Role::Library);
         self.known.push(Known { above, ..Known::default() });
         self.load.objects.len() - 1
@@ -155,6 +156,8 @@ impl<'a> Walk<'a> {
     /// `load_preload`, then `load_deps`, which follows the needed strings of each object in load
     /// order.
     fn run(&mut self, environment: &Environment) -> Result<(), LogFull> {
+        // `LD_PRELOAD` is ignored in secure-execution mode, while glibc accepts names without a
+        // slash.
         if let Some(list) = environment.preload.as_ref().filter(|_| !self.secure) {
             for name in paths::preloads(list) {
                 self.resolve(PROGRAM, name.into(), Reason::Preload)?;
@@ -227,15 +230,20 @@ impl<'a> Walk<'a> {
         if name.is_empty() {
             return Ok(Answer::Missing);
         }
+        // musl compares these before it looks for a slash, so that the path of the interpreter is
+        // recognised too (`ldso.name`).
         if is_loader(&name) || name == self.start.interpreter {
             return Ok(Answer::AlreadyLoaded(LOADER));
         }
+        // A name with a slash is never compared with a short name. It is opened, and only its inode
+        // shows that it is loaded.
         let found = if name.contains(&b'/') {
             self.try_open(SearchSource::Direct, name, 0)?
         } else {
             if let Some(&object) = self.short_names.get(&name) {
                 return Ok(Answer::AlreadyLoaded(object));
             }
+            // No directory can have a longer file name.
             if name.len() > NAME_MAX {
                 return Ok(Answer::Missing);
             }
@@ -280,6 +288,7 @@ impl<'a> Walk<'a> {
             below = Some(index);
         }
         // `path_open (name, sys_path, …)`.
+        // `fd` is -2 after an errno that ends the search: `sys_path` is not searched then.
         if let Search::Nothing = found {
             let path = self.system_path()?;
             found = self.path_open(SearchSource::System, &path, name)?;
@@ -349,6 +358,7 @@ impl<'a> Walk<'a> {
         name: &BStr,
     ) -> Result<Search, LogFull> {
         // `snprintf` truncates a candidate that exceeds the buffer; musl then skips the element.
+        // `path_open` has no status of directories: every element is tried again for every name.
         for dir in path.iter().filter(|dir| paths::fits_buffer(dir, name.len())) {
             let mut candidate = dir.clone();
             candidate.push(b'/');
@@ -409,6 +419,7 @@ impl<'a> Walk<'a> {
         let by_search = source != SearchSource::Direct;
         if let Some(&object) = self.files.get(&file.id) {
             // The short name comes from the path of the first load, not from the needed string.
+            // An object loaded by its path has no short name until a search finds its inode.
             if by_search && !self.known[object].has_short_name {
                 self.set_short_name(object);
             }
@@ -419,6 +430,7 @@ impl<'a> Walk<'a> {
             Err((_, refusal)) => return Answer::Refused(refusal),
         };
         // `load_library` unmaps a second C library and returns the loader.
+        // It must not keep both: each would have its own threads and heap.
         if file.id == self.load.objects[LOADER].id || self.is_c_library(&view) {
             return Answer::SameFile(LOADER, source);
         }

@@ -25,12 +25,15 @@ pub fn from_diagnostics(text: &str) -> Option<LoaderFacts> {
     let arch = arch(&printed);
     let cache_hwcaps = version.minor < FIRST_WITHOUT_CACHE_HWCAPS;
     // `GET_HWCAP_MASK` is `HWCAP_IMPORTANT` unless a tunable changes it.
+    // The lookup in the cache uses only bits that are in both (`hwcap_exclude`).
     let hwcap_mask = if cache_hwcaps { printed.hwcap & printed.important } else { 0 };
     let platform = printed.platform.as_ref().map(|name| name.as_bstr());
     let bit = printed.string_platform.and_then(|bit| u8::try_from(bit).ok());
     Some(LoaderFacts {
         libc: Libc::Glibc(version),
         lib: printed.dst_lib.clone().unwrap_or_else(|| dst_lib(&printed.system_dirs)),
+        // The list is in the order of preference already: `_dl_hwcaps_subdirs` has the best level
+        // first.
         hwcaps: printed.active_levels(),
         legacy_hwcaps: arch.legacy_names_of(version.minor, hwcap_mask, platform),
         hwcap_mask,
@@ -113,6 +116,7 @@ fn arch(printed: &Diagnostics) -> Arch {
     } else if name == "ld64.so.2" {
         Arch::PowerPc64Le
     } else {
+        // The masks of these three differ, so that at most one matches.
         let shared = [Arch::S390, Arch::PowerPc, Arch::I386];
         let is_its = |arch: &Arch| arch.important_mask() == printed.important;
         shared.into_iter().find(is_its).unwrap_or(Arch::Other)
@@ -132,6 +136,8 @@ fn string(value: &str) -> Option<BString> {
             out.push(*first);
             continue;
         }
+        // `_dl_diagnostics_print_string` writes every byte that is not printable ASCII with three
+        // octal digits.
         let octal = tail.get(..3).filter(|digits| digits.iter().all(|d| (b'0'..=b'7').contains(d)));
         if let Some(digits) = octal {
             let value =

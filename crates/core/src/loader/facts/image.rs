@@ -16,10 +16,12 @@ use crate::search::hwcaps::CpuCaps;
 /// the bytes of the `libc.so.6` in the loader's directory, which print the release as well.
 #[must_use]
 pub fn libc_of(ld_so: &[u8], hint: &[u8]) -> Option<Libc> {
+    // musl prints this text if it is run without a program. glibc's loader has no such string.
     if ld_so.contains_str("musl libc") {
         return Some(Libc::Musl);
     }
     let banner = |bytes: &[u8]| {
+        // The banner says "stable release version" or "development release version".
         let mut texts = bytes.find_iter(" release version ").map(|at| &bytes[at + 17..]);
         texts.find_map(release)
     };
@@ -88,6 +90,7 @@ fn system_dirs(ld_so: &[u8]) -> Option<Vec<BString>> {
         }
         // The next element follows right after the NUL.
         end_of_last = Some(end + 1);
+        // A hostile file can repeat `/lib/` a million times.
         if run.len() == MAX_SYSTEM_DIRS {
             continue;
         }
@@ -103,6 +106,8 @@ fn system_dirs(ld_so: &[u8]) -> Option<Vec<BString>> {
 /// before it.
 fn start_of(bytes: &[u8], end: usize) -> usize {
     let is_printable = |byte: &u8| *byte >= 0x20 && *byte != 0x7f;
+    // Without this bound a file of printable bytes would be scanned from its start for each
+    // candidate.
     let first = end.saturating_sub(PATH_MAX);
     let unprintable = bytes[first..end].iter().rposition(|byte| !is_printable(byte));
     unprintable.map_or(first, |at| first + at + 1)

@@ -33,6 +33,7 @@ pub fn musl() -> LoaderFacts {
         platform: None,
         hwcaps: Vec::new(),
         legacy_hwcaps: Vec::new(),
+        // musl's loader does not read `AT_HWCAP` for its search.
         hwcap_mask: 0,
         platform_bit: None,
         reads: Readers::default(),

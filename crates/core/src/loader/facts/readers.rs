@@ -23,6 +23,8 @@ const TUNABLE: &[u8] = b"glibc.rtld.resolution";
 #[must_use]
 pub fn readers(ld_so: &[u8]) -> Readers {
     let after_name = ld_so.find(NAME).map(|at| &ld_so[at + NAME.len()..]);
+    // The bytes are those of any file that a program names as its interpreter, so the list is
+    // bounded.
     let list = after_name.and_then(|rest| {
         let rest = &rest[..rest.len().min(LONGEST)];
         rest.find_byte(0).map(|end| &rest[..end])
@@ -44,6 +46,7 @@ pub fn switched(readers: Readers, tunables: &BStr) -> Readers {
         let value = tunable.strip_prefix(TUNABLE)?.strip_prefix(b"=")?;
         value.to_str().ok()?.parse::<u32>().ok().filter(|value| *value <= 3)
     });
+    // A patched loader uses both by default.
     let value = values.last().unwrap_or(3);
     Readers {
         note: readers.note && value & 1 != 0,

@@ -64,6 +64,7 @@ impl Queue {
     /// stays there.
     fn insert_before(&mut self, at: usize, object: usize) -> Option<usize> {
         let index = match self.of_object.get(&object) {
+            // The symbols of an object before `at` are found early enough already.
             Some(&known) if self.nodes[known].before => return None,
             // Its symbols must be found before those of the object that names it.
             Some(&known) => {
@@ -96,6 +97,7 @@ impl Queue {
     /// Returns the objects in the order of the list.
     fn order(&self) -> Vec<usize> {
         let mut first = (!self.nodes.is_empty()).then_some(0);
+        // Node 0 is the first root, but an auxiliary object of the program is inserted before it.
         while let Some(previous) = first.and_then(|index| self.nodes[index].previous) {
             first = Some(previous);
         }
@@ -150,10 +152,13 @@ impl Process<'_> {
         let view = self.load.objects[object].view.clone();
         let mut inserted = Vec::new();
         for dependency in view.dynamic.iter().flat_map(|dynamic| &dynamic.dependencies) {
+            // `openaux` maps the object before the next entry is read. The order of the entries is
+            // therefore the order of the probes.
             let Some(dep) = self.follow_one(object, dependency)? else { continue };
             if dependency.kind == DependencyKind::Needed {
                 queue.append(dep);
             } else {
+                // The symbols of a filtee must be found before those of the filter that names it.
                 inserted.extend(queue.insert_before(at, dep));
             }
         }
@@ -190,6 +195,8 @@ impl Process<'_> {
     /// Returns the role and the list of link maps for the dependencies of an object.
     fn place_of_dependency(&self, object: usize) -> (Role, usize) {
         let requester = &self.load.objects[object];
+        // A dependency goes to the list of its requester (`l_ns`). The dependency of a preload is
+        // an ordinary library, because only the preload itself is a root.
         let role = if requester.namespace == 0 { Role::Library } else { Role::Audit };
         (role, requester.namespace)
     }
@@ -200,6 +207,8 @@ impl Process<'_> {
         if !dst::has_token(&dependency.name) {
             return Ok(dependency.name.clone());
         }
+        // `expand_dst` rejects every DST here. `_dl_dst_substitute` rejects only some uses of
+        // `$ORIGIN`.
         if self.environment.secure {
             return Err(Answer::Refused(Refusal::DstInSecureMode));
         }

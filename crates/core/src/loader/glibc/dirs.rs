@@ -118,7 +118,11 @@ impl Dirs {
         let mut result: Vec<usize> = Vec::new();
         let mut listed = rustc_hash::FxHashSet::default();
         for element in path.split(|&byte| is_separator(byte)) {
+            // An element that a DST or secure-execution mode forbids is left out. The others still
+            // count.
             let Some(name) = directory_name(BStr::new(element), tokens) else { continue };
+            // The name after expansion is compared: `$ORIGIN/../lib` of two objects in one
+            // directory is one entry, while `/a/../b` and `/b` are two.
             let dir = self.entry(name);
             if self.name_bytes > MAX_NAME_BYTES {
                 return None;
@@ -156,6 +160,8 @@ impl Dirs {
         // change.
         let absolute = name.first() == Some(&b'/');
         let status = if absolute { Status::Unknown } else { Status::Existing };
+        // The list is made at the first walk, because the walk may end before it reaches this
+        // directory.
         let tried = tried.get_or_insert_with(|| (0..count).map(|cap| (cap, status)).collect());
         tried.get(at).copied()
     }
@@ -178,6 +184,7 @@ impl Dirs {
 /// and trailing slashes become one. An empty element is the current directory. Returns `None` for
 /// an element that is empty after expansion.
 pub(crate) fn directory_name(element: &BStr, tokens: &Tokens<'_>) -> Option<BString> {
+    // `fillin_rpath` expands only elements with text, so that an empty element is never dropped.
     if element.is_empty() {
         return Some(BString::default());
     }

@@ -60,6 +60,9 @@ impl Process<'_> {
         };
         Ok(match step {
             Step::Found(found) => self.map_from_fd(name, found, request),
+            // `_dl_map_object` raises an error here, or adds a faked object in trace mode
+            // (`l_faked`). The model continues as in trace mode, so that one run finds every
+            // missing library.
             Step::NotHere => Answer::Missing,
             Step::Refused(refusal) => Answer::Refused(refusal),
         })
@@ -122,9 +125,13 @@ impl Process<'_> {
         let (mut below, mut next) = (None::<usize>, Some(request.needed_by));
         // `for (l = loader; l; l = l->l_loader)`.
         while let Some(object) = next {
+            // The requester itself is the first object of the chain: its own `DT_RPATH` wins over
+            // an inherited one.
             next = self.maps[object].rpath_above;
             let dirs = self.rpath_of(object)?;
             match self.open_path(search, &dirs, SearchSource::Rpath)? {
+                // glibc sets `did_main_map` only if the program has a `DT_RPATH`. Without one the
+                // second search of the program has no directories, so the result is the same.
                 Step::NotHere => did_program |= object == 0,
                 end => return Ok(end),
             }
@@ -169,6 +176,8 @@ impl Process<'_> {
         {
             return Ok(Step::NotHere);
         }
+        // A stale cache is not fatal: if the file is gone, `fd` stays -1 and the system directories
+        // follow.
         self.open_verify(search, path, 0, SearchSource::LoaderCache)
     }
 
@@ -194,6 +203,8 @@ impl Process<'_> {
             }
         }
         if let CacheState::Unread = self.cache {
+            // `cache = (void *) -1` for a cache that is missing or invalid: up to 2.43 no later
+            // lookup reads it again.
             self.cache = CacheState::Absent;
             if let Some(path) = &facts.cache_path {
                 match self.fs.read(path.as_ref()) {
@@ -228,10 +239,12 @@ impl Process<'_> {
 
     /// `cache_rpath` for `DT_RPATH`. An object that has `DT_RUNPATH` as well has no `DT_RPATH`.
     pub(super) fn rpath_of(&mut self, object: usize) -> Result<PathList, Ended> {
+        // The DSTs of an object have the same values in every lookup, so one expansion is enough.
         if let Some(dirs) = &self.maps[object].rpath {
             return Ok(Rc::clone(dirs));
         }
         let dynamic = self.load.objects[object].view.dynamic.as_ref();
+        // `elf_get_dynamic_info` clears `l_info[DT_RPATH]` of an object with `DT_RUNPATH`.
         let rpath = dynamic.filter(|d| d.runpath.is_none()).and_then(|d| d.rpath.clone());
         let dirs = self.decompose(object, rpath)?;
         self.maps[object].rpath = Some(Rc::clone(&dirs));
@@ -265,6 +278,7 @@ impl Process<'_> {
         let Found { file, path, source } = found;
         // `_dl_file_id_match_p`: a link to a loaded file is another name for that object.
         if let Some(&object) = self.namespaces[request.namespace].files.get(&file.id) {
+            // `add_name_to_object`: the next lookup of this name costs no search.
             self.add_name(request.namespace, object, name);
             return Answer::SameFile(object, source);
         }
@@ -280,6 +294,8 @@ impl Process<'_> {
         if let Err(refusal) = verify::map_from_fd(&view) {
             return Answer::Refused(refusal);
         }
+        // The path is the one that the search made. For a library behind a link, `$ORIGIN` is the
+        // directory of the link.
         let origin = self.origin_of(&path);
         let object = LoadedObject {
             path,
@@ -306,6 +322,7 @@ impl Process<'_> {
         if path.first() == Some(&b'/') {
             return dirname(path);
         }
+        // A relative directory in a run path or in `LD_LIBRARY_PATH` makes a relative path.
         let mut absolute = self.fs.current_dir();
         if absolute.last() != Some(&b'/') {
             absolute.push(b'/');

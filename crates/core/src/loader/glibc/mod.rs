@@ -140,6 +140,7 @@ impl<'a> Process<'a> {
             environment,
             load: Load::default(),
             maps: Vec::new(),
+            // `LM_ID_BASE` exists from the start. Each audit module adds a list.
             namespaces: vec![Namespace::default()],
             dirs,
             library_path: PathList::default(),
@@ -185,6 +186,8 @@ impl<'a> Process<'a> {
             self.namespaces[0].names.insert(name.into(), Named::Vdso);
         }
         self.add_object(loader, dirname(&start.interpreter));
+        // `_dl_rtld_libname`: an object that needs the loader by its `PT_INTERP` path gets this
+        // object and not a second copy.
         self.add_name(0, 1, start.interpreter.as_ref());
     }
 
@@ -212,6 +215,7 @@ impl<'a> Process<'a> {
     /// because `_dl_map_object` walks the list from its start.
     fn add_name(&mut self, namespace: usize, object: usize, name: &BStr) {
         let names = &mut self.namespaces[namespace].names;
+        // `entry` would copy the name even if it is known.
         if !names.contains_key(name) {
             names.insert(name.to_owned(), Named::Object(object));
         }
@@ -223,6 +227,7 @@ impl<'a> Process<'a> {
         Tokens {
             origin: Some(self.maps[object].origin.as_ref()),
             lib: self.facts.lib.as_ref(),
+            // A kernel may pass no `AT_PLATFORM`. A path with `$PLATFORM` is dropped then.
             platform: self.facts.platform.as_ref().map(|platform| platform.as_ref()),
             secure: self.environment.secure.then_some(Secure {
                 is_program,

@@ -103,6 +103,7 @@ impl Process<'_> {
     ) -> Result<(Step, bool), Ended> {
         let Subdirectory { dir, cap, at, status } = subdirectory;
         let dir_len = self.dirs.list[dir].name.len();
+        // The buffer is moved out, because `open_verify` borrows the whole process.
         let buffer = std::mem::take(&mut self.candidate);
         let mut path = self.subdirectory_path(buffer, dir, cap);
         path.extend_from_slice(search.name);
@@ -110,11 +111,17 @@ impl Process<'_> {
         self.candidate = path;
         let step = step?;
         match step {
+            // `_dl_signal_error` leaves `open_path` at once, before the status of the directory is
+            // set.
             Step::Refused(_) => {}
             Step::Found(ref found) => {
+                // A file that opened proves that the directory exists: glibc makes no `stat` there
+                // later.
                 self.dirs.mark_existing(dir, at);
                 // A set-id program takes a preload only if that file is set-uid as well. The
                 // loader ignores any other file as if its open had failed.
+                // glibc makes this `fstat` on the open file, so that the file cannot be replaced in
+                // between.
                 if search.secure && self.environment.secure && found.file.mode & 0o4000 == 0 {
                     self.errno = Errno::NOENT;
                     return Ok((Step::NotHere, true));
@@ -123,6 +130,9 @@ impl Process<'_> {
             Step::NotHere if status == Status::Existing => {}
             // `this_dir->status[cnt] == unknown`: the first miss here costs a `stat`.
             Step::NotHere => {
+                // The exception of `open_path` for audit modules (`l_auditing`) has no effect at a
+                // start: `load_audit_module` sets the flag after the module and its dependencies
+                // are loaded.
                 let exists = self.stat_directory(search, subdirectory, source)?;
                 if exists {
                     self.dirs.mark_existing(dir, at);
@@ -158,6 +168,8 @@ impl Process<'_> {
             Ok(FileKind::Directory) => (true, Outcome::Hit),
             // `S_ISDIR` is false: errno keeps the value of the failed open.
             Ok(_) => (false, Outcome::NoDirectory),
+            // `open_path` reads errno after this `stat`, which replaces the errno of the failed
+            // open.
             Err(errno) => {
                 self.errno = errno;
                 (false, errno.into())
@@ -183,6 +195,8 @@ impl Process<'_> {
             }
             Ok(file) => self.verify(file, path, source),
         };
+        // The probe is added before a `stat` that may follow, so that the log has the order of the
+        // calls.
         self.probe(search.resolution, (source, Call::Open, outcome), path, dir_len)?;
         Ok(step)
     }

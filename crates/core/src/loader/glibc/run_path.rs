@@ -32,6 +32,7 @@ impl<'a> RunPath<'a> {
         let value = dynamic.run_path()?;
         (!value.is_empty()).then(|| Self {
             value: value.as_ref(),
+            // `Dynamic::run_path` prefers `DT_RUNPATH`, as `elf_get_dynamic_info` does.
             is_rpath: dynamic.runpath.is_none(),
             no_default_dirs: dynamic.flags_1 & DF_1_NODEFLIB != 0,
         })
@@ -92,15 +93,21 @@ pub(crate) fn look(
     match fs.open(candidate.as_ref()) {
         Ok(file) => match fitness(&file, host) {
             Fitness::Good => Look::Found(file),
+            // `open_verify` sets `ENOENT` for a file of another class or machine, so that the
+            // search continues.
             Fitness::PassedOver => Look::PassedOver,
             Fitness::Refused(_) => Look::Refused,
         },
+        // `ENOENT` and `EACCES` need no `stat`: the search continues whether the directory exists
+        // or not.
         Err(Errno::NOENT) => Look::Absent,
         Err(Errno::ACCES) => Look::Denied,
         // `open_path` skips an absent directory, whatever the errno is.
         Err(errno) if continues_after(errno, minor) || fs.stat(dir) != Ok(FileKind::Directory) => {
             Look::Absent
         }
+        // The directory exists. `ELOOP`, `ENAMETOOLONG` or `EIO` then ends the source, not the
+        // whole search.
         Err(errno) => Look::EndsSource(errno),
     }
 }

@@ -22,6 +22,8 @@ impl Process<'_> {
         self.load_audit_modules()?;
         // The symbol lookup of `_dl_map_object_deps` starts with the program and the preloads.
         let mut roots = vec![0];
+        // `_dl_map_object_deps` gets the preloads as an argument and appends them after the
+        // program, before any dependency of the program.
         roots.extend(self.load_preloads()?);
         self.map_object_deps(&roots)
     }
@@ -48,10 +50,12 @@ impl Process<'_> {
         let dynamic = self.start.view.dynamic.as_ref();
         let lists = [
             self.environment.audit.clone(),
+            // `audit_list_add_dynamic_tag` appends these after the names of `LD_AUDIT`.
             dynamic.and_then(|d| d.audit.clone()),
             dynamic.and_then(|d| d.depaudit.clone()),
         ];
         for list in lists.into_iter().flatten() {
+            // `audit_list_next` splits at colons alone, unlike `LD_PRELOAD`.
             for name in list.split(|&byte| byte == b':') {
                 if self.is_valid_name(name) {
                     self.load_audit_module(name.into())?;
@@ -65,6 +69,7 @@ impl Process<'_> {
     /// and continues.
     fn load_audit_module(&mut self, name: &BStr) -> Result<(), Ended> {
         const LOADER: usize = 1;
+        // `LM_ID_NEWLM`: each module gets a new list, so that two modules share no library.
         let namespace = self.namespaces.len();
         self.namespaces.push(Namespace::default());
         let resolution = self.begin(LOADER, name, Reason::Audit)?;
@@ -75,6 +80,7 @@ impl Process<'_> {
         let stop = self.map_object_deps(&[module]);
         match (stop, &self.load.stop) {
             // `_dl_catch_error` around `dlmopen_doit` catches the errors that end a program.
+            // The limits of becalm are no errors of the loader and still end the prediction.
             (Err(Ended), Some(Stop::Refused(_))) => self.load.stop = None,
             (stop, _) => return stop,
         }
@@ -87,6 +93,8 @@ impl Process<'_> {
         let mut names: Vec<BString> = Vec::new();
         // `handle_preload_list`.
         if let Some(list) = &self.environment.preload {
+            // A tab or a newline is a part of a name here, unlike in the preload file (`strcspn (p,
+            // " :")`).
             let parts = list.split(|&byte| byte == b' ' || byte == b':');
             names.extend(parts.filter(|name| self.is_valid_name(name)).map(BString::from));
         }
@@ -96,6 +104,8 @@ impl Process<'_> {
         }
         let mut loaded = Vec::new();
         for name in names {
+            // `do_preload` passes the program as `loader`: a preload without a slash is searched
+            // for along the program's `DT_RPATH` or `DT_RUNPATH`.
             let resolution = self.begin(0, name.as_ref(), Reason::Preload)?;
             let request = Request { resolution, needed_by: 0, role: Role::Preload, namespace: 0 };
             let answer = self.map_object(name.as_ref(), request)?;
@@ -121,6 +131,7 @@ impl Process<'_> {
 fn names_of_preload_file(list: &[u8]) -> Vec<BString> {
     let mut names = Vec::new();
     for line in list.lines() {
+        // `dl_main` overwrites a comment with blanks. It may begin in the middle of a line.
         let text = line.split(|&byte| byte == b'#').next().unwrap_or_default();
         let parts = text.split(|&byte| matches!(byte, b':' | b' ' | b'\t'));
         names.extend(parts.filter(|name| !name.is_empty()).map(BString::from));

@@ -44,6 +44,7 @@ impl NoteTable {
     fn parse(descriptor: &[u8]) -> Option<Self> {
         let mut table = Self::default();
         for record in resolution_note::records(descriptor) {
+            // A note that is half valid is not trusted: the plain search is always correct.
             let record = record.ok()?;
             let own = |answer: &Answer<'_>| match *answer {
                 Answer::Exact(path) => Element::Exact(path.to_owned()),
@@ -74,6 +75,8 @@ impl Process<'_> {
         let dynamic = self.load.objects[object].view.dynamic.as_ref();
         let has_runpath = dynamic.is_some_and(|d| d.runpath.is_some());
         let has_rpath = !has_runpath && dynamic.is_some_and(|d| d.rpath.is_some());
+        // The answers replace a search of the object's own run path and so must come at its place:
+        // before `LD_LIBRARY_PATH` for `DT_RPATH`, after it for `DT_RUNPATH`.
         if has_rpath != in_rpath {
             return Ok(Step::NotHere);
         }
@@ -240,6 +243,8 @@ impl Process<'_> {
                     CacheState::Absent
                 }
             };
+            // A missing cache is remembered too, so that a package costs one failed open and not
+            // one for each of its libraries.
             self.package_caches.insert(root.clone(), state);
         }
         Ok(match self.package_caches.get(&root) {
@@ -321,6 +326,8 @@ impl RunPathCursor {
 /// outside the prefix, or if the rest of the path leaves the package.
 fn root_below(path: &BStr, prefix: &BStr, is_directory: bool) -> Option<BString> {
     let prefix = prefix.trim_end_with(|c| c == '/');
+    // A relative prefix would depend on the current directory, which the user of a set-id program
+    // chooses.
     if !prefix.starts_with(b"/") {
         return None;
     }
@@ -342,6 +349,8 @@ fn leaves(path: &[u8]) -> bool {
     for name in path.split(|&byte| byte == b'/') {
         match name {
             b"" | b"." => {}
+            // A path such as `/store/pkg/../other` names a file that can change independently of
+            // the package.
             b".." if depth == 0 => return true,
             b".." => depth -= 1,
             _ => depth += 1,

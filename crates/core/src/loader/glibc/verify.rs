@@ -49,7 +49,9 @@ pub(crate) fn open_verify(file: &OpenedFile, host: &Ident) -> Verdict {
         Ok(head) => head.as_slice(),
         Err(_) => return Verdict::Refused(Refusal::Unreadable),
     };
+    // The loader compares with its own `sizeof (ElfW(Ehdr))`, whatever the class of the file is.
     let header_len = if host.class == Class::Elf64 { 64 } else { 52 };
+    // The length is checked before the magic: a short text file is "too short", not "invalid".
     if head.len() < header_len {
         return Verdict::Refused(Refusal::TooShort);
     }
@@ -83,6 +85,7 @@ fn verify_header(head: &[u8], host: &Ident) -> Verdict {
     if !matches!(header.half(16), ET_DYN | ET_EXEC) {
         return Verdict::Refused(Refusal::Kind);
     }
+    // The loader indexes the table as an array of its own `ElfW(Phdr)`.
     if header.phentsize() != if host.class == Class::Elf64 { 56 } else { 32 } {
         return Verdict::Refused(Refusal::Header);
     }
@@ -94,11 +97,14 @@ pub(crate) fn map_from_fd(view: &ObjectView) -> Result<(), Refusal> {
     if !view.has_load {
         return Err(Refusal::NoSegments);
     }
+    // A process cannot have a second executable: its copy relocations and static TLS are the
+    // program's.
     if view.ident.e_type == ET_EXEC {
         return Err(Refusal::Executable);
     }
     match &view.dynamic {
         None => Err(Refusal::NoDynamic),
+        // The header cannot tell a PIE from a library: both are `ET_DYN`.
         Some(dynamic) if dynamic.flags_1 & DF_1_PIE != 0 => Err(Refusal::Pie),
         Some(_) => Ok(()),
     }

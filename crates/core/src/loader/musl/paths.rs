@@ -38,6 +38,8 @@ pub(super) fn join(dirs: &[BString]) -> Option<BString> {
 /// Splits a path at colons and newlines (`path_open`). Empty elements are left out, and so are
 /// elements that exceed the buffer with any name.
 pub(super) fn elements(path: &BStr) -> PathDirs {
+    // The path file has one directory a line. The same function reads the variable and the run
+    // path, so a newline separates there too.
     let elements = path.split(|byte| matches!(byte, b':' | b'\n'));
     elements.filter(|dir| !dir.is_empty() && fits_buffer(dir, 1)).map(BString::from).collect()
 }
@@ -93,6 +95,7 @@ fn expand(
     push(parts.next().unwrap_or_default())?;
     for part in parts {
         let rest = part.strip_prefix(b"ORIGIN").or_else(|| part.strip_prefix(b"{ORIGIN}"));
+        // musl leaves `p->rpath` null here, so that the elements without a token are lost too.
         let (Some(rest), Some(origin)) = (rest, origin) else { return Ok(None) };
         push(origin)?;
         push(rest)?;
@@ -105,6 +108,8 @@ fn expand(
 pub(super) fn directory(path: &BString) -> BString {
     match path.rfind_byte(b'/') {
         Some(slash) => path[..slash].into(),
+        // Only a program that the loader starts from its command line can have a path without a
+        // slash.
         None => ".".into(),
     }
 }
