@@ -112,44 +112,59 @@ place_restore (struct place *place)
       place->entries[i]->value = place->saved[i];
 }
 
-static uint32_t
-read_number (const unsigned char **at, const unsigned char *end)
+/* The number of the lowest bit that is set. */
+static inline unsigned
+lowest_bit (uint32_t bits)
 {
-  uint32_t number = 0;
-  for (unsigned shift = 0; *at < end && shift < 32; shift += 7)
-    {
-      unsigned char byte = *(*at)++;
-      number |= (uint32_t) (byte & 0x7f) << shift;
-      if (!(byte & 0x80))
-        break;
-    }
-  return number;
+#ifdef __riscv
+  /* Without an instruction for it gcc calls a function of libgcc. The module has none of libgcc. In
+     the constant, each sequence of five bits occurs once (a de Bruijn sequence). */
+  static const unsigned char numbers[32]
+      = { 0,  1,  28, 2,  29, 14, 24, 3, 30, 22, 20, 15, 25, 17, 4,  8,
+          31, 27, 13, 23, 21, 19, 16, 7, 26, 12, 18, 6,  11, 5,  10, 9 };
+  return numbers[((bits & -bits) * 0x077cb531u) >> 27];
+#else
+  return (unsigned) __builtin_ctz (bits);
+#endif
 }
 
-/* Runs of consecutive slots: the number of words to skip, and the number to write. COUNT is the
-   remaining number; the run's length is 0 at the end. */
-static uint32_t
-next_run (const unsigned char **at, const unsigned char *end, elf_word **slot, uint32_t count)
+/* What is written into the words of a list. */
+enum contents
 {
-  *slot += read_number (at, end);
-  uint32_t length = read_number (at, end);
-  return length < count ? length : count;
-}
+  /* The load address and a value. */
+  RELATIVES,
+  /* A target, by an index of 16 or of 32 bits. */
+  NARROW_INDEXES,
+  WIDE_INDEXES,
+};
 
-static void
-write_relatives (const struct place *place, const struct relatives *relatives)
+/* Inlined for each kind of contents. CONTENTS is a constant. */
+static inline __attribute__ ((always_inline)) void
+write_words (elf_word addr, const struct words *words, const void *list, enum contents contents)
 {
-  elf_word *slot = (elf_word *) place->addr;
-  const unsigned char *at = relatives->runs;
-  const uint32_t *value = relatives->values;
-  for (uint32_t left = relatives->count, run; left > 0; left -= run)
+  const elf_word *targets = start.targets;
+  const uint16_t *narrow = list;
+  const uint32_t *wide = list;
+  elf_word *slot = (elf_word *) addr;
+  uint32_t next = 0;
+#define CONTENT \
+  (contents == RELATIVES ? addr + wide[next] \
+                         : targets[contents == WIDE_INDEXES ? wide[next] : narrow[next]])
+  for (const uint32_t *at = words->at; at < words->end && next < words->count; at++)
     {
-      run = next_run (&at, relatives->runs_end, &slot, left);
-      if (run == 0)
-        return;
-      for (uint32_t i = 0; i < run; i++)
-        *slot++ = place->addr + *value++;
+      uint32_t bits = *at;
+      if ((bits & 1) == 0)
+        {
+          slot = (elf_word *) (addr + bits);
+          *slot++ = CONTENT;
+          next++;
+          continue;
+        }
+      for (bits >>= 1; bits != 0 && next < words->count; bits &= bits - 1, next++)
+        slot[lowest_bit (bits)] = CONTENT;
+      slot += 31;
     }
+#undef CONTENT
 }
 
 static elf_word
@@ -176,24 +191,6 @@ resolve_targets (const struct place *place, const struct bindings *b)
     }
 }
 
-/* The indexes of SIZE bytes of COUNT slots from one run. */
-static inline __attribute__ ((always_inline)) void
-write_slots (const struct place *place, const struct bindings *b, int wide)
-{
-  elf_word *slot = (elf_word *) place->addr;
-  const unsigned char *at = b->runs;
-  const uint16_t *narrow_index = b->slot_targets;
-  const uint32_t *wide_index = b->slot_targets;
-  for (uint32_t left = b->slot_count, run; left > 0; left -= run)
-    {
-      run = next_run (&at, b->runs_end, &slot, left);
-      if (run == 0)
-        return;
-      for (uint32_t i = 0; i < run; i++)
-        *slot++ = start.targets[wide ? *wide_index++ : *narrow_index++];
-    }
-}
-
 /* As elf_machine_lazy_rel: the slot leads back into the PLT. With LD_BIND_NOW an undefined weak
    function is 0. */
 static void
@@ -214,9 +211,9 @@ write_bindings (const struct place *place, uint32_t block)
     return;
   resolve_targets (place, &b);
   if (b.flags & BINDINGS_WIDE)
-    write_slots (place, &b, 1);
+    write_words (place->addr, &b.slots, b.slot_targets, WIDE_INDEXES);
   else
-    write_slots (place, &b, 0);
+    write_words (place->addr, &b.slots, b.slot_targets, NARROW_INDEXES);
   write_lazies (place, &b);
 }
 
@@ -228,7 +225,7 @@ resolver (void)
   struct relatives relatives;
   place_restore (place);
   if (bound_relatives (place->member->relatives, &relatives))
-    write_relatives (place, &relatives);
+    write_words (place->addr, &relatives.words, relatives.values, RELATIVES);
   write_bindings (place, place->member->bindings);
   if (place->member->changes != NO_BLOCK)
     write_bindings (place, place->member->changes);

@@ -97,7 +97,7 @@ bound_block_is_whole (uint32_t index)
   uint64_t count;
   const uint32_t *words = block_words (index, &count);
   const struct table_block *blocks = table_section (SECTION_BLOCKS, &(uint32_t) { 0 });
-  return words != NULL && hash_bytes (index, words, 4 * (size_t) count) == blocks[index].hash;
+  return words != NULL && hash_block (index, words, 4 * (size_t) count) == blocks[index].hash;
 }
 
 int
@@ -107,10 +107,8 @@ bound_relatives (uint32_t block, struct relatives *result)
   const uint32_t *words = block_words (block, &count);
   if (words == NULL || count < 1 || 1 + (uint64_t) words[0] > count)
     return 0;
-  result->count = words[0];
   result->values = words + 1;
-  result->runs = (const unsigned char *) (words + 1 + words[0]);
-  result->runs_end = (const unsigned char *) (words + count);
+  result->words = (struct words) { words[0], words + 1 + words[0], words + count };
   return 1;
 }
 
@@ -146,9 +144,11 @@ bound_bindings (uint32_t block, struct bindings *result)
   const uint32_t *words = block_words (block, &count);
   if (words == NULL || count < header)
     return 0;
-  struct bindings b = { words[0], words[1], words[2], words[3], words[4], words[5], words[6],
-                        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL };
-  uint64_t slot_words = b.flags & BINDINGS_WIDE ? b.slot_count : ((uint64_t) b.slot_count + 1) / 2;
+  struct bindings b = { .definer_count = words[0], .target_count = words[1],
+                        .residual_count = words[3], .indirect_count = words[4],
+                        .lazy_count = words[5], .flags = words[6] };
+  uint32_t slot_count = words[2];
+  uint64_t slot_words = b.flags & BINDINGS_WIDE ? slot_count : ((uint64_t) slot_count + 1) / 2;
   uint64_t at = header;
   b.definers = (const struct definer *) (words + at);
   at += 2 * (uint64_t) b.definer_count;
@@ -164,8 +164,7 @@ bound_bindings (uint32_t block, struct bindings *result)
   at += slot_words;
   if (at > count)
     return 0;
-  b.runs = (const unsigned char *) (words + at);
-  b.runs_end = (const unsigned char *) (words + count);
+  b.slots = (struct words) { slot_count, words + at, words + count };
   *result = b;
   return definers_fit (&b) && indirects_fit (&b);
 }

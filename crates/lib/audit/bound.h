@@ -4,13 +4,21 @@
 
 #include "table.h"
 
-/* A block of relatives: values, and the words of the object they are written to. */
-struct relatives
+/* The words of an object that a block writes, ascending, in the format of DT_RELR with numbers of 32
+   bits. An even number is the offset of a word. Each odd number after it describes the next 31 words:
+   bit N, from 1 to 31, is set if the Nth of them is written. */
+struct words
 {
   uint32_t count;
-  /* Values to add to the load address. */
+  const uint32_t *at, *end;
+};
+
+/* A block of relatives. */
+struct relatives
+{
+  /* For each word, the value to add to the load address. */
   const uint32_t *values;
-  const unsigned char *runs, *runs_end;
+  struct words words;
 };
 
 struct definer
@@ -39,7 +47,7 @@ struct indirect
 /* A block of bindings. */
 struct bindings
 {
-  uint32_t definer_count, target_count, slot_count;
+  uint32_t definer_count, target_count;
   uint32_t residual_count, indirect_count, lazy_count;
   uint32_t flags;
   const struct definer *definers;
@@ -51,7 +59,7 @@ struct bindings
   const uint32_t *lazies;
   /* For each slot, the index of its target, in 16 or 32 bits. */
   const void *slot_targets;
-  const unsigned char *runs, *runs_end;
+  struct words slots;
 };
 
 /* Indexes of targets have 32 bits. */

@@ -24,25 +24,43 @@ load_tail (const unsigned char *end, size_t count, int has_eight)
   return word;
 }
 
+#define FACTOR 0x9e3779b97f4a7c15u
+
+static uint64_t
+mix (uint64_t h, uint64_t word)
+{
+  h = (h ^ word) * FACTOR;
+  return h ^ (h >> 29);
+}
+
 uint64_t
 hash_bytes (uint64_t seed, const void *bytes, size_t length)
 {
-  const uint64_t factor = 0x9e3779b97f4a7c15u;
   const unsigned char *at = bytes, *end = at + length;
-  uint64_t h = seed ^ (length * factor);
+  uint64_t h = seed ^ (length * FACTOR);
   for (; end - at >= 8; at += 8)
-    {
-      h = (h ^ load_word (at)) * factor;
-      h ^= h >> 29;
-    }
+    h = mix (h, load_word (at));
   if (at < end)
-    {
-      h = (h ^ load_tail (end, (size_t) (end - at), length >= 8)) * factor;
-      h ^= h >> 29;
-    }
+    h = mix (h, load_tail (end, (size_t) (end - at), length >= 8));
   h ^= h >> 32;
   h *= 0xbf58476d1ce4e5b9u;
   return h ^ (h >> 29);
+}
+
+uint64_t
+hash_block (uint64_t seed, const void *bytes, size_t length)
+{
+  const unsigned char *at = bytes, *end = at + length;
+  uint64_t a = 0, b = 1, c = 2, d = 3;
+  for (; end - at >= 32; at += 32)
+    {
+      a = mix (a, load_word (at));
+      b = mix (b, load_word (at + 8));
+      c = mix (c, load_word (at + 16));
+      d = mix (d, load_word (at + 24));
+    }
+  seed = mix (mix (mix (mix (seed ^ length, a), b), c), d);
+  return hash_bytes (seed, at, (size_t) (end - at));
 }
 
 uint32_t

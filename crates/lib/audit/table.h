@@ -5,7 +5,7 @@
 
 #include "base.h"
 
-#define TABLE_VERSION 2u
+#define TABLE_VERSION 3u
 #define TABLE_ORDER 0x01020304u
 #define TRAILER_SIZE 256u
 #define MAX_SECTIONS 64u

@@ -217,3 +217,23 @@ fn doc_comments_begin_with_a_noun_or_a_verb() {
         .collect();
     assert!(vague.is_empty(), "{}", vague.join("\n"));
 }
+
+/// Each fuzz target has an entry in the manifest, seeds, and a line in the README.
+#[test]
+fn fuzz_targets_have_seeds_and_a_description() {
+    let fuzz = root().join("fuzz");
+    let names = |dir: &str| -> BTreeSet<String> {
+        let entries = fs::read_dir(fuzz.join(dir)).expect("a folder of fuzz/");
+        let paths = entries.map(|entry| entry.expect("a directory entry").path());
+        let files = paths.filter(|path| dir == "corpus" || path.is_file());
+        files.map(|path| path.file_stem().expect("a name").to_string_lossy().into_owned()).collect()
+    };
+    let text = |file: &str| fs::read_to_string(fuzz.join(file)).expect("a file of fuzz/");
+    let (manifest, readme) = (text("Cargo.toml"), text("README.md"));
+    let described = |name: &&str| readme.contains(&format!("| `{name}` |"));
+    let bins = manifest.split("[[bin]]").skip(1);
+    let bins = bins.filter_map(|bin| bin.split('"').nth(1)).filter(described);
+    let bins: BTreeSet<String> = bins.map(str::to_owned).collect();
+    assert_eq!(names("fuzz_targets"), bins);
+    assert_eq!(names("corpus"), bins);
+}

@@ -1,6 +1,6 @@
-//! The hash of the table: the same function as `hash_bytes` in `crates/lib/audit/table.c`.
+//! The hashes of the table: the same functions as in `crates/lib/audit/hash.c`.
 //!
-//! It is quick on short strings and detects corruption, not tampering. An attacker who can write an
+//! They are quick on short strings and detect corruption, not tampering. An attacker who can write an
 //! index can write any answer anyway.
 
 use bstr::BStr;
@@ -15,11 +15,28 @@ pub fn bytes(seed: u64, bytes: &[u8]) -> u64 {
     for chunk in bytes.chunks(8) {
         let mut word = [0; 8];
         word[..chunk.len()].copy_from_slice(chunk);
-        hash = (hash ^ u64::from_le_bytes(word)).wrapping_mul(FACTOR);
-        hash ^= hash >> 29;
+        hash = mix(hash, u64::from_le_bytes(word));
     }
     hash ^= hash >> 32;
     hash = hash.wrapping_mul(FINISH);
+    hash ^ hash >> 29
+}
+
+/// Hashes a block of bindings. Four lanes do not wait for each other's multiplications.
+#[must_use]
+pub(super) fn block(seed: u64, block: &[u8]) -> u64 {
+    let (groups, rest) = block.as_chunks::<32>();
+    let mut lanes = [0, 1, 2, 3];
+    for group in groups {
+        for (lane, word) in lanes.iter_mut().zip(group.as_chunks().0) {
+            *lane = mix(*lane, u64::from_le_bytes(*word));
+        }
+    }
+    bytes(lanes.into_iter().fold(seed ^ block.len() as u64, mix), rest)
+}
+
+fn mix(hash: u64, word: u64) -> u64 {
+    let hash = (hash ^ word).wrapping_mul(FACTOR);
     hash ^ hash >> 29
 }
 

@@ -1,7 +1,8 @@
-//! The header of a table and its section directory, of version 2 and of version 1.
+//! The header of a table and its section directory, of version 3 and of those before.
 //!
-//! Version 1 had a fixed place for each of its sections. Both versions give the same [`Section`]s,
-//! so that the readers of records need not know the version.
+//! Version 1 had a fixed place for each of its sections. Version 2 encoded bindings in another way,
+//! so its sections of bindings are left out. All versions give the same [`Section`]s, so that the
+//! readers of records need not know the version.
 
 use super::layout::{self, Reader, kind};
 use super::{TableError, Target, hash};
@@ -73,8 +74,9 @@ impl Header {
         };
         let reader = Reader { endian, bytes };
         let word = |at| reader.word(at).ok_or(TableError::WrongLength);
-        if !matches!(word(12)?, 1 | layout::VERSION) {
-            return Err(TableError::OtherVersion(word(12)?));
+        let version = word(12)?;
+        if !(1..=layout::VERSION).contains(&version) {
+            return Err(TableError::OtherVersion(version));
         }
         let target = layout::target_of(word(16)?)
             .filter(|target| target.endian == endian)
@@ -82,9 +84,9 @@ impl Header {
         if word(20)? as usize != length || length < layout::HEADER + layout::TRAILER {
             return Err(TableError::WrongLength);
         }
-        let header = match word(12)? {
+        let header = match version {
             1 => Self::first(reader, target, length)?,
-            _ => Self::second(reader, target, length)?,
+            _ => Self::with_directory(reader, version, target, length)?,
         };
         let outside = |section: &Section| {
             let bytes = section.count.checked_mul(section.size);
@@ -118,7 +120,12 @@ impl Header {
         })
     }
 
-    fn second(reader: Reader<'_>, target: Target, length: usize) -> Result<Self, TableError> {
+    fn with_directory(
+        reader: Reader<'_>,
+        version: u32,
+        target: Target,
+        length: usize,
+    ) -> Result<Self, TableError> {
         let word = |at| reader.word(at).ok_or(TableError::WrongLength);
         let count = word(layout::SECTIONS)? as usize;
         let directory = layout::HEADER..layout::HEADER + count.min(1 << 16) * layout::SECTION;
@@ -138,16 +145,25 @@ impl Header {
                 size: word(at + 12)? as usize,
             })
         };
+        let mut sections = (0..count).map(section).collect::<Result<Vec<_>, _>>()?;
+        if version < layout::VERSION {
+            sections.retain(|section| !kind::OF_BINDINGS.contains(&section.kind));
+        }
         Ok(Self {
-            version: layout::VERSION,
+            version,
             target,
             length,
             roots: word(layout::ROOTS)?,
             settings: word(layout::SETTINGS)?,
             static_tls: Some(word(layout::STATIC_TLS)?),
             checksum: (layout::HEADER_CHECKSUM, layout::HEADER - layout::HEADER_CHECKSUM),
-            sections: (0..count).map(section).collect::<Result<_, _>>()?,
+            sections,
         })
+    }
+
+    /// Returns false for version 1, which had no section directory and other records.
+    pub(super) fn has_directory(&self) -> bool {
+        self.version > 1
     }
 
     /// Returns true if the table has bindings.

@@ -147,7 +147,7 @@ impl<R: ReadAt> Ranged<R> {
     /// # Errors
     /// Returns [`RangedError`] if the file is damaged.
     pub fn static_tls_of_all(&self) -> Result<Vec<(BString, u32)>, RangedError> {
-        let (section, at) = if self.is_current() {
+        let (section, at) = if self.header.has_directory() {
             (self.header.section(kind::PROGRAMS, layout::PROGRAM)?, 8)
         } else {
             (self.header.section(kind::OBJECTS, layout::OBJECT)?, 20)
@@ -165,7 +165,7 @@ impl<R: ReadAt> Ranged<R> {
     /// # Errors
     /// Returns [`RangedError`] if the file is damaged.
     pub fn no_start(&self) -> Result<Vec<BString>, RangedError> {
-        let (section, at, flag) = if self.is_current() {
+        let (section, at, flag) = if self.header.has_directory() {
             let programs = self.header.section(kind::PROGRAMS, layout::PROGRAM)?;
             (programs, 12, layout::PROGRAM_NO_START)
         } else {

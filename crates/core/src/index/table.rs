@@ -141,7 +141,7 @@ impl Records<'_> {
 
     /// Reads the `DT_RPATH` of an object. Version 1 had the need of static TLS in this place.
     fn rpath(&self, at: usize) -> Result<Option<Vec<u32>>, TableError> {
-        let place = if self.is_current() { self.word(at + 20)? } else { 0 };
+        let place = if self.header.has_directory() { self.word(at + 20)? } else { 0 };
         let dirs = place.checked_sub(1).map(|place| self.set(place)).transpose()?;
         let count =
             self.section(kind::SEARCH_DIRS, layout::SEARCH_DIR).map_or(0, |dirs| dirs.count);
@@ -273,7 +273,7 @@ impl Records<'_> {
     }
 
     fn programs(&self) -> Result<Vec<Program>, TableError> {
-        if !self.is_current() {
+        if !self.header.has_directory() {
             return self.programs_of_1();
         }
         let programs = self.section(kind::PROGRAMS, layout::PROGRAM)?;

@@ -9,8 +9,8 @@ use super::bound::{Bound, BoundObject, BoundProgram, BuildId, Member, StartVaria
 use super::hash::NameHash;
 use super::{
     Condition, Directory, Edge, EmbedError, Fingerprint, Folder, Index, Loader, Object, Program,
-    Ranged, SearchDir, Start, Table, TableError, Target, Time, embed, encode, module_is_whole,
-    split,
+    Ranged, SearchDir, Start, Table, TableError, Target, Time, embed, encode, layout,
+    module_is_whole, split,
 };
 use crate::elf::{Class, Endian};
 use crate::facts::GlibcVersion;
@@ -337,6 +337,36 @@ fn an_index_of_version_1_is_read() {
     assert!(!ranged.is_current());
     assert_eq!(ranged.roots().unwrap(), ["/nix/store"]);
     assert_eq!(ranged.program("/nix".into()), Ok(None));
+}
+
+/// A table of version 2: its sections of bindings have other contents.
+fn version_2(new: &[u8]) -> Vec<u8> {
+    let mut old = new.to_vec();
+    old[12] = 2;
+    old[layout::HEADER_CHECKSUM..layout::HEADER].fill(0);
+    let checksum = super::hash::bytes(0, &old);
+    old[layout::HEADER_CHECKSUM..][..8].copy_from_slice(&checksum.to_le_bytes());
+    let sections = u32::from_le_bytes(old[24..28].try_into().unwrap()) as usize;
+    let directory = super::hash::bytes(0, &old[layout::HEADER..][..16 * sections]);
+    let check = super::hash::low(directory, &old[..layout::HEADER_CHECK]);
+    old[layout::HEADER_CHECK..layout::HEADER].copy_from_slice(&check.to_le_bytes());
+    old
+}
+
+#[test]
+fn an_index_of_version_2_is_read_without_its_bindings() {
+    let new = encode(&store(40), TARGETS[0]).unwrap();
+    let old = version_2(&new);
+    let table = Table::read(&old).unwrap();
+    assert!(!table.is_current());
+    let mut expected = Table::read(&new).unwrap().index().unwrap();
+    assert!(!expected.bound.programs.is_empty());
+    expected.bound = Bound::default();
+    assert_eq!(table.index().unwrap(), expected);
+    let file = embed(&module(), &old).unwrap();
+    let ranged = Ranged::open(&file[..], file.len() as u64).unwrap();
+    assert!(!ranged.is_current());
+    assert_eq!(ranged.roots().unwrap(), ["/nix/store"]);
 }
 
 #[test]

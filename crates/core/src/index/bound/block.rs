@@ -87,6 +87,8 @@ pub struct Residual {
 
 /// Bytes of a word of the machines that are bound.
 pub(super) const WORD: u32 = 8;
+/// Words that an odd number of [`put_offsets`] has bits for.
+const FOLLOWING: u32 = 31;
 /// Indexes of targets have 32 bits.
 const WIDE: u32 = 1;
 
@@ -99,7 +101,7 @@ impl Block {
             Block::Relatives(relatives) => {
                 words.word(relatives.len() as u32);
                 relatives.iter().for_each(|relative| words.word(relative.value));
-                runs(&mut words, relatives.iter().map(|relative| relative.offset));
+                put_offsets(&mut words, relatives.iter().map(|relative| relative.offset));
             }
             Block::Bindings { slots, indirects, residuals, lazies } => {
                 bindings(&mut words, slots, indirects, residuals, lazies);
@@ -144,7 +146,7 @@ fn bindings(
         if wide { words.word(target) } else { words.half(target as u16) }
     }
     words.bytes.resize(words.bytes.len().next_multiple_of(4), 0);
-    runs(words, slots.iter().map(|slot| slot.offset));
+    put_offsets(words, slots.iter().map(|slot| slot.offset));
 }
 
 /// The words of an encoded block; `None` beyond its end.
@@ -164,34 +166,29 @@ impl Words<'_> {
         self.reader.half(self.at - 2).map(u32::from)
     }
 
-    fn number(&mut self) -> Option<u32> {
-        let mut number = 0;
-        for shift in (0..32).step_by(7) {
-            let byte = *self.reader.bytes.get(self.at)?;
-            self.at += 1;
-            number |= u32::from(byte & 0x7f) << shift;
-            if byte & 0x80 == 0 {
-                break;
-            }
-        }
-        Some(number)
-    }
-
     /// Reads `count` items with `read`, but no more than the remaining bytes can hold.
     fn many<T>(&mut self, count: u32, read: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         (0..count).map(|_| read(self)).collect()
     }
 
+    /// Reads what [`put_offsets`] writes.
     fn offsets(&mut self, count: u32) -> Option<Vec<u32>> {
-        let (mut offsets, mut word) = (Vec::new(), 0_u32);
+        let (mut offsets, mut next) = (Vec::new(), 0_u64);
         while offsets.len() < count as usize {
-            word = word.checked_add(self.number()?)?;
-            for _ in 0..self.number()?.min(count) {
-                offsets.push(word.checked_mul(WORD)?);
-                word += 1;
+            let word = self.word()?;
+            if word & 1 == 0 {
+                offsets.push(word);
+                next = u64::from(word) + u64::from(WORD);
+                continue;
             }
+            let is_set = |bit: &u32| word >> (bit + 1) & 1 == 1;
+            for bit in (0..FOLLOWING).filter(is_set) {
+                offsets.push(u32::try_from(next + u64::from(bit * WORD)).ok()?);
+            }
+            next += u64::from(FOLLOWING * WORD);
         }
-        Some(offsets)
+        let fits = offsets.len() == count as usize && offsets.iter().all(|at| at % WORD == 0);
+        fits.then_some(offsets)
     }
 }
 
@@ -268,36 +265,24 @@ impl Targets {
     }
 }
 
-/// Writes ascending offsets as runs: the number of words to skip, then the number of words in the
-/// run.
-fn runs(words: &mut Writer, offsets: impl Iterator<Item = u32>) {
-    let mut end = 0;
-    let mut run = (0, 0);
-    for offset in offsets {
-        let word = offset / WORD;
-        if run.1 > 0 && word == end {
-            run.1 += 1;
-        } else {
-            put_run(words, run);
-            run = (word - end, 1);
+/// Writes ascending offsets in the format of `DT_RELR` with numbers of 32 bits: the offset of a word,
+/// which is even, and odd numbers with a bit for each of the words that follow.
+fn put_offsets(words: &mut Writer, offsets: impl Iterator<Item = u32>) {
+    let mut offsets = offsets.peekable();
+    while let Some(first) = offsets.next() {
+        words.word(first);
+        let mut start = u64::from(first) + u64::from(WORD);
+        loop {
+            let end = start + u64::from(FOLLOWING * WORD);
+            let mut bits = 1;
+            while let Some(offset) = offsets.next_if(|&offset| u64::from(offset) < end) {
+                bits |= 2 << ((u64::from(offset) - start) / u64::from(WORD));
+            }
+            if bits == 1 {
+                break;
+            }
+            words.word(bits);
+            start = end;
         }
-        end = word + 1;
     }
-    put_run(words, run);
-}
-
-fn put_run(words: &mut Writer, (gap, length): (u32, u32)) {
-    if length > 0 {
-        number(&mut words.bytes, gap);
-        number(&mut words.bytes, length);
-    }
-}
-
-/// Seven bits a byte, the lowest first; the upper bit says that more follow.
-fn number(bytes: &mut Vec<u8>, mut value: u32) {
-    while value >= 0x80 {
-        bytes.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    bytes.push(value as u8);
 }

@@ -73,7 +73,7 @@ impl Sections {
         let at = u32::try_from(self.words.bytes.len() / 4);
         self.blocks.word(at.map_err(|_| EncodeError::TooLarge("too many bindings"))?);
         self.blocks.word((block.len() / 4) as u32);
-        self.blocks.long(hash::bytes(index as u64, block));
+        self.blocks.long(hash::block(index as u64, block));
         self.words.bytes.extend_from_slice(block);
         Ok(())
     }
@@ -205,7 +205,7 @@ fn blocks(table: &Records<'_>) -> Result<Vec<Vec<u8>>, TableError> {
         }
         let start = words.at + 4 * first;
         let block = table.reader.bytes[start..start + 4 * count].to_vec();
-        if hash::bytes(index as u64, &block) != table.long(at + 8)? {
+        if hash::block(index as u64, &block) != table.long(at + 8)? {
             return Err(TableError::Damaged("the check of a block of bindings does not fit"));
         }
         blocks.push(block);
