@@ -37,6 +37,7 @@ pub mod detached;
 pub mod error;
 mod fingerprint;
 pub mod index_store;
+pub mod inherited;
 pub mod loader_clock;
 pub mod mount_namespace;
 pub mod oracle;

@@ -79,7 +79,7 @@ find_program (void)
 /* Finds the bindings of the program by either path; the program is identified by more than its
    name. */
 static void
-find_bindings (const struct link_map *map)
+find_bindings (void)
 {
   if (process_is_off () || !bind_is_possible ())
     {
@@ -87,8 +87,8 @@ find_bindings (const struct link_map *map)
       return;
     }
   const char *path = process_executable ();
-  if (path == NULL || path[0] != '/' || !bind_init (map, path))
-    if (!bind_init (map, real_path ()))
+  if (path == NULL || path[0] != '/' || !bind_init (path))
+    if (!bind_init (real_path ()))
       stubs_decline ("not-indexed");
 }
 
@@ -144,7 +144,11 @@ la_objopen (struct link_map *map, long namespace, uintptr_t *cookie)
       process_init (map);
       log_init ();
       library_path_init ();
-      find_bindings (map);
+      if (!process_is_off ())
+        auditors_init (map);
+      if (auditors_search ())
+        log_given_up ("auditors");
+      find_bindings ();
     }
   else if (program == NULL)
     auditors_open (map);
@@ -348,7 +352,7 @@ la_objsearch (const char *name, uintptr_t *cookie, unsigned flag)
   if (process_is_off () || program == NULL || has_ended)
     return name;
   const char *result = name;
-  if (flag == LA_SER_ORIG)
+  if (flag == LA_SER_ORIG && !auditors_search ())
     {
       struct member *member = chain_member (*cookie);
       chain_asks (member);

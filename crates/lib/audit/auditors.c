@@ -1,4 +1,4 @@
-/* Checks whether another audit module has hooks for bindings or calls.
+/* Checks whether another audit module has hooks for bindings or calls, or for lookups.
 
    The loader announces the objects of the modules that it loads after this one (la_objopen of
    other namespaces). A module that it loaded before is found in the kernel's list of mappings:
@@ -29,8 +29,15 @@
 /* A longer list of mappings is not read. */
 #define MAPS_SIZE (1u << 18)
 
+/* The functions of other modules. */
+#define HOOKS 1u
+#define SEARCH 2u
+
+/* Names a module of becalm, which acts on no file that the loader tries. */
+EXPORT const char becalm_module = 1;
+
 static unsigned seen STATE = 0;
-static unsigned char seen_hooks STATE = 0;
+static unsigned found STATE = 0;
 
 /* A line of /proc/self/maps. */
 struct mapping
@@ -40,11 +47,16 @@ struct mapping
   int is_of_file;
 };
 
-static int
-has_hooks (const struct link_map *map)
+static unsigned
+functions_of (const struct link_map *map)
 {
-  return dynamic_symbol (map, SYMBIND) != NULL || dynamic_symbol (map, PLTENTER) != NULL
-         || dynamic_symbol (map, PLTEXIT) != NULL;
+  unsigned result = 0;
+  if (dynamic_symbol (map, SYMBIND) != NULL || dynamic_symbol (map, PLTENTER) != NULL
+      || dynamic_symbol (map, PLTEXIT) != NULL)
+    result |= HOOKS;
+  if (dynamic_symbol (map, "la_objsearch") != NULL && dynamic_symbol (map, "becalm_module") == NULL)
+    result |= SEARCH;
+  return result;
 }
 
 void
@@ -54,8 +66,7 @@ auditors_open (const struct link_map *map)
   if (map->prev != NULL)
     return;
   seen++;
-  if (has_hooks (map))
-    seen_hooks = 1;
+  found |= functions_of (map);
 }
 
 static elf_word
@@ -116,10 +127,10 @@ is_mapped (const char *maps, elf_word address, elf_word offset)
   return 0;
 }
 
-/* True if the object whose ELF header is at the beginning of a mapping has a hook. A file mapped
-   as data is not an object: its dynamic section is not where its headers say. */
-static int
-mapping_has_hooks (const char *maps, const struct mapping *mapping)
+/* The functions of the object whose ELF header is at the beginning of a mapping. A file mapped as
+   data is not an object: its dynamic section is not where its headers say. */
+static unsigned
+functions_at (const char *maps, const struct mapping *mapping)
 {
   static const unsigned char magic[5] = { 0x7f, 'E', 'L', 'F', ELF_CLASS };
   const elf_word page = 4096;
@@ -141,7 +152,7 @@ mapping_has_hooks (const char *maps, const struct mapping *mapping)
   if (!is_mapped (maps, at, dynamic->offset))
     return 0;
   map.dynamic = (const elf_dyn *) at;
-  return has_hooks (&map);
+  return functions_of (&map);
 }
 
 /* Reads a file of the kernel as text; 0 if it cannot be read or is longer than SIZE. */
@@ -161,21 +172,33 @@ read_text (const char *path, char *to, size_t size)
   return got == 0 && used > 0 && used < size - 1;
 }
 
-int
-auditors_are_harmless (const struct link_map *map)
+void
+auditors_init (const struct link_map *map)
 {
-  if (seen_hooks)
-    return 0;
   if (process_auditors (map) == seen + 1)
-    return 1;
+    return;
   char *maps = sys_allocate (MAPS_SIZE);
-  if (maps == NULL)
-    return 0;
-  int are_harmless = read_text ("/proc/self/maps", maps, MAPS_SIZE);
-  struct mapping mapping;
-  for (const char *at = maps; are_harmless && (at = next_mapping (at, &mapping)) != NULL;)
-    if (mapping.is_of_file && mapping.offset == 0 && mapping_has_hooks (maps, &mapping))
-      are_harmless = 0;
-  sys_unmap (maps, MAPS_SIZE);
-  return are_harmless;
+  if (maps == NULL || !read_text ("/proc/self/maps", maps, MAPS_SIZE))
+    found = HOOKS | SEARCH;
+  else
+    {
+      struct mapping mapping;
+      for (const char *at = maps; (at = next_mapping (at, &mapping)) != NULL;)
+        if (mapping.is_of_file && mapping.offset == 0)
+          found |= functions_at (maps, &mapping);
+    }
+  if (maps != NULL)
+    sys_unmap (maps, MAPS_SIZE);
+}
+
+int
+auditors_have_hooks (void)
+{
+  return (found & HOOKS) != 0;
+}
+
+int
+auditors_search (void)
+{
+  return (found & SEARCH) != 0;
 }

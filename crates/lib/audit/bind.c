@@ -56,7 +56,7 @@ bind_is_possible (void)
 }
 
 int
-bind_init (const struct link_map *map, const char *path)
+bind_init (const char *path)
 {
   program = path != NULL ? bound_program (path) : NULL;
   if (program == NULL)
@@ -67,7 +67,7 @@ bind_init (const struct link_map *map, const char *path)
       return 1;
     }
   const char *why = process_why_not_bound ();
-  if (why == NULL && !auditors_are_harmless (map))
+  if (why == NULL && auditors_have_hooks ())
     why = "auditors";
   start.bind_now = process_bind_now ();
   if (why == NULL && start.bind_now && program->flags & PROGRAM_UNDEFINED_FUNCTION)

@@ -9,7 +9,7 @@ int bind_is_possible (void);
 
 /* Called when the program is announced; PATH is its path in the table. Returns 0 if the table
    does not have the program. */
-int bind_init (const struct link_map *map, const char *path);
+int bind_init (const char *path);
 
 /* Called when an object of the program's namespace is mapped, the program included. */
 void bind_open (const struct link_map *map);

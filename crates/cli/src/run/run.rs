@@ -3,10 +3,12 @@
 //! [`becalm_lib::run`] finds the index, then becalm executes the program in its own process. If
 //! anything fails, the program still starts.
 
+use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use anyhow::{Error, Result, anyhow, bail};
+use becalm_host::inherited;
 use becalm_lib::path::path_bytes;
 use becalm_lib::run::{Launch, prepare, program};
 use becalm_lib::words::words;
@@ -28,13 +30,13 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
     let path = found.path.clone();
     let mut command = Command::new(&path);
     command.arg0(name).args(arguments);
+    let mut variables = Vec::new();
     match prepare(&args.options(), found) {
         Ok(Launch::Indexed(indexed)) => {
             if !args.quiet && !indexed.index.index.is_current() {
                 terminal::tell_of_age(&indexed.index.path);
             }
-            let variables = indexed.variables(args.no_bind);
-            command.envs(variables.into_iter().filter_map(|it| Some((it.name, it.value?))));
+            variables = indexed.variables(args.no_bind);
             // execve closes the descriptor without a call of its own.
             std::mem::forget(indexed);
         }
@@ -49,6 +51,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
         Err(_) if args.quiet || path.symlink_metadata().is_err() => {}
         Err(error) => terminal::complain(&Error::from(error).context("started without an index")),
     }
-    let error = command.exec();
+    let set = variables.iter().filter_map(|it| Some((OsStr::new(it.name), it.value.as_deref()?)));
+    let error = inherited::execute(command, set);
     Err(anyhow!("{}: {}", path.display(), words(&error)))
 }

@@ -13,6 +13,7 @@ use super::filter;
 use super::stopped;
 use super::sys::{self, Pid};
 use super::{Command, Streams, TraceError};
+use crate::inherited;
 
 /// A child that is attached and waits for the go-ahead.
 pub(super) struct Spawned {
@@ -61,8 +62,8 @@ pub(super) struct Exec {
 impl Exec {
     /// Finds the program and builds its argument and environment arrays.
     pub(super) fn new(command: &Command) -> Result<(Exec, PathBuf), TraceError> {
-        let env = command.env.clone().unwrap_or_else(|| std::env::vars_os().collect());
-        let path = find(command, &env)?;
+        let own_env = || std::env::vars_os().collect();
+        let path = find(command, &command.env.clone().unwrap_or_else(own_env))?;
         let nul = |_| TraceError::Nul { command: command.program.clone().into() };
         let c_string = |text: &OsStr| CString::new(text.as_bytes()).map_err(nul);
         let mut strings = vec![c_string(&command.program)?];
@@ -70,11 +71,16 @@ impl Exec {
             strings.push(c_string(arg)?);
         }
         let args = strings.len();
-        for (name, value) in &env {
-            let mut variable = name.clone();
-            variable.push("=");
-            variable.push(value);
-            strings.push(CString::new(variable.into_vec()).map_err(nul)?);
+        match &command.env {
+            None => strings.extend(inherited::environment()),
+            Some(env) => {
+                for (name, value) in env {
+                    let mut variable = name.clone();
+                    variable.push("=");
+                    variable.push(value);
+                    strings.push(CString::new(variable.into_vec()).map_err(nul)?);
+                }
+            }
         }
         let pointers = |strings: &[CString]| {
             strings.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect()
@@ -220,9 +226,7 @@ unsafe fn child(body: &Body, filter: Option<&[libc::sock_filter]>, fds: [i32; 3]
         for _ in 0..CALLS {
             libc::syscall(libc::SYS_getppid);
         }
-        // Rust's runtime ignores SIGPIPE, and execve keeps ignored signals. A shell would start the
-        // program with the default.
-        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        inherited::restore();
         if let Body::Exec(Exec { dir: Some(dir), .. }) = body
             && libc::chdir(dir.as_ptr()) != 0
         {

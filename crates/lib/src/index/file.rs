@@ -123,15 +123,14 @@ pub fn check_place(path: &Path) -> Result<(), IndexError> {
 /// Writes an index beside its place and renames it, so that processes keep the one they have. The
 /// directory for `LD_AUDIT` is made before the index gets its name, so a reader that finds the
 /// index finds both. If several processes write the same index at the same time, the last one wins.
+/// A symbolic link is replaced and not followed.
 ///
 /// # Errors
 /// Returns an error if that fails; the old index is then unchanged.
 pub fn write(path: &Path, sealed: &Sealed) -> Result<(), IndexError> {
-    // A link to an index stays one.
-    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let dir = platforms::dir_of(&path);
+    let dir = platforms::dir_of(path);
     let is_new_dir = dir.symlink_metadata().is_err();
-    write_at(&path, sealed).inspect_err(|_| {
+    write_at(path, sealed).inspect_err(|_| {
         // A directory without an index leads nowhere. Another process may have written one.
         if is_new_dir && path.symlink_metadata().is_err() {
             let _ = fs::remove_dir_all(&dir);

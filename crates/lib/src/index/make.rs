@@ -438,7 +438,8 @@ fn make(
         IndexError::Nothing if is_only_paths => IndexError::OnlyPaths,
         error => error,
     })?;
-    file::write(path, &sealed)?;
+    // A link to an index stays one.
+    file::write(&path.canonicalize().unwrap_or_else(|_| path.to_owned()), &sealed)?;
     let known = &sealed.machine.index.directories;
     let snapshotted =
         |dir: &BString| known.iter().any(|known| known.path == *dir && known.names.is_some());

@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::support::{SHOW, Scene, skip};
 
 #[test]
-fn it_needs_nothing_exports_three_names_and_has_no_relocations() {
+fn it_needs_nothing_exports_its_interface_and_has_no_relocations() {
     if skip() {
         return;
     }

@@ -180,6 +180,47 @@ fn audit_modules_of_the_users_and_of_the_programs_own() {
 }
 
 #[test]
+fn a_module_that_acts_on_the_files_that_the_loader_tries_does_so_with_an_index() {
+    if skip() {
+        return;
+    }
+    let scene = scene();
+    scene.library("other/libx.so.1", "x", 7, &[]);
+    let module = |name: &str, answer: &str| {
+        let source = r#"
+            #include <string.h>
+            #include <stdint.h>
+            unsigned la_version(unsigned v) { return v; }
+            char *la_objsearch(const char *name, uintptr_t *c, unsigned flag) {
+              if (flag != 1 && strstr(name, "/store/b/libx.so.1")) return ANSWER;
+              return (char *) name;
+            }"#;
+        scene.cc(name, &source.replace("ANSWER", answer), &["-shared", "-fPIC"]);
+        scene.text(name)
+    };
+    let other = format!("\"{}\"", scene.text("other/libx.so.1"));
+    let (redirects, rejects) = (module("redirects.so", &other), module("rejects.so", "0"));
+    scene.index(&[]);
+    let index = scene.text("index.so");
+    std::fs::copy(&index, scene.path("second.so")).unwrap();
+    let second = scene.text("second.so");
+    let start = |audit: &[&str]| scene.start("store/p/prog", &[("LD_AUDIT", &audit.join(":"))]);
+    for theirs in [&redirects, &rejects] {
+        let plain = start(&[theirs]);
+        assert_ne!(plain, scene.start("store/p/prog", &[]), "the module changes the start");
+        for audit in [[theirs, &index], [&index, theirs]] {
+            assert_eq!(start(&audit.map(String::as_str)), plain, "{audit:?}");
+        }
+    }
+    // Two indexes do not keep each other from answering.
+    let log = scene.path("log");
+    let audit = [second.as_str(), index.as_str()].join(":");
+    let logs = format!("log:{}", log.display());
+    scene.start("store/p/prog", &[("LD_AUDIT", &audit), ("BECALM", &logs)]);
+    assert!(answered(&answers(&log), "libx.so.1"));
+}
+
+#[test]
 fn gdb_stops_in_a_library_of_a_calmed_program() {
     if skip() || lacks("gdb", "gdb") {
         return;
