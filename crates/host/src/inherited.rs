@@ -1,6 +1,8 @@
-//! What this process inherited and Rust's runtime changes before `main`: the runtime ignores
-//! `SIGPIPE`, and opens `/dev/null` for standard streams that are closed. A program that is started
-//! in this process's place gets both as they were, and the environment entry by entry.
+//! Signals, standard streams and environment as this process inherited them.
+//!
+//! Before `main`, Rust's runtime ignores `SIGPIPE` and opens `/dev/null` for standard streams that
+//! are closed. A program that is started in this process's place gets both as they were, and the
+//! environment entry by entry.
 
 #![allow(unsafe_code, reason = "dispositions and descriptors have no safe form")]
 

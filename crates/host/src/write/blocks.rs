@@ -52,12 +52,17 @@ pub(super) fn whole(
         writes.push(Write { offset: start, bytes });
     }
     for write in &patch.writes {
-        let block = writes.partition_point(|whole| whole.offset <= write.offset);
-        let Some(whole) = block.checked_sub(1).and_then(|at| writes.get_mut(at)) else { continue };
-        let at = (write.offset - whole.offset) as usize;
-        if let Some(range) = whole.bytes.get_mut(at..at + write.bytes.len()) {
-            range.copy_from_slice(&write.bytes);
+        if write.bytes.is_empty() {
+            continue;
         }
+        let block = writes.partition_point(|whole| whole.offset <= write.offset);
+        let whole = block.checked_sub(1).and_then(|at| writes.get_mut(at));
+        let range = whole.and_then(|whole| {
+            let at = (write.offset - whole.offset) as usize;
+            whole.bytes.get_mut(at..at + write.bytes.len())
+        });
+        // A write past the end of the patched file would otherwise be lost.
+        range.ok_or(io::ErrorKind::InvalidInput)?.copy_from_slice(&write.bytes);
     }
     Ok(writes)
 }
@@ -114,6 +119,13 @@ mod tests {
             expected[0] = b'N';
             assert_eq!(applied(&shorter, &old).0, expected, "{length}");
         }
+    }
+
+    #[test]
+    fn a_write_past_the_end_is_an_error() {
+        let past = patch(&[(10, 5), (90, 20)], 100);
+        let read = |_: u64, _: &mut [u8]| Ok(());
+        assert!(whole(&past, 100, false, read).is_err());
     }
 
     #[test]
