@@ -132,6 +132,7 @@ fn kind_of(fs: &dyn FileSystem, view: &ObjectView) -> Option<SubjectKind> {
             view.is_library().then(library)?
         }
         (None, ET_EXEC) => Some(SubjectKind::Static),
+        // Only this flag tells a static PIE from a library.
         (None, ET_DYN) if pie => Some(SubjectKind::Static),
         // A file of separate debug information.
         (None, ET_DYN) if view.dynamic.is_none() => None,
@@ -190,11 +191,13 @@ fn glibc_interpreter(ident: &Ident) -> Option<&'static str> {
         (8, ..) if ident.flags & MIPS_NAN2008 != 0 => "/lib/ld-linux-mipsn8.so.1",
         (8, Elf64, _) => "/lib64/ld.so.1",
         (8, Elf32, _) => "/lib/ld.so.1",
+        // `EM_SPARC` and `EM_SPARC32PLUS`, whose programs have the same ABI.
         (2 | 18, ..) => "/lib/ld-linux.so.2",
         (43, ..) => "/lib64/ld-linux.so.2",
         (15, ..) => "/lib/ld.so.1",
         (4, ..) => "/lib/ld.so.1",
         (42, ..) => "/lib/ld-linux.so.2",
+        // `EM_ALPHA`, a number that was never official.
         (0x9026, ..) => "/lib/ld-linux.so.2",
         _ => return None,
     })
@@ -272,6 +275,7 @@ fn origin_of(fs: &dyn FileSystem, subject: &Subject) -> BString {
     // on the loader's command line keeps its path.
     let real = match subject.kind {
         SubjectKind::Program { .. } => fs.canonicalize(subject.path.as_ref()).ok(),
+        // For `ld.so PROGRAM` the link /proc/self/exe leads to the loader.
         SubjectKind::Library { .. } | SubjectKind::Static => None,
     };
     let path = real.unwrap_or_else(|| absolute(fs, subject.path.as_ref()));

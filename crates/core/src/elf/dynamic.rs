@@ -62,6 +62,7 @@ impl Memory {
         // `_dl_map_segments` maps each segment over those before it: the last one wins.
         self.loads.iter().rev().find_map(|load| {
             let into = address.checked_sub(load.vaddr)?;
+            // `_dl_map_object_from_fd` maps `p_filesz` bytes, even if `p_memsz` is smaller.
             if into >= load.memsz.max(load.filesz) {
                 return None;
             }
@@ -95,6 +96,7 @@ where
         zeros_after: false,
     });
     let entries = entries::<Elf, R>(source, endian, place)?;
+    // `DT_STRTAB` may follow the entries that name a string.
     let mut strings = Strings { source, memory, table: entries.string_table };
     let mut dynamic = Dynamic {
         flags: entries.flags,
@@ -133,6 +135,8 @@ impl Entries {
     /// Adds one entry. It replaces an earlier one with the same tag, except for dependencies.
     fn add(&mut self, tag: DynamicTag, value: u64) {
         match tag {
+            // `_dl_map_object_deps` walks the dynamic section itself, so that all of these entries
+            // count. For the other tags `l_info` has one place each.
             elf::DT_NEEDED => self.dependencies.push((DependencyKind::Needed, value)),
             elf::DT_FILTER => self.dependencies.push((DependencyKind::Filter, value)),
             elf::DT_AUXILIARY => self.dependencies.push((DependencyKind::Auxiliary, value)),

@@ -122,6 +122,7 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
     #[must_use]
     pub fn bytes(&self, address: u64, size: u64) -> Option<&'data [u8]> {
         let (offset, in_file) = self.memory.file_range(address)?;
+        // The size comes from the file. It is checked before any byte is read.
         if size > in_file.min(MAX_BYTES) {
             return None;
         }

@@ -32,6 +32,7 @@ pub(super) fn read<'data, R: ReadRef<'data>>(
     let align = if segment.align == 8 { 8 } else { 4 };
     for note in (Walk { bytes, align, endian: view.ident.endian }) {
         match (note.owner, note.kind) {
+            // `n_namesz` counts the NUL of the owner.
             (b"GNU\0", NT_GNU_BUILD_ID) if view.build_id.is_none() => {
                 view.build_id = Some(note.descriptor.to_vec());
             }

@@ -205,6 +205,7 @@ fn interpreter<'data, R: ReadRef<'data>>(
     if bytes.last() != Some(&0) {
         return Err("its PT_INTERP does not end in a NUL");
     }
+    // The kernel passes the bytes on as a C string, which ends at the first NUL.
     let path = bytes.split_str("\0").next().unwrap_or_default();
     Ok(Some(path.into()))
 }

@@ -34,6 +34,7 @@ pub fn answers(
     let mut answers = AuditAnswers::default();
     for lookup in &plain.load.resolutions {
         let asking = &plain.load.objects[lookup.needed_by];
+        // The module answers in the program's namespace only, and leaves DSTs to the loader.
         if asking.namespace != 0 || lookup.needed.contains(&b'$') {
             continue;
         }
@@ -207,6 +208,7 @@ impl<'a> Module<'a> {
     /// `look_at` and `ask_element`: searches one directory of `LD_LIBRARY_PATH`.
     fn ask_element(&self, written: &BStr, needed: &BStr) -> Element {
         let dir = path::without_end_slashes(written).as_bytes();
+        // A relative element depends on the current directory, and a DST on the process.
         if dir.first() != Some(&b'/') || dir.contains(&b'$') {
             return Element::Unknown;
         }

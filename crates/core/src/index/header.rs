@@ -128,6 +128,7 @@ impl Header {
     ) -> Result<Self, TableError> {
         let word = |at| reader.word(at).ok_or(TableError::WrongLength);
         let count = word(layout::SECTIONS)? as usize;
+        // The count is not checked yet. The bound keeps the product small.
         let directory = layout::HEADER..layout::HEADER + count.min(1 << 16) * layout::SECTION;
         let damaged = TableError::Damaged("its header");
         let entries = reader.bytes.get(directory).filter(|_| count <= layout::MAX_SECTIONS);

@@ -73,6 +73,7 @@ impl<R: ReadAt> Ranged<R> {
         // becalm writes files that end with the table; its place is read from there.
         let behind = (layout::TRAILER + layout::BACKWARD) as u64;
         let back = length.checked_sub(behind).map(|at| bytes(&source, at + 4, 4)).transpose()?;
+        // The header that names the byte order is not found yet, so both are tried.
         for endian in back.iter().flat_map(|_| [Endian::Little, Endian::Big]) {
             let back = back.as_deref().and_then(|bytes| (Reader { endian, bytes }).word(0));
             if let Some(table) = length.checked_sub(u64::from(back.unwrap_or(0)))
@@ -250,6 +251,7 @@ impl<R: ReadAt> Ranged<R> {
 
     /// Reads a range of the table.
     fn bytes(&self, at: usize, length: usize) -> Result<Vec<u8>, RangedError> {
+        // A damaged length must not allocate memory.
         if at.checked_add(length).is_none_or(|end| end > self.header.length) {
             return Err(TableError::Damaged("a record leaves it").into());
         }

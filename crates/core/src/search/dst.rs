@@ -89,10 +89,14 @@ pub fn expand(input: &BStr, tokens: &Tokens<'_>) -> Option<BString> {
                     if !alone {
                         return None;
                     }
+                    // The user can start the program by a hard link in another directory and so
+                    // choose its `$ORIGIN`.
                     check_trusted = secure.is_program;
                 }
                 tokens.origin
             }
+            // The user of a set-id program cannot change the values of these two, so that they need
+            // no check.
             b"PLATFORM" => tokens.platform,
             _ => Some(tokens.lib),
         };
@@ -108,6 +112,7 @@ pub fn expand(input: &BStr, tokens: &Tokens<'_>) -> Option<BString> {
 /// Returns a path that leads into a system directory, and `None` for any other path
 /// (`is_trusted_path_normalize`, since 2.43 `path_is_trusted`).
 fn trusted(path: BString, secure: &Secure<'_>) -> Option<BString> {
+    // A `..` can lead out of the system directory that the path begins with.
     let mut normal = path::normal(&path);
     // The system directories end in a slash: `/usr/library` is not below `/usr/lib/`.
     if normal.last() != Some(&b'/') {

@@ -205,6 +205,7 @@ impl<'a> Site<'a> {
             [&link[..dir], target.as_bytes()].concat().into()
         };
         let real = self.fs.canonicalize(link);
+        // Two failed resolutions would be equal as well.
         real.is_ok() && real == self.fs.canonicalize(leads.as_ref())
     }
 }
@@ -287,6 +288,8 @@ pub(super) fn link(
 ) -> Result<Found, FindingKind> {
     for (at, dir) in own.dirs.iter().enumerate() {
         match (own.look(dir, needed), dir.standing) {
+            // A directory that may change stays before the farm with the names that are found after
+            // it (`runs`).
             (Look::Nothing, _) => {}
             (Look::Ends(ended), _) => return Err(ended.what()),
             // A link would answer before this directory, which may get another file.
@@ -324,6 +327,7 @@ fn uses_origin(view: &ObjectView) -> bool {
     let Some(dynamic) = &view.dynamic else { return false };
     let paths = [&dynamic.rpath, &dynamic.runpath, &dynamic.audit, &dynamic.depaudit];
     let mut names = dynamic.dependencies.iter().map(|dependency| &dependency.name);
+    // Without the `$`, so that `${ORIGIN}` is found too.
     let has_origin = |text: &BString| text.contains_str("ORIGIN");
     paths.into_iter().flatten().any(has_origin)
         || names.any(has_origin)
@@ -394,6 +398,7 @@ impl Graph {
                 self.findings.push(finding(what.clone()));
                 self.names.insert(needed.clone(), Err(what));
             }
+            // A name that is left out stays out, so that the order of the objects has no effect.
             (Some(Err(_)), _) => {}
         }
     }

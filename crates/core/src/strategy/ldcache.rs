@@ -123,6 +123,7 @@ impl<'a> Package<'a> {
     fn add(&mut self, path: BString, subject: &Subject, plan: &mut Plan) {
         let ident = subject.view.ident;
         let target = self.target.get_or_insert(ident);
+        // A cache has one byte order, which its header names.
         if target.endian != ident.endian {
             plan.merge(Plan::only(path.as_ref(), FindingKind::OtherByteOrder));
             return;

@@ -117,6 +117,7 @@ impl<'a> OwnPath<'a> {
         match run_path::look(self.fs, name.as_ref(), needed, &self.host, minor) {
             run_path::Look::Found(_) => Look::Hit,
             run_path::Look::Absent | run_path::Look::PassedOver => Look::Nothing,
+            // Another user may open this file. A plan must not depend on the user who makes it.
             run_path::Look::Denied => Look::Ends(Ended::Errno(candidate(), Errno::ACCES)),
             run_path::Look::EndsSource(errno) => Look::Ends(Ended::Errno(candidate(), errno)),
             run_path::Look::Refused => Look::Ends(Ended::Refused(candidate())),

@@ -97,6 +97,7 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let mut parts: Vec<&[u8]> = rest.split_str("*").collect();
     let tail = parts.pop().unwrap_or_default();
     for part in parts {
+        // The first place is enough: a later one would leave less of the name for the other parts.
         let Some(at) = name.find(part) else { return false };
         name = &name[at + part.len()..];
     }

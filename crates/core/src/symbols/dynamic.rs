@@ -72,7 +72,9 @@ impl Tags {
             elf::DT_BIND_NOW => self.bind_now = true,
             elf::DT_TEXTREL => self.text_relocations = true,
             elf::DT_FLAGS => self.take_flags(value),
+            // `elf_get_dynamic_info` sets `l_info[DT_BIND_NOW]` for `DF_1_NOW` as well.
             elf::DT_FLAGS_1 => self.bind_now |= value & elf::DF_1_NOW.0 != 0,
+            // Tags from `DT_LOPROC` on have another meaning on each machine.
             elf::DT_PPC64_OPT if is_ppc64 => self.ppc64_options = value,
             _ => {}
         }

@@ -30,6 +30,7 @@ pub(super) fn bind(
     options: BindOptions,
 ) -> Result<Bindings, BindError> {
     let relocation_order = order::of(load, version);
+    // `dl_main` checks the versions of all objects before it relocates the first one.
     let missing_versions = versions::check(load, &objects);
     let mut scopes = Scopes {
         objects: &objects,
@@ -107,6 +108,8 @@ impl<'a> Scopes<'a> {
         for relocation in symbols.symbolic() {
             let class = machine.class_of(relocation.kind);
             let is_data = relocation.kind == RelocationKind::GlobDat;
+            // The lookup of a protected symbol depends on the kind of the relocation, not on its
+            // class alone.
             let cached = known.get(&(relocation.symbol, class)).filter(|_| !is_data).copied();
             let found = match cached {
                 Some(found) => found,
@@ -135,6 +138,8 @@ impl<'a> Scopes<'a> {
         let name = symbols.string(symbol.name.into());
         let entry = symbols.versions.entry(index).map(|entry| symbols.versions.get(entry));
         let version = entry
+            // `resolve_map` passes no version then: `VER_NDX_LOCAL` and `VER_NDX_GLOBAL` have no
+            // entry.
             .filter(|version| version.hash != 0)
             .map(|entry| Wanted { entry, name: symbols.string(entry.name) });
         let reference = Reference {
@@ -238,6 +243,8 @@ impl<'a> Scopes<'a> {
             }
             let found = Found { object, index, symbol };
             match elf::SymbolBind(symbol.binding) {
+                // A weak definition ends the search like a global one. Only `LD_DYNAMIC_WEAK` looks
+                // for a global one behind it.
                 elf::STB_WEAK if self.dynamic_weak => weak = weak.or(Some(found)),
                 elf::STB_WEAK | elf::STB_GLOBAL => return Some(Some(found)),
                 elf::STB_GNU_UNIQUE => {
@@ -258,6 +265,7 @@ impl<'a> Scopes<'a> {
     ) -> Found {
         let is_copy = class == SymbolClass::Copy;
         match self.unique.get(reference.name) {
+            // The relocation copies from this definition into the one that all references use.
             Some(_) if is_copy => found,
             Some(known) => *known,
             None => {
@@ -335,6 +343,7 @@ fn check_match(
         // The object has no versions, so any definition counts.
         return Some((index, symbol));
     };
+    // The upper bit of a `DT_VERSYM` entry marks a version that is not the default one (`foo@VER`).
     let hidden = entry & 0x8000 != 0;
     if let Some(wanted) = reference.version {
         let version = symbols.versions.get(entry);
@@ -376,11 +385,14 @@ fn binding(
         symbol_type: SymbolType::NoType,
         unique: false,
     };
+    // The resolver is at load address plus addend: there is no symbol to look up.
     if kind == RelocationKind::Irelative {
         return bound;
     }
     let Some(found) = found else {
         let reference = symbols.symbol(symbol);
+        // `_dl_lookup_symbol_x`: the binding of the reference decides. A weak one becomes zero, any
+        // other one is an error.
         let is_weak = reference.is_some_and(|symbol| symbol.binding == elf::STB_WEAK.0);
         bound.definer = if is_weak { Definer::Undefined } else { Definer::Missing };
         bound.symbol_type = reference.map_or(SymbolType::NoType, |symbol| symbol.symbol_type());
@@ -391,6 +403,8 @@ fn binding(
     };
     let definer = found.object as u32;
     let definition = found.symbol;
+    // The value of an `SHN_ABS` symbol is not an address of the object, so the load address is not
+    // added.
     bound.definer = match definition.is_absolute() {
         true => Definer::Absolute(definer),
         false => Definer::Object(definer),
@@ -420,5 +434,7 @@ fn local_entry_offset(symbols: &ObjectSymbols, bound: &Binding, definition: &Sym
     if !is_call || !has_one_toc {
         return 0;
     }
+    // `PPC64_LOCAL_ENTRY_OFFSET`: the upper three bits of `st_other` encode the distance between
+    // the global and the local entry point.
     ((1 << (definition.other >> 5)) >> 2) << 2
 }

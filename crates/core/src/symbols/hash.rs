@@ -67,6 +67,7 @@ impl GnuHash {
         let bucket_size = u64::from(bucket_count) * 4;
         let buckets = numbers(words, image.bytes(buckets_at, bucket_size).ok_or_else(malformed)?);
         let chains_at = buckets_at.wrapping_add(bucket_size);
+        // The table has no count of symbols. It ends with the chain that starts last.
         let last = buckets.iter().copied().max().unwrap_or(0);
         let count = match last.checked_sub(first) {
             Some(last) => chain_end(image, chains_at, last).ok_or_else(malformed)?,
@@ -92,6 +93,7 @@ impl GnuHash {
             loop {
                 let index = next?;
                 let entry = *self.chains.get(index.checked_sub(self.first)? as usize)?;
+                // The lowest bit marks the end of a chain, so that a hash has 31 bits.
                 next = if entry & 1 == 0 { index.checked_add(1) } else { None };
                 if (entry ^ hash) >> 1 == 0 {
                     return Some(index);
@@ -114,6 +116,7 @@ impl GnuHash {
 
     fn bucket(&self, hash: u32) -> Option<u32> {
         let index = hash.checked_rem(u32::try_from(self.buckets.len()).ok()?)?;
+        // 0 is an empty bucket: symbol 0 is never defined.
         self.buckets.get(index as usize).copied().filter(|&symbol| symbol != 0)
     }
 }
@@ -127,6 +130,7 @@ fn chain_end<'data, R: ReadRef<'data>>(
     let mut entry = last;
     loop {
         let at = chains_at.wrapping_add(u64::from(entry) * 4);
+        // The walk ends with the segment, even if no entry marks the end of the chain.
         let bytes = image.bytes(at, 4)?;
         entry = entry.checked_add(1)?;
         if image.words().word(bytes, 0)? & 1 == 1 {

@@ -123,6 +123,7 @@ impl KnownMachine {
     #[must_use]
     pub(crate) fn block_offset_bias(self) -> u64 {
         match self {
+            // `__tls_get_addr` adds this number again.
             Self::Ppc64le => 0x8000,
             Self::Riscv64 => 0x800,
             _ => 0,

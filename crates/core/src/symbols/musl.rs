@@ -22,6 +22,7 @@ pub(super) fn bind(
     objects: Vec<Option<Arc<ObjectSymbols>>>,
 ) -> Result<Bindings, BindError> {
     let mut relocation_order: Vec<usize> = load.scope.iter().copied().skip(1).collect();
+    // The program is last, because its COPY relocations read the relocated data of libraries.
     relocation_order.extend(load.scope.first());
     let mut bound: Vec<ObjectBindings> =
         load.objects.iter().map(|_| ObjectBindings::default()).collect();
@@ -81,6 +82,7 @@ impl Names<'_> {
         }
         let name = symbols.string(symbol.name.into());
         let scope = match search {
+            // `head->syms_next`: the program's own symbol is the place to copy to.
             Search::BehindProgram => self.scope.get(1..).unwrap_or_default(),
             Search::Any | Search::Defined => self.scope,
         };
@@ -103,6 +105,8 @@ impl Names<'_> {
             let named = |index: &u32| {
                 self.steps += 1;
                 let symbol = symbols.symbol(*index);
+                // `versym[i] >= 0`: the entry is a signed number. musl reads nothing else of a
+                // version.
                 let hidden = symbols.versions.entry(*index).is_some_and(|entry| entry >= 0x8000);
                 !hidden && symbol.is_some_and(|symbol| symbols.string_is(symbol.name, name))
             };
@@ -153,6 +157,7 @@ fn serves(symbol: &Symbol, search: Search) -> bool {
     if symbol.is_undefined() && (search == Search::Defined || is_tls) {
         return false;
     }
+    // The first TLS symbol of an object has offset 0.
     if symbol.value == 0 && !is_tls {
         return false;
     }
@@ -169,6 +174,7 @@ fn binding(symbols: &ObjectSymbols, relocation: &Relocation, found: Option<Found
     let addend = if adds { relocation.addend } else { 0 };
     let reference = symbols.symbol(symbol);
     let is_weak =
+        // A weak definition that `find_sym` cannot find is an error, unlike a weak reference.
         reference.is_some_and(|symbol| symbol.is_undefined() && symbol.binding == elf::STB_WEAK.0);
     let (definer, definition, value, symbol_type) = match found {
         Some((definer, index, found)) => {

@@ -110,6 +110,7 @@ impl ObjectSymbols {
         let tags = Tags::new(&entries, machine == Some(KnownMachine::Ppc64le));
         let words = image.words();
         let (dynamic_address, _) = image.dynamic().unwrap_or((0, 0));
+        // One more for `DT_NULL`, which `dynamic_entries` leaves out.
         let dynamic_size = (entries.len() as u64 + 1) * words.size() as u64 * 2;
         let dynamic = image.bytes(dynamic_address, dynamic_size).unwrap_or_default().to_vec();
         let mut object = Self {
@@ -161,6 +162,7 @@ impl ObjectSymbols {
         self.symbols = image.bytes(symbols_at, size).ok_or(malformed)?.to_vec();
         if let Some(strings_at) = tags.strings {
             let rest = image.bytes_after(strings_at);
+            // A loader does not read `DT_STRSZ`, so that a wrong size is not an error.
             let size = tags.strings_size.map_or(rest, |size| size.min(rest));
             self.strings = image.bytes(strings_at, size).unwrap_or_default().to_vec();
         }
@@ -269,6 +271,7 @@ impl ObjectSymbols {
         let start = (index as usize).checked_mul(size)?;
         let entry = self.symbols.get(start..start.checked_add(size)?)?;
         let words = self.words;
+        // `Elf32_Sym` has `st_value` and `st_size` before `st_info`, `Elf64_Sym` at its end.
         let (info, other, section, value, size) = match words.class {
             Class::Elf32 => (
                 entry[12],

@@ -18,13 +18,18 @@ pub(super) fn of(load: &Load, version: GlibcVersion) -> Vec<usize> {
     };
     let is_loader = |object: usize| load.objects[object].role == Role::Loader;
     let mut order: Vec<usize> =
+        // The order is reversed, because a COPY relocation must read the data of a library after
+        // the library is relocated.
         sorted.into_iter().rev().filter(|&object| !is_loader(object)).collect();
     if version >= LIBC_FIRST
         && let Some(at) = order.iter().position(|&object| is_libc(load, object))
     {
+        // The IFUNC resolvers of other objects may call functions of `libc.so`.
         let libc = order.remove(at);
         order.insert(0, libc);
     }
+    // The loader has relocated itself before. It does so again at the end, so that definitions in
+    // other objects take precedence.
     let loader = load.objects.iter().position(|object| object.role == Role::Loader);
     order.extend(loader);
     order
@@ -63,6 +68,8 @@ fn depth_first(scope: &[usize], needs: &[Vec<usize>]) -> Vec<usize> {
             match needs[*object].get(*next) {
                 Some(&need) => {
                     *next += 1;
+                    // `dfs_traversal` does not enter the main map (`l_main_map`), which a library
+                    // may need.
                     let is_program = scope.first() == Some(&need);
                     if !is_program && !std::mem::replace(&mut visited[need], true) {
                         stack.push((need, 0));

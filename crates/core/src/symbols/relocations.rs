@@ -58,6 +58,7 @@ impl Relocations {
         machine: KnownMachine,
     ) -> Result<Self, ElfError> {
         let mut reader = Reader { image, machine, found: Self::default() };
+        // `ELF_DYNAMIC_RELOCATE` applies `DT_RELR` first, then `DT_REL`, then `DT_RELA`.
         reader.relr(tags.relr)?;
         let plt_has_addends = tags.jmprel_kind == u64::try_from(DT_RELA.0).ok();
         if machine.reads_rel() {
@@ -84,10 +85,13 @@ impl<'data, R: ReadRef<'data>> Reader<'_, 'data, R> {
         has_addends: bool,
         takes_plt: bool,
     ) -> Result<(), ElfError> {
+        // A size without a table is ignored.
         if table.address == 0 {
             table.size = 0;
         }
         let takes_plt = takes_plt && plt.size > 0;
+        // Some linkers count the PLT relocations in `DT_RELASZ` too. They must not be applied
+        // twice.
         if takes_plt && table.size >= plt.size && table.end() == plt.end() {
             table.size -= plt.size;
         }
@@ -117,6 +121,7 @@ impl<'data, R: ReadRef<'data>> Reader<'_, 'data, R> {
             let info = words.address(entry, words.size()).unwrap_or(0);
             let taken = self.take(&Entry { offset, info, addend }, lazy_table)?;
             match taken {
+                // A resolver may read what the other relocations of its object store.
                 Some(found) if found.kind == RelocationKind::Irelative => last.push(found),
                 Some(found) => self.found.symbolic.push(found),
                 None => {}
@@ -194,11 +199,13 @@ impl<'data, R: ReadRef<'data>> Reader<'_, 'data, R> {
                 next = entry.wrapping_add(size);
                 continue;
             }
+            // Bit 0 marks the word as a bitmap.
             for bit in 1..size * 8 {
                 if entry >> bit & 1 == 1 {
                     self.push_relr(next.wrapping_add((bit - 1) * size))?;
                 }
             }
+            // A bitmap covers one word less than it has bits.
             next = next.wrapping_add((size * 8 - 1) * size);
         }
         Ok(())

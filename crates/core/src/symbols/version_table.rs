@@ -92,6 +92,7 @@ impl VersionTable {
             let mut versions = Vec::new();
             let mut aux_at = at.wrapping_add(need.word(8));
             loop {
+                // `vna_next` may lead back to an earlier entry of a hostile file.
                 left = left.checked_sub(1).ok_or_else(malformed)?;
                 let aux = Fields::read(image, aux_at, 16).ok_or_else(malformed)?;
                 let (hash, name) = (aux.word(0) as u32, aux.word(8));
@@ -100,6 +101,7 @@ impl VersionTable {
                 versions.push(VersionName { hash, name, weak });
                 let hidden = other & HIDDEN != 0;
                 self.set(other & !HIDDEN, Version { hash, name, hidden });
+                // `_dl_check_map_versions` follows the links and never reads `vn_cnt`.
                 match aux.word(12) {
                     0 => break,
                     step => aux_at = aux_at.wrapping_add(step),
@@ -129,6 +131,7 @@ impl VersionTable {
             let hash = definition.word(8) as u32;
             let aux_at = at.wrapping_add(definition.word(12));
             let name = Fields::read(image, aux_at, 8).ok_or_else(malformed)?.word(0);
+            // `match_symbol` compares the base version as well.
             definitions.push(VersionName { hash, name, weak: false });
             // The base version is the library's own name, which no symbol reference has.
             let is_base = flags & elf::VER_FLG_BASE.0 != 0;

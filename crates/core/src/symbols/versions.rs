@@ -47,7 +47,9 @@ pub(super) fn check(load: &Load, objects: &[Option<Arc<ObjectSymbols>>]) -> Vec<
 
 /// `match_symbol`: accepts a library without `DT_VERDEF`.
 fn has_version(definer: &ObjectSymbols, hash: u32, name: &[u8]) -> bool {
+    // glibc takes such a library for an old build and at most prints a message.
     let Some(definitions) = &definer.versions.definitions else { return true };
+    // Two names can have the same hash, so the name is compared as well.
     definitions.iter().any(|version| version.hash == hash && definer.string(version.name) == name)
 }
 
@@ -71,6 +73,8 @@ fn names(load: &Load) -> FxHashMap<&[u8], usize> {
     for asked in &load.resolutions {
         let Some(object) = asked.answer.object() else { continue };
         if load.objects[object].namespace == 0 {
+            // `add_name_to_object`: the name in `vn_file` may be one that only another requester
+            // used.
             add(asked.needed.as_bytes(), object);
         }
     }

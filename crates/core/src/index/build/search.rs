@@ -312,6 +312,7 @@ impl Cache {
                 let cache = LoaderCache::parse_for(bytes, sources.ident)?;
                 (Some(cache), Condition::File(path.clone(), fingerprint))
             }
+            // `ldconfig` may write the cache later.
             Err(Errno::NOENT) => (None, Condition::Absent(path.clone())),
             Err(_) => return None,
         };
@@ -352,6 +353,7 @@ impl Lookup<'_, '_> {
                 }
             }
         }
+        // The `DT_RPATH`s of the objects above come next, which differ between processes.
         if !leads {
             return Step::Deferred(Deferred::Ancestors);
         }
@@ -408,6 +410,7 @@ impl Lookup<'_, '_> {
 
     fn ask_cache(&mut self, no_default_dirs: bool) -> Step {
         let sources = &self.resolver.sources;
+        // The path of the cache and the system directories are compiled into the loader.
         self.conditions.push(Condition::Loader(sources.loader.to_owned()));
         if sources.facts.cache_path.is_none() {
             return Step::NotHere;

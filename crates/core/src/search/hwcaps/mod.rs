@@ -78,6 +78,7 @@ pub fn search_dir(dir: &BStr) -> &BStr {
     if let Some(at) = dir.rfind("/glibc-hwcaps/") {
         dir = &dir[..at];
     }
+    // Legacy components are nested: `tls/haswell/x86_64`.
     while let Some(at) = dir.rfind_byte(b'/').filter(|at| is_legacy(&dir[at + 1..])) {
         dir = &dir[..at];
     }

@@ -24,6 +24,8 @@ impl Variants {
         let mut variants = Self::default();
         let mut exists = |name: &str| match fs.stat(join(dir, name).as_ref()) {
             Ok(FileKind::Directory) => true,
+            // No other errno proves that the directory is absent: after `EACCES`, another user may
+            // find it.
             Ok(_) | Err(Errno::NOENT) => false,
             Err(_) => {
                 variants.undecided = true;

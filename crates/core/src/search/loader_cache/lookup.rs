@@ -204,6 +204,7 @@ impl LoaderCache {
     #[must_use]
     pub fn lookup(&self, needed: &BStr, query: &CacheQuery) -> Option<&BStr> {
         let (mut left, mut right) =
+            // `int right = nlibs - 1`: with a count of 0 or above 2^31 the loader finds nothing.
             (0_i64, i64::from(self.layout.count.wrapping_sub(1).cast_signed()));
         while left <= right {
             let middle = i64::midpoint(left, right);
@@ -283,6 +284,7 @@ impl<'cache> Best<'cache> {
         entry: RawEntry,
         query: &CacheQuery,
     ) -> bool {
+        // A cache has the entries of all ABIs of a machine. Those of another ABI are skipped.
         let Some(path) = cache.string(entry.value).filter(|_| query.accepts(entry.flags)) else {
             return false;
         };
@@ -291,7 +293,10 @@ impl<'cache> Best<'cache> {
         if query.minor < FIRST_IGNORING_FLAGS && self.path.is_some() && !is_default {
             return false;
         }
+        // An older loader takes the field for capability bits. It skips the entry, because its mask
+        // lacks bit 62.
         let named = query.minor >= FIRST_NAMED && is_named(entry.hwcap);
+        // An entry of the old format has no hwcap field.
         if cache.layout.is_new {
             if named {
                 return self.consider_named(cache, entry, path, query);
@@ -305,6 +310,7 @@ impl<'cache> Best<'cache> {
             }
         }
         self.path = Some(path);
+        // An entry with the default flags is better than one with the other accepted flags.
         is_default
     }
 

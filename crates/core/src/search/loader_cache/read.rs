@@ -216,11 +216,16 @@ impl LoaderCache {
                 if !reader.matches_endian(header) {
                     return None;
                 }
+                // In the compat format glibc does not compare this count with the size of the file.
+                // [`LoaderCache::raw`] checks each entry.
                 let count = reader.u32(header + NEW_COUNT)?;
+                // String indices count from the new header, in the compat format too.
                 Layout { is_new: true, count, first: header + NEW_HEADER, strings: header }
             }
             None => {
                 let count = reader.u32(OLD_HEADER - 4)?;
+                // In the old format they count from the end of the table
+                // (`&cache->libs[cache->nlibs]`).
                 let strings = OLD_HEADER + count as usize * OLD_ENTRY;
                 Layout { is_new: false, count, first: OLD_HEADER, strings }
             }

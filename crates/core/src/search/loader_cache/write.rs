@@ -60,6 +60,7 @@ pub fn write(target: &Ident, mut entries: Vec<NewEntry>, generator: &str) -> Opt
     entries.sort_by(|a, b| order(a, b, signed_char));
     entries.dedup();
     let mut names: Vec<&BString> = entries.iter().filter_map(|e| e.hwcaps_name.as_ref()).collect();
+    // The loader merges this array with its own sorted names (`glibc_hwcaps_priorities_init`).
     names.sort();
     names.dedup();
     let base = NEW_HEADER + entries.len() * NEW_ENTRY;
@@ -73,6 +74,7 @@ pub fn write(target: &Ident, mut entries: Vec<NewEntry>, generator: &str) -> Opt
     let byte_order = if target.endian == Endian::Little { 2 } else { 3 };
     out.bytes.extend([byte_order, 0, 0, 0]);
     out.u32(u32::try_from(extension).ok()?);
+    // The unused words at the end of `struct cache_file_new`.
     out.bytes.extend([0; 12]);
     for entry in &entries {
         let index = entry.hwcaps_name.as_ref().and_then(|name| names.binary_search(&name).ok());
