@@ -71,6 +71,7 @@ impl Clocks {
     fn note(&mut self, at: AtCall, now: Instant) {
         match at {
             AtCall::Entry { number, .. } if i64::from(number) == libc::SYS_getppid => {
+                // From one start to the next: the whole cycle of a traced call.
                 self.cycles.extend(self.began.map(|(before, _)| nanos(before, now)));
                 self.began = Some((now, Instant::now()));
                 self.in_call = true;
@@ -106,6 +107,7 @@ pub(super) fn nanos(from: Instant, to: Instant) -> u64 {
 }
 
 fn median(values: &mut [u64]) -> u64 {
+    // The median ignores samples in which the scheduler ran something else.
     values.sort_unstable();
     values.get(values.len() / 2).copied().unwrap_or(0)
 }

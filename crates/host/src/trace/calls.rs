@@ -109,6 +109,7 @@ pub(super) fn lookup(
     by_loader: bool,
 ) -> Lookup {
     let path = if at { args[1] } else { args[0] };
+    // Since Linux 6.11 `statx` accepts a null pointer as an empty path.
     let path = if path == 0 { BString::default() } else { task.string(path) };
     Lookup { kind, path, at_cwd: !at || is_cwd(args[0]), errno: None, ns: 0, by_loader }
 }

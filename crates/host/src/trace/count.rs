@@ -141,6 +141,7 @@ impl Counting {
 
     /// Records the end of the image.
     pub(super) fn end(&mut self) {
+        // An earlier end counts: the next `execve`, or the stop at the entry point.
         self.ended.get_or_insert_with(Instant::now);
     }
 
@@ -194,6 +195,7 @@ impl Counting {
         let ended = self.ended.unwrap_or(self.began);
         let [loader, program] = self.rows;
         let had_loader = self.entered.is_some() || self.phase == Phase::Loader;
+        // If the entry point was never reached, the whole time is the loader's.
         let middle = if had_loader { self.entered.unwrap_or(ended) } else { self.began };
         fill(&mut self.image.loader, loader, nanos(self.began, middle));
         fill(&mut self.image.program, program, nanos(middle, ended));
@@ -208,8 +210,10 @@ fn fill(share: &mut Share, rows: FxHashMap<Cow<'static, str>, SyscallRow>, wall_
         ..row
     };
     let mut rows: Vec<SyscallRow> = rows.into_iter().map(named).collect();
+    // Calls with equal times are sorted by name, so that the order does not depend on the hash map.
     rows.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.name.cmp(&b.name)));
     share.histogram = rows;
     share.wall_ns = wall_ns;
+    // The cost of a call is a median, so the sum may exceed the measured time.
     share.tracer_ns = share.tracer_ns.min(wall_ns);
 }

@@ -49,6 +49,7 @@ pub fn time_to_entry(command: &Command, limit: Duration) -> Result<Entered, Trac
             too_long
         });
         let entered = watch(child).map_err(|failure| failure.about(&path));
+        // The dropped sender wakes the other thread. Otherwise the join would last until the limit.
         drop(ended);
         match (entered, too_long.join()) {
             (Ok(Entered::Ended), Ok(true)) => Ok(Entered::TooLong),
@@ -104,13 +105,18 @@ fn watch(mut child: Spawned) -> Result<Entered, Failure> {
                 let Some(breakpoint) = breakpoint else {
                     entered = Entered::NoLoader;
                     sys::kill(child.pid, libc::SIGKILL);
+                    // `SIGKILL` is pending, so the task ends before it executes another
+                    // instruction.
                     task.resume(Until::Filter, 0);
                     continue;
                 };
+                // The clock starts after the breakpoint is set, so that the tracer's work is not
+                // measured.
                 running = Some((Instant::now(), breakpoint));
                 task.resume(Until::Filter, 0);
             }
             Waited::Stop(task, Why::Signal(signal)) => {
+                // Read before `is_hit`, which makes a system call.
                 let now = Instant::now();
                 match &running {
                     Some((began, at)) if signal == libc::SIGTRAP && at.is_hit(&task) => {

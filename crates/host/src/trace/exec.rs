@@ -68,12 +68,17 @@ impl Program {
         program.is_32_bit = !headers.is_64_bit;
         program.interpreter = headers.interpreter(&file);
         let auxv = std::fs::read(format!("/proc/{pid}/auxv")).unwrap_or_default();
+        // These addresses are final: the load bias of a position-independent program is in them
+        // already.
         let value = |key| auxiliary(&auxv, headers.is_64_bit, key);
         program.secure = value(AT_SECURE).is_some_and(|value| value != 0);
         program.exec_path = value(AT_EXECFN).map(|addr| task.string(addr)).unwrap_or_default();
         program.environment = environment(pid);
+        // `AT_BASE` is 0 if the kernel loaded no interpreter (`create_elf_tables`).
         let base = value(AT_BASE).filter(|base| *base != 0);
         if let (Some(base), Some(_)) = (base, &program.interpreter) {
+            // The mapped headers are read, because the file at the interpreter's path may have been
+            // replaced.
             let loader = Headers::read(|at, into| task.read(base.wrapping_add(at), into));
             program.loader = base..base.wrapping_add(loader.map_or(0, |loader| loader.extent()));
             program.entry = value(AT_ENTRY);
@@ -96,6 +101,7 @@ fn names_a_loader(path: &BString) -> bool {
 /// Returns true if the file would give rights that the kernel withholds from a program with an
 /// unprivileged tracer (`cap_bprm_creds_from_file`).
 fn drops_privileges(file: &File) -> bool {
+    // Root usually has `CAP_SYS_PTRACE`, and then the kernel grants the rights (`ptracer_capable`).
     if rustix::process::geteuid().is_root() {
         return false;
     }
@@ -161,6 +167,7 @@ impl Headers {
     /// number of bytes.
     fn read(read: impl Fn(u64, &mut [u8]) -> usize) -> Option<Headers> {
         let mut ident = [0u8; 64];
+        // The smaller of both headers, that of a 32-bit file, has 52 bytes.
         if read(0, &mut ident) < 52 || !ident.starts_with(b"\x7fELF") {
             return None;
         }
@@ -170,6 +177,7 @@ impl Headers {
         } else {
             (number(&ident, 28, 4), 32, number(&ident, 44, 2))
         };
+        // `e_phnum` of a hostile file may be 65,535; real programs have about a dozen headers.
         let count = (count as usize).min(MAX_HEADERS);
         let mut bytes = vec![0u8; count * size];
         let there = read(table, &mut bytes).min(bytes.len());
@@ -180,6 +188,7 @@ impl Headers {
     /// Returns the interpreter's path.
     fn interpreter(&self, file: &File) -> Option<BString> {
         let row = self.rows.iter().find(|row| row.kind == PT_INTERP)?;
+        // The kernel rejects a longer interpreter path too (`load_elf_binary`).
         let mut path = vec![0u8; usize::try_from(row.file_size).ok()?.min(4096)];
         file.read_exact_at(&mut path, row.offset).ok()?;
         let end = path.find_byte(0).unwrap_or(path.len());
@@ -231,13 +240,17 @@ impl Breakpoint {
             return None;
         }
         let word = u64::from_le_bytes(bytes);
+        // ptrace writes whole words, so the bytes after the instruction are written back unchanged.
         let trap = (word & !arch::BREAKPOINT_MASK) | arch::BREAKPOINT;
+        // The kernel writes to a private copy of the page. The file and other processes do not see
+        // the breakpoint.
         task.poke(entry, trap).ok()?;
         Some(Breakpoint { entry, word })
     }
 
     /// Returns true if the task has just hit the breakpoint.
     pub(super) fn is_hit(&self, task: &Stopped) -> bool {
+        // A program may raise `SIGTRAP` itself, so the address is compared.
         let at = task.call().map(|info| info.instruction_pointer);
         at.is_ok_and(|at| at == arch::after_breakpoint(self.entry))
     }

@@ -12,6 +12,8 @@ const ALLOW: u32 = 0x7fff_0000;
 /// Returns the filter's instructions. Calls of an unknown calling convention are allowed.
 pub(super) fn program() -> Vec<libc::sock_filter> {
     // struct seccomp_data has the call's number at offset 0 and the convention at 4.
+    // The same number is another call in another convention, so the convention is compared first
+    // (seccomp(2)).
     let mut program = vec![load(4)];
     for abi in arch::abis() {
         let block = block(abi);
@@ -64,6 +66,8 @@ fn unless_of_descriptor(at: u32) -> [libc::sock_filter; LOOK] {
     const fn argument(at: u32) -> u32 {
         16 + 8 * at
     }
+    // BPF cannot read memory. A stat with `AT_EMPTY_PATH`, a descriptor and a path that is not
+    // empty is therefore not traced.
     [
         load(argument(at)),
         instruction(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, AT_EMPTY_PATH, 0, 2),

@@ -218,8 +218,11 @@ pub fn run_with(
     let mut child = spawn(&Body::Exec(exec), options.wants_filter()).map_err(failed)?;
     let shared_cpu = shared_cpu.map(|shared_cpu| shared_cpu.with_child(child.pid));
     let watchdog = options.limit.map(|limit| Watchdog::start(child.pid, limit));
+    // Before the child gets the go-ahead, so that the program misses no signal.
     let forwarding = options.limit.is_none().then(|| signals::forward_to(child.pid));
     let overhead = match calibrate::measure(&mut child) {
+        // The child already ran on a processor of its own choice, so one measurement serves for
+        // both.
         Ok(measured) if shared_cpu.is_none() => measured.with(measured),
         Ok(measured) => measured,
         Err(error) => {

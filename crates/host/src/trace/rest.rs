@@ -34,6 +34,7 @@ impl Rest {
             forwarding.program_ended();
         }
         let mut exit = None;
+        // `ECHILD` ends the loop: no traced process is left.
         while let Ok(waited) = stopped::wait(self.program) {
             match waited {
                 Waited::Stop(task, Why::Signal(signal)) => task.resume(Until::Filter, signal),

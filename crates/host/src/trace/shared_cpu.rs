@@ -72,6 +72,7 @@ impl SharedCpu {
 /// for the other. If no other processor is allowed, nothing changes.
 pub fn keep_off_this_processor(thread: rustix::process::Pid) {
     let Ok(mut mask) = sched_getaffinity(Some(thread)) else { return };
+    // The caller may move to another processor right afterwards. That costs only time.
     mask.unset(sched_getcpu());
     if mask.count() > 0 {
         // A failure costs only time.

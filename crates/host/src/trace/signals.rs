@@ -52,6 +52,7 @@ impl Forwarding {
     /// do not end this process while it serves the program's children.
     pub(super) fn program_ended(&self) {
         if !self.before.is_empty() {
+            // Not 0: another run must not install handlers while these are in place.
             TARGET.store(-1, Ordering::SeqCst);
         }
     }
@@ -64,6 +65,7 @@ impl Drop for Forwarding {
                 replace(*signal, *old);
             }
             quiet_stops(false);
+            // Last: a run that starts earlier would lose its handlers to the loop above.
             TARGET.store(0, Ordering::SeqCst);
         }
     }
@@ -78,6 +80,8 @@ fn replace(signal: i32, handler: libc::sighandler_t) -> Option<libc::sighandler_
         let mut new: libc::sigaction = std::mem::zeroed();
         let mut old: libc::sigaction = std::mem::zeroed();
         new.sa_sigaction = handler;
+        // `SA_RESTART` keeps forwarded signals from interrupting the calls of this process with
+        // `EINTR`.
         new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
         (libc::sigaction(signal, &new, &mut old) == 0).then_some(old.sa_sigaction)
     }

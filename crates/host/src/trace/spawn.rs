@@ -106,6 +106,7 @@ pub(super) fn find(command: &Command, env: &[(OsString, OsString)]) -> Result<Pa
         return Err(not_found());
     }
     if name.as_bytes().contains(&b'/') {
+        // The child changes its directory before `execve`, so a relative path starts there.
         let seen_from = command.dir.as_deref().unwrap_or(Path::new("")).join(name);
         return match seen_from.symlink_metadata() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(not_found()),
@@ -114,12 +115,15 @@ pub(super) fn find(command: &Command, env: &[(OsString, OsString)]) -> Result<Pa
     }
     let path = env.iter().find(|(key, _)| key == "PATH").map(|(_, value)| value.as_os_str());
     let mut denied = None;
+    // execvp(3) uses the same directories if `PATH` is unset.
     for dir in std::env::split_paths(path.unwrap_or(OsStr::new("/bin:/usr/bin"))) {
+        // An empty element means the current directory (POSIX, "PATH").
         let dir = if dir.as_os_str().is_empty() { PathBuf::from(".") } else { dir };
         let candidate = dir.join(name);
         if !candidate.is_file() {
             continue;
         }
+        // A file without the permission does not end the search (execvp(3), "EACCES").
         match rustix::fs::access(&candidate, rustix::fs::Access::EXEC_OK) {
             Ok(()) => return Ok(candidate),
             Err(errno) => denied = denied.or(Some((candidate, errno))),
@@ -144,6 +148,7 @@ pub(super) enum Failed {
 pub(super) fn spawn(body: &Body, filtered: bool) -> Result<Spawned, Failed> {
     let (wait, go) = io::pipe().map_err(Failed::Fork)?;
     let (reports, report) = io::pipe().map_err(Failed::Fork)?;
+    // Built before the fork, because the child may not allocate memory.
     let filter = filtered.then(filter::program);
     #[allow(unsafe_code, reason = "std can start no child that is to be attached first")]
     // SAFETY: the child only makes system calls on memory allocated before the fork, and then
@@ -158,6 +163,7 @@ pub(super) fn spawn(body: &Body, filtered: bool) -> Result<Spawned, Failed> {
             pid => pid,
         }
     };
+    // If this process kept the write end, reading the reports would never reach their end.
     drop((wait, report));
     if pid < 0 {
         return Err(Failed::Fork(io::Error::last_os_error()));
@@ -180,6 +186,7 @@ impl Spawned {
     /// Kills a child that has not called `execve`.
     pub(super) fn abandon(self) {
         sys::kill(self.pid, libc::SIGKILL);
+        // Stops from before the kill may be reported first.
         while let Ok((_, status)) = sys::wait(Some(self.pid)) {
             if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
                 break;
@@ -189,6 +196,8 @@ impl Spawned {
 
     /// Returns the child's reports. Call this after the child's `execve` or its end.
     pub(super) fn reports(&mut self) -> Vec<Report> {
+        // The write end closes at `execve` (close-on-exec) or when the child ends, so the read does
+        // not block.
         let mut bytes = Vec::new();
         // If the pipe cannot be read, there are no reports.
         let _ = (&mut self.reports).take(64).read_to_end(&mut bytes);
@@ -213,6 +222,7 @@ unsafe fn child(body: &Body, filter: Option<&[libc::sock_filter]>, fds: [i32; 3]
     let [wait, go, report] = fds;
     // SAFETY: system calls on descriptors and memory this process owns; no allocation.
     unsafe {
+        // If the child kept this write end, it would not notice the end of the tracer.
         libc::close(go);
         let mut byte = 0u8;
         loop {
@@ -234,11 +244,13 @@ unsafe fn child(body: &Body, filter: Option<&[libc::sock_filter]>, fds: [i32; 3]
             libc::_exit(127);
         }
         if let Body::Exec(Exec { streams: Some(streams), .. }) = body {
+            // `dup2` clears the close-on-exec flag of the copy (dup(2)).
             for (at, file) in streams.files().into_iter().enumerate() {
                 // Fails only for descriptors that are not open, and these are.
                 libc::dup2(file.as_raw_fd(), at as i32);
             }
         }
+        // Installed last, because the filter cannot be removed and applies to every later call.
         if let Some(filter) = filter {
             install(filter, report);
         }
@@ -281,6 +293,7 @@ unsafe fn install(filter: &[libc::sock_filter], report: i32) {
         }
         // EACCES means that the process has neither CAP_SYS_ADMIN nor no_new_privs.
         if *libc::__errno_location() == libc::EACCES {
+            // Only if necessary, because set-id programs lose their rights under `no_new_privs`.
             libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
             if set(SPEC_ALLOW) {
                 write_report(report, b'N');
@@ -296,6 +309,7 @@ unsafe fn install(filter: &[libc::sock_filter], report: i32) {
 unsafe fn write_report(report: i32, what: u8) {
     // SAFETY: `write` reads five bytes of an array of that length.
     unsafe {
+        // Read before `write`, which may change it.
         let errno = (*libc::__errno_location()).to_ne_bytes();
         let bytes = [what, errno[0], errno[1], errno[2], errno[3]];
         libc::write(report, bytes.as_ptr().cast(), bytes.len());

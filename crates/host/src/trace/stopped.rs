@@ -80,6 +80,8 @@ pub(super) fn wait(only: Option<Pid>) -> io::Result<Waited> {
         libc::PTRACE_EVENT_SECCOMP => Why::Filter,
         libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => Why::Birth,
         libc::PTRACE_EVENT_EXEC => Why::Exec,
+        // A group stop has the signal that caused it. `SIGTRAP` marks an attach, an interrupt or a
+        // `SIGCONT` (ptrace(2), "PTRACE_EVENT_STOP").
         libc::PTRACE_EVENT_STOP if signal == libc::SIGTRAP => Why::Attention,
         libc::PTRACE_EVENT_STOP => Why::Group(signal),
         0 if signal == libc::SIGTRAP | 0x80 => Why::Call,
@@ -91,6 +93,7 @@ pub(super) fn wait(only: Option<Pid>) -> io::Result<Waited> {
 
 /// Attaches to a running task and to every task that it will create. The task keeps running.
 pub(super) fn seize(pid: Pid) -> io::Result<()> {
+    // `PTRACE_O_EXITKILL` is left out, because the end of the tracer must not kill the program.
     let options = libc::PTRACE_O_TRACESYSGOOD
         | libc::PTRACE_O_TRACEEXEC
         | libc::PTRACE_O_TRACEFORK
@@ -181,6 +184,7 @@ impl Stopped {
 
     /// Leaves the task stopped until its whole process continues.
     pub(super) fn listen(self) {
+        // `PTRACE_CONT` would end the group stop for this task, and job control would not work.
         let _ = sys::ptrace(Request::Listen, self.pid, 0, 0);
     }
 

@@ -32,6 +32,8 @@ impl Supervisor {
             rustix::net::SocketFlags::CLOEXEC,
             None,
         )?;
+        // Read before the fork: if the parent ended at once, `getppid` in the child would return
+        // another process.
         // SAFETY: getpid takes nothing.
         let pid = unsafe { libc::getpid() };
         // SAFETY: the caller has no other thread, so the child inherits no lock that another thread
@@ -43,6 +45,8 @@ impl Supervisor {
                 Ok(Supervisor { pid, line: Arc::new(theirs) })
             }
             tracer => {
+                // Otherwise `recv` would not return when the tracer ends, because this copy would
+                // keep the connection open.
                 drop(theirs);
                 supervise(tracer, &ours)
             }
@@ -73,6 +77,7 @@ impl Supervisor {
     /// Returns true if the supervisor still runs. After it ended, its process id may belong to
     /// another process.
     fn is_alive(&self) -> bool {
+        // When the parent ends, the kernel gives the child another parent, so the id differs.
         // SAFETY: getppid takes nothing.
         unsafe { libc::getppid() == self.pid }
     }
@@ -108,6 +113,7 @@ fn exit_code_of(tracer: Pid) -> u8 {
             break;
         }
         if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            // With `SIGCHLD` ignored the kernel keeps no status (`ECHILD`, wait(2)).
             return 2;
         }
     }

@@ -80,6 +80,7 @@ impl SyscallInfo {
                 number: body[0] as u32,
                 args: [body[1], body[2], body[3], body[4], body[5], body[6]],
             },
+            // `is_error` is one byte, followed by padding.
             2 => AtCall::Exit { value: body[0] as i64, is_error: body[1] & 0xff != 0 },
             _ => AtCall::None,
         }
@@ -110,6 +111,8 @@ pub(super) fn event_message(pid: Pid) -> io::Result<u64> {
 /// `PTRACE_PEEKDATA`: reads one word. It also works on a process that is not dumpable, for which
 /// [`read_memory`] fails.
 pub(super) fn peek(pid: Pid, addr: u64) -> io::Result<u64> {
+    // The C library's wrapper returns the word, so that -1 is ambiguous. The system call stores it
+    // (ptrace(2), "C library/kernel differences").
     let mut word: libc::c_ulong = 0;
     // SAFETY: the raw system call writes one word to a variable of that type.
     let result = unsafe { libc::syscall(libc::SYS_ptrace, 2i64, pid, addr, &raw mut word) };

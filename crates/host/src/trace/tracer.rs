@@ -340,6 +340,8 @@ impl<'a> Tracer<'a> {
     /// Handles a successful `execve`: one image ends and another begins.
     fn became_program(&mut self, task: Stopped) {
         let (pid, now) = (task.pid(), Instant::now());
+        // A thread other than the leader gets the leader's id in `execve`. The event message has
+        // its former id (ptrace(2), "execve(2) under ptrace").
         let former = task.former_id().unwrap_or(pid);
         let call = self.tasks.get_mut(&former).and_then(|task| task.call.take());
         let announced = self.tasks.get(&pid).is_some_and(|task| task.announced);
@@ -503,6 +505,7 @@ impl<'a> Tracer<'a> {
                         self.created(task.former_id());
                     }
                     self.forget(task.pid());
+                    // A signal that was about to be delivered would be lost otherwise.
                     let signal = match why {
                         Why::Signal(signal) | Why::Group(signal) => signal,
                         _ => 0,

@@ -56,6 +56,7 @@ pub fn run_untraced(command: &Command, limit: Option<Duration>) -> Result<Untrac
         }
     };
     let pid = child.id();
+    // The loader appends its process id to the name (ld.so(8), "LD_DEBUG_OUTPUT").
     let written = fs::read(dir.path().join(format!("record.{pid}"))).unwrap_or_default();
     let record = parse(&written).into_iter().find(|process| process.pid == pid);
     let exit = match (status.code(), status.signal()) {
@@ -86,6 +87,7 @@ fn child(
         starting.stdin(stdin.map_err(failed)?).stdout(stdout.map_err(failed)?);
         starting.stderr(stderr.map_err(failed)?);
     }
+    // Set last, so that the command's own environment cannot replace them.
     starting.env("LD_DEBUG", "libs,files").env("LD_DEBUG_OUTPUT", record);
     starting.spawn().map_err(|source: io::Error| TraceError::Exec { command: path.clone(), source })
 }
