@@ -67,6 +67,8 @@ pub fn loader_facts(
     }
     let loader = fs.read_interpreter(interpreter).map_err(errno)?;
     let facts = Arc::new(determine(fs, interpreter, &loader, choice)?);
+    // The file may have been replaced since the key was made, so the state of the opened file is
+    // the key.
     known().insert((loader.state, key.1), Arc::clone(&facts));
     Ok(facts)
 }
@@ -141,6 +143,7 @@ fn path_of(interpreter: &BStr) -> PathBuf {
 /// Returns the output of an open glibc loader for `--list-diagnostics`, or `None` if it cannot be
 /// started, fails, or takes too long.
 fn diagnostics(loader: &File) -> Option<Vec<u8>> {
+    // The kernel opens this path in the child before it closes the close-on-exec descriptors.
     output_of(Path::new(&proc_path(loader)), &["--list-diagnostics"])
 }
 
@@ -150,6 +153,8 @@ fn output_of(program: &Path, arguments: &[&str]) -> Option<Vec<u8>> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let memory = rustix::fs::memfd_create("answer", flags).ok()?;
     rustix::fs::ftruncate(&memory, MAX_OUTPUT).ok()?;
+    // The child shares the file, so the seals bind it too: a write beyond the end fails with
+    // `EPERM`.
     rustix::fs::fcntl_add_seals(&memory, SealFlags::GROW | SealFlags::SHRINK).ok()?;
     let mut child = Command::new(program)
         .args(arguments)
@@ -180,6 +185,7 @@ fn ends_in_time(child: &Child) -> bool {
     let deadline = Instant::now() + TIME_LIMIT;
     while let Some(left) = deadline.checked_duration_since(Instant::now()) {
         let Ok(timeout) = Timespec::try_from(left) else { return false };
+        // A pidfd becomes readable when its process ends (pidfd_open(2)).
         let mut fds = [PollFd::new(&process, PollFlags::IN)];
         match rustix::event::poll(&mut fds, Some(&timeout)) {
             Ok(ready) => return ready > 0,

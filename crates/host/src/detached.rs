@@ -35,7 +35,10 @@ pub fn detached(keep: OwnedFd, work: impl FnOnce(OwnedFd)) -> io::Result<Detache
         0 => {
             // SAFETY: as above; the calls take no pointers.
             unsafe {
+                // In a session of its own the work gets no signals from the terminal.
                 libc::setsid();
+                // The work becomes an orphan at once, so the program has no child that it did not
+                // start.
                 if libc::fork() != 0 {
                     libc::_exit(0);
                 }
@@ -78,6 +81,8 @@ fn close_all_but(keep: &OwnedFd) -> Option<OwnedFd> {
     // numbers.
     unsafe {
         let moved = libc::dup3(keep.as_raw_fd(), INHERITED, libc::O_CLOEXEC);
+        // `dup3` fails with `EINVAL` if both numbers are equal, and `keep` has the right number
+        // then.
         if moved != INHERITED && keep.as_raw_fd() != INHERITED {
             return None;
         }
@@ -97,6 +102,7 @@ fn close_all_but(keep: &OwnedFd) -> Option<OwnedFd> {
             libc::dup2(null, fd);
         });
         libc::close(null);
+        // The work must not keep the file system of the current directory from being unmounted.
         libc::chdir(c"/".as_ptr());
         libc::umask(0o022);
         libc::nice(19);

@@ -334,6 +334,7 @@ impl Work<'_> {
     /// Returns a hash of everything else that the answers depend on ([`Index::settings`]).
     fn settings(&self, facts: &LoaderFacts) -> u32 {
         let LoaderFacts { libc, system_dirs, cache_path, .. } = facts;
+        // Another version may give other answers for the same files.
         let version = env!("CARGO_PKG_VERSION");
         let (loaders, stores) = (&self.loaders, self.stores);
         let text =
@@ -393,6 +394,8 @@ impl Work<'_> {
                 let session = self.os.session();
                 let resolver = Resolver::new(self.sources(&session, facts));
                 let resolve = |path: &BString| {
+                    // Taken before the file is read: if it changes in between, an update reads it
+                    // again.
                     let fingerprint = self.settled(path.as_ref());
                     let file = session.open(path.as_ref()).ok()?;
                     let view = file.object.as_ref().ok()?;

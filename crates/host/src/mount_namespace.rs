@@ -71,11 +71,13 @@ pub fn prepare() -> Result<(), MountNamespaceError> {
         unshare(UnshareFlags::NEWUSER).is_ok()
     });
     if !alone {
+        // Once more, for the error.
         unshare(UnshareFlags::NEWUSER)?;
     }
     let map = |file: &str, text: String| std::fs::write(format!("/proc/self/{file}"), text);
     // Without this the kernel allows only root to write a map of groups (user_namespaces(7)).
     let mapped = map("setgroups", "deny".to_owned())
+        // An unprivileged process may map only its own ids (user_namespaces(7)).
         .and_then(|()| map("uid_map", format!("{0} {0} 1", user.as_raw())))
         .and_then(|()| map("gid_map", format!("{0} {0} 1", group.as_raw())));
     mapped.map_err(MountNamespaceError::Namespace)?;
@@ -94,6 +96,7 @@ impl MountNamespace {
             let whole = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
             mount_change("/", whole).map_err(|errno| unmounted(Path::new("/"), errno))?;
             mount_all(binds)?;
+            // `/proc/self` has the namespace of the main thread, which has not entered the new one.
             let flags = OFlags::RDONLY | OFlags::CLOEXEC;
             let namespace = open("/proc/thread-self/ns/mnt", flags, Mode::empty())
                 .map_err(|errno| MountNamespaceError::Namespace(errno.into()))?;
@@ -123,6 +126,7 @@ impl MountNamespace {
         let flags = if read_only { MountFlags::RDONLY } else { MountFlags::empty() };
         self.run(|| {
             for place in places {
+                // With `MS_BIND` only this mount changes and not its file system (mount(2)).
                 let _ = mount_remount(place, MountFlags::BIND | flags, "");
             }
         })
@@ -135,6 +139,7 @@ impl MountNamespace {
     /// Returns an error if the namespace cannot be entered.
     pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, MountNamespaceError> {
         in_thread(|| {
+            // setns(2) fails with `EINVAL` for a thread that shares its root and current directory.
             unshare(UnshareFlags::FS)?;
             self.enter()?;
             Ok(work())
@@ -169,6 +174,7 @@ fn unshare(flags: UnshareFlags) -> Result<(), MountNamespaceError> {
 fn mount_all(binds: &[Bind]) -> Result<(), MountNamespaceError> {
     for Bind { from, to } in binds {
         let done = match from.is_dir() {
+            // A plain bind mount would not have the file systems mounted below the directory.
             true => mount_bind_recursive(from, to),
             false => mount_bind(from, to),
         };

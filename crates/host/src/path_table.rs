@@ -310,6 +310,7 @@ impl Store {
             |errno: Errno| PathTableError::Read { path: real.clone(), source: errno.into() };
         let dir = open_dir(CWD, path.as_bytes()).map_err(failed)?;
         let before = facts(&dir).map_err(failed)?;
+        // The table serves all users, so each of them must be able to search the store.
         if before.stx_mode & SEARCH_FOR_ALL != SEARCH_FOR_ALL {
             return Err(failed(Errno::ACCESS));
         }
@@ -321,6 +322,7 @@ impl Store {
             Packages::Chosen(chosen) => chosen.contains(name),
             Packages::Changing => false,
         };
+        // Nix keeps `<name>.lock` beside a path while it builds it.
         let is_built = |name: &BString| known.contains(&[name, &b".lock"[..]].concat()[..]);
         let is_package = |(name, kind): &&(BString, FileType)| {
             matches!(kind, FileType::Directory | FileType::Unknown)
@@ -435,6 +437,7 @@ impl One<'_> {
             self.entry(&dir, step(state, name), name, *kind, path)?;
             path.truncate(length);
         }
+        // A name that was added meanwhile may be missing from the list.
         let after = facts(&dir).map_err(unreadable)?;
         if fingerprint(&after) == stamp { Ok(()) } else { Err(LeftOut::Changing) }
     }
@@ -448,6 +451,7 @@ impl One<'_> {
         path: &mut BString,
     ) -> Result<(), LeftOut> {
         let kind = match kind {
+            // Not every file system reports the type with the name (readdir(3)).
             FileType::Unknown => {
                 let found = rustix::fs::statat(dir, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW);
                 FileType::from_raw_mode(found.map_err(|_| LeftOut::Unreadable)?.st_mode)

@@ -248,6 +248,7 @@ fn join(dir: &Path, name: &CStr) -> PathBuf {
 fn probe_named(path: &Path) -> Result<Option<Found>, HostError> {
     let fail = |source| read_error(path, source);
     let stat = rustix::fs::statat(CWD, path, AtFlags::empty()).map_err(fail)?;
+    // Checked before the open, because opening a device can have side effects.
     if is_special(&stat) {
         return Err(HostError::NotRegular { path: path.to_owned() });
     }
@@ -279,6 +280,7 @@ fn look_at(file: &OwnedFd) -> Result<Option<(Format, FileId)>, Errno> {
     let mut start = [0; 8];
     let length = read_start(file, &mut start)?;
     let Some(format) = format_of(&start[..length]) else { return Ok(None) };
+    // Most files have another format, so only objects need this call.
     let stat = rustix::fs::fstat(file)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Ok(None);

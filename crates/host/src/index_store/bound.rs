@@ -93,6 +93,7 @@ impl Files {
         if let Some(known) = lock().get(path) {
             return Ok(Arc::clone(known));
         }
+        // Two threads may read the same file at the same time; they get the same result.
         let file = Arc::new(self.read(path)?);
         let mut known = lock();
         if known.len() >= MOST_KEPT {
@@ -304,6 +305,7 @@ fn members(
         if file.fingerprint.is_none() {
             return Err(unsettled());
         }
+        // The module recognises a file by its build ID, or by the directory of its store.
         if file.image.build_id.is_none() && !is_below(flat, &object.path) {
             return Err(NotBound::NoBuildId(object.path.clone()));
         }

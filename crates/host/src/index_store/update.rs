@@ -42,6 +42,7 @@ impl OsFingerprints {
                 fingerprint(path).is_ok_and(|now| now == Fingerprint { size: now.size, ..*known })
             }
             Condition::File(path, known) => fingerprint(path) == Ok(*known),
+            // The files of a copied image have other inodes and change times.
             Condition::ImageDirectory(path, known) => {
                 own_files::is_of_root(path.as_ref())
                     && fingerprint(path).is_ok_and(|now| now.mtime == known.mtime)
@@ -79,6 +80,7 @@ impl OsFingerprints {
     /// Returns true if the file at `path` has the digest `seen` ([`Object::seen`]).
     #[must_use]
     pub fn is_as_seen(&self, path: &BStr, seen: u32) -> bool {
+        // 0 marks a file that had changed just before it was indexed.
         seen != 0 && self.fingerprint(path).is_ok_and(|fingerprint| fingerprint.digest() == seen)
     }
 }

@@ -100,6 +100,8 @@ fn confine(command: &mut Command, confined: Confined<'_>) {
         unsafe {
             command.pre_exec(move || {
                 rustix::process::chroot(root.as_c_str())?;
+                // chroot(2) does not change the current directory, which would stay outside of the
+                // new root.
                 Ok(rustix::process::chdir(c"/")?)
             });
         }
@@ -114,6 +116,7 @@ fn wait(mut child: Child, object: &Path, limit: Duration) -> Result<bool, Oracle
     let failed = scratch(object);
     let in_time = ends_within(&mut child, limit).map_err(&failed)?;
     if !in_time {
+        // The child is not reaped yet, so no other process group can have its id.
         let pid = rustix::process::Pid::from_child(&child);
         // The group may have ended just now, in which case nothing is left to kill.
         let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);

@@ -38,6 +38,7 @@ pub struct LdDebug {
 pub fn ld_debug(start: &Start) -> Result<LdDebug, OracleError> {
     let failed = scratch(&start.object);
     let dir = tempfile::tempdir().map_err(&failed)?;
+    // The loader may run as another user, who must be able to create the log here.
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o1777)).map_err(&failed)?;
     let mut extra: Vec<(OsString, OsString)> = vec![("LD_DEBUG".into(), "libs,files".into())];
     // Inside another root the scratch directory has no path.

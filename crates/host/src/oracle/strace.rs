@@ -38,6 +38,7 @@ pub fn strace(start: &Start) -> Result<Strace, OracleError> {
     let failed = scratch(&start.object);
     let dir = tempfile::tempdir().map_err(&failed)?;
     let record = dir.path().join("record");
+    // `-xx` prints paths as hexadecimal bytes, so that no byte needs quoting.
     let mut line: Vec<OsString> =
         ["strace", "-f", "-qq", "-xx", "--signal=none", "-e"].map(OsString::from).to_vec();
     line[0] = "/usr/bin/strace".into();

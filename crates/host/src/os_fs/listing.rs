@@ -96,6 +96,7 @@ impl KnownDir {
         id: FileId,
         fingerprint: &Fingerprint,
     ) -> Option<Arc<Listing>> {
+        // Read before the names, so that a change during the listing counts as recent.
         let started = fingerprint::now();
         let racy = fingerprint.may_change_unseen(started);
         let names = match root.open(path, OFlags::RDONLY | OFlags::DIRECTORY) {

@@ -80,6 +80,7 @@ pub(super) fn open(root: &Root, path: &[u8], stat: &Stat) -> Opened {
 /// block or have side effects.
 fn special(root: &Root, path: &[u8], stat: &Stat) -> Result<Arc<OpenedFile>, Errno> {
     root.may_read(path)?;
+    // `open` of a socket fails with `ENXIO` (open(2)).
     if stat.socket {
         return Err(Errno::NXIO);
     }
@@ -118,6 +119,7 @@ pub(super) fn read_whole(root: &Root, path: &[u8], stat: &Stat) -> Result<Vec<u8
     }
     // Files of /proc have the length 0 in `stat`, so the file is read to its end.
     let mut bytes = Vec::with_capacity(capacity_for(&stat));
+    // One byte more than the limit shows that the file is too long.
     File::from(file)
         .take(MAX_READ + 1)
         .read_to_end(&mut bytes)

@@ -36,8 +36,10 @@ impl Root {
             |source: OsErrno| HostError::OpenRoot { path: path.to_owned(), source: source.into() };
         let dir = rustix::fs::openat(CWD, path, flags, Mode::empty()).map_err(open_root)?;
         let stat = rustix::fs::fstat(&dir).map_err(open_root)?;
+        // Tried once here, so that an error of a later lookup is one of its path.
         match rustix::fs::openat2(&dir, ".", flags, Mode::empty(), ResolveFlags::IN_ROOT) {
             Ok(_) => Ok(Self::Inside { dir, id: Stat::new(&stat).fingerprint.id }),
+            // A sandbox may forbid the call with `EPERM`.
             Err(source @ (OsErrno::NOSYS | OsErrno::PERM | OsErrno::INVAL)) => {
                 Err(HostError::NoOpenat2 { path: path.to_owned(), source: source.into() })
             }
@@ -58,6 +60,8 @@ impl Root {
         let stat = match self {
             Self::Real => rustix::fs::statat(CWD, path, AtFlags::empty()).map_err(errno)?,
             Self::Inside { .. } => {
+                // stat(2) cannot be confined to a root. An `O_PATH` descriptor needs no permission
+                // to read the file.
                 let fd = self.open(path, OFlags::PATH)?;
                 rustix::fs::fstat(fd).map_err(errno)?
             }
@@ -87,6 +91,8 @@ impl Root {
         use rustix::fs::Access;
         match self {
             Self::Real => {
+                // Without `AT_EACCESS` the call would check the real user and group ids, but `open`
+                // uses the effective ones.
                 rustix::fs::accessat(CWD, path, Access::READ_OK, AtFlags::EACCESS).map_err(errno)
             }
             Self::Inside { .. } => {

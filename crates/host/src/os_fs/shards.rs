@@ -43,6 +43,7 @@ impl<K: Hash + Eq, V: Clone> Shards<K, V> {
         }
         let mut map = self.shard(&key).write().unwrap_or_else(PoisonError::into_inner);
         self.make_room(&mut map);
+        // Another thread may have inserted the key between the two locks.
         map.entry(key).or_insert_with(make).clone()
     }
 

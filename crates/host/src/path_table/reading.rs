@@ -38,6 +38,7 @@ pub(super) fn check_case(dir: &OwnedFd, names: &[(BString, FileType)]) -> Result
         (other != *name && name.is_ascii() && !known(&other)).then_some(other)
     };
     let Some(other) = names.iter().find_map(|(name, _)| other_case(name)) else { return Ok(()) };
+    // A listing does not show whether lookups ignore the case, so one name is looked up.
     match rustix::fs::statat(dir, other.as_bytes(), AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => Ok(()),
         _ => Err(LeftOut::Casefold),
@@ -45,6 +46,7 @@ pub(super) fn check_case(dir: &OwnedFd, names: &[(BString, FileType)]) -> Result
 }
 
 pub(super) fn open_dir(at: impl AsFd, name: &[u8]) -> Result<OwnedFd, Errno> {
+    // If a link replaces a package, it must not lead out of the store.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(at, name, flags, Mode::empty())
 }

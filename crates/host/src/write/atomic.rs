@@ -33,6 +33,7 @@ impl Atomic {
         patch: &Patch,
         options: &WriteOptions,
     ) -> Result<Self, WriteError> {
+        // `old` is locked, so an existing temporary file of its inode is a leftover.
         let new = Temporary::create(sys, dir, old.id().ino, true)?;
         let prepared = Self { old, new, length: patch.length };
         prepared.check_unchanged(sys)?;
@@ -72,6 +73,7 @@ impl Atomic {
 
     fn not_filled(&self, source: io::Error) -> WriteError {
         let path = self.old.path.clone();
+        // The file has become shorter since it was opened.
         if source.kind() == io::ErrorKind::UnexpectedEof {
             return WriteError::Changed { path };
         }

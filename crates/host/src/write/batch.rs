@@ -222,12 +222,14 @@ fn sync_targets(sys: &Sys, targets: &[Option<Target<'_>>]) -> Vec<Option<Errno>>
         let errors: FxHashMap<FileId, Errno> = unique.par_iter().filter_map(outcome).collect();
         return targets.iter().map(|t| t.and_then(|t| errors.get(&t.id).copied())).collect();
     }
+    // One descriptor is enough for a file system (syncfs(2)).
     let systems: FxHashMap<u64, Target<'_>> =
         unique.values().map(|target| (target.id.dev, *target)).collect();
     let outcome = |(dev, target): (&u64, &Target<'_>)| {
         Some((*dev, sys.sync_all(target.path, target.fd).err()?))
     };
     let errors: FxHashMap<u64, Errno> = systems.par_iter().filter_map(outcome).collect();
+    // `syncfs` does not name the file that failed, so the error counts for all files of the system.
     targets.iter().map(|t| t.and_then(|t| errors.get(&t.id.dev).copied())).collect()
 }
 

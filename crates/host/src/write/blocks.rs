@@ -33,6 +33,7 @@ pub(super) fn whole(
         .map(|write| (write.offset, write.offset + write.bytes.len() as u64))
         .collect();
     if tail && !kept.is_multiple_of(BLOCK) {
+        // One byte is enough, because it is widened to its block below.
         ranges.push((kept - 1, kept));
         ranges.sort_unstable();
     }

@@ -50,6 +50,7 @@ impl Copy<'_> {
         while at < len {
             let start = match self.sys.seek(self.path, self.from, SeekFrom::Data(at)) {
                 Ok(start) if start < len => start,
+                // `ENXIO`: only a hole follows (lseek(2)).
                 Ok(_) | Err(Errno::NXIO) => return Ok(()),
                 // This file system does not report holes.
                 Err(Errno::INVAL) => return self.range(at, len),
@@ -71,6 +72,8 @@ impl Copy<'_> {
                 // Some file systems return 0 if they do not support the call.
                 Ok(0) => return self.through_memory(at, end),
                 Ok(count) => at += count as u64,
+                // Kernels and file systems refuse with different errnos, and a sandbox may forbid
+                // the call with `EPERM`.
                 Err(
                     Errno::XDEV
                     | Errno::INVAL

@@ -43,6 +43,8 @@ impl Dir {
         if clean(id) && sys.lock(path, &dir.fd, free).is_ok() {
             dir.removed = dir.remove_leftovers(sys);
         }
+        // The change from an exclusive to a shared lock is not atomic (flock(2)). If another run
+        // cleans in between, this one has no temporary file here yet.
         // This waits only while another run removes leftovers. Without such locks (NFS, for a
         // directory) leftovers are removed only when their own file is written again.
         match sys.lock(path, &dir.fd, FlockOperation::LockShared) {

@@ -66,6 +66,7 @@ impl FileUnderEdit {
         if locked {
             lock(sys, &real, &fd)?;
         }
+        // A run that held the lock may have renamed a new file to this name meanwhile.
         let named = sys.stat_at(&real, rustix::fs::CWD, real.as_os_str());
         if named.map(|named| named.fingerprint.id) != Ok(facts.fingerprint.id) {
             return Ok(None);

@@ -66,6 +66,8 @@ impl InPlace {
         patch: Patch,
         options: &WriteOptions,
     ) -> Result<Self, WriteError> {
+        // The kernel removes capabilities at a write (`file_remove_privs`), and only privileged
+        // users can set them again.
         if metadata::has_capabilities(sys, &old.path, &old.reader.file) {
             let what = "file capabilities";
             return Err(WriteError::RightsInPlace { path: old.path.clone(), what });
@@ -74,7 +76,9 @@ impl InPlace {
         let size = old.facts.fingerprint.size;
         let length = patch.length;
         let (inside, mut beyond) = split(patch, size);
+        // The rest waits until the leader is synced.
         let rest = beyond.split_off(beyond.len().min(1));
+        // Created before the first write, so that dropping it undoes what was written.
         let mut prepared = Self {
             sys: sys.clone(),
             old,
@@ -99,6 +103,7 @@ impl InPlace {
         }
         self.check_unchanged()?;
         self.grow()?;
+        // The last range may end before the new length.
         if self.grown.fingerprint.size < self.length {
             let set = self.sys.set_length(&self.old.path, &self.fd, self.length);
             self.grown = self.stat()?;
@@ -122,6 +127,7 @@ impl InPlace {
             self.sys.write(&self.old.path, &self.fd, bytes, *offset)
         };
         let written = self.beyond.iter().try_for_each(all);
+        // Read even after a failed write, because `drop` compares the file with this state.
         self.grown = self.stat()?;
         written.map_err(|errno| self.failed("be extended", sys::error(errno)))
     }
@@ -142,6 +148,7 @@ impl InPlace {
     pub(super) fn overwrite(&mut self) -> Result<(), WriteError> {
         self.check_unchanged()?;
         let path = &self.old.path;
+        // Before the first write: after a part of it, truncation alone would not undo the edit.
         self.stage = Stage::Inside;
         for range in &self.inside {
             if let Err(errno) = self.sys.write(path, &self.fd, &range.new, range.offset) {
@@ -152,6 +159,7 @@ impl InPlace {
         if self.shortens() {
             return Ok(());
         }
+        // From here on a failure must not truncate the file.
         self.stage = Stage::Done;
         self.restore_times()
     }
@@ -174,6 +182,8 @@ impl InPlace {
     /// Returns the error of a failed sync after the overwrite. The file is left as it is, with its
     /// trailer.
     pub(super) fn overwritten_unsynced(&mut self, source: io::Error) -> WriteError {
+        // Some new bytes may have reached the disk, and then the trailer has the only copy of the
+        // old ones.
         self.stage = Stage::Done;
         WriteError::NotSynced { path: self.old.path.clone(), source }
     }
@@ -206,6 +216,8 @@ impl InPlace {
             for range in &self.inside {
                 self.sys.write(path, &self.fd, &range.old, range.offset)?;
             }
+            // Before the length is restored, because the trailer has the only other copy of these
+            // bytes.
             self.sys.sync(path, &self.fd)
         };
         if ranges().is_err() {
@@ -288,6 +300,8 @@ fn open_to_write(sys: &Sys, old: &FileUnderEdit) -> Result<(OwnedFd, Facts), Wri
         fd => fd,
     };
     let fd = fd.map_err(|errno| match errno {
+        // The kernel denies writes to the file of a running program, but not to a mapped library
+        // (open(2), "ETXTBSY").
         Errno::TXTBSY => WriteError::TextBusy { path: path.clone() },
         Errno::ROFS => WriteError::ReadOnlyFileSystem { path: path.clone() },
         errno => failed(sys::error(errno)),
@@ -295,6 +309,7 @@ fn open_to_write(sys: &Sys, old: &FileUnderEdit) -> Result<(OwnedFd, Facts), Wri
     let now = sys.stat(path, &fd).map_err(|errno| failed(sys::error(errno)))?;
     let mut expected = old.facts.fingerprint;
     if made_writable {
+        // The two changes of the mode have updated it.
         expected.ctime = now.fingerprint.ctime;
     }
     if now.fingerprint != expected && is_overlay(&fd) {
@@ -318,6 +333,7 @@ fn open_read_only_file(sys: &Sys, old: &FileUnderEdit) -> Result<OwnedFd, Errno>
     let (path, mode) = (&old.path, old.facts.fingerprint.mode);
     sys.set_mode(path, &*old.reader.file, mode | 0o200)?;
     let fd = sys.open(path, OFlags::RDWR);
+    // The mode is restored even if the open failed.
     sys.set_mode(path, &*old.reader.file, mode)?;
     fd
 }

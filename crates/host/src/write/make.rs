@@ -118,15 +118,22 @@ impl Writer {
         let failed = place.failed("be written");
         let existing = self.inspect(&place)?;
         let flags = match &existing {
+            // A file that appears after the inspection must not be replaced.
             None => RenameFlags::NOREPLACE,
             Some(Existing::File(old)) if old == bytes => return Ok(false),
             Some(file @ Existing::File(_)) if ours(file) => RenameFlags::empty(),
             Some(_) => return Err(WriteError::NotOurs { path: place.path.clone() }),
         };
         let sys = &self.sys;
+        // No lock protects a file that does not exist, so an existing temporary file may belong to
+        // another run.
         let mut new = Temporary::create(sys, &place.dir, place.temporary(), false)?;
         sys.write(&new.path, &new.fd, bytes, 0).map_err(&failed)?;
+        // Set after the write. Until then the mode is 0600, and other users cannot read a part of
+        // the file.
         sys.set_mode(&new.path, &new.fd, mode).map_err(&failed)?;
+        // If the rename reached the disk first, a power failure would leave an empty file at the
+        // name.
         if self.waits() {
             sys.sync(&new.path, &new.fd).map_err(&failed)?;
         }
@@ -229,9 +236,11 @@ impl Writer {
         let failed = place.failed("be made");
         match sys.make_dir(&place.path, &dir.fd, &place.name) {
             Ok(()) => {}
+            // A symbolic link to a directory is used like the directory.
             Err(Errno::EXIST) if path.is_dir() => return Ok(false),
             Err(errno) => return Err(failed(errno)),
         }
+        // Does not follow a link: if one has replaced the new directory, its target keeps its mode.
         let made = sys.open_dir_at(&place.path, &dir.fd, &place.name).map_err(&failed)?;
         let mode = DIRECTORY_MODE | ON_ITS_WAY;
         sys.set_mode(&place.path, &made, mode).map_err(&failed)?;
@@ -283,6 +292,7 @@ impl Writer {
         let place = self.place(path)?;
         match self.sys.remove_dir(&place.path, &place.dir.fd, &place.name) {
             Ok(()) => self.sync_names(&place).map(|()| true),
+            // POSIX allows `EEXIST` too for a directory that is not empty.
             Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => Ok(false),
             Err(errno) => Err(place.failed("be removed")(errno)),
         }
@@ -312,6 +322,7 @@ impl Writer {
         let (sys, dir, path) = (&self.sys, &place.dir, &place.path);
         let failed = place.failed("be read");
         let file = sys.open_at(path, &dir.fd, &place.name, OFlags::RDONLY).map_err(&failed)?;
+        // The name may have been given to another file since the inspection.
         let facts = sys.stat(path, &file).map_err(&failed)?;
         if facts.file_type != FileType::RegularFile || facts.fingerprint.size > MAX_SHOWN {
             return Ok(Some(Existing::Other));
@@ -364,6 +375,7 @@ impl Writer {
         let (sys, dir) = (&self.sys, &place.dir);
         let path = dir.path.join(temporary);
         let failed = place.failed("be made");
+        // The directory may belong to a running process, because a name cannot be locked.
         match sys.make_dir(&path, &dir.fd, temporary) {
             Err(Errno::EXIST) => return Err(WriteError::Locked { path }),
             made => made.map_err(&failed)?,
@@ -372,6 +384,7 @@ impl Writer {
         for (name, target) in links {
             sys.link(&path.join(name), &inner, name, target).map_err(&failed)?;
         }
+        // Until here only its owner can use the directory.
         sys.set_mode(&path, &inner, DIRECTORY_MODE).map_err(&failed)?;
         if self.waits() {
             sys.sync(&path, &inner).map_err(&failed)?;
@@ -394,6 +407,7 @@ impl Writer {
         let rename =
             |flags| sys.rename(&from, &dir.fd, temporary, (&place.name, &place.path), flags);
         let put = if existing.is_some() {
+            // Exchanged in one step, so that the name always leads to a complete directory.
             match rename(RenameFlags::EXCHANGE) {
                 // NFS and other file systems cannot exchange two names.
                 Err(Errno::INVAL | Errno::NOSYS) => self.change_links(place, links),
@@ -417,12 +431,14 @@ impl Writer {
         let temporary = temporary_name(place.temporary());
         let temporary_path = path.join(&temporary);
         for (name, target) in links {
+            // A killed run may have left this name.
             let _ = sys.remove(&temporary_path, &inner, &temporary);
             sys.link(&temporary_path, &inner, &temporary, target)?;
             let to = (name.as_os_str(), path.join(name));
             let flags = RenameFlags::empty();
             sys.rename(&temporary_path, &inner, &temporary, (to.0, &to.1), flags)?;
         }
+        // Removed last, so that an interruption leaves no wanted link missing.
         for name in sys.list(path, &inner)? {
             if !links.iter().any(|(wanted, _)| *wanted == name) {
                 sys.remove(&path.join(&name), &inner, &name)?;

@@ -74,6 +74,7 @@ fn copy_attributes(sys: &Sys, old: &FileUnderEdit, new: &Temporary) -> Result<()
         let same =
             there.contains(name) && sys.attribute(&new.path, &new.fd, name).as_ref() == Ok(&value);
         if !same {
+            // Only a different value is set: SELinux requires additional rights to set a label.
             let set = sys.set_attribute(&new.path, &new.fd, name, &value);
             set.map_err(|errno| kept(name, errno))?;
         }

@@ -157,6 +157,7 @@ impl Sys {
         name: &OsStr,
     ) -> Result<OwnedFd, Errno> {
         self.pass(path, Call::Create, 0)?;
+        // `O_EXCL` also refuses a symbolic link that another user has put there (open(2)).
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         retry(|| fs::openat(&dir, name, flags | OFlags::NOFOLLOW, Mode::RUSR | Mode::WUSR))
     }
@@ -223,6 +224,7 @@ impl Sys {
         while !bytes.is_empty() {
             let allowed = self.pass(path, Call::Write { offset, bytes }, bytes.len())?;
             let count = retry(|| rustix::io::pwrite(&file, &bytes[..allowed], offset))?;
+            // Without this check a device that accepts no bytes would make the loop endless.
             if count == 0 && allowed > 0 {
                 return Err(Errno::IO);
             }
@@ -340,6 +342,7 @@ impl Sys {
     /// Syncs one file or directory and the metadata needed to find it.
     pub(super) fn sync(&self, path: &Path, file: impl AsFd) -> Result<(), Errno> {
         self.pass(path, Call::Sync, 0)?;
+        // `fdatasync` would not sync the owner and the mode, which are part of the edit.
         retry(|| fs::fsync(&file))
     }
 
@@ -359,6 +362,7 @@ impl Sys {
         flags: RenameFlags,
     ) -> Result<(), Errno> {
         self.pass(path, Call::Rename(to.1), 0)?;
+        // Plain `renameat` works on every kernel and file system; the flags of `renameat2` do not.
         if flags.is_empty() {
             retry(|| fs::renameat(&dir, from, &dir, to.0))
         } else {

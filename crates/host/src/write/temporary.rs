@@ -48,6 +48,7 @@ impl Temporary {
             Err(errno) => return Err(not_created(sys, dir, path, errno)),
         };
         let (sys, dir, id) = (sys.clone(), dir.clone(), dir.id);
+        // Made before the state is read, so that a failure removes the file.
         let mut new = Self { sys, dir, name, path, fd, id, named: true };
         let facts = new.sys.stat(&new.path, &new.fd).map_err(|errno| WriteError::Failed {
             path: new.path.clone(),
