@@ -168,8 +168,10 @@ fn applied(
     let real = real.map_err(|_| NotApplied::NotIndexed)?;
     let program = programs.iter().find(|program| program.path == real);
     let program = program.ok_or(NotApplied::NotIndexed)?;
+    // The first object is the program, which was found by its path.
     let wanted = program.members.iter().skip(1).filter_map(|m| objects.get(m.object as usize));
     let loaded = closure.load.objects.iter().skip(1).filter(|object| object.role != Role::Audit);
+    // An audit module and its libraries have a namespace of their own (rtld-audit(7)).
     let loaded = loaded.filter(|object| object.namespace == 0);
     if !wanted.map(|object| &object.path).eq(loaded.map(|object| &object.path)) {
         return Err(NotApplied::OtherObjects);

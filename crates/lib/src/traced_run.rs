@@ -31,6 +31,7 @@ pub fn read(path: &Path, named: &[PathBuf]) -> Result<Traced, IndexError> {
 /// Returns the programs of a record, and the directories that they searched.
 fn searched(record: &Report, named: &[PathBuf]) -> Traced {
     let mut traced = Traced::default();
+    // In secure-execution mode the loader ignores paths in `LD_AUDIT` (ld.so(8)).
     for image in record.images.iter().filter(|image| !image.secure) {
         let program = path_of(image.file.as_ref());
         if image.interpreter.is_some() && !traced.programs.contains(&program) {

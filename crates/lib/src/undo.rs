@@ -116,6 +116,7 @@ pub fn undo(paths: &[PathBuf], options: &Options, progress: &dyn Progress) -> Re
         false => editor.change(&paths, |_, reader| revert(reader)),
     };
     let mut remover = Remover::new(&editor, options.dry_run);
+    // After the objects are restored: until then their run paths name these directories.
     let in_use = remove_made(&mut remover, &paths, &done, &before);
     for cache in &found.caches {
         remover.remove(cache, is_our_cache);
@@ -186,6 +187,7 @@ impl Made {
         let dynamic = view.and_then(|view| view.dynamic);
         let index = path_bytes(&audit::index_beside(&real));
         let names_index = dynamic.as_ref().is_some_and(|dynamic| {
+            // The entry is a list separated by colons (glibc `audit_list_add_dynamic_tag`).
             let mut list = dynamic.audit.iter().flat_map(|list| list.split_str(":"));
             list.any(|module| index == module)
         });
@@ -245,6 +247,7 @@ impl Found {
         for farm in &farms {
             let list = list_of(farm).and_then(|list| fs::read_dir(list).ok());
             for entry in list.into_iter().flatten().flatten() {
+                // The object may have been removed since.
                 let Ok(object) = entry.path().canonicalize() else { continue };
                 let is_changed = || Made::of(&object).named.iter().any(|dir| names(dir, farm));
                 if !known.contains(&object) && is_changed() {

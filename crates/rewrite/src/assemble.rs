@@ -99,11 +99,13 @@ impl<'data> Parts<'data> {
         if goal.note.is_some() {
             void_notes(image, data, &mut changes);
         }
+        // `Overlay` needs the writes in ascending order.
         changes.sort_by_key(|change| change.offset);
         let note = goal.note.as_ref().and_then(Option::as_ref);
         let descriptor = note.map_or(0, |it| it.len() as u64);
         let note = note.map(|it| notes::note(image.format, it)).transpose()?;
         let interpreter = goal.interpreter.as_ref().map(|path| [path.as_slice(), b"\0"].concat());
+        // One more entry is the `DT_NULL` at the end.
         let full = |entries: &Vec<Entry>| {
             image.dynamic.as_ref().is_some_and(|dynamic| entries.len() + 1 > dynamic.capacity)
         };
@@ -160,6 +162,7 @@ fn void_notes<'data, R: ReadRef<'data>>(image: &Image, data: R, changes: &mut Ve
             changes.push(Write { offset, bytes: VOID_NAME.to_vec() });
         }
     }
+    // Two sections can share a name.
     changes.dedup_by_key(|change| change.offset);
 }
 
@@ -410,6 +413,7 @@ fn draft(
 ) -> Result<Draft, RewriteError> {
     writes.sort_by_key(|write| write.offset);
     let end = |write: &Write| write.offset + write.bytes.len() as u64;
+    // The record stores the old bytes of each range, so the ranges must not overlap.
     if writes.windows(2).any(|pair| end(&pair[0]) > pair[1].offset) {
         return Err(RewriteError::Malformed("its headers overlap what they describe"));
     }
@@ -437,6 +441,7 @@ impl<'a> Header<'a> {
 
     /// Sets `e_phoff` and `e_phnum`.
     fn segments(&mut self, count: usize, offset: u64) -> Result<(), RewriteError> {
+        // With `PN_XNUM` the count is in section 0, which neither the kernel nor a loader reads.
         let count = u16::try_from(count).ok().filter(|&count| count < object::elf::PN_XNUM);
         let count = count.ok_or(RewriteError::NoRoom)?;
         let (number_at, offset_at) = if self.image.format.is_64() { (56, 32) } else { (44, 28) };

@@ -103,6 +103,7 @@ fn needed<'data, R: ReadRef<'data>>(
 
 /// Sets the only value of a tag at the position of its last entry, or removes the tag.
 fn set(entries: &mut Vec<Entry>, tag: DynamicTag, value: Option<u64>) {
+    // A loader uses the last entry of a tag (glibc `elf_get_dynamic_info`).
     let last = entries.iter().rposition(|entry| entry.entry.tag == tag);
     match (last, value) {
         (Some(last), Some(value)) => entries[last].entry.value = value,

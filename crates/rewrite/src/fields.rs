@@ -196,6 +196,7 @@ fn versioned<'data, R: ReadRef<'data>>(
     for (at, symbol) in table.chunks_exact(size as usize).enumerate() {
         let version = image.format.read_u16(versions, at * 2).ok_or_else(broken)?;
         let name = image.format.read_u32(symbol, 0).ok_or_else(broken)?;
+        // The indexes 0 (local) and 1 (global) name no version.
         if version <= VER_NDX_GLOBAL.0 || name == 0 {
             continue;
         }

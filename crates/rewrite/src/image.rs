@@ -163,6 +163,7 @@ impl Image {
 
     /// Returns the end of all structures that the headers name. Bytes after it are foreign.
     pub(crate) fn extent(&self) -> u64 {
+        // The offset of a `SHT_NOBITS` section names no bytes of the file.
         let sections = self
             .sections
             .iter()

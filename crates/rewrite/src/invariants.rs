@@ -66,6 +66,7 @@ fn check_rules<'data, R: ReadRef<'data>>(
 ) -> Result<(), RewriteError> {
     let broken = |rule| RewriteError::Invariant(rule);
     let after = Image::read(data).map_err(|_| broken("its headers can be read"))?;
+    // The core's parser is an independent implementation, so an error of one of them is noticed.
     let view = elf::parse(data).ok();
     let finished = Finished { before, after, data, content, goal, view };
     let rules: [Rule<R>; 12] = [
@@ -107,6 +108,7 @@ fn writes_are_in_bounds(before: &Image, content: &Content) -> bool {
 }
 
 fn old_segments_stay<D>(it: &Finished<D>) -> bool {
+    // Code and relocations refer to these addresses, so no field may differ.
     it.before.loads().all(|load| it.after.loads().any(|other| load == other))
 }
 
@@ -234,6 +236,7 @@ fn fields_are_right<'data, D: ReadRef<'data>>(it: &Finished<D>) -> bool {
 /// Returns true if both this crate and the core's parser read the wanted strings.
 fn strings_are_right<'data, D: ReadRef<'data>>(it: &Finished<D>, names: &Names) -> bool {
     let Ok(mut now) = Names::of(&it.after, it.data) else { return false };
+    // The strings are compared; a finished file has no indexes of the original.
     for (now, wanted) in now.needed.iter_mut().zip(&names.needed) {
         now.from = wanted.from;
     }

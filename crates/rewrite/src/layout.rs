@@ -106,8 +106,10 @@ impl Pieces {
         for segment in image.segments.iter().filter(|segment| segment.filesz > 0) {
             let range = segment.offset..segment.file_end();
             match segment.kind {
+                // These headers describe no content of their own that could be displaced.
                 PT_LOAD | PT_PHDR | PT_GNU_STACK | PT_NULL => {}
                 kind if follows(image, kind) => {
+                    // A huge alignment of a hostile file would leave a hole of that size.
                     movable.push(Block { range, align: segment.align.clamp(1, 64) });
                 }
                 _ => fixed.push(range),

@@ -287,6 +287,7 @@ fn edit_original<'o, 'data, O: ReadRef<'o>, R: ReadRef<'data>>(
         return Ok(Edited { patch: Some(history.undo()), warnings: Vec::new() });
     }
     let append_at = match history {
+        // The old record stays until the new one is complete.
         Some(history) if place == Place::Behind => history.end,
         _ => image.length,
     };

@@ -67,9 +67,13 @@ impl Appended {
         table_moves: bool,
     ) -> Result<Self, RewriteError> {
         let page = largest_page(image.machine);
+        // A loader reserves one range of addresses from the first segment to the last. A segment
+        // after the last one extends that range, and overlaps nothing.
         let top = image.loads().map(Segment::memory_end).max().unwrap_or(0);
         let top = round_up(top, page)?;
         let mut offset = round_up(after, ALIGN)?;
+        // The offset and the address must agree within a page, because segments are mapped by page
+        // (gABI, `p_align`).
         let mut vaddr = top.checked_add(offset % page).ok_or(RewriteError::NoAddressSpace)?;
         if table_moves {
             // A loader without `PT_PHDR` computes the address of the table from a segment that
@@ -158,10 +162,12 @@ impl Appended {
     ) -> Result<(u64, u64), RewriteError> {
         let end = self.loads.last().map_or(0, Segment::memory_end);
         let offset = round_up(self.end(), ALIGN)?;
+        // A page of its own, because its permissions differ.
         let vaddr = round_up(end, self.page)?
             .checked_add(offset % self.page)
             .ok_or(RewriteError::NoAddressSpace)?;
         self.bias = vaddr.wrapping_sub(offset);
+        // One entry on MIPS is relative to its own address, so the content depends on it.
         let bytes = content(vaddr)?;
         let place = self.push(&bytes, ALIGN);
         self.close_as(offset, PF_R | PF_W)?;

@@ -71,6 +71,7 @@ fn moved(
         _ => appended.moved(section.offset, section.size)?.1,
     };
     let into = format.read_word(symbol, shape.value)?.checked_sub(section.addr)?;
+    // A symbol may mark the end of its section.
     (into <= section.size).then(|| vaddr.wrapping_add(into))
 }
 

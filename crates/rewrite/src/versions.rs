@@ -68,6 +68,7 @@ pub(crate) fn follow<'data, R: ReadRef<'data>>(
         };
         let name = strings.offset(image, data, name)?;
         let name = u32::try_from(name).map_err(|_| RewriteError::NoAddressSpace)?;
+        // `vn_file` is at offset 4 of `Verneed`.
         let bytes = image.format.u32(name).to_vec();
         writes.push(Write { offset: file.offset + 4, bytes });
     }
@@ -132,6 +133,7 @@ fn weaken<'data, R: ReadRef<'data>>(
     for _ in 0..file.count {
         let (offset, entry) = record(image, data, at)?;
         let flags = image.format.read_u16(entry, 4).ok_or_else(broken)?;
+        // `vna_flags` is at offset 4 of `Vernaux`.
         let bytes = image.format.u16(flags | WEAK).to_vec();
         writes.push(Write { offset: offset + 4, bytes });
         let next = image.format.read_u32(entry, 12).ok_or_else(broken)?;

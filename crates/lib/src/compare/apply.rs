@@ -113,6 +113,8 @@ pub(super) fn put(
 
 /// Runs work in a thread pool whose threads are in the mount namespace of this thread.
 fn here<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, CompareError> {
+    // The threads of the global pool are in another namespace; new threads inherit that of this
+    // one.
     Ok(rayon::ThreadPoolBuilder::new().build()?.install(work))
 }
 

@@ -56,6 +56,7 @@ fn copy_file(from: &Path, to: &Path, about: &fs::Metadata) -> io::Result<()> {
     if rustix::process::geteuid().is_root() {
         // A user namespace may not have this owner.
         let _ = std::os::unix::fs::chown(to, Some(about.uid()), Some(about.gid()));
+        // Set again, because `chown` clears the set-id bits (chown(2)).
         fs::set_permissions(to, about.permissions())?;
     }
     if let Ok(modified) = about.modified() {
@@ -77,6 +78,7 @@ pub(super) fn check_room(dir: &Path, bytes: u64) -> Result<(), CompareError> {
         return Err(CompareError::TooLarge { bytes, most });
     }
     let about = rustix::fs::statvfs(dir).map_err(|errno| CompareError::io(dir)(errno.into()))?;
+    // `f_bavail` leaves out the blocks that are reserved for root (statvfs(3)).
     let free = about.f_bavail.saturating_mul(about.f_frsize);
     if free < bytes.saturating_add(SPARE) {
         let (free, needed) = (megabytes(free), megabytes(bytes + SPARE));

@@ -76,6 +76,8 @@ pub(crate) fn apply(
     let keeps_inode = writing.in_place || writing.hard_links == HardLinks::Keep;
     let propose = |at: usize, reader: &Reader| -> Result<Proposal, RewriteError> {
         let edits = &edited[at].edits;
+        // A file that keeps its inode must be recoverable at any point, so its old record stays in
+        // it.
         let edited = match keeps_inode {
             true => becalm_rewrite::edit_in_place(reader, edits),
             false => becalm_rewrite::edit(reader, edits),

@@ -88,6 +88,7 @@ pub fn judge(planner: &Planner<'_>, all: &mut Planned) -> Vec<Start> {
     }
     all.plan.findings.extend(refused);
     all.replaced = replaced;
+    // The libraries that were added as starts are not programs of the report.
     all.programs.truncate(programs);
     starts(&all.programs, afters)
 }

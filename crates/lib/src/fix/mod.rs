@@ -94,6 +94,7 @@ fn attempt(
     if let Some(writing) = writing {
         apply::mend(&found.files, writing, progress);
     }
+    // Taken before the plan reads the files, so that a change during planning is noticed.
     let before = targets::fingerprints(&found.files);
     let planner = Planner::new(options, &assumed, progress);
     let mut planned = planner.plan(&found.files)?;

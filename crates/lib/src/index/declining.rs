@@ -62,11 +62,13 @@ const APART: u32 = 0x1_0000;
 pub fn module(sibling: Sibling) -> Vec<u8> {
     let code = sibling.code();
     let dynamic = (CODE + code.len() as u32).next_multiple_of(16);
+    // `DT_HASH`, `DT_STRTAB`, `DT_SYMTAB`, `DT_STRSZ`, `DT_SYMENT`, `DT_NULL`.
     let entries: [u32; 12] =
         [4, HASH, 5, STRINGS, 6, SYMBOLS, 10, NAMES.len() as u32, 11, SYMBOL, 0, 0];
     let dynamic_size = 4 * entries.len() as u32;
 
     let mut file = Bytes::default();
+    // `ELFCLASS32`, `ELFDATA2LSB`, `EV_CURRENT`.
     file.0.extend_from_slice(b"\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0");
     file.halves(&[3, sibling.machine()]);
     file.words(&[1, 0, HEADER, 0, sibling.flags()]);
@@ -77,9 +79,11 @@ pub fn module(sibling: Sibling) -> Vec<u8> {
     let at = dynamic + APART;
     file.words(&[load, dynamic, at, at, dynamic_size, dynamic_size, read_write, APART]);
     file.words(&[dynamic_header, dynamic, at, at, dynamic_size, dynamic_size, read, 4]);
+    // Without `PT_GNU_STACK` the loader would make the stack of the process executable.
     file.words(&[stack, 0, 0, 0, 0, 0, read_write, 16]);
     // One bucket, which holds symbol 1.
     file.words(&[1, 2, 1, 0, 0]);
+    // The first symbol is reserved (gABI, "Symbol Table").
     file.words(&[0; 4]);
     file.words(&[1, CODE, code.len() as u32]);
     // A global function; the section index only has to differ from SHN_UNDEF.

@@ -126,6 +126,8 @@ pub fn make(writer: &Writer, index: &Path, target: Target) -> Result<(), IndexEr
             continue;
         }
         let temporary = dir.join(format!(".{name}.{}", std::process::id()));
+        // A rename replaces an entry at once, so a program that starts meanwhile finds the old or
+        // the new one.
         let made = symlink(&goal, &temporary).and_then(|()| fs::rename(&temporary, &link));
         made.map_err(IndexError::io(&link))?;
     }
@@ -140,6 +142,7 @@ pub fn make(writer: &Writer, index: &Path, target: Target) -> Result<(), IndexEr
         writer.write_new(&temporary, &module, 0o644, |_| true)?;
         fs::rename(&temporary, &file).map_err(IndexError::io(&file))?;
     }
+    // Last, because `audit_path` uses only a settled directory.
     writer.settle_dir(&dir)?;
     Ok(())
 }

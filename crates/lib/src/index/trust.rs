@@ -115,6 +115,7 @@ pub fn open(path: &Path) -> Result<TrustedFile, Untrusted> {
         file => (file.map_err(io)?, path.parent()),
     };
     check_way(way.unwrap_or(path), check)?;
+    // The state of the open file, which a later change of the path does not affect.
     let facts = file.metadata().map_err(io)?;
     check(path, &facts)?;
     if !facts.is_file() {
@@ -137,6 +138,7 @@ pub fn check_for_all(path: &Path) -> Result<(), Untrusted> {
         if facts.uid() != 0 {
             return Err(Untrusted::Owner { path: path.to_owned(), owner: facts.uid() });
         }
+        // The permissions of a symbolic link are not used (symlink(7)).
         if facts.mode() & wanted == 0 && !facts.is_symlink() {
             return Err(Untrusted::Private { path: path.to_owned() });
         }
@@ -153,6 +155,7 @@ fn check_way(
     let mut at = PathBuf::from("/");
     let mut links = 0;
     while let Some(name) = way.pop_front() {
+        // All links before it are resolved, so `..` is the directory above.
         if name == ".." {
             at.pop();
             continue;

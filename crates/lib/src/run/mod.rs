@@ -92,6 +92,7 @@ pub fn prepare(options: &Options, found: Found) -> Result<Launch, RunError> {
         }
         Start::Secure if options.strict => return Err(RunError::Secure(path)),
         Start::Secure => return Ok(Launch::Secure),
+        // musl's loader has no audit interface.
         Start::Loader { interpreter, .. } if is_of_musl(interpreter) => {
             return Err(RunError::Musl(path));
         }
@@ -168,6 +169,7 @@ fn need_of_stranger(options: &Options, program: &Program) -> Known {
                 }
             }
             Ok(Kept::Nothing) => {
+                // The index is optional, so a failure must not stop the program.
                 let _ = making::elsewhere(&place, program, &options.store, None);
             }
             Ok(Kept::Failed(_)) | Err(_) => {}

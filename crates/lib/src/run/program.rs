@@ -100,6 +100,7 @@ fn program_at(path: PathBuf) -> Option<Found> {
 
 /// Opens a file. Never blocks; only a regular file is read.
 fn open(path: &Path) -> io::Result<Opened> {
+    // Without the flag, opening a FIFO would wait for a writer.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     let facts = file.metadata()?;
@@ -144,12 +145,14 @@ impl Program {
 /// Returns the path of an open file, in one call instead of one for each of its directories.
 fn real(file: &File) -> Option<PathBuf> {
     let path = Path::new("/proc/self/fd").join(file.as_raw_fd().to_string()).read_link().ok()?;
+    // The kernel appends this to the path of a removed file (proc(5)).
     (path.is_absolute() && !path.as_os_str().as_bytes().ends_with(b" (deleted)")).then_some(path)
 }
 
 fn start(file: &File, head: &[u8]) -> Option<Start> {
     let elf::Head { ident, interpreter } = elf::head(head)?;
     let Some((offset, size)) = interpreter else { return Some(Start::Static) };
+    // The kernel rejects an interpreter path longer than `PATH_MAX` (`load_elf_binary`).
     let size = usize::try_from(size).ok().filter(|&size| size <= HEAD)?;
     let within = usize::try_from(offset).ok().and_then(|at| head.get(at..at.checked_add(size)?));
     let name = match within {

@@ -12,6 +12,7 @@ use crate::trace::refused::machine;
 #[must_use]
 pub fn why_untraced(command: &Command) -> Option<String> {
     let machine = machine(&found(command)?)?;
+    // A 64-bit kernel usually runs 32-bit programs of the same family without an emulator.
     let runs_here = match env::consts::ARCH {
         "x86_64" => matches!(machine, "x86_64" | "i386" | "i686" | "x86"),
         "aarch64" => matches!(machine, "aarch64" | "arm"),

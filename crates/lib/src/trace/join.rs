@@ -63,6 +63,7 @@ pub fn unpredicted(image: Image, path: BString, why: NoPrediction) -> Seen {
 fn predicted(image: Image, path: BString, program: Program, closure: &Closure) -> Seen {
     let attributed = attribute(&image.lookups, closure);
     let scope = Scope { reached_entry: image.reached_entry, opens_alone: false };
+    // A list with dropped lookups cannot be compared with the prediction.
     let complete = image.dropped == 0;
     let loader = Loader {
         beside: complete.then(|| Beside::of(&attributed, closure, scope)),
@@ -88,6 +89,7 @@ pub fn dlopens(image: &Image, closure: Option<&Closure>) -> Dlopens {
 /// Returns the time of the loader's failed opens and stats in nanoseconds.
 #[must_use]
 pub fn storm_ns(image: &Image) -> u64 {
+    // Dropped lookups are only in the sum.
     if image.dropped > 0 {
         return image.loader.missed.ns;
     }

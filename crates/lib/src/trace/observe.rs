@@ -85,6 +85,7 @@ fn run(
     if let Some(why) = foreign::why_untraced(command) {
         return without_tracer(options, command, limit, &why);
     }
+    // Measured first, while this process does nothing else.
     let relocations =
         options.relocations.then(|| relocations::measure(command, limit.unwrap_or(LIMIT)));
     let assumed = Assumed::new(options);

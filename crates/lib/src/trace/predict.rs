@@ -102,6 +102,7 @@ impl Predictor {
     #[must_use]
     pub fn answers(self) -> Answers {
         let Some((images, thread)) = self.thread else { return Answers::new() };
+        // The thread ends when the channel is closed.
         drop(images);
         thread.join().unwrap_or_default()
     }

@@ -98,6 +98,7 @@ pub(crate) fn compare(
         listed.filter(|(id, _)| loader.as_ref().is_none_or(|(loader, _)| loader != id)).collect();
     let without = plain(fs, closure)?;
     let missing_in = |here: &[(FileId, BString)], there: &[(FileId, BString)]| -> Vec<BString> {
+        // Compared by inode, because links give one file several paths.
         let is_missing = |(id, _): &&(FileId, BString)| there.iter().all(|(other, _)| other != id);
         here.iter().filter(is_missing).map(|(_, path)| path.clone()).collect()
     };

@@ -252,6 +252,7 @@ impl Verifier {
             store,
         }));
         let audit = closure.subject.view.dynamic.as_ref().and_then(|d| d.audit.as_ref());
+        // `DT_AUDIT` has paths of the running system, which are others inside another root.
         if let Some(list) = audit.filter(|_| self.assumed.fs.is_real_root()) {
             part.indexes.extend(named_indexes(target, list.as_ref()));
         }

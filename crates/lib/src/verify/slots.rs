@@ -88,9 +88,11 @@ impl SlotTrial<'_> {
     /// Returns the lines that the module dumps.
     fn slots(&self, folder: &Scratch, switches: &str) -> Result<Vec<u8>, SlotError> {
         let dump = folder.0.join("dump");
+        // The dump of an earlier start must not count for this one.
         let _ = fs::remove_file(&dump);
         let mut command = Command::new(self.program);
         command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        // Without lazy binding each slot has its final value before the program starts.
         command.env(AUDIT, self.index).env("LD_BIND_NOW", "1");
         command.env(SWITCHES, format!("{switches},stop,dump:{}", dump.display()));
         let static_tls = u64::from(self.static_tls).max(SESSION_STATIC_TLS);
@@ -159,6 +161,7 @@ impl Scratch {
         let base = std::env::temp_dir();
         for attempt in 0..100 {
             let path = base.join(format!("becalm-slots-{}-{attempt}", std::process::id()));
+            // `mkdir` fails if the name exists, so another user cannot provide the folder.
             match rustix::fs::mkdir(&path, Mode::RWXU) {
                 Err(rustix::io::Errno::EXIST) => {}
                 made => return made.map(|()| Self(path)).map_err(Into::into),

@@ -61,6 +61,7 @@ pub(crate) fn make(
         }
         let result = host(path).map_err(NotMade::from).and_then(|here| {
             let made = one(editor, creation, &here, links)?;
+            // An empty directory keeps its marker until something is in it.
             if !matches!(creation, Creation::Directory(_)) {
                 // This includes directories that an interrupted run had made.
                 settle(editor, made_above(&here));
@@ -123,6 +124,7 @@ fn one(
         (_, None) => writer.make_dir(here).map(|made| (made, 0)),
         (_, Some(links)) => {
             let ours = |existing: &Existing| is_our_farm(here, existing);
+            // The links are read at each attempt, because another becalm may have added some.
             let make = || writer.make_links(here, &with_those_there(here, &links), ours);
             // Another becalm may make the same directory at this moment.
             let is_taken = |made: &Result<bool, WriteError>| {

@@ -240,6 +240,7 @@ impl<'a> Editor<'a> {
             return Ready::Done(Done { outcome: Outcome::Unchanged, warnings: Vec::new() });
         }
         let ready = self.prepare_open(file, propose);
+        // Otherwise the next attempt would count as a second path of the same file.
         if matches!(ready, Ready::Busy(_)) {
             seen().remove(&id);
         }
@@ -311,6 +312,7 @@ fn proposal(
     propose: impl FnOnce(&Reader) -> Result<Proposal, RewriteError>,
 ) -> Result<Proposal, NoProposal> {
     let proposal = propose(file.reader());
+    // An error of reading is the cause of any error that the proposal reports.
     match file.reader().error() {
         Some(error) => Err(NoProposal::Read(words(error))),
         None => Ok(proposal?),

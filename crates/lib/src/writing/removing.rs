@@ -34,6 +34,8 @@ impl<'a> Remover<'a> {
     /// Removes a file or a directory of links if becalm made it, and then the directories made for
     /// it that are empty.
     pub(crate) fn remove(&mut self, path: &Path, ours: impl FnOnce(&Existing) -> bool) {
+        // Marked before the removal, so that a crash in between leaves directories that a later run
+        // recognises.
         let parents = match self.dry_run || self.editor.is_interrupted() {
             true => Vec::new(),
             false => self.mark_parents(path),

@@ -68,6 +68,7 @@ impl Trailer {
         for range in &self.ranges {
             out.u64(range.offset);
             out.bytes(&range.old);
+            // As long as `old`, so its length is not stored again.
             out.0.extend(&range.new);
         }
         out.0

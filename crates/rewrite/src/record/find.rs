@@ -135,6 +135,7 @@ fn leader_at_offset<'data, R: ReadRef<'data>>(data: R, at: u64, length: u64) -> 
 /// the end of the original. The flag is true if the segment is in the program header table.
 fn leader_of<'data, R: ReadRef<'data>>(data: R, length: u64) -> Option<(u64, bool)> {
     let image = Image::read(data).ok()?;
+    // The appended segment is one of the last ones.
     for load in image.loads().rev().filter(|load| load.filesz >= 16) {
         let Some(bytes) = bytes_at(data, load.offset, 16) else { continue };
         if bytes.starts_with(&SEGMENT) {
@@ -159,6 +160,7 @@ fn trailer_before<'data, R: ReadRef<'data>>(data: R, end: u64) -> Option<Trailer
     let start = number(16)?;
     let size = footer_at.checked_sub(start).filter(|&size| size <= TRAILER_MAX)?;
     let body = bytes_at(data, start, size)?;
+    // The hash detects a trailer that was not written completely.
     if number(24)? != hash(&[body, &footer[..24]]) {
         return None;
     }

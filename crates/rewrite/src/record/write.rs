@@ -76,6 +76,7 @@ pub(crate) fn finish<'data, R: ReadRef<'data>>(
     leader.resize((LEADER_SIZE + left) as usize, 0);
     let mut writes: Vec<Write> =
         written.into_iter().map(|range| Write { offset: range.offset, bytes: range.new }).collect();
+    // The first write after the end of the file: a writer in place syncs it before the others.
     writes.push(Write { offset: content.append_at, bytes: leader });
     let bytes = [content.appended, body].concat();
     writes.push(Write { offset: content.offset, bytes });

@@ -338,6 +338,7 @@ fn later(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>, TrialError> {
     let copied = std::fs::copy(lab.outside("kept").join("libone.so.1"), &place);
     copied.map_err(TrialError::io(&place))?;
     let after = run(lab, applied, "later", &[]);
+    // An error of the start is returned after the removal, so that the library does not stay.
     std::fs::remove_file(&place).map_err(TrialError::io(&place))?;
     Ok(vec![before, after?.value])
 }

@@ -125,6 +125,7 @@ impl Lab {
             copy_tree(&golden.join(&name), &self.store.join(&name), How::Copied)?;
         }
         self.give_away()?;
+        // An index does not trust files that have changed within the grain of the clock.
         std::thread::sleep(GRAIN);
         Ok(())
     }
@@ -134,6 +135,7 @@ impl Lab {
         if rustix::process::geteuid().is_root() {
             let suid = self.program("suid");
             if std::os::unix::fs::chown(&suid, Some(NOBODY), None).is_ok() {
+                // Set after the owner, because `chown` clears the set-id bits (chown(2)).
                 let mode = fs::Permissions::from_mode(0o4755);
                 fs::set_permissions(&suid, mode).map_err(TrialError::io(&suid))?;
             }
@@ -212,6 +214,7 @@ impl Lab {
     /// # Errors
     /// Returns an error if there is no static C library, or no compiler.
     pub(super) fn link_statically(&self) -> Result<Vec<(PathBuf, String)>, TrialError> {
+        // If this program cannot be linked, there is no static C library at all.
         let trial = self.outside("static-trial");
         let source = "int main(void) { return 0; }";
         let linked = self.cc(&trial, source, &["-static".into()]);
@@ -271,6 +274,7 @@ impl Lab {
         });
         let dirs: Vec<String> = dirs.map(|dir| dir.display().to_string()).collect();
         if !dirs.is_empty() {
+            // Some toolchains write `DT_RPATH` without the option.
             arguments.push(format!("-Wl,--enable-new-dtags,-rpath,{}", dirs.join(":")).into());
         }
         arguments.extend(object.flags.iter().map(OsString::from));
@@ -289,6 +293,8 @@ impl Lab {
         fs::write(&file, source).map_err(TrialError::io(&file))?;
         let mut command = Command::new("cc");
         plain(&mut command);
+        // Some toolchains omit libraries to which no symbol refers, unless `--no-as-needed` is
+        // given.
         command.args(["-w", "-O1", "-Wl,--no-as-needed", "-o"]).arg(out).arg(&file).args(arguments);
         let ran = command.output().map_err(|_| TrialError::NoCompiler)?;
         if ran.stderr.contains_str("multiple definition") {
