@@ -80,6 +80,8 @@ impl SearchCost {
 pub fn misses_by_object(load: &Load) -> Vec<u64> {
     let mut misses = vec![0; load.objects.len()];
     for probe in load.probes.iter().filter(|probe| probe.outcome.is_failed_call()) {
+        // A probe along an inherited `DT_RPATH` counts for the requester, because only its lookup
+        // causes it.
         misses[load.resolutions[probe.resolution].needed_by] += 1;
     }
     misses

@@ -86,6 +86,7 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
     ) -> Result<Vec<(DynamicTag, u64)>, ElfError> {
         let outside = ElfError::Malformed("its dynamic section is outside the file");
         let Some(segment) = self.dynamic else { return Ok(Vec::new()) };
+        // A loader reads the section at its address. A tool may have left `p_offset` as it was.
         let (offset, in_file) = match self.memory.file_range(segment.vaddr) {
             Some(range) => range,
             None => (segment.offset, segment.filesz),

@@ -63,6 +63,7 @@ impl<'a> Iterator for Records<'a> {
         let Some((needed, rest)) = rest.split_once_str("\0") else {
             return Some(Err(NoteError::Truncated));
         };
+        // An empty string ends the table, so that padding after it does no harm.
         if needed.is_empty() {
             return None;
         }

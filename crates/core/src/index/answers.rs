@@ -99,6 +99,7 @@ impl<'a> Module<'a> {
     /// `LD_LIBRARY_PATH`, then the common object.
     fn answer_from_chain(&self, asking: &'a LoadedObject, needed: &BStr) -> Option<BString> {
         let chain = self.chain(asking);
+        // The loader goes to its cache at once then, and an answer would save nothing.
         if chain.is_empty() && self.library_path.is_none() {
             return None;
         }
@@ -227,6 +228,7 @@ impl<'a> Module<'a> {
             Err(_) => return Element::Unknown,
             Ok(_) => {}
         }
+        // The loader searches a subdirectory for its CPU before the directory itself.
         let absent = |name: &[u8]| self.fs.stat(below(name).as_ref()) == Err(Errno::NOENT);
         let arch = Arch::of(&self.plain.subject.view.ident);
         let legacy = arch.legacy_names().all(|name| absent(name.as_bytes()));

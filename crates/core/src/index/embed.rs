@@ -211,6 +211,7 @@ fn last_segment(module: &[u8], length: usize) -> Result<Place, EmbedError> {
     for index in 0..count {
         let at = phoff.checked_add(index * size).ok_or(broken.clone())?;
         match reader.word(at).ok_or(broken.clone())? {
+            // gABI: `PT_LOAD`s are sorted by address. Only the last one can grow.
             PT_LOAD => last = Some(at),
             PT_DYNAMIC => dynamic = number(at + offset_at),
             _ => {}
@@ -245,6 +246,7 @@ fn without_table<'a>(file: &'a [u8], place: &Place) -> &'a [u8] {
         if is_header {
             return &segment[..at];
         }
+        // The module's own code or constants can have the magic too.
         from = at + 1;
     }
     segment

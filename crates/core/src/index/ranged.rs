@@ -83,6 +83,7 @@ impl<R: ReadAt> Ranged<R> {
                 return Ok(Self { source, table, header, first });
             }
         }
+        // A table of version 1 does not have its length at its end.
         let whole = usize::try_from(length).map_err(|_| RangedError::Read)?;
         let head = bytes(&source, 0, whole.min(4096))?;
         let (segment, endian) = embed::segment(&head, whole)?;

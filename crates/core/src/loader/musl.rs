@@ -479,6 +479,8 @@ impl<'a> Walk<'a> {
             ET_EXEC if self.start.view.ident.e_type == ET_EXEC => {
                 return refused(Refusal::Executable);
             }
+            // `map_library` maps an executable at its own address and fails with `EBUSY` if it gets
+            // another one.
             ET_EXEC => {}
             _ => return refused(Refusal::Kind),
         }

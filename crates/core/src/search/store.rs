@@ -36,6 +36,7 @@ impl Stores {
     /// both spellings.
     #[must_use]
     pub fn resolved(mut self, fs: &dyn FileSystem) -> Self {
+        // The range is evaluated once, so that added paths are not resolved again.
         for at in 0..self.0.len() {
             if let Ok(real) = fs.canonicalize(self.0[at].as_ref()) {
                 self.add(&real);
@@ -94,6 +95,7 @@ impl Stores {
     pub(crate) fn package_of_dir(&self, fs: &dyn FileSystem, dir: &BStr) -> Option<BString> {
         let mut existing = dir;
         loop {
+            // A link in a package can lead out of it, so the text of a path is not enough.
             if let Ok(real) = fs.canonicalize(existing) {
                 return self.package_of(real.as_ref()).map(ToOwned::to_owned);
             }

@@ -115,6 +115,7 @@ impl<'a> Site<'a> {
         let folders = settings.folders.iter();
         // Only the named folder is changed, even if it is a part of a package.
         let folders = folders.filter(|folder| is_below(&path, folder) && is_below(folder, package));
+        // Folders can be nested. The innermost one is the narrowest permission.
         let root = folders.max_by_key(|folder| folder.len());
         let root = root.cloned().unwrap_or_else(|| package.to_owned());
         let below = path[root.len()..].trim_start_with(|c| c == '/');

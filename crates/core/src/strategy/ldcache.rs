@@ -195,6 +195,7 @@ impl<'a> Package<'a> {
         openable(path.as_ref())?;
         let file = self.fs.open(path.as_ref());
         let file = file.map_err(|errno| FindingKind::Unreadable { path: path.clone(), errno })?;
+        // Under two paths one file can have two values of `$ORIGIN`, and so other libraries.
         let origin = super::real_path(self.fs, glibc::dirname(&path).as_ref());
         Ok(Entered { path, id: file.id, origin })
     }

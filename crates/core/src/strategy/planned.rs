@@ -168,6 +168,7 @@ fn needed(dynamic: &mut Dynamic) -> impl Iterator<Item = &mut Dependency> {
 
 fn set_run_path(dynamic: &mut Dynamic, kind: RunPathKind, value: Option<BString>) {
     let is_rpath = match kind {
+        // In an object with both entries only `DT_RUNPATH` counts.
         RunPathKind::Keep => dynamic.rpath.is_some() && dynamic.runpath.is_none(),
         RunPathKind::Rpath => true,
         RunPathKind::Runpath => false,
@@ -178,6 +179,7 @@ fn set_run_path(dynamic: &mut Dynamic, kind: RunPathKind, value: Option<BString>
 fn compare(fs: &dyn FileSystem, before: &Closure, after: Closure) -> Planned {
     let (old, new) = (files(before), files(&after));
     let missing_in = |here: &[(FileId, BString)], there: &[(FileId, BString)]| -> Vec<BString> {
+        // A link of a farm gives a library another path, so the inodes are compared.
         let is_missing = |(id, _): &&(FileId, BString)| !there.iter().any(|(other, _)| other == id);
         let real = |(_, path): &(FileId, BString)| super::real_path(fs, path.as_ref());
         here.iter().filter(is_missing).map(real).collect()

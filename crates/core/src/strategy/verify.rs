@@ -85,8 +85,11 @@ pub fn unchecked(fs: &dyn FileSystem, subject: &Subject, settings: &Settings) ->
         let package = &name[..name.find(["/", FARMS, "/"].concat())?];
         Some((Strategy::Farm, package))
     });
+    // One farm is enough to name the store.
     let mut found: Vec<(Strategy, &[u8])> = farms.take(1).collect();
     if own::has_run_path_entry(&subject.view) && !settings.stores.contain(&path) {
+        // The root of the package is not known without its store, so every parent directory is
+        // tried.
         let ends = path.rfind_iter("/").filter(|&end| end > 0);
         let is_cached = |package: &&[u8]| {
             let cache = fs.read(ldcache::path_in(package.as_bstr()).as_ref());
@@ -154,6 +157,7 @@ impl Object<'_> {
     /// Compares an answer that leads to `says`, or to no file, with the plain search.
     fn compare(&self, needed: &BStr, says: Option<BString>) -> Verdict {
         match (says, self.plain(needed)) {
+            // Two paths to one file are the same answer.
             (Some(says), Some(is)) if self.id(says.as_ref()) == is.id => Verdict::True,
             (says, is) => Verdict::Stale { says, is: is.map(|is| is.path) },
         }

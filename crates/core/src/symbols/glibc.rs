@@ -164,6 +164,7 @@ impl<'a> Scopes<'a> {
         let Some(found) = self.search_scopes(symbols, reference, reference.class, false)? else {
             return Some(None);
         };
+        // gABI: a reference to a protected symbol of its own object must bind to this object.
         if from.symbol.visibility() != elf::STV_PROTECTED.0 {
             return Some(Some(found));
         }
@@ -293,6 +294,7 @@ impl<'a> Scopes<'a> {
         let found = match &symbols.hash {
             HashTable::Gnu(table) => table.candidates(reference.gnu_hash).find_map(&mut check),
             HashTable::Sysv(table) => table.candidates(reference.sysv_hash).find_map(&mut check),
+            // `do_lookup_x` skips such an object (`l_nbuckets` is 0).
             HashTable::None => None,
         };
         found.or(versioned.first.filter(|_| versioned.count == 1))
@@ -332,6 +334,7 @@ fn check_match(
         return None;
     }
     // The symbol is neither code nor data.
+    // `ALLOWED_STT`: `STT_SECTION` and `STT_FILE` name no code or data.
     if symbol_type == SymbolType::Other {
         return None;
     }

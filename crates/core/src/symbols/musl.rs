@@ -170,6 +170,7 @@ fn binding(symbols: &ObjectSymbols, relocation: &Relocation, found: Option<Found
     use RelocationKind::{Copy, GlobDat, JumpSlot};
     let Relocation { offset, kind, symbol, lazy_table, .. } = *relocation;
     // In REL tables, GOT, PLT and COPY relocations have no addend.
+    // The word of a PLT relocation has the address of a stub instead.
     let adds = relocation.has_addend || !matches!(kind, GlobDat | JumpSlot | Copy);
     let addend = if adds { relocation.addend } else { 0 };
     let reference = symbols.symbol(symbol);

@@ -65,6 +65,7 @@ impl Relocations {
             reader.tables(tags.rel, tags.jmprel, false, !plt_has_addends)?;
             reader.tables(tags.rela, tags.jmprel, true, plt_has_addends)?;
         } else {
+            // `elf_get_dynamic_info` asserts that `DT_PLTREL` is `DT_RELA` on these machines.
             reader.tables(tags.rela, tags.jmprel, true, tags.jmprel_kind.is_some())?;
         }
         Ok(reader.found)
@@ -141,6 +142,7 @@ impl<'data, R: ReadRef<'data>> Reader<'_, 'data, R> {
             TypeOf::Relative => {
                 let addend = match entry.addend {
                     Some(addend) => addend as u64,
+                    // A `REL` entry has its addend in the word that it relocates.
                     None => self.in_place(entry.offset),
                 };
                 self.push_relative(entry.offset, addend)?;

@@ -62,6 +62,8 @@ impl VersionTable {
         symbol_count: u64,
     ) -> Result<Self, ElfError> {
         let mut table = Self::default();
+        // `_dl_check_map_versions` stores the needed versions first, so that a definition replaces
+        // one with the same index.
         if let Some(at) = tags.version_needs {
             table.read_needs(image, at)?;
         }

@@ -53,6 +53,7 @@ impl Binder {
     pub fn add(&mut self, program: NewProgram) {
         let NewProgram { path, members, undefined_function, relocations, variables } = program;
         let mut numbers: FxHashMap<usize, u32> = FxHashMap::default();
+        // All members get their numbers first, because a definer may be a later member.
         for (index, object, _) in &members {
             numbers.insert(*index, self.object(object));
         }
@@ -139,6 +140,7 @@ fn renumber(written: &mut Written, numbers: &FxHashMap<usize, u32>) {
 /// if they are not fewer than half of `own`. The module writes slots, then changed slots, and calls
 /// resolvers after both.
 fn changes(base: &Written, own: &Written) -> Option<(Vec<SlotBinding>, Vec<Indirect>)> {
+    // Changes have no residuals and no lazy slots, so these must be equal.
     if base.residuals != own.residuals || base.lazies != own.lazies {
         return None;
     }
@@ -158,6 +160,7 @@ fn changes(base: &Written, own: &Written) -> Option<(Vec<SlotBinding>, Vec<Indir
         own.indirects.binary_search_by_key(offset, |indirect| indirect.offset).is_ok()
     };
     let keeps = base.indirects.iter().all(|i| own.indirects.binary_search(i).is_ok());
+    // A slot that only the base has would get a wrong word, unless a resolver overwrites it.
     if !keeps || !passed.iter().all(is_indirect) || slots.len() * 2 > own.slots.len() {
         return None;
     }

@@ -150,6 +150,7 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn relative(&mut self, relative: symbols::Relative) -> Option<()> {
+        // The format has 32-bit offsets. A larger object is left to the loader.
         let offset = u32::try_from(relative.offset).ok()?;
         match u32::try_from(relative.addend) {
             Ok(value) if offset % WORD == 0 => {
@@ -167,6 +168,7 @@ impl Writer<'_> {
             binding.kind,
             RelocationKind::GlobDat | RelocationKind::JumpSlot | RelocationKind::Absolute(8)
         );
+        // The loader reports an undefined function at its first call, which may never come.
         if object.is_lazy(binding) && binding.definer.object().is_none() {
             self.written.lazies.push(offset);
             return Some(());
@@ -230,6 +232,7 @@ impl Writer<'_> {
     /// Returns the machine's number of a kind of relocation. `None` is a relative relocation.
     fn number(&self, kind: Option<RelocationKind>) -> Option<u32> {
         let wanted = kind.map_or(TypeOf::Relative, TypeOf::Symbolic);
+        // Type 0 is `R_*_NONE` on every machine.
         (1..2048).find(|&raw| self.machine.type_of(raw) == wanted)
     }
 
@@ -246,6 +249,7 @@ impl Writer<'_> {
         offsets.extend(written.residuals.iter().map(|residual| residual.offset));
         offsets.extend(&written.lazies);
         offsets.sort_unstable();
+        // The sorted lists lose the order of two relocations of one word.
         let is_each_once = offsets.windows(2).all(|pair| pair[0] != pair[1]);
         let has_any = !written.slots.is_empty() || !written.indirects.is_empty();
         (is_each_once && has_any).then_some(self.written)

@@ -31,6 +31,7 @@ pub fn readers(ld_so: &[u8]) -> Readers {
     });
     // A loader without the marker, or with a truncated list, is treated as not patched.
     let Some(list) = list else { return Readers::default() };
+    // A relative prefix would make the current directory a store.
     let prefixes = list.split_str(":").filter(|prefix| prefix.starts_with(b"/"));
     let stores: Vec<_> = prefixes.take(MAX_SYSTEM_DIRS).map(BString::from).collect();
     Readers { note: true, package_caches: stores.clone(), stores }

@@ -171,6 +171,7 @@ impl Process<'_> {
         object: usize,
         dependency: &Dependency,
     ) -> Result<Option<usize>, Ended> {
+        // The resolution is added before the search, so that its probes can name it.
         let reason = Reason::Dependency(dependency.kind);
         let resolution = self.begin(object, dependency.name.as_ref(), reason)?;
         let answer = match self.expand_dependency(object, dependency) {

@@ -124,6 +124,7 @@ impl Dirs {
             // The name after expansion is compared: `$ORIGIN/../lib` of two objects in one
             // directory is one entry, while `/a/../b` and `/b` are two.
             let dir = self.entry(name);
+            // The limit counts names after expansion, because the text of a run path can be short.
             if self.name_bytes > MAX_NAME_BYTES {
                 return None;
             }

@@ -205,6 +205,7 @@ impl<'a> Process<'a> {
         if let Some(soname) = object.view.dynamic.as_ref().and_then(|d| d.soname.clone()) {
             self.add_name(namespace, index, soname.as_ref());
         }
+        // `l_loader`: `_dl_map_object` walks up along it for inherited `DT_RPATH`s.
         let rpath_above = object.loaded_by;
         self.load.objects.push(object);
         self.maps.push(LinkMap { origin, rpath_above, ..LinkMap::default() });

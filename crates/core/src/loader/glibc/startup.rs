@@ -34,6 +34,8 @@ impl Process<'_> {
         let environment = self.environment;
         if let Some(path) = &environment.library_path
             && !environment.secure
+            // `_dl_init_paths` ignores an empty variable. Only an empty element of a longer value
+            // is the current directory.
             && !path.is_empty()
         {
             // Only this path takes semicolons too; run paths have colons alone.
@@ -76,6 +78,7 @@ impl Process<'_> {
         let request = Request { resolution, needed_by: LOADER, role: Role::Audit, namespace };
         let answer = self.map_object(name, request)?;
         self.load.resolutions[resolution].answer = answer.clone();
+        // `load_audit_module` prints the error and returns: the program starts without the module.
         let Answer::Loaded(module, _) = answer else { return Ok(()) };
         let stop = self.map_object_deps(&[module]);
         match (stop, &self.load.stop) {

@@ -209,6 +209,7 @@ impl Process<'_> {
         object: usize,
         path: &BStr,
     ) -> Result<bool, Ended> {
+        // An object with both entries has no `DT_RPATH` for the loader.
         let own = match self.has_runpath(object) {
             true => self.runpath_of(object)?,
             false => self.rpath_of(object)?,

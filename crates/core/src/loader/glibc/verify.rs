@@ -180,6 +180,8 @@ impl Header<'_> {
             }
             // EF_PPC64_ABI: 0 is a library that works with both ABIs.
             EM_PPC64 => flags & 3 == 0 || host.flags & 3 == 0 || flags & 3 == host.flags & 3,
+            // The float ABI decides the registers of arguments, so that no library works with two
+            // of them.
             EM_RISCV => flags & RISCV_FLOAT_ABI == host.flags & RISCV_FLOAT_ABI,
             _ => true,
         }

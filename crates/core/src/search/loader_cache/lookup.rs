@@ -349,6 +349,8 @@ pub(super) fn libcmp(left: &[u8], right: &[u8], signed_char: bool) -> Ordering {
     loop {
         let (a, b) = (at(left, i), at(right, j));
         match (a.is_ascii_digit(), b.is_ascii_digit()) {
+            // The loop of `_dl_cache_libcmp` ends at the NUL of the first name, before it looks for
+            // digits in the second.
             _ if a == 0 => return difference(a, b),
             (true, true) => {
                 let (x, y) = (number(left, &mut i), number(right, &mut j));

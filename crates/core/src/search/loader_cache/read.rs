@@ -152,6 +152,7 @@ impl Reader<'_> {
     /// are relative to the file, in the compat format as well.
     fn section(&self, header: usize, tag: u32) -> Option<(usize, usize)> {
         let directory = self.u32(header + NEW_EXTENSION)? as usize;
+        // Releases before 2.33 write zeros here.
         if directory == 0 || !directory.is_multiple_of(4) || self.u32(directory)? != EXTENSION_MAGIC
         {
             return None;
