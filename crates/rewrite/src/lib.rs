@@ -247,6 +247,7 @@ fn edit_at<'data, R: ReadRef<'data>>(
     if history.status == Status::Changed {
         return Err(RewriteError::ChangedSince);
     }
+    // A further record would follow ranges that are only partly written.
     if place == Place::Behind && history.status == Status::Torn {
         return Err(RewriteError::Interrupted);
     }

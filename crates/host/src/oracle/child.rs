@@ -61,6 +61,7 @@ pub(super) fn run(
 ) -> Result<Ended, OracleError> {
     let object = start.object.as_path();
     let failed = scratch(object);
+    // Files, because a program that fills a pipe would wait for a reader.
     let mut stdout = tempfile::tempfile().map_err(&failed)?;
     let mut stderr = tempfile::tempfile().map_err(&failed)?;
     let mut command = Command::new(&line[0]);

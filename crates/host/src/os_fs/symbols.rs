@@ -53,6 +53,7 @@ impl SymbolFiles for OsSymbols<'_> {
         if let Some(known) = self.known(&stat) {
             return Ok(known);
         }
+        // Read before the content, so that a change during the read counts as recent.
         let started = now();
         let cache = ReadCache::new(File::from(file));
         let tables = Arc::new(ObjectSymbols::read(&cache)?);

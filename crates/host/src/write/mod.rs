@@ -186,6 +186,8 @@ impl Writer {
     /// write it.
     fn is_in_place(&self, file: &FileUnderEdit) -> Result<bool, WriteError> {
         let (options, facts, path) = (&self.options, &file.facts, || file.path.clone());
+        // The kernel refuses changes of immutable and append-only files, even by root. A file that
+        // replaces another would lose its fs-verity seal.
         let flags = [
             (facts.immutable, "immutable"),
             (facts.append_only, "append-only"),
@@ -233,6 +235,7 @@ fn raised_limit(wanted: u64) -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let now = getrlimit(Resource::Nofile);
     let current = now.current.unwrap_or(u64::MAX);
+    // A process may raise its soft limit up to the hard one (getrlimit(2)).
     let possible = now.maximum.unwrap_or(u64::MAX).min(wanted);
     let raised = Rlimit { current: Some(possible), maximum: now.maximum };
     if current < possible && setrlimit(Resource::Nofile, raised).is_ok() {

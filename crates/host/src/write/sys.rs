@@ -418,6 +418,7 @@ impl Sys {
     pub(super) fn list(&self, path: &Path, dir: impl AsFd) -> Result<Vec<OsString>, Errno> {
         self.pass(path, Call::List, 0)?;
         let mut names = Vec::new();
+        // The directory is opened again, so the position of `dir` does not change.
         for entry in fs::Dir::read_from(&dir)? {
             let entry = entry?;
             let name = entry.file_name().to_bytes();

@@ -74,6 +74,8 @@ impl Stock {
             step();
         }
         let original = below.join("original");
+        // Linked: a revert replaces files and does not write into them, so the stock stays as it
+        // is.
         copy_tree(&tree, &original, How::Linked)?;
         // A file that cannot be reverted is the same in both trees, so the result is ignored.
         let _ = revert(std::slice::from_ref(&original))?;
@@ -95,6 +97,7 @@ impl Column {
         below: &Path,
     ) -> Result<Self, CompareError> {
         let tree = below.join(kind.name());
+        // Linked: a strategy replaces files and does not write into them.
         copy_tree(&stock.tree, &tree, How::Linked)?;
         let packages = program.packages.iter().enumerate();
         let binds: Vec<Bind> = packages
@@ -115,6 +118,8 @@ impl Column {
             stores: &program.stores,
             index: index.clone(),
         };
+        // A new link changes the ctime of its file, and an index has no bindings of files that have
+        // just changed.
         if kind.has_bindings() {
             std::thread::sleep(GRAIN);
         }
@@ -128,6 +133,7 @@ impl Column {
             changes.made += 1;
         }
         let path = program.path.clone();
+        // The started programs must not change the packages.
         mount_namespace.set_read_only(&program.packages, true)?;
         Ok(Self {
             kind,
@@ -181,6 +187,8 @@ impl Column {
         let name = Path::new("libc.so.6");
         let libc = loader.with_file_name(name);
         let libc = libc.canonicalize().map_err(CompareError::io(&libc))?;
+        // Before glibc 2.34 `libc.so.6` is a link to `libc-2.VERSION.so`, and these paths have no
+        // links.
         let own = program.objects.iter().find(|object| {
             object
                 .file_name()
@@ -225,6 +233,7 @@ fn difference(original: &Path, tree: &Path) -> Result<Option<NotUndone>, Compare
             return Ok(Some(NotUndone::new(&old.path, "is gone")));
         };
         let new = &now[at];
+        // Both trees link to the same inodes, so only replaced files have to be read.
         if (old.ino, &old.target) == (new.ino, &new.target) || old.is_dir && new.is_dir {
             continue;
         }

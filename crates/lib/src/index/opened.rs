@@ -30,6 +30,8 @@ impl Opened {
     pub fn session_static_tls(&self) -> Result<u64, IndexError> {
         let damaged = || IndexError::damaged(&self.path);
         let largest = u64::from(self.index.static_tls().map_err(damaged())?);
+        // The value applies to each thread of each program of a session, so extreme needs are left
+        // out.
         if largest <= static_tls::LARGEST_STATIC_TLS {
             return Ok(largest.max(static_tls::SESSION_STATIC_TLS));
         }

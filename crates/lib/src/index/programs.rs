@@ -28,6 +28,7 @@ pub fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, IndexError> {
 
 fn is_program(path: &Path) -> bool {
     let Ok(facts) = path.metadata() else { return false };
+    // In secure-execution mode a program loads no index.
     if !facts.is_file() || facts.mode() & 0o111 == 0 || is_started_secure(path, facts.mode()) {
         return false;
     }

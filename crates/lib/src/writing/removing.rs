@@ -138,6 +138,7 @@ pub(crate) fn list_of(farm: &Path) -> Option<PathBuf> {
 
 pub(crate) fn folders_in(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    // A link to a folder is left out, because it may lead to another package.
     let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     folders.map(|entry| entry.path()).collect()
 }

@@ -72,6 +72,7 @@ pub(crate) fn find<'data, R: ReadRef<'data>>(data: R) -> Option<History> {
     let (trailer, end) = last?;
     let mut history = complete(data, trailer, end);
     let rest = bytes_at(data, end, (length - end).min(LEADER_SIZE))?;
+    // The write of a further leader may have been interrupted.
     let begun = (rest.len() as u64) < LEADER_SIZE && LEADER.starts_with(&rest[..rest.len().min(8)]);
     history.status = match history.status {
         Status::Complete if begun => Status::Appending,

@@ -169,6 +169,7 @@ impl Patched {
         let Some(prefix) = bench.program.prefixes.first() else {
             return Err(TrialError::NoStore);
         };
+        // A mount over the prefix would hide these files.
         if loader.starts_with(prefix) || bench.place.starts_with(prefix) {
             return Err(TrialError::InStore);
         }

@@ -80,6 +80,7 @@ fn tried(bench: &Bench<'_>, kind: Kind) -> Result<(u64, u64), TrialError> {
         stores: store.as_os_str(),
         index: bench.place.join("foreign.so"),
     };
+    // The strategy runs the loader, and this loader is for another machine.
     if kind == Kind::Strategy(Compared::AbsoluteLoader) {
         return Err(TrialError::DoesNotRun);
     }
@@ -102,6 +103,7 @@ fn foreseen(kind: Kind, site: &Site<'_>, program: &PathBuf) -> Result<(u64, u64)
     };
     let (was, is) = (was.misses(), is.misses());
     let now = fs::read(program).map_err(TrialError::io(program))?;
+    // A loader cache leaves the program as it is.
     if kind != Kind::of(Strategy::Ldcache) && now == before {
         return Err(TrialError::Unchanged);
     }
