@@ -171,7 +171,7 @@ fn applied(
     // The first object is the program, which was found by its path.
     let wanted = program.members.iter().skip(1).filter_map(|m| objects.get(m.object as usize));
     let loaded = closure.load.objects.iter().skip(1).filter(|object| object.role != Role::Audit);
-    // An audit module and its libraries have a namespace of their own (rtld-audit(7)).
+    // An audit module and its libraries have a namespace of their own (ld.so(8), "LD_AUDIT").
     let loaded = loaded.filter(|object| object.namespace == 0);
     if !wanted.map(|object| &object.path).eq(loaded.map(|object| &object.path)) {
         return Err(NotApplied::OtherObjects);
