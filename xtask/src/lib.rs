@@ -27,6 +27,7 @@ pub mod files_differential;
 pub mod foreign_trial;
 pub mod glibc_sources;
 pub mod glibc_tests;
+pub mod identity_trial;
 pub mod loader_tests;
 pub mod loader_trial;
 pub mod order_trial;

@@ -19,6 +19,7 @@ use xtask::environment_trial;
 use xtask::files_differential;
 use xtask::foreign_trial;
 use xtask::glibc_tests;
+use xtask::identity_trial;
 use xtask::loader_tests;
 use xtask::loader_trial;
 use xtask::order_trial;
@@ -62,6 +63,8 @@ enum Chore {
     CrashTrial(crash_trial::Options),
     /// Edit roots of other machines by the static walk and start their programs.
     ForeignTrial(foreign_trial::Options),
+    /// Attach file systems elsewhere, swap images, make links, and compare starts with an index.
+    IdentityTrial(identity_trial::Options),
     /// Build one case and print the loader's probes and the model's.
     Case {
         /// Folder of the case.
@@ -108,6 +111,7 @@ fn main() -> Result<ExitCode> {
             print!("{report}");
             Ok(if report.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
+        Chore::IdentityTrial(options) => identity_trial::run(&options),
         Chore::LoaderTrial(options) => loader_trial::run(&options),
         Chore::GlibcTests(options) => glibc_tests::run(&options),
         Chore::LoaderTests(options) => loader_tests::run(&options),

@@ -66,6 +66,8 @@ pub struct IndexOptions<'a> {
     pub prefixes: &'a [PathBuf],
     /// Directories that `LD_LIBRARY_PATH` names.
     pub dirs: &'a [PathBuf],
+    /// Directories whose times show each change, although their file system is not known for it.
+    pub trusted_times: &'a [PathBuf],
     /// The programs to bind. `None` binds no program.
     pub bind: Option<Binding<'a>>,
     /// True if the files are those of an image that is copied. Files of root are then recognised by
@@ -171,7 +173,7 @@ fn index_paths(
     folders: &[BString],
     options: IndexOptions<'_>,
 ) -> Indexed {
-    let fingerprints = OsFingerprints::default();
+    let fingerprints = OsFingerprints::trusting(options.trusted_times);
     let mut failed = Vec::new();
     let stores = immutable(os, options);
     let mut machines: Vec<MachineIndex> = by_machine(os, paths)
@@ -179,6 +181,7 @@ fn index_paths(
         .filter_map(|group| {
             let loaders = BString::default();
             let (stores, group) = (&stores, &group);
+            let fingerprints = fingerprints.clone();
             let mut work = Work { os, fingerprints, options, stores, group, folders, loaders };
             let deferred =
                 |error| failed.push((Target::of(&group.ident), group.paths.len(), error));

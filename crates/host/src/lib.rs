@@ -47,6 +47,7 @@ mod ranges;
 mod regular;
 pub mod static_tls;
 pub mod trace;
+mod volume;
 pub mod walk;
 pub mod write;
 
@@ -57,4 +58,5 @@ pub use ask::{FactChoice, loader_facts};
 pub use error::HostError;
 pub use os_fs::{OsFs, OsSymbols, Session};
 pub use regular::{open_regular, read_regular};
+pub use volume::volume_number;
 pub use walk::{Format, Found, WalkOptions, Walked, find_objects};

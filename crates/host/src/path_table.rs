@@ -18,15 +18,15 @@ use becalm_core::index::{Fingerprint, Time};
 use bstr::{BStr, BString, ByteSlice};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
-use rustix::fs::{AtFlags, CWD, FileType, Statx};
+use rustix::fs::{CWD, FileType, Statx};
 use rustix::io::Errno;
 use thiserror::Error;
 
 use self::reading::{
-    check_case, facts, fingerprint, fingerprint_at, mount_of, names_in, open_dir, resolved,
-    statx_at,
+    check_case, facts, fingerprint, fingerprint_at, kind_of, mount_of, names_in, open_dir,
+    resolved, statx_at,
 };
-use crate::index_store::now;
+use crate::index_store::{OsFingerprints, now};
 
 /// Permission for everybody to search a directory.
 const SEARCH_FOR_ALL: u16 = 0o111;
@@ -73,6 +73,8 @@ pub enum LeftOut {
     Casefold,
     /// It has another file system in it.
     Mounted,
+    /// The times of directories do not show each change on its file system.
+    Times,
 }
 
 impl LeftOut {
@@ -90,6 +92,7 @@ impl LeftOut {
             Self::Changing => "it changed a moment ago, or is being built",
             Self::Casefold => "names match in upper and lower case",
             Self::Mounted => "it is on another file system than its store",
+            Self::Times => "its file system may not show changes in the times of directories",
         }
     }
 }
@@ -155,15 +158,24 @@ impl Packages {
     }
 }
 
-/// Lists stores. Packages of `old` that are as they were are not read again.
+/// Lists stores. Packages of `old` that are as they were are not read again. `trusted` has the
+/// directories whose times show each change, although their file system is not known for it.
 ///
 /// # Errors
 /// Returns [`PathTableError`] if a store cannot be listed.
-pub fn path_table(stores: &[PathStore], old: Option<&Paths>) -> Result<PathTable, PathTableError> {
+pub fn path_table(
+    stores: &[PathStore],
+    old: Option<&Paths>,
+    trusted: &[PathBuf],
+) -> Result<PathTable, PathTableError> {
+    let fingerprints = OsFingerprints::trusting(trusted);
+    let mut table = PathTable::default();
     let mut roots: Vec<Store> = Vec::new();
     for store in stores {
-        let store = Store::open(store)?;
-        if roots.iter().all(|known| known.path != store.path) {
+        let store = Store::open(store, &fingerprints)?;
+        if store.volume == 0 {
+            table.left_out.push((store.path, LeftOut::Times));
+        } else if roots.iter().all(|known| known.path != store.path) {
             roots.push(store);
         }
     }
@@ -185,7 +197,6 @@ pub fn path_table(stores: &[PathStore], old: Option<&Paths>) -> Result<PathTable
     let before: FxHashMap<u64, &Package> =
         old.unwrap_or(&none).packages.iter().map(|package| (package.state, package)).collect();
     let walk = Walk { roots: &roots, now: now() };
-    let mut table = PathTable::default();
     let mut packages = Vec::new();
     for (root, store) in roots.iter().enumerate() {
         if store.changes() {
@@ -222,9 +233,15 @@ pub fn path_table(stores: &[PathStore], old: Option<&Paths>) -> Result<PathTable
 /// packages that were young by reading them again.
 #[must_use]
 pub fn path_table_is_current(paths: &Paths) -> bool {
+    let fingerprints = OsFingerprints::default();
     let is_same = |path: &BStr, known: Fingerprint| {
         let Fingerprint { ino, mtime, ctime, .. } = known;
-        fingerprint_at(path).is_ok_and(|now| (now.ino, now.mtime, now.ctime) == (ino, mtime, ctime))
+        fingerprint_at(&fingerprints, path)
+            .is_ok_and(|now| (now.ino, now.mtime, now.ctime) == (ino, mtime, ctime))
+    };
+    let is_same_volume = |root: &Root| {
+        let now = fingerprint_at(&fingerprints, root.path.as_ref());
+        now.is_ok_and(|now| now.volume == root.fingerprint.volume)
     };
     let is_same_package = |package: &Package| match paths.roots.get(package.root as usize) {
         Some(root) if root.extent != Extent::All => {
@@ -235,6 +252,7 @@ pub fn path_table_is_current(paths: &Paths) -> bool {
     let is_same_root =
         |root: &Root| root.extent != Extent::All || is_same(root.path.as_ref(), root.fingerprint);
     paths.packages.iter().all(Package::is_read)
+        && paths.roots.iter().all(is_same_volume)
         && paths.roots.iter().all(is_same_root)
         && paths.packages.iter().all(is_same_package)
         && young_are_as_they_were(paths)
@@ -252,7 +270,7 @@ fn young_are_as_they_were(paths: &Paths) -> bool {
             Extent::Changing => Packages::Changing,
             _ => Packages::Chosen(of_root.map(|package| package.name.clone()).collect()),
         };
-        Store::open(&PathStore { path: path_of(&root.path), packages })
+        Store::open(&PathStore { path: path_of(&root.path), packages }, &OsFingerprints::default())
     };
     let roots: Result<Vec<Store>, _> = paths.roots.iter().enumerate().map(open).collect();
     let Ok(roots) = roots else { return false };
@@ -287,6 +305,8 @@ struct Store {
     extent: Extent,
     dir: OwnedFd,
     before: Statx,
+    /// The number of its file system; 0 if the times of directories prove nothing there.
+    volume: u64,
     /// Names that may be packages.
     packages: Vec<BString>,
     /// Names of packages that are being built.
@@ -298,7 +318,7 @@ impl Store {
         self.extent == Extent::Changing
     }
 
-    fn open(store: &PathStore) -> Result<Self, PathTableError> {
+    fn open(store: &PathStore, fingerprints: &OsFingerprints) -> Result<Self, PathTableError> {
         let failed = |source: io::Error| PathTableError::Read { path: store.path.clone(), source };
         let real = store.path.canonicalize().map_err(failed)?;
         let path = BString::from(real.as_os_str().as_bytes());
@@ -310,6 +330,7 @@ impl Store {
             |errno: Errno| PathTableError::Read { path: real.clone(), source: errno.into() };
         let dir = open_dir(CWD, path.as_bytes()).map_err(failed)?;
         let before = facts(&dir).map_err(failed)?;
+        let volume = fingerprints.of(path.as_ref(), &before).volume;
         // The table serves all users, so each of them must be able to search the store.
         if before.stx_mode & SEARCH_FOR_ALL != SEARCH_FOR_ALL {
             return Err(failed(Errno::ACCESS));
@@ -332,17 +353,23 @@ impl Store {
         };
         let all = names.iter().filter(is_package).map(|(name, _)| name.clone());
         let (built, packages) = all.partition(is_built);
-        Ok(Self { path, extent: store.packages.extent(), dir, before, packages, built })
+        let extent = store.packages.extent();
+        Ok(Self { path, extent, dir, before, volume, packages, built })
     }
 
     fn path_of(&self, name: &BString) -> BString {
         path_in(&self.path, name)
     }
 
+    /// The fingerprint of a directory on its file system.
+    fn fingerprint(&self, found: &Statx) -> Fingerprint {
+        fingerprint(self.volume, found)
+    }
+
     /// A store that changed while it was read has a fingerprint that nothing matches.
     fn root(&self, now: Time) -> Root {
-        let before = fingerprint(&self.before);
-        let same = facts(&self.dir).is_ok_and(|after| fingerprint(&after) == before);
+        let before = self.fingerprint(&self.before);
+        let same = facts(&self.dir).is_ok_and(|after| self.fingerprint(&after) == before);
         let none = Time { sec: i64::MIN, nsec: 0 };
         let fingerprint = if same && before.is_settled(now) {
             before
@@ -379,7 +406,7 @@ impl Walk<'_> {
             _ => Stop::LeftOut(LeftOut::Unreadable),
         })?;
         let found = facts(&dir).map_err(|_| Stop::LeftOut(LeftOut::Unreadable))?;
-        let of_package = Fingerprint { dev: 0, size: 0, ..fingerprint(&found) };
+        let of_package = Fingerprint { volume: 0, ..store.fingerprint(&found) };
         if let Some(known) = before.get(&state)
             && known.fingerprint == of_package
             && !known.young
@@ -423,7 +450,7 @@ impl One<'_> {
         if !self.walk.is_of(self.store, &before) {
             return Err(LeftOut::Mounted);
         }
-        let stamp = fingerprint(&before);
+        let stamp = self.store.fingerprint(&before);
         if !stamp.is_settled(self.walk.now) {
             return Err(LeftOut::Changing);
         }
@@ -439,7 +466,7 @@ impl One<'_> {
         }
         // A name that was added meanwhile may be missing from the list.
         let after = facts(&dir).map_err(unreadable)?;
-        if fingerprint(&after) == stamp { Ok(()) } else { Err(LeftOut::Changing) }
+        if self.store.fingerprint(&after) == stamp { Ok(()) } else { Err(LeftOut::Changing) }
     }
 
     fn entry(
@@ -452,10 +479,7 @@ impl One<'_> {
     ) -> Result<(), LeftOut> {
         let kind = match kind {
             // Not every file system reports the type with the name (readdir(3)).
-            FileType::Unknown => {
-                let found = rustix::fs::statat(dir, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW);
-                FileType::from_raw_mode(found.map_err(|_| LeftOut::Unreadable)?.st_mode)
-            }
+            FileType::Unknown => kind_of(dir, name)?,
             kind => kind,
         };
         match kind {

@@ -215,14 +215,39 @@ la_objclose (uintptr_t *cookie)
 }
 
 /* True if the file may be named although the loader has not looked for it: no package was added
-   to or removed from the stores, or the file exists. */
+   to or removed from the stores, or the file exists. In a directory that was recognised by its names
+   the file may have become one that the loader skips. */
 static int
 is_there (uint32_t flags, const char *path)
 {
   struct statx found;
+  if (conditions_used_listing () && !file_fits (path))
+    return 0;
   if (!(flags & EDGE_LOOK) && roots_hold ())
     return 1;
   return sys_statx (path, &found) == 0 && statx_is_for_all (&found);
+}
+
+/* Does the same for an answer to OBJECT. If packages came or went, the directories that the search
+   has passed must be as they were. */
+static int
+is_reached (uint32_t index, uint32_t flags, const char *path)
+{
+  const struct table_object *object = table_object (index);
+  if (object->in_stores == 0 || roots_hold ())
+    return is_there (flags, path);
+  switch (conditions_up_to (object->in_stores - 1, path))
+    {
+    case STORE_CHANGED:
+      return 0;
+    case STORE_LACKS_IT:
+      break;
+    case STORE_HAS_IT:
+      if (!(flags & EDGE_LOOK) && !conditions_used_listing ())
+        return 1;
+      break;
+    }
+  return is_there (flags, path);
 }
 
 /* Returns the edge of an object. For a name that it was not indexed with, returns the edge of
@@ -269,7 +294,7 @@ answer_from_table (const char *needed, uint32_t object)
   if (edge == NULL)
     return needed;
   uint32_t flags = edge->conditions;
-  if (!conditions_hold (flags & EDGE_SET, needed, path) || !is_there (flags, path))
+  if (!conditions_hold (flags & EDGE_SET, needed, path) || !is_reached (object, flags, path))
     return needed;
   if (!(flags & EDGE_BEFORE_LIBRARY_PATH))
     return after_library_path (needed, path);

@@ -99,17 +99,34 @@ hash_dynamic (const struct link_map *map)
   return hash;
 }
 
+/* True if the tables of an object are those that its bindings rest on. */
+static int
+same_tables (const struct table_bound_object *object, const struct link_map *map)
+{
+  uint32_t count = 0;
+  const uint32_t *ranges = object->tables != 0 ? table_set (object->tables - 1, &count) : NULL;
+  uint64_t hash = 0;
+  for (uint32_t i = 0; ranges != NULL && i + 1 < count; i += 2)
+    hash = hash_block (hash, (const void *) (map->addr + ranges[i]), ranges[i + 1]);
+  return ranges != NULL && hash == object->tables_hash;
+}
+
 /* Returns the difference between OBJECT and the object that was mapped; NULL if there is none. */
 static const char *
 difference (const struct table_bound_object *object, const struct link_map *map)
 {
   if (map->dynamic == NULL || (elf_word) map->dynamic - map->addr != object->dynamic)
     return "other-layout";
-  if (!((object->flags & BOUND_OBJECT_ROOTED) != 0 && roots_hold ())
-      && !condition_holds (object->condition))
+  /* A package may be changed in place, so that a build ID is compared in any case. The times of a
+     file also change if it gets a link, and those of a copy differ: then its content counts. */
+  int is_rooted = (object->flags & BOUND_OBJECT_ROOTED) != 0 && roots_hold ();
+  int is_same = is_rooted ? object->build_id_length > 0 : condition_holds (object->condition);
+  if (!is_same && !is_rooted && !condition_same_size (object->condition))
     return "other-file";
   if (hash_dynamic (map) != object->dynamic_hash)
     return "other-dynamic-section";
+  if (!is_same && !same_tables (object, map))
+    return "other-content";
   if (object->build_id_length > 0
       && hash_bytes (0, (const void *) (map->addr + object->build_id), object->build_id_length)
              != object->build_id_hash)

@@ -4,7 +4,7 @@
 #include "hash.h"
 
 _Static_assert (sizeof (struct table_bound_program) == 40, "as becalm writes it");
-_Static_assert (sizeof (struct table_bound_object) == 48, "as becalm writes it");
+_Static_assert (sizeof (struct table_bound_object) == 64, "as becalm writes it");
 _Static_assert (sizeof (struct table_member) == 16, "as becalm writes it");
 _Static_assert (sizeof (struct table_block) == 16, "as becalm writes it");
 _Static_assert (sizeof (struct residual) == 16, "as becalm writes it");

@@ -6,6 +6,7 @@
 #include "file_end.h"
 #include "process.h"
 #include "system.h"
+#include "volume.h"
 
 /* Two bits a condition: not checked, does not hold, holds, holds for good. Conditions beyond
    these are checked each time they are needed. */
@@ -18,17 +19,36 @@ static unsigned char remembered[REMEMBERED / 4] STATE = { 0 };
 static uint32_t remembered_bytes STATE = 0;
 
 static unsigned char roots_state STATE = 0;
+/* A directory was recognised by its listing in this batch. */
+static unsigned char used_listing STATE = 0;
 
-/* The kernel numbers file systems without a block device (NFS, overlayfs, btrfs: major 0) as they are
-   mounted: the same directory has another number on each machine. The index has 0 for them. */
 static int
-same_fingerprint (const struct table_condition *condition, const struct statx *now)
+same_times (const struct table_condition *condition, const struct statx *now)
 {
-  uint64_t dev = now->dev_major == 0 ? 0 : (uint64_t) now->dev_major << 32 | now->dev_minor;
-  return condition->dev == dev && condition->ino == now->ino
-         && condition->mtime_sec == now->mtime.sec && condition->mtime_nsec == now->mtime.nsec
-         && condition->ctime_sec == now->ctime.sec && condition->ctime_nsec == now->ctime.nsec
-         && (condition->kind != CONDITION_FILE || condition->size == now->size);
+  return condition->ino == now->ino && condition->mtime_sec == now->mtime.sec
+         && condition->mtime_nsec == now->mtime.nsec && condition->ctime_sec == now->ctime.sec
+         && condition->ctime_nsec == now->ctime.nsec;
+}
+
+/* On another file system, or if times prove nothing there (volume 0), the names count. */
+static int
+same_directory (const struct table_condition *condition, const struct statx *now, const char *path)
+{
+  const uint16_t type = 0170000, directory = 0040000;
+  if (condition->volume != 0 && condition->volume == volume_of (now, path))
+    return same_times (condition, now);
+  if (condition->size == 0 || (now->mode & type) != directory
+      || listing_of (path) != condition->size)
+    return 0;
+  used_listing = 1;
+  return 1;
+}
+
+static int
+same_file (const struct table_condition *condition, const struct statx *now, const char *path)
+{
+  return condition->size == now->size && same_times (condition, now)
+         && condition->volume == volume_of (now, path);
 }
 
 /* Each copy of an image has its own device, inodes and times of status change. */
@@ -71,6 +91,8 @@ look (uint32_t index)
   /* A missing package cannot have been added while its store is unchanged. */
   if (condition->kind == CONDITION_ABSENT_PACKAGE && roots_hold ())
     return HOLDS_FOR_GOOD;
+  if (condition->kind == CONDITION_STORE_DIRECTORY && roots_hold ())
+    return HOLDS;
   struct statx now;
   long result;
   if (!file_end_recall (path, &now, &result))
@@ -82,8 +104,10 @@ look (uint32_t index)
   switch (condition->kind)
     {
     case CONDITION_DIRECTORY:
+    case CONDITION_STORE_DIRECTORY:
+      return same_directory (condition, &now, path) ? HOLDS : FAILS;
     case CONDITION_FILE:
-      return same_fingerprint (condition, &now) ? HOLDS : FAILS;
+      return same_file (condition, &now, path) ? HOLDS : FAILS;
     case CONDITION_IMAGE_DIRECTORY:
     case CONDITION_IMAGE_FILE:
       return same_in_image (condition, &now) ? HOLDS : FAILS;
@@ -117,7 +141,46 @@ conditions_forget (void)
       remembered[i] = (unsigned char) (both | both << 1);
     }
   file_end_forget ();
+  volumes_forget ();
   roots_state = 0;
+  used_listing = 0;
+}
+
+int
+conditions_used_listing (void)
+{
+  return used_listing;
+}
+
+int
+condition_same_size (uint32_t index)
+{
+  const char *path;
+  struct statx now;
+  const struct table_condition *condition = table_condition (index, &path);
+  return condition != NULL && condition->kind == CONDITION_FILE && sys_statx (path, &now) == 0
+         && condition->size == now.size;
+}
+
+enum store_answer
+conditions_up_to (uint32_t set, const char *path)
+{
+  uint32_t count;
+  const uint32_t *ids = table_set (set, &count);
+  if (ids == NULL)
+    return STORE_CHANGED;
+  for (uint32_t i = 0; i < count; i++)
+    {
+      const char *directory;
+      if (!condition_holds (ids[i]))
+        return STORE_CHANGED;
+      table_condition (ids[i], &directory);
+      size_t length = strlen (directory);
+      if (strlen (path) > length && memcmp (path, directory, length) == 0 && path[length] == '/'
+          && !has_byte (path + length + 1, '/'))
+        return STORE_HAS_IT;
+    }
+  return STORE_LACKS_IT;
 }
 
 /* A rewritten loader cache may have the same answers. */

@@ -9,6 +9,22 @@ int conditions_hold (uint32_t set, const char *needed, const char *path);
 
 int condition_holds (uint32_t index);
 
+/* True if the file of a condition has its length, whatever else has changed. */
+int condition_same_size (uint32_t index);
+
+enum store_answer
+{
+  STORE_CHANGED,
+  STORE_LACKS_IT,
+  STORE_HAS_IT,
+};
+
+/* Checks the directories of a set in order, up to the one that has PATH. */
+enum store_answer conditions_up_to (uint32_t set, const char *path);
+
+/* True if a directory was recognised by its names alone in this batch: its files may be others. */
+int conditions_used_listing (void);
+
 /* Forgets the results that may have changed. */
 void conditions_forget (void);
 

@@ -48,6 +48,17 @@ hash_bytes (uint64_t seed, const void *bytes, size_t length)
 }
 
 uint64_t
+hash_words (uint64_t seed, const uint64_t *words, size_t count)
+{
+  uint64_t h = seed ^ (8 * count * FACTOR);
+  for (size_t i = 0; i < count; i++)
+    h = mix (h, words[i]);
+  h ^= h >> 32;
+  h *= 0xbf58476d1ce4e5b9u;
+  return h ^ (h >> 29);
+}
+
+uint64_t
 hash_block (uint64_t seed, const void *bytes, size_t length)
 {
   const unsigned char *at = bytes, *end = at + length;

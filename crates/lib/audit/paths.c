@@ -14,6 +14,7 @@
    thread that comes late checks again. */
 #include "paths.h"
 #include "hash.h"
+#include "volume.h"
 
 #if HAS_PATHS
 
@@ -293,15 +294,14 @@ look_at_mounts (void)
   return count == 0 && !mounts.failed;
 }
 
-/* The device is not compared: file systems without a device of their own (NFS, btrfs, overlayfs)
-   have another one on each machine and after each mount. */
 static unsigned
 look_at_root (struct root *root)
 {
   const struct table_path_root *known = root_record (root);
   struct statx found;
   if (look_at (root->path, &found) != 0 || (found.mode & 0170111) != 0040111
-      || found.ino != known->ino || !look_at_mounts ())
+      || found.ino != known->ino || volume_now (&found, root->path) != known->volume
+      || !look_at_mounts ())
     return FAILS;
   STORE (root->dev, device_of (&found));
   STORE (root->mount, mount_of (&found));

@@ -46,6 +46,26 @@ struct statx
 };
 
 #define STATX_BASIC_STATS 0x7ffu
+/* Linux 6.8: a number of the mount that no other mount has until the next boot. */
+#define STATX_MNT_ID_UNIQUE 0x4000u
+
+/* struct statfs of Linux include/uapi/asm-generic/statfs.h; struct statfs64 on 32-bit machines, and
+   of arch/s390/include/uapi/asm/statfs.h. */
+struct statfs
+{
+#if __SIZEOF_POINTER__ == 8 && !defined __s390x__
+  uint64_t type, bsize;
+#else
+  uint32_t type, bsize;
+#endif
+  uint64_t blocks, bfree, bavail, files, ffree;
+  uint32_t fsid[2];
+#if __SIZEOF_POINTER__ == 8 && !defined __s390x__
+  uint64_t namelen, frsize, flags, spare[4];
+#else
+  uint32_t namelen, frsize, flags, spare[5];
+#endif
+};
 
 /* True for a regular file that every user may read. */
 static inline int
@@ -65,6 +85,23 @@ sys_statx_open (int fd, struct statx *result)
 {
   const int empty_path = 0x1000;
   return system_call (NR_statx, fd, (long) "", empty_path, STATX_BASIC_STATS, (long) result);
+}
+
+static inline long
+sys_statfs (const char *path, struct statfs *result)
+{
+#ifdef NR_statfs64
+  const long size = 84;
+  return system_call (NR_statfs64, (long) path, size, (long) result, 0, 0);
+#else
+  return system_call (NR_statfs, (long) path, (long) result, 0, 0, 0);
+#endif
+}
+
+static inline long
+sys_getdents (int fd, void *buffer, size_t size)
+{
+  return system_call (NR_getdents64, fd, (long) buffer, (long) size, 0, 0);
 }
 
 static inline long
@@ -113,6 +150,22 @@ static inline long
 sys_close (int fd)
 {
   return system_call (NR_close, fd, 0, 0, 0, 0);
+}
+
+/* True if the file is an object for this machine, by its header. */
+static inline int
+file_fits (const char *path)
+{
+  const int cloexec_nonblocking = 02004000;
+  elf_ehdr header;
+  long fd = sys_open (path, cloexec_nonblocking, 0);
+  if (fd < 0)
+    return 0;
+  long length = sys_read ((int) fd, &header, sizeof header);
+  sys_close ((int) fd);
+  return length == sizeof header && memcmp (header.ident, "\177ELF", 4) == 0
+         && header.ident[4] == ELF_CLASS && header.ident[5] == DATA_ENCODING
+         && header.machine == ELF_MACHINE;
 }
 
 static inline void

@@ -5,7 +5,7 @@
 
 #include "base.h"
 
-#define TABLE_VERSION 3u
+#define TABLE_VERSION 4u
 #define TABLE_ORDER 0x01020304u
 #define TRAILER_SIZE 256u
 #define MAX_SECTIONS 64u
@@ -64,7 +64,9 @@ struct table_object
   /* The directories of its DT_RPATH, in order: one more than the place of a set of search
      directories; 0 if it has none or they are not all known. */
   uint32_t rpath;
-  uint32_t spare;
+  /* The conditions of the directories of its run path that are in stores, in order: one more than
+     the place of a set; 0 if there are none. */
+  uint32_t in_stores;
   uint32_t check;
 };
 
@@ -93,7 +95,8 @@ struct table_edge
 struct table_condition
 {
   uint32_t path, kind;
-  uint64_t dev, ino, size;
+  /* The size of a directory is the hash of its listing, 0 if that is not known. */
+  uint64_t volume, ino, size;
   int64_t mtime_sec, ctime_sec;
   uint32_t mtime_nsec, ctime_nsec;
   uint32_t spare, check;
@@ -110,6 +113,8 @@ enum condition_kind
      length. */
   CONDITION_IMAGE_DIRECTORY = 6,
   CONDITION_IMAGE_FILE = 7,
+  /* A directory that cannot change while the roots hold. */
+  CONDITION_STORE_DIRECTORY = 8,
 };
 
 struct table_directory
@@ -159,12 +164,16 @@ struct table_bound_object
   uint64_t dynamic_hash, build_id_hash;
   /* The build ID's own distance and length; length 0 if there is none. */
   uint32_t build_id, build_id_length;
+  /* The tables that its bindings rest on: their hash, and one more than the place of a set with
+     distance and length of each; 0 if they are not known. */
+  uint64_t tables_hash;
+  uint32_t tables;
   /* Index of its condition. */
   uint32_t condition;
-  uint32_t check;
+  uint32_t spare, check;
 };
 
-/* It is below an immutable prefix, so it is the same file while the roots are unchanged. */
+/* It is below an immutable prefix: its condition is not checked while the roots are unchanged. */
 #define BOUND_OBJECT_ROOTED 1u
 
 #define NO_BLOCK UINT32_MAX
@@ -190,7 +199,7 @@ struct table_block
 struct table_path_root
 {
   uint32_t path, flags;
-  uint64_t dev, ino;
+  uint64_t volume, ino;
   int64_t mtime_sec, ctime_sec;
   uint32_t mtime_nsec, ctime_nsec;
   uint32_t spare[3];

@@ -227,7 +227,7 @@ fn facts() -> LoaderFacts {
 struct Settled;
 
 const SETTLED: Fingerprint = Fingerprint {
-    dev: 1,
+    volume: 1,
     ino: 2,
     size: OBJECTS as u64,
     mtime: Time { sec: 1, nsec: 1 },
@@ -237,6 +237,10 @@ const SETTLED: Fingerprint = Fingerprint {
 impl Fingerprints for Settled {
     fn fingerprint(&self, _: &BStr) -> Result<Fingerprint, Errno> {
         Ok(SETTLED)
+    }
+
+    fn listing(&self, _: &BStr) -> u64 {
+        1
     }
 
     fn is_for_all(&self, _: &BStr) -> bool {

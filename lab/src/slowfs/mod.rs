@@ -38,6 +38,9 @@ pub(crate) struct SlowFs {
     /// Turn the kernel's cache off: each use of a path looks up every name in it
     #[arg(long)]
     forgetful: bool,
+    /// Show directories whose times never change, as object stores do
+    #[arg(long)]
+    still_times: bool,
     /// The directory to show
     source: PathBuf,
     /// The mount point; it may be the source itself
@@ -61,7 +64,7 @@ pub(crate) fn run(args: &SlowFs) -> Result<ExitCode> {
     let delay = Duration::from_micros(args.delay_us);
     let wait: Wait = Box::new(move || thread::sleep(delay));
     if args.command.is_empty() {
-        let view = View::new(source, wait, args.forgetful)?;
+        let view = View::new(source, wait, args.forgetful)?.with_still_times(args.still_times);
         let mounted = fuser::mount(view, &args.mountpoint, &config());
         mounted.with_context(|| args.mountpoint.display().to_string())?;
         return Ok(ExitCode::SUCCESS);

@@ -30,6 +30,8 @@ pub(super) struct View {
     root: File,
     wait: Wait,
     remembered: Duration,
+    /// The times of directories never change.
+    has_still_times: bool,
     names: Mutex<Names>,
     files: Mutex<HashMap<u64, Arc<File>>>,
 }
@@ -53,7 +55,22 @@ impl View {
         let remembered = if forgetful { Duration::ZERO } else { REMEMBERED };
         let top = PathBuf::new();
         let names = Names { numbers: HashMap::from([(top.clone(), 1)]), paths: vec![top] };
-        Ok(Self { root, wait, remembered, names: Mutex::new(names), files: Mutex::default() })
+        let (names, files) = (Mutex::new(names), Mutex::default());
+        Ok(Self { root, wait, remembered, has_still_times: false, names, files })
+    }
+
+    /// Lets the times of directories stand still, or not.
+    pub(super) fn with_still_times(self, has_still_times: bool) -> Self {
+        Self { has_still_times, ..self }
+    }
+
+    fn attributes(&self, number: INodeNo, found: &Metadata) -> Result<FileAttr, Errno> {
+        let still = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
+        let attributes = attributes(number, found)?;
+        Ok(match self.has_still_times && found.is_dir() {
+            true => FileAttr { mtime: still, ctime: still, ..attributes },
+            false => attributes,
+        })
     }
 
     fn names(&self) -> MutexGuard<'_, Names> {
@@ -79,7 +96,8 @@ impl View {
         (self.wait)();
         let path = self.names().path(parent)?.join(name);
         let found = fs::symlink_metadata(self.real_path(&path))?;
-        attributes(self.names().number(path), &found)
+        let number = self.names().number(path);
+        self.attributes(number, &found)
     }
 
     fn about(&self, number: INodeNo) -> Result<FileAttr, Errno> {
@@ -87,7 +105,7 @@ impl View {
         // The root's own path is a symbolic link in /proc.
         let found =
             if number == INodeNo::ROOT { fs::metadata(path) } else { fs::symlink_metadata(path) };
-        attributes(number, &found?)
+        self.attributes(number, &found?)
     }
 
     fn list(&self, number: INodeNo) -> Result<Vec<(FileType, std::ffi::OsString)>, Errno> {

@@ -83,6 +83,14 @@ pub(crate) struct IndexArgs {
     #[arg(long, help_heading = "Input")]
     pub image: bool,
 
+    /// Directories below which the times of directories show each change, as separate arguments or as
+    /// a list; may be repeated
+    ///
+    /// becalm knows this of ext4, XFS, Btrfs, NFS, Lustre and others, and not of FUSE file systems.
+    /// There it compares the names in a directory at each start, and indexes no paths.
+    #[arg(long, value_name = "A:B", help_heading = "Input")]
+    pub trust_times: Vec<OsString>,
+
     /// Read again only what has changed since the index was made
     #[arg(long, help_heading = "Input")]
     pub update: bool,
@@ -132,6 +140,7 @@ impl IndexArgs {
             paths: self.paths,
             traced: traced.transpose()?,
             path_dirs: dirs_of(&self.path_dirs),
+            trusted_times: dirs_of(&self.trust_times),
             prefixes_are_named,
         })
     }

@@ -30,7 +30,8 @@ pub fn answers(
     let by_path = index.objects.iter().map(|object| (object.path.as_bstr(), object)).collect();
     let library_path = environment.library_path.as_ref().map(|path| path.as_bstr());
     let library_path = library_path.filter(|path| !path.is_empty());
-    let module = Module { index, by_path, fs, plain, library_path, holds };
+    let mut module = Module { index, by_path, fs, plain, library_path, roots_hold: false, holds };
+    module.roots_hold = module.hold(&index.roots);
     let mut answers = AuditAnswers::default();
     for lookup in &plain.load.resolutions {
         let asking = &plain.load.objects[lookup.needed_by];
@@ -53,6 +54,8 @@ struct Module<'a> {
     plain: &'a Closure,
     /// `LD_LIBRARY_PATH`, if it is set and not empty.
     library_path: Option<&'a BStr>,
+    /// No package was added to or removed from the stores.
+    roots_hold: bool,
     holds: &'a dyn Fn(&Condition) -> bool,
 }
 
@@ -86,7 +89,7 @@ impl<'a> Module<'a> {
     /// `answer_from_table`.
     fn answer_from_table(&self, object: &'a Object, needed: &BStr) -> Option<BString> {
         let edge = self.find_edge(object, needed)?;
-        if !self.hold(&edge.conditions) || !self.is_there(edge.look, &edge.path) {
+        if !self.hold(&edge.conditions) || !self.is_reached(object, edge) {
             return None;
         }
         if edge.before_library_path {
@@ -145,7 +148,11 @@ impl<'a> Module<'a> {
 
     fn hold(&self, conditions: &[u32]) -> bool {
         let mut conditions = conditions.iter().map(|&at| self.index.conditions.get(at as usize));
-        conditions.all(|condition| condition.is_some_and(|condition| (self.holds)(condition)))
+        let in_place = |condition: &Condition| {
+            self.roots_hold && matches!(condition, Condition::StoreDirectory(..))
+        };
+        let holds = |condition: &Condition| in_place(condition) || (self.holds)(condition);
+        conditions.all(|condition| condition.is_some_and(holds))
     }
 
     /// `process_is_loader`.
@@ -187,7 +194,20 @@ impl<'a> Module<'a> {
 
     /// `is_there`.
     fn is_there(&self, look: bool, path: &BString) -> bool {
-        !look && self.hold(&self.index.roots) || self.fs.open(path.as_ref()).is_ok()
+        !look && self.roots_hold || self.fs.open(path.as_ref()).is_ok()
+    }
+
+    /// `is_reached`: also checks the directories in stores up to that of the answer, if packages came
+    /// or went.
+    fn is_reached(&self, object: &Object, edge: &Edge) -> bool {
+        let dir = path::parent(&edge.path);
+        let is_own = |at: u32| {
+            let condition = self.index.conditions.get(at as usize);
+            condition.is_some_and(|condition| condition.path() == dir)
+        };
+        let dirs = &object.in_stores;
+        let own = dirs.iter().position(|&at| is_own(at)).map_or(dirs.len(), |own| own + 1);
+        (self.roots_hold || self.hold(&dirs[..own])) && self.is_there(edge.look, &edge.path)
     }
 
     /// `after_library_path`: returns the file in `LD_LIBRARY_PATH`, or else `path`.
@@ -312,6 +332,7 @@ mod tests {
             seen,
             searched,
             deferred,
+            in_stores: Vec::new(),
             rpath,
             edges,
         }

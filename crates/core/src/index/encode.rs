@@ -26,9 +26,12 @@ pub fn encode(index: &Index, target: Target) -> Result<Vec<u8>, EncodeError> {
     let loader = encoder.loader(index.loader.as_ref())?;
     let (programs, program_buckets) = encoder.programs(&index.programs)?;
     let guard_count = index.conditions.len();
-    let bound = bound::Sections::encode(&index.bound, target.endian, guard_count, &mut |string| {
-        encoder.string(string)
-    })?;
+    let tables = encoder.tables(&index.bound)?;
+    let endian = target.endian;
+    let bound =
+        bound::Sections::encode(&index.bound, endian, guard_count, &tables, &mut |string| {
+            encoder.string(string)
+        })?;
     let none = paths::Paths::default();
     let of_paths = index.paths.as_ref().unwrap_or(&none);
     let paths =
@@ -185,6 +188,17 @@ impl Encoder {
         Ok(place)
     }
 
+    /// Adds the ranges of each bound object's tables to the pool. Returns their places, plus one.
+    fn tables(&mut self, bound: &bound::Bound) -> Result<Vec<u32>, EncodeError> {
+        let place = |object: &bound::BoundObject| {
+            let Some(tables) = &object.tables else { return Ok(0) };
+            let ranges = tables.ranges.iter();
+            let words: Vec<u32> = ranges.flat_map(|&(at, length)| [at, length]).collect();
+            Ok(self.set(&words, usize::MAX)? + 1)
+        };
+        bound.objects.iter().map(place).collect()
+    }
+
     /// Encodes the sources of the answers, for `--update`.
     fn origins(&mut self, index: &Index) -> Result<Writer, EncodeError> {
         let tree = Tree::of(&index.folders);
@@ -208,7 +222,12 @@ impl Encoder {
                 Some(dirs) => self.set(dirs, index.search_dirs.len())? + 1,
                 None => 0,
             };
-            self.object(&mut records, &index.objects[at], rpath, index.conditions.len())?;
+            let in_stores = match &index.objects[at].in_stores[..] {
+                [] => 0,
+                dirs => self.set(dirs, index.conditions.len())? + 1,
+            };
+            let sets = [rpath, in_stores];
+            self.object(&mut records, &index.objects[at], sets, index.conditions.len())?;
         }
         Ok((records, self.buckets(&paths)))
     }
@@ -233,7 +252,7 @@ impl Encoder {
         &mut self,
         records: &mut Writer,
         object: &Object,
-        rpath: u32,
+        sets: [u32; 2],
         conditions: usize,
     ) -> Result<(), EncodeError> {
         let start = records.bytes.len();
@@ -248,8 +267,7 @@ impl Encoder {
                 | (u32::from(object.closed) * layout::OBJECT_CLOSED)
                 | (u32::from(object.is_program) * layout::OBJECT_PROGRAM),
         );
-        records.word(rpath);
-        records.word(0);
+        sets.into_iter().for_each(|set| records.word(set));
         seal(records, start, hash::bytes(0, &object.path));
         Ok(())
     }
@@ -356,6 +374,9 @@ impl Encoder {
                 Condition::Directory(path, fingerprint) => {
                     (layout::CONDITION_DIRECTORY, path, *fingerprint)
                 }
+                Condition::StoreDirectory(path, fingerprint) => {
+                    (layout::CONDITION_STORE_DIRECTORY, path, *fingerprint)
+                }
                 Condition::Absent(path) => (layout::CONDITION_ABSENT, path, Fingerprint::default()),
                 Condition::File(path, fingerprint) => (layout::CONDITION_FILE, path, *fingerprint),
                 Condition::ImageDirectory(path, fingerprint) => {
@@ -372,7 +393,7 @@ impl Encoder {
             let place = self.string(path)?;
             records.word(place);
             records.word(kind);
-            for number in [fingerprint.dev, fingerprint.ino, fingerprint.size] {
+            for number in [fingerprint.volume, fingerprint.ino, fingerprint.size] {
                 records.long(number);
             }
             records.long(fingerprint.mtime.sec.cast_unsigned());

@@ -10,7 +10,7 @@ use super::Target;
 pub(super) const MAGIC: &[u8; 8] = b"becalmIX";
 pub(super) const ORDER: u32 = 0x0102_0304;
 /// The version that is written.
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 pub(super) const HEADER: usize = 64;
 pub(super) const SECTIONS: usize = 24;
 pub(super) const ROOTS: usize = 28;
@@ -29,7 +29,7 @@ pub(super) const SEARCH_DIR: usize = 32;
 pub(super) const LOADER: usize = 40;
 pub(super) const PROGRAM: usize = 40;
 pub(super) const BOUND_PROGRAM: usize = 40;
-pub(super) const BOUND_OBJECT: usize = 48;
+pub(super) const BOUND_OBJECT: usize = 64;
 pub(super) const MEMBER: usize = 16;
 pub(super) const BLOCK: usize = 16;
 pub(super) const PATH_ROOT: usize = 64;
@@ -93,6 +93,7 @@ pub(super) const CONDITION_LOADER: u32 = 4;
 pub(super) const CONDITION_ABSENT_PACKAGE: u32 = 5;
 pub(super) const CONDITION_IMAGE_DIRECTORY: u32 = 6;
 pub(super) const CONDITION_IMAGE_FILE: u32 = 7;
+pub(super) const CONDITION_STORE_DIRECTORY: u32 = 8;
 
 /// Returns the machine word of the header.
 pub(super) fn machine_word(target: Target) -> u32 {

@@ -22,6 +22,7 @@ mod table_error;
 #[cfg(test)]
 mod tests;
 pub mod tls;
+pub mod volume;
 
 use bstr::{BStr, BString};
 use thiserror::Error;
@@ -122,6 +123,9 @@ pub struct Object {
     pub seen: u32,
     /// Positions in [`Index::folders`] of the run path, in order.
     pub searched: Vec<u32>,
+    /// Positions in [`Index::conditions`] of the directories of its run path that are in stores, in
+    /// order. While the conditions of the roots do not hold, an answer needs those up to its own.
+    pub in_stores: Vec<u32>,
     /// Positions in [`Index::search_dirs`]: the directories of its `DT_RPATH`, in order. `None` if
     /// it has none, or not all of them are known.
     pub rpath: Option<Vec<u32>>,
@@ -169,6 +173,9 @@ pub enum Condition {
     /// A directory of a package that is not in its store. It cannot exist while the conditions of
     /// the roots hold; otherwise the module checks.
     AbsentPackage(BString),
+    /// A directory in a store, as [`Condition::Directory`]. It cannot change while the conditions
+    /// of the roots hold; otherwise the module checks.
+    StoreDirectory(BString, Fingerprint),
     /// A directory of an image: root owns it, no other user may write to it, and its modification
     /// time is unchanged. Device, inode and status change time differ in each copy of the image.
     ImageDirectory(BString, Fingerprint),
@@ -186,20 +193,22 @@ impl Condition {
             | Condition::File(path, _)
             | Condition::Loader(path)
             | Condition::AbsentPackage(path)
+            | Condition::StoreDirectory(path, _)
             | Condition::ImageDirectory(path, _)
             | Condition::ImageFile(path, _) => path.as_ref(),
         }
     }
 
-    /// Returns the condition as that of an image. Conditions without a fingerprint, or with one
-    /// that never holds, are returned unchanged.
+    /// Returns the condition as that of an image. Conditions without times are returned unchanged.
     #[must_use]
     pub fn of_image(self) -> Self {
         match self {
-            Condition::Directory(path, known) if known != Fingerprint::default() => {
-                Condition::ImageDirectory(path, known.of_image())
+            Condition::Directory(path, known) if known.volume != 0 => {
+                Condition::ImageDirectory(path, Fingerprint { size: 0, ..known.of_image() })
             }
-            Condition::File(path, known) => Condition::ImageFile(path, known.of_image()),
+            Condition::File(path, known) if known.volume != 0 => {
+                Condition::ImageFile(path, known.of_image())
+            }
             other => other,
         }
     }
@@ -212,27 +221,19 @@ impl Condition {
 }
 
 /// The fields of `statx` of a directory or file by which a change is detected, as an index keeps
-/// them: those of the file format, with a device number that holds on other machines ([`device`]).
+/// them, with a number of the file system that holds after a reboot (`docs/identity.md`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Fingerprint {
-    /// Device number ([`device`]).
-    pub dev: u64,
+    /// The file system ([`volume::Volume::number`]); 0 if the times prove nothing there.
+    pub volume: u64,
     /// Inode number.
     pub ino: u64,
-    /// Length in bytes. It is not compared for a directory.
+    /// Length in bytes; for the directory of a condition [`volume::Listing::hash`], or 0.
     pub size: u64,
     /// Time of the last modification.
     pub mtime: Time,
     /// Time of the last status change.
     pub ctime: Time,
-}
-
-/// The device number of a fingerprint: major in the upper, minor in the lower 32 bits; 0 for a file
-/// system without a block device. The kernel numbers those (NFS, overlayfs, btrfs, tmpfs: major 0) as
-/// they are mounted, so the same directory has another number on each machine and after each mount.
-#[must_use]
-pub fn device(major: u32, minor: u32) -> u64 {
-    if major == 0 { 0 } else { u64::from(major) << 32 | u64::from(minor) }
 }
 
 /// A point in time of the real-time clock.
@@ -248,9 +249,9 @@ impl Fingerprint {
     /// Returns a number that identifies this state of the file, above [`Folder::ABSENT`].
     #[must_use]
     pub fn digest(&self) -> u32 {
-        let Self { dev, ino, size, mtime, ctime } = self;
+        let Self { volume, ino, size, mtime, ctime } = self;
         let times = [mtime.sec, i64::from(mtime.nsec), ctime.sec, i64::from(ctime.nsec)];
-        let words = [*dev, *ino, *size].into_iter().chain(times.map(i64::cast_unsigned));
+        let words = [*volume, *ino, *size].into_iter().chain(times.map(i64::cast_unsigned));
         let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
         hash::low(0, &bytes).max(Folder::ABSENT + 1)
     }
@@ -262,8 +263,14 @@ impl Fingerprint {
         Self { size: self.size, mtime: self.mtime, ..Self::default() }
     }
 
-    /// Returns false if a later change could leave the same fingerprint, because the last change is
-    /// within the grain of the clock before `now`. The grain is a tenth of a second if the file
+    /// Returns the fingerprint of a directory that is compared by its listing alone.
+    #[must_use]
+    pub fn by_listing(listing: u64) -> Self {
+        Self { size: listing, ..Self::default() }
+    }
+
+    /// Returns false if a later change could leave the same fingerprint, because times prove nothing
+    /// on its file system, or because the last change is within the grain of the clock before `now`. The grain is a tenth of a second if the file
     /// system stores fractions (the kernel's clock ticks at least every 10 ms), and two seconds if
     /// it seems to store none.
     #[must_use]
@@ -275,7 +282,7 @@ impl Fingerprint {
                 - i128::from(time.nsec);
             age > grain
         };
-        settled(self.mtime) && settled(self.ctime)
+        self.volume != 0 && settled(self.mtime) && settled(self.ctime)
     }
 }
 

@@ -133,16 +133,16 @@ impl Records<'_> {
             run_path,
             seen: 0,
             searched: Vec::new(),
+            in_stores: self.optional_set(at + 24)?.unwrap_or_default(),
             rpath: self.rpath(at)?,
             deferred: [0; 8],
             edges: edges.records().map(|at| self.edge(at, run_path)).collect::<Result<_, _>>()?,
         })
     }
 
-    /// Reads the `DT_RPATH` of an object. Version 1 had the need of static TLS in this place.
+    /// Reads the `DT_RPATH` of an object.
     fn rpath(&self, at: usize) -> Result<Option<Vec<u32>>, TableError> {
-        let place = if self.header.has_directory() { self.word(at + 20)? } else { 0 };
-        let dirs = place.checked_sub(1).map(|place| self.set(place)).transpose()?;
+        let dirs = self.optional_set(at + 20)?;
         let count =
             self.section(kind::SEARCH_DIRS, layout::SEARCH_DIR).map_or(0, |dirs| dirs.count);
         match dirs {
@@ -151,6 +151,12 @@ impl Records<'_> {
             }
             dirs => Ok(dirs),
         }
+    }
+
+    /// Reads the set whose place is at `at`, plus one. Version 1 had other words there.
+    pub(super) fn optional_set(&self, at: usize) -> Result<Option<Vec<u32>>, TableError> {
+        let place = if self.header.has_directory() { self.word(at)? } else { 0 };
+        place.checked_sub(1).map(|place| self.set(place)).transpose()
     }
 
     fn search_dirs(&self) -> Result<Vec<SearchDir>, TableError> {
@@ -203,7 +209,7 @@ impl Records<'_> {
             Ok(Time { sec: self.long(at + sec)?.cast_signed(), nsec: self.word(at + nsec)? })
         };
         let fingerprint = Fingerprint {
-            dev: self.long(at + 8)?,
+            volume: self.long(at + 8)?,
             ino: self.long(at + 16)?,
             size: self.long(at + 24)?,
             mtime: time(32, 48)?,
@@ -216,6 +222,7 @@ impl Records<'_> {
             layout::CONDITION_IMAGE_DIRECTORY => Ok(Condition::ImageDirectory(path, fingerprint)),
             layout::CONDITION_IMAGE_FILE => Ok(Condition::ImageFile(path, fingerprint)),
             layout::CONDITION_LOADER => Ok(Condition::Loader(path)),
+            layout::CONDITION_STORE_DIRECTORY => Ok(Condition::StoreDirectory(path, fingerprint)),
             layout::CONDITION_ABSENT_PACKAGE => Ok(Condition::AbsentPackage(path)),
             _ => Err(TableError::Damaged("a guard of unknown kind")),
         }

@@ -5,7 +5,9 @@ mod version_1;
 use bstr::BString;
 use proptest::prelude::*;
 
-use super::bound::{Bound, BoundObject, BoundProgram, BuildId, Member, StartVariables, Writes};
+use super::bound::{
+    Bound, BoundObject, BoundProgram, BuildId, Member, StartVariables, Tables, Writes,
+};
 use super::hash::NameHash;
 use super::{
     Condition, Directory, Edge, EmbedError, Fingerprint, Folder, Index, Loader, Object, Program,
@@ -23,7 +25,7 @@ const TARGETS: [Target; 3] = [
 
 fn fingerprint(seed: u64) -> Fingerprint {
     let time = Time { sec: -1 - seed.cast_signed(), nsec: seed as u32 % 1_000_000_000 };
-    Fingerprint { dev: seed << 32 | 1, ino: seed, size: seed ^ 7, mtime: time, ctime: time }
+    Fingerprint { volume: seed << 32 | 1, ino: seed, size: seed ^ 7, mtime: time, ctime: time }
 }
 
 /// A store of `objects` objects that need ten others each, as in a Nix store.
@@ -52,6 +54,7 @@ fn store(objects: usize) -> Index {
         objects: (0..objects)
             .map(|object| Object {
                 path: path(object),
+                in_stores: if object == 1 { vec![7, 4] } else { vec![] },
                 canonical: object % 2 == 0,
                 closed: object % 3 == 0,
                 run_path: object as u32 * 31,
@@ -71,6 +74,7 @@ fn store(objects: usize) -> Index {
             Condition::AbsentPackage("/nix/store/none/lib".into()),
             Condition::Directory("/usr/lib".into(), fingerprint(3)).of_image(),
             Condition::File("/usr/lib/libc.so.6".into(), fingerprint(4)).of_image(),
+            Condition::StoreDirectory("/nix/store/a/lib".into(), fingerprint(5)),
         ],
         roots: vec![0],
         folders: [
@@ -129,6 +133,9 @@ fn bound() -> Bound {
         is_rooted: path.starts_with("/nix"),
         dynamic: 0x3de0,
         dynamic_hash: 7 << 40,
+        tables: path
+            .ends_with(".so")
+            .then(|| Tables { ranges: vec![(64, 96), (4096, 8)], hash: 5 }),
         build_id: path.ends_with(".so").then_some(BuildId {
             address: 648,
             length: 20,
@@ -308,13 +315,15 @@ fn a_table_for_another_machine_is_refused() {
 fn a_stamp_of_a_moment_ago_is_not_settled() {
     let at = |sec, nsec| {
         let time = Time { sec, nsec };
-        Fingerprint { mtime: time, ctime: time, ..Fingerprint::default() }
+        Fingerprint { volume: 1, mtime: time, ctime: time, ..Fingerprint::default() }
     };
     let now = Time { sec: 100, nsec: 50_000_000 };
     assert!(at(99, 900_000_000).is_settled(now));
     assert!(!at(99, 999_999_999).is_settled(now));
     assert!(!at(99, 0).is_settled(now) && at(98, 0).is_settled(now));
     assert!(!at(101, 5).is_settled(now));
+    // Where times prove nothing, no time is long enough ago.
+    assert!(!Fingerprint { volume: 0, ..at(1, 1) }.is_settled(now));
 }
 
 #[test]
@@ -328,7 +337,7 @@ fn an_index_of_version_1_is_read() {
     let read = sorted(table.index().unwrap());
     let mut expected = sorted(index);
     for object in &mut expected.objects {
-        object.rpath = None;
+        (object.rpath, object.in_stores) = (None, Vec::new());
     }
     assert_eq!((read.objects, read.conditions), (expected.objects, expected.conditions));
     assert_eq!((read.roots, read.settings), (expected.roots, expected.settings));

@@ -11,7 +11,7 @@ use becalm_core::facts::{Environment, GlibcVersion, Libc, LoaderFacts};
 use becalm_core::fs::Errno;
 use becalm_core::index::bound::{
     Binder, Bound, BoundObject, Facts, ImageFacts, NewProgram, NotBound, RELEASES, StartVariables,
-    Written, dynamic_of, is_applied, written,
+    Tables, Written, dynamic_of, is_applied, tables_of, written,
 };
 use becalm_core::index::build::{Fingerprints, Gatherer};
 use becalm_core::index::{Condition, Fingerprint, Index};
@@ -77,6 +77,7 @@ pub struct Binding<'a> {
 struct ObjectFile {
     symbols: Arc<ObjectSymbols>,
     image: ImageFacts,
+    tables: Option<Tables>,
     /// `None` if it changed a moment ago.
     fingerprint: Option<Fingerprint>,
 }
@@ -105,8 +106,12 @@ impl Files {
 
     fn read(&self, path: &BString) -> Result<ObjectFile, SymbolFileError> {
         let fingerprint = self.fingerprints.fingerprint(path.as_ref()).ok();
-        let fingerprint =
-            fingerprint.filter(|fingerprint| fingerprint.is_settled(self.fingerprints.now()));
+        let of_content =
+            |known: Fingerprint| Fingerprint { size: known.size, ..Fingerprint::default() };
+        let fingerprint = match fingerprint {
+            Some(known) if known.volume == 0 => Some(of_content(known)),
+            known => known.filter(|known| known.is_settled(self.fingerprints.now())),
+        };
         let unreadable = |error: std::io::Error| {
             SymbolFileError::Unreadable(Errno(error.raw_os_error().unwrap_or(libc::EIO)))
         };
@@ -115,7 +120,8 @@ impl Files {
         let symbols = Arc::new(ObjectSymbols::read(&cache)?);
         let malformed = ElfError::Malformed("its program headers lie outside it");
         let image = ImageFacts::read(&cache).ok_or(malformed)?;
-        Ok(ObjectFile { symbols, image, fingerprint })
+        let tables = tables_of(&symbols, &image, &cache);
+        Ok(ObjectFile { symbols, image, tables, fingerprint })
     }
 }
 
@@ -154,9 +160,8 @@ impl KeptPrograms<'_> {
             self.holds.get(object.condition as usize).filter(|holds| **holds)?;
             let condition = self.old.conditions.get(object.condition as usize)?.clone();
             let is_rooted = is_below(flat, &object.path);
-            let is_recognised = is_rooted || object.build_id.is_some();
             let condition = gatherer.condition(condition);
-            is_recognised.then(|| BoundObject { is_rooted, condition, ..object.clone() })
+            Some(BoundObject { is_rooted, condition, ..object.clone() })
         });
         taken.map(|program| binder.add(program)).is_some()
     }
@@ -201,12 +206,12 @@ impl Work<'_> {
             let why = |path: &BString| (path.clone(), NotBound::Release);
             return (binder.finish(), paths.iter().map(why).collect());
         }
-        let files = Files { fingerprints: self.fingerprints, known: Mutex::default() };
+        let files = Files { fingerprints: self.fingerprints.clone(), known: Mutex::default() };
         if let Some(kept) = kept {
             paths.retain(|path| !kept.keep(path, gatherer, &mut binder, flat));
         }
         for chunk in paths.chunks(CHUNK) {
-            let predict = |path: &BString| self.predict(&files, facts, path, options, flat);
+            let predict = |path: &BString| self.predict(&files, facts, path, options);
             let predicted: Vec<_> = chunk.par_iter().map(predict).collect();
             for (path, predicted) in chunk.iter().zip(predicted) {
                 match predicted {
@@ -224,7 +229,6 @@ impl Work<'_> {
         facts: &Arc<LoaderFacts>,
         path: &BString,
         options: Binding<'_>,
-        flat: &[&BStr],
     ) -> Result<Predicted, NotBound> {
         let closure = self.start_of(facts, path, options).ok_or(NotBound::NoStart)?;
         let load = &closure.load;
@@ -245,7 +249,7 @@ impl Work<'_> {
         }
         let undefined_function = undefined(&bindings)?;
         let relocations = u32::try_from(symbolic).unwrap_or(u32::MAX);
-        let objects = members(load, &bindings, files, flat)?;
+        let objects = members(load, &bindings, files)?;
         let variables = options.environment.map(StartVariables::of).unwrap_or_default();
         Ok(Predicted { path: path.clone(), objects, undefined_function, relocations, variables })
     }
@@ -293,7 +297,6 @@ fn members(
     load: &Load,
     bindings: &Bindings,
     files: &Files,
-    flat: &[&BStr],
 ) -> Result<Vec<PredictedObject>, NotBound> {
     let mut members = Vec::with_capacity(load.objects.len());
     for (index, object) in load.objects.iter().enumerate() {
@@ -305,8 +308,8 @@ fn members(
         if file.fingerprint.is_none() {
             return Err(unsettled());
         }
-        // The module recognises a file by its build ID, or by the directory of its store.
-        if file.image.build_id.is_none() && !is_below(flat, &object.path) {
+        // Times alone do not prove the content: a package may be changed in place.
+        if file.image.build_id.is_none() && file.tables.is_none() {
             return Err(NotBound::NoBuildId(object.path.clone()));
         }
         let facts = Facts { is_dynamic_writable: file.image.is_dynamic_writable };
@@ -327,10 +330,10 @@ fn new_program(gatherer: &mut Gatherer, predicted: Predicted, flat: &[&BStr]) ->
             gatherer.condition(Condition::File(path.clone(), file.fingerprint.unwrap_or_default()));
         let (dynamic, dynamic_hash) = dynamic_of(&file.symbols);
         let is_rooted = is_below(flat, &path);
-        let build_id = file.image.build_id;
+        let (build_id, tables) = (file.image.build_id, file.tables.clone());
         (
             index,
-            BoundObject { path, is_rooted, dynamic, dynamic_hash, build_id, condition },
+            BoundObject { path, is_rooted, dynamic, dynamic_hash, build_id, tables, condition },
             written,
         )
     };

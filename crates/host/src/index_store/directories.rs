@@ -78,6 +78,7 @@ impl<'a> Work<'a> {
                 continue;
             }
             let is_flat = is_used && inside.all(is_in_package);
+            // Without a listing: the names of packages do not prove their content on another volume.
             let fingerprint = self.settled(store).filter(|_| is_flat);
             if is_flat {
                 flat.push(store);
@@ -134,7 +135,7 @@ impl<'a> Work<'a> {
     /// Returns the names in a directory and its fingerprint, which was equal before and after the
     /// read. Returns `None` if the directory has hwcaps subdirectories or changes meanwhile.
     fn names(&self, path: &BString) -> Option<(Fingerprint, Vec<NameHash>)> {
-        let before = self.settled(path.as_ref())?;
+        let before = self.fingerprints.directory(path.as_ref())?;
         let session = self.os.session();
         let mut names = Vec::new();
         let ident = &self.group.ident;
@@ -143,7 +144,8 @@ impl<'a> Work<'a> {
             names.push(name_in(&session, path.as_ref(), name.as_ref(), ident)?);
         }
         names.sort_unstable();
-        (self.fingerprints.fingerprint(path.as_ref()) == Ok(before)).then_some((before, names))
+        let after = self.fingerprints.directory(path.as_ref());
+        (after == Some(before)).then_some((before, names))
     }
 }
 

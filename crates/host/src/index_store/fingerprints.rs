@@ -3,14 +3,17 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use becalm_core::fs::Errno;
 use becalm_core::index::build::Fingerprints;
-use becalm_core::index::{Fingerprint, Time, device};
+use becalm_core::index::{Fingerprint, Time};
 use bstr::{BStr, ByteSlice};
 use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, StatxTimestamp};
+
+use crate::volume::{Volumes, listing_of};
 
 /// The right of others to read a file.
 const READ: u32 = 0o004;
@@ -18,18 +21,32 @@ const READ: u32 = 0o004;
 const SEARCH: u32 = 0o001;
 
 /// Reads fingerprints with `statx`, and remembers the time at which it was created.
-#[derive(Clone, Copy, Debug)]
+///
+/// The default compares with an index: times count wherever they counted when it was made.
+#[derive(Clone, Debug)]
 pub struct OsFingerprints {
     now: Time,
+    volumes: Arc<Volumes>,
 }
 
 impl Default for OsFingerprints {
     fn default() -> Self {
-        Self { now: now() }
+        Self { now: now(), volumes: Arc::default() }
     }
 }
 
 impl OsFingerprints {
+    /// For making an index: times count on file systems that are known to set them at each change,
+    /// and below these directories.
+    pub(crate) fn trusting(below: &[PathBuf]) -> Self {
+        Self { now: now(), volumes: Arc::new(Volumes::trusting(below)) }
+    }
+
+    /// Returns the fingerprint of a directory or link by its `statx`.
+    pub(crate) fn of(&self, path: &BStr, found: &Statx) -> Fingerprint {
+        Fingerprint { volume: self.volumes.of(path, found), ..fingerprint_of(found) }
+    }
+
     /// Returns true if a file is older than the granularity of the clock.
     ///
     /// # Errors
@@ -46,11 +63,11 @@ pub(crate) fn now() -> Time {
     Time { sec, nsec: since.subsec_nanos() }
 }
 
-/// Converts a result of `statx`.
+/// Converts a result of `statx`, without a file system.
 pub(crate) fn fingerprint_of(found: &Statx) -> Fingerprint {
     let time = |time: StatxTimestamp| Time { sec: time.tv_sec, nsec: time.tv_nsec };
     Fingerprint {
-        dev: device(found.stx_dev_major, found.stx_dev_minor),
+        volume: 0,
         ino: found.stx_ino,
         size: found.stx_size,
         mtime: time(found.stx_mtime),
@@ -60,9 +77,14 @@ pub(crate) fn fingerprint_of(found: &Statx) -> Fingerprint {
 
 impl Fingerprints for OsFingerprints {
     fn fingerprint(&self, path: &BStr) -> Result<Fingerprint, Errno> {
-        rustix::fs::statx(CWD, path.as_bytes(), AtFlags::empty(), StatxFlags::BASIC_STATS)
-            .map(|found| fingerprint_of(&found))
-            .map_err(|errno| Errno(errno.raw_os_error()))
+        let found =
+            rustix::fs::statx(CWD, path.as_bytes(), AtFlags::empty(), StatxFlags::BASIC_STATS);
+        let found = found.map_err(|errno| Errno(errno.raw_os_error()))?;
+        Ok(self.of(path, &found))
+    }
+
+    fn listing(&self, path: &BStr) -> u64 {
+        listing_of(path).unwrap_or(0)
     }
 
     fn is_for_all(&self, path: &BStr) -> bool {

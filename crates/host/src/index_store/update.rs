@@ -38,8 +38,14 @@ impl OsFingerprints {
     pub fn hold(&self, condition: &Condition) -> bool {
         let fingerprint = |path: &BString| self.fingerprint(path.as_ref());
         match condition {
-            Condition::Directory(path, known) => {
-                fingerprint(path).is_ok_and(|now| now == Fingerprint { size: now.size, ..*known })
+            Condition::Directory(path, known) | Condition::StoreDirectory(path, known) => {
+                match fingerprint(path) {
+                    Ok(now) if known.volume != 0 && now.volume == known.volume => {
+                        now == Fingerprint { size: now.size, ..*known }
+                    }
+                    Ok(_) => known.size != 0 && self.listing(path.as_ref()) == known.size,
+                    Err(_) => false,
+                }
             }
             Condition::File(path, known) => fingerprint(path) == Ok(*known),
             // The files of a copied image have other inodes and change times.
@@ -102,7 +108,8 @@ pub fn update_stores(
     let choice = FactChoice::default();
     let choice = options.facts.unwrap_or(&choice);
     let facts = loader_facts(os, group.interpreter.as_ref(), choice).ok()?;
-    let (fingerprints, loaders) = (OsFingerprints::default(), BString::default());
+    let loaders = BString::default();
+    let fingerprints = OsFingerprints::trusting(options.trusted_times);
     let (stores, group, folders) = (&stores, &group, folders.as_slice());
     let mut work = Work { os, fingerprints, options, stores, group, folders, loaders };
     work.loaders = work.alike(&facts, choice);
@@ -252,7 +259,8 @@ impl<'a> Before<'a> {
 
     /// Returns true if every condition of an object's answers holds.
     fn hold(&self, object: &Object) -> bool {
-        let mut conditions = object.edges.iter().flat_map(|edge| &edge.conditions);
+        let of_edges = object.edges.iter().flat_map(|edge| &edge.conditions);
+        let mut conditions = of_edges.chain(&object.in_stores);
         conditions.all(|&condition| self.holds.get(condition as usize) == Some(&true))
     }
 
@@ -296,8 +304,9 @@ impl<'a> Before<'a> {
             conditions.map(|edge| edge.conditions.iter().filter_map(condition).collect()).collect();
         let dirs = object.searched.iter().filter_map(|&at| searched.get(at as usize).cloned());
         let searched = dirs.collect();
+        let in_stores = object.in_stores.iter().filter_map(condition).collect();
         let has_rpath = object.rpath.is_some();
-        ResolvedObject { object: object.clone(), conditions, searched, has_rpath }
+        ResolvedObject { object: object.clone(), conditions, searched, in_stores, has_rpath }
     }
 }
 

@@ -8,7 +8,7 @@ use bstr::BString;
 use rustix::fs::{CWD, FileType};
 use rustix::io::Errno;
 
-use super::reading::{check_case, facts, fingerprint, names_in, open_dir};
+use super::reading::{check_case, facts, kind_of, names_in, open_dir};
 use super::{
     LONGEST_RELATIVE, LeftOut, PathTable, SEARCH_FOR_ALL, Store, Walk, is_odd_name, path_in,
 };
@@ -48,7 +48,7 @@ impl Tree<'_> {
     ) -> Result<(), LeftOut> {
         let unreadable = |_: Errno| LeftOut::Unreadable;
         let before = facts(&dir).map_err(unreadable)?;
-        let stamp = fingerprint(&before);
+        let stamp = self.store.fingerprint(&before);
         if before.stx_mode & SEARCH_FOR_ALL != SEARCH_FOR_ALL || name.len() > LONGEST_RELATIVE {
             return Err(LeftOut::Unreadable);
         }
@@ -61,12 +61,17 @@ impl Tree<'_> {
         let names = names_in(&dir).map_err(unreadable)?;
         check_case(&dir, &names)?;
         let after = facts(&dir).map_err(unreadable)?;
-        if fingerprint(&after) != stamp {
+        if self.store.fingerprint(&after) != stamp {
             return Err(LeftOut::Changing);
         }
         let state = package_state(self.store.path.as_ref(), name);
         let mut builder = PackageBuilder::default();
         for (entry, kind) in &names {
+            let kind = match kind {
+                // Not every file system reports the type with the name (readdir(3)).
+                FileType::Unknown => kind_of(&dir, entry)?,
+                kind => *kind,
+            };
             let inner = match kind {
                 FileType::Directory if !is_odd_name(entry) => {
                     let below = if name.is_empty() { entry.clone() } else { path_in(name, entry) };
@@ -81,7 +86,7 @@ impl Tree<'_> {
             root: self.root,
             name: name.clone(),
             state,
-            fingerprint: Fingerprint { dev: 0, size: 0, ..stamp },
+            fingerprint: Fingerprint { volume: 0, ..stamp },
             young: false,
             table: builder.finish(),
         });

@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Statx, StatxFlags
 use rustix::io::Errno;
 
 use super::LeftOut;
-use crate::index_store::fingerprint_of;
+use crate::index_store::{OsFingerprints, fingerprint_of};
 
 /// Bytes of directory entries that are read at once.
 const BUFFER: usize = 8 * 1024;
@@ -81,12 +81,21 @@ pub(super) fn mount_of(found: &Statx) -> u64 {
     if found.stx_mask & StatxFlags::MNT_ID.bits() != 0 { found.stx_mnt_id } else { 0 }
 }
 
-/// The length of a directory is not compared.
-pub(super) fn fingerprint(found: &Statx) -> Fingerprint {
-    Fingerprint { size: 0, ..fingerprint_of(found) }
+/// Returns the kind of a file whose directory does not report it.
+pub(super) fn kind_of(dir: &OwnedFd, name: &BString) -> Result<FileType, LeftOut> {
+    let found = rustix::fs::statat(dir, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW);
+    Ok(FileType::from_raw_mode(found.map_err(|_| LeftOut::Unreadable)?.st_mode))
 }
 
-pub(super) fn fingerprint_at(path: &BStr) -> Result<Fingerprint, Errno> {
+/// Returns the fingerprint of a directory on a file system. Its length is not compared.
+pub(super) fn fingerprint(volume: u64, found: &Statx) -> Fingerprint {
+    Fingerprint { volume, size: 0, ..fingerprint_of(found) }
+}
+
+pub(super) fn fingerprint_at(
+    fingerprints: &OsFingerprints,
+    path: &BStr,
+) -> Result<Fingerprint, Errno> {
     let found = rustix::fs::statx(CWD, path.as_bytes(), AtFlags::SYMLINK_NOFOLLOW, WANTED)?;
-    Ok(fingerprint(&found))
+    Ok(Fingerprint { size: 0, ..fingerprints.of(path, &found) })
 }

@@ -34,7 +34,7 @@ fn stores(path: &Path, any_name: bool) -> [PathStore; 1] {
 #[test]
 fn everything_below_a_package_is_in_the_table() {
     let (_temp, store) = store();
-    let table = path_table(&stores(&store, false), None).expect("a table");
+    let table = path_table(&stores(&store, false), None, &[]).expect("a table");
     assert_eq!((table.paths.packages.len(), table.read), (2, 2));
     let ask = |path: &str| table.paths.ask(store.join(path).as_os_str().as_bytes());
     let a = "0123456789abcdfghijklmnpqrsvwxyz-a";
@@ -47,7 +47,7 @@ fn everything_below_a_package_is_in_the_table() {
     assert_eq!(ask(&format!("{a}/lib/again/three")), Answer::Unknown);
     assert_eq!(ask(&format!("{a}/lib/dangling")), Answer::Unknown);
     assert_eq!(ask("other/nothing"), Answer::Unknown);
-    let all = path_table(&stores(&store, true), None).expect("a table");
+    let all = path_table(&stores(&store, true), None, &[]).expect("a table");
     assert_eq!(all.paths.ask(store.join("other/no").as_os_str().as_bytes()), Answer::Absent);
 }
 
@@ -56,7 +56,7 @@ fn what_is_not_as_it_should_be_is_left_out_as_a_whole() {
     let (_temp, store) = store();
     let a = store.join("0123456789abcdfghijklmnpqrsvwxyz-a");
     fs::write(a.join("lib/new"), "").expect("made");
-    let table = path_table(&stores(&store, false), None).expect("a table");
+    let table = path_table(&stores(&store, false), None, &[]).expect("a table");
     let path: BString = a.as_os_str().as_bytes().into();
     assert_eq!(table.left_out, [(path, LeftOut::Changing)]);
     assert_eq!(table.paths.ask(a.join("no").as_os_str().as_bytes()), Answer::Unknown);
@@ -65,7 +65,7 @@ fn what_is_not_as_it_should_be_is_left_out_as_a_whole() {
     // A lock shows that the package is being built. A store whose own listing is young is never the
     // same.
     fs::write(store.join("1123456789abcdfghijklmnpqrsvwxyz-b.lock"), "").expect("made");
-    let table = path_table(&stores(&store, false), None).expect("a table");
+    let table = path_table(&stores(&store, false), None, &[]).expect("a table");
     assert!(table.paths.is_empty());
     assert_eq!(table.left_out.len(), 2);
     assert_eq!(table.paths.roots[0].fingerprint.mtime.sec, i64::MIN);
@@ -74,7 +74,7 @@ fn what_is_not_as_it_should_be_is_left_out_as_a_whole() {
 #[test]
 fn an_update_reads_changed_packages_only() {
     let (_temp, store) = store();
-    let mut old = path_table(&stores(&store, false), None).expect("a table").paths;
+    let mut old = path_table(&stores(&store, false), None, &[]).expect("a table").paths;
     // Everything here is young, and current as long as reading it again gives the same.
     assert!(old.packages.iter().all(|package| package.young));
     assert!(path_table_is_current(&old));
@@ -82,16 +82,16 @@ fn an_update_reads_changed_packages_only() {
     fs::write(&deep, "").expect("made");
     std::thread::sleep(std::time::Duration::from_millis(250));
     assert!(!path_table_is_current(&old));
-    old = path_table(&stores(&store, false), Some(&old)).expect("a table").paths;
+    old = path_table(&stores(&store, false), Some(&old), &[]).expect("a table").paths;
     old.packages.iter_mut().for_each(|package| package.young = false);
     assert!(path_table_is_current(&old));
     fs::create_dir(store.join("1123456789abcdfghijklmnpqrsvwxyz-b/new")).expect("made");
     fs::create_dir(store.join("2123456789abcdfghijklmnpqrsvwxyz-c")).expect("made");
     std::thread::sleep(std::time::Duration::from_millis(250));
     assert!(!path_table_is_current(&old));
-    let new = path_table(&stores(&store, false), Some(&old)).expect("a table");
+    let new = path_table(&stores(&store, false), Some(&old), &[]).expect("a table");
     assert_eq!((new.paths.packages.len(), new.read), (3, 2));
-    let whole = path_table(&stores(&store, false), None).expect("a table");
+    let whole = path_table(&stores(&store, false), None, &[]).expect("a table");
     let tables = |paths: &Paths| {
         paths.packages.iter().map(|package| package.table.clone()).collect::<Vec<_>>()
     };
@@ -104,7 +104,7 @@ fn some_packages_of_a_store_can_be_chosen_and_an_update_adds_none() {
     let chosen = ["0123456789abcdfghijklmnpqrsvwxyz-a".into(), "none".into()];
     let chosen = Packages::Chosen(chosen.to_vec());
     let stores = [PathStore { path: store.clone(), packages: chosen }];
-    let table = path_table(&stores, None).expect("a table").paths;
+    let table = path_table(&stores, None, &[]).expect("a table").paths;
     assert_eq!(table.packages.len(), 1);
     assert_eq!(table.roots[0].extent, Extent::Chosen);
     let mut old = table.clone();
@@ -122,7 +122,7 @@ fn of_a_directory_that_changes_each_directory_below_is_known_by_itself() {
     let changing = |path: PathBuf| PathStore { path, packages: Packages::Changing };
     // A directory below another one is part of that.
     let stores = [changing(store.join(a).join("lib")), changing(store.join(a))];
-    let table = path_table(&stores, None).expect("a table");
+    let table = path_table(&stores, None, &[]).expect("a table");
     assert_eq!(table.paths.roots.len(), 1);
     assert!(table.left_out.is_empty(), "{:?}", table.left_out);
     let names: Vec<&BString> = table.paths.packages.iter().map(|package| &package.name).collect();
@@ -138,7 +138,7 @@ fn of_a_directory_that_changes_each_directory_below_is_known_by_itself() {
     fs::write(store.join(a).join("lib/python/new.py"), "").expect("made");
     assert!(!path_table_is_current(&table.paths));
     // It has just changed: lookups in it are left to the kernel, and no others.
-    let table = path_table(&stores, None).expect("a table");
+    let table = path_table(&stores, None, &[]).expect("a table");
     let ask = |path: &str| table.paths.ask(store.join(a).join(path).as_os_str().as_bytes());
     assert_eq!(table.left_out.len(), 1);
     assert_eq!((ask("lib/python/no.py"), ask("lib/no")), (Answer::Unknown, Answer::Absent));
@@ -150,9 +150,9 @@ fn a_store_at_an_odd_path_has_no_table() {
     let temp = tempfile::tempdir().expect("a folder");
     let store = temp.path().join("with space");
     fs::create_dir(&store).expect("made");
-    let table = path_table(&stores(&store, true), None);
+    let table = path_table(&stores(&store, true), None, &[]);
     assert!(matches!(table, Err(PathTableError::Unsuitable { .. })));
-    let missing = path_table(&stores(&temp.path().join("no"), true), None);
+    let missing = path_table(&stores(&temp.path().join("no"), true), None, &[]);
     assert!(matches!(missing, Err(PathTableError::Read { .. })));
 }
 

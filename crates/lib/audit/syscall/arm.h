@@ -7,6 +7,8 @@
 #define NR_munmap 91
 #define NR_openat 322
 #define NR_readlinkat 332
+#define NR_statfs64 266
+#define NR_getdents64 217
 #define NR_statx 397
 
 /* r7 may be the frame pointer of Thumb code, so it is saved by hand. */

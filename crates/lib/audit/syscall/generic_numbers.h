@@ -29,5 +29,7 @@
 #define NR_setns 268
 #define NR_renameat2 276
 #define NR_seccomp 277
+#define NR_statfs 43
+#define NR_getdents64 61
 #define NR_statx 291
 #include "new_numbers.h"

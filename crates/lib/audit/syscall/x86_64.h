@@ -40,6 +40,8 @@
 #define NR_setns 308
 #define NR_renameat2 316
 #define NR_seccomp 317
+#define NR_statfs 137
+#define NR_getdents64 217
 #define NR_statx 332
 #include "new_numbers.h"
 

@@ -66,6 +66,9 @@ pub struct Options {
     pub traced: Option<Traced>,
     /// Directories that change in place, whose paths are indexed too.
     pub path_dirs: Vec<PathBuf>,
+    /// Directories below which the times of directories show each change, although their file system
+    /// is not known for it.
+    pub trusted_times: Vec<PathBuf>,
     /// True if the user named the prefixes: every indexed directory directly below one of them is
     /// then a package, whatever its name.
     pub prefixes_are_named: bool,
@@ -126,8 +129,18 @@ pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report, Index
     let (prefixes, dirs) = (&all, &dirs);
     let is_of_image = |old: &Whole| old.index.conditions.iter().any(Condition::is_of_image);
     let image = options.image || old.as_ref().is_some_and(is_of_image);
-    let host =
-        IndexOptions { stores, files, prefixes, dirs, bind, image, ..IndexOptions::default() };
+    let trusted: Vec<PathBuf> =
+        options.trusted_times.iter().flat_map(|path| path.canonicalize()).collect();
+    let host = IndexOptions {
+        stores,
+        files,
+        prefixes,
+        dirs,
+        bind,
+        image,
+        trusted_times: &trusted,
+        ..IndexOptions::default()
+    };
     progress.begin_work();
     let old = old.as_ref().map(|old| (old, &known[..]));
     let mut report = make(&path, &modules, old, host, path_stores.as_deref(), progress)?;
@@ -407,7 +420,7 @@ fn make(
     path_stores: Option<&[PathStore]>,
     progress: &dyn Progress,
 ) -> Result<Report, IndexError> {
-    let IndexOptions { stores, dirs, .. } = options;
+    let IndexOptions { stores, dirs, trusted_times: trusted, .. } = options;
     let has_no_files = options.files.is_empty();
     let search = progress.search();
     let tick = |files: usize| search.add(files);
@@ -431,7 +444,7 @@ fn make(
         problems.iter().for_each(|problem| progress.remark(problem));
     }
     let of_old = old.and_then(|(old, _)| old.index.paths.as_ref());
-    let add_paths = |stores| paths::add(&mut indexed, stores, of_old);
+    let add_paths = |stores| paths::add(&mut indexed, stores, of_old, trusted);
     let paths = path_stores.map(add_paths).transpose()?;
     let is_only_paths = paths.is_some() && has_no_files;
     let sealed = modules.seal(indexed).map_err(|error| match error {

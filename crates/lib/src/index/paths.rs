@@ -66,6 +66,7 @@ pub fn stores_of(paths: &Paths) -> Vec<PathStore> {
 }
 
 /// Adds a table of the paths of stores to an index. Unchanged packages of `old` are not read again.
+/// Times are trusted below `trusted` on every file system.
 ///
 /// # Errors
 /// Returns [`PathTableError`] if a store cannot be listed.
@@ -73,8 +74,9 @@ pub fn add(
     indexed: &mut Indexed,
     stores: &[PathStore],
     old: Option<&Paths>,
+    trusted: &[PathBuf],
 ) -> Result<report::PathTable, PathTableError> {
-    let PathTable { paths, read, count, left_out } = path_table(stores, old)?;
+    let PathTable { paths, read, count, left_out } = path_table(stores, old, trusted)?;
     let left = |(path, why): (BString, LeftOut)| LeftOutPackage {
         path,
         reason: why.words(),
@@ -105,7 +107,9 @@ pub fn is_current(paths: &Paths) -> bool {
 /// # Errors
 /// Returns [`PathTableError`] if a store cannot be listed.
 pub fn differences(old: &Paths) -> Result<Vec<BString>, PathTableError> {
-    let new = path_table(&stores_of(old), None)?.paths;
+    // What is in the table was trusted when it was made.
+    let roots: Vec<PathBuf> = old.roots.iter().map(|root| path_of(root.path.as_ref())).collect();
+    let new = path_table(&stores_of(old), None, &roots)?.paths;
     let now: FxHashMap<u64, &Package> =
         new.packages.iter().map(|package| (package.state, package)).collect();
     let differs = |was: &&Package| {

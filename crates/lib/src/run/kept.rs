@@ -84,7 +84,8 @@ impl Place {
         }
         let facts = &program.facts;
         let times = (facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec());
-        (facts.dev(), facts.ino(), times).hash(&mut hasher);
+        let volume = becalm_host::volume_number(&program.real);
+        (volume, facts.ino(), times).hash(&mut hasher);
         for (dir, changed) in package_dirs(&trees_beside(&program.path, &program.real)) {
             (dir, changed).hash(&mut hasher);
         }

@@ -53,7 +53,7 @@ impl Scene {
         let bind = Binding { threshold: BindThreshold::ALL, only: None, environment: None };
         let options = IndexOptions { files: &files, bind: Some(bind), ..IndexOptions::default() };
         let mut machine = index_files(&OsFs::new(), options).machines.remove(0);
-        let table = path_table(stores, None).unwrap();
+        let table = path_table(stores, None, &[]).unwrap();
         assert!(table.left_out.is_empty(), "{:?}", table.left_out);
         machine.index.paths = Some(table.paths.clone());
         self.write_index(&machine.index, machine.target);

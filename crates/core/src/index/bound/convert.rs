@@ -29,8 +29,8 @@ pub enum NotBound {
     /// No object defines a symbol that has to exist at the start.
     #[error("nothing defines {0}")]
     Undefined(BString),
-    /// A file outside the immutable prefixes has no build ID.
-    #[error("{0} has no build ID, and is below no immutable prefix")]
+    /// A file has no build ID, and not all that its bindings rest on is in tables ([`super::Tables`]).
+    #[error("{0} has no build ID, and its addends are in its data")]
     NoBuildId(BString),
     /// A file changed a moment ago, or could not be read.
     #[error("{0} changed just now, or cannot be read")]

@@ -25,7 +25,7 @@ use crate::symbols::ObjectSymbols;
 pub use binder::{Binder, NewProgram};
 pub use block::{Block, Definer, Indirect, Relative, Residual, SlotBinding};
 pub use convert::{Facts, NotBound, RELEASES, Written, is_applied, written};
-pub use image::ImageFacts;
+pub use image::{ImageFacts, tables_of};
 pub use start_variables::StartVariables;
 
 pub(super) use records::{Sections, read};
@@ -98,8 +98,8 @@ pub struct Writes {
 pub struct BoundObject {
     /// The path, as the loader names it; the real path of a program.
     pub path: BString,
-    /// True if it is below an immutable prefix. It is the same file while the conditions of the
-    /// roots hold.
+    /// True if it is below an immutable prefix. While the conditions of the roots hold, its
+    /// condition is not checked.
     pub is_rooted: bool,
     /// Address of the dynamic section, before the load address is added.
     pub dynamic: u64,
@@ -107,6 +107,8 @@ pub struct BoundObject {
     pub dynamic_hash: u64,
     /// The build ID.
     pub build_id: Option<BuildId>,
+    /// The tables that its bindings rest on.
+    pub tables: Option<Tables>,
     /// Position in [`super::Index::conditions`] of the condition that the file is unchanged.
     pub condition: u32,
 }
@@ -119,6 +121,16 @@ pub struct BuildId {
     /// Length in bytes.
     pub length: u32,
     /// [`super::hash::bytes`] of it, seed 0.
+    pub hash: u64,
+}
+
+/// The tables of an object that its bindings rest on: symbols, strings, versions, relocations. They
+/// prove the content of a file without a build ID, or one whose times have changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tables {
+    /// Address, before the load address is added, and length of each range, ascending.
+    pub ranges: Vec<(u32, u32)>,
+    /// [`super::hash::block`] of one range after the other; each is the seed of the next.
     pub hash: u64,
 }
 

@@ -2,7 +2,7 @@
 
 use bstr::BString;
 
-use super::{Bound, BoundObject, BoundProgram, BuildId, Member, StartVariables, Writes};
+use super::{Bound, BoundObject, BoundProgram, BuildId, Member, StartVariables, Tables, Writes};
 use crate::elf::Endian;
 use crate::index::header::Section;
 use crate::index::layout::{self, Writer, kind};
@@ -21,11 +21,13 @@ pub(in crate::index) struct Sections {
 }
 
 impl Sections {
-    /// Encodes the bindings. `string` returns the place of a string.
+    /// Encodes the bindings. `tables` has the place of each object's ranges, plus one; `string`
+    /// returns the place of a string.
     pub(in crate::index) fn encode(
         bound: &Bound,
         endian: Endian,
         conditions: usize,
+        tables: &[u32],
         string: &mut dyn FnMut(&BString) -> Result<u32, EncodeError>,
     ) -> Result<Self, EncodeError> {
         let writer = || Writer::new(endian);
@@ -39,11 +41,11 @@ impl Sections {
         for (index, block) in bound.blocks.iter().enumerate() {
             sections.block(index, block)?;
         }
-        for object in &bound.objects {
+        for (object, &tables) in bound.objects.iter().zip(tables) {
             if object.condition as usize >= conditions {
                 return Err(EncodeError::NoSuchGuard(object.condition));
             }
-            sections.object(object, string(&object.path)?);
+            sections.object(object, string(&object.path)?, tables);
         }
         let mut programs: Vec<&BoundProgram> = bound.programs.iter().collect();
         programs.sort_by_key(|program| (hash::low(0, &program.path), &program.path));
@@ -78,7 +80,7 @@ impl Sections {
         Ok(())
     }
 
-    fn object(&mut self, object: &BoundObject, path: u32) {
+    fn object(&mut self, object: &BoundObject, path: u32, tables: u32) {
         let records = &mut self.objects;
         let start = records.bytes.len();
         let build_id = object.build_id.unwrap_or(BuildId { address: 0, length: 0, hash: 0 });
@@ -89,7 +91,10 @@ impl Sections {
         records.long(build_id.hash);
         records.word(build_id.address);
         records.word(build_id.length);
+        records.long(object.tables.as_ref().map_or(0, |tables| tables.hash));
+        records.word(tables);
         records.word(object.condition);
+        records.word(0);
         layout::seal(records, start, hash::bytes(0, &object.path));
     }
 
@@ -150,13 +155,20 @@ fn object(table: &Records<'_>, at: usize) -> Result<BoundObject, TableError> {
     table.check(at, layout::BOUND_OBJECT, hash::bytes(0, &path))?;
     let length = table.word(at + 36)?;
     let build_id = BuildId { hash: table.long(at + 24)?, address: table.word(at + 32)?, length };
+    let ranges = table.optional_set(at + 48)?;
+    let hash = table.long(at + 40)?;
+    let pairs = |words: Vec<u32>| {
+        words.as_chunks::<2>().0.iter().map(|&[at, length]| (at, length)).collect()
+    };
+    let tables = ranges.map(|words| Tables { ranges: pairs(words), hash });
     Ok(BoundObject {
         path,
         is_rooted: table.word(at + 4)? & layout::BOUND_OBJECT_ROOTED != 0,
         dynamic: table.long(at + 8)?,
         dynamic_hash: table.long(at + 16)?,
         build_id: (length > 0).then_some(build_id),
-        condition: table.word(at + 40)?,
+        tables,
+        condition: table.word(at + 52)?,
     })
 }
 

@@ -99,6 +99,7 @@ fn object(path: &str) -> BoundObject {
         dynamic: 1,
         dynamic_hash: 2,
         build_id: None,
+        tables: None,
         condition: 0,
     }
 }

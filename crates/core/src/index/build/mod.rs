@@ -37,6 +37,23 @@ pub trait Fingerprints {
     /// Returns the errno of `statx`.
     fn fingerprint(&self, path: &BStr) -> Result<Fingerprint, Errno>;
 
+    /// Returns the hash of the names in a directory ([`Listing::hash`]), or 0 if it cannot be read.
+    ///
+    /// [`Listing::hash`]: super::volume::Listing::hash
+    fn listing(&self, path: &BStr) -> u64;
+
+    /// Returns the state of a directory for a condition: its fingerprint with its listing, or the
+    /// listing alone if times prove nothing on its file system. Returns `None` if it changed a moment
+    /// ago or cannot be read.
+    fn directory(&self, path: &BStr) -> Option<Fingerprint> {
+        let found = self.fingerprint(path).ok()?;
+        let size = self.listing(path);
+        if found.volume == 0 {
+            return (size != 0).then(|| Fingerprint::by_listing(size));
+        }
+        found.is_settled(self.now()).then_some(Fingerprint { size, ..found })
+    }
+
     /// Returns true if every user may open the file or directory at a path, links followed: all may
     /// read it and search each directory on the way.
     fn is_for_all(&self, path: &BStr) -> bool;
@@ -73,6 +90,8 @@ pub struct ResolvedObject {
     /// The directories of its run path, without trailing slashes; [`Object::searched`] is
     /// empty.
     pub searched: Vec<Arc<BString>>,
+    /// The conditions of those in stores, in order; [`Object::in_stores`] is empty.
+    pub in_stores: Vec<Condition>,
     /// True if these are all the directories of its `DT_RPATH`.
     pub has_rpath: bool,
 }
@@ -163,6 +182,8 @@ impl Gatherer {
     pub fn object(&mut self, resolved: ResolvedObject) {
         let mut object = resolved.object;
         object.searched = resolved.searched.iter().map(|dir| self.folder_at(dir)).collect();
+        let in_stores = resolved.in_stores.into_iter();
+        object.in_stores = in_stores.map(|condition| self.condition(condition)).collect();
         let rpath = resolved.searched.iter().map(|dir| self.search_dirs.get(&**dir).copied());
         object.rpath = if resolved.has_rpath { rpath.collect() } else { None };
         for (edge, conditions) in object.edges.iter_mut().zip(resolved.conditions) {

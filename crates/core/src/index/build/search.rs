@@ -45,6 +45,8 @@ struct Dir {
     /// The name without it.
     plain: Arc<BString>,
     immutable: bool,
+    /// The condition that a directory in a store is as it was. `None` outside of stores.
+    in_store: Option<Condition>,
     presence: Presence,
     variants: Variants,
 }
@@ -121,6 +123,7 @@ impl<'a> Resolver<'a> {
             && !run_path.no_default_dirs
             && dirs.iter().all(|dir| dir.as_ref().is_some_and(|dir| dir.is_closed()));
         resolved.searched = dirs.iter().flatten().map(|dir| Arc::clone(&dir.plain)).collect();
+        resolved.in_stores = dirs.iter().flatten().filter_map(|dir| dir.in_store.clone()).collect();
         resolved.has_rpath = run_path.is_rpath && dirs.iter().all(Option::is_some);
         for name in lookups(view) {
             let mut lookup = Lookup { resolver: self, name: name.as_ref(), conditions: Vec::new() };
@@ -149,11 +152,13 @@ impl<'a> Resolver<'a> {
     ) -> Option<Listed> {
         let dir = self.dir([dir.as_bytes(), b"/"].concat().into());
         let look = !dir.immutable || !self.is_for_all(dir.name.as_ref());
-        let mut listed = Listed { conditions: Vec::new(), look, names: Vec::new() };
+        let in_store = dir.in_store.iter().cloned().collect();
+        let mut listed = Listed { conditions: in_store, look, names: Vec::new() };
         match &dir.presence {
             Presence::Unclear(_) => return None,
             Presence::Absent(condition) => {
                 listed.conditions.extend(condition.clone());
+                listed.conditions.dedup();
                 return Some(listed);
             }
             Presence::There(condition) => listed.conditions.extend(condition.clone()),
@@ -259,11 +264,9 @@ impl<'a> Resolver<'a> {
         let immutable = stores.contain(plain) && stores.contain_file(fs, plain);
         let presence = match fs.stat(name.as_ref()) {
             Ok(FileKind::Directory) if immutable => Presence::There(None),
-            Ok(FileKind::Directory) => match self.sources.fingerprints.fingerprint(plain) {
-                Ok(fingerprint) if fingerprint.is_settled(self.sources.fingerprints.now()) => {
-                    Presence::There(Some(Condition::Directory(plain.to_owned(), fingerprint)))
-                }
-                _ => Presence::Unclear(Deferred::Unsettled),
+            Ok(FileKind::Directory) => match self.sources.fingerprints.directory(plain) {
+                Some(known) => Presence::There(Some(Condition::Directory(plain.to_owned(), known))),
+                None => Presence::Unclear(Deferred::Unsettled),
             },
             Err(Errno::NOENT) => Presence::Absent(self.may_come(plain, immutable)),
             // It is not a directory, and in a store this cannot change.
@@ -276,8 +279,16 @@ impl<'a> Resolver<'a> {
             Presence::There(_) => Variants::of(fs, name.as_ref(), self.sources.ident, None),
             _ => Variants::default(),
         };
+        let in_store = immutable.then(|| match presence {
+            Presence::There(_) => {
+                // If it changes just now, this never holds.
+                let known = self.sources.fingerprints.directory(plain);
+                Condition::StoreDirectory(plain.to_owned(), known.unwrap_or_default())
+            }
+            _ => Condition::AbsentPackage(plain.to_owned()),
+        });
         let plain = Arc::new(plain.to_owned());
-        Dir { name, plain, immutable, presence, variants }
+        Dir { name, plain, immutable, in_store, presence, variants }
     }
 
     /// Returns the condition that a missing directory stays missing. A package that exists keeps
@@ -306,7 +317,8 @@ impl Cache {
         let (cache, condition) = match sources.fs.read(path.as_ref()) {
             Ok(bytes) => {
                 let fingerprint = sources.fingerprints.fingerprint(path.as_ref()).ok()?;
-                if !fingerprint.is_settled(sources.fingerprints.now()) {
+                // Without times the module searches the cache for each answer.
+                if fingerprint.volume != 0 && !fingerprint.is_settled(sources.fingerprints.now()) {
                     return None;
                 }
                 let cache = LoaderCache::parse_for(bytes, sources.ident)?;
@@ -459,11 +471,13 @@ impl ResolvedObject {
             is_program: false,
             seen: 0,
             searched: Vec::new(),
+            in_stores: Vec::new(),
             rpath: None,
             deferred: [0; 8],
             edges: Vec::new(),
         };
-        Self { object, conditions: Vec::new(), searched: Vec::new(), has_rpath: false }
+        let (conditions, searched, in_stores) = (Vec::new(), Vec::new(), Vec::new());
+        Self { object, conditions, searched, in_stores, has_rpath: false }
     }
 }
 

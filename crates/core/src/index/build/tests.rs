@@ -16,7 +16,7 @@ struct OneFingerprint {
 }
 
 const STAMP: Fingerprint = Fingerprint {
-    dev: 1,
+    volume: 1,
     ino: 2,
     size: 0,
     mtime: Time { sec: 100, nsec: 1 },
@@ -26,6 +26,10 @@ const STAMP: Fingerprint = Fingerprint {
 impl Fingerprints for OneFingerprint {
     fn fingerprint(&self, _: &BStr) -> Result<Fingerprint, Errno> {
         Ok(STAMP)
+    }
+
+    fn listing(&self, _: &BStr) -> u64 {
+        0
     }
 
     fn is_for_all(&self, _: &BStr) -> bool {
@@ -75,7 +79,7 @@ fn a_library_under_its_soname_answers_and_any_other_file_may() {
         .file("/s/p/lib/README", "");
     let names = ["liba.so.1", "liba.so", "libforeign.so", "libhidden.so", "libtext.so", "README"];
     let found = listed(&fs, "/s/p/lib", &names, 1_000).unwrap();
-    assert_eq!(found.conditions, []);
+    assert_eq!(found.conditions, [Condition::StoreDirectory("/s/p/lib".into(), STAMP)]);
     assert!(!found.look);
     // The loader passes over the library of another machine: it is as if it was not there.
     let expected = [
@@ -118,12 +122,13 @@ fn an_absent_directory_answers_nothing_while_it_is_absent() {
         found.conditions
     };
     assert_eq!(conditions("/usr/none"), [Condition::Absent("/usr/none".into())]);
-    // An existing package keeps its content.
+    // An existing package keeps its content while packages neither come nor go.
     let package = "/s/0123456789abcdefghijklmnopqrstuv-p";
     let fs = MemFs::new().dir(package);
     let dir = format!("{package}/lib");
     let found = listed(&fs, &dir, &[], 1_000).unwrap();
-    assert_eq!((found.conditions, found.names), (vec![], vec![]));
+    assert_eq!(found.conditions, [Condition::AbsentPackage(dir.into())]);
+    assert_eq!(found.names, []);
     let dir = "/s/zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz-q/lib";
     let found = listed(&fs, dir, &[], 1_000).unwrap();
     assert_eq!(found.conditions, [Condition::AbsentPackage(dir.into())]);

@@ -69,14 +69,14 @@ impl Sections {
     fn root(&mut self, root: &Root, path: u32) {
         let records = &mut self.roots;
         let start = records.bytes.len();
-        let Fingerprint { dev, ino, mtime, ctime, .. } = root.fingerprint;
+        let Fingerprint { volume, ino, mtime, ctime, .. } = root.fingerprint;
         records.word(path);
         records.word(match root.extent {
             Extent::All => 0,
             Extent::Chosen => CHOSEN,
             Extent::Changing => CHANGING,
         });
-        records.long(dev);
+        records.long(volume);
         records.long(ino);
         records.long(mtime.sec.cast_unsigned());
         records.long(ctime.sec.cast_unsigned());
@@ -162,14 +162,14 @@ fn root(table: &Records<'_>, at: usize) -> Result<Root, TableError> {
     let path = table.string(table.word(at)?)?.to_owned();
     table.check(at, layout::PATH_ROOT, root_state(path.as_ref()))?;
     let (mtime, ctime) = times(table, at + 24)?;
-    let (dev, ino) = (table.long(at + 8)?, table.long(at + 16)?);
+    let (volume, ino) = (table.long(at + 8)?, table.long(at + 16)?);
     let extent = match table.word(at + 4)? {
         0 => Extent::All,
         CHOSEN => Extent::Chosen,
         CHANGING => Extent::Changing,
         _ => return Err(TableError::Damaged("a store of an unknown kind")),
     };
-    Ok(Root { path, extent, fingerprint: Fingerprint { dev, ino, size: 0, mtime, ctime } })
+    Ok(Root { path, extent, fingerprint: Fingerprint { volume, ino, size: 0, mtime, ctime } })
 }
 
 fn package(table: &Records<'_>, at: usize, roots: &[Root]) -> Result<Package, TableError> {
@@ -192,7 +192,7 @@ fn package(table: &Records<'_>, at: usize, roots: &[Root]) -> Result<Package, Ta
         root,
         name,
         state,
-        fingerprint: Fingerprint { dev: 0, ino, size: 0, mtime, ctime },
+        fingerprint: Fingerprint { volume: 0, ino, size: 0, mtime, ctime },
         young: table.word(at + 68)? & YOUNG != 0,
         table: paths,
     })

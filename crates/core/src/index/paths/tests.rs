@@ -21,7 +21,7 @@ enum Node {
 
 fn fingerprint(number: u64) -> Fingerprint {
     let time = Time { sec: number.cast_signed(), nsec: 7 };
-    Fingerprint { dev: 0, ino: number, size: 0, mtime: time, ctime: time }
+    Fingerprint { volume: 0, ino: number, size: 0, mtime: time, ctime: time }
 }
 
 /// The packages of [`STORE`] and the nodes in them.

@@ -1,0 +1,107 @@
+//! Reads the identity of the file system that a file is on ([`becalm_core::index::Volume`]).
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use becalm_core::index::hash;
+use becalm_core::index::volume::{IdentifiedBy, Listing, Volume};
+use bstr::{BStr, ByteSlice};
+use rustc_hash::FxHashMap;
+use rustix::fs::{AtFlags, CWD, StatVfsMountFlags, Statx, StatxFlags, statfs, statvfs, statx};
+use rustix::io::Errno;
+
+/// `STATX_MNT_ID_UNIQUE` of Linux 6.8.
+const UNIQUE_MOUNT: StatxFlags = StatxFlags::from_bits_retain(0x4000);
+
+/// The file systems of fingerprints, each read once.
+#[derive(Debug, Default)]
+pub(crate) struct Volumes {
+    known: Mutex<FxHashMap<(u32, u32), (u64, bool)>>,
+    /// Directories below which times are trusted on every file system. `None` trusts them everywhere:
+    /// to compare with a fingerprint from before, which has no file system if they were not trusted.
+    trusted: Option<Vec<PathBuf>>,
+}
+
+impl Volumes {
+    /// Trusts times below these directories, and on the file systems that are known to set them.
+    pub(crate) fn trusting(below: &[PathBuf]) -> Self {
+        Self { trusted: Some(below.to_vec()), ..Self::default() }
+    }
+
+    /// Returns the number of the file system of a file; 0 if it cannot be read, or if the times of
+    /// its directories prove nothing. `found` is the result of `statx` for the path.
+    pub(crate) fn of(&self, path: &BStr, found: &Statx) -> u64 {
+        let device = (found.stx_dev_major, found.stx_dev_minor);
+        let lock = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock().get(&device).copied();
+        let (number, is_timed) = known.unwrap_or_else(|| {
+            let read = volume_of(path, found).unwrap_or_default();
+            lock().insert(device, read);
+            read
+        });
+        let is_below = |trusted: &PathBuf| path.starts_with(trusted.as_os_str().as_bytes());
+        match &self.trusted {
+            Some(trusted) if !is_timed && !trusted.iter().any(is_below) => 0,
+            _ => number,
+        }
+    }
+}
+
+/// Returns the number of the file system of a file, and true if the times of its directories show
+/// each change.
+fn volume_of(path: &BStr, found: &Statx) -> Result<(u64, bool), Errno> {
+    // rustix gives the identifier as a number, and the type, by different functions.
+    let facts = statvfs(path.as_bytes())?;
+    let volume = Volume {
+        kind: statfs(path.as_bytes())?.f_type as u32,
+        fsid: facts.f_fsid,
+        blocks: facts.f_blocks,
+        read_only: facts.f_flag.contains(StatVfsMountFlags::RDONLY),
+        major: found.stx_dev_major,
+        minor: found.stx_dev_minor,
+    };
+    let own = own_words(&volume, path).unwrap_or_default();
+    Ok((volume.number(&own), volume.shows_changes(&own)))
+}
+
+/// Returns the number of the file system of a file; 0 if it cannot be read.
+#[must_use]
+pub fn volume_number(path: &Path) -> u64 {
+    let path = BStr::new(path.as_os_str().as_bytes());
+    let found = statx(CWD, path.as_bytes(), AtFlags::empty(), StatxFlags::BASIC_STATS);
+    found.and_then(|found| volume_of(path, &found)).unwrap_or_default().0
+}
+
+/// Returns the words of the mount or of the backing file. `None` if they are not known.
+fn own_words(volume: &Volume, path: &BStr) -> Option<Vec<u64>> {
+    match volume.identified_by() {
+        IdentifiedBy::Mount => {
+            let found = statx(CWD, path.as_bytes(), AtFlags::empty(), UNIQUE_MOUNT).ok()?;
+            let is_unique = found.stx_mask & UNIQUE_MOUNT.bits() != 0;
+            let boot = std::fs::read("/proc/sys/kernel/random/boot_id").ok()?;
+            is_unique.then(|| vec![found.stx_mnt_id, hash::bytes(0, boot.trim_ascii_end())])
+        }
+        IdentifiedBy::BackingFile => {
+            let Volume { major, minor, .. } = volume;
+            let link = format!("/sys/dev/block/{major}:{minor}/loop/backing_file");
+            let name = std::fs::read(link).ok()?;
+            let file = Path::new(OsStr::from_bytes(name.trim_ascii_end())).metadata().ok()?;
+            let times = [file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec()];
+            let words = [file.ino(), file.size()].into_iter();
+            Some(words.chain(times.map(i64::cast_unsigned)).collect())
+        }
+        _ => None,
+    }
+}
+
+/// Returns [`Listing::hash`] of the names in a directory.
+pub(crate) fn listing_of(path: &BStr) -> Option<u64> {
+    let mut listing = Listing::default();
+    for entry in Path::new(OsStr::from_bytes(path)).read_dir().ok()? {
+        listing.add(entry.ok()?.file_name().as_bytes());
+    }
+    Some(listing.hash())
+}

@@ -1,0 +1,214 @@
+//! `cargo xtask identity-trial`: indexes a tree on file systems of many kinds, then attaches them
+//! elsewhere, swaps images under the same name, makes links and replaces packages. A start with the
+//! index must do what a plain start does; where nothing has changed, it must still be answered.
+//!
+//! [`scene`] has the tree, the images and the mounts; this module has the rows of `docs/identity.md`.
+
+mod scene;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+
+use self::scene::{FLAT, Image, OTHER, Scene, call};
+
+/// Options of the trial.
+#[derive(Args)]
+pub struct Options {
+    /// The becalm to try
+    #[arg(long)]
+    becalm: PathBuf,
+    /// The lab, for its FUSE file system
+    #[arg(long)]
+    lab: PathBuf,
+    /// Only the rows whose name contains this
+    #[arg(long, default_value = "")]
+    only: String,
+}
+
+type Row = (&'static str, fn(&Scene) -> Result<()>);
+
+const ROWS: [Row; 12] = [
+    ("an ext4 file system is attached to another device", |s| moved(s, Image::Ext4)),
+    ("an XFS file system is attached to another device", |s| moved(s, Image::Xfs)),
+    ("a squashfs image is attached to another device", |s| moved(s, Image::Squashfs)),
+    ("a hard link to a bound library is made and removed", linked),
+    ("a program and library without a build ID are bound", without_build_id),
+    ("a library without a build ID is replaced inside its package", replaced),
+    ("a package is made again with a library that is found first", made_again),
+    ("a squashfs image is replaced by its next version", |s| swapped(s, Image::Squashfs)),
+    ("an EROFS image is replaced by its next version", |s| swapped(s, Image::Erofs)),
+    ("a FUSE file system does not change the times of directories", fuse),
+    ("an overlay adds a file to a package", overlay),
+    ("a file system lists names without types", without_types),
+];
+
+/// Runs the trial.
+///
+/// # Errors
+/// Returns an error if a file system cannot be made or mounted.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    let mut failed = 0;
+    for (name, row) in ROWS.iter().filter(|(name, _)| name.contains(&options.only)) {
+        let scene = Scene::new(&options.becalm, &options.lab)?;
+        match row(&scene) {
+            Ok(()) => println!("{name}: as it should be"),
+            Err(error) => {
+                failed += 1;
+                println!("{name}: {error:#}");
+            }
+        }
+    }
+    println!("{} rows, {failed} wrong", ROWS.len());
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The same image on another loop device.
+fn moved(scene: &Scene, kind: Image) -> Result<()> {
+    scene.tree(&scene.staging(), &[])?;
+    let image = scene.image(kind, "image")?;
+    let first = scene.attach(&image)?;
+    scene.index(&["--program", &scene.program()])?;
+    scene.expect_answered(1)?;
+    scene.detach()?;
+    let other = scene.attach_to_another(&image, &first)?;
+    ensure!(other != first, "the device is the same");
+    scene.expect_answered(1)
+}
+
+fn linked(scene: &Scene) -> Result<()> {
+    scene.tree(&scene.mount_point(), &[])?;
+    scene.index(&["--program", &scene.program()])?;
+    for file in [scene.library(), scene.program()] {
+        // In a directory that no search passes.
+        let link = scene.mount_point().join("dirs/link");
+        sleep(Duration::from_millis(20));
+        fs::hard_link(&file, &link)?;
+        scene.expect_answered(1)?;
+        fs::remove_file(&link)?;
+        scene.expect_answered(1)?;
+    }
+    Ok(())
+}
+
+fn without_build_id(scene: &Scene) -> Result<()> {
+    scene.tree(&scene.mount_point(), &["-Wl,--build-id=none"])?;
+    scene.index(&["--program", &scene.program()])?;
+    scene.expect_answered(1)
+}
+
+/// A store whose own directory does not change.
+fn replaced(scene: &Scene) -> Result<()> {
+    scene.tree(&scene.mount_point(), &["-Wl,--build-id=none"])?;
+    scene.index(&[&scene.store(), "--program", &scene.program()])?;
+    scene.expect_answered(1)?;
+    let new = format!("{}.new", scene.library());
+    scene.make_library(Path::new(&new), 2, &["-Wl,--build-id=none", "-DSHIFTED"])?;
+    fs::rename(&new, scene.library())?;
+    scene.expect(2)
+}
+
+fn made_again(scene: &Scene) -> Result<()> {
+    scene.tree(&scene.mount_point(), &[])?;
+    scene.index(&[&scene.store(), "--program", &scene.program()])?;
+    scene.expect_answered(1)?;
+    let package = scene.mount_point().join(OTHER);
+    fs::remove_dir_all(&package)?;
+    fs::create_dir_all(package.join("lib"))?;
+    scene.make_library(&package.join("lib/libx.so"), 3, &[])?;
+    scene.expect(3)
+}
+
+/// The next version has the same inodes, times and sizes of directories, on the same device and mount
+/// point, but a library that is found first.
+fn swapped(scene: &Scene, kind: Image) -> Result<()> {
+    scene.tree(&scene.staging(), &[])?;
+    let first = scene.image(kind, "first")?;
+    let package = scene.staging().join(OTHER).join("lib");
+    fs::remove_file(package.join("libz.so"))?;
+    scene.make_library(&package.join("libx.so"), 2, &[])?;
+    let second = scene.image(kind, "second")?;
+
+    let device = scene.attach(&first)?;
+    for arguments in [&["--program", &scene.program()][..], &[&scene.store()]] {
+        scene.index(arguments)?;
+        scene.expect(1)?;
+        scene.detach()?;
+        scene.attach_to(&second, &device)?;
+        scene.expect(2)?;
+        let said = scene.update(arguments)?;
+        ensure!(!said.contains("up to date"), "an update says: {said}");
+        scene.detach()?;
+        scene.attach_to(&first, &device)?;
+    }
+    // The index that `becalm run` keeps.
+    ensure!(scene.run()? == 1 && scene.run()? == 1, "the first version under becalm run");
+    scene.detach()?;
+    scene.attach_to(&second, &device)?;
+    ensure!(scene.run()? == 2, "the next version under becalm run");
+    Ok(())
+}
+
+fn fuse(scene: &Scene) -> Result<()> {
+    scene.tree(&scene.staging(), &[])?;
+    let mount = scene.fuse()?;
+    let dirs = scene.mount_point().join("dirs");
+    let said = scene.index(&["--program", &scene.program(), "--path-dirs", &text(&dirs)])?;
+    ensure!(said.contains("times of directories"), "becalm index does not say why: {said}");
+    scene.expect_answered(1)?;
+    scene.expect_file(&dirs.join("later"), false)?;
+    fs::write(scene.staging().join("dirs/later"), "")?;
+    scene.make_library(&scene.staging().join(OTHER).join("lib/libx.so"), 4, &[])?;
+    scene.expect_file(&dirs.join("later"), true)?;
+    scene.expect(4)?;
+    drop(mount);
+    Ok(())
+}
+
+/// A lower layer below the store: all directories keep the inodes and times of the upper one.
+fn overlay(scene: &Scene) -> Result<()> {
+    scene.tree(&scene.mount_point(), &[])?;
+    let package = scene.mount_point().join(FLAT);
+    let store = scene.store();
+    scene.index(&[&store, "--paths", "--program", &scene.program()])?;
+    let more = scene.staging();
+    fs::create_dir_all(more.join(package.file_name().context("a package")?).join("lib"))?;
+    fs::create_dir_all(more.join(Path::new(OTHER).file_name().context("a package")?).join("lib"))?;
+    let name = |package: &str| Path::new(package).file_name().unwrap_or_default().to_owned();
+    fs::write(more.join(name(FLAT)).join("lib/later"), "")?;
+    scene.make_library(&more.join(name(OTHER)).join("lib/libx.so"), 5, &[])?;
+    scene.expect_file(&package.join("lib/later"), false)?;
+    let layers = format!("lowerdir={store}:{}", text(&more));
+    scene.mount(&["-t", "overlay", "overlay", "-o", &layers, &store])?;
+    scene.expect_file(&package.join("lib/later"), true)?;
+    scene.expect(5)
+}
+
+fn without_types(scene: &Scene) -> Result<()> {
+    scene.tree(&scene.staging(), &[])?;
+    let image = scene.image(Image::Ext4WithoutTypes, "image")?;
+    scene.attach(&image)?;
+    let dirs = scene.mount_point().join("dirs");
+    let arguments = ["--program", &scene.program(), "--path-dirs", &text(&dirs)];
+    scene.index(&arguments)?;
+    let inner = dirs.join("inner/absent");
+    scene.expect_file(&inner, false)?;
+    let looked = scene.lookups(&inner)?;
+    ensure!(looked == 0, "{looked} lookups below a directory of a directory that changes");
+    fs::write(&inner, "")?;
+    scene.expect_file(&inner, true)
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// Runs a command whose failure ends the row.
+fn done(command: &mut Command) -> Result<()> {
+    call(command).map(|_| ())
+}

@@ -1,0 +1,330 @@
+//! The tree, its images and its mounts.
+
+use std::cell::RefCell;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use tempfile::TempDir;
+
+use super::{done, text};
+
+/// The package with the library.
+pub(super) const FLAT: &str = "store/0123456789abcdfghijklmnpqrsvwxyz-x";
+/// The package that is searched before it.
+pub(super) const OTHER: &str = "store/0123456789abcdfghijklmnpqrsvwxyy-o";
+/// The package of the program.
+const PROGRAM: &str = "store/0123456789abcdfghijklmnpqrsvwxyx-p";
+
+/// What `x` returns; the function is elsewhere if `SHIFTED` is defined.
+const LIBRARY: &str = "#ifdef SHIFTED
+    int before(int n) { return n * n + 7; } int other = 5; int *moved = &other;
+    #endif
+    int x(void) { return VALUE; } int own = 3; int *pointer = &own;";
+/// Prints what the library returns, or whether a file exists.
+const SOURCE: &str = "#include <stdio.h>
+    #include <sys/stat.h>
+    int x(void); extern int own, *pointer;
+    int main(int n, char **a) { struct stat s;
+      if (n > 1) printf(\"%d\\n\", stat(a[1], &s) == 0);
+      else printf(\"%d\\n\", x() + (*pointer != own)); }";
+
+/// The kinds of images.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Image {
+    Ext4,
+    /// Its directories do not have the types of files.
+    Ext4WithoutTypes,
+    Xfs,
+    Squashfs,
+    Erofs,
+}
+
+/// A folder with a mount point, in which everything is unmounted in the end.
+pub(super) struct Scene {
+    dir: TempDir,
+    becalm: PathBuf,
+    lab: PathBuf,
+    mounts: RefCell<Vec<PathBuf>>,
+    devices: RefCell<Vec<String>>,
+}
+
+/// A FUSE file system that is served until this is dropped.
+pub(super) struct Fuse<'a>(Child, &'a Scene);
+
+impl Drop for Fuse<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").args(["-l", &text(&self.1.mount_point())]).status();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        for mount in self.mounts.take().iter().rev() {
+            let _ = Command::new("umount").arg("-l").arg(mount).status();
+        }
+        for device in self.devices.take() {
+            let _ = Command::new("losetup").args(["-d", &device]).stderr(Stdio::null()).status();
+        }
+    }
+}
+
+impl Scene {
+    pub(super) fn new(becalm: &Path, lab: &Path) -> Result<Self> {
+        // Below the target folder: a file system that is known to change times. The scene's own parent
+        // is not below a store.
+        let dir = tempfile::Builder::new().prefix("identity-").tempdir_in("/var/tmp")?;
+        let (becalm, lab) = (becalm.canonicalize()?, lab.canonicalize()?);
+        for folder in ["mount", "staging", "home"] {
+            fs::create_dir(dir.path().join(folder))?;
+        }
+        let (mounts, devices) = (RefCell::default(), RefCell::default());
+        Ok(Self { dir, becalm, lab, mounts, devices })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(super) fn mount_point(&self) -> PathBuf {
+        self.path("mount")
+    }
+
+    pub(super) fn staging(&self) -> PathBuf {
+        self.path("staging")
+    }
+
+    pub(super) fn store(&self) -> String {
+        text(&self.mount_point().join("store"))
+    }
+
+    pub(super) fn program(&self) -> String {
+        text(&self.mount_point().join(PROGRAM).join("bin/p"))
+    }
+
+    pub(super) fn library(&self) -> String {
+        text(&self.mount_point().join(FLAT).join("lib/libx.so"))
+    }
+
+    /// Makes the tree below `at`, with run paths below the mount point.
+    pub(super) fn tree(&self, at: &Path, arguments: &[&str]) -> Result<()> {
+        let packages = [FLAT, OTHER].map(|package| package.to_owned() + "/lib");
+        let folders = packages.iter().map(String::as_str).chain(["dirs/inner"]);
+        for folder in folders {
+            fs::create_dir_all(at.join(folder))?;
+        }
+        let library = at.join(FLAT).join("lib/libx.so");
+        self.make_library(&library, 1, arguments)?;
+        // Another name of the same length as that of the library.
+        fs::write(at.join(OTHER).join("lib/libz.so"), "")?;
+        let [own, before] = [FLAT, OTHER].map(|package| self.mount_point().join(package));
+        let rpath = format!("-Wl,-rpath,{}/lib:{}/lib", text(&before), text(&own));
+        let program = at.join(PROGRAM).join("bin/p");
+        fs::create_dir_all(program.parent().context("a folder")?)?;
+        let source = self.path("program.c");
+        fs::write(&source, SOURCE)?;
+        let mut cc = Command::new("cc");
+        cc.args(["-w", "-o"]).args([&program, &source, &library]).arg(rpath).args(arguments);
+        done(&mut cc)
+    }
+
+    pub(super) fn make_library(&self, at: &Path, value: i32, arguments: &[&str]) -> Result<()> {
+        let source = self.path("library.c");
+        fs::write(&source, LIBRARY)?;
+        let mut cc = Command::new("cc");
+        cc.args(["-w", "-shared", "-fPIC", "-Wl,-soname,libx.so", "-o"]).args([at, &source]);
+        done(cc.arg(format!("-DVALUE={value}")).args(arguments))
+    }
+
+    /// Makes an image of the staged tree.
+    pub(super) fn image(&self, kind: Image, name: &str) -> Result<PathBuf> {
+        let (image, tree) = (self.path(name), self.staging());
+        let paths = [&tree, &image];
+        let mut command = match kind {
+            Image::Squashfs => {
+                let mut command = Command::new("mksquashfs");
+                command.args(paths).args(["-all-time", "0", "-mkfs-time", "0", "-noappend"]);
+                command
+            }
+            Image::Erofs => {
+                let mut command = Command::new("mkfs.erofs");
+                command
+                    .args(["-T0", "-U", "11111111-2222-3333-4444-555555555555"])
+                    .args([&image, &tree]);
+                command
+            }
+            Image::Ext4 | Image::Ext4WithoutTypes => {
+                let features = if kind == Image::Ext4 { "filetype" } else { "^filetype" };
+                let mut command = Command::new("mke2fs");
+                command.args(["-q", "-t", "ext4", "-O", features, "-d"]).args(paths).arg("32M");
+                command
+            }
+            Image::Xfs => {
+                done(Command::new("truncate").args(["-s", "320M"]).arg(&image))?;
+                done(Command::new("mkfs.xfs").arg("-q").arg(&image))?;
+                let device = self.attach(&image)?;
+                done(
+                    Command::new("cp").args(["-a", &(text(&tree) + "/.")]).arg(self.mount_point()),
+                )?;
+                self.detach()?;
+                drop(device);
+                return Ok(image);
+            }
+        };
+        done(&mut command)?;
+        Ok(image)
+    }
+
+    /// Attaches an image to a free loop device and mounts it.
+    pub(super) fn attach(&self, image: &Path) -> Result<String> {
+        let device = call(Command::new("losetup").args(["-f", "--show"]).arg(image))?;
+        let device = device.trim().to_owned();
+        self.devices.borrow_mut().push(device.clone());
+        self.mount(&[&device, &text(&self.mount_point())])?;
+        Ok(device)
+    }
+
+    /// Does the same while `first` stays in use by another file.
+    pub(super) fn attach_to_another(&self, image: &Path, first: &str) -> Result<String> {
+        let other = self.path("other");
+        fs::write(&other, vec![0; 1 << 20])?;
+        done(Command::new("losetup").args([first, &text(&other)]))?;
+        self.devices.borrow_mut().push(first.to_owned());
+        self.attach(image)
+    }
+
+    pub(super) fn attach_to(&self, image: &Path, device: &str) -> Result<()> {
+        done(Command::new("losetup").args([device, &text(image)]))?;
+        self.devices.borrow_mut().push(device.to_owned());
+        self.mount(&[device, &text(&self.mount_point())])
+    }
+
+    /// Unmounts the image and frees its device.
+    pub(super) fn detach(&self) -> Result<()> {
+        let mount = self.mounts.borrow_mut().pop().context("a mount")?;
+        done(Command::new("umount").arg(mount))?;
+        let device = self.devices.borrow_mut().pop().context("a device")?;
+        done(Command::new("losetup").args(["-d", &device]))
+    }
+
+    pub(super) fn mount(&self, arguments: &[&str]) -> Result<()> {
+        done(Command::new("mount").args(arguments))?;
+        let at = arguments.last().context("a mount point")?;
+        self.mounts.borrow_mut().push(at.into());
+        Ok(())
+    }
+
+    /// Shows the staged tree at the mount point, with directories whose times never change.
+    pub(super) fn fuse(&self) -> Result<Fuse<'_>> {
+        let mut command = Command::new(&self.lab);
+        command.args(["slowfs", "--delay-us", "0", "--forgetful", "--still-times"]);
+        let child = command.args([self.staging(), self.mount_point()]).spawn()?;
+        let fuse = Fuse(child, self);
+        let began = Instant::now();
+        while !Path::new(&self.program()).exists() {
+            ensure!(began.elapsed() < Duration::from_secs(20), "the FUSE file system is not there");
+            sleep(Duration::from_millis(20));
+        }
+        Ok(fuse)
+    }
+
+    /// Makes an index; returns what becalm says.
+    pub(super) fn index(&self, arguments: &[&str]) -> Result<String> {
+        let _ = fs::remove_file(self.path("index.so"));
+        // Older than the grain of the clock, because newer files are not trusted.
+        sleep(Duration::from_millis(2200));
+        self.becalm(arguments)
+    }
+
+    pub(super) fn update(&self, arguments: &[&str]) -> Result<String> {
+        self.becalm(&[arguments, &["--update"]].concat())
+    }
+
+    fn becalm(&self, arguments: &[&str]) -> Result<String> {
+        let index = self.path("index.so");
+        let mut becalm = Command::new(&self.becalm);
+        becalm.env("HOME", self.path("home")).arg("index").args(arguments);
+        call(becalm.args(["--bind-threshold", "0,0", "-o"]).arg(index))
+    }
+
+    /// Starts the program with the index; returns its number and the module's log.
+    fn start(&self, arguments: &[&Path]) -> Result<(i32, String)> {
+        let log = self.path("log");
+        let _ = fs::remove_file(&log);
+        let mut program = Command::new(self.program());
+        program.args(arguments).env("LD_AUDIT", self.path("index.so"));
+        let number = number_of(program.env("BECALM", format!("paths,log:{}", text(&log))))?;
+        Ok((number, fs::read_to_string(log).unwrap_or_default()))
+    }
+
+    /// Checks that a start with the index does what a plain one does.
+    pub(super) fn expect(&self, wanted: i32) -> Result<()> {
+        let plain = number_of(&mut Command::new(self.program()))?;
+        ensure!(plain == wanted, "a plain start prints {plain} for {wanted}");
+        let (number, log) = self.start(&[])?;
+        ensure!(number == wanted, "a start with the index prints {number} for {wanted}\n{log}");
+        Ok(())
+    }
+
+    /// Checks that it is also answered and bound.
+    pub(super) fn expect_answered(&self, wanted: i32) -> Result<()> {
+        self.expect(wanted)?;
+        let (_, log) = self.start(&[])?;
+        let is_answered =
+            log.lines().any(|line| line.contains("\tsearch\t") && line.ends_with("/libx.so"));
+        ensure!(is_answered, "libx.so is not answered\n{log}");
+        ensure!(log.contains("\tbindings\t0\tapplied"), "the program is not bound\n{log}");
+        Ok(())
+    }
+
+    /// Checks what a start says of a file.
+    pub(super) fn expect_file(&self, path: &Path, is_there: bool) -> Result<()> {
+        let (number, log) = self.start(&[path])?;
+        ensure!(path.exists() == is_there, "the file");
+        ensure!((number == 1) == is_there, "a start says {number} of {}\n{log}", path.display());
+        Ok(())
+    }
+
+    /// Returns the number of lookups of a path in a start with the index, by strace.
+    pub(super) fn lookups(&self, path: &Path) -> Result<usize> {
+        let index = format!("LD_AUDIT={}", text(&self.path("index.so")));
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-e", "trace=%file", "-E", &index, "-E", "BECALM=paths"]);
+        let output = strace.arg(self.program()).arg(path).output()?;
+        let log = String::from_utf8_lossy(&output.stderr).into_owned();
+        let wanted = format!("\"{}\"", text(path));
+        // The path is also an argument of the program.
+        let lines = log.lines().filter(|line| !line.starts_with("execve"));
+        Ok(lines.filter(|line| line.contains(&wanted)).count())
+    }
+
+    /// Starts the program by `becalm run`, after its index was made; returns its number.
+    pub(super) fn run(&self) -> Result<i32> {
+        let mut becalm = Command::new(&self.becalm);
+        becalm.args(["run", "--strict", "--"]).arg(self.program());
+        number_of(becalm.env("HOME", self.path("home")).env_remove("XDG_CACHE_HOME"))
+    }
+}
+
+fn number_of(command: &mut Command) -> Result<i32> {
+    let output = command.output()?;
+    let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if let Some(signal) = output.status.signal() {
+        bail!("{command:?} died of signal {signal}");
+    }
+    said.parse()
+        .with_context(|| format!("{command:?}: {said}{}", String::from_utf8_lossy(&output.stderr)))
+}
+
+/// Runs a command; returns what it prints.
+pub(super) fn call(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("{command:?}"))?;
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    ensure!(output.status.success(), "{command:?}: {said}");
+    Ok(said)
+}
