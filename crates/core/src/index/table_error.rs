@@ -11,7 +11,7 @@ pub enum TableError {
     #[error("not an index")]
     NotATable,
     /// The format version is unknown.
-    #[error("an index of format version {0}; known are 1 and {v}", v = layout::VERSION)]
+    #[error("an index of format version {0}; known are 1 to {v}", v = layout::VERSION)]
     OtherVersion(u32),
     /// The table is shorter or longer than its header says.
     #[error("the index is cut short or has bytes too many")]

@@ -412,3 +412,14 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_page_of_the_format_and_the_error_name_the_version_that_is_written() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/index-format.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let version = layout::VERSION;
+    assert!(page.contains(&format!("| 12 | 4 | version, {version} |")));
+    assert!(page.contains(&format!("This is version {version}.")));
+    let error = super::TableError::OtherVersion(9).to_string();
+    assert!(error.ends_with(&format!("known are 1 to {version}")), "{error}");
+}
