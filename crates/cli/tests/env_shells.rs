@@ -3,6 +3,7 @@
 mod support;
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -92,6 +93,30 @@ fn fish_reads_the_lines_of_its_own() {
 }
 
 #[test]
+fn a_path_that_shells_and_tools_cannot_take_is_refused() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::of(FLAT);
+    let made = run(&mut store.becalm(&["index", text(&store.root()), "-o", text(&store.index())]));
+    assert_eq!(made.code, Some(0), "{made:?}");
+    for name in [&b"a\xffb.so"[..], b"a\nb.so"] {
+        let index = store.path("").join(std::ffi::OsStr::from_bytes(name));
+        fs::copy(store.index(), &index).expect("copied");
+        for more in [&[][..], &["--for", "lmod"], &["--for", "dockerfile"], &["--json"]] {
+            let mut command = store.becalm(&["env"]);
+            let ran = run(command.args(more).arg("--index").arg(&index));
+            assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
+            assert!(ran.stderr.contains("cannot be written for a shell"), "{ran:?}");
+        }
+    }
+    // A part of the user's own.
+    let mut command = store.becalm(&["env", "--index", text(&store.index())]);
+    let ran = run(command.env("GLIBC_TUNABLES", std::ffi::OsStr::from_bytes(b"x=\xff")));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
+}
+
+#[test]
 fn json_has_the_values_that_a_shell_gets() {
     if nothing_to_test_with() {
         return;
@@ -124,6 +149,22 @@ fn json_has_the_values_that_a_shell_gets() {
 
 /// Loads and unloads a module with the shell function `module` that `define` defines.
 fn by_module(store: &Store, define: &str, file: &str, lines: &str) -> Ran {
+    for known in ["90000", "0x10000", "0200000"] {
+        let known = format!("glibc.rtld.optional_static_tls={known}");
+        let ran = by_module_with(store, define, (file, lines), &known);
+        let tunables: Vec<&str> = ran.stdout.lines().skip(1).step_by(3).collect();
+        assert_eq!(tunables, [known.as_str(), &known], "a larger value stays: {ran:?}");
+    }
+    let known = "glibc.rtld.optional_static_tls=10";
+    let ran = by_module_with(store, define, (file, lines), known);
+    let tunables: Vec<&str> = ran.stdout.lines().skip(1).step_by(3).collect();
+    assert!(tunables[0].starts_with(known) && tunables[0] != known, "{ran:?}");
+    assert_eq!(tunables[1], known, "{ran:?}");
+    by_module_with(store, define, (file, lines), "glibc.malloc.check=1")
+}
+
+/// Does the same in a session with these tunables.
+fn by_module_with(store: &Store, define: &str, (file, lines): (&str, &str), known: &str) -> Ran {
     let dir = store.path("modulefiles");
     fs::create_dir_all(&dir).expect("made");
     fs::write(dir.join(file), lines).expect("written");
@@ -133,7 +174,7 @@ fn by_module(store: &Store, define: &str, file: &str, lines: &str) -> Ran {
          printf '%s\\n' \"${{LD_AUDIT-}}\" \"$GLIBC_TUNABLES\"",
         text(&dir).replace('\'', "'\\''")
     );
-    run(&mut command(store, "bash", &["--norc", "-c", &script]))
+    run(command(store, "bash", &["--norc", "-c", &script]).env("GLIBC_TUNABLES", known))
 }
 
 /// The command of Environment Modules: installed, or unpacked by scripts/setup beside Lmod, with

@@ -39,7 +39,7 @@ pub(crate) struct EnvArgs {
     ///
     /// Removes every index of becalm from the session; with --index only that one. Without --index,
     /// elements of LD_AUDIT whose file does not exist are removed too, and printed on stderr. The
-    /// tunable and the switches stay while an index is left. A smaller value of the tunable that was
+    /// switches stay while an index is left; the tunable has its need then. A smaller value of the tunable that was
     /// set before counts again; a value that equals becalm's is removed.
     #[arg(long)]
     pub undo: bool,

@@ -27,7 +27,17 @@ pub(crate) fn lmod(settings: &Settings) -> String {
          whatis(\"Programs find their libraries by an index of becalm\")\n",
     );
     text.push_str(&format!("append_path(\"{AUDIT}\", {})\n", string(&module.to_string_lossy())));
-    text.push_str(&format!("append_path(\"{TUNABLES}\", \"{STATIC_TLS}={static_tls}\")\n"));
+    text.push_str(&format!(
+        "-- The last value counts, so a larger one has to stay the last.\n\
+         local known = 0\n\
+         for value in (\":\" .. (os.getenv(\"{TUNABLES}\") or \"\")):gmatch(\":{}=([^:]*)\") do\n\
+         \x20 known = value:match(\"^0%d+$\") and tonumber(value, 8) or tonumber(value) or 0\n\
+         end\n\
+         if mode() == \"unload\" or known < {static_tls} then\n\
+         \x20 append_path(\"{TUNABLES}\", \"{STATIC_TLS}={static_tls}\")\n\
+         end\n",
+        STATIC_TLS.replace('.', "%.")
+    ));
     if let Some(switch) = switch {
         text.push_str(&format!("append_path(\"{SWITCHES}\", \"{switch}\", \",\")\n"));
     }
@@ -43,7 +53,19 @@ pub(crate) fn tcl(settings: &Settings) -> String {
          module-whatis {Programs find their libraries by an index of becalm}\n",
     );
     text.push_str(&format!("append-path {AUDIT} {}\n", tcl_word(&module.to_string_lossy())));
-    text.push_str(&format!("append-path {TUNABLES} {STATIC_TLS}={static_tls}\n"));
+    text.push_str(&format!(
+        "# The last value counts, so a larger one has to stay the last.\n\
+         set known 0\n\
+         if {{[info exists ::env({TUNABLES})]}} {{\n\
+         \x20   foreach element [split $::env({TUNABLES}) :] {{\n\
+         \x20       regexp {{^{}=(0[xX][[:xdigit:]]+|[0-9]+)$}} $element all known\n\
+         \x20   }}\n\
+         }}\n\
+         if {{[module-info mode unload] || $known < {static_tls}}} {{\n\
+         \x20   append-path {TUNABLES} {STATIC_TLS}={static_tls}\n\
+         }}\n",
+        STATIC_TLS.replace('.', "\\.")
+    ));
     if let Some(switch) = switch {
         text.push_str(&format!("append-path --delim , {SWITCHES} {switch}\n"));
     }

@@ -37,6 +37,9 @@ pub enum EnvError {
         /// The reason.
         why: Untrusted,
     },
+    /// The lines for shells and tools are text of one line each.
+    #[error("{0} cannot be written for a shell or tool: not UTF-8, or with a control character")]
+    NoText(String),
     /// The index cannot be read.
     #[error(transparent)]
     Index(#[from] IndexError),

@@ -7,6 +7,7 @@ pub mod error;
 mod needs;
 
 use std::env;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use bstr::BString;
@@ -17,7 +18,9 @@ use crate::env::needs::Needs;
 use crate::index::error::IndexError;
 use crate::index::file::{self, Opened};
 use crate::index::static_tls::SESSION_STATIC_TLS;
-use crate::index::variables::{self, AUDIT, NO_BIND, PATHS, Settings, Variable};
+use crate::index::variables::{
+    self, AUDIT, NO_BIND, PATHS, SWITCHES, Settings, TUNABLES, Variable,
+};
 use crate::index::{places, platforms, trust};
 use crate::json::{self, lossy, lossy_list, lossy_os};
 use crate::path::path_bytes;
@@ -116,9 +119,12 @@ pub fn env(options: &Options, progress: &dyn Progress) -> Result<Report, EnvErro
     }
     let settings =
         Settings { module: platforms::audit_path(&index), static_tls, switch: switch(options) };
+    if settings.module.to_str().is_none_or(|path| path.contains(char::is_control)) {
+        return Err(EnvError::NoText(format!("the path {}", index.path.display())));
+    }
     Ok(Report {
         index: platforms::index_of(&settings.module),
-        variables: settings.added(|name| env::var_os(name)),
+        variables: as_text(settings.added(|name| env::var_os(name)))?,
         settings,
         is_old: !index.index.is_current(),
         unfit: unfit(&index, &needs, static_tls)?,
@@ -127,7 +133,8 @@ pub fn env(options: &Options, progress: &dyn Progress) -> Result<Report, EnvErro
 }
 
 /// Returns the variables without the named index, or without every index of the session. The
-/// settings that all indexes share are removed with the last one. An index may be damaged or
+/// switches that all indexes share are removed with the last one; the static TLS is then that of the
+/// indexes that are left. An index may be damaged or
 /// missing: this is when it is removed. Without a named index, every element that is gone is
 /// removed too, because nothing shows whether it was an index.
 fn undone(options: &Options, path: PathBuf, progress: &dyn Progress) -> Result<Report, EnvError> {
@@ -144,15 +151,18 @@ fn undone(options: &Options, path: PathBuf, progress: &dyn Progress) -> Result<R
     let mut gone = variables::gone(list.as_deref());
     gone.retain(|path| options.index.is_none() || removed.contains(path));
     let needs = needs(options, progress);
-    let static_tls =
+    let need =
         |path: &PathBuf| needs.value(file::open(path).ok().as_ref()).or_else(|_| needs.value(None));
-    let static_tls = removed.iter().map(static_tls).collect::<Result<Vec<u64>, _>>()?;
+    let static_tls = removed.iter().map(need).collect::<Result<Vec<u64>, _>>()?;
+    let needs_left = left.iter().map(need).collect::<Result<Vec<u64>, _>>()?;
     let mut variables = Vec::new();
     if is_there || options.index.is_none() {
         let removed = [removed, gone.clone()].concat();
         variables.push(variables::without_indexes(list.as_deref(), &removed));
+        let now = |name: &str| env::var_os(name);
+        variables.push(variables::without_needs(&static_tls, &needs_left, now(TUNABLES)));
         if left.is_empty() {
-            variables.extend(variables::without_settings(&static_tls, |name| env::var_os(name)));
+            variables.extend(variables::without_switches(now(SWITCHES)));
         }
     }
     let settings = Settings {
@@ -161,7 +171,17 @@ fn undone(options: &Options, path: PathBuf, progress: &dyn Progress) -> Result<R
         switch: switch(options),
     };
     let gone = gone.iter().map(|path| path_bytes(path)).collect();
+    let variables = as_text(variables)?;
     Ok(Report { index, settings, variables, is_old: false, unfit: Vec::new(), gone })
+}
+
+/// Returns the variables, unless the user's own part of one cannot be written.
+fn as_text(variables: Vec<Variable>) -> Result<Vec<Variable>, EnvError> {
+    let is_text = |value: &OsString| value.to_str().is_some();
+    match variables.iter().find(|it| it.value.as_ref().is_some_and(|value| !is_text(value))) {
+        Some(other) => Err(EnvError::NoText(format!("the value of {}", other.name))),
+        None => Ok(variables),
+    }
 }
 
 /// True if two paths name the same file, or are equal.

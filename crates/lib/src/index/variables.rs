@@ -71,20 +71,18 @@ pub fn without_indexes(list: Option<&OsStr>, indexes: &[PathBuf]) -> Variable {
     Variable { name: AUDIT, value }
 }
 
-/// Returns the other variables without what [`Settings::added`] adds for indexes that need so many
-/// bytes of static TLS, whichever switch it is.
-pub fn without_settings(
-    static_tls: &[u64],
-    now: impl Fn(&str) -> Option<OsString>,
-) -> Vec<Variable> {
-    let tunables = without_static_tls(now(TUNABLES).as_deref(), static_tls);
-    let mut variables = vec![Variable { name: TUNABLES, value: tunables }];
-    if let Some(switches) = now(SWITCHES) {
-        let left = without_switch(Some(&switches), NO_BIND);
-        let value = without_switch(left.as_deref(), PATHS);
-        variables.push(Variable { name: SWITCHES, value });
-    }
-    variables
+/// Returns the tunables without what [`Settings::added`] adds for indexes that are removed and need
+/// so many bytes of static TLS, and with what it adds for those that are left.
+pub fn without_needs(removed: &[u64], left: &[u64], now: Option<OsString>) -> Variable {
+    let value = without_static_tls(now.as_deref(), removed);
+    let add = |list: Option<OsString>, bytes: &u64| Some(with_static_tls(list.as_deref(), *bytes));
+    Variable { name: TUNABLES, value: left.iter().fold(value, add) }
+}
+
+/// Returns the switches, if there are any, without those of [`Settings::added`].
+pub fn without_switches(now: Option<OsString>) -> Option<Variable> {
+    let left = without_switch(Some(&now?), NO_BIND);
+    Some(Variable { name: SWITCHES, value: without_switch(left.as_deref(), PATHS) })
 }
 
 /// Returns the list with a module at its end, so that the user's own modules are called with the
@@ -267,6 +265,18 @@ mod tests {
             assert_eq!(raised, *format!("{theirs}:glibc.rtld.optional_static_tls=2048"));
             assert_eq!(with_static_tls(Some(&raised), 2048), raised, "once is enough");
             assert_eq!(without_static_tls(Some(&raised), &[2048]), Some(theirs.into()));
+        }
+    }
+
+    #[test]
+    fn two_indexes_undone_one_by_one_leave_the_need_of_the_other_and_then_nothing() {
+        for (first, second) in [(9000, 8192), (8192, 9000), (8192, 8192)] {
+            let both = with_static_tls(Some(os("glibc.malloc.check=1")), first);
+            let both = with_static_tls(Some(&both), second);
+            let one = without_needs(&[first], &[second], Some(both)).value;
+            assert_eq!(static_tls(one.as_deref()), Some(second));
+            let none = without_needs(&[second], &[], one).value;
+            assert_eq!(none, Some("glibc.malloc.check=1".into()), "{first} {second}");
         }
     }
 
