@@ -37,6 +37,12 @@ pub fn relative_dirs_of(lists: &[impl AsRef<OsStr>]) -> Vec<PathBuf> {
     elements_of(lists).filter(|dir| !dir.is_absolute()).collect()
 }
 
+/// Returns the directories of `--path-dirs`: relative ones are those of this process. Empty elements
+/// are left out.
+pub fn named_dirs_of(lists: &[impl AsRef<OsStr>]) -> Vec<PathBuf> {
+    elements_of(lists).filter_map(|dir| std::path::absolute(dir).ok()).collect()
+}
+
 /// Splits lists at their colons. An empty list has no element, as an empty `LD_LIBRARY_PATH`.
 fn elements_of(lists: &[impl AsRef<OsStr>]) -> impl Iterator<Item = PathBuf> {
     let lists = lists.iter().map(|list| list.as_ref().as_bytes());
@@ -47,6 +53,12 @@ fn elements_of(lists: &[impl AsRef<OsStr>]) -> impl Iterator<Item = PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn relative_directories_that_the_user_names_are_those_of_the_current_one() {
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(named_dirs_of(&["/a:lib::"]), [PathBuf::from("/a"), here.join("lib")]);
+    }
 
     #[test]
     fn a_list_is_split_into_directories_and_what_depends_on_the_current_one() {

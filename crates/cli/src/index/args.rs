@@ -8,7 +8,7 @@ use becalm_host::index_store::BindThreshold;
 use becalm_lib::assume::StorePrefixes;
 use becalm_lib::index::error::IndexError;
 use becalm_lib::index::make::Options;
-use becalm_lib::path::{dirs_of, relative_dirs_of};
+use becalm_lib::path::{dirs_of, named_dirs_of, relative_dirs_of};
 use becalm_lib::traced_run;
 use clap::{Args, ValueHint};
 
@@ -139,8 +139,8 @@ impl IndexArgs {
             module: self.module.clone(),
             paths: self.paths,
             traced: traced.transpose()?,
-            path_dirs: dirs_of(&self.path_dirs),
-            trusted_times: dirs_of(&self.trust_times),
+            path_dirs: named_dirs_of(&self.path_dirs),
+            trusted_times: named_dirs_of(&self.trust_times),
             prefixes_are_named,
         })
     }
