@@ -94,3 +94,15 @@ pub enum HostError {
         path: PathBuf,
     },
 }
+
+/// Describes an error of the system, without its number.
+#[must_use]
+pub fn words(error: &io::Error) -> String {
+    let mut text = error.to_string();
+    if error.raw_os_error().is_some()
+        && let Some(at) = text.rfind(" (os error ")
+    {
+        text.truncate(at);
+    }
+    text
+}

@@ -48,6 +48,7 @@ mod regular;
 pub mod static_tls;
 pub mod trace;
 mod volume;
+pub mod trust;
 pub mod walk;
 pub mod write;
 

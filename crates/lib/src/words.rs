@@ -9,23 +9,12 @@ use becalm_host::bench::stats::Ratio;
 use bstr::BString;
 
 pub use crate::path::path_bytes;
+pub use becalm_host::error::words;
 
 /// Returns the system's description of an errno.
 #[must_use]
 pub fn errno_words(errno: Errno) -> String {
     words(&io::Error::from_raw_os_error(errno.0))
-}
-
-/// Describes an error of the system, without its number.
-#[must_use]
-pub fn words(error: &io::Error) -> String {
-    let mut text = error.to_string();
-    if error.raw_os_error().is_some()
-        && let Some(at) = text.rfind(" (os error ")
-    {
-        text.truncate(at);
-    }
-    text
 }
 
 /// Describes an error and its causes, down to the system's message.

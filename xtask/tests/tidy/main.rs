@@ -163,6 +163,26 @@ fn every_file_says_what_it_is_for_and_stays_short() {
     }
 }
 
+/// A path in a program's hands may lead through a link that another user has made.
+#[test]
+fn files_are_written_through_the_module_that_knows_whom_to_trust() {
+    let direct =
+        ["File::create", "fs::write(", "fs::rename(", "create_dir", ".create(true)", ".persist("];
+    // Scratch stores and builds, in folders that becalm made or that the user gave up to it.
+    let scratch = ["lib/src/compare/", "lib/src/loader/", "cli/src/loader/"];
+    let mut seen = Vec::new();
+    for (path, text) in ["crates/lib/src", "crates/cli/src"].into_iter().flat_map(sources_of) {
+        let shown = path.display().to_string();
+        if is_test(&path) || scratch.iter().any(|dir| shown.contains(dir)) {
+            continue;
+        }
+        let shipped = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let lines = code(shipped).filter(|line| direct.iter().any(|call| line.contains(call)));
+        seen.extend(lines.map(|line| format!("{shown}: {}", line.trim())));
+    }
+    assert!(seen.is_empty(), "not by becalm_host::write or trust:\n{}", seen.join("\n"));
+}
+
 #[test]
 fn nothing_committed_names_a_registry_host_or_a_machine_path() {
     let output = std::process::Command::new("git")

@@ -9,12 +9,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use becalm_host::bench::{BenchError, Options, Rounds, Until};
+use becalm_host::trust::Rule;
 use becalm_lib::bench::{self, Report};
 use becalm_lib::escape::shown;
 use becalm_lib::json::document;
 use becalm_lib::path;
 use becalm_lib::words;
 use bstr::ByteSlice;
+use rustix::fs::{Mode, OFlags};
 
 use crate::bench::args::{BenchArgs, Export, Form};
 use crate::bench::{csv, markdown, text, variants};
@@ -117,8 +119,8 @@ impl Places {
 impl Place {
     fn open(form: Form, path: &Path) -> Result<Self> {
         let is_new = !path.exists();
-        let opened = File::options().write(true).create(true).truncate(false).open(path);
-        let file = opened.with_context(|| shown(path::path_bytes(path).as_bstr()))?;
+        let (flags, mode) = (OFlags::WRONLY | OFlags::CREATE, Mode::from_raw_mode(0o666));
+        let file = Rule::Named.open(path, flags, mode)?.0.into();
         Ok(Self { form, file, path: path.to_owned(), is_new })
     }
 

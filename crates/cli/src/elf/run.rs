@@ -1,6 +1,6 @@
 //! `becalm elf`: prints what is asked for, then edits.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,6 +8,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result, ensure};
 use becalm_core::elf::ObjectView;
 use becalm_host::OsFs;
+use becalm_host::trust::{self, Rule};
+use becalm_host::write::Writer;
 use becalm_lib::elf_edits::{self, Changes, run_path};
 use becalm_lib::path::path_bytes;
 use becalm_lib::progress::Progress;
@@ -68,6 +70,7 @@ fn edit_copy(
         _ if is_replaced => ".".into(),
         _ => std::env::temp_dir(),
     };
+    let folder = Rule::Named.real(&folder)?;
     let copy = NamedTempFile::new_in(&folder).with_context(|| folder.display().to_string())?;
     let copy = copy.into_temp_path();
     fs::copy(file, &copy).with_context(|| file.display().to_string())?;
@@ -79,9 +82,11 @@ fn edit_copy(
         fs::File::open(&copy)?.sync_all()?;
     }
     if is_replaced {
-        copy.persist(output).with_context(context)?;
+        // A link of this name is replaced.
+        let output = folder.join(output.file_name().unwrap_or_default());
+        Writer::new(args.writing.options()).rename(&copy, &output)?;
     } else {
-        let mut device = OpenOptions::new().write(true).open(output).with_context(context)?;
+        let mut device = trust::create(output)?;
         device.write_all(&fs::read(&copy)?).with_context(context)?;
     }
     Ok(status)

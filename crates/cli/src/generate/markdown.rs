@@ -4,10 +4,11 @@
 //! the pages in mdBook's format.
 
 use std::fmt::Write;
-use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use becalm_host::trust;
 use clap::{Arg, Command};
 
 use crate::generate::command_line::CommandLine;
@@ -40,7 +41,8 @@ pub(crate) fn write(dir: &Path, cli: &CommandLine) -> Result<()> {
 
 fn file(dir: &Path, name: &str, text: &str) -> Result<()> {
     let path = dir.join(name);
-    fs::write(&path, text).with_context(|| path.display().to_string())
+    let written = trust::create(&path)?.write_all(text.as_bytes());
+    written.with_context(|| path.display().to_string())
 }
 
 /// Returns the subcommands that the help lists.

@@ -1,10 +1,10 @@
 //! `becalm generate`: writes the files that packagers install beside the program.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use becalm_host::trust;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
@@ -46,8 +46,9 @@ fn manual_page(
     sections: &[&Section],
 ) -> Result<()> {
     let path = dir.join(format!("{name}.1"));
+    let file = trust::create(&path)?;
     let write = || -> io::Result<()> {
-        let mut out = BufWriter::new(File::create(&path)?);
+        let mut out = BufWriter::new(file);
         let has_commands = command.get_subcommands().any(|c| !c.is_hide_set());
         // clap_mangen expects a version here.
         let has_version = command.get_version().is_some();

@@ -8,6 +8,8 @@ use std::path::Path;
 use std::{fs, io};
 
 use anyhow::{Context, Result, anyhow, bail};
+use becalm_host::trust::{self, Rule};
+use becalm_host::write::{WriteOptions, Writer};
 use becalm_lib::compare::comparison::Comparison;
 use becalm_lib::escape::shown;
 use becalm_lib::json::{self, ReadError};
@@ -42,14 +44,14 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitStatus> {
 
 /// Writes a page. An older page is kept whole if writing fails. A pipe or a device is written
 /// directly.
-fn write(output: &Path, page: &[u8]) -> io::Result<()> {
+fn write(output: &Path, page: &[u8]) -> Result<()> {
     let old = match fs::metadata(output) {
-        Ok(old) if !old.is_file() => return fs::write(output, page),
+        Ok(old) if !old.is_file() => return Ok(trust::create(output)?.write_all(page)?),
         Ok(old) => Some(old.permissions()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error),
+        Err(error) => return Err(error.into()),
     };
-    let place = if old.is_some() { fs::canonicalize(output)? } else { output.to_owned() };
+    let place = Rule::Named.real(output)?;
     let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty());
     // The umask applies to a new page, as if it were written in place.
     let mut new = tempfile::Builder::new()
@@ -59,8 +61,8 @@ fn write(output: &Path, page: &[u8]) -> io::Result<()> {
     if let Some(mode) = old {
         new.as_file().set_permissions(mode)?;
     }
-    new.persist(&place)?;
-    Ok(())
+    let new = new.into_temp_path();
+    Ok(Writer::new(WriteOptions::default()).rename(&new, &place)?)
 }
 
 /// Reads a `becalm/compare/1` object.

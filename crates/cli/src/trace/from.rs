@@ -1,10 +1,10 @@
 //! `becalm trace --from`: shows a log of the audit module instead of a run.
 
-use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use becalm_host::trust;
 use becalm_lib::trace::log;
 
 use crate::exit_code::ExitStatus;
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &TraceArgs, log: &Path, color: When) -> Result<ExitStatu
     let text = logged::logged(look, args, &report);
     match &args.output {
         Some(path) => {
-            let written = File::create(path).and_then(|mut file| file.write_all(&text));
+            let written = trust::create(path)?.write_all(&text);
             written.with_context(|| path.display().to_string())?;
         }
         None => {

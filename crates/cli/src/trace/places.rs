@@ -7,6 +7,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use becalm_host::trust;
 use becalm_lib::trace::report::Report;
 
 use crate::terminal::probes;
@@ -81,8 +82,7 @@ fn write_lines(file: &File, report: &Report) -> io::Result<()> {
 }
 
 fn create(path: &Path) -> Result<(PathBuf, File)> {
-    let file = File::create(path).with_context(|| path.display().to_string())?;
-    Ok((path.to_owned(), file))
+    Ok((path.to_owned(), trust::create(path)?))
 }
 
 fn write(mut file: &File, text: &[u8]) -> io::Result<()> {

@@ -36,7 +36,7 @@ impl Dir {
         clean: impl FnOnce(FileId) -> bool,
     ) -> Result<Self, WriteError> {
         let failed = |errno| WriteError::Open { path: path.to_owned(), source: sys::error(errno) };
-        let fd = sys.open_dir(path).map_err(failed)?;
+        let (fd, _) = sys.find(path, sys::DIRECTORY)?;
         let id = sys.stat(path, &fd).map_err(failed)?.fingerprint.id;
         let mut dir = Self { fd, path: path.to_owned(), id, removed: 0 };
         let free = FlockOperation::NonBlockingLockExclusive;

@@ -3,7 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
+use rustix::io::Errno;
 use thiserror::Error;
+
+use crate::trust::Untrusted;
 
 /// Reason why a file was not written. Unless the variant says otherwise, the file is unchanged.
 #[derive(Debug, Error)]
@@ -18,6 +21,9 @@ pub enum WriteError {
         #[source]
         source: io::Error,
     },
+    /// Another user could choose the file that is written.
+    #[error("{0}")]
+    Untrusted(Untrusted),
     /// The path is a directory, FIFO, socket or device.
     #[error("{}: not a regular file", path.display())]
     NotRegular {
@@ -151,4 +157,22 @@ pub enum WriteError {
         #[source]
         source: io::Error,
     },
+}
+
+impl WriteError {
+    /// True if the file or a directory on the way to it does not exist.
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::Open { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+impl From<Untrusted> for WriteError {
+    fn from(error: Untrusted) -> Self {
+        match error {
+            Untrusted::Io { path, reason } => Self::Open { path, source: reason },
+            Untrusted::Links { path } => Self::Open { path, source: Errno::LOOP.into() },
+            error => Self::Untrusted(error),
+        }
+    }
 }

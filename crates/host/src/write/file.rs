@@ -34,7 +34,7 @@ pub struct FileUnderEdit {
 }
 
 impl FileUnderEdit {
-    /// Opens `path`, following symbolic links. Locks the file if `locked` is true.
+    /// Opens `path`, following the symbolic links that the rule allows. Locks the file if `locked` is true.
     pub(super) fn open(sys: &Sys, path: &Path, locked: bool) -> Result<Self, WriteError> {
         for _ in 0..ATTEMPTS {
             if let Some(file) = Self::try_open(sys, path, locked)? {
@@ -47,17 +47,8 @@ impl FileUnderEdit {
     /// Returns `None` if the name refers to another file by the time the file is locked.
     fn try_open(sys: &Sys, path: &Path, locked: bool) -> Result<Option<Self>, WriteError> {
         let failed = |source| WriteError::Open { path: path.to_owned(), source };
-        // `Sys::open` refuses a symbolic link, so the path that is renamed later is that of the
-        // file itself.
-        let (real, fd) = match sys.open(path, OFlags::RDONLY) {
-            Ok(fd) => (path.to_owned(), fd),
-            Err(Errno::LOOP) => {
-                let real = path.canonicalize().map_err(failed)?;
-                let fd = sys.open(&real, OFlags::RDONLY);
-                (real, fd.map_err(|errno| failed(sys::error(errno)))?)
-            }
-            Err(errno) => return Err(failed(sys::error(errno))),
-        };
+        // The path that is renamed later is that of the file itself.
+        let (fd, real) = sys.find(path, OFlags::RDONLY)?;
         let stat = || sys.stat(&real, &fd).map_err(|errno| failed(sys::error(errno)));
         let mut facts = stat()?;
         if facts.file_type != FileType::RegularFile {

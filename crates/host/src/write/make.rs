@@ -76,10 +76,10 @@ pub enum Existing {
 }
 
 /// A name in an open directory.
-struct Place {
-    dir: Arc<Dir>,
-    name: OsString,
-    path: PathBuf,
+pub(super) struct Place {
+    pub(super) dir: Arc<Dir>,
+    pub(super) name: OsString,
+    pub(super) path: PathBuf,
 }
 
 impl Place {
@@ -90,7 +90,7 @@ impl Place {
         hasher.finish()
     }
 
-    fn failed(&self, what: &'static str) -> impl Fn(Errno) -> WriteError {
+    pub(super) fn failed(&self, what: &'static str) -> impl Fn(Errno) -> WriteError {
         let path = self.path.clone();
         move |errno| match errno {
             Errno::EXIST => WriteError::Changed { path: path.clone() },
@@ -196,7 +196,7 @@ impl Writer {
         path: &Path,
         ours: impl FnOnce(&Existing) -> bool,
     ) -> Result<bool, WriteError> {
-        let place = self.place(path)?;
+        let Some(place) = self.place_if_there(path)? else { return Ok(false) };
         let failed = place.failed("be removed");
         let Some(existing) = self.inspect(&place)? else { return Ok(false) };
         if !ours(&existing) {
@@ -224,8 +224,8 @@ impl Writer {
         Ok(true)
     }
 
-    /// Creates a directory if it does not exist, and returns true if it created it. The parent must
-    /// exist. A mode bit marks the directory until [`Self::settle_dir`] is called, so that an empty
+    /// Creates a directory if it does not exist, and returns true if it created it. A symbolic link to
+    /// a directory is used like the directory. The parent must exist. A mode bit marks the directory until [`Self::settle_dir`] is called, so that an empty
     /// directory of a killed run can be recognised.
     ///
     /// # Errors
@@ -236,8 +236,9 @@ impl Writer {
         let failed = place.failed("be made");
         match sys.make_dir(&place.path, &dir.fd, &place.name) {
             Ok(()) => {}
-            // A symbolic link to a directory is used like the directory.
-            Err(Errno::EXIST) if path.is_dir() => return Ok(false),
+            Err(Errno::EXIST) if path.is_dir() => {
+                return sys.find(path, sys::DIRECTORY).map(|_| false);
+            }
             Err(errno) => return Err(failed(errno)),
         }
         // Does not follow a link: if one has replaced the new directory, its target keeps its mode.
@@ -289,7 +290,7 @@ impl Writer {
     /// # Errors
     /// Returns an error if the removal fails for any other reason.
     pub fn remove_empty_dir(&self, path: &Path) -> Result<bool, WriteError> {
-        let place = self.place(path)?;
+        let Some(place) = self.place_if_there(path)? else { return Ok(false) };
         match self.sys.remove_dir(&place.path, &place.dir.fd, &place.name) {
             Ok(()) => self.sync_names(&place).map(|()| true),
             // POSIX allows `EEXIST` too for a directory that is not empty.
@@ -298,9 +299,18 @@ impl Writer {
         }
     }
 
-    fn place(&self, path: &Path) -> Result<Place, WriteError> {
+    pub(super) fn place(&self, path: &Path) -> Result<Place, WriteError> {
         let (dir, name) = (self.dir(&parent(path))?, name(path)?);
         Ok(Place { dir, name, path: path.to_owned() })
+    }
+
+    /// Returns the place of a path; `None` if the directory is missing. Another run may have removed
+    /// it.
+    fn place_if_there(&self, path: &Path) -> Result<Option<Place>, WriteError> {
+        match self.place(path) {
+            Err(error) if error.is_missing() => Ok(None),
+            place => place.map(Some),
+        }
     }
 
     /// Reads the content of a place.
@@ -448,7 +458,7 @@ impl Writer {
     }
 
     /// Syncs the directory after names were added or removed.
-    fn sync_names(&self, place: &Place) -> Result<(), WriteError> {
+    pub(super) fn sync_names(&self, place: &Place) -> Result<(), WriteError> {
         if !self.waits() {
             return Ok(());
         }

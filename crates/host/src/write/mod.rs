@@ -10,7 +10,8 @@
 //! 3. [`Writer::commit`] makes it the file's content, for many files at once (`batch.rs`).
 //!
 //! `make.rs` creates and removes whole files and directories of links in the same way. All system
-//! calls go through `sys.rs`, in which a test can make any of them fail.
+//! calls go through `sys.rs`, in which a test can make any of them fail. Directories and files are
+//! opened by the rules of [`crate::trust`].
 //!
 //! Not preserved: inode flags other than those that forbid writing (`chattr`), the time of birth
 //! and fs-verity. Attributes in the `trusted` namespace are visible to the administrator only, so
@@ -30,6 +31,7 @@ mod metadata;
 mod options;
 mod reader;
 mod release;
+mod replace;
 mod sys;
 mod temporary;
 #[cfg(test)]
@@ -58,6 +60,7 @@ pub use self::options::{Durability, HardLinks, WriteOptions};
 pub use self::reader::Reader;
 pub use self::sys::{Call, Faults, Verdict};
 pub use crate::fingerprint::Fingerprint;
+use crate::trust::Rule;
 
 /// Maximum number of files in a batch, whatever the limit of open files.
 const MAX_BATCH: u64 = 1024;
@@ -83,6 +86,12 @@ impl Writer {
     #[must_use]
     pub fn new(options: WriteOptions) -> Self {
         Self::on(options, Sys::default())
+    }
+
+    /// Creates a writer for files at places of this kind; [`Self::new`] is for named ones.
+    #[must_use]
+    pub fn under(rule: Rule, options: WriteOptions) -> Self {
+        Self::on(options, Sys::under(rule))
     }
 
     /// Creates a writer that calls `faults` before each system call, for tests.

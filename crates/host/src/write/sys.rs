@@ -14,7 +14,9 @@ use rustix::buffer::spare_capacity;
 use rustix::fs::{self, AtFlags, FlockOperation, Mode, OFlags, RenameFlags, StatxFlags};
 use rustix::io::Errno;
 
+use super::error::WriteError;
 use super::facts::Facts;
+use crate::trust::{self, Rule};
 
 /// A system call that is about to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,14 +95,19 @@ pub trait Faults: Send + Sync {
 #[derive(Clone, Default)]
 pub(super) struct Sys {
     faults: Option<Arc<dyn Faults>>,
+    rule: Rule,
 }
 
 /// Flags for directory descriptors.
-const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+pub(super) const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 impl Sys {
     pub(super) fn with(faults: Arc<dyn Faults>) -> Self {
-        Self { faults: Some(faults) }
+        Self { faults: Some(faults), rule: Rule::default() }
+    }
+
+    pub(super) fn under(rule: Rule) -> Self {
+        Self { faults: None, rule }
     }
 
     /// Applies `faults` and returns how many of `len` bytes may be written.
@@ -112,11 +119,24 @@ impl Sys {
         }
     }
 
-    /// Opens a file. Does not wait for the other end of a FIFO and does not follow a symbolic link.
+    /// Opens a file at a path without links. Does not wait for the other end of a FIFO.
     pub(super) fn open(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
         self.pass(path, Call::Open, 0)?;
-        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-        retry(|| fs::open(path, flags, Mode::empty()))
+        let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
+        retry(|| trust::open_without_links(path, flags, Mode::empty()))
+    }
+
+    /// Does the same for any path, whose links are followed if the rule allows it. Returns the path
+    /// without links, too.
+    pub(super) fn find(
+        &self,
+        path: &Path,
+        flags: OFlags,
+    ) -> Result<(OwnedFd, PathBuf), WriteError> {
+        let failed = |errno| WriteError::Open { path: path.to_owned(), source: error(errno) };
+        self.pass(path, Call::Open, 0).map_err(failed)?;
+        let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
+        Ok(self.rule.open(path, flags, Mode::empty())?)
     }
 
     /// Opens a file in a directory.
@@ -132,10 +152,16 @@ impl Sys {
         retry(|| fs::openat(&dir, name, flags, Mode::empty()))
     }
 
-    /// Opens a directory, following symbolic links.
-    pub(super) fn open_dir(&self, path: &Path) -> Result<OwnedFd, Errno> {
-        self.pass(path, Call::Open, 0)?;
-        retry(|| fs::open(path, DIRECTORY, Mode::empty()))
+    /// Opens or creates a file in a directory. Does not follow a symbolic link.
+    pub(super) fn open_or_create_at(
+        &self,
+        path: &Path,
+        dir: impl AsFd,
+        name: &OsStr,
+    ) -> Result<OwnedFd, Errno> {
+        self.pass(path, Call::Create, 0)?;
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        retry(|| fs::openat(&dir, name, flags | OFlags::CLOEXEC, Mode::from_raw_mode(0o644)))
     }
 
     /// Opens a directory in another, not following a symbolic link.

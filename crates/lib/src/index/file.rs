@@ -1,6 +1,5 @@
 //! Index files: checked when they are read, and written to a temporary file that is renamed.
 
-use std::fs;
 use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -13,7 +12,7 @@ use bstr::ByteSlice;
 use crate::index::error::IndexError;
 use crate::index::module::Sealed;
 use crate::index::platforms;
-use crate::index::trust::{self, TrustedFile};
+use crate::index::trust::{self, Rule, TrustedFile};
 
 pub use crate::index::opened::Opened;
 pub use becalm_host::index_store::is_index;
@@ -127,27 +126,18 @@ pub fn check_place(path: &Path) -> Result<(), IndexError> {
 ///
 /// # Errors
 /// Returns an error if that fails; the old index is then unchanged.
-pub fn write(path: &Path, sealed: &Sealed) -> Result<(), IndexError> {
+pub fn write(path: &Path, sealed: &Sealed, rule: Rule) -> Result<(), IndexError> {
+    let writer = Writer::under(rule, WriteOptions::default());
     let dir = platforms::dir_of(path);
     let is_new_dir = dir.symlink_metadata().is_err();
-    write_at(path, sealed).inspect_err(|_| {
+    let write = || -> Result<(), IndexError> {
+        platforms::make(&writer, path, sealed.machine.target)?;
+        Ok(writer.replace(path, &sealed.file, 0o644)?)
+    };
+    write().inspect_err(|_| {
         // A directory without an index leads nowhere. Another process may have written one.
         if is_new_dir && path.symlink_metadata().is_err() {
-            let _ = fs::remove_dir_all(&dir);
+            let _ = writer.remove_with_files(&dir);
         }
     })
-}
-
-fn write_at(path: &Path, sealed: &Sealed) -> Result<(), IndexError> {
-    let writer = Writer::new(WriteOptions::default());
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".new-{}", std::process::id()));
-    let new = path.with_file_name(name);
-    platforms::make(&writer, path, sealed.machine.target)?;
-    writer.write_new(&new, &sealed.file, 0o644, |_| true)?;
-    if let Err(error) = fs::rename(&new, path) {
-        let _ = fs::remove_file(&new);
-        return Err(IndexError::io(path)(error));
-    }
-    Ok(())
 }

@@ -26,6 +26,7 @@ use crate::index::module::Modules;
 use crate::index::platforms::{self, State};
 use crate::index::report::Report;
 use crate::index::traced::Traced;
+use crate::index::trust::{self, Rule};
 use crate::index::{current, paths, places, programs};
 use crate::path::{path_bytes, path_of};
 use crate::problem::Problem;
@@ -88,7 +89,7 @@ pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report, Index
     if let Some(old) = &old
         && options.is_satisfied_by(old, &wanted, &modules)
     {
-        repair_folder(&path, old, progress)?;
+        repair_folder(&path, options.rule(), old, progress)?;
         return Ok(Report::of_current(path_bytes(&path), old));
     }
     let (mut stores, dirs) = options.what(old.as_ref().map(|old| &old.index), &wanted)?;
@@ -143,7 +144,8 @@ pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report, Index
     };
     progress.begin_work();
     let old = old.as_ref().map(|old| (old, &known[..]));
-    let mut report = make(&path, &modules, old, host, path_stores.as_deref(), progress)?;
+    let place = (path.as_path(), options.rule());
+    let mut report = make(place, &modules, old, host, path_stores.as_deref(), progress)?;
     if let Some(content) = &mut report.content {
         let relative = options.relative_dirs.iter().map(|dir| path_bytes(dir));
         content.directories.not_snapshotted.extend(relative);
@@ -156,13 +158,18 @@ pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report, Index
 
 /// Makes the folder beside an index again if it is not as it was made: its links name the index,
 /// and fail after both are renamed.
-fn repair_folder(path: &Path, old: &Whole, progress: &dyn Progress) -> Result<(), IndexError> {
+fn repair_folder(
+    path: &Path,
+    rule: Rule,
+    old: &Whole,
+    progress: &dyn Progress,
+) -> Result<(), IndexError> {
     // A link to an index has no folder.
-    let path = path.canonicalize().map_err(IndexError::io(path))?;
+    let path = rule.real(path)?;
     if platforms::state(&path, old.target) == State::Whole {
         return Ok(());
     }
-    platforms::make(&Writer::new(WriteOptions::default()), &path, old.target)?;
+    platforms::make(&Writer::under(rule, WriteOptions::default()), &path, old.target)?;
     let reason = "repaired: programs find the index through it again".to_owned();
     progress.remark(&Problem { path: path_bytes(&platforms::dir_of(&path)), reason });
     Ok(())
@@ -306,6 +313,10 @@ impl Options {
         }
     }
 
+    fn rule(&self) -> Rule {
+        if self.output.is_some() { Rule::Named } else { Rule::Chosen }
+    }
+
     /// Returns the path of the index; creates the directory of the default path.
     fn place(&self) -> Result<PathBuf, IndexError> {
         let path = match &self.output {
@@ -313,10 +324,11 @@ impl Options {
             None => {
                 let path = places::own().ok_or(IndexError::NoHome)?;
                 let dir = path.parent().unwrap_or(Path::new("/"));
-                std::fs::create_dir_all(dir).map_err(IndexError::io(dir))?;
+                trust::make_dirs(dir)?;
                 path
             }
         };
+        self.rule().real(&path)?;
         file::check_place(&path)?;
         Ok(path)
     }
@@ -413,7 +425,7 @@ fn add_pythons(stores: &mut Vec<PathBuf>) -> Vec<PathBuf> {
 /// comes with the prefixes that are known to have been immutable for it, because `--store` may have
 /// been different then.
 fn make(
-    path: &Path,
+    (path, rule): (&Path, Rule),
     modules: &Modules,
     old: Option<(&Whole, &[PathBuf])>,
     options: IndexOptions<'_>,
@@ -452,7 +464,7 @@ fn make(
         error => error,
     })?;
     // A link to an index stays one.
-    file::write(&path.canonicalize().unwrap_or_else(|_| path.to_owned()), &sealed)?;
+    file::write(&rule.real(path)?, &sealed, rule)?;
     let known = &sealed.machine.index.directories;
     let snapshotted =
         |dir: &BString| known.iter().any(|known| known.path == *dir && known.names.is_some());

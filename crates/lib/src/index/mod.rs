@@ -15,10 +15,10 @@ pub mod programs;
 pub mod report;
 pub mod static_tls;
 pub mod traced;
-pub mod trust;
 pub mod variables;
 
 pub use self::built_in::MODULES;
+pub use becalm_host::trust;
 
 /// The file that the build script writes.
 mod built_in {

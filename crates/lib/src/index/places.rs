@@ -1,7 +1,11 @@
 //! Default paths of indexes.
 
 use std::env;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use crate::index::trust;
 
 /// The system's index, used after the user's own.
 pub const SYSTEM: &str = "/var/lib/becalm/index.so";
@@ -27,10 +31,31 @@ pub fn cache() -> Option<PathBuf> {
     Some(base("XDG_CACHE_HOME", ".cache")?.join("becalm/programs"))
 }
 
-/// Returns a folder of the XDG base directory specification; a relative one is ignored.
+/// Returns a folder of the XDG base directory specification; a relative one is ignored. Root with
+/// the environment of another user (`sudo -E`, `su -m`) has its own: that user could otherwise
+/// choose what root writes, and would have files of root in the home directory.
 fn base(variable: &str, below_home: &str) -> Option<PathBuf> {
-    let absolute = |path: &PathBuf| path.is_absolute();
-    let set = env::var_os(variable).map(PathBuf::from).filter(absolute);
-    let home = || env::var_os("HOME").map(PathBuf::from).filter(absolute);
-    set.or_else(|| Some(home()?.join(below_home)))
+    let directory =
+        |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    match directory(variable).filter(|dir| !(is_root() && is_of_other(dir))) {
+        Some(dir) => Some(dir),
+        None => Some(home(&directory("HOME")?).join(below_home)),
+    }
+}
+
+/// Returns the home directory of the environment, or root's. Looks at it once.
+fn home(named: &Path) -> PathBuf {
+    static HOME: OnceLock<PathBuf> = OnceLock::new();
+    let is_others = || is_root() && is_of_other(named);
+    HOME.get_or_init(|| if is_others() { "/root".into() } else { named.to_owned() }).clone()
+}
+
+fn is_root() -> bool {
+    trust::user() == 0
+}
+
+/// True if the directory, or the one that it would be made in, belongs to another user than root.
+fn is_of_other(path: &Path) -> bool {
+    let owner = |dir: &Path| dir.metadata().ok().map(|facts| facts.uid());
+    path.ancestors().find_map(owner).is_some_and(|owner| owner != 0)
 }

@@ -8,11 +8,11 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use becalm_core::index::Target;
-use becalm_host::write::{Writer, is_unfinished};
+use becalm_host::write::{WriteError, Writer, is_unfinished};
 
 use crate::index::declining::{self, Sibling};
 use crate::index::error::IndexError;
@@ -118,6 +118,10 @@ pub fn state(index: &Path, target: Target) -> State {
 pub fn make(writer: &Writer, index: &Path, target: Target) -> Result<(), IndexError> {
     let Some(platforms) = of(target) else { return Ok(()) };
     let dir = dir_of(index);
+    // Only becalm makes this directory, so a link there is somebody else's.
+    if dir.is_symlink() {
+        return Err(WriteError::NotOurs { path: dir }.into());
+    }
     writer.make_dir(&dir)?;
     let goal = Path::new("..").join(index.file_name().unwrap_or_default());
     for name in platforms.own {
@@ -125,11 +129,9 @@ pub fn make(writer: &Writer, index: &Path, target: Target) -> Result<(), IndexEr
         if is_link_to(&link, index) {
             continue;
         }
-        let temporary = dir.join(format!(".{name}.{}", std::process::id()));
-        // A rename replaces an entry at once, so a program that starts meanwhile finds the old or
-        // the new one.
-        let made = symlink(&goal, &temporary).and_then(|()| fs::rename(&temporary, &link));
-        made.map_err(IndexError::io(&link))?;
+        // An entry is replaced at once, so a program that starts meanwhile finds the old or the new
+        // one.
+        writer.replace_link(&link, &goal)?;
     }
     let module = declining::module(platforms.sibling);
     for name in platforms.siblings {
@@ -138,9 +140,7 @@ pub fn make(writer: &Writer, index: &Path, target: Target) -> Result<(), IndexEr
         if fs::read(&file).is_ok_and(|there| there == module) {
             continue;
         }
-        let temporary = dir.join(format!(".{name}.{}", std::process::id()));
-        writer.write_new(&temporary, &module, 0o644, |_| true)?;
-        fs::rename(&temporary, &file).map_err(IndexError::io(&file))?;
+        writer.replace(&file, &module, 0o644)?;
     }
     // Last, because `audit_path` uses only a settled directory.
     writer.settle_dir(&dir)?;

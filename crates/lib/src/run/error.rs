@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use becalm_core::closure::ClosureError;
 use becalm_core::facts::{GLIBC_RANGE, Libc};
 use becalm_host::HostError;
+use becalm_host::write::WriteError;
 use bstr::ByteSlice;
 use rustix::io::Errno;
 use thiserror::Error;
@@ -103,6 +104,9 @@ pub enum RunError {
     /// The start of the program cannot be predicted.
     #[error(transparent)]
     Closure(#[from] ClosureError),
+    /// A file of the cache cannot be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
     /// The index cannot be read or made.
     #[error(transparent)]
     Index(#[from] IndexError),
@@ -165,8 +169,6 @@ fn is_temporary(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use becalm_host::write::WriteError;
-
     use super::*;
 
     #[test]

@@ -11,22 +11,23 @@
 
 use std::env;
 use std::ffi::OsStr;
-use std::fs::{self, File, FileTimes, OpenOptions};
+use std::fs::FileTimes;
 use std::hash::{Hash, Hasher};
-use std::io::{ErrorKind, Read, Write};
+use std::io::Read;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use becalm_host::index_store::{package_dirs, trees_beside};
+use becalm_host::write::{Durability, WriteOptions, Writer};
 use rustc_hash::FxHasher;
-use rustix::fs::{FlockOperation, flock};
 
 use crate::assume::StorePrefixes;
 use crate::index::error::IndexError;
 use crate::index::file::{self, Opened};
-use crate::index::{places, platforms, trust};
+use crate::index::trust::{self, Rule};
+use crate::index::{places, platforms};
 use crate::run::error::RunError;
 use crate::run::program::Program;
 
@@ -136,39 +137,23 @@ impl Place {
     /// # Errors
     /// Returns an error if the cache cannot be written.
     pub fn lock(&self) -> Result<Option<OwnedFd>, RunError> {
-        let path = self.beside("lock");
-        let open = || {
-            let mut options = OpenOptions::new();
-            options.write(true).create(true).truncate(false).mode(0o644).open(&path)
-        };
-        let file = match open() {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                make_dir(&self.folder)?;
-                open()
-            }
-            file => file,
-        };
-        let file = file.map_err(RunError::io(&path))?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(file.into())),
-            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-            Err(errno) => Err(RunError::io(path)(errno.into())),
-        }
+        trust::make_dirs(&self.folder).map_err(IndexError::from)?;
+        Ok(writer().lock(&self.beside("lock"))?)
     }
 
     /// Records that the index was compared with the files and used now.
     pub fn touch(&self) {
         let times = FileTimes::new().set_modified(SystemTime::now());
         // If this fails, the index is only removed sooner.
-        let _ = File::open(self.path()).and_then(|file| file.set_times(times));
+        let _ = trust::open(&self.path()).map(|index| index.file.set_times(times));
     }
 
     /// Records the reason why no index can be made, or removes the record.
     pub fn set_failure(&self, why: Option<&str>) {
         let path = self.beside("failed");
         let _ = match why {
-            Some(why) => write(&path, why.as_bytes()),
-            None => fs::remove_file(path),
+            Some(why) => writer().replace(&path, why.as_bytes(), 0o644),
+            None => writer().remove(&path),
         };
     }
 
@@ -177,14 +162,13 @@ impl Place {
     /// # Errors
     /// Returns an error if the cache cannot be written.
     pub fn want(&self, request: &[u8]) -> Result<(), RunError> {
-        let path = self.beside("wanted");
-        write(&path, request).map_err(RunError::io(&path))
+        Ok(writer().replace(&self.beside("wanted"), request, 0o644)?)
     }
 
     /// Removes the lock's name and the request. Only the holder of the lock may call this.
     pub fn finish(&self) {
         for what in ["wanted", "lock"] {
-            let _ = fs::remove_file(self.beside(what));
+            let _ = writer().remove(&self.beside(what));
         }
         make_room(&self.folder);
     }
@@ -205,38 +189,39 @@ impl Place {
     }
 }
 
-/// Makes a directory of the user, and those above it. Whatever the umask, only the user may write
-/// it: others could otherwise choose the libraries of programs.
-fn make_dir(folder: &Path) -> Result<(), RunError> {
-    let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(folder);
-    made.map_err(RunError::io(folder))
+/// Returns the writer of the cache. A power failure costs an index or a record, no more.
+fn writer() -> Writer {
+    let options = WriteOptions { durability: Durability::Unsynced, ..WriteOptions::default() };
+    Writer::under(Rule::Chosen, options)
 }
 
-/// Writes a small file that only the user may write, whatever the umask. Removes it if the content
-/// cannot be written.
-fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut options = OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o644).open(path)?;
-    file.write_all(bytes).inspect_err(|_| {
-        let _ = fs::remove_file(path);
-    })
-}
-
+/// True for a time in the future too, which the clock may not reach for years.
 fn is_old(time: SystemTime) -> bool {
-    time.elapsed().is_ok_and(|age| age > FRESH)
+    time.elapsed().map_or(true, |age| age > FRESH)
 }
 
-/// Removes the least recently used indexes until at most [`KEPT`] bytes are left; the newest one is
-/// kept in any case. A file that cannot be removed is tried again next time.
+/// Removes records of failures that are no longer used, and the least recently used indexes until at
+/// most [`KEPT`] bytes are left; the newest one is kept in any case. A file that cannot be removed is
+/// tried again next time.
 fn make_room(folder: &Path) {
     let Ok(entries) = folder.read_dir() else { return };
-    let is_index = |path: &PathBuf| path.extension() == Some(OsStr::new("so"));
     let used = |path: PathBuf| {
-        let facts = path.metadata().ok()?;
-        Some((facts.modified().ok()?, facts.len(), path))
+        let facts = path.symlink_metadata().ok()?;
+        // An index of the future is the oldest.
+        let time = facts.modified().ok()?;
+        let time = if time.elapsed().is_ok() { time } else { SystemTime::UNIX_EPOCH };
+        Some((time, facts.len(), path))
     };
-    let paths = entries.flatten().map(|entry| entry.path()).filter(is_index);
-    let mut indexes: Vec<(SystemTime, u64, PathBuf)> = paths.filter_map(used).collect();
+    let (mut indexes, writer) = (Vec::new(), writer());
+    for file in entries.flatten().filter_map(|entry| used(entry.path())) {
+        match file.2.extension().and_then(OsStr::to_str) {
+            Some("so") => indexes.push(file),
+            Some("failed") if is_old(file.0) => {
+                let _ = writer.remove(&file.2);
+            }
+            _ => {}
+        }
+    }
     indexes.sort();
     let mut bytes = 0;
     for (place, (_, length, path)) in indexes.iter().rev().enumerate() {
@@ -244,7 +229,7 @@ fn make_room(folder: &Path) {
         if place == 0 || bytes <= KEPT {
             continue;
         }
-        let _ = fs::remove_file(path);
-        let _ = fs::remove_dir_all(platforms::dir_of(path));
+        let _ = writer.remove(path);
+        let _ = writer.remove_with_files(&platforms::dir_of(path));
     }
 }

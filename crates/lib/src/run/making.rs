@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::assume::StorePrefixes;
 use crate::index::module::Modules;
+use crate::index::trust::Rule;
 use crate::index::{current, file};
 use crate::path::{dirs_of, path_bytes, path_of};
 use crate::run::error::RunError;
@@ -206,7 +207,7 @@ fn make(place: &Place, request: &Request) -> Result<(), RunError> {
         }
     }
     let sealed = Modules::new(None)?.seal(indexed)?;
-    Ok(file::write(&place.path(), &sealed)?)
+    Ok(file::write(&place.path(), &sealed, Rule::Chosen)?)
 }
 
 /// Returns the program and libraries of a start.

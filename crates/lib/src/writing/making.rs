@@ -60,7 +60,15 @@ pub(crate) fn make(
             continue;
         }
         let result = host(path).map_err(NotMade::from).and_then(|here| {
-            let made = one(editor, creation, &here, links)?;
+            let make = || {
+                let made = one(editor, creation, &here, links.as_deref());
+                if is_homeless(&made) {
+                    // A becalm undo has removed the directories, which were empty.
+                    make_above(editor, creations, path, &host);
+                }
+                made
+            };
+            let made = editor.wait_for(make, is_homeless)?;
             // An empty directory keeps its marker until something is in it.
             if !matches!(creation, Creation::Directory(_)) {
                 // This includes directories that an interrupted run had made.
@@ -107,13 +115,44 @@ fn is_made(dir: &Path) -> bool {
     lies_in_farms(dir) || dir.ends_with(farms) || is_above() || dir.ends_with("etc")
 }
 
+/// True if the directory of a creation is missing.
+fn is_homeless(made: &Result<(bool, usize), NotMade>) -> bool {
+    matches!(made, Err(NotMade::Write { error, .. }) if error.is_missing())
+}
+
+/// Makes the directories of a plan above a path.
+fn make_above(
+    editor: &Editor<'_>,
+    creations: &[Creation],
+    path: &BStr,
+    host: impl Fn(&BStr) -> Result<PathBuf, NoPlace>,
+) {
+    let is_above =
+        |dir: &BStr| path.strip_prefix(&**dir).is_some_and(|rest| rest.starts_with(b"/"));
+    for creation in creations {
+        if let Creation::Directory(dir) = creation
+            && is_above(dir.as_ref())
+            && let Ok(here) = host(dir.as_ref())
+        {
+            // The creation below it reports the failure.
+            let _ = one(editor, creation, &here, None);
+        }
+    }
+}
+
 fn one(
     editor: &Editor<'_>,
     creation: &Creation,
     here: &Path,
-    links: Option<Vec<(OsString, PathBuf)>>,
+    links: Option<&[(OsString, PathBuf)]>,
 ) -> Result<(bool, usize), NotMade> {
     let writer = editor.writer();
+    // Only becalm makes these directories, so a link there is somebody else's.
+    let own = here.ancestors().take_while(|dir| lies_in_farms(&dir.join("any")));
+    if let Some(link) = { own }.find(|dir| dir.is_symlink()) {
+        let error = WriteError::NotOurs { path: link.to_owned() };
+        return Err(NotMade::Write { error, path: here.to_owned() });
+    }
     let is_locked = |made: &Result<bool, WriteError>| made.as_ref().is_err_and(is_busy);
     let made = match (creation, links) {
         (Creation::File { bytes, .. }, _) => {
@@ -125,7 +164,7 @@ fn one(
         (_, Some(links)) => {
             let ours = |existing: &Existing| is_our_farm(here, existing);
             // The links are read at each attempt, because another becalm may have added some.
-            let make = || writer.make_links(here, &with_those_there(here, &links), ours);
+            let make = || writer.make_links(here, &with_those_there(here, links), ours);
             // Another becalm may make the same directory at this moment.
             let is_taken = |made: &Result<bool, WriteError>| {
                 let is_other = |error: &_| matches!(error, WriteError::Changed { .. });

@@ -1,0 +1,117 @@
+//! Single names in a directory: files and links that replace whatever has the name, lock files, and
+//! their removal. The caller knows that the names are becalm's.
+
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{FileType, FlockOperation, RenameFlags};
+use rustix::io::Errno;
+
+use super::Writer;
+use super::dir::temporary_name;
+use super::error::WriteError;
+use super::file::name;
+use super::make::Place;
+use super::sys;
+use super::temporary::Temporary;
+
+impl Writer {
+    /// Writes the file `path`, which replaces a file or link of this name. If several processes
+    /// write it at the same time, the last one wins.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be written; the name is then unchanged.
+    pub fn replace(&self, path: &Path, bytes: &[u8], mode: u32) -> Result<(), WriteError> {
+        let (place, sys) = (self.place(path)?, &self.sys);
+        let failed = place.failed("be written");
+        let mut new = Temporary::create(sys, &place.dir, fastrand::u64(..), false)?;
+        sys.write(&new.path, &new.fd, bytes, 0).map_err(&failed)?;
+        sys.set_mode(&new.path, &new.fd, mode).map_err(&failed)?;
+        if self.waits() {
+            sys.sync(&new.path, &new.fd).map_err(&failed)?;
+        }
+        new.rename(&place.name, &place.path, RenameFlags::empty()).map_err(&failed)?;
+        self.sync_names(&place)
+    }
+
+    /// Makes the symbolic link `path`, as [`Self::replace`] does.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be made; the name is then unchanged.
+    pub fn replace_link(&self, path: &Path, target: &Path) -> Result<(), WriteError> {
+        let place = self.place(path)?;
+        let temporary = temporary_name(fastrand::u64(..));
+        let from = place.dir.path.join(&temporary);
+        let made = self.sys.link(&from, &place.dir.fd, &temporary, target);
+        made.map_err(place.failed("be made"))?;
+        self.rename_in(&place, temporary)
+    }
+
+    /// Renames a file to another name in the same directory.
+    ///
+    /// # Errors
+    /// Returns an error if that fails.
+    pub fn rename(&self, from: &Path, to: &Path) -> Result<(), WriteError> {
+        self.rename_in(&self.place(to)?, name(from)?)
+    }
+
+    /// Renames a file in the directory of `place` to that place, or removes it.
+    fn rename_in(&self, place: &Place, from: OsString) -> Result<(), WriteError> {
+        let (sys, dir, path) = (&self.sys, &place.dir, place.dir.path.join(&from));
+        let to = (place.name.as_os_str(), place.path.as_path());
+        sys.rename(&path, &dir.fd, &from, to, RenameFlags::empty()).map_err(|errno| {
+            let _ = sys.remove(&path, &dir.fd, &from);
+            place.failed("be replaced")(errno)
+        })?;
+        self.sync_names(place)
+    }
+
+    /// Removes a file or link. Does nothing if there is none.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be removed.
+    pub fn remove(&self, path: &Path) -> Result<(), WriteError> {
+        let place = self.place(path)?;
+        match self.sys.remove(path, &place.dir.fd, &place.name) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(place.failed("be removed")(errno)),
+        }
+    }
+
+    /// Removes a directory and the files and links in it.
+    ///
+    /// # Errors
+    /// Returns an error if it is a link, has directories, or cannot be removed.
+    pub fn remove_with_files(&self, path: &Path) -> Result<(), WriteError> {
+        let (place, sys) = (self.place(path)?, &self.sys);
+        let failed = place.failed("be removed");
+        let inner = sys.open_dir_at(path, &place.dir.fd, &place.name).map_err(&failed)?;
+        for name in sys.list(path, &inner).map_err(&failed)? {
+            sys.remove(&path.join(&name), &inner, &name).map_err(&failed)?;
+        }
+        sys.remove_dir(path, &place.dir.fd, &place.name).map_err(failed)
+    }
+
+    /// Opens or creates an empty file and locks it; `None` if another process has the lock.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be opened, or if it is a link or not a regular file.
+    pub fn lock(&self, path: &Path) -> Result<Option<OwnedFd>, WriteError> {
+        let (place, sys) = (self.place(path)?, &self.sys);
+        let failed = place.failed("be locked");
+        let file = sys.open_or_create_at(path, &place.dir.fd, &place.name).map_err(&failed)?;
+        if sys.stat(path, &file).map_err(&failed)?.file_type != FileType::RegularFile {
+            return Err(WriteError::NotRegular { path: path.to_owned() });
+        }
+        match sys.lock(path, &file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(file)),
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            Err(errno) => Err(WriteError::Failed {
+                path: path.to_owned(),
+                what: "be locked",
+                source: sys::error(errno),
+            }),
+        }
+    }
+}
