@@ -54,6 +54,34 @@ fn every_strategy_leaves_the_program_as_it_was_and_undo_gives_back_every_byte() 
 }
 
 #[test]
+fn fix_and_undo_beside_each_other_miss_no_directory_that_the_other_removed() {
+    if no_compiler() {
+        return;
+    }
+    let store = Store::new();
+    let before = store.content();
+    let root = store.root();
+    let root = root.to_str().expect("UTF-8");
+    for _ in 0..3 {
+        let start = |number: usize| {
+            let mut command = becalm();
+            match number % 2 {
+                0 => command.args(fix(&["farm"], &["--store", root, root])),
+                _ => command.args(["undo", root]),
+            };
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts")
+        };
+        let children: Vec<_> = (0..20).map(start).collect();
+        for output in children.into_iter().map(finish) {
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(!said.contains("No such file"), "{:?} {said}", output.status);
+        }
+    }
+    assert_eq!(store.becalm(&["undo"]).code, Some(0));
+    assert_eq!(store.content(), before);
+}
+
+#[test]
 fn a_directory_that_a_killed_run_left_is_known_by_its_mark() {
     if no_compiler() {
         return;

@@ -138,6 +138,8 @@ impl Walk<'_> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
             Ok(dir) => dir,
+            // Another process has removed it since it was listed.
+            Err(Errno::NOENT) => return,
             Err(source) => return self.fail(vec![read_error(path, source)]),
         };
         let mut here = Walked::default();
@@ -150,6 +152,7 @@ impl Walk<'_> {
         while let Some(entry) = entries.next() {
             let entry = match entry {
                 Ok(entry) => entry,
+                Err(Errno::NOENT) => break,
                 Err(source) => {
                     here.errors.push(read_error(path, source));
                     break;
@@ -162,6 +165,7 @@ impl Walk<'_> {
             }
             let kind = match type_of(&dir, &entry) {
                 Ok(kind) => kind,
+                Err(Errno::NOENT) => continue,
                 Err(source) => {
                     here.errors.push(read_error(&join(path, name), source));
                     continue;

@@ -163,7 +163,8 @@ impl WriteError {
     /// True if the file or a directory on the way to it does not exist.
     #[must_use]
     pub fn is_missing(&self) -> bool {
-        matches!(self, Self::Open { source, .. } if source.kind() == io::ErrorKind::NotFound)
+        matches!(self, Self::Open { source, .. } | Self::Failed { source, .. }
+            if source.kind() == io::ErrorKind::NotFound)
     }
 }
 
