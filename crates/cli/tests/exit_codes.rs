@@ -27,6 +27,33 @@ fn a_sound_program_is_fine() {
 }
 
 #[test]
+fn a_fifo_that_nobody_writes_to_is_not_waited_for() {
+    let dir = scratch();
+    let fifo = dir.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().expect("mkfifo").success());
+    let (fifo, page) = (fifo.to_str().expect("UTF-8"), dir.path().join("page.html"));
+    let page = page.to_str().expect("UTF-8");
+    for arguments in [&["report", "--survey", fifo, "-o", page][..], &["trace", "--from", fifo]] {
+        let mut command = becalm();
+        command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // Such a survey has no lines, and such a log is none.
+        let output = finish(command.spawn().expect("starts"));
+        let expected = if arguments[0] == "report" { 0 } else { 2 };
+        assert_eq!(output.status.code(), Some(expected), "{output:?}");
+        // A slow writer is waited for: the end of a pipe is a FIFO too.
+        let script = "exec \"$0\" \"$@\" < /dev/null 3< <(echo not a log) ";
+        let of_pipe: Vec<&str> =
+            arguments.iter().map(|&it| if it == fifo { "/dev/fd/3" } else { it }).collect();
+        let mut command = Command::new("bash");
+        command.args(["-c", script, env!("CARGO_BIN_EXE_becalm")]).args(of_pipe);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let output = finish(command.spawn().expect("starts"));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(2) && !said.contains("No such"), "{said}");
+    }
+}
+
+#[test]
 fn a_missing_path_fails_and_the_rest_goes_on() {
     let ran = check(&["/no/such/file", "/bin/sh"]);
     assert_eq!(ran.code, Some(2));

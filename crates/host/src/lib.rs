@@ -47,8 +47,8 @@ mod ranges;
 mod regular;
 pub mod static_tls;
 pub mod trace;
-mod volume;
 pub mod trust;
+mod volume;
 pub mod walk;
 pub mod write;
 
@@ -60,4 +60,5 @@ pub use error::HostError;
 pub use os_fs::{OsFs, OsSymbols, Session};
 pub use regular::{open_regular, read_regular};
 pub use volume::volume_number;
+pub use regular::{open_regular, open_stream, read_regular};
 pub use walk::{Format, Found, WalkOptions, Walked, find_objects};

@@ -1,11 +1,11 @@
 //! `becalm report --survey`: a page about the lines of `becalm check --ndjson`.
 
-use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use askama::Template;
+use becalm_host::open_stream;
 use becalm_lib::survey::summary::{Group, Summary, summary};
 use becalm_lib::words::{counted, grouped};
 
@@ -22,7 +22,7 @@ pub(crate) fn page(path: &Path) -> Result<String> {
     let read = || -> Result<Summary> {
         Ok(match path.as_os_str() == "-" {
             true => summary(io::stdin().lock())?,
-            false => summary(BufReader::new(File::open(path)?))?,
+            false => summary(BufReader::new(open_stream(path)?))?,
         })
     };
     let summary = read()?;

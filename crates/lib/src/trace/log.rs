@@ -1,11 +1,11 @@
 //! Reports from logs of the audit module, without a run (`becalm trace --from`).
 
-use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use becalm_core::probe::Probe;
 use becalm_core::record::audit_log::{self, AuditedProcess};
+use becalm_host::open_stream;
 use bstr::BString;
 use serde::Serialize;
 use thiserror::Error;
@@ -68,7 +68,8 @@ pub enum LogError {
 /// Returns an error if the file cannot be read or has no line of the module.
 pub fn read(log: &Path) -> Result<Report, LogError> {
     let io = |source| LogError::Io { path: log.to_owned(), source };
-    let bytes = fs::read(log).map_err(io)?;
+    let mut bytes = Vec::new();
+    open_stream(log).and_then(|mut log| log.read_to_end(&mut bytes)).map_err(io)?;
     let images: Vec<Logged> = audit_log::parse(&bytes).iter().map(Logged::of).collect();
     if images.is_empty() {
         return Err(LogError::NoLog(log.to_owned()));
