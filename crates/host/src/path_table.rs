@@ -11,8 +11,7 @@ use std::path::PathBuf;
 
 use becalm_core::index::build::is_in_package;
 use becalm_core::index::paths::{
-    Extent, Kind, Link, MOST_ROOTS, Package, PackageBuilder, Paths, Root, is_odd, package_state,
-    root_state, step,
+    Extent, Kind, Link, MOST_ROOTS, Package, PackageBuilder, Paths, Root, is_odd, root_state, step,
 };
 use becalm_core::index::{Fingerprint, Time};
 use bstr::{BStr, BString, ByteSlice};
@@ -32,8 +31,6 @@ use crate::index_store::{OsFingerprints, now};
 const SEARCH_FOR_ALL: u16 = 0o111;
 /// Longest path of a store; the module copies it.
 const LONGEST_ROOT: usize = 200;
-/// Longest path of a directory below one that changes in place; the module copies it.
-const LONGEST_RELATIVE: usize = 1023;
 /// The age in seconds below which a package may still be being installed in place. The fingerprint
 /// of its own directory does not show what is added deeper down, so that an update reads the
 /// package again.
@@ -121,12 +118,12 @@ impl PathTable {
         why: LeftOut,
     ) -> Option<Package> {
         self.left_out.push((store.path_of(name), why));
-        let state = package_state(store.path.as_ref(), name);
+        let state = step(root_state(store.path.as_ref()), name);
         why.is_passing().then(|| Package::left_out(root, name.clone(), state))
     }
 }
 
-/// A store to list, or a directory that changes in place.
+/// A store to list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathStore {
     /// The store; links are resolved.
@@ -144,8 +141,6 @@ pub enum Packages {
     Any,
     /// The directories with these names.
     Chosen(Vec<BString>),
-    /// It is no store: it and each directory below it change in place.
-    Changing,
 }
 
 impl Packages {
@@ -153,7 +148,6 @@ impl Packages {
         match self {
             Self::Hashed | Self::Any => Extent::All,
             Self::Chosen(_) => Extent::Chosen,
-            Self::Changing => Extent::Changing,
         }
     }
 }
@@ -179,15 +173,6 @@ pub fn path_table(
             roots.push(store);
         }
     }
-    // A directory that changes in place belongs to the first one above it.
-    let changing: Vec<BString> =
-        roots.iter().filter(|r| r.changes()).map(|r| r.path.clone()).collect();
-    let is_below = |path: &BString, above: &BString| {
-        path.strip_prefix(above.as_slice()).is_some_and(|rest| rest.starts_with(b"/"))
-    };
-    roots.retain(|root| {
-        !(root.changes() && changing.iter().any(|above| is_below(&root.path, above)))
-    });
     if roots.len() > MOST_ROOTS {
         return Err(PathTableError::TooMany);
     }
@@ -199,10 +184,6 @@ pub fn path_table(
     let walk = Walk { roots: &roots, now: now() };
     let mut packages = Vec::new();
     for (root, store) in roots.iter().enumerate() {
-        if store.changes() {
-            packages.extend(changing::packages(&walk, store, root as u32, &mut table));
-            continue;
-        }
         let names = store.packages.par_iter();
         let read: Vec<_> = names.map(|name| walk.package(root, name, &before)).collect();
         let built = store.built.iter().map(|_| Err(Stop::LeftOut(LeftOut::Changing)));
@@ -266,10 +247,7 @@ fn young_are_as_they_were(paths: &Paths) -> bool {
     }
     let open = |(number, root): (usize, &Root)| {
         let of_root = young.iter().filter(|package| package.root as usize == number);
-        let packages = match root.extent {
-            Extent::Changing => Packages::Changing,
-            _ => Packages::Chosen(of_root.map(|package| package.name.clone()).collect()),
-        };
+        let packages = Packages::Chosen(of_root.map(|package| package.name.clone()).collect());
         Store::open(&PathStore { path: path_of(&root.path), packages }, &OsFingerprints::default())
     };
     let roots: Result<Vec<Store>, _> = paths.roots.iter().enumerate().map(open).collect();
@@ -288,9 +266,9 @@ fn path_of(path: &BString) -> PathBuf {
     PathBuf::from(std::ffi::OsStr::from_bytes(path))
 }
 
-/// The path of a package; the name of a directory that changes in place may be empty.
+/// The path of a package.
 fn path_in(root: &BString, name: &BString) -> BString {
-    if name.is_empty() { root.clone() } else { [root.as_slice(), b"/", name].concat().into() }
+    [root.as_slice(), b"/", name].concat().into()
 }
 
 /// The reason why a package has no table.
@@ -314,10 +292,6 @@ struct Store {
 }
 
 impl Store {
-    fn changes(&self) -> bool {
-        self.extent == Extent::Changing
-    }
-
     fn open(store: &PathStore, fingerprints: &OsFingerprints) -> Result<Self, PathTableError> {
         let failed = |source: io::Error| PathTableError::Read { path: store.path.clone(), source };
         let real = store.path.canonicalize().map_err(failed)?;
@@ -341,7 +315,6 @@ impl Store {
             Packages::Hashed => is_in_package(&[name.as_slice(), b"/"].concat()),
             Packages::Any => true,
             Packages::Chosen(chosen) => chosen.contains(name),
-            Packages::Changing => false,
         };
         // Nix keeps `<name>.lock` beside a path while it builds it.
         let is_built = |name: &BString| known.contains(&[name, &b".lock"[..]].concat()[..]);
@@ -520,8 +493,7 @@ impl One<'_> {
     fn target(&self, dir: &OwnedFd, name: &BString, path: &BString) -> Option<(u64, u64)> {
         let text = rustix::fs::readlinkat(dir, name.as_bytes(), Vec::new()).ok()?;
         let target = resolved(path.as_ref(), text.as_bytes());
-        let stores = self.walk.roots.iter().filter(|store| !store.changes());
-        let root = { stores }.find(|store| {
+        let root = self.walk.roots.iter().find(|store| {
             let rest = target.strip_prefix(store.path.as_slice());
             rest.is_some_and(|rest| rest.len() > 1 && rest[0] == b'/')
         })?;
@@ -538,7 +510,6 @@ impl One<'_> {
     }
 }
 
-mod changing;
 mod reading;
 #[cfg(test)]
 mod tests;

@@ -5,10 +5,7 @@
    another one by chance; a path whose hash is not in the table does not exist, as long as the
    package is as it was indexed. The package is unchanged while its store is (the store's own
    directory changes with every package that is added or removed) and nothing is mounted below
-   it. This is checked every two seconds at most.
-
-   A directory that changes in place is indexed by itself, as is each directory below it: each is
-   checked whenever it is needed, every two seconds at most.
+   it. This is checked every two seconds at most, and only for a path that has an answer.
 
    There is no lock and no lazy initialisation: each remembered result is one atomic word, and a
    thread that comes late checks again. */
@@ -27,9 +24,9 @@ _Static_assert (sizeof (struct table_path_link) == 32, "as becalm writes it");
 #define LOOK_COUNTS 1900u
 #define LONGEST_ROOT 200u
 #define LONGEST_NAME 255u
-/* The longest path of a directory below one that changes in place. */
-#define LONGEST_RELATIVE 1023u
 #define LONGEST_PATH 4095u
+/* The most packages that a path leads through, by links. */
+#define MOST_PACKAGES 8u
 
 /* The result of a check: the result in the lower two bits, its time of expiry (milliseconds) in
    the others. */
@@ -50,15 +47,13 @@ static struct root
 {
   const char *path;
   size_t length;
-  /* Its directories change in place: each is checked by itself. */
-  int changes;
   uint64_t state;
   uint64_t look;
   /* The time until which its path is known to have no links. */
   uint64_t real;
   /* The device and mount of the directory as it is now, written before `look`. */
   uint64_t dev, mount;
-} roots[PATH_MOST_ROOTS] STATE = { { NULL, 0, 0, 0, 0, 0, 0, 0 } };
+} roots[PATH_MOST_ROOTS] STATE = { { NULL, 0, 0, 0, 0, 0, 0 } };
 static uint32_t root_count STATE = 0, package_count STATE = 0, link_count STATE = 0;
 static uint32_t slot_count STATE = 0;
 static const struct table_path_package *packages STATE = NULL;
@@ -70,10 +65,11 @@ static uint64_t *looks STATE = NULL;
 static unsigned char *checked_blocks STATE = NULL;
 static int (*read_clock) (int, int64_t[2]) STATE = NULL;
 static unsigned char is_off STATE = 0;
-/* A child may have changed directories that change in place: earlier checks of them are void. */
-static unsigned char child_waited STATE = 0;
-/* Checks of such directories are valid if they expire at this time or later. */
-static uint64_t least STATE = 0;
+/* The stat of a directory may change: none is remembered any more. */
+static unsigned char is_forgetful STATE = 0;
+/* Directories in no store, each by a hash of its device and inode: names are made in them often. */
+#define OUTSIDE 64u
+static uint64_t outside[OUTSIDE] STATE = { 0 };
 
 /* Directories whose stat is remembered. */
 #define MEMOS 1024u
@@ -110,10 +106,9 @@ root_is_sound (const struct table_path_root *record, struct root *root)
   if (root->path == NULL || length < 2 || length > LONGEST_ROOT)
     return 0;
   root->length = length;
-  root->changes = (record->flags & PATH_ROOT_CHANGES) != 0;
   root->state = hash_bytes (0, root->path, length);
-  return record->check
-         == hash_low (root->state, record, offsetof (struct table_path_root, check));
+  return record->flags <= PATH_ROOT_CHOSEN
+         && record->check == hash_low (root->state, record, offsetof (struct table_path_root, check));
 }
 
 int
@@ -229,8 +224,7 @@ turn_off (const char *path)
   const char *rest;
   struct root *root = root_of (path, &rest);
   if (root != NULL)
-    turn_package_off (root->changes ? root->state
-                                    : hash_bytes (root->state, rest, name_length (rest)));
+    turn_package_off (hash_bytes (root->state, rest, name_length (rest)));
 }
 
 /* Mount points, as /proc/self/mountinfo has them: the fifth field of each line. */
@@ -327,18 +321,14 @@ root_now (struct root *root, uint64_t time)
 static unsigned
 look_at_package (const struct root *root, const struct table_path_package *package)
 {
-  char path[LONGEST_ROOT + LONGEST_RELATIVE + 2];
+  char path[LONGEST_ROOT + LONGEST_NAME + 2];
   uint32_t length;
   const char *name = table_string (package->name, &length);
-  if (name == NULL || length > LONGEST_RELATIVE)
+  if (name == NULL || length > LONGEST_NAME)
     return FAILS;
-  memcpy (path, root->path, root->length + 1);
-  /* The root itself has no name. */
-  if (length > 0)
-    {
-      path[root->length] = '/';
-      memcpy (path + root->length + 1, name, length + 1);
-    }
+  memcpy (path, root->path, root->length);
+  path[root->length] = '/';
+  memcpy (path + root->length + 1, name, length + 1);
   struct statx found;
   if (look_at (path, &found) != 0 || found.ino != package->ino
       || found.mtime.sec != package->mtime_sec || found.mtime.nsec != package->mtime_nsec
@@ -360,52 +350,34 @@ package_is_sound (const struct table_path_package *package)
          && (uint64_t) package->links + package->link_count <= link_count;
 }
 
-/* After a child was waited for, a check is valid only if it was begun later than TIME, because
-   the clock may stand still for a while. */
-static void
-forget_before (uint64_t time)
-{
-  if (!LOAD (child_waited))
-    return;
-  STORE (child_waited, 0);
-  STORE (least, time + LOOK_COUNTS + 1);
-}
-
-/* True while a package is unchanged since it was indexed. */
+/* True for a package with a sound record that nothing has disabled. */
 static int
-package_holds (uint32_t index, uint64_t time)
+package_is_usable (uint32_t index)
 {
-  const struct table_path_package *package = packages + index;
   uint64_t look = LOAD (looks[index]);
   if (look == UNSEEN)
     {
-      look = package_is_sound (package) ? SAME : FAILS;
+      look = package_is_sound (packages + index) ? SAME : FAILS;
       uint64_t unseen = UNSEEN;
       if (!__atomic_compare_exchange_n (&looks[index], &unseen, look, 0, __ATOMIC_ACQ_REL,
                                         __ATOMIC_ACQUIRE))
         look = unseen;
     }
-  if ((look & 3) == FAILS)
-    return 0;
+  return (look & 3) != FAILS;
+}
+
+/* True while a usable package is unchanged since it was indexed. */
+static int
+package_holds (uint32_t index, uint64_t time)
+{
+  const struct table_path_package *package = packages + index;
   struct root *root = &roots[package->root];
-  switch (root_now (root, time))
-    {
-    case SAME:
-      /* A mount in it may just have been detected. */
-      if (!root->changes)
-        return (LOAD (looks[index]) & 3) != FAILS;
-      break;
-    case CHANGED:
-      break;
-    default:
-      return 0;
-    }
-  look = LOAD (looks[index]);
-  if ((look & 3) == FAILS)
+  unsigned state = root_now (root, time);
+  uint64_t look = LOAD (looks[index]);
+  /* A mount in it may just have been detected. */
+  if (state == FAILS || (look & 3) == FAILS)
     return 0;
-  if (root->changes)
-    forget_before (time);
-  if (look >> 2 > time && (!root->changes || look >> 2 >= LOAD (least)))
+  if (state == SAME || look >> 2 > time)
     return 1;
   unsigned outcome = look_at_package (root, package);
   uint64_t next = outcome == HOLDS ? (time + LOOK_COUNTS) << 2 | HOLDS : FAILS;
@@ -518,37 +490,39 @@ absent (const char *path, const char *at)
   return (size_t) (at - path) <= LONGEST_PATH && at[-1] != '/' ? PATHS_ABSENT : PATHS_UNKNOWN;
 }
 
-/* Returns the state of the package that a path is in, or of the directory that changes in place;
-   the rest of the path begins at *AT. 0 if there is none. */
-static uint64_t
-first_package (const struct root *root, const char **at)
+/* The packages that a path leads through. */
+struct way
 {
-  size_t length;
-  if (root->changes)
-    return root->state;
-  const char *name = next_name (at, &length);
-  return name != NULL && length <= LONGEST_NAME ? hash_bytes (root->state, name, length) : 0;
+  uint32_t count, packages[MOST_PACKAGES];
+};
+
+/* Returns the package with a state, which the path leads through; NULL if it has no answers. */
+static const struct table_path_package *
+enter (struct way *way, uint64_t state)
+{
+  uint32_t index = find_package (state);
+  if (index == UINT32_MAX || way->count == MOST_PACKAGES || !package_is_usable (index))
+    return NULL;
+  way->packages[way->count++] = index;
+  return packages + index;
 }
 
-enum path_answer
-paths_ask (const char *path)
+/* Returns the kind of a path if the packages on its way are unchanged. */
+static enum path_answer
+look_up (const char *path, struct way *way)
 {
   const char *at, *name;
   size_t length;
-  if (path == NULL || path[0] != '/' || LOAD (is_off))
-    return PATHS_UNKNOWN;
   struct root *root = root_of (path, &at);
-  if (root == NULL)
+  if (root == NULL || (name = next_name (&at, &length)) == NULL || length > LONGEST_NAME)
     return PATHS_UNKNOWN;
-  uint64_t state = first_package (root, &at), time;
-  uint32_t index = find_package (state);
-  if (index == UINT32_MAX || *at == '\0' || (time = now ()) == 0 || !package_holds (index, time))
+  uint64_t state = hash_bytes (root->state, name, length);
+  const struct table_path_package *package = enter (way, state);
+  if (package == NULL)
     return PATHS_UNKNOWN;
-  const struct table_path_package *package = packages + index;
   unsigned kind = PATH_DIRECTORY;
-  /* Below a link, or in a directory that changes in place, the kernel answers for existing
-     paths. */
-  int is_indirect = root->changes, is_below = 0;
+  /* Below a link the kernel answers for existing paths. */
+  int is_indirect = 0, is_below = 0;
   while ((name = next_name (&at, &length)) != NULL)
     {
       is_below = 1;
@@ -559,21 +533,11 @@ paths_ask (const char *path)
       kind = find (package, state);
       if (kind == 0)
         return absent (path, at);
-      if (kind == PATH_DIRECTORY && root->changes)
-        {
-          if (*at == '\0')
-            return PATHS_UNKNOWN;
-          if ((index = find_package (state)) == UINT32_MAX || !package_holds (index, time))
-            return PATHS_UNKNOWN;
-          package = packages + index;
-        }
       if (kind != PATH_LINK)
         continue;
       const struct table_path_link *link = find_link (package, state);
-      if (link == NULL || (index = find_package (link->package)) == UINT32_MAX
-          || !package_holds (index, time) || roots[packages[index].root].changes)
+      if (link == NULL || (package = enter (way, link->package)) == NULL)
         return PATHS_UNKNOWN;
-      package = packages + index;
       state = link->target;
       if (state != link->package && find (package, state) != PATH_DIRECTORY)
         return PATHS_UNKNOWN;
@@ -584,6 +548,26 @@ paths_ask (const char *path)
   if (is_indirect || !is_below || at[-1] == '/' || (size_t) (at - path) > LONGEST_PATH)
     return PATHS_UNKNOWN;
   return kind == PATH_DIRECTORY ? PATHS_DIRECTORY : kind == PATH_FILE ? PATHS_FILE : PATHS_UNKNOWN;
+}
+
+enum path_answer
+paths_ask (const char *path, enum path_answer most)
+{
+  struct way way = { 0 };
+  uint64_t time;
+  if (path == NULL || path[0] != '/' || LOAD (is_off))
+    return PATHS_UNKNOWN;
+  enum path_answer answer = look_up (path, &way);
+  /* The conditions cost system calls, so they are checked last, and only for an answer that is
+     of use. */
+  if (answer == PATHS_UNKNOWN || answer > most
+      || (answer == PATHS_DIRECTORY && most == PATHS_DIRECTORY && LOAD (is_forgetful))
+      || (time = now ()) == 0)
+    return PATHS_UNKNOWN;
+  for (uint32_t i = 0; i < way.count; i++)
+    if (!package_holds (way.packages[i], time))
+      return PATHS_UNKNOWN;
+  return answer;
 }
 
 /* A store's path was real when it was indexed; a directory above it may have become a link. */
@@ -656,6 +640,8 @@ paths_stat (const char *path, struct statx *result)
   size_t length = strlen (path);
   uint64_t hash = hash_bytes (0, path, length);
   const struct memo *memo = remembered (hash, path);
+  if (LOAD (is_forgetful))
+    return 0;
   if (memo != NULL)
     {
       memcpy (result, &memo->found, sizeof *result);
@@ -716,71 +702,129 @@ directory_path (int directory, char *to, size_t size)
   return (size_t) length + 1;
 }
 
-/* Removes "." and ".." from an absolute path without looking at the file system. */
-static void
-normalize (char *path)
+/* True for an error of a lookup after which the call that follows fails in the same way. */
+static int
+is_refusal (long error)
 {
-  char *to = path;
-  const char *at = path, *name;
-  size_t length;
-  while ((name = next_name (&at, &length)) != NULL)
-    if (length == 2 && name[0] == '.' && name[1] == '.')
-      while (to > path && *--to != '/')
-        ;
-    else
-      {
-        *to++ = '/';
-        for (size_t i = 0; i < length; i++)
-          *to++ = name[i];
-      }
-  *to = '\0';
+  const long bad_descriptor = -9, access = -13, too_long = -36, loop = -40;
+  return error == ENOENT_NEG || error == ENOTDIR_NEG || error == bad_descriptor || error == access
+         || error == too_long || error == loop;
 }
 
-/* In a directory that changes in place, only the one that PATH is in. */
-static void
-turn_off_parent (const struct root *root, const char *rest)
+/* Returns a hash of device and inode of a directory; 0 if it cannot be looked at. */
+static uint64_t
+identity_of (int directory, const char *path, long *error)
 {
-  const char *name;
-  size_t length;
-  uint64_t state = root->state, parent = state;
-  while ((name = next_name (&rest, &length)) != NULL)
-    {
-      parent = state;
-      state = hash_bytes (state, name, length);
-    }
-  turn_package_off (parent);
+  const int empty_path = 0x1000;
+  struct statx found;
+  *error = system_call (NR_statx, directory, (long) path, empty_path, STATX_BASIC_STATS,
+                        (long) &found);
+  uint64_t words[2] = { device_of (&found), found.ino };
+  return *error == 0 ? hash_bytes (0, words, sizeof words) | 1 : 0;
+}
+
+/* Replaces the path of a directory in WHOLE, relative to DIRECTORY, by its real path with a slash, as
+   the kernel follows links and "..". Returns the length, 0 if it is not known. */
+static size_t
+make_real (int directory, char *whole, size_t size, uint64_t *identity)
+{
+  const int path_cloexec = 010000000 | 02000000;
+  long error;
+  if (whole[0] == '\0')
+    return directory_path (directory, whole, size);
+  long fd = system_call (NR_openat, directory, (long) whole, path_cloexec, 0, 0);
+  if (fd < 0)
+    return 0;
+  *identity = identity_of ((int) fd, "", &error);
+  size_t length = directory_path ((int) fd, whole, size);
+  sys_close ((int) fd);
+  return length;
+}
+
+/* True if a store is at or below PATH. */
+static int
+has_root (const char *path, size_t length)
+{
+  for (uint32_t i = 0; i < root_count; i++)
+    if (roots[i].length >= length && memcmp (roots[i].path, path, length) == 0
+        && (roots[i].path[length] == '\0' || roots[i].path[length] == '/'))
+      return 1;
+  return 0;
 }
 
 void
-paths_waited (void)
+paths_forget (void)
 {
-  STORE (child_waited, 1);
+  STORE (is_forgetful, 1);
 }
 
 void
-paths_written (int directory, const char *path)
+paths_written (int directory, const char *path, int moves)
 {
   char whole[1024];
   const char *rest;
-  if (path == NULL || path[0] == '\0' || LOAD (is_off))
+  long error;
+  if (path == NULL || LOAD (is_off))
     return;
-  size_t used = 0, length = strlen (path);
-  if (path[0] != '/')
-    used = directory_path (directory, whole, sizeof whole);
-  if ((path[0] != '/' && used == 0) || used + length >= sizeof whole)
+  size_t end = strlen (path), name;
+  while (end > 0 && path[end - 1] == '/')
+    end--;
+  for (name = end; name > 0 && path[name - 1] != '/'; name--)
+    ;
+  /* Every call refuses to make, move or remove these. */
+  if (end == name || name_is (path + name, end - name, ".") || name_is (path + name, end - name, ".."))
+    return;
+  if (name >= sizeof whole)
     {
       paths_off ();
       return;
     }
-  memcpy (whole + used, path, length + 1);
-  normalize (whole);
-  const struct root *root = root_of (whole, &rest);
-  if (root == NULL || !may_write_beside (whole))
+  memcpy (whole, path, name);
+  whole[name] = '\0';
+  uint64_t identity = identity_of (directory, whole, &error);
+  if (is_refusal (error) || (identity != 0 && LOAD (outside[identity % OUTSIDE]) == identity))
     return;
-  if (root->changes)
-    turn_off_parent (root, rest);
+  size_t parent = identity != 0 ? make_real (directory, whole, sizeof whole, &identity) : 0;
+  if (parent == 0 || identity == 0 || whole[0] != '/' || parent + end - name >= sizeof whole)
+    {
+      paths_off ();
+      return;
+    }
+  /* "/" is the only directory whose path ends with a slash. */
+  parent -= parent == 2 && whole[1] == '/';
+  memcpy (whole + parent, path + name, end - name);
+  whole[parent + end - name] = '\0';
+  if (root_of (whole, &rest) != NULL)
+    {
+      if (may_write_beside (whole))
+        turn_off (whole);
+    }
+  else if (has_root (whole, parent - 1))
+    {
+      if (moves && has_root (whole, parent + end - name))
+        paths_off ();
+    }
   else
-    turn_off (whole);
+    STORE (outside[identity % OUTSIDE], identity);
+}
+
+void
+paths_created (int directory, const char *path)
+{
+  char ignored[8];
+  const long invalid = -22;
+  struct statx found;
+  if (path == NULL || LOAD (is_off))
+    return;
+  long linked = system_call (NR_readlinkat, directory, (long) path, (long) ignored, sizeof ignored, 0);
+  /* What exists is not made. */
+  if (linked == invalid)
+    return;
+  if (linked < 0)
+    paths_written (directory, path, 0);
+  /* A link to nothing: the file is made where it leads to. */
+  else if (system_call (NR_statx, directory, (long) path, 0, 0, (long) &found) != 0)
+    paths_off ();
 }
 
 #endif

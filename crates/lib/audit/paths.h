@@ -27,8 +27,8 @@ enum path_answer
    clock_gettime of the vDSO. */
 int paths_init (void *clock);
 
-/* Returns the kind of a path. */
-enum path_answer paths_ask (const char *path);
+/* Returns the kind of a path, if it is at most MOST; PATHS_DIRECTORY stands for the stat of one. */
+enum path_answer paths_ask (const char *path, enum path_answer most);
 
 /* True for a path that is its own real path, if it was found to be a directory or file. */
 int paths_is_real (const char *path);
@@ -37,12 +37,16 @@ int paths_is_real (const char *path);
    kernel must be called. */
 int paths_stat (const char *path, struct statx *result);
 
-/* Called when the process is about to make, rename or remove a path: PATH is relative to
+/* Called when the process is about to make, move or remove a path: PATH is relative to
    DIRECTORY (AT_FDCWD), as in openat. */
-void paths_written (int directory, const char *path);
+void paths_written (int directory, const char *path, int moves);
 
-/* Called when the process is about to wait for a child, which may have changed files. */
-void paths_waited (void);
+/* Called when the process is about to open a file that is made if it is not there. */
+void paths_created (int directory, const char *path);
+
+/* Called when the process is about to change what stat returns, or has or makes a child, which may
+   do so. */
+void paths_forget (void);
 
 /* Disables all answers. */
 void paths_off (void);

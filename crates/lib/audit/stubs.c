@@ -34,18 +34,18 @@ enum does
   SYSTEM_CALL,
   /* Makes or removes the path in the first argument; in the second, relative to the first; and
      so on. */
-  WRITES_0, WRITES_AT_1, WRITES_AT_2, WRITES_1, WRITES_2, WRITES_0_1, WRITES_AT_1_3, WRITES_AT_3,
-  WRITES_AT_1_2,
+  WRITES_0, WRITES_AT_1, WRITES_1, WRITES_AT_3, WRITES_AT_1_2,
+  CREATES, MOVES_0_1, MOVES_AT_1_3,
   REOPEN, BIND,
-  /* A child may have changed directories. */
-  WAITS,
+  /* Changes what stat returns, or makes a child, or waits for one, which may have done so. */
+  FORGETS,
   /* Changes the meaning of paths. */
   MOVES, CLONE, CONTROL,
   /* Kernel calls: as OPEN and OPENAT, without cancellation. */
   KERNEL_OPEN, KERNEL_OPENAT, KERNEL_OPENAT2, KERNEL_CLONE3,
 };
 
-#define CALLS 112
+#define CALLS 128
 #define TEXT(macro) TEXT_OF (macro)
 #define TEXT_OF(token) #token
 static const struct
@@ -69,24 +69,34 @@ static const struct
   { "realpath", REAL_PATH }, { "__realpath_chk", REAL_PATH_CHECKED },
   { "canonicalize_file_name", CANONICAL },
   { "syscall", SYSTEM_CALL },
-  { "creat", WRITES_0 }, { "creat64", WRITES_0 }, { "mkdir", WRITES_0 }, { "mkfifo", WRITES_0 },
+  { "creat", CREATES }, { "creat64", CREATES }, { "mkdir", WRITES_0 }, { "mkfifo", WRITES_0 },
   { "mknod", WRITES_0 }, { "mkstemp", WRITES_0 }, { "mkstemp64", WRITES_0 },
   { "mkostemp", WRITES_0 }, { "mkostemp64", WRITES_0 }, { "mkstemps", WRITES_0 },
   { "mkstemps64", WRITES_0 }, { "mkostemps", WRITES_0 }, { "mkostemps64", WRITES_0 },
   { "mkdtemp", WRITES_0 }, { "rmdir", WRITES_0 }, { "remove", WRITES_0 },
+  { "unlink", WRITES_0 },
   { "__xmknod", WRITES_1 }, { "link", WRITES_1 }, { "symlink", WRITES_1 },
   { "mkdirat", WRITES_AT_1 }, { "mkfifoat", WRITES_AT_1 }, { "mknodat", WRITES_AT_1 },
   { "unlinkat", WRITES_AT_1 },
   { "__xmknodat", WRITES_AT_1_2 }, { "symlinkat", WRITES_AT_1_2 },
-  { "rename", WRITES_0_1 }, { "renameat", WRITES_AT_1_3 }, { "renameat2", WRITES_AT_1_3 },
+  { "rename", MOVES_0_1 }, { "renameat", MOVES_AT_1_3 }, { "renameat2", MOVES_AT_1_3 },
   { "linkat", WRITES_AT_3 },
   { "freopen", REOPEN }, { "freopen64", REOPEN }, { "bind", BIND },
   { "chroot", MOVES }, { "pivot_root", MOVES }, { "mount", MOVES }, { "umount", MOVES },
   { "umount2", MOVES }, { "unshare", MOVES }, { "setns", MOVES }, { "clone", CLONE },
   { "prctl", CONTROL }, { "fsmount", MOVES }, { "move_mount", MOVES }, { "open_tree", MOVES },
   { "mount_setattr", MOVES },
-  { "wait", WAITS }, { "waitpid", WAITS }, { "wait3", WAITS }, { "wait4", WAITS },
-  { "waitid", WAITS }, { "system", WAITS }, { "pclose", WAITS },
+  { "wait", FORGETS }, { "waitpid", FORGETS }, { "wait3", FORGETS }, { "wait4", FORGETS },
+  { "waitid", FORGETS }, { "system", FORGETS }, { "popen", FORGETS }, { "pclose", FORGETS },
+  { "fork", FORGETS }, { "_Fork", FORGETS }, { "vfork", FORGETS }, { "forkpty", FORGETS },
+  { "posix_spawn", FORGETS }, { "posix_spawnp", FORGETS }, { "pidfd_spawn", FORGETS },
+  { "pidfd_spawnp", FORGETS },
+  { "chmod", FORGETS }, { "fchmod", FORGETS }, { "lchmod", FORGETS }, { "fchmodat", FORGETS },
+  { "chown", FORGETS }, { "fchown", FORGETS }, { "lchown", FORGETS }, { "fchownat", FORGETS },
+  { "utime", FORGETS }, { "utimes", FORGETS }, { "lutimes", FORGETS }, { "futimes", FORGETS },
+  { "futimesat", FORGETS }, { "futimens", FORGETS }, { "utimensat", FORGETS },
+  { "setxattr", FORGETS }, { "lsetxattr", FORGETS }, { "fsetxattr", FORGETS },
+  { "removexattr", FORGETS }, { "lremovexattr", FORGETS }, { "fremovexattr", FORGETS },
 };
 #define CALL_COUNT (sizeof calls / sizeof *calls)
 _Static_assert (CALL_COUNT <= CALLS, "room for all");
@@ -94,7 +104,7 @@ _Static_assert (CALL_COUNT <= CALLS, "room for all");
 /* For each call, the function that the stub jumps to; 0 if there is none. */
 static elf_word functions[CALLS] STATE = { 0 };
 /* By address: index of the call + 1. */
-#define PLACES 256u
+#define PLACES 512u
 static struct
 {
   elf_word address;
@@ -141,7 +151,7 @@ fail (elf_word *args, int error, elf_sword value)
 static int
 is_absent (elf_word path)
 {
-  return paths_ask ((const char *) path) == PATHS_ABSENT;
+  return paths_ask ((const char *) path, PATHS_ABSENT) == PATHS_ABSENT;
 }
 
 /* For a call that may be cancelled: only libc knows whether it is. */
@@ -160,7 +170,7 @@ open_path (elf_word *args, unsigned path, int directory, int may_be_cancelled)
 {
   unsigned flags = (unsigned) args[path + 1];
   if (flags & (NO_CREAT | TMPFILE_ONLY))
-    paths_written (directory, (const char *) args[path]);
+    paths_created (directory, (const char *) args[path]);
   else if (is_absent (args[path]))
     return may_be_cancelled ? fail_or_cancel (args, path, -1) : fail (args, NOT_THERE, -1);
   return PASSES;
@@ -178,7 +188,7 @@ open_file (elf_word *args)
   if (!is_plain)
     {
       if (mode[0] != 'r')
-        paths_written (AT_FDCWD, (const char *) args[0]);
+        paths_created (AT_FDCWD, (const char *) args[0]);
       return PASSES;
     }
   return is_absent (args[0]) ? fail_or_cancel (args, 0, 0) : PASSES;
@@ -220,7 +230,7 @@ stat_path (elf_word *args, elf_word path, elf_word to, elf_word flags)
   struct statx found;
   if ((unsigned) flags & ~known)
     return PASSES;
-  switch (paths_ask ((const char *) path))
+  switch (paths_ask ((const char *) path, PATHS_DIRECTORY))
     {
     case PATHS_ABSENT:
       return fail (args, NOT_THERE, -1);
@@ -243,7 +253,7 @@ statx_path (elf_word *args, elf_word *of)
   const unsigned remembered_fields = 0xfff;
   if ((unsigned) of[2] & ~(known | unsynced) || (unsigned) of[3] & reserved)
     return PASSES;
-  switch (paths_ask ((const char *) of[1]))
+  switch (paths_ask ((const char *) of[1], PATHS_DIRECTORY))
     {
     case PATHS_ABSENT:
       return fail (args, NOT_THERE, -1);
@@ -272,7 +282,7 @@ read_link (elf_word *args, elf_word path, elf_sword size)
 {
   if (size <= 0)
     return PASSES;
-  switch (paths_ask ((const char *) path))
+  switch (paths_ask ((const char *) path, PATHS_FILE))
     {
     case PATHS_ABSENT:
       return fail (args, NOT_THERE, -1);
@@ -289,7 +299,7 @@ static enum outcome
 real_path (elf_word *args, elf_word to)
 {
   const char *path = (const char *) args[0];
-  enum path_answer answer = paths_ask (path);
+  enum path_answer answer = paths_ask (path, PATHS_FILE);
   if (answer == PATHS_UNKNOWN || !paths_is_real (path))
     return PASSES;
   /* After an error the buffer has the part of the path up to the missing component. */
@@ -305,7 +315,13 @@ real_path (elf_word *args, elf_word to)
 static void
 writes (elf_word directory, elf_word path)
 {
-  paths_written ((int) directory, (const char *) path);
+  paths_written ((int) directory, (const char *) path, 0);
+}
+
+static void
+moves (elf_word directory, elf_word path)
+{
+  paths_written ((int) directory, (const char *) path, 1);
 }
 
 #define HERE ((elf_word) AT_FDCWD)
@@ -317,13 +333,12 @@ does_write (enum does does, const elf_word *args)
     {
     case WRITES_0: writes (HERE, args[0]); break;
     case WRITES_1: writes (HERE, args[1]); break;
-    case WRITES_2: writes (HERE, args[2]); break;
-    case WRITES_0_1: writes (HERE, args[0]); writes (HERE, args[1]); break;
     case WRITES_AT_1: writes (args[0], args[1]); break;
-    case WRITES_AT_2: writes (args[1], args[2]); break;
     case WRITES_AT_1_2: writes (args[1], args[2]); break;
     case WRITES_AT_3: writes (args[2], args[3]); break;
-    case WRITES_AT_1_3: writes (args[0], args[1]); writes (args[2], args[3]); break;
+    case CREATES: paths_created (AT_FDCWD, (const char *) args[0]); break;
+    case MOVES_0_1: moves (HERE, args[0]); moves (HERE, args[1]); break;
+    case MOVES_AT_1_3: moves (args[0], args[1]); moves (args[2], args[3]); break;
     default: break;
     }
   return PASSES;
@@ -344,7 +359,7 @@ binds (const elf_word *args)
   memcpy (path, address + 1, size);
   path[size] = '\0';
   if (path[0] != '\0')
-    paths_written (AT_FDCWD, path);
+    paths_written (AT_FDCWD, path, 0);
 }
 
 /* Returns the effect of syscall(), by number; its arguments are one position later. */
@@ -357,8 +372,12 @@ does_of_number (elf_word number)
     case NR_open: return KERNEL_OPEN;
     case NR_stat: case NR_lstat: return STAT_KERNEL;
     case NR_access: return ACCESS;
-    case NR_rename: return WRITES_0_1;
-    case NR_mkdir: case NR_rmdir: case NR_creat: case NR_mknod: return WRITES_0;
+    case NR_rename: return MOVES_0_1;
+    case NR_mkdir: case NR_rmdir: case NR_mknod: case NR_unlink: return WRITES_0;
+    case NR_creat: return CREATES;
+    case NR_fork: case NR_vfork: case NR_chmod: case NR_chown: case NR_lchown: case NR_utime:
+    case NR_utimes: case NR_futimesat:
+      return FORGETS;
     case NR_link: case NR_symlink: return WRITES_1;
     case NR_readlink: return READ_LINK;
 # endif
@@ -372,9 +391,12 @@ does_of_number (elf_word number)
     case NR_mkdirat: case NR_mknodat: case NR_unlinkat: return WRITES_AT_1;
     case NR_symlinkat: return WRITES_AT_1_2;
     case NR_linkat: return WRITES_AT_3;
-    case NR_renameat: case NR_renameat2: return WRITES_AT_1_3;
-    case NR_wait4: case NR_waitid: return WAITS;
-    case NR_clone: return MOVES;
+    case NR_renameat: case NR_renameat2: return MOVES_AT_1_3;
+    case NR_wait4: case NR_waitid: case NR_fchmod: case NR_fchmodat: case NR_fchmodat2:
+    case NR_fchown: case NR_fchownat: case NR_utimensat: case NR_setxattr: case NR_lsetxattr:
+    case NR_fsetxattr: case NR_removexattr: case NR_lremovexattr: case NR_fremovexattr:
+      return FORGETS;
+    case NR_clone: return CLONE;
     case NR_clone3: return KERNEL_CLONE3;
     case NR_prctl: return CONTROL;
     case NR_chroot: case NR_pivot_root: case NR_mount: case NR_umount2: case NR_unshare:
@@ -393,7 +415,7 @@ open_path_how (elf_word *args, const elf_word *of)
   if (how == NULL || of[3] != 24)
     return PASSES;
   if (how[0] & (NO_CREAT | TMPFILE_ONLY))
-    paths_written ((int) of[0], (const char *) of[1]);
+    paths_created ((int) of[0], (const char *) of[1]);
   else if (how[1] == 0 && how[2] == 0 && is_absent (of[1]))
     return fail (args, NOT_THERE, -1);
   return PASSES;
@@ -428,16 +450,18 @@ perform (enum does does, elf_word *args, elf_word *of)
     case CANONICAL: return real_path (args, 0);
     case REOPEN:
       if (of[0] != 0 && of[1] != 0 && *(const char *) of[1] != 'r')
-        paths_written (AT_FDCWD, (const char *) of[0]);
+        paths_created (AT_FDCWD, (const char *) of[0]);
       return PASSES;
     case BIND: binds (of); return PASSES;
-    case WAITS: paths_waited (); return PASSES;
+    case FORGETS: paths_forget (); return PASSES;
     case MOVES: paths_off (); return PASSES;
     case CLONE:
+      paths_forget ();
       if (of[2] & NEW_MOUNTS)
         paths_off ();
       return PASSES;
     case KERNEL_CLONE3:
+      paths_forget ();
       if (of[0] != 0 && *(const uint64_t *) of[0] & NEW_MOUNTS)
         paths_off ();
       return PASSES;
@@ -459,8 +483,10 @@ system_call_by_number (elf_word *args)
     return PASSES;
   if (args[0] == NR_faccessat)
     return perform (ACCESS, args, args + 2);
-  if (args[0] == NR_clone && !(args[1] & NEW_MOUNTS))
-    return PASSES;
+  /* The flags are the first argument, of clone() the third. */
+  elf_word of_clone[3] = { 0, 0, args[1] };
+  if (does == CLONE)
+    return perform (CLONE, args, of_clone);
   return perform (does, args, args + 1);
 }
 

@@ -195,7 +195,7 @@ struct table_block
   uint64_t hash;
 };
 
-/* A store whose packages' paths are known, or a directory that changes in place. */
+/* A store whose packages' paths are known. */
 struct table_path_root
 {
   uint32_t path, flags;
@@ -206,9 +206,8 @@ struct table_path_root
   uint32_t check;
 };
 
-/* It changes in place: it and each directory below it is a package by itself, named by its path
-   below the root. */
-#define PATH_ROOT_CHANGES 2u
+/* The index has some of its packages. */
+#define PATH_ROOT_CHOSEN 1u
 
 /* A package: an entry of a store, sorted by its state. */
 struct table_path_package

@@ -51,12 +51,8 @@ pub(crate) struct IndexArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Input")]
     pub paths_from: Option<PathBuf>,
 
-    /// Directories that change in place, whose paths are indexed too, as separate arguments or as a
-    /// list; may be repeated
-    ///
-    /// For virtual environments and the like. The index answers for a directory below them while
-    /// its inode and times are unchanged; a process checks this again after at most two seconds.
-    #[arg(long, value_name = "A:B", help_heading = "Input")]
+    /// Accepted, and without effect: lookups in directories that change in place are the kernel's
+    #[arg(long, value_name = "A:B", hide = true)]
     pub path_dirs: Vec<OsString>,
 
     /// Directories that LD_LIBRARY_PATH names, as separate arguments or as a list; may be repeated
@@ -139,7 +135,6 @@ impl IndexArgs {
             module: self.module.clone(),
             paths: self.paths,
             traced: traced.transpose()?,
-            path_dirs: named_dirs_of(&self.path_dirs),
             trusted_times: named_dirs_of(&self.trust_times),
             prefixes_are_named,
         })

@@ -85,8 +85,8 @@ const INDEX_TRUTH: Section = Section {
              started with becalm run --paths or in a session of becalm env --paths, the module \
              answers lookups of missing files without a system call. A package that cannot be \
              read completely, or that changed a moment ago, is left out; --update adds one that \
-             changed. --paths-from takes the packages that a traced run searched, --path-dirs \
-             adds directories that change in place. On x86_64 and aarch64.",
+             changed. --paths-from takes the packages that a traced run searched. \
+             Directories that change in place are left to the kernel. On x86_64 and aarch64.",
         ),
         (
             "BECALM",

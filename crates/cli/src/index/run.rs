@@ -21,6 +21,10 @@ use crate::terminal::style::{Look, When};
 /// be written.
 pub(crate) fn run(args: &IndexArgs, color: When) -> Result<ExitStatus> {
     jobs::limit(args.jobs)?;
+    if !args.path_dirs.is_empty() {
+        let why = "not indexed: the kernel resolves paths in directories that change in place";
+        terminal::note("--path-dirs".into(), why);
+    }
     let report = index(&args.options()?, &Indexing)?;
     terminal::note_all(&report.problems);
     terminal::write_report(args.json, &report, |out| {

@@ -98,7 +98,7 @@ fn paths(out: &mut impl Write, look: Look, paths: Option<&PathTable>) -> io::Res
         let note = look.costly("note");
         writeln!(
             out,
-            "  {note} {dirs} of the run in no package, most misses in {first}: --path-dirs"
+            "  {note} {dirs} of the run in no package, most misses in {first}: left to the kernel"
         )?;
     }
     Ok(())

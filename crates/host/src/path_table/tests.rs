@@ -116,36 +116,6 @@ fn some_packages_of_a_store_can_be_chosen_and_an_update_adds_none() {
 }
 
 #[test]
-fn of_a_directory_that_changes_each_directory_below_is_known_by_itself() {
-    let (_temp, store) = store();
-    let a = "0123456789abcdfghijklmnpqrsvwxyz-a";
-    let changing = |path: PathBuf| PathStore { path, packages: Packages::Changing };
-    // A directory below another one is part of that.
-    let stores = [changing(store.join(a).join("lib")), changing(store.join(a))];
-    let table = path_table(&stores, None, &[]).expect("a table");
-    assert_eq!(table.paths.roots.len(), 1);
-    assert!(table.left_out.is_empty(), "{:?}", table.left_out);
-    let names: Vec<&BString> = table.paths.packages.iter().map(|package| &package.name).collect();
-    assert!(names.contains(&&"".into()) && names.contains(&&"lib/python".into()), "{names:?}");
-    let ask = |path: &str| table.paths.ask(store.join(a).join(path).as_os_str().as_bytes());
-    for absent in ["no", "lib/no", "lib/python/no.py", "no/x"] {
-        assert_eq!(ask(absent), Answer::Absent, "{absent}");
-    }
-    for unknown in ["", "lib", "lib/python/one.py", "lib/link/no", "lib/dangling"] {
-        assert_eq!(ask(unknown), Answer::Unknown, "{unknown}");
-    }
-    assert!(path_table_is_current(&table.paths));
-    fs::write(store.join(a).join("lib/python/new.py"), "").expect("made");
-    assert!(!path_table_is_current(&table.paths));
-    // It has just changed: lookups in it are left to the kernel, and no others.
-    let table = path_table(&stores, None, &[]).expect("a table");
-    let ask = |path: &str| table.paths.ask(store.join(a).join(path).as_os_str().as_bytes());
-    assert_eq!(table.left_out.len(), 1);
-    assert_eq!((ask("lib/python/no.py"), ask("lib/no")), (Answer::Unknown, Answer::Absent));
-    assert!(!path_table_is_current(&table.paths));
-}
-
-#[test]
 fn a_store_at_an_odd_path_has_no_table() {
     let temp = tempfile::tempdir().expect("a folder");
     let store = temp.path().join("with space");

@@ -1,4 +1,10 @@
 /* Numbers of the machines that share Linux include/uapi/asm-generic/unistd.h. */
+#define NR_setxattr 5
+#define NR_lsetxattr 6
+#define NR_fsetxattr 7
+#define NR_removexattr 14
+#define NR_lremovexattr 15
+#define NR_fremovexattr 16
 #define NR_getcwd 17
 #define NR_mknodat 33
 #define NR_mkdirat 34
@@ -11,12 +17,17 @@
 #define NR_pivot_root 41
 #define NR_faccessat 48
 #define NR_chroot 51
+#define NR_fchmod 52
+#define NR_fchmodat 53
+#define NR_fchownat 54
+#define NR_fchown 55
 #define NR_openat 56
 #define NR_close 57
 #define NR_read 63
 #define NR_write 64
 #define NR_readlinkat 78
 #define NR_newfstatat 79
+#define NR_utimensat 88
 #define NR_exit_group 94
 #define NR_waitid 95
 #define NR_unshare 97

@@ -6,3 +6,4 @@
 #define NR_openat2 437
 #define NR_faccessat2 439
 #define NR_mount_setattr 442
+#define NR_fchmodat2 452

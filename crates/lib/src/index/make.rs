@@ -65,8 +65,6 @@ pub struct Options {
     pub paths: bool,
     /// A traced run: its programs are indexed, and the paths of the packages that it searched.
     pub traced: Option<Traced>,
-    /// Directories that change in place, whose paths are indexed too.
-    pub path_dirs: Vec<PathBuf>,
     /// Directories below which the times of directories show each change, although their file system
     /// is not known for it.
     pub trusted_times: Vec<PathBuf>,
@@ -200,14 +198,12 @@ impl Options {
         }
     }
 
-    /// Returns the stores whose paths are indexed, and the directories that change in place: the
-    /// requested ones, and those of the index that is updated.
+    /// Returns the stores whose paths are indexed: the requested ones, and those of the index that is
+    /// updated.
     fn path_stores(&self, stores: &[PathBuf], old: Option<&Index>) -> Option<Vec<PathStore>> {
         let of_old = old.and_then(|old| old.paths.as_ref()).map(paths::stores_of);
         let is_named = self.paths || (of_old.is_some() && !self.stores.is_empty());
         let of_old = of_old.unwrap_or_default();
-        let is_changing = |store: &PathStore| store.packages == Packages::Changing;
-        let (changing, of_old): (Vec<_>, Vec<_>) = of_old.into_iter().partition(is_changing);
         let mut all = if is_named && !stores.is_empty() {
             let named = if self.prefixes_are_named { &self.prefixes[..] } else { &[] };
             let mut all = paths::stores(stores, named);
@@ -225,10 +221,6 @@ impl Options {
         for store in self.traced.iter().flat_map(|traced| &traced.stores) {
             paths::choose(&mut all, store);
         }
-        all.extend(match &self.path_dirs[..] {
-            [] => changing,
-            dirs => paths::changing(dirs),
-        });
         (!all.is_empty()).then_some(all)
     }
 
@@ -278,7 +270,6 @@ impl Options {
             && !self.image
             && (old.index.paths.is_some() || !self.paths)
             && self.traced.is_none()
-            && self.path_dirs.is_empty()
             && self.has_dirs_of(old)
             && programs.iter().all(|program| binds(&old.index, program))
             && modules.has_sealed(old.target, &old.table, &old.bytes)

@@ -24,13 +24,6 @@ pub fn stores(stores: &[PathBuf], named: &[PathBuf]) -> Vec<PathStore> {
     stores.iter().map(store).collect()
 }
 
-/// Returns the directories that change in place.
-#[must_use]
-pub fn changing(dirs: &[PathBuf]) -> Vec<PathStore> {
-    let store = |path: &PathBuf| PathStore { path: path.clone(), packages: Packages::Changing };
-    dirs.iter().map(store).collect()
-}
-
 /// Adds chosen packages of a store to the stores whose paths are indexed.
 pub fn choose(stores: &mut Vec<PathStore>, chosen: &PathStore) {
     let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
@@ -58,7 +51,6 @@ pub fn stores_of(paths: &Paths) -> Vec<PathStore> {
             Extent::All if of_root.any(|package| is_other(&package)) => Packages::Any,
             Extent::All => Packages::Hashed,
             Extent::Chosen => Packages::Chosen(of_root.map(|p| p.name.clone()).collect()),
-            Extent::Changing => Packages::Changing,
         };
         PathStore { path: path_of(root.path.as_ref()), packages }
     };

@@ -40,7 +40,7 @@ pub struct Paths {
     pub packages: Vec<Package>,
 }
 
-/// A store, or a directory that changes in place.
+/// A store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
     /// Its real path.
@@ -59,19 +59,16 @@ pub enum Extent {
     All,
     /// Some of them; an update adds none.
     Chosen,
-    /// The root changes in place: it and each directory below it is a separate package, whose table
-    /// has the names in it. Only lookups of missing files are answered.
-    Changing,
 }
 
-/// An entry of a store, with everything below it, or a directory of a root that changes in place.
+/// An entry of a store, with everything below it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Package {
     /// Position in [`Paths::roots`].
     pub root: u32,
-    /// Its name in the store; of a directory that changes its path below the root, empty for the root.
+    /// Its name in the store.
     pub name: BString,
-    /// [`package_state`] of its root and name.
+    /// [`step`] from its root by its name.
     pub state: u64,
     /// Its fingerprint. Device and length are zero (the device is the root's).
     pub fingerprint: Fingerprint,
@@ -165,13 +162,6 @@ pub fn root_state(path: &BStr) -> u64 {
 #[must_use]
 pub fn step(directory: u64, name: &[u8]) -> u64 {
     hash::bytes(directory, name)
-}
-
-/// The state of a package by its name: of a directory that changes in place its path below the root.
-#[must_use]
-pub fn package_state(root: &BStr, name: &[u8]) -> u64 {
-    let names = name.split(|&byte| byte == b'/').filter(|name| !name.is_empty());
-    names.fold(root_state(root), step)
 }
 
 /// Returns true for a name that can exist in a store although `readdir` does not return it:
@@ -377,13 +367,10 @@ impl Paths {
             let rest = path.strip_prefix(&root.path[..])?;
             rest.starts_with(b"/").then_some((root, rest))
         })?;
-        let changes = root.extent == Extent::Changing;
         let names = rest.split(|&byte| byte == b'/');
         let mut names = names.filter(|name| !name.is_empty() && *name != b".");
-        let of_root = root_state(root.path.as_ref());
-        let first = if changes { of_root } else { step(of_root, names.next()?) };
-        let mut package = self.package(first)?;
-        let (mut state, mut kind, mut is_indirect) = (package.state, Kind::Directory, changes);
+        let mut package = self.package(step(root_state(root.path.as_ref()), names.next()?))?;
+        let (mut state, mut kind, mut is_indirect) = (package.state, Kind::Directory, false);
         for name in names {
             if kind != Kind::Directory || name == b".." || name.len() > LONGEST_NAME || is_odd(name)
             {
@@ -392,10 +379,6 @@ impl Paths {
             state = step(state, name);
             kind = match package.table.kind(state) {
                 None => return Some(Answer::Absent),
-                Some(Kind::Directory) if changes => {
-                    package = self.package(state)?;
-                    Kind::Directory
-                }
                 Some(Kind::Link) => {
                     (package, state) = self.follow(package, state)?;
                     is_indirect = true;
@@ -417,9 +400,6 @@ impl Paths {
         let links = &package.table.links;
         let link = links[links.binary_search_by_key(&state, |link| link.state).ok()?];
         let target = self.package(link.package)?;
-        if self.roots.get(target.root as usize)?.extent == Extent::Changing {
-            return None;
-        }
         let is_directory =
             link.target == link.package || target.table.kind(link.target) == Some(Kind::Directory);
         is_directory.then_some((target, link.target))

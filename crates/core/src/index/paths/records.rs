@@ -3,7 +3,7 @@
 use bstr::BString;
 
 use super::{
-    BLOCK, Extent, Link, MOST_ROOTS, Package, PackageTable, Paths, Root, package_state, root_state,
+    BLOCK, Extent, Link, MOST_ROOTS, Package, PackageTable, Paths, Root, root_state, step,
 };
 use crate::elf::Endian;
 use crate::index::layout::{self, Writer, kind};
@@ -12,9 +12,8 @@ use crate::index::{EncodeError, Fingerprint, TableError, Time, hash};
 
 /// Flag of a package that changed shortly before it was read.
 const YOUNG: u32 = 1;
-/// Flags of a root: an update adds no package; it changes in place.
+/// Flag of a root: an update adds no package.
 const CHOSEN: u32 = 1;
-const CHANGING: u32 = 2;
 
 /// The sections of paths. An index without roots has none of them.
 pub(in crate::index) struct Sections {
@@ -74,7 +73,6 @@ impl Sections {
         records.word(match root.extent {
             Extent::All => 0,
             Extent::Chosen => CHOSEN,
-            Extent::Changing => CHANGING,
         });
         records.long(volume);
         records.long(ino);
@@ -166,7 +164,6 @@ fn root(table: &Records<'_>, at: usize) -> Result<Root, TableError> {
     let extent = match table.word(at + 4)? {
         0 => Extent::All,
         CHOSEN => Extent::Chosen,
-        CHANGING => Extent::Changing,
         _ => return Err(TableError::Damaged("a store of an unknown kind")),
     };
     Ok(Root { path, extent, fingerprint: Fingerprint { volume, ino, size: 0, mtime, ctime } })
@@ -178,10 +175,9 @@ fn package(table: &Records<'_>, at: usize, roots: &[Root]) -> Result<Package, Ta
     let (mtime, ctime) = times(table, at + 16)?;
     let root = table.word(at + 60)?;
     let name = table.string(table.word(at + 64)?)?.to_owned();
-    let is_name =
-        |root: &Root| root.extent == Extent::Changing || !name.is_empty() && !name.contains(&b'/');
-    let is_of = |root: &Root| is_name(root) && package_state(root.path.as_ref(), &name) == state;
-    if !roots.get(root as usize).is_some_and(is_of) {
+    let is_of = |root: &Root| step(root_state(root.path.as_ref()), &name) == state;
+    let is_name = !name.is_empty() && !name.contains(&b'/');
+    if !is_name || !roots.get(root as usize).is_some_and(is_of) {
         return Err(TableError::Damaged("a package is of another store"));
     }
     let paths = PackageTable {

@@ -106,42 +106,9 @@ fn only_the_first_absent_name_below_real_directories_is_absent() {
     assert_eq!(paths.ask(long.as_bytes()), Answer::Unknown);
 }
 
-/// `/s/venv` with `lib/pkg/m.py`, and `data`, of which nothing is known.
-fn changing() -> Paths {
-    let root =
-        Root { path: "/s/venv".into(), extent: Extent::Changing, fingerprint: fingerprint(1) };
-    let package = |name: &str, entries: &[(&str, Kind)]| {
-        let state = package_state(root.path.as_ref(), name.as_bytes());
-        let mut builder = PackageBuilder::default();
-        entries.iter().for_each(|(name, kind)| builder.add(step(state, name.as_bytes()), *kind));
-        let (name, table) = (name.into(), builder.finish());
-        Package { root: 0, name, state, fingerprint: fingerprint(2), young: false, table }
-    };
-    let packages = vec![
-        package("", &[("lib", Kind::Directory), ("data", Kind::Other)]),
-        package("lib", &[("pkg", Kind::Directory)]),
-        package("lib/pkg", &[("m.py", Kind::Other)]),
-    ];
-    Paths::new(vec![root.clone()], packages)
-}
-
-#[test]
-fn of_a_directory_that_changes_only_what_is_not_there_is_answered() {
-    let paths = changing();
-    let ask = |path: &str| paths.ask(format!("/s/venv{path}").as_bytes());
-    for absent in ["/no", "/no/x", "/lib/no", "/lib/pkg/no.py", "/lib//pkg/./n/o"] {
-        assert_eq!(ask(absent), Answer::Absent, "{absent}");
-    }
-    for unknown in
-        ["", "/", "/.", "/lib", "/lib/pkg", "/lib/pkg/m.py", "/lib/pkg/m.py/x", "/data/x"]
-    {
-        assert_eq!(ask(unknown), Answer::Unknown, "{unknown}");
-    }
-}
-
 #[test]
 fn roots_of_every_kind_are_written_and_read() {
-    let mut paths = changing();
+    let mut paths = two_packages();
     let chosen = Root { path: "/s/a".into(), extent: Extent::Chosen, fingerprint: fingerprint(3) };
     paths.roots.push(chosen);
     let index = Index { paths: Some(paths.clone()), ..Index::default() };
