@@ -58,6 +58,6 @@ mod test_user;
 pub use ask::{FactChoice, loader_facts};
 pub use error::HostError;
 pub use os_fs::{OsFs, OsSymbols, Session};
-pub use volume::volume_number;
 pub use regular::{open_regular, open_stream, read_regular};
+pub use volume::volume_number;
 pub use walk::{Format, Found, WalkOptions, Walked, find_objects};

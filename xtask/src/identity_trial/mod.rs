@@ -157,14 +157,14 @@ fn swapped(scene: &Scene, kind: Image) -> Result<()> {
 fn fuse(scene: &Scene) -> Result<()> {
     scene.tree(&scene.staging(), &[])?;
     let mount = scene.fuse()?;
-    let dirs = scene.mount_point().join("dirs");
-    let said = scene.index(&["--program", &scene.program(), "--path-dirs", &text(&dirs)])?;
+    let said = scene.index(&[&scene.store(), "--paths", "--program", &scene.program()])?;
     ensure!(said.contains("times of directories"), "becalm index does not say why: {said}");
     scene.expect_answered(1)?;
-    scene.expect_file(&dirs.join("later"), false)?;
-    fs::write(scene.staging().join("dirs/later"), "")?;
+    let later = Path::new(FLAT).join("lib/later");
+    scene.expect_file(&scene.mount_point().join(&later), false)?;
+    fs::write(scene.staging().join(&later), "")?;
     scene.make_library(&scene.staging().join(OTHER).join("lib/libx.so"), 4, &[])?;
-    scene.expect_file(&dirs.join("later"), true)?;
+    scene.expect_file(&scene.mount_point().join(&later), true)?;
     scene.expect(4)?;
     drop(mount);
     Ok(())
@@ -193,15 +193,12 @@ fn without_types(scene: &Scene) -> Result<()> {
     scene.tree(&scene.staging(), &[])?;
     let image = scene.image(Image::Ext4WithoutTypes, "image")?;
     scene.attach(&image)?;
-    let dirs = scene.mount_point().join("dirs");
-    let arguments = ["--program", &scene.program(), "--path-dirs", &text(&dirs)];
-    scene.index(&arguments)?;
-    let inner = dirs.join("inner/absent");
-    scene.expect_file(&inner, false)?;
-    let looked = scene.lookups(&inner)?;
-    ensure!(looked == 0, "{looked} lookups below a directory of a directory that changes");
-    fs::write(&inner, "")?;
-    scene.expect_file(&inner, true)
+    scene.index(&[&scene.store(), "--paths", "--program", &scene.program()])?;
+    let absent = scene.mount_point().join(FLAT).join("lib/absent");
+    scene.expect_file(&absent, false)?;
+    let looked = scene.lookups(&absent)?;
+    ensure!(looked == 0, "{looked} lookups of a path below an indexed package");
+    Ok(())
 }
 
 fn text(path: &Path) -> String {

@@ -114,7 +114,7 @@ impl Scene {
     /// Makes the tree below `at`, with run paths below the mount point.
     pub(super) fn tree(&self, at: &Path, arguments: &[&str]) -> Result<()> {
         let packages = [FLAT, OTHER].map(|package| package.to_owned() + "/lib");
-        let folders = packages.iter().map(String::as_str).chain(["dirs/inner"]);
+        let folders = packages.iter().map(String::as_str).chain(["dirs"]);
         for folder in folders {
             fs::create_dir_all(at.join(folder))?;
         }

@@ -221,6 +221,7 @@ mod tests {
             is_program,
             seen: 0,
             searched: Vec::new(),
+            in_stores: Vec::new(),
             rpath: None,
             deferred,
             edges: Vec::new(),
