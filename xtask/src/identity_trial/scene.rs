@@ -20,7 +20,7 @@ pub(super) const OTHER: &str = "store/0123456789abcdfghijklmnpqrsvwxyy-o";
 /// The package of the program.
 const PROGRAM: &str = "store/0123456789abcdfghijklmnpqrsvwxyx-p";
 
-/// What `x` returns; the function is elsewhere if `SHIFTED` is defined.
+/// The result of `x`; the function is elsewhere if `SHIFTED` is defined.
 const LIBRARY: &str = "#ifdef SHIFTED
     int before(int n) { return n * n + 7; } int other = 5; int *moved = &other;
     #endif

@@ -11,6 +11,7 @@ mod module;
 mod namespaces;
 mod notes;
 mod odd;
+mod own_changes;
 mod paths;
 mod programs;
 mod rpath;

@@ -5,6 +5,7 @@
 //! directories, or on files that a condition can check. A lookup that depends on more (the CPU, an
 //! ancestor's `DT_RPATH`, the current directory) is left to the loader.
 
+mod cache;
 mod listed;
 mod search;
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::cache::Cache;
 use super::{
     Condition, Deferred, Edge, Listed, Object, ResolvedObject, Sources, digest, edge,
     is_in_package, lookups,
@@ -19,7 +20,6 @@ use crate::loader::glibc::run_path::{Look, RunPath, fixed_dir, look};
 use crate::loader::glibc::verify::{self, Verdict};
 use crate::path;
 use crate::search::hwcaps::variants::Variants;
-use crate::search::loader_cache::{CacheQuery, LoaderCache};
 use crate::search::store::below;
 
 /// Finds the answers for objects. Directories are remembered between objects.
@@ -27,15 +27,6 @@ pub struct Resolver<'a> {
     sources: Sources<'a>,
     cache: Option<Cache>,
     dirs: RefCell<FxHashMap<BString, Rc<Dir>>>,
-}
-
-/// The loader cache and its condition.
-struct Cache {
-    cache: Option<LoaderCache>,
-    query: CacheQuery,
-    condition: Option<Condition>,
-    /// Names with an entry for particular CPUs.
-    of_cpus: rustc_hash::FxHashSet<BString>,
 }
 
 /// The properties of a search directory.
@@ -307,33 +298,6 @@ impl<'a> Resolver<'a> {
         };
         let is_settled = self.sources.stores.iter().any(has_package);
         (!is_settled).then(|| Condition::AbsentPackage(dir.to_owned()))
-    }
-}
-
-impl Cache {
-    fn read(sources: &Sources<'_>) -> Option<Self> {
-        let path = sources.facts.cache_path.as_ref()?;
-        let query = CacheQuery::new(sources.ident, sources.facts);
-        let (cache, condition) = match sources.fs.read(path.as_ref()) {
-            Ok(bytes) => {
-                let fingerprint = sources.fingerprints.fingerprint(path.as_ref()).ok()?;
-                // Without times the module searches the cache for each answer.
-                if fingerprint.volume != 0 && !fingerprint.is_settled(sources.fingerprints.now()) {
-                    return None;
-                }
-                let cache = LoaderCache::parse_for(bytes, sources.ident)?;
-                (Some(cache), Condition::File(path.clone(), fingerprint))
-            }
-            // `ldconfig` may write the cache later.
-            Err(Errno::NOENT) => (None, Condition::Absent(path.clone())),
-            Err(_) => return None,
-        };
-        let entries = cache.iter().flat_map(LoaderCache::entries);
-        let of_cpus = entries
-            .filter(|entry| entry.hwcap != 0 || entry.hwcaps_name.is_some())
-            .map(|entry| entry.soname.to_owned())
-            .collect();
-        Some(Self { cache, query, condition: Some(condition), of_cpus })
     }
 }
 
