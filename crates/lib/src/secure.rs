@@ -8,7 +8,8 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use rustix::process::{getegid, geteuid};
+use becalm_host::trust::user;
+use rustix::process::getegid;
 
 /// `S_ISUID`.
 const SET_UID: u32 = 0o4000;
@@ -23,11 +24,11 @@ pub fn is_started_secure(path: &Path, mode: u32) -> bool {
     if set_id && path.metadata().is_ok_and(|file| changes_id(&file)) {
         return true;
     }
-    !geteuid().is_root() && has_capabilities(path)
+    user() != 0 && has_capabilities(path)
 }
 
 fn changes_id(file: &Metadata) -> bool {
-    (file.mode() & SET_UID != 0 && file.uid() != geteuid().as_raw())
+    (file.mode() & SET_UID != 0 && file.uid() != user())
         || (file.mode() & SET_GID == SET_GID && file.gid() != getegid().as_raw())
 }
 

@@ -85,7 +85,7 @@ impl Place {
         }
         let facts = &program.facts;
         let times = (facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec());
-        let volume = becalm_host::volume_number(&program.real);
+        let volume = becalm_host::volume_number(&program.real, facts);
         (volume, facts.ino(), times).hash(&mut hasher);
         for (dir, changed) in package_dirs(&trees_beside(&program.path, &program.real)) {
             (dir, changed).hash(&mut hasher);
