@@ -178,13 +178,14 @@ fn an_index_of_an_image_binds_another_copy_of_its_files_and_no_other_files() {
         let_the_clock_pass();
     };
     let started = || outcome(&store, &["run", "--index", index, "--", program]);
-    for (arguments, expected) in [(&[][..], "declined\tother-file"), (&["--image"], "applied\t")] {
+    // Without `--image` the tables of the copy are compared.
+    for arguments in [&[][..], &["--image"]] {
         let line = [&["index", "--program", program, "-o", index], arguments].concat();
         assert_eq!(run(&mut store.becalm(&line)).code, Some(0));
         assert!(started().starts_with("applied\t"));
         copy(modified);
         let said = started();
-        assert!(said.starts_with(expected), "{arguments:?}: {said}");
+        assert!(said.starts_with("applied\t"), "{arguments:?}: {said}");
     }
     assert_eq!(run(&mut store.becalm(&["verify", index])).code, Some(0));
     copy(modified + std::time::Duration::from_secs(1));

@@ -8,7 +8,6 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use becalm_core::closure::{Closure, SubjectKind};
 use becalm_core::cost::{SearchCost, is_of_hwcaps};
@@ -19,7 +18,7 @@ use becalm_core::index::{Index, tls};
 use becalm_core::loader::load::Role;
 use becalm_core::probe::{Call, Outcome};
 use becalm_core::strategy::{Creation, FilePlan, Plan, PlannedAnswer};
-use becalm_host::index_store::{Binding, IndexOptions, OsFingerprints, index_files};
+use becalm_host::index_store::{Binding, IndexOptions, index_files};
 use becalm_host::{FactChoice, OsFs};
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashSet;
@@ -108,23 +107,6 @@ pub fn plan_audit(os: &OsFs, closure: &Closure, prefixes: &[PathBuf]) -> Result<
     files.sort_by(|a, b| a.path.cmp(&b.path));
     let creations = vec![Creation::File { path: element, bytes: sealed.file }];
     Ok(Plan { files, creations, findings: Vec::new() })
-}
-
-/// Waits until recently changed files are older than the granularity of the clock: an index does
-/// not trust newer files.
-pub fn let_settle(files: &[PathBuf]) {
-    const STEP: Duration = Duration::from_millis(20);
-    const MOST: u32 = 150;
-    let is_settled = |file: &PathBuf| {
-        let fingerprints = OsFingerprints::default();
-        fingerprints.is_settled(path_bytes(file).as_ref()).is_ok_and(|is_settled| is_settled)
-    };
-    for _ in 0..MOST {
-        if files.iter().all(is_settled) {
-            return;
-        }
-        std::thread::sleep(STEP);
-    }
 }
 
 /// Makes the index of all objects of a start.

@@ -30,6 +30,7 @@ use self::refused::Tried;
 use self::report::Report;
 use self::scope::Scope;
 use crate::assume::{AssumeError, Assumptions};
+use crate::index::settled::let_settle;
 use crate::path::path_bytes;
 use crate::progress::Progress;
 use crate::targets::{self, Target};
@@ -169,7 +170,7 @@ fn add_bindings(
     if edited.is_empty() {
         return Ok(());
     }
-    audit::let_settle(&edited.iter().map(|target| target.host.clone()).collect::<Vec<_>>());
+    let_settle(edited.iter().map(|target| &target.host));
     let assumed = Assumptions::new(&options.assume)?;
     let planner = Planner::new(options, &assumed, progress);
     let planned = planner.plan(&edited)?;

@@ -25,6 +25,7 @@ use crate::index::file::{self, Whole};
 use crate::index::module::Modules;
 use crate::index::platforms::{self, State};
 use crate::index::report::Report;
+use crate::index::settled::let_settle;
 use crate::index::traced::Traced;
 use crate::index::trust::{self, Rule};
 use crate::index::{current, paths, places, programs};
@@ -92,6 +93,7 @@ pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report, Index
     }
     let (mut stores, dirs) = options.what(old.as_ref().map(|old| &old.index), &wanted)?;
     let mut files = add_pythons(&mut stores);
+    let_settle(stores.iter().chain(&wanted));
     let named: Vec<PathBuf> =
         options.programs.iter().flat_map(|path| path.canonicalize()).collect();
     let mut programs = Vec::new();

@@ -13,6 +13,7 @@ pub mod places;
 pub mod platforms;
 pub mod programs;
 pub mod report;
+pub mod settled;
 pub mod static_tls;
 pub mod traced;
 pub mod variables;
