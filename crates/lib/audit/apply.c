@@ -9,8 +9,8 @@
    - IRELATIVE: calls `resolver`. It restores the dynamic section, from which the loader has read
      everything by then, and writes relatives and bindings. This is before _dl_protect_relro.
    - The relocations left to the loader, unchanged.
-   - IRELATIVE for each function that a resolver chooses. The loader calls the resolver with the
-     arguments of its machine, and stores its result. */
+   - IRELATIVE for each function that a resolver chooses, unless it stays lazy. The loader calls the
+     resolver with the arguments of its machine, and stores its result. */
 #include "apply.h"
 #include "dynamic.h"
 #include "stubs.h"
@@ -192,7 +192,7 @@ resolve_targets (const struct place *place, const struct bindings *b)
 }
 
 /* As elf_machine_lazy_rel: the slot leads back into the PLT. With LD_BIND_NOW an undefined weak
-   function is 0. */
+   function is 0, and the loader stores what a resolver returns. */
 static void
 write_lazies (const struct place *place, const struct bindings *b)
 {
@@ -272,9 +272,16 @@ put_block (struct rela *to, const struct place *place, uint32_t block)
       to->info = rela_info (b.residuals[i].symbol, b.residuals[i].type);
       to->addend = b.residuals[i].addend;
     }
+  uint32_t lazy = start.bind_now ? b.lazy_count : 0;
   for (uint32_t i = 0; i < b.indirect_count; i++)
-    to = put (to, place, (void *) (place->addr + b.indirects[i].offset), R_IRELATIVE,
-              target_address (&b, b.indirects[i].target));
+    {
+      uint32_t offset = b.indirects[i].offset;
+      while (lazy < b.lazy_count && b.lazies[lazy] < offset)
+        lazy++;
+      if (lazy == b.lazy_count || b.lazies[lazy] != offset)
+        to = put (to, place, (void *) (place->addr + offset), R_IRELATIVE,
+                  target_address (&b, b.indirects[i].target));
+    }
   return to;
 }
 

@@ -55,7 +55,8 @@ struct bindings
   const int32_t *targets;
   const struct residual *residuals;
   const struct indirect *indirects;
-  /* PLT slots that stay lazy: offsets. */
+  /* PLT slots that stay lazy: offsets, ascending as those of the indirects. One that is in both
+     lists has a resolver. */
   const uint32_t *lazies;
   /* For each slot, the index of its target, in 16 or 32 bits. */
   const void *slot_targets;

@@ -278,6 +278,49 @@ fn an_undefined_function_stays_lazy_and_ends_a_start_with_bind_now_as_it_does_pl
 }
 
 #[test]
+fn a_resolver_that_the_loader_calls_at_the_first_call_is_not_called_at_the_start() {
+    if skip() {
+        return;
+    }
+    let scene = Scene::new();
+    let library = "extern char **environ; typedef int function(void);
+        static int is_ready; static int early(void) { return 1; } static int late(void) { return 2; }
+        __attribute__((constructor)) static void make_ready(void) { is_ready = 1; }
+        static function *by_constructor(void) { return is_ready ? late : early; }
+        static function *by_environment(void) { return environ ? late : early; }
+        static function *trap(void) { __builtin_trap(); }
+        int constructed(void) __attribute__((ifunc(\"by_constructor\")));
+        int in_environment(void) __attribute__((ifunc(\"by_environment\")));
+        int never(void) __attribute__((ifunc(\"trap\")));";
+    scene.cc("lib/libx.so", library, &["-shared", "-fPIC", "-Wl,-soname,libx.so"]);
+    let program = |call: &str| {
+        format!(
+            "#include <stdio.h>
+            #include <string.h>
+            int constructed(void), in_environment(void), never(void);
+            int main(int n, char **a)
+            {{ printf(\"%d %d %zu\\n\", constructed(), in_environment(), strlen(a[0])); {call} }}"
+        )
+    };
+    let call = "if (n > 1) never();";
+    for (name, call, flag) in
+        [("traps", call, "-Wl,-z,lazy"), ("lazy", "", "-Wl,-z,lazy"), ("now", "", "-Wl,-z,now")]
+    {
+        scene.cc(name, &program(call), &["@/lib/libx.so", NEEDED, flag]);
+    }
+    scene.bind(&["traps", "lazy", "now"]);
+    scene.assert_bound("lazy");
+    scene.assert_bound("now");
+    for now in [&[][..], &[("LD_BIND_NOW", "1")]] {
+        let program = [scene.text("traps")];
+        let plain = start(&program, now);
+        // 128 and SIGILL or SIGTRAP.
+        assert_eq!(plain.code > 128, !now.is_empty(), "{plain:?}");
+        assert_eq!(plain, scene.bound(&program, now).0);
+    }
+}
+
+#[test]
 fn a_library_that_was_updated_is_bound_anew_by_the_loader_and_by_the_next_index() {
     if skip() {
         return;

@@ -62,7 +62,8 @@ impl Binder {
         for (index, _, written) in members {
             let object = numbers[&index];
             let writes = written.map(|mut written| {
-                bindings += (written.slots.len() + written.indirects.len()) as u32;
+                let lazy = written.indirects.iter().filter(|i| written.is_lazy(i)).count();
+                bindings += (written.slots.len() + written.indirects.len() - lazy) as u32;
                 renumber(&mut written, &numbers);
                 self.writes(object, written)
             });
@@ -165,5 +166,7 @@ fn changes(base: &Written, own: &Written) -> Option<(Vec<SlotBinding>, Vec<Indir
         return None;
     }
     let is_new = |indirect: &&Indirect| base.indirects.binary_search(indirect).is_err();
-    Some((slots, own.indirects.iter().filter(is_new).copied().collect()))
+    let new: Vec<Indirect> = own.indirects.iter().filter(is_new).copied().collect();
+    // Without the lazy slots beside them, the resolvers would be called at the start.
+    (!new.iter().any(|indirect| own.is_lazy(indirect))).then_some((slots, new))
 }

@@ -15,6 +15,8 @@ type Memory<'a> = BTreeMap<u32, Word<'a>>;
 enum Word<'a> {
     Address(Option<&'a BStr>, i32),
     Resolver(Option<&'a BStr>, i32),
+    /// Called at the first call of the function.
+    LazyResolver(Option<&'a BStr>, i32),
     Residual(u32, u32, i32),
     Lazy,
 }
@@ -84,9 +86,11 @@ impl Bound {
             // The loader calls resolvers last.
             resolved.extend(indirects.iter().map(|i| (i.offset, name(i.definer), i.value)));
         }
-        memory.extend(
-            resolved.into_iter().map(|(at, name, value)| (at, Word::Resolver(name, value))),
-        );
+        for (at, name, value) in resolved {
+            let is_lazy = memory.get(&at) == Some(&Word::Lazy);
+            let kind = if is_lazy { Word::LazyResolver } else { Word::Resolver };
+            memory.insert(at, kind(name, value));
+        }
         Some(memory)
     }
 }

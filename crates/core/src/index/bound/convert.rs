@@ -54,7 +54,7 @@ pub struct Written {
     pub relatives: Vec<Relative>,
     /// Words that get an address.
     pub slots: Vec<SlotBinding>,
-    /// Words that a resolver decides.
+    /// Words that a resolver decides, those of [`Self::lazies`] only with `LD_BIND_NOW`.
     pub indirects: Vec<Indirect>,
     /// Relocations that the loader does itself.
     pub residuals: Vec<Residual>,
@@ -62,13 +62,19 @@ pub struct Written {
     pub lazies: Vec<u32>,
 }
 
+impl Written {
+    /// Returns true if the loader calls the resolver at the first call of the function.
+    pub(super) fn is_lazy(&self, indirect: &Indirect) -> bool {
+        self.lazies.binary_search(&indirect.offset).is_ok()
+    }
+}
+
 /// Returns the words to write into the object at an index, or `None` if the object is left to the
 /// loader.
 ///
 /// An object is left to the loader as a whole if a relocation has no place in the format, or if its
 /// dynamic section has no relocation table or cannot be written. The same applies if a resolver
-/// chooses a function and the resolver's object is relocated later, because the loader calls that
-/// resolver at the first call.
+/// chooses a function and the resolver's object is relocated later.
 #[must_use]
 pub fn written(load: &Load, bindings: &Bindings, index: usize, facts: Facts) -> Option<Written> {
     let symbols = bindings.objects[index].symbols.as_deref()?;
@@ -81,7 +87,7 @@ pub fn written(load: &Load, bindings: &Bindings, index: usize, facts: Facts) -> 
     if !can_be_led {
         return None;
     }
-    let mut writer = Writer { bindings, index, machine, written: Written::default() };
+    let mut writer = Writer { load, bindings, index, machine, written: Written::default() };
     for relative in symbols.relative() {
         writer.relative(*relative)?;
     }
@@ -141,7 +147,13 @@ fn has_entry(symbols: &ObjectSymbols, wanted: elf::DynamicTag) -> bool {
     super::entries(symbols).any(|(tag, _)| tag == wanted.0.cast_unsigned())
 }
 
+/// The sonames of the C library's objects that have resolvers. These decide by what the loader knows
+/// about the processor, so they may be called at any time.
+const C_LIBRARY: [&str; 5] =
+    ["libc.so.6", "libm.so.6", "libmvec.so.1", "libpthread.so.0", "librt.so.1"];
+
 struct Writer<'a> {
+    load: &'a Load,
     bindings: &'a Bindings,
     index: usize,
     machine: KnownMachine,
@@ -194,6 +206,11 @@ impl Writer<'_> {
                 if !self.is_relocated_before(object) {
                     return None;
                 }
+                // At the start another resolver would miss what constructors do, or may not be called.
+                if self.bindings.objects[self.index].is_lazy(binding) && !self.is_c_library(object)
+                {
+                    self.written.lazies.push(offset);
+                }
                 let definer = Definer::Object(u32::try_from(object).ok()?);
                 let value = i32::try_from(address.cast_signed()).ok()?;
                 self.written.indirects.push(Indirect { offset, definer, value });
@@ -216,6 +233,12 @@ impl Writer<'_> {
         definer == self.index
             || matches!(
             (place(definer), place(self.index)), (Some(definer), Some(own)) if definer < own)
+    }
+
+    fn is_c_library(&self, object: usize) -> bool {
+        let dynamic = self.load.objects[object].view.dynamic.as_ref();
+        let soname = dynamic.and_then(|dynamic| dynamic.soname.as_ref());
+        soname.is_some_and(|soname| C_LIBRARY.iter().any(|known| soname == known))
     }
 
     fn leave(&mut self, binding: &symbols::Binding, offset: u32) -> Option<()> {
@@ -247,7 +270,11 @@ impl Writer<'_> {
         offsets.extend(written.slots.iter().map(|slot| slot.offset));
         offsets.extend(written.indirects.iter().map(|indirect| indirect.offset));
         offsets.extend(written.residuals.iter().map(|residual| residual.offset));
-        offsets.extend(&written.lazies);
+        // A lazy word may have a resolver too.
+        let has_resolver = |offset: &&u32| {
+            written.indirects.binary_search_by_key(*offset, |indirect| indirect.offset).is_ok()
+        };
+        offsets.extend(written.lazies.iter().filter(|offset| !has_resolver(offset)));
         offsets.sort_unstable();
         // The sorted lists lose the order of two relocations of one word.
         let is_each_once = offsets.windows(2).all(|pair| pair[0] != pair[1]);

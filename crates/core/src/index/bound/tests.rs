@@ -163,3 +163,21 @@ fn a_function_that_is_lazy_in_one_program_alone_is_no_change() {
     assert_ne!(writes[0].bindings, writes[1].bindings);
     assert_eq!(writes[1].changes, None);
 }
+
+#[test]
+fn a_resolver_of_a_lazy_function_is_no_change() {
+    let of: BTreeMap<u32, (u32, i32)> = (1..100).map(|word| (word, (1, 4))).collect();
+    let undefined = Written { slots: slots(&of), lazies: vec![0], ..Written::default() };
+    let indirect = Indirect { offset: 0, definer: definer(1), value: 7 };
+    let resolved = Written { indirects: vec![indirect], ..undefined.clone() };
+    let mut binder = Binder::new(Endian::Little);
+    binder.add(program("/a", undefined));
+    binder.add(program("/b", resolved.clone()));
+    let bound = binder.finish();
+    assert_eq!(bound.programs.iter().map(|p| p.bindings).collect::<Vec<_>>(), [99, 99]);
+    let Member { writes: Some(writes), .. } = bound.programs[1].members[0] else { unreachable!() };
+    assert_eq!(writes.changes, None);
+    let mut eager = Binder::new(Endian::Little);
+    eager.add(program("/b", Written { lazies: Vec::new(), ..resolved }));
+    assert_eq!(eager.finish().differences(&bound, Endian::Little), ["/b"]);
+}
