@@ -225,7 +225,7 @@ is_there (uint32_t flags, const char *path)
     return 0;
   if (!(flags & EDGE_LOOK) && roots_hold ())
     return 1;
-  return sys_statx (path, &found) == 0 && statx_is_for_all (&found);
+  return sys_stat (path, &found) == 0 && statx_is_for_all (&found);
 }
 
 /* Does the same for an answer to OBJECT. If packages came or went, the directories that the search

@@ -36,7 +36,7 @@ open_cache (const char *path)
   int fd = (int) sys_open (path, 02000000, 0);
   if (fd < 0)
     return 0;
-  long found = sys_statx_open (fd, &about);
+  long found = sys_stat_open (fd, &about);
   if (found == 0 && about.size >= sizeof (struct cache_header) && about.size < 64u << 20)
     {
       bytes = sys_map (fd, (size_t) about.size);

@@ -96,7 +96,7 @@ look (uint32_t index)
   struct statx now;
   long result;
   if (!file_end_recall (path, &now, &result))
-    result = sys_statx (path, &now);
+    result = sys_stat (path, &now);
   if (condition->kind == CONDITION_ABSENT || condition->kind == CONDITION_ABSENT_PACKAGE)
     return result == ENOENT_NEG ? HOLDS_FOR_GOOD : FAILS;
   if (result != 0)
@@ -158,7 +158,7 @@ condition_same_size (uint32_t index)
   const char *path;
   struct statx now;
   const struct table_condition *condition = table_condition (index, &path);
-  return condition != NULL && condition->kind == CONDITION_FILE && sys_statx (path, &now) == 0
+  return condition != NULL && condition->kind == CONDITION_FILE && sys_stat (path, &now) == 0
          && condition->size == now.size;
 }
 

@@ -226,7 +226,7 @@ static long
 look_for (const struct element *e, const char *name)
 {
   struct statx found;
-  return compose (e, name) ? sys_statx (candidate, &found) : -1;
+  return compose (e, name) ? sys_stat (candidate, &found) : -1;
 }
 
 /* A mode may change without the directory's fingerprint. The path is then in the buffer. */
@@ -234,7 +234,7 @@ static int
 is_for_all (const struct element *e, const char *name)
 {
   struct statx found;
-  return compose (e, name) && sys_statx (candidate, &found) == 0 && statx_is_for_all (&found);
+  return compose (e, name) && sys_stat (candidate, &found) == 0 && statx_is_for_all (&found);
 }
 
 static enum kind

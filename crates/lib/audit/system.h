@@ -74,17 +74,67 @@ statx_is_for_all (const struct statx *found)
   return (found->mode & 0170004) == 0100004;
 }
 
-static inline long
-sys_statx (const char *path, struct statx *result)
+/* Filters (seccomp) for a program allow the calls of its C library, and may end the process at others.
+   On machines of 64 bits the library and the loader use newfstatat, on others statx since 2.34. */
+#ifdef NR_newfstatat
+/* struct stat of Linux arch/x86/include/uapi/asm/stat.h and its like. */
+struct stat
 {
-  return system_call (NR_statx, AT_FDCWD, (long) path, 0, STATX_BASIC_STATS, (long) result);
+  uint64_t dev, ino;
+# if defined __x86_64__ || defined __powerpc64__ || defined __s390x__
+  uint64_t nlink;
+  uint32_t mode, uid, gid, pad;
+  uint64_t rdev, size;
+# else
+  uint32_t mode, nlink, uid, gid;
+  uint64_t rdev, pad, size;
+# endif
+# ifndef __s390x__
+  uint64_t blksize, blocks;
+# endif
+  uint64_t atime, atime_nsec, mtime, mtime_nsec, ctime, ctime_nsec;
+  uint64_t spare[5];
+};
+
+static inline long
+sys_stat_at (int directory, const char *path, int flags, struct statx *result)
+{
+  struct stat found;
+  long error = system_call (NR_newfstatat, directory, (long) path, (long) &found, flags, 0);
+  if (error != 0)
+    return error;
+  memset (result, 0, sizeof *result);
+  result->mode = (uint16_t) found.mode;
+  result->uid = found.uid;
+  result->ino = found.ino;
+  result->size = found.size;
+  result->mtime = (struct statx_time) { (int64_t) found.mtime, (uint32_t) found.mtime_nsec, 0 };
+  result->ctime = (struct statx_time) { (int64_t) found.ctime, (uint32_t) found.ctime_nsec, 0 };
+  /* new_encode_dev of Linux include/linux/kdev_t.h. */
+  result->dev_major = found.dev >> 8 & 0xfff;
+  result->dev_minor = (found.dev & 0xff) | (found.dev >> 12 & 0xfff00);
+  return 0;
+}
+#else
+static inline long
+sys_stat_at (int directory, const char *path, int flags, struct statx *result)
+{
+  return system_call (NR_statx, directory, (long) path, flags, STATX_BASIC_STATS, (long) result);
+}
+#endif
+
+/* Of the result only mode, owner, inode, size, both times of change and the device are set. */
+static inline long
+sys_stat (const char *path, struct statx *result)
+{
+  return sys_stat_at (AT_FDCWD, path, 0, result);
 }
 
 static inline long
-sys_statx_open (int fd, struct statx *result)
+sys_stat_open (int fd, struct statx *result)
 {
   const int empty_path = 0x1000;
-  return system_call (NR_statx, fd, (long) "", empty_path, STATX_BASIC_STATS, (long) result);
+  return sys_stat_at (fd, "", empty_path, result);
 }
 
 static inline long
@@ -107,7 +157,11 @@ sys_getdents (int fd, void *buffer, size_t size)
 static inline long
 sys_readlink (const char *path, char *buffer, size_t size)
 {
+#ifdef NR_readlink
+  return system_call (NR_readlink, (long) path, (long) buffer, (long) size, 0, 0);
+#else
   return system_call (NR_readlinkat, AT_FDCWD, (long) path, (long) buffer, (long) size, 0);
+#endif
 }
 
 static inline long
@@ -187,12 +241,12 @@ sys_unmap (const void *from, size_t size)
 }
 
 /* True if the kernel can read a string from there: the address is neither on an unreadable page
-   nor behind the end of a file. statx returns EFAULT only if it cannot read the string. */
+   nor behind the end of a file. The call returns EFAULT only if it cannot read the string. */
 static inline int
 sys_is_readable (const void *from)
 {
   struct statx ignored;
-  return system_call (NR_statx, -1, (long) from, 0, 0, (long) &ignored) != EFAULT_NEG;
+  return sys_stat_at (-1, from, 0, &ignored) != EFAULT_NEG;
 }
 
 #endif

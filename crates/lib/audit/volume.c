@@ -91,7 +91,7 @@ backing_words (const struct statx *found, uint64_t *words)
   struct statx file;
   memcpy (link, before, sizeof before - 1);
   memcpy (put_number (link + sizeof before - 1, found->dev_minor), after, sizeof after);
-  if (read_line (link, name, sizeof name) == 0 || sys_statx (name, &file) != 0)
+  if (read_line (link, name, sizeof name) == 0 || sys_stat (name, &file) != 0)
     return 0;
   words[0] = file.ino, words[1] = file.size;
   words[2] = (uint64_t) file.mtime.sec, words[3] = file.mtime.nsec;

@@ -6,7 +6,7 @@
 #define NR_exit_group 248
 #define NR_munmap 91
 #define NR_openat 322
-#define NR_readlinkat 332
+#define NR_readlink 85
 #define NR_statfs64 266
 #define NR_getdents64 217
 #define NR_statx 397

@@ -6,7 +6,7 @@
 #define NR_exit_group 252
 #define NR_munmap 91
 #define NR_openat 295
-#define NR_readlinkat 305
+#define NR_readlink 85
 #define NR_statfs64 268
 #define NR_getdents64 220
 #define NR_statx 383

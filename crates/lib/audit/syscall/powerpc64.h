@@ -6,9 +6,10 @@
 #define NR_exit_group 234
 #define NR_munmap 91
 #define NR_openat 286
-#define NR_readlinkat 296
+#define NR_readlink 85
 #define NR_statfs 99
 #define NR_getdents64 202
+#define NR_newfstatat 291
 #define NR_statx 383
 
 /* The summary overflow bit of cr0 marks an error, whose number then comes positive. */

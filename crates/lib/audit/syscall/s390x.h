@@ -6,9 +6,10 @@
 #define NR_exit_group 248
 #define NR_munmap 91
 #define NR_openat 288
-#define NR_readlinkat 298
+#define NR_readlink 85
 #define NR_statfs 99
 #define NR_getdents64 220
+#define NR_newfstatat 293
 #define NR_statx 379
 
 static inline long

@@ -321,6 +321,53 @@ fn a_resolver_that_the_loader_calls_at_the_first_call_is_not_called_at_the_start
 }
 
 #[test]
+fn a_filter_that_ends_a_process_at_calls_of_newer_programs_does_not_end_a_start() {
+    if skip() {
+        return;
+    }
+    let scene = scene();
+    scene.cc("lib/plugin.so", "int in_plugin(void) { return 3; }", &["-shared", "-fPIC"]);
+    let program = "#include <dlfcn.h>
+        #include <stdio.h>
+        int called(void); int of_program(void) { return 1; }
+        int main(void) { printf(\"%d %d\\n\", called(), dlopen(\"plugin.so\", RTLD_NOW) != 0); }";
+    scene.cc("opens", program, &["-rdynamic", "@/lib/libx.so", NEEDED]);
+    // On 32-bit machines the C library itself uses statx.
+    let filter = "#include <linux/filter.h>
+        #include <linux/seccomp.h>
+        #include <stddef.h>
+        #include <sys/prctl.h>
+        #include <sys/syscall.h>
+        #include <unistd.h>
+        #define KILL_AT(number) BPF_JUMP(BPF_JMP | BPF_JEQ, number, 0, 1), \\
+          BPF_STMT(BPF_RET, SECCOMP_RET_KILL_PROCESS)
+        int main(int n, char **a) {
+          struct sock_filter lines[] = {
+            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+            KILL_AT(__NR_statx),
+        #ifdef __NR_readlink
+            KILL_AT(__NR_readlinkat),
+        #endif
+            BPF_STMT(BPF_RET, SECCOMP_RET_ALLOW) };
+          struct sock_fprog all = { sizeof lines / sizeof *lines, lines };
+          prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+          if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &all) != 0) return 99;
+          execv(a[1], a + 1); }";
+    scene.cc("filter", filter, &[]);
+    scene.bind(&["program", "opens"]);
+    for (name, is_bound) in [("program", true), ("opens", true), ("other", false)] {
+        if !is_bound {
+            std::fs::copy(scene.path("program"), scene.path(name)).unwrap();
+        }
+        let line = [scene.text("filter"), scene.text(name)];
+        let plain = start(&line, &[]);
+        let (ran, said) = scene.bound(&line, &[]);
+        assert_eq!((plain, ran.code), (ran, 0), "{name}");
+        assert_eq!(said.starts_with("applied"), is_bound, "{said}");
+    }
+}
+
+#[test]
 fn a_library_that_was_updated_is_bound_anew_by_the_loader_and_by_the_next_index() {
     if skip() {
         return;
