@@ -13,7 +13,7 @@ use crate::dynamic::{self, Entry};
 use crate::fields::Fields;
 use crate::format::Segment;
 use crate::goal::{Goal, Names};
-use crate::image::{Image, bytes_at, is_static_pie};
+use crate::image::{Image, SECTIONS_MAX, bytes_at, is_static_pie};
 use crate::layout::{self, Layout, TABLE_TAGS};
 use crate::notes::NOTE_NAME;
 use crate::overlay::Overlay;
@@ -340,8 +340,9 @@ impl Builder<'_> {
         let mut header = Header::of(image);
         header.segments(segments.len(), self.table_offset)?;
         if !image.sections.is_empty() {
-            let news = self.news;
-            let (offset, count) = sections::append(image, &names, &news, &mut self.appended)?;
+            let table_end = self.table_offset + table.len() as u64;
+            let (news, appended) = (self.news, &mut self.appended);
+            let (offset, count) = sections::append(image, &names, &news, table_end, appended)?;
             header.sections(count, offset)?;
         }
         self.writes.push(Write { offset: 0, bytes: header.bytes });
@@ -452,7 +453,8 @@ impl<'a> Header<'a> {
 
     /// Sets `e_shoff` and `e_shnum`.
     fn sections(&mut self, count: usize, offset: u64) -> Result<(), RewriteError> {
-        let count = u16::try_from(count).map_err(|_| RewriteError::TooManySections)?;
+        let count = u16::try_from(count).ok().filter(|&count| count < SECTIONS_MAX);
+        let count = count.ok_or(RewriteError::TooManySections)?;
         let (number_at, offset_at) = if self.image.format.is_64() { (60, 40) } else { (48, 32) };
         self.put(number_at, &self.image.format.u16(count));
         self.put(offset_at, &self.image.format.word(offset)?);

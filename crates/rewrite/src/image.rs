@@ -22,7 +22,7 @@ const PADDING: u64 = 4096;
 /// The smallest page size of any architecture.
 const PAGE: u64 = 4096;
 /// The limit on the number of sections in `e_shnum` (gABI, `SHN_LORESERVE`).
-const SECTIONS_MAX: usize = 0xff00;
+pub(crate) const SECTIONS_MAX: u16 = 0xff00;
 /// The limit on a dynamic string. A run path of some thousand directories is shorter.
 pub(crate) const STRING_MAX: u64 = 1 << 20;
 /// The limit on the table of section names.
@@ -317,7 +317,7 @@ impl<Elf: FileHeader<Endian = Endianness>> Reader<Elf> {
         if offset == 0 {
             return Ok(Vec::new());
         }
-        let count = usize::from(elf.e_shnum(endian));
+        let count = elf.e_shnum(endian);
         let entry = size_of::<Elf::SectionHeader>();
         if count == 0 {
             // gABI: if the number exceeds `e_shnum`, `e_shnum` is 0 and `sh_size` of section 0 has it.
@@ -326,10 +326,10 @@ impl<Elf: FileHeader<Endian = Endianness>> Reader<Elf> {
                 .is_some_and(|(first, _)| first.sh_size(endian).into() > 0);
             return if more { Err(RewriteError::TooManySections) } else { Ok(Vec::new()) };
         }
-        // An edit adds up to two sections.
-        if count >= SECTIONS_MAX - 2 {
+        if count >= SECTIONS_MAX {
             return Err(RewriteError::TooManySections);
         }
+        let count = usize::from(count);
         if usize::from(elf.e_shentsize(endian)) != entry {
             return Err(malformed("its section headers are not of the expected size"));
         }

@@ -16,6 +16,7 @@ use crate::layout::{TABLE_TAGS, follows};
 use crate::notes;
 use crate::overlay::Overlay;
 use crate::record::{Content, LEADER_SIZE};
+use crate::sections;
 
 /// The name of a rule, and its check.
 type Rule<D> = (&'static str, fn(&Finished<'_, D>) -> bool);
@@ -69,7 +70,7 @@ fn check_rules<'data, R: ReadRef<'data>>(
     // The core's parser is an independent implementation, so an error of one of them is noticed.
     let view = elf::parse(data).ok();
     let finished = Finished { before, after, data, content, goal, view };
-    let rules: [Rule<R>; 12] = [
+    let rules: [Rule<R>; 13] = [
         ("every old segment is as it was", old_segments_stay),
         ("segments ascend and do not overlap", segments_ascend),
         ("a segment's offset and address agree within a page", pages_agree),
@@ -79,6 +80,7 @@ fn check_rules<'data, R: ReadRef<'data>>(
         ("no other segment begins with a segment of ours", nothing_begins_with_ours),
         ("dynamic entries point into the file's mapped part", tables_are_mapped),
         ("the addresses and offsets of sections agree with the segments", sections_agree),
+        ("every segment that had a section has one", no_segment_is_emptied),
         ("the resolution note is the wanted one, and the only one", one_note),
         ("the interpreter is the wanted one", interpreter_is_right),
         ("the changed fields are the wanted ones", fields_are_right),
@@ -205,6 +207,12 @@ fn sections_agree<D>(it: &Finished<D>) -> bool {
             || image.file_offset(section.addr, section.size) == Some(section.offset)
     };
     (0..it.after.sections.len()).all(|index| agrees(&it.after, index) || !agrees(it.before, index))
+}
+
+fn no_segment_is_emptied<D>(it: &Finished<D>) -> bool {
+    sections::emptied(it.before, &it.after.sections)
+        .iter()
+        .all(|load| sections::old_bytes(&it.after, load, it.after.table_end()).size == 0)
 }
 
 fn one_note<'data, D: ReadRef<'data>>(it: &Finished<D>) -> bool {

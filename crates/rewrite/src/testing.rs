@@ -34,6 +34,8 @@ pub(crate) struct Builder {
     pub(crate) note: bool,
     pub(crate) hash: usize,
     pub(crate) sections: bool,
+    /// True if `.dynstr` and `.dynamic` have a `PT_LOAD` of their own each, as after patchelf.
+    pub(crate) apart: bool,
     pub(crate) spare: usize,
     pub(crate) bss: u64,
     /// True for a `.plt` without bytes, which the loader of 32-bit PowerPC writes.
@@ -60,6 +62,7 @@ impl Builder {
             note: true,
             hash: 40,
             sections: true,
+            apart: false,
             spare: 4,
             bss: 0x2345,
             bss_plt: false,
@@ -82,7 +85,8 @@ impl Builder {
             e_entry: base + 0x200,
             ..FileHeader::default()
         };
-        let count = 4 + usize::from(self.interpreter) + usize::from(self.note);
+        let further = [self.interpreter, self.note, self.apart, self.apart];
+        let count = 4 + further.into_iter().filter(|&it| it).count();
         let encoding = elf::encoding(format.is_64(), format.endian == Endian::Big);
         let mut bytes = Vec::new();
         let head = elf::write(&mut bytes, encoding, &header, count, |writer| {
@@ -90,6 +94,7 @@ impl Builder {
                 builder: self,
                 writer,
                 segments: Vec::new(),
+                load: 0,
                 sections: Vec::new(),
                 dynamic: Vec::new(),
             };
@@ -105,6 +110,8 @@ struct Parts<'w, 'a> {
     builder: &'a Builder,
     writer: &'w mut Writer<'a, SinglePhase>,
     segments: Vec<ProgramHeader>,
+    /// The start of the read-only segment that is being written.
+    load: u64,
     sections: Vec<SectionHeader>,
     dynamic: Vec<(DynamicTag, u64)>,
 }
@@ -222,10 +229,12 @@ impl<'a> Parts<'_, 'a> {
             self.entry(tag, at.into());
         }
         let name = self.string("VERSION_1");
+        self.end_load_if_apart();
         let (at, size) = self.writer.write_dynstr().expect("strings");
         self.written(".dynstr", SHT_STRTAB, at, 1, *base);
         self.entry(DT_STRTAB, at + base);
         self.entry(DT_STRSZ, size.into());
+        self.end_load_if_apart();
         if !files.is_empty() {
             self.writer.write_align(8);
             let at = self.writer.write_align_gnu_verneed(files.len() as u16);
@@ -243,10 +252,22 @@ impl<'a> Parts<'_, 'a> {
         self.dynamic.extend(numbers);
     }
 
+    /// Ends the read-only segment, and starts another one on the next page.
+    fn end_load_if_apart(&mut self) {
+        if self.builder.apart {
+            self.end_load();
+            self.load = self.writer.write_align(0x1000);
+        }
+    }
+
+    fn end_load(&mut self) {
+        let size = self.writer.offset() - self.load;
+        self.segment(PT_LOAD, PF_R, self.load, size, self.builder.base);
+    }
+
     fn writable(&mut self) {
         let bias = self.builder.base + STEP;
-        let end = self.writer.offset();
-        self.segment(PT_LOAD, PF_R, 0, end, self.builder.base);
+        self.end_load();
         for _ in 0..=self.builder.spare {
             self.entry(DT_NULL, 0);
         }
@@ -257,7 +278,9 @@ impl<'a> Parts<'_, 'a> {
         }
         let dynamic_size = self.writer.offset() - offset;
         self.written(".dynamic", SHT_DYNAMIC, offset, 8, bias);
-        self.section(".data", SHT_PROGBITS, &[0xdd; 32], 8, bias);
+        if !self.builder.apart {
+            self.section(".data", SHT_PROGBITS, &[0xdd; 32], 8, bias);
+        }
         let size = self.writer.offset() - offset;
         if self.builder.bss_plt {
             self.section(".plt", SHT_NOBITS, &[], 4, bias);

@@ -52,6 +52,7 @@ fn variants() -> Vec<Builder> {
         {
             all.push(Builder { note, hash, sections, spare, ..program.clone() });
         }
+        all.push(Builder { apart: true, spare: 0, ..program.clone() });
         all.push(program);
     }
     all

@@ -20,7 +20,11 @@ struct Case {
 }
 
 fn case() -> Case {
-    let original = Builder::program(FORMATS[0]).build();
+    case_of(&Builder::program(FORMATS[0]))
+}
+
+fn case_of(builder: &Builder) -> Case {
+    let original = builder.build();
     let image = Image::read(original.as_slice()).expect("it can be read");
     let mut goal = Goal::default();
     for step in every_edit() {
@@ -217,6 +221,24 @@ fn sections_that_agree_with_the_segments() {
     let last = after.section_table_offset + (after.sections.len() as u64 - 1) * 64;
     let it = it.with_bytes(last + 16, &0x99_u64.to_le_bytes());
     assert_eq!(it.broken(), Some("the addresses and offsets of sections agree with the segments"));
+}
+
+#[test]
+fn a_segment_whose_only_section_moves_still_has_a_section() {
+    let program = Builder::program(FORMATS[0]);
+    let it = case_of(&Builder { apart: true, spare: 0, ..program });
+    assert_eq!(it.broken(), None);
+    let after = it.after();
+    let is_old = |section: &&crate::format::Section| after.section_name(section) == b".becalm.old";
+    let old: Vec<u64> = after.sections.iter().filter(is_old).map(|it| it.addr).collect();
+    // The notes after the headers have moved as well.
+    let loads: Vec<u64> = it.image.loads().map(|load| load.vaddr).collect();
+    assert_eq!(old, [after.table_end(), loads[1], loads[3]]);
+    // Without the first of them `strip` would write a file that does not load.
+    let index = after.sections.iter().position(|it| after.section_name(it) == b".becalm.old");
+    let at = after.section_table_offset + index.expect("it has one") as u64 * 64;
+    let it = it.with_bytes(at + 32, &0_u64.to_le_bytes());
+    assert_eq!(it.broken(), Some("every segment that had a section has one"));
 }
 
 #[test]
