@@ -267,14 +267,15 @@ find_edge (uint32_t index, const char *needed, const char **path)
   return edge;
 }
 
-/* Returns the answer of LD_LIBRARY_PATH, else PATH, which comes after it. */
+/* Returns the answer of LD_LIBRARY_PATH, else PATH, which comes after it; PATH is NEEDED if no answer
+   follows. */
 static const char *
 after_library_path (const char *needed, const char *path)
 {
   const char *first;
   if (!library_path_is_set ())
     return path;
-  switch (library_path_ask (needed, &first))
+  switch (library_path_ask (needed, path != needed, &first))
     {
     case LIBRARY_PATH_FOUND:
       return first;
@@ -286,21 +287,33 @@ after_library_path (const char *needed, const char *path)
   return needed;
 }
 
-static const char *
-answer_from_table (const char *needed, uint32_t object)
+static int
+edge_holds (const struct table_edge *edge, uint32_t object, const char *needed, const char *path)
 {
-  const char *path;
-  const struct table_edge *edge = find_edge (object, needed, &path);
-  if (edge == NULL)
-    return needed;
-  uint32_t flags = edge->conditions;
-  if (!conditions_hold (flags & EDGE_SET, needed, path) || !is_reached (object, flags, path))
-    return needed;
-  if (!(flags & EDGE_BEFORE_LIBRARY_PATH))
-    return after_library_path (needed, path);
-  /* If the loader was started as a command, it may have been told to ignore run paths
-     (--inhibit-rpath). */
-  return library_path_is_readable () ? path : needed;
+  return conditions_hold (edge->conditions & EDGE_SET, needed, path)
+         && is_reached (object, edge->conditions, path);
+}
+
+/* A DT_RPATH is searched before LD_LIBRARY_PATH, a DT_RUNPATH after it. */
+static const char *
+answer_from_table (const char *needed, const struct member *member)
+{
+  const char *path = needed;
+  const struct table_edge *edge = find_edge (member->object, needed, &path);
+  if (member->flags & MEMBER_RPATH)
+    {
+      if (edge == NULL || !edge_holds (edge, member->object, needed, path))
+        return needed;
+      if (!(edge->conditions & EDGE_BEFORE_LIBRARY_PATH))
+        return after_library_path (needed, path);
+      /* If the loader was started as a command, it may have been told to ignore run paths
+         (--inhibit-rpath). */
+      return library_path_is_readable () ? path : needed;
+    }
+  const char *first = after_library_path (needed, edge != NULL ? path : needed);
+  if (edge == NULL || first != path)
+    return first;
+  return edge_holds (edge, member->object, needed, path) ? path : needed;
 }
 
 /* Searches every DT_RPATH of the member's chain, then LD_LIBRARY_PATH, then the loader cache as
@@ -325,13 +338,16 @@ answer_from_chain (const char *needed, const struct member *member)
       break;
     }
   uint32_t common = table_find_object ("");
-  if (member->flags & MEMBER_NO_DEFAULT || common == NO_OBJECT)
-    return needed;
-  const struct table_edge *edge = table_find_edge (table_object (common), needed, &path);
-  if (edge == NULL || !conditions_hold (edge->conditions & EDGE_SET, needed, path)
-      || !is_there (edge->conditions, path))
-    return needed;
-  return after_library_path (needed, path);
+  const struct table_edge *edge = NULL;
+  if (!(member->flags & MEMBER_NO_DEFAULT) && common != NO_OBJECT)
+    edge = table_find_edge (table_object (common), needed, &path);
+  const char *first = after_library_path (needed, edge != NULL ? path : needed);
+  if (edge == NULL || first != path)
+    return first;
+  return conditions_hold (edge->conditions & EDGE_SET, needed, path)
+                 && is_there (edge->conditions, path)
+             ? path
+             : needed;
 }
 
 /* Answers from the note of an object that is not indexed. The note comes after LD_LIBRARY_PATH
@@ -342,7 +358,7 @@ answer_from_note (const char *needed, const struct link_map *map)
   const char *run_path = dynamic_run_path (map).value;
   const char *noted
       = table_ready () ? note_ask (map, map == program, run_path, needed) : NULL;
-  return noted != NULL ? after_library_path (needed, noted) : needed;
+  return after_library_path (needed, noted != NULL ? noted : needed);
 }
 
 /* The loader expands an answer like a path, so it must not contain a dollar sign. */
@@ -359,7 +375,7 @@ answer (const char *needed, struct member *member)
   identify (member);
   if (member->object != NO_OBJECT)
     {
-      const char *result = answer_from_table (needed, member->object);
+      const char *result = answer_from_table (needed, member);
       /* DT_RUNPATH is searched after LD_LIBRARY_PATH, and without the DT_RPATH of other objects. */
       if (result != needed || !(member->flags & MEMBER_RPATH))
         return result;

@@ -1,7 +1,8 @@
-/* Answers lookups along LD_LIBRARY_PATH without its misses. A directory with a valid snapshot
-   has its names in the table; a directory that does not exist costs one check; any other
-   directory is checked for the one name, if it has no hwcaps subdirectories. If the answer is
-   not certain the lookup is left to the loader, so that no answer differs from the search's. */
+/* Answers lookups along LD_LIBRARY_PATH without its misses. A listed directory has its names in the
+   table, and costs one check in a batch of lookups. The table is read first: if it shows that the
+   lookup is the loader's, no call is made. An unlisted directory is checked for the one name, if
+   there are few of them and an answer follows. If the answer is not certain the lookup is left to the
+   loader, so that no answer differs from the search's. */
 #include "library_path.h"
 #include "condition.h"
 #include "log.h"
@@ -16,13 +17,20 @@
 /* More than the kernel takes for the arguments of any program (bprm_stack_limits of Linux
    fs/exec.c: three quarters of 8 MB). */
 #define LINE_SIZE (8u << 20)
+/* More unlisted directories than these are not looked at. */
+#define MOST_LOOKS 16u
 
 enum kind
 {
   UNSEEN = 0,
+  /* In the table; HOLDS: checked in this batch. */
+  LISTED,
+  HOLDS,
+  /* Not in the table, or changed since. */
+  UNLISTED,
+  /* Those that were looked at: it does not exist, or has no hwcaps subdirectories. */
   ABSENT,
-  SNAPSHOT,
-  REQUEST,
+  PLAIN,
   UNKNOWN,
 };
 
@@ -41,6 +49,8 @@ static enum { EMPTY, READ, UNREADABLE } state STATE = EMPTY;
 /* A copy: a program may write over its environment (setproctitle and its like). */
 static char short_text[SHORT_TEXT] BUFFER = { 0 };
 static char candidate[PATH_SIZE] BUFFER = { 0 };
+/* Lookups in unlisted directories that were of use, and those that the loader had to repeat. */
+static unsigned won STATE = 0, lost STATE = 0;
 
 /* First path components of every hwcaps subdirectory a loader from 2.31 on may try. */
 static const char hwcaps_names[] = "glibc-hwcaps\0tls\0"
@@ -205,8 +215,8 @@ void
 library_path_forget (void)
 {
   for (unsigned i = 0; state == READ && i < element_count; i++)
-    if (elements[i].kind == SNAPSHOT)
-      elements[i].kind = UNSEEN;
+    if (elements[i].kind == HOLDS || (elements[i].kind == UNLISTED && elements[i].directory))
+      elements[i].kind = LISTED;
 }
 
 /* Writes PATH/NAME to the buffer; returns 0 if it does not fit. */
@@ -237,61 +247,93 @@ is_for_all (const struct element *e, const char *name)
   return compose (e, name) && sys_stat (candidate, &found) == 0 && statx_is_for_all (&found);
 }
 
+/* Looks at a directory that does not have the name. */
 static enum kind
-look_at (struct element *e)
+look_at (const struct element *e)
 {
-  const struct table_directory *known
-      = table_ready () ? table_find_directory (e->path, e->length) : NULL;
-  if (known != NULL && condition_holds (known->condition))
-    {
-      e->directory = known;
-      return SNAPSHOT;
-    }
   long result = look_for (e, "");
   if (result != 0)
     return result == ENOENT_NEG ? ABSENT : UNKNOWN;
   for (const char *name = hwcaps_names; *name != '\0'; name += strlen (name) + 1)
     if (look_for (e, name) != ENOENT_NEG)
       return UNKNOWN;
-  return REQUEST;
+  return PLAIN;
 }
 
-static enum library_path_answer
-ask_element (struct element *e, const char *name)
+/* Finds the first element that has the name by the table alone; *END is the number of elements if
+   none has it. Returns 0 if the lookup is the loader's. */
+static int
+find_listed (const char *name, int may_look, unsigned *end)
 {
-  if (e->kind == UNSEEN)
-    e->kind = (unsigned char) look_at (e);
-  switch (e->kind)
+  unsigned looks = 0;
+  for (unsigned i = 0; i < element_count; i++)
     {
-    case ABSENT:
-      return LIBRARY_PATH_NOTHING;
-    case REQUEST:
-      return look_for (e, name) == ENOENT_NEG ? LIBRARY_PATH_NOTHING : LIBRARY_PATH_UNKNOWN;
-    case SNAPSHOT:
-      switch (table_directory_has (e->directory, name))
+      struct element *e = &elements[i];
+      if (e->kind == UNSEEN)
         {
-        case 0:
-          return LIBRARY_PATH_NOTHING;
-        case 2:
-          return is_for_all (e, name) ? LIBRARY_PATH_FOUND : LIBRARY_PATH_UNKNOWN;
+          e->directory = table_ready () ? table_find_directory (e->path, e->length) : NULL;
+          e->kind = e->directory != NULL ? LISTED : UNLISTED;
         }
-      return LIBRARY_PATH_UNKNOWN;
+      if (e->kind == LISTED || e->kind == HOLDS)
+        {
+          int has = table_directory_has (e->directory, name);
+          *end = i;
+          if (has != 0)
+            return has == 2;
+        }
+      else if (e->kind == UNKNOWN
+               || (e->kind != ABSENT && (!may_look || lost > won || ++looks > MOST_LOOKS)))
+        return 0;
     }
-  return LIBRARY_PATH_UNKNOWN;
+  *end = element_count;
+  return 1;
+}
+
+/* Checks that the first COUNT elements are as they were listed, or do not have the name. */
+static int
+check_listed (unsigned count, const char *name, int *has_looked)
+{
+  for (unsigned i = 0; i < count; i++)
+    {
+      struct element *e = &elements[i];
+      if (e->kind == LISTED)
+        e->kind = condition_holds (e->directory->condition) ? HOLDS : UNLISTED;
+      else if (e->kind == UNLISTED || e->kind == PLAIN)
+        {
+          *has_looked = 1;
+          if (look_for (e, name) != ENOENT_NEG)
+            return 0;
+          continue;
+        }
+      if (e->kind == UNLISTED)
+        return 0;
+    }
+  for (unsigned i = 0; i < count; i++)
+    {
+      if (elements[i].kind == UNLISTED)
+        elements[i].kind = (unsigned char) look_at (&elements[i]);
+      if (elements[i].kind == UNKNOWN)
+        return 0;
+    }
+  return 1;
 }
 
 enum library_path_answer
-library_path_ask (const char *name, const char **path)
+library_path_ask (const char *name, int may_look, const char **path)
 {
+  unsigned end;
+  int has_looked = 0;
   if (state != READ)
     return state == EMPTY ? LIBRARY_PATH_NOTHING : LIBRARY_PATH_UNKNOWN;
-  for (unsigned i = 0; i < element_count; i++)
-    {
-      enum library_path_answer answer = ask_element (&elements[i], name);
-      if (answer == LIBRARY_PATH_FOUND)
-        *path = candidate;
-      if (answer != LIBRARY_PATH_NOTHING)
-        return answer;
-    }
-  return LIBRARY_PATH_NOTHING;
+  if (!find_listed (name, may_look, &end))
+    return LIBRARY_PATH_UNKNOWN;
+  int holds = check_listed (end < element_count ? end + 1 : end, name, &has_looked);
+  won += (unsigned) (holds && has_looked);
+  lost += (unsigned) (!holds && has_looked);
+  if (!holds || end == element_count)
+    return holds ? LIBRARY_PATH_NOTHING : LIBRARY_PATH_UNKNOWN;
+  if (!is_for_all (&elements[end], name) || (conditions_used_listing () && !file_fits (candidate)))
+    return LIBRARY_PATH_UNKNOWN;
+  *path = candidate;
+  return LIBRARY_PATH_FOUND;
 }

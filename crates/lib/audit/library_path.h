@@ -22,9 +22,11 @@ int library_path_is_set (void);
    was started as a command. The log has a line about it. */
 int library_path_is_readable (void);
 
-/* Forgets which snapshots are valid. */
+/* Forgets which directories are as they were listed. */
 void library_path_forget (void);
 
-enum library_path_answer library_path_ask (const char *name, const char **path);
+/* Searches for a name. MAY_LOOK: an answer follows if no directory has it, so that a directory whose
+   names are not known may cost a call. */
+enum library_path_answer library_path_ask (const char *name, int may_look, const char **path);
 
 #endif

@@ -2,6 +2,8 @@
 //! It follows `crates/lib/audit/audit.c`, `crates/lib/audit/chain.c` and
 //! `crates/lib/audit/library_path.c`.
 
+use std::cell::Cell;
+
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashMap;
 
@@ -14,6 +16,9 @@ use crate::fs::{Errno, FileSystem};
 use crate::loader::load::{LoadedObject, Role};
 use crate::path;
 use crate::search::hwcaps::arch::Arch;
+
+/// More directories of `LD_LIBRARY_PATH` that are not in the index are not looked at.
+const MOST_LOOKS: usize = 16;
 
 /// Predicts the answers to the lookups of a start. `plain` is that start without the index, and
 /// `holds` returns whether a condition holds now.
@@ -30,7 +35,9 @@ pub fn answers(
     let by_path = index.objects.iter().map(|object| (object.path.as_bstr(), object)).collect();
     let library_path = environment.library_path.as_ref().map(|path| path.as_bstr());
     let library_path = library_path.filter(|path| !path.is_empty());
-    let mut module = Module { index, by_path, fs, plain, library_path, roots_hold: false, holds };
+    let looks = Cell::default();
+    let mut module =
+        Module { index, by_path, fs, plain, library_path, looks, roots_hold: false, holds };
     module.roots_hold = module.hold(&index.roots);
     let mut answers = AuditAnswers::default();
     for lookup in &plain.load.resolutions {
@@ -54,6 +61,8 @@ struct Module<'a> {
     plain: &'a Closure,
     /// `LD_LIBRARY_PATH`, if it is set and not empty.
     library_path: Option<&'a BStr>,
+    /// Lookups in unlisted directories that were of use, and those that the loader had to repeat.
+    looks: Cell<(usize, usize)>,
     /// No package was added to or removed from the stores.
     roots_hold: bool,
     holds: &'a dyn Fn(&Condition) -> bool,
@@ -75,27 +84,37 @@ impl<'a> Module<'a> {
         let is_rpath = run_path.as_ref().is_some_and(|run_path| run_path.is_rpath);
         match self.identify(asking) {
             Some(object) => {
-                let answer = self.answer_from_table(object, needed);
+                let answer = self.answer_from_table(object, needed, is_rpath);
                 if answer.is_some() || !is_rpath {
                     return answer;
                 }
             }
-            None if run_path.is_some() => return None,
+            None if is_rpath => return None,
+            None if run_path.is_some() => return self.after_library_path(needed, None),
             None => {}
         }
         self.answer_from_chain(asking, needed)
     }
 
     /// `answer_from_table`.
-    fn answer_from_table(&self, object: &'a Object, needed: &BStr) -> Option<BString> {
-        let edge = self.find_edge(object, needed)?;
-        if !self.hold(&edge.conditions) || !self.is_reached(object, edge) {
-            return None;
+    fn answer_from_table(
+        &self,
+        object: &'a Object,
+        needed: &BStr,
+        is_rpath: bool,
+    ) -> Option<BString> {
+        let edge = self.find_edge(object, needed);
+        let holds = |edge: &&Edge| self.hold(&edge.conditions) && self.is_reached(object, edge);
+        if is_rpath {
+            let edge = edge.filter(holds)?;
+            if edge.before_library_path {
+                return Some(edge.path.clone());
+            }
+            return self.after_library_path(needed, Some(&edge.path));
         }
-        if edge.before_library_path {
-            return Some(edge.path.clone());
-        }
-        self.after_library_path(needed, &edge.path)
+        let first = self.after_library_path(needed, edge.map(|edge| &edge.path))?;
+        // Another path is that of `LD_LIBRARY_PATH`.
+        edge.is_none_or(|edge| first != edge.path || holds(&edge)).then_some(first)
     }
 
     /// `answer_from_chain`: every `DT_RPATH` that is searched for the object, then
@@ -124,13 +143,14 @@ impl<'a> Module<'a> {
                 }
             }
         }
-        if flags_1(&asking.view) & DF_1_NODEFLIB != 0 {
-            return None;
-        }
-        let common = self.by_path.get(BStr::new(""))?;
-        let edge = common.edges.iter().find(|edge| edge.needed() == needed)?;
-        let may = self.hold(&edge.conditions) && self.is_there(edge.look, &edge.path);
-        may.then(|| self.after_library_path(needed, &edge.path))?
+        let common = self.by_path.get(BStr::new(""));
+        let common = common.filter(|_| flags_1(&asking.view) & DF_1_NODEFLIB == 0);
+        let edges = common.into_iter().flat_map(|common| &common.edges);
+        let edge = edges.into_iter().find(|edge| edge.needed() == needed);
+        let first = self.after_library_path(needed, edge.map(|edge| &edge.path))?;
+        let holds =
+            |edge: &Edge| self.hold(&edge.conditions) && self.is_there(edge.look, &edge.path);
+        edge.is_none_or(|edge| first != edge.path || holds(edge)).then_some(first)
     }
 
     /// Returns the objects whose `DT_RPATH` is searched for a requester, in order.
@@ -210,53 +230,58 @@ impl<'a> Module<'a> {
         (self.roots_hold || self.hold(&dirs[..own])) && self.is_there(edge.look, &edge.path)
     }
 
-    /// `after_library_path`: returns the file in `LD_LIBRARY_PATH`, or else `path`.
-    fn after_library_path(&self, needed: &BStr, path: &BString) -> Option<BString> {
+    /// `after_library_path`: returns the file in `LD_LIBRARY_PATH`, or else `next`.
+    fn after_library_path(&self, needed: &BStr, next: Option<&BString>) -> Option<BString> {
         let elements = self
             .library_path
             .into_iter()
             .flat_map(|it| it.split(|byte| matches!(byte, b':' | b';')));
-        for element in elements {
-            match self.ask_element(element.as_bstr(), needed) {
-                Element::Nothing => {}
-                Element::Found(found) => return Some(found),
-                Element::Unknown => return None,
+        let (mut unlisted, mut found) = (Vec::new(), None);
+        for written in elements {
+            let dir = path::without_end_slashes(written.as_bstr()).as_bytes();
+            // A relative element depends on the current directory, and a DST on the process.
+            if dir.first() != Some(&b'/') || dir.contains(&b'$') {
+                return None;
+            }
+            let Some(names) = self.snapshot(dir.as_bstr()) else {
+                unlisted.push(dir);
+                continue;
+            };
+            let hash = NameHash::of(needed, true);
+            match names.iter().find(|name| name.0 | 1 == hash.0) {
+                None => {}
+                Some(name) if *name == hash => {
+                    found = Some(BString::from([dir, b"/", needed.as_bytes()].concat()));
+                    break;
+                }
+                Some(_) => return None,
             }
         }
-        Some(path.clone())
+        let (won, lost) = self.looks.get();
+        let may_look = next.is_some() && lost <= won && unlisted.len() <= MOST_LOOKS;
+        if !unlisted.is_empty() && !may_look {
+            return None;
+        }
+        let lacks_it = unlisted.iter().all(|dir| self.lacks(dir, needed));
+        if !unlisted.is_empty() {
+            self.looks.set((won + usize::from(lacks_it), lost + usize::from(!lacks_it)));
+        }
+        found.or_else(|| next.cloned()).filter(|_| lacks_it)
     }
 
-    /// `look_at` and `ask_element`: searches one directory of `LD_LIBRARY_PATH`.
-    fn ask_element(&self, written: &BStr, needed: &BStr) -> Element {
-        let dir = path::without_end_slashes(written).as_bytes();
-        // A relative element depends on the current directory, and a DST on the process.
-        if dir.first() != Some(&b'/') || dir.contains(&b'$') {
-            return Element::Unknown;
-        }
-        let below = |name: &[u8]| BString::from([dir, b"/", name].concat());
-        if let Some(names) = self.snapshot(dir.as_bstr()) {
-            let hash = NameHash::of(needed, true);
-            let known = names.iter().find(|name| name.0 | 1 == hash.0);
-            return match known {
-                None => Element::Nothing,
-                Some(name) if *name == hash => Element::Found(below(needed)),
-                Some(_) => Element::Unknown,
-            };
-        }
-        match self.fs.stat(below(b"").as_ref()) {
-            Err(Errno::NOENT) => return Element::Nothing,
-            Err(_) => return Element::Unknown,
-            Ok(_) => {}
-        }
+    /// `look_at`: returns true if an unlisted directory certainly does not have a name.
+    fn lacks(&self, dir: &[u8], needed: &BStr) -> bool {
+        let absent = |name: &[u8]| {
+            self.fs.stat(BString::from([dir, b"/", name].concat()).as_ref()) == Err(Errno::NOENT)
+        };
         // The loader searches a subdirectory for its CPU before the directory itself.
-        let absent = |name: &[u8]| self.fs.stat(below(name).as_ref()) == Err(Errno::NOENT);
         let arch = Arch::of(&self.plain.subject.view.ident);
-        let legacy = arch.legacy_names().all(|name| absent(name.as_bytes()));
-        if legacy && absent(b"glibc-hwcaps") && absent(b"tls") && absent(needed) {
-            Element::Nothing
-        } else {
-            Element::Unknown
-        }
+        let mut legacy = arch.legacy_names();
+        absent(b"")
+            || (absent(needed)
+                && absent(b"glibc-hwcaps")
+                && absent(b"tls")
+                && legacy.all(|name| absent(name.as_bytes())))
     }
 
     /// Returns the names of a directory if it is in the index and unchanged.
@@ -266,13 +291,6 @@ impl<'a> Module<'a> {
         let condition = self.index.conditions.get(directory.condition as usize)?;
         directory.names.as_deref().filter(|_| (self.holds)(condition))
     }
-}
-
-/// The answer of one directory of `LD_LIBRARY_PATH`.
-enum Element {
-    Nothing,
-    Found(BString),
-    Unknown,
 }
 
 fn flags_1(view: &ObjectView) -> u64 {
@@ -387,7 +405,7 @@ mod tests {
             ("", &both[..]),
             ("mine", &[]),
             ("/$LIB", &[]),
-            ("/s/a", &both[1..]),
+            ("/s/a", &[]),
         ] {
             assert_eq!(answered(&tree(), &index(), &in_front(path), true), expected, "{path}");
         }

@@ -291,7 +291,8 @@ impl Fingerprint {
 pub struct Directory {
     /// The path, as `LD_LIBRARY_PATH` names it, without a trailing slash.
     pub path: BString,
-    /// Position of its condition ([`Condition::Directory`]) in [`Index::conditions`].
+    /// Position of its condition ([`Condition::Directory`] or [`Condition::Absent`]) in
+    /// [`Index::conditions`].
     pub condition: u32,
     /// The names in it, ascending, if `LD_LIBRARY_PATH` may contain the directory. `None` if its
     /// names are not stored.

@@ -8,7 +8,7 @@ use std::path::Path;
 use becalm_core::fs::Errno;
 use becalm_core::index::build::{Fingerprints, Gatherer, ResolvedObject, is_in_package, name_in};
 use becalm_core::index::hash::NameHash;
-use becalm_core::index::{Fingerprint, Folder};
+use becalm_core::index::{Condition, Fingerprint, Folder};
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashSet;
 
@@ -30,8 +30,8 @@ impl<'a> Work<'a> {
             if !seen.insert(path.clone()) {
                 continue;
             }
-            if let Some((fingerprint, names)) = self.names(&path) {
-                gatherer.snapshot(path, fingerprint, names);
+            if let Some((condition, names)) = self.names(path) {
+                gatherer.snapshot(condition, names);
             }
         }
         let mut seen: FxHashSet<&BString> = FxHashSet::default();
@@ -132,20 +132,23 @@ impl<'a> Work<'a> {
             .filter(|fingerprint| fingerprint.is_settled(self.fingerprints.now()))
     }
 
-    /// Returns the names in a directory and its fingerprint, which was equal before and after the
+    /// Returns the names in a directory and its condition, which was equal before and after the
     /// read. Returns `None` if the directory has hwcaps subdirectories or changes meanwhile.
-    fn names(&self, path: &BString) -> Option<(Fingerprint, Vec<NameHash>)> {
+    fn names(&self, path: BString) -> Option<(Condition, Vec<NameHash>)> {
+        if self.fingerprints.fingerprint(path.as_ref()) == Err(Errno::NOENT) {
+            return Some((Condition::Absent(path), Vec::new()));
+        }
         let before = self.fingerprints.directory(path.as_ref())?;
         let session = self.os.session();
         let mut names = Vec::new();
         let ident = &self.group.ident;
-        for entry in Path::new(OsStr::from_bytes(path)).read_dir().ok()? {
+        for entry in Path::new(OsStr::from_bytes(&path)).read_dir().ok()? {
             let name = bytes_of(Path::new(&entry.ok()?.file_name()));
             names.push(name_in(&session, path.as_ref(), name.as_ref(), ident)?);
         }
         names.sort_unstable();
         let after = self.fingerprints.directory(path.as_ref());
-        (after == Some(before)).then_some((before, names))
+        (after == Some(before)).then_some((Condition::Directory(path, before), names))
     }
 }
 

@@ -55,13 +55,22 @@ fn long_paths(scene: &Scene) -> Vec<String> {
     vec![many, wide, longest]
 }
 
+/// Indexes these paths' directories too.
+fn index_all(scene: &Scene) {
+    let none = (0..257 - DIRS.len()).map(|n| format!("none{n}"));
+    let wide = (0..100).map(|n| format!("{}{n}", "w".repeat(160)));
+    let dirs: Vec<String> =
+        DIRS.map(ToOwned::to_owned).into_iter().chain(none).chain(wide).collect();
+    scene.index(&dirs.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
 #[test]
 fn a_path_of_any_length_costs_no_answer() {
     if skip() {
         return;
     }
     let scene = scene();
-    scene.index(&DIRS);
+    index_all(&scene);
     for path in long_paths(&scene) {
         let length = path.len();
         let (ran, answers) = scene.same("store/p/prog", &[("LD_LIBRARY_PATH", &path)]);

@@ -8,6 +8,7 @@ mod in_place;
 mod library_path;
 mod lookup;
 mod module;
+mod module_tree;
 mod namespaces;
 mod notes;
 mod odd;

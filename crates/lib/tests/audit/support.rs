@@ -55,6 +55,12 @@ pub(crate) fn skip() -> bool {
     becalm_testing::skipped(reason)
 }
 
+/// True if there is no strace, which counts calls.
+pub(crate) fn no_strace() -> bool {
+    Command::new("strace").arg("-V").output().is_err()
+        && becalm_testing::skipped("no strace (Debian: strace)")
+}
+
 impl Scene {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
@@ -182,6 +188,24 @@ impl Scene {
         let audit = [("LD_AUDIT", index.as_str()), ("BECALM", becalm.as_str())];
         let ran = start(line, &[&audit, environment].concat());
         (ran, answers(&log))
+    }
+
+    /// Returns the file calls of a start, and those of them that fail, as strace counts them.
+    pub(crate) fn file_calls(&self, program: &str, environment: &[(&str, &str)]) -> (usize, usize) {
+        let out = self.path("strace");
+        let set = environment.iter().map(|(name, value)| format!("-E{name}={value}"));
+        let ran = Command::new("strace")
+            .args(["-f", "-e", "trace=%file", "-o"])
+            .arg(&out)
+            .args(set)
+            .arg(self.path(program))
+            .env_clear()
+            .output()
+            .unwrap();
+        assert!(ran.status.success(), "{ran:?}");
+        let text = std::fs::read_to_string(out).unwrap();
+        let calls = || text.lines().filter(|line| line.contains(" = "));
+        (calls().count(), calls().filter(|line| line.contains(" = -1 ")).count())
     }
 
     /// Asserts that a start is the same with the index; returns the start and the answers.

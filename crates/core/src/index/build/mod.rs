@@ -210,14 +210,11 @@ impl Gatherer {
         self.index.search_dirs.push(SearchDir { path: path.clone(), conditions, look, names });
     }
 
-    /// Adds a directory that `LD_LIBRARY_PATH` may name, with its [`Directory::names`].
-    pub fn snapshot(
-        &mut self,
-        path: BString,
-        fingerprint: Fingerprint,
-        names: Vec<hash::NameHash>,
-    ) {
-        let condition = self.condition(Condition::Directory(path.clone(), fingerprint));
+    /// Adds a directory that `LD_LIBRARY_PATH` may name, with its [`Directory::names`], or one that
+    /// does not exist, without names.
+    pub fn snapshot(&mut self, condition: Condition, names: Vec<hash::NameHash>) {
+        let path = condition.path().to_owned();
+        let condition = self.condition(condition);
         self.index.directories.push(Directory { path, condition, names: Some(names) });
     }
 
