@@ -63,10 +63,14 @@ pub(crate) fn assemble<'data, R: ReadRef<'data>>(
         return parts.in_place(image, &goal.fields, append_at);
     }
     let layout = parts.layout(image, data);
+    // `eu-elflint` adds the size of a relocation's symbol to the place that it changes, and reports a
+    // text relocation if the sum is in a read-only segment (`check_one_reloc`). A table that moves
+    // would leave the gap in the file as well.
+    let gap = if layout.table_moves { 0 } else { symbols::largest(image, data) };
     let mut builder = Builder {
         image,
         table_offset: image.table_offset,
-        appended: Appended::begin(image, append_at, after, layout.table_moves)?,
+        appended: Appended::begin(image, append_at, after, layout.table_moves, gap)?,
         news: News::default(),
         layout,
         writes: Vec::new(),

@@ -58,19 +58,20 @@ fn round_up(value: u64, align: u64) -> Result<u64, RewriteError> {
 }
 
 impl Appended {
-    /// Starts the read-only segment after `after` in the file. `leader` is the offset of the record's
-    /// leader.
+    /// Starts the read-only segment after `after` in the file, with a gap of addresses before it. `leader`
+    /// is the offset of the record's leader.
     pub(crate) fn begin(
         image: &Image,
         leader: u64,
         after: u64,
         table_moves: bool,
+        gap: u64,
     ) -> Result<Self, RewriteError> {
         let page = largest_page(image.machine);
         // A loader reserves one range of addresses from the first segment to the last. A segment
         // after the last one extends that range, and overlaps nothing.
         let top = image.loads().map(Segment::memory_end).max().unwrap_or(0);
-        let top = round_up(top, page)?;
+        let top = round_up(top.checked_add(gap).ok_or(RewriteError::NoAddressSpace)?, page)?;
         let mut offset = round_up(after, ALIGN)?;
         // The offset and the address must agree within a page, because segments are mapped by page
         // (gABI, `p_align`).

@@ -1,9 +1,10 @@
 //! The symbols of moved sections in `.symtab`, such as `__abi_tag` of the C library's start code, and
-//! `_DYNAMIC`. Their values are changed for debuggers and linters. No loader reads them.
+//! `_DYNAMIC`. Their values are changed for debuggers and linters. No loader reads them. And the size of
+//! the largest dynamic symbol.
 
 use becalm_core::patch::Write;
 use object::ReadRef;
-use object::elf::{SHT_DYNAMIC, SHT_SYMTAB};
+use object::elf::{SHT_DYNAMIC, SHT_DYNSYM, SHT_SYMTAB};
 
 use crate::format::Format;
 use crate::image::{Image, bytes_at};
@@ -15,18 +16,22 @@ const SYMBOLS_MAX: u64 = 1024;
 /// The limit if the dynamic section moves. `_DYNAMIC` can be at any position.
 const SYMBOLS_MAX_DYNAMIC: u64 = 1 << 17;
 
-/// The offsets of the fields of a symbol (gABI, "Symbol Table").
+/// The limit on the size of a symbol that [`largest`] counts. Real ones have some ten thousand bytes.
+const SIZE_MAX: u64 = 1 << 20;
+
+/// The size of a symbol and the offsets of its fields (gABI, "Symbol Table").
 struct Shape {
     size: u64,
     value: usize,
+    length: usize,
     index: usize,
 }
 
 impl Shape {
     fn of(format: Format) -> Self {
         match format.is_64() {
-            true => Self { size: 24, value: 8, index: 6 },
-            false => Self { size: 16, value: 4, index: 14 },
+            true => Self { size: 24, value: 8, length: 16, index: 6 },
+            false => Self { size: 16, value: 4, length: 8, index: 14 },
         }
     }
 }
@@ -55,6 +60,19 @@ pub(crate) fn follow<'data, R: ReadRef<'data>>(
     writes
 }
 
+/// Returns the size of the largest dynamic symbol, up to 1 MiB.
+pub(crate) fn largest<'data, R: ReadRef<'data>>(image: &Image, data: R) -> u64 {
+    let shape = Shape::of(image.format);
+    let tables = image.sections.iter().filter(|section| section.kind == SHT_DYNSYM);
+    tables
+        .filter_map(|table| bytes_at(data, table.offset, table.size))
+        .flat_map(|bytes| bytes.chunks_exact(shape.size as usize))
+        .filter_map(|symbol| image.format.read_word(symbol, shape.length))
+        .filter(|&size| size <= SIZE_MAX)
+        .max()
+        .unwrap_or(0)
+}
+
 /// Returns the new value of a symbol, or `None` if it is unchanged.
 fn moved(
     image: &Image,
@@ -79,6 +97,27 @@ fn moved(
 mod tests {
     use super::*;
     use crate::testing::{Builder, FORMATS};
+
+    #[test]
+    fn no_symbol_at_the_end_of_the_data_reaches_the_new_segment() {
+        for format in FORMATS {
+            let mut data = Builder::program(format).build();
+            let image = Image::read(data.as_slice()).unwrap();
+            let table = image.sections.iter().find(|it| it.kind == SHT_DYNSYM).unwrap();
+            let at = table.offset as usize + Shape::of(format).length;
+            let size = format.word(0x2_3456).unwrap();
+            data[at..at + size.len()].copy_from_slice(&size);
+            let edits = [becalm_core::edit::Edit::Soname("a".into())];
+            let done = crate::edit(data.as_slice(), &edits).unwrap().patch.unwrap();
+            let after = Image::read(done.applied_to(&data).as_slice())
+                .unwrap()
+                .loads()
+                .next_back()
+                .copied();
+            let top = image.loads().next_back().unwrap().memory_end();
+            assert!(after.unwrap().vaddr >= top + 0x2_3456);
+        }
+    }
 
     /// Makes a symbol table with one symbol in the section `index`, `into` bytes after its start.
     fn with_symbol(format: Format, name: &[u8], into: u64) -> (Image, Vec<u8>, u64) {
@@ -107,7 +146,7 @@ mod tests {
             let (image, data, at) = with_symbol(format, b".interp", 3);
             let interp = *image.interpreter().unwrap();
             let mut appended =
-                Appended::begin(&image, image.length, image.length + 48, false).unwrap();
+                Appended::begin(&image, image.length, image.length + 48, false, 0).unwrap();
             let range = interp.offset..interp.file_end();
             let bytes = &data[range.start as usize..range.end as usize];
             appended.push_moved(range, bytes, 1);
