@@ -2,7 +2,9 @@
 //! "Program Header", "Sections").
 
 use becalm_core::elf::{Class, Endian};
-use object::elf::{DynamicTag, ProgramFlags, ProgramType, SectionFlags, SectionType};
+use object::elf::{
+    DynamicTag, ProgramFlags, ProgramType, SHT_NOBITS, SHT_NULL, SectionFlags, SectionType,
+};
 use object::{Endian as _, Endianness};
 
 use crate::RewriteError;
@@ -58,6 +60,17 @@ impl Segment {
     /// Returns the first address after the segment.
     pub(crate) fn memory_end(&self) -> u64 {
         self.vaddr.saturating_add(self.memsz)
+    }
+}
+
+impl Section {
+    /// Returns the first file offset after the section, or 0 if it has no bytes in the file.
+    pub(crate) fn file_end(&self) -> u64 {
+        match self.kind {
+            // The offset of such a section names no bytes of the file.
+            SHT_NOBITS | SHT_NULL => 0,
+            _ => self.offset.saturating_add(self.size),
+        }
     }
 }
 

@@ -42,6 +42,8 @@ pub(crate) struct Image {
     pub(crate) section_table_offset: u64,
     /// The section headers. Empty if there is no table.
     pub(crate) sections: Vec<Section>,
+    /// The end of a section table and its sections, if `e_shoff` names them and `e_shnum` is 0.
+    removed_end: u64,
     /// `e_shstrndx`: the index of the section with the section names.
     pub(crate) names_index: usize,
     /// The bytes of the section names.
@@ -163,16 +165,12 @@ impl Image {
 
     /// Returns the end of all structures that the headers name. Bytes after it are foreign.
     pub(crate) fn extent(&self) -> u64 {
-        // The offset of a `SHT_NOBITS` section names no bytes of the file.
-        let sections = self
-            .sections
-            .iter()
-            .filter(|section| section.kind != SHT_NOBITS && section.kind != SHT_NULL)
-            .map(|section| section.offset.saturating_add(section.size));
+        let sections = self.sections.iter().map(Section::file_end);
         let tables = [
             self.format.header_size(),
             self.table_end(),
             self.section_table_offset + self.sections.len() as u64 * self.format.section_size(),
+            self.removed_end,
         ];
         let segments = self.segments.iter().map(Segment::file_end);
         sections.chain(segments).chain(tables).max().unwrap_or(0)
@@ -188,8 +186,8 @@ impl Image {
     ///
     /// # Errors
     /// Returns [`RewriteError::Truncated`], [`RewriteError::Overlapping`],
-    /// [`RewriteError::DebugInformation`], [`RewriteError::Payload`] or [`RewriteError::Malformed`] if
-    /// it cannot.
+    /// [`RewriteError::DebugInformation`], [`RewriteError::Payload`], [`RewriteError::Unnamed`] or
+    /// [`RewriteError::Malformed`] if it cannot.
     pub(crate) fn check<'data, R: ReadRef<'data>>(&self, data: R) -> Result<(), RewriteError> {
         let extent = self.extent();
         if extent > self.length {
@@ -203,7 +201,11 @@ impl Image {
         let rest = self.length - extent;
         let padding = rest <= PADDING
             && bytes_at(data, extent, rest).is_some_and(|bytes| bytes.iter().all(|&b| b == 0));
-        if padding { Ok(()) } else { Err(RewriteError::Payload { offset: extent }) }
+        match (padding, self.sections.is_empty()) {
+            (true, _) => Ok(()),
+            (false, true) => Err(RewriteError::Unnamed { offset: extent }),
+            (false, false) => Err(RewriteError::Payload { offset: extent }),
+        }
     }
 
     /// Checks that the address and the offset of the dynamic section agree.
@@ -280,6 +282,7 @@ impl<Elf: FileHeader<Endian = Endianness>> Reader<Elf> {
             table_offset: elf.e_phoff(endian).into(),
             segments,
             section_table_offset,
+            removed_end: if sections.is_empty() { Self::removed_end(data, elf, endian) } else { 0 },
             sections,
             names_index,
             names,
@@ -338,6 +341,30 @@ impl<Elf: FileHeader<Endian = Endianness>> Reader<Elf> {
         let (table, _) = pod::slice_from_bytes::<Elf::SectionHeader>(bytes, count)
             .map_err(|()| RewriteError::Truncated)?;
         Ok(table.iter().map(|entry| section(entry, endian)).collect())
+    }
+
+    /// Returns the end of the section headers at `e_shoff` and of their sections, although `e_shnum` says
+    /// that there are none. Returns 0 if these bytes are not section headers.
+    fn removed_end<'data, R: ReadRef<'data>>(data: R, elf: &Elf, endian: Endianness) -> u64 {
+        let size = size_of::<Elf::SectionHeader>() as u64;
+        let length = data.len().unwrap_or(0);
+        let mut at: u64 = elf.e_shoff(endian).into();
+        let mut end = 0;
+        // The first header is empty (gABI, `SHN_UNDEF`).
+        let is_empty = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
+        if at == 0 || !bytes_at(data, at, size).is_some_and(is_empty) {
+            return 0;
+        }
+        for _ in 1..SECTIONS_MAX {
+            at += size;
+            let header = bytes_at(data, at, size)
+                .and_then(|bytes| pod::from_bytes::<Elf::SectionHeader>(bytes).ok());
+            let section = header.map(|(header, _)| section(header, endian));
+            let is_inside = |it: &Section| it.kind != SHT_NULL && it.file_end() <= length;
+            let Some(section) = section.filter(is_inside) else { break };
+            end = end.max(section.file_end()).max(at + size);
+        }
+        end
     }
 
     fn names<'data, R: ReadRef<'data>>(

@@ -125,10 +125,23 @@ pub enum RewriteError {
     /// Segments overlap, or are not in the order of their addresses.
     #[error("its segments overlap or are out of order")]
     Overlapping,
-    /// Bytes follow the structures that the headers name, as in an AppImage or a PyInstaller program.
-    /// The program finds them from the end of the file.
-    #[error("something is appended to the ELF file, from offset {offset} on")]
+    /// Bytes follow the structures that the headers name, as in an AppImage or a self-extracting archive.
+    /// The program finds them from the end of the file or from the section headers, and an edit would
+    /// move both.
+    #[error(
+        "something is appended to the ELF file, from offset {offset} on: its program may search it from \
+         the end of the file or from the section headers, which an edit moves"
+    )]
     Payload {
+        /// The start of the bytes.
+        offset: u64,
+    },
+    /// Bytes follow the segments of a file without section headers.
+    #[error(
+        "bytes that no header names follow the segments, from offset {offset} on: a payload, or what \
+         is left of removed section headers"
+    )]
+    Unnamed {
         /// The start of the bytes.
         offset: u64,
     },

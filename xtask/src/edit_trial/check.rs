@@ -64,6 +64,7 @@ fn short(text: &str) -> String {
 fn variant(error: &RewriteError) -> String {
     match error {
         RewriteError::Payload { .. } => "something is appended to the ELF file".to_owned(),
+        RewriteError::Unnamed { .. } => "bytes that no header names".to_owned(),
         RewriteError::VersionsNeeded(_) => "versions are needed from what is removed".to_owned(),
         other => other.to_string(),
     }

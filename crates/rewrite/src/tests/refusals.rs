@@ -60,6 +60,34 @@ fn a_payload_after_the_file() {
     assert_eq!(refusal(&image, note("x")), RewriteError::Payload { offset });
 }
 
+/// Sets `e_shnum` and `e_shstrndx` to 0. The table stays.
+fn without_section_count(format: crate::format::Format, mut image: Vec<u8>) -> Vec<u8> {
+    let at = if format.is_64() { 60 } else { 48 };
+    image[at..at + 4].fill(0);
+    image
+}
+
+#[test]
+fn section_headers_that_the_header_no_longer_counts_are_not_a_payload() {
+    for format in FORMATS {
+        let image = without_section_count(format, Builder::program(format).build());
+        let done = edited(&image, &[note("x")]);
+        assert_eq!(undo(done.as_slice()).expect("a patch").applied_to(&done), image);
+    }
+}
+
+#[test]
+fn a_payload_after_section_headers_that_the_header_no_longer_counts() {
+    let image = without_section_count(FORMATS[0], Builder::program(FORMATS[0]).build());
+    let offset = image.len() as u64;
+    let payload = [image.clone(), b"an archive that its program looks for".to_vec()].concat();
+    assert_eq!(refusal(&payload, note("x")), RewriteError::Unnamed { offset });
+    // `e_shoff` is 0 as well, so nothing names the table.
+    let mut removed = image;
+    removed[40..48].fill(0);
+    assert!(matches!(refusal(&removed, note("x")), RewriteError::Unnamed { .. }));
+}
+
 #[test]
 fn padding_after_the_file_is_not_a_payload() {
     let mut image = Builder::program(FORMATS[0]).build();
