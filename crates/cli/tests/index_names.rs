@@ -186,7 +186,7 @@ fn what_cannot_be_indexed_is_named_once_with_its_reason() {
     fs::write(&cut, &fs::read(store.app()).expect("read")[..3000]).expect("written");
     fs::create_dir(&empty).expect("made");
     for (program, expected) in [
-        (&cut, "cut: malformed ELF file: its dynamic section is outside the file\n"),
+        (&cut, "cut: malformed ELF file: it is truncated before the .bss of a segment\n"),
         (&store.path("app.c"), "app.c: not an ELF file\n"),
         (&empty, "empty: no program in this folder\n"),
     ] {

@@ -17,6 +17,9 @@ use super::{Class, ET_DYN, ET_EXEC, ElfError, Endian, Ident, Notes, ObjectView, 
 /// `PATH_MAX`: the kernel's limit on the size of `PT_INTERP`, NUL included.
 const INTERPRETER_MAX: u64 = 4096;
 
+/// The smallest page size of any architecture.
+const PAGE: u64 = 4096;
+
 /// Parses an object as a loader does, without its sections.
 ///
 /// Only the needed ranges are read, most of them as aligned blocks of 4 KiB. `data` may therefore be
@@ -30,7 +33,8 @@ const INTERPRETER_MAX: u64 = 4096;
 /// # Errors
 /// Returns [`ElfError::NotElf`] if the file lacks the magic bytes. Returns [`ElfError::Malformed`]
 /// if the header is truncated, if the program headers have an unexpected size, are more than
-/// 65,534 or are outside the file, if `PT_DYNAMIC` or one of its strings cannot be read, or if the
+/// 65,534 or are outside the file, if the file ends before the `.bss` of a
+/// segment, if `PT_DYNAMIC` or one of its strings cannot be read, or if the
 /// strings and notes exceed 16 MiB. A malformed `PT_INTERP` is not an error but
 /// [`ObjectView::interpreter_fault`].
 pub fn parse<'data, R: ReadRef<'data>>(data: R) -> Result<ObjectView, ElfError> {
@@ -130,6 +134,9 @@ where
     let endian = view.ident.endian.into();
     let segments = segments::<Elf, R>(source, endian)?;
     view.has_load = segments.iter().any(|segment| segment.kind == PT_LOAD);
+    if segments.iter().any(|segment| is_cut(segment, source.len())) {
+        return Err(ElfError::Malformed("it is truncated before the .bss of a segment"));
+    }
     // A bad `PT_INTERP` is no error here: in a library no loader reads it.
     match interpreter(source, &segments) {
         Ok(path) => view.interpreter = path,
@@ -144,6 +151,18 @@ where
         notes::read(view, source, segment)?;
     }
     Ok(())
+}
+
+/// Returns true for a segment whose `.bss` begins in a page after the end of the file. The loader maps the
+/// segment, fills the rest of that page with zeros (`_dl_map_segments`, musl's `map_library`) and dies of
+/// `SIGBUS`. It accepts a cut at any other place, and a smaller one: the rest of the last page is zero.
+fn is_cut(segment: &Segment, length: u64) -> bool {
+    let mapped = length.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
+    let end = segment.offset.saturating_add(segment.filesz);
+    segment.kind == PT_LOAD
+        && segment.memsz > segment.filesz
+        && !end.is_multiple_of(PAGE)
+        && end > mapped
 }
 
 /// Parses the program header table.

@@ -252,9 +252,9 @@ fn strings_outside_are_malformed() {
     image.patch_at(image.dynamic_at + 24, 8, u64::MAX / 2);
     assert_eq!(malformed(&image), "a dynamic string is outside its segments");
     let mut image = Builder::elf64().needed("a").build();
-    image.patch(elf::PT_LOAD, Field::FileSize, 1 << 32);
-    image.patch(elf::PT_LOAD, Field::MemorySize, 1 << 32);
-    image.patch_at(image.dynamic_at + 24, 8, 1 << 20);
+    image.patch(elf::PT_LOAD, Field::FileSize, 4096);
+    image.patch(elf::PT_LOAD, Field::MemorySize, 4096);
+    image.patch_at(image.dynamic_at + 24, 8, 3000);
     assert_eq!(malformed(&image), "a dynamic string is outside the file");
 }
 
@@ -282,6 +282,26 @@ fn sizes_of_4_gb_in_a_small_file_are_malformed() {
             image.patch(kind, Field::Offset, 0xffff_fff0);
             assert!(parse(&image.bytes[..]).is_ok() != (kind == elf::PT_LOAD));
         }
+    }
+}
+
+#[test]
+fn a_file_cut_after_its_dynamic_section_is_malformed() {
+    for (class, endian) in FORMATS {
+        let mut image = full(class, endian);
+        let length = image.bytes.len() as u64 + 3 * 4096;
+        image.bytes.resize(length as usize, 7);
+        image.patch(elf::PT_LOAD, Field::FileSize, length);
+        image.patch(elf::PT_LOAD, Field::MemorySize, length + 1);
+        let whole = view(&image);
+        // The kernel fills the last page with zeros.
+        image.bytes.truncate(length as usize / 4096 * 4096 + 1);
+        assert_eq!(view(&image), whole);
+        image.bytes.pop();
+        assert!(malformed(&image).contains("truncated"));
+        // Without `.bss` the loader writes nothing there.
+        image.patch(elf::PT_LOAD, Field::MemorySize, length);
+        assert_eq!(view(&image), whole);
     }
 }
 
