@@ -1,28 +1,35 @@
 //! Prediction of the misses that each strategy would leave of one program's start: the plans of
 //! `becalm fix`, checked as for a dry run, and an index of the program's own start. Nothing is
-//! written or run.
+//! written or run. Only files that the start loads are looked at, and no package is walked: an assumed
+//! store may be a whole file system.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 use becalm_core::closure::{Closure, SubjectKind};
 use becalm_core::cost::SearchCost;
-use becalm_core::facts::Readers;
+use becalm_core::facts::{Environment, Readers};
 use becalm_core::loader::load::Role;
 use becalm_core::path;
 use becalm_core::search::Stores;
 use becalm_core::strategy::Strategy;
+use becalm_host::index_store::IndexOptions;
 use bstr::{BStr, BString, ByteSlice};
 use serde::Serialize;
 
 use crate::assume::{self, Assumptions};
 use crate::fix::options::Options;
 use crate::fix::{audit, foresee};
-use crate::follow::{Followed, follow_where};
+use crate::follow::{Followed, follow};
+use crate::path::dirs_of;
 use crate::targets::Target;
 
 /// The strategies for one program, and the misses that each would leave.
 #[derive(Clone, Debug, Serialize)]
 pub struct Advice {
-    /// Misses in an empty environment, without a strategy. Strategies are planned for that
-    /// environment.
+    /// Misses in this environment, without a strategy. Strategies are planned for an empty
+    /// environment, because their files are for all.
     pub before: u64,
     /// A store that is assumed to be named, because the program searches below it and below no
     /// store of `--store`.
@@ -84,42 +91,50 @@ impl Advice {
             return None;
         }
         let reads = closure.facts.as_ref().map(|facts| facts.reads.clone())?;
-        let alone = undisturbed(assumed, target)?;
-        let before = SearchCost::of(&alone.load).misses();
+        let in_empty =
+            Environment { reads: assumed.environment.reads.clone(), ..Environment::default() };
+        let (alone, _) = start(assumed, target, &in_empty)?;
+        let environment = Environment { audit: None, ..assumed.environment.clone() };
+        let (here, secure) = start(assumed, target, &environment)?;
+        let before = SearchCost::of(&here.load).misses();
         if before == 0 {
             return None;
         }
         let assumed_store = store_of(&assumed.stores, &alone);
-        let mut assume = assume.clone();
+        // The list of `--library-path` is part of this environment, not of the plan.
+        let mut assume = assume::Options { library_path: None, ..assume.clone() };
         if let Some(store) = &assumed_store {
             assume.store.0 = store.to_os_str_lossy().into_owned();
         }
         // The plan uses the assumed stores and no detected reader.
         let named = assumed_store.as_ref().map(|_| Assumptions::new(&assume)).transpose().ok()?;
         let assumed = named.as_ref().unwrap_or(assumed);
-        let forecast = Forecast { assume, assumed, target, closure: &alone, reads };
+        let environment = Environment { secure, ..environment };
+        let (closure, here) = (&alone, &here);
+        let forecast = Forecast { assume, assumed, target, closure, here, environment, reads };
         Some(Self { before, assumed_store, options: forecast.options() })
     }
 
-    /// Returns the option that leaves fewest misses with the program's own loader. Of two that
-    /// leave the same, the first one, because it changes less.
+    /// Returns the option that leaves fewest misses with the program's own loader, and fewer than
+    /// before. Of two that leave the same, the first one, because it changes less.
     #[must_use]
     pub fn best(&self, scope: Scope) -> Option<(&Choice, u64)> {
         let in_scope = self.options.iter().filter(|option| option.scope == scope);
         let usable = in_scope.filter(|option| !option.needs_reader);
-        usable.filter_map(|option| Some((option, option.misses?))).min_by_key(|(_, left)| *left)
+        let left = usable.filter_map(|option| Some((option, option.misses?)));
+        left.filter(|(_, left)| *left < self.before).min_by_key(|(_, left)| *left)
     }
 }
 
-/// Returns the start in an empty environment, for which strategies are planned.
-fn undisturbed(assumed: &Assumptions, target: &Target) -> Option<Closure> {
-    let environment = becalm_core::loader::Environment {
-        reads: assumed.environment.reads.clone(),
-        ..Default::default()
-    };
+/// Returns the start in an environment, and whether it is in secure-execution mode.
+fn start(
+    assumed: &Assumptions,
+    target: &Target,
+    environment: &Environment,
+) -> Option<(Closure, bool)> {
     let session = assumed.fs.session();
-    match follow_where(assumed, &session, target, &environment, |_| true) {
-        Ok(Followed::Elf(closure, _)) => Some(*closure),
+    match follow(assumed, &session, target, environment) {
+        Ok(Followed::Elf(closure, secure)) => Some((*closure, secure)),
         _ => None,
     }
 }
@@ -129,7 +144,11 @@ struct Forecast<'a> {
     assume: assume::Options,
     assumed: &'a Assumptions,
     target: &'a Target,
+    /// The start in an empty environment.
     closure: &'a Closure,
+    /// The start in this environment.
+    here: &'a Closure,
+    environment: Environment,
     reads: Readers,
 }
 
@@ -155,16 +174,24 @@ impl Forecast<'_> {
         options
     }
 
+    /// Predicts the index that `becalm run` makes, with the directories of `LD_LIBRARY_PATH`.
     fn index(&self) -> Choice {
-        let prefixes = self.assume.store.paths();
-        let by = (&prefixes[..], &self.assumed.choice);
-        let left = audit::left_by_index(&self.assumed.fs, self.closure, by);
-        let (misses, refused) = match left {
-            Ok(storm) => (Some(storm.misses()), None),
+        let list = self.environment.library_path.iter();
+        let list: Vec<&OsStr> = list.map(|list| OsStr::from_bytes(list)).collect();
+        let (misses, refused) = match self.left_by_index(&dirs_of(&list)) {
+            Ok(misses) => (Some(misses), None),
             Err(error) => (None, Some(error.to_string())),
         };
         let (strategy, scope) = (Strategy::Index.to_string(), Scope::Nothing);
         Choice { strategy, scope, needs_reader: false, misses, refused }
+    }
+
+    fn left_by_index(&self, dirs: &[PathBuf]) -> Result<u64, audit::AuditError> {
+        let prefixes = &self.assume.store.paths();
+        let facts = Some(&self.assumed.choice);
+        let options = IndexOptions { prefixes, dirs, facts, ..IndexOptions::default() };
+        let start = (self.here, &self.environment);
+        audit::left_by_index(&self.assumed.fs, start, options).map(|storm| storm.misses())
     }
 
     fn of_fix(&self, (with, leaf): (Strategy, bool), scope: Scope, files: &[Target]) -> Choice {
@@ -174,10 +201,15 @@ impl Forecast<'_> {
             Strategy::Farm if !leaf => std::slice::from_ref(self.target),
             _ => files,
         };
-        let foreseen = foresee::foresee(&options, self.assumed, files);
+        let foreseen = foresee::foresee(&options, self.assumed, files, &self.environment);
         let (starts, problems) = foreseen.unwrap_or_default();
         let start = starts.into_iter().find(|start| start.path == self.target.shown);
         let misses = start.and_then(|start| start.after).map(|storm| storm.misses());
+        // Its index has no directory of an environment.
+        let misses = match with {
+            Strategy::Audit => misses.and_then(|_| self.left_by_index(&[]).ok()),
+            _ => misses,
+        };
         let problem = problems.into_iter().find(|problem| problem.path == self.target.shown);
         let refused = problem.map(|problem| problem.reason);
         let needs_reader = match with {
@@ -236,7 +268,10 @@ pub(crate) fn store_of(named: &Stores, closure: &Closure) -> Option<BString> {
     // A single package is a bundle: its own directories are not a store.
     let is_one = dirs.iter().all(|dir| package(dir) == package(first));
     let holds = |dir: &BString| dir.starts_with(store) && dir.get(store.len()) == Some(&b'/');
-    let is_store = !store.is_empty() && !is_one && !facts.system_dirs.iter().any(holds);
+    // Whoever owns a home changes it.
+    let is_home =
+        matches!(store, b"/home" | b"/root") || path::parent(store) == b"/home".as_slice();
+    let is_store = !store.is_empty() && !is_one && !is_home && !facts.system_dirs.iter().any(holds);
     is_store.then(|| store.into())
 }
 

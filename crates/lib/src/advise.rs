@@ -24,8 +24,8 @@ pub struct Report {
     pub calmed_by: Option<BString>,
     /// The cost of its start in this environment.
     pub storm: SearchCost,
-    /// Misses of the start in an empty environment, for which strategies are planned; 0 if there is
-    /// nothing to gain.
+    /// Misses of the start in this environment without an index; 0 if there is nothing to gain.
+    /// Strategies are planned for an empty environment.
     pub before: u64,
     /// The store that is assumed for `--store`, because the directories searched in vain are below
     /// it and below no named store.

@@ -81,7 +81,7 @@ pub struct Program {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub newer_glibc: Option<Newer>,
     /// The misses that each strategy would leave; absent if several files are checked, for a
-    /// library, and if there are no misses in an empty environment.
+    /// library, and if there are no misses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advice: Option<Advice>,
     /// Needed strings that are not found.

@@ -19,7 +19,7 @@ const JSON: Section = Section {
         (
             "schema becalm/advise/1",
             "One object: path, calmed_by (the index of this session, or null), storm (in this \
-             environment), before (misses in an empty environment), assumed_store, options, best \
+             environment), before (misses without an index), assumed_store, options, best \
              (the position in options of the one that leaves fewest misses with the program's own \
              loader, or null).",
         ),

@@ -18,17 +18,6 @@ pub(crate) fn screen(look: Look, report: &Report) -> String {
         let index = look.fitted(&shown(index.as_ref()), 12);
         let _ = writeln!(text, "  calmed by {index}\n  {left} in this session");
     }
-    if report.options.is_empty() && report.calmed_by.is_none() && report.storm.misses() > 0 {
-        let here = counted(report.storm.misses(), "miss", "misses");
-        let _ =
-            writeln!(text, "  {} in this environment, none in an empty one", look.costly(&here));
-        text.push_str(
-            "  LD_LIBRARY_PATH causes them, and no change of the program removes them\n\
-             \x20 this program   becalm run -- PROGRAM\n\
-             \x20 a session      becalm index STORE --dirs \"$LD_LIBRARY_PATH\" && eval \"$(becalm env)\"\n",
-        );
-        return text;
-    }
     if report.options.is_empty() {
         let _ = writeln!(text, "  {}: nothing to gain", look.good("no misses"));
         return text;

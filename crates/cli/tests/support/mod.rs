@@ -22,6 +22,7 @@ pub fn becalm() -> Command {
     for variable in ["LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "NO_COLOR", "CLICOLOR_FORCE"] {
         command.env_remove(variable);
     }
+    command.env_remove("MODULEPATH");
     command.stdin(Stdio::null());
     command
 }

@@ -145,6 +145,19 @@ impl Store {
         command
     }
 
+    /// Makes directories of a module tree, and returns them as modules would list them.
+    pub fn module_dirs(&self, count: usize) -> String {
+        let made: Vec<PathBuf> = (0..count).map(|n| self.path(&format!("apps/m{n}/lib"))).collect();
+        made.iter().for_each(|dir| fs::create_dir_all(dir).expect("made"));
+        let_the_clock_pass();
+        made.iter().map(|dir| text(dir)).collect::<Vec<_>>().join(":")
+    }
+
+    /// Runs `becalm` with an `LD_LIBRARY_PATH`.
+    pub fn with_library_path(&self, arguments: &[&str], list: &str) -> Ran {
+        run(self.becalm(arguments).env("LD_LIBRARY_PATH", list))
+    }
+
     pub fn make_index(&self, more: &[&str]) -> Value {
         let (root, index) = (self.root(), self.index());
         let mut arguments = vec!["index", text(&root), "-o", text(&index), "--json"];

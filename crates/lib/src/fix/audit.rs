@@ -18,8 +18,8 @@ use becalm_core::index::{Index, tls};
 use becalm_core::loader::load::Role;
 use becalm_core::probe::{Call, Outcome};
 use becalm_core::strategy::{Creation, FilePlan, Plan, PlannedAnswer};
+use becalm_host::OsFs;
 use becalm_host::index_store::{Binding, IndexOptions, index_files};
-use becalm_host::{FactChoice, OsFs};
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashSet;
 use thiserror::Error;
@@ -98,7 +98,8 @@ pub fn plan_audit(os: &OsFs, closure: &Closure, prefixes: &[PathBuf]) -> Result<
     let bind = Binding { only: Some(&only), ..Binding::default() };
     let bind = Some(bind).filter(|_| edits.is_empty());
     let sealed = seal(os, closure, IndexOptions { prefixes, bind, ..IndexOptions::default() })?;
-    let mut files = answers(os, closure, &sealed.machine.index);
+    let alone = (closure, &Environment::default());
+    let mut files = answers(os, alone, &sealed.machine.index);
     let path = path_bytes(&program);
     match files.iter_mut().find(|file| file.path == path) {
         Some(file) => file.edits = edits,
@@ -119,23 +120,22 @@ fn seal(os: &OsFs, closure: &Closure, options: IndexOptions<'_>) -> Result<Seale
     sealed.map_err(AuditError::Index)
 }
 
-/// Returns the search cost that an index of the start's own objects would leave. Nothing is
-/// written.
+/// Returns the search cost that an index of the start's own objects would leave in the start's
+/// environment. Nothing is written.
 ///
 /// # Errors
 /// Returns an error if there can be no such index.
 pub fn left_by_index(
     os: &OsFs,
-    closure: &Closure,
-    (prefixes, facts): (&[PathBuf], &FactChoice),
+    (closure, environment): (&Closure, &Environment),
+    options: IndexOptions<'_>,
 ) -> Result<SearchCost, AuditError> {
     check_root(os)?;
     if tls::of_closure(closure).impossible {
         return Err(AuditError::NoStart);
     }
-    let options = IndexOptions { prefixes, facts: Some(facts), ..IndexOptions::default() };
     let sealed = seal(os, closure, options)?;
-    let files = answers(os, closure, &sealed.machine.index);
+    let files = answers(os, (closure, environment), &sealed.machine.index);
     let plan = Plan { files, ..Plan::default() };
     Ok(Answered::of(&plan).storm_left(closure))
 }
@@ -184,10 +184,13 @@ fn edits(closure: &Closure, element: &BStr) -> Vec<Edit> {
 
 /// Returns the answers that the module of the index gives in this start, by object of the closure;
 /// the program by its real path. Its conditions hold: it was made just now.
-fn answers(os: &OsFs, closure: &Closure, index: &Index) -> Vec<FilePlan> {
+fn answers(
+    os: &OsFs,
+    (closure, environment): (&Closure, &Environment),
+    index: &Index,
+) -> Vec<FilePlan> {
     let session = os.session();
-    let environment = Environment::default();
-    let given = answers_of_module(index, (&session, closure), &environment, &|_| true);
+    let given = answers_of_module(index, (&session, closure), environment, &|_| true);
     let program = real_program(closure);
     let answer = |(needed, path)| PlannedAnswer { needed, exact: Some(path), hints: Vec::new() };
     let file = |(path, answers): (BString, BTreeMap<BString, BString>)| FilePlan {

@@ -55,6 +55,8 @@ pub struct Planner<'a> {
     pub progress: &'a dyn Progress,
     /// Assumptions about the machine.
     pub assumed: &'a Assumptions,
+    /// False if the caches of packages are planned without the objects that are not targets.
+    pub walks_packages: bool,
     settings: Settings,
     mappings: Vec<Mapping>,
 }
@@ -115,7 +117,7 @@ impl<'a> Planner<'a> {
         };
         let folders = options.paths.iter().filter_map(folder).collect();
         let settings = Settings { stores, folders, keep, dlopen, glibc_minor };
-        Self { options, progress, assumed, settings, mappings }
+        Self { options, progress, assumed, walks_packages: true, settings, mappings }
     }
 
     /// Returns the environment of programs as far as a plan depends on it: no variable of the
@@ -209,8 +211,9 @@ impl<'a> Planner<'a> {
         let root =
             |path: &BString| self.settings.stores.package_of(path.as_ref()).map(BStr::to_owned);
         let roots: FxHashSet<BString> = targets.iter().filter_map(root).collect();
+        let walked = roots.iter().filter(|_| self.walks_packages);
         let here: Vec<PathBuf> =
-            roots.iter().filter_map(|root| self.host_path(root.as_ref()).ok()).collect();
+            walked.filter_map(|root| self.host_path(root.as_ref()).ok()).collect();
         for found in find_objects(&here, WalkOptions::default()).objects {
             let inside = fs.planned(self.assumed.fs.inside(&found.path).as_ref());
             if let (true, Ok(subject)) =

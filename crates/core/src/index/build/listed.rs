@@ -26,7 +26,9 @@ pub fn name_in(fs: &dyn FileSystem, dir: &BStr, name: &BStr, ident: &Ident) -> O
         let (dir, path) = (fs.canonicalize(dir), fs.canonicalize(path.as_ref()));
         matches!((dir, path), (Ok(dir), Ok(path)) if dirname(&path) == dir)
     };
+    // No other file can be needed, and the check has to open the file.
     let certain = kind == Ok(FileKind::File)
+        && name.contains_str(".so")
         && name.to_str().is_ok()
         && fs.open(path.as_ref()).is_ok_and(|file| is_library(fs, &file, path.as_ref(), ident))
         && in_dir();
