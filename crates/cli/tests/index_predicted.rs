@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 use support::run;
-use support::store::{Store, json, nothing_to_test_with, text};
+use support::store::{Store, json, let_the_clock_pass, nothing_to_test_with, text};
 
 /// The app's image of a traced start with an index in `LD_AUDIT`, and the record's file.
 fn traced(store: &Store, variables: &[(&str, &str)]) -> (Value, PathBuf) {
@@ -47,4 +47,35 @@ fn a_calmed_start_is_compared_with_the_prediction_of_the_calmed_start() {
     assert_eq!((&image["calmed_by"], &image["prediction"]["equal"]), (&index, &true.into()));
     let (image, _) = traced(&store, &[("LD_LIBRARY_PATH", "/nowhere:relative")]);
     assert_eq!(image["prediction"]["equal"], true, "{image}");
+}
+
+#[test]
+fn a_start_along_ld_library_path_is_predicted_whether_its_directories_are_indexed_or_not() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let other = store.path("mine");
+    fs::create_dir(&other).expect("made");
+    store.library("one.c", &other.join("libone.so"));
+    let empty: Vec<String> =
+        (0..17).map(|n| text(&store.path(&format!("e{n}"))).to_owned()).collect();
+    empty.iter().for_each(|dir| fs::create_dir(dir).expect("made"));
+    let_the_clock_pass();
+    let lists = [
+        text(&other).to_owned(),
+        format!("{}:{}", empty[..3].join(":"), text(&other)),
+        format!("{}:{}", text(&store.path("absent")), empty[..3].join(":")),
+        empty.join(":"),
+    ];
+    for list in &lists {
+        for dirs in ["", list] {
+            store.make_index(&["--dirs", dirs]);
+            let (image, _) = traced(&store, &[("LD_LIBRARY_PATH", list)]);
+            assert_eq!(image["prediction"]["equal"], true, "{list}, {dirs:?}: {image}");
+            if dirs == list {
+                assert_eq!(image["storm"]["missed_opens"], 0, "{list}: {image}");
+            }
+        }
+    }
 }

@@ -200,3 +200,26 @@ fn scripts_may_be_executed() {
         assert_eq!(mode & 0o111, 0o111, "{script}");
     }
 }
+
+#[test]
+fn becalm_off_keeps_a_job_without_the_index_and_unset_ld_audit_does_not() {
+    if no_compiler() || support::store::no_glibc() {
+        return;
+    }
+    let store = Store::new();
+    store.make_index(&[]);
+    let (index, prolog) = (store.index(), integration("slurm/task-prolog"));
+    let prints = |script: &str| {
+        let script = format!("unset BECALM; {script}; sh \"$prolog\"");
+        shell("sh", &script, &[("BECALM_NODE_INDEX", &index), ("prolog", &prolog)])
+    };
+    let given = |ran: &Ran| ran.stdout.contains("export LD_AUDIT=");
+    for script in ["unset LD_AUDIT", "export BECALM=nobind"] {
+        let ran = prints(script);
+        assert!(ran.code == Some(0) && given(&ran), "{script}: {ran:?}");
+    }
+    for script in ["export BECALM=off", "export BECALM=nobind,off"] {
+        let ran = prints(script);
+        assert!(ran.code == Some(0) && !given(&ran), "{script}: {ran:?}");
+    }
+}

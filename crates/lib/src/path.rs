@@ -28,25 +28,30 @@ pub fn bytes(text: &OsString) -> BString {
 /// Returns the directories of `--dirs`: each argument is a list as in `LD_LIBRARY_PATH`. Elements
 /// that depend on the current directory are left out ([`relative_dirs_of`]).
 pub fn dirs_of(lists: &[impl AsRef<OsStr>]) -> Vec<PathBuf> {
-    elements_of(lists).filter(|dir| dir.is_absolute()).collect()
+    elements_of(lists, b":;").filter(|dir| dir.is_absolute()).collect()
 }
 
 /// Returns the elements of `--dirs` that are empty or relative paths; an empty one is the current
 /// directory.
 pub fn relative_dirs_of(lists: &[impl AsRef<OsStr>]) -> Vec<PathBuf> {
-    elements_of(lists).filter(|dir| !dir.is_absolute()).collect()
+    elements_of(lists, b":;").filter(|dir| !dir.is_absolute()).collect()
 }
 
 /// Returns the directories of `--path-dirs`: relative ones are those of this process. Empty elements
 /// are left out.
 pub fn named_dirs_of(lists: &[impl AsRef<OsStr>]) -> Vec<PathBuf> {
-    elements_of(lists).filter_map(|dir| std::path::absolute(dir).ok()).collect()
+    elements_of(lists, b":").filter_map(|dir| std::path::absolute(dir).ok()).collect()
 }
 
-/// Splits lists at their colons. An empty list has no element, as an empty `LD_LIBRARY_PATH`.
-fn elements_of(lists: &[impl AsRef<OsStr>]) -> impl Iterator<Item = PathBuf> {
+/// Splits lists. An empty list has no element, as an empty `LD_LIBRARY_PATH`.
+fn elements_of<'a>(
+    lists: &'a [impl AsRef<OsStr>],
+    separators: &'a [u8],
+) -> impl Iterator<Item = PathBuf> {
     let lists = lists.iter().map(|list| list.as_ref().as_bytes());
-    let elements = lists.filter(|list| !list.is_empty()).flat_map(|list| list.split_str(":"));
+    let elements = lists
+        .filter(|list| !list.is_empty())
+        .flat_map(|list| list.split(|byte| separators.contains(byte)));
     elements.map(|element| path_of(element.as_bstr()))
 }
 
@@ -62,8 +67,9 @@ mod tests {
 
     #[test]
     fn a_list_is_split_into_directories_and_what_depends_on_the_current_one() {
-        let lists = ["/a:lib::.", "", "/b"];
-        assert_eq!(dirs_of(&lists), [Path::new("/a"), Path::new("/b")]);
+        // glibc takes a semicolon as well (fillin_rpath of elf/dl-load.c).
+        let lists = ["/a:lib::.", "", "/b;/c"];
+        assert_eq!(dirs_of(&lists), ["/a", "/b", "/c"].map(Path::new));
         assert_eq!(relative_dirs_of(&lists), ["lib", "", "."].map(Path::new));
     }
 }

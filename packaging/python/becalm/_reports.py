@@ -436,6 +436,7 @@ class Directories(Record):
     watched: int
     snapshotted: int
     not_snapshotted: List[str]
+    modules_not_understood: List[str] = field(default_factory=list)
 
 
 @dataclass

@@ -56,12 +56,23 @@ pub(crate) struct IndexArgs {
     pub path_dirs: Vec<OsString>,
 
     /// Directories that LD_LIBRARY_PATH names, as separate arguments or as a list; may be repeated
+    /// [default: those of the environment]
+    ///
+    /// '' stands for none. --update adds these to the directories of the index.
     ///
     /// The index keeps the names of their files, so that a search for another name costs nothing. A
     /// directory that has changed since is searched as always. A relative path or an empty element
     /// depends on the current directory of a process: it is left out, with a warning.
     #[arg(long, value_name = "A:B", help_heading = "Input")]
     pub dirs: Vec<OsString>,
+
+    /// Module trees: the directories that their module files add to LD_LIBRARY_PATH are taken like
+    /// those of --dirs [default: MODULEPATH, for directories below the stores]
+    ///
+    /// Files of Lmod (Lua) and Environment Modules (Tcl) are read and not run: literal paths, variables
+    /// with literal values and pathJoin are understood. Lines that are not are named.
+    #[arg(long, value_name = "A:B", help_heading = "Input")]
+    pub modules: Vec<OsString>,
 
     /// Further prefixes of immutable directories, which are not walked
     #[command(flatten)]
@@ -128,6 +139,8 @@ impl IndexArgs {
             bind_threshold: self.bind_threshold,
             dirs: dirs_of(&self.dirs),
             relative_dirs: relative_dirs_of(&self.dirs),
+            module_trees: named_dirs_of(&self.modules),
+            in_session: self.dirs.is_empty(),
             prefixes,
             output: self.output.clone(),
             image: self.image,

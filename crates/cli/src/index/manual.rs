@@ -62,8 +62,9 @@ const INDEX_TRUTH: Section = Section {
         ),
         (
             "LD_LIBRARY_PATH",
-            "Comes first, as always. A directory that --dirs names is answered from its snapshot \
-             while it is unchanged.",
+            "Comes first, as always. The directories of this session, of --dirs and of module files \
+             (--modules) are answered from their names while they are unchanged, for every object. \
+             becalm doctor names directories that are not in the index.",
         ),
         (
             "not answered",
@@ -111,7 +112,8 @@ const INDEX_JSON: Section = Section {
     entries: &[(
         "schema becalm/index/1",
         "One object: schema, index, written, machine, stores, objects, edges, bytes, \
-             table_bytes, directories (watched, snapshotted, not_snapshotted), left (reason, \
+             table_bytes, directories (watched, snapshotted, not_snapshotted, \
+             modules_not_understood), left (reason, \
              questions), static_tls (path, optional_static_tls or null), bindings (programs, \
              relocations, bound, bytes, not_bound), paths (packages, paths, links, read, left_out, \
              outside; if paths are indexed), other_machines, errors.",
@@ -132,8 +134,8 @@ const INDEX_EXAMPLES: Section = Section {
         ),
         ("becalm index --update", "Update it: after a rebuild, by a hook or a timer."),
         (
-            "becalm index /apps -o /var/lib/becalm/index.so --dirs \"$LD_LIBRARY_PATH\"",
-            "A module tree, with the directories of the loaded modules.",
+            "becalm index /apps --modules /apps/modulefiles -o /var/lib/becalm/index.so",
+            "A module tree, with the directories that its module files add to LD_LIBRARY_PATH.",
         ),
     ],
 };

@@ -53,9 +53,17 @@ fn snapshots(out: &mut impl Write, look: Look, content: &Content) -> io::Result<
     }
     // A line on stderr was about each relative one.
     for dir in dirs.not_snapshotted.iter().filter(|dir| dir.starts_with(b"/")) {
-        let why = "not there, changed a moment ago, or with hwcaps subdirectories";
+        let why = "changed a moment ago, or with hwcaps subdirectories";
         let (note, dir) = (look.costly("note"), shown(dir.as_ref()));
         writeln!(out, "  {note} {dir}: searched as always ({why})")?;
+    }
+    let lines = &dirs.modules_not_understood;
+    for line in lines.iter().take(NAMED) {
+        let (note, line) = (look.costly("note"), shown(line.as_ref()));
+        writeln!(out, "  {note} {line}: LD_LIBRARY_PATH gets a value that is not understood")?;
+    }
+    if lines.len() > NAMED {
+        writeln!(out, "           and {} more; --json has all", lines.len() - NAMED)?;
     }
     Ok(())
 }

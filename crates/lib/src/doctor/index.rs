@@ -1,6 +1,7 @@
 //! The index of a session: whether it can be used, whether it is up to date, and which programs it
 //! leaves out.
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
@@ -10,7 +11,7 @@ use becalm_core::index::build::Deferred;
 use bstr::{BString, ByteSlice};
 use serde::Serialize;
 
-use crate::doctor::{Finding, FindingKind};
+use crate::doctor::{Finding, FindingKind, Session};
 use crate::escape::shown;
 use crate::fix::audit;
 use crate::index::static_tls::SESSION_STATIC_TLS;
@@ -66,12 +67,11 @@ pub struct LeftOut {
 }
 
 impl IndexState {
-    /// Examines an index. `session` is the static TLS of the session; it counts if the session uses
-    /// the index.
+    /// Examines an index. The session's static TLS counts if the session uses the index.
     pub(super) fn of(
         path: &Path,
         is_used: bool,
-        session: Option<u64>,
+        session: &Session,
         findings: &mut Vec<Finding>,
     ) -> Self {
         let mut state = Self { path: path_bytes(path), ..Self::default() };
@@ -118,11 +118,33 @@ impl IndexState {
                 remedy: format!("becalm index --update -o {}", shown(state.path.as_ref())),
             });
         }
-        let session =
-            if is_used { session.unwrap_or(DEFAULT_STATIC_TLS) } else { state.static_tls };
+        let list = session.library_path.as_deref();
+        findings.extend(list.and_then(|list| state.of_library_path(index, list)));
+        let session = match is_used {
+            true => session.static_tls().unwrap_or(DEFAULT_STATIC_TLS),
+            false => state.static_tls,
+        };
         state.left_out = left_out(index, session);
         findings.extend(state.of_programs(session));
         state
+    }
+
+    /// Returns the fault of `LD_LIBRARY_PATH`: directories that are not in the index. One with hwcaps
+    /// subdirectories cannot be.
+    fn of_library_path(&self, index: &Index, list: &OsStr) -> Option<Finding> {
+        let mut dirs = current::not_snapshotted(index, list);
+        dirs.retain(|dir| !dir.join("glibc-hwcaps").exists());
+        let first = shown(path_bytes(dirs.first()?).as_ref());
+        let number = counted(dirs.len() as u64, "directory", "directories");
+        let index = shown(self.path.as_ref());
+        Some(Finding {
+            kind: FindingKind::LibraryPath,
+            what: format!(
+                "{number} of LD_LIBRARY_PATH not in the index, {first} first: each lookup is \
+                 searched there"
+            ),
+            remedy: format!("becalm index --update -o {index} --dirs \"$LD_LIBRARY_PATH\""),
+        })
     }
 
     /// Returns the faults in the starts of its programs.

@@ -34,6 +34,8 @@ pub struct Session {
     pub tunables: Option<OsString>,
     /// `BECALM`.
     pub switches: Option<OsString>,
+    /// `LD_LIBRARY_PATH`.
+    pub library_path: Option<OsString>,
 }
 
 /// The state of a session: the JSON document of `becalm doctor`.
@@ -113,6 +115,8 @@ pub enum FindingKind {
     NotCalmed,
     /// The stores have changed since the index was made.
     Stale,
+    /// `LD_LIBRARY_PATH` names directories that the index does not have.
+    LibraryPath,
     /// The index has an older format.
     OldFormat,
     /// Programs of the index need more static TLS than the session has.
@@ -130,7 +134,12 @@ impl Session {
     #[must_use]
     pub fn of_process() -> Self {
         let variable = |name| env::var_os(name).filter(|value| !value.is_empty());
-        Self { audit: variable(AUDIT), tunables: variable(TUNABLES), switches: variable(SWITCHES) }
+        Self {
+            audit: variable(AUDIT),
+            tunables: variable(TUNABLES),
+            switches: variable(SWITCHES),
+            library_path: variable("LD_LIBRARY_PATH"),
+        }
     }
 
     fn modules(&self) -> Vec<Module> {
@@ -217,7 +226,7 @@ pub fn examine(session: &Session, named: Option<&Path>) -> Report {
     let path = path.or_else(|| Some(crate::path::path_of(used?.path.as_ref())));
     let path: Option<PathBuf> = path.or_else(places::found);
     let static_tls = session.static_tls();
-    let index = path.map(|path| IndexState::of(&path, is_used, static_tls, &mut findings));
+    let index = path.map(|path| IndexState::of(&path, is_used, session, &mut findings));
     match &index {
         None => findings.push(Finding {
             kind: FindingKind::NoIndex,

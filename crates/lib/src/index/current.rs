@@ -1,6 +1,7 @@
 //! Checks whether indexing the same stores again would give the same index, by the fingerprints in
 //! it and without reading any object.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use becalm_core::index::{Condition, Fingerprint, Folder, Index, Object};
@@ -8,7 +9,7 @@ use becalm_host::index_store::OsFingerprints;
 use bstr::{BStr, BString};
 
 use crate::index::paths;
-use crate::path::path_of;
+use crate::path::{dirs_of, path_of};
 
 /// Returns the conditions of the stores' own directories.
 pub fn roots(index: &Index) -> impl Iterator<Item = &Condition> {
@@ -28,6 +29,16 @@ pub fn stores(index: &Index) -> Vec<PathBuf> {
 pub fn snapshotted(index: &Index) -> Vec<PathBuf> {
     let named = index.directories.iter().filter(|directory| directory.names.is_some());
     named.map(|directory| path_of(directory.path.as_ref())).collect()
+}
+
+/// Returns the directories of a list as in `LD_LIBRARY_PATH` that are not snapshotted. The loader
+/// searches them.
+#[must_use]
+pub fn not_snapshotted(index: &Index, list: &OsStr) -> Vec<PathBuf> {
+    let known = snapshotted(index);
+    let mut dirs = dirs_of(&[list]);
+    dirs.retain(|dir| !known.contains(dir));
+    dirs
 }
 
 /// True if every fingerprint of the index still matches, those of the objects included, and each

@@ -3,6 +3,7 @@
 //! The host walks the stores and resolves lookups with the core, [`crate::index::module`] puts the
 //! table into the audit module, [`file`] writes it.
 
+use std::env;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -23,17 +24,20 @@ use bstr::BString;
 use crate::index::error::IndexError;
 use crate::index::file::{self, Whole};
 use crate::index::module::Modules;
+use crate::index::module_files::{self, ModuleFiles};
 use crate::index::platforms::{self, State};
 use crate::index::report::Report;
 use crate::index::settled::let_settle;
 use crate::index::traced::Traced;
 use crate::index::trust::{self, Rule};
 use crate::index::{current, paths, places, programs};
-use crate::path::{path_bytes, path_of};
+use crate::path::{dirs_of, path_bytes, path_of};
 use crate::problem::Problem;
 use crate::progress::Progress;
 use crate::secure::is_started_secure;
-use crate::words::{words_of_chain, words_of_host};
+use crate::words::{counted, words_of_chain, words_of_host};
+
+const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 
 /// The files to index, and the path of the index.
 #[derive(Clone, Debug, Default)]
@@ -51,6 +55,11 @@ pub struct Options {
     /// Elements of the same lists that are empty or relative paths. They depend on the current
     /// directory of a process: they are only reported.
     pub relative_dirs: Vec<PathBuf>,
+    /// Module trees, as in `MODULEPATH`, whose module files name more of these directories.
+    pub module_trees: Vec<PathBuf>,
+    /// True if the directories of `LD_LIBRARY_PATH` in this process's environment are taken if none
+    /// are named, and those below the stores that the module files of `MODULEPATH` name.
+    pub in_session: bool,
     /// Further prefixes of immutable directories, which are not walked.
     pub prefixes: Vec<PathBuf>,
     /// The file to write; none for the user's own index.
@@ -89,9 +98,12 @@ pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report, Index
         && options.is_satisfied_by(old, &wanted, &modules)
     {
         repair_folder(&path, options.rule(), old, progress)?;
+        options.remark_dirs(&path, &old.index, progress);
         return Ok(Report::of_current(path_bytes(&path), old));
     }
-    let (mut stores, dirs) = options.what(old.as_ref().map(|old| &old.index), &wanted)?;
+    let (mut stores, mut dirs) = options.what(old.as_ref().map(|old| &old.index), &wanted)?;
+    let modules_say = options.of_modules(&stores);
+    dirs.extend(modules_say.dirs);
     let mut files = add_pythons(&mut stores);
     let_settle(stores.iter().chain(&wanted));
     let named: Vec<PathBuf> =
@@ -149,6 +161,7 @@ pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report, Index
     if let Some(content) = &mut report.content {
         let relative = options.relative_dirs.iter().map(|dir| path_bytes(dir));
         content.directories.not_snapshotted.extend(relative);
+        content.directories.modules_not_understood = modules_say.not_understood;
     }
     if let Some(paths) = report.content.as_mut().and_then(|content| content.paths.as_mut()) {
         paths.outside = options.traced.iter().flat_map(|traced| traced.outside.clone()).collect();
@@ -278,13 +291,36 @@ impl Options {
             && current::is_current(&old.index)
     }
 
-    /// Returns true if the requested directories are those of the index.
+    /// Returns true if the named directories are in the index.
     fn has_dirs_of(&self, old: &Whole) -> bool {
-        let (mut wanted, mut known) = (self.dirs.clone(), current::snapshotted(&old.index));
-        wanted.sort();
-        wanted.dedup();
-        known.sort();
-        wanted.is_empty() || wanted == known
+        let known = current::snapshotted(&old.index);
+        let of_modules = module_files::read(&self.module_trees).dirs;
+        self.dirs.iter().chain(&of_modules).all(|dir| known.contains(dir))
+    }
+
+    /// Reports that an index that is up to date lacks directories of this session.
+    fn remark_dirs(&self, path: &Path, index: &Index, progress: &dyn Progress) {
+        let list = env::var_os(LIBRARY_PATH).filter(|_| self.in_session && self.dirs.is_empty());
+        let missing = list.map(|list| current::not_snapshotted(index, &list)).unwrap_or_default();
+        if !missing.is_empty() {
+            let dirs = counted(missing.len() as u64, "directory", "directories");
+            let reason = format!(
+                "{dirs} of LD_LIBRARY_PATH not in it: --dirs \"$LD_LIBRARY_PATH\" adds them"
+            );
+            progress.remark(&Problem { path: path_bytes(path), reason });
+        }
+    }
+
+    /// Reads the module trees: the named ones, or those of this session. Modules of a session may
+    /// name directories of other software, so those must be below the stores.
+    fn of_modules(&self, stores: &[PathBuf]) -> ModuleFiles {
+        if !self.module_trees.is_empty() {
+            return module_files::read(&self.module_trees);
+        }
+        let list = env::var_os("MODULEPATH").filter(|_| self.in_session && !stores.is_empty());
+        let mut found = module_files::read(&dirs_of(&list.into_iter().collect::<Vec<_>>()));
+        found.dirs.retain(|dir| stores.iter().any(|store| dir.starts_with(store)));
+        ModuleFiles { not_understood: Vec::new(), ..found }
     }
 
     /// Returns the index to update. One that another user may have written is reported and not
@@ -327,20 +363,21 @@ impl Options {
     }
 
     /// Returns the stores to walk and the directories to snapshot: the named ones, else those of
-    /// the index that is updated.
+    /// this session; directories of the index that is updated stay.
     fn what(
         &self,
         old: Option<&Index>,
         programs: &[PathBuf],
     ) -> Result<(Vec<PathBuf>, Vec<PathBuf>), IndexError> {
         let (mut stores, mut dirs) = (self.stores.clone(), self.dirs.clone());
+        if dirs.is_empty() && self.in_session {
+            dirs = dirs_of(&env::var_os(LIBRARY_PATH).into_iter().collect::<Vec<_>>());
+        }
         if let Some(old) = old {
             if self.names_nothing() {
                 stores.extend(current::stores(old));
             }
-            if dirs.is_empty() {
-                dirs.extend(current::snapshotted(old));
-            }
+            dirs.extend(current::snapshotted(old));
         }
         if stores.is_empty() && programs.is_empty() {
             let none = self.programs.first().cloned().map(IndexError::NoProgram);

@@ -7,6 +7,7 @@ pub mod file;
 pub mod indexes;
 pub mod make;
 pub mod module;
+pub mod module_files;
 pub mod opened;
 pub mod paths;
 pub mod places;

@@ -74,10 +74,14 @@ pub struct Directories {
     pub watched: usize,
     /// The number of those whose file names are kept, for `LD_LIBRARY_PATH`.
     pub snapshotted: usize,
-    /// Directories whose file names could not be kept: they changed a moment ago, do not exist, have
-    /// hwcaps subdirectories, or are empty elements or relative paths.
+    /// Directories whose file names could not be kept: they changed a moment ago, have hwcaps
+    /// subdirectories, or are empty elements or relative paths.
     #[serde(serialize_with = "lossy_list")]
     pub not_snapshotted: Vec<BString>,
+    /// Lines of module files that give `LD_LIBRARY_PATH` a value that is not understood, as
+    /// `FILE:LINE`.
+    #[serde(serialize_with = "lossy_list", skip_serializing_if = "Vec::is_empty")]
+    pub modules_not_understood: Vec<BString>,
 }
 
 /// Lookups that are left to the loader for one reason.
@@ -209,6 +213,7 @@ impl Report {
                 watched: machine.index.folders.iter().filter(|folder| folder.walked).count(),
                 snapshotted: named.count(),
                 not_snapshotted,
+                modules_not_understood: Vec::new(),
             },
             deferred: machine.deferred_by.iter().map(left).collect(),
             static_tls: machine.static_tls.iter().map(static_tls).collect(),
