@@ -78,6 +78,6 @@ fn need_of(
     }
     let closure =
         closure::resolve(session, subject, interpreter.as_ref(), facts, environment).ok()?;
-    let need = tls::of_closure(&closure);
+    let need = tls::of_closure(&closure, &os.symbols());
     (need.impossible || need.tunable().is_some()).then_some((path, need))
 }

@@ -20,7 +20,11 @@ pub struct SymbolOptions {
 #[must_use]
 pub fn bind_options_of_environment() -> BindOptions {
     let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
-    BindOptions { bind_now: is_set("LD_BIND_NOW"), dynamic_weak: is_set("LD_DYNAMIC_WEAK") }
+    BindOptions {
+        bind_now: is_set("LD_BIND_NOW"),
+        dynamic_weak: is_set("LD_DYNAMIC_WEAK"),
+        ..BindOptions::default()
+    }
 }
 
 /// Returns the report of one start; `None` for a static program, whose symbols no loader looks up.

@@ -2,21 +2,33 @@
 //!
 //! With an audit module, glibc sizes the static TLS area before it has mapped the program's
 //! libraries (2.36 `elf/rtld.c` `dl_main`, `init_tls`). The program and the loader have their place
-//! in it. The initial-exec TLS of every library must fit into the surplus, as after `dlopen`
-//! (`elf/dl-reloc.c` `_dl_try_allocate_static_tls`). The surplus is 1,664 bytes by default. A value
-//! of the tunable `glibc.rtld.optional_static_tls` above its default of 512 adds to it
-//! (`elf/dl-tls.c` `_dl_tls_static_surplus_init`; 2.33 and later, and Debian's 2.31).
+//! in it. A library takes its whole TLS from the surplus when a relocation makes it static, as after
+//! `dlopen` (`elf/dl-reloc.c` `_dl_try_allocate_static_tls`): an offset from the thread pointer
+//! (initial-exec), or, from a part of the surplus and only if it fits, a TLS descriptor
+//! (`elf/dl-static-tls.h`). TLS that is only reached through `__tls_get_addr` takes nothing. The
+//! relocation may be in another object, and `DF_STATIC_TLS` is not read.
+//!
+//! The surplus is 1,664 bytes by default, and 288 more for an audit module. A value of the tunable
+//! `glibc.rtld.optional_static_tls` above its default of 512 adds to it (`elf/dl-tls.c`
+//! `_dl_tls_static_surplus_init`; 2.33 and later, and Debian's 2.31).
 
 use crate::closure::Closure;
 use crate::elf::{DF_STATIC_TLS, ObjectView, Tls};
-use crate::loader::load::Role;
+use crate::loader::load::{LoadedObject, Role};
+use crate::symbols::{self, BindOptions, Definer, RelocationKind, SymbolFiles};
 
 /// Surplus without tunables: the former `TLS_STATIC_SURPLUS`, which is still the minimum.
-pub(crate) const DEFAULT_SURPLUS: u64 = 1664;
-/// Growth of the surplus for an audit module (`LIBC_IE_TLS` and `OTHER_IE_TLS`).
-const OF_ONE_MODULE: u64 = 288;
+const DEFAULT_SURPLUS: u64 = 1664;
 /// Default of `glibc.rtld.optional_static_tls`.
 pub const DEFAULT_OPTIONAL: u64 = 512;
+/// The part of the surplus that descriptors leave to others. The share of an audit module is left to
+/// libraries that the program opens.
+const ROOM: u64 = DEFAULT_SURPLUS - DEFAULT_OPTIONAL;
+/// The tunable's value in every session, whatever its programs need. With it, a thread with the
+/// smallest stack (`PTHREAD_STACK_MIN`, 16 KiB) still starts, for glibc takes the surplus from each
+/// thread's stack (2.36 `nptl/allocatestack.c`).
+pub const SESSION: u64 = 8192;
+
 /// Returns the alignment of the static TLS area if the program needs no more: that of `struct
 /// pthread`, which is 64 on x86 and 16 or 32 elsewhere. The values are those of the releases before
 /// 2.35, which are the smallest (`TCB_ALIGNMENT` of `nptl/descr.h` and `pthreaddef.h`).
@@ -29,16 +41,23 @@ fn area_align(machine: u16) -> u64 {
 /// The part of the surplus that the start of a program needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StaticTls {
-    /// Bytes of the libraries marked `DF_STATIC_TLS`, at their worst alignment. The start fails for
-    /// certain if the surplus is smaller.
-    pub required: u64,
-    /// Bytes of all libraries' TLS. A program or library may use another's TLS by the initial-exec
-    /// model although neither is marked. Libraries that do not need static TLS (TLS descriptors)
-    /// may take some of the surplus first.
-    pub all: u64,
-    /// True if a marked library needs a stricter alignment than that of the area. No tunable helps
-    /// then, and the start under an audit module fails.
+    /// Bytes of the libraries whose TLS is static, at their worst alignment. At most that of all
+    /// libraries, if the default is enough.
+    pub bytes: u64,
+    /// True if a library needs a stricter alignment than that of the area. No tunable helps then,
+    /// and the start under an audit module fails.
     pub impossible: bool,
+}
+
+/// The way in which the TLS of a library is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Use {
+    /// Nothing makes it static.
+    Dynamic,
+    /// TLS descriptors make it static if it fits.
+    Optional,
+    /// The start fails unless it is static.
+    Required,
 }
 
 impl StaticTls {
@@ -46,57 +65,128 @@ impl StaticTls {
     /// [`Self::impossible`].
     #[must_use]
     pub fn kept(tunable: u32, impossible: bool) -> Self {
-        let all = u64::from(tunable).saturating_sub(DEFAULT_OPTIONAL);
-        Self { required: 0, all, impossible }
+        let bytes = u64::from(tunable).saturating_sub(DEFAULT_OPTIONAL);
+        Self { bytes, impossible }
     }
 
-    /// Returns true if the start fails for certain with the default of the tunable.
-    #[must_use]
-    pub fn fails_by_default(&self) -> bool {
-        self.impossible || self.required > DEFAULT_SURPLUS + OF_ONE_MODULE
-    }
-
-    /// Returns the value of `glibc.rtld.optional_static_tls` with which the program starts. Returns
-    /// `None` if the default is certainly enough.
+    /// Returns the value of `glibc.rtld.optional_static_tls` with which the program starts, and with
+    /// which libraries that it opens later have as much as without an audit module. Returns `None`
+    /// if the default is certainly enough to start.
     #[must_use]
     pub fn tunable(&self) -> Option<u64> {
-        // Others may use up the optional part, so it does not count.
-        let room = DEFAULT_SURPLUS - DEFAULT_OPTIONAL;
-        (self.all > room).then(|| DEFAULT_OPTIONAL + self.all.next_multiple_of(64))
+        (self.bytes > ROOM).then(|| DEFAULT_OPTIONAL + self.bytes.next_multiple_of(64))
     }
 }
 
-/// Returns the need of one start.
+/// Returns the need of one start. Relocations are read only if it depends on them.
 #[must_use]
-pub fn of_closure(closure: &Closure) -> StaticTls {
-    let mut objects = closure.load.objects.iter().filter(|object| object.namespace == 0);
-    let program = objects.find(|object| object.role == Role::Program);
-    let program_align = program.and_then(|object| object.view.tls).map_or(0, |tls| tls.align);
-    let libraries = closure.load.objects.iter().filter(|object| {
-        object.namespace == 0 && matches!(object.role, Role::Library | Role::Preload)
-    });
-    of_libraries(program_align, libraries.map(|object| object.view.as_ref()))
+pub fn of_closure(closure: &Closure, files: &dyn SymbolFiles) -> StaticTls {
+    let objects = &closure.load.objects;
+    let program = objects.iter().find(|it| it.namespace == 0 && it.role == Role::Program);
+    let program_align = program.and_then(|it| it.view.tls).map_or(0, |tls| tls.align);
+    let need = |use_of: &dyn Fn(usize) -> Use| {
+        let libraries = objects.iter().enumerate().filter(|(_, object)| is_library(object));
+        of_libraries(program_align, libraries.map(|(at, it)| (it.view.as_ref(), use_of(at))))
+    };
+    let most = need(&|_| Use::Required);
+    if !most.impossible && most.tunable().is_none() {
+        return most;
+    }
+    match uses(closure, files) {
+        Some(uses) => need(&|at| uses[at]),
+        // An unknown machine, or a start that fails anyway.
+        None => need(&|at| by_flag(&objects[at].view)),
+    }
+}
+
+fn is_library(object: &LoadedObject) -> bool {
+    object.namespace == 0 && matches!(object.role, Role::Library | Role::Preload)
+}
+
+/// Returns the use of each object's TLS by the relocations of a start, or `None` if they cannot be
+/// read.
+fn uses(closure: &Closure, files: &dyn SymbolFiles) -> Option<Vec<Use>> {
+    let libc = closure.facts.as_ref()?.libc;
+    let options = BindOptions { only_static_tls: true, ..BindOptions::default() };
+    let bindings = symbols::bind(&closure.load, libc, files, options).ok()?;
+    let mut uses = vec![Use::Dynamic; closure.load.objects.len()];
+    for binding in bindings.objects.iter().flat_map(|object| &object.bindings) {
+        let Definer::Object(definer) = binding.definer else { continue };
+        let made = match binding.kind {
+            RelocationKind::TlsDescriptor | RelocationKind::TlsModule => Use::Optional,
+            _ => Use::Required,
+        };
+        let known = uses.get_mut(definer as usize)?;
+        *known = made.max(*known);
+    }
+    Some(uses)
+}
+
+/// Returns the use that a link editor marks. Another object may use the TLS of an unmarked one.
+fn by_flag(view: &ObjectView) -> Use {
+    let flags = view.dynamic.as_ref().map_or(0, |dynamic| dynamic.flags);
+    if flags & DF_STATIC_TLS == 0 { Use::Optional } else { Use::Required }
 }
 
 /// Returns the need of libraries under a program. `program_align` is the alignment of the program's
 /// own TLS, or 0 without one.
-pub(crate) fn of_libraries<'a>(
+fn of_libraries<'a>(
     program_align: u64,
-    libraries: impl Iterator<Item = &'a ObjectView>,
+    libraries: impl Iterator<Item = (&'a ObjectView, Use)>,
 ) -> StaticTls {
-    let mut need = StaticTls { required: 0, all: 0, impossible: false };
-    for view in libraries {
-        let Some(Tls { size, align }) = view.tls else { continue };
-        if size == 0 {
-            continue;
-        }
+    let mut need = StaticTls { bytes: 0, impossible: false };
+    let mut optional = Vec::new();
+    for (view, used) in libraries {
+        let Some(Tls { size, align }) = view.tls.filter(|tls| tls.size > 0) else { continue };
         let taken = size.saturating_add(align.max(1) - 1);
-        need.all = need.all.saturating_add(taken);
-        let flags = view.dynamic.as_ref().map_or(0, |dynamic| dynamic.flags);
-        if flags & DF_STATIC_TLS != 0 {
-            need.required = need.required.saturating_add(taken);
-            need.impossible |= align > area_align(view.ident.machine).max(program_align);
+        match used {
+            Use::Dynamic => {}
+            Use::Optional => optional.push(taken),
+            Use::Required => {
+                need.bytes = need.bytes.saturating_add(taken);
+                need.impossible |= align > area_align(view.ident.machine).max(program_align);
+            }
+        }
+    }
+    if need.bytes > ROOM {
+        // Descriptors may come first. They take nothing that is larger than their share.
+        optional.sort_unstable();
+        for taken in optional {
+            if taken <= SESSION.max(DEFAULT_OPTIONAL.saturating_add(need.bytes)) {
+                need.bytes = need.bytes.saturating_add(taken);
+            }
         }
     }
     need
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::elf::testing::Builder;
+
+    fn need(program_align: u64, libraries: &[(u64, u64, Use)]) -> StaticTls {
+        let view = |&(size, align, used): &(u64, u64, Use)| {
+            let image = Builder::elf64().needed("libc.so.6").tls(size, align).build();
+            (crate::elf::parse(image.bytes.as_slice()).expect("an object"), used)
+        };
+        let libraries: Vec<(ObjectView, Use)> = libraries.iter().map(view).collect();
+        of_libraries(program_align, libraries.iter().map(|(view, used)| (view, *used)))
+    }
+
+    #[test]
+    fn descriptors_count_only_beside_tls_that_must_be_static_and_only_if_they_fit() {
+        use Use::{Dynamic, Optional, Required};
+        assert_eq!(need(0, &[(61_440, 8, Dynamic), (3000, 8, Optional)]).tunable(), None);
+        assert_eq!(need(0, &[(1145, 8, Required), (3000, 8, Optional)]).tunable(), None);
+        let beside = need(0, &[(61_440, 8, Optional), (2000, 8, Required), (600, 8, Optional)]);
+        assert_eq!(beside.tunable(), Some(512 + (2007_u64 + 607).next_multiple_of(64)));
+    }
+
+    #[test]
+    fn a_strict_alignment_ends_only_starts_that_need_it_beyond_that_of_the_program() {
+        assert!(need(0, &[(8, 128, Use::Required)]).impossible);
+        assert!(!need(128, &[(8, 128, Use::Required)]).impossible);
+        assert!(!need(0, &[(8, 128, Use::Optional), (8, 128, Use::Dynamic)]).impossible);
+    }
 }

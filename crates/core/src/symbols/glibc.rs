@@ -38,7 +38,7 @@ pub(super) fn bind(
         unique: FxHashMap::default(),
         steps: 0,
         extern_protected_data: version < GlibcVersion { major: 2, minor: 36 },
-        dynamic_weak: options.dynamic_weak,
+        options,
     };
     let mut bound: Vec<ObjectBindings> =
         load.objects.iter().map(|_| ObjectBindings::default()).collect();
@@ -66,7 +66,7 @@ struct Scopes<'a> {
     steps: u64,
     /// True before 2.36, where a protected datum may be bound to the program's copy.
     extern_protected_data: bool,
-    dynamic_weak: bool,
+    options: BindOptions,
 }
 
 /// A definition: object, index and symbol.
@@ -104,8 +104,11 @@ impl<'a> Scopes<'a> {
     fn relocate(&mut self, index: usize, symbols: &'a ObjectSymbols) -> Limited<Vec<Binding>> {
         let Some(machine) = symbols.machine() else { return Some(Vec::new()) };
         let mut known: FxHashMap<(u32, SymbolClass), Option<Found>> = FxHashMap::default();
-        let mut bindings = Vec::with_capacity(symbols.symbolic().len());
-        for relocation in symbols.symbolic() {
+        let relocations = symbols.symbolic();
+        let only_static_tls = self.options.only_static_tls;
+        let is_bound = |it: &&Relocation| !only_static_tls || machine.uses_static_tls(it.kind);
+        let mut bindings = Vec::with_capacity(relocations.iter().filter(is_bound).count());
+        for relocation in relocations.iter().filter(is_bound) {
             let class = machine.class_of(relocation.kind);
             let is_data = relocation.kind == RelocationKind::GlobDat;
             // The lookup of a protected symbol depends on the kind of the relocation, not on its
@@ -246,7 +249,7 @@ impl<'a> Scopes<'a> {
             match elf::SymbolBind(symbol.binding) {
                 // A weak definition ends the search like a global one. Only `LD_DYNAMIC_WEAK` looks
                 // for a global one behind it.
-                elf::STB_WEAK if self.dynamic_weak => weak = weak.or(Some(found)),
+                elf::STB_WEAK if self.options.dynamic_weak => weak = weak.or(Some(found)),
                 elf::STB_WEAK | elf::STB_GLOBAL => return Some(Some(found)),
                 elf::STB_GNU_UNIQUE => {
                     return Some(Some(self.lookup_unique(reference, class, found)));

@@ -100,6 +100,19 @@ impl KnownMachine {
         }
     }
 
+    /// Returns true if the relocation makes the definer's TLS static: always, or if it fits (glibc
+    /// `CHECK_STATIC_TLS` and `TRY_STATIC_TLS`).
+    #[must_use]
+    pub(super) fn uses_static_tls(self, kind: RelocationKind) -> bool {
+        use RelocationKind::{TlsDescriptor, TlsModule, TlsOffset, TlsOffsetNegated};
+        match kind {
+            TlsOffset | TlsOffsetNegated | TlsDescriptor => true,
+            // With `PPC64_OPT_TLS`, `__tls_get_addr_opt` returns the offset of static TLS.
+            TlsModule => self == Self::Ppc64le,
+            _ => false,
+        }
+    }
+
     /// Returns true if the loader adds the addend of a relocation. `has_addend` is true for `RELA`.
     #[must_use]
     pub fn adds(self, kind: RelocationKind, has_addend: bool) -> bool {

@@ -80,6 +80,8 @@ pub struct BindOptions {
     pub bind_now: bool,
     /// `LD_DYNAMIC_WEAK`: a weak definition is used only if no strong one follows (glibc).
     pub dynamic_weak: bool,
+    /// Binds only the relocations that can make an object's TLS static (glibc).
+    pub only_static_tls: bool,
 }
 
 /// The reason why a start has no bindings.

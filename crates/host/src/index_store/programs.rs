@@ -48,7 +48,7 @@ impl Work<'_> {
         let closure =
             closure::resolve(fs, subject, interpreter.as_ref(), Arc::clone(facts), &environment);
         let closure = closure.ok()?;
-        let need = tls::of_closure(&closure);
+        let need = tls::of_closure(&closure, &self.os.symbols());
         let program = Program {
             path: path.to_owned(),
             interpreter,

@@ -131,7 +131,7 @@ pub fn left_by_index(
     options: IndexOptions<'_>,
 ) -> Result<SearchCost, AuditError> {
     check_root(os)?;
-    if tls::of_closure(closure).impossible {
+    if tls::of_closure(closure, &os.symbols()).impossible {
         return Err(AuditError::NoStart);
     }
     let sealed = seal(os, closure, options)?;
@@ -159,9 +159,9 @@ fn check(os: &OsFs, closure: &Closure) -> Result<(), AuditError> {
         Some(libc) => return Err(AuditError::Old(libc)),
         None => return Err(AuditError::NoLoader),
     }
-    let need = tls::of_closure(closure);
+    let need = tls::of_closure(closure, &os.symbols());
     if need.impossible || need.tunable().is_some() {
-        return Err(AuditError::StaticTls(need.all));
+        return Err(AuditError::StaticTls(need.bytes));
     }
     Ok(())
 }

@@ -243,10 +243,11 @@ fn closure(os: &OsFs, program: &Path, request: &Request) -> Result<Closure, RunE
 /// Returns the needs of a program that is in no index; the default if its start cannot be followed.
 pub fn need(program: &Program, store: &StorePrefixes) -> Known {
     let request = Request::of(program, store, None);
-    let Ok(closure) = closure(&OsFs::new(), &program.real, &request) else {
+    let os = OsFs::new();
+    let Ok(closure) = closure(&os, &program.real, &request) else {
         return Known::default();
     };
-    let need = tls::of_closure(&closure);
+    let need = tls::of_closure(&closure, &os.symbols());
     let static_tls = need.tunable().map_or(0, |value| u32::try_from(value).unwrap_or(u32::MAX));
     Known { static_tls, no_start: need.impossible }
 }

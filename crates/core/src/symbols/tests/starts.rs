@@ -1,6 +1,9 @@
 //! Whole starts: order of relocation, lazy binding, the report.
 
-use object::elf::{DF_1_NOW, DT_FLAGS_1, R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT};
+use object::elf::{
+    DF_1_NOW, DT_FLAGS_1, R_X86_64_DTPMOD64, R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT,
+    R_X86_64_TLSDESC, R_X86_64_TPOFF64, STT_TLS,
+};
 
 use super::image::{Image, Sym};
 use super::{GLIBC, bound, bound_by, load_of};
@@ -8,7 +11,7 @@ use crate::facts::GlibcVersion;
 use crate::loader::load::{Answer, Load, Reason, Resolution};
 use crate::probe::SearchSource;
 use crate::symbols::report::SymbolReport;
-use crate::symbols::{BindOptions, order};
+use crate::symbols::{BindOptions, Definer, RelocationKind, order};
 
 /// A load set of which each object needs others.
 fn needing(names: &[&str], needs: &[(usize, usize)]) -> Load {
@@ -70,6 +73,23 @@ fn an_object_is_bound_lazily_unless_it_or_the_environment_says_now() {
     assert!(lazy(image(), false));
     assert!(!lazy(image(), true));
     assert!(!lazy(image().tag(DT_FLAGS_1, DF_1_NOW.0), false));
+}
+
+#[test]
+fn only_relocations_that_make_tls_static_are_bound_for_its_size() {
+    let program = [R_X86_64_GLOB_DAT, R_X86_64_DTPMOD64, R_X86_64_TPOFF64, R_X86_64_TLSDESC];
+    let program = program
+        .iter()
+        .fold(Image::new("prog").symbol(Sym::undefined("t").kind(STT_TLS)), |image, kind| {
+            image.relocate(*kind, "t")
+        });
+    let images = [program, Image::new("a").symbol(Sym::defined("t", 0).kind(STT_TLS))];
+    let options = BindOptions { only_static_tls: true, ..BindOptions::default() };
+    let bindings = bound_by(&images, GLIBC, options);
+    let kinds = bindings.objects[0].bindings.iter().map(|it| (it.kind, it.definer));
+    let of_a = Definer::Object(1);
+    let expected = [(RelocationKind::TlsOffset, of_a), (RelocationKind::TlsDescriptor, of_a)];
+    assert_eq!(kinds.collect::<Vec<_>>(), expected);
 }
 
 #[test]
