@@ -17,12 +17,16 @@ fn indexed() -> Store {
     store
 }
 
-/// `becalm doctor` in a session of these lines of `becalm env`.
+/// `becalm doctor` in a session of these lines of `becalm env`, without programs in `PATH`.
 fn in_session(store: &Store, arguments: &str) -> Ran {
     let us = env!("CARGO_BIN_EXE_becalm");
     let script = format!("eval \"$('{us}' env --index \"$INDEX\")\"; \"$0\" doctor {arguments}");
-    let mut shell = Command::new("sh");
-    shell.args(["-c", &script, us]).env("INDEX", store.index()).env("HOME", store.path("home"));
+    let mut shell = Command::new("/bin/sh");
+    shell
+        .args(["-c", &script, us])
+        .env("INDEX", store.index())
+        .env("PATH", "/nowhere")
+        .env("HOME", store.path("home"));
     for variable in ["LD_AUDIT", "LD_LIBRARY_PATH", "GLIBC_TUNABLES", "BECALM", "XDG_DATA_HOME"] {
         shell.env_remove(variable);
     }
@@ -167,7 +171,7 @@ fn a_session_by_the_folder_of_a_renamed_index_has_a_finding() {
     fs::rename(store.path("index.so.d"), store.path("renamed.so.d")).expect("renamed");
     let doctor = |audit: String| {
         let mut doctor = store.becalm(&["doctor", "--json"]);
-        run(doctor.env("LD_AUDIT", audit))
+        run(doctor.env("LD_AUDIT", audit).env("PATH", "/nowhere"))
     };
     let by_platform = || doctor(format!("{}.d/$PLATFORM", text(&new)));
     let found = report(&by_platform(), 1);

@@ -1,5 +1,4 @@
-//! `becalm env`: an index of one user is not printed for all, and a session starts programs that need more
-//! static TLS.
+//! `becalm env`: an index of one user is not printed for all, and the static TLS of a session.
 
 mod support;
 
@@ -8,9 +7,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use becalm_testing::skip;
+use serde_json::Value;
 use support::store::{Store, nothing_to_test_with, text};
-use support::{assert_refused, cc, run};
+use support::{Ran, assert_refused, cc, is_missing, run};
 
 #[test]
 fn what_is_for_all_users_is_refused_with_an_index_of_one() {
@@ -61,12 +60,8 @@ fn a_session_starts_programs_whose_libraries_take_more_static_tls_than_glibc_kee
         store.make_index(&[]);
         let us = env!("CARGO_BIN_EXE_becalm");
         let (index, flags) = (store.index(), flags.join(" "));
-        // No program of the machine counts.
-        let script = format!(
-            "eval \"$(PATH=/nowhere {us} env {flags} --index {})\"; exec {}",
-            text(&index),
-            text(&user)
-        );
+        let script =
+            format!("eval \"$({us} env {flags} --index {})\"; exec {}", text(&index), text(&user));
         // The loader takes the last value.
         let theirs = "glibc.rtld.optional_static_tls=512";
         run(Command::new("sh").env("GLIBC_TUNABLES", theirs).args(["-c", &script]))
@@ -82,48 +77,116 @@ fn a_session_starts_programs_whose_libraries_take_more_static_tls_than_glibc_kee
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("big no thread\n", ""));
 }
 
+/// A store whose program takes 20,000 bytes of static TLS, with its index.
+fn large() -> Store {
+    let store = Store::new();
+    store.source(
+        "one.c",
+        "static __thread char big[20000] __attribute__((tls_model(\"initial-exec\")));\n\
+         const char *one(void) { big[0] = 1; return big[0] ? \"one\" : \"none\"; }\n",
+    );
+    store.library("one.c", &store.one("libone.so"));
+    store.make_index(&[]);
+    store
+}
+
+/// Runs a command in the session of an index, with these programs in `PATH`.
+fn in_session(store: &Store, path: &Path, then: &str) -> Ran {
+    let (us, index) = (env!("CARGO_BIN_EXE_becalm"), store.index());
+    let script = format!("eval \"$('{us}' env --index \"$INDEX\")\"; {then}");
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", &script]).env("PATH", path).env("INDEX", index).env("US", us);
+    for variable in ["LD_AUDIT", "GLIBC_TUNABLES", "BECALM", "LD_LIBRARY_PATH", "LD_PRELOAD"] {
+        shell.env_remove(variable);
+    }
+    run(&mut shell)
+}
+
 #[test]
-fn a_session_starts_thread_sanitizer_programs_that_path_names() {
+fn a_program_that_needs_more_static_tls_than_a_session_has_is_named_and_raises_it_for_no_other() {
     if nothing_to_test_with() {
+        return;
+    }
+    let store = large();
+    let (app, nowhere) = (store.app(), store.path("nowhere"));
+    let ran = in_session(&store, &nowhere, "echo $GLIBC_TUNABLES");
+    assert_eq!(ran.stdout, "glibc.rtld.optional_static_tls=8192\n", "{ran:?}");
+    assert!(ran.stderr.contains(text(&app)) && ran.stderr.contains("becalm run"), "{ran:?}");
+    assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
+    let ran = run(&mut store.becalm(&["run", "--index", text(&store.index()), "--", text(&app)]));
+    assert_eq!(ran.stdout, "one two\n", "run gives it what it needs: {ran:?}");
+    // In PATH, for an index that does not have it.
+    let other = Store::new();
+    other.make_index(&[]);
+    let bin = app.parent().expect("a folder");
+    let ran = in_session(&other, bin, "echo $GLIBC_TUNABLES");
+    assert_eq!(ran.stdout, "glibc.rtld.optional_static_tls=8192\n", "{ran:?}");
+    for (store, whose) in [(&store, "of the index"), (&other, "in PATH")] {
+        let ran = in_session(store, bin, "exec \"$US\" doctor --json");
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        let found: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+        let findings = found["findings"].as_array().expect("findings");
+        let of_tls: Vec<_> = findings.iter().filter(|it| it["kind"] == "static-tls").collect();
+        assert_eq!(of_tls.len(), 1, "{found}");
+        assert!(of_tls[0]["what"].as_str().is_some_and(|what| what.contains(whose)), "{found}");
+        let left = [&found["index"]["left_out"], &found["left_out"]];
+        let left = left.map(|list| list[0]["path"].as_str());
+        let is_left = |path: &&str| *path == text(&app);
+        assert_eq!(left.into_iter().flatten().filter(is_left).count(), 1, "{found}");
+    }
+}
+
+#[test]
+fn env_looks_at_no_program_of_path() {
+    if nothing_to_test_with() || is_missing("strace", "strace") {
         return;
     }
     let store = Store::new();
     store.make_index(&[]);
-    store.source("racy.c", "#include <stdio.h>\nint main(void) { puts(\"watched\"); return 0; }\n");
     let bin = store.path("bin");
     fs::create_dir(&bin).expect("made");
-    let racy = bin.join("racy");
-    let mut compile = Command::new("cc");
-    compile.current_dir(store.dir.path());
-    compile.args(["-fsanitize=thread", "racy.c", "-o", text(&racy)]);
-    let is_made = compile.output().is_ok_and(|made| made.status.success());
-    if !is_made || run(&mut Command::new(&racy)).stdout != "watched\n" {
-        skip("no -fsanitize=thread (Debian: libgcc-12-dev), or its programs do not start here");
+    for number in 0..100 {
+        fs::copy(store.app(), bin.join(format!("app{number}"))).expect("copied");
+    }
+    let record = store.path("calls");
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-e", "trace=%file", "-o", text(&record), env!("CARGO_BIN_EXE_becalm")]);
+    strace.args(["env", "--index", text(&store.index())]).env("HOME", store.path("home"));
+    strace.env_remove("LD_LIBRARY_PATH");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path =
+        std::env::join_paths(std::iter::once(bin.clone()).chain(std::env::split_paths(&path)));
+    let ran = run(strace.env("PATH", path.expect("a list")));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let calls = fs::read_to_string(&record).expect("a record");
+    let calls: Vec<&str> = calls.lines().filter(|line| line.contains('(')).collect();
+    assert!(calls.len() <= 60, "{} calls: {calls:#?}", calls.len());
+    assert!(!calls.iter().any(|line| line.contains(text(&bin)) && !line.contains("execve(")));
+}
+
+#[test]
+fn threads_with_small_stacks_start_in_a_session_whatever_its_programs_need() {
+    if nothing_to_test_with() {
         return;
     }
-    let (us, index) = (env!("CARGO_BIN_EXE_becalm"), store.index());
-    let session = |path: &Path, flags: &str, then: &str| {
-        let (path, index) = (text(path), text(&index));
-        let script = format!("eval \"$(PATH={path} {us} env {flags} --index {index})\"; {then}");
-        run(Command::new("sh").env_remove("GLIBC_TUNABLES").args(["-c", &script]))
-    };
-    let start = format!("exec {}", text(&racy));
-    let ran = session(&bin, "", &start);
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "watched\n"), "{ran:?}");
-    // Threads with small stacks fail then: the user is told, and may choose.
-    assert!(ran.stderr.contains(text(&racy)) && ran.stderr.contains("--static-tls"), "{ran:?}");
-    assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
-    let ran = session(&bin, "--static-tls 8192", &start);
-    assert!(ran.stderr.contains("static TLS") && ran.stdout.is_empty(), "{ran:?}");
-    // A file that two names lead to is looked at once, a program that no name leads to not at all.
-    std::os::unix::fs::symlink(&racy, bin.join("again")).expect("linked");
-    assert_eq!(session(&bin, "", &start).stderr.lines().count(), 1);
-    let undo = format!(
-        "eval \"$(PATH={} {us} env --undo --index {})\"; echo ${{GLIBC_TUNABLES-unset}}",
-        text(&bin),
-        text(&index)
-    );
-    assert_eq!(session(&bin, "", &undo).stdout, "unset\n");
-    let without = session(&store.path("gone"), "", "echo $GLIBC_TUNABLES");
-    assert_eq!(without.stdout, "glibc.rtld.optional_static_tls=8192\n", "{without:?}");
+    let store = large();
+    let threads = "import threading\n\
+                   for size in 32768, 65536:\n \
+                   threading.stack_size(size); it = threading.Thread(target=print, args=(size,))\n \
+                   it.start(); it.join()\n";
+    for (program, package, arguments) in [
+        ("java", "default-jre-headless", vec!["-Xss136k", "-version"]),
+        ("python3", "python3", vec!["-c", threads]),
+    ] {
+        if is_missing(program, package) {
+            continue;
+        }
+        let plain = run(Command::new(program).args(&arguments));
+        assert_eq!(plain.code, Some(0), "{plain:?}");
+        let quoted: Vec<String> = arguments.iter().map(|it| format!("'{it}'")).collect();
+        let then = format!("exec {program} {}", quoted.join(" "));
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let ran = in_session(&store, Path::new(&path), &then);
+        assert_eq!((ran.code, &ran.stdout), (plain.code, &plain.stdout), "{ran:?}");
+    }
 }

@@ -8,11 +8,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use becalm_testing::{skip, skipped};
+use becalm_testing::skip;
 use serde_json::Value;
 
 use support::store::{FLAT, Store, let_the_clock_pass, nothing_to_test_with, text};
-use support::{Ran, run};
+use support::{Ran, is_missing, run};
 
 /// A store with an index whose path has a character that shells give a meaning.
 fn indexed() -> Store {
@@ -40,12 +40,6 @@ fn command(store: &Store, program: &str, arguments: &[&str]) -> Command {
     command.env_remove("LD_AUDIT").env("APP", store.app()).env("US", env!("CARGO_BIN_EXE_becalm"));
     command.env("INDEX", store.path("it's an index!.so"));
     command
-}
-
-fn is_missing(program: &str, package: &str) -> bool {
-    let is_there = std::env::var_os("PATH")
-        .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(program).is_file()));
-    !is_there && skipped(&format!("no {program} (Debian: {package})"))
 }
 
 /// Asserts that the session had the variables as a POSIX shell gets them, and lost them again.

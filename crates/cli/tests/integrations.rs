@@ -144,6 +144,49 @@ fn the_pieces_for_packages_leave_what_a_package_depends_on_alone() {
 }
 
 #[test]
+fn a_task_of_slurm_gets_the_nodes_index_and_runs_no_becalm() {
+    if no_compiler() || support::is_missing("flock", "util-linux") {
+        return;
+    }
+    let store = Store::new();
+    store.make_index(&[]);
+    // The index is for all users.
+    for dir in [store.dir.path(), &store.path("node")] {
+        std::fs::create_dir_all(dir).expect("made");
+        std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o755)).expect("opened");
+    }
+    let (shared, node, copy) = (store.index(), store.path("node"), store.path("node/index.so"));
+    let prolog = || {
+        let mut prolog = tool("sh", &[integration("slurm/prolog").to_str().expect("UTF-8")]);
+        run(prolog.env("BECALM_SHARED_INDEX", &shared).env("BECALM_NODE_FOLDER", &node))
+    };
+    let task_with = |switches: &str| {
+        let mut task =
+            tool("/bin/sh", &[integration("slurm/task-prolog").to_str().expect("UTF-8")]);
+        task.env("PATH", "/nowhere").env("BECALM_NODE_INDEX", &copy).env("BECALM", switches);
+        let ran = run(&mut task);
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
+        ran.stdout
+    };
+    let task = || task_with("");
+    assert_eq!(task(), "", "before the Prolog");
+    assert_eq!(prolog().code, Some(0));
+    let expected = format!(
+        "export LD_AUDIT={}.d/$PLATFORM\n\
+         export GLIBC_TUNABLES=glibc.rtld.optional_static_tls=8192\n",
+        copy.display()
+    );
+    assert_eq!(task(), expected);
+    // A job that is to run without the index, also if it has removed LD_AUDIT.
+    assert_eq!((task_with("off"), task_with("nobind,off")), (String::new(), String::new()));
+    assert_eq!(task_with("nobind"), format!("{expected}export BECALM=nobind\n"));
+    std::fs::remove_file(&copy).expect("removed");
+    assert_eq!(task(), "", "an index that is gone");
+    assert_eq!(prolog().code, Some(0));
+    assert_eq!(task(), expected);
+}
+
+#[test]
 fn a_conda_environment_is_calmed_while_it_is_active() {
     if no_compiler() {
         return;
@@ -198,28 +241,5 @@ fn scripts_may_be_executed() {
     for script in scripts {
         let mode = Path::new(script).metadata().expect("a file").permissions().mode();
         assert_eq!(mode & 0o111, 0o111, "{script}");
-    }
-}
-
-#[test]
-fn becalm_off_keeps_a_job_without_the_index_and_unset_ld_audit_does_not() {
-    if no_compiler() || support::store::no_glibc() {
-        return;
-    }
-    let store = Store::new();
-    store.make_index(&[]);
-    let (index, prolog) = (store.index(), integration("slurm/task-prolog"));
-    let prints = |script: &str| {
-        let script = format!("unset BECALM; {script}; sh \"$prolog\"");
-        shell("sh", &script, &[("BECALM_NODE_INDEX", &index), ("prolog", &prolog)])
-    };
-    let given = |ran: &Ran| ran.stdout.contains("export LD_AUDIT=");
-    for script in ["unset LD_AUDIT", "export BECALM=nobind"] {
-        let ran = prints(script);
-        assert!(ran.code == Some(0) && given(&ran), "{script}: {ran:?}");
-    }
-    for script in ["export BECALM=off", "export BECALM=nobind,off"] {
-        let ran = prints(script);
-        assert!(ran.code == Some(0) && !given(&ran), "{script}: {ran:?}");
     }
 }

@@ -19,21 +19,17 @@ const CHUNK: usize = 64;
 /// Returns the programs in these directories (not below them; links are followed) that may need
 /// more static TLS than glibc's default, with their need. Each file and each directory counts once.
 /// Files without a predictable start and those with other loaders than glibc's are left out.
-/// `progress` is called with the number of checked files.
 #[must_use]
 pub fn needs_of_programs(
     os: &OsFs,
     dirs: &[PathBuf],
     environment: &Environment,
-    progress: &(dyn Fn(usize) + Sync),
 ) -> Vec<(BString, StaticTls)> {
     let files = files_in(dirs);
     let of_chunk = |chunk: &[PathBuf]| {
         let session = os.session();
         let need = |path: &PathBuf| need_of(os, &session, path, environment);
-        let needs: Vec<_> = chunk.iter().filter_map(need).collect();
-        progress(chunk.len());
-        needs
+        chunk.iter().filter_map(need).collect::<Vec<_>>()
     };
     files.par_chunks(CHUNK).flat_map_iter(of_chunk).collect()
 }

@@ -18,6 +18,7 @@ const VARIABLES: Section = Section {
     title: "Environment",
     entries: &[
         ("LD_AUDIT", "Names the index of the session."),
+        ("PATH", "Its programs are checked too, if the session uses an index."),
         ("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls: the static TLS of the session."),
         ("BECALM", "The module's switches; off and nobind count here."),
     ],
@@ -29,7 +30,7 @@ const JSON: Section = Section {
         (
             "schema becalm/doctor/1",
             "One object: calmed, modules (of LD_AUDIT: element, path, is), switches, static_tls, \
-             index (or null), loader (of /bin/sh, or null), findings (kind, what, remedy; the \
+             index (or null), left_out (programs in PATH: path, reason, lookups), loader (of /bin/sh, or null), findings (kind, what, remedy; the \
              most serious first).",
         ),
         (

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use becalm_lib::doctor::{IndexState, LoaderState, ModuleKind, Report};
+use becalm_lib::doctor::{IndexState, LeftOut, LoaderState, ModuleKind, Report};
 use becalm_lib::escape::shown;
 use becalm_lib::words::{counted, grouped};
 
@@ -21,6 +21,7 @@ pub(crate) fn screen(look: Look, report: &Report) -> String {
     if let Some(index) = &report.index {
         of_index(&mut text, look, index);
     }
+    left_out(&mut text, look, report);
     if let Some(loader) = &report.loader {
         row(&mut text, look, "loader", &of_loader(loader));
     }
@@ -88,11 +89,12 @@ fn of_index(text: &mut String, look: Look, index: &IndexState) {
             "packages of a store are immutable: a file added inside one is not seen",
         );
     }
-    left_out(text, look, index);
 }
 
-fn left_out(text: &mut String, look: Look, index: &IndexState) {
-    for (at, left) in index.left_out.iter().take(NAMED).enumerate() {
+fn left_out(text: &mut String, look: Look, report: &Report) {
+    let of_index = report.index.iter().flat_map(|index| &index.left_out);
+    let all: Vec<&LeftOut> = of_index.chain(&report.left_out).collect();
+    for (at, left) in all.iter().take(NAMED).enumerate() {
         let why = match (left.reason.as_str(), left.lookups) {
             ("static-tls-alignment", _) => "does not start under an audit module".to_owned(),
             ("static-tls", _) => "may need more static TLS than this session has".to_owned(),
@@ -103,8 +105,8 @@ fn left_out(text: &mut String, look: Look, index: &IndexState) {
         let title = if at == 0 { "left out" } else { "" };
         row(text, look, title, &format!("{}: {why}", shown(left.path.as_ref())));
     }
-    if index.left_out.len() > NAMED {
-        let more = grouped((index.left_out.len() - NAMED) as u64);
+    if all.len() > NAMED {
+        let more = grouped((all.len() - NAMED) as u64);
         row(text, look, "", &format!("and {more} more; --json names all"));
     }
 }

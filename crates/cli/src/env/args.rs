@@ -21,9 +21,8 @@ pub(crate) struct EnvArgs {
 
     /// Bytes of static TLS for the libraries of every program
     ///
-    /// Without it, the need of the index's programs and of the programs in PATH, at least 8192. A
-    /// higher value makes threads with small stacks fail, because each thread's stack has to
-    /// contain it.
+    /// Without it, 8192: threads with the smallest stack still start. A higher value makes them
+    /// fail, because each thread's stack has to contain it.
     #[arg(long, value_name = "BYTES")]
     pub static_tls: Option<u64>,
 
@@ -39,7 +38,7 @@ pub(crate) struct EnvArgs {
     ///
     /// Removes every index of becalm from the session; with --index only that one. Without --index,
     /// elements of LD_AUDIT whose file does not exist are removed too, and printed on stderr. The
-    /// switches stay while an index is left; the tunable has its need then. A smaller value of the tunable that was
+    /// switches and the tunable stay while an index is left. A smaller value of the tunable that was
     /// set before counts again; a value that equals becalm's is removed.
     #[arg(long)]
     pub undo: bool,

@@ -19,7 +19,7 @@ const ENV_JSON: Section = Section {
     entries: &[(
         "schema becalm/env/1",
         "One object: schema, index, module, static_tls, switch, variables (name, value: null if it is \
-         unset), is_old, unfit (program, reason: static-tls, alignment, small-stacks; bytes), gone.",
+         unset), is_old, unfit (program, reason: static-tls, alignment; bytes), gone.",
     )],
 };
 

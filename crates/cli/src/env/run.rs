@@ -7,14 +7,11 @@ use std::io::Write;
 
 use anyhow::Result;
 use becalm_lib::env::{self, Options, Reason, Unfit};
-use becalm_lib::index::static_tls::SESSION_STATIC_TLS;
-use becalm_lib::progress::{Phase, Progress, Search, Silent};
 
 use crate::env::args::EnvArgs;
 use crate::env::text;
 use crate::exit_code::ExitStatus;
 use crate::terminal;
-use crate::terminal::progress::Bar;
 
 /// Prints the lines.
 ///
@@ -30,7 +27,7 @@ pub(crate) fn run(args: &EnvArgs) -> Result<ExitStatus> {
         for_all: reader.is_for_all(),
         undo: args.undo,
     };
-    let report = env::env(&options, &Looking)?;
+    let report = env::env(&options)?;
     if report.is_old {
         terminal::tell_of_age(&report.index);
     }
@@ -49,7 +46,7 @@ pub(crate) fn run(args: &EnvArgs) -> Result<ExitStatus> {
     Ok(ExitStatus::Fine)
 }
 
-/// Describes a program that does not start in the session, or not as before.
+/// Describes a program that does not start in the session.
 fn words(unfit: &Unfit) -> String {
     match unfit.reason {
         Reason::StaticTls { bytes } => format!(
@@ -60,23 +57,5 @@ fn words(unfit: &Unfit) -> String {
          storage with an alignment that no loader provides under an audit module; start it with \
          LD_AUDIT unset"
             .to_owned(),
-        Reason::SmallStacks { bytes } => format!(
-            "takes {bytes} bytes of static TLS, which this session has: no program in it can make \
-             threads with smaller stacks; becalm env --static-tls {SESSION_STATIC_TLS} leaves this \
-             program out"
-        ),
-    }
-}
-
-/// Counts the programs that were examined.
-struct Looking;
-
-impl Progress for Looking {
-    fn phase(&self, _: usize) -> Box<dyn Phase + '_> {
-        Box::new(Silent)
-    }
-
-    fn search(&self) -> Box<dyn Search + '_> {
-        Box::new(Bar::counting("programs of PATH looked at"))
     }
 }

@@ -98,11 +98,11 @@ const INDEX_TRUTH: Section = Section {
         ),
         (
             "static TLS",
-            "Under an audit module, initial-exec thread-local storage of libraries must fit into \
-             a surplus. becalm env raises it (glibc.rtld.optional_static_tls) to 8192 bytes, to \
-             the need of the index's programs (at most 49152), or to the need of a program in \
-             PATH; becalm run raises it to the need of its program. The summary lists programs \
-             that need more than glibc's default.",
+            "Under an audit module, thread-local storage of libraries that a relocation makes \
+             static (initial-exec) must fit into a surplus. becalm env raises it \
+             (glibc.rtld.optional_static_tls) to 8192 bytes and names programs of the index that \
+             need more; becalm run raises it to the need of its program. The summary lists \
+             programs that need more than glibc's default.",
         ),
     ],
 };

@@ -51,6 +51,13 @@ pub fn run(command: &mut Command) -> Ran {
     }
 }
 
+/// True if a program is not in `PATH`: the test is skipped.
+pub fn is_missing(program: &str, package: &str) -> bool {
+    let is_there = std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(program).is_file()));
+    !is_there && skipped(&format!("no {program} (Debian: {package})"))
+}
+
 /// Asserts exit code 2, nothing on stdout, and one line on stderr that contains the words.
 pub fn assert_refused(ran: &Ran, words: &str) {
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use becalm_core::index::tls::SESSION;
 use becalm_core::strategy::Severity;
 use becalm_core::strategy::Strategy;
 use becalm_host::write::{HardLinks, WriteOptions};
@@ -16,6 +17,7 @@ use crate::compare::kind::{Compared, Kind};
 use crate::escape::shown;
 use crate::fix::options::{Options, Resolve};
 use crate::fix::{fix, report::Report};
+use crate::index::error::IndexError;
 use crate::index::variables::Settings;
 use crate::index::{file, make, platforms, variables};
 use crate::path::path_bytes;
@@ -198,16 +200,17 @@ fn index(kind: Kind, site: &Site<'_>) -> Result<Done, CompareError> {
     Ok(Done { variables, remark: None, not_bound })
 }
 
-/// Returns the variables of `becalm env` for an index, with a switch of its module.
+/// Returns the variables with which the programs of an index start, with a switch of its module.
 ///
 /// # Errors
-/// Returns an error if the file is not an index.
+/// Returns an error if the file is not an index, or is damaged.
 pub fn index_variables(
     index: &Path,
     switch: Option<&'static str>,
 ) -> Result<Variables, CompareError> {
     let opened = file::open(index)?;
-    let (module, static_tls) = (platforms::audit_path(&opened), opened.session_static_tls()?);
+    let need = opened.index.static_tls().map_err(IndexError::damaged(&opened.path))?;
+    let (module, static_tls) = (platforms::audit_path(&opened), SESSION.max(need.into()));
     let variables = Settings { module, static_tls, switch }.added(|_| None).into_iter();
     Ok(variables.filter_map(|it| Some((it.name.into(), it.value?))).collect())
 }

@@ -8,19 +8,17 @@ use std::time::UNIX_EPOCH;
 use becalm_core::elf::machine_name;
 use becalm_core::index::Index;
 use becalm_core::index::build::Deferred;
+use becalm_core::index::tls::{self, StaticTls};
 use bstr::{BString, ByteSlice};
 use serde::Serialize;
 
+use crate::doctor::programs::{self, LeftOut};
 use crate::doctor::{Finding, FindingKind, Session};
 use crate::escape::shown;
 use crate::fix::audit;
-use crate::index::static_tls::SESSION_STATIC_TLS;
 use crate::index::{current, file};
 use crate::path::path_bytes;
-use crate::words::{counted, grouped, words_of_chain};
-
-/// The optional static TLS of glibc without a tunable.
-const DEFAULT_STATIC_TLS: u64 = becalm_core::index::tls::DEFAULT_OPTIONAL;
+use crate::words::{counted, words_of_chain};
 
 /// An index and its state.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -47,23 +45,10 @@ pub struct IndexState {
     pub programs: usize,
     /// Programs with symbol bindings.
     pub bound_programs: usize,
-    /// The largest static TLS that a program of it needs.
+    /// The largest static TLS that a program of it needs; 0 if glibc's default is enough for all.
     pub static_tls: u64,
     /// Programs that it leaves out, or that have lookups left to the loader.
     pub left_out: Vec<LeftOut>,
-}
-
-/// A program that has no answers in an index, or not all.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct LeftOut {
-    /// The program.
-    #[serde(serialize_with = "crate::json::lossy")]
-    pub path: BString,
-    /// The reason: `static-tls-alignment`, `static-tls`, or the reason why lookups are left to the
-    /// loader, as in `becalm index`.
-    pub reason: String,
-    /// The number of its lookups that are left to the loader; 0 if the whole program is left out.
-    pub lookups: usize,
 }
 
 impl IndexState {
@@ -99,7 +84,8 @@ impl IndexState {
         state.objects = index.objects.iter().filter(|object| !object.path.is_empty()).count();
         state.programs = index.programs.len();
         state.bound_programs = index.bound.programs.len();
-        state.static_tls = opened.session_static_tls().unwrap_or(SESSION_STATIC_TLS);
+        let needs = index.programs.iter().map(|program| u64::from(program.static_tls));
+        state.static_tls = needs.max().unwrap_or(0);
         let fresh = current::is_current(index);
         state.fresh = Some(fresh);
         if !fresh {
@@ -120,12 +106,12 @@ impl IndexState {
         }
         let list = session.library_path.as_deref();
         findings.extend(list.and_then(|list| state.of_library_path(index, list)));
-        let session = match is_used {
-            true => session.static_tls().unwrap_or(DEFAULT_STATIC_TLS),
-            false => state.static_tls,
+        let of_libraries = match is_used {
+            true => session.static_tls().unwrap_or(tls::DEFAULT_OPTIONAL),
+            false => tls::SESSION,
         };
-        state.left_out = left_out(index, session);
-        findings.extend(state.of_programs(session));
+        state.left_out = left_out(index, of_libraries);
+        findings.extend(programs::findings(&state.left_out, "of the index", of_libraries));
         state
     }
 
@@ -146,38 +132,6 @@ impl IndexState {
             remedy: format!("becalm index --update -o {index} --dirs \"$LD_LIBRARY_PATH\""),
         })
     }
-
-    /// Returns the faults in the starts of its programs.
-    fn of_programs(&self, session: u64) -> Vec<Finding> {
-        let count = |reason| self.left_out.iter().filter(|left| left.reason == reason).count();
-        let programs = |count: usize| counted(count as u64, "program", "programs");
-        let mut findings = Vec::new();
-        let impossible = count(ALIGNMENT);
-        if impossible > 0 {
-            findings.push(Finding {
-                kind: FindingKind::NoStart,
-                what: format!(
-                    "{} of the index cannot start under an audit module (alignment of static TLS)",
-                    programs(impossible)
-                ),
-                remedy: "start them with LD_AUDIT unset".to_owned(),
-            });
-        }
-        let larger = count(TOO_LITTLE);
-        if larger > 0 {
-            findings.push(Finding {
-                kind: FindingKind::StaticTls,
-                what: format!(
-                    "{} of the index may need more static TLS than the {} bytes of this session",
-                    programs(larger),
-                    grouped(session)
-                ),
-                remedy: "becalm run starts them; eval \"$(becalm env)\" sets what most need"
-                    .to_owned(),
-            });
-        }
-        findings
-    }
 }
 
 /// Returns the command that makes the index at a path again.
@@ -189,20 +143,13 @@ fn command_anew(path: &Path) -> String {
     }
 }
 
-const ALIGNMENT: &str = "static-tls-alignment";
-const TOO_LITTLE: &str = "static-tls";
-
 /// Returns the programs of an index that do not start in a session, and those with lookups that are
 /// left to the loader, most lookups first.
 fn left_out(index: &Index, session: u64) -> Vec<LeftOut> {
     let mut left = Vec::new();
     for program in &index.programs {
-        let path = || program.path.clone();
-        if program.no_start {
-            left.push(LeftOut { path: path(), reason: ALIGNMENT.to_owned(), lookups: 0 });
-        } else if u64::from(program.static_tls) > session {
-            left.push(LeftOut { path: path(), reason: TOO_LITTLE.to_owned(), lookups: 0 });
-        }
+        let need = StaticTls::kept(program.static_tls, program.no_start);
+        left.extend(LeftOut::of(&program.path, need, session));
     }
     let mut deferred = Vec::new();
     for object in index.objects.iter().filter(|object| object.is_program) {

@@ -5,6 +5,7 @@
 
 mod index;
 mod loader;
+mod programs;
 #[cfg(test)]
 mod tests;
 
@@ -13,6 +14,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use becalm_core::index::tls;
 use bstr::{BString, ByteSlice};
 use serde::Serialize;
 
@@ -20,10 +22,11 @@ use crate::index::platforms::{self, State};
 use crate::index::variables::{self, AUDIT, SWITCHES, TUNABLES};
 use crate::index::{file, places};
 use crate::json::{self, lossy};
-use crate::path::path_bytes;
+use crate::path::{path_bytes, path_of};
 
-pub use self::index::{IndexState, LeftOut};
+pub use self::index::IndexState;
 pub use self::loader::LoaderState;
+pub use self::programs::LeftOut;
 
 /// The variables of a session that make programs use an index.
 #[derive(Clone, Debug, Default)]
@@ -51,6 +54,8 @@ pub struct Report {
     pub static_tls: Option<u64>,
     /// The index of the session, otherwise the default one; `None` if there is none.
     pub index: Option<IndexState>,
+    /// Programs in `PATH` that do not start in the session; empty if it uses no index.
+    pub left_out: Vec<LeftOut>,
     /// The loader of `/bin/sh`; `None` if it cannot be read.
     pub loader: Option<LoaderState>,
     /// Faults, the most serious first. Empty if the session uses an index that is up to date.
@@ -119,9 +124,9 @@ pub enum FindingKind {
     LibraryPath,
     /// The index has an older format.
     OldFormat,
-    /// Programs of the index need more static TLS than the session has.
+    /// Programs of the index or in `PATH` need more static TLS than the session has.
     StaticTls,
-    /// Programs of the index that do not start in the session.
+    /// Programs of the index or in `PATH` that do not start in the session.
     NoStart,
 }
 
@@ -223,10 +228,20 @@ pub fn examine(session: &Session, named: Option<&Path>) -> Report {
     let is_used = used.is_some()
         && named.is_none_or(|named| Some(path_bytes(named)) == used.map(|m| m.path.clone()));
     let path = named.map(Path::to_owned);
-    let path = path.or_else(|| Some(crate::path::path_of(used?.path.as_ref())));
+    let path = path.or_else(|| Some(path_of(used?.path.as_ref())));
     let path: Option<PathBuf> = path.or_else(places::found);
     let static_tls = session.static_tls();
+    let of_libraries = static_tls.unwrap_or(tls::DEFAULT_OPTIONAL);
     let index = path.map(|path| IndexState::of(&path, is_used, session, &mut findings));
+    let known = index.iter().flat_map(|index| &index.left_out);
+    let known: Vec<&BString> = known.map(|left| &left.path).collect();
+    let is_new = |left: &LeftOut| {
+        let real = path_of(left.path.as_ref()).canonicalize();
+        !real.is_ok_and(|real| known.contains(&&path_bytes(&real)))
+    };
+    let mut left_out = if is_used { programs::of_path(of_libraries) } else { Vec::new() };
+    left_out.retain(is_new);
+    findings.extend(programs::findings(&left_out, "in PATH", of_libraries));
     match &index {
         None => findings.push(Finding {
             kind: FindingKind::NoIndex,
@@ -249,7 +264,7 @@ pub fn examine(session: &Session, named: Option<&Path>) -> Report {
         Some(_) => {}
     }
     let by_folder = is_used && used.is_some_and(|module| module.element != module.path);
-    let used_path = index.as_ref().map(|index| crate::path::path_of(index.path.as_ref()));
+    let used_path = index.as_ref().map(|index| path_of(index.path.as_ref()));
     let fault = used_path.and_then(|path| fault_of_folder(&path, by_folder));
     let is_astray = fault.as_ref().is_some_and(|(_, is_astray)| *is_astray);
     findings.extend(fault.map(|(finding, _)| finding));
@@ -257,5 +272,5 @@ pub fn examine(session: &Session, named: Option<&Path>) -> Report {
     let is_usable = index.as_ref().is_some_and(|index| index.usable);
     let takes_index = loader.as_ref().is_none_or(|loader| loader.takes_index);
     let calmed = is_used && is_usable && !is_off && takes_index && !is_astray;
-    Report { calmed, modules, switches, static_tls, index, loader, findings }
+    Report { calmed, modules, switches, static_tls, index, left_out, loader, findings }
 }

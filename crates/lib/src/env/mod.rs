@@ -1,37 +1,35 @@
 //! The variables that set up an index for a session, or remove it: `becalm env` prints them in the
 //! language of a shell or another tool.
 //!
-//! The session's static TLS covers the programs of the index and those in `PATH` ([`needs`]).
+//! Every session has the same static TLS ([`SESSION`]): a larger one would keep programs from making
+//! threads with small stacks. Programs that need more are named.
 
 pub mod error;
-mod needs;
 
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use becalm_core::index::tls::SESSION;
 use bstr::BString;
 use serde::Serialize;
 
 use crate::env::error::EnvError;
-use crate::env::needs::Needs;
 use crate::index::error::IndexError;
 use crate::index::file::{self, Opened};
-use crate::index::static_tls::SESSION_STATIC_TLS;
 use crate::index::variables::{
     self, AUDIT, NO_BIND, PATHS, SWITCHES, Settings, TUNABLES, Variable,
 };
 use crate::index::{places, platforms, trust};
 use crate::json::{self, lossy, lossy_list, lossy_os};
 use crate::path::path_bytes;
-use crate::progress::Progress;
 
 /// The index of a session, and how it is used.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The index; none for the default one or, with `undo`, for all of this session.
     pub index: Option<PathBuf>,
-    /// Bytes of static TLS for the libraries of every program; none for the need of the programs.
+    /// Bytes of static TLS for the libraries of every program; none for [`SESSION`].
     pub static_tls: Option<u64>,
     /// True if symbol bindings are left to the loader.
     pub no_bind: bool,
@@ -56,7 +54,7 @@ pub struct Report {
     pub variables: Vec<Variable>,
     /// True if the index is of an older version, and is used nevertheless.
     pub is_old: bool,
-    /// Programs that do not start in the session, or not as before; empty if the index is removed.
+    /// Programs of the index that do not start in the session; empty if the index is removed.
     pub unfit: Vec<Unfit>,
     /// Files that do not exist and that `LD_AUDIT` no longer names (`--undo`).
     #[serde(serialize_with = "lossy_list")]
@@ -67,7 +65,7 @@ impl json::Report for Report {
     const SCHEMA: &'static str = "becalm/env/1";
 }
 
-/// A program that does not start in the session, or not as before.
+/// A program that does not start in the session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unfit {
     /// The program.
@@ -90,30 +88,23 @@ pub enum Reason {
     /// A library of it has thread-local storage with an alignment that no loader provides under an
     /// audit module.
     Alignment,
-    /// It starts, but needs so much static TLS that no program of the session can create threads
-    /// with small stacks.
-    SmallStacks {
-        /// The bytes that it needs.
-        bytes: u64,
-    },
 }
 
 /// Returns the variables that set up an index for a session, or remove indexes.
 ///
 /// # Errors
 /// Returns an error if there is no index, or it cannot be used as the options want it.
-pub fn env(options: &Options, progress: &dyn Progress) -> Result<Report, EnvError> {
+pub fn env(options: &Options) -> Result<Report, EnvError> {
     let path = path_of(options)?;
     if options.undo {
-        return undone(options, path, progress);
+        return undone(options, path);
     }
     let index = file::open(&path)?;
     if options.for_all {
         let not_for_all = |why| EnvError::NotForAll { path: index.path.clone(), why };
         trust::check_for_all(&index.path).map_err(not_for_all)?;
     }
-    let needs = needs(options, progress);
-    let static_tls = needs.value(Some(&index))?;
+    let static_tls = options.static_tls.unwrap_or(SESSION);
     if options.paths && !index.index.has_paths() {
         return Err(EnvError::WithoutPaths(path));
     }
@@ -127,17 +118,16 @@ pub fn env(options: &Options, progress: &dyn Progress) -> Result<Report, EnvErro
         variables: as_text(settings.added(|name| env::var_os(name)))?,
         settings,
         is_old: !index.index.is_current(),
-        unfit: unfit(&index, &needs, static_tls)?,
+        unfit: unfit(&index, static_tls)?,
         gone: Vec::new(),
     })
 }
 
-/// Returns the variables without the named index, or without every index of the session. The
-/// switches that all indexes share are removed with the last one; the static TLS is then that of the
-/// indexes that are left. An index may be damaged or
+/// Returns the variables without the named index, or without every index of the session. The static
+/// TLS and the switches, which all indexes share, are removed with the last one. An index may be damaged or
 /// missing: this is when it is removed. Without a named index, every element that is gone is
 /// removed too, because nothing shows whether it was an index.
-fn undone(options: &Options, path: PathBuf, progress: &dyn Progress) -> Result<Report, EnvError> {
+fn undone(options: &Options, path: PathBuf) -> Result<Report, EnvError> {
     let index = std::path::absolute(&path).map_err(IndexError::io(path))?;
     let list = env::var_os(AUDIT);
     let of_session = variables::indexes(list.as_deref(), Some(&index));
@@ -150,26 +140,17 @@ fn undone(options: &Options, path: PathBuf, progress: &dyn Progress) -> Result<R
     }
     let mut gone = variables::gone(list.as_deref());
     gone.retain(|path| options.index.is_none() || removed.contains(path));
-    let needs = needs(options, progress);
-    let need =
-        |path: &PathBuf| needs.value(file::open(path).ok().as_ref()).or_else(|_| needs.value(None));
-    let static_tls = removed.iter().map(need).collect::<Result<Vec<u64>, _>>()?;
-    let needs_left = left.iter().map(need).collect::<Result<Vec<u64>, _>>()?;
+    let static_tls = options.static_tls.unwrap_or(SESSION);
     let mut variables = Vec::new();
     if is_there || options.index.is_none() {
         let removed = [removed, gone.clone()].concat();
         variables.push(variables::without_indexes(list.as_deref(), &removed));
-        let now = |name: &str| env::var_os(name);
-        variables.push(variables::without_needs(&static_tls, &needs_left, now(TUNABLES)));
         if left.is_empty() {
-            variables.extend(variables::without_switches(now(SWITCHES)));
+            variables.push(variables::without_need(static_tls, env::var_os(TUNABLES).as_deref()));
+            variables.extend(variables::without_switches(env::var_os(SWITCHES)));
         }
     }
-    let settings = Settings {
-        module: index.clone().into(),
-        static_tls: static_tls.into_iter().max().unwrap_or(SESSION_STATIC_TLS),
-        switch: switch(options),
-    };
+    let settings = Settings { module: index.clone().into(), static_tls, switch: switch(options) };
     let gone = gone.iter().map(|path| path_bytes(path)).collect();
     let variables = as_text(variables)?;
     Ok(Report { index, settings, variables, is_old: false, unfit: Vec::new(), gone })
@@ -187,13 +168,6 @@ fn as_text(variables: Vec<Variable>) -> Result<Vec<Variable>, EnvError> {
 /// True if two paths name the same file, or are equal.
 fn is_same(a: &Path, b: &Path) -> bool {
     a == b || a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b))
-}
-
-fn needs(options: &Options, progress: &dyn Progress) -> Needs {
-    match options.static_tls {
-        Some(bytes) => Needs::given(bytes),
-        None => Needs::of_path(options.for_all, progress),
-    }
 }
 
 fn switch(options: &Options) -> Option<&'static str> {
@@ -224,25 +198,22 @@ fn index_of_session() -> Option<PathBuf> {
     variables::indexes(env::var_os(AUDIT).as_deref(), None).into_iter().next()
 }
 
-/// Returns the programs of the index, then those of `PATH`, that do not fit a session with this
-/// static TLS. A module cannot help programs that need a larger alignment: the loader lays out
-/// static TLS before it calls a module.
-fn unfit(index: &Opened, needs: &Needs, session: u64) -> Result<Vec<Unfit>, EnvError> {
+/// Returns the programs of the index that do not fit a session with this static TLS. A module cannot
+/// help programs that need a larger alignment: the loader lays out static TLS before it calls a
+/// module.
+fn unfit(index: &Opened, session: u64) -> Result<Vec<Unfit>, EnvError> {
     let damaged = || IndexError::damaged(&index.path);
     let mut unfit = Vec::new();
-    for (program, bytes) in index.index.static_tls_of_all().map_err(damaged())? {
-        let bytes = u64::from(bytes);
-        if bytes > session {
-            unfit.push(Unfit { program, reason: Reason::StaticTls { bytes } });
-        }
+    // Most indexes have no such program, and then only the header is read for it.
+    if u64::from(index.index.static_tls().map_err(damaged())?) > session {
+        let needs = index.index.static_tls_of_all().map_err(damaged())?;
+        let needs = needs.into_iter().map(|(program, bytes)| (program, u64::from(bytes)));
+        let more = needs.filter(|&(_, bytes)| bytes > session);
+        unfit.extend(
+            more.map(|(program, bytes)| Unfit { program, reason: Reason::StaticTls { bytes } }),
+        );
     }
-    let mut programs = index.index.no_start().map_err(damaged())?;
-    let more: Vec<BString> =
-        needs.impossible().filter(|program| !programs.contains(program)).cloned().collect();
-    programs.extend(more);
+    let programs = index.index.no_start().map_err(damaged())?;
     unfit.extend(programs.into_iter().map(|program| Unfit { program, reason: Reason::Alignment }));
-    if let Some((program, bytes)) = needs.beyond_small_stacks(session) {
-        unfit.push(Unfit { program: program.clone(), reason: Reason::SmallStacks { bytes } });
-    }
     Ok(unfit)
 }

@@ -15,7 +15,6 @@ pub mod platforms;
 pub mod programs;
 pub mod report;
 pub mod settled;
-pub mod static_tls;
 pub mod traced;
 pub mod variables;
 

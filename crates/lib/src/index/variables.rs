@@ -71,12 +71,9 @@ pub fn without_indexes(list: Option<&OsStr>, indexes: &[PathBuf]) -> Variable {
     Variable { name: AUDIT, value }
 }
 
-/// Returns the tunables without what [`Settings::added`] adds for indexes that are removed and need
-/// so many bytes of static TLS, and with what it adds for those that are left.
-pub fn without_needs(removed: &[u64], left: &[u64], now: Option<OsString>) -> Variable {
-    let value = without_static_tls(now.as_deref(), removed);
-    let add = |list: Option<OsString>, bytes: &u64| Some(with_static_tls(list.as_deref(), *bytes));
-    Variable { name: TUNABLES, value: left.iter().fold(value, add) }
+/// Returns the tunables without what [`Settings::added`] adds for so many bytes of static TLS.
+pub fn without_need(bytes: u64, now: Option<&OsStr>) -> Variable {
+    Variable { name: TUNABLES, value: without_static_tls(now, bytes) }
 }
 
 /// Returns the switches, if there are any, without those of [`Settings::added`].
@@ -147,12 +144,11 @@ fn with_static_tls(list: Option<&OsStr>, bytes: u64) -> OsString {
     joined(&elements)
 }
 
-/// Returns the tunables without the one that [`with_static_tls`] adds for one of these needs; `None`
-/// if nothing is left.
-fn without_static_tls(list: Option<&OsStr>, bytes: &[u64]) -> Option<OsString> {
-    let added: Vec<String> = bytes.iter().map(|&bytes| static_tls_element(bytes)).collect();
+/// Returns the tunables without the one that [`with_static_tls`] adds; `None` if nothing is left.
+fn without_static_tls(list: Option<&OsStr>, bytes: u64) -> Option<OsString> {
+    let added = static_tls_element(bytes);
     let mut elements = elements(list);
-    elements.retain(|element| !added.iter().any(|added| added.as_bytes() == *element));
+    elements.retain(|element| added.as_bytes() != *element);
     (!elements.is_empty()).then(|| joined(&elements))
 }
 
@@ -264,19 +260,7 @@ mod tests {
             let raised = with_static_tls(Some(os(&theirs)), 2048);
             assert_eq!(raised, *format!("{theirs}:glibc.rtld.optional_static_tls=2048"));
             assert_eq!(with_static_tls(Some(&raised), 2048), raised, "once is enough");
-            assert_eq!(without_static_tls(Some(&raised), &[2048]), Some(theirs.into()));
-        }
-    }
-
-    #[test]
-    fn two_indexes_undone_one_by_one_leave_the_need_of_the_other_and_then_nothing() {
-        for (first, second) in [(9000, 8192), (8192, 9000), (8192, 8192)] {
-            let both = with_static_tls(Some(os("glibc.malloc.check=1")), first);
-            let both = with_static_tls(Some(&both), second);
-            let one = without_needs(&[first], &[second], Some(both)).value;
-            assert_eq!(static_tls(one.as_deref()), Some(second));
-            let none = without_needs(&[second], &[], one).value;
-            assert_eq!(none, Some("glibc.malloc.check=1".into()), "{first} {second}");
+            assert_eq!(without_static_tls(Some(&raised), 2048), Some(theirs.into()));
         }
     }
 

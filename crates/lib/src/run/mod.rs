@@ -13,7 +13,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use becalm_core::elf::machine_name;
-use becalm_core::index::Start as Known;
+use becalm_core::index::{Start as Known, tls};
 use becalm_core::search::Stores;
 
 use crate::assume::StorePrefixes;
@@ -109,9 +109,8 @@ fn is_of_musl(interpreter: &[u8]) -> bool {
 /// Returns the named index, for the programs that a static program starts.
 fn of_session(options: &Options, path: &Path) -> Result<Indexed, RunError> {
     let index = file::open(path)?;
-    let static_tls = index.session_static_tls()?;
     let has_paths = options.paths && index.index.has_paths();
-    Ok(Indexed { index, static_tls, has_paths })
+    Ok(Indexed { index, static_tls: tls::SESSION, has_paths })
 }
 
 /// Returns the index for a program: the named one, the default one if the program is in one of its
@@ -195,7 +194,7 @@ fn with_need(index: Opened, program: &Program, known: Known) -> Result<Indexed, 
     if known.no_start {
         return Err(RunError::NoStart(program.real.clone()));
     }
-    let static_tls = index.session_static_tls()?.max(u64::from(known.static_tls));
+    let static_tls = tls::SESSION.max(known.static_tls.into());
     Ok(Indexed { index, static_tls, has_paths: false })
 }
 

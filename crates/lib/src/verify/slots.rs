@@ -12,12 +12,12 @@ use std::time::Duration;
 use thiserror::Error;
 
 use becalm_core::facts::Environment;
+use becalm_core::index::tls::SESSION;
 use becalm_core::record::audit_log::{self, Bindings};
 use becalm_host::child::status_within;
 use bstr::{BString, ByteSlice};
 use rustix::fs::Mode;
 
-use crate::index::static_tls::SESSION_STATIC_TLS;
 use crate::index::variables::{AUDIT, STATIC_TLS, SWITCHES, TUNABLES};
 use crate::path::path_of;
 use crate::words::words;
@@ -95,7 +95,7 @@ impl SlotTrial<'_> {
         // Without lazy binding each slot has its final value before the program starts.
         command.env(AUDIT, self.index).env("LD_BIND_NOW", "1");
         command.env(SWITCHES, format!("{switches},stop,dump:{}", dump.display()));
-        let static_tls = u64::from(self.static_tls).max(SESSION_STATIC_TLS);
+        let static_tls = u64::from(self.static_tls).max(SESSION);
         command.env(TUNABLES, format!("{STATIC_TLS}={static_tls}"));
         let Environment { library_path, preload, .. } = &self.environment;
         for (name, value) in [("LD_LIBRARY_PATH", library_path), ("LD_PRELOAD", preload)] {

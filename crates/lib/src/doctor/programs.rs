@@ -1,0 +1,91 @@
+//! The programs that a session does not start: those of an index, and those in `PATH`, which the
+//! session starts under the index's module too.
+
+use std::env;
+use std::path::PathBuf;
+
+use becalm_core::facts::Environment;
+use becalm_core::index::tls::StaticTls;
+use becalm_host::OsFs;
+use becalm_host::static_tls::needs_of_programs;
+use bstr::BString;
+use serde::Serialize;
+
+use crate::doctor::{Finding, FindingKind};
+use crate::path::bytes;
+use crate::words::{counted, grouped};
+
+const ALIGNMENT: &str = "static-tls-alignment";
+const TOO_LITTLE: &str = "static-tls";
+
+/// A program that does not start in a session, or that has no answers in an index, or not all.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// The program.
+    #[serde(serialize_with = "crate::json::lossy")]
+    pub path: BString,
+    /// The reason: `static-tls-alignment`, `static-tls`, or the reason why lookups are left to the
+    /// loader, as in `becalm index`.
+    pub reason: String,
+    /// The number of its lookups that are left to the loader; 0 if the whole program is left out.
+    pub lookups: usize,
+}
+
+impl LeftOut {
+    /// Returns a program if a session with this static TLS does not start it.
+    pub(super) fn of(path: &BString, need: StaticTls, session: u64) -> Option<Self> {
+        let reason = match need.tunable() {
+            _ if need.impossible => ALIGNMENT,
+            Some(bytes) if bytes > session => TOO_LITTLE,
+            _ => return None,
+        };
+        Some(Self { path: path.clone(), reason: reason.to_owned(), lookups: 0 })
+    }
+}
+
+/// Returns the programs in the directories of `PATH` that a session with this static TLS does not
+/// start.
+pub(super) fn of_path(session: u64) -> Vec<LeftOut> {
+    let dirs: Vec<PathBuf> = env::var_os("PATH")
+        .map(|list| env::split_paths(&list).filter(|dir| dir.is_absolute()).collect())
+        .unwrap_or_default();
+    let variable = |name| env::var_os(name).filter(|value| !value.is_empty());
+    let environment = Environment {
+        library_path: variable("LD_LIBRARY_PATH").as_ref().map(bytes),
+        preload: variable("LD_PRELOAD").as_ref().map(bytes),
+        ..Environment::default()
+    };
+    let needs = needs_of_programs(&OsFs::new(), &dirs, &environment);
+    needs.iter().filter_map(|(path, need)| LeftOut::of(path, *need, session)).collect()
+}
+
+/// Returns the faults in the starts of programs; `whose` is where they are.
+pub(super) fn findings(left_out: &[LeftOut], whose: &str, session: u64) -> Vec<Finding> {
+    let count = |reason| left_out.iter().filter(|left| left.reason == reason).count();
+    let programs = |count: usize| counted(count as u64, "program", "programs");
+    let mut findings = Vec::new();
+    let impossible = count(ALIGNMENT);
+    if impossible > 0 {
+        findings.push(Finding {
+            kind: FindingKind::NoStart,
+            what: format!(
+                "{} {whose} cannot start under an audit module (alignment of static TLS)",
+                programs(impossible)
+            ),
+            remedy: "start them with LD_AUDIT unset".to_owned(),
+        });
+    }
+    let larger = count(TOO_LITTLE);
+    if larger > 0 {
+        findings.push(Finding {
+            kind: FindingKind::StaticTls,
+            what: format!(
+                "{} {whose} may need more static TLS than the {} bytes of this session",
+                programs(larger),
+                grouped(session)
+            ),
+            remedy: "becalm run starts them; eval \"$(becalm env)\" sets what most need".to_owned(),
+        });
+    }
+    findings
+}
