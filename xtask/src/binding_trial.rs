@@ -147,7 +147,7 @@ fn try_one(trial: &Trial, machine: &Machine) -> Result<Verdict> {
     let index_file = folder.path().join("index.so");
     let os = OsFs::new();
     let files = std::slice::from_ref(&trial.program);
-    let bind = Binding { threshold: BindThreshold::ALL, only: None, environment: None };
+    let bind = Binding { threshold: BindThreshold::ALL, only: None, environments: &[] };
     let options = IndexOptions { files, bind: Some(bind), ..IndexOptions::default() };
     let indexed = index_files(&os, options);
     let mut verdict = Verdict::default();

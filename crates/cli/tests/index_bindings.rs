@@ -152,6 +152,60 @@ fn an_index_that_run_keeps_under_a_preload_is_verified_with_it() {
 }
 
 #[test]
+fn an_index_made_under_a_preload_binds_a_start_with_it_and_one_without() {
+    if nothing_to_test_with() || !cfg!(target_arch = "x86_64") {
+        return;
+    }
+    let store = Store::new();
+    let (program, index) = (program(&store), store.path("bound.so"));
+    let (program, index) = (text(&program), text(&index));
+    let preload = |name: &str, source: &str| {
+        store.source("preload.c", source);
+        cc(store.dir.path(), &["-shared", "-fPIC", "-o", &format!("place/{name}"), "preload.c"]);
+        store.path(&format!("place/{name}"))
+    };
+    let known = preload("known.so", "int called(void) { return 7; }\n");
+    let unknown = preload("unknown.so", "int called(void) { return 8; }\n");
+    let_the_clock_pass();
+    let becalm = |arguments: &[&str], preload: Option<&std::path::Path>| {
+        let mut command = store.becalm(arguments);
+        command.env("BECALM", format!("log:{}", store.path("log").display()));
+        preload.map(|path| command.env("LD_PRELOAD", path));
+        run(&mut command)
+    };
+    let check = || {
+        for (preload, stdout, expected) in [
+            (Some(&known), "7\n", "applied\t"),
+            (None, "1\n", "applied\t"),
+            (Some(&unknown), "8\n", "declined\tother-objects\t"),
+        ] {
+            let _ = fs::remove_file(store.path("log"));
+            let preload = preload.map(std::path::PathBuf::as_path);
+            let ran = becalm(&["run", "--index", index, "--", program], preload);
+            assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), stdout), "{ran:?}");
+            let said = fs::read_to_string(store.path("log")).expect("a log");
+            assert!(said.contains(&format!("\tbindings\t0\t{expected}")), "{said}");
+            let json = becalm(&["check", "--json", "--index", index, program], preload).stdout;
+            let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+            let is_applied = json["programs"][0]["indexed"]["not_applied"].is_null();
+            assert_eq!(is_applied, expected.starts_with("applied"), "{json}");
+        }
+        let verified = run(&mut store.becalm(&["verify", "--load", "--json", index]));
+        assert_eq!(verified.code, Some(0), "{verified:?}");
+    };
+    let made = becalm(&["index", "--json", "--program", program, "-o", index], Some(&known));
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let json: serde_json::Value = serde_json::from_str(&made.stdout).expect("JSON");
+    assert_eq!(json["bindings"]["programs"], 1, "{json}");
+    check();
+    // Brought up to date without the preload, it is still for both.
+    library(&store, "int other, value = 1; int called(void) { return value; }\n");
+    let_the_clock_pass();
+    assert_eq!(run(&mut store.becalm(&["index", "--update", "-o", index])).code, Some(0));
+    check();
+}
+
+#[test]
 fn an_index_of_an_image_binds_another_copy_of_its_files_and_no_other_files() {
     if nothing_to_test_with() || !cfg!(target_arch = "x86_64") {
         return;

@@ -30,6 +30,8 @@ struct place
   elf_word saved[PLACE_ENTRIES];
   /* The value that the loader adds to an address of the dynamic section when it uses it. */
   elf_word added_later;
+  /* The loader can be redirected. */
+  int is_found;
   const struct table_member *member;
 };
 

@@ -18,7 +18,8 @@
 #include "whole.h"
 
 static enum { IDLE, WATCHING, ARMED, DECLINED } state STATE = IDLE;
-static const struct table_bound_program *program STATE = NULL;
+/* A record of the program that begins as the start did, and the first record of the program. */
+static const struct table_bound_program *program STATE = NULL, *first_record STATE = NULL;
 static elf_word *bases STATE = NULL;
 static uint32_t opened STATE = 0;
 /* The mapping of the relocations that the loader uses. */
@@ -34,16 +35,19 @@ decline (const char *why, const char *path)
   log_bindings ("declined", why, path != NULL ? path : "");
 }
 
-/* Allocates a place for each object of the start, and a load address for each bound object. */
+/* Allocates a place for each object of the longest start, and a load address for each bound
+   object. */
 static int
 make_room (void)
 {
-  uint64_t places = (uint64_t) program->member_count * sizeof (struct place);
-  places_size = places + (uint64_t) bound_object_count () * sizeof *bases;
+  uint64_t most = 0;
+  for (const struct table_bound_program *p = program; p != NULL; p = bound_program_after (p))
+    most = p->member_count > most ? p->member_count : most;
+  places_size = most * sizeof (struct place) + (uint64_t) bound_object_count () * sizeof *bases;
   start.places = sys_allocate ((size_t) places_size);
   if (start.places == NULL)
     return 0;
-  bases = (elf_word *) (start.places + program->member_count);
+  bases = (elf_word *) (start.places + most);
   start.bases = bases;
   return 1;
 }
@@ -58,7 +62,7 @@ bind_is_possible (void)
 int
 bind_init (const char *path)
 {
-  program = path != NULL ? bound_program (path) : NULL;
+  program = first_record = path != NULL ? bound_program (path) : NULL;
   if (program == NULL)
     return 0;
   if (program->member_count == 0)
@@ -70,8 +74,6 @@ bind_init (const char *path)
   if (why == NULL && auditors_have_hooks ())
     why = "auditors";
   start.bind_now = process_bind_now ();
-  if (why == NULL && start.bind_now && program->flags & PROGRAM_UNDEFINED_FUNCTION)
-    why = "LD_BIND_NOW";
   if (why == NULL && !make_room ())
     why = "memory";
   state = WATCHING;
@@ -111,17 +113,21 @@ same_tables (const struct table_bound_object *object, const struct link_map *map
   return ranges != NULL && hash == object->tables_hash;
 }
 
-/* Returns the difference between OBJECT and the object that was mapped; NULL if there is none. */
+/* Returns the difference between OBJECT and the object that was mapped; NULL if there is none. NAME is
+   the path of the latter; OTHER_NAME is true if the table has OBJECT under another one. */
 static const char *
-difference (const struct table_bound_object *object, const struct link_map *map)
+difference (const struct table_bound_object *object, const struct link_map *map, const char *name,
+            int other_name)
 {
   if (map->dynamic == NULL || (elf_word) map->dynamic - map->addr != object->dynamic)
     return "other-layout";
   /* A package may be changed in place, so that a build ID is compared in any case. The times of a
      file also change if it gets a link, and those of a copy differ: then its content counts. */
-  int is_rooted = (object->flags & BOUND_OBJECT_ROOTED) != 0 && roots_hold ();
-  int is_same = is_rooted ? object->build_id_length > 0 : condition_holds (object->condition);
-  if (!is_same && !is_rooted && !condition_same_size (object->condition))
+  int is_rooted = (object->flags & BOUND_OBJECT_ROOTED) != 0 && !other_name && roots_hold ();
+  int is_same = is_rooted    ? object->build_id_length > 0
+                : other_name ? condition_is_of (object->condition, name)
+                             : condition_holds (object->condition);
+  if (!is_same && !is_rooted && !condition_same_size (object->condition, name))
     return "other-file";
   if (hash_dynamic (map) != object->dynamic_hash)
     return "other-dynamic-section";
@@ -159,6 +165,11 @@ measure (const struct table_member *member, uint64_t *relocations, uint32_t *tar
 static void
 arm (void)
 {
+  if (start.bind_now && program->flags & PROGRAM_UNDEFINED_FUNCTION)
+    {
+      decline ("LD_BIND_NOW", NULL);
+      return;
+    }
   uint64_t relocations = 0;
   uint32_t targets = 0;
   for (uint32_t i = 0; i < program->member_count; i++)
@@ -206,6 +217,54 @@ disarm (void)
       place_restore (&start.places[i]);
 }
 
+static int
+can_be_led (const struct table_member *member, const struct place *place)
+{
+  return member->bindings == NO_BLOCK || place->is_found;
+}
+
+/* True if the next object of a record has the name of MAP. */
+static int
+is_expected (const struct table_bound_program *record, const struct link_map *map)
+{
+  const char *path;
+  if (record->member_count <= opened)
+    return 0;
+  const struct table_bound_object *object
+      = bound_object (bound_members (record)[opened].object, &path);
+  /* The program has no name. */
+  return object != NULL && (opened == 0 || text_equal (map->name, path));
+}
+
+/* True if a record has the objects that were opened. */
+static int
+begins_alike (const struct table_bound_program *record)
+{
+  const struct table_member *members = bound_members (record);
+  for (uint32_t i = 0; i < opened; i++)
+    if (members[i].object != start.places[i].member->object
+        || !can_be_led (&members[i], &start.places[i]))
+      return 0;
+  return 1;
+}
+
+/* Goes on with a record that has the name of MAP next; returns 0 if there is none. */
+static int
+choose_record (const struct link_map *map)
+{
+  const struct table_bound_program *record = first_record;
+  if (is_expected (program, map))
+    return 1;
+  while (record != NULL && !(is_expected (record, map) && begins_alike (record)))
+    record = bound_program_after (record);
+  if (record == NULL)
+    return 0;
+  program = record;
+  for (uint32_t i = 0; i < opened; i++)
+    start.places[i].member = &bound_members (program)[i];
+  return 1;
+}
+
 void
 bind_open (const struct link_map *map)
 {
@@ -221,6 +280,7 @@ bind_open (const struct link_map *map)
       decline ("other-objects", map->name);
       return;
     }
+  int other_name = !choose_record (map);
   const struct table_member *member = &bound_members (program)[opened];
   const struct table_bound_object *object = bound_object (member->object, &path);
   if (object == NULL)
@@ -228,21 +288,19 @@ bind_open (const struct link_map *map)
       decline ("damaged-table", NULL);
       return;
     }
-  /* The program has no name. */
-  if (opened > 0 && !text_equal (map->name, path))
-    {
-      decline ("other-objects", map->name);
-      return;
-    }
-  const char *why = difference (object, map);
+  /* The same file under another name is the same object: LD_LIBRARY_PATH may spell a directory
+     in another way. */
+  path = opened > 0 ? map->name : path;
+  const char *why = difference (object, map, path, other_name);
   struct place *place = &start.places[opened];
   place->member = member;
   place->addr = map->addr;
-  if (why == NULL && member->bindings != NO_BLOCK && !place_find (place, map))
+  place->is_found = place_find (place, map);
+  if (why == NULL && !can_be_led (member, place))
     why = "other-layout";
   if (why != NULL)
     {
-      decline (why, path);
+      decline (other_name ? "other-objects" : why, path);
       return;
     }
   bases[member->object] = map->addr;

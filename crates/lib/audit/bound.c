@@ -26,6 +26,18 @@ program_holds (const struct table_bound_program *program, const char *path, size
          == hash_low (0, members + program->members, program->member_count * sizeof *members);
 }
 
+/* Records of one program follow each other. */
+static const struct table_bound_program *
+first_from (uint32_t i, const char *path, uint32_t wanted)
+{
+  uint32_t count;
+  const struct table_bound_program *all = table_section (SECTION_BOUND_PROGRAMS, &count);
+  for (; i < count && all[i].path_hash == wanted; i++)
+    if (program_holds (&all[i], path, strlen (path)))
+      return &all[i];
+  return NULL;
+}
+
 const struct table_bound_program *
 bound_program (const char *path)
 {
@@ -33,13 +45,17 @@ bound_program (const char *path)
   const struct table_bound_program *all = table_section (SECTION_BOUND_PROGRAMS, &count);
   if (all == NULL)
     return NULL;
-  size_t length = strlen (path);
-  uint32_t wanted = hash_low (0, path, length);
-  for (uint32_t i = table_first_of (all, count, sizeof *all, 4, wanted);
-       i < count && all[i].path_hash == wanted; i++)
-    if (program_holds (&all[i], path, length))
-      return &all[i];
-  return NULL;
+  uint32_t wanted = hash_low (0, path, strlen (path));
+  return first_from (table_first_of (all, count, sizeof *all, 4, wanted), path, wanted);
+}
+
+const struct table_bound_program *
+bound_program_after (const struct table_bound_program *program)
+{
+  uint32_t count, length;
+  const struct table_bound_program *all = table_section (SECTION_BOUND_PROGRAMS, &count);
+  const char *path = table_string (program->path, &length);
+  return first_from ((uint32_t) (program - all) + 1, path, program->path_hash);
 }
 
 const struct table_member *

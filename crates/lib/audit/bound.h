@@ -66,8 +66,11 @@ struct bindings
 /* Indexes of targets have 32 bits. */
 #define BINDINGS_WIDE 1u
 
-/* Returns the record of that program, with its members checked; NULL if there is none. */
+/* Returns the first record of that program, with its members checked; NULL if there is none. */
 const struct table_bound_program *bound_program (const char *path);
+
+/* Returns the next record of the same program, whose start has other objects, or NULL. */
+const struct table_bound_program *bound_program_after (const struct table_bound_program *program);
 
 const struct table_member *bound_members (const struct table_bound_program *program);
 

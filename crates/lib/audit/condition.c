@@ -153,11 +153,24 @@ conditions_used_listing (void)
 }
 
 int
-condition_same_size (uint32_t index)
+condition_is_of (uint32_t index, const char *path)
 {
-  const char *path;
+  const char *known;
   struct statx now;
-  const struct table_condition *condition = table_condition (index, &path);
+  const struct table_condition *condition = table_condition (index, &known);
+  if (condition == NULL || sys_stat (path, &now) != 0)
+    return 0;
+  return condition->kind == CONDITION_IMAGE_FILE
+             ? same_in_image (condition, &now)
+             : condition->kind == CONDITION_FILE && same_file (condition, &now, path);
+}
+
+int
+condition_same_size (uint32_t index, const char *path)
+{
+  const char *known;
+  struct statx now;
+  const struct table_condition *condition = table_condition (index, &known);
   return condition != NULL && condition->kind == CONDITION_FILE && sys_stat (path, &now) == 0
          && condition->size == now.size;
 }

@@ -9,8 +9,11 @@ int conditions_hold (uint32_t set, const char *needed, const char *path);
 
 int condition_holds (uint32_t index);
 
-/* True if the file of a condition has its length, whatever else has changed. */
-int condition_same_size (uint32_t index);
+/* True if PATH, another name than that of a condition, leads to its file. */
+int condition_is_of (uint32_t index, const char *path);
+
+/* True if the file at PATH has the length of that of a condition, whatever else differs. */
+int condition_same_size (uint32_t index, const char *path);
 
 enum store_answer
 {

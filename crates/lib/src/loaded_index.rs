@@ -166,16 +166,27 @@ fn applied(
     let Bound { programs, objects, .. } = &read.index.bound;
     let real = session.canonicalize(closure.subject.path.as_ref());
     let real = real.map_err(|_| NotApplied::NotIndexed)?;
-    let program = programs.iter().find(|program| program.path == real);
-    let program = program.ok_or(NotApplied::NotIndexed)?;
-    // The first object is the program, which was found by its path.
-    let wanted = program.members.iter().skip(1).filter_map(|m| objects.get(m.object as usize));
-    let loaded = closure.load.objects.iter().skip(1).filter(|object| object.role != Role::Audit);
+    let mut starts = programs.iter().filter(|program| program.path == real).peekable();
+    starts.peek().ok_or(NotApplied::NotIndexed)?;
     // An audit module and its libraries have a namespace of their own (ld.so(8), "LD_AUDIT").
-    let loaded = loaded.filter(|object| object.namespace == 0);
-    if !wanted.map(|object| &object.path).eq(loaded.map(|object| &object.path)) {
-        return Err(NotApplied::OtherObjects);
-    }
+    let loaded = closure.load.objects.iter().skip(1);
+    let loaded = loaded.filter(|object| object.role != Role::Audit && object.namespace == 0);
+    let loaded: Vec<&BString> = loaded.map(|object| &object.path).collect();
+    // The same file under another name is the same object.
+    let is_same = |known: &BString, path: &BString| {
+        known == path
+            || matches!(
+                (session.canonicalize(known.as_ref()), session.canonicalize(path.as_ref())),
+                (Ok(known), Ok(path)) if known == path)
+    };
+    let program = starts.find(|program| {
+        // The first object is the program, which was found by its path.
+        let wanted = program.members.iter().skip(1).filter_map(|m| objects.get(m.object as usize));
+        let mut pairs = wanted.zip(&loaded);
+        program.members.len() == loaded.len() + 1
+            && pairs.all(|(object, path)| is_same(&object.path, path))
+    });
+    let program = program.ok_or(NotApplied::OtherObjects)?;
     let fingerprints = OsFingerprints::default();
     for object in program.members.iter().filter_map(|m| objects.get(m.object as usize)) {
         let condition = read.index.conditions.get(object.condition as usize);

@@ -78,7 +78,8 @@ const INDEX_TRUTH: Section = Section {
             "Of programs with many relocations (--bind-threshold), and of those that --program \
              names: the module writes the value of each relocated slot, and the loader looks up \
              no symbol. Every file of the start must be the one that was indexed; otherwise the \
-             loader binds all symbols. On x86_64, aarch64, riscv64, ppc64le and s390x.",
+             loader binds all symbols. If LD_PRELOAD or LD_LIBRARY_PATH is set, starts in this \
+             environment are predicted too. On x86_64, aarch64, riscv64, ppc64le and s390x.",
         ),
         (
             "paths",

@@ -69,8 +69,9 @@ pub struct Binding<'a> {
     pub threshold: BindThreshold,
     /// The only programs to bind, by their real paths. `None` means every program of the index.
     pub only: Option<&'a [PathBuf]>,
-    /// The environment of their starts: libraries to preload, directories to search.
-    pub environment: Option<&'a Environment>,
+    /// The environments of their starts: libraries to preload, directories to search. None means an
+    /// empty one.
+    pub environments: &'a [Environment],
 }
 
 /// A file of a start, read once for all programs.
@@ -141,7 +142,8 @@ pub(super) struct KeptPrograms<'a> {
 }
 
 impl KeptPrograms<'_> {
-    /// Takes the bindings of a program, if it has any. Returns false if they must be predicted.
+    /// Takes the bindings of a program, if it has any, for each environment. Returns false if they
+    /// must be predicted.
     fn keep(
         &self,
         path: &BString,
@@ -153,17 +155,19 @@ impl KeptPrograms<'_> {
             return false;
         }
         let bound = &self.old.bound;
-        let Some(program) = bound.programs.iter().find(|program| program.path == *path) else {
-            return true;
-        };
-        let taken = bound.taken(program, self.endian, &mut |object| {
-            self.holds.get(object.condition as usize).filter(|holds| **holds)?;
-            let condition = self.old.conditions.get(object.condition as usize)?.clone();
-            let is_rooted = is_below(flat, &object.path);
-            let condition = gatherer.condition(condition);
-            Some(BoundObject { is_rooted, condition, ..object.clone() })
-        });
-        taken.map(|program| binder.add(program)).is_some()
+        let starts = bound.programs.iter().filter(|program| program.path == *path);
+        let taken: Option<Vec<NewProgram>> = starts
+            .map(|program| {
+                bound.taken(program, self.endian, &mut |object| {
+                    self.holds.get(object.condition as usize).filter(|holds| **holds)?;
+                    let condition = self.old.conditions.get(object.condition as usize)?.clone();
+                    let is_rooted = is_below(flat, &object.path);
+                    let condition = gatherer.condition(condition);
+                    Some(BoundObject { is_rooted, condition, ..object.clone() })
+                })
+            })
+            .collect();
+        taken.map(|starts| starts.into_iter().for_each(|start| binder.add(start))).is_some()
     }
 }
 
@@ -210,13 +214,27 @@ impl Work<'_> {
         if let Some(kept) = kept {
             paths.retain(|path| !kept.keep(path, gatherer, &mut binder, flat));
         }
+        let empty = [Environment::default()];
+        let environments = match options.environments {
+            [] => &empty[..],
+            environments => environments,
+        };
         for chunk in paths.chunks(CHUNK) {
-            let predict = |path: &BString| self.predict(&files, facts, path, options);
+            let predict = |path: &BString| -> Vec<_> {
+                let start =
+                    |environment| self.predict(&files, facts, path, options.threshold, environment);
+                environments.iter().map(start).collect()
+            };
             let predicted: Vec<_> = chunk.par_iter().map(predict).collect();
-            for (path, predicted) in chunk.iter().zip(predicted) {
-                match predicted {
-                    Ok(predicted) => binder.add(new_program(gatherer, predicted, flat)),
-                    Err(why) => not_bound.push((path.clone(), why)),
+            for (path, starts) in chunk.iter().zip(predicted) {
+                // The loader may have to bind a start of one environment alone.
+                if starts.iter().all(Result::is_err) {
+                    let why = starts.into_iter().find_map(Result::err);
+                    not_bound.extend(why.map(|why| (path.clone(), why)));
+                    continue;
+                }
+                for start in starts.into_iter().flatten() {
+                    binder.add(new_program(gatherer, start, flat));
                 }
             }
         }
@@ -228,9 +246,10 @@ impl Work<'_> {
         files: &Files,
         facts: &Arc<LoaderFacts>,
         path: &BString,
-        options: Binding<'_>,
+        threshold: BindThreshold,
+        environment: &Environment,
     ) -> Result<Predicted, NotBound> {
-        let closure = self.start_of(facts, path, options).ok_or(NotBound::NoStart)?;
+        let closure = self.start_of(facts, path, environment).ok_or(NotBound::NoStart)?;
         let load = &closure.load;
         if load.stop.is_some() {
             return Err(NotBound::NoStart);
@@ -244,13 +263,13 @@ impl Work<'_> {
             return Err(NotBound::Missing);
         }
         let (symbolic, relative) = counts(&bindings);
-        if symbolic == 0 || !options.threshold.is_reached(facts.libc, symbolic, relative) {
+        if symbolic == 0 || !threshold.is_reached(facts.libc, symbolic, relative) {
             return Err(NotBound::Few);
         }
         let undefined_function = undefined(&bindings)?;
         let relocations = u32::try_from(symbolic).unwrap_or(u32::MAX);
         let objects = members(load, &bindings, files)?;
-        let variables = options.environment.map(StartVariables::of).unwrap_or_default();
+        let variables = StartVariables::of(environment);
         Ok(Predicted { path: path.clone(), objects, undefined_function, relocations, variables })
     }
 
@@ -258,13 +277,11 @@ impl Work<'_> {
         &self,
         facts: &Arc<LoaderFacts>,
         path: &BString,
-        options: Binding<'_>,
+        environment: &Environment,
     ) -> Option<Closure> {
         let session = self.os.session();
         let subject = Subject::open(&session, path.as_ref()).ok()?;
         let interpreter = subject.interpreter()?.to_owned();
-        let empty = Environment::default();
-        let environment = options.environment.unwrap_or(&empty);
         let facts = Arc::clone(facts);
         closure::resolve(&session, subject, interpreter.as_ref(), facts, environment).ok()
     }

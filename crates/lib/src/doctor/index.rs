@@ -83,7 +83,7 @@ impl IndexState {
             current::stores(index).iter().map(|store| store.display().to_string()).collect();
         state.objects = index.objects.iter().filter(|object| !object.path.is_empty()).count();
         state.programs = index.programs.len();
-        state.bound_programs = index.bound.programs.len();
+        state.bound_programs = index.bound.program_count();
         let needs = index.programs.iter().map(|program| u64::from(program.static_tls));
         state.static_tls = needs.max().unwrap_or(0);
         let fresh = current::is_current(index);

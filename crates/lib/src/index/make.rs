@@ -3,6 +3,7 @@
 //! The host walks the stores and resolves lookups with the core, [`crate::index::module`] puts the
 //! table into the audit module, [`file`] writes it.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,7 @@ use crate::index::report::Report;
 use crate::index::settled::let_settle;
 use crate::index::traced::Traced;
 use crate::index::trust::{self, Rule};
+use crate::index::variables::environment_of_process;
 use crate::index::{current, paths, places, programs};
 use crate::path::{dirs_of, path_bytes, path_of};
 use crate::problem::Problem;
@@ -136,9 +138,8 @@ pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report, Index
     let usual = if binds_all { BindThreshold::ALL } else { BindThreshold::default() };
     let threshold = options.bind_threshold.unwrap_or(usual);
     let only = is_alone.then_some(&programs[..]);
-    let variables = old.iter().flat_map(|old| &old.index.bound.programs).next();
-    let environment = variables.map(|program| program.variables.environment());
-    let bind = Some(Binding { threshold, only, environment: environment.as_ref() });
+    let environments = environments(old.as_ref());
+    let bind = Some(Binding { threshold, only, environments: &environments });
     let (prefixes, dirs) = (&all, &dirs);
     let is_of_image = |old: &Whole| old.index.conditions.iter().any(Condition::is_of_image);
     let image = options.image || old.as_ref().is_some_and(is_of_image);
@@ -245,10 +246,10 @@ impl Options {
         if self.names_nothing() {
             let stores = old.map(|old| current::stores(&old.index)).unwrap_or_default();
             let bound = old.iter().flat_map(|old| &old.index.bound.programs);
-            let bound = bound.map(|program| path_of(program.path.as_ref()));
+            let bound: BTreeSet<_> = bound.map(|program| path_of(program.path.as_ref())).collect();
             let is_outside =
                 |program: &PathBuf| !stores.iter().any(|store| program.starts_with(store));
-            return Ok(bound.filter(is_outside).collect());
+            return Ok(bound.into_iter().filter(is_outside).collect());
         }
         let (mut named, mut others) = (Vec::new(), Vec::new());
         for program in &self.programs {
@@ -417,6 +418,18 @@ fn check_one_machine(programs: &[PathBuf]) -> Result<(), IndexError> {
 fn machine(program: &Path) -> Result<&'static str, IndexError> {
     let subject = Subject::open(&OsFs::new().session(), path_bytes(program).as_ref());
     Ok(machine_name(subject?.view.ident.machine))
+}
+
+/// Returns the environments that starts are bound for: those of the index that is updated, else the
+/// empty one and that of this process.
+fn environments(old: Option<&Whole>) -> Vec<Environment> {
+    let of_old = old.map(|old| old.index.bound.environments()).unwrap_or_default();
+    if old.is_some() && !of_old.is_empty() {
+        return of_old;
+    }
+    let own = environment_of_process();
+    let empty = Environment::default();
+    if own == empty { vec![empty] } else { vec![empty, own] }
 }
 
 fn binds(index: &Index, program: &Path) -> bool {

@@ -249,7 +249,7 @@ impl Bindings {
             |of: fn(&BoundProgram) -> u32| bound.programs.iter().map(|p| u64::from(of(p))).sum();
         let not_bound = machine.not_bound.iter().cloned();
         Self {
-            programs: bound.programs.len(),
+            programs: bound.program_count(),
             relocations: sum(|program| program.relocations),
             bound: sum(|program| program.bindings),
             bytes: bound.encoded_size(),

@@ -6,11 +6,13 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use bstr::ByteSlice;
+use becalm_core::facts::Environment;
+use bstr::{BString, ByteSlice};
 use serde::Serialize;
 
 use crate::index::{file, places, platforms};
 use crate::json::{lossy_os, lossy_os_option};
+use crate::path;
 
 /// The name of the list of audit modules.
 pub const AUDIT: &str = "LD_AUDIT";
@@ -214,6 +216,19 @@ fn elements(list: Option<&OsStr>) -> Vec<&[u8]> {
 
 fn joined(elements: &[&[u8]]) -> OsString {
     OsString::from_vec(elements.join(&b':'))
+}
+
+/// Returns the libraries to preload and the directories to search of this process's environment.
+pub(crate) fn environment_of_process() -> Environment {
+    // An empty variable counts as unset for the loaders.
+    let variable = |name: &str| {
+        std::env::var_os(name).as_ref().map(path::bytes).filter(|value: &BString| !value.is_empty())
+    };
+    Environment {
+        library_path: variable("LD_LIBRARY_PATH"),
+        preload: variable("LD_PRELOAD"),
+        ..Environment::default()
+    }
 }
 
 #[cfg(test)]

@@ -187,10 +187,10 @@ fn make(place: &Place, request: &Request) -> Result<(), RunError> {
     let trees: Vec<PathBuf> = request.trees.iter().map(|path| path_of(path.as_bstr())).collect();
     let dirs = request.dirs();
     let (stores, trees, files) = (&stores, &trees, &files);
-    let environment = request.environment();
+    let environments = [request.environment()];
     // Stubs need bindings.
     let threshold = if from.is_some() { BindThreshold::ALL } else { BindThreshold::default() };
-    let bind = Binding { threshold, only: Some(&only), environment: Some(&environment) };
+    let bind = Binding { threshold, only: Some(&only), environments: &environments };
     let bind = Some(bind);
     let options = IndexOptions {
         prefixes: stores,

@@ -148,10 +148,8 @@ pub(super) fn verify(path: &Path, load: bool) -> Result<Outcome, IndexError> {
     let bound: Vec<PathBuf> =
         old.bound.programs.iter().map(|program| path_of(program.path.as_ref())).collect();
     let only = Some(&bound[..]);
-    // One run of `becalm index` predicts all starts in the same environment.
-    let environment = old.bound.programs.first().map(|program| program.variables.environment());
-    let environment = environment.as_ref();
-    let bind = Some(Binding { threshold: BindThreshold::ALL, only, environment });
+    let environments = &old.bound.environments();
+    let bind = Some(Binding { threshold: BindThreshold::ALL, only, environments });
     let (stores, dirs) = (&stores, &dirs);
     let options = IndexOptions { stores, dirs, files, bind, ..IndexOptions::default() };
     let indexed = index_files(&OsFs::new(), options);

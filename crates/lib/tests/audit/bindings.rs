@@ -21,7 +21,7 @@ impl Scene {
         let files: Vec<PathBuf> = programs.iter().map(|program| self.path(program)).collect();
         let stores = [self.store()];
         let (prefixes, files) = (&stores, &files);
-        let bind = Binding { threshold: BindThreshold::ALL, only: None, environment: None };
+        let bind = Binding { threshold: BindThreshold::ALL, only: None, environments: &[] };
         let options = IndexOptions { prefixes, files, bind: Some(bind), ..IndexOptions::default() };
         let machine = index_files(&OsFs::new(), options).machines.remove(0);
         self.write_index(&machine.index, machine.target);
@@ -317,6 +317,36 @@ fn a_resolver_that_the_loader_calls_at_the_first_call_is_not_called_at_the_start
         // 128 and SIGILL or SIGTRAP.
         assert_eq!(plain.code > 128, !now.is_empty(), "{plain:?}");
         assert_eq!(plain, scene.bound(&program, now).0);
+    }
+}
+
+#[test]
+fn the_same_libraries_under_other_names_are_bound_and_other_libraries_are_not() {
+    if skip() {
+        return;
+    }
+    let scene = scene();
+    std::fs::create_dir_all(scene.path("other")).unwrap();
+    std::os::unix::fs::symlink(scene.path("lib"), scene.path("link")).unwrap();
+    let library =
+        "int more, own = 9; int of_program(void); int called(void) { return more + own; }";
+    scene.cc("other/libx.so", library, &["-shared", "-fPIC", "-Wl,-soname,libx.so"]);
+    std::fs::create_dir_all(scene.path("copy")).unwrap();
+    std::fs::copy(scene.path("lib/libx.so"), scene.path("copy/libx.so")).unwrap();
+    scene.bind(&["program"]);
+    let program = [scene.text("program")];
+    for (directory, expected) in [
+        ("lib/../lib", "applied"),
+        ("link", "applied"),
+        ("copy", "applied"),
+        ("other", "declined\tother-objects"),
+    ] {
+        let path = scene.text(directory);
+        let path = [("LD_LIBRARY_PATH", path.as_str())];
+        let plain = start(&program, &path);
+        let (bound, said) = scene.bound(&program, &path);
+        assert!(said.starts_with(expected), "{directory}: {said}");
+        assert_eq!((plain, bound.code), (bound, 0), "{directory}");
     }
 }
 

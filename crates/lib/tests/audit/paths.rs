@@ -45,7 +45,7 @@ impl Scene {
     pub(crate) fn index_paths(&self, programs: &[&str]) -> Paths {
         std::thread::sleep(std::time::Duration::from_millis(250));
         let files: Vec<PathBuf> = programs.iter().map(|program| self.path(program)).collect();
-        let bind = Binding { threshold: BindThreshold::ALL, only: None, environment: None };
+        let bind = Binding { threshold: BindThreshold::ALL, only: None, environments: &[] };
         let options = IndexOptions { files: &files, bind: Some(bind), ..IndexOptions::default() };
         let mut machine = index_files(&OsFs::new(), options).machines.remove(0);
         let store = PathStore { path: self.store(), packages: Packages::Hashed };

@@ -49,13 +49,18 @@ impl Binder {
         }
     }
 
-    /// Adds a program, whose path must be new.
+    /// Adds a program, unless the same program with the same objects was added before.
     pub fn add(&mut self, program: NewProgram) {
         let NewProgram { path, members, undefined_function, relocations, variables } = program;
         let mut numbers: FxHashMap<usize, u32> = FxHashMap::default();
         // All members get their numbers first, because a definer may be a later member.
         for (index, object, _) in &members {
             numbers.insert(*index, self.object(object));
+        }
+        let objects = || members.iter().map(|(index, ..)| numbers[index]);
+        let mut same_path = self.bound.programs.iter().filter(|known| known.path == path);
+        if same_path.any(|known| known.members.iter().map(|member| member.object).eq(objects())) {
+            return;
         }
         let mut bindings = 0;
         let mut bound_members = Vec::with_capacity(members.len());

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bstr::{BStr, BString, ByteSlice};
 
 use super::block::{Block, Definer};
-use super::{Bound, BoundProgram, Member};
+use super::{Bound, BoundProgram, Member, StartVariables};
 use crate::elf::Endian;
 
 /// The words that are written into an object, by offset.
@@ -25,12 +25,16 @@ impl Bound {
     /// Returns the programs that another table binds differently or does not have.
     #[must_use]
     pub fn differences(&self, other: &Self, endian: Endian) -> Vec<BString> {
-        let others: BTreeMap<&BString, &BoundProgram> =
-            other.programs.iter().map(|program| (&program.path, program)).collect();
+        fn start(program: &BoundProgram) -> (&BString, &StartVariables) {
+            (&program.path, &program.variables)
+        }
+        let others: BTreeMap<_, &BoundProgram> =
+            other.programs.iter().map(|program| (start(program), program)).collect();
         let differs = |program: &&BoundProgram| {
-            others.get(&program.path).is_none_or(|now| !self.is_same(program, other, now, endian))
+            others.get(&start(program)).is_none_or(|now| !self.is_same(program, other, now, endian))
         };
-        self.programs.iter().filter(differs).map(|program| program.path.clone()).collect()
+        let paths = self.programs.iter().filter(differs).map(|program| program.path.clone());
+        paths.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     fn is_same(

@@ -17,9 +17,12 @@ mod start_variables;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
+
 use bstr::BString;
 
 use super::layout::{self, Reader};
+use crate::facts::Environment;
 use crate::symbols::ObjectSymbols;
 
 pub use binder::{Binder, NewProgram};
@@ -33,7 +36,7 @@ pub(super) use records::{Sections, read};
 /// The bindings of all programs of an index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bound {
-    /// The programs, each path once.
+    /// The programs. A path comes again for each environment in which other objects are loaded.
     pub programs: Vec<BoundProgram>,
     /// Their objects, each path once; members name them by position.
     pub objects: Vec<BoundObject>,
@@ -43,6 +46,19 @@ pub struct Bound {
 }
 
 impl Bound {
+    /// Returns the number of programs, each path counted once.
+    #[must_use]
+    pub fn program_count(&self) -> usize {
+        self.programs.iter().map(|program| &program.path).collect::<BTreeSet<_>>().len()
+    }
+
+    /// Returns each environment that a start was predicted for, the empty one first.
+    #[must_use]
+    pub fn environments(&self) -> Vec<Environment> {
+        let all: BTreeSet<_> = self.programs.iter().map(|program| &program.variables).collect();
+        all.into_iter().map(StartVariables::environment).collect()
+    }
+
     /// Returns the bytes that the bindings take in a table, without strings and conditions.
     #[must_use]
     pub fn encoded_size(&self) -> usize {

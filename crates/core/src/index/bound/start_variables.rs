@@ -10,7 +10,7 @@ const PRELOAD: &[u8] = b"LD_PRELOAD=";
 const LIBRARY_PATH: &[u8] = b"LD_LIBRARY_PATH=";
 
 /// The variables that a program's start was predicted with.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StartVariables {
     /// `LD_LIBRARY_PATH`.
     pub library_path: Option<BString>,
