@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use anyhow::{Result, ensure};
 use rayon::prelude::*;
 
+use crate::order_trial::step::bundle;
 use files::File;
 use tally::Tally;
 
@@ -38,6 +39,9 @@ pub struct Options {
     /// Every ELF file of the foreign roots in a folder, loaded by the emulator if there is one.
     #[arg(long, value_name = "DIR")]
     sysroots: Vec<PathBuf>,
+    /// Edit a copy of the files that this patchelf has bundled, as a wheel or a conda package has them.
+    #[arg(long, value_name = "FILE")]
+    patchelf: Option<PathBuf>,
     /// Use only N files, spread evenly.
     #[arg(long, value_name = "N")]
     sample: Option<usize>,
@@ -114,7 +118,18 @@ fn one(
     dir: &std::path::Path,
     tally: &mut Tally,
 ) -> Result<()> {
-    let original = std::fs::read(&file.path)?;
+    let mut original = std::fs::read(&file.path)?;
+    if let Some(patchelf) = &options.patchelf {
+        std::fs::create_dir_all(dir)?;
+        let copy = dir.join("bundled");
+        std::fs::write(&copy, &original)?;
+        if !bundle(patchelf, &copy)? {
+            tally.tried(file, "patchelf");
+            tally.refused(file, "patchelf", "patchelf refuses it");
+            return Ok(());
+        }
+        original = std::fs::read(&copy)?;
+    }
     let slow = options.tools_every > 0 && index.is_multiple_of(options.tools_every);
     let mut bench = match options.bytes_only {
         true => None,

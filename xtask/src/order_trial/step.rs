@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use bstr::ByteSlice;
 
 /// One step of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,11 @@ pub(super) enum Step {
     SplitDebug,
     /// `eu-strip`.
     EuStrip,
+    /// `llvm-strip`.
+    LlvmStrip,
+    /// As auditwheel and conda-build do: `patchelf` writes names and a long run path, and the start of each
+    /// directory is then replaced by a shorter one, with NULs at the end of the string.
+    Bundle,
     /// `patchelf --add-rpath`.
     Patchelf,
     /// `patchelf --shrink-rpath`.
@@ -34,7 +40,7 @@ impl Step {
     }
 
     pub(super) fn is_patchelf(self) -> bool {
-        matches!(self, Self::Patchelf | Self::PatchelfShrink)
+        matches!(self, Self::Patchelf | Self::PatchelfShrink | Self::Bundle)
     }
 }
 
@@ -74,6 +80,8 @@ impl Tools<'_> {
             Step::Objcopy => command(objcopy, &[&["--strip-debug"]]),
             Step::SplitDebug => return self.split_debug(copy),
             Step::EuStrip => command(Path::new("eu-strip"), &[]),
+            Step::LlvmStrip => command(Path::new("llvm-strip"), &[]),
+            Step::Bundle => return bundle(patchelf, copy),
             Step::Patchelf => command(patchelf, &[&["--add-rpath", "/patchelf"]]),
             Step::PatchelfShrink => command(patchelf, &[&["--shrink-rpath"]]),
         };
@@ -91,6 +99,34 @@ impl Tools<'_> {
         let _ = std::fs::remove_file(debug);
         Ok(done)
     }
+}
+
+/// The prefix of a build folder, as long as conda's placeholder.
+const PREFIX: &str =
+    "/placehold_placehold_placehold_placehold_placehold_placehold_placehold_placehold";
+/// The prefix that replaces it.
+const INSTALLED: &str = "/opt/env";
+
+/// Edits a file as tools do that bundle libraries or move them to another prefix.
+pub(crate) fn bundle(patchelf: &Path, copy: &Path) -> Result<bool> {
+    let run_path = format!("{PREFIX}/lib:$ORIGIN/bundled.libs");
+    for arguments in [["--set-soname", "libbundled-1a2b3c4d.so.1"], ["--set-rpath", &run_path]] {
+        let mut command = Command::new(patchelf);
+        // A program has no soname, and patchelf leaves it alone.
+        if !succeeds(command.args(arguments).arg(copy))? {
+            return Ok(false);
+        }
+    }
+    let mut bytes = std::fs::read(copy)?;
+    let starts: Vec<usize> = bytes.find_iter(PREFIX).collect();
+    for at in starts {
+        let rest = bytes[at..].find_byte(0).context("the string ends")?;
+        let string = [INSTALLED.as_bytes(), &bytes[at + PREFIX.len()..at + rest]].concat();
+        bytes[at..at + rest].fill(0);
+        bytes[at..at + string.len()].copy_from_slice(&string);
+    }
+    std::fs::write(copy, bytes)?;
+    Ok(true)
 }
 
 fn succeeds(command: &mut Command) -> Result<bool> {
