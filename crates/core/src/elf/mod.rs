@@ -90,6 +90,15 @@ impl ObjectView {
             .map(|dependency| dependency.name.as_bstr())
     }
 
+    /// Returns true if a musl loader starts or loads the object for certain: by the name of its
+    /// interpreter, or of the C library that it needs. A library that needs `libc.so` may be one of
+    /// musl too.
+    #[must_use]
+    pub fn is_for_musl(&self) -> bool {
+        self.interpreter.as_ref().is_some_and(|path| path.contains_str("/ld-musl-"))
+            || self.needed().any(|name| name.starts_with_str("libc.musl-"))
+    }
+
     fn has_flag_1(&self, flag: u64) -> bool {
         self.dynamic.as_ref().is_some_and(|dynamic| dynamic.flags_1 & flag != 0)
     }

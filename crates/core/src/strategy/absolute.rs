@@ -169,8 +169,7 @@ impl Planner<'_> {
             }
         }
         openable(path.as_ref())?;
-        let host = &self.closure.subject.view.ident;
-        if own::is_variant(self.fs, host, path.as_ref()) {
+        if own::is_variant(self.fs, &self.closure.subject.view, path.as_ref()) {
             return Err(FindingKind::Variant(path));
         }
         Ok(path)

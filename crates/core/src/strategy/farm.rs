@@ -300,7 +300,7 @@ pub(super) fn link(
             (Look::Hit, Standing::Fixed) => {
                 let name = dir.name.as_ref().ok_or(FindingKind::NotByRunPath)?;
                 let path: BString = [name.as_slice(), needed].concat().into();
-                linkable(fs, &path)?;
+                linkable(fs, own, &path)?;
                 return Ok(Found { dir: at, path });
             }
         }
@@ -309,7 +309,7 @@ pub(super) fn link(
 }
 
 /// Returns an error for a library that would behave differently if a link led to it.
-fn linkable(fs: &dyn FileSystem, path: &BString) -> Result<(), FindingKind> {
+fn linkable(fs: &dyn FileSystem, own: &OwnPath<'_>, path: &BString) -> Result<(), FindingKind> {
     openable(path.as_ref())?;
     let file = fs.open(path.as_ref());
     let file = file.map_err(|errno| FindingKind::Unreadable { path: path.clone(), errno })?;
@@ -317,7 +317,7 @@ fn linkable(fs: &dyn FileSystem, path: &BString) -> Result<(), FindingKind> {
     if uses_origin(view) {
         return Err(FindingKind::UsesOrigin(path.clone()));
     }
-    if own::is_variant(fs, &view.ident, path.as_ref()) {
+    if own::is_variant(fs, &own.view, path.as_ref()) {
         return Err(FindingKind::Variant(path.clone()));
     }
     Ok(())
@@ -368,7 +368,7 @@ impl Graph {
                 // If the object's own run path has no answer, that of this program is linked, but
                 // only inside a store: a link to a system library would hide a newer one.
                 Err(FindingKind::NotByRunPath) if site.is_in_store(loaded) => {
-                    linkable(site.fs, loaded).map(|()| loaded.clone())
+                    linkable(site.fs, own, loaded).map(|()| loaded.clone())
                 }
                 Err(what) => Err(what),
             };

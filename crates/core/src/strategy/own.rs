@@ -5,11 +5,13 @@
 //! `DT_RPATH`, but an object's own `DT_RPATH` is searched before every inherited one. A loaded object
 //! with the name answers before either.
 
+use std::sync::Arc;
+
 use bstr::{BStr, BString, ByteSlice};
 
 use super::settings::Settings;
 use crate::closure::{Subject, SubjectKind};
-use crate::elf::{Ident, ObjectView, dlopen_entries};
+use crate::elf::{ObjectView, dlopen_entries};
 use crate::fs::{Errno, FileSystem};
 use crate::loader::glibc;
 use crate::loader::glibc::run_path::{self, RunPath, fixed_dir, fixed_path};
@@ -21,7 +23,7 @@ use crate::search::hwcaps::variants::Variants;
 /// The run path of one object, element by element.
 pub(super) struct OwnPath<'a> {
     pub(super) fs: &'a dyn FileSystem,
-    pub(super) host: Ident,
+    pub(super) view: Arc<ObjectView>,
     place: Place<'a>,
     pub(super) dirs: Vec<OwnDir>,
 }
@@ -79,10 +81,9 @@ impl<'a> OwnPath<'a> {
         let is_program = matches!(subject.kind, SubjectKind::Program { .. });
         let whole = run_path(&subject.view).map(|path| path.value).unwrap_or_default();
         let place = Place { fs, settings, origin: glibc::dirname(path), is_program };
-        let host = subject.view.ident;
         let mut dirs: Vec<OwnDir> = Vec::new();
         for element in whole.split(|&byte| byte == b':') {
-            let dir = place.dir(element.into(), &host);
+            let dir = place.dir(element.into(), &subject.view);
             let has_token = dst::has_token(&dir.written);
             let is_known = |known: &OwnDir| match &dir.name {
                 Some(name) => {
@@ -96,12 +97,12 @@ impl<'a> OwnPath<'a> {
                 dirs.push(dir);
             }
         }
-        Self { fs, host, place, dirs }
+        Self { fs, view: Arc::clone(&subject.view), place, dirs }
     }
 
     /// Parses an element as if it were in the run path.
     pub(super) fn dir(&self, element: &BStr) -> OwnDir {
-        self.place.dir(element, &self.host)
+        self.place.dir(element, &self.view)
     }
 
     /// Expands the DSTs of an exact answer. Returns `None` if the result is not absolute.
@@ -114,7 +115,7 @@ impl<'a> OwnPath<'a> {
         let Some(name) = &dir.name else { return Look::Nothing };
         let minor = self.place.settings.glibc_minor;
         let candidate = || BString::from([name.as_slice(), needed].concat());
-        match run_path::look(self.fs, name.as_ref(), needed, &self.host, minor) {
+        match run_path::look(self.fs, name.as_ref(), needed, &self.view.ident, minor) {
             run_path::Look::Found(_) => Look::Hit,
             run_path::Look::Absent | run_path::Look::PassedOver => Look::Nothing,
             // Another user may open this file. A plan must not depend on the user who makes it.
@@ -153,13 +154,17 @@ pub(super) fn has_run_path_entry(view: &ObjectView) -> bool {
 }
 
 /// Returns true if the loader chooses the file by the CPU: it is in a `glibc-hwcaps` subdirectory, or
-/// such a subdirectory has a file of the same name.
-pub(super) fn is_variant(fs: &dyn FileSystem, host: &Ident, path: &BStr) -> bool {
+/// such a subdirectory has a file of the same name. `view` is an object that needs it; musl's loader
+/// has no such subdirectories.
+pub(super) fn is_variant(fs: &dyn FileSystem, view: &ObjectView, path: &BStr) -> bool {
+    if view.is_for_musl() {
+        return false;
+    }
     if path.contains_str("/glibc-hwcaps/") {
         return true;
     }
     let name = path.rfind_byte(b'/').map_or(0, |at| at + 1);
-    Arch::of(host).levels().iter().any(|level| {
+    Arch::of(&view.ident).levels().iter().any(|level| {
         let dir = &path.as_bytes()[..name];
         let parts = [dir, b"glibc-hwcaps/", level.name.as_bytes(), b"/", &path.as_bytes()[name..]];
         fs.stat(BStr::new(&parts.concat())).is_ok()
@@ -175,22 +180,23 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    fn dir(&self, element: &BStr, host: &Ident) -> OwnDir {
+    fn dir(&self, element: &BStr, view: &ObjectView) -> OwnDir {
         let written = path::without_end_slashes(element).to_owned();
         let Some(name) = fixed_dir(written.as_ref(), self.origin.as_ref()) else {
             return OwnDir { written, name: None, standing: Standing::Searched };
         };
-        let standing = self.standing(written.as_ref(), name.as_ref(), host);
+        let standing = self.standing(written.as_ref(), name.as_ref(), view);
         OwnDir { written, name: Some(name), standing }
     }
 
-    fn standing(&self, written: &BStr, name: &BStr, host: &Ident) -> Standing {
+    fn standing(&self, written: &BStr, name: &BStr, view: &ObjectView) -> Standing {
         let stores = &self.settings.stores;
         let Some(package) = stores.package_of_dir(self.fs, name) else {
             return Standing::Searched;
         };
         // The CPU decides which variant is loaded, so that no answer is exact.
-        if Variants::of(self.fs, name, host, self.settings.glibc_minor).any() {
+        let variants = || Variants::of(self.fs, name, &view.ident, self.settings.glibc_minor);
+        if !view.is_for_musl() && variants().any() {
             return Standing::Searched;
         }
         if !dst::has_token(written) {

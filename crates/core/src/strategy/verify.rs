@@ -326,6 +326,6 @@ impl OwnPath<'_> {
     /// Returns true if the loader would load a file as a library.
     fn is_fit(&self, path: &BStr) -> bool {
         let file = self.fs.open(path);
-        file.is_ok_and(|file| glibc::fitness(&file, &self.host) == glibc::Fitness::Good)
+        file.is_ok_and(|file| glibc::fitness(&file, &self.view.ident) == glibc::Fitness::Good)
     }
 }

@@ -11,7 +11,7 @@ use crate::fs::mem::ObjectBuilder;
 use crate::loader::facts::plain_glibc;
 use crate::search::Stores;
 use crate::strategy::absolute::{self, LoaderAnswer, Scope};
-use crate::strategy::{FindingKind, Names, Plan, Settings};
+use crate::strategy::{Creation, FindingKind, Names, Plan, Settings, farm};
 
 pub(super) const LD_SO: &str = "/lib/ld.so";
 
@@ -191,4 +191,31 @@ fn a_library_with_hwcaps_variants_keeps_its_short_name() {
     let plan = plan(&fs, Scope::Subject);
     assert_eq!(plan.files[0].edits, []);
     assert_eq!(plan.findings[0].what, FindingKind::Variant("/s/a/lib/liba.so".into()));
+}
+
+#[test]
+fn musl_has_no_hwcaps_variants_so_its_libraries_get_their_paths() {
+    const MUSL: &str = "/lib/ld-musl-x86_64.so.1";
+    let program = ObjectBuilder::program().interpreter(MUSL).needed("liba.so");
+    let fs = MemFs::new()
+        .object(MUSL, library("libc.musl-x86_64.so.1"))
+        .object("/s/p/bin/prog", program.needed("libc.so").runpath("/s/c/lib:/s/a/lib"))
+        .object("/s/a/lib/liba.so", library("liba.so").needed("libc.so"))
+        .dir("/s/c/lib")
+        .object("/s/a/lib/glibc-hwcaps/x86-64-v3/liba.so", library("liba.so"));
+    let subject = Subject::open(&fs, "/s/p/bin/prog".into()).expect("the fixture's program");
+    let facts = crate::loader::facts::musl();
+    let closure = closure::resolve(&fs, subject, MUSL.into(), facts, &Environment::default());
+    let closure = closure.expect("the fixture's loader");
+    let plan = absolute::plan(&fs, &closure, Scope::Subject, None, &settings());
+    assert_eq!(renamed(&plan), ["/s/p/bin/prog: liba.so > /s/a/lib/liba.so"]);
+    for plan in
+        [farm::leaf(&fs, &closure.subject, &settings()), farm::graph(&fs, &closure, &settings())]
+    {
+        let link = Creation::Link {
+            path: "/s/p/lib/becalm-farm/bin/prog/liba.so".into(),
+            target: "/s/a/lib/liba.so".into(),
+        };
+        assert!(plan.creations.contains(&link), "{plan:?}");
+    }
 }
