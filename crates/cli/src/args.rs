@@ -296,7 +296,13 @@ mod tests {
         let error = definition()
             .try_get_matches_from(["becalm", "check", "--libc", "dietlibc", "x"])
             .expect_err("no such libc");
-        assert!(error.to_string().contains("glibc-2.31"), "{error}");
+        let known = "glibc-2.31 to glibc-2.44, or musl";
+        assert!(error.to_string().contains(known), "{error}");
+        let newest = ["becalm", "check", "--libc", "glibc-2.44", "x"];
+        assert!(definition().try_get_matches_from(newest).is_ok());
+        let mut definition = definition();
+        let check = definition.find_subcommand_mut("check").expect("a command");
+        assert!(check.render_help().to_string().contains(known), "the help names other releases");
     }
 
     #[test]

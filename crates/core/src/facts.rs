@@ -30,12 +30,16 @@ pub struct GlibcVersion {
 
 /// Returned if a `--libc` value names no known C library.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("unknown C library '{0}' (glibc-2.31 to glibc-2.44, or musl)")]
+#[error(
+    "unknown C library '{0}' ({oldest} to {newest}, or musl)",
+    oldest = Libc::Glibc(GLIBC_RANGE.0),
+    newest = Libc::Glibc(GLIBC_RANGE.1)
+)]
 pub struct UnknownLibc(pub String);
 
 /// The oldest and the newest glibc release that the model is tested against.
 pub const GLIBC_RANGE: (GlibcVersion, GlibcVersion) =
-    (GlibcVersion { major: 2, minor: 31 }, GlibcVersion { major: 2, minor: 43 });
+    (GlibcVersion { major: 2, minor: 31 }, GlibcVersion { major: 2, minor: 44 });
 
 impl FromStr for Libc {
     type Err = UnknownLibc;

@@ -57,6 +57,8 @@ fn known() -> String {
 
 #[cfg(test)]
 mod tests {
+    use becalm_core::facts::{GLIBC_RANGE, Libc};
+
     use super::*;
     use crate::loader::without_manual;
 
@@ -68,6 +70,13 @@ mod tests {
                 .parse::<Release>()
                 .is_err_and(|error| error.to_string().contains("2.36, 2.41, 2.43, 2.44"))
         );
+    }
+
+    #[test]
+    fn every_release_with_a_patch_is_accepted_as_a_c_library() {
+        let last = RELEASES.map(|release| format!("glibc-{}", release.version).parse::<Libc>());
+        assert!(last.iter().all(Result::is_ok), "{last:?}");
+        assert_eq!(last.last(), Some(&Ok(Libc::Glibc(GLIBC_RANGE.1))));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::block::{Definer, Indirect, Relative, Residual, SlotBinding, WORD};
 use crate::elf::Ident;
-use crate::facts::GlibcVersion;
+use crate::facts::{GLIBC_RANGE, GlibcVersion};
 use crate::loader::load::{Load, Role};
 use crate::symbols::machine::{KnownMachine, TypeOf};
 use crate::symbols::{self, At, Bindings, ObjectSymbols, RelocationKind, Slot};
@@ -135,8 +135,7 @@ fn has_other_lazies(machine: KnownMachine, symbols: &ObjectSymbols) -> bool {
 }
 
 /// The glibc releases in whose loader the module applies bindings (`cargo xtask binding-trial`).
-pub const RELEASES: (GlibcVersion, GlibcVersion) =
-    (GlibcVersion { major: 2, minor: 31 }, GlibcVersion { major: 2, minor: 44 });
+pub const RELEASES: (GlibcVersion, GlibcVersion) = GLIBC_RANGE;
 
 /// Returns true if the dynamic section has the entries that the module replaces for the loader.
 fn has_table(symbols: &ObjectSymbols) -> bool {
