@@ -226,32 +226,88 @@ pub fn resolve(
     facts: impl Into<Arc<LoaderFacts>>,
     environment: &Environment,
 ) -> Result<Closure, ClosureError> {
-    let facts = facts.into();
-    let bad_interpreter = |reason: String| ClosureError::Interpreter {
-        path: subject.path.clone(),
-        interpreter: interpreter.to_owned(),
-        reason,
-    };
-    let loader = fs.open(interpreter).map_err(|errno| {
-        bad_interpreter(match errno {
-            Errno::NOENT => "no such file".to_owned(),
-            errno => format!("cannot open: errno {}", errno.0),
-        })
-    })?;
-    let loader = loader.object.clone().map_err(|error| bad_interpreter(error.to_string()))?;
-    let start = Start {
-        path: subject.path.clone(),
-        origin: origin_of(fs, &subject),
-        file: Arc::clone(&subject.file),
-        view: Arc::clone(&subject.view),
-        interpreter: interpreter.to_owned(),
-        loader,
-    };
-    let load = match facts.libc {
-        Libc::Glibc(version) => glibc::load(fs, &start, version, &facts, environment),
-        Libc::Musl => musl::load(fs, &start, &facts, environment),
-    };
-    Ok(Closure { subject, facts: Some(facts), load })
+    Starts { fs, facts: facts.into(), environment, found: None }.resolve(subject, interpreter)
+}
+
+pub use glibc::FoundBefore;
+
+/// The starts of many programs with one loader and one environment. The result of a search is kept
+/// for the next program that needs the same object, so [`Closure::load`] lacks the probes of most
+/// searches.
+pub struct Starts<'a> {
+    fs: &'a dyn FileSystem,
+    facts: Arc<LoaderFacts>,
+    environment: &'a Environment,
+    found: Option<&'a FoundBefore>,
+}
+
+impl<'a> Starts<'a> {
+    /// Continues with the results of earlier starts by the same facts and environment.
+    #[must_use]
+    pub fn new(
+        fs: &'a dyn FileSystem,
+        facts: &Arc<LoaderFacts>,
+        environment: &'a Environment,
+        found: &'a FoundBefore,
+    ) -> Self {
+        Self { fs, facts: Arc::clone(facts), environment, found: Some(found) }
+    }
+
+    /// Returns the facts of the loader.
+    #[must_use]
+    pub fn facts(&self) -> &LoaderFacts {
+        &self.facts
+    }
+
+    /// Returns the environment.
+    #[must_use]
+    pub fn environment(&self) -> &Environment {
+        self.environment
+    }
+
+    /// Opens a program.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Subject::open`].
+    pub fn open(&self, path: &BStr) -> Result<Subject, ClosureError> {
+        Subject::open(self.fs, path)
+    }
+
+    /// Predicts the start of a program.
+    ///
+    /// # Errors
+    /// Returns the errors of [`resolve`].
+    pub fn resolve(&self, subject: Subject, interpreter: &BStr) -> Result<Closure, ClosureError> {
+        let (fs, environment) = (self.fs, self.environment);
+        let bad_interpreter = |reason: String| ClosureError::Interpreter {
+            path: subject.path.clone(),
+            interpreter: interpreter.to_owned(),
+            reason,
+        };
+        let loader = fs.open(interpreter).map_err(|errno| {
+            bad_interpreter(match errno {
+                Errno::NOENT => "no such file".to_owned(),
+                errno => format!("cannot open: errno {}", errno.0),
+            })
+        })?;
+        let loader = loader.object.clone().map_err(|error| bad_interpreter(error.to_string()))?;
+        let start = Start {
+            path: subject.path.clone(),
+            origin: origin_of(fs, &subject),
+            file: Arc::clone(&subject.file),
+            view: Arc::clone(&subject.view),
+            interpreter: interpreter.to_owned(),
+            loader,
+        };
+        let facts = &self.facts;
+        let load = match facts.libc {
+            Libc::Glibc(version) => {
+                glibc::load(fs, &start, version, facts, environment, self.found)
+            }
+            Libc::Musl => musl::load(fs, &start, facts, environment),
+        };
+        Ok(Closure { subject, facts: Some(Arc::clone(facts)), load })
+    }
 }
 
 /// Makes the closure of a static program, which has the program only.

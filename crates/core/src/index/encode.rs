@@ -36,7 +36,7 @@ pub fn encode(index: &Index, target: Target) -> Result<Vec<u8>, EncodeError> {
     let of_paths = index.paths.as_ref().unwrap_or(&none);
     let paths =
         paths::Sections::encode(of_paths, target.endian, &mut |string| encoder.string(string))?;
-    let Encoder { edges, pool, orders, strings, .. } = encoder;
+    let Encoder { edges, pool, strings, .. } = encoder;
     let mut sections = vec![
         // These come first, so that one read has the header and the sections of an index of one
         // program.
@@ -51,7 +51,6 @@ pub fn encode(index: &Index, target: Target) -> Result<Vec<u8>, EncodeError> {
         (kind::DIRECTORIES, layout::DIRECTORY, directories),
         (kind::SEARCH_DIRS, layout::SEARCH_DIR, search_dirs),
         (kind::STRINGS, 1, strings),
-        (kind::LOAD_ORDERS, 4, orders),
         (kind::ORIGINS, 4, origins),
     ];
     sections.extend(bound.list());
@@ -124,12 +123,10 @@ struct Encoder {
     target: Target,
     edges: Writer,
     pool: Writer,
-    orders: Writer,
     strings: Writer,
     string_places: FxHashMap<BString, u32>,
     sets: FxHashMap<Vec<u32>, u32>,
     edge_lists: FxHashMap<Vec<u8>, u32>,
-    order_lists: FxHashMap<Vec<u8>, u32>,
 }
 
 impl Encoder {
@@ -139,12 +136,10 @@ impl Encoder {
             target,
             edges: writer(),
             pool: writer(),
-            orders: writer(),
             strings: writer(),
             string_places: FxHashMap::default(),
             sets: FxHashMap::default(),
             edge_lists: FxHashMap::default(),
-            order_lists: FxHashMap::default(),
         }
     }
 
@@ -334,36 +329,18 @@ impl Encoder {
             let start = records.bytes.len();
             let (path, interpreter) =
                 (self.string(&program.path)?, self.string(&program.interpreter)?);
-            let order = self.load_order(program)?;
             records.word(path);
             records.word(interpreter);
             records.word(program.static_tls);
             records.word(u32::from(program.no_start) * layout::PROGRAM_NO_START);
-            records.word(order);
-            records.word(program.load_order.len() as u32);
+            records.word(program.load_order as u32);
+            records.word((program.load_order >> 32) as u32);
             records.word(program.seen);
             records.word(0);
             records.word(0);
             seal(&mut records, start, hash::bytes(0, &program.path));
         }
         Ok((records, self.buckets(&paths)))
-    }
-
-    /// Writes a load order and returns its word index. Programs with the same order share it.
-    fn load_order(&mut self, program: &Program) -> Result<u32, EncodeError> {
-        let mut list = Writer::new(self.target.endian);
-        for object in &program.load_order {
-            let place = self.string(object)?;
-            list.word(place);
-        }
-        if let Some(&place) = self.order_lists.get(&list.bytes) {
-            return Ok(place);
-        }
-        let place = u32::try_from(self.orders.bytes.len() / 4)
-            .map_err(|_| EncodeError::TooLarge("too many load orders"))?;
-        self.orders.bytes.extend_from_slice(&list.bytes);
-        self.order_lists.insert(list.bytes, place);
-        Ok(place)
     }
 
     fn conditions(&mut self, conditions: &[Condition]) -> Result<Writer, EncodeError> {

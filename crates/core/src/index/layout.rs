@@ -54,7 +54,6 @@ pub(super) mod kind {
     pub(in super::super) const LOADER: u32 = 9;
     pub(in super::super) const PROGRAMS: u32 = 10;
     pub(in super::super) const PROGRAM_BUCKETS: u32 = 11;
-    pub(in super::super) const LOAD_ORDERS: u32 = 12;
     pub(in super::super) const SEARCH_DIRS: u32 = 13;
     pub(in super::super) const BOUND_PROGRAMS: u32 = 14;
     pub(in super::super) const BOUND_OBJECTS: u32 = 15;

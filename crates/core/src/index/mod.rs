@@ -85,6 +85,14 @@ pub struct Loader {
     pub lib: BString,
 }
 
+/// Returns the hash of the objects of a start, as the loader names them: the libraries and the
+/// loader, in the order in which they are first needed. It is never 0.
+#[must_use]
+pub fn load_order<'a>(objects: impl IntoIterator<Item = &'a BStr>) -> u64 {
+    let start = |seed, path: &BStr| hash::bytes(seed, path);
+    objects.into_iter().fold(1, start).max(1)
+}
+
 /// A program, under its real path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
@@ -97,9 +105,8 @@ pub struct Program {
     pub static_tls: u32,
     /// True if it does not start under any audit module ([`tls::StaticTls::impossible`]).
     pub no_start: bool,
-    /// The objects of its start in an empty environment, as the loader names them: the libraries
-    /// and the loader, in the order of the link map.
-    pub load_order: Vec<BString>,
+    /// Hash of the objects of its start in an empty environment ([`load_order`]), or 0 if unknown.
+    pub load_order: u64,
     /// [`Fingerprint::digest`] of the file when it was read, or 0 if unknown.
     pub seen: u32,
 }

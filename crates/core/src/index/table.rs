@@ -290,19 +290,17 @@ impl Records<'_> {
     fn program(&self, at: usize) -> Result<Program, TableError> {
         let path = self.string(self.word(at)?)?;
         self.check(at, layout::PROGRAM, hash::bytes(0, path))?;
-        let orders = self.section(kind::LOAD_ORDERS, 4)?;
-        let (first, count) = (self.word(at + 16)? as usize, self.word(at + 20)? as usize);
-        if first.checked_add(count).is_none_or(|end| end > orders.count) {
-            return Err(TableError::Damaged("a load order leaves it"));
-        }
-        let object = |at: usize| self.string(self.word(at)?).map(ToOwned::to_owned);
-        let order = Section { at: orders.at + 4 * first, count, ..orders };
+        // Earlier versions had the list of the objects.
+        let load_order = match self.header.version < layout::VERSION {
+            true => 0,
+            false => u64::from(self.word(at + 16)?) | u64::from(self.word(at + 20)?) << 32,
+        };
         Ok(Program {
             path: path.to_owned(),
             interpreter: self.string(self.word(at + 4)?)?.to_owned(),
             static_tls: self.word(at + 8)?,
             no_start: self.word(at + 12)? & layout::PROGRAM_NO_START != 0,
-            load_order: order.records().map(object).collect::<Result<_, _>>()?,
+            load_order,
             seen: self.word(at + 24)?,
         })
     }

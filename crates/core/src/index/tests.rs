@@ -110,7 +110,7 @@ fn store(objects: usize) -> Index {
                 interpreter: "/lib64/ld-linux-x86-64.so.2".into(),
                 static_tls: if object == 4 { 4096 } else { 0 },
                 no_start: object == 6,
-                load_order: (1..5).map(|step| path((object + step) % objects)).collect(),
+                load_order: super::load_order([path(object + 1).as_ref()]),
                 seen: object as u32,
             })
             .collect(),
@@ -371,6 +371,8 @@ fn an_index_of_version_2_is_read_without_its_bindings() {
     let mut expected = Table::read(&new).unwrap().index().unwrap();
     assert!(!expected.bound.programs.is_empty());
     expected.bound = Bound::default();
+    // Version 2 had lists.
+    expected.programs.iter_mut().for_each(|program| program.load_order = 0);
     assert_eq!(table.index().unwrap(), expected);
     let file = embed(&module(), &old).unwrap();
     let ranged = Ranged::open(&file[..], file.len() as u64).unwrap();

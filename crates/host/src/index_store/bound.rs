@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use becalm_core::closure::{self, Closure, Subject};
+use becalm_core::closure::{Closure, FoundBefore, Starts};
 use becalm_core::elf::{ElfError, Endian};
 use becalm_core::facts::{Environment, GlibcVersion, Libc, LoaderFacts};
 use becalm_core::fs::Errno;
@@ -29,8 +29,8 @@ use super::{OsFingerprints, Work, bytes_of, path_of};
 
 /// Programs whose bindings are in memory at once.
 const CHUNK: usize = 16;
-/// Objects whose tables are kept between programs.
-const MOST_KEPT: usize = 2048;
+/// Bytes of the tables of objects that are kept between programs.
+const MOST_KEPT: usize = 128 << 20;
 /// Since this release a lazily bound program under an audit module calls its functions directly
 /// (glibc bug 15533).
 const CALLS_DIRECTLY: GlibcVersion = GlibcVersion { major: 2, minor: 35 };
@@ -86,22 +86,31 @@ struct ObjectFile {
 /// The files of starts by path.
 struct Files {
     fingerprints: OsFingerprints,
-    known: Mutex<FxHashMap<BString, Arc<ObjectFile>>>,
+    known: Mutex<Known>,
+}
+
+/// The files that were read, and the size of their tables.
+#[derive(Default)]
+struct Known {
+    files: FxHashMap<BString, Arc<ObjectFile>>,
+    bytes: usize,
 }
 
 impl Files {
     fn get(&self, path: &BString) -> Result<Arc<ObjectFile>, SymbolFileError> {
         let lock = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = lock().get(path) {
+        if let Some(known) = lock().files.get(path) {
             return Ok(Arc::clone(known));
         }
         // Two threads may read the same file at the same time; they get the same result.
         let file = Arc::new(self.read(path)?);
         let mut known = lock();
-        if known.len() >= MOST_KEPT {
-            known.clear();
+        if known.bytes >= MOST_KEPT {
+            *known = Known::default();
         }
-        known.insert(path.clone(), Arc::clone(&file));
+        if known.files.insert(path.clone(), Arc::clone(&file)).is_none() {
+            known.bytes += file.symbols.memory();
+        }
         Ok(file)
     }
 
@@ -219,13 +228,22 @@ impl Work<'_> {
             [] => &empty[..],
             environments => environments,
         };
+        let found: Vec<_> = environments.iter().map(|_| FoundBefore::default()).collect();
         for chunk in paths.chunks(CHUNK) {
-            let predict = |path: &BString| -> Vec<_> {
-                let start =
-                    |environment| self.predict(&files, facts, path, options.threshold, environment);
-                environments.iter().map(start).collect()
+            let of_some = |paths: &[BString]| {
+                let session = self.os.session();
+                let starts = environments.iter().zip(&found);
+                let starts: Vec<_> = starts
+                    .map(|(environment, found)| Starts::new(&session, facts, environment, found))
+                    .collect();
+                let predict = |path: &BString| -> Vec<_> {
+                    let of = |starts| self.predict(&files, starts, path, options.threshold);
+                    starts.iter().map(of).collect()
+                };
+                paths.iter().map(predict).collect::<Vec<_>>()
             };
-            let predicted: Vec<_> = chunk.par_iter().map(predict).collect();
+            let some = chunk.len().div_ceil(rayon::current_num_threads());
+            let predicted: Vec<_> = chunk.par_chunks(some).flat_map_iter(of_some).collect();
             for (path, starts) in chunk.iter().zip(predicted) {
                 // The loader may have to bind a start of one environment alone.
                 if starts.iter().all(Result::is_err) {
@@ -244,13 +262,12 @@ impl Work<'_> {
     fn predict(
         &self,
         files: &Files,
-        facts: &Arc<LoaderFacts>,
+        starts: &Starts<'_>,
         path: &BString,
         threshold: BindThreshold,
-        environment: &Environment,
     ) -> Result<Predicted, NotBound> {
-        let closure = self.start_of(facts, path, environment).ok_or(NotBound::NoStart)?;
-        let load = &closure.load;
+        let closure = start_of(starts, path).ok_or(NotBound::NoStart)?;
+        let (load, facts) = (&closure.load, starts.facts());
         if load.stop.is_some() {
             return Err(NotBound::NoStart);
         }
@@ -269,22 +286,15 @@ impl Work<'_> {
         let undefined_function = undefined(&bindings)?;
         let relocations = u32::try_from(symbolic).unwrap_or(u32::MAX);
         let objects = members(load, &bindings, files)?;
-        let variables = StartVariables::of(environment);
+        let variables = StartVariables::of(starts.environment());
         Ok(Predicted { path: path.clone(), objects, undefined_function, relocations, variables })
     }
+}
 
-    fn start_of(
-        &self,
-        facts: &Arc<LoaderFacts>,
-        path: &BString,
-        environment: &Environment,
-    ) -> Option<Closure> {
-        let session = self.os.session();
-        let subject = Subject::open(&session, path.as_ref()).ok()?;
-        let interpreter = subject.interpreter()?.to_owned();
-        let facts = Arc::clone(facts);
-        closure::resolve(&session, subject, interpreter.as_ref(), facts, environment).ok()
-    }
+fn start_of(starts: &Starts<'_>, path: &BString) -> Option<Closure> {
+    let subject = starts.open(path.as_ref()).ok()?;
+    let interpreter = subject.interpreter()?.to_owned();
+    starts.resolve(subject, interpreter.as_ref()).ok()
 }
 
 /// Relocations with a symbol, and relative ones, of all objects.

@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use becalm_core::closure::{self, Subject, SubjectKind};
+use becalm_core::closure::{FoundBefore, Starts, SubjectKind};
 use becalm_core::facts::{Environment, LoaderFacts};
-use becalm_core::fs::FileSystem;
-use becalm_core::index::Program;
 use becalm_core::index::tls::{self, StaticTls};
+use becalm_core::index::{Program, load_order};
 use becalm_core::loader::load::{Load, Reason};
 use bstr::{BStr, BString};
 use rayon::prelude::*;
-use rustc_hash::FxHashSet;
 
 use super::{CHUNK, Work};
 
@@ -22,60 +20,50 @@ impl Work<'_> {
         facts: &Arc<LoaderFacts>,
         paths: &[BString],
     ) -> Vec<(Program, StaticTls)> {
+        let found = FoundBefore::default();
         let chunk = |chunk: &[BString]| {
-            let session = self.os.session();
-            let program = |path: &BString| self.program(&session, facts, path.as_ref());
+            let (session, environment) = (self.os.session(), Environment::default());
+            let starts = Starts::new(&session, facts, &environment, &found);
+            let program = |path: &BString| self.program(&starts, path.as_ref());
             chunk.iter().filter_map(program).collect::<Vec<_>>()
         };
         paths.par_chunks(CHUNK).flat_map_iter(chunk).collect()
     }
 
-    fn program(
-        &self,
-        fs: &dyn FileSystem,
-        facts: &Arc<LoaderFacts>,
-        path: &BStr,
-    ) -> Option<(Program, StaticTls)> {
+    fn program(&self, starts: &Starts<'_>, path: &BStr) -> Option<(Program, StaticTls)> {
         let seen = self.settled(path).map_or(0, |fingerprint| fingerprint.digest());
-        let subject = Subject::open(fs, path).ok()?;
+        let subject = starts.open(path).ok()?;
         let SubjectKind::Program { interpreter } = &subject.kind else { return None };
         // A library may name a loader as well (`libc.so.6`).
         if subject.view.is_library() {
             return None;
         }
         let interpreter = interpreter.clone();
-        let environment = Environment::default();
-        let closure =
-            closure::resolve(fs, subject, interpreter.as_ref(), Arc::clone(facts), &environment);
-        let closure = closure.ok()?;
+        let closure = starts.resolve(subject, interpreter.as_ref()).ok()?;
         let need = tls::of_closure(&closure, &self.os.symbols());
         let program = Program {
             path: path.to_owned(),
             interpreter,
             static_tls: need.tunable().map_or(0, |value| u32::try_from(value).unwrap_or(u32::MAX)),
             no_start: need.impossible,
-            load_order: load_order(&closure.load),
+            load_order: order_of(&closure.load),
             seen,
         };
         Some((program, need))
     }
 }
 
-/// Returns the libraries of a start in the order of the program's scope: in the order in which they
-/// are first needed, including the loader.
-fn load_order(load: &Load) -> Vec<BString> {
-    let mut seen: FxHashSet<usize> = std::iter::once(0).collect();
+/// Returns the hash of the libraries of a start in the order of the program's scope: in the order in
+/// which they are first needed, including the loader.
+fn order_of(load: &Load) -> u64 {
+    let mut is_seen = vec![false; load.objects.len()];
+    is_seen[0] = true;
     let dependencies = load
         .resolutions
         .iter()
         .filter(|resolution| matches!(resolution.reason, Reason::Dependency(_)))
-        .filter_map(|resolution| resolution.answer.object());
-    let mut order = Vec::new();
-    for at in dependencies {
-        let object = &load.objects[at];
-        if seen.insert(at) && object.namespace == 0 {
-            order.push(object.path.clone());
-        }
-    }
-    order
+        .filter_map(|resolution| resolution.answer.object())
+        .filter(|&at| !std::mem::replace(&mut is_seen[at], true));
+    let objects = dependencies.map(|at| &load.objects[at]).filter(|object| object.namespace == 0);
+    load_order(objects.map(|object| object.path.as_ref()))
 }

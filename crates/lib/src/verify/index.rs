@@ -331,7 +331,7 @@ fn of_programs(old: &Index, new: &Index, found: &mut Vec<Difference>) {
                 ..Difference::new(&was.path, DifferenceKind::StaticTls)
             });
         }
-        if !was.load_order.is_empty() && was.load_order != now.load_order {
+        if was.load_order != 0 && was.load_order != now.load_order {
             found.push(Difference::new(&was.path, DifferenceKind::LoadOrder));
         }
     }

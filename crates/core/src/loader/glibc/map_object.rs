@@ -55,8 +55,14 @@ impl Process<'_> {
         // `strchr (name, '/')`: a name with a slash is a path and is not searched for.
         let step = if search.name.contains(&b'/') {
             self.open_direct(&search, request.needed_by)?
+        } else if let Some(found) = self.found_before(&search, request) {
+            Step::Found(found)
         } else {
-            self.search_sources(&search, request)?
+            let step = self.search_sources(&search, request)?;
+            if let Step::Found(found) = &step {
+                self.keep(&search, request, found);
+            }
+            step
         };
         Ok(match step {
             Step::Found(found) => self.map_from_fd(name, found, request),

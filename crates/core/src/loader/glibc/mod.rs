@@ -6,6 +6,7 @@
 //! [`dirs`] keeps all directories of the process and their status. [`verify`] checks a file
 //! that opened.
 
+mod before;
 mod deps;
 pub(crate) mod dirs;
 mod map_object;
@@ -17,6 +18,7 @@ mod stored_answers;
 mod tests;
 pub(crate) mod verify;
 
+pub use before::FoundBefore;
 pub(crate) use verify::{Fitness, fitness};
 
 use std::rc::Rc;
@@ -35,14 +37,16 @@ use crate::search::loader_cache::{CacheQuery, LoaderCache};
 
 /// Predicts one start of a program under glibc release `version`.
 #[must_use]
-pub fn load(
+pub(crate) fn load(
     fs: &dyn FileSystem,
     start: &Start,
     version: GlibcVersion,
     facts: &LoaderFacts,
     environment: &Environment,
+    found_before: Option<&FoundBefore>,
 ) -> Load {
     let mut process = Process::new(fs, start, version, facts, environment);
+    process.found_before = found_before;
     if let Err(Ended) = process.start() {
         debug_assert!(process.load.stop.is_some());
     }
@@ -78,6 +82,12 @@ struct Process<'a> {
     errno: Errno,
     /// The buffer for candidate paths, reused to save allocations.
     candidate: BString,
+    /// The results of other starts.
+    found_before: Option<&'a FoundBefore>,
+    /// True if the search of this process had another outcome than a hit or `ENOENT`.
+    met_an_error: bool,
+    /// True if an object of the namespace 0 has `DT_RPATH`.
+    has_rpath: bool,
 }
 
 /// The fields of `struct link_map` that the search uses.
@@ -150,6 +160,9 @@ impl<'a> Process<'a> {
             cache_query: CacheQuery::new(&start.view.ident, facts),
             errno: Errno(0),
             candidate: BString::default(),
+            found_before: None,
+            met_an_error: false,
+            has_rpath: false,
         };
         process.add_program_and_loader();
         process
@@ -205,6 +218,8 @@ impl<'a> Process<'a> {
         if let Some(soname) = object.view.dynamic.as_ref().and_then(|d| d.soname.clone()) {
             self.add_name(namespace, index, soname.as_ref());
         }
+        let dynamic = object.view.dynamic.as_ref();
+        self.has_rpath |= dynamic.is_some_and(|dynamic| dynamic.rpath.is_some());
         // `l_loader`: `_dl_map_object` walks up along it for inherited `DT_RPATH`s.
         let rpath_above = object.loaded_by;
         self.load.objects.push(object);
@@ -250,6 +265,7 @@ impl<'a> Process<'a> {
         path: &[u8],
         dir_len: usize,
     ) -> Result<(), Ended> {
+        self.met_an_error |= !matches!(tried.2, Outcome::Hit | Outcome::Miss);
         self.load.probes.push(resolution, tried, path, dir_len).map_err(|_| self.give_up())
     }
 

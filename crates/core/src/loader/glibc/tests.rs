@@ -1,6 +1,7 @@
 //! Tests of the rules of the search on an in-memory file system. `tests/cases` proves the same
 //! rules against the real loader.
 
+mod before;
 mod limits;
 mod run_path;
 mod stored_answers;

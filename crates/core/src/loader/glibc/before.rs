@@ -1,0 +1,64 @@
+//! The results of searches in other starts of the same loader and environment.
+//!
+//! In a deep closure every program searches for the same libraries again. The result of a search along
+//! an object's own `DT_RUNPATH`, `LD_LIBRARY_PATH`, the loader cache and the system directories is the
+//! same in each process, unless an errno other than `ENOENT` has ended a search source: whether that
+//! happens depends on the status of directories that earlier lookups have set.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use bstr::BString;
+use rustc_hash::FxHashMap;
+
+use super::Process;
+use super::map_object::Request;
+use super::open_path::{Found, Search};
+use crate::fs::OpenedFile;
+use crate::probe::SearchSource;
+
+/// The files that were found: by the path of the requester, then by the needed string.
+#[derive(Debug, Default)]
+pub struct FoundBefore(RwLock<FxHashMap<BString, Files>>);
+
+type Files = FxHashMap<BString, (Arc<OpenedFile>, BString, SearchSource)>;
+
+impl FoundBefore {
+    fn get(&self, requester: &BString, search: &Search<'_>) -> Option<Found> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let (file, path, source) = known.get(requester)?.get(search.name)?;
+        Some(Found { file: Arc::clone(file), path: path.clone(), source: *source })
+    }
+
+    fn insert(&self, requester: &BString, search: &Search<'_>, found: &Found) {
+        let Found { file, path, source } = found;
+        let entry = (Arc::clone(file), path.clone(), *source);
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let files = known.entry(requester.clone()).or_default();
+        files.insert(search.name.to_owned(), entry);
+    }
+}
+
+impl Process<'_> {
+    /// Returns the file that another start found for this lookup.
+    pub(super) fn found_before(&self, search: &Search<'_>, request: Request) -> Option<Found> {
+        let known = self.found_before.filter(|_| self.is_the_same_everywhere(request))?;
+        known.get(&self.load.objects[request.needed_by].path, search)
+    }
+
+    /// Keeps the result of a lookup for other starts.
+    pub(super) fn keep(&self, search: &Search<'_>, request: Request, found: &Found) {
+        let is_kept = !self.met_an_error && self.is_the_same_everywhere(request);
+        if let Some(known) = self.found_before.filter(|_| is_kept) {
+            known.insert(&self.load.objects[request.needed_by].path, search, found);
+        }
+    }
+
+    fn is_the_same_everywhere(&self, request: Request) -> bool {
+        let reads = &self.environment.reads;
+        request.namespace == 0
+            && !self.environment.secure
+            && !reads.note
+            && reads.package_caches.is_empty()
+            && (!self.has_rpath || self.has_runpath(request.needed_by))
+    }
+}
