@@ -7,8 +7,9 @@
 //! (`crates/lib/audit/tests/lookup.c`).
 //!
 //! `--on-disk` makes a store of real files instead, and times `becalm index` and `becalm index
-//! --update` on it ([`on_disk`]).
+//! --update` on it ([`on_disk`]). `--shape` chooses the depth of their closures ([`deep`]).
 
+mod deep;
 mod on_disk;
 mod store;
 
@@ -43,6 +44,9 @@ pub(crate) struct Scale {
     /// Make the stores of real files below this folder instead, and index and update them
     #[arg(long, value_name = "FOLDER", requires = "becalm")]
     on_disk: Option<PathBuf>,
+    /// The packages that a package needs
+    #[arg(long, value_enum, default_value = "flat", requires = "on_disk")]
+    shape: deep::Shape,
     /// The becalm that indexes them, as scripts/build prints it
     #[arg(long, value_name = "FILE", requires = "on_disk")]
     becalm: Option<PathBuf>,
@@ -78,7 +82,7 @@ const LOOKUPS: &str = "1000000";
 /// Measures each size and prints a table.
 pub(crate) fn run(scale: &Scale) -> Result<()> {
     if let (Some(folder), Some(becalm)) = (&scale.on_disk, &scale.becalm) {
-        return on_disk::run(&scale.packages, folder, becalm);
+        return on_disk::run(&scale.packages, scale.shape, folder, becalm);
     }
     if scale.one {
         let [packages] = scale.packages[..] else { bail!("--one: one size") };

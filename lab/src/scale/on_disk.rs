@@ -9,18 +9,25 @@ use anyhow::{Context, Result, bail, ensure};
 use bstr::ByteSlice;
 use nix::sys::resource::{UsageWho, getrusage};
 
+use super::deep::{self, Shape};
 use crate::numbers::grouped;
 use crate::survey;
 
 /// Makes a store of each size, indexes it, adds a package and updates the index.
-pub(super) fn run(packages: &[usize], folder: &Path, becalm: &Path) -> Result<()> {
+pub(super) fn run(packages: &[usize], shape: Shape, folder: &Path, becalm: &Path) -> Result<()> {
     println!(
         "| packages | files | index, s | peak, MB | index, MB | update, nothing new, s | update, a package more, s |"
     );
     println!("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
     for &packages in packages {
-        let files = packages * survey::OF_A_PACKAGE;
-        let store = survey::make(&folder.join(packages.to_string()), files)?;
+        let folder = folder.join(packages.to_string());
+        let (files, more, store) = match shape {
+            Shape::Flat => {
+                let files = packages * survey::OF_A_PACKAGE;
+                (files, survey::OF_A_PACKAGE, survey::make(&folder, files)?)
+            }
+            _ => (shape.objects(packages), 1, deep::make(&folder, shape, packages)?),
+        };
         let added = store.join("added");
         if added.exists() {
             fs::remove_dir_all(&added)?;
@@ -35,7 +42,7 @@ pub(super) fn run(packages: &[usize], folder: &Path, becalm: &Path) -> Result<()
         ensure!(again.said.contains("up to date"), "{}", again.said);
         copy(&store.join("p0/bin"), &added.join("bin"))?;
         let updated = timed(&["--update"])?;
-        let all = format!("{} for", grouped(files + survey::OF_A_PACKAGE));
+        let all = format!("{} for", grouped(files + more));
         ensure!(updated.said.contains(&all), "not {all}: {}", updated.said);
         println!(
             "| {packages} | {files} | {:.1} | {} | {:.1} | {:.2} | {:.2} |",

@@ -107,7 +107,7 @@ impl ScaleFs {
 
 /// Returns the header of a shared object for x86_64 with an empty program header table (gABI, "ELF
 /// Header").
-fn header() -> Vec<u8> {
+pub(super) fn header() -> Vec<u8> {
     const ET_DYN: u8 = object::elf::ET_DYN.0 as u8;
     const EM_X86_64: u8 = object::elf::EM_X86_64.0 as u8;
     let mut header = vec![0; 64];
@@ -135,7 +135,7 @@ fn is_program(number: usize) -> bool {
 
 /// Returns a pseudorandom number that depends on both arguments, the same in every run
 /// (splitmix64).
-fn mixed(number: usize, salt: usize) -> usize {
+pub(super) fn mixed(number: usize, salt: usize) -> usize {
     let mut hash =
         (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ ((salt as u64) << 32 | 0x5bd1);
     hash = (hash ^ hash >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
