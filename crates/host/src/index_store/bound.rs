@@ -30,7 +30,7 @@ use super::{OsFingerprints, Work, bytes_of, path_of};
 /// Programs whose bindings are in memory at once.
 const CHUNK: usize = 16;
 /// Bytes of the tables of objects that are kept between programs.
-const MOST_KEPT: usize = 128 << 20;
+const MOST_KEPT: usize = 32 << 20;
 /// Since this release a lazily bound program under an audit module calls its functions directly
 /// (glibc bug 15533).
 const CALLS_DIRECTLY: GlibcVersion = GlibcVersion { major: 2, minor: 35 };
