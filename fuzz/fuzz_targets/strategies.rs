@@ -30,6 +30,7 @@ fn facts() -> LoaderFacts {
         hwcap_mask: 0,
         platform_bit: None,
         reads: Default::default(),
+        tunables: Default::default(),
     }
 }
 

@@ -62,6 +62,12 @@ impl Request {
         }
     }
 
+    fn choice(&self) -> FactChoice {
+        let tunables = self.env.iter().find(|(name, _)| name == "GLIBC_TUNABLES" && !self.secure);
+        let tunables = tunables.map(|(_, value)| value.as_str()).unwrap_or_default().into();
+        FactChoice { tunables, ..FactChoice::default() }
+    }
+
     /// Predicts with this process's file system, current directory and rights.
     ///
     /// # Errors
@@ -90,7 +96,7 @@ impl Request {
         };
         let facts = match known {
             Some(facts) => facts.clone().into(),
-            None => loader_facts(fs, interpreter.as_bstr(), &FactChoice::default())?,
+            None => loader_facts(fs, interpreter.as_bstr(), &self.choice())?,
         };
         let libc = facts.libc.to_string();
         let cache = facts.cache_path.as_ref().map(ToString::to_string);

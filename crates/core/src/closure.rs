@@ -365,7 +365,7 @@ impl Closure {
     pub fn fatal(&self) -> Option<&Resolution> {
         match self.load.stop {
             Some(Stop::Refused(index)) => self.load.resolutions.get(index),
-            Some(Stop::TooManyProbes) | None => None,
+            Some(Stop::ExecStack | Stop::TooManyProbes) | None => None,
         }
     }
 

@@ -98,6 +98,15 @@ pub struct LoaderFacts {
     /// The strategies that the loader's bytes show it to support. The model uses
     /// [`Environment::reads`] instead, which the user can override.
     pub reads: Readers,
+    /// The tunables in effect.
+    pub tunables: Tunables,
+}
+
+/// The tunables that decide whether a start succeeds. Those that mask hwcaps are in the other facts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tunables {
+    /// `glibc.rtld.execstack=0` (since 2.42): no object may have an executable stack.
+    pub no_exec_stack: bool,
 }
 
 /// The environment variables and modes of a start that change the search.

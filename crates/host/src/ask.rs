@@ -16,8 +16,9 @@
 //! With `--cpu`, `--libc` or `--sysroot` becalm runs no loader.
 //!
 //! The checked file is the file that runs: it is started through its open descriptor, so nobody can
-//! replace the path in between. It gets an empty environment, no input, two seconds of time and a
-//! bounded buffer for its output. If any of this fails, becalm uses its bytes and the processor's
+//! replace the path in between. Its environment is empty but for the `GLIBC_TUNABLES` of the predicted
+//! start, which it applies to what it prints. It gets no input, two seconds of time and a bounded buffer
+//! for its output. If any of this fails, becalm uses its bytes and the processor's
 //! own identification.
 
 pub use crate::os_fs::fact_cache::FactChoice;
@@ -29,7 +30,7 @@ use std::time::{Duration, Instant};
 
 use becalm_core::elf;
 use becalm_core::fs::FileSystem;
-use becalm_core::loader::{Libc, LoaderFacts, facts};
+use becalm_core::loader::{GlibcVersion, Libc, LoaderFacts, facts};
 use becalm_core::search::hwcaps;
 use bstr::{BStr, BString, ByteSlice};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -94,7 +95,7 @@ fn determine(
         && loader.state.may_run()
         && has_trusted_prefix(fs, interpreter);
     if native && is_unchosen && may_run {
-        let answer = diagnostics(&loader.file)
+        let answer = diagnostics(&loader.file, libc, choice.tunables.as_ref())
             .and_then(|text| facts::from_diagnostics(&text.to_str_lossy()))
             // An output that contradicts the bytes belongs to another loader.
             .filter(|answer| answer.libc == libc);
@@ -140,16 +141,24 @@ fn path_of(interpreter: &BStr) -> PathBuf {
     PathBuf::from(interpreter.to_os_str_lossy().into_owned())
 }
 
-/// Returns the output of an open glibc loader for `--list-diagnostics`, or `None` if it cannot be
-/// started, fails, or takes too long.
-fn diagnostics(loader: &File) -> Option<Vec<u8>> {
+/// Returns the output of an open glibc loader for `--list-diagnostics`, and for `--list-tunables` if
+/// some may be set: by `tunables`, or since 2.44 by `/etc/tunables.conf`, which `ldconfig` puts into the
+/// loader cache. Returns `None` if the loader cannot be started, fails, or takes too long.
+fn diagnostics(loader: &File, libc: Libc, tunables: &BStr) -> Option<Vec<u8>> {
+    const FIRST_WITH_FILE: Libc = Libc::Glibc(GlibcVersion { major: 2, minor: 44 });
     // The kernel opens this path in the child before it closes the close-on-exec descriptors.
-    output_of(Path::new(&proc_path(loader)), &["--list-diagnostics"])
+    let path = proc_path(loader);
+    let output = |argument| output_of(Path::new(&path), &[argument], tunables);
+    let mut text = output("--list-diagnostics")?;
+    if !tunables.is_empty() || libc >= FIRST_WITH_FILE {
+        text.extend(output("--list-tunables")?);
+    }
+    Some(text)
 }
 
 /// Returns the output of an untrusted program that ends within [`TIME_LIMIT`]. The output goes to
 /// memory of a fixed size, which the program cannot enlarge and which one system call reads.
-fn output_of(program: &Path, arguments: &[&str]) -> Option<Vec<u8>> {
+fn output_of(program: &Path, arguments: &[&str], tunables: &BStr) -> Option<Vec<u8>> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let memory = rustix::fs::memfd_create("answer", flags).ok()?;
     rustix::fs::ftruncate(&memory, MAX_OUTPUT).ok()?;
@@ -159,6 +168,7 @@ fn output_of(program: &Path, arguments: &[&str]) -> Option<Vec<u8>> {
     let mut child = Command::new(program)
         .args(arguments)
         .env_clear()
+        .envs((!tunables.is_empty()).then(|| ("GLIBC_TUNABLES", tunables.to_os_str_lossy())))
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(memory.try_clone().ok()?)

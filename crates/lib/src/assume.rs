@@ -103,10 +103,9 @@ pub struct Assumptions {
     pub fs: OsFs,
     /// The environment they are started with.
     pub environment: Environment,
-    /// `GLIBC_TUNABLES`, if formats that loaders read are detected and this differs from that of
-    /// `environment`.
-    pub finds_readers: Option<BString>,
-    /// The user's choice of C library and CPU.
+    /// True if the formats that loaders read are detected.
+    pub finds_readers: bool,
+    /// The user's choice of C library and CPU, and `GLIBC_TUNABLES`.
     pub choice: FactChoice,
     /// The loader to assume, as a path inside the root.
     pub loader: Option<BString>,
@@ -150,10 +149,11 @@ impl Assumptions {
             ..Environment::default()
         };
         let loader = options.loader.as_ref().map(|path| fs.inside(path));
-        let choice = FactChoice { libc: options.libc, cpu: options.cpu.clone() };
+        let tunables = variable(&None, TUNABLES).unwrap_or_default();
+        let choice = FactChoice { libc: options.libc, cpu: options.cpu.clone(), tunables };
         let stores = options.store.stores(&fs.session());
         let secure = options.secure;
-        let finds_readers = None;
+        let finds_readers = false;
         let switches = env::var_os(SWITCHES).filter(|_| is_here);
         let module_is_off = has_switch(switches.as_deref(), "off");
         let bindings_are_off = has_switch(switches.as_deref(), NO_BIND);
@@ -173,10 +173,10 @@ impl Assumptions {
     }
 
     /// Sets the strategies that loaders read; if none are given, they are detected in the loaders'
-    /// files, as `tunables` enables them.
-    pub fn reads(&mut self, reads: Option<&[Strategy]>, tunables: BString) {
+    /// files, as `GLIBC_TUNABLES` enables them.
+    pub fn reads(&mut self, reads: Option<&[Strategy]>) {
         let has = |strategy| reads.is_some_and(|reads| reads.contains(&strategy));
-        self.finds_readers = reads.is_none().then_some(tunables);
+        self.finds_readers = reads.is_none();
         self.environment.reads = Readers {
             note: has(Strategy::Note),
             package_caches: if has(Strategy::Ldcache) { self.stores.to_vec() } else { Vec::new() },
@@ -188,9 +188,19 @@ impl Assumptions {
     /// tunables do not count.
     #[must_use]
     pub fn found_readers(&self, loader: &LoaderFacts, secure: bool) -> Option<Readers> {
-        let tunables = self.finds_readers.as_ref()?;
-        let reads = loader.reads.clone();
-        Some(if secure { reads } else { facts::switched(reads, tunables.as_ref()) })
+        let reads =
+            || facts::switched(loader.reads.clone(), self.choice_of(secure).tunables.as_ref());
+        self.finds_readers.then(reads)
+    }
+
+    /// Returns the choice for a start. In secure-execution mode tunables do not count.
+    #[must_use]
+    pub fn choice_of(&self, secure: bool) -> FactChoice {
+        let mut choice = self.choice.clone();
+        if secure {
+            choice.tunables.clear();
+        }
+        choice
     }
 
     /// True if a file is inside a store.
@@ -198,11 +208,4 @@ impl Assumptions {
     pub fn is_immutable(&self, file: &BStr) -> bool {
         self.stores.contain_file(&self.fs.session(), file)
     }
-}
-
-/// Returns `GLIBC_TUNABLES` of the environment, if programs are started in it.
-#[must_use]
-pub fn tunables(options: &Options) -> BString {
-    let value = env::var_os(TUNABLES).filter(|_| options.sysroot.is_none());
-    value.as_ref().map(bytes).unwrap_or_default()
 }

@@ -328,10 +328,7 @@ impl Program {
             libraries: libraries().count(),
             library_dirs: dirs.len(),
             unresolved: gaps(closure),
-            stop: closure.fatal().map(|fatal| {
-                let needed = crate::escape::shown(fatal.needed.as_ref());
-                format!("{needed}: {}", words_of_answer(&fatal.answer))
-            }),
+            stop: stop_of(closure),
             incomplete: load.stop == Some(Stop::TooManyProbes),
             ..Self::bare(assumed, target, kind, closure.subject.view.ident.machine_name())
         }
@@ -408,4 +405,14 @@ fn gaps(closure: &Closure) -> Vec<Gap> {
 
 fn dirname(path: &[u8]) -> &[u8] {
     path.rfind_byte(b'/').map_or(b".", |slash| &path[..slash])
+}
+
+/// Returns the reason why the loader stops before the program's entry point.
+fn stop_of(closure: &Closure) -> Option<String> {
+    if closure.load.stop == Some(Stop::ExecStack) {
+        return Some("the program: executable stack is not allowed (glibc.rtld.execstack)".into());
+    }
+    let fatal = closure.fatal()?;
+    let needed = crate::escape::shown(fatal.needed.as_ref());
+    Some(format!("{needed}: {}", words_of_answer(&fatal.answer)))
 }

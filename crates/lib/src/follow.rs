@@ -108,7 +108,7 @@ pub fn follow_by_release(
     release: Libc,
 ) -> Option<Closure> {
     let interpreter = interpreter_of(assumed, &closure.subject).ok()?;
-    let choice = FactChoice { libc: Some(release), ..assumed.choice.clone() };
+    let choice = FactChoice { libc: Some(release), ..assumed.choice_of(secure) };
     let facts = becalm_host::loader_facts(&assumed.fs, interpreter.as_ref(), &choice).ok()?;
     let environment = environment_of(assumed, &assumed.environment, &facts, secure);
     let subject = closure.subject.clone();
@@ -154,13 +154,13 @@ pub fn follow_where(
         return Ok(Followed::Elf(Box::new(closure::of_static(subject)), false));
     }
     let interpreter = interpreter_of(assumed, &subject)?;
-    let facts = facts_of(assumed, interpreter.as_ref())?;
     let is_program = matches!(subject.kind, SubjectKind::Program { .. });
     let secure = match assumed.secure {
         Secure::Yes => true,
         Secure::No => false,
         Secure::Auto => is_program && is_started_secure(&target.host, subject.file.mode),
     };
+    let facts = facts_of(assumed, interpreter.as_ref(), secure)?;
     let environment = environment_of(assumed, environment, &facts, secure);
     let closure = closure::resolve(fs, subject, interpreter.as_ref(), facts, &environment)?;
     Ok(Followed::Elf(Box::new(closure), secure))
@@ -172,8 +172,12 @@ fn interpreter_of(assumed: &Assumptions, subject: &Subject) -> Result<BString, F
     assumed.loader.clone().or_else(own).ok_or_else(|| FollowError::NoLoader(machine()))
 }
 
-fn facts_of(assumed: &Assumptions, interpreter: &BStr) -> Result<Arc<LoaderFacts>, FollowError> {
-    becalm_host::loader_facts(&assumed.fs, interpreter, &assumed.choice)
+fn facts_of(
+    assumed: &Assumptions,
+    interpreter: &BStr,
+    secure: bool,
+) -> Result<Arc<LoaderFacts>, FollowError> {
+    becalm_host::loader_facts(&assumed.fs, interpreter, &assumed.choice_of(secure))
         .map_err(FollowError::Interpreter)
 }
 

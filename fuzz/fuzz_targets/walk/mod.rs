@@ -229,6 +229,7 @@ impl Input<'_> {
             hwcap_mask: self.hwcap_mask,
             platform_bit: self.platform_bit,
             reads: Default::default(),
+            tunables: Default::default(),
         }
     }
 

@@ -224,6 +224,7 @@ fn facts() -> LoaderFacts {
         hwcap_mask: 0,
         platform_bit: None,
         reads: Readers::default(),
+        tunables: Default::default(),
     }
 }
 

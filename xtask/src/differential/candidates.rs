@@ -228,7 +228,7 @@ impl Place {
     /// armhf fails an assertion of its own in the middle of its description.
     fn given_facts(&self, loader: &Path) -> Option<LoaderFacts> {
         self.emulated_cpu()?;
-        let choice = FactChoice { libc: None, cpu: Some("armv7-a+neon".into()) };
+        let choice = FactChoice { cpu: Some("armv7-a+neon".into()), ..FactChoice::default() };
         let facts = loader_facts(&self.fs, BStr::new(loader.as_os_str().as_bytes()), &choice);
         facts.ok().map(|facts| LoaderFacts::clone(&facts))
     }

@@ -5,7 +5,7 @@ use std::slice;
 
 use anyhow::{Result, bail};
 use becalm_lib::advise::advise;
-use becalm_lib::assume::{self, Assumptions};
+use becalm_lib::assume::Assumptions;
 use becalm_lib::launch;
 
 use crate::advise::args::AdviseArgs;
@@ -22,7 +22,7 @@ use crate::terminal::style::{Look, When};
 pub(crate) fn run(args: &AdviseArgs, color: When) -> Result<ExitStatus> {
     let options = args.assume.options();
     let mut assumed = Assumptions::new(&options)?;
-    assumed.reads(None, assume::tunables(&options));
+    assumed.reads(None);
     let (found, launches) = launch::find(&assumed, slice::from_ref(&args.program));
     terminal::note_all(&found.problems);
     if !found.problems.is_empty() {

@@ -8,7 +8,6 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use becalm_core::closure::Closure;
-use becalm_lib::assume;
 use becalm_lib::assume::Assumptions;
 use becalm_lib::check::starts::{Checked, Options, Starts};
 use becalm_lib::check::{Document, Program};
@@ -58,7 +57,7 @@ pub(crate) fn run(args: &CheckArgs, color: When) -> Result<ExitStatus> {
         options.audit = Some(loaded_index::audit_list(index)?);
     }
     let mut assumed = Assumptions::new(&options)?;
-    assumed.reads(args.reads.strategies().as_deref(), assume::tunables(&options));
+    assumed.reads(args.reads.strategies().as_deref());
     jobs::limit(args.jobs)?;
     if args.ndjson {
         return ndjson::run(args, assumed);

@@ -44,7 +44,8 @@ pub(crate) const ENVIRONMENT: Section = Section {
         ("LD_AUDIT", "Likewise; --audit overrides it."),
         (
             "GLIBC_TUNABLES",
-            "Likewise for glibc.rtld.resolution, if the loader has it; --reads overrides it.",
+            "Likewise: hwcaps, executable stacks, and glibc.rtld.resolution if the loader has it, \
+             which --reads overrides.",
         ),
         ("NO_COLOR", "If set and not empty, nothing is coloured unless --color=always."),
     ],

@@ -47,6 +47,8 @@ pub struct ObjectView {
     pub build_id: Option<Vec<u8>>,
     /// `PT_TLS`.
     pub tls: Option<Tls>,
+    /// True if the last `PT_GNU_STACK` is executable. `None` without one: the machine decides.
+    pub exec_stack: Option<bool>,
     /// The notes that becalm reads.
     pub notes: Notes,
 }
@@ -88,6 +90,15 @@ impl ObjectView {
             .flat_map(|dynamic| &dynamic.dependencies)
             .filter(|dependency| dependency.kind == DependencyKind::Needed)
             .map(|dependency| dependency.name.as_bstr())
+    }
+
+    /// Returns true if the object needs an executable stack. Without `PT_GNU_STACK` it does on the
+    /// machines that began without that header (glibc `sysdeps/*/stackinfo.h`).
+    #[must_use]
+    pub fn needs_exec_stack(&self) -> bool {
+        // All others that becalm knows: AArch64, RISC-V, LoongArch, ARC, C-SKY, PowerPC 64.
+        const WITHOUT: [u16; 6] = [21, 183, 195, 243, 252, 258];
+        self.exec_stack.unwrap_or(!WITHOUT.contains(&self.ident.machine))
     }
 
     /// Returns true if a musl loader starts or loads the object for certain: by the name of its

@@ -4,8 +4,8 @@
 use super::segment::Segment;
 use bstr::{BString, ByteSlice};
 use object::Endianness;
-use object::elf::PT_TLS;
 use object::elf::{FileHeader32, FileHeader64, PN_XNUM, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NOTE};
+use object::elf::{PF_X, PT_GNU_STACK, PT_TLS};
 use object::pod;
 use object::read::ReadRef;
 use object::read::elf::{FileHeader, ProgramHeader};
@@ -53,6 +53,7 @@ pub fn parse<'data, R: ReadRef<'data>>(data: R) -> Result<ObjectView, ElfError> 
         dynamic: None,
         build_id: None,
         tls: None,
+        exec_stack: None,
         notes: Notes::default(),
     };
     if matches!(ident.e_type, ET_EXEC | ET_DYN) {
@@ -143,6 +144,8 @@ where
         Err(reason) => view.interpreter_fault = Some(reason),
     }
     view.tls = tls(&segments);
+    let stack = segments.iter().rfind(|segment| segment.kind == PT_GNU_STACK);
+    view.exec_stack = stack.map(|segment| segment.is_executable);
     if let Some(place) = dynamic_segment(&segments) {
         let memory = Memory::new(&segments, view.ident.class);
         view.dynamic = Some(dynamic::read::<Elf, R>(source, endian, &memory, place)?);
@@ -199,6 +202,7 @@ where
 fn segment<P: ProgramHeader<Endian = Endianness>>(entry: &P, endian: Endianness) -> Segment {
     Segment {
         kind: entry.p_type(endian),
+        is_executable: entry.p_flags(endian).0 & PF_X.0 != 0,
         offset: entry.p_offset(endian).into(),
         vaddr: entry.p_vaddr(endian).into(),
         filesz: entry.p_filesz(endian).into(),

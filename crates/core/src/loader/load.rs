@@ -205,6 +205,9 @@ pub enum Refusal {
     /// A needed string of a set-id program has a DST.
     #[error("DST not allowed in SUID/SGID programs")]
     DstInSecureMode,
+    /// An object needs an executable stack, and a tunable forbids it.
+    #[error("cannot enable executable stack as shared object requires")]
+    ExecStack,
     /// A DST has no value, in an entry that requires one.
     #[error("empty dynamic string token substitution")]
     EmptyDst,
@@ -215,6 +218,8 @@ pub enum Refusal {
 pub enum Stop {
     /// The answer of the resolution with this index is fatal to the loader.
     Refused(usize),
+    /// The program needs an executable stack, and a tunable forbids it.
+    ExecStack,
     /// The start has more probes, resolutions or search dirs than becalm follows.
     TooManyProbes,
 }

@@ -10,20 +10,20 @@ fn a_loader_runs_through_its_open_descriptor() {
     let Ok(loader) = File::open("/lib64/ld-linux-x86-64.so.2") else {
         return becalm_testing::skip("no /lib64/ld-linux-x86-64.so.2 here");
     };
-    let text = diagnostics(&loader).expect("glibc 2.33 or later");
+    let text = diagnostics(&loader, Libc::Musl, "".into()).expect("glibc 2.33 or later");
     assert!(text.contains_str("path.system_dirs[0x0]="));
     assert!(!text.contains_str("PATH="), "the environment is empty");
 }
 
 #[test]
 fn a_program_that_hangs_floods_or_fails_gives_no_output() {
-    let shell = |script: &str| output_of(Path::new("/bin/sh"), &["-c", script]);
+    let shell = |script: &str| output_of(Path::new("/bin/sh"), &["-c", script], "".into());
     assert_eq!(shell("printf fine"), Some(b"fine".to_vec()));
     assert_eq!(shell("printf some; exit 1"), None);
     assert_eq!(shell("while :; do echo more; done"), None);
     assert_eq!(shell("exec sleep 600"), None);
     assert_eq!(shell("exec 1>&-; exec sleep 600"), None);
-    assert_eq!(output_of(Path::new("/no/such/program"), &[]), None);
+    assert_eq!(output_of(Path::new("/no/such/program"), &[], "".into()), None);
 }
 
 #[test]
@@ -87,4 +87,30 @@ fn the_output_of_this_machines_loader_agrees_with_its_bytes() {
     let none = FactChoice { cpu: Some("6502".to_owned()), ..FactChoice::default() };
     let error = loader_facts(&here, path, &none).unwrap_err();
     assert!(matches!(error, HostError::UnknownCpu { .. }));
+}
+
+#[test]
+fn tunables_that_mask_hwcaps_change_the_facts_of_a_loader_that_is_run() {
+    let path: &BStr = "/lib64/ld-linux-x86-64.so.2".into();
+    let here = OsFs::new();
+    let facts = |tunables: &str| {
+        let choice = FactChoice { tunables: tunables.into(), ..FactChoice::default() };
+        loader_facts(&here, path, &choice)
+    };
+    let Ok(plain) = facts("") else {
+        return becalm_testing::skip("no /lib64/ld-linux-x86-64.so.2 here");
+    };
+    if plain.hwcaps.is_empty() {
+        return becalm_testing::skip("a CPU without x86-64-v2");
+    }
+    assert_eq!(facts("glibc.malloc.check=0").unwrap(), plain);
+    assert_eq!(facts("glibc.cpu.hwcaps=-SSE4_2").unwrap().hwcaps, [""; 0]);
+    let masked = facts("glibc.cpu.hwcap_mask=0").unwrap();
+    assert!(
+        masked
+            .legacy_hwcaps
+            .iter()
+            .all(|name| name == "tls" || plain.platform.as_ref() == Some(name))
+    );
+    assert_eq!(masked.hwcap_mask, 0);
 }

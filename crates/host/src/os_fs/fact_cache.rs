@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use bstr::BString;
+
 use becalm_core::loader::{Libc, LoaderFacts};
 
 use super::interpreter::Interpreter;
@@ -15,6 +17,9 @@ pub struct FactChoice {
     /// The processor, as [`becalm_core::search::hwcaps::for_cpu`] accepts it (`--cpu`). If this or `libc` is set, no
     /// loader is run.
     pub cpu: Option<String>,
+    /// `GLIBC_TUNABLES` of the start. A loader that is run applies them to its facts; those of any
+    /// other loader are without them.
+    pub tunables: BString,
 }
 
 /// Cached facts of loaders, by the interpreter's state and the user's choices.

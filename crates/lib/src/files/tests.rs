@@ -24,6 +24,7 @@ fn facts() -> LoaderFacts {
         hwcap_mask: 0,
         platform_bit: None,
         reads: becalm_core::facts::Readers::default(),
+        tunables: Default::default(),
     }
 }
 

@@ -82,6 +82,13 @@ pub fn fix(
     }
 }
 
+/// Returns the assumptions of a plan. No variable of the current environment counts.
+fn assumptions(options: &Options) -> Result<Assumptions, AssumeError> {
+    let mut assumed = Assumptions::new(&options.assume)?;
+    assumed.choice.tunables.clear();
+    Ok(assumed)
+}
+
 /// Plans once, and applies the plan. Returns `None`, and has written nothing, if another process
 /// changed a file meanwhile, unless this is the last attempt.
 fn attempt(
@@ -90,7 +97,7 @@ fn attempt(
     progress: &dyn Progress,
     is_last: bool,
 ) -> Result<Option<Report>, FixError> {
-    let assumed = Assumptions::new(&options.assume)?;
+    let assumed = assumptions(options)?;
     let found = targets::find(&assumed, &options.paths);
     if let Some(writing) = writing {
         apply::mend(&found.files, writing, progress);
@@ -171,7 +178,7 @@ fn add_bindings(
         return Ok(());
     }
     let_settle(edited.iter().map(|target| &target.host));
-    let assumed = Assumptions::new(&options.assume)?;
+    let assumed = assumptions(options)?;
     let planner = Planner::new(options, &assumed, progress);
     let planned = planner.plan(&edited)?;
     applied.make_again(&planner, &planned.plan.creations, writing);
@@ -192,7 +199,7 @@ fn measure_again(
         return Ok(());
     }
     // The cached data of the files is out of date.
-    let assumed = Assumptions::new(&options.assume)?;
+    let assumed = assumptions(options)?;
     report.programs = judge::measure(&Planner::new(options, &assumed, progress), programs);
     Ok(())
 }

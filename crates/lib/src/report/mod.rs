@@ -111,7 +111,7 @@ fn name(path: &Path) -> String {
 /// Returns an error if one of them cannot be read. A run that fails is part of the report.
 pub fn report(options: &Options) -> Result<Report, ReportError> {
     let mut assumed = Assumptions::new(&options.assume)?;
-    assumed.reads(None, assume::tunables(&options.assume));
+    assumed.reads(None);
     let before = snapshot::of(&options.program, options, &assumed)?;
     let after = options.after.as_deref();
     let after = after.map(|path| snapshot::of(path, options, &assumed)).transpose()?;

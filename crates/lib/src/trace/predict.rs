@@ -172,8 +172,11 @@ impl Assumed {
                 secure: image.secure,
                 ..Environment::default()
             },
-            finds_readers: None,
-            choice: FactChoice::default(),
+            finds_readers: false,
+            choice: FactChoice {
+                tunables: variable(TUNABLES).unwrap_or_default(),
+                ..FactChoice::default()
+            },
             loader: None,
             secure: if image.secure { Secure::Yes } else { Secure::No },
             stores: self.stores.clone(),
@@ -181,7 +184,7 @@ impl Assumed {
             bindings_are_off: has_switch(switches, NO_BIND),
             indexes: Indexes::default(),
         };
-        assumed.reads(self.reads.as_deref(), variable(TUNABLES).unwrap_or_default());
+        assumed.reads(self.reads.as_deref());
         assumed
     }
 }

@@ -52,6 +52,7 @@ impl ObjectBuilder {
                 dynamic: Some(Dynamic::default()),
                 build_id: None,
                 tls: None,
+                exec_stack: Some(false),
                 notes: Notes::default(),
             },
         }
@@ -63,6 +64,13 @@ impl ObjectBuilder {
 
     fn dependency(mut self, kind: DependencyKind, name: &[u8]) -> Self {
         self.dynamic().dependencies.push(Dependency { kind, name: name.into() });
+        self
+    }
+
+    /// Makes the stack executable.
+    #[must_use]
+    pub fn exec_stack(mut self) -> Self {
+        self.view.exec_stack = Some(true);
         self
     }
 

@@ -5,11 +5,12 @@
 use bstr::{BStr, BString, ByteSlice, ByteVec};
 
 use super::{MAX_SYSTEM_DIRS, dst_lib, release};
-use crate::facts::Readers;
+use crate::facts::{Readers, Tunables};
 use crate::loader::{Libc, LoaderFacts};
 use crate::search::hwcaps::arch::{Arch, FIRST_WITHOUT_CACHE_HWCAPS};
 
-/// Parses what a loader prints for `--list-diagnostics` (since glibc 2.34).
+/// Parses what a loader prints for `--list-diagnostics` (since glibc 2.34), and what it printed for
+/// `--list-tunables`, if that follows.
 ///
 /// The facts are those of the CPU that the loader ran on. The output does not list the strategies
 /// that the loader supports. Returns `None` if the text lacks the release or the system
@@ -26,7 +27,8 @@ pub fn from_diagnostics(text: &str) -> Option<LoaderFacts> {
     let cache_hwcaps = version.minor < FIRST_WITHOUT_CACHE_HWCAPS;
     // `GET_HWCAP_MASK` is `HWCAP_IMPORTANT` unless a tunable changes it.
     // The lookup in the cache uses only bits that are in both (`hwcap_exclude`).
-    let hwcap_mask = if cache_hwcaps { printed.hwcap & printed.important } else { 0 };
+    let important = printed.tunable_mask.unwrap_or(printed.important);
+    let hwcap_mask = if cache_hwcaps { printed.hwcap & important } else { 0 };
     let platform = printed.platform.as_ref().map(|name| name.as_bstr());
     let bit = printed.string_platform.and_then(|bit| u8::try_from(bit).ok());
     Some(LoaderFacts {
@@ -39,6 +41,7 @@ pub fn from_diagnostics(text: &str) -> Option<LoaderFacts> {
         hwcap_mask,
         platform_bit: bit.filter(|bit| cache_hwcaps && *bit < 64),
         reads: Readers::default(),
+        tunables: printed.tunables,
         platform: printed.platform,
         cache_path: printed.sysconfdir.map(|mut path| {
             path.push_str("/ld.so.cache");
@@ -62,11 +65,23 @@ struct Diagnostics {
     hwcap: u64,
     important: u64,
     string_platform: Option<u64>,
+    tunable_mask: Option<u64>,
+    tunables: Tunables,
 }
 
 impl Diagnostics {
     fn read(text: &str) -> Self {
         let mut printed = Diagnostics::default();
+        // `__tunables_print` writes the value in effect, then its range.
+        for (name, value) in text.lines().filter_map(|line| line.split_once(": ")) {
+            let value = value.split(' ').next().unwrap_or_default();
+            let hex = || u64::from_str_radix(value.strip_prefix("0x")?, 16).ok();
+            match name {
+                "glibc.cpu.hwcap_mask" => printed.tunable_mask = hex(),
+                "glibc.rtld.execstack" => printed.tunables.no_exec_stack = value == "0",
+                _ => {}
+            }
+        }
         for (key, value) in text.lines().filter_map(|line| line.split_once('=')) {
             let number =
                 || value.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok());
@@ -232,6 +247,16 @@ version.version=\"2.43\"
         let cut = X86_64_2_36.split("dl_string_platform").next().unwrap();
         assert_eq!(from_diagnostics(cut), None);
         assert_eq!(from_diagnostics(""), None);
+    }
+
+    #[test]
+    fn the_tunables_in_effect_mask_hwcaps_and_forbid_executable_stacks() {
+        let with = |tunables: &str| from_diagnostics(&[X86_64_2_36, tunables].concat()).unwrap();
+        let masked = with("glibc.cpu.hwcap_mask: 0x4 (min: 0x0, max: 0xffffffffffffffff)\n");
+        assert_eq!(masked.legacy_hwcaps, ["avx512_1", "haswell", "tls"]);
+        assert_eq!((masked.hwcap_mask, masked.tunables.no_exec_stack), (4, false));
+        assert!(!with("glibc.rtld.execstack: 2 (min: 0, max: 2)\n").tunables.no_exec_stack);
+        assert!(with("glibc.rtld.execstack: 0 (min: 0, max: 2)\n").tunables.no_exec_stack);
     }
 
     #[test]

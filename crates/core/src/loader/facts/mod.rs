@@ -37,6 +37,7 @@ pub fn musl() -> LoaderFacts {
         hwcap_mask: 0,
         platform_bit: None,
         reads: Readers::default(),
+        tunables: Default::default(),
     }
 }
 

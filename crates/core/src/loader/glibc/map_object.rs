@@ -300,6 +300,10 @@ impl Process<'_> {
         if let Err(refusal) = verify::map_from_fd(&view) {
             return Answer::Refused(refusal);
         }
+        // `_dl_map_object_from_fd` makes the stack executable only if the tunable allows it.
+        if self.facts.tunables.no_exec_stack && view.needs_exec_stack() {
+            return Answer::Refused(Refusal::ExecStack);
+        }
         // The path is the one that the search made. For a library behind a link, `$ORIGIN` is the
         // directory of the link.
         let origin = self.origin_of(&path);

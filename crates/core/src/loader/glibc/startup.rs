@@ -17,6 +17,11 @@ const SECURE_NAME_LIMIT: usize = 255;
 impl Process<'_> {
     /// Follows `dl_main` up to the program's entry point.
     pub(super) fn start(&mut self) -> Result<(), Ended> {
+        // `_dl_handle_execstack_tunable`.
+        if self.facts.tunables.no_exec_stack && self.start.view.needs_exec_stack() {
+            self.load.stop = Some(Stop::ExecStack);
+            return Err(Ended);
+        }
         self.init_paths()?;
         // Audit modules load first, so that they see every later object.
         self.load_audit_modules()?;

@@ -13,7 +13,7 @@ use crate::elf::DF_1_NODEFLIB;
 use crate::fs::MemFs;
 use crate::fs::mem::ObjectBuilder;
 use crate::loader::facts::plain_glibc as facts;
-use crate::loader::load::{Answer, Refusal};
+use crate::loader::load::{Answer, Refusal, Stop};
 use crate::loader::{Environment, LoaderFacts};
 
 const LD_SO: &str = "/lib/ld.so";
@@ -462,4 +462,23 @@ fn the_answer_of_an_audit_module_replaces_the_search() {
     assert_eq!(probes.first().map(String::as_str), Some("open:hit /a/liba.so"));
     assert!(probes.len() > 2 && probes[1].starts_with("open:miss /gone/"), "{probes:?}");
     assert_eq!(probes.last().map(String::as_str), Some("open:hit /a/libb.so"));
+}
+
+#[test]
+fn a_tunable_that_forbids_executable_stacks_ends_the_start() {
+    let start = |program: ObjectBuilder, library: ObjectBuilder| {
+        let fs = base()
+            .object("/bin/prog", program.needed("liba.so").runpath("/a"))
+            .object("/a/liba.so", library);
+        let mut facts = facts(44);
+        assert_eq!(walk(&fs, facts.clone(), &Environment::default()).load.stop, None);
+        facts.tunables.no_exec_stack = true;
+        walk(&fs, facts, &Environment::default())
+    };
+    let library = || ObjectBuilder::library("liba.so");
+    assert_eq!(start(program(), library()).load.stop, None);
+    assert_eq!(start(program().exec_stack(), library()).load.stop, Some(Stop::ExecStack));
+    let closure = start(program(), library().exec_stack());
+    let fatal = closure.fatal().expect("a fatal answer");
+    assert_eq!(fatal.answer, Answer::Refused(Refusal::ExecStack));
 }
