@@ -5,21 +5,17 @@
 
 use std::collections::BTreeSet;
 use std::env;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use becalm_core::closure::{self, Subject};
-use becalm_core::elf::machine_name;
 use becalm_core::facts::Environment;
 use becalm_core::index::{Condition, Index};
-use becalm_core::loader::load::Role;
+use becalm_host::OsFs;
 use becalm_host::index_store::{
     BindThreshold, Binding, IndexOptions, Indexed, MachineIndex, index_stores, python_of,
     update_stores,
 };
 use becalm_host::path_table::{Packages, PathStore};
 use becalm_host::write::{WriteOptions, Writer};
-use becalm_host::{FactChoice, OsFs, loader_facts};
 use bstr::BString;
 
 use crate::index::error::IndexError;
@@ -36,7 +32,6 @@ use crate::index::{current, paths, places, programs};
 use crate::path::{dirs_of, path_bytes, path_of};
 use crate::problem::Problem;
 use crate::progress::Progress;
-use crate::secure::is_started_secure;
 use crate::words::{counted, words_of_chain, words_of_host};
 
 const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
@@ -112,7 +107,7 @@ pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report, Index
         options.programs.iter().flat_map(|path| path.canonicalize()).collect();
     let mut programs = Vec::new();
     for program in wanted {
-        match libraries_of(&program) {
+        match programs::libraries_of(&program) {
             Ok(libraries) => {
                 files.extend(libraries);
                 programs.push(program);
@@ -209,7 +204,7 @@ impl Options {
             let named = if dir.as_os_str().is_empty() { Path::new("(empty element)") } else { dir };
             remark(named, "not an absolute path, so it has no place in an index: left out");
         }
-        for program in self.programs.iter().filter(|program| is_set_id(program)) {
+        for program in self.programs.iter().filter(|program| programs::is_set_id(program)) {
             remark(program, "starts in secure-execution mode: its loader ignores the index");
         }
     }
@@ -260,13 +255,13 @@ impl Options {
                 named.push(real)
             }
         }
-        check_one_machine(&named)?;
+        programs::check_one_machine(&named)?;
         let traced = self.traced.iter().flat_map(|traced| &traced.programs);
         others.extend(traced.flat_map(|program| program.canonicalize()));
         // The other programs are included if they fit: an index is for one machine.
-        let mut of_all = named.first().map(|program| machine(program)).transpose()?;
+        let mut of_all = named.first().map(|program| programs::machine(program)).transpose()?;
         for program in others {
-            let Ok(of_this) = machine(&program) else { continue };
+            let Ok(of_this) = programs::machine(&program) else { continue };
             if *of_all.get_or_insert(of_this) == of_this && !named.contains(&program) {
                 named.push(program);
             }
@@ -395,31 +390,6 @@ impl Options {
     }
 }
 
-/// True for a program that the kernel would start in secure-execution mode.
-fn is_set_id(program: &Path) -> bool {
-    let facts = program.metadata().ok().filter(std::fs::Metadata::is_file);
-    facts.is_some_and(|facts| is_started_secure(program, facts.mode()))
-}
-
-/// Returns an error if the programs are for different machines.
-fn check_one_machine(programs: &[PathBuf]) -> Result<(), IndexError> {
-    let Some(first) = programs.first() else { return Ok(()) };
-    let of_first = machine(first)?;
-    for program in programs {
-        let machine = machine(program)?;
-        if machine != of_first {
-            let (program, first) = (program.clone(), first.clone());
-            return Err(IndexError::Machines { program, machine, first, of_first });
-        }
-    }
-    Ok(())
-}
-
-fn machine(program: &Path) -> Result<&'static str, IndexError> {
-    let subject = Subject::open(&OsFs::new().session(), path_bytes(program).as_ref());
-    Ok(machine_name(subject?.view.ident.machine))
-}
-
 /// Returns the environments that starts are bound for: those of the index that is updated, else the
 /// empty one and that of this process.
 fn environments(old: Option<&Whole>) -> Vec<Environment> {
@@ -434,21 +404,6 @@ fn environments(old: Option<&Whole>) -> Vec<Environment> {
 
 fn binds(index: &Index, program: &Path) -> bool {
     index.bound.programs.iter().any(|bound| bound.path == path_bytes(program))
-}
-
-/// Returns a program and the libraries that its start loads in an empty environment.
-fn libraries_of(program: &Path) -> Result<Vec<PathBuf>, IndexError> {
-    let os = OsFs::new();
-    let session = os.session();
-    let subject = Subject::open(&session, path_bytes(program).as_ref())?;
-    let interpreter = subject.interpreter().unwrap_or_default().to_owned();
-    let facts = loader_facts(&os, interpreter.as_ref(), &FactChoice::default());
-    let facts = facts.map_err(|error| IndexError::Loader { program: program.to_owned(), error })?;
-    let environment = Environment::default();
-    let closure = closure::resolve(&session, subject, interpreter.as_ref(), facts, &environment)?;
-    let objects = closure.load.objects.iter();
-    let objects = objects.filter(|object| matches!(object.role, Role::Program | Role::Library));
-    Ok(objects.map(|object| path_of(object.path.as_ref())).collect())
 }
 
 /// Adds, for the virtual environments among the stores, the trees of the Pythons that they were

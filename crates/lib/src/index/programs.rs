@@ -4,9 +4,14 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use becalm_core::elf;
+use becalm_core::closure::{self, Subject};
+use becalm_core::elf::{self, machine_name};
+use becalm_core::facts::Environment;
+use becalm_core::loader::load::Role;
+use becalm_host::{FactChoice, OsFs, loader_facts};
 
 use crate::index::error::IndexError;
+use crate::path::{path_bytes, path_of};
 use crate::secure::is_started_secure;
 
 /// Bytes of a file that are read to decide whether it is a program.
@@ -36,6 +41,46 @@ fn is_program(path: &Path) -> bool {
     let read = File::open(path).and_then(|file| file.read_at(&mut head, 0));
     head.truncate(read.unwrap_or(0));
     elf::head(&head).is_some_and(|head| head.interpreter.is_some())
+}
+
+/// True for a program that the kernel would start in secure-execution mode.
+pub(super) fn is_set_id(program: &Path) -> bool {
+    let facts = program.metadata().ok().filter(std::fs::Metadata::is_file);
+    facts.is_some_and(|facts| is_started_secure(program, facts.mode()))
+}
+
+/// Returns an error if the programs are for different machines.
+pub(super) fn check_one_machine(programs: &[PathBuf]) -> Result<(), IndexError> {
+    let Some(first) = programs.first() else { return Ok(()) };
+    let of_first = machine(first)?;
+    for program in programs {
+        let machine = machine(program)?;
+        if machine != of_first {
+            let (program, first) = (program.clone(), first.clone());
+            return Err(IndexError::Machines { program, machine, first, of_first });
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn machine(program: &Path) -> Result<&'static str, IndexError> {
+    let subject = Subject::open(&OsFs::new().session(), path_bytes(program).as_ref());
+    Ok(machine_name(subject?.view.ident.machine))
+}
+
+/// Returns a program and the libraries that its start loads in an empty environment.
+pub(super) fn libraries_of(program: &Path) -> Result<Vec<PathBuf>, IndexError> {
+    let os = OsFs::new();
+    let session = os.session();
+    let subject = Subject::open(&session, path_bytes(program).as_ref())?;
+    let interpreter = subject.interpreter().unwrap_or_default().to_owned();
+    let facts = loader_facts(&os, interpreter.as_ref(), &FactChoice::default());
+    let facts = facts.map_err(|error| IndexError::Loader { program: program.to_owned(), error })?;
+    let environment = Environment::default();
+    let closure = closure::resolve(&session, subject, interpreter.as_ref(), facts, &environment)?;
+    let objects = closure.load.objects.iter();
+    let objects = objects.filter(|object| matches!(object.role, Role::Program | Role::Library));
+    Ok(objects.map(|object| path_of(object.path.as_ref())).collect())
 }
 
 #[cfg(test)]
