@@ -846,6 +846,7 @@ class Doctor(Record):
     modules: List[AuditElement]
     switches: List[str]
     findings: List[SessionFinding]
+    left_out: List[LeftOut] = field(default_factory=list)
     static_tls: Optional[int] = None
     index: Optional[IndexState] = None
     loader: Optional[LoaderState] = None
