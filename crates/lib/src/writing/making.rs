@@ -64,7 +64,7 @@ pub(crate) fn make(
                 let made = one(editor, creation, &here, links.as_deref());
                 if is_homeless(&made) {
                     // A becalm undo has removed the directories, which were empty.
-                    make_above(editor, creations, path, &host);
+                    make_above(editor, &here);
                 }
                 made
             };
@@ -120,23 +120,22 @@ fn is_homeless(made: &Result<(bool, usize), NotMade>) -> bool {
     matches!(made, Err(NotMade::Write { error, .. }) if error.is_missing())
 }
 
-/// Makes the directories of a plan above a path.
-fn make_above(
-    editor: &Editor<'_>,
-    creations: &[Creation],
-    path: &BStr,
-    host: impl Fn(&BStr) -> Result<PathBuf, NoPlace>,
-) {
-    let is_above =
-        |dir: &BStr| path.strip_prefix(&**dir).is_some_and(|rest| rest.starts_with(b"/"));
-    for creation in creations {
-        if let Creation::Directory(dir) = creation
-            && is_above(dir.as_ref())
-            && let Ok(here) = host(dir.as_ref())
-        {
-            // The creation below it reports the failure.
-            let _ = one(editor, creation, &here, None);
-        }
+/// Makes the missing directories above a path that becalm makes. Those that were there when the plan
+/// was made are not in it.
+fn make_above(editor: &Editor<'_>, here: &Path) {
+    for dir in made_above(here).collect::<Vec<_>>().into_iter().rev() {
+        // The creation below it reports the failure.
+        let _ = no_link(dir).and_then(|()| editor.writer().make_dir(dir));
+    }
+}
+
+/// Checks that no directory on the way to a path below becalm's own is a link: only becalm makes these
+/// directories, so a link there is somebody else's.
+fn no_link(here: &Path) -> Result<(), WriteError> {
+    let own = here.ancestors().take_while(|dir| lies_in_farms(&dir.join("any")));
+    match { own }.find(|dir| dir.is_symlink()) {
+        Some(link) => Err(WriteError::NotOurs { path: link.to_owned() }),
+        None => Ok(()),
     }
 }
 
@@ -147,12 +146,7 @@ fn one(
     links: Option<&[(OsString, PathBuf)]>,
 ) -> Result<(bool, usize), NotMade> {
     let writer = editor.writer();
-    // Only becalm makes these directories, so a link there is somebody else's.
-    let own = here.ancestors().take_while(|dir| lies_in_farms(&dir.join("any")));
-    if let Some(link) = { own }.find(|dir| dir.is_symlink()) {
-        let error = WriteError::NotOurs { path: link.to_owned() };
-        return Err(NotMade::Write { error, path: here.to_owned() });
-    }
+    no_link(here).map_err(|error| NotMade::Write { error, path: here.to_owned() })?;
     let is_locked = |made: &Result<bool, WriteError>| made.as_ref().is_err_and(is_busy);
     let made = match (creation, links) {
         (Creation::File { bytes, .. }, _) => {
@@ -221,4 +215,28 @@ pub(crate) fn is_our_farm(path: &Path, existing: &Existing) -> bool {
 pub(crate) fn lies_in_farms(path: &Path) -> bool {
     let place = format!("/{}/", farm::FARMS);
     path.as_os_str().as_bytes().contains_str(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use becalm_host::write::WriteOptions;
+    use bstr::BString;
+
+    use super::*;
+    use crate::progress::Silent;
+
+    #[test]
+    fn directories_that_another_run_removed_since_the_plan_are_made_again() {
+        let root = tempfile::tempdir().expect("made");
+        let farm = root.path().join(farm::FARMS).join("lib/libtwo.so");
+        let link = farm.join("libone.so");
+        let path = BString::from(link.as_os_str().as_bytes());
+        // The plan has no directory: they were there when it was made.
+        let creations = [Creation::Link { path, target: "/one/lib/libone.so".into() }];
+        let editor = Editor::new(WriteOptions::default(), &Silent);
+        let host = |path: &BStr| Ok(PathBuf::from(OsStr::from_bytes(path)));
+        let made = make(&editor, &creations, host);
+        assert!(made.iter().all(|made| made.outcome.is_written()), "{made:?}");
+        assert_eq!(fs::read_link(link).expect("is there"), Path::new("/one/lib/libone.so"));
+    }
 }
