@@ -1,7 +1,7 @@
 //! Runs work in a process that is independent of the caller.
 //!
 //! The process is not a child of the caller (an intermediate process exits at once). It has a
-//! session of its own, runs at the lowest priority in `/`, and inherits only one descriptor.
+//! session of its own, runs in `/`, and inherits only one descriptor.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -19,13 +19,26 @@ pub enum Detached {
     WouldBeAChild,
 }
 
+/// The priority of a process for detached work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Priority {
+    /// That of the caller.
+    Normal,
+    /// The lowest one.
+    Lowest,
+}
+
 /// Runs `work` in a process of its own, which inherits `keep`. Call this while the process has one
 /// thread.
 ///
 /// # Errors
 /// Returns an error if no process can be created.
 #[allow(unsafe_code, reason = "std can start no process that is nobody's child")]
-pub fn detached(keep: OwnedFd, work: impl FnOnce(OwnedFd)) -> io::Result<Detached> {
+pub fn detached(
+    keep: OwnedFd,
+    priority: Priority,
+    work: impl FnOnce(OwnedFd),
+) -> io::Result<Detached> {
     if adopts_orphans() {
         return Ok(Detached::WouldBeAChild);
     }
@@ -44,6 +57,10 @@ pub fn detached(keep: OwnedFd, work: impl FnOnce(OwnedFd)) -> io::Result<Detache
                 }
             }
             let keep = close_all_but(&keep);
+            if priority == Priority::Lowest {
+                // SAFETY: as above.
+                unsafe { libc::nice(19) };
+            }
             if let Some(keep) = keep {
                 work(keep);
             }
@@ -105,7 +122,6 @@ fn close_all_but(keep: &OwnedFd) -> Option<OwnedFd> {
         // The work must not keep the file system of the current directory from being unmounted.
         libc::chdir(c"/".as_ptr());
         libc::umask(0o022);
-        libc::nice(19);
         Some(OwnedFd::from_raw_fd(INHERITED))
     }
 }

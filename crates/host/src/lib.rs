@@ -42,6 +42,7 @@ pub mod loader_clock;
 pub mod mount_namespace;
 pub mod oracle;
 pub mod os_fs;
+pub mod pages;
 pub mod path_table;
 mod ranges;
 mod regular;

@@ -10,6 +10,7 @@
 #include "dump.h"
 #include "dynamic.h"
 #include "condition.h"
+#include "learn.h"
 #include "library_path.h"
 #include "log.h"
 #include "note.h"
@@ -143,6 +144,7 @@ la_objopen (struct link_map *map, long namespace, uintptr_t *cookie)
       program = map;
       process_init (map);
       log_init ();
+      learn_init ();
       library_path_init ();
       if (!process_is_off ())
         auditors_init (map);
@@ -165,6 +167,7 @@ la_objopen (struct link_map *map, long namespace, uintptr_t *cookie)
   if (map == program && (path == NULL || path[0] == '\0'))
     path = process_executable ();
   log_object (cookie, namespace, path != NULL ? path : "");
+  learn_open (map, map == program);
   if (namespace == LM_ID_BASE && !has_started)
     bind_open (map);
   return 0;
@@ -188,6 +191,7 @@ la_activity (uintptr_t *cookie, unsigned flag)
   if (!has_started)
     {
       bind_finish ();
+      learn_finish ();
       dump_slots (program);
       /* No constructor was called yet (dl_main of glibc elf/rtld.c). */
       if (process_stops ())
@@ -210,6 +214,7 @@ la_objclose (uintptr_t *cookie)
         has_ended = 1;
       chain_close (member);
     }
+  learn_close (has_ended);
   *cookie = 0;
   return 0;
 }

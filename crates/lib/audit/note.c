@@ -3,54 +3,14 @@
    Any other element (`?DIR`) is a search, which is left to the loader. */
 #include "note.h"
 #include "condition.h"
-#include "process.h"
+#include "headers.h"
 #include "system.h"
 
-#define PT_LOAD 1u
-#define PT_DYNAMIC 2u
 #define PT_NOTE 4u
 #define PF_R 4u
 #define NOTE_TYPE 0x63a86cb6u
 #define PAGE 4096u
 #define O_CLOEXEC_NONBLOCK (02000000 | 04000)
-
-struct headers
-{
-  const elf_phdr *first;
-  unsigned count;
-};
-
-/* True if these are the headers of that object. */
-static int
-are_of (const struct headers *headers, const struct link_map *map)
-{
-  for (unsigned i = 0; i < headers->count; i++)
-    if (headers->first[i].type == PT_DYNAMIC)
-      return (const elf_dyn *) (map->addr + headers->first[i].vaddr) == map->dynamic;
-  return 0;
-}
-
-/* Returns the program headers. For the program the kernel gives their address; a library has
-   them in its first page. If an object was linked for another address, that page may be missing
-   or belong to another object, so the kernel checks it before it is read. */
-static struct headers
-find_headers (const struct link_map *map, int is_program)
-{
-  struct headers none = { NULL, 0 };
-  if (is_program)
-    {
-      struct headers program = { process_headers (), process_header_count () };
-      return program;
-    }
-  const elf_ehdr *header = (const elf_ehdr *) map->addr;
-  if (map->addr == 0 || map->addr % PAGE != 0 || !sys_is_readable (header)
-      || memcmp (header->ident, "\177ELF", 4) != 0 || header->phentsize != sizeof (elf_phdr)
-      || header->phoff + (elf_word) header->phnum * sizeof (elf_phdr) > PAGE)
-    return none;
-  struct headers library
-      = { (const elf_phdr *) (map->addr + header->phoff), header->phnum };
-  return are_of (&library, map) ? library : none;
-}
 
 /* True if the loader has mapped a segment readable. */
 static int
@@ -191,7 +151,7 @@ const char *
 note_ask (const struct link_map *map, int is_program, const char *run_path,
           const char *needed)
 {
-  struct headers headers = find_headers (map, is_program);
+  struct headers headers = headers_of (map, is_program);
   for (unsigned i = 0; i < headers.count; i++)
     {
       size_t length;

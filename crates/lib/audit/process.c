@@ -28,6 +28,7 @@ static unsigned char has_paths STATE = 0, has_no_paths STATE = 0;
 #define FILE_SIZE 1024u
 static char log_file[FILE_SIZE] BUFFER = { 0 };
 static char dump_file[FILE_SIZE] BUFFER = { 0 };
+static char learner[FILE_SIZE] BUFFER = { 0 };
 
 static const char *
 value_of (const char *variable, const char *name)
@@ -118,6 +119,7 @@ read_switches (const char *list)
         has_no_paths = 1;
       copy_file (log_file, list, "log:");
       copy_file (dump_file, list, "dump:");
+      copy_file (learner, list, "learn:");
       while (*list != '\0' && *list != ',')
         list++;
       if (*list == '\0')
@@ -179,7 +181,7 @@ process_init (const struct link_map *map)
   /* The vDSO's map and the loader's follow the program's: the chain has no others yet. A program
      may define a variable of that name itself, so the program is not searched. */
   void *const *stack_end = NULL;
-  log_file[0] = dump_file[0] = '\0';
+  log_file[0] = dump_file[0] = learner[0] = '\0';
   is_stopping = 0;
   map = map->next;
   for (int i = 0; map != NULL && stack_end == NULL && i < 3; i++, map = map->next)
@@ -270,6 +272,12 @@ const char *
 process_dump (void)
 {
   return dump_file[0] != '\0' ? dump_file : NULL;
+}
+
+const char *
+process_learner (void)
+{
+  return is_on && learner[0] != '\0' ? learner : NULL;
 }
 
 const char *

@@ -39,6 +39,9 @@ const char *process_log (void);
 /* Returns the text after BECALM=dump: up to a comma, NULL if there is no dump. */
 const char *process_dump (void);
 
+/* Returns the text after BECALM=learn: up to a comma, NULL if the start is not learned. */
+const char *process_learner (void);
+
 /* BECALM=stop: the process ends when its start is done. */
 int process_stops (void);
 

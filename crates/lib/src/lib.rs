@@ -54,6 +54,7 @@ pub mod trace;
 
 pub mod advice;
 pub mod advise;
+pub mod ahead;
 pub mod assume;
 pub mod bench;
 pub mod beside;

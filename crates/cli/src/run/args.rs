@@ -48,6 +48,21 @@ pub(crate) struct RunArgs {
     #[arg(long, conflicts_with = "no_bind")]
     pub paths: bool,
 
+    /// Read no pages ahead, and record none (BECALM=noahead)
+    #[arg(long)]
+    pub no_ahead: bool,
+
+    /// Read the recorded pages of programs ahead, without starting them
+    ///
+    /// Waits until the pages are in memory: for the end of a boot, the start of a container or the
+    /// prolog of a job. CMD and its arguments are then all names of programs.
+    #[arg(long, conflicts_with_all = ["index", "strict", "quiet", "no_bind", "paths", "no_ahead", "store"])]
+    pub warm: bool,
+
+    /// Print a JSON document (only with --warm)
+    #[arg(long, requires = "warm")]
+    pub json: bool,
+
     /// The store prefixes, for an index made for the program.
     #[command(flatten)]
     pub store: StoreArg,

@@ -9,12 +9,14 @@ use std::process::Command;
 
 use anyhow::{Error, Result, anyhow, bail};
 use becalm_host::inherited;
+use becalm_lib::ahead;
 use becalm_lib::path::path_bytes;
 use becalm_lib::run::{Launch, prepare, program};
 use becalm_lib::words::words;
 
 use crate::exit_code::ExitStatus;
 use crate::run::args::RunArgs;
+use crate::run::warm;
 use crate::terminal;
 
 /// Executes the program; returns only if that fails.
@@ -26,8 +28,13 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
     let [name, arguments @ ..] = args.command.as_slice() else {
         bail!("run: no command; becalm run [OPTIONS] -- CMD [ARGS]...");
     };
+    if args.warm {
+        return warm::run(&args.command, args.json);
+    }
     let found = program::find(name)?;
     let path = found.path.clone();
+    // Before anything else is read.
+    let learn = if args.no_ahead { None } else { ahead::begin::begin(&path) };
     let mut command = Command::new(&path);
     command.arg0(name).args(arguments);
     let mut variables = Vec::new();
@@ -36,7 +43,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
             if !args.quiet && !indexed.index.index.is_current() {
                 terminal::tell_of_age(&indexed.index.path);
             }
-            variables = indexed.variables(args.no_bind);
+            variables = indexed.variables(args.no_bind, learn.as_deref());
             // execve closes the descriptor without a call of its own.
             std::mem::forget(indexed);
         }

@@ -6,6 +6,7 @@
 #define NR_lremovexattr 15
 #define NR_fremovexattr 16
 #define NR_getcwd 17
+#define NR_ioctl 29
 #define NR_mknodat 33
 #define NR_mkdirat 34
 #define NR_unlinkat 35
@@ -15,6 +16,7 @@
 #define NR_umount2 39
 #define NR_mount 40
 #define NR_pivot_root 41
+#define NR_statfs 43
 #define NR_faccessat 48
 #define NR_chroot 51
 #define NR_fchmod 52
@@ -23,8 +25,10 @@
 #define NR_fchown 55
 #define NR_openat 56
 #define NR_close 57
+#define NR_getdents64 61
 #define NR_read 63
 #define NR_write 64
+#define NR_ppoll 73
 #define NR_readlinkat 78
 #define NR_newfstatat 79
 #define NR_utimensat 88
@@ -34,13 +38,17 @@
 #define NR_clock_gettime 113
 #define NR_prctl 167
 #define NR_getpid 172
+#define NR_geteuid 175
+#define NR_socket 198
+#define NR_connect 203
+#define NR_getsockopt 209
+#define NR_sendmsg 211
 #define NR_munmap 215
 #define NR_clone 220
 #define NR_wait4 260
 #define NR_setns 268
 #define NR_renameat2 276
 #define NR_seccomp 277
-#define NR_statfs 43
-#define NR_getdents64 61
+#define NR_userfaultfd 282
 #define NR_statx 291
 #include "new_numbers.h"

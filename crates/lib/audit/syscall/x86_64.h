@@ -6,8 +6,13 @@
 #define NR_stat 4
 #define NR_lstat 6
 #define NR_munmap 11
+#define NR_ioctl 16
 #define NR_access 21
 #define NR_getpid 39
+#define NR_socket 41
+#define NR_connect 42
+#define NR_sendmsg 46
+#define NR_getsockopt 55
 #define NR_clone 56
 #define NR_fork 57
 #define NR_vfork 58
@@ -26,8 +31,10 @@
 #define NR_chown 92
 #define NR_fchown 93
 #define NR_lchown 94
+#define NR_geteuid 107
 #define NR_utime 132
 #define NR_mknod 133
+#define NR_statfs 137
 #define NR_pivot_root 155
 #define NR_prctl 157
 #define NR_chroot 161
@@ -39,6 +46,7 @@
 #define NR_removexattr 197
 #define NR_lremovexattr 198
 #define NR_fremovexattr 199
+#define NR_getdents64 217
 #define NR_exit_group 231
 #define NR_utimes 235
 #define NR_waitid 247
@@ -55,13 +63,13 @@
 #define NR_readlinkat 267
 #define NR_fchmodat 268
 #define NR_faccessat 269
+#define NR_ppoll 271
 #define NR_unshare 272
 #define NR_utimensat 280
 #define NR_setns 308
 #define NR_renameat2 316
 #define NR_seccomp 317
-#define NR_statfs 137
-#define NR_getdents64 217
+#define NR_userfaultfd 323
 #define NR_statx 332
 #include "new_numbers.h"
 

@@ -22,6 +22,8 @@ pub const SWITCHES: &str = "BECALM";
 pub const NO_BIND: &str = "nobind";
 /// The switch that answers file lookups from the index.
 pub const PATHS: &str = "paths";
+/// The switch with which nothing is read ahead or recorded. The module ignores it.
+pub const NO_AHEAD: &str = "noahead";
 /// The name of the list of tunables.
 pub const TUNABLES: &str = "GLIBC_TUNABLES";
 /// The tunable for the share of the static TLS surplus that libraries may take.
@@ -63,6 +65,18 @@ impl Settings {
         }
         variables
     }
+}
+
+/// Returns the variables with one more switch of the module.
+pub(crate) fn and_switch(mut variables: Vec<Variable>, switch: &str) -> Vec<Variable> {
+    let at = variables.iter().position(|variable| variable.name == SWITCHES);
+    let now = match at {
+        Some(at) => variables.swap_remove(at).value,
+        None => std::env::var_os(SWITCHES),
+    };
+    let value = Some(with_switch(now.as_deref(), switch));
+    variables.push(Variable { name: SWITCHES, value });
+    variables
 }
 
 /// Returns `LD_AUDIT` without these indexes.

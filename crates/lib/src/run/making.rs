@@ -12,7 +12,7 @@ use becalm_core::closure::{self, Closure, Subject};
 use becalm_core::facts::{Environment, GLIBC_RANGE, Libc};
 use becalm_core::index::{Start as Known, tls};
 use becalm_core::loader::load::Role;
-use becalm_host::detached::{Detached, detached};
+use becalm_host::detached::{Detached, Priority, detached};
 use becalm_host::index_store::{BindThreshold, Binding, IndexOptions, index_files, trees_beside};
 use becalm_host::{FactChoice, OsFs, loader_facts};
 use bstr::{BString, ByteSlice};
@@ -96,7 +96,7 @@ pub fn elsewhere(
 ) -> Result<(), RunError> {
     let request = Request::of(program, store, paths);
     let Some(lock) = place.lock()? else { return Ok(()) };
-    let made = detached(lock, |lock| {
+    let made = detached(lock, Priority::Lowest, |lock| {
         // One thread, to leave the CPUs to the program.
         let _ = rayon::ThreadPoolBuilder::new().num_threads(1).build_global();
         let _ = locked(place, &request, lock);

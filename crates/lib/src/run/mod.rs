@@ -19,7 +19,7 @@ use becalm_core::search::Stores;
 use crate::assume::StorePrefixes;
 use crate::index::error::IndexError;
 use crate::index::file::{self, Opened};
-use crate::index::variables::{NO_BIND, PATHS, Settings, Variable};
+use crate::index::variables::{NO_BIND, PATHS, Settings, Variable, and_switch};
 use crate::index::{places, platforms};
 use crate::path::{dirs_of, path_bytes};
 use crate::run::error::RunError;
@@ -64,16 +64,21 @@ pub struct Indexed {
 
 impl Indexed {
     /// Returns the variables to set, including their contents in this process's environment.
-    /// `no_bind` leaves symbol bindings, and file lookups, to the loader.
+    /// `no_bind` leaves symbol bindings, and file lookups, to the loader; `learn` is the switch of a
+    /// start that is learned ([`crate::ahead::begin`]).
     #[must_use]
-    pub fn variables(&self, no_bind: bool) -> Vec<Variable> {
+    pub fn variables(&self, no_bind: bool, learn: Option<&str>) -> Vec<Variable> {
         let paths = self.has_paths.then_some(PATHS);
         let settings = Settings {
             module: platforms::audit_path(&self.index),
             static_tls: self.static_tls,
             switch: no_bind.then_some(NO_BIND).or(paths),
         };
-        settings.added(|name| env::var_os(name))
+        let variables = settings.added(|name| env::var_os(name));
+        match learn {
+            Some(learn) => and_switch(variables, learn),
+            None => variables,
+        }
     }
 }
 

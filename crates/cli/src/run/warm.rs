@@ -1,0 +1,43 @@
+//! `becalm run --warm`: reads pages ahead without starting a program.
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use anyhow::Result;
+use becalm_lib::ahead::warm::{Warmed, warm};
+use becalm_lib::escape::shown;
+use becalm_lib::json;
+use becalm_lib::words::counted;
+
+use crate::exit_code::ExitStatus;
+
+/// Reads the pages of programs and prints what was read for each.
+///
+/// # Errors
+/// Returns an error if the result cannot be printed.
+pub(crate) fn run(commands: &[OsString], as_json: bool) -> Result<ExitStatus> {
+    let report = warm(commands);
+    let mut out = anstream::stdout().lock();
+    if as_json {
+        out.write_all(&json::document(&report))?;
+    } else {
+        for program in &report.programs {
+            writeln!(out, "{}: {}", shown(program.path.as_ref()), text(program))?;
+        }
+    }
+    let is_done = report.programs.iter().all(|program| program.problem.is_none());
+    Ok(if is_done { ExitStatus::Fine } else { ExitStatus::Finding })
+}
+
+fn text(program: &Warmed) -> String {
+    if let Some(problem) = &program.problem {
+        return problem.clone();
+    }
+    let mib = program.bytes as f64 / f64::from(1 << 20);
+    let files = counted(program.files as u64, "file", "files");
+    let skipped = match program.skipped {
+        0 => String::new(),
+        skipped => format!("; {} changed or missing", counted(skipped as u64, "file", "files")),
+    };
+    format!("{mib:.1} MiB of {files}{skipped}")
+}

@@ -1,0 +1,335 @@
+//! `becalm run` records the pages of a start, reads them ahead of a cold one, and starts the program
+//! whatever is in the record.
+
+mod support;
+
+use std::fs::{self, File};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use becalm_host::pages::resident::{self, Residency};
+use becalm_host::pages::{FileState, PAGE};
+use becalm_testing::skip;
+use rustix::fs::{Advice, fadvise};
+use serde_json::{Value, json};
+use support::store::{Store, nothing_to_test_with, text};
+use support::{finish, run};
+
+/// Waits for something that another process does.
+fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_there() {
+        assert!(began.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn folder(store: &Store) -> PathBuf {
+    store.path("home/.cache/becalm/programs")
+}
+
+fn files(store: &Store, ending: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder(store)).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| text(path).ends_with(ending)).collect()
+}
+
+/// Starts the program until its start is known, and returns the path of the record.
+fn learned(store: &Store, command: &[&str]) -> PathBuf {
+    for _ in 0..8 {
+        assert_eq!(run(&mut store.becalm(command)).code, Some(0));
+        wait_for("the learner", || {
+            files(store, "lock").is_empty() && !files(store, ".so").is_empty()
+        });
+        let record = files(store, ".pages").pop();
+        if record.as_ref().is_some_and(|path| lines(path)[0]["starts"] == 3) {
+            return record.expect("a record");
+        }
+    }
+    panic!("not learned: {:?}", files(store, ""));
+}
+
+fn lines(record: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(record).expect("a record");
+    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+/// Returns a line of a record for the first `pages` pages of a file.
+fn line(path: &Path, pages: u64) -> Value {
+    let facts = path.symlink_metadata().expect("is there");
+    let FileState { inode, size, changed } = FileState::of(&facts);
+    json!({"path": text(path), "inode": inode, "size": size, "changed": [changed.0, changed.1],
+           "ranges": [[0, pages, 3]]})
+}
+
+/// Replaces the record of a program by one with these files; the last page of the last is the sample.
+fn replace(record: &Path, files: &[Value]) {
+    let mut header = lines(record).remove(0);
+    let sample = files.last().map(|file| json!([file["path"], 0]));
+    header["samples"] = json!(sample.into_iter().collect::<Vec<Value>>());
+    let lines = std::iter::once(&header).chain(files);
+    let text: Vec<String> = lines.map(Value::to_string).collect();
+    fs::write(record, text.join("\n")).expect("written");
+}
+
+/// Makes a file of a MiB that is not in memory; `None` on a file system that is memory. A page that was
+/// looked at is read, so a test looks at each page once.
+fn on_disk(dir: &Path, name: &str) -> Option<PathBuf> {
+    let path = dir.join(name);
+    fs::write(&path, vec![7; 1 << 20]).expect("written");
+    evict(&path);
+    let is_out = residency(&path, 250) == Residency::OnDisk;
+    if !is_out {
+        skip("the scratch directory is in memory");
+    }
+    is_out.then_some(path)
+}
+
+fn evict(path: &Path) {
+    let file = File::open(path).expect("is there");
+    file.sync_all().expect("written");
+    fadvise(&file, 0, None, Advice::DontNeed).expect("dropped");
+}
+
+fn residency(path: &Path, page: u64) -> Residency {
+    resident::of(&File::open(path).expect("is there"), page)
+}
+
+#[test]
+fn a_start_is_known_after_three_and_its_pages_are_those_that_it_touched() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let record = learned(&store, &["run", "--", text(&store.app())]);
+    let lines = lines(&record);
+    let paths: Vec<&str> = lines[1..].iter().filter_map(|line| line["path"].as_str()).collect();
+    for path in [store.app(), store.one("libone.so"), store.two("libtwo.so")] {
+        assert!(paths.contains(&text(&path)), "{} in {paths:?}", path.display());
+    }
+    let index = files(&store, ".so").remove(0);
+    assert!(paths.contains(&text(&index)), "the index in {paths:?}");
+    // Linux 6.7.
+    assert!(lines[0]["exact"] == true || !has_asynchronous_faults(), "{}", lines[0]);
+    // The C library has code of 1.3 MiB, of which this program uses little.
+    let libc = lines[1..].iter().find(|line| text_of(&line["path"]).contains("libc.so.6"));
+    let ranges = libc.expect("the C library")["ranges"].as_array().expect("ranges");
+    let pages: u64 = ranges.iter().filter_map(|range| range[1].as_u64()).sum();
+    assert!(pages < 200 || lines[0]["exact"] == false, "{pages} pages of the C library");
+}
+
+fn text_of(value: &Value) -> &str {
+    value.as_str().expect("text")
+}
+
+fn has_asynchronous_faults() -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("Linux");
+    let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(6), Some(7))
+        && cfg!(any(target_arch = "x86_64", target_arch = "aarch64"))
+}
+
+#[test]
+fn recorded_pages_are_read_ahead_if_they_are_not_in_memory() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let app = store.app();
+    let Some(data) = on_disk(&store.path(""), "data") else { return };
+    let record = learned(&store, &["run", "--", text(&app)]);
+    replace(&record, &[line(&data, 100)]);
+    for flags in [&["run", "--no-ahead", "--"][..], &["run", "--"]] {
+        let mut command = store.becalm(&[flags, &[text(&app)]].concat());
+        if flags.len() == 2 {
+            command.env("BECALM", "noahead");
+        }
+        assert_eq!(run(&mut command).stdout, "one two\n");
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(residency(&data, 10 + flags.len() as u64), Residency::OnDisk, "{flags:?}");
+    }
+    assert_eq!(run(&mut store.becalm(&["run", "--", text(&app)])).stdout, "one two\n");
+    wait_for("page 99", || residency(&data, 99) == Residency::InMemory);
+    assert_eq!(residency(&data, 3), Residency::InMemory);
+    assert_eq!(residency(&data, 200), Residency::OnDisk, "only what was recorded");
+
+    evict(&data);
+    let ran = run(&mut store.becalm(&["run", "--warm", "--json", text(&app)]));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let report: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    assert_eq!(report["programs"][0]["bytes"], 100 * PAGE);
+    assert_eq!(residency(&data, 99), Residency::InMemory);
+    let ran = run(&mut store.becalm(&["run", "--warm", text(&app)]));
+    assert_eq!(ran.stdout, format!("{}: 0.4 MiB of 1 file\n", app.display()));
+}
+
+#[test]
+fn a_changed_file_is_not_read_ahead() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let (app, dir) = (store.app(), store.path(""));
+    let (Some(changed), Some(same)) = (on_disk(&dir, "changed"), on_disk(&dir, "same")) else {
+        return;
+    };
+    let record = learned(&store, &["run", "--", text(&app)]);
+    let old = line(&changed, 100);
+    fs::write(&changed, vec![8; 1 << 20]).expect("written");
+    evict(&changed);
+    replace(&record, &[old, line(&same, 100)]);
+    assert_eq!(run(&mut store.becalm(&["run", "--", text(&app)])).stdout, "one two\n");
+    wait_for("the other file", || residency(&same, 99) == Residency::InMemory);
+    assert_eq!(residency(&changed, 3), Residency::OnDisk);
+    let ran = run(&mut store.becalm(&["run", "--warm", text(&app)]));
+    assert!(ran.stdout.ends_with("0.4 MiB of 1 file; 1 file changed or missing\n"), "{ran:?}");
+}
+
+#[test]
+fn whatever_is_in_a_record_the_program_starts_and_no_fifo_is_opened() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let app = store.app();
+    let record = learned(&store, &["run", "--", text(&app)]);
+    let whole = fs::read(&record).expect("a record");
+    let fifo = store.path("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().expect("mkfifo").success());
+    let link = store.path("link");
+    symlink(&app, &link).expect("made");
+    let start = |what: &str| {
+        let ran = run(&mut store.becalm(&["run", "--", text(&app)]));
+        assert_eq!(
+            (ran.code, ran.stdout.as_str(), ran.stderr.as_str()),
+            (Some(0), "one two\n", ""),
+            "{what}"
+        );
+    };
+    let paths = [fifo.as_path(), Path::new("/dev/zero"), &store.root(), &link];
+    let odd: Vec<Value> = paths.iter().map(|path| line(path, 9)).collect();
+    for at in 0..odd.len() {
+        let mut lines = odd.clone();
+        lines.rotate_left(at);
+        replace(&record, &lines);
+        start(text(paths[at]));
+        assert!(is_without_reader(&fifo));
+        assert_eq!(run(&mut store.becalm(&["run", "--warm", text(&app)])).code, Some(0));
+    }
+    let many = json!({"path": "/x", "inode": 1, "size": 1, "changed": [0, 0],
+                      "ranges": vec![json!([0, 1, 3]); 1_000_000]});
+    replace(&record, &[many]);
+    start("a million ranges");
+    for cut in (0..whole.len()).step_by(whole.len() / 20 + 1) {
+        fs::write(&record, &whole[..cut]).expect("written");
+        start("a part of a record");
+    }
+    fs::write(&record, vec![0; 100_000]).expect("written");
+    start("zeros");
+    fs::remove_file(&record).expect("removed");
+    fs::create_dir(&record).expect("made");
+    start("a directory");
+    fs::remove_dir(&record).expect("removed");
+    fs::rename(&fifo, &record).expect("renamed");
+    start("a FIFO as record");
+}
+
+/// True if no process has the FIFO open for reading.
+fn is_without_reader(fifo: &Path) -> bool {
+    let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::NONBLOCK;
+    rustix::fs::open(fifo, flags, rustix::fs::Mode::empty()).err() == Some(rustix::io::Errno::NXIO)
+}
+
+#[test]
+fn a_learned_start_has_the_descriptors_and_children_of_a_plain_one() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let script = "ls /proc/self/fd; cat /proc/self/task/*/children";
+    let shell = || store.becalm(&["run", "--", "/bin/sh", "-c", script]);
+    let plain = run(Command::new("/bin/sh").args(["-c", script]).stdin(Stdio::null())).stdout;
+    for start in 0..4 {
+        assert_eq!(run(&mut shell()).stdout, plain, "start {start}");
+        wait_for("the learner", || files(&store, "lock").is_empty());
+    }
+    assert!(!files(&store, ".pages").is_empty());
+}
+
+#[test]
+fn twenty_starts_beside_each_other_leave_one_record() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let app = store.app();
+    let start = |_| {
+        let mut command = store.becalm(&["run", "--", text(&app)]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts")
+    };
+    for _ in 0..3 {
+        let children: Vec<_> = (0..20).map(start).collect();
+        for output in children.into_iter().map(finish) {
+            assert_eq!((output.stdout.as_slice(), output.stderr.len()), (&b"one two\n"[..], 0));
+        }
+    }
+    wait_for("one record", || {
+        files(&store, "lock").is_empty() && files(&store, ".pages").len() == 1
+    });
+    learned(&store, &["run", "--", text(&app)]);
+}
+
+/// A descriptor that changes memory is sent only to the process that the name names.
+#[test]
+fn a_name_that_another_process_has_taken_gets_no_descriptor() {
+    if nothing_to_test_with() || !has_asynchronous_faults() {
+        return;
+    }
+    let store = Store::new();
+    store.make_index(&[]);
+    let pid = std::process::id();
+    for (name, is_ours) in [
+        (format!("becalm-{pid}-1"), true),
+        (format!("becalm-{}-2", pid + 1), false),
+        ("becalm".to_owned(), false),
+    ] {
+        let address = SocketAddr::from_abstract_name(&name).expect("a name");
+        let listener = UnixListener::bind_addr(&address).expect("free");
+        let mut command = Command::new(store.app());
+        command.env("LD_AUDIT", store.index()).env("BECALM", format!("learn:{name}"));
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+        listener.set_nonblocking(true).expect("set");
+        assert_eq!(finish(child).stdout, b"one two\n");
+        let sent = std::iter::from_fn(|| listener.accept().ok());
+        let bytes: usize = sent.map(|(connection, _)| received(connection)).sum();
+        // One with a descriptor, one at the end.
+        assert_eq!(bytes, if is_ours { 2 } else { 0 }, "{name}");
+    }
+}
+
+fn received(mut connection: UnixStream) -> usize {
+    use std::io::Read;
+    let mut bytes = Vec::new();
+    connection.read_to_end(&mut bytes).expect("read")
+}
+
+#[test]
+fn without_a_cache_directory_or_a_record_the_program_starts() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let app = store.app();
+    let ran = run(store.becalm(&["run", "--quiet", "--", text(&app)]).env_remove("HOME"));
+    assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(0), "one two\n", ""));
+    let ran = run(&mut store.becalm(&["run", "--warm", text(&app), "no-such-program"]));
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    assert_eq!(lines.len(), 2, "{ran:?}");
+    assert!(lines[0].ends_with("no start was recorded: becalm run records them"), "{ran:?}");
+    assert!(lines[1].starts_with("no-such-program: "), "{ran:?}");
+    assert_eq!(store.app().metadata().expect("is there").nlink(), 1);
+}

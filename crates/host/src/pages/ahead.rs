@@ -1,0 +1,138 @@
+//! Requests pages of many files at once, before a program asks for them.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use rustix::fs::{Advice, fadvise};
+use std::num::NonZeroU64;
+use std::os::unix::fs::FileExt;
+
+use super::{FileState, PAGE, open};
+
+/// Threads that open files and request pages. Each waits for directories, inodes and block lists.
+const THREADS: usize = 32;
+/// Size of their stacks.
+const STACK: usize = 64 * 1024;
+/// Bytes of one request: the kernel shortens a request to the larger of the read-ahead and the largest
+/// transfer of the device (`force_page_cache_ra` of Linux mm/readahead.c), which is seldom less.
+const REQUEST: u64 = 128 * 1024;
+
+/// Ranges of a file to be read, in pages.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The path.
+    pub path: PathBuf,
+    /// The state in which the ranges were recorded.
+    pub state: FileState,
+    /// First page and number of pages of each range.
+    pub ranges: Vec<(u64, u64)>,
+}
+
+/// The extent of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Maximum number of bytes.
+    pub bytes: u64,
+    /// Waits until the pages are in memory; otherwise they are only requested.
+    pub wait: bool,
+    /// After this time nothing more is requested.
+    pub until: Option<Instant>,
+}
+
+/// What was requested.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Requested {
+    /// Files whose pages were requested.
+    pub files: usize,
+    /// Bytes of these pages.
+    pub bytes: u64,
+    /// Files that are missing, cannot be opened or have changed.
+    pub skipped: usize,
+}
+
+/// Requests the pages of files, in order, with many threads. Opens regular files only.
+#[must_use]
+pub fn request(wanted: &[Wanted], limits: &Limits) -> Requested {
+    let work = Work {
+        wanted,
+        limits,
+        next: AtomicUsize::new(0),
+        files: AtomicUsize::new(0),
+        skipped: AtomicUsize::new(0),
+        bytes: AtomicU64::new(0),
+    };
+    thread::scope(|scope| {
+        for _ in 1..THREADS.min(wanted.len()) {
+            // With fewer threads it takes longer.
+            let started =
+                thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || work.run());
+            if started.is_err() {
+                break;
+            }
+        }
+        work.run();
+    });
+    Requested {
+        files: work.files.into_inner(),
+        bytes: work.bytes.into_inner(),
+        skipped: work.skipped.into_inner(),
+    }
+}
+
+struct Work<'a> {
+    wanted: &'a [Wanted],
+    limits: &'a Limits,
+    next: AtomicUsize,
+    files: AtomicUsize,
+    skipped: AtomicUsize,
+    bytes: AtomicU64,
+}
+
+impl Work<'_> {
+    fn run(&self) {
+        let is_over = || self.limits.until.is_some_and(|until| Instant::now() > until);
+        while let Some(wanted) = self.wanted.get(self.next.fetch_add(1, Ordering::Relaxed)) {
+            if is_over() {
+                return;
+            }
+            let file = open(&wanted.path).ok().filter(|file| {
+                file.metadata().is_ok_and(|facts| FileState::of(&facts) == wanted.state)
+            });
+            let Some(file) = file else {
+                self.skipped.fetch_add(1, Ordering::Relaxed);
+                continue;
+            };
+            self.files.fetch_add(1, Ordering::Relaxed);
+            for (first, count) in &wanted.ranges {
+                if !self.range(&file, wanted.state.size, first * PAGE, count * PAGE) {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Requests a range of a file. Returns false if the limit is reached.
+    fn range(&self, file: &File, size: u64, from: u64, length: u64) -> bool {
+        let end = from.saturating_add(length).min(size.next_multiple_of(PAGE));
+        let mut at = from;
+        while at < end {
+            let bytes = (end - at).min(REQUEST);
+            if self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > self.limits.bytes {
+                self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+                return false;
+            }
+            if self.limits.wait {
+                let mut buffer = vec![0; bytes as usize];
+                // A page that cannot be read is read, or reported, by the program.
+                let _ = file.read_at(&mut buffer, at);
+            } else {
+                let _ = fadvise(file, at, NonZeroU64::new(bytes), Advice::WillNeed);
+            }
+            at += bytes;
+        }
+        true
+    }
+}

@@ -1,0 +1,166 @@
+//! The pages of files that a process has in its page tables, collected while it runs.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use bstr::ByteSlice;
+use rustc_hash::FxHashMap;
+
+use super::maps::{Mapping, mappings};
+use super::{MOST_PAGES, PAGE, fault_around};
+
+/// Bits of an entry of pagemap (Linux Documentation/admin-guide/mm/pagemap.rst): in memory, swapped.
+const PRESENT: u64 = 0b11 << 62;
+
+/// The pages of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bitmap(Vec<u64>);
+
+impl Bitmap {
+    /// Adds a page. Returns true if it is new.
+    pub fn add(&mut self, page: u64) -> bool {
+        let (word, bit) = ((page / 64) as usize, 1 << (page % 64));
+        if page >= MOST_PAGES {
+            return false;
+        }
+        if self.0.len() <= word {
+            self.0.resize(word + 1, 0);
+        }
+        let is_new = self.0[word] & bit == 0;
+        self.0[word] |= bit;
+        is_new
+    }
+
+    /// Returns the pages in order.
+    pub fn pages(&self) -> impl Iterator<Item = u64> {
+        let words = self.0.iter().zip(0u64..);
+        words.flat_map(|(&word, at)| {
+            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| at * 64 + bit)
+        })
+    }
+}
+
+/// The pages of files that processes have touched so far.
+#[derive(Debug, Default)]
+pub struct Touched {
+    numbers: FxHashMap<PathBuf, usize>,
+    /// The files, in the order in which they were first seen.
+    files: Vec<(PathBuf, Bitmap)>,
+    /// The number of pages of all files.
+    count: u64,
+}
+
+impl Touched {
+    /// Returns the number of pages.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Returns the files and their pages, in the order in which the files were first seen.
+    #[must_use]
+    pub fn files(&self) -> &[(PathBuf, Bitmap)] {
+        &self.files
+    }
+
+    /// Adds the pages that a process has now in mappings of files, and those that it has read through
+    /// descriptors that are open. `faults` is the process's descriptor of [`fault_around`]: mappings
+    /// that are new are registered.
+    ///
+    /// # Errors
+    /// Returns an error if the process has ended or may not be examined.
+    pub fn add(&mut self, pid: u32, faults: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let pagemap = File::open(format!("/proc/{pid}/pagemap"))?;
+        let text = fs::read(format!("/proc/{pid}/maps"))?;
+        // The loader maps each library below the one before.
+        let mappings: Vec<Mapping<'_>> = mappings(&text).collect();
+        for mapping in mappings.iter().rev() {
+            if let Some(faults) = faults {
+                fault_around::turn_off(faults, mapping.from, mapping.to);
+            }
+            self.add_mapping(&pagemap, mapping)?;
+        }
+        self.add_descriptors(pid);
+        Ok(())
+    }
+
+    fn add_mapping(&mut self, pagemap: &File, mapping: &Mapping<'_>) -> io::Result<()> {
+        const ENTRY: u64 = 8;
+        let size = rustix::param::page_size() as u64;
+        let most = MOST_PAGES * PAGE;
+        let end = mapping.to.min(mapping.from.saturating_add(most.saturating_sub(mapping.offset)));
+        let entries = end.saturating_sub(mapping.from) / size;
+        let mut bytes = vec![0; (entries * ENTRY) as usize];
+        let length = pagemap.read_at(&mut bytes, mapping.from / size * ENTRY)?;
+        let is_present = |entry: &[u8]| {
+            entry.try_into().is_ok_and(|entry| u64::from_le_bytes(entry) & PRESENT != 0)
+        };
+        let entries = bytes[..length].chunks_exact(ENTRY as usize).zip(0u64..);
+        let present = entries.filter(|(entry, _)| is_present(entry));
+        let offsets = present.map(|(_, at)| mapping.offset + at * size);
+        let units = offsets.flat_map(|offset| offset / PAGE..(offset + size) / PAGE);
+        self.add_pages(mapping.path, units);
+        Ok(())
+    }
+
+    /// Adds what was read up to the present offsets of open files.
+    fn add_descriptors(&mut self, pid: u32) {
+        let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return };
+        for entry in entries.flatten() {
+            let Ok(path) = fs::read_link(entry.path()) else { continue };
+            let about = format!("/proc/{pid}/fdinfo/{}", entry.file_name().to_string_lossy());
+            let offset = fs::read(about).ok().and_then(|about| offset(&about)).unwrap_or(0);
+            if path.is_absolute() && offset > 0 {
+                self.add_pages(&path, 0..offset.div_ceil(PAGE).min(MOST_PAGES));
+            }
+        }
+    }
+
+    /// Adds pages of a file.
+    pub fn add_pages(&mut self, path: &Path, pages: impl IntoIterator<Item = u64>) {
+        let number = match self.numbers.get(path) {
+            Some(&number) => number,
+            None => {
+                self.files.push((path.to_owned(), Bitmap::default()));
+                self.numbers.insert(path.to_owned(), self.files.len() - 1);
+                self.files.len() - 1
+            }
+        };
+        let bitmap = &mut self.files[number].1;
+        self.count += pages.into_iter().filter(|&page| bitmap.add(page)).count() as u64;
+    }
+}
+
+/// Returns the offset of a descriptor by its fdinfo (proc_pid_fdinfo(5)).
+fn offset(about: &[u8]) -> Option<u64> {
+    let line = about.lines().find_map(|line| line.strip_prefix(b"pos:"))?;
+    line.trim_ascii().to_str().ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_that_this_process_touches_are_found() {
+        let mut touched = Touched::default();
+        touched.add(std::process::id(), None).expect("this process");
+        let own = std::env::current_exe().expect("known");
+        let (_, pages) =
+            touched.files().iter().find(|(path, _)| *path == own).expect("this program is mapped");
+        assert!(pages.pages().count() > 10);
+        let before = touched.count();
+        touched.add(std::process::id(), None).expect("this process");
+        assert!(touched.count() - before < before, "pages are counted once");
+    }
+
+    #[test]
+    fn a_page_is_added_once_and_a_far_one_is_not() {
+        let mut pages = Bitmap::default();
+        assert!(pages.add(70) && pages.add(3) && !pages.add(70) && !pages.add(MOST_PAGES));
+        assert_eq!(pages.pages().collect::<Vec<u64>>(), [3, 70]);
+    }
+}

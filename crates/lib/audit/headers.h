@@ -1,0 +1,21 @@
+/* The program headers of a loaded object. */
+#ifndef BECALM_HEADERS_H
+#define BECALM_HEADERS_H
+
+#include "base.h"
+
+#define PT_LOAD 1u
+#define PT_DYNAMIC 2u
+
+struct headers
+{
+  const elf_phdr *first;
+  unsigned count;
+};
+
+/* Returns the program headers. For the program the kernel gives their address; a library has
+   them in its first page. If an object was linked for another address, that page may be missing
+   or belong to another object, so the kernel checks it before it is read. */
+struct headers headers_of (const struct link_map *map, int is_program);
+
+#endif

@@ -1,0 +1,266 @@
+/* Makes the kernel enter touched pages alone in the page tables of the libraries: it leaves
+   fault-around out for mappings that a userfaultfd for writes has registered
+   (uffd_disable_fault_around of Linux include/linux/userfaultfd_k.h). No page is ever protected, so
+   no fault waits for anybody.
+
+   The descriptor is sent to the process that learns (crates/host/src/pages/fault_around.rs), over a
+   socket with the abstract name of the switch, before the program begins. When that process closes
+   it, the mappings are ordinary ones again. Whatever fails, the start goes on.
+
+   Whoever has the descriptor can change the memory of this process, and any user can take a name that
+   is free again. So it is sent only to a socket of this user, which the process has made whose
+   number is in the name. */
+#include "learn.h"
+#include "headers.h"
+#include "process.h"
+#include "system.h"
+
+#ifdef NR_userfaultfd
+
+# define CLOEXEC 02000000
+# define NONBLOCK 04000
+/* Linux include/uapi/linux/userfaultfd.h. */
+# define USER_MODE_ONLY 1
+# define API 0xaa
+# define API_CALL 0xc018aa3fL
+# define REGISTER_CALL 0xc020aa00L
+# define FEATURE_WP_ASYNC (1ull << 15)
+# define MODE_WRITE_PROTECT 2u
+# define PAGE_MASK 4095u
+
+struct api
+{
+  uint64_t version, features, calls;
+};
+
+struct range
+{
+  uint64_t start, length, mode, calls;
+};
+
+/* struct sockaddr_un, msghdr, cmsghdr of the kernel. */
+struct address
+{
+  uint16_t family;
+  char name[108];
+};
+
+struct vector
+{
+  void *base;
+  size_t length;
+};
+
+struct message
+{
+  void *name;
+  uint32_t name_length;
+  struct vector *vectors;
+  size_t vector_count;
+  void *control;
+  size_t control_length;
+  uint32_t flags;
+};
+
+struct control
+{
+  size_t length;
+  int32_t level, type;
+  int32_t descriptor;
+};
+
+struct poll
+{
+  int32_t fd;
+  int16_t wanted, found;
+};
+
+/* The descriptor plus one; 0 if nothing is learned. */
+static int faults STATE = 0;
+static unsigned char is_learned STATE = 0;
+/* Objects that are open. */
+static unsigned objects STATE = 0;
+
+static void
+end (void)
+{
+  if (faults != 0)
+    sys_close (faults - 1);
+  faults = 0;
+}
+
+/* Credentials of the process that listens (struct ucred of Linux include/linux/socket.h). */
+struct credentials
+{
+  int32_t pid;
+  uint32_t user, group;
+};
+
+/* Returns the number after the first hyphen of a name, 0 if there is none. */
+static long
+number_in (const char *name)
+{
+  long number = 0;
+  while (*name != '\0' && *name != '-')
+    name++;
+  for (name += *name == '-'; *name >= '0' && *name <= '9'; name++)
+    number = number * 10 + *name - '0';
+  return number;
+}
+
+static int
+is_ours (long fd, const char *name)
+{
+  struct credentials peer = { 0, 0, 0 };
+  uint32_t length = sizeof peer;
+  const long socket_level = 1, peer_credentials = 17;
+  return system_call (NR_getsockopt, fd, socket_level, peer_credentials, (long) &peer,
+                      (long) &length)
+             == 0
+         && length == sizeof peer && peer.pid == number_in (name)
+         && peer.user == (uint32_t) system_call (NR_geteuid, 0, 0, 0, 0, 0);
+}
+
+/* Connects to the process that learns; negative if it is not there. */
+static long
+connect_to_learner (void)
+{
+  const char *name = process_learner ();
+  struct address address = { .family = 1 };
+  const size_t length = name != NULL ? strlen (name) : 0;
+  if (length == 0 || length >= sizeof address.name)
+    return -1;
+  memcpy (address.name + 1, name, length);
+  long fd = system_call (NR_socket, 1, 1 | CLOEXEC | NONBLOCK, 0, 0, 0);
+  if (fd >= 0
+      && (system_call (NR_connect, fd, (long) &address, (long) (3 + length), 0, 0) != 0
+          || !is_ours (fd, name)))
+    {
+      sys_close ((int) fd);
+      return -1;
+    }
+  return fd;
+}
+
+/* Sends a byte to the process that learns, with a descriptor if there is one. Returns the connection,
+   negative if there is none. */
+static long
+tell (int descriptor)
+{
+  char byte = 0;
+  struct vector vector = { &byte, 1 };
+  struct control control = { sizeof (size_t) + 12, 1, 1, descriptor };
+  struct message message = { NULL, 0, &vector, 1, NULL, 0, 0 };
+  if (descriptor >= 0)
+    {
+      message.control = &control;
+      message.control_length = sizeof control;
+    }
+  const long no_signal = 0x4000;
+  long fd = connect_to_learner ();
+  if (fd >= 0 && system_call (NR_sendmsg, fd, (long) &message, no_signal, 0, 0) != 1)
+    {
+      sys_close ((int) fd);
+      return -1;
+    }
+  return fd;
+}
+
+void
+learn_init (void)
+{
+  /* Programs that the start's program starts have the switch too, also when nobody learns any more. */
+  long fd = process_is_off () ? -1 : connect_to_learner ();
+  if (fd < 0)
+    return;
+  sys_close ((int) fd);
+  fd = system_call (NR_userfaultfd, CLOEXEC | NONBLOCK | USER_MODE_ONLY, 0, 0, 0, 0);
+  if (fd < 0)
+    return;
+  faults = (int) fd + 1;
+  struct api api = { API, FEATURE_WP_ASYNC, 0 };
+  if (system_call (NR_ioctl, fd, API_CALL, (long) &api, 0, 0) != 0)
+    end ();
+}
+
+static void
+turn_off (elf_word from, elf_word to)
+{
+  from &= ~(elf_word) PAGE_MASK;
+  to = (to + PAGE_MASK) & ~(elf_word) PAGE_MASK;
+  struct range range = { from, to - from, MODE_WRITE_PROTECT, 0 };
+  system_call (NR_ioctl, faults - 1, REGISTER_CALL, (long) &range, 0, 0);
+}
+
+void
+learn_open (const struct link_map *map, int is_program)
+{
+  objects++;
+  if (faults == 0 || process_is_vdso (map))
+    return;
+  struct headers headers = headers_of (map, is_program);
+  for (unsigned i = 0; i < headers.count; i++)
+    {
+      const elf_phdr *segment = &headers.first[i];
+      elf_word from = map->addr + segment->vaddr;
+      if (segment->type == PT_LOAD)
+        turn_off (from, from + segment->filesz);
+    }
+}
+
+void
+learn_finish (void)
+{
+  if (faults == 0)
+    return;
+  long fd = tell (faults - 1);
+  if (fd >= 0)
+    sys_close ((int) fd);
+  is_learned = fd >= 0;
+  end ();
+}
+
+void
+learn_close (int has_ended)
+{
+  /* The C library and the loader are closed last. */
+  const unsigned last = 2;
+  objects--;
+  if (!is_learned || !has_ended || objects > last)
+    return;
+  is_learned = 0;
+  long fd = tell (-1);
+  if (fd < 0)
+    return;
+  struct poll poll = { (int) fd, 0, 0 };
+  const long patience[2] = { 0, 250000000 };
+  system_call (NR_ppoll, (long) &poll, 1, (long) patience, 0, 0);
+  sys_close ((int) fd);
+}
+
+#else
+
+void
+learn_init (void)
+{
+}
+
+void
+learn_open (const struct link_map *map, int is_program)
+{
+  (void) map;
+  (void) is_program;
+}
+
+void
+learn_finish (void)
+{
+}
+
+void
+learn_close (int has_ended)
+{
+  (void) has_ended;
+}
+
+#endif

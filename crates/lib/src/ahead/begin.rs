@@ -1,0 +1,83 @@
+//! What is done before a program is started: its pages are requested if they are not in memory, and a
+//! process that learns from the start is begun.
+
+use std::env;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use becalm_host::detached::{Detached, Priority, detached};
+use becalm_host::pages::ahead::{Limits, request};
+use becalm_host::pages::fault_around::Listener;
+use becalm_host::pages::open;
+use becalm_host::pages::resident::{self, Residency};
+
+use crate::ahead::learn;
+use crate::ahead::record::{Header, Place, Record, RecordError};
+use crate::ahead::wanted;
+use crate::index::variables::{NO_AHEAD, SWITCHES, has_switch};
+
+/// If no other process can be made, the pages are requested in this one, for at most this time.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// Reads ahead for a command, and learns from its start. Returns the switch of the audit module with
+/// which the touched pages can be told from their neighbours, if the start is learned.
+///
+/// Nothing is an error: the program is started all the same. Call this while the process has one
+/// thread.
+#[must_use]
+pub fn begin(command: &Path) -> Option<String> {
+    if has_switch(env::var_os(SWITCHES).as_deref(), NO_AHEAD) {
+        return None;
+    }
+    let command = std::path::absolute(command).ok()?;
+    let place = Place::of(&command).ok()?;
+    match known(&place) {
+        Ok(is_enough) if is_enough => None,
+        Ok(_) | Err(RecordError::Form) => learn_from(&place, command),
+        // Another user may have put something there.
+        Err(_) => None,
+    }
+}
+
+/// Reads ahead by the record, if there is one and the start is cold. Returns true if no start has to
+/// be learned.
+fn known(place: &Place) -> Result<bool, RecordError> {
+    let Some(mut file) = place.open()? else { return Ok(false) };
+    let header = Header::read(&mut file)?;
+    if is_cold(&header) {
+        let again = file.try_clone().map_err(|_| RecordError::Form)?;
+        let work = |file: OwnedFd| request_recorded(file.into(), None);
+        if let Ok(Detached::WouldBeAChild) | Err(_) = detached(file.into(), Priority::Normal, work)
+        {
+            request_recorded(again, Some(Instant::now() + PATIENCE));
+        }
+    }
+    Ok(!header.is_wanting())
+}
+
+fn request_recorded(file: File, until: Option<Instant>) {
+    if let Ok(record) = Record::read(file) {
+        let (wanted, limits) = wanted(&record);
+        let _ = request(&wanted, &Limits { until, ..limits });
+    }
+}
+
+/// Returns true if a sample is not in memory.
+fn is_cold(header: &Header) -> bool {
+    header.samples.iter().any(|(path, page)| {
+        open(Path::new(path)).is_ok_and(|file| resident::of(&file, *page) == Residency::OnDisk)
+    })
+}
+
+/// Begins a process that learns from the start of this process's next program.
+fn learn_from(place: &Place, command: PathBuf) -> Option<String> {
+    let (listener, name) = Listener::new().ok()?;
+    let pid = std::process::id();
+    let work = |socket: OwnedFd| learn::learn(place, &command, pid, &Listener::from(socket));
+    match detached(listener.into(), Priority::Lowest, work) {
+        Ok(Detached::Yes) => Some(format!("learn:{name}")),
+        Ok(Detached::WouldBeAChild) | Err(_) => None,
+    }
+}

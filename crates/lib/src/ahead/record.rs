@@ -1,0 +1,396 @@
+//! The record of the pages that starts of a program used.
+//!
+//! A record is lines of JSON: first a [`Header`], then a [`RecordedFile`] for each file, in the order
+//! of their use. It is kept in the cache directory, under the path of the command. A file that has
+//! changed since is left out, the others are still used.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::hash::{Hash, Hasher};
+use std::io::{Read, Seek};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use becalm_host::pages::ahead::Wanted;
+use becalm_host::pages::{FileState, MOST_PAGES, Touched};
+use becalm_host::trust::{self, Rule};
+use becalm_host::write::{Durability, WriteError, WriteOptions, Writer};
+use rustc_hash::FxHasher;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::index::places;
+
+/// The form of a record.
+pub const SCHEMA: &str = "becalm/record/1";
+/// The ending of the name of a record.
+const ENDING: &str = "pages";
+/// Maximum length of a record in bytes.
+const MOST_BYTES: u64 = 8 << 20;
+/// Maximum length of its first line.
+const MOST_HEADER: usize = 4096;
+/// Maximum number of ranges in a record.
+const MOST_RANGES: usize = 200_000;
+/// Number of pages that are looked at before a start.
+const SAMPLES: usize = 3;
+/// After this number of starts that were learned, no more are, until the record is old.
+const ENOUGH: u32 = 3;
+/// Later starts count as much as earlier ones: at this number, the counts are halved.
+const MANY: u32 = 8;
+/// A record is learned again after this time.
+const OLD: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Ranges are joined over gaps of at most this number of pages, as long as the pages in the gaps are
+/// less than a [`GAP_SHARE`]th of the others.
+const MOST_GAP: u64 = 16;
+const GAP_SHARE: u64 = 6;
+/// Number of records that are kept.
+const KEPT: usize = 500;
+
+/// The first line of a record.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The path of the command.
+    pub command: String,
+    /// The time of the last start that was learned, in seconds since 1970.
+    pub learned: u64,
+    /// The number of starts that were learned.
+    pub starts: u32,
+    /// True if these are the touched pages alone. Otherwise they include up to 16 neighbours that were
+    /// in memory.
+    pub exact: bool,
+    /// The bytes that are read ahead.
+    pub bytes: u64,
+    /// Pages to be looked at before a start: if one of them is not in memory, the start is cold.
+    pub samples: Vec<(String, u64)>,
+}
+
+/// The pages of a file that starts used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedFile {
+    /// The path.
+    pub path: String,
+    /// The inode.
+    pub inode: u64,
+    /// The length in bytes.
+    pub size: u64,
+    /// The time of the last change of the content, in seconds and nanoseconds since 1970.
+    pub changed: (i64, i64),
+    /// First page, number of pages, and number of starts that used them. A page has 4,096 bytes.
+    pub ranges: Vec<(u64, u64, u32)>,
+}
+
+/// A record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// The first line.
+    pub header: Header,
+    /// The files.
+    pub files: Vec<RecordedFile>,
+}
+
+/// The reason why a record cannot be used or made.
+#[derive(Debug, Error)]
+pub enum RecordError {
+    /// The environment has no home directory.
+    #[error("no HOME, so there is no cache directory")]
+    NoHome,
+    /// Another user may have put the file there, or it cannot be opened.
+    #[error(transparent)]
+    Untrusted(#[from] trust::Untrusted),
+    /// The file cannot be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// The file is not a record, or one of another version.
+    #[error("no record of this version of becalm")]
+    Form,
+}
+
+/// The path of a command's record.
+#[derive(Clone, Debug)]
+pub struct Place(PathBuf);
+
+impl Place {
+    /// Returns the place for a command.
+    ///
+    /// # Errors
+    /// Returns an error if the environment has no home directory.
+    pub fn of(command: &Path) -> Result<Self, RecordError> {
+        let folder = places::cache().ok_or(RecordError::NoHome)?;
+        let mut hasher = FxHasher::default();
+        command.hash(&mut hasher);
+        let name = command.file_name().unwrap_or_default().to_string_lossy();
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+        let name: String = name.chars().map(plain).take(80).collect();
+        Ok(Self(folder.join(format!("{name}-{:016x}.{ENDING}", hasher.finish()))))
+    }
+
+    /// Returns the path of the record.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Opens the record; `None` if there is none.
+    ///
+    /// # Errors
+    /// Returns an error if another user may have put it there.
+    pub fn open(&self) -> Result<Option<File>, RecordError> {
+        match trust::open(&self.0) {
+            Ok(file) => Ok(Some(file.file)),
+            Err(error) if error.is_missing() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Takes the lock of learning; `None` if another process has it.
+    ///
+    /// # Errors
+    /// Returns an error if the cache cannot be written.
+    pub fn lock(&self) -> Result<Option<OwnedFd>, RecordError> {
+        if let Some(folder) = self.0.parent() {
+            trust::make_dirs(folder)?;
+        }
+        Ok(writer().lock(&self.lock_path())?)
+    }
+
+    /// Removes the name of the lock. Only its holder may call this.
+    pub fn unlock(&self) {
+        let _ = writer().remove(&self.lock_path());
+    }
+
+    fn lock_path(&self) -> PathBuf {
+        self.0.with_extension(format!("{ENDING}-lock"))
+    }
+
+    /// Writes the record, and removes the oldest ones if there are many.
+    ///
+    /// # Errors
+    /// Returns an error if the cache cannot be written.
+    pub fn write(&self, record: &Record) -> Result<(), RecordError> {
+        writer().replace(&self.0, &record.text(), 0o644)?;
+        make_room(self.0.parent().unwrap_or(Path::new("/")));
+        Ok(())
+    }
+}
+
+fn writer() -> Writer {
+    let options = WriteOptions { durability: Durability::Unsynced, ..WriteOptions::default() };
+    Writer::under(Rule::Chosen, options)
+}
+
+fn make_room(folder: &Path) {
+    let entries = folder.read_dir().into_iter().flatten().flatten();
+    let records = entries.filter(|entry| entry.path().extension().is_some_and(|it| it == ENDING));
+    let time = |path: &Path| path.symlink_metadata().and_then(|facts| facts.modified()).ok();
+    let mut records: Vec<(Option<SystemTime>, PathBuf)> =
+        records.map(|entry| (time(&entry.path()), entry.path())).collect();
+    records.sort();
+    for (_, path) in records.iter().rev().skip(KEPT) {
+        let _ = writer().remove(path);
+    }
+}
+
+impl Header {
+    /// Reads the header from the beginning of a record.
+    ///
+    /// # Errors
+    /// Returns [`RecordError::Form`] if it has none of this version.
+    pub fn read(file: &mut File) -> Result<Self, RecordError> {
+        let mut bytes = [0; MOST_HEADER];
+        let length = file.read(&mut bytes).map_err(|_| RecordError::Form)?;
+        let line = bytes[..length].split(|&byte| byte == b'\n').next().unwrap_or_default();
+        Self::parse(line)
+    }
+
+    fn parse(line: &[u8]) -> Result<Self, RecordError> {
+        let header: Self = serde_json::from_slice(line).map_err(|_| RecordError::Form)?;
+        let is_ours = header.schema == SCHEMA && header.samples.len() <= SAMPLES;
+        is_ours.then_some(header).ok_or(RecordError::Form)
+    }
+
+    /// Returns true if more starts should be learned.
+    #[must_use]
+    pub fn is_wanting(&self) -> bool {
+        let learned = UNIX_EPOCH + Duration::from_secs(self.learned);
+        // A time in the future is wrong.
+        self.starts < ENOUGH || learned.elapsed().map_or(true, |age| age > OLD)
+    }
+}
+
+impl Record {
+    /// Reads a record whose header was read, or not.
+    ///
+    /// # Errors
+    /// Returns [`RecordError::Form`] if it is damaged or of another version.
+    pub fn read(mut file: File) -> Result<Self, RecordError> {
+        let mut bytes = Vec::new();
+        file.rewind().map_err(|_| RecordError::Form)?;
+        let length = file.take(MOST_BYTES + 1).read_to_end(&mut bytes);
+        if length.map_or(true, |length| length as u64 > MOST_BYTES) {
+            return Err(RecordError::Form);
+        }
+        Self::parse(&bytes)
+    }
+
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, RecordError> {
+        let mut lines = bytes.split(|&byte| byte == b'\n');
+        let header = Header::parse(lines.next().unwrap_or_default())?;
+        let (mut files, mut ranges) = (Vec::new(), 0);
+        for line in lines.filter(|line| !line.is_empty()) {
+            let file: RecordedFile = serde_json::from_slice(line).map_err(|_| RecordError::Form)?;
+            ranges += file.ranges.len();
+            let fits = |&(first, count, _): &(u64, u64, u32)| {
+                first.checked_add(count).is_some_and(|end| end <= MOST_PAGES)
+            };
+            let is_ours = file.ranges.iter().all(fits) && Path::new(&file.path).is_absolute();
+            if ranges > MOST_RANGES || !is_ours {
+                return Err(RecordError::Form);
+            }
+            files.push(file);
+        }
+        Ok(Self { header, files })
+    }
+
+    pub(super) fn text(&self) -> Vec<u8> {
+        let mut text = Vec::new();
+        let mut line = |value: serde_json::Result<Vec<u8>>| {
+            text.extend(value.unwrap_or_default());
+            text.push(b'\n');
+        };
+        line(serde_json::to_vec(&self.header));
+        self.files.iter().for_each(|file| line(serde_json::to_vec(file)));
+        text
+    }
+
+    /// Returns the pages to be read ahead: those that at least half of the starts used.
+    #[must_use]
+    pub fn wanted(&self) -> Vec<Wanted> {
+        let starts = self.header.starts;
+        let wanted = self.files.iter().map(|file| Wanted {
+            path: PathBuf::from(&file.path),
+            state: FileState { inode: file.inode, size: file.size, changed: file.changed },
+            ranges: file.wanted(starts),
+        });
+        wanted.filter(|wanted| !wanted.ranges.is_empty()).collect()
+    }
+
+    /// Adds the pages of another start. `exact` ones replace those that are not.
+    pub fn add(&mut self, touched: &Touched, exact: bool) {
+        if exact && !self.header.exact {
+            self.files.clear();
+            self.header.starts = 0;
+        } else if self.header.exact && !exact {
+            return;
+        }
+        self.header.exact = exact;
+        self.header.starts += 1;
+        let mut known: BTreeMap<String, RecordedFile> =
+            std::mem::take(&mut self.files).into_iter().map(|it| (it.path.clone(), it)).collect();
+        let mut ranges = 0;
+        for (path, pages) in touched.files() {
+            let Some(mut now) = RecordedFile::of(path) else { continue };
+            let before = known.remove(&now.path).filter(|file| file.state() == now.state());
+            now.ranges = merged(&before.map(|file| file.ranges).unwrap_or_default(), pages.pages());
+            ranges += now.ranges.len();
+            if ranges > MOST_RANGES {
+                break;
+            }
+            self.files.push(now);
+        }
+        // Other starts used these.
+        self.files.extend(known.into_values());
+        if self.header.starts >= MANY {
+            self.age();
+        }
+        self.finish();
+    }
+
+    /// Halves the counts.
+    fn age(&mut self) {
+        self.header.starts /= 2;
+        for file in &mut self.files {
+            file.ranges.iter_mut().for_each(|range| range.2 /= 2);
+            file.ranges.retain(|range| range.2 > 0);
+        }
+        self.files.retain(|file| !file.ranges.is_empty());
+    }
+
+    /// Sets the samples: a page of each of the files with the most pages.
+    fn finish(&mut self) {
+        let wanted = self.wanted();
+        let pages = |wanted: &Wanted| wanted.ranges.iter().map(|range| range.1).sum::<u64>();
+        let mut largest: Vec<&Wanted> = wanted.iter().collect();
+        largest.sort_by_key(|wanted| std::cmp::Reverse(pages(wanted)));
+        let sample = |wanted: &&Wanted| {
+            let longest = wanted.ranges.iter().max_by_key(|range| range.1)?;
+            Some((wanted.path.to_str()?.to_owned(), longest.0 + longest.1 - 1))
+        };
+        // A header that is too long would not be read.
+        let is_short = |sample: &(String, u64)| sample.0.len() < MOST_HEADER / (2 * SAMPLES);
+        self.header.samples =
+            largest.iter().filter_map(sample).filter(is_short).take(SAMPLES).collect();
+        self.header.bytes = wanted.iter().map(pages).sum::<u64>() * becalm_host::pages::PAGE;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        self.header.learned = now.map_or(0, |now| now.as_secs());
+    }
+}
+
+impl RecordedFile {
+    /// Returns a file without pages; `None` if it is not a regular file whose path is text.
+    fn of(path: &Path) -> Option<Self> {
+        let facts = path.symlink_metadata().ok().filter(std::fs::Metadata::is_file)?;
+        let FileState { inode, size, changed } = FileState::of(&facts);
+        Some(Self { path: path.to_str()?.to_owned(), inode, size, changed, ranges: Vec::new() })
+    }
+
+    fn state(&self) -> FileState {
+        FileState { inode: self.inode, size: self.size, changed: self.changed }
+    }
+
+    /// Returns the ranges that at least half of the starts used, joined over small gaps.
+    fn wanted(&self, starts: u32) -> Vec<(u64, u64)> {
+        let used = self.ranges.iter().filter(|range| range.2.saturating_mul(2) >= starts);
+        let used: Vec<(u64, u64)> = used.map(|range| (range.0, range.1)).collect();
+        let pages: u64 = used.iter().map(|range| range.1).sum();
+        let gaps: u64 =
+            used.windows(2).map(|pair| gap(pair[0], pair[1])).filter(|&it| it <= MOST_GAP).sum();
+        let most = if gaps * GAP_SHARE <= pages { MOST_GAP } else { 1 };
+        let mut joined: Vec<(u64, u64)> = Vec::new();
+        for range in used {
+            match joined.last_mut() {
+                Some(last) if gap(*last, range) <= most => {
+                    last.1 = (range.0 + range.1).saturating_sub(last.0);
+                }
+                _ => joined.push(range),
+            }
+        }
+        joined
+    }
+}
+
+/// Returns the number of pages between two ranges.
+fn gap(first: (u64, u64), second: (u64, u64)) -> u64 {
+    second.0.saturating_sub(first.0.saturating_add(first.1))
+}
+
+/// Adds one start's pages to ranges with counts.
+fn merged(before: &[(u64, u64, u32)], pages: impl Iterator<Item = u64>) -> Vec<(u64, u64, u32)> {
+    let mut counts: BTreeMap<u64, u32> = BTreeMap::new();
+    for &(first, length, count) in before {
+        (first..first + length).for_each(|page| {
+            counts.insert(page, count);
+        });
+    }
+    pages.for_each(|page| *counts.entry(page).or_default() += 1);
+    let mut ranges: Vec<(u64, u64, u32)> = Vec::new();
+    for (page, count) in counts {
+        match ranges.last_mut() {
+            Some(last) if last.0 + last.1 == page && last.2 == count => last.1 += 1,
+            _ => ranges.push((page, 1, count)),
+        }
+    }
+    ranges
+}

@@ -1,0 +1,158 @@
+//! Tests of records.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use becalm_host::pages::{FileState, MOST_PAGES, Touched};
+use proptest::prelude::*;
+
+use super::record::{Header, Record, RecordedFile, SCHEMA};
+
+fn header(starts: u32) -> Header {
+    Header { schema: SCHEMA.to_owned(), starts, exact: true, ..Header::default() }
+}
+
+fn file(ranges: &[(u64, u64, u32)]) -> RecordedFile {
+    let ranges = ranges.to_vec();
+    RecordedFile { path: "/x".to_owned(), inode: 1, size: 1 << 30, changed: (0, 0), ranges }
+}
+
+fn wanted(starts: u32, ranges: &[(u64, u64, u32)]) -> Vec<(u64, u64)> {
+    let record = Record { header: header(starts), files: vec![file(ranges)] };
+    record.wanted().pop().map(|wanted| wanted.ranges).unwrap_or_default()
+}
+
+/// Returns a record of starts that touched these pages of a file of 100 pages.
+fn learned(path: &Path, starts: &[&[u64]]) -> Record {
+    let mut record = Record { header: header(0), files: Vec::new() };
+    for pages in starts {
+        let mut touched = Touched::default();
+        touched.add_pages(path, pages.iter().copied());
+        record.add(&touched, true);
+    }
+    record
+}
+
+fn some_file(dir: &tempfile::TempDir) -> PathBuf {
+    let path = dir.path().join("file");
+    fs::write(&path, vec![1; 100 * 4096]).expect("written");
+    path
+}
+
+#[test]
+fn pages_that_half_of_the_starts_used_are_read_ahead() {
+    assert_eq!(wanted(3, &[(0, 1, 3), (50, 1, 2), (99, 1, 1)]), [(0, 1), (50, 1)]);
+    assert_eq!(wanted(3, &[(99, 1, 1)]), []);
+}
+
+#[test]
+fn small_gaps_are_read_too_unless_they_are_many() {
+    assert_eq!(wanted(1, &[(0, 60, 1), (64, 60, 1), (200, 60, 1)]), [(0, 124), (200, 60)]);
+    assert_eq!(wanted(1, &[(0, 1, 1), (8, 1, 1), (16, 1, 1)]), [(0, 1), (8, 1), (16, 1)]);
+}
+
+#[test]
+fn starts_are_counted_page_by_page() {
+    let dir = tempfile::tempdir().expect("made");
+    let path = some_file(&dir);
+    let record = learned(&path, &[&[1, 2, 3], &[2, 3], &[3, 60]]);
+    assert_eq!(record.files[0].ranges, [(1, 1, 1), (2, 1, 2), (3, 1, 3), (60, 1, 1)]);
+    assert_eq!((record.header.starts, record.header.bytes), (3, 2 * 4096));
+    assert_eq!(record.header.samples, [(path.to_str().expect("text").to_owned(), 3)]);
+}
+
+#[test]
+fn a_changed_file_loses_its_pages_and_the_record_stays() {
+    let dir = tempfile::tempdir().expect("made");
+    let path = some_file(&dir);
+    let mut record = learned(&path, &[&[1, 2], &[1, 2]]);
+    fs::write(&path, vec![2; 90 * 4096]).expect("written");
+    let mut touched = Touched::default();
+    touched.add_pages(&path, [7]);
+    record.add(&touched, true);
+    assert_eq!(record.files[0].ranges, [(7, 1, 1)]);
+    assert_eq!(record.header.starts, 3);
+}
+
+#[test]
+fn touched_pages_replace_those_with_their_neighbours() {
+    let dir = tempfile::tempdir().expect("made");
+    let path = some_file(&dir);
+    let mut touched = Touched::default();
+    touched.add_pages(&path, 0..16);
+    let mut record = Record { header: Header { exact: false, ..header(0) }, files: Vec::new() };
+    record.add(&touched, false);
+    assert!(!record.header.exact);
+    let mut exact = Touched::default();
+    exact.add_pages(&path, [4]);
+    record.add(&exact, true);
+    assert_eq!((record.files[0].ranges.as_slice(), record.header.starts), (&[(4, 1, 1)][..], 1));
+    record.add(&touched, false);
+    assert_eq!(record.files[0].ranges, [(4, 1, 1)], "the neighbours are not added later");
+}
+
+#[test]
+fn counts_are_halved_so_that_later_starts_count_as_much() {
+    let dir = tempfile::tempdir().expect("made");
+    let path = some_file(&dir);
+    let early: &[u64] = &[1];
+    let late: &[u64] = &[2];
+    let record = learned(&path, &[early, early, early, early, late, late, late, late]);
+    assert_eq!((record.header.starts, record.files[0].ranges.as_slice()), (4, &[(1, 2, 2)][..]));
+}
+
+#[test]
+fn only_regular_files_are_recorded() {
+    let dir = tempfile::tempdir().expect("made");
+    let link = dir.path().join("link");
+    symlink(some_file(&dir), &link).expect("made");
+    for path in [link, dir.path().to_owned(), PathBuf::from("/dev/null"), dir.path().join("gone")] {
+        assert_eq!(learned(&path, &[&[0]]).files, [], "{}", path.display());
+    }
+}
+
+#[test]
+fn a_record_is_read_as_it_was_written() {
+    let mut record = Record { header: header(2), files: vec![file(&[(0, 9, 2), (10, 1, 1)])] };
+    record.header.samples = vec![("/x".to_owned(), 3)];
+    assert_eq!(Record::parse(&record.text()).expect("a record"), record);
+    let state = FileState { inode: 1, size: 1 << 30, changed: (0, 0) };
+    assert_eq!(record.wanted()[0].state, state);
+}
+
+#[test]
+fn records_that_becalm_does_not_write_are_refused() {
+    let record = |files: Vec<RecordedFile>| Record { header: header(1), files }.text();
+    let relative = RecordedFile { path: "x".to_owned(), ..file(&[(0, 1, 1)]) };
+    let version = String::from_utf8(record(Vec::new())).expect("text").replace("/1", "/2");
+    for (why, text) in [
+        ("far pages", record(vec![file(&[(MOST_PAGES, 1, 1)])])),
+        ("an overflow", record(vec![file(&[(u64::MAX, 2, 1)])])),
+        ("a relative path", record(vec![relative])),
+        ("too many ranges", record(vec![file(&vec![(0, 1, 1); 300_000])])),
+        ("another version", version.into_bytes()),
+        ("nothing", Vec::new()),
+    ] {
+        assert!(Record::parse(&text).is_err(), "{why}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn damaged_records_are_refused_or_read_within_bounds(
+        cut in 0usize..400,
+        at in 0usize..400,
+        byte in any::<u8>(),
+    ) {
+        let files = vec![file(&[(0, 9, 2), (10, 1, 1)]), file(&[(7, 100, 2)])];
+        let mut text = Record { header: header(2), files }.text();
+        text.truncate(cut.max(1));
+        let at = at % text.len();
+        text[at] = byte;
+        if let Ok(record) = Record::parse(&text) {
+            let pages = record.wanted().into_iter().flat_map(|wanted| wanted.ranges);
+            prop_assert!(pages.map(|range| range.1).sum::<u64>() <= 2 * MOST_PAGES);
+        }
+    }
+}
