@@ -211,11 +211,11 @@ fn whatever_is_in_a_record_the_program_starts_and_no_fifo_is_opened() {
     };
     let paths = [fifo.as_path(), Path::new("/dev/zero"), &store.root(), &link];
     let odd: Vec<Value> = paths.iter().map(|path| line(path, 9)).collect();
-    for at in 0..odd.len() {
+    for (at, path) in paths.iter().enumerate() {
         let mut lines = odd.clone();
         lines.rotate_left(at);
         replace(&record, &lines);
-        start(text(paths[at]));
+        start(text(path));
         assert!(is_without_reader(&fifo));
         assert_eq!(run(&mut store.becalm(&["run", "--warm", text(&app)])).code, Some(0));
     }

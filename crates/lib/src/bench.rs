@@ -229,6 +229,7 @@ impl Watched {
             follow: false,
             until_entry,
             relocations: true,
+            record: false,
             reads: None,
             store: StorePrefixes::default(),
         };

@@ -160,6 +160,7 @@ impl Demo<'_> {
             follow: false,
             until_entry: false,
             relocations: false,
+            record: false,
             reads: None,
             store: StorePrefixes::default(),
         };

@@ -42,6 +42,14 @@ pub(crate) struct TraceArgs {
     #[arg(long, conflicts_with = "from", help_heading = "What is watched")]
     pub relocations: bool,
 
+    /// Record the files that the program opens, to be read ahead of its next cold start
+    ///
+    /// becalm run records the pages of mapped files by itself. Files that are read, such as the
+    /// modules of an interpreter, are in no page table; they are recorded here, up to the first MiB of
+    /// each.
+    #[arg(long, conflicts_with = "from", help_heading = "What is watched")]
+    pub record: bool,
+
     /// Trace the processes that the program starts as well, and report each by itself
     #[arg(long, help_heading = "What is watched")]
     pub follow: bool,
@@ -100,6 +108,7 @@ impl TraceArgs {
             follow: self.follow,
             until_entry: self.until == Until::Entry,
             relocations: self.relocations,
+            record: self.record,
             reads: self.reads.strategies(),
             store: self.store.prefixes(),
         }

@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use becalm_core::observe::classes::{Caller, class_of};
 use becalm_core::observe::tally::ClassTallies;
-use becalm_core::observe::{Class, Lookup, SyscallRow};
-use bstr::{BStr, ByteSlice};
-use rustc_hash::FxHashMap;
+use becalm_core::observe::{Class, Kind, Lookup, SyscallRow};
+use bstr::{BStr, BString, ByteSlice};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::calibrate::nanos;
 use super::exec::Program;
@@ -27,6 +27,7 @@ pub(super) struct Counting {
     loader_is_libc: bool,
     rows: [FxHashMap<Cow<'static, str>, SyscallRow>; 2],
     classes: ClassTallies,
+    opened: FxHashSet<BString>,
     max_lookups: usize,
 }
 
@@ -65,6 +66,7 @@ impl Counting {
             loader_is_libc,
             rows: Default::default(),
             classes: ClassTallies::default(),
+            opened: FxHashSet::default(),
             max_lookups,
             image: Image {
                 path: program.path,
@@ -102,6 +104,7 @@ impl Counting {
             loader_is_libc: self.loader_is_libc,
             rows: Default::default(),
             classes: ClassTallies::default(),
+            opened: FxHashSet::default(),
             max_lookups: self.max_lookups,
         }
     }
@@ -180,12 +183,24 @@ impl Counting {
         let caller = Caller { program: BStr::new(program), variables: &self.image.environment };
         let class = class_of(&lookup, caller);
         self.classes.add(class, &lookup);
+        self.add_opened(&lookup);
         match class {
             Class::Dlopen if self.image.dlopens.len() < self.max_lookups => {
                 self.image.dlopens.push(lookup);
             }
             Class::Dlopen => self.image.dlopens_dropped += 1,
             _ => {}
+        }
+    }
+
+    /// Keeps the path of a file that the program reads. Libraries that it opens are mapped.
+    fn add_opened(&mut self, lookup: &Lookup) {
+        let is_opened = lookup.kind == Kind::Open && !lookup.is_miss() && !lookup.by_loader;
+        let has_room = self.opened.len() < self.max_lookups;
+        let mut is_new =
+            |path: &BString| path.starts_with(b"/") && self.opened.insert(path.clone());
+        if is_opened && has_room && is_new(&lookup.path) {
+            self.image.opened.push(lookup.path.clone());
         }
     }
 

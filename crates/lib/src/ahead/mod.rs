@@ -1,11 +1,12 @@
 //! Reading ahead: the pages that starts of a program used are recorded, and requested at once before
 //! the next start if they are not in memory ([`mod@begin`]).
 //!
-//! [`record`] is the file, [`learn`] the process that makes it while the program runs, and [`warm`]
-//! reads ahead without starting a program.
+//! [`record`] is the file, [`learn`] the process that makes it while the program runs, [`mod@opened`] adds
+//! files that a traced program has opened, and [`warm`] reads ahead without starting a program.
 
 pub mod begin;
 pub mod learn;
+pub mod opened;
 pub mod record;
 #[cfg(test)]
 mod tests;

@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use becalm_host::pages::ahead::Wanted;
-use becalm_host::pages::{FileState, MOST_PAGES, Touched};
+use becalm_host::pages::{FileState, MOST_PAGES, PAGE, Touched};
 use becalm_host::trust::{self, Rule};
 use becalm_host::write::{Durability, WriteError, WriteOptions, Writer};
-use rustc_hash::FxHasher;
+use rustc_hash::{FxHashMap, FxHasher};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -32,6 +32,9 @@ const MOST_BYTES: u64 = 8 << 20;
 const MOST_HEADER: usize = 4096;
 /// Maximum number of ranges in a record.
 const MOST_RANGES: usize = 200_000;
+/// Maximum number of files that a traced start adds, and of pages of each.
+const MOST_OPENED: usize = 20_000;
+const MOST_OF_OPENED: u64 = 256;
 /// Number of pages that are looked at before a start.
 const SAMPLES: usize = 3;
 /// After this number of starts that were learned, no more are, until the record is old.
@@ -80,6 +83,9 @@ pub struct RecordedFile {
     pub changed: (i64, i64),
     /// First page, number of pages, and number of starts that used them. A page has 4,096 bytes.
     pub ranges: Vec<(u64, u64, u32)>,
+    /// True for a file that a traced start opened: up to its first MiB is read ahead.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub opened: bool,
 }
 
 /// A record.
@@ -103,6 +109,12 @@ pub enum RecordError {
     /// The file cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),
+    /// The command cannot be found.
+    #[error("the command cannot be found")]
+    NoCommand,
+    /// A start of the command is being recorded.
+    #[error("a start of the command is being recorded; try again")]
+    Busy,
     /// The file is not a record, or one of another version.
     #[error("no record of this version of becalm")]
     Form,
@@ -280,7 +292,8 @@ impl Record {
     /// Adds the pages of another start. `exact` ones replace those that are not.
     pub fn add(&mut self, touched: &Touched, exact: bool) {
         if exact && !self.header.exact {
-            self.files.clear();
+            self.files.retain(|file| file.opened);
+            self.files.iter_mut().for_each(|file| file.ranges.clear());
             self.header.starts = 0;
         } else if self.header.exact && !exact {
             return;
@@ -293,6 +306,7 @@ impl Record {
         for (path, pages) in touched.files() {
             let Some(mut now) = RecordedFile::of(path) else { continue };
             let before = known.remove(&now.path).filter(|file| file.state() == now.state());
+            now.opened = before.as_ref().is_some_and(|file| file.opened);
             now.ranges = merged(&before.map(|file| file.ranges).unwrap_or_default(), pages.pages());
             ranges += now.ranges.len();
             if ranges > MOST_RANGES {
@@ -315,7 +329,29 @@ impl Record {
             file.ranges.iter_mut().for_each(|range| range.2 /= 2);
             file.ranges.retain(|range| range.2 > 0);
         }
-        self.files.retain(|file| !file.ranges.is_empty());
+        self.files.retain(|file| file.opened || !file.ranges.is_empty());
+    }
+
+    /// Adds files that a traced start has opened. Returns the number of regular files.
+    pub(super) fn add_opened(&mut self, paths: impl Iterator<Item = PathBuf>) -> usize {
+        let places = self.files.iter().enumerate();
+        let mut places: FxHashMap<String, usize> =
+            places.map(|(at, file)| (file.path.clone(), at)).collect();
+        let mut count = 0;
+        for mut now in paths.filter_map(|path| RecordedFile::of(&path)).take(MOST_OPENED) {
+            count += 1;
+            now.opened = true;
+            match places.get(&now.path) {
+                Some(&at) if self.files[at].state() == now.state() => self.files[at].opened = true,
+                Some(&at) => self.files[at] = now,
+                None => {
+                    places.insert(now.path.clone(), self.files.len());
+                    self.files.push(now);
+                }
+            }
+        }
+        self.finish();
+        count
     }
 
     /// Sets the samples: a page of each of the files with the most pages.
@@ -332,7 +368,7 @@ impl Record {
         let is_short = |sample: &(String, u64)| sample.0.len() < MOST_HEADER / (2 * SAMPLES);
         self.header.samples =
             largest.iter().filter_map(sample).filter(is_short).take(SAMPLES).collect();
-        self.header.bytes = wanted.iter().map(pages).sum::<u64>() * becalm_host::pages::PAGE;
+        self.header.bytes = wanted.iter().map(pages).sum::<u64>() * PAGE;
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         self.header.learned = now.map_or(0, |now| now.as_secs());
     }
@@ -343,7 +379,8 @@ impl RecordedFile {
     fn of(path: &Path) -> Option<Self> {
         let facts = path.symlink_metadata().ok().filter(std::fs::Metadata::is_file)?;
         let FileState { inode, size, changed } = FileState::of(&facts);
-        Some(Self { path: path.to_str()?.to_owned(), inode, size, changed, ranges: Vec::new() })
+        let path = path.to_str()?.to_owned();
+        Some(Self { path, inode, size, changed, ranges: Vec::new(), opened: false })
     }
 
     fn state(&self) -> FileState {
@@ -353,7 +390,12 @@ impl RecordedFile {
     /// Returns the ranges that at least half of the starts used, joined over small gaps.
     fn wanted(&self, starts: u32) -> Vec<(u64, u64)> {
         let used = self.ranges.iter().filter(|range| range.2.saturating_mul(2) >= starts);
-        let used: Vec<(u64, u64)> = used.map(|range| (range.0, range.1)).collect();
+        let begin = if self.opened { self.size.div_ceil(PAGE).min(MOST_OF_OPENED) } else { 0 };
+        let begin = Some((0, begin)).filter(|range| range.1 > 0);
+        let used = used
+            .map(|range| (range.0, range.1))
+            .filter(|range| range.0 + range.1 > begin.map_or(0, |it| it.1));
+        let used: Vec<(u64, u64)> = begin.into_iter().chain(used).collect();
         let pages: u64 = used.iter().map(|range| range.1).sum();
         let gaps: u64 =
             used.windows(2).map(|pair| gap(pair[0], pair[1])).filter(|&it| it <= MOST_GAP).sum();

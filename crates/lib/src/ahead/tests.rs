@@ -15,7 +15,8 @@ fn header(starts: u32) -> Header {
 
 fn file(ranges: &[(u64, u64, u32)]) -> RecordedFile {
     let ranges = ranges.to_vec();
-    RecordedFile { path: "/x".to_owned(), inode: 1, size: 1 << 30, changed: (0, 0), ranges }
+    let path = "/x".to_owned();
+    RecordedFile { path, inode: 1, size: 1 << 30, changed: (0, 0), ranges, opened: false }
 }
 
 fn wanted(starts: u32, ranges: &[(u64, u64, u32)]) -> Vec<(u64, u64)> {
@@ -100,6 +101,22 @@ fn counts_are_halved_so_that_later_starts_count_as_much() {
     let late: &[u64] = &[2];
     let record = learned(&path, &[early, early, early, early, late, late, late, late]);
     assert_eq!((record.header.starts, record.files[0].ranges.as_slice()), (4, &[(1, 2, 2)][..]));
+}
+
+#[test]
+fn the_first_pages_of_opened_files_are_read_ahead_whatever_starts_touch() {
+    let dir = tempfile::tempdir().expect("made");
+    let path = some_file(&dir);
+    let mut record = learned(&path, &[&[90], &[95], &[95]]);
+    assert_eq!(record.add_opened([path.clone(), dir.path().to_owned()].into_iter()), 1);
+    assert_eq!(record.wanted()[0].ranges, [(0, 100)]);
+    let mut touched = Touched::default();
+    touched.add_pages(&path, [7]);
+    (0..20).for_each(|_| record.add(&touched, true));
+    assert_eq!((record.files.len(), record.files[0].opened), (1, true));
+    let large = RecordedFile { opened: true, ..file(&[(3, 1, 3), (250, 10, 3), (900, 2, 3)]) };
+    let record = Record { header: header(3), files: vec![large] };
+    assert_eq!(record.wanted()[0].ranges, [(0, 260), (900, 2)]);
 }
 
 #[test]

@@ -79,6 +79,7 @@ fn watched(column: &Column, runs: &Runs) -> Result<Figures, CompareError> {
         follow: false,
         until_entry: false,
         relocations: true,
+        record: false,
         reads: None,
         store: StorePrefixes::default(),
     };

@@ -72,6 +72,7 @@ fn run(program: &Path, options: &Options) -> Result<Observed, NotObserved> {
         follow: false,
         until_entry: false,
         relocations: true,
+        record: false,
         reads: None,
         store: assume.store.clone(),
     };

@@ -9,12 +9,15 @@ use std::time::Duration;
 
 use becalm_host::trace::{self, Command, Rest, Streams, Supervisor, TraceError, Traced};
 
+use crate::ahead::opened;
+use crate::path::path_of;
 use crate::relocations::{self, Relocations};
 use crate::trace::options::Options;
 use crate::trace::predict::{Assumed, Predictor};
 use crate::trace::refused::ObserveError;
 use crate::trace::report::{Exit, Report, words_of_command};
 use crate::trace::{foreign, join, notes, untraced};
+use crate::words::{counted, words_of_chain};
 
 /// The longest that a start takes to its entry point, if the caller has no limit.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -100,8 +103,10 @@ fn run(
     };
     match trace::run_with(command, watched, &mut predictor) {
         Ok(traced) => {
+            let recorded = options.record.then(|| record(options, &traced));
             let mut observed = joined(options, &assumed, traced, predictor);
             add_relocations(&mut observed.report, relocations.flatten());
+            observed.report.notes.extend(recorded);
             Ok(observed)
         }
         Err(TraceError::NotPermitted { source, .. }) => {
@@ -112,6 +117,21 @@ fn run(
             without_tracer(options, command, limit, "there is no tracer for this architecture")
         }
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Records the files that the program has opened, and returns a note about it.
+fn record(options: &Options, traced: &Traced) -> String {
+    let opened = traced.images.iter().flat_map(|image| &image.opened);
+    let recorded = match options.command.first() {
+        Some(command) => opened::record(command, opened.map(|path| path_of(path.as_ref()))),
+        None => Ok(0),
+    };
+    match recorded {
+        Ok(files) => {
+            format!("{} to be read ahead by becalm run", counted(files as u64, "file", "files"))
+        }
+        Err(error) => format!("no file is read ahead: {}", words_of_chain(&error)),
     }
 }
 

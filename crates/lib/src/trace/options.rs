@@ -18,6 +18,9 @@ pub struct Options {
     pub until_entry: bool,
     /// True if the program is started a few times more, up to its entry point, to time its relocation.
     pub relocations: bool,
+    /// True if the files that the program opens after its entry point are recorded, to be read ahead
+    /// of its next start ([`crate::ahead`]).
+    pub record: bool,
     /// Strategies that loaders are assumed to read, `note` and `ldcache`; none for those that each
     /// loader's file declares.
     pub reads: Option<Vec<Strategy>>,
