@@ -13,6 +13,7 @@
 //! their programs. [`trace_differential`] compares the tracer with `strace` and the model.
 //! [`wheel_trial`] counts the misses of imports of wheels.
 
+pub mod ahead_trial;
 pub mod audit_trial;
 pub mod binding_differential;
 pub mod binding_trial;

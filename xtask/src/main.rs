@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use xtask::ahead_trial;
 use xtask::audit_trial;
 use xtask::binding_differential;
 use xtask::binding_trial;
@@ -65,6 +66,8 @@ enum Chore {
     ForeignTrial(foreign_trial::Options),
     /// Attach file systems elsewhere, swap images, make links, and compare starts with an index.
     IdentityTrial(identity_trial::Options),
+    /// Start programs while their records of pages are learned or damaged, and compare with plain starts.
+    AheadTrial(ahead_trial::Options),
     /// Build one case and print the loader's probes and the model's.
     Case {
         /// Folder of the case.
@@ -95,6 +98,7 @@ fn main() -> Result<ExitCode> {
     match Arguments::parse().chore {
         Chore::Differential(options) => differential::run(&options),
         Chore::BindingDifferential(options) => binding_differential::run(&options),
+        Chore::AheadTrial(options) => ahead_trial::run(&options),
         Chore::AuditTrial(options) => audit_trial::run(&options),
         Chore::BindingTrial(options) => binding_trial::run(&options),
         Chore::CrashTrial(options) => crash_trial::run(&options),

@@ -5,16 +5,20 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 use std::{fs, io};
 
+use becalm_host::bench::are_droppable;
 use becalm_host::bench::stats::LEVEL;
 use becalm_host::bench::{self, BenchError, Measured, Options, Timed, Until, Variant};
 use becalm_host::trace::{Command, Streams};
 use bstr::ByteSlice;
+use rustc_hash::FxHashSet;
 use serde::Serialize;
 use thiserror::Error;
 
+use crate::ahead::record::{Place, Record};
 use crate::assume::StorePrefixes;
 use crate::escape::shown;
 use crate::json;
@@ -30,7 +34,8 @@ use crate::words::{self, counted};
 pub struct Report {
     /// The end of the measured time: `exit` of the program, or its `entry` point.
     pub until: &'static str,
-    /// True if the kernel's caches were dropped before each start.
+    /// True if the kernel's caches were dropped before each start: those of the machine, or, if a note
+    /// says so, the pages of the files of the start.
     pub cold: bool,
     /// The number of measured rounds.
     pub rounds: usize,
@@ -89,6 +94,10 @@ pub struct Figures {
     pub outliers: usize,
     /// The median of `cpu_ns`; null if it is not measured.
     pub cpu_median_ns: Option<u64>,
+    /// The median of the page faults that waited for the disk; null if it is not measured.
+    pub major_faults: Option<u64>,
+    /// The median of the bytes that the start had read from the disk; null if it is not measured.
+    pub read_bytes: Option<u64>,
     /// The ratio to the first variant's time; null for the first variant.
     pub ratio: Option<Ratio>,
     /// Lookups and relocation, traced in further starts; null for the control, and if the program
@@ -143,6 +152,7 @@ pub fn bench(
     progress: &dyn Progress,
 ) -> Result<Report, BenchError> {
     let machine = Machine::here();
+    let options = &with_cold_files(variants, options);
     let measured = measure(variants, options, progress)?;
     let (watched, mut not_watched) = watch_all(variants, options);
     // The control has the first variant's command.
@@ -151,6 +161,14 @@ pub fn bench(
     let figures = figures.map(|(timed, (of, watched))| Figures::of(timed, of, watched));
     let mut notes = notes(&measured, &machine);
     notes.append(&mut not_watched);
+    if options.cold && !are_droppable() {
+        let files = counted(options.cold_files.len() as u64, "file", "files");
+        notes.push(format!(
+            "the caches of the machine cannot be dropped here (root, outside of a container): the \
+             pages of {files} of the recorded starts were; what other processes map, directories and \
+             inodes stayed in memory"
+        ));
+    }
     Ok(Report {
         until: match options.until {
             Until::Exit => "exit",
@@ -165,6 +183,23 @@ pub fn bench(
         machine,
         measured,
     })
+}
+
+/// Returns the options with the files of the recorded starts of the programs, if these are to be
+/// dropped.
+fn with_cold_files(variants: &[Variant], options: &Options) -> Options {
+    let mut options = options.clone();
+    if options.cold && !are_droppable() {
+        let programs = variants.iter().filter_map(|variant| variant.command.file().ok());
+        let recorded = programs.filter_map(|path| {
+            let place = Place::of(&std::path::absolute(path).ok()?).ok()?;
+            Record::read(place.open().ok()??).ok()
+        });
+        let files = recorded.flat_map(|record| record.files).map(|file| file.path.into());
+        let files: FxHashSet<PathBuf> = files.collect();
+        options.cold_files.extend(files);
+    }
+    options
 }
 
 /// Measures like [`bench`], and returns the times alone.
@@ -293,6 +328,8 @@ impl Figures {
             most_ns: ns(spread.most),
             outliers: spread.outliers,
             cpu_median_ns: cpu,
+            major_faults: timed.disk_medians().map(|medians| medians.0),
+            read_bytes: timed.disk_medians().map(|medians| medians.1),
             ratio: timed.ratio.map(|ratio| Ratio {
                 ratio: ratio.ratio,
                 low: ratio.interval.map(|interval| interval.0),

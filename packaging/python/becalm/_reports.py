@@ -707,6 +707,8 @@ class Variant(Record):
     outliers: int
     wall_ns: List[int]
     cpu_median_ns: Optional[int] = None
+    major_faults: Optional[int] = None
+    read_bytes: Optional[int] = None
     ratio: Optional[Ratio] = None
     watched: Optional[Watched] = None
     cpu_ns: Optional[List[int]] = None
@@ -838,6 +840,17 @@ class SessionFinding(Record):
 
 
 @dataclass
+class RecordedStart(Record):
+    command: str
+    starts: int
+    complete: bool
+    exact: bool
+    learned: int
+    bytes: int
+    usable: bool
+
+
+@dataclass
 class Doctor(Record):
     """Whether the session uses an index, which, and what is wrong with it."""
 
@@ -847,6 +860,7 @@ class Doctor(Record):
     switches: List[str]
     findings: List[SessionFinding]
     left_out: List[LeftOut] = field(default_factory=list)
+    records: List[RecordedStart] = field(default_factory=list)
     static_tls: Optional[int] = None
     index: Optional[IndexState] = None
     loader: Optional[LoaderState] = None

@@ -42,6 +42,10 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "NAME=VALUE", help_heading = "Program")]
     pub env: Vec<OsString>,
 
+    /// The program started by becalm run, as two more variants: with and without pages read ahead
+    #[arg(long, help_heading = "Program")]
+    pub becalm: bool,
+
     /// End of the measured time
     ///
     /// `exit` is the whole run of the program. `entry` is the loader's work alone: from
@@ -84,7 +88,8 @@ pub(crate) struct BenchArgs {
     /// Drop the kernel's caches of files and directories before each start
     ///
     /// This drops the caches of the whole machine, which needs root and slows all of it down for a
-    /// while.
+    /// while. For other users, the pages of the files that becalm run has recorded of the program are
+    /// dropped; a note says what stays.
     #[arg(long, help_heading = "Measurement")]
     pub cold: bool,
 

@@ -64,7 +64,7 @@ mod tests {
         Timed {
             name: String::new(),
             control: false,
-            runs: times.iter().map(|&wall_ns| Taken { wall_ns, cpu_ns: 0 }).collect(),
+            runs: times.iter().map(|&wall_ns| Taken { wall_ns, ..Taken::default() }).collect(),
             spread: Spread::of(&walls),
             ratio: None,
         }

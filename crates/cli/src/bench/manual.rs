@@ -75,8 +75,8 @@ const BENCH_JSON: Section = Section {
             "variant",
             "name, control, program, args, environment (variables that differ from those of \
              becalm; null for a removed variable), median_ns, low_ns and high_ns (quartiles), \
-             least_ns, most_ns, outliers, cpu_median_ns, ratio (ratio, low, high, level; null for \
-             the first), watched (null for the control), wall_ns and cpu_ns (one element a round).",
+             least_ns, most_ns, outliers, cpu_median_ns, major_faults and read_bytes (medians), \
+             ratio (ratio, low, high, level; null for the first), watched (null for the control), wall_ns and cpu_ns (one element a round).",
         ),
         (
             "watched",
@@ -92,6 +92,10 @@ const BENCH_EXAMPLES: Section = Section {
     entries: &[
         ("becalm bench inkscape --against ./fixed/bin/inkscape", "Before and after a fix."),
         ("becalm bench python3 -- -c pass", "With arguments of its own."),
+        (
+            "becalm bench --cold --becalm clang",
+            "From a cold disk: plain, by becalm run, and with pages read ahead.",
+        ),
         (
             "becalm bench --until entry magick --env LD_AUDIT=/run/becalm.so",
             "The loader's work alone, with an index and without.",

@@ -66,6 +66,7 @@ fn options(args: &BenchArgs) -> Options {
         },
         warmup: args.warmup.into(),
         cold: args.cold,
+        cold_files: Vec::new(),
         timeout: args.timeout,
         seed: args.seed,
         accept_failure: args.ignore_failure,

@@ -24,6 +24,7 @@ pub(crate) fn text(look: Look, report: &Report) -> String {
     let _ = writeln!(text, "{}\n", look.strong(&setting(report)));
     table(&mut text, look, report);
     distributions(&mut text, look, report);
+    disk(&mut text, look, report);
     watched(&mut text, look, report);
     for note in &report.notes {
         let _ = writeln!(text, "\n{}", look.costly(&format!("note: {note}")));
@@ -67,6 +68,27 @@ fn table(text: &mut String, look: Look, report: &Report) {
             "  {name:<width$}  {:>10}  {quartiles:>17}  {cpu}{ratio}",
             milliseconds(spread.median)
         );
+    }
+}
+
+/// Appends what cold starts waited for and read.
+fn disk(text: &mut String, look: Look, report: &Report) {
+    let names = names(report);
+    let width = width(&names);
+    let rows: Vec<_> = report
+        .variants
+        .iter()
+        .zip(&names)
+        .filter_map(|(it, name)| Some((name, it.major_faults?, it.read_bytes?)))
+        .collect();
+    if !report.cold || rows.is_empty() {
+        return;
+    }
+    let heading = format!("{:>15}  {:>8}", "waits for pages", "read MiB");
+    let _ = writeln!(text, "\n  {:<width$}  {}", "", look.strong(&heading));
+    for (name, faults, bytes) in rows {
+        let mib = bytes as f64 / f64::from(1 << 20);
+        let _ = writeln!(text, "  {name:<width$}  {faults:>15}  {mib:>8.1}");
     }
 }
 

@@ -41,6 +41,9 @@ pub(crate) fn of(args: &BenchArgs) -> Result<Vec<Variant>> {
     for program in &args.against {
         variants.push(named(program)?);
     }
+    for flags in [&["--no-ahead"][..], &[]].into_iter().filter(|_| args.becalm) {
+        variants.push(by_run(&first, flags)?);
+    }
     for text in &args.env {
         let settings = settings(text.as_bytes().as_bstr())?;
         let names: Vec<BString> = settings.iter().map(Setting::text).collect();
@@ -49,6 +52,17 @@ pub(crate) fn of(args: &BenchArgs) -> Result<Vec<Variant>> {
         variants.push(Variant { name, command, mount_namespace: None });
     }
     Ok(variants)
+}
+
+/// Returns a command as `becalm run` starts it.
+fn by_run(first: &Variant, flags: &[&str]) -> Result<Variant> {
+    let before: Vec<&str> = [&["run"], flags].concat();
+    let name = format!("becalm {}", before.join(" "));
+    let before = before.into_iter().chain(["--"]).map(OsString::from);
+    let program = first.command.program.clone();
+    let args = before.chain([program]).chain(first.command.args.iter().cloned());
+    let command = Command::new(env::current_exe()?, args);
+    Ok(Variant { name, command, mount_namespace: None })
 }
 
 /// Returns the arguments of a `--run` line, of `-- ARGS`, or the default one.

@@ -1,10 +1,12 @@
 //! The state of a session on one screen.
 
 use std::fmt::Write;
+use std::time::{Duration, UNIX_EPOCH};
 
 use becalm_lib::doctor::{IndexState, LeftOut, LoaderState, ModuleKind, Report};
 use becalm_lib::escape::shown;
 use becalm_lib::words::{counted, grouped};
+use bstr::ByteSlice;
 
 use crate::terminal::style::Look;
 
@@ -25,6 +27,7 @@ pub(crate) fn screen(look: Look, report: &Report) -> String {
     if let Some(loader) = &report.loader {
         row(&mut text, look, "loader", &of_loader(loader));
     }
+    recorded(&mut text, look, report);
     findings(&mut text, look, report);
     text
 }
@@ -123,6 +126,39 @@ fn of_loader(loader: &LoaderState) -> String {
     let can: Vec<&str> = can.iter().filter(|(can, _)| *can).map(|(_, what)| *what).collect();
     let can = if can.is_empty() { "nothing but edited files".to_owned() } else { can.join(", ") };
     format!("{} ({}) takes {can}", shown(loader.path.as_ref()), loader.libc)
+}
+
+/// Writes the number of recorded commands, and the first ones.
+fn recorded(text: &mut String, look: Look, report: &Report) {
+    let records = &report.records;
+    for (at, record) in records.iter().take(NAMED).enumerate() {
+        let title = if at == 0 { "read ahead" } else { "" };
+        let mib = record.bytes as f64 / f64::from(1 << 20);
+        let starts = counted(record.starts.into(), "start", "starts");
+        let state = match (record.usable, record.complete) {
+            (false, _) => "not read: the file system does not say what is in memory",
+            (true, false) => "the next start is recorded too",
+            (true, true) => "complete",
+        };
+        let age = age_in_words(record.learned);
+        let command = shown(record.command.as_bytes().as_bstr());
+        row(text, look, title, &format!("{command}: {mib:.1} MiB, {starts}, {age}; {state}"));
+    }
+    if records.len() > NAMED {
+        let more = grouped((records.len() - NAMED) as u64);
+        row(text, look, "", &format!("and {more} more; --json names all"));
+    }
+}
+
+/// Returns the age of a record, in the largest unit that it has one of.
+fn age_in_words(learned: u64) -> String {
+    let time = UNIX_EPOCH + Duration::from_secs(learned);
+    let minutes = time.elapsed().unwrap_or_default().as_secs() / 60;
+    match (minutes / (24 * 60), minutes / 60) {
+        (0, 0) => counted(minutes, "minute", "minutes") + " old",
+        (0, hours) => counted(hours, "hour", "hours") + " old",
+        (days, _) => counted(days, "day", "days") + " old",
+    }
 }
 
 fn findings(text: &mut String, look: Look, report: &Report) {

@@ -4,7 +4,8 @@ use crate::index::manual::INDEX_FILES;
 use crate::terminal::manual::Section;
 
 /// Last sections of the help and the man page of `becalm run`.
-pub(crate) const RUN: &[&Section] = &[&RUN_STATUS, &RUN_PROGRAMS, &INDEX_FILES, &RUN_EXAMPLES];
+pub(crate) const RUN: &[&Section] =
+    &[&RUN_STATUS, &RUN_PROGRAMS, &RUN_AHEAD, &INDEX_FILES, &RUN_EXAMPLES];
 
 const RUN_STATUS: Section = Section {
     title: "Exit status",
@@ -53,6 +54,33 @@ const RUN_PROGRAMS: Section = Section {
     ],
 };
 
+const RUN_AHEAD: Section = Section {
+    title: "Reading ahead",
+    entries: &[
+        (
+            "recorded",
+            "Another process of the lowest priority records which pages of which files the start \
+             touches, in the first three starts of a command and again after 30 days. Before Linux 6.7, \
+             or without an index, the record has up to 16 neighbours of each page as well. Files that \
+             are read and not mapped are recorded by becalm trace --record. The record is beside \
+             the indexes, *.pages.",
+        ),
+        (
+            "read",
+            "If one of three recorded pages is not in memory, all are requested at once, in another \
+             process, while the program starts. At most 512 MiB, and a quarter of the memory that \
+             is available. A file that has changed is left out. Nothing happens where the file \
+             system does not say which pages are in memory; becalm doctor says so.",
+        ),
+        ("BECALM=noahead", "As --no-ahead."),
+        (
+            "--warm",
+            "The exit status is 1 if a program has no record, or cannot be found. With --json one \
+             object, schema becalm/warm/1: programs (path, files, bytes, skipped, problem).",
+        ),
+    ],
+};
+
 const RUN_EXAMPLES: Section = Section {
     title: "Examples",
     entries: &[
@@ -60,6 +88,7 @@ const RUN_EXAMPLES: Section = Section {
             "becalm run -- inkscape",
             "Without any preparation: an index is made in the background and kept.",
         ),
+        ("becalm run --warm inkscape gimp", "Read their pages before anybody starts them."),
         ("becalm run --index store.so -- make check", "All programs that a build starts."),
         ("becalm trace -- becalm run -- emacs --version", "Count the misses that remain."),
     ],

@@ -2,22 +2,42 @@
 
 use std::fs::OpenOptions;
 use std::io::Write;
+use std::path::PathBuf;
+
+use rustix::fs::{Advice, fadvise};
 
 use super::BenchError;
+use crate::pages;
 
 /// The kernel's switch (proc_sys_vm(5)).
 const SWITCH: &str = "/proc/sys/vm/drop_caches";
 
 /// Drops clean pages of the page cache, and the cached directory entries and inodes. This affects
-/// the whole machine, because the kernel has no narrower switch.
+/// the whole machine, because the kernel has no narrower switch. If that is not allowed, as for an
+/// ordinary user and in most containers, drops the pages of `files` alone; those that a process has
+/// mapped stay.
 ///
 /// # Errors
-/// Returns an error if that is not allowed, as for an ordinary user and in most containers.
-pub(super) fn drop() -> Result<(), BenchError> {
+/// Returns an error if neither is possible.
+pub(super) fn drop(files: &[PathBuf]) -> Result<(), BenchError> {
+    let switch = OpenOptions::new().write(true).open(SWITCH);
+    if switch.is_err() && !files.is_empty() {
+        for file in files.iter().filter_map(|path| pages::open(path).ok()) {
+            // What cannot be dropped stays.
+            let _ = fadvise(&file, 0, None, Advice::DontNeed);
+        }
+        return Ok(());
+    }
+    let mut switch = switch.map_err(refused)?;
     // Dirty pages cannot be dropped, so they are written first.
     rustix::fs::sync();
-    let mut switch = OpenOptions::new().write(true).open(SWITCH).map_err(refused)?;
     switch.write_all(b"3\n").map_err(refused)
+}
+
+/// True if the caches of the whole machine can be dropped.
+#[must_use]
+pub fn are_droppable() -> bool {
+    OpenOptions::new().write(true).open(SWITCH).is_ok()
 }
 
 fn refused(source: std::io::Error) -> BenchError {

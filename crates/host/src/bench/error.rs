@@ -59,7 +59,7 @@ pub enum BenchError {
     /// The kernel's caches cannot be dropped here.
     #[error(
         "cold starts need the right to drop the kernel's caches (root, outside of a \
-         container): {switch}"
+         container), or a recorded start (becalm run): {switch}"
     )]
     Caches {
         /// The file that must be writable.

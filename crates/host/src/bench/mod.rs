@@ -15,10 +15,12 @@ pub mod stats;
 #[cfg(test)]
 mod tests;
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
+pub use self::caches::are_droppable;
 pub use self::error::BenchError;
 pub use self::run::Taken;
 use self::stats::{Ratio, Spread};
@@ -72,6 +74,8 @@ pub struct Options {
     pub warmup: usize,
     /// Drop the kernel's caches before each start.
     pub cold: bool,
+    /// The files whose pages are dropped if the caches of the machine cannot be.
+    pub cold_files: Vec<PathBuf>,
     /// Time limit of each start; a start that exceeds it is killed.
     pub timeout: Duration,
     /// Seed of the random orders: the same seed gives the same orders.
@@ -87,6 +91,7 @@ impl Default for Options {
             rounds: Rounds::Within(Duration::from_secs(5)),
             warmup: 1,
             cold: false,
+            cold_files: Vec::new(),
             timeout: Duration::from_secs(60),
             seed: 0,
             accept_failure: false,
@@ -119,6 +124,18 @@ pub struct Timed {
 }
 
 impl Timed {
+    /// Returns the median of the page faults that waited for the disk, and of the bytes that were read
+    /// from it; `None` if they were not measured.
+    #[must_use]
+    pub fn disk_medians(&self) -> Option<(u64, u64)> {
+        let median = |of: fn(&Taken) -> u64| {
+            let values: Vec<f64> = self.runs.iter().map(|run| of(run) as f64).collect();
+            Spread::of(&values).median.round() as u64
+        };
+        let is_measured = self.cpu_median_ns().is_some();
+        is_measured.then(|| (median(|run| run.major_faults), median(|run| run.read_bytes)))
+    }
+
     /// Returns the median of the processor times in nanoseconds, or `None` if they were not
     /// measured.
     #[must_use]
@@ -142,7 +159,7 @@ pub fn measure(
 ) -> Result<Measured, BenchError> {
     let Some(first) = variants.first() else { return Err(BenchError::Nothing) };
     if options.cold {
-        caches::drop()?;
+        caches::drop(&options.cold_files)?;
     }
     let all: Vec<&Variant> = variants.iter().chain([first]).collect();
     let starts = all

@@ -18,6 +18,10 @@ pub struct Taken {
     /// Processor time in user and kernel mode, in nanoseconds, of the program and those of its
     /// children that it waited for; 0 with [`Until::Entry`].
     pub cpu_ns: u64,
+    /// Page faults that waited for the disk, of the same processes.
+    pub major_faults: u64,
+    /// Bytes that they had read from the disk.
+    pub read_bytes: u64,
 }
 
 /// A command that is ready to start.
@@ -60,7 +64,7 @@ impl Start {
     /// Starts the command for the measurement.
     pub(super) fn once(&self, options: &Options) -> Result<Taken, BenchError> {
         if options.cold {
-            caches::drop()?;
+            caches::drop(&options.cold_files)?;
         }
         match options.until {
             Until::Entry => self.to_entry(options.timeout),
@@ -76,7 +80,7 @@ impl Start {
         self.enter()?;
         let no_entry = |why| BenchError::NoEntry { command: self.file.clone(), why };
         match time_to_entry(&self.command, limit)? {
-            Entered::After(time) => Ok(Taken { wall_ns: nanos(time), cpu_ns: 0 }),
+            Entered::After(time) => Ok(Taken { wall_ns: nanos(time), ..Taken::default() }),
             Entered::NoLoader => Err(no_entry("no loader comes before its entry point")),
             Entered::Ended => Err(no_entry("it ended before its entry point was reached")),
             Entered::TooLong => Err(self.too_long(limit)),
@@ -87,7 +91,7 @@ impl Start {
         let mut command = self.std_command();
         command.stderr(stderr);
         self.enter()?;
-        let before = children_cpu();
+        let before = Used::by_children();
         let began = Instant::now();
         let mut child = command.spawn().map_err(|source| self.not_started(source))?;
         let in_time = ends_within(&mut child, options.timeout);
@@ -97,8 +101,14 @@ impl Start {
             return Err(self.too_long(options.timeout));
         }
         let status = child.wait().map_err(|source| self.not_started(source))?;
-        let cpu = children_cpu().saturating_sub(before);
-        Ok((status, Taken { wall_ns: nanos(wall), cpu_ns: nanos(cpu) }))
+        let used = Used::by_children();
+        let taken = Taken {
+            wall_ns: nanos(wall),
+            cpu_ns: nanos(used.cpu.saturating_sub(before.cpu)),
+            major_faults: used.major_faults.saturating_sub(before.major_faults),
+            read_bytes: used.read_bytes.saturating_sub(before.read_bytes),
+        };
+        Ok((status, taken))
     }
 
     fn enter(&self) -> Result<(), BenchError> {
@@ -146,21 +156,37 @@ impl Start {
     }
 }
 
-/// Returns user and kernel time of all children that were waited for.
-fn children_cpu() -> Duration {
-    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    #[allow(unsafe_code, reason = "rustix has no getrusage")]
-    // SAFETY: the kernel fills a structure of that type, and it was zeroed, so it is valid even if
-    // the call fails.
-    let usage = unsafe {
-        libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
-        usage.assume_init()
-    };
-    let of = |time: libc::timeval| {
-        Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or(0))
-            + Duration::from_micros(u64::try_from(time.tv_usec).unwrap_or(0))
-    };
-    of(usage.ru_utime) + of(usage.ru_stime)
+/// What all children that were waited for have used.
+#[derive(Clone, Copy, Debug)]
+struct Used {
+    /// User and kernel time.
+    cpu: Duration,
+    major_faults: u64,
+    read_bytes: u64,
+}
+
+impl Used {
+    fn by_children() -> Self {
+        /// The unit of `ru_inblock` (getrusage of Linux kernel/sys.c).
+        const BLOCK: u64 = 512;
+        let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+        #[allow(unsafe_code, reason = "rustix has no getrusage")]
+        // SAFETY: the kernel fills a structure of that type, and it was zeroed, so it is valid even if
+        // the call fails.
+        let usage = unsafe {
+            libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
+            usage.assume_init()
+        };
+        let of = |time: libc::timeval| {
+            Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or(0))
+                + Duration::from_micros(u64::try_from(time.tv_usec).unwrap_or(0))
+        };
+        Self {
+            cpu: of(usage.ru_utime) + of(usage.ru_stime),
+            major_faults: u64::try_from(usage.ru_majflt).unwrap_or(0),
+            read_bytes: u64::try_from(usage.ru_inblock).unwrap_or(0) * BLOCK,
+        }
+    }
 }
 
 fn nanos(time: Duration) -> u64 {

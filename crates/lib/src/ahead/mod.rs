@@ -2,12 +2,14 @@
 //! the next start if they are not in memory ([`mod@begin`]).
 //!
 //! [`record`] is the file, [`learn`] the process that makes it while the program runs, [`mod@opened`] adds
-//! files that a traced program has opened, and [`warm`] reads ahead without starting a program.
+//! files that a traced program has opened, [`warm`] reads ahead without starting a program, and
+//! [`state`] lists the records.
 
 pub mod begin;
 pub mod learn;
 pub mod opened;
 pub mod record;
+pub mod state;
 #[cfg(test)]
 mod tests;
 pub mod warm;

@@ -139,6 +139,12 @@ impl Place {
         Ok(Self(folder.join(format!("{name}-{:016x}.{ENDING}", hasher.finish()))))
     }
 
+    /// Returns the places of all records of this user.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        places::cache().map_or_else(Vec::new, |folder| records_in(&folder).map(Self).collect())
+    }
+
     /// Returns the path of the record.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -193,12 +199,15 @@ fn writer() -> Writer {
     Writer::under(Rule::Chosen, options)
 }
 
+fn records_in(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = folder.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.filter(|path| path.extension().is_some_and(|it| it == ENDING))
+}
+
 fn make_room(folder: &Path) {
-    let entries = folder.read_dir().into_iter().flatten().flatten();
-    let records = entries.filter(|entry| entry.path().extension().is_some_and(|it| it == ENDING));
     let time = |path: &Path| path.symlink_metadata().and_then(|facts| facts.modified()).ok();
     let mut records: Vec<(Option<SystemTime>, PathBuf)> =
-        records.map(|entry| (time(&entry.path()), entry.path())).collect();
+        records_in(folder).map(|path| (time(&path), path)).collect();
     records.sort();
     for (_, path) in records.iter().rev().skip(KEPT) {
         let _ = writer().remove(path);

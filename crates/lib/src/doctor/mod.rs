@@ -18,6 +18,7 @@ use becalm_core::index::tls;
 use bstr::{BString, ByteSlice};
 use serde::Serialize;
 
+use crate::ahead::state::{RecordState, records};
 use crate::index::platforms::{self, State};
 use crate::index::variables::{self, AUDIT, SWITCHES, TUNABLES};
 use crate::index::{file, places};
@@ -58,6 +59,8 @@ pub struct Report {
     pub left_out: Vec<LeftOut>,
     /// The loader of `/bin/sh`; `None` if it cannot be read.
     pub loader: Option<LoaderState>,
+    /// The records of starts whose pages are read ahead, those that were learned last first.
+    pub records: Vec<RecordState>,
     /// Faults, the most serious first. Empty if the session uses an index that is up to date.
     pub findings: Vec<Finding>,
 }
@@ -272,5 +275,6 @@ pub fn examine(session: &Session, named: Option<&Path>) -> Report {
     let is_usable = index.as_ref().is_some_and(|index| index.usable);
     let takes_index = loader.as_ref().is_none_or(|loader| loader.takes_index);
     let calmed = is_used && is_usable && !is_off && takes_index && !is_astray;
-    Report { calmed, modules, switches, static_tls, index, left_out, loader, findings }
+    let records = records();
+    Report { calmed, modules, switches, static_tls, index, left_out, loader, records, findings }
 }

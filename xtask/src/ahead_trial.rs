@@ -1,0 +1,300 @@
+//! Starts programs by `becalm run` while their records are learned, damaged or full of odd files, and
+//! compares each start with a plain one.
+//!
+//! Programs are started as the user nobody, as in [`crate::trace_differential`].
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use fastrand::Rng;
+use rayon::prelude::*;
+use rustix::fs::{Mode, OFlags, open};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::trace_differential::choose::{self, Trial};
+use crate::trace_differential::run::{Ran, open_folder, start};
+use crate::user::{NOBODY, is_root};
+
+/// Starts of each program in which its record may be learned.
+const LEARNED: usize = 3;
+/// Time after each of them, in which another process makes the index of the program.
+const PAUSE: Duration = Duration::from_millis(300);
+/// Starts of each program with a damaged record.
+const DAMAGED: usize = 4;
+
+/// Options of the trial.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Options {
+    /// The becalm under trial.
+    #[arg(long, value_name = "FILE")]
+    becalm: PathBuf,
+    /// Number of programs of /usr/bin.
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    programs: usize,
+    /// Seed of the sample and of the damage.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// Number of concurrent starts.
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    threads: usize,
+}
+
+/// Runs the trial. The exit code is 1 if a start differs, or if a FIFO was opened.
+///
+/// # Errors
+/// Returns an error if the trial cannot be set up.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    ensure!(is_root(), "only root can start programs as nobody");
+    let scene = Scene::new(&options.becalm)?;
+    let trials = choose::trials(&[], options.programs, options.seed)?;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
+    let one = |(at, trial): (usize, &Trial)| {
+        let mut rng = Rng::with_seed(options.seed.wrapping_add(at as u64));
+        scene.try_program(trial, &mut rng)
+    };
+    let results: Vec<Result<Tried>> =
+        pool.install(|| trials.par_iter().enumerate().map(one).collect());
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut is_clean = true;
+    for (trial, result) in trials.iter().zip(results) {
+        let word = match result {
+            Ok(Tried::Same { has_record: true }) => "same, with a record",
+            Ok(Tried::Same { has_record: false }) => "same, without a record",
+            Ok(Tried::Varies) => "varies by itself",
+            Ok(Tried::NoEnd) => "no end",
+            Ok(Tried::Differs(how)) => {
+                println!("{} {}: {how}", trial.program.display(), trial.argument);
+                is_clean = false;
+                "differs"
+            }
+            Err(error) => {
+                println!("{}: {error:#}", trial.program.display());
+                is_clean = false;
+                "not tried"
+            }
+        };
+        *counts.entry(word).or_default() += 1;
+    }
+    counts.iter().for_each(|(word, count)| println!("{word:<26}{count:>6}"));
+    let learned = counts.get("same, with a record").copied().unwrap_or(0);
+    ensure!(learned * 3 > trials.len(), "few programs have a record: {learned}");
+    Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The result for a program.
+enum Tried {
+    /// All starts were as the plain one.
+    Same { has_record: bool },
+    /// Plain starts differ from each other.
+    Varies,
+    /// A plain start does not end by itself.
+    NoEnd,
+    /// A start differs.
+    Differs(String),
+}
+
+/// The files of the trial.
+struct Scene {
+    dir: TempDir,
+    becalm: PathBuf,
+    /// A file system without a free byte, where a record cannot be written.
+    full: Full,
+    fifo: PathBuf,
+}
+
+impl Scene {
+    fn new(becalm: &Path) -> Result<Self> {
+        let dir = open_folder()?;
+        let copy = dir.path().join("becalm");
+        fs::copy(becalm, &copy).with_context(|| becalm.display().to_string())?;
+        fs::set_permissions(&copy, fs::Permissions::from_mode(0o755))?;
+        let fifo = dir.path().join("fifo");
+        ensure!(Command::new("mkfifo").args(["-m", "666"]).arg(&fifo).status()?.success());
+        let full = Full::new(dir.path())?;
+        // Nobody but root and nobody may be able to make files on the way to a record.
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755))?;
+        Ok(Self { dir, becalm: copy, full, fifo })
+    }
+
+    fn try_program(&self, trial: &Trial, rng: &mut Rng) -> Result<Tried> {
+        let Some(plain) = self.plain(trial)? else { return Ok(Tried::NoEnd) };
+        let home = tempfile::tempdir_in(self.dir.path())?;
+        chown(home.path(), Some(NOBODY), Some(NOBODY))?;
+        let mut has_record = false;
+        let mut differing = None;
+        for nth in 0..LEARNED + DAMAGED + 1 {
+            let (what, home) = match nth.checked_sub(LEARNED) {
+                None => ("learning".to_owned(), home.path()),
+                Some(DAMAGED) => ("a full disk".to_owned(), self.full.0.as_path()),
+                Some(_) => {
+                    let records = records(home.path());
+                    has_record |= !records.is_empty();
+                    let damage = records.iter().map(|path| self.damage(path, rng));
+                    (damage.collect::<Result<Vec<String>>>()?.join(", "), home.path())
+                }
+            };
+            let ran = self.by_becalm(trial, home)?;
+            self.no_reader()?;
+            if nth < LEARNED {
+                thread::sleep(PAUSE);
+            }
+            if ran.as_ref() != Some(&plain) {
+                differing = differing.or(Some((what, ran)));
+            }
+        }
+        let Some((what, ran)) = differing else { return Ok(Tried::Same { has_record }) };
+        for _ in 0..3 {
+            if self.plain(trial)?.as_ref() != Some(&plain) {
+                return Ok(Tried::Varies);
+            }
+        }
+        Ok(Tried::Differs(format!("{what}: {ran:?}, plain {plain:?}")))
+    }
+
+    fn plain(&self, trial: &Trial) -> Result<Option<Ran>> {
+        self.start(trial, &[], self.dir.path())
+    }
+
+    fn by_becalm(&self, trial: &Trial, home: &Path) -> Result<Option<Ran>> {
+        let becalm = self.becalm.to_string_lossy().into_owned();
+        let line = [becalm.as_str(), "run", "--quiet", "--"].map(str::to_owned);
+        self.start(trial, &line, home)
+    }
+
+    fn start(&self, trial: &Trial, before: &[String], home: &Path) -> Result<Option<Ran>> {
+        let cache = format!("XDG_CACHE_HOME={}", home.display());
+        let mut line = vec!["/usr/bin/env".to_owned(), cache];
+        line.extend_from_slice(before);
+        line.push(trial.program.to_string_lossy().into_owned());
+        line.push(trial.argument.to_owned());
+        start(&line)
+    }
+
+    /// Damages a record in some way, and returns a description.
+    fn damage(&self, record: &Path, rng: &mut Rng) -> Result<String> {
+        let mut bytes = fs::read(record)?;
+        let what = match rng.u8(0..8) {
+            0 => {
+                bytes.truncate(rng.usize(0..=bytes.len()));
+                "cut"
+            }
+            1 => {
+                for _ in 0..rng.usize(1..20) {
+                    let at = rng.usize(0..bytes.len().max(1));
+                    bytes.get_mut(at).into_iter().for_each(|byte| *byte = rng.u8(..));
+                }
+                "other bytes"
+            }
+            2 => {
+                bytes = (0..rng.usize(0..100_000)).map(|_| rng.u8(..)).collect();
+                "noise"
+            }
+            3 => {
+                bytes = changed(&bytes, |header, _| header["schema"] = json!("becalm/record/2"));
+                "another version"
+            }
+            4 => {
+                let many = vec!["[0,1,3]"; 1_000_000].join(",");
+                let file = format!(
+                    "\n{{\"path\":\"/bin\",\"inode\":1,\"size\":1,\"changed\":[0,0],\"ranges\":[{many}]}}"
+                );
+                bytes.extend_from_slice(file.as_bytes());
+                "a million ranges"
+            }
+            5 => {
+                bytes = changed(&bytes, |_, files| {
+                    files.iter_mut().for_each(|file| file["inode"] = json!(1));
+                });
+                "changed files"
+            }
+            6 => {
+                bytes = changed(&bytes, |header, files| self.make_odd(header, files));
+                "odd files"
+            }
+            _ => {
+                fs::remove_file(record)?;
+                fs::create_dir(record)?;
+                return Ok("a directory".to_owned());
+            }
+        };
+        fs::write(record, bytes)?;
+        Ok(what.to_owned())
+    }
+
+    /// Lets a record name a FIFO, devices, a directory and a file of another user, with their states, in
+    /// place of its first files.
+    fn make_odd(&self, header: &mut Value, files: &mut [Value]) {
+        let odd = ["/dev/zero", "/dev/tty", "/usr/bin", "/etc/shadow", "/proc/self/mem"];
+        let odd = std::iter::once(self.fifo.as_path()).chain(odd.map(Path::new));
+        let mut paths = Vec::new();
+        for (file, path) in files.iter_mut().zip(odd) {
+            let Ok(facts) = path.symlink_metadata() else { continue };
+            *file = json!({"path": path, "inode": facts.ino(), "size": 1 << 20,
+                           "changed": [facts.mtime(), facts.mtime_nsec()], "ranges": [[0, 200, 3]]});
+            paths.push(json!([path, 0]));
+        }
+        paths.truncate(3);
+        header["samples"] = json!(paths);
+    }
+
+    /// Checks that no process has the FIFO open for reading.
+    fn no_reader(&self) -> Result<()> {
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        match open(&self.fifo, flags, Mode::empty()) {
+            Err(rustix::io::Errno::NXIO) => Ok(()),
+            other => bail!("a FIFO of a record was opened: {other:?}"),
+        }
+    }
+}
+
+/// Returns a record with a changed header and changed files; another one if it is damaged.
+fn changed(bytes: &[u8], change: impl FnOnce(&mut Value, &mut [Value])) -> Vec<u8> {
+    let text = String::from_utf8_lossy(bytes);
+    let lines = text.lines().filter_map(|line| serde_json::from_str(line).ok());
+    let mut lines: Vec<Value> = lines.filter(Value::is_object).collect();
+    if lines.is_empty() {
+        lines.push(json!({"schema": "becalm/record/1"}));
+    }
+    let (header, files) = lines.split_at_mut(1);
+    change(&mut header[0], files);
+    lines.iter().map(Value::to_string).collect::<Vec<_>>().join("\n").into_bytes()
+}
+
+fn records(home: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(home.join("becalm/programs")).into_iter().flatten().flatten();
+    let paths = entries.map(|entry| entry.path());
+    paths
+        .filter(|path| path.is_file() && path.extension().is_some_and(|it| it == "pages"))
+        .collect()
+}
+
+/// A file system of 64 KiB that is full.
+struct Full(PathBuf);
+
+impl Full {
+    fn new(above: &Path) -> Result<Self> {
+        let dir = above.join("full");
+        fs::create_dir(&dir)?;
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=64k,mode=755,uid=65534,gid=65534", "becalm"]);
+        ensure!(mount.arg(&dir).status()?.success(), "no tmpfs can be mounted");
+        let full = Self(dir);
+        // The file system ends the write.
+        let _ = fs::write(full.0.join("filler"), vec![1; 1 << 20]);
+        Ok(full)
+    }
+}
+
+impl Drop for Full {
+    fn drop(&mut self) {
+        // A process that learns may still have its directory open.
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
