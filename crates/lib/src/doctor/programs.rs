@@ -4,7 +4,6 @@
 use std::env;
 use std::path::PathBuf;
 
-use becalm_core::facts::Environment;
 use becalm_core::index::tls::StaticTls;
 use becalm_host::OsFs;
 use becalm_host::static_tls::needs_of_programs;
@@ -12,7 +11,7 @@ use bstr::BString;
 use serde::Serialize;
 
 use crate::doctor::{Finding, FindingKind};
-use crate::path::bytes;
+use crate::index::variables::environment_of_process;
 use crate::words::{counted, grouped};
 
 const ALIGNMENT: &str = "static-tls-alignment";
@@ -49,13 +48,7 @@ pub(super) fn of_path(session: u64) -> Vec<LeftOut> {
     let dirs: Vec<PathBuf> = env::var_os("PATH")
         .map(|list| env::split_paths(&list).filter(|dir| dir.is_absolute()).collect())
         .unwrap_or_default();
-    let variable = |name| env::var_os(name).filter(|value| !value.is_empty());
-    let environment = Environment {
-        library_path: variable("LD_LIBRARY_PATH").as_ref().map(bytes),
-        preload: variable("LD_PRELOAD").as_ref().map(bytes),
-        ..Environment::default()
-    };
-    let needs = needs_of_programs(&OsFs::new(), &dirs, &environment);
+    let needs = needs_of_programs(&OsFs::new(), &dirs, &environment_of_process());
     needs.iter().filter_map(|(path, need)| LeftOut::of(path, *need, session)).collect()
 }
 

@@ -234,10 +234,14 @@ fn joined(elements: &[&[u8]]) -> OsString {
 
 /// Returns the libraries to preload and the directories to search of this process's environment.
 pub(crate) fn environment_of_process() -> Environment {
+    environment_of(|name| std::env::var_os(name).as_ref().map(path::bytes))
+}
+
+/// Returns the libraries to preload and the directories to search of an environment, from the values
+/// of its variables.
+pub(crate) fn environment_of(value: impl Fn(&str) -> Option<BString>) -> Environment {
     // An empty variable counts as unset for the loaders.
-    let variable = |name: &str| {
-        std::env::var_os(name).as_ref().map(path::bytes).filter(|value: &BString| !value.is_empty())
-    };
+    let variable = |name| value(name).filter(|value| !value.is_empty());
     Environment {
         library_path: variable("LD_LIBRARY_PATH"),
         preload: variable("LD_PRELOAD"),

@@ -1,6 +1,5 @@
 //! Makes the index of a program: in another process, or in the next `becalm index`.
 
-use std::env;
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
@@ -21,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::assume::StorePrefixes;
 use crate::index::module::Modules;
 use crate::index::trust::Rule;
+use crate::index::variables::environment_of_process;
 use crate::index::{current, file};
 use crate::path::{dirs_of, path_bytes, path_of};
 use crate::run::error::RunError;
@@ -53,12 +53,12 @@ struct Request {
 
 impl Request {
     fn of(program: &Program, store: &StorePrefixes, paths: Option<&Path>) -> Self {
-        let variable = |name: &str| env::var_os(name).map(OsString::into_vec);
+        let environment = environment_of_process();
         let bytes = |path: PathBuf| path.into_os_string().into_vec();
         Self {
             program: bytes(program.real.clone()),
-            library_path: variable("LD_LIBRARY_PATH"),
-            preload: variable("LD_PRELOAD"),
+            library_path: environment.library_path.map(Vec::from),
+            preload: environment.preload.map(Vec::from),
             stores: store.paths().into_iter().map(bytes).collect(),
             trees: trees_beside(&program.path, &program.real).into_iter().map(bytes).collect(),
             paths_from: paths.map(|path| bytes(path.to_owned())),
@@ -67,12 +67,9 @@ impl Request {
 
     /// Returns the environment of the start, as far as it affects the loaded files.
     fn environment(&self) -> Environment {
-        let variable = |value: &Option<Vec<u8>>| {
-            value.clone().filter(|value| !value.is_empty()).map(BString::from)
-        };
         Environment {
-            library_path: variable(&self.library_path),
-            preload: variable(&self.preload),
+            library_path: self.library_path.clone().map(BString::from),
+            preload: self.preload.clone().map(BString::from),
             ..Environment::default()
         }
     }

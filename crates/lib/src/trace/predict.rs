@@ -21,7 +21,7 @@ use bstr::BString;
 use crate::assume::{Assumptions, Secure};
 use crate::check::{Program, Verdict, check};
 use crate::index::indexes::Indexes;
-use crate::index::variables::{NO_BIND, SWITCHES, TUNABLES, has_switch};
+use crate::index::variables::{AUDIT, NO_BIND, SWITCHES, TUNABLES, environment_of, has_switch};
 use crate::path::path_bytes;
 use crate::targets::Target;
 use crate::trace::no_prediction::NoPrediction;
@@ -159,18 +159,16 @@ impl Assumed {
     fn of(&self, image: &Image) -> Assumptions {
         let variable = |name: &str| {
             let found = image.environment.iter().find(|(key, _)| key == name);
-            found.map(|(_, value)| value.clone()).filter(|value| !value.is_empty())
+            found.map(|(_, value)| value.clone())
         };
         let switches = variable(SWITCHES);
         let switches = switches.as_ref().map(|switches| OsStr::from_bytes(switches));
         let mut assumed = Assumptions {
             fs: OsFs::new(),
             environment: Environment {
-                library_path: variable("LD_LIBRARY_PATH"),
-                preload: variable("LD_PRELOAD"),
-                audit: variable("LD_AUDIT"),
+                audit: variable(AUDIT).filter(|value| !value.is_empty()),
                 secure: image.secure,
-                ..Environment::default()
+                ..environment_of(variable)
             },
             finds_readers: false,
             choice: FactChoice {
