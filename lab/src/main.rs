@@ -3,7 +3,8 @@
 //! `import` creates a store from this machine's programs, `fixture` builds programs with typical
 //! storms, `measure` counts the real loader's work for them, `bench` measures becalm itself,
 //! `field` measures published figures again, `scale` indexes computed stores of any size,
-//! `survey` checks very many files, and `slowfs` mounts a slow file system.
+//! `survey` checks very many files, `slowfs` mounts a file system with slow lookups, and `slowdisk`
+//! runs a command on a disk with slow reads.
 
 mod becalm;
 mod bench;
@@ -19,6 +20,7 @@ mod numbers;
 mod patchelf;
 mod programs;
 mod scale;
+mod slowdisk;
 mod slowfs;
 mod stored;
 mod survey;
@@ -74,6 +76,8 @@ enum Command {
     Survey(survey::Survey),
     /// Mount a directory on which every lookup of a name is slow
     Slowfs(slowfs::SlowFs),
+    /// Run a command with directories on a disk each of whose reads is slow
+    Slowdisk(slowdisk::SlowDisk),
     /// Count the real loader's work for each program of a store
     Measure {
         /// The store
@@ -95,6 +99,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<ExitCode> {
     let done = match command {
         Command::Slowfs(args) => return slowfs::run(&args),
+        Command::Slowdisk(args) => return slowdisk::run(&args),
         Command::Import { store, with, rpath, verify, program } => {
             import::run(&store, &program, &with, rpath, verify)
         }

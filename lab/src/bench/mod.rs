@@ -6,8 +6,9 @@
 //! [`calm`] measures the effect of an index, [`bind`] that of its bindings, [`start`] what `becalm run`
 //! adds to a start, [`trace`] the cost of tracing a start, [`fix`] that of writing notes, and
 //! [`loader`] the effect of notes and package caches with a patched loader. [`strategies`] counts the
-//! misses that each strategy leaves.
+//! misses that each strategy leaves, and [`ahead`] measures cold starts.
 
+mod ahead;
 mod bind;
 mod calm;
 mod check;
@@ -30,6 +31,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 
+pub(crate) use ahead::AheadBench;
 pub(crate) use check::CheckBench;
 pub(crate) use fix::FixBench;
 pub(crate) use loader::LoaderBench;
@@ -75,6 +77,8 @@ pub(crate) enum Bench {
     /// Searches that interpreters and programs make themselves, in one directory, in a store, and
     /// answered
     Paths(PathsBench),
+    /// Cold starts of a program: as it is, with its pages read ahead, and with whole files read ahead
+    Ahead(AheadBench),
     /// Programs of a store untraced, under becalm trace, and under strace
     Trace(Common),
 }
@@ -123,6 +127,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Start { common, only } => start::run(common, only),
         Bench::Paths(args) => paths::run(args),
         Bench::Strategies(args) => strategies::run(args),
+        Bench::Ahead(args) => ahead::run(args),
         Bench::Trace(common) => trace::run(common),
     }
 }

@@ -118,7 +118,7 @@ fn config() -> Config {
 }
 
 /// Makes later mounts visible only to this process and its children.
-fn stand_apart() -> Result<()> {
+pub(crate) fn stand_apart() -> Result<()> {
     unshare(CloneFlags::CLONE_NEWNS)
         .context("a mount for one command alone needs root (CAP_SYS_ADMIN)")?;
     let none: Option<&str> = None;

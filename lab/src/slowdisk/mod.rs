@@ -1,0 +1,222 @@
+//! `lab slowdisk`: a command with directories on a disk each of whose reads takes a latency.
+//!
+//! [`disk`] is a FUSE file system with one file, the [`image`]. A loop device with direct I/O turns
+//! it into a disk. The ext4 file system on it is mounted in a mount namespace of the command, and
+//! covers the directories there. This process serves the reads, and runs from the ordinary disk: its
+//! files were opened before the directories were covered. So it can serve after its pages were
+//! dropped.
+//!
+//! The loop device detaches itself after the last use, and the mounts end with the namespace, even
+//! if this process is killed.
+
+mod disk;
+mod image;
+
+#[cfg(test)]
+mod tests;
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use fuser::{BackgroundSession, Config, MountOption};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sys::prctl::set_child_subreaper;
+use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::Pid;
+
+use self::disk::{Disk, Wait};
+use crate::slowfs;
+
+/// Number of threads, and so of concurrent reads.
+const THREADS: usize = 64;
+
+/// Options of the disk.
+#[derive(Args)]
+pub(crate) struct SlowDisk {
+    /// Latency of each read, in microseconds
+    #[arg(long, default_value_t = 1000)]
+    delay_us: u64,
+    /// The kernel's read-ahead, in KiB
+    #[arg(long, default_value_t = 128)]
+    read_ahead_kb: u32,
+    /// A directory on the disk; may be repeated
+    #[arg(long, value_name = "DIR", default_value = "/usr")]
+    with: Vec<PathBuf>,
+    /// The image with copies of the directories; made if it is missing
+    #[arg(long, value_name = "FILE", default_value = "target/lab/slowdisk.img")]
+    image: PathBuf,
+    /// The command
+    #[arg(last = true, required = true)]
+    command: Vec<OsString>,
+}
+
+/// Runs the command and returns its exit code.
+///
+/// The processes that it leaves behind are killed.
+///
+/// # Errors
+/// Returns an error if this is not root, FUSE or loop devices are missing, the image cannot be made
+/// or lacks a directory, or the command cannot be started.
+pub(crate) fn run(args: &SlowDisk) -> Result<ExitCode> {
+    if !nix::unistd::geteuid().is_root() {
+        bail!("a slow disk needs root");
+    }
+    if let Some(reason) = slowfs::why_not() {
+        bail!("{reason}");
+    }
+    let with = directories(&args.with)?;
+    // Threads inherit the mask and the namespace. The signals end the command, see [`wait_for`].
+    let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
+    signals.thread_block()?;
+    slowfs::stand_apart()?;
+    // Processes that the command leaves behind would keep the mounts.
+    set_child_subreaper(true)?;
+    let scratch = tempfile::tempdir()?;
+    let (below, above) = (scratch.path().join("disk"), scratch.path().join("files"));
+    fs::create_dir(&below)?;
+    fs::create_dir(&above)?;
+    image::make(&args.image, &with, &above)?;
+    let image = File::open(&args.image).with_context(|| args.image.display().to_string())?;
+    let delay = Duration::from_micros(args.delay_us);
+    let session = start(image, &below, Box::new(move || thread::sleep(delay)))?;
+    let status = with_files(args, &with, (&below, &above), signals);
+    let ended = session.umount_and_join();
+    let code = status?;
+    // A thread between two requests gets this error when the connection closes.
+    if ended.as_ref().is_err_and(|error| error.kind() != ErrorKind::ConnectionAborted) {
+        ended.context("the disk cannot be taken away")?;
+    }
+    Ok(ExitCode::from(code))
+}
+
+/// Returns the paths without symbolic links.
+fn directories(with: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let real = |dir: &PathBuf| {
+        let real = dir.canonicalize().with_context(|| dir.display().to_string())?;
+        if !real.is_dir() || real == Path::new("/") {
+            bail!("{}: not a directory below /", dir.display());
+        }
+        Ok(real)
+    };
+    with.iter().map(real).collect()
+}
+
+/// Mounts the file system with the image; threads serve it until the session is dropped.
+fn start(image: File, mountpoint: &Path, wait: Wait) -> Result<BackgroundSession> {
+    let mut config = Config::default();
+    config.mount_options = vec![MountOption::FSName("slowdisk".to_owned()), MountOption::RO];
+    config.n_threads = Some(THREADS);
+    config.clone_fd = true;
+    let session = fuser::spawn_mount(Disk::new(image, wait)?, mountpoint, &config);
+    session.with_context(|| mountpoint.display().to_string())
+}
+
+/// Mounts the image's file system over the directories, runs the command, and unmounts.
+fn with_files(
+    args: &SlowDisk,
+    with: &[PathBuf],
+    (below, above): (&Path, &Path),
+    signals: SigSet,
+) -> Result<u8> {
+    attach(&below.join(disk::NAME), above, args.read_ahead_kb)?;
+    let mut covered = Vec::new();
+    let done = image::check(&args.image, with, above).and_then(|()| {
+        for dir in with {
+            bind(&image::inside(above, dir), dir)?;
+            covered.push(dir);
+        }
+        let child = Command::new(&args.command[0]).args(&args.command[1..]).spawn();
+        let child = child.with_context(|| args.command[0].display().to_string())?;
+        wait_for(Pid::from_raw(child.id().cast_signed()), signals)
+    });
+    for dir in covered.into_iter().rev() {
+        unmount(dir)?;
+    }
+    unmount(above)?;
+    done
+}
+
+/// Turns the file into a disk and mounts the file system on it.
+fn attach(file: &Path, above: &Path, read_ahead_kb: u32) -> Result<()> {
+    let options = ["--direct-io=on", "--read-only", "-f", "--show"].map(OsStr::new);
+    let printed = run_tool("losetup", &[&options[..], &[file.as_os_str()]].concat())?;
+    let device = Path::new(printed.trim());
+    let queue = Path::new("/sys/block").join(device.file_name().unwrap_or_default()).join("queue");
+    let kernel = queue.join("read_ahead_kb");
+    let mounted = fs::write(&kernel, read_ahead_kb.to_string())
+        .with_context(|| kernel.display().to_string())
+        .and_then(|()| {
+            let none: Option<&str> = None;
+            let mounted = mount(Some(device), above, Some("ext4"), MsFlags::MS_RDONLY, none);
+            mounted.with_context(|| format!("cannot mount {}", device.display()))
+        });
+    // A device in use is detached after its last use.
+    run_tool("losetup", &["-d".as_ref(), device.as_os_str()])?;
+    mounted
+}
+
+fn bind(from: &Path, to: &Path) -> Result<()> {
+    let none: Option<&str> = None;
+    let mounted = mount(Some(from), to, none, MsFlags::MS_BIND, none);
+    mounted.with_context(|| format!("cannot cover {}", to.display()))
+}
+
+fn unmount(dir: &Path) -> Result<()> {
+    umount2(dir, MntFlags::empty()).with_context(|| format!("cannot unmount {}", dir.display()))
+}
+
+/// Waits for the command, kills the processes that it left behind, and returns its exit code.
+///
+/// A signal to this process is sent on to the command.
+fn wait_for(command: Pid, signals: SigSet) -> Result<u8> {
+    thread::spawn(move || {
+        while let Ok(signal) = signals.wait() {
+            // It may have ended.
+            let _ = kill(command, signal);
+        }
+    });
+    let code = loop {
+        match waitpid(command, None)? {
+            WaitStatus::Exited(_, code) => break u8::try_from(code).unwrap_or(u8::MAX),
+            WaitStatus::Signaled(_, signal, _) => break 128 + signal as u8,
+            _ => {}
+        }
+    };
+    end_children();
+    Ok(code)
+}
+
+/// Kills the children of this process, among them those that lost their own parents.
+fn end_children() {
+    loop {
+        for task in fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
+            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            for child in children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()) {
+                // It may have ended.
+                let _ = kill(Pid::from_raw(child), Signal::SIGKILL);
+            }
+        }
+        if waitpid(None, None).is_err() {
+            return;
+        }
+    }
+}
+
+/// Runs a tool and returns its standard output.
+fn run_tool(name: &str, args: &[&OsStr]) -> Result<String> {
+    let done = Command::new(name).args(args).output();
+    let done = done.with_context(|| format!("cannot run {name}"))?;
+    if !done.status.success() {
+        let said = String::from_utf8_lossy(&done.stderr);
+        bail!("{name}: {}: {}", done.status, said.trim());
+    }
+    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+}
