@@ -13,7 +13,7 @@ const BLOCK: usize = 4096;
 fn reads_return_the_image_and_are_served_at_once() {
     let root = nix::unistd::geteuid().is_root();
     if let Some(reason) = slowfs::why_not().or_else(|| (!root).then(|| "not root".to_owned())) {
-        becalm_testing::skipped(&reason);
+        assert!(becalm_testing::skipped(&reason));
         return;
     }
     let scratch = tempfile::tempdir().expect("a scratch directory");
