@@ -1,5 +1,5 @@
 //! An index of a store whose file system has another device number at each mount, as NFS, overlayfs
-//! and btrfs have.
+//! and btrfs have; and one of a store on an overlay, under seccomp filters.
 
 mod support;
 
@@ -7,8 +7,8 @@ use std::fs;
 use std::process::Command;
 
 use becalm_testing::skip;
-use support::run;
 use support::store::{Store, let_the_clock_pass, nothing_to_test_with};
+use support::{cc, run};
 
 /// Mounts an overlay of the store over the store twice, with a file system mounted in between that
 /// takes the first one's number. The index is made under the first and used under both.
@@ -72,4 +72,55 @@ fn an_index_holds_when_the_store_has_another_device_number() {
     assert_eq!(read("first.out"), read("second.out"));
     // The layers of another mount may be others, so the directories were compared by their names.
     assert!(lines[2].ends_with("/index.so written"), "{ran:?}");
+}
+
+/// Starts a program without a filter and under filters, with an index made without and under one.
+const FILTERED: &str = r#"
+set -e
+mount --make-rprivate /
+mkdir "$HERE/empty"
+[ "$ON" = plain ] || mount -t overlay over -o "lowerdir=$ROOT:$HERE/empty" "$ROOT"
+make() {
+  "$@" "$US" index "$ROOT" -o "$HERE/index.so" >"$HERE/made"
+  until "$@" "$US" index --update -o "$HERE/index.so" | grep -q "up to date"; do :; done
+}
+start() {
+  : >"$HERE/log"
+  printed=$(LD_AUDIT="$HERE/index.so" BECALM="log:$HERE/log" "$@" "$APP") || printed="exit $?"
+  answers=$(awk -F '\t' '$2 == "search" && $5 == "libone.so" && $6 != ""' "$HERE/log" | wc -l)
+  echo "$printed $answers"
+}
+make env
+start env
+for call in statx getdents64; do start "$HERE/filter" $call; done
+make "$HERE/filter" none
+start "$HERE/filter" none
+start "$HERE/filter" none "$HERE/filter" statx,getdents64
+"#;
+
+#[test]
+fn a_filter_that_the_maker_of_an_index_did_not_have_ends_no_start() {
+    if nothing_to_test_with() {
+        return;
+    }
+    for file_system in ["plain", "overlay"] {
+        let store = Store::new();
+        store.source("filter.c", becalm_testing::FILTER);
+        cc(store.dir.path(), &["-w", "filter.c", "-o", "filter"]);
+        let_the_clock_pass();
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--map-root-user", "sh", "-c", FILTERED]);
+        command.env("ROOT", store.root()).env("HERE", store.path("")).env("APP", store.app());
+        command.env("US", env!("CARGO_BIN_EXE_becalm")).env("HOME", store.path("home"));
+        let ran = run(command.env("ON", file_system));
+        if ran.stderr.contains("unshare:") || ran.stderr.contains("mount:") {
+            skip(&format!("no overlay can be mounted here: {}", ran.stderr.trim()));
+            return;
+        }
+        // Only on an overlay the module needs another call than statfs.
+        let filtered = if file_system == "plain" { "one two 1" } else { "one two 0" };
+        let expected = ["one two 1", filtered, filtered, "one two 1", filtered];
+        let lines: Vec<&str> = ran.stdout.lines().collect();
+        assert_eq!(lines, expected, "{file_system}: {ran:?}");
+    }
 }

@@ -33,6 +33,7 @@ use bstr::{BStr, BString, ByteSlice};
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 
+use crate::filters::filters;
 use crate::{FactChoice, Format, Found, HostError, OsFs, WalkOptions, find_objects, loader_facts};
 
 pub use bound::{BindThreshold, Binding};
@@ -323,6 +324,7 @@ impl Work<'_> {
         }
         let mut index = gatherer.finish(self.settings(facts), self.loaders.as_ref(), facts);
         index.bound = bound;
+        index.filters = filters();
         if self.options.image {
             let of_image = |condition: Condition| match own_files::is_of_root(condition.path()) {
                 true => condition.of_image(),

@@ -35,6 +35,7 @@ pub mod child;
 mod cpu;
 pub mod detached;
 pub mod error;
+mod filters;
 mod fingerprint;
 pub mod index_store;
 pub mod inherited;

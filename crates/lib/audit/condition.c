@@ -4,6 +4,7 @@
 #include "condition.h"
 #include "cache.h"
 #include "file_end.h"
+#include "filter.h"
 #include "process.h"
 #include "system.h"
 #include "volume.h"
@@ -141,6 +142,7 @@ conditions_forget (void)
       remembered[i] = (unsigned char) (both | both << 1);
     }
   file_end_forget ();
+  filter_forget ();
   volumes_forget ();
   roots_state = 0;
   used_listing = 0;

@@ -11,6 +11,7 @@
    is free again. So it is sent only to a socket of this user, which the process has made whose
    number is in the name. */
 #include "learn.h"
+#include "filter.h"
 #include "headers.h"
 #include "process.h"
 #include "system.h"
@@ -128,7 +129,7 @@ connect_to_learner (void)
   const char *name = process_learner ();
   struct address address = { .family = 1 };
   const size_t length = name != NULL ? strlen (name) : 0;
-  if (length == 0 || length >= sizeof address.name)
+  if (length == 0 || length >= sizeof address.name || process_is_filtered ())
     return -1;
   memcpy (address.name + 1, name, length);
   long fd = system_call (NR_socket, 1, 1 | CLOEXEC | NONBLOCK, 0, 0, 0);

@@ -241,6 +241,12 @@ table_roots (void)
   return header ()->roots;
 }
 
+uint32_t
+table_filters (void)
+{
+  return table_ready () ? header ()->filters : 0;
+}
+
 static int
 directory_holds (const struct table_directory *directory, const char *path, size_t length)
 {

@@ -21,7 +21,9 @@ struct table_header
   /* Read by becalm only. */
   uint32_t settings, static_tls;
   uint64_t checksum;
-  uint32_t reserved[3];
+  /* Seccomp filters of the process that made the index. */
+  uint32_t filters;
+  uint32_t reserved[2];
   uint32_t check;
 };
 
@@ -288,6 +290,9 @@ const struct table_condition *table_condition (uint32_t index, const char **path
 /* Returns the words of a set, NULL if it is damaged. */
 const uint32_t *table_set (uint32_t at, uint32_t *count);
 uint32_t table_roots (void);
+
+/* Returns the number of seccomp filters of the process that made the index, 0 without a table. */
+uint32_t table_filters (void);
 
 /* Returns the snapshotted directory with that path, with its names verified; NULL if there is
    none. */

@@ -1,5 +1,6 @@
 /* The same numbers as in crates/core/src/index/volume.rs. */
 #include "volume.h"
+#include "filter.h"
 #include "hash.h"
 
 #define OVERLAY 0x794c7630u
@@ -61,7 +62,9 @@ mount_words (const char *path, uint64_t *words)
 {
   char boot[64];
   struct statx mount;
-  if (system_call (NR_statx, AT_FDCWD, (long) path, 0, STATX_MNT_ID_UNIQUE, (long) &mount) != 0
+  if (process_is_filtered ()
+      || system_call (NR_statx, AT_FDCWD, (long) path, 0, STATX_MNT_ID_UNIQUE, (long) &mount)
+             != 0
       || !(mount.mask & STATX_MNT_ID_UNIQUE))
     return 0;
   size_t length = read_line ("/proc/sys/kernel/random/boot_id", boot, sizeof boot);
@@ -177,7 +180,10 @@ listing_of (const char *path)
   /* struct linux_dirent64 (getdents(2)): the length of an entry, and its name. */
   const size_t length_at = 16, name_at = 19;
   uint64_t words[2] = { 0, 0 };
-  long count = -1, fd = sys_open (path, CLOSE_ON_EXEC | NON_BLOCKING, 0);
+  long count = -1, fd;
+  if (process_is_filtered ())
+    return 0;
+  fd = sys_open (path, CLOSE_ON_EXEC | NON_BLOCKING, 0);
   if (fd < 0)
     return 0;
   while (words[1] <= MOST_NAMES

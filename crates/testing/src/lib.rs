@@ -2,6 +2,9 @@
 
 pub mod elf;
 
+/// C source of a program that starts another one under a seccomp filter.
+pub const FILTER: &str = include_str!("filter.c");
+
 /// Prints why a test, or a part of one, is skipped.
 ///
 /// # Panics

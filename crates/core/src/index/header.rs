@@ -37,6 +37,8 @@ pub(super) struct Header {
     pub(super) length: usize,
     pub(super) roots: u32,
     pub(super) settings: u32,
+    /// Zero in an index of an earlier release.
+    pub(super) filters: u32,
     /// The largest need of a program. Version 1 does not have it.
     pub(super) static_tls: Option<u32>,
     /// Offset of the checksum of the table, and the number of bytes there that count as zero in it.
@@ -114,6 +116,7 @@ impl Header {
             length,
             roots: word(80)?,
             settings: word(92)?,
+            filters: 0,
             static_tls: None,
             checksum: (104, 16),
             sections: SECTIONS_OF_1.into_iter().map(section).collect::<Result<_, _>>()?,
@@ -156,6 +159,7 @@ impl Header {
             length,
             roots: word(layout::ROOTS)?,
             settings: word(layout::SETTINGS)?,
+            filters: word(layout::FILTERS)?,
             static_tls: Some(word(layout::STATIC_TLS)?),
             checksum: (layout::HEADER_CHECKSUM, layout::HEADER - layout::HEADER_CHECKSUM),
             sections,

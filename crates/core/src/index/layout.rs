@@ -17,6 +17,7 @@ pub(super) const ROOTS: usize = 28;
 pub(super) const SETTINGS: usize = 32;
 pub(super) const STATIC_TLS: usize = 36;
 pub(super) const HEADER_CHECKSUM: usize = 40;
+pub(super) const FILTERS: usize = 48;
 pub(super) const HEADER_CHECK: usize = 60;
 pub(super) const SECTION: usize = 16;
 /// The limit on sections. A header with more is damaged.

@@ -56,6 +56,9 @@ pub struct Index {
     /// Digest of the conditions besides files: the facts of the loader, the stores, becalm itself.
     /// `--update` keeps no part of an index whose digest differs.
     pub settings: u32,
+    /// The number of seccomp filters of the process that made the index. Under more of them the
+    /// module makes no call that a C library does not make.
+    pub filters: u32,
     /// The loader that the answers are for; `None` in an index of version 1.
     pub loader: Option<Loader>,
     /// The programs, each path once.

@@ -98,6 +98,7 @@ impl Records<'_> {
             objects: objects.records().enumerate().map(object).collect::<Result<_, _>>()?,
             folders: origins.folders(|place| self.string(place))?,
             settings: self.header.settings,
+            filters: self.header.filters,
             conditions: conditions
                 .records()
                 .map(|at| self.condition(at))

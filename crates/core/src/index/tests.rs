@@ -86,6 +86,7 @@ fn store(objects: usize) -> Index {
         .map(|(path, digest, walked)| Folder { path: path.into(), digest, walked })
         .to_vec(),
         settings: 77,
+        filters: 3,
         search_dirs: ["/opt/rpath", "/opt/absent"]
             .map(|path| SearchDir {
                 path: path.into(),
@@ -371,7 +372,8 @@ fn an_index_of_version_2_is_read_without_its_bindings() {
     let mut expected = Table::read(&new).unwrap().index().unwrap();
     assert!(!expected.bound.programs.is_empty());
     expected.bound = Bound::default();
-    // Version 2 had lists.
+    // Version 2 had lists, and no number of filters.
+    expected.filters = 0;
     expected.programs.iter_mut().for_each(|program| program.load_order = 0);
     assert_eq!(table.index().unwrap(), expected);
     let file = embed(&module(), &old).unwrap();

@@ -1,6 +1,8 @@
 //! Bindings from the index: the slots, output and exit code of a start equal those of a start
 //! without them; after any change of the files the loader binds instead.
 
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -362,38 +364,24 @@ fn a_filter_that_ends_a_process_at_calls_of_newer_programs_does_not_end_a_start(
         int called(void); int of_program(void) { return 1; }
         int main(void) { printf(\"%d %d\\n\", called(), dlopen(\"plugin.so\", RTLD_NOW) != 0); }";
     scene.cc("opens", program, &["-rdynamic", "@/lib/libx.so", NEEDED]);
-    // On 32-bit machines the C library itself uses statx.
-    let filter = "#include <linux/filter.h>
-        #include <linux/seccomp.h>
-        #include <stddef.h>
-        #include <sys/prctl.h>
-        #include <sys/syscall.h>
-        #include <unistd.h>
-        #define KILL_AT(number) BPF_JUMP(BPF_JMP | BPF_JEQ, number, 0, 1), \\
-          BPF_STMT(BPF_RET, SECCOMP_RET_KILL_PROCESS)
-        int main(int n, char **a) {
-          struct sock_filter lines[] = {
-            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-            KILL_AT(__NR_statx),
-        #ifdef __NR_readlink
-            KILL_AT(__NR_readlinkat),
-        #endif
-            BPF_STMT(BPF_RET, SECCOMP_RET_ALLOW) };
-          struct sock_fprog all = { sizeof lines / sizeof *lines, lines };
-          prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-          if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &all) != 0) return 99;
-          execv(a[1], a + 1); }";
-    scene.cc("filter", filter, &[]);
+    scene.cc("filter", becalm_testing::FILTER, &[]);
     scene.bind(&["program", "opens"]);
+    let name = format!("filtered-{}", std::process::id());
+    let address = SocketAddr::from_abstract_name(&name).unwrap();
+    let _learner = UnixListener::bind_addr(&address).unwrap();
+    let switches = format!("log:{},learn:{name}", scene.text("log"));
     for (name, is_bound) in [("program", true), ("opens", true), ("other", false)] {
         if !is_bound {
             std::fs::copy(scene.path("program"), scene.path(name)).unwrap();
         }
-        let line = [scene.text("filter"), scene.text(name)];
-        let plain = start(&line, &[]);
-        let (ran, said) = scene.bound(&line, &[]);
-        assert_eq!((plain, ran.code), (ran, 0), "{name}");
+        let (_, said) = scene.bound(&[scene.text(name)], &[]);
         assert_eq!(said.starts_with("applied"), is_bound, "{said}");
+        for calls in ["statx,readlinkat", "getdents64", "userfaultfd", "socket"] {
+            let line = [scene.text("filter"), calls.to_owned(), scene.text(name)];
+            let plain = start(&line, &[]);
+            let (ran, _) = scene.bound(&line, &[("BECALM", &switches)]);
+            assert_eq!((plain, ran.code), (ran, 0), "{name}, {calls}");
+        }
     }
 }
 

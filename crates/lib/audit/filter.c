@@ -1,0 +1,80 @@
+/* Counts the filters of the calling thread, with the calls of the loader. The kernel says how many
+   there are since Linux 5.9; before, they count as one (proc_pid_status of Linux fs/proc/array.c).
+   crates/host/src/filters.rs counts those of the process that makes the index. */
+#include "filter.h"
+#include "system.h"
+#include "table.h"
+
+static enum { UNREAD, ALLOWED, FILTERED } state STATE = UNREAD;
+
+/* Returns the text after NAME, NULL if LINE does not begin with it. */
+static const char *
+value_of (const char *line, const char *name)
+{
+  while (*name != '\0' && *line == *name)
+    line++, name++;
+  return *name == '\0' ? line : NULL;
+}
+
+static uint32_t
+number_of (const char *digits)
+{
+  uint32_t number = 0;
+  for (; *digits >= '0' && *digits <= '9'; digits++)
+    number = number * 10 + (uint32_t) (*digits - '0');
+  return number;
+}
+
+/* Returns UINT32_MAX if the number is not known. */
+static uint32_t
+count_filters (void)
+{
+  const int close_on_exec = 02000000;
+  char bytes[2048], line[32];
+  const char *value;
+  size_t used = 0;
+  uint32_t filters = 0;
+  long count, fd = sys_open ("/proc/thread-self/status", close_on_exec, 0);
+  /* Before Linux 3.17. */
+  if (fd == ENOENT_NEG)
+    fd = sys_open ("/proc/self/status", close_on_exec, 0);
+  if (fd < 0)
+    return UINT32_MAX;
+  while ((count = sys_read ((int) fd, bytes, sizeof bytes)) > 0)
+    for (long i = 0; i < count; i++)
+      {
+        if (bytes[i] != '\n')
+          {
+            if (used < sizeof line - 1)
+              line[used++] = bytes[i];
+            continue;
+          }
+        line[used] = '\0';
+        used = 0;
+        if ((value = value_of (line, "Seccomp:\t")) != NULL)
+          filters = *value != '0';
+        else if ((value = value_of (line, "Seccomp_filters:\t")) != NULL)
+          {
+            sys_close ((int) fd);
+            return number_of (value);
+          }
+      }
+  sys_close ((int) fd);
+  return count == 0 ? filters : UINT32_MAX;
+}
+
+int
+process_is_filtered (void)
+{
+  if (state == UNREAD)
+    state = count_filters () > table_filters () ? FILTERED : ALLOWED;
+  return state == FILTERED;
+}
+
+/* A filter cannot be removed. */
+void
+filter_forget (void)
+{
+  if (state == ALLOWED)
+    state = UNREAD;
+}
