@@ -8,7 +8,6 @@
    looks anything up. */
 #include "stubs.h"
 #include "dynamic.h"
-#include "filter.h"
 #include "log.h"
 #include "paths.h"
 #include "process.h"
@@ -600,9 +599,6 @@ arm (void)
   void *clock = vdso_clock ();
   if (clock == NULL)
     return "no-clock";
-  /* Answers are checked with statx and faccessat2. */
-  if (process_is_filtered ())
-    return "filter";
   if (!paths_init (clock))
     return "no-paths";
   single_threaded = dynamic_default_symbol (libc, "__libc_single_threaded");
