@@ -229,7 +229,7 @@ pub fn resolve(
     Starts { fs, facts: facts.into(), environment, found: None }.resolve(subject, interpreter)
 }
 
-pub use glibc::FoundBefore;
+pub use glibc::{FoundBefore, GraphObject, LoadGraph, Scope};
 
 /// The starts of many programs with one loader and one environment. The result of a search is kept
 /// for the next program that needs the same object, so [`Closure::load`] lacks the probes of most
@@ -279,6 +279,34 @@ impl<'a> Starts<'a> {
     /// Returns the errors of [`resolve`].
     pub fn resolve(&self, subject: Subject, interpreter: &BStr) -> Result<Closure, ClosureError> {
         let (fs, environment) = (self.fs, self.environment);
+        let start = self.start(&subject, interpreter)?;
+        let facts = &self.facts;
+        let load = match facts.libc {
+            Libc::Glibc(version) => {
+                glibc::load(fs, &start, version, facts, environment, self.found)
+            }
+            Libc::Musl => musl::load(fs, &start, facts, environment),
+        };
+        Ok(Closure { subject, facts: Some(Arc::clone(facts)), load })
+    }
+
+    /// Predicts the scope of a program's start alone, with the objects and searches of earlier
+    /// starts by the same facts and environment. Returns `None` if [`Starts::resolve`] must predict
+    /// the whole start.
+    #[must_use]
+    pub fn scope(
+        &self,
+        graph: &mut LoadGraph,
+        subject: &Subject,
+        interpreter: &BStr,
+    ) -> Option<Scope> {
+        let Libc::Glibc(version) = self.facts.libc else { return None };
+        let start = self.start(subject, interpreter).ok()?;
+        glibc::scope(graph, self.fs, &start, version, &self.facts, self.environment, self.found)
+    }
+
+    fn start(&self, subject: &Subject, interpreter: &BStr) -> Result<Start, ClosureError> {
+        let fs = self.fs;
         let bad_interpreter = |reason: String| ClosureError::Interpreter {
             path: subject.path.clone(),
             interpreter: interpreter.to_owned(),
@@ -291,22 +319,14 @@ impl<'a> Starts<'a> {
             })
         })?;
         let loader = loader.object.clone().map_err(|error| bad_interpreter(error.to_string()))?;
-        let start = Start {
+        Ok(Start {
             path: subject.path.clone(),
-            origin: origin_of(fs, &subject),
+            origin: origin_of(fs, subject),
             file: Arc::clone(&subject.file),
             view: Arc::clone(&subject.view),
             interpreter: interpreter.to_owned(),
             loader,
-        };
-        let facts = &self.facts;
-        let load = match facts.libc {
-            Libc::Glibc(version) => {
-                glibc::load(fs, &start, version, facts, environment, self.found)
-            }
-            Libc::Musl => musl::load(fs, &start, facts, environment),
-        };
-        Ok(Closure { subject, facts: Some(Arc::clone(facts)), load })
+        })
     }
 }
 

@@ -6,6 +6,7 @@
 mod bound;
 mod directories;
 mod fingerprints;
+mod graphs;
 mod machines;
 mod names;
 mod own_files;

@@ -12,9 +12,13 @@ const FINISH: u64 = 0xbf58_476d_1ce4_e5b9;
 #[must_use]
 pub fn bytes(seed: u64, bytes: &[u8]) -> u64 {
     let mut hash = seed ^ (bytes.len() as u64).wrapping_mul(FACTOR);
-    for chunk in bytes.chunks(8) {
+    let (words, rest) = bytes.as_chunks();
+    for word in words {
+        hash = mix(hash, u64::from_le_bytes(*word));
+    }
+    if !rest.is_empty() {
         let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
+        word[..rest.len()].copy_from_slice(rest);
         hash = mix(hash, u64::from_le_bytes(word));
     }
     hash ^= hash >> 32;

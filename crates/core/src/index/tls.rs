@@ -83,20 +83,28 @@ impl StaticTls {
 pub fn of_closure(closure: &Closure, files: &dyn SymbolFiles) -> StaticTls {
     let objects = &closure.load.objects;
     let program = objects.iter().find(|it| it.namespace == 0 && it.role == Role::Program);
-    let program_align = program.and_then(|it| it.view.tls).map_or(0, |tls| tls.align);
-    let need = |use_of: &dyn Fn(usize) -> Use| {
-        let libraries = objects.iter().enumerate().filter(|(_, object)| is_library(object));
-        of_libraries(program_align, libraries.map(|(at, it)| (it.view.as_ref(), use_of(at))))
-    };
-    let most = need(&|_| Use::Required);
-    if !most.impossible && most.tunable().is_none() {
-        return most;
+    let program = program.map(|it| it.view.as_ref());
+    let libraries = || objects.iter().enumerate().filter(|(_, object)| is_library(object));
+    if let Some(need) = of_views(program, libraries().map(|(_, it)| it.view.as_ref())) {
+        return need;
     }
-    match uses(closure, files) {
-        Some(uses) => need(&|at| uses[at]),
+    let uses = uses(closure, files);
+    let use_of = |at: usize| match &uses {
+        Some(uses) => uses[at],
         // An unknown machine, or a start that fails anyway.
-        None => need(&|at| by_flag(&objects[at].view)),
-    }
+        None => by_flag(&objects[at].view),
+    };
+    of_libraries(program, libraries().map(|(at, it)| (it.view.as_ref(), use_of(at))))
+}
+
+/// Returns the need of a start with these libraries, if it is small enough for any relocations.
+#[must_use]
+pub fn of_views<'a>(
+    program: Option<&ObjectView>,
+    libraries: impl Iterator<Item = &'a ObjectView>,
+) -> Option<StaticTls> {
+    let most = of_libraries(program, libraries.map(|view| (view, Use::Required)));
+    (!most.impossible && most.tunable().is_none()).then_some(most)
 }
 
 fn is_library(object: &LoadedObject) -> bool {
@@ -128,12 +136,12 @@ fn by_flag(view: &ObjectView) -> Use {
     if flags & DF_STATIC_TLS == 0 { Use::Optional } else { Use::Required }
 }
 
-/// Returns the need of libraries under a program. `program_align` is the alignment of the program's
-/// own TLS, or 0 without one.
+/// Returns the need of libraries under a program.
 fn of_libraries<'a>(
-    program_align: u64,
+    program: Option<&ObjectView>,
     libraries: impl Iterator<Item = (&'a ObjectView, Use)>,
 ) -> StaticTls {
+    let program_align = program.and_then(|view| view.tls).map_or(0, |tls| tls.align);
     let mut need = StaticTls { bytes: 0, impossible: false };
     let mut optional = Vec::new();
     for (view, used) in libraries {
@@ -166,12 +174,15 @@ mod tests {
     use crate::elf::testing::Builder;
 
     fn need(program_align: u64, libraries: &[(u64, u64, Use)]) -> StaticTls {
-        let view = |&(size, align, used): &(u64, u64, Use)| {
+        let view = |size, align| {
             let image = Builder::elf64().needed("libc.so.6").tls(size, align).build();
-            (crate::elf::parse(image.bytes.as_slice()).expect("an object"), used)
+            crate::elf::parse(image.bytes.as_slice()).expect("an object")
         };
-        let libraries: Vec<(ObjectView, Use)> = libraries.iter().map(view).collect();
-        of_libraries(program_align, libraries.iter().map(|(view, used)| (view, *used)))
+        let program = view(8, program_align);
+        let libraries: Vec<(ObjectView, Use)> =
+            libraries.iter().map(|&(size, align, used)| (view(size, align), used)).collect();
+        let libraries = libraries.iter().map(|(view, used)| (view, *used));
+        of_libraries(Some(&program), libraries)
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::dynamic::Tags;
 use super::hash::{GnuHash, HashTable, SysvHash};
 use super::machine::KnownMachine;
 use super::relocations::{Relocation, Relocations};
-use super::symbol_type::{Relative, RelocationKind, SymbolType};
+use super::symbol_type::{Group, Relative, RelocationKind, SymbolType};
 use super::version_table::VersionTable;
 use crate::elf::{Class, ElfError, Ident, Image, Words};
 
@@ -205,6 +205,13 @@ impl ObjectSymbols {
     #[must_use]
     pub fn relr(&self) -> &[Relative] {
         &self.relocations.relr
+    }
+
+    /// Returns the number of relocations with a symbol ([`super::ObjectBindings::symbolic`]).
+    #[must_use]
+    pub fn symbolic_count(&self) -> usize {
+        let is_symbolic = |it: &&Relocation| it.kind.group() == Group::Symbolic;
+        self.symbolic().iter().filter(is_symbolic).count()
     }
 
     /// All other relocations.

@@ -26,6 +26,7 @@ use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{OsFingerprints, Work, bytes_of, path_of};
+use crate::os_fs::Session;
 
 /// Programs whose bindings are in memory at once.
 const CHUNK: usize = 16;
@@ -55,10 +56,12 @@ impl BindThreshold {
     /// The threshold for every program that has anything to bind.
     pub const ALL: Self = Self { symbolic: 0, relative: 0 };
 
-    /// Before [`CALLS_DIRECTLY`] every program gains from bindings.
-    fn is_reached(self, libc: Libc, symbolic: usize, relative: usize) -> bool {
+    /// Returns true if a program has too few relocations. Before [`CALLS_DIRECTLY`] every program
+    /// gains from bindings.
+    pub(super) fn is_missed(self, libc: Libc, symbolic: usize, relative: usize) -> bool {
         let calls_directly = !matches!(libc, Libc::Glibc(version) if version < CALLS_DIRECTLY);
-        !calls_directly || symbolic >= self.symbolic || relative >= self.relative
+        let is_below = symbolic < self.symbolic && relative < self.relative;
+        symbolic == 0 || calls_directly && is_below
     }
 }
 
@@ -75,8 +78,8 @@ pub struct Binding<'a> {
 }
 
 /// A file of a start, read once for all programs.
-struct ObjectFile {
-    symbols: Arc<ObjectSymbols>,
+pub(super) struct ObjectFile {
+    pub(super) symbols: Arc<ObjectSymbols>,
     image: ImageFacts,
     tables: Option<Tables>,
     /// `None` if it changed a moment ago.
@@ -84,7 +87,7 @@ struct ObjectFile {
 }
 
 /// The files of starts by path.
-struct Files {
+pub(super) struct Files {
     fingerprints: OsFingerprints,
     known: Mutex<Known>,
 }
@@ -97,7 +100,7 @@ struct Known {
 }
 
 impl Files {
-    fn get(&self, path: &BString) -> Result<Arc<ObjectFile>, SymbolFileError> {
+    pub(super) fn get(&self, path: &BString) -> Result<Arc<ObjectFile>, SymbolFileError> {
         let lock = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = lock().files.get(path) {
             return Ok(Arc::clone(known));
@@ -228,14 +231,17 @@ impl Work<'_> {
             [] => &empty[..],
             environments => environments,
         };
-        let found: Vec<_> = environments.iter().map(|_| FoundBefore::default()).collect();
+        let environments: Vec<_> =
+            environments.iter().map(|environment| (environment, FoundBefore::default())).collect();
+        let few = self.few(&files, facts, &environments, options.threshold, &paths);
+        let (few, paths): (Vec<_>, Vec<_>) =
+            paths.into_iter().zip(few).partition(|&(_, is_few)| is_few);
+        not_bound.extend(few.into_iter().map(|(path, _)| (path, NotBound::Few)));
+        let paths: Vec<BString> = paths.into_iter().map(|(path, _)| path).collect();
         for chunk in paths.chunks(CHUNK) {
             let of_some = |paths: &[BString]| {
                 let session = self.os.session();
-                let starts = environments.iter().zip(&found);
-                let starts: Vec<_> = starts
-                    .map(|(environment, found)| Starts::new(&session, facts, environment, found))
-                    .collect();
+                let starts = starts(&session, facts, &environments);
                 let predict = |path: &BString| -> Vec<_> {
                     let of = |starts| self.predict(&files, starts, path, options.threshold);
                     starts.iter().map(of).collect()
@@ -256,6 +262,7 @@ impl Work<'_> {
                 }
             }
         }
+        not_bound.sort_by(|(path, _), (other, _)| path.cmp(other));
         (binder.finish(), not_bound)
     }
 
@@ -280,7 +287,7 @@ impl Work<'_> {
             return Err(NotBound::Missing);
         }
         let (symbolic, relative) = counts(&bindings);
-        if symbolic == 0 || !threshold.is_reached(facts.libc, symbolic, relative) {
+        if threshold.is_missed(facts.libc, symbolic, relative) {
             return Err(NotBound::Few);
         }
         let undefined_function = undefined(&bindings)?;
@@ -289,6 +296,18 @@ impl Work<'_> {
         let variables = StartVariables::of(starts.environment());
         Ok(Predicted { path: path.clone(), objects, undefined_function, relocations, variables })
     }
+}
+
+/// Returns the starts in each environment.
+pub(super) fn starts<'a>(
+    session: &'a Session<'_>,
+    facts: &Arc<LoaderFacts>,
+    environments: &'a [(&Environment, FoundBefore)],
+) -> Vec<Starts<'a>> {
+    let of = |(environment, found): &'a (&Environment, FoundBefore)| {
+        Starts::new(session, facts, environment, found)
+    };
+    environments.iter().map(of).collect()
 }
 
 fn start_of(starts: &Starts<'_>, path: &BString) -> Option<Closure> {

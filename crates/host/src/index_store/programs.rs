@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use becalm_core::closure::{FoundBefore, Starts, SubjectKind};
+use becalm_core::closure::{FoundBefore, LoadGraph, Starts, Subject, SubjectKind};
 use becalm_core::facts::{Environment, LoaderFacts};
 use becalm_core::index::tls::{self, StaticTls};
 use becalm_core::index::{Program, load_order};
@@ -10,6 +10,7 @@ use becalm_core::loader::load::{Load, Reason};
 use bstr::{BStr, BString};
 use rayon::prelude::*;
 
+use super::graphs::Graphs;
 use super::{CHUNK, Work};
 
 impl Work<'_> {
@@ -20,17 +21,24 @@ impl Work<'_> {
         facts: &Arc<LoaderFacts>,
         paths: &[BString],
     ) -> Vec<(Program, StaticTls)> {
-        let found = FoundBefore::default();
+        let (found, graphs) = (FoundBefore::default(), Graphs::<LoadGraph>::new());
         let chunk = |chunk: &[BString]| {
             let (session, environment) = (self.os.session(), Environment::default());
             let starts = Starts::new(&session, facts, &environment, &found);
-            let program = |path: &BString| self.program(&starts, path.as_ref());
-            chunk.iter().filter_map(program).collect::<Vec<_>>()
+            graphs.with(|graph| {
+                let mut program = |path: &BString| self.program(&starts, graph, path.as_ref());
+                chunk.iter().filter_map(&mut program).collect::<Vec<_>>()
+            })
         };
         paths.par_chunks(CHUNK).flat_map_iter(chunk).collect()
     }
 
-    fn program(&self, starts: &Starts<'_>, path: &BStr) -> Option<(Program, StaticTls)> {
+    fn program(
+        &self,
+        starts: &Starts<'_>,
+        graph: &mut LoadGraph,
+        path: &BStr,
+    ) -> Option<(Program, StaticTls)> {
         let seen = self.settled(path).map_or(0, |fingerprint| fingerprint.digest());
         let subject = starts.open(path).ok()?;
         let SubjectKind::Program { interpreter } = &subject.kind else { return None };
@@ -39,18 +47,39 @@ impl Work<'_> {
             return None;
         }
         let interpreter = interpreter.clone();
-        let closure = starts.resolve(subject, interpreter.as_ref()).ok()?;
-        let need = tls::of_closure(&closure, &self.os.symbols());
+        let (need, load_order) = match of_scope(starts, graph, &subject, interpreter.as_ref()) {
+            Some(known) => known,
+            None => {
+                let closure = starts.resolve(subject, interpreter.as_ref()).ok()?;
+                (tls::of_closure(&closure, &self.os.symbols()), order_of(&closure.load))
+            }
+        };
         let program = Program {
             path: path.to_owned(),
             interpreter,
             static_tls: need.tunable().map_or(0, |value| u32::try_from(value).unwrap_or(u32::MAX)),
             no_start: need.impossible,
-            load_order: order_of(&closure.load),
+            load_order,
             seen,
         };
         Some((program, need))
     }
+}
+
+/// Returns the need and the hash of a start whose scope is enough to know both.
+fn of_scope(
+    starts: &Starts<'_>,
+    graph: &mut LoadGraph,
+    subject: &Subject,
+    interpreter: &BStr,
+) -> Option<(StaticTls, u64)> {
+    let scope = starts.scope(graph, subject, interpreter)?;
+    let objects = &scope.objects[1..];
+    let libraries = objects.iter().filter(|&&object| object != scope.loader);
+    let views = libraries.map(|&object| graph.object(object).view.as_ref());
+    let need = tls::of_views(Some(&subject.view), views)?;
+    let paths = objects.iter().map(|&object| graph.object(object).path.as_ref());
+    Some((need, load_order(paths)))
 }
 
 /// Returns the hash of the libraries of a start in the order of the program's scope: in the order in

@@ -53,12 +53,14 @@ impl Process<'_> {
         }
     }
 
-    fn is_the_same_everywhere(&self, request: Request) -> bool {
+    pub(super) fn is_the_same_everywhere(&self, request: Request) -> bool {
         let reads = &self.environment.reads;
         request.namespace == 0
             && !self.environment.secure
             && !reads.note
             && reads.package_caches.is_empty()
+            // The DSTs of this path have the values of the program.
+            && !self.environment.library_path.as_ref().is_some_and(|path| path.contains(&b'$'))
             && (!self.has_rpath || self.has_runpath(request.needed_by))
     }
 }

@@ -52,18 +52,7 @@ impl Process<'_> {
             name: answered.unwrap_or(name),
             secure: matches!(request.role, Role::Preload | Role::Audit),
         };
-        // `strchr (name, '/')`: a name with a slash is a path and is not searched for.
-        let step = if search.name.contains(&b'/') {
-            self.open_direct(&search, request.needed_by)?
-        } else if let Some(found) = self.found_before(&search, request) {
-            Step::Found(found)
-        } else {
-            let step = self.search_sources(&search, request)?;
-            if let Step::Found(found) = &step {
-                self.keep(&search, request, found);
-            }
-            step
-        };
+        let step = self.find(&search, request)?;
         Ok(match step {
             Step::Found(found) => self.map_from_fd(name, found, request),
             // `_dl_map_object` raises an error here, or adds a faked object in trace mode
@@ -72,6 +61,22 @@ impl Process<'_> {
             Step::NotHere => Answer::Missing,
             Step::Refused(refusal) => Answer::Refused(refusal),
         })
+    }
+
+    /// The search of `_dl_map_object`, for a name that no loaded object has.
+    pub(super) fn find(&mut self, search: &Search<'_>, request: Request) -> Result<Step, Ended> {
+        // `strchr (name, '/')`: a name with a slash is a path and is not searched for.
+        if search.name.contains(&b'/') {
+            return self.open_direct(search, request.needed_by);
+        }
+        if let Some(found) = self.found_before(search, request) {
+            return Ok(Step::Found(found));
+        }
+        let step = self.search_sources(search, request)?;
+        if let Step::Found(found) = &step {
+            self.keep(search, request, found);
+        }
+        Ok(step)
     }
 
     /// Opens a name with a slash, with its DSTs expanded.
@@ -328,7 +333,7 @@ impl Process<'_> {
 
     /// Returns the `l_origin` of a library: the directory of the path that the search found,
     /// links not resolved. `_dl_new_object` puts the current directory before a relative path.
-    fn origin_of(&self, path: &BString) -> BString {
+    pub(super) fn origin_of(&self, path: &BString) -> BString {
         if path.first() == Some(&b'/') {
             return dirname(path);
         }

@@ -9,6 +9,7 @@
 mod before;
 mod deps;
 pub(crate) mod dirs;
+mod graph;
 mod map_object;
 mod open_path;
 pub(crate) mod run_path;
@@ -19,6 +20,7 @@ mod tests;
 pub(crate) mod verify;
 
 pub use before::FoundBefore;
+pub use graph::{GraphObject, LoadGraph, Scope};
 pub(crate) use verify::{Fitness, fitness};
 
 use std::rc::Rc;
@@ -51,6 +53,20 @@ pub(crate) fn load(
         debug_assert!(process.load.stop.is_some());
     }
     process.load
+}
+
+/// Predicts the scope of a start that has nothing else to predict one by one ([`graph`]).
+pub(crate) fn scope(
+    graph: &mut LoadGraph,
+    fs: &dyn FileSystem,
+    start: &Start,
+    version: GlibcVersion,
+    facts: &LoaderFacts,
+    environment: &Environment,
+    found_before: Option<&FoundBefore>,
+) -> Option<Scope> {
+    graph
+        .scope(&|| Process { found_before, ..Process::new(fs, start, version, facts, environment) })
 }
 
 /// Returned if the start ends early, for the reason in [`Load::stop`].

@@ -5,6 +5,7 @@ use bstr::{BStr, BString, ByteSlice};
 
 use super::map_object::Request;
 use super::{Ended, Namespace, Process};
+use crate::facts::{AuditAnswers, Environment};
 use crate::loader::load::{Answer, Reason, Role, Stop};
 
 /// The system-wide preload list.
@@ -35,7 +36,7 @@ impl Process<'_> {
 
     /// `_dl_init_paths`: splits `LD_LIBRARY_PATH` into directories. `process_envvars` ignores the
     /// variable in secure-execution mode.
-    fn init_paths(&mut self) -> Result<(), Ended> {
+    pub(super) fn init_paths(&mut self) -> Result<(), Ended> {
         let environment = self.environment;
         if let Some(path) = &environment.library_path
             && !environment.secure
@@ -107,9 +108,7 @@ impl Process<'_> {
             names.extend(parts.filter(|name| self.is_valid_name(name)).map(BString::from));
         }
         // Only root writes this file: its names need no check in secure-execution mode.
-        if let Ok(list) = self.fs.read(PRELOAD_FILE.into()) {
-            names.extend(names_of_preload_file(&list));
-        }
+        names.extend(self.preload_file());
         let mut loaded = Vec::new();
         for name in names {
             // `do_preload` passes the program as `loader`: a preload without a slash is searched
@@ -124,6 +123,24 @@ impl Process<'_> {
             self.load.resolutions[resolution].answer = answer;
         }
         Ok(loaded)
+    }
+
+    /// Returns true if only needed strings load objects, and no tunable refuses one.
+    pub(super) fn loads_only_needed(&self) -> bool {
+        let Environment { audit, preload, .. } = self.environment;
+        let dynamic = self.start.view.dynamic.as_ref();
+        let is_audited = dynamic.is_some_and(|d| d.audit.is_some() || d.depaudit.is_some());
+        audit.is_none()
+            && preload.is_none()
+            && !is_audited
+            && self.environment.audit_answers == AuditAnswers::default()
+            && !self.facts.tunables.no_exec_stack
+            && self.preload_file().is_empty()
+    }
+
+    fn preload_file(&self) -> Vec<BString> {
+        let list = self.fs.read(PRELOAD_FILE.into());
+        list.map_or_else(|_| Vec::new(), |list| names_of_preload_file(&list))
     }
 
     /// `dso_name_valid_for_suid`: secure-execution mode rejects paths and long names.
