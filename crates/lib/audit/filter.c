@@ -33,7 +33,7 @@ count_filters (void)
   char bytes[2048], line[32];
   const char *value;
   size_t used = 0;
-  uint32_t filters = 0;
+  uint32_t filters = 0, of_tracer = 0;
   long count, fd = sys_open ("/proc/thread-self/status", close_on_exec, 0);
   /* Before Linux 3.17. */
   if (fd == ENOENT_NEG)
@@ -51,12 +51,16 @@ count_filters (void)
           }
         line[used] = '\0';
         used = 0;
-        if ((value = value_of (line, "Seccomp:\t")) != NULL)
+        /* A tracer, such as becalm trace, installs a filter that ends nothing. */
+        if ((value = value_of (line, "TracerPid:\t")) != NULL)
+          of_tracer = *value != '0';
+        else if ((value = value_of (line, "Seccomp:\t")) != NULL)
           filters = *value != '0';
         else if ((value = value_of (line, "Seccomp_filters:\t")) != NULL)
           {
             sys_close ((int) fd);
-            return number_of (value);
+            filters = number_of (value);
+            return filters > of_tracer ? filters - of_tracer : 0;
           }
       }
   sys_close ((int) fd);

@@ -156,7 +156,7 @@ impl Start {
     }
 }
 
-/// What all children that were waited for have used.
+/// Usage of resources by all children that were waited for.
 #[derive(Clone, Copy, Debug)]
 struct Used {
     /// User and kernel time.

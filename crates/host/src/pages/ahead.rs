@@ -42,7 +42,7 @@ pub struct Limits {
     pub until: Option<Instant>,
 }
 
-/// What was requested.
+/// Counts of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Requested {
     /// Files whose pages were requested.

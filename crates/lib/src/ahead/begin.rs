@@ -1,5 +1,5 @@
-//! What is done before a program is started: its pages are requested if they are not in memory, and a
-//! process that learns from the start is begun.
+//! Work before a program is started: its pages are requested if they are not in memory, and a process
+//! that learns from the start is begun.
 
 use std::env;
 use std::fs::File;

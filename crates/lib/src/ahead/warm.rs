@@ -13,14 +13,14 @@ use crate::path::path_bytes;
 use crate::run::program;
 use crate::words::words_of_chain;
 
-/// What was read for each program: the JSON document of `becalm run --warm`.
+/// The files and bytes read for each program: the JSON document of `becalm run --warm`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The programs, in the order in which they were named.
     pub programs: Vec<Warmed>,
 }
 
-/// What was read for a program.
+/// The files and bytes read for a program.
 #[derive(Clone, Debug, Serialize)]
 pub struct Warmed {
     /// The path of the command.
