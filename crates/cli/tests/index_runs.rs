@@ -97,7 +97,7 @@ fn the_default_index_is_found_by_run_and_env() {
     let made = json(&run(&mut store.becalm(&["index", text(&root), "--json"])));
     let index = store.path("home/.local/share/becalm/index.so");
     assert_eq!(made["index"], text(&index));
-    let ran = run(&mut store.becalm(&["run", "--", text(&app)]));
+    let ran = run(&mut store.becalm(&["run", "--no-ahead", "--", text(&app)]));
     assert_eq!(ran.stdout, "one two\n", "{ran:?}");
     assert!(!store.path("home/.cache").exists(), "no other index was needed");
     let ran = run(&mut store.becalm(&["env"]));

@@ -24,7 +24,7 @@ use crate::index::module::Modules;
 use crate::index::module_files::{self, ModuleFiles};
 use crate::index::platforms::{self, State};
 use crate::index::report::Report;
-use crate::index::settled::let_settle;
+use crate::index::settled::{let_settle, recent_directories};
 use crate::index::traced::Traced;
 use crate::index::trust::{self, Rule};
 use crate::index::variables::environment_of_process;
@@ -102,7 +102,7 @@ pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report, Index
     let modules_say = options.of_modules(&stores);
     dirs.extend(modules_say.dirs);
     let mut files = add_pythons(&mut stores);
-    let_settle(stores.iter().chain(&wanted));
+    let_settle(recent_directories(&stores).iter().chain(&wanted));
     let named: Vec<PathBuf> =
         options.programs.iter().flat_map(|path| path.canonicalize()).collect();
     let mut programs = Vec::new();
