@@ -1,7 +1,7 @@
 //! Starts programs by `becalm run` while their records are learned, damaged or full of odd files, and
 //! compares each start with a plain one.
 //!
-//! Programs are started as the user nobody, as in [`crate::trace_differential`].
+//! The programs run as the user `nobody`, as in [`crate::trace_differential`].
 
 use std::collections::BTreeMap;
 use std::fs;

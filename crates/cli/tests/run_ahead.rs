@@ -9,7 +9,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use becalm_host::pages::resident::{self, Residency};
 use becalm_host::pages::{FileState, PAGE};
@@ -17,16 +17,7 @@ use becalm_testing::skip;
 use rustix::fs::{Advice, fadvise};
 use serde_json::{Value, json};
 use support::store::{Store, nothing_to_test_with, text};
-use support::{finish, run};
-
-/// Waits for something that another process does.
-fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !is_there() {
-        assert!(began.elapsed() < Duration::from_secs(60), "{what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
+use support::{finish, run, twenty, wait_for};
 
 fn folder(store: &Store) -> PathBuf {
     store.path("home/.cache/becalm/programs")
@@ -266,13 +257,8 @@ fn twenty_starts_beside_each_other_leave_one_record() {
     }
     let store = Store::new();
     let app = store.app();
-    let start = |_| {
-        let mut command = store.becalm(&["run", "--", text(&app)]);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts")
-    };
     for _ in 0..3 {
-        let children: Vec<_> = (0..20).map(start).collect();
-        for output in children.into_iter().map(finish) {
+        for output in twenty(|| store.becalm(&["run", "--", text(&app)])) {
             assert_eq!((output.stdout.as_slice(), output.stderr.len()), (&b"one two\n"[..], 0));
         }
     }

@@ -5,23 +5,20 @@ mod support;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use becalm_testing::skip;
-use support::run;
 use support::store::{Store, nothing_to_test_with, text};
+use support::{run, wait_for};
 
 /// Waits until no process makes an index or a record.
 fn settle(store: &Store) {
     let folder = store.path("home/.cache/becalm/programs");
     let is_lock = |entry: fs::DirEntry| entry.file_name().to_string_lossy().ends_with("lock");
-    let is_busy = || fs::read_dir(&folder).into_iter().flatten().flatten().any(is_lock);
-    let began = Instant::now();
     std::thread::sleep(Duration::from_millis(50));
-    while is_busy() {
-        assert!(began.elapsed() < Duration::from_secs(60), "a process is still at work");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_for("the end of the work", || {
+        !fs::read_dir(&folder).into_iter().flatten().flatten().any(is_lock)
+    });
 }
 
 /// The calls that becalm makes itself before it becomes the program, by strace.

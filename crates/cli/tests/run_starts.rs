@@ -8,22 +8,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use becalm_core::index::hash;
 use becalm_testing::skip;
 use rustix::fs::{FlockOperation, flock};
 use support::store::{Store, nothing_to_test_with, text};
-use support::{assert_refused, cc, finish, run};
-
-/// Waits for something that another process does.
-fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !is_there() {
-        assert!(began.elapsed() < Duration::from_secs(120), "{what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
+use support::{assert_refused, cc, finish, run, twenty, wait_for};
 
 fn kept(store: &Store) -> Vec<PathBuf> {
     let entries = fs::read_dir(store.path("home/.cache/becalm/programs")).into_iter().flatten();
@@ -33,7 +23,7 @@ fn kept(store: &Store) -> Vec<PathBuf> {
 
 fn is_settled(store: &Store) -> bool {
     let entries = fs::read_dir(store.path("home/.cache/becalm/programs")).into_iter().flatten();
-    !entries.flatten().any(|entry| entry.file_name().to_string_lossy().ends_with("lock"))
+    !entries.flatten().any(|entry| entry.file_name().to_string_lossy().ends_with(".lock"))
 }
 
 /// Asserts that the program's output is its own, and that becalm prints one line with the words.
@@ -52,13 +42,7 @@ fn twenty_first_starts_beside_each_other_all_start() {
     }
     let store = Store::new();
     let app = store.app();
-    let start = |_| {
-        let mut command = store.becalm(&["run", "--", text(&app)]);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts")
-    };
-    let children: Vec<_> = (0..20).map(start).collect();
-    for child in children {
-        let output = finish(child);
+    for output in twenty(|| store.becalm(&["run", "--", text(&app)])) {
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         assert_eq!((output.stdout.as_slice(), output.stderr.len()), (&b"one two\n"[..], 0));
     }
@@ -74,12 +58,7 @@ fn strict_starts_beside_each_other_wait_for_the_index_that_one_of_them_makes() {
     }
     let store = Store::new();
     let app = store.app();
-    let start = |_| {
-        let mut command = store.becalm(&["run", "--strict", "--", text(&app)]);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts")
-    };
-    let children: Vec<_> = (0..20).map(start).collect();
-    for output in children.into_iter().map(finish) {
+    for output in twenty(|| store.becalm(&["run", "--strict", "--", text(&app)])) {
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!((output.status.code(), stderr.as_ref()), (Some(0), ""));
         assert_eq!(output.stdout, b"one two\n");

@@ -97,7 +97,7 @@ struct credentials
   uint32_t user, group;
 };
 
-/* Returns the number after the first hyphen of a name, 0 if there is none. */
+/* Returns the number after the first hyphen of a name, 0 if the name has no number there. */
 static long
 number_in (const char *name)
 {
@@ -144,7 +144,7 @@ connect_to_learner (void)
 }
 
 /* Sends a byte to the process that learns, with a descriptor if there is one. Returns the connection,
-   negative if there is none. */
+   negative if that fails. */
 static long
 tell (int descriptor)
 {
@@ -170,8 +170,8 @@ tell (int descriptor)
 void
 learn_init (void)
 {
-  /* Programs that the start's program starts have the switch too, also when nobody learns any more. */
-  long fd = process_is_off () ? -1 : connect_to_learner ();
+  /* Child processes inherit the switch, and may run longer than the process that learns. */
+  long fd = connect_to_learner ();
   if (fd < 0)
     return;
   sys_close ((int) fd);

@@ -311,6 +311,7 @@ impl Figures {
         let ns = |value: f64| value.round() as u64;
         let spread = timed.spread;
         let cpu = timed.cpu_median_ns().map(ns);
+        let disk = timed.disk_medians();
         let changed = changed_variables(&variant.command);
         Self {
             name: timed.name.clone(),
@@ -328,8 +329,8 @@ impl Figures {
             most_ns: ns(spread.most),
             outliers: spread.outliers,
             cpu_median_ns: cpu,
-            major_faults: timed.disk_medians().map(|medians| medians.0),
-            read_bytes: timed.disk_medians().map(|medians| medians.1),
+            major_faults: disk.map(|(faults, _)| faults),
+            read_bytes: disk.map(|(_, bytes)| bytes),
             ratio: timed.ratio.map(|ratio| Ratio {
                 ratio: ratio.ratio,
                 low: ratio.interval.map(|interval| interval.0),

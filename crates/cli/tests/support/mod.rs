@@ -65,6 +65,25 @@ pub fn assert_refused(ran: &Ran, words: &str) {
     assert!(ran.stderr.starts_with("becalm: ") && ran.stderr.contains(words), "{ran:?}");
 }
 
+/// Waits for something that another process does.
+pub fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_there() {
+        assert!(began.elapsed() < DEADLINE, "{what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Starts a command twenty times at once, and returns the outputs.
+pub fn twenty(command: impl Fn() -> Command) -> Vec<Output> {
+    let start = |_| {
+        let mut command = command();
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts")
+    };
+    let children: Vec<Child> = (0..20).map(start).collect();
+    children.into_iter().map(finish).collect()
+}
+
 /// Waits for a child, which is killed at the deadline.
 pub fn finish(child: Child) -> Output {
     let id = child.id().to_string();

@@ -23,7 +23,7 @@ pub(super) fn drop(files: &[PathBuf]) -> Result<(), BenchError> {
     let switch = OpenOptions::new().write(true).open(SWITCH);
     if switch.is_err() && !files.is_empty() {
         for file in files.iter().filter_map(|path| pages::open(path).ok()) {
-            // What cannot be dropped stays.
+            // Pages that cannot be dropped stay in memory.
             let _ = fadvise(&file, 0, None, Advice::DontNeed);
         }
         return Ok(());

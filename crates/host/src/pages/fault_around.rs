@@ -3,7 +3,7 @@
 //!
 //! The kernel leaves fault-around out for mappings that a userfaultfd for writes has registered
 //! (`uffd_disable_fault_around` of Linux include/linux/userfaultfd_k.h). With `WP_ASYNC` (Linux 6.7)
-//! any file can be registered, nobody has to answer a fault, and nothing else changes for the
+//! any file can be registered, no process has to answer a fault, and nothing else changes for the
 //! process, because no page is ever protected. The descriptor has to come from the process: the
 //! audit module makes one if `BECALM=learn:NAME` is set, and sends it to the [`Listener`] of that
 //! name before the program begins. When the listener closes it, all is as before. At the end of the

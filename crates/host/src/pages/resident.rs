@@ -25,8 +25,8 @@ pub enum Residency {
 /// Returns whether a page of a file is in memory.
 ///
 /// For an ordinary user `mincore` counts every page of a file of another user as being in memory
-/// (`can_do_mincore` of Linux mm/mincore.c), so the page is read with `RWF_NOWAIT`. File systems
-/// without that flag are asked by `mincore` if its answer is true.
+/// (`can_do_mincore` of Linux mm/mincore.c), so the page is read with `RWF_NOWAIT`. If the
+/// file system does not support that flag, `mincore` is used for root and for the owner of the file.
 #[must_use]
 pub fn of(file: &File, page: u64) -> Residency {
     // Otherwise the kernel would read the neighbours of a page that is not in memory.

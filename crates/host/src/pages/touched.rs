@@ -67,8 +67,8 @@ impl Touched {
     }
 
     /// Adds the pages that a process has now in mappings of files, and those that it has read through
-    /// descriptors that are open. `faults` is the process's descriptor of [`fault_around`]: mappings
-    /// that are new are registered.
+    /// descriptors that are open. `faults` is the process's descriptor of [`fault_around`]: all
+    /// mappings are registered, because the process may have made new ones.
     ///
     /// # Errors
     /// Returns an error if the process has ended or may not be examined.

@@ -12,7 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::calibrate::nanos;
 use super::exec::Program;
 use super::sys::Pid;
-use super::{Image, Phase, Share};
+use super::{Image, Options, Phase, Share};
 
 /// A running image and its counts.
 #[derive(Debug)]
@@ -28,6 +28,7 @@ pub(super) struct Counting {
     rows: [FxHashMap<Cow<'static, str>, SyscallRow>; 2],
     classes: ClassTallies,
     opened: FxHashSet<BString>,
+    max_opened: usize,
     max_lookups: usize,
 }
 
@@ -50,7 +51,7 @@ pub(super) struct Call {
 
 impl Counting {
     /// Creates the counts of an image that has just started in a process.
-    pub(super) fn new(pid: Pid, program: Program, max_lookups: usize) -> Counting {
+    pub(super) fn new(pid: Pid, program: Program, options: &Options) -> Counting {
         let name = |path: &BStr| path.rsplit_str("/").next().unwrap_or_default().to_owned();
         // In musl the loader is the C library itself, so its code also runs on behalf of the
         // program.
@@ -67,7 +68,8 @@ impl Counting {
             rows: Default::default(),
             classes: ClassTallies::default(),
             opened: FxHashSet::default(),
-            max_lookups,
+            max_opened: if options.opened { options.max_lookups } else { 0 },
+            max_lookups: options.max_lookups,
             image: Image {
                 path: program.path,
                 exec_path: program.exec_path,
@@ -105,6 +107,7 @@ impl Counting {
             rows: Default::default(),
             classes: ClassTallies::default(),
             opened: FxHashSet::default(),
+            max_opened: self.max_opened,
             max_lookups: self.max_lookups,
         }
     }
@@ -196,7 +199,7 @@ impl Counting {
     /// Keeps the path of a file that the program reads. Libraries that it opens are mapped.
     fn add_opened(&mut self, lookup: &Lookup) {
         let is_opened = lookup.kind == Kind::Open && !lookup.is_miss() && !lookup.by_loader;
-        let has_room = self.opened.len() < self.max_lookups;
+        let has_room = self.opened.len() < self.max_opened;
         let mut is_new =
             |path: &BString| path.starts_with(b"/") && self.opened.insert(path.clone());
         if is_opened && has_room && is_new(&lookup.path) {

@@ -119,6 +119,8 @@ pub struct Options {
     pub all_syscalls: bool,
     /// Stop watching when the first image reaches its entry point.
     pub until_entry: bool,
+    /// Keep the paths that each image opens after its entry point.
+    pub opened: bool,
     /// Maximum number of the loader's lookups kept for each image.
     pub max_lookups: usize,
     /// The supervisor process of this tracer, from [`Supervisor::enter`].
@@ -142,6 +144,7 @@ impl Default for Options {
             follow: false,
             all_syscalls: false,
             until_entry: false,
+            opened: false,
             max_lookups: 1_000_000,
             supervisor: None,
             limit: None,

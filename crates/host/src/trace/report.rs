@@ -62,7 +62,8 @@ pub struct Image {
     /// Number of lookups of that class beyond that limit.
     pub dlopens_dropped: u64,
     /// The absolute paths that the program opened after its entry point, each once, in order: files and
-    /// directories, without the libraries that its loader opened. At most [`super::Options::max_lookups`].
+    /// directories, without the libraries that its loader opened. Empty without [`super::Options::opened`]; at most
+    /// [`super::Options::max_lookups`].
     pub opened: Vec<BString>,
     /// The environment variables that a loader or a class reads: `LD_*`, `GLIBC_TUNABLES`, `BECALM`
     /// and [`becalm_core::observe::classes::VARIABLES`].

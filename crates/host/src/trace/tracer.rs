@@ -385,7 +385,7 @@ impl<'a> Tracer<'a> {
         if task.pid() == self.root() {
             self.share_cpu();
         }
-        let counting = Counting::new(task.pid(), program, self.options.max_lookups);
+        let counting = Counting::new(task.pid(), program, &self.options);
         self.listener.began(self.images.len(), counting.image());
         self.begin(task.pid(), counting, breakpoint);
     }

@@ -14,13 +14,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use becalm_host::pages::ahead::Wanted;
 use becalm_host::pages::{FileState, MOST_PAGES, PAGE, Touched};
-use becalm_host::trust::{self, Rule};
-use becalm_host::write::{Durability, WriteError, WriteOptions, Writer};
+use becalm_host::trust;
+use becalm_host::write::WriteError;
 use rustc_hash::{FxHashMap, FxHasher};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::index::places;
+use crate::index::places::{self, cache_writer as writer};
 
 /// The form of a record.
 pub const SCHEMA: &str = "becalm/record/1";
@@ -133,10 +133,8 @@ impl Place {
         let folder = places::cache().ok_or(RecordError::NoHome)?;
         let mut hasher = FxHasher::default();
         command.hash(&mut hasher);
-        let name = command.file_name().unwrap_or_default().to_string_lossy();
-        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-        let name: String = name.chars().map(plain).take(80).collect();
-        Ok(Self(folder.join(format!("{name}-{:016x}.{ENDING}", hasher.finish()))))
+        let name = places::cached_name(command, hasher.finish(), ENDING);
+        Ok(Self(folder.join(name)))
     }
 
     /// Returns the places of all records of this user.
@@ -151,7 +149,7 @@ impl Place {
         &self.0
     }
 
-    /// Opens the record; `None` if there is none.
+    /// Opens the record; `None` if it does not exist.
     ///
     /// # Errors
     /// Returns an error if another user may have put it there.
@@ -192,11 +190,6 @@ impl Place {
         make_room(self.0.parent().unwrap_or(Path::new("/")));
         Ok(())
     }
-}
-
-fn writer() -> Writer {
-    let options = WriteOptions { durability: Durability::Unsynced, ..WriteOptions::default() };
-    Writer::under(Rule::Chosen, options)
 }
 
 fn records_in(folder: &Path) -> impl Iterator<Item = PathBuf> {

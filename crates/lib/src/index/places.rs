@@ -5,7 +5,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use crate::index::trust;
+use becalm_host::write::{Durability, WriteOptions, Writer};
+
+use crate::index::trust::{self, Rule};
 
 /// The system's index, used after the user's own.
 pub const SYSTEM: &str = "/var/lib/becalm/index.so";
@@ -29,6 +31,20 @@ pub fn of_sessions() -> impl Iterator<Item = PathBuf> {
 /// Returns the folder of indexes that were made for single programs.
 pub fn cache() -> Option<PathBuf> {
     Some(base("XDG_CACHE_HOME", ".cache")?.join("becalm/programs"))
+}
+
+/// Returns the name of a file in that folder, from a program and a hash of what else it is for.
+pub(crate) fn cached_name(program: &Path, hash: u64, ending: &str) -> String {
+    let name = program.file_name().unwrap_or_default().to_string_lossy();
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let name: String = name.chars().map(plain).take(80).collect();
+    format!("{name}-{hash:016x}.{ending}")
+}
+
+/// Returns the writer of that folder. A power failure costs an index or a record, no more.
+pub(crate) fn cache_writer() -> Writer {
+    let options = WriteOptions { durability: Durability::Unsynced, ..WriteOptions::default() };
+    Writer::under(Rule::Chosen, options)
 }
 
 /// Returns a folder of the XDG base directory specification; a relative one is ignored. Root with

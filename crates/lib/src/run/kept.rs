@@ -20,14 +20,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use becalm_host::index_store::{package_dirs, trees_beside};
-use becalm_host::write::{Durability, WriteOptions, Writer};
 use rustc_hash::FxHasher;
 
 use crate::assume::StorePrefixes;
 use crate::index::error::IndexError;
 use crate::index::file::{self, Opened};
-use crate::index::trust::{self, Rule};
-use crate::index::{places, platforms};
+use crate::index::places::{self, cache_writer as writer};
+use crate::index::platforms;
+use crate::index::trust;
 use crate::run::error::RunError;
 use crate::run::program::Program;
 
@@ -90,10 +90,8 @@ impl Place {
         for (dir, changed) in package_dirs(&trees_beside(&program.path, &program.real)) {
             (dir, changed).hash(&mut hasher);
         }
-        let file = program.real.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-        let file: String = file.chars().map(plain).take(80).collect();
-        Ok(Self { folder, name: format!("{file}-{:016x}.so", hasher.finish()) })
+        let name = places::cached_name(&program.real, hasher.finish(), "so");
+        Ok(Self { folder, name })
     }
 
     /// Returns the path of the index.
@@ -187,12 +185,6 @@ impl Place {
         };
         names.filter_map(place).collect()
     }
-}
-
-/// Returns the writer of the cache. A power failure costs an index or a record, no more.
-fn writer() -> Writer {
-    let options = WriteOptions { durability: Durability::Unsynced, ..WriteOptions::default() };
-    Writer::under(Rule::Chosen, options)
 }
 
 /// True for a time in the future too, which the clock may not reach for years.

@@ -97,6 +97,7 @@ fn run(
         follow: options.follow,
         all_syscalls: options.all_syscalls,
         until_entry: options.until_entry,
+        opened: options.record,
         supervisor,
         limit,
         ..trace::Options::default()

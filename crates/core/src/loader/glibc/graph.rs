@@ -68,8 +68,8 @@ enum Needs {
 #[derive(Clone, Copy)]
 struct Edge {
     name: usize,
-    /// The object that the search finds. `None` if there is none, or if it may be another one in
-    /// another process.
+    /// The object that the search finds. `None` if the search fails, or if it may find another object
+    /// in another process.
     found: Option<usize>,
 }
 
