@@ -147,23 +147,23 @@ fn one(
 ) -> Result<(bool, usize), NotMade> {
     let writer = editor.writer();
     no_link(here).map_err(|error| NotMade::Write { error, path: here.to_owned() })?;
-    let is_locked = |made: &Result<bool, WriteError>| made.as_ref().is_err_and(is_busy);
+    // Another becalm may make the same file or directory at this moment. What is there is inspected
+    // again at each attempt.
+    let is_taken = |made: &Result<bool, WriteError>| {
+        let is_other = |error: &_| matches!(error, WriteError::Changed { .. });
+        made.as_ref().is_err_and(|error| is_busy(error) || is_other(error))
+    };
     let made = match (creation, links) {
         (Creation::File { bytes, .. }, _) => {
             let ours = |existing: &Existing| is_our_cache(existing) || is_our_index(existing);
             let write = || writer.write_new(here, bytes, MODE, ours);
-            editor.wait_for(write, is_locked).map(|made| (made, bytes.len()))
+            editor.wait_for(write, is_taken).map(|made| (made, bytes.len()))
         }
         (_, None) => writer.make_dir(here).map(|made| (made, 0)),
         (_, Some(links)) => {
             let ours = |existing: &Existing| is_our_farm(here, existing);
-            // The links are read at each attempt, because another becalm may have added some.
+            // Another becalm may have added some links.
             let make = || writer.make_links(here, &with_those_there(here, links), ours);
-            // Another becalm may make the same directory at this moment.
-            let is_taken = |made: &Result<bool, WriteError>| {
-                let is_other = |error: &_| matches!(error, WriteError::Changed { .. });
-                made.as_ref().is_err_and(|error| is_busy(error) || is_other(error))
-            };
             editor.wait_for(make, is_taken).map(|made| (made, 0))
         }
     };
