@@ -5,12 +5,14 @@
 //! the start (`BECALM=dump:FILE`), with `LD_BIND_NOW` in an address space that is not randomised.
 
 use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use becalm_core::edit::RunPathKind;
+use becalm_core::facts::Environment;
 use becalm_core::index::{Index, embed, encode};
 use becalm_host::OsFs;
 use becalm_host::index_store::{BindThreshold, Binding, IndexOptions, index_files};
@@ -33,6 +35,9 @@ pub struct Options {
     /// its programs are tried, under qemu-user if necessary.
     #[arg(long, value_name = "DIR")]
     sysroot: Vec<PathBuf>,
+    /// A library to preload in each start. The indexes are made for starts with it.
+    #[arg(long, value_name = "PATH")]
+    preload: Option<PathBuf>,
     /// The number of programs of /usr/bin to take.
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     programs: usize,
@@ -84,7 +89,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         machines.push(Machine { module, emulator: made.emulator });
     }
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
-    let one = |(trial, machine): &(Trial, usize)| try_one(trial, &machines[*machine]);
+    let preload = options.preload.as_deref();
+    let one = |(trial, machine): &(Trial, usize)| try_one(trial, &machines[*machine], preload);
     let verdicts: Vec<Result<Verdict>> = pool.install(|| trials.par_iter().map(one).collect());
     let mut not_bound: BTreeMap<String, usize> = BTreeMap::new();
     let (mut bound, mut slots, mut bindings, mut relocations, mut bytes) = (0, 0, 0, 0, 0);
@@ -141,13 +147,19 @@ struct Machine {
     emulator: Option<PathBuf>,
 }
 
-fn try_one(trial: &Trial, machine: &Machine) -> Result<Verdict> {
+fn try_one(trial: &Trial, machine: &Machine, preload: Option<&Path>) -> Result<Verdict> {
     let (module, emulator) = (&machine.module, machine.emulator.as_deref());
     let folder = open_folder()?;
     let index_file = folder.path().join("index.so");
     let os = OsFs::new();
     let files = std::slice::from_ref(&trial.program);
-    let bind = Binding { threshold: BindThreshold::ALL, only: None, environments: &[] };
+    let preloads = |path: &Path| Environment {
+        preload: Some(path.as_os_str().as_bytes().into()),
+        ..Environment::default()
+    };
+    let environments: Vec<Environment> = preload.into_iter().map(preloads).collect();
+    let environments = environments.as_slice();
+    let bind = Binding { threshold: BindThreshold::ALL, only: None, environments };
     let options = IndexOptions { files, bind: Some(bind), ..IndexOptions::default() };
     let indexed = index_files(&os, options);
     let mut verdict = Verdict::default();
@@ -168,7 +180,8 @@ fn try_one(trial: &Trial, machine: &Machine) -> Result<Verdict> {
     std::fs::write(&index_file, embed(module, &table)?)?;
     std::fs::set_permissions(&index_file, std::fs::Permissions::from_mode(0o644))?;
     let tls = machine.static_tls.first().and_then(|(_, need)| need.tunable());
-    let starts = Starts { trial, index: &index_file, folder: folder.path(), tls, emulator };
+    let folder = folder.path();
+    let starts = Starts { trial, index: &index_file, folder, tls, emulator, preload };
     starts.compare_slots(&mut verdict)?;
     starts.compare_output(&mut verdict)?;
     Ok(verdict)
@@ -191,6 +204,7 @@ struct Starts<'a> {
     folder: &'a Path,
     tls: Option<u64>,
     emulator: Option<&'a Path>,
+    preload: Option<&'a Path>,
 }
 
 impl Starts<'_> {
@@ -198,6 +212,7 @@ impl Starts<'_> {
         let mut line: Vec<String> = words.iter().map(ToString::to_string).collect();
         line.push("/usr/bin/env".to_owned());
         line.extend_from_slice(environment);
+        line.extend(self.preload.map(|path| format!("LD_PRELOAD={}", path.display())));
         line.extend(self.emulator.map(|path| path.to_string_lossy().into_owned()));
         line.push(self.trial.program.to_string_lossy().into_owned());
         line.push(self.trial.argument.to_owned());

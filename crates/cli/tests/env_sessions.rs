@@ -92,14 +92,56 @@ fn large() -> Store {
 
 /// Runs a command in the session of an index, with these programs in `PATH`.
 fn in_session(store: &Store, path: &Path, then: &str) -> Ran {
+    session_after(store, "", path, then)
+}
+
+/// Runs a command in the session of an index that is set up after another command.
+fn session_after(store: &Store, before: &str, path: &Path, then: &str) -> Ran {
     let (us, index) = (env!("CARGO_BIN_EXE_becalm"), store.index());
-    let script = format!("eval \"$('{us}' env --index \"$INDEX\")\"; {then}");
+    let script = format!("{before}eval \"$('{us}' env --index \"$INDEX\")\"; {then}");
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", &script]).env("PATH", path).env("INDEX", index).env("US", us);
     for variable in ["LD_AUDIT", "GLIBC_TUNABLES", "BECALM", "LD_LIBRARY_PATH", "LD_PRELOAD"] {
         shell.env_remove(variable);
     }
     run(&mut shell)
+}
+
+#[test]
+fn programs_start_under_a_preloaded_library_that_needs_more_static_tls_than_a_session_has() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let (store, bare) = (Store::new(), Store::new());
+    store.source(
+        "preload.c",
+        "__thread char big[20000] __attribute__((tls_model(\"initial-exec\")));\n\
+         char *of(void) { return big; }\n",
+    );
+    let preload = store.path("preload.so");
+    cc(store.dir.path(), &["-shared", "-fPIC", "-o", text(&preload), "preload.c"]);
+    store.make_index(&[]);
+    let cache = store.path("cache");
+    let started = |arguments: &[&str]| {
+        let mut command = store.becalm(&["run"]);
+        command.args(arguments).arg("--").arg(store.app());
+        command.env("LD_PRELOAD", &preload).env("XDG_CACHE_HOME", &cache);
+        let ran = run(&mut command);
+        assert_eq!((ran.code, &*ran.stdout), (Some(0), "one two\n"), "{arguments:?} {ran:?}");
+    };
+    // The index was made without it. Its own index is made by the first start, and used by the others.
+    for _ in 0..2 {
+        started(&["--index", text(&store.index())]);
+    }
+    started(&["--strict"]);
+    started(&["--strict"]);
+    let then = format!("exec '{}'", text(&store.app()));
+    let under = format!("export LD_PRELOAD='{}'; ", text(&preload));
+    let ran = session_after(&store, &under, Path::new("/nowhere"), &then);
+    assert_eq!((ran.code, &*ran.stdout), (Some(0), "one two\n"), "{ran:?}");
+    bare.make_index(&[]);
+    let ran = in_session(&bare, Path::new("/nowhere"), "echo $GLIBC_TUNABLES");
+    assert_eq!(ran.stdout, "glibc.rtld.optional_static_tls=8192\n", "{ran:?}");
 }
 
 #[test]

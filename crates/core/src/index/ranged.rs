@@ -61,6 +61,15 @@ pub struct Start {
     pub no_start: bool,
 }
 
+impl Start {
+    /// Returns the needs of both of two starts of a program.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        let static_tls = self.static_tls.max(other.static_tls);
+        Self { static_tls, no_start: self.no_start || other.no_start }
+    }
+}
+
 /// The size limit on a module before a table of version 1, whose place has to be searched for.
 const LARGEST_MODULE: u64 = 1 << 20;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use becalm_core::closure::{FoundBefore, LoadGraph, Starts, Subject, SubjectKind};
+use becalm_core::closure::{self, FoundBefore, LoadGraph, Starts, Subject, SubjectKind};
 use becalm_core::facts::{Environment, LoaderFacts};
 use becalm_core::index::tls::{self, StaticTls};
 use becalm_core::index::{Program, load_order};
@@ -26,7 +26,8 @@ impl Work<'_> {
             let (session, environment) = (self.os.session(), Environment::default());
             let starts = Starts::new(&session, facts, &environment, &found);
             graphs.with(|graph| {
-                let mut program = |path: &BString| self.program(&starts, graph, path.as_ref());
+                let mut program =
+                    |path: &BString| self.program(&starts, graph, facts, path.as_ref());
                 chunk.iter().filter_map(&mut program).collect::<Vec<_>>()
             })
         };
@@ -37,6 +38,7 @@ impl Work<'_> {
         &self,
         starts: &Starts<'_>,
         graph: &mut LoadGraph,
+        facts: &Arc<LoaderFacts>,
         path: &BStr,
     ) -> Option<(Program, StaticTls)> {
         let seen = self.settled(path).map_or(0, |fingerprint| fingerprint.digest());
@@ -47,6 +49,7 @@ impl Work<'_> {
             return None;
         }
         let interpreter = interpreter.clone();
+        let under = self.need_under_environments(path, interpreter.as_ref(), facts);
         let (need, load_order) = match of_scope(starts, graph, &subject, interpreter.as_ref()) {
             Some(known) => known,
             None => {
@@ -54,16 +57,36 @@ impl Work<'_> {
                 (tls::of_closure(&closure, &self.os.symbols()), order_of(&closure.load))
             }
         };
-        let program = Program {
-            path: path.to_owned(),
-            interpreter,
-            static_tls: need.tunable().map_or(0, |value| u32::try_from(value).unwrap_or(u32::MAX)),
-            no_start: need.impossible,
-            load_order,
-            seen,
-        };
-        Some((program, need))
+        let program =
+            Program { path: path.to_owned(), interpreter, load_order, seen, ..Program::default() };
+        Some(with_need(program, need.max(under)))
     }
+
+    /// Returns the largest need of a program's starts in the environments of the bindings: a library
+    /// that is preloaded has static TLS too.
+    pub(super) fn need_under_environments(
+        &self,
+        path: &BStr,
+        interpreter: &BStr,
+        facts: &Arc<LoaderFacts>,
+    ) -> StaticTls {
+        let environments = self.options.bind.map_or(&[][..], |bind| bind.environments);
+        let session = self.os.session();
+        let need = |environment| {
+            let subject = Subject::open(&session, path).ok()?;
+            let facts = Arc::clone(facts);
+            let closure =
+                closure::resolve(&session, subject, interpreter, facts, environment).ok()?;
+            Some(tls::of_closure(&closure, &self.os.symbols()))
+        };
+        environments.iter().filter_map(need).fold(StaticTls::default(), StaticTls::max)
+    }
+}
+
+/// Returns a program and its need, which is also part of it.
+pub(super) fn with_need(program: Program, need: StaticTls) -> (Program, StaticTls) {
+    let static_tls = need.tunable().map_or(0, |value| u32::try_from(value).unwrap_or(u32::MAX));
+    (Program { static_tls, no_start: need.impossible, ..program }, need)
 }
 
 /// Returns the need and the hash of a start whose scope is enough to know both.

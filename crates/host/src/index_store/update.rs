@@ -23,6 +23,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::bound::KeptPrograms;
 use super::names::Names;
 use super::own_files::{self, is_beside_index};
+use super::programs::with_need;
 use super::rpath::{ListedDirs, certain_paths};
 use super::{
     Group, IndexOptions, Indexed, MachineIndex, OsFingerprints, Seen, Work, by_machine, bytes_of,
@@ -351,10 +352,14 @@ impl Work<'_> {
         again.extend(self.group.programs.iter().cloned());
         again.sort_unstable();
         again.dedup();
-        let need = |program: &Program| StaticTls::kept(program.static_tls, program.no_start);
         let mut programs = self.programs(facts, &again);
         let paths = same.iter().map(|program| program.path.clone()).collect();
-        programs.extend(same.into_iter().map(|program| (program.clone(), need(program))));
+        programs.extend(same.into_iter().map(|program| {
+            let (path, interpreter) = (program.path.as_ref(), program.interpreter.as_ref());
+            let now = self.need_under_environments(path, interpreter, facts);
+            let before = StaticTls::kept(program.static_tls, program.no_start);
+            with_need(program.clone(), before.max(now))
+        }));
         programs.sort_by(|(a, _), (b, _)| a.path.cmp(&b.path));
         (programs, paths)
     }

@@ -1,8 +1,9 @@
 //! The variables that set up an index for a session, or remove it: `becalm env` prints them in the
 //! language of a shell or another tool.
 //!
-//! Every session has the same static TLS ([`SESSION`]): a larger one would keep programs from making
-//! threads with small stacks. Programs that need more are named.
+//! Every session has the same static TLS, unless its preloaded libraries need more
+//! ([`need_of_session`]): a larger one would keep programs from making threads with small stacks.
+//! Programs that need more are named.
 
 pub mod error;
 
@@ -10,7 +11,6 @@ use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use becalm_core::index::tls::SESSION;
 use bstr::BString;
 use serde::Serialize;
 
@@ -23,13 +23,14 @@ use crate::index::variables::{
 use crate::index::{places, platforms, trust};
 use crate::json::{self, lossy, lossy_list, lossy_os};
 use crate::path::path_bytes;
+use crate::run::making::need_of_session;
 
 /// The index of a session, and how it is used.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The index; none for the default one or, with `undo`, for all of this session.
     pub index: Option<PathBuf>,
-    /// Bytes of static TLS for the libraries of every program; none for [`SESSION`].
+    /// Bytes of static TLS for the libraries of every program; none for [`need_of_session`].
     pub static_tls: Option<u64>,
     /// True if symbol bindings are left to the loader.
     pub no_bind: bool,
@@ -104,7 +105,7 @@ pub fn env(options: &Options) -> Result<Report, EnvError> {
         let not_for_all = |why| EnvError::NotForAll { path: index.path.clone(), why };
         trust::check_for_all(&index.path).map_err(not_for_all)?;
     }
-    let static_tls = options.static_tls.unwrap_or(SESSION);
+    let static_tls = options.static_tls.unwrap_or_else(need_of_session);
     if options.paths && !index.index.has_paths() {
         return Err(EnvError::WithoutPaths(path));
     }
@@ -140,7 +141,7 @@ fn undone(options: &Options, path: PathBuf) -> Result<Report, EnvError> {
     }
     let mut gone = variables::gone(list.as_deref());
     gone.retain(|path| options.index.is_none() || removed.contains(path));
-    let static_tls = options.static_tls.unwrap_or(SESSION);
+    let static_tls = options.static_tls.unwrap_or_else(need_of_session);
     let mut variables = Vec::new();
     if is_there || options.index.is_none() {
         let removed = [removed, gone.clone()].concat();

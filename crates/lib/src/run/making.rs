@@ -1,6 +1,6 @@
 //! Makes the index of a program: in another process, or in the next `becalm index`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ use crate::index::{current, file};
 use crate::path::{dirs_of, path_bytes, path_of};
 use crate::run::error::RunError;
 use crate::run::kept::{Kept, Place};
-use crate::run::program::Program;
+use crate::run::program::{self, Program};
 use crate::words::words_of_chain;
 
 /// An index with paths that has at most this many programs has their bindings copied into the index
@@ -247,4 +247,20 @@ pub fn need(program: &Program, store: &StorePrefixes) -> Known {
     let need = tls::of_closure(&closure, &os.symbols());
     let static_tls = need.tunable().map_or(0, |value| u32::try_from(value).unwrap_or(u32::MAX));
     Known { static_tls, no_start: need.impossible }
+}
+
+/// Returns the static TLS of a session: [`tls::SESSION`], or more if the libraries that this
+/// process's environment preloads need it in every program, even in a small one (`/bin/sh`).
+pub fn need_of_session() -> u64 {
+    if !is_preloaded() {
+        return tls::SESSION;
+    }
+    let small = program::find(OsStr::new("/bin/sh")).and_then(Program::look);
+    let known = small.map(|small| need(&small, &StorePrefixes::default()));
+    tls::SESSION.max(known.unwrap_or_default().static_tls.into())
+}
+
+/// True if this process's environment preloads libraries.
+pub fn is_preloaded() -> bool {
+    std::env::var_os("LD_PRELOAD").is_some_and(|list| !list.is_empty())
 }

@@ -115,7 +115,7 @@ fn is_of_musl(interpreter: &[u8]) -> bool {
 fn of_session(options: &Options, path: &Path) -> Result<Indexed, RunError> {
     let index = file::open(path)?;
     let has_paths = options.paths && index.index.has_paths();
-    Ok(Indexed { index, static_tls: tls::SESSION, has_paths })
+    Ok(Indexed { index, static_tls: making::need_of_session(), has_paths })
 }
 
 /// Returns the index for a program: the named one, the default one if the program is in one of its
@@ -135,11 +135,16 @@ fn of_program(options: &Options, program: &Program) -> Result<Option<Indexed>, R
             None => return kept_for(options, program, None),
         },
     };
-    let known = match known {
-        Some(known) => known,
-        None => need_of_stranger(options, program),
-    };
-    with_need(index, program, known).map(Some)
+    with_need(index, program, need(options, program, known)).map(Some)
+}
+
+/// Returns the needs of a program from those that a named or default index knows. A library that is
+/// preloaded has static TLS too, and the index may have been made without it.
+fn need(options: &Options, program: &Program, known: Option<Known>) -> Known {
+    match known {
+        Some(known) if !making::is_preloaded() => known,
+        known => known.unwrap_or_default().max(need_of_stranger(options, program)),
+    }
 }
 
 /// Returns the named index with paths, else the default one, if it binds the program; else one with
@@ -155,7 +160,7 @@ fn with_paths(options: &Options, program: &Program) -> Result<Option<Indexed>, R
     let real = path_bytes(&program.real);
     let binds = index.index.binds(real.as_ref()).map_err(IndexError::damaged(&index.path))?;
     let indexed = match known_to(&index, program)?.filter(|_| binds) {
-        Some(known) => with_need(index, program, known).map(Some),
+        Some(known) => with_need(index, program, need(options, program, Some(known))).map(Some),
         None => kept_for(options, program, Some(&index)),
     };
     Ok(indexed?.map(|indexed| Indexed { has_paths: true, ..indexed }))
