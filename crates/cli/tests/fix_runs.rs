@@ -6,11 +6,10 @@ mod support;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
-use std::process::Stdio;
 
 use serde_json::Value;
 use support::chain::Store;
-use support::{becalm, cc, finish, no_compiler, run};
+use support::{becalm, cc, no_compiler, run, twenty};
 
 /// The arguments of each strategy, and whether it shortens the search of the machine's own loader.
 const STRATEGIES: [(&[&str], bool); 6] = [
@@ -63,16 +62,15 @@ fn fix_and_undo_beside_each_other_miss_no_directory_that_the_other_removed() {
     let root = store.root();
     let root = root.to_str().expect("UTF-8");
     for _ in 0..3 {
-        let start = |number: usize| {
+        let command = |number| {
             let mut command = becalm();
             match number % 2 {
                 0 => command.args(fix(&["farm"], &["--store", root, root])),
                 _ => command.args(["undo", root]),
             };
-            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts")
+            command
         };
-        let children: Vec<_> = (0..20).map(start).collect();
-        for output in children.into_iter().map(finish) {
+        for output in twenty(command) {
             let said = String::from_utf8_lossy(&output.stderr);
             assert!(!said.contains("No such file"), "{:?} {said}", output.status);
         }
@@ -141,15 +139,13 @@ fn of_twenty_at_once_one_changes_a_file_and_the_others_have_nothing_to_do() {
         for target in [store.app(), store.root()] {
             let root = store.root();
             let line = fix(strategy, &["--json", "--store", root.to_str().expect("UTF-8")]);
-            let start = |_| {
+            let command = |_| {
                 let mut command = becalm();
                 command.args(&line).arg(&target);
-                command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts")
+                command
             };
-            let children: Vec<_> = (0..20).map(start).collect();
-            let ran: Vec<_> = children.into_iter().map(finish).collect();
             let mut writers = 0;
-            for ran in ran {
+            for ran in twenty(command) {
                 let said = String::from_utf8_lossy(&ran.stderr);
                 let printed = String::from_utf8_lossy(&ran.stdout);
                 let context = format!("{strategy:?} {target:?} {printed}");

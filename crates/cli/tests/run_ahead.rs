@@ -258,7 +258,7 @@ fn twenty_starts_beside_each_other_leave_one_record() {
     let store = Store::new();
     let app = store.app();
     for _ in 0..3 {
-        for output in twenty(|| store.becalm(&["run", "--", text(&app)])) {
+        for output in twenty(|_| store.becalm(&["run", "--", text(&app)])) {
             assert_eq!((output.stdout.as_slice(), output.stderr.len()), (&b"one two\n"[..], 0));
         }
     }

@@ -42,7 +42,7 @@ fn twenty_first_starts_beside_each_other_all_start() {
     }
     let store = Store::new();
     let app = store.app();
-    for output in twenty(|| store.becalm(&["run", "--", text(&app)])) {
+    for output in twenty(|_| store.becalm(&["run", "--", text(&app)])) {
         assert_eq!(output.status.code(), Some(0), "{output:?}");
         assert_eq!((output.stdout.as_slice(), output.stderr.len()), (&b"one two\n"[..], 0));
     }
@@ -58,7 +58,7 @@ fn strict_starts_beside_each_other_wait_for_the_index_that_one_of_them_makes() {
     }
     let store = Store::new();
     let app = store.app();
-    for output in twenty(|| store.becalm(&["run", "--strict", "--", text(&app)])) {
+    for output in twenty(|_| store.becalm(&["run", "--strict", "--", text(&app)])) {
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!((output.status.code(), stderr.as_ref()), (Some(0), ""));
         assert_eq!(output.stdout, b"one two\n");

@@ -74,10 +74,10 @@ pub fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
     }
 }
 
-/// Starts a command twenty times at once, and returns the outputs.
-pub fn twenty(command: impl Fn() -> Command) -> Vec<Output> {
-    let start = |_| {
-        let mut command = command();
+/// Starts twenty commands at once, made from their numbers, and returns the outputs.
+pub fn twenty(command: impl Fn(usize) -> Command) -> Vec<Output> {
+    let start = |number| {
+        let mut command = command(number);
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts")
     };
     let children: Vec<Child> = (0..20).map(start).collect();
