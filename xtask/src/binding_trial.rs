@@ -158,8 +158,7 @@ fn try_one(trial: &Trial, machine: &Machine, preload: Option<&Path>) -> Result<V
         ..Environment::default()
     };
     let environments: Vec<Environment> = preload.into_iter().map(preloads).collect();
-    let environments = environments.as_slice();
-    let bind = Binding { threshold: BindThreshold::ALL, only: None, environments };
+    let bind = Binding { threshold: BindThreshold::ALL, only: None, environments: &environments };
     let options = IndexOptions { files, bind: Some(bind), ..IndexOptions::default() };
     let indexed = index_files(&os, options);
     let mut verdict = Verdict::default();

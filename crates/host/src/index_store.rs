@@ -296,7 +296,7 @@ impl Work<'_> {
         facts: &Arc<LoaderFacts>,
         resolved: Vec<ResolvedObject>,
         common: ResolvedObject,
-        programs: Vec<(Program, StaticTls)>,
+        programs: Vec<Program>,
         (read, listed): (usize, ListedDirs),
         kept: Option<&KeptPrograms<'_>>,
     ) -> MachineIndex {
@@ -313,11 +313,11 @@ impl Work<'_> {
             }
             gatherer.object(resolved);
         }
-        let paths: Vec<BString> =
-            programs.iter().map(|(program, _)| program.path.clone()).collect();
+        let paths: Vec<BString> = programs.iter().map(|program| program.path.clone()).collect();
         let (bound, not_bound) = self.bound(&mut gatherer, facts, &paths, &flat, kept);
         let mut static_tls = Vec::new();
-        for (program, need) in programs {
+        for program in programs {
+            let need = program.need();
             if need.impossible || need.tunable().is_some() {
                 static_tls.push((program.path.clone(), need));
             }

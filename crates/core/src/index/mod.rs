@@ -114,6 +114,14 @@ pub struct Program {
     pub seen: u32,
 }
 
+impl Program {
+    /// Returns the need of static TLS.
+    #[must_use]
+    pub fn need(&self) -> tls::StaticTls {
+        tls::StaticTls::kept(self.static_tls, self.no_start)
+    }
+}
+
 /// A requester, under one of the paths by which it is loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {

@@ -9,6 +9,7 @@ use thiserror::Error;
 use super::encode::bucket_of;
 use super::header::{Header, LONGEST, Section};
 use super::layout::{self, Reader, kind};
+use super::tls::StaticTls;
 use super::{EmbedError, TableError, Target, embed, hash};
 use crate::elf::Endian;
 
@@ -59,6 +60,13 @@ pub struct Start {
     pub static_tls: u32,
     /// As in [`super::Program::no_start`].
     pub no_start: bool,
+}
+
+impl From<StaticTls> for Start {
+    fn from(need: StaticTls) -> Self {
+        let static_tls = need.tunable().map_or(0, |value| u32::try_from(value).unwrap_or(u32::MAX));
+        Self { static_tls, no_start: need.impossible }
+    }
 }
 
 impl Start {

@@ -39,7 +39,7 @@ fn area_align(machine: u16) -> u64 {
 }
 
 /// The part of the surplus that the start of a program needs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StaticTls {
     /// Bytes of the libraries whose TLS is static, at their worst alignment. At most that of all
     /// libraries, if the default is enough.
@@ -67,13 +67,6 @@ impl StaticTls {
     pub fn kept(tunable: u32, impossible: bool) -> Self {
         let bytes = u64::from(tunable).saturating_sub(DEFAULT_OPTIONAL);
         Self { bytes, impossible }
-    }
-
-    /// Returns the need of both of two starts of a program.
-    #[must_use]
-    pub fn max(self, other: Self) -> Self {
-        let bytes = self.bytes.max(other.bytes);
-        Self { bytes, impossible: self.impossible || other.impossible }
     }
 
     /// Returns the value of `glibc.rtld.optional_static_tls` with which the program starts, and with

@@ -1,33 +1,37 @@
 //! Creates the records of programs: the libraries of a start and its static TLS.
 
+use std::iter;
 use std::sync::Arc;
 
-use becalm_core::closure::{self, FoundBefore, LoadGraph, Starts, Subject, SubjectKind};
+use becalm_core::closure::{FoundBefore, LoadGraph, Starts, Subject, SubjectKind};
 use becalm_core::facts::{Environment, LoaderFacts};
 use becalm_core::index::tls::{self, StaticTls};
-use becalm_core::index::{Program, load_order};
+use becalm_core::index::{Program, Start, load_order};
 use becalm_core::loader::load::{Load, Reason};
 use bstr::{BStr, BString};
 use rayon::prelude::*;
 
+use super::bound::starts;
 use super::graphs::Graphs;
 use super::{CHUNK, Work};
 
 impl Work<'_> {
-    /// Returns the programs at these paths with their need of static TLS. A program is left out if
-    /// its start cannot be predicted.
-    pub(super) fn programs(
-        &self,
-        facts: &Arc<LoaderFacts>,
-        paths: &[BString],
-    ) -> Vec<(Program, StaticTls)> {
-        let (found, graphs) = (FoundBefore::default(), Graphs::<LoadGraph>::new());
+    /// Returns the programs at these paths. A program is left out if its start in an empty
+    /// environment cannot be predicted. Its need of static TLS is the largest of its starts, because
+    /// libraries that an environment preloads have static TLS too.
+    pub(super) fn programs(&self, facts: &Arc<LoaderFacts>, paths: &[BString]) -> Vec<Program> {
+        let empty = Environment::default();
+        let others = self.options.bind.map_or(&[][..], |bind| bind.environments);
+        let others = others.iter().filter(|other| **other != empty);
+        let environments: Vec<_> =
+            iter::once(&empty).chain(others).map(|it| (it, FoundBefore::default())).collect();
+        let graphs = Graphs::<Vec<LoadGraph>>::new();
         let chunk = |chunk: &[BString]| {
-            let (session, environment) = (self.os.session(), Environment::default());
-            let starts = Starts::new(&session, facts, &environment, &found);
-            graphs.with(|graph| {
-                let mut program =
-                    |path: &BString| self.program(&starts, graph, facts, path.as_ref());
+            let session = self.os.session();
+            let starts = starts(&session, facts, &environments);
+            graphs.with(|graphs| {
+                graphs.resize_with(starts.len(), LoadGraph::default);
+                let mut program = |path: &BString| self.program(&starts, graphs, path.as_ref());
                 chunk.iter().filter_map(&mut program).collect::<Vec<_>>()
             })
         };
@@ -36,57 +40,41 @@ impl Work<'_> {
 
     fn program(
         &self,
-        starts: &Starts<'_>,
-        graph: &mut LoadGraph,
-        facts: &Arc<LoaderFacts>,
+        starts: &[Starts<'_>],
+        graphs: &mut [LoadGraph],
         path: &BStr,
-    ) -> Option<(Program, StaticTls)> {
+    ) -> Option<Program> {
         let seen = self.settled(path).map_or(0, |fingerprint| fingerprint.digest());
-        let subject = starts.open(path).ok()?;
+        let subject = starts.first()?.open(path).ok()?;
         let SubjectKind::Program { interpreter } = &subject.kind else { return None };
         // A library may name a loader as well (`libc.so.6`).
         if subject.view.is_library() {
             return None;
         }
         let interpreter = interpreter.clone();
-        let under = self.need_under_environments(path, interpreter.as_ref(), facts);
-        let (need, load_order) = match of_scope(starts, graph, &subject, interpreter.as_ref()) {
-            Some(known) => known,
-            None => {
-                let closure = starts.resolve(subject, interpreter.as_ref()).ok()?;
-                (tls::of_closure(&closure, &self.os.symbols()), order_of(&closure.load))
-            }
-        };
-        let program =
-            Program { path: path.to_owned(), interpreter, load_order, seen, ..Program::default() };
-        Some(with_need(program, need.max(under)))
+        let mut known = starts
+            .iter()
+            .zip(graphs)
+            .map(|(starts, graph)| self.start(starts, graph, &subject, interpreter.as_ref()));
+        let (need, load_order) = known.next()??;
+        let needs = known.flatten().map(|(need, _)| Start::from(need));
+        let Start { static_tls, no_start } = needs.fold(need.into(), Start::max);
+        Some(Program { path: path.to_owned(), interpreter, static_tls, no_start, load_order, seen })
     }
 
-    /// Returns the largest need of a program's starts in the environments of the bindings: a library
-    /// that is preloaded has static TLS too.
-    pub(super) fn need_under_environments(
+    /// Returns the need and the hash of a start.
+    fn start(
         &self,
-        path: &BStr,
+        starts: &Starts<'_>,
+        graph: &mut LoadGraph,
+        subject: &Subject,
         interpreter: &BStr,
-        facts: &Arc<LoaderFacts>,
-    ) -> StaticTls {
-        let environments = self.options.bind.map_or(&[][..], |bind| bind.environments);
-        let session = self.os.session();
-        let need = |environment| {
-            let subject = Subject::open(&session, path).ok()?;
-            let facts = Arc::clone(facts);
-            let closure =
-                closure::resolve(&session, subject, interpreter, facts, environment).ok()?;
-            Some(tls::of_closure(&closure, &self.os.symbols()))
-        };
-        environments.iter().filter_map(need).fold(StaticTls::default(), StaticTls::max)
+    ) -> Option<(StaticTls, u64)> {
+        of_scope(starts, graph, subject, interpreter).or_else(|| {
+            let closure = starts.resolve(subject.clone(), interpreter).ok()?;
+            Some((tls::of_closure(&closure, &self.os.symbols()), order_of(&closure.load)))
+        })
     }
-}
-
-/// Returns a program and its need, which is also part of it.
-pub(super) fn with_need(program: Program, need: StaticTls) -> (Program, StaticTls) {
-    let static_tls = need.tunable().map_or(0, |value| u32::try_from(value).unwrap_or(u32::MAX));
-    (Program { static_tls, no_start: need.impossible, ..program }, need)
 }
 
 /// Returns the need and the hash of a start whose scope is enough to know both.

@@ -14,7 +14,6 @@ use std::sync::Arc;
 use becalm_core::facts::LoaderFacts;
 use becalm_core::fs::Errno;
 use becalm_core::index::build::{Deferred, Fingerprints, ResolvedObject};
-use becalm_core::index::tls::StaticTls;
 use becalm_core::index::{Condition, Fingerprint, Folder, Index, Object, Program, Target};
 use bstr::{BStr, BString, ByteSlice};
 use rayon::prelude::*;
@@ -23,7 +22,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::bound::KeptPrograms;
 use super::names::Names;
 use super::own_files::{self, is_beside_index};
-use super::programs::with_need;
 use super::rpath::{ListedDirs, certain_paths};
 use super::{
     Group, IndexOptions, Indexed, MachineIndex, OsFingerprints, Seen, Work, by_machine, bytes_of,
@@ -334,8 +332,8 @@ impl Work<'_> {
         self.gather(facts, all, common, programs, (read, listed), Some(&same))
     }
 
-    /// Returns the programs, and the paths of those that are kept. A record is kept if its object is kept and none of the new objects can
-    /// be reached from it. A program without an object record has no run path, so no folder of the
+    /// Returns the programs, and the paths of those that are kept. A record is kept if its object is
+    /// kept and none of the new objects can be reached from it. A program without an object record has no run path, so no folder of the
     /// index covers its search, and its start is predicted again.
     fn programs_again(
         &self,
@@ -343,7 +341,7 @@ impl Work<'_> {
         before: &Before<'_>,
         kept: &[ResolvedObject],
         reached: &FxHashSet<BString>,
-    ) -> (Vec<(Program, StaticTls)>, FxHashSet<BString>) {
+    ) -> (Vec<Program>, FxHashSet<BString>) {
         let kept = kept.iter().map(|resolved| &resolved.object.path);
         let kept: FxHashSet<&BString> = kept.filter(|path| !reached.contains(*path)).collect();
         let (same, others): (Vec<&Program>, Vec<&Program>) =
@@ -354,13 +352,8 @@ impl Work<'_> {
         again.dedup();
         let mut programs = self.programs(facts, &again);
         let paths = same.iter().map(|program| program.path.clone()).collect();
-        programs.extend(same.into_iter().map(|program| {
-            let (path, interpreter) = (program.path.as_ref(), program.interpreter.as_ref());
-            let now = self.need_under_environments(path, interpreter, facts);
-            let before = StaticTls::kept(program.static_tls, program.no_start);
-            with_need(program.clone(), before.max(now))
-        }));
-        programs.sort_by(|(a, _), (b, _)| a.path.cmp(&b.path));
+        programs.extend(same.into_iter().cloned());
+        programs.sort_by(|a, b| a.path.cmp(&b.path));
         (programs, paths)
     }
 

@@ -8,7 +8,7 @@ use std::time::UNIX_EPOCH;
 use becalm_core::elf::machine_name;
 use becalm_core::index::Index;
 use becalm_core::index::build::Deferred;
-use becalm_core::index::tls::{self, StaticTls};
+use becalm_core::index::tls;
 use bstr::{BString, ByteSlice};
 use serde::Serialize;
 
@@ -148,7 +148,7 @@ fn command_anew(path: &Path) -> String {
 fn left_out(index: &Index, session: u64) -> Vec<LeftOut> {
     let mut left = Vec::new();
     for program in &index.programs {
-        let need = StaticTls::kept(program.static_tls, program.no_start);
+        let need = program.need();
         left.extend(LeftOut::of(&program.path, need, session));
     }
     let mut deferred = Vec::new();

@@ -28,6 +28,7 @@ use crate::index::file::{self, Opened};
 use crate::index::places::{self, cache_writer as writer};
 use crate::index::platforms;
 use crate::index::trust;
+use crate::index::variables::environment_of_process;
 use crate::run::error::RunError;
 use crate::run::program::Program;
 
@@ -78,7 +79,7 @@ impl Place {
         (env!("CARGO_PKG_VERSION"), FORMAT).hash(&mut hasher);
         store.0.hash(&mut hasher);
         dirs.hash(&mut hasher);
-        env::var_os("LD_PRELOAD").filter(|list| !list.is_empty()).hash(&mut hasher);
+        environment_of_process().preload.hash(&mut hasher);
         program.real.hash(&mut hasher);
         if let Some(paths) = paths {
             paths.hash(&mut hasher);

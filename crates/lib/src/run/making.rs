@@ -244,9 +244,7 @@ pub fn need(program: &Program, store: &StorePrefixes) -> Known {
     let Ok(closure) = closure(&os, &program.real, &request) else {
         return Known::default();
     };
-    let need = tls::of_closure(&closure, &os.symbols());
-    let static_tls = need.tunable().map_or(0, |value| u32::try_from(value).unwrap_or(u32::MAX));
-    Known { static_tls, no_start: need.impossible }
+    tls::of_closure(&closure, &os.symbols()).into()
 }
 
 /// Returns the static TLS of a session: [`tls::SESSION`], or more if the libraries that this
@@ -262,5 +260,5 @@ pub fn need_of_session() -> u64 {
 
 /// True if this process's environment preloads libraries.
 pub fn is_preloaded() -> bool {
-    std::env::var_os("LD_PRELOAD").is_some_and(|list| !list.is_empty())
+    environment_of_process().preload.is_some()
 }
