@@ -50,6 +50,7 @@ mod regular;
 pub mod static_tls;
 pub mod trace;
 pub mod trust;
+mod used;
 mod volume;
 pub mod walk;
 pub mod write;

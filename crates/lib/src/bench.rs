@@ -27,6 +27,7 @@ use crate::relocations::Relocations;
 use crate::trace;
 use crate::trace::observe::{Confined, watch};
 use crate::trace::refused::ObserveError;
+use crate::trace::report::Pages;
 use crate::words::{self, counted};
 
 /// A finished measurement: the JSON document of `becalm bench`.
@@ -109,13 +110,17 @@ pub struct Figures {
     pub cpu_ns: Option<Vec<u64>>,
 }
 
-/// The observations of a variant in further starts, which are not timed.
+/// The observations of a variant in further starts, which are not timed: one traced start, cold if those of
+/// the measurement are, and then those for its relocation, with the files in memory.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Watched {
     /// The loader's time up to the entry point, in nanoseconds, the tracer's own cost subtracted.
     pub loader_ns: u64,
     /// The loader's misses.
     pub misses: u64,
+    /// The waits for pages of a cold start that were not in memory; null for warm starts, and if the kernel
+    /// does not report them.
+    pub pages: Option<Pages>,
     /// Relocation; null if the loader does not report it.
     pub relocations: Option<Relocations>,
     /// Lookups after the entry point that failed; null if only the loader's work is measured.
@@ -239,6 +244,9 @@ enum NotWatched {
     /// The streams of its starts cannot be made.
     #[error("{}", words::words(.0))]
     Streams(io::Error),
+    /// The caches cannot be dropped.
+    #[error("{}", words::words_of_chain(.0))]
+    Cold(#[from] BenchError),
     /// It cannot be traced.
     #[error("{}", words::words_of_chain(.0))]
     Observe(#[from] ObserveError),
@@ -273,6 +281,9 @@ impl Watched {
             streams: Streams::nowhere().map_err(NotWatched::Streams)?,
             limit: options.timeout,
         };
+        if options.cold {
+            bench::drop_caches(&options.cold_files)?;
+        }
         let report = watch(&watched, &confined)?;
         if report.opens_alone {
             return Err(NotWatched::Untraced(report.notes.into_iter().next().unwrap_or_default()));
@@ -282,6 +293,7 @@ impl Watched {
         Ok(Self {
             loader_ns: seen.loader.net_ns,
             misses: seen.storm.misses(),
+            pages: seen.pages.filter(|_| options.cold),
             relocations: seen.relocations,
             program_misses: (!until_entry).then(|| seen.program.missed.total()),
             program_repeated: (!until_entry).then_some(repeated),

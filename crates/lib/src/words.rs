@@ -61,6 +61,12 @@ pub fn words_of_host(error: &HostError) -> (BString, String) {
     (path_bytes(path), reason)
 }
 
+/// Formats seconds: those above 10 ms with two decimals, shorter times in milliseconds.
+#[must_use]
+pub fn seconds(seconds: f64) -> String {
+    if seconds < 0.01 { format!("{:.2} ms", seconds * 1e3) } else { format!("{seconds:.2} s") }
+}
+
 /// Formats a number with separators of thousands: 12,345.
 #[must_use]
 pub fn grouped(number: u64) -> String {

@@ -1,4 +1,6 @@
-/* filter CALLS PROGRAM ...: starts a program under a filter that ends it at these system calls. */
+/* filter CALLS PROGRAM ...: starts a program under a filter that ends it at these system calls.
+ * perf_event_open is refused with EPERM, as in a container. */
+#include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
@@ -8,7 +10,7 @@
 #include <unistd.h>
 #define CALL(name) { #name, __NR_##name }
 static const struct { const char *name; int number; } calls[] = {
-  CALL(statfs), CALL(getdents64), CALL(userfaultfd), CALL(socket),
+  CALL(statfs), CALL(getdents64), CALL(userfaultfd), CALL(socket), CALL(perf_event_open),
 #if __SIZEOF_POINTER__ == 8 /* On others the C library itself uses it. */
   CALL(statx),
 #endif
@@ -24,7 +26,8 @@ int main(int n, char **a) {
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
       if (strcmp(call, calls[i].name) == 0) {
         lines[all.len++] = (struct sock_filter) BPF_JUMP(BPF_JMP | BPF_JEQ, calls[i].number, 0, 1);
-        lines[all.len++] = (struct sock_filter) BPF_STMT(BPF_RET, SECCOMP_RET_KILL_PROCESS);
+        lines[all.len++] = (struct sock_filter) BPF_STMT(BPF_RET,
+          calls[i].number == __NR_perf_event_open ? SECCOMP_RET_ERRNO | EPERM : SECCOMP_RET_KILL_PROCESS);
       }
   lines[all.len++] = (struct sock_filter) BPF_STMT(BPF_RET, SECCOMP_RET_ALLOW);
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);

@@ -366,6 +366,20 @@ class Dlopen(Record):
 
 
 @dataclass
+class FileWaits(Record):
+    path: str = ""
+    waits: int = 0
+    seconds: float = 0.0
+
+
+@dataclass
+class Pages(Record):
+    waits: int = 0
+    seconds: float = 0.0
+    files: List[FileWaits] = field(default_factory=list)
+
+
+@dataclass
 class Image(Record):
     """One program image of a run. Of a log (``trace(from_log=…)``) it has the first fields only."""
 
@@ -394,6 +408,7 @@ class Image(Record):
     dlopen: Optional[Dlopen] = None
     calmed_by: Optional[str] = None
     indexed_bindings: Optional[IndexedBindings] = None
+    pages: Optional[Pages] = None
     relocations: Optional[RelocationTime] = None
     prediction: Optional[Against] = None
     no_prediction: Optional[str] = None
@@ -687,6 +702,7 @@ class Watched(Record):
 
     loader_ns: int
     misses: int
+    pages: Optional[Pages] = None
     relocations: Optional[RelocationTime] = None
     program_misses: Optional[int] = None
     program_repeated: Optional[int] = None

@@ -55,6 +55,11 @@ const BENCH_FIGURES: Section = Section {
              the entry point, as the loader reports them (LD_DEBUG=statistics).",
         ),
         (
+            "waited",
+            "With --cold: the waits for pages of that traced start, before which the caches are dropped too, as \
+             becalm trace counts them. The starts for relocation follow it, with the files in memory.",
+        ),
+        (
             "bound",
             "Relocations with a symbol: those whose result the audit module took from an index, \
              and all. The loader does not look up the bound ones.",
@@ -80,7 +85,7 @@ const BENCH_JSON: Section = Section {
         ),
         (
             "watched",
-            "loader_ns, misses, relocations (loader_ns and of it ns, lookups, cached, relative, \
+            "loader_ns, misses, pages (waits, seconds, files; null without --cold), relocations (loader_ns and of it ns, lookups, cached, relative, \
              bindings, not_applied; null if the loader does not report it), program_misses and \
              program_repeated (after the entry point; null with --until entry).",
         ),

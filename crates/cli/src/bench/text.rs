@@ -118,6 +118,23 @@ fn watched(text: &mut String, look: Look, report: &Report) {
     for (name, cells) in rows {
         let _ = writeln!(text, "  {name:<width$}  {}", line(&cells));
     }
+    waited(text, look, report);
+}
+
+/// Appends the waits for pages of the traced cold starts.
+fn waited(text: &mut String, look: Look, report: &Report) {
+    let names = names(report);
+    let width = width(&names);
+    let rows = report.variants.iter().zip(&names).filter_map(|(variant, name)| {
+        Some((name, variant.watched.as_ref()?.pages.as_ref()?.words()?))
+    });
+    for (at, (name, words)) in rows.enumerate() {
+        if at == 0 {
+            let heading = look.strong("one traced cold start");
+            let _ = writeln!(text, "\n  {:<width$}  {heading}", "");
+        }
+        let _ = writeln!(text, "  {name:<width$}  {words}");
+    }
 }
 
 fn distributions(text: &mut String, look: Look, report: &Report) {

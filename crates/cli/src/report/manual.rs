@@ -31,7 +31,15 @@ const REPORT_FIGURES: Section = Section {
             "Misses before and after for each strategy on this program, as in the advice of becalm \
              check --json. A record has no advice, because its files may not be here.",
         ),
-        ("timeline", "As becalm trace measures it, in one run."),
+        (
+            "timeline",
+            "As becalm trace measures it, in one run, before anything else reads the files.",
+        ),
+        (
+            "pages",
+            "If that run waited for pages that were not in memory: the time and the files, as becalm trace \
+             counts them. A run with all files in memory has no such line.",
+        ),
         (
             "relocation",
             "The time in which the loader resolves symbols, and the number of symbols that it \

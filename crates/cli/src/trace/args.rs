@@ -36,6 +36,7 @@ pub(crate) struct TraceArgs {
 
     /// Time the relocation of the program's objects, in four more starts
     ///
+    /// They follow the traced start, so they find the files in memory.
     /// Each ends at the entry point: the constructors of the libraries run, and nothing of
     /// the program. The loader tells the time (LD_DEBUG=statistics) on x86_64, and how many
     /// symbols it looked up on every machine.

@@ -63,6 +63,16 @@ const TRACE_WATCHING: Section = Section {
              system calls, nothing after the entry point. A note says so.",
         ),
         (
+            "pages",
+            "The waits for pages of files that are not in memory, as at the first start after a boot: the page \
+             faults that wait (major faults), from the fault to its end, by file, of all threads. Not counted: \
+             waits in read, open and other calls, and, for an ordinary user, faults of the kernel itself. A \
+             start that waits for no page has no such line. The kernel may refuse to report page faults \
+             (perf_event_paranoid above 2, containers); a note then has their number. The prediction reads \
+             the libraries only after the program has reached its entry point, so that it brings nothing \
+             into memory before.",
+        ),
+        (
             "times",
             "The tracer's own cost is measured before the run and subtracted; both are shown.",
         ),
@@ -82,7 +92,7 @@ const TRACE_JSON: Section = Section {
             "One for each successful execve, the last one being the program; with --follow also \
              one for each process: path, file, asked, pid, forked, interpreter, machine, libc, \
              secure, immutable, reached_entry, storm, storm_ns, loader and program (the two \
-             shares), syscalls, classes, worst, dlopen, relocations, prediction, no_prediction (why there is none), \
+             shares), syscalls, classes, worst, dlopen, pages, relocations, prediction, no_prediction (why there is none), \
              initialisers, dropped, environment, probes.",
         ),
         ("storm, probe", "As those of becalm check; of the loader's share alone."),
@@ -105,8 +115,13 @@ const TRACE_JSON: Section = Section {
              were found), directories, needed (with found), objects, probes, dropped.",
         ),
         (
+            "pages",
+            "waits, seconds (in which a thread waited), files (path, waits, seconds; the worst 50). Null if \
+             the kernel does not report page faults.",
+        ),
+        (
             "relocations",
-            "With --relocations: loader_ns and of it ns, lookups (symbols), cached (relocations \
+            "With --relocations, of starts after the traced one: loader_ns and of it ns, lookups (symbols), cached (relocations \
              with the symbol of the lookup before), relative, bindings (bound, relocations: what \
              an index applied), not_applied (why not).",
         ),

@@ -149,6 +149,8 @@ fn images(text: &mut String, look: Look, before: &[Seen]) {
                 counted(seen.storm.misses(), "miss", "misses"),
             ),
         };
+        let waited = waited(seen).map(|waited| format!("; {waited}")).unwrap_or_default();
+        let numbers = numbers + &waited;
         let what = if seen.forked { " (fork)" } else { "" };
         let path = look.fitted(&shown(seen.path.as_ref()), numbers.len() + 24);
         let _ = writeln!(text, "  {} {path}{what} [{}]: {numbers}", look.faint("also"), seen.pid);
@@ -194,10 +196,18 @@ fn shares(text: &mut String, look: Look, report: &Report, seen: &Seen) {
     if let Some(relocations) = &seen.relocations {
         text.push_str(&symbols(relocations));
     }
+    if let Some(waited) = waited(seen) {
+        let _ = writeln!(text, "  pages    {}", look.costly(&waited));
+    }
     if timed {
         own(text, report, seen);
         cost_of_tracing(text, look, report, seen);
     }
+}
+
+/// The waits for pages of an image, if there are any.
+fn waited(seen: &Seen) -> Option<String> {
+    seen.pages.as_ref()?.words()
 }
 
 /// The relocation of the start.

@@ -19,7 +19,7 @@ const SWITCH: &str = "/proc/sys/vm/drop_caches";
 ///
 /// # Errors
 /// Returns an error if neither is possible.
-pub(super) fn drop(files: &[PathBuf]) -> Result<(), BenchError> {
+pub fn drop(files: &[PathBuf]) -> Result<(), BenchError> {
     let switch = OpenOptions::new().write(true).open(SWITCH);
     if switch.is_err() && !files.is_empty() {
         for file in files.iter().filter_map(|path| pages::open(path).ok()) {

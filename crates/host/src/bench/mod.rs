@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
-pub use self::caches::are_droppable;
+pub use self::caches::{are_droppable, drop as drop_caches};
 pub use self::error::BenchError;
 pub use self::run::Taken;
 use self::stats::{Ratio, Spread};

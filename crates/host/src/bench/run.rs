@@ -9,6 +9,7 @@ use super::{BenchError, Options, Until, Variant, caches};
 use crate::child::{ends_within, kill_family, last_line};
 use crate::mount_namespace::MountNamespace;
 use crate::trace::{Command, Entered, time_to_entry};
+use crate::used::Used;
 
 /// The time of one start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -153,39 +154,6 @@ impl Start {
 
     fn too_long(&self, limit: Duration) -> BenchError {
         BenchError::TooLong { command: self.file.clone(), limit }
-    }
-}
-
-/// Usage of resources by all children that were waited for.
-#[derive(Clone, Copy, Debug)]
-struct Used {
-    /// User and kernel time.
-    cpu: Duration,
-    major_faults: u64,
-    read_bytes: u64,
-}
-
-impl Used {
-    fn by_children() -> Self {
-        /// The unit of `ru_inblock` (getrusage of Linux kernel/sys.c).
-        const BLOCK: u64 = 512;
-        let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-        #[allow(unsafe_code, reason = "rustix has no getrusage")]
-        // SAFETY: the kernel fills a structure of that type, and it was zeroed, so it is valid even if
-        // the call fails.
-        let usage = unsafe {
-            libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
-            usage.assume_init()
-        };
-        let of = |time: libc::timeval| {
-            Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or(0))
-                + Duration::from_micros(u64::try_from(time.tv_usec).unwrap_or(0))
-        };
-        Self {
-            cpu: of(usage.ru_utime) + of(usage.ru_stime),
-            major_faults: u64::try_from(usage.ru_majflt).unwrap_or(0),
-            read_bytes: u64::try_from(usage.ru_inblock).unwrap_or(0) * BLOCK,
-        }
     }
 }
 

@@ -46,23 +46,28 @@ mod sys;
 mod task;
 mod tracer;
 mod untraced;
+mod waits;
 mod watchdog;
 
 use std::ffi::OsString;
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use becalm_core::observe::Lookup;
 
+use crate::used::Used;
+
 use count::Counting;
 use shared_cpu::SharedCpu;
 use spawn::{Body, Exec, Failed, spawn};
 use tracer::Tracer;
+use waits::Collector;
 use watchdog::Watchdog;
 
 pub use entry::{Entered, time_to_entry};
 pub use error::TraceError;
-pub use report::{Calibration, Exit, Image, Note, Share, Traced};
+pub use report::{Calibration, Exit, FileWaits, Image, Note, PageWaits, Share, Traced};
 pub use rest::Rest;
 pub use shared_cpu::keep_off_this_processor;
 pub use streams::Streams;
@@ -121,6 +126,8 @@ pub struct Options {
     pub until_entry: bool,
     /// Keep the paths that each image opens after its entry point.
     pub opened: bool,
+    /// Record the waits for pages that are not in memory.
+    pub pages: bool,
     /// Maximum number of the loader's lookups kept for each image.
     pub max_lookups: usize,
     /// The supervisor process of this tracer, from [`Supervisor::enter`].
@@ -145,6 +152,7 @@ impl Default for Options {
             all_syscalls: false,
             until_entry: false,
             opened: false,
+            pages: false,
             max_lookups: 1_000_000,
             supervisor: None,
             limit: None,
@@ -182,9 +190,9 @@ pub trait Listener {
         let _ = event;
     }
 
-    /// Called before a program starts, with the image's index among [`Traced::images`]. The image
-    /// has its path and environment, and no counts yet.
-    fn began(&mut self, index: usize, image: &Image) {
+    /// Called when a program reaches its entry point, with the image's index among
+    /// [`Traced::images`]. The image has its path and environment, and no counts yet.
+    fn entered(&mut self, index: usize, image: &Image) {
         let _ = (index, image);
     }
 }
@@ -217,11 +225,16 @@ pub fn run_with(
         Failed::Fork(source) => TraceError::Fork { command: path.clone(), source },
         Failed::Seize(source) => TraceError::NotPermitted { command: path.clone(), source },
     };
+    let used_before = Used::by_children();
     let shared_cpu = SharedCpu::begin();
     let mut child = spawn(&Body::Exec(exec), options.wants_filter()).map_err(failed)?;
     let shared_cpu = shared_cpu.map(|shared_cpu| shared_cpu.with_child(child.pid));
     let watchdog = options.limit.map(|limit| Watchdog::start(child.pid, limit));
-    // Before the child gets the go-ahead, so that the program misses no signal.
+    // Before the child gets the go-ahead, so that no page fault and no signal of the program is missed.
+    let pages = options.pages.then(|| {
+        let affinity = shared_cpu.as_ref().map(SharedCpu::original);
+        Collector::start(child.pid, affinity)
+    });
     let forwarding = options.limit.is_none().then(|| signals::forward_to(child.pid));
     let overhead = match calibrate::measure(&mut child) {
         // The child already ran on a processor of its own choice, so one measurement serves for
@@ -250,8 +263,29 @@ pub fn run_with(
     };
     let supervisor = tracer.options.supervisor.take();
     let overhead = tracer.overhead;
-    let images = tracer.images.into_iter().map(Counting::finish).collect();
-    Ok(Traced { images, exit, overhead, notes: tracer.notes, rest, supervisor })
+    let mut images: Vec<Image> = tracer.images.into_iter().map(Counting::finish).collect();
+    let mut notes = tracer.notes;
+    notes.extend(pages.and_then(|pages| add_pages(&mut images, pages, &used_before)));
+    Ok(Traced { images, exit, overhead, notes, rest, supervisor })
+}
+
+/// Adds the waits for pages to the images. Returns what a reader needs to know of them.
+fn add_pages(
+    images: &mut [Image],
+    pages: io::Result<Collector>,
+    used_before: &Used,
+) -> Option<Note> {
+    match pages.map(Collector::finish) {
+        Ok(mut collected) => {
+            collected.fill(images);
+            (collected.lost > 0).then_some(Note::PagesLost { events: collected.lost })
+        }
+        Err(error) => {
+            let waits = Used::by_children().major_faults.saturating_sub(used_before.major_faults);
+            let errno = error.raw_os_error().unwrap_or(0);
+            (waits > 0).then_some(Note::PagesNotMeasured { errno, waits })
+        }
+    }
 }
 
 #[cfg(test)]

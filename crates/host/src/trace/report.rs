@@ -70,6 +70,32 @@ pub struct Image {
     pub environment: Vec<(BString, BString)>,
     /// `AT_SECURE`: the loader runs in secure-execution mode.
     pub secure: bool,
+    /// Its waits for pages that were not in memory; `None` if they were not measured
+    /// ([`super::Options::pages`], [`Note::PagesNotMeasured`]).
+    pub pages: Option<PageWaits>,
+}
+
+/// Page faults that waited for a page: of a file that was not in memory, or swapped out. Waits in calls, as in
+/// `read`, are not among them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PageWaits {
+    /// Their number.
+    pub waits: u64,
+    /// The time in which at least one thread waited, in nanoseconds.
+    pub ns: u64,
+    /// The files of the pages, by time, most first.
+    pub files: Vec<FileWaits>,
+}
+
+/// Page faults that waited for a page of one file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileWaits {
+    /// The file.
+    pub path: BString,
+    /// Their number.
+    pub waits: u64,
+    /// The sum of their times in nanoseconds.
+    pub ns: u64,
 }
 
 /// Calls and time of one phase of an image.
@@ -168,6 +194,18 @@ pub enum Note {
     LeftRunning {
         /// Their number.
         processes: usize,
+    },
+    /// The kernel does not report page faults here ([`super::Options::pages`]), and some waited for a page.
+    PagesNotMeasured {
+        /// The errno of `perf_event_open`.
+        errno: i32,
+        /// Number of page faults that waited, of the program and the processes that it waited for.
+        waits: u64,
+    },
+    /// The program made page faults faster than they could be counted.
+    PagesLost {
+        /// Number of lost events.
+        events: u64,
     },
     /// The breakpoint at the entry point could not be set. All calls count as the program's.
     NoEntry {

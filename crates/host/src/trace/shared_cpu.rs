@@ -41,6 +41,11 @@ impl SharedCpu {
         self
     }
 
+    /// Returns the affinity of the tracer without sharing.
+    pub(super) fn original(&self) -> CpuSet {
+        self.tracer
+    }
+
     /// Returns the time at which sharing began.
     pub(super) fn since(&self) -> Instant {
         self.since

@@ -7,3 +7,4 @@ mod parent;
 mod rights;
 mod sequence;
 mod supervisor;
+mod waits;

@@ -386,7 +386,6 @@ impl<'a> Tracer<'a> {
             self.share_cpu();
         }
         let counting = Counting::new(task.pid(), program, &self.options);
-        self.listener.began(self.images.len(), counting.image());
         self.begin(task.pid(), counting, breakpoint);
     }
 
@@ -425,6 +424,7 @@ impl<'a> Tracer<'a> {
         // missing instruction.
         let _ = breakpoint.take_out(&task);
         self.images[image].enter();
+        self.listener.entered(image, self.images[image].image());
         if self.options.until_entry {
             self.shared_cpu = None;
             self.images[image].end();

@@ -87,6 +87,7 @@ pub fn observed(report: &Report) -> Result<Observed, NotObserved> {
         storm_ns,
         relocation,
         program_ns: image.program.net_ns,
+        pages: image.pages.clone(),
         storm: image.storm,
         as_predicted: image.prediction.as_ref().map(|prediction| prediction.equal),
         classes: classes(image, |class| class.missed.total(), 1),

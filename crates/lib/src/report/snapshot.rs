@@ -36,6 +36,8 @@ pub(super) fn of(
     let path = found(path, options);
     let target = target(&path, assumed)?;
     let session = assumed.fs.session();
+    // Before the prediction, which reads the same files: the program waits for what is not in memory.
+    let observed = run(&target.host, options);
     match check(assumed, &session, &target) {
         (Verdict::Checked(mut program), Some(closure)) => {
             program.newer_glibc = by_newer_glibc(assumed, &session, (&program, &closure));
@@ -43,7 +45,7 @@ pub(super) fn of(
                 program.advice = Advice::of(&options.assume, assumed, &target, &closure);
             }
             let mut snapshot = Snapshot::predicted(&program, &closure);
-            snapshot.observed = run(&target.host, options);
+            snapshot.observed = observed;
             if let Ok(observed) = &snapshot.observed
                 && observed.as_predicted == Some(false)
             {

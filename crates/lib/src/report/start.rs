@@ -8,6 +8,7 @@ use bstr::BString;
 use thiserror::Error;
 
 use crate::advice::Advice;
+use crate::trace::report::Pages;
 
 /// The data of one program. Text is printable, but not escaped for HTML.
 #[derive(Clone, Debug)]
@@ -146,6 +147,8 @@ pub struct Observed {
     pub relocation: Option<Relocation>,
     /// Time from the entry point to the end.
     pub program_ns: u64,
+    /// Waits for pages that were not in memory, before the entry point and after it; `None` if they were not measured.
+    pub pages: Option<Pages>,
     /// Cost of the loader's search, as observed.
     pub storm: SearchCost,
     /// True if each probe was predicted; `None` without a prediction.

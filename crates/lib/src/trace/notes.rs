@@ -51,6 +51,16 @@ fn words(note: &Note, filtered: bool) -> String {
                         looked up";
             format!("{still}, uncounted{}", if filtered { need } else { "" })
         }
+        Note::PagesNotMeasured { errno, waits } => format!(
+            "{} of the program and its processes waited for the disk; which and how long is not measured \
+             (perf_event_open: {})",
+            counted(*waits, "page fault", "page faults"),
+            errno_words(becalm_core::fs::Errno(*errno))
+        ),
+        Note::PagesLost { events } => format!(
+            "{} of page faults were lost: the program waited for more pages than are counted",
+            counted(*events, "event", "events")
+        ),
         Note::NoEntry { path } => {
             format!("{}: its entry point cannot be watched; all is the program's share", name(path))
         }

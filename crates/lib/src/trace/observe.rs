@@ -88,9 +88,6 @@ fn run(
     if let Some(why) = foreign::why_untraced(command) {
         return without_tracer(options, command, limit, &why);
     }
-    // Measured first, while this process does nothing else.
-    let relocations =
-        options.relocations.then(|| relocations::measure(command, limit.unwrap_or(LIMIT)));
     let assumed = Assumed::new(options);
     let mut predictor = Predictor::start(&assumed);
     let watched = trace::Options {
@@ -98,6 +95,7 @@ fn run(
         all_syscalls: options.all_syscalls,
         until_entry: options.until_entry,
         opened: options.record,
+        pages: true,
         supervisor,
         limit,
         ..trace::Options::default()
@@ -106,6 +104,9 @@ fn run(
         Ok(traced) => {
             let recorded = options.record.then(|| record(options, &traced));
             let mut observed = joined(options, &assumed, traced, predictor);
+            // Measured last: these starts bring into memory what the traced one may have to wait for.
+            let relocations =
+                options.relocations.then(|| relocations::measure(command, limit.unwrap_or(LIMIT)));
             add_relocations(&mut observed.report, relocations.flatten());
             observed.report.notes.extend(recorded);
             Ok(observed)

@@ -16,7 +16,8 @@ pub struct Options {
     pub follow: bool,
     /// True if tracing ends at the entry point of the first program.
     pub until_entry: bool,
-    /// True if the program is started a few times more, up to its entry point, to time its relocation.
+    /// True if the program is started a few times more, up to its entry point, to time its relocation. These
+    /// starts come after the traced one.
     pub relocations: bool,
     /// True if the files that the program opens after its entry point are recorded, to be read ahead
     /// of its next start ([`crate::ahead`]).

@@ -1,5 +1,6 @@
 //! The model's prediction for each image: the result of `becalm check` for the same program in the
-//! same environment, computed in a separate thread while the program runs.
+//! same environment, computed in a separate thread after the program has reached its entry point: before it,
+//! reading the same libraries would bring the pages into memory for which the loader would wait.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -64,7 +65,7 @@ impl Answer {
     }
 }
 
-/// A thread that predicts the first images as soon as they start. It has to be started before the
+/// A thread that predicts the first images as soon as they reach their entry points. It has to be started before the
 /// run: from then on the tracing thread shares one processor with the program, and new threads
 /// would share it too.
 #[derive(Debug)]
@@ -109,7 +110,7 @@ impl Predictor {
 }
 
 impl Listener for Predictor {
-    fn began(&mut self, index: usize, image: &Image) {
+    fn entered(&mut self, index: usize, image: &Image) {
         if let Some((images, _)) = self.thread.as_ref().filter(|_| index < AHEAD) {
             self.make_room();
             // If the thread has ended, there are no answers, and the model runs later.

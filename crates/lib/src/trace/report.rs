@@ -15,6 +15,7 @@ use crate::check::Program;
 use crate::json::{self, lossy, lossy_option};
 use crate::loaded_index::IndexedBindings;
 use crate::relocations::Relocations;
+use crate::words::{counted, seconds};
 
 /// The number of entries that the document has of a list.
 const NAMED: usize = 50;
@@ -121,7 +122,10 @@ pub struct Seen {
     /// Symbol bindings that come from that index, if it applies them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub indexed_bindings: Option<IndexedBindings>,
-    /// Relocation, timed in starts of its own (`--relocations`).
+    /// The waits for pages that were not in memory; null if the kernel does not report them (a note says so,
+    /// if there were any).
+    pub pages: Option<Pages>,
+    /// Relocation, timed in further starts, with the files in memory (`--relocations`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub relocations: Option<Relocations>,
     /// Prediction and observation side by side; null if there is no prediction.
@@ -139,6 +143,33 @@ pub struct Seen {
     /// The prediction of `becalm check`.
     #[serde(skip)]
     pub checked: Option<Box<Program>>,
+}
+
+/// The waits for pages that were not in memory: major page faults, from the fault to its end. Waits in
+/// system calls, as in `read` and `open`, are not among them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Pages {
+    /// Their number.
+    pub waits: u64,
+    /// The time in which at least one thread waited, in seconds.
+    pub seconds: f64,
+    /// The files of the pages, the most time first, the worst 50.
+    #[serde(serialize_with = "first")]
+    pub files: Vec<FileWaits>,
+}
+
+/// The waits for pages of one file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FileWaits {
+    /// The file.
+    #[serde(serialize_with = "lossy")]
+    pub path: BString,
+    /// Their number.
+    pub waits: u64,
+    /// The sum of their times in seconds.
+    pub seconds: f64,
 }
 
 /// Calls and time of one phase. Times are in nanoseconds.
@@ -353,6 +384,16 @@ impl Exit {
             Self::Signal(signal) => trace::Exit::Signal(signal),
         };
         exit.code().unwrap_or_default()
+    }
+}
+
+impl Pages {
+    /// Describes the waits: "waited 0.20 s for 49 pages of 12 files"; `None` if there are none.
+    #[must_use]
+    pub fn words(&self) -> Option<String> {
+        let files = counted(self.files.len() as u64, "file", "files");
+        let pages = counted(self.waits, "page", "pages");
+        (self.waits > 0).then(|| format!("waited {} for {pages} of {files}", seconds(self.seconds)))
     }
 }
 

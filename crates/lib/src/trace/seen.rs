@@ -1,10 +1,12 @@
 //! Makes the parts of the report from the observations of the host and the model's prediction.
 
+use std::time::Duration;
+
 use becalm_core::cost::{self, Offenders, SearchCost};
 use becalm_core::observe::tally::{ClassTally, Missed};
 use becalm_core::observe::{Class, Dlopens, SyscallRow};
 use becalm_core::probe::Probe;
-use becalm_host::trace::{self, Calibration, Image};
+use becalm_host::trace::{self, Calibration, Image, PageWaits};
 use bstr::{BString, ByteSlice};
 use rustc_hash::FxHashMap;
 
@@ -12,8 +14,8 @@ use crate::beside::Beside;
 use crate::check::Program;
 use crate::trace::no_prediction::NoPrediction;
 use crate::trace::report::{
-    ClassLookups, Dlopen, MissedName, MissedPath, Misses, Needed, Offender, Overhead, Repeated,
-    RepeatedPath, Seen, Share, Syscall, Worst,
+    ClassLookups, Dlopen, FileWaits, MissedName, MissedPath, Misses, Needed, Offender, Overhead,
+    Pages, Repeated, RepeatedPath, Seen, Share, Syscall, Worst,
 };
 
 impl From<Calibration> for Overhead {
@@ -32,6 +34,18 @@ impl From<Missed> for Misses {
 impl From<SyscallRow> for Syscall {
     fn from(SyscallRow { name, count, errors, total_ns, max_ns }: SyscallRow) -> Self {
         Self { name, count, errors, total_ns, max_ns }
+    }
+}
+
+impl From<PageWaits> for Pages {
+    fn from(PageWaits { waits, ns, files }: PageWaits) -> Self {
+        let seconds = |ns| Duration::from_nanos(ns).as_secs_f64();
+        let files = files.into_iter().map(|trace::FileWaits { path, waits, ns }| FileWaits {
+            path,
+            waits,
+            seconds: seconds(ns),
+        });
+        Self { waits, seconds: seconds(ns), files: files.collect() }
     }
 }
 
@@ -186,6 +200,7 @@ impl Seen {
             worst: loader.worst.into(),
             calmed_by: of_check.and_then(|program| program.calmed_by.clone()),
             indexed_bindings: of_check.and_then(|program| program.bindings),
+            pages: image.pages.map(Pages::from),
             relocations: None,
             prediction: loader.beside,
             no_prediction,

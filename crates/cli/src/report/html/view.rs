@@ -1,8 +1,12 @@
 //! Conversion of a report into the text and numbers of the page.
 
+use std::time::Duration;
+
 use askama::Template;
 use becalm_core::cost::SearchCost;
-use becalm_lib::words::{counted, grouped, milliseconds};
+use becalm_lib::escape::shown;
+use becalm_lib::trace::report::FileWaits;
+use becalm_lib::words::{counted, grouped, milliseconds, seconds};
 
 use crate::report::html::advice::{AdviceView, verdict};
 use crate::report::html::dlopen::{self, Opened};
@@ -13,6 +17,9 @@ use crate::report::html::tree::{Step, steps};
 use becalm_lib::compare::comparison::{Cell, Comparison, RowKind, Verdict};
 use becalm_lib::report::Report;
 use becalm_lib::report::start::{Observed, Relocation, Snapshot};
+
+/// Files of waits for pages that are listed.
+const FILES: usize = 20;
 
 /// The page.
 #[derive(Debug, Template)]
@@ -66,11 +73,23 @@ struct Lane {
     why_not: Option<String>,
     command: String,
     total: String,
+    /// The waits for pages in one line; empty if there are none.
+    waited: String,
+    files: Vec<FileRow>,
+    more_files: usize,
     has_relocation: bool,
     parts: Vec<Part>,
     classes: Vec<(String, String)>,
     repeated: Vec<(String, String)>,
     notes: Vec<String>,
+}
+
+/// A file for whose pages the start waited.
+#[derive(Debug)]
+struct FileRow {
+    path: String,
+    waits: String,
+    ms: String,
 }
 
 /// A part of the timeline.
@@ -252,9 +271,13 @@ impl Lane {
                 grouped(storm.missed_stats),
             ));
         }
+        let files = seen.pages.as_ref().map_or(&[][..], |pages| &pages.files);
         Self {
             id,
             heading,
+            waited: waited(seen).unwrap_or_default(),
+            files: files.iter().take(FILES).map(FileRow::of).collect(),
+            more_files: files.len().saturating_sub(FILES),
             why_not: None,
             command: seen.command.clone(),
             total: milliseconds(seen.loader_ns.saturating_add(seen.program_ns) as f64),
@@ -273,11 +296,32 @@ impl Lane {
             why_not: Some(why.to_owned()),
             command: String::new(),
             total: String::new(),
+            waited: String::new(),
+            files: Vec::new(),
+            more_files: 0,
             has_relocation: false,
             parts: Vec::new(),
             classes: Vec::new(),
             repeated: Vec::new(),
             notes: Vec::new(),
+        }
+    }
+}
+
+/// Describes the waits for pages: "first start 0.24 s: 0.18 s waiting for 46 pages".
+fn waited(seen: &Observed) -> Option<String> {
+    let pages = seen.pages.as_ref().filter(|pages| pages.waits > 0)?;
+    let total = Duration::from_nanos(seen.loader_ns.saturating_add(seen.program_ns)).as_secs_f64();
+    let waits = counted(pages.waits, "page", "pages");
+    Some(format!("first start {}: {} waiting for {waits}", seconds(total), seconds(pages.seconds)))
+}
+
+impl FileRow {
+    fn of(file: &FileWaits) -> Self {
+        Self {
+            path: shown(file.path.as_ref()),
+            waits: grouped(file.waits),
+            ms: milliseconds(file.seconds * 1e9),
         }
     }
 }

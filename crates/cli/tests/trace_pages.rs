@@ -1,0 +1,144 @@
+//! The waits for pages of a start: `becalm trace` and `becalm report` name the files, a warm start has none, and
+//! a kernel that reports no page faults does not keep a program from starting.
+
+mod support;
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use becalm_host::pages::resident::{self, Residency};
+use becalm_testing::skip;
+use rustix::fs::{Advice, fadvise};
+use serde_json::Value;
+use support::{Ran, becalm, cc, no_compiler, run};
+
+/// Touches a page of the file that it is given.
+const TOUCHES: &str = "
+#include <fcntl.h>
+#include <sys/mman.h>
+int main(int n, char **a) {
+    volatile char *map = mmap(0, 1 << 20, PROT_READ, MAP_PRIVATE, open(a[1], O_RDONLY), 0);
+    madvise((void *)map, 1 << 20, MADV_RANDOM);
+    return map[4096 * 5] != 7;
+}";
+
+/// A program, and the file that it touches.
+struct Scene {
+    dir: tempfile::TempDir,
+    data: PathBuf,
+}
+
+impl Scene {
+    /// `None` if a file cannot be made that is not in memory, or if there is no compiler.
+    fn new() -> Option<Self> {
+        if no_compiler() {
+            return None;
+        }
+        let dir = tempfile::tempdir().expect("a scratch directory");
+        fs::write(dir.path().join("touch.c"), TOUCHES).expect("written");
+        fs::write(dir.path().join("filter.c"), becalm_testing::FILTER).expect("written");
+        cc(dir.path(), &["touch.c", "-o", "touch"]);
+        cc(dir.path(), &["filter.c", "-o", "filter"]);
+        let data = dir.path().join("data");
+        fs::write(&data, vec![7; 1 << 20]).expect("written");
+        let scene = Scene { dir, data };
+        scene.evict();
+        if resident::of(&File::open(&scene.data).expect("is there"), 250) != Residency::OnDisk {
+            skip("the scratch directory is in memory");
+            return None;
+        }
+        Some(scene)
+    }
+
+    fn evict(&self) {
+        let file = File::open(&self.data).expect("is there");
+        file.sync_all().expect("written");
+        fadvise(&file, 0, None, Advice::DontNeed).expect("dropped");
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Traces the program; returns the document and what becalm wrote.
+    fn trace(&self, flags: &[&str]) -> Ran {
+        run(becalm().arg("trace").args(flags).arg("--").arg(self.path("touch")).arg(&self.data))
+    }
+}
+
+fn json(ran: &Ran) -> Value {
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    serde_json::from_str(&ran.stdout).expect("one object")
+}
+
+/// Returns the waits for a file in an image; `None` if the kernel reports no page faults.
+fn waits(image: &Value, file: &Path) -> Option<u64> {
+    let pages = &image["pages"];
+    if pages.is_null() {
+        skip("the kernel reports no page faults here (perf_event_open)");
+        return None;
+    }
+    let files = pages["files"].as_array().expect("files");
+    let named = files.iter().find(|seen| seen["path"].as_str() == file.to_str());
+    Some(named.map_or(0, |seen| {
+        assert!(seen["seconds"].as_f64() > Some(0.0), "{seen}");
+        seen["waits"].as_u64().expect("a number")
+    }))
+}
+
+#[test]
+fn a_trace_names_the_file_that_a_start_waits_for_and_a_warm_start_has_none() {
+    let Some(scene) = Scene::new() else { return };
+    let report = json(&scene.trace(&["--json", "--relocations"]));
+    let image = &report["images"][0];
+    let Some(waits_of_data) = waits(image, &scene.data) else { return };
+    assert_eq!(waits_of_data, 1, "{}", image["pages"]);
+    assert!(image["pages"]["seconds"].as_f64() > Some(0.0), "{}", image["pages"]);
+
+    scene.evict();
+    let ran = scene.trace(&[]);
+    assert!(ran.stderr.contains("  pages    waited "), "{}", ran.stderr);
+    // Another process may drop the caches meanwhile.
+    let warm = (0..20).map(|_| scene.trace(&[])).find(|ran| !ran.stderr.contains("waited"));
+    assert_eq!(warm.map(|ran| ran.code), Some(Some(0)));
+}
+
+#[test]
+fn the_page_of_a_start_has_the_files_that_it_waited_for() {
+    let Some(scene) = Scene::new() else { return };
+    let page = || {
+        let file = scene.path("page.html");
+        let mut command = becalm();
+        command.arg("report").arg(scene.path("touch")).arg("-o").arg(&file);
+        let ran = run(command.arg("--").arg(&scene.data));
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        fs::read_to_string(file).expect("a page")
+    };
+    let text = page();
+    if text.contains("(perf_event_open") {
+        return skip("the kernel reports no page faults here (perf_event_open)");
+    }
+    assert!(text.contains(" waiting for ") && text.contains("first start "), "{text}");
+    let row = format!("<span class=\"path\">{}</span>", scene.data.display());
+    assert!(text.contains(&row), "no row of the file");
+    assert!((0..20).any(|_| !page().contains(" waiting for ")), "a warm start waits for nothing");
+}
+
+#[test]
+fn a_kernel_that_reports_no_page_faults_is_named_and_nothing_fails() {
+    let Some(scene) = Scene::new() else { return };
+    let trace = |flags: &[&str]| {
+        let mut command = Command::new(scene.path("filter"));
+        command.arg("perf_event_open").arg(becalm().get_program()).arg("trace").args(flags);
+        run(command.arg("--").arg(scene.path("touch")).arg(&scene.data))
+    };
+    let report = json(&trace(&["--json"]));
+    assert!(report["images"][0]["pages"].is_null());
+    let notes = report["notes"].as_array().expect("notes");
+    let note = notes.iter().filter_map(Value::as_str).find(|note| note.contains("perf_event_open"));
+    let note = note.expect("the refusal is named");
+    assert!(note.contains("Operation not permitted") && !note.starts_with("0 "), "{note}");
+    let warm = (0..20).map(|_| trace(&[])).find(|ran| !ran.stderr.contains("perf_event_open"));
+    assert_eq!(warm.map(|ran| ran.code), Some(Some(0)));
+}

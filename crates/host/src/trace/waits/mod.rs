@@ -1,0 +1,287 @@
+//! Records what a program waits for when it touches memory: page faults for pages that were not in memory
+//! (major faults), with the files that they are of and their time.
+//!
+//! The kernel tells the begin of each page fault and the end of each major one (`perf_event_open`, software
+//! events, inherited by threads and children). A thread of this process collects them, because a program that
+//! touches much memory makes many between two stops of the tracer.
+
+mod event;
+mod maps;
+mod ring;
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use bstr::BString;
+use rustc_hash::FxHashMap;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
+
+use self::event::{Event, Timed};
+use self::maps::Maps;
+use self::ring::{Kind, Ring};
+use super::report::{FileWaits, Image, PageWaits};
+use super::sys::Pid;
+
+/// The thread that collects the events of a run.
+#[derive(Debug)]
+pub(super) struct Collector {
+    /// Dropped at the end of the run.
+    running: io::PipeWriter,
+    thread: JoinHandle<Collected>,
+}
+
+/// The waits of a run.
+#[derive(Debug, Default)]
+pub(super) struct Collected {
+    /// The waits of each process, an element for each image in order.
+    processes: FxHashMap<u32, VecDeque<PageWaits>>,
+    /// The number of events that were lost.
+    pub(super) lost: u64,
+}
+
+impl Collector {
+    /// Begins to collect the events of a process, from its `execve` on, on these processors.
+    ///
+    /// # Errors
+    /// Returns the kernel's refusal.
+    pub(super) fn start(pid: Pid, affinity: Option<CpuSet>) -> io::Result<Collector> {
+        let mut rings = Vec::new();
+        for processor in 0..processors() {
+            for kind in [Kind::Began, Kind::Waited] {
+                match Ring::open(pid, processor, kind) {
+                    Ok(ring) => rings.push(ring),
+                    // A processor that is turned off.
+                    Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        let (ended, running) = io::pipe()?;
+        let work = move || {
+            // If it fails, the thread shares the program's processor, which costs only time.
+            let _ = affinity.map(|affinity| sched_setaffinity(None, &affinity));
+            collect(rings, &ended)
+        };
+        let thread = thread::Builder::new().name("page faults".to_owned()).spawn(work)?;
+        Ok(Collector { running, thread })
+    }
+
+    /// Returns what was collected until now.
+    pub(super) fn finish(self) -> Collected {
+        drop(self.running);
+        self.thread.join().unwrap_or_default()
+    }
+}
+
+impl Collected {
+    /// Adds their waits to the images of a run.
+    pub(super) fn fill(&mut self, images: &mut [Image]) {
+        for image in images {
+            let waits = self.processes.get_mut(&image.pid).and_then(VecDeque::pop_front);
+            image.pages = Some(waits.unwrap_or_default());
+        }
+    }
+}
+
+/// Returns the number of processors, those that are turned off included.
+fn processors() -> i32 {
+    #[allow(unsafe_code, reason = "rustix has no sysconf for processors")]
+    // SAFETY: `sysconf` takes an integer and returns one.
+    let number = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+    i32::try_from(number).unwrap_or(1)
+}
+
+fn now() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec.unsigned_abs() * 1_000_000_000 + now.tv_nsec.unsigned_abs()
+}
+
+/// Reads the rings until the other end of the pipe is closed.
+fn collect(mut rings: Vec<Ring>, ended: &io::PipeReader) -> Collected {
+    let mut state = State::default();
+    let mut events: Vec<Timed> = Vec::new();
+    loop {
+        let is_over = wait(&rings, ended);
+        // The events of a thread may be in the rings of several processors. Those after this time may
+        // miss an earlier one, so they wait for the next round.
+        let until = if is_over { u64::MAX } else { now() };
+        for ring in &mut rings {
+            let kind = ring.kind;
+            ring.read(|record| events.extend(event::parse(record, kind)));
+        }
+        events.sort_by_key(|event| event.time);
+        let complete = events.partition_point(|event| event.time < until);
+        events.drain(..complete).for_each(|event| state.add(event));
+        if is_over {
+            return state.finish();
+        }
+    }
+}
+
+/// Waits until a ring has many events. Returns true if the run is over.
+fn wait(rings: &[Ring], ended: &io::PipeReader) -> bool {
+    let rings = rings.iter().map(|ring| PollFd::from_borrowed_fd(ring.as_fd(), PollFlags::IN));
+    let end = PollFd::from_borrowed_fd(ended.as_fd(), PollFlags::IN);
+    let mut all: Vec<PollFd<'_>> = rings.chain([end]).collect();
+    loop {
+        // A failed wait is one that was interrupted.
+        let _ = poll(&mut all, None);
+        if all.last().is_some_and(|end| !end.revents().is_empty()) {
+            return true;
+        }
+        if all.iter().any(|ring| ring.revents().contains(PollFlags::IN)) {
+            return false;
+        }
+        // The processes of a ring have all ended: it would end every further wait.
+        all.retain(|ring| !ring.revents().intersects(PollFlags::HUP | PollFlags::ERR));
+    }
+}
+
+/// The processes of a run, as far as their events are known.
+#[derive(Debug, Default)]
+struct State {
+    /// The address and the time of each thread's last page fault.
+    began: FxHashMap<u32, (u64, u64)>,
+    maps: FxHashMap<u32, Maps>,
+    images: FxHashMap<u32, Vec<Waits>>,
+    lost: u64,
+}
+
+/// The waits of an image.
+#[derive(Debug, Default)]
+struct Waits {
+    /// Number of waits and their time by file.
+    files: FxHashMap<Option<Arc<BString>>, (u64, u64)>,
+    /// Begin and end of each wait.
+    times: Vec<(u64, u64)>,
+}
+
+impl State {
+    fn add(&mut self, Timed { time, event }: Timed) {
+        match event {
+            Event::Began { thread, address } => {
+                self.began.insert(thread, (address, time));
+            }
+            Event::Waited { process, thread, address } => {
+                // Without its begin, which may be lost, a wait counts with no time.
+                let began = self.began.get(&thread).filter(|began| began.0 == address);
+                let began = began.map_or(time, |began| began.1);
+                let file = self.maps.get(&process).and_then(|maps| maps.file(address)).cloned();
+                let Some(image) = self.images.get_mut(&process).and_then(|all| all.last_mut())
+                else {
+                    return;
+                };
+                let sum = image.files.entry(file).or_default();
+                *sum = (sum.0 + 1, sum.1 + (time - began));
+                image.times.push((began, time));
+            }
+            Event::Mapped { process, start, end, file } => {
+                self.maps.entry(process).or_default().insert(start, end, file);
+            }
+            Event::Executed { process } => {
+                self.maps.remove(&process);
+                self.images.entry(process).or_default().push(Waits::default());
+            }
+            Event::Forked { process, parent } => {
+                let maps = self.maps.get(&parent).cloned().unwrap_or_default();
+                self.maps.insert(process, maps);
+                self.images.entry(process).or_default().push(Waits::default());
+            }
+            Event::Ended { process } => {
+                self.maps.remove(&process);
+            }
+            Event::Lost { records } => self.lost += records,
+        }
+    }
+
+    fn finish(self) -> Collected {
+        let waits = |(process, images): (u32, Vec<Waits>)| {
+            (process, images.into_iter().map(Waits::finish).collect())
+        };
+        Collected { processes: self.images.into_iter().map(waits).collect(), lost: self.lost }
+    }
+}
+
+impl Waits {
+    fn finish(self) -> PageWaits {
+        let mut files: Vec<FileWaits> = self
+            .files
+            .iter()
+            .filter_map(|(file, (waits, ns))| {
+                Some(FileWaits { path: file.as_deref()?.clone(), waits: *waits, ns: *ns })
+            })
+            .collect();
+        files.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.path.cmp(&b.path)));
+        PageWaits { waits: self.times.len() as u64, ns: covered(self.times), files }
+    }
+}
+
+/// Returns the time in which at least one of the intervals runs.
+fn covered(mut times: Vec<(u64, u64)>) -> u64 {
+    times.sort_unstable();
+    let mut last = 0;
+    let mut sum = 0;
+    for (began, ended) in times {
+        sum += ended.saturating_sub(began.max(last));
+        last = last.max(ended);
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waits_of(events: Vec<Event>) -> Collected {
+        let mut state = State::default();
+        let timed = events.into_iter().zip(1..).map(|(event, at)| Timed { time: at * 10, event });
+        timed.for_each(|event| state.add(event));
+        state.finish()
+    }
+
+    fn mapped(process: u32, file: &str) -> Event {
+        Event::Mapped { process, start: 0, end: 100, file: Some(file.into()) }
+    }
+
+    #[test]
+    fn a_wait_belongs_to_the_file_of_its_process_and_image() {
+        let began = |thread, address| Event::Began { thread, address };
+        let waited = |process, address| Event::Waited { process, thread: process, address };
+        let mut seen = waits_of(vec![
+            Event::Executed { process: 1 },
+            mapped(1, "/a"),
+            Event::Forked { process: 2, parent: 1 },
+            began(1, 5),
+            began(2, 7),
+            waited(1, 5),
+            waited(2, 7),
+            Event::Executed { process: 1 },
+            mapped(1, "/b"),
+            began(1, 5),
+            waited(1, 5),
+            // Its begin was lost.
+            waited(1, 99),
+            // Not mapped.
+            waited(1, 100),
+        ]);
+        let mut images = [1, 2, 1].map(|pid| Image { pid, ..Image::default() });
+        seen.fill(&mut images);
+        let pages = |at: usize| images[at].pages.clone().unwrap();
+        let file = |path: &str, waits, ns| FileWaits { path: path.into(), waits, ns };
+        let one = |path, ns| PageWaits { waits: 1, ns, files: vec![file(path, 1, ns)] };
+        assert_eq!(pages(0), one("/a", 20));
+        assert_eq!(pages(1), one("/a", 20));
+        let last = PageWaits { waits: 3, ns: 10, files: vec![file("/b", 2, 10)] };
+        assert_eq!(pages(2), last);
+    }
+
+    #[test]
+    fn waits_at_the_same_time_count_once() {
+        assert_eq!(covered(vec![(5, 9), (0, 4), (1, 3), (6, 12)]), 4 + 7);
+    }
+}
