@@ -11,13 +11,17 @@ use becalm_host::pages::resident::{self, Residency};
 use becalm_testing::skip;
 use rustix::fs::{Advice, fadvise};
 use serde_json::Value;
-use support::{Ran, becalm, cc, no_compiler, run};
+use support::{Ran, becalm, cc, no_compiler, run, wait_for};
 
-/// Touches a page of the file that it is given.
+/// Touches a page of the file that it is given; as a library, before the entry point of the program.
 const TOUCHES: &str = "
 #include <fcntl.h>
 #include <sys/mman.h>
+#ifdef LIBRARY
+__attribute__((constructor)) int touch(int n, char **a) {
+#else
 int main(int n, char **a) {
+#endif
     volatile char *map = mmap(0, 1 << 20, PROT_READ, MAP_PRIVATE, open(a[1], O_RDONLY), 0);
     madvise((void *)map, 1 << 20, MADV_RANDOM);
     return map[4096 * 5] != 7;
@@ -141,4 +145,69 @@ fn a_kernel_that_reports_no_page_faults_is_named_and_nothing_fails() {
     assert!(note.contains("Operation not permitted") && !note.starts_with("0 "), "{note}");
     let warm = (0..20).map(|_| trace(&[])).find(|ran| !ran.stderr.contains("perf_event_open"));
     assert_eq!(warm.map(|ran| ran.code), Some(Some(0)));
+}
+
+#[test]
+fn starts_that_time_the_relocation_bring_nothing_into_memory_before_the_traced_start() {
+    let Some(scene) = Scene::new() else { return };
+    let library = scene.path("libtouch.so");
+    fs::write(scene.path("early.c"), "int main(void) { return 0; }").expect("written");
+    cc(scene.dir.path(), &["-DLIBRARY", "-shared", "-fPIC", "touch.c", "-o", "libtouch.so"]);
+    let library = library.to_str().expect("UTF-8");
+    cc(scene.dir.path(), &["early.c", "-Wl,--no-as-needed", library, "-o", "early"]);
+    let mut command = becalm();
+    command.args(["trace", "--json", "--relocations", "--"]).arg(scene.path("early"));
+    let report = json(&run(command.arg(&scene.data)));
+    let image = &report["images"][0];
+    assert!(image["relocations"].is_object(), "{image}");
+    let Some(waits) = waits(image, &scene.data) else { return };
+    assert_eq!(waits, 1, "{}", image["pages"]);
+}
+
+/// Starts the program until becalm has a record of its pages.
+fn learn(scene: &Scene, home: &Path) {
+    let folder = home.join(".cache/becalm/programs");
+    let has = |ending: &str| {
+        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+        entries.filter(|entry| entry.file_name().to_string_lossy().ends_with(ending)).count() > 0
+    };
+    for _ in 0..8 {
+        let mut command = becalm();
+        command.env("HOME", home).env_remove("XDG_CACHE_HOME").args(["run", "--"]);
+        assert_eq!(run(command.arg(scene.path("touch")).arg(&scene.data)).code, Some(0));
+        wait_for("the learner", || !has("lock"));
+        if has("pages") {
+            return;
+        }
+    }
+    panic!("no record of the program");
+}
+
+#[test]
+fn a_cold_measurement_has_the_waits_of_a_cold_start_and_a_warm_one_has_none() {
+    let Some(scene) = Scene::new() else { return };
+    let is_root = rustix::process::geteuid().is_root();
+    if is_root && run(Command::new("unshare").args(["--mount", "true"])).code != Some(0) {
+        return skip("no mount namespace can be made here");
+    }
+    let home = scene.path("home");
+    fs::create_dir(&home).expect("made");
+    learn(&scene, &home);
+    let bench = |flags: &[&str]| {
+        // The caches of the machine stay, so that the pages of the recorded files alone are dropped.
+        let guard = "mount -o bind,ro /proc/sys/vm /proc/sys/vm && exec \"$@\"";
+        let mut command = becalm();
+        if is_root {
+            let becalm = std::mem::replace(&mut command, Command::new("unshare"));
+            command.args(["--mount", "sh", "-c", guard, "sh"]).arg(becalm.get_program());
+        }
+        command.env("HOME", &home).env_remove("XDG_CACHE_HOME");
+        command.args(["bench", "--rounds", "1", "--json"]).args(flags).arg(scene.path("touch"));
+        run(command.arg("--").arg(&scene.data))
+    };
+    let watched = |ran: &Ran| json(ran)["variants"][0]["watched"].clone();
+    let cold = watched(&bench(&["--cold"]));
+    let Some(waits) = waits(&cold, &scene.data) else { return };
+    assert_eq!(waits, 1, "{cold}");
+    assert!(watched(&bench(&[]))["pages"].is_null());
 }
