@@ -65,7 +65,8 @@ const TRACE_WATCHING: Section = Section {
         (
             "pages",
             "The waits for pages of files that are not in memory, as at the first start after a boot: the page \
-             faults that wait (major faults), from the fault to its end, by file, of all threads. Not counted: \
+             faults that wait (major ones, and those that sleep for a page of a file that is being read \
+             already), from the fault to its end, by file, of all threads. Not counted: \
              waits in read, open and other calls, and, for an ordinary user, faults of the kernel itself. A \
              start that waits for no page has no such line. The kernel may refuse to report page faults \
              (perf_event_paranoid above 2, containers); a note then has their number. The prediction reads \

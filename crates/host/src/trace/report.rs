@@ -75,8 +75,8 @@ pub struct Image {
     pub pages: Option<PageWaits>,
 }
 
-/// Page faults that waited for a page: of a file that was not in memory, or swapped out. Waits in calls, as in
-/// `read`, are not among them.
+/// Page faults that waited for a page: of a file that was not in memory or was being read, or swapped out.
+/// Waits in calls, as in `read`, are not among them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageWaits {
     /// Their number.

@@ -145,8 +145,9 @@ pub struct Seen {
     pub checked: Option<Box<Program>>,
 }
 
-/// The waits for pages that were not in memory: major page faults, from the fault to its end. Waits in
-/// system calls, as in `read` and `open`, are not among them.
+/// The waits for pages that were not in memory: page faults that are major, or that sleep for a page of a
+/// file because it is being read already; from the fault to its end. Waits in system calls, as in `read` and
+/// `open`, are not among them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Pages {

@@ -3,7 +3,8 @@
 use bstr::BString;
 use perf_event_open_sys::bindings::{
     PERF_RECORD_COMM, PERF_RECORD_EXIT, PERF_RECORD_FORK, PERF_RECORD_LOST,
-    PERF_RECORD_MISC_COMM_EXEC, PERF_RECORD_MMAP2, PERF_RECORD_SAMPLE,
+    PERF_RECORD_MISC_COMM_EXEC, PERF_RECORD_MISC_SWITCH_OUT, PERF_RECORD_MISC_SWITCH_OUT_PREEMPT,
+    PERF_RECORD_MMAP2, PERF_RECORD_SAMPLE, PERF_RECORD_SWITCH,
 };
 
 use super::ring::Kind;
@@ -20,8 +21,10 @@ pub(super) struct Timed {
 pub(super) enum Event {
     /// A page fault began in a thread, at an address.
     Began { thread: u32, address: u64 },
-    /// A page fault that waited for a page has ended.
-    Waited { process: u32, thread: u32, address: u64 },
+    /// A page fault has ended.
+    Ended { process: u32, thread: u32, address: u64, is_major: bool },
+    /// A thread sleeps: it left its processor by itself.
+    Slept { thread: u32 },
     /// Memory was mapped: from a file, or for [`None`] anonymous.
     Mapped { process: u32, start: u64, end: u64, file: Option<BString> },
     /// A process executed a program.
@@ -29,10 +32,13 @@ pub(super) enum Event {
     /// A process was created by another one.
     Forked { process: u32, parent: u32 },
     /// A process has ended.
-    Ended { process: u32 },
+    Gone { process: u32 },
     /// The ring had no room for this many records.
     Lost { records: u64 },
 }
+
+/// The flags of a thread that was taken off its processor.
+const PREEMPTED: u32 = PERF_RECORD_MISC_SWITCH_OUT | PERF_RECORD_MISC_SWITCH_OUT_PREEMPT;
 
 /// Parses a record; `None` for one that is not used.
 pub(super) fn parse(record: &[u8], kind: Kind) -> Option<Timed> {
@@ -45,7 +51,7 @@ pub(super) fn parse(record: &[u8], kind: Kind) -> Option<Timed> {
         let (time, address) = (long(16)?, long(24)?);
         let event = match kind {
             Kind::Began => Event::Began { thread, address },
-            Kind::Waited => Event::Waited { process, thread, address },
+            kind => Event::Ended { process, thread, address, is_major: kind == Kind::Major },
         };
         return Some(Timed { time, event });
     }
@@ -61,7 +67,11 @@ pub(super) fn parse(record: &[u8], kind: Kind) -> Option<Timed> {
         PERF_RECORD_COMM if flags & PERF_RECORD_MISC_COMM_EXEC != 0 => Event::Executed { process },
         // The second number is the parent's, the third the thread's.
         PERF_RECORD_FORK if process != thread => Event::Forked { process, parent: thread },
-        PERF_RECORD_EXIT if number(16)? == process => Event::Ended { process },
+        PERF_RECORD_EXIT if number(16)? == process => Event::Gone { process },
+        // It consists of what every record ends with.
+        PERF_RECORD_SWITCH if flags & PREEMPTED == PERF_RECORD_MISC_SWITCH_OUT => {
+            Event::Slept { thread }
+        }
         PERF_RECORD_LOST => Event::Lost { records: long(16)? },
         _ => return None,
     };

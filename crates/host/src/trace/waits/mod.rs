@@ -1,8 +1,10 @@
-//! Records what a program waits for when it touches memory: page faults for pages that were not in memory
-//! (major faults), with the files that they are of and their time.
+//! Records what a program waits for when it touches memory: page faults for pages that are not in memory,
+//! with the files that they are of and their time.
 //!
-//! The kernel tells the begin of each page fault and the end of each major one (`perf_event_open`, software
-//! events, inherited by threads and children). A thread of this process collects them, because a program that
+//! The kernel tells begin and end of each page fault and when a thread sleeps (`perf_event_open`, software
+//! events, inherited by threads and children). A fault waits if the kernel counts it as major, or if its
+//! thread sleeps and the page is of a file: the kernel counts a fault as minor if the page is already being
+//! read, although the wait can be as long. A thread of this process collects them, because a program that
 //! touches much memory makes many between two stops of the tracer.
 
 mod event;
@@ -52,7 +54,7 @@ impl Collector {
     pub(super) fn start(pid: Pid, affinity: Option<CpuSet>) -> io::Result<Collector> {
         let mut rings = Vec::new();
         for processor in 0..processors() {
-            for kind in [Kind::Began, Kind::Waited] {
+            for kind in [Kind::Began, Kind::Minor, Kind::Major] {
                 match Ring::open(pid, processor, kind) {
                     Ok(ring) => rings.push(ring),
                     // A processor that is turned off.
@@ -145,11 +147,19 @@ fn wait(rings: &[Ring], ended: &io::PipeReader) -> bool {
 /// The processes of a run, as far as their events are known.
 #[derive(Debug, Default)]
 struct State {
-    /// The address and the time of each thread's last page fault.
-    began: FxHashMap<u32, (u64, u64)>,
+    /// Each thread's last page fault.
+    began: FxHashMap<u32, Began>,
     maps: FxHashMap<u32, Maps>,
     images: FxHashMap<u32, Vec<Waits>>,
     lost: u64,
+}
+
+/// A page fault that has not ended.
+#[derive(Debug)]
+struct Began {
+    address: u64,
+    time: u64,
+    slept: bool,
 }
 
 /// The waits of an image.
@@ -165,13 +175,23 @@ impl State {
     fn add(&mut self, Timed { time, event }: Timed) {
         match event {
             Event::Began { thread, address } => {
-                self.began.insert(thread, (address, time));
+                self.began.insert(thread, Began { address, time, slept: false });
             }
-            Event::Waited { process, thread, address } => {
+            Event::Slept { thread } => {
+                self.began.entry(thread).and_modify(|began| began.slept = true);
+            }
+            Event::Ended { process, thread, address, is_major } => {
+                let began = self.began.remove(&thread).filter(|began| began.address == address);
+                if !is_major && !began.as_ref().is_some_and(|began| began.slept) {
+                    return;
+                }
                 // Without its begin, which may be lost, a wait counts with no time.
-                let began = self.began.get(&thread).filter(|began| began.0 == address);
-                let began = began.map_or(time, |began| began.1);
+                let began = began.map_or(time, |began| began.time);
                 let file = self.maps.get(&process).and_then(|maps| maps.file(address)).cloned();
+                // Memory without a file is waited for if it was swapped out, which is a major fault.
+                if !is_major && file.is_none() {
+                    return;
+                }
                 let Some(image) = self.images.get_mut(&process).and_then(|all| all.last_mut())
                 else {
                     return;
@@ -192,7 +212,7 @@ impl State {
                 self.maps.insert(process, maps);
                 self.images.entry(process).or_default().push(Waits::default());
             }
-            Event::Ended { process } => {
+            Event::Gone { process } => {
                 self.maps.remove(&process);
             }
             Event::Lost { records } => self.lost += records,
@@ -251,7 +271,7 @@ mod tests {
     #[test]
     fn a_wait_belongs_to_the_file_of_its_process_and_image() {
         let began = |thread, address| Event::Began { thread, address };
-        let waited = |process, address| Event::Waited { process, thread: process, address };
+        let waited = |process, address| ended(process, address, true);
         let mut seen = waits_of(vec![
             Event::Executed { process: 1 },
             mapped(1, "/a"),
@@ -278,6 +298,28 @@ mod tests {
         assert_eq!(pages(1), one("/a", 20));
         let last = PageWaits { waits: 3, ns: 10, files: vec![file("/b", 2, 10)] };
         assert_eq!(pages(2), last);
+    }
+
+    fn ended(process: u32, address: u64, is_major: bool) -> Event {
+        Event::Ended { process, thread: process, address, is_major }
+    }
+
+    #[test]
+    fn a_minor_fault_waits_if_its_thread_sleeps_for_a_page_of_a_file() {
+        let fault = |address, sleeps: bool| {
+            let slept = sleeps.then_some(Event::Slept { thread: 1 });
+            let began = Event::Began { thread: 1, address };
+            [Some(began), slept, Some(ended(1, address, false))].into_iter().flatten()
+        };
+        let begin = [Event::Executed { process: 1 }, mapped(1, "/a")];
+        let faults = fault(5, false).chain(fault(6, true)).chain(fault(200, true));
+        // A thread that sleeps after its fault.
+        let after = [Event::Slept { thread: 1 }, ended(1, 5, false)];
+        let mut seen = waits_of(begin.into_iter().chain(faults).chain(after).collect());
+        let mut images = [Image { pid: 1, ..Image::default() }];
+        seen.fill(&mut images);
+        let files = vec![FileWaits { path: "/a".into(), waits: 1, ns: 20 }];
+        assert_eq!(images[0].pages, Some(PageWaits { waits: 1, ns: 20, files }));
     }
 
     #[test]

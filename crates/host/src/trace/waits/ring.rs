@@ -9,9 +9,9 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use perf_event_open_sys::bindings::{
-    PERF_COUNT_SW_PAGE_FAULTS, PERF_COUNT_SW_PAGE_FAULTS_MAJ, PERF_FLAG_FD_CLOEXEC,
-    PERF_SAMPLE_ADDR, PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_TYPE_SOFTWARE, perf_event_attr,
-    perf_event_mmap_page,
+    PERF_COUNT_SW_PAGE_FAULTS, PERF_COUNT_SW_PAGE_FAULTS_MAJ, PERF_COUNT_SW_PAGE_FAULTS_MIN,
+    PERF_FLAG_FD_CLOEXEC, PERF_SAMPLE_ADDR, PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_TYPE_SOFTWARE,
+    perf_event_attr, perf_event_mmap_page,
 };
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
@@ -22,11 +22,14 @@ use crate::trace::sys::Pid;
 pub(super) enum Kind {
     /// Page faults of any kind, when they begin.
     Began,
-    /// Page faults that waited for a page, when they end; mappings, programs and processes.
-    Waited,
+    /// Page faults that the kernel counts as minor, when they end.
+    Minor,
+    /// Page faults that the kernel counts as major, when they end; mappings, programs, processes, and when a
+    /// thread sleeps.
+    Major,
 }
 
-/// Memory of a ring in bytes: two rings for each processor are within an ordinary user's limit
+/// Memory of a ring in bytes: the rings of a processor are within an ordinary user's limit
 /// (`perf_event_mlock_kb`, 516).
 const SIZE: usize = 1 << 17;
 
@@ -56,7 +59,8 @@ impl Ring {
             size: size_of::<perf_event_attr>() as u32,
             config: match kind {
                 Kind::Began => PERF_COUNT_SW_PAGE_FAULTS,
-                Kind::Waited => PERF_COUNT_SW_PAGE_FAULTS_MAJ,
+                Kind::Minor => PERF_COUNT_SW_PAGE_FAULTS_MIN,
+                Kind::Major => PERF_COUNT_SW_PAGE_FAULTS_MAJ,
             }
             .into(),
             sample_type: (PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_ADDR).into(),
@@ -72,13 +76,14 @@ impl Ring {
         attr.set_sample_id_all(1);
         attr.set_use_clockid(1);
         attr.set_exclude_kernel(exclude_kernel.into());
-        if kind == Kind::Waited {
+        if kind == Kind::Major {
             attr.set_mmap(1);
             attr.set_mmap2(1);
             attr.set_mmap_data(1);
             attr.set_comm(1);
             attr.set_comm_exec(1);
             attr.set_task(1);
+            attr.set_context_switch(1);
         }
         // SAFETY: the kernel reads a struct of the size that it names, and returns a new descriptor.
         let event = unsafe {
