@@ -273,6 +273,7 @@ impl Watched {
             until_entry,
             relocations: true,
             record: false,
+            cold: options.cold,
             reads: None,
             store: StorePrefixes::default(),
         };

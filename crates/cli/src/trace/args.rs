@@ -110,6 +110,7 @@ impl TraceArgs {
             until_entry: self.until == Until::Entry,
             relocations: self.relocations,
             record: self.record,
+            cold: false,
             reads: self.reads.strategies(),
             store: self.store.prefixes(),
         }

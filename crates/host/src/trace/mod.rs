@@ -128,6 +128,9 @@ pub struct Options {
     pub opened: bool,
     /// Record the waits for pages that are not in memory.
     pub pages: bool,
+    /// With `pages`: the files are known not to be in memory. All page faults are reported from the begin, which
+    /// makes a warm start measurably slower, and otherwise from the first major one on.
+    pub cold: bool,
     /// Maximum number of the loader's lookups kept for each image.
     pub max_lookups: usize,
     /// The supervisor process of this tracer, from [`Supervisor::enter`].
@@ -153,6 +156,7 @@ impl Default for Options {
             until_entry: false,
             opened: false,
             pages: false,
+            cold: false,
             max_lookups: 1_000_000,
             supervisor: None,
             limit: None,
@@ -233,7 +237,7 @@ pub fn run_with(
     // Before the child gets the go-ahead, so that no page fault and no signal of the program is missed.
     let pages = options.pages.then(|| {
         let affinity = shared_cpu.as_ref().map(SharedCpu::original);
-        Collector::start(child.pid, affinity)
+        Collector::start(child.pid, affinity, options.cold)
     });
     let forwarding = options.limit.is_none().then(|| signals::forward_to(child.pid));
     let overhead = match calibrate::measure(&mut child) {

@@ -96,6 +96,7 @@ fn run(
         until_entry: options.until_entry,
         opened: options.record,
         pages: true,
+        cold: options.cold,
         supervisor,
         limit,
         ..trace::Options::default()

@@ -4,7 +4,9 @@
 //! The kernel tells begin and end of each page fault and when a thread sleeps (`perf_event_open`, software
 //! events, inherited by threads and children). A fault waits if the kernel counts it as major, or if its
 //! thread sleeps and the page is of a file: the kernel counts a fault as minor if the page is already being
-//! read, although the wait can be as long. A thread of this process collects them, because a program that
+//! read, although the wait can be as long.
+//!
+//! To report all page faults makes a warm start measurably slower, so it begins with the first major fault. A thread of this process collects them, because a program that
 //! touches much memory makes many between two stops of the tracer.
 
 mod event;
@@ -47,15 +49,20 @@ pub(super) struct Collected {
 }
 
 impl Collector {
-    /// Begins to collect the events of a process, from its `execve` on, on these processors.
+    /// Begins to collect the events of a process, from its `execve` on, on these processors. If the start
+    /// `is_cold`, all page faults are reported from the begin, and otherwise from the first major one on.
     ///
     /// # Errors
     /// Returns the kernel's refusal.
-    pub(super) fn start(pid: Pid, affinity: Option<CpuSet>) -> io::Result<Collector> {
+    pub(super) fn start(
+        pid: Pid,
+        affinity: Option<CpuSet>,
+        is_cold: bool,
+    ) -> io::Result<Collector> {
         let mut rings = Vec::new();
         for processor in 0..processors() {
             for kind in [Kind::Began, Kind::Minor, Kind::Major] {
-                match Ring::open(pid, processor, kind) {
+                match Ring::open(pid, processor, kind, is_cold) {
                     Ok(ring) => rings.push(ring),
                     // A processor that is turned off.
                     Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {}
@@ -67,7 +74,7 @@ impl Collector {
         let work = move || {
             // If it fails, the thread shares the program's processor, which costs only time.
             let _ = affinity.map(|affinity| sched_setaffinity(None, &affinity));
-            collect(rings, &ended)
+            collect(rings, &ended, is_cold)
         };
         let thread = thread::Builder::new().name("page faults".to_owned()).spawn(work)?;
         Ok(Collector { running, thread })
@@ -104,7 +111,7 @@ fn now() -> u64 {
 }
 
 /// Reads the rings until the other end of the pipe is closed.
-fn collect(mut rings: Vec<Ring>, ended: &io::PipeReader) -> Collected {
+fn collect(mut rings: Vec<Ring>, ended: &io::PipeReader, mut has_all: bool) -> Collected {
     let mut state = State::default();
     let mut events: Vec<Timed> = Vec::new();
     loop {
@@ -115,6 +122,11 @@ fn collect(mut rings: Vec<Ring>, ended: &io::PipeReader) -> Collected {
         for ring in &mut rings {
             let kind = ring.kind;
             ring.read(|record| events.extend(event::parse(record, kind)));
+        }
+        let is_major = |event: &Timed| matches!(event.event, Event::Ended { is_major: true, .. });
+        if !has_all && events.iter().any(is_major) {
+            rings.iter().filter(|ring| ring.kind != Kind::Major).for_each(Ring::enable);
+            has_all = true;
         }
         events.sort_by_key(|event| event.time);
         let complete = events.partition_point(|event| event.time < until);
@@ -149,6 +161,8 @@ fn wait(rings: &[Ring], ended: &io::PipeReader) -> bool {
 struct State {
     /// Each thread's last page fault.
     began: FxHashMap<u32, Began>,
+    /// The time at which each thread slept last.
+    slept: FxHashMap<u32, u64>,
     maps: FxHashMap<u32, Maps>,
     images: FxHashMap<u32, Vec<Waits>>,
     lost: u64,
@@ -179,14 +193,17 @@ impl State {
             }
             Event::Slept { thread } => {
                 self.began.entry(thread).and_modify(|began| began.slept = true);
+                self.slept.insert(thread, time);
             }
             Event::Ended { process, thread, address, is_major } => {
                 let began = self.began.remove(&thread).filter(|began| began.address == address);
                 if !is_major && !began.as_ref().is_some_and(|began| began.slept) {
                     return;
                 }
-                // Without its begin, which may be lost, a wait counts with no time.
-                let began = began.map_or(time, |began| began.time);
+                // The begin of the first major fault is not known, and others may be lost: it is the time at
+                // which the thread slept.
+                let slept = self.slept.remove(&thread).unwrap_or(time);
+                let began = began.map_or(slept, |began| began.time);
                 let file = self.maps.get(&process).and_then(|maps| maps.file(address)).cloned();
                 // Memory without a file is waited for if it was swapped out, which is a major fault.
                 if !is_major && file.is_none() {
@@ -284,8 +301,10 @@ mod tests {
             mapped(1, "/b"),
             began(1, 5),
             waited(1, 5),
-            // Its begin was lost.
+            // Their begins were lost.
             waited(1, 99),
+            Event::Slept { thread: 1 },
+            waited(1, 98),
             // Not mapped.
             waited(1, 100),
         ]);
@@ -296,7 +315,7 @@ mod tests {
         let one = |path, ns| PageWaits { waits: 1, ns, files: vec![file(path, 1, ns)] };
         assert_eq!(pages(0), one("/a", 20));
         assert_eq!(pages(1), one("/a", 20));
-        let last = PageWaits { waits: 3, ns: 10, files: vec![file("/b", 2, 10)] };
+        let last = PageWaits { waits: 4, ns: 20, files: vec![file("/b", 3, 20)] };
         assert_eq!(pages(2), last);
     }
 

@@ -4,7 +4,7 @@
 #![allow(unsafe_code, reason = "perf_event_open and its memory have no safe form")]
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -33,7 +33,7 @@ pub(super) enum Kind {
 /// (`perf_event_mlock_kb`, 516).
 const SIZE: usize = 1 << 17;
 
-/// A ring of events, from the program's `execve` on.
+/// A ring of events, from the program's `execve` on or from [`Ring::enable`] on.
 #[derive(Debug)]
 pub(super) struct Ring {
     pub(super) kind: Kind,
@@ -47,13 +47,20 @@ unsafe impl Send for Ring {}
 
 impl Ring {
     /// Opens a ring for a process that is yet to call `execve`, and for the processes that it will create.
-    pub(super) fn open(pid: Pid, processor: i32, kind: Kind) -> io::Result<Ring> {
-        let of_all = Ring::with(pid, processor, kind, false);
+    /// Major faults are told from the `execve` on, others if `at_once`.
+    pub(super) fn open(pid: Pid, processor: i32, kind: Kind, at_once: bool) -> io::Result<Ring> {
+        let at_once = at_once || kind == Kind::Major;
+        let of_all = Ring::with(pid, processor, (kind, at_once), false);
         // Without privileges, the faults of the kernel itself are not reported.
-        of_all.or_else(|_| Ring::with(pid, processor, kind, true))
+        of_all.or_else(|_| Ring::with(pid, processor, (kind, at_once), true))
     }
 
-    fn with(pid: Pid, processor: i32, kind: Kind, exclude_kernel: bool) -> io::Result<Ring> {
+    fn with(
+        pid: Pid,
+        processor: i32,
+        (kind, at_once): (Kind, bool),
+        exclude_kernel: bool,
+    ) -> io::Result<Ring> {
         let mut attr = perf_event_attr {
             type_: PERF_TYPE_SOFTWARE,
             size: size_of::<perf_event_attr>() as u32,
@@ -68,10 +75,16 @@ impl Ring {
             ..perf_event_attr::default()
         };
         attr.__bindgen_anon_1.sample_period = 1;
-        attr.__bindgen_anon_2.wakeup_watermark = SIZE as u32 / 4;
-        attr.set_watermark(1);
+        // The first major fault wakes the collector.
+        match kind {
+            Kind::Major => attr.__bindgen_anon_2.wakeup_events = 1,
+            Kind::Began | Kind::Minor => {
+                attr.__bindgen_anon_2.wakeup_watermark = SIZE as u32 / 4;
+                attr.set_watermark(1);
+            }
+        }
         attr.set_disabled(1);
-        attr.set_enable_on_exec(1);
+        attr.set_enable_on_exec(at_once.into());
         attr.set_inherit(1);
         attr.set_sample_id_all(1);
         attr.set_use_clockid(1);
@@ -102,6 +115,12 @@ impl Ring {
             mmap(ptr::null_mut(), page + SIZE, access, MapFlags::SHARED, event.as_fd(), 0)?
         };
         Ok(Ring { kind, event, map: map.cast(), page })
+    }
+
+    /// Begins to report, for all processes of the program.
+    pub(super) fn enable(&self) {
+        // SAFETY: the call takes an integer. It fails only if the processes have ended.
+        unsafe { perf_event_open_sys::ioctls::ENABLE(self.event.as_raw_fd(), 0) };
     }
 
     /// Returns the descriptor to wait for.
