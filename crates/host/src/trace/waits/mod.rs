@@ -6,8 +6,9 @@
 //! thread sleeps and the page is of a file: the kernel counts a fault as minor if the page is already being
 //! read, although the wait can be as long.
 //!
-//! To report all page faults makes a warm start measurably slower, so it begins with the first major fault. A thread of this process collects them, because a program that
-//! touches much memory makes many between two stops of the tracer.
+//! To report all page faults makes a warm start measurably slower, so it begins with the first major
+//! fault. A thread of this process collects them, because a program that touches much memory makes many
+//! between two stops of the tracer.
 
 mod event;
 mod maps;
@@ -214,7 +215,7 @@ impl State {
                     return;
                 };
                 let sum = image.files.entry(file).or_default();
-                *sum = (sum.0 + 1, sum.1 + (time - began));
+                *sum = (sum.0 + 1, sum.1 + time.saturating_sub(began));
                 image.times.push((began, time));
             }
             Event::Mapped { process, start, end, file } => {
