@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use nix::unistd::{User, chown};
 use serde_json::Value;
 
 use super::Spread;
@@ -35,6 +37,9 @@ pub(crate) struct AheadBench {
     /// Number of rounds; each runs every variant once
     #[arg(long, default_value_t = 7)]
     rounds: usize,
+    /// The user that starts the program
+    #[arg(long, default_value = "nobody")]
+    user: String,
     /// The command
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
@@ -70,7 +75,9 @@ const WAYS: [(Way, &str); 7] = [
 pub(super) fn run(args: &AheadBench) -> Result<()> {
     let scratch = tempfile::tempdir()?;
     let becalm = args.becalm.canonicalize().context(args.becalm.display().to_string())?;
-    let bench = Bench { becalm, cache: scratch.path().to_owned(), command: &args.command };
+    let user = User::from_name(&args.user)?.with_context(|| format!("no user {}", args.user))?;
+    chown(scratch.path(), Some(user.uid), Some(user.gid))?;
+    let bench = Bench { becalm, user, home: scratch.path().to_owned(), command: &args.command };
     for _ in 0..LEARNED {
         bench.start(Way::Ahead)?;
         thread::sleep(PAUSE);
@@ -111,7 +118,9 @@ pub(super) fn run(args: &AheadBench) -> Result<()> {
 /// A program, and the becalm that starts it.
 struct Bench<'a> {
     becalm: PathBuf,
-    cache: PathBuf,
+    user: User,
+    /// The user's home and cache.
+    home: PathBuf,
     command: &'a [OsString],
 }
 
@@ -128,9 +137,11 @@ impl Bench<'_> {
             _ => Command::new(&self.becalm),
         };
         if !through.is_empty() {
-            command.args(through).arg(&self.command[0]).env("XDG_CACHE_HOME", &self.cache);
+            command.args(through).arg(&self.command[0]);
         }
         command.args(&self.command[1..]);
+        command.env("HOME", &self.home).env("XDG_CACHE_HOME", &self.home);
+        command.uid(self.user.uid.as_raw()).gid(self.user.gid.as_raw()).current_dir(&self.home);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let status = command.status().with_context(|| format!("cannot run {command:?}"))?;
         if !status.success() {

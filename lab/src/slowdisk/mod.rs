@@ -1,8 +1,8 @@
 //! `lab slowdisk`: a command with directories on a disk each of whose reads takes a latency.
 //!
 //! [`disk`] is a FUSE file system with one file, the [`image`]. A loop device with direct I/O turns
-//! it into a disk. The ext4 file system on it is mounted in a mount namespace of the command, and
-//! covers the directories there. This process serves the reads, and runs from the ordinary disk: its
+//! it into a disk. The file system on it is mounted in a mount namespace of the command, and covers
+//! the directories there. This process serves the reads, and runs from the ordinary disk: its
 //! files were opened before the directories were covered. So it can serve after its pages were
 //! dropped.
 //!
@@ -33,6 +33,7 @@ use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use self::disk::{Disk, Wait};
+use self::image::Format;
 use crate::slowfs;
 
 /// Number of threads, and so of concurrent reads.
@@ -50,9 +51,13 @@ pub(crate) struct SlowDisk {
     /// A directory on the disk; may be repeated
     #[arg(long, value_name = "DIR", default_value = "/usr")]
     with: Vec<PathBuf>,
-    /// The image with copies of the directories; made if it is missing
-    #[arg(long, value_name = "FILE", default_value = "target/lab/slowdisk.img")]
-    image: PathBuf,
+    /// The file system on the disk
+    #[arg(long, value_enum, default_value_t)]
+    format: Format,
+    /// The image with copies of the directories; made if it is missing [default:
+    /// target/lab/slowdisk.FORMAT]
+    #[arg(long, value_name = "FILE")]
+    image: Option<PathBuf>,
     /// The command
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
@@ -83,11 +88,13 @@ pub(crate) fn run(args: &SlowDisk) -> Result<ExitCode> {
     let (below, above) = (scratch.path().join("disk"), scratch.path().join("files"));
     fs::create_dir(&below)?;
     fs::create_dir(&above)?;
-    image::make(&args.image, &with, &above)?;
-    let image = File::open(&args.image).with_context(|| args.image.display().to_string())?;
+    let default = || Path::new("target/lab/slowdisk").with_extension(args.format.name());
+    let path = args.image.clone().unwrap_or_else(default);
+    image::make(&path, args.format, &with, &above)?;
+    let image = File::open(&path).with_context(|| path.display().to_string())?;
     let delay = Duration::from_micros(args.delay_us);
     let session = start(image, &below, Box::new(move || thread::sleep(delay)))?;
-    let status = with_files(args, &with, (&below, &above), signals);
+    let status = with_files(args, &path, &with, (&below, &above), signals);
     let ended = session.umount_and_join();
     let code = status?;
     // A thread between two requests gets this error when the connection closes.
@@ -122,13 +129,14 @@ fn start(image: File, mountpoint: &Path, wait: Wait) -> Result<BackgroundSession
 /// Mounts the image's file system over the directories, runs the command, and unmounts.
 fn with_files(
     args: &SlowDisk,
+    image: &Path,
     with: &[PathBuf],
     (below, above): (&Path, &Path),
     signals: SigSet,
 ) -> Result<u8> {
-    attach(&below.join(disk::NAME), above, args.read_ahead_kb)?;
+    attach(&below.join(disk::NAME), above, args)?;
     let mut covered = Vec::new();
-    let done = image::check(&args.image, with, above).and_then(|()| {
+    let done = image::check(image, with, above).and_then(|()| {
         for dir in with {
             bind(&image::inside(above, dir), dir)?;
             covered.push(dir);
@@ -145,17 +153,18 @@ fn with_files(
 }
 
 /// Turns the file into a disk and mounts the file system on it.
-fn attach(file: &Path, above: &Path, read_ahead_kb: u32) -> Result<()> {
+fn attach(file: &Path, above: &Path, args: &SlowDisk) -> Result<()> {
     let options = ["--direct-io=on", "--read-only", "-f", "--show"].map(OsStr::new);
     let printed = run_tool("losetup", &[&options[..], &[file.as_os_str()]].concat())?;
     let device = Path::new(printed.trim());
     let queue = Path::new("/sys/block").join(device.file_name().unwrap_or_default()).join("queue");
     let kernel = queue.join("read_ahead_kb");
-    let mounted = fs::write(&kernel, read_ahead_kb.to_string())
+    let mounted = fs::write(&kernel, args.read_ahead_kb.to_string())
         .with_context(|| kernel.display().to_string())
         .and_then(|()| {
             let none: Option<&str> = None;
-            let mounted = mount(Some(device), above, Some("ext4"), MsFlags::MS_RDONLY, none);
+            let mounted =
+                mount(Some(device), above, Some(args.format.name()), MsFlags::MS_RDONLY, none);
             mounted.with_context(|| format!("cannot mount {}", device.display()))
         });
     // A device in use is detached after its last use.
