@@ -58,8 +58,7 @@ pub fn detached(
             }
             let keep = close_all_but(&keep);
             if priority == Priority::Lowest {
-                // SAFETY: as above.
-                unsafe { libc::nice(19) };
+                lower_priority();
             }
             if let Some(keep) = keep {
                 work(keep);
@@ -77,6 +76,13 @@ pub fn detached(
             Ok(Detached::Yes)
         }
     }
+}
+
+/// Gives this process the lowest priority.
+#[allow(unsafe_code, reason = "the call has no safe form")]
+pub fn lower_priority() {
+    // SAFETY: the call takes a number.
+    unsafe { libc::nice(19) };
 }
 
 #[allow(unsafe_code, reason = "the flag has no safe form")]

@@ -2,6 +2,7 @@
 
    la_objopen identifies each object. la_objsearch answers a needed string before the loader
    searches, or returns it unchanged. */
+#include "ahead.h"
 #include "auditors.h"
 #include "base.h"
 #include "bind.h"
@@ -168,6 +169,8 @@ la_objopen (struct link_map *map, long namespace, uintptr_t *cookie)
     path = process_executable ();
   log_object (cookie, namespace, path != NULL ? path : "");
   learn_open (map, map == program);
+  if (!has_started)
+    ahead_look ();
   if (namespace == LM_ID_BASE && !has_started)
     bind_open (map);
   return 0;

@@ -111,6 +111,15 @@ void *memset (void *to, int byte, size_t n);
 int memcmp (const void *a, const void *b, size_t n);
 size_t strlen (const char *s);
 
+/* Returns the text after NAME, NULL if TEXT does not begin with it. */
+static inline const char *
+text_after (const char *text, const char *name)
+{
+  while (*name != '\0' && *text == *name)
+    text++, name++;
+  return *name == '\0' ? text : NULL;
+}
+
 static inline int
 text_equal (const char *a, const char *b)
 {

@@ -7,15 +7,6 @@
 
 static enum { UNREAD, ALLOWED, FILTERED } state STATE = UNREAD;
 
-/* Returns the text after NAME, NULL if LINE does not begin with it. */
-static const char *
-value_of (const char *line, const char *name)
-{
-  while (*name != '\0' && *line == *name)
-    line++, name++;
-  return *name == '\0' ? line : NULL;
-}
-
 static uint32_t
 number_of (const char *digits)
 {
@@ -52,11 +43,11 @@ count_filters (void)
         line[used] = '\0';
         used = 0;
         /* A tracer, such as becalm trace, installs a filter that ends nothing. */
-        if ((value = value_of (line, "TracerPid:\t")) != NULL)
+        if ((value = text_after (line, "TracerPid:\t")) != NULL)
           of_tracer = *value != '0';
-        else if ((value = value_of (line, "Seccomp:\t")) != NULL)
+        else if ((value = text_after (line, "Seccomp:\t")) != NULL)
           filters = *value != '0';
-        else if ((value = value_of (line, "Seccomp_filters:\t")) != NULL)
+        else if ((value = text_after (line, "Seccomp_filters:\t")) != NULL)
           {
             sys_close ((int) fd);
             filters = number_of (value);

@@ -29,13 +29,15 @@ static unsigned char has_paths STATE = 0, has_no_paths STATE = 0;
 static char log_file[FILE_SIZE] BUFFER = { 0 };
 static char dump_file[FILE_SIZE] BUFFER = { 0 };
 static char learner[FILE_SIZE] BUFFER = { 0 };
+static char helper[FILE_SIZE] BUFFER = { 0 };
+static unsigned char has_no_ahead STATE = 0;
+static const char *const *variables STATE = NULL;
 
 static const char *
 value_of (const char *variable, const char *name)
 {
-  while (*name != '\0' && *variable == *name)
-    variable++, name++;
-  return *name == '\0' && *variable == '=' ? variable + 1 : NULL;
+  variable = text_after (variable, name);
+  return variable != NULL && *variable == '=' ? variable + 1 : NULL;
 }
 
 /* True if TEXT has a word in it. */
@@ -80,25 +82,23 @@ read_binding_variable (const char *variable)
 static void
 copy_file (char *to, const char *element, const char *word)
 {
-  size_t i = 0, length = 0;
-  while (word[i] != '\0' && element[i] == word[i])
-    i++;
-  if (word[i] != '\0')
+  size_t length = 0;
+  element = text_after (element, word);
+  if (element == NULL)
     return;
-  while (element[i + length] != '\0' && element[i + length] != ',')
+  while (element[length] != '\0' && element[length] != ',')
     length++;
   if (length == 0 || length >= FILE_SIZE)
     return;
-  memcpy (to, element + i, length);
+  memcpy (to, element, length);
   to[length] = '\0';
 }
 
 static int
 is_word (const char *element, const char *word)
 {
-  while (*word != '\0' && *element == *word)
-    element++, word++;
-  return *word == '\0' && (*element == '\0' || *element == ',');
+  element = text_after (element, word);
+  return element != NULL && (*element == '\0' || *element == ',');
 }
 
 /* Parses BECALM, a list with commas. An unknown word is ignored. */
@@ -117,9 +117,12 @@ read_switches (const char *list)
         has_paths = 1;
       else if (is_word (list, "nopaths"))
         has_no_paths = 1;
+      else if (is_word (list, "noahead"))
+        has_no_ahead = 1;
       copy_file (log_file, list, "log:");
       copy_file (dump_file, list, "dump:");
       copy_file (learner, list, "learn:");
+      copy_file (helper, list, "ahead:");
       while (*list != '\0' && *list != ',')
         list++;
       if (*list == '\0')
@@ -181,7 +184,7 @@ process_init (const struct link_map *map)
   /* The vDSO's map and the loader's follow the program's: the chain has no others yet. A program
      may define a variable of that name itself, so the program is not searched. */
   void *const *stack_end = NULL;
-  log_file[0] = dump_file[0] = learner[0] = '\0';
+  log_file[0] = dump_file[0] = learner[0] = helper[0] = '\0';
   is_stopping = 0;
   map = map->next;
   for (int i = 0; map != NULL && stack_end == NULL && i < 3; i++, map = map->next)
@@ -192,6 +195,7 @@ process_init (const struct link_map *map)
   const elf_word *words = *stack_end;
   const char *const *environment = (const char *const *) (words + 1 + words[0] + 1);
   is_on = 1;
+  variables = environment;
   for (; *environment != NULL; environment++)
     read_variable (*environment);
   read_auxiliary ((const elf_auxv *) (environment + 1));
@@ -278,6 +282,18 @@ const char *
 process_learner (void)
 {
   return is_on && learner[0] != '\0' ? learner : NULL;
+}
+
+const char *
+process_helper (void)
+{
+  return is_on && !has_no_ahead && helper[0] == '/' ? helper : NULL;
+}
+
+const char *const *
+process_environment (void)
+{
+  return variables;
 }
 
 const char *

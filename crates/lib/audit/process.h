@@ -42,6 +42,13 @@ const char *process_dump (void);
 /* Returns the text after BECALM=learn: up to a comma, NULL if the start is not learned. */
 const char *process_learner (void);
 
+/* Returns the becalm that reads ahead, the path after BECALM=ahead: up to a comma; NULL if there is
+   none, or BECALM=noahead. */
+const char *process_helper (void);
+
+/* Returns the variables of the process as the kernel wrote them. */
+const char *const *process_environment (void);
+
 /* BECALM=stop: the process ends when its start is done. */
 int process_stops (void);
 

@@ -34,6 +34,13 @@ pub(crate) struct EnvArgs {
     #[arg(long, conflicts_with = "no_bind")]
     pub paths: bool,
 
+    /// Read pages ahead of cold starts, and record them (BECALM=ahead:PATH)
+    ///
+    /// If a start waits for the disk, the audit module starts this becalm beside it, which requests the
+    /// recorded pages of the program. A start that does not wait costs up to ten system calls more.
+    #[arg(long)]
+    pub ahead: bool,
+
     /// Print the lines that undo the setup instead
     ///
     /// Removes every index of becalm from the session; with --index only that one. Without --index,

@@ -188,7 +188,8 @@ mod tests {
     #[test]
     fn a_dockerfile_keeps_quotes_and_dollar_signs() {
         let module = "/i/it's \"a\".so.d/$PLATFORM".into();
-        let text = dockerfile(&Settings { module, static_tls: 8192, switch: Some("nobind") });
+        let text =
+            dockerfile(&Settings { module, static_tls: 8192, switch: Some("nobind".to_owned()) });
         assert!(text.contains("ENV LD_AUDIT=\"/i/it's \\\"a\\\".so.d/\\$PLATFORM\"\n"), "{text}");
         assert!(text.ends_with("ENV BECALM=\"nobind\"\n"), "{text}");
     }

@@ -24,6 +24,7 @@ pub(crate) fn run(args: &EnvArgs) -> Result<ExitStatus> {
         static_tls: args.static_tls,
         no_bind: args.no_bind,
         paths: args.paths,
+        ahead: args.ahead,
         for_all: reader.is_for_all(),
         undo: args.undo,
     };

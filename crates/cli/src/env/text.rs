@@ -121,7 +121,7 @@ fn profile(settings: &Settings) -> String {
          \x20 unset becalm_module\n"
     );
     text.push_str(&profile_static_tls(settings.static_tls));
-    if let Some(switch) = settings.switch {
+    if let Some(switch) = &settings.switch {
         text.push_str(&format!(
             "\x20 case \",${{{SWITCHES}-}},\" in\n\
              \x20   *,{switch},*) ;;\n\
@@ -165,7 +165,7 @@ fn systemd(settings: &Settings) -> String {
     let module = value(&settings.module.to_string_lossy());
     let static_tls = settings.static_tls;
     let mut assignments = format!("\"{AUDIT}={module}\" \"{TUNABLES}={STATIC_TLS}={static_tls}\"");
-    if let Some(switch) = settings.switch {
+    if let Some(switch) = &settings.switch {
         assignments.push_str(&format!(" \"{SWITCHES}={switch}\""));
     }
     format!(
@@ -192,7 +192,7 @@ fn nixos(settings: &Settings) -> String {
     };
     let in_nix = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace("${", "\\${");
     let module = in_nix(&in_shell(&settings.module.to_string_lossy()));
-    let switches = if let Some(switch) = settings.switch {
+    let switches = if let Some(switch) = &settings.switch {
         format!("\x20 environment.variables.{SWITCHES} = \"{switch}\";\n")
     } else {
         String::new()
@@ -256,7 +256,8 @@ mod tests {
     fn sourced(shell: &str, tunables: Option<&str>) -> String {
         // The file must exist. Nothing is started while LD_AUDIT names it.
         let module = "/dev/null".into();
-        let text = profile(&Settings { module, static_tls: 8192, switch: Some("nobind") });
+        let text =
+            profile(&Settings { module, static_tls: 8192, switch: Some("nobind".to_owned()) });
         // The shell itself must start, whatever the value.
         let set =
             tunables.map(|value| format!("export {TUNABLES}='{value}'\n")).unwrap_or_default();

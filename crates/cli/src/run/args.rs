@@ -59,6 +59,10 @@ pub(crate) struct RunArgs {
     #[arg(long, conflicts_with_all = ["index", "strict", "quiet", "no_bind", "paths", "no_ahead", "store"])]
     pub warm: bool,
 
+    /// Read ahead for a start that waits for the disk: the audit module passes its process
+    #[arg(long, value_name = "PID", hide = true, conflicts_with = "warm")]
+    pub attend: Option<u32>,
+
     /// Print a JSON document (only with --warm)
     #[arg(long, requires = "warm")]
     pub json: bool,

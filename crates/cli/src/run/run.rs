@@ -31,6 +31,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
     if args.warm {
         return warm::run(&args.command, args.json);
     }
+    if let Some(pid) = args.attend {
+        ahead::attend::attend(pid, name.as_ref());
+        return Ok(ExitStatus::Fine);
+    }
     let found = program::find(name)?;
     let path = found.path.clone();
     // Before anything else is read.

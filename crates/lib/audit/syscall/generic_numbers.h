@@ -36,6 +36,7 @@
 #define NR_waitid 95
 #define NR_unshare 97
 #define NR_clock_gettime 113
+#define NR_getrusage 165
 #define NR_prctl 167
 #define NR_getpid 172
 #define NR_geteuid 175
@@ -45,6 +46,7 @@
 #define NR_sendmsg 211
 #define NR_munmap 215
 #define NR_clone 220
+#define NR_execve 221
 #define NR_wait4 260
 #define NR_setns 268
 #define NR_renameat2 276

@@ -16,6 +16,7 @@
 #define NR_clone 56
 #define NR_fork 57
 #define NR_vfork 58
+#define NR_execve 59
 #define NR_wait4 61
 #define NR_getcwd 79
 #define NR_rename 82
@@ -31,6 +32,7 @@
 #define NR_chown 92
 #define NR_fchown 93
 #define NR_lchown 94
+#define NR_getrusage 98
 #define NR_geteuid 107
 #define NR_utime 132
 #define NR_mknod 133

@@ -57,7 +57,7 @@ fn known(place: &Place) -> Result<bool, RecordError> {
     Ok(!header.is_wanting())
 }
 
-fn request_recorded(file: File, until: Option<Instant>) {
+pub(super) fn request_recorded(file: File, until: Option<Instant>) {
     if let Ok(record) = Record::read(file) {
         let (wanted, limits) = wanted(&record);
         let _ = request(&wanted, &Limits { until, ..limits });

@@ -1,10 +1,12 @@
 //! Reading ahead: the pages that starts of a program used are recorded, and requested at once before
-//! the next start if they are not in memory ([`mod@begin`]).
+//! the next start if they are not in memory ([`mod@begin`]), or beside one that waits for them
+//! ([`mod@attend`]).
 //!
 //! [`record`] is the file, [`learn`] the process that makes it while the program runs, [`mod@opened`] adds
 //! files that a traced program has opened, [`warm`] reads ahead without starting a program, and
 //! [`state`] lists the records.
 
+pub mod attend;
 pub mod begin;
 pub mod learn;
 pub mod opened;

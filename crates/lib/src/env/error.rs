@@ -1,5 +1,6 @@
 //! The reasons why a session cannot use an index.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
@@ -40,6 +41,9 @@ pub enum EnvError {
     /// The lines for shells and tools are text of one line each.
     #[error("{0} cannot be written for a shell or tool: not UTF-8, or with a control character")]
     NoText(String),
+    /// The path of the running becalm is not known.
+    #[error("the path of becalm is not known")]
+    Itself(#[source] io::Error),
     /// The index cannot be read.
     #[error(transparent)]
     Index(#[from] IndexError),

@@ -18,7 +18,7 @@ use crate::env::error::EnvError;
 use crate::index::error::IndexError;
 use crate::index::file::{self, Opened};
 use crate::index::variables::{
-    self, AUDIT, NO_BIND, PATHS, SWITCHES, Settings, TUNABLES, Variable,
+    self, AHEAD, AUDIT, NO_BIND, PATHS, SWITCHES, Settings, TUNABLES, Variable,
 };
 use crate::index::{places, platforms, trust};
 use crate::json::{self, lossy, lossy_list, lossy_os};
@@ -36,6 +36,8 @@ pub struct Options {
     pub no_bind: bool,
     /// True if file lookups are answered from the index. `no_bind` precludes it.
     pub paths: bool,
+    /// True if pages are read ahead of cold starts, by the running becalm.
+    pub ahead: bool,
     /// True if the variables are for later sessions of all users, not for this one.
     pub for_all: bool,
     /// True if the index is removed.
@@ -110,7 +112,7 @@ pub fn env(options: &Options) -> Result<Report, EnvError> {
         return Err(EnvError::WithoutPaths(path));
     }
     let settings =
-        Settings { module: platforms::audit_path(&index), static_tls, switch: switch(options) };
+        Settings { module: platforms::audit_path(&index), static_tls, switch: switch(options)? };
     if settings.module.to_str().is_none_or(|path| path.contains(char::is_control)) {
         return Err(EnvError::NoText(format!("the path {}", index.path.display())));
     }
@@ -151,7 +153,7 @@ fn undone(options: &Options, path: PathBuf) -> Result<Report, EnvError> {
             variables.extend(variables::without_switches(env::var_os(SWITCHES)));
         }
     }
-    let settings = Settings { module: index.clone().into(), static_tls, switch: switch(options) };
+    let settings = Settings { module: index.clone().into(), static_tls, switch: switch(options)? };
     let gone = gone.iter().map(|path| path_bytes(path)).collect();
     let variables = as_text(variables)?;
     Ok(Report { index, settings, variables, is_old: false, unfit: Vec::new(), gone })
@@ -171,8 +173,23 @@ fn is_same(a: &Path, b: &Path) -> bool {
     a == b || a.canonicalize().is_ok_and(|a| b.canonicalize().is_ok_and(|b| a == b))
 }
 
-fn switch(options: &Options) -> Option<&'static str> {
-    options.no_bind.then_some(NO_BIND).or(options.paths.then_some(PATHS))
+/// Returns the switches of the module.
+fn switch(options: &Options) -> Result<Option<String>, EnvError> {
+    let lookups = options.no_bind.then_some(NO_BIND).or(options.paths.then_some(PATHS));
+    let ahead = options.ahead.then(becalm).transpose()?.map(|becalm| format!("{AHEAD}{becalm}"));
+    let all: Vec<String> = lookups.map(ToOwned::to_owned).into_iter().chain(ahead).collect();
+    Ok((!all.is_empty()).then(|| all.join(",")))
+}
+
+/// Returns the path of this program, for the audit module.
+fn becalm() -> Result<String, EnvError> {
+    let path = env::current_exe().map_err(EnvError::Itself)?;
+    // No character that separates switches or that a shell or tool would interpret.
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._+-".contains(&byte);
+    let plain = path.to_str().filter(|path| path.bytes().all(is_plain) && path.len() < 1000);
+    plain
+        .map(ToOwned::to_owned)
+        .ok_or_else(|| EnvError::NoText(format!("the path {}", path.display())))
 }
 
 /// Returns the stores of an index, whose directories show that packages come or go.

@@ -22,7 +22,9 @@ pub const SWITCHES: &str = "BECALM";
 pub const NO_BIND: &str = "nobind";
 /// The switch that answers file lookups from the index.
 pub const PATHS: &str = "paths";
-/// The switch with which nothing is read ahead or recorded. The module ignores it.
+/// The switch, with the path of becalm, with which the module reads ahead of cold starts.
+pub const AHEAD: &str = "ahead:";
+/// The switch with which nothing is read ahead or recorded.
 pub const NO_AHEAD: &str = "noahead";
 /// The name of the list of tunables.
 pub const TUNABLES: &str = "GLIBC_TUNABLES";
@@ -37,8 +39,9 @@ pub struct Settings {
     pub module: OsString,
     /// The bytes of static TLS that libraries get.
     pub static_tls: u64,
-    /// The switch of the module in `BECALM`, `nobind` or `paths`; null if there is none.
-    pub switch: Option<&'static str>,
+    /// The switches of the module in `BECALM`, with commas: `nobind` or `paths`, and `ahead:` with the
+    /// path of becalm; null if there is none.
+    pub switch: Option<String>,
 }
 
 /// A variable and its new value.
@@ -60,7 +63,7 @@ impl Settings {
             set(AUDIT, with_module(now(AUDIT).as_deref(), &self.module)),
             set(TUNABLES, with_static_tls(now(TUNABLES).as_deref(), self.static_tls)),
         ];
-        if let Some(switch) = self.switch {
+        if let Some(switch) = &self.switch {
             variables.push(set(SWITCHES, with_switch(now(SWITCHES).as_deref(), switch)));
         }
         variables
@@ -94,8 +97,13 @@ pub fn without_need(bytes: u64, now: Option<&OsStr>) -> Variable {
 
 /// Returns the switches, if there are any, without those of [`Settings::added`].
 pub fn without_switches(now: Option<OsString>) -> Option<Variable> {
-    let left = without_switch(Some(&now?), NO_BIND);
-    Some(Variable { name: SWITCHES, value: without_switch(left.as_deref(), PATHS) })
+    let mut left = switches(now.as_deref());
+    now.as_ref()?;
+    left.retain(|it| {
+        ![NO_BIND, PATHS].contains(&&*it.to_str_lossy()) && !it.starts_with_str(AHEAD)
+    });
+    let value = (!left.is_empty()).then(|| OsString::from_vec(left.join(&b',')));
+    Some(Variable { name: SWITCHES, value })
 }
 
 /// Returns the list with a module at its end, so that the user's own modules are called with the
@@ -195,21 +203,15 @@ fn number(text: &[u8]) -> Option<u64> {
     Some(u64::from_str_radix(digits, radix).unwrap_or(u64::MAX))
 }
 
-/// Returns the module's switches with one more.
-pub(crate) fn with_switch(list: Option<&OsStr>, switch: impl AsRef<OsStr>) -> OsString {
-    let switch = switch.as_ref().as_bytes();
-    let mut switches = switches(list);
-    if !switches.contains(&switch) {
-        switches.push(switch);
+/// Returns the module's switches with others, which may be several with commas.
+pub(crate) fn with_switch(list: Option<&OsStr>, added: impl AsRef<OsStr>) -> OsString {
+    let mut all = switches(list);
+    for switch in switches(Some(added.as_ref())) {
+        if !all.contains(&switch) {
+            all.push(switch);
+        }
     }
-    OsString::from_vec(switches.join(&b','))
-}
-
-/// Returns the module's switches without one; `None` if nothing is left.
-fn without_switch(list: Option<&OsStr>, switch: &str) -> Option<OsString> {
-    let mut switches = switches(list);
-    switches.retain(|element| *element != switch.as_bytes());
-    (!switches.is_empty()).then(|| OsString::from_vec(switches.join(&b',')))
+    OsString::from_vec(all.join(&b','))
 }
 
 /// True if a list of switches has one.

@@ -72,7 +72,7 @@ impl Indexed {
         let settings = Settings {
             module: platforms::audit_path(&self.index),
             static_tls: self.static_tls,
-            switch: no_bind.then_some(NO_BIND).or(paths),
+            switch: no_bind.then_some(NO_BIND).or(paths).map(ToOwned::to_owned),
         };
         let variables = settings.added(|name| env::var_os(name));
         match learn {

@@ -1,0 +1,182 @@
+//! Cold starts in a session of `becalm env --ahead`: the audit module starts a becalm beside them, which
+//! records their pages and reads them ahead.
+
+#![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+
+mod support;
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use becalm_host::pages::resident::{self, Residency};
+use becalm_testing::skip;
+use rustix::fs::{Advice, fadvise};
+use serde_json::{Value, json};
+use support::store::{Store, json, nothing_to_test_with, text};
+use support::{becalm, cc, cc_library, finish, run, wait_for};
+
+/// The libraries of the program. It waits for each while the loader maps them.
+const LIBRARIES: usize = 8;
+
+/// A program with large libraries, which prints its children and the number of its descriptors, and ends
+/// with its input.
+struct Cold {
+    store: Store,
+    files: Vec<PathBuf>,
+}
+
+impl Cold {
+    fn new() -> Self {
+        let store = Store::new();
+        store.make_index(&[]);
+        let dir = store.path("");
+        let mut flags = vec!["-L.".to_owned(), "-Wl,-rpath,$ORIGIN".to_owned()];
+        let mut main = String::from(
+            "#include <stdio.h>\n#include <dirent.h>\nint main(void){int n=0;char t[64]=\"\";\n\
+             DIR*d=opendir(\"/proc/self/fd\");while(readdir(d))n++;closedir(d);\n\
+             FILE*f=fopen(\"/proc/thread-self/children\",\"r\");fgets(t,64,f);fclose(f);\n",
+        );
+        for at in 0..LIBRARIES {
+            let source = format!(
+                "static const char data[400000]={{1}};int f{at}(int n){{return data[n]-data[n];}}\n"
+            );
+            store.source("large.c", &source);
+            cc_library(&dir, "large.c", &format!("liblarge{at}.so"), &[]);
+            flags.push(format!("-llarge{at}"));
+            main.push_str(&format!("extern int f{at}(int);n+=f{at}(n*9000);\n"));
+        }
+        main.push_str("printf(\"%d:%s\\n\",n,t);fflush(stdout);while(getchar()>=0);return 7;}\n");
+        store.source("cold.c", &main);
+        let flags = flags.iter().map(String::as_str);
+        cc(&dir, &["cold.c", "-o", "cold"].into_iter().chain(flags).collect::<Vec<_>>());
+        let libraries = (0..LIBRARIES).map(|at| format!("liblarge{at}.so"));
+        let files = libraries.chain(["cold".to_owned()]).map(|name| store.path(&name)).collect();
+        Self { store, files }
+    }
+
+    /// Drops the files from memory. False on a file system that is memory.
+    fn evict(&self) -> bool {
+        self.files.iter().for_each(|path| evict(path));
+        let is_out = residency(&self.files[0], 50) == Residency::OnDisk;
+        if !is_out {
+            skip("the scratch directory is in memory");
+        }
+        is_out
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(self.store.path("cold"));
+        command.env("HOME", self.store.path("home")).env_remove("XDG_CACHE_HOME");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Starts the program in the session, with these switches more, until `is_done`.
+    fn start(&self, more: &str, is_done: impl FnMut() -> bool) {
+        let plain = finish(self.command().spawn().expect("starts"));
+        if more != "warm" {
+            self.files.iter().for_each(|path| evict(path));
+        }
+        let index = self.store.index();
+        let arguments = ["env", "--ahead", "--json", "--index", text(&index)];
+        let report = json(&run(&mut self.store.becalm(&arguments)));
+        let mut command = self.command();
+        for variable in report["variables"].as_array().expect("variables") {
+            let value = variable["value"].as_str().expect("set").to_owned();
+            let is_switches = variable["name"] == "BECALM";
+            let value = if is_switches { format!("{value},{more}") } else { value };
+            command.env(variable["name"].as_str().expect("a name"), value);
+        }
+        let child = command.spawn().expect("starts");
+        wait_for("the becalm beside it", is_done);
+        let output = finish(child);
+        assert_eq!(output.status.code(), Some(7));
+        assert_eq!((output.stdout, output.stderr), (plain.stdout, plain.stderr), "{more}");
+    }
+
+    fn records(&self, ending: &str) -> Vec<PathBuf> {
+        let folder = self.store.path("home/.cache/becalm/programs");
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).filter(|path| text(path).ends_with(ending)).collect()
+    }
+
+    /// Returns the lines of the record, once it is written.
+    fn record(&self) -> Option<(PathBuf, Vec<Value>)> {
+        let path = self.records(".pages").pop().filter(|_| self.records("lock").is_empty())?;
+        let text = fs::read_to_string(&path).ok()?;
+        let lines = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        Some((path, lines))
+    }
+}
+
+fn evict(path: &Path) {
+    let file = File::open(path).expect("is there");
+    file.sync_all().expect("written");
+    fadvise(&file, 0, None, Advice::DontNeed).expect("dropped");
+}
+
+fn residency(path: &Path, page: u64) -> Residency {
+    resident::of(&File::open(path).expect("is there"), page)
+}
+
+#[test]
+fn a_cold_start_in_a_session_is_recorded_and_the_next_is_read_ahead() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let cold = Cold::new();
+    if !cold.evict() {
+        return;
+    }
+    cold.start("warm", || true);
+    assert!(cold.records("").is_empty(), "a warm start begins nothing");
+    cold.start("noahead", || true);
+    assert!(cold.records("").is_empty(), "noahead");
+
+    cold.start("", || cold.record().is_some());
+    let (path, lines) = cold.record().expect("a record");
+    let recorded: Vec<&str> = lines[1..].iter().filter_map(|line| line["path"].as_str()).collect();
+    assert!(recorded.contains(&text(&cold.files[3])), "{recorded:?}");
+    assert_eq!(lines[0]["command"], text(&cold.store.path("cold")));
+
+    // Only a becalm that reads by the record brings this file into memory.
+    let data = cold.store.path("data");
+    fs::write(&data, vec![7; 1 << 20]).expect("written");
+    evict(&data);
+    let state = becalm_host::pages::FileState::of(&data.symlink_metadata().expect("is there"));
+    let line = json!({"path": text(&data), "inode": state.inode, "size": state.size,
+                      "changed": [state.changed.0, state.changed.1], "ranges": [[0, 100, 3]]});
+    fs::write(&path, format!("{}\n{line}\n", lines[0])).expect("written");
+    cold.start("warm", || true);
+    assert_eq!(residency(&data, 3), Residency::OnDisk);
+    // A look at a page makes the kernel read it and those that follow.
+    evict(&data);
+    cold.start("", || residency(&data, 99) == Residency::InMemory);
+    assert_eq!(residency(&data, 20), Residency::InMemory);
+}
+
+#[test]
+fn a_session_that_reads_ahead_is_removed_completely() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    store.make_index(&[]);
+    let index = store.index();
+    let lines = run(&mut store.becalm(&["env", "--ahead", "--paths", "--index", text(&index)]));
+    assert_eq!(lines.code, Some(2), "this index has no paths: {lines:?}");
+    let lines = run(&mut store.becalm(&["env", "--ahead", "--index", text(&index)]));
+    assert_eq!(lines.code, Some(0), "{lines:?}");
+    let script = format!(
+        "unset BECALM LD_AUDIT GLIBC_TUNABLES\n{}echo \"$BECALM\"\n\
+         eval \"$('{}' env --undo)\"\necho \"<$BECALM$LD_AUDIT>\"\n",
+        lines.stdout,
+        becalm().get_program().display()
+    );
+    let printed = run(Command::new("sh").args(["-c", &script]).env("HOME", store.path("home")));
+    let lines: Vec<&str> = printed.stdout.lines().collect();
+    assert_eq!(lines.len(), 2, "{printed:?}");
+    assert!(lines[0].starts_with("ahead:/") && lines[0].ends_with("/becalm"), "{printed:?}");
+    assert_eq!(lines[1], "<>", "{printed:?}");
+}

@@ -1,0 +1,11 @@
+/* A start that waits for the disk, in a session that reads ahead (BECALM=ahead:BECALM). */
+#ifndef BECALM_AHEAD_H
+#define BECALM_AHEAD_H
+
+#include "base.h"
+
+/* Looks whether the start waits for the disk, and then starts a becalm that reads ahead: called for
+   each object of the start. */
+void ahead_look (void);
+
+#endif
