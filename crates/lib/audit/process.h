@@ -7,6 +7,12 @@
 /* Reads the stack that the kernel made; MAP is the program's. */
 void process_init (const struct link_map *map);
 
+/* Returns the value of a variable, `NAME=value`, if it has this name; else NULL. */
+const char *process_value_of (const char *variable, const char *name);
+
+/* Returns the environment in the kernel's memory, NULL if it was not found. */
+char **process_environment (void);
+
 /* True if no lookup may be answered: BECALM=off, secure-execution mode, or a start that could
    not be analysed. */
 int process_is_off (void);
