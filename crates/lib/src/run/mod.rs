@@ -112,7 +112,7 @@ pub fn prepare(options: &Options, found: Found) -> Result<Launch, RunError> {
 }
 
 /// True for musl's loader, which is called `ld-musl-ARCH.so.1` in any directory.
-fn is_of_musl(interpreter: &[u8]) -> bool {
+pub(crate) fn is_of_musl(interpreter: &[u8]) -> bool {
     becalm_core::path::name(interpreter).starts_with(b"ld-musl-")
 }
 
