@@ -51,7 +51,7 @@ pub struct NotChosen {
     pub on_ns: Option<u64>,
 }
 
-/// What was started to confirm the prediction.
+/// The starts that confirmed the prediction.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Trials {
     /// The programs that were started, with `--version`.
