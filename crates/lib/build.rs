@@ -1,13 +1,14 @@
-//! Compiles the audit module, so that the command carries it.
+//! Compiles the audit module and the starter of `becalm on`, so that the command carries them.
 //!
-//! `audit/module.flags` holds flags and sources, for this and for `audit/Makefile` alike.
+//! `audit/module.flags` holds flags and sources, for this and for `audit/Makefile` alike;
+//! `starter/starter.flags` those of the starter.
 //! The machine becalm is built for must have a C compiler (`CC`, or in a cross build clang or the
 //! cross compiler). Modules of the other machines are built in if their cross compiler is installed. With `BECALM_MODULES=all` all of them are
 //! built in, by clang or by cross compilers, or the build fails; releases are built in this way.
 //! `BECALM_CC_<MACHINE>` names the compiler of one machine, with its arguments.
 //!
 //! `modules.rs` in the output folder lists the modules: `pub static MODULES: &[(&str, &[u8])]`,
-//! the machine as `uname -m` has it and the file.
+//! the machine as `uname -m` has it and the file; `STARTERS` in the same form.
 
 use std::env;
 use std::fmt::Write as _;
@@ -25,14 +26,19 @@ const MACHINES: [(&str, &str); 7] = [
     ("s390x", "s390x-linux-gnu"),
 ];
 
+/// Machines that the starter supports. becalm is built without those that cannot be compiled.
+const OF_STARTER: [&str; 2] = ["x86_64", "aarch64"];
+
 /// Atomic operations without calls into libgcc, for AArch64.
 const OWN_ATOMICS: &str = "-mno-outline-atomics";
 /// The flag of `module.flags` that clang refuses.
 const GCC_ALONE: &str = "-fno-tree-loop-distribute-patterns";
 
 fn main() {
-    let sources = Path::new(&variable("CARGO_MANIFEST_DIR")).join("audit");
+    let manifest = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
+    let (sources, of_starter) = (manifest.join("audit"), manifest.join("starter"));
     println!("cargo::rerun-if-changed={}", sources.display());
+    println!("cargo::rerun-if-changed={}", of_starter.display());
     println!("cargo::rerun-if-env-changed=CC");
     println!("cargo::rerun-if-env-changed=BECALM_MODULES");
     let all = match env::var("BECALM_MODULES").as_deref() {
@@ -46,6 +52,10 @@ fn main() {
         "/// The audit modules built in: the machine as `uname -m` has it, the file.\n\
          pub static MODULES: &[(&str, &[u8])] = &[\n",
     );
+    let mut starters = String::from(
+        "/// The starters built in: the machine as `uname -m` has it, the file.\n\
+         pub static STARTERS: &[(&str, &[u8])] = &[\n",
+    );
     for (machine, prefix) in MACHINES {
         let name = format!("BECALM_CC_{}", machine.to_uppercase());
         println!("cargo::rerun-if-env-changed={name}");
@@ -58,7 +68,7 @@ fn main() {
         };
         let module = out.join(format!("becalm-audit-{machine}.so"));
         let flags = if machine == "aarch64" { &[OWN_ATOMICS][..] } else { &[] };
-        match compile_by_any(&sources, &compilers, flags, &module) {
+        match compile_by_any((&sources, "module.flags"), &compilers, flags, &module) {
             Ok(()) => writeln!(list, "    ({machine:?}, include_bytes!({module:?})),").unwrap(),
             Err(reason) if machine == own => panic!(
                 "the audit module cannot be compiled: {reason}\n\
@@ -71,7 +81,15 @@ fn main() {
             ),
             Err(_) => {}
         }
+        let starter = out.join(format!("becalm-starter-{machine}"));
+        let flags = (of_starter.as_path(), "starter.flags");
+        if OF_STARTER.contains(&machine) && compile_by_any(flags, &compilers, &[], &starter).is_ok()
+        {
+            writeln!(starters, "    ({machine:?}, include_bytes!({starter:?})),").unwrap();
+        }
     }
+    list.push_str("];\n");
+    list.push_str(&starters);
     list.push_str("];\n");
     std::fs::write(out.join("modules.rs"), list).expect("the output folder can be written");
 }
@@ -104,7 +122,7 @@ fn clang(prefix: &str) -> [String; 2] {
 
 /// Compiles with the first compiler that succeeds; returns the reasons of all if none does.
 fn compile_by_any(
-    sources: &Path,
+    sources: (&Path, &str),
     compilers: &[String],
     of_machine: &[&str],
     module: &Path,
@@ -120,13 +138,13 @@ fn compile_by_any(
 }
 
 fn compile(
-    sources: &Path,
+    (sources, flags): (&Path, &str),
     compiler: &str,
     of_machine: &[&str],
     module: &Path,
 ) -> Result<(), String> {
-    let flags = std::fs::read_to_string(sources.join("module.flags"))
-        .map_err(|error| format!("module.flags: {error}"))?;
+    let flags = std::fs::read_to_string(sources.join(flags))
+        .map_err(|error| format!("{flags}: {error}"))?;
     // A compiler may be named with arguments.
     let mut words = compiler.split_whitespace();
     // clang needs no flag to keep memcpy's own loop from becoming a call of memcpy.

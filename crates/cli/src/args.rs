@@ -17,6 +17,7 @@ use crate::fix::args::FixArgs;
 use crate::generate::args::GenerateArgs;
 use crate::index::args::IndexArgs;
 use crate::loader::args::LoaderArgs;
+use crate::on::args::{OffArgs, OnArgs};
 use crate::report::args::ReportArgs;
 use crate::run::args::RunArgs;
 use crate::terminal::manual;
@@ -98,6 +99,14 @@ pub(crate) enum Command {
     /// variables, and executes the program. Programs that it starts use the index as well.
     #[command(override_usage = "becalm run [OPTIONS] -- CMD [ARGS]...")]
     Run(RunArgs),
+    /// Make programs start by an index whenever they are called, those that gain
+    ///
+    /// becalm makes an index of the programs and a folder with a link for each, which it puts at the
+    /// front of PATH. The links lead to a small starter, which adds the index to the environment of the
+    /// program and executes it. Programs that it starts get the environment as it was.
+    On(OnArgs),
+    /// Undo `becalm on`
+    Off(OffArgs),
     /// Write an index of stores: one file that says where libraries are
     ///
     /// becalm walks the stores and resolves each object's needed strings as the loader would. The
@@ -237,6 +246,7 @@ pub(crate) fn manual_of(command: &str) -> &'static [&'static manual::Section] {
         "fix" => crate::fix::manual::FIX,
         "index" => crate::index::manual::INDEX,
         "loader" => crate::loader::manual::LOADER,
+        "off" | "on" => crate::on::manual::ON,
         "report" => crate::report::manual::REPORT,
         "run" => crate::run::manual::RUN,
         "trace" => crate::trace::manual::TRACE,

@@ -22,6 +22,7 @@ pub(crate) mod generate;
 pub(crate) mod index;
 pub(crate) mod jobs;
 pub(crate) mod loader;
+pub(crate) mod on;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod scratch;
@@ -67,6 +68,8 @@ fn dispatch(flags: &Cli) -> Result<ExitStatus> {
         Command::Loader(args) => loader::run::run(args),
         Command::Index(args) => index::run::run(args, flags.color),
         Command::Run(args) => run::run::run(args),
+        Command::On(args) => on::run::on(args),
+        Command::Off(args) => on::run::off(args),
         Command::Env(args) => env::run::run(args),
         Command::Generate(args) => {
             let cli = CommandLine { definition: args::definition, manual_of: args::manual_of };

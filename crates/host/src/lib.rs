@@ -32,6 +32,7 @@
 pub mod ask;
 pub mod bench;
 pub mod child;
+pub mod confined;
 mod cpu;
 pub mod detached;
 pub mod error;

@@ -15,6 +15,7 @@
 #include "library_path.h"
 #include "log.h"
 #include "note.h"
+#include "only.h"
 #include "process.h"
 #include "stubs.h"
 #include "system.h"
@@ -199,6 +200,7 @@ la_activity (uintptr_t *cookie, unsigned flag)
       /* No constructor was called yet (dl_main of glibc elf/rtld.c). */
       if (process_stops ())
         sys_exit (0);
+      only_restore ();
     }
   has_started = 1;
   chain_settle ();

@@ -25,16 +25,16 @@ static unsigned char is_bind_now STATE = 0;
 static unsigned char is_stopping STATE = 0;
 static elf_word vdso STATE = 0;
 static unsigned char has_paths STATE = 0, has_no_paths STATE = 0;
+static char **environment STATE = NULL;
 #define FILE_SIZE 1024u
 static char log_file[FILE_SIZE] BUFFER = { 0 };
 static char dump_file[FILE_SIZE] BUFFER = { 0 };
 static char learner[FILE_SIZE] BUFFER = { 0 };
 static char helper[FILE_SIZE] BUFFER = { 0 };
 static unsigned char has_no_ahead STATE = 0;
-static const char *const *variables STATE = NULL;
 
-static const char *
-value_of (const char *variable, const char *name)
+const char *
+process_value_of (const char *variable, const char *name)
 {
   variable = text_after (variable, name);
   return variable != NULL && *variable == '=' ? variable + 1 : NULL;
@@ -65,15 +65,15 @@ read_binding_variable (const char *variable)
   static const char set[][16] = { "LD_BIND_NOT", "LD_PROFILE" };
   const char *value;
   for (unsigned i = 0; i < sizeof whatever / sizeof *whatever; i++)
-    if (value_of (variable, whatever[i]) != NULL)
+    if (process_value_of (variable, whatever[i]) != NULL)
       why_not_bound = "environment";
   for (unsigned i = 0; i < sizeof set / sizeof *set; i++)
-    if ((value = value_of (variable, set[i])) != NULL && *value != '\0')
+    if ((value = process_value_of (variable, set[i])) != NULL && *value != '\0')
       why_not_bound = "environment";
-  value = value_of (variable, "LD_DEBUG");
+  value = process_value_of (variable, "LD_DEBUG");
   if (value != NULL && *value != '\0' && !text_equal (value, "statistics"))
     why_not_bound = "environment";
-  value = value_of (variable, "GLIBC_TUNABLES");
+  value = process_value_of (variable, "GLIBC_TUNABLES");
   if (value != NULL && mentions (value, "plt_rewrite"))
     why_not_bound = "environment";
 }
@@ -136,13 +136,13 @@ read_variable (const char *variable)
 {
   const char *value;
   /* As in process_envvars of glibc elf/rtld.c: if a variable is set twice, the last one counts. */
-  if ((value = value_of (variable, "LD_LIBRARY_PATH")) != NULL)
+  if ((value = process_value_of (variable, "LD_LIBRARY_PATH")) != NULL)
     library_path = *value != '\0' ? value : NULL;
-  else if ((value = value_of (variable, "LD_AUDIT")) != NULL)
+  else if ((value = process_value_of (variable, "LD_AUDIT")) != NULL)
     audit = value;
-  else if ((value = value_of (variable, "LD_BIND_NOW")) != NULL)
+  else if ((value = process_value_of (variable, "LD_BIND_NOW")) != NULL)
     is_bind_now = *value != '\0';
-  else if ((value = value_of (variable, "BECALM")) != NULL)
+  else if ((value = process_value_of (variable, "BECALM")) != NULL)
     read_switches (value);
   else
     read_binding_variable (variable);
@@ -192,15 +192,21 @@ process_init (const struct link_map *map)
       loader = map;
   if (stack_end == NULL || *stack_end == NULL)
     return;
-  const elf_word *words = *stack_end;
-  const char *const *environment = (const char *const *) (words + 1 + words[0] + 1);
+  elf_word *words = *stack_end;
+  environment = (char **) (words + 1 + words[0] + 1);
   is_on = 1;
-  variables = environment;
-  for (; *environment != NULL; environment++)
-    read_variable (*environment);
-  read_auxiliary ((const elf_auxv *) (environment + 1));
+  char **variable = environment;
+  for (; *variable != NULL; variable++)
+    read_variable (*variable);
+  read_auxiliary ((const elf_auxv *) (variable + 1));
   if (!is_on)
     log_file[0] = dump_file[0] = '\0';
+}
+
+char **
+process_environment (void)
+{
+  return environment;
 }
 
 int
@@ -288,12 +294,6 @@ const char *
 process_helper (void)
 {
   return is_on && !has_no_ahead && helper[0] == '/' ? helper : NULL;
-}
-
-const char *const *
-process_environment (void)
-{
-  return variables;
 }
 
 const char *

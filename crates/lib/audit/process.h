@@ -7,6 +7,12 @@
 /* Reads the stack that the kernel made; MAP is the program's. */
 void process_init (const struct link_map *map);
 
+/* Returns the value of a variable, `NAME=value`, if it has this name; else NULL. */
+const char *process_value_of (const char *variable, const char *name);
+
+/* Returns the environment in the kernel's memory, NULL if it was not found. */
+char **process_environment (void);
+
 /* True if no lookup may be answered: BECALM=off, secure-execution mode, or a start that could
    not be analysed. */
 int process_is_off (void);
@@ -45,9 +51,6 @@ const char *process_learner (void);
 /* Returns the becalm that reads ahead, the path after BECALM=ahead: up to a comma; NULL if there is
    none, or BECALM=noahead. */
 const char *process_helper (void);
-
-/* Returns the variables of the process as the kernel wrote them. */
-const char *const *process_environment (void);
 
 /* BECALM=stop: the process ends when its start is done. */
 int process_stops (void);

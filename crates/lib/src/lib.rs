@@ -70,6 +70,7 @@ pub mod follow;
 pub mod json;
 pub mod launch;
 pub mod loaded_index;
+pub mod on;
 pub mod path;
 pub mod problem;
 pub mod progress;

@@ -48,6 +48,13 @@ pub(crate) struct RunArgs {
     #[arg(long, conflicts_with = "no_bind")]
     pub paths: bool,
 
+    /// Use the index for this program only: programs that it starts get the environment of becalm
+    ///
+    /// The audit module takes becalm's additions to LD_AUDIT, GLIBC_TUNABLES and BECALM back out of the
+    /// environment before main. /proc/PID/environ still has them.
+    #[arg(long)]
+    pub only: bool,
+
     /// Read no pages ahead, and record none (BECALM=noahead)
     #[arg(long)]
     pub no_ahead: bool,
@@ -56,7 +63,7 @@ pub(crate) struct RunArgs {
     ///
     /// Waits until the pages are in memory: for the end of a boot, the start of a container or the
     /// prolog of a job. CMD and its arguments are then all names of programs.
-    #[arg(long, conflicts_with_all = ["index", "strict", "quiet", "no_bind", "paths", "no_ahead", "store"])]
+    #[arg(long, conflicts_with_all = ["index", "strict", "quiet", "no_bind", "paths", "only", "no_ahead", "store"])]
     pub warm: bool,
 
     /// Read ahead for a start that waits for the disk: the audit module passes its process
@@ -76,7 +83,12 @@ impl RunArgs {
     /// Returns the library's options for the choice of an index.
     #[must_use]
     pub(crate) fn options(&self) -> Options {
-        let index = self.index.clone();
-        Options { index, strict: self.strict, store: self.store.prefixes(), paths: self.paths }
+        Options {
+            index: self.index.clone(),
+            strict: self.strict,
+            store: self.store.prefixes(),
+            paths: self.paths,
+            only: self.only,
+        }
     }
 }

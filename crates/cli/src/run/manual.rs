@@ -42,6 +42,12 @@ const RUN_PROGRAMS: Section = Section {
              child (the first process of a container, a subreaper), the next becalm index makes \
              it. The index is compared with the files once an hour, when the program is started.",
         ),
+        (
+            "--only",
+            "Programs that the program starts, containers and debuggers get the three variables as \
+             they were. Without it they use the index too. A program without an audit interface \
+             (static, musl) is started without the variables.",
+        ),
         ("LD_AUDIT", "The user's own modules stay in the list, before becalm's."),
         ("GLIBC_TUNABLES", "Unchanged except for glibc.rtld.optional_static_tls, if needed."),
         (

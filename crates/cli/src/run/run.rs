@@ -47,7 +47,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
             if !args.quiet && !indexed.index.index.is_current() {
                 terminal::tell_of_age(&indexed.index.path);
             }
-            variables = indexed.variables(args.no_bind, learn.as_deref());
+            variables = indexed.variables(args.no_bind, learn.as_deref(), args.only);
             // execve closes the descriptor without a call of its own.
             std::mem::forget(indexed);
         }

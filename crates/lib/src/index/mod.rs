@@ -18,7 +18,7 @@ pub mod settled;
 pub mod traced;
 pub mod variables;
 
-pub use self::built_in::MODULES;
+pub use self::built_in::{MODULES, STARTERS};
 pub use becalm_host::trust;
 
 /// The file that the build script writes.

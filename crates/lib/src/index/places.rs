@@ -33,6 +33,22 @@ pub fn cache() -> Option<PathBuf> {
     Some(base("XDG_CACHE_HOME", ".cache")?.join("becalm/programs"))
 }
 
+/// Returns the folder of the user's programs that are switched on.
+pub(crate) fn switched_on() -> Option<PathBuf> {
+    Some(base("XDG_STATE_HOME", ".local/state")?.join("becalm/on"))
+}
+
+/// Returns the folder of the user's configuration.
+pub(crate) fn config() -> Option<PathBuf> {
+    base("XDG_CONFIG_HOME", ".config")
+}
+
+/// Returns the home directory of the environment, or root's.
+pub(crate) fn home_dir() -> Option<PathBuf> {
+    let named = env::var_os("HOME").map(PathBuf::from).filter(|path| path.is_absolute())?;
+    Some(home(&named))
+}
+
 /// Returns the name of a file in that folder, from a program and a hash of what else it is for.
 pub(crate) fn cached_name(program: &Path, hash: u64, ending: &str) -> String {
     let name = program.file_name().unwrap_or_default().to_string_lossy();

@@ -69,7 +69,7 @@ pub(super) fn machine(program: &Path) -> Result<&'static str, IndexError> {
 }
 
 /// Returns a program and the libraries that its start loads in an empty environment.
-pub(super) fn libraries_of(program: &Path) -> Result<Vec<PathBuf>, IndexError> {
+pub(crate) fn libraries_of(program: &Path) -> Result<Vec<PathBuf>, IndexError> {
     let os = OsFs::new();
     let session = os.session();
     let subject = Subject::open(&session, path_bytes(program).as_ref())?;

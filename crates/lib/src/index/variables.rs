@@ -26,6 +26,8 @@ pub const PATHS: &str = "paths";
 pub const AHEAD: &str = "ahead:";
 /// The switch with which nothing is read ahead or recorded.
 pub const NO_AHEAD: &str = "noahead";
+/// The beginning of the switch that says what was added to the environment.
+const ONLY: &str = "only:";
 /// The name of the list of tunables.
 pub const TUNABLES: &str = "GLIBC_TUNABLES";
 /// The tunable for the share of the static TLS surplus that libraries may take.
@@ -80,6 +82,49 @@ pub(crate) fn and_switch(mut variables: Vec<Variable>, switch: &str) -> Vec<Vari
     let value = Some(with_switch(now.as_deref(), switch));
     variables.push(Variable { name: SWITCHES, value });
     variables
+}
+
+/// Returns the variables with the switch by which the module takes the additions back out of the
+/// environment before `main` (`audit/only.c`). `now` returns the values before; every addition is the
+/// end of a value.
+pub(crate) fn and_only(
+    variables: Vec<Variable>,
+    now: impl Fn(&str) -> Option<OsString>,
+) -> Vec<Variable> {
+    let mut letters = String::new();
+    let mut words = Vec::new();
+    let mut only = Vec::new();
+    for variable in variables {
+        let (name, value) = (variable.name, variable.value.unwrap_or_default());
+        let old = now(name);
+        if name == SWITCHES {
+            let old = switches(old.as_deref()).into_iter().map(<[u8]>::to_vec).collect::<Vec<_>>();
+            let new = switches(Some(&value)).into_iter().map(<[u8]>::to_vec);
+            words = new.filter(|word| !old.contains(word)).collect();
+            continue;
+        }
+        let is_added = old.as_ref().is_none_or(|old| elements(Some(old)) != elements(Some(&value)));
+        let Some(&last) = elements(Some(&value)).last().filter(|_| is_added) else { continue };
+        let letter = if name == AUDIT { 'a' } else { 't' };
+        letters.push(if old.is_some() { letter } else { letter.to_ascii_uppercase() });
+        only.push(Variable { name, value: Some(appended(old, b':', last)) });
+    }
+    let old = now(SWITCHES);
+    letters.push(if old.is_some() { 'b' } else { 'B' });
+    words.insert(0, format!("{ONLY}{letters}").into_bytes());
+    let value = Some(appended(old, b',', &words.join(&b',')));
+    only.push(Variable { name: SWITCHES, value });
+    only
+}
+
+/// Returns a list with one more element, the list itself as it was.
+fn appended(list: Option<OsString>, separator: u8, element: &[u8]) -> OsString {
+    let mut list = list.unwrap_or_default().into_vec();
+    if !list.is_empty() {
+        list.push(separator);
+    }
+    list.extend(element);
+    OsString::from_vec(list)
 }
 
 /// Returns `LD_AUDIT` without these indexes.
@@ -272,6 +317,29 @@ mod tests {
         assert_eq!(without_index(Some(&list), Path::new("/ours.so")), Some("/theirs.so".into()));
         let by_platform = os("/ours.so.d/$PLATFORM");
         assert_eq!(without_index(Some(by_platform), Path::new("/ours.so")), None);
+    }
+
+    #[test]
+    fn the_additions_are_the_ends_of_the_values_and_named_by_letters() {
+        let settings =
+            Settings { module: "/i.so".into(), static_tls: 512, switch: Some(NO_BIND.to_owned()) };
+        let only = |old: &[(&str, &str)]| {
+            let now = |name: &str| {
+                old.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into())
+            };
+            let mut all = and_only(settings.added(now), now);
+            all.sort_by_key(|variable| variable.name);
+            all.into_iter().map(|it| (it.name, it.value.unwrap())).collect::<Vec<_>>()
+        };
+        let tls = format!("{STATIC_TLS}=512");
+        let (audit, tunables) = ((AUDIT, "/i.so".into()), (TUNABLES, OsString::from(&tls)));
+        assert_eq!(only(&[]), [(SWITCHES, "only:ATB,nobind".into()), tunables, audit]);
+        let old = [(AUDIT, "x::y"), (TUNABLES, "glibc.malloc.check=1:"), (SWITCHES, ",nobind")];
+        let tunables = (TUNABLES, format!("glibc.malloc.check=1::{tls}").into());
+        let audit = (AUDIT, "x::y:/i.so".into());
+        assert_eq!(only(&old), [(SWITCHES, ",nobind,only:atb".into()), tunables, audit]);
+        let old = [(AUDIT, "/i.so"), (TUNABLES, &*tls), (SWITCHES, "")];
+        assert_eq!(only(&old), [(SWITCHES, "only:b,nobind".into())]);
     }
 
     #[test]

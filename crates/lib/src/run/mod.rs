@@ -19,7 +19,7 @@ use becalm_core::search::Stores;
 use crate::assume::StorePrefixes;
 use crate::index::error::IndexError;
 use crate::index::file::{self, Opened};
-use crate::index::variables::{NO_BIND, PATHS, Settings, Variable, and_switch};
+use crate::index::variables::{NO_BIND, PATHS, Settings, Variable, and_only, and_switch};
 use crate::index::{places, platforms};
 use crate::path::{dirs_of, path_bytes};
 use crate::run::error::RunError;
@@ -38,6 +38,8 @@ pub struct Options {
     pub store: StorePrefixes,
     /// True if file lookups are answered from the paths of the index.
     pub paths: bool,
+    /// True if the index is for this program, and not for those that it starts.
+    pub only: bool,
 }
 
 /// The index that a program is started with.
@@ -65,9 +67,10 @@ pub struct Indexed {
 impl Indexed {
     /// Returns the variables to set, including their contents in this process's environment.
     /// `no_bind` leaves symbol bindings, and file lookups, to the loader; `learn` is the switch of a
-    /// start that is learned ([`crate::ahead::begin`]).
+    /// start that is learned ([`crate::ahead::begin`]). With `only`, programs that the program starts
+    /// get this process's environment.
     #[must_use]
-    pub fn variables(&self, no_bind: bool, learn: Option<&str>) -> Vec<Variable> {
+    pub fn variables(&self, no_bind: bool, learn: Option<&str>, only: bool) -> Vec<Variable> {
         let paths = self.has_paths.then_some(PATHS);
         let settings = Settings {
             module: platforms::audit_path(&self.index),
@@ -75,10 +78,11 @@ impl Indexed {
             switch: no_bind.then_some(NO_BIND).or(paths).map(ToOwned::to_owned),
         };
         let variables = settings.added(|name| env::var_os(name));
-        match learn {
+        let variables = match learn {
             Some(learn) => and_switch(variables, learn),
             None => variables,
-        }
+        };
+        if only { and_only(variables, |name| env::var_os(name)) } else { variables }
     }
 }
 
@@ -92,6 +96,7 @@ pub fn prepare(options: &Options, found: Found) -> Result<Launch, RunError> {
     let program = Program::look(found)?;
     let indexed = match &program.start {
         // The static program has no lookups; programs that it starts may have.
+        Start::Static if options.only => None,
         Start::Static => {
             options.index.as_deref().map(|path| of_session(options, path)).transpose()?
         }
@@ -107,7 +112,7 @@ pub fn prepare(options: &Options, found: Found) -> Result<Launch, RunError> {
 }
 
 /// True for musl's loader, which is called `ld-musl-ARCH.so.1` in any directory.
-fn is_of_musl(interpreter: &[u8]) -> bool {
+pub(crate) fn is_of_musl(interpreter: &[u8]) -> bool {
     becalm_core::path::name(interpreter).starts_with(b"ld-musl-")
 }
 

@@ -1,0 +1,49 @@
+//! The arguments of `becalm on` and `becalm off`.
+
+use std::ffi::OsString;
+
+use clap::{Args, ValueHint};
+
+/// The flags of `becalm on`.
+#[derive(Debug, Args)]
+pub(crate) struct OnArgs {
+    /// Names of programs in PATH, or paths; without any, every program that gains
+    #[arg(value_name = "PROGRAM", value_hint = ValueHint::CommandName)]
+    pub programs: Vec<OsString>,
+
+    /// For all users: the folder is /var/lib/becalm/on
+    #[arg(long)]
+    pub system: bool,
+
+    /// Print what would be switched on; write nothing
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
+
+    /// Print what is switched on, and whether it is fresh
+    #[arg(long, conflicts_with_all = ["programs", "dry_run", "update"])]
+    pub list: bool,
+
+    /// Make the index of what is switched on again, after an upgrade
+    #[arg(long, conflicts_with = "programs")]
+    pub update: bool,
+
+    /// Write one JSON object, schema becalm/on/1
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The flags of `becalm off`.
+#[derive(Debug, Args)]
+pub(crate) struct OffArgs {
+    /// Names of programs that are switched on; without any, all, and everything that was written
+    #[arg(value_name = "PROGRAM")]
+    pub programs: Vec<OsString>,
+
+    /// For all users
+    #[arg(long)]
+    pub system: bool,
+
+    /// Write one JSON object, schema becalm/off/1
+    #[arg(long)]
+    pub json: bool,
+}

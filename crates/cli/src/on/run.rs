@@ -1,0 +1,54 @@
+//! `becalm on` and `becalm off`: by [`becalm_lib::on`].
+
+use std::io::Write;
+
+use anyhow::Result;
+use becalm_lib::on::{Options, apply, list, off as switch_off, plan};
+use becalm_lib::progress::Silent;
+
+use crate::exit_code::ExitStatus;
+use crate::on::args::{OffArgs, OnArgs};
+use crate::on::text;
+use crate::terminal::{self, Stdout};
+
+/// Switches programs on, or lists those that are.
+///
+/// # Errors
+/// Returns an error if a program cannot be switched on, or something cannot be written.
+pub(crate) fn on(args: &OnArgs) -> Result<ExitStatus> {
+    if args.list {
+        let report = list(args.system)?;
+        terminal::write_report(args.json, &report, |out| text::programs(out, &report))?;
+        return Ok(ExitStatus::Fine);
+    }
+    let options =
+        Options { programs: args.programs.clone(), system: args.system, update: args.update };
+    let plan = plan(&options, &Silent)?;
+    if args.dry_run {
+        terminal::write_report(args.json, &plan.report, |out| text::programs(out, &plan.report))?;
+        return Ok(ExitStatus::Fine);
+    }
+    // Before anything is written.
+    if !args.json {
+        let mut out = Stdout::new();
+        text::programs(&mut out, &plan.report)?;
+        out.flush()?;
+    }
+    let report = apply(plan, &Silent)?;
+    for problem in &report.problems {
+        terminal::note("PATH".into(), problem);
+    }
+    terminal::write_report(args.json, &report, |out| text::written(out, &report))?;
+    let is_done = report.problems.is_empty();
+    Ok(if is_done { ExitStatus::Fine } else { ExitStatus::Failure })
+}
+
+/// Switches programs off.
+///
+/// # Errors
+/// Returns an error if a program is not switched on, or something cannot be removed.
+pub(crate) fn off(args: &OffArgs) -> Result<ExitStatus> {
+    let report = switch_off(&args.programs, args.system, &Silent)?;
+    terminal::write_report(args.json, &report, |out| text::off(out, &report))?;
+    Ok(ExitStatus::Fine)
+}

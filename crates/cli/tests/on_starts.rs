@@ -1,0 +1,184 @@
+//! `becalm on`: its starter starts programs by the index, and plainly whenever anything is unexpected.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::PathBuf;
+use std::process::Command;
+
+use support::store::{Store, nothing_to_test_with, text};
+use support::{Ran, run, twenty};
+
+struct Scene {
+    store: Store,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let store = Store::new();
+        fs::create_dir_all(store.path("home")).expect("made");
+        Self { store }
+    }
+
+    fn state(&self, name: &str) -> PathBuf {
+        self.store.path("home/.local/state/becalm/on").join(name)
+    }
+
+    /// Returns `PATH` with the folder, the store's program, and the system's.
+    fn path(&self) -> String {
+        let app = self.store.app();
+        let dirs = [&self.state("bin"), app.parent().expect("a folder")];
+        format!("{}:/usr/bin:/bin", dirs.map(|dir| text(dir).to_owned()).join(":"))
+    }
+
+    fn becalm(&self, arguments: &[&str]) -> Command {
+        let mut command = self.store.becalm(arguments);
+        for variable in ["XDG_STATE_HOME", "XDG_CONFIG_HOME", "ZDOTDIR"] {
+            command.env_remove(variable);
+        }
+        command.env("PATH", self.path()).env("SHELL", "/bin/sh");
+        command
+    }
+
+    fn on(&self) {
+        let ran = run(&mut self.becalm(&["on", "app"]));
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
+    }
+
+    /// Starts the app by its name. Returns what it did, and true if the index answered.
+    fn start(&self, name: &str, set: &[(&str, &str)]) -> (Ran, bool) {
+        let log = self.store.path("log");
+        let _ = fs::remove_file(&log);
+        let mut command = Command::new(self.state("bin").join(name));
+        command.env_clear().env("PATH", self.path());
+        command.env("BECALM", format!("log:{}", text(&log))).envs(set.iter().copied());
+        let ran = run(&mut command);
+        let said = fs::read_to_string(&log).unwrap_or_default();
+        (ran, said.contains("\tsearch\t"))
+    }
+
+    fn assert_started(&self, by_index: bool, set: &[(&str, &str)], what: &str) {
+        let (ran, is_answered) = self.start("app", set);
+        assert_eq!(
+            (ran.code, ran.stdout.as_str(), ran.stderr.as_str()),
+            (Some(0), "one two\n", ""),
+            "{what}"
+        );
+        assert_eq!(is_answered, by_index, "{what}");
+    }
+}
+
+#[test]
+fn a_program_that_is_on_starts_by_the_index_and_plainly_if_anything_is_unexpected() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let scene = Scene::new();
+    scene.on();
+    scene.assert_started(true, &[], "as it was switched on");
+    scene.assert_started(
+        false,
+        &[("LD_PRELOAD", text(&scene.store.one("libone.so")))],
+        "a preload",
+    );
+    scene.assert_started(false, &[("BECALM", "off")], "switched off");
+    let table = scene.state("starts");
+    let whole = fs::read(&table).expect("read");
+    for at in 0..whole.len() {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x41;
+        fs::write(&table, bytes).expect("written");
+        scene.assert_started(false, &[], "a byte of the list");
+        if at % 7 == 0 {
+            fs::write(&table, &whole[..at]).expect("written");
+            scene.assert_started(false, &[], "a shorter list");
+        }
+    }
+    fs::write(&table, &whole).expect("written");
+    scene.assert_started(true, &[], "the list again");
+    fs::set_permissions(&table, fs::Permissions::from_mode(0o666)).expect("set");
+    scene.assert_started(false, &[], "a list that others may write");
+    fs::set_permissions(&table, fs::Permissions::from_mode(0o644)).expect("set");
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(&table, Some(12345), None).expect("given");
+        scene.assert_started(false, &[], "a list of another user");
+        std::os::unix::fs::chown(&table, Some(0), None).expect("given");
+    }
+    let index = scene.state("index.so");
+    fs::rename(&index, scene.state("other.so")).expect("renamed");
+    scene.assert_started(false, &[], "without its index");
+    fs::rename(scene.state("other.so"), &index).expect("renamed");
+    scene.assert_started(true, &[], "with its index");
+    // Another program is found before it.
+    let other = scene.store.path("before");
+    fs::create_dir(&other).expect("made");
+    fs::write(other.join("app"), "echo other\n").expect("written");
+    fs::set_permissions(other.join("app"), fs::Permissions::from_mode(0o755)).expect("set");
+    let path = format!("{}:{}:{}", text(&scene.state("bin")), text(&other), scene.path());
+    assert_eq!(scene.start("app", &[("PATH", &path)]).0.stdout, "other\n");
+    // The folder again, under other names, is passed.
+    symlink(scene.state("bin"), scene.store.path("alias")).expect("linked");
+    let path = format!("{}:{}", text(&scene.store.path("alias")), scene.path());
+    scene.assert_started(true, &[("PATH", &path)], "a folder under two names");
+    fs::remove_file(scene.store.app()).expect("removed");
+    let (ran, _) = scene.start("app", &[]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(127), ""), "{ran:?}");
+    assert!(ran.stderr.contains("command not found"), "{ran:?}");
+}
+
+#[test]
+fn a_program_outside_of_the_callers_path_starts_where_it_was() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let scene = Scene::new();
+    scene.on();
+    scene.assert_started(true, &[("PATH", "/nonexistent")], "another PATH");
+    fs::remove_file(scene.state("starts")).expect("removed");
+    scene.assert_started(false, &[], "without its list");
+}
+
+#[test]
+fn off_gives_the_home_directory_back_to_the_byte() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let scene = Scene::new();
+    let home = scene.store.path("home");
+    fs::write(home.join(".profile"), "export X=1").expect("written");
+    let all = || {
+        let mut found = BTreeSet::new();
+        let mut folders = vec![home.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).expect("listed").flatten() {
+                let path = entry.path();
+                found.insert((path.clone(), fs::read(&path).ok()));
+                folders.extend(path.is_dir().then_some(path));
+            }
+        }
+        found
+    };
+    let before = all();
+    for output in twenty(|_| scene.becalm(&["on", "app"])) {
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), stderr.as_ref()), (Some(0), ""));
+    }
+    scene.assert_started(true, &[], "after twenty at once");
+    assert_ne!(all(), before);
+    let ran = run(&mut scene.becalm(&["off"]));
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
+    assert_eq!(all(), before);
+}
+
+#[test]
+fn a_dry_run_and_a_refused_name_write_nothing() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let scene = Scene::new();
+    assert_eq!(run(&mut scene.becalm(&["on", "--dry-run", "app"])).code, Some(0));
+    assert_eq!(run(&mut scene.becalm(&["on", "app", "no-such"])).code, Some(2));
+    assert_eq!(fs::read_dir(scene.store.path("home")).expect("listed").count(), 0);
+}

@@ -1,0 +1,99 @@
+/* Takes becalm's additions back out of the environment, in the memory that the kernel made: glibc
+   reads it there again before the first constructor (_dl_start_user of glibc
+   sysdeps/x86_64/dl-machine.h and its like).
+
+   `BECALM=...,only:LETTERS,...` says what was added: this word and what follows it; for the letters
+   `a` and `t`, the last element of LD_AUDIT and of GLIBC_TUNABLES. A capital letter, also `B` for
+   BECALM itself, says that the variable was not set. */
+#include "only.h"
+#include "process.h"
+
+/* Returns the last word of the list that begins with `only:`, NULL if there is none. */
+static char *
+find_word (char *list)
+{
+  static const char word[] = "only:";
+  char *found = NULL;
+  for (char *at = list; *at != '\0'; at++)
+    {
+      size_t i = 0;
+      while (word[i] != '\0' && at[i] == word[i])
+        i++;
+      if (word[i] == '\0' && (at == list || at[-1] == ','))
+        found = at;
+    }
+  return found;
+}
+
+/* True if a letter is in the word. */
+static int
+has_letter (const char *word, char letter)
+{
+  for (; *word != '\0' && *word != ','; word++)
+    if (*word == letter)
+      return 1;
+  return 0;
+}
+
+/* Shortens a list by its last element. */
+static void
+cut_last (char *value)
+{
+  char *end = value;
+  for (char *at = value; *at != '\0'; at++)
+    if (*at == ':')
+      end = at;
+  *end = '\0';
+}
+
+/* Restores one variable. Returns 0 if it was not set. LETTERS are copied, for BECALM has them. */
+static int
+restore (char *variable, const char *letters)
+{
+  char *value;
+  if ((value = (char *) process_value_of (variable, "BECALM")) != NULL)
+    {
+      char *word = find_word (value);
+      if (word != NULL)
+        *(word > value ? word - 1 : word) = '\0';
+      return !has_letter (letters, 'B');
+    }
+  if ((value = (char *) process_value_of (variable, "LD_AUDIT")) != NULL)
+    {
+      if (has_letter (letters, 'a'))
+        cut_last (value);
+      return !has_letter (letters, 'A');
+    }
+  if ((value = (char *) process_value_of (variable, "GLIBC_TUNABLES")) != NULL)
+    {
+      if (has_letter (letters, 't'))
+        cut_last (value);
+      return !has_letter (letters, 'T');
+    }
+  return 1;
+}
+
+void
+only_restore (void)
+{
+  char letters[8] = { 0 };
+  char **environment = process_environment ();
+  for (char **at = environment; at != NULL && *at != NULL; at++)
+    {
+      char *value = (char *) process_value_of (*at, "BECALM");
+      const char *word = value != NULL ? find_word (value) : NULL;
+      if (word == NULL)
+        continue;
+      word += sizeof "only:" - 1;
+      for (size_t i = 0; i + 1 < sizeof letters && word[i] != '\0' && word[i] != ','; i++)
+        letters[i] = word[i];
+    }
+  if (letters[0] == '\0')
+    return;
+  char **to = environment;
+  for (char **from = environment; *from != NULL; from++)
+    if (restore (*from, letters))
+      *to++ = *from;
+  while (*to != NULL)
+    *to++ = NULL;
+}

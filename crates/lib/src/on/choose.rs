@@ -1,0 +1,283 @@
+//! The programs that gain: found in `PATH`, predicted by their bindings, confirmed by starts.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use becalm_core::elf::machine_name;
+use becalm_host::confined::{Confinement, Ended, Start};
+use rayon::prelude::*;
+use rustc_hash::FxHashSet;
+use serde::Serialize;
+
+use crate::index::programs::libraries_of;
+use crate::index::trust;
+use crate::on::Program;
+use crate::on::error::OnError;
+use crate::on::folder::Folder;
+use crate::path::path_bytes;
+use crate::progress::Progress;
+use crate::run::is_of_musl;
+use crate::run::program::{self, Start as Kind};
+
+/// The smallest gain of a program that is switched on without having been named, and its part of the
+/// start.
+const GAIN: Duration = Duration::from_millis(2);
+const PART: f64 = 0.1;
+/// The time that a binding of the index saves, and what the module costs in every start. The
+/// prediction only decides which programs are started.
+const BINDING: Duration = Duration::from_nanos(600);
+const MODULE: Duration = Duration::from_micros(200);
+/// Rounds that decide about a clear gain or none, and those about any other.
+const ROUNDS: [usize; 2] = [3, 7];
+/// The time after which a start is no start that ends by itself.
+const LIMIT: Duration = Duration::from_secs(5);
+/// Names of programs that are not started, whatever they do with `--version`.
+const NEVER: [&str; 8] =
+    ["halt", "init", "kexec", "poweroff", "reboot", "runlevel", "shutdown", "telinit"];
+
+/// A program that gains nothing, although it was predicted to.
+#[derive(Clone, Debug, Serialize)]
+pub struct NotChosen {
+    /// Its name.
+    pub name: String,
+    /// The reason: `no-gain`, `differs` (its output or status with the index) or `no-end`.
+    pub reason: &'static str,
+    /// The median time of a plain start, in nanoseconds, if it was measured.
+    pub plain_ns: Option<u64>,
+    /// The median time of a start by the index.
+    pub on_ns: Option<u64>,
+}
+
+/// The starts that confirmed the prediction.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Trials {
+    /// The programs that were started, with `--version`.
+    pub started: Vec<String>,
+    /// True if they had no network.
+    pub no_network: bool,
+    /// The programs that were left out.
+    pub not_chosen: Vec<NotChosen>,
+}
+
+/// Returns the named programs.
+pub(super) fn named(names: &[OsString], bin: &Path) -> Result<Vec<Program>, OnError> {
+    let of_name = |name: &OsString| {
+        let dirs = path_dirs(bin);
+        let path = match name.to_str() {
+            Some(text) if text.contains('/') => std::path::absolute(name).ok(),
+            _ => dirs
+                .iter()
+                .map(|dir| dir.join(name))
+                .find(|path| program::find(path.as_os_str()).is_ok() && is_executable(path)),
+        };
+        let path = path
+            .ok_or_else(|| OnError::Program(crate::run::error::RunError::NotFound(name.clone())))?;
+        let not_fit = |why| OnError::NotFit { name: name.clone(), why };
+        fit(&path).map_err(not_fit)?;
+        program_at(&path).ok_or_else(|| not_fit("its name is not UTF-8"))
+    };
+    names.iter().map(of_name).collect()
+}
+
+/// Returns the programs of `PATH` that are predicted to gain, tried in a scratch folder, and what was
+/// started.
+pub(super) fn of_path(
+    bin: &Path,
+    for_all: bool,
+    progress: &dyn Progress,
+) -> Result<(Vec<Program>, Trials), OnError> {
+    let scratch = tempfile::tempdir().map_err(OnError::io(env::temp_dir()))?;
+    let real = scratch.path().canonicalize().map_err(OnError::io(scratch.path()))?;
+    let folder = Folder::new(real.join("on"), Vec::new());
+    folder.check()?;
+    let (lock, _) = folder.lock()?;
+    let candidates = folder.fill(candidates(bin, for_all), progress)?;
+    let gain = |program: &Program| (BINDING * program.bindings).saturating_sub(MODULE);
+    let mut by_file: BTreeMap<PathBuf, Vec<Program>> = BTreeMap::new();
+    for program in candidates.into_iter().filter(|program| gain(program) >= GAIN) {
+        let real = program.path.canonicalize().unwrap_or_default();
+        by_file.entry(real).or_default().push(program);
+    }
+    let trial = Trial::new(&folder, &real);
+    let mut trials = Trials { no_network: trial.confinement.has_no_network(), ..Trials::default() };
+    let phase = progress.phase(by_file.len());
+    let mut chosen = Vec::new();
+    for programs in by_file.into_values() {
+        let Some(first) = programs.first() else { continue };
+        if progress.is_interrupted() {
+            break;
+        }
+        phase.now(&first.name);
+        let outcome = trial.of(first);
+        trials.started.push(path_bytes(&first.path).to_string());
+        match outcome {
+            Ok((plain, on)) => {
+                let with = |program| Program { plain_ns: Some(plain), on_ns: Some(on), ..program };
+                chosen.extend(programs.into_iter().map(with));
+            }
+            Err(not_chosen) => trials.not_chosen.push(not_chosen),
+        }
+        phase.tick();
+    }
+    drop(lock);
+    chosen.sort_by(|a: &Program, b| a.name.cmp(&b.name));
+    Ok((chosen, trials))
+}
+
+/// Returns the absolute directories of `PATH` but the folder's own, each once.
+fn path_dirs(bin: &Path) -> Vec<PathBuf> {
+    let list = env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
+    let mut seen = FxHashSet::default();
+    let mut is_new = |dir: &PathBuf| {
+        let real = dir.canonicalize();
+        dir.is_absolute() && real.is_ok_and(|real| real != bin && seen.insert(real))
+    };
+    env::split_paths(&list).filter(|dir| is_new(dir)).collect()
+}
+
+/// Returns the programs of `PATH` that an index can start, by name. Nothing of sbin is among them, and
+/// for all users only what no one but root can write.
+fn candidates(bin: &Path, for_all: bool) -> Vec<Program> {
+    let mut names = FxHashSet::default();
+    let mut paths = Vec::new();
+    for dir in path_dirs(bin) {
+        let entries = dir.read_dir().into_iter().flatten().flatten();
+        let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        found.retain(|path| {
+            is_executable(path) && names.insert(path.file_name().map(OsStr::to_owned))
+        });
+        let is_sbin = dir.canonicalize().is_ok_and(|real| real.ends_with("sbin"));
+        if !dir.ends_with("sbin") && !is_sbin {
+            paths.extend(found);
+        }
+    }
+    let is_fit = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default();
+        let is_allowed = !NEVER.iter().any(|never| name == *never);
+        is_allowed
+            && fit(path).is_ok()
+            && (!for_all || path.canonicalize().is_ok_and(|it| trust::check_for_all(&it).is_ok()))
+            && path.canonicalize().is_ok_and(|real| libraries_of(&real).is_ok())
+    };
+    let mut programs: Vec<Program> =
+        paths.par_iter().filter(|path| is_fit(path)).filter_map(|path| program_at(path)).collect();
+    programs.sort_by(|a, b| a.name.cmp(&b.name));
+    programs
+}
+
+fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata().is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
+}
+
+fn program_at(path: &Path) -> Option<Program> {
+    let name = path.file_name()?.to_str()?.to_owned();
+    path.to_str()?;
+    Some(Program {
+        name,
+        path: path.to_owned(),
+        bindings: 0,
+        plain_ns: None,
+        on_ns: None,
+        fresh: None,
+    })
+}
+
+/// Returns the reason if an index has no effect on the start of a program.
+pub(super) fn fit(path: &Path) -> Result<(), &'static str> {
+    let found = program::find(path.as_os_str()).map_err(|_| "not found")?;
+    let program = program::Program::look(found).map_err(|_| "not a program that can be read")?;
+    if path.canonicalize().ok() != Some(program.real) {
+        return Err("a script; its interpreter can be switched on");
+    }
+    match program.start {
+        Kind::Static => Err("a static program: its start has no search"),
+        Kind::Secure => Err("starts in secure-execution mode: its loader ignores an index"),
+        Kind::Loader { interpreter, .. } if is_of_musl(&interpreter) => {
+            Err("musl's loader has no audit modules, so an index has no effect")
+        }
+        Kind::Loader { target, .. } if machine_name(target.machine) != env::consts::ARCH => {
+            Err("a program of another machine")
+        }
+        Kind::Loader { .. } => Ok(()),
+    }
+}
+
+/// Starts of programs with `--version`: no terminal, no network if possible, an empty home directory.
+struct Trial<'a> {
+    folder: &'a Folder,
+    dir: &'a Path,
+    environment: Vec<(OsString, OsString)>,
+    confinement: Confinement,
+}
+
+impl<'a> Trial<'a> {
+    fn new(folder: &'a Folder, dir: &'a Path) -> Self {
+        let path = env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
+        let path = [folder.bin().into_os_string(), path].join(OsStr::new(":"));
+        let home = dir.as_os_str().to_owned();
+        let environment = [
+            ("PATH", path),
+            ("HOME", home.clone()),
+            ("XDG_RUNTIME_DIR", home),
+            ("LC_ALL", "C.UTF-8".into()),
+        ];
+        let environment = environment.into_iter().map(|(name, value)| (name.into(), value));
+        Self { folder, dir, environment: environment.collect(), confinement: Confinement::new() }
+    }
+
+    /// Returns the median times of plain starts and of starts by the index, in nanoseconds, if the
+    /// program gains.
+    fn of(&self, program: &Program) -> Result<(u64, u64), NotChosen> {
+        let not_chosen = |reason, times: Option<(u64, u64)>| NotChosen {
+            name: program.name.clone(),
+            reason,
+            plain_ns: times.map(|times| times.0),
+            on_ns: times.map(|times| times.1),
+        };
+        let link = self.folder.bin().join(&program.name);
+        let start = |file: &Path| self.start(&program.name, file).ok_or(not_chosen("no-end", None));
+        // The first starts read the files.
+        let (plain, on) = (start(&program.path)?, start(&link)?);
+        if (plain.status, &plain.output) != (on.status, &on.output) {
+            return Err(not_chosen("differs", None));
+        }
+        let (mut plain, mut on) = (Vec::new(), Vec::new());
+        let mut last = (0, 0);
+        for rounds in ROUNDS {
+            while plain.len() < rounds {
+                plain.push(nanos(start(&program.path)?.wall));
+                on.push(nanos(start(&link)?.wall));
+            }
+            last = (median(&mut plain), median(&mut on));
+            let gain = last.0.saturating_sub(last.1);
+            let needed = nanos(GAIN).max((last.0 as f64 * PART) as u64);
+            match gain {
+                gain if gain >= 2 * needed => return Ok(last),
+                gain if gain < needed / 2 => break,
+                gain if gain >= needed && rounds == ROUNDS[1] => return Ok(last),
+                _ => {}
+            }
+        }
+        Err(not_chosen("no-gain", Some(last)))
+    }
+
+    fn start(&self, name: &str, file: &Path) -> Option<Ended> {
+        let arguments = [OsString::from(name), OsString::from("--version")];
+        let (arguments, environment) = (&arguments[..], &self.environment[..]);
+        let start = Start { file, arguments, environment, dir: self.dir, limit: LIMIT };
+        self.confinement.run(&start).ok().flatten()
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn median(times: &mut [u64]) -> u64 {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or(0)
+}

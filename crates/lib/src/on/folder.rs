@@ -1,0 +1,270 @@
+//! The folder of what is switched on: links, starter, the file of starts, the index and a record.
+//!
+//! `bin/NAME -> ../becalm-starter`, `becalm-starter`, `starts`, `index.so` with its folder, and
+//! `on.json`. A start meanwhile finds a whole old state, a whole new one, or starts plainly: the
+//! starter compares the index with the file of starts, which is written last.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use becalm_core::index::tls;
+use becalm_host::index_store::BindThreshold;
+use becalm_host::write::{WriteError, WriteOptions, Writer};
+use serde::{Deserialize, Serialize};
+
+use crate::index::error::IndexError;
+use crate::index::make;
+use crate::index::trust::{self, Rule};
+use crate::index::{STARTERS, file, places, platforms};
+use crate::on::Program;
+use crate::on::error::OnError;
+use crate::on::shells::{self, PathFile};
+use crate::on::table::{self, Identity, Start};
+use crate::path::path_bytes;
+use crate::progress::Progress;
+
+/// The folder for all users.
+const SYSTEM: &str = "var/lib/becalm/on";
+/// The target of the links, by which a starter recognises those of other folders (`starter.c`).
+const TARGET: &str = "../becalm-starter";
+/// The longest wait for another process that changes the folder.
+const PATIENCE: Duration = Duration::from_secs(300);
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A folder and the files that put it into `PATH`.
+pub(super) struct Folder {
+    pub root: PathBuf,
+    pub files: Vec<PathFile>,
+    writer: Writer,
+}
+
+/// The content of `on.json`.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct Record {
+    pub programs: Vec<Program>,
+    /// Files and directories that did not exist before, each directory before what is in it.
+    pub made: Vec<PathBuf>,
+}
+
+impl Folder {
+    pub(super) fn of_user() -> Result<Self, OnError> {
+        let root = places::switched_on().ok_or(OnError::NoHome)?;
+        Ok(Self::new(root, shells::of_user().ok_or(OnError::NoHome)?))
+    }
+
+    /// Returns the folder for all users below a root directory.
+    pub(super) fn of_system(below: &Path) -> Self {
+        Self::new(below.join(SYSTEM), shells::of_system(below))
+    }
+
+    pub(super) fn new(root: PathBuf, files: Vec<PathFile>) -> Self {
+        Self { root, files, writer: Writer::under(Rule::Chosen, WriteOptions::default()) }
+    }
+
+    /// Returns the directory of links.
+    pub(super) fn bin(&self) -> PathBuf {
+        self.root.join("bin")
+    }
+
+    pub(super) fn index(&self) -> PathBuf {
+        self.root.join("index.so")
+    }
+
+    fn record_file(&self) -> PathBuf {
+        self.root.join("on.json")
+    }
+
+    /// Returns an error if the path cannot be in the variables, or nothing can start here.
+    pub(super) fn check(&self) -> Result<(), OnError> {
+        match shells::can_have(&self.root) {
+            true => starter().map(drop),
+            false => Err(OnError::NoName(self.root.clone())),
+        }
+    }
+
+    /// Returns the record; an empty one if nothing is switched on.
+    pub(super) fn record(&self) -> Result<Record, OnError> {
+        let path = self.record_file();
+        match trust::open(&path) {
+            Err(error) if error.is_missing() => Ok(Record::default()),
+            found => serde_json::from_reader(found?.file).map_err(|_| OnError::Record(path)),
+        }
+    }
+
+    /// Makes the folder and locks it against other becalm processes. Returns the directories that were
+    /// made.
+    pub(super) fn lock(&self) -> Result<(OwnedFd, Vec<PathBuf>), OnError> {
+        let path = self.root.join("lock");
+        let began = Instant::now();
+        loop {
+            let made = self.make_dirs(&self.bin())?;
+            match self.writer.lock(&path) {
+                Ok(Some(lock)) if is_named(&path, &lock) => return Ok((lock, made)),
+                Ok(_) => {}
+                // Another process has removed the folder.
+                Err(error) if error.is_missing() => {}
+                Err(error) => return Err(error.into()),
+            }
+            if began.elapsed() > PATIENCE {
+                return Err(OnError::Busy(self.root.clone()));
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// Makes a directory and those above it. Returns those that were made.
+    fn make_dirs(&self, dir: &Path) -> Result<Vec<PathBuf>, OnError> {
+        let is_missing = |dir: &&Path| dir.symlink_metadata().is_err();
+        let mut made: Vec<PathBuf> =
+            dir.ancestors().take_while(is_missing).map(Path::to_owned).collect();
+        made.reverse();
+        trust::make_dirs(dir)?;
+        Ok(made)
+    }
+
+    /// Writes index, starter, links and the file of starts for these programs. Returns those that an
+    /// index can start, with what it knows about them.
+    pub(super) fn fill(
+        &self,
+        programs: Vec<Program>,
+        progress: &dyn Progress,
+    ) -> Result<Vec<Program>, OnError> {
+        let mut wanted: Vec<PathBuf> =
+            programs.iter().filter_map(|program| program.path.canonicalize().ok()).collect();
+        wanted.sort();
+        wanted.dedup();
+        let index = self.index();
+        let options = make::Options {
+            programs: wanted,
+            output: Some(index.clone()),
+            bind_threshold: Some(BindThreshold::ALL),
+            ..make::Options::default()
+        };
+        make::index(&options, progress)?;
+        let bound = file::read_trusted(&index)?.index.bound;
+        let opened = file::open(&index)?;
+        let mut starts = Vec::new();
+        let mut filled = Vec::new();
+        for mut program in programs {
+            let Ok(real) = program.path.canonicalize() else { continue };
+            let real = path_bytes(&real);
+            let known = opened.index.program(real.as_ref()).map_err(IndexError::damaged(&index))?;
+            let known = known.unwrap_or_default();
+            let Ok(facts) = program.path.metadata() else { continue };
+            if known.no_start {
+                continue;
+            }
+            let need = tls::SESSION.max(known.static_tls.into());
+            let of_program = bound.programs.iter().filter(|bound| bound.path == real);
+            program.bindings = of_program.map(|bound| bound.bindings).max().unwrap_or(0);
+            starts.push(Start {
+                name: program.name.clone().into_bytes(),
+                path: path_bytes(&program.path).into(),
+                program: Identity::of(&facts),
+                static_tls: u32::try_from(need).unwrap_or(u32::MAX),
+            });
+            filled.push(program);
+        }
+        let facts = index.metadata().map_err(OnError::io(&index))?;
+        let table = table::encode(Identity::of(&facts), &starts);
+        self.put(&self.root.join("becalm-starter"), starter()?, 0o755)?;
+        for program in &filled {
+            let link = self.bin().join(&program.name);
+            if !is_own(&link) {
+                self.writer.replace_link(&link, Path::new(TARGET))?;
+            }
+        }
+        self.put(&self.root.join("starts"), &table, 0o644)?;
+        self.keep_links(|name| filled.iter().any(|program| program.name == name))?;
+        Ok(filled)
+    }
+
+    /// Writes a file unless it has these bytes.
+    fn put(&self, path: &Path, bytes: &[u8], mode: u32) -> Result<(), WriteError> {
+        match becalm_host::read_regular(path) {
+            Ok(old) if old == bytes => Ok(()),
+            _ => self.writer.replace(path, bytes, mode),
+        }
+    }
+
+    /// Removes the links whose names are not kept.
+    fn keep_links(&self, is_kept: impl Fn(&str) -> bool) -> Result<(), OnError> {
+        for entry in self.bin().read_dir().into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let is_kept = name.to_str().is_some_and(&is_kept);
+            if !is_kept && is_own(&entry.path()) {
+                self.writer.remove(&entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the record.
+    pub(super) fn set_record(&self, record: &Record) -> Result<(), OnError> {
+        let path = self.record_file();
+        let text = serde_json::to_vec_pretty(record).map_err(|_| OnError::Record(path.clone()))?;
+        Ok(self.writer.replace(&path, &text, 0o644)?)
+    }
+
+    /// Adds the directory of links to a file of `PATH`. Returns what was made for it.
+    pub(super) fn add_to(&self, file: &mut PathFile) -> Result<Vec<PathBuf>, OnError> {
+        let mut made = self.make_dirs(file.path.parent().unwrap_or(Path::new("/")))?;
+        if file.add(&self.writer, &self.bin().to_string_lossy())? {
+            made.push(file.path.clone());
+        }
+        Ok(made)
+    }
+
+    /// Removes the directory of links from a file of `PATH`.
+    pub(super) fn remove_from(&self, file: &mut PathFile, made: &[PathBuf]) -> Result<(), OnError> {
+        let is_made = made.contains(&file.path);
+        file.remove(&self.writer, is_made)
+    }
+
+    /// Removes the folder's own files and every directory that was made for it and is empty.
+    pub(super) fn clear(&self, made: &[PathBuf]) -> Result<(), OnError> {
+        self.keep_links(|_| false)?;
+        let index = self.index();
+        if platforms::is_beside(&index) {
+            self.writer.remove_with_files(&platforms::dir_of(&index))?;
+        }
+        for name in ["starts", "index.so", "becalm-starter", "on.json", "lock"] {
+            self.writer.remove(&self.root.join(name))?;
+        }
+        for dir in [self.bin(), self.root.clone()].iter().chain(made.iter().rev()) {
+            if dir.is_dir() {
+                self.writer.remove_empty_dir(dir)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// True if a program is as it was when it was switched on.
+    pub(super) fn is_fresh(&self, program: &Program) -> bool {
+        let facts = |path: &Path| path.metadata().and_then(|facts| facts.modified()).ok();
+        match (facts(&program.path), facts(&self.root.join("starts"))) {
+            (Some(changed), Some(written)) => changed <= written,
+            _ => false,
+        }
+    }
+}
+
+/// Returns the starter for this machine.
+fn starter() -> Result<&'static [u8], OnError> {
+    let machine = std::env::consts::ARCH;
+    let found = STARTERS.iter().find(|(known, _)| *known == machine);
+    found.map(|(_, starter)| *starter).ok_or(OnError::NoStarter(machine))
+}
+
+/// True for a link that becalm made.
+fn is_own(link: &Path) -> bool {
+    fs::read_link(link).is_ok_and(|target| target == Path::new(TARGET))
+}
+
+/// True if a path still names a locked file.
+fn is_named(path: &Path, lock: &OwnedFd) -> bool {
+    let named = rustix::fs::lstat(path).map(|facts| (facts.st_dev, facts.st_ino));
+    named.is_ok() && named == rustix::fs::fstat(lock).map(|facts| (facts.st_dev, facts.st_ino))
+}

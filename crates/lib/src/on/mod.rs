@@ -1,0 +1,215 @@
+//! Programs that start by an index whenever they are called (`becalm on`, `becalm off`).
+//!
+//! [`folder`] has a link for each program, all of which lead to a starter (`starter/`); [`shells`] puts
+//! it at the front of `PATH`. [`choose`] finds the programs that gain. [`table`] is the file that the
+//! starter reads.
+
+mod choose;
+pub mod error;
+mod folder;
+mod shells;
+mod table;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+pub use self::choose::{NotChosen, Trials};
+use self::error::OnError;
+use self::folder::Folder;
+pub use self::shells::PathFile;
+use crate::json;
+use crate::progress::Progress;
+
+/// The programs to switch on, and for whom.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Names of `PATH`, or paths; none for every program that gains.
+    pub programs: Vec<OsString>,
+    /// True for all users.
+    pub system: bool,
+    /// True to make the index of what is switched on again, and to switch on nothing else.
+    pub update: bool,
+}
+
+/// A program that is switched on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Program {
+    /// The name of its link.
+    pub name: String,
+    /// The path that was found for it.
+    pub path: PathBuf,
+    /// The number of symbol bindings that the index has for it.
+    pub bindings: u32,
+    /// The median time of a plain start with `--version`, in nanoseconds; null if it was not measured.
+    pub plain_ns: Option<u64>,
+    /// The median time of a start by the index.
+    pub on_ns: Option<u64>,
+    /// True if it is as it was when it was switched on; null before.
+    pub fresh: Option<bool>,
+}
+
+/// The JSON document of `becalm on`.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// The folder that is put into `PATH`.
+    #[serde(serialize_with = "json::lossy_os")]
+    pub folder: PathBuf,
+    /// The programs that are switched on.
+    pub programs: Vec<Program>,
+    /// The programs that were started to find those that gain.
+    pub trials: Trials,
+    /// The files that put the folder into `PATH`.
+    pub files: Vec<PathFile>,
+    /// True if something was written.
+    pub written: bool,
+    /// Files of `PATH` that could not be changed, with the reason.
+    pub problems: Vec<String>,
+}
+
+impl json::Report for Report {
+    const SCHEMA: &'static str = "becalm/on/1";
+}
+
+/// A report of what will be switched on.
+pub struct Plan {
+    /// The report, before anything is written.
+    pub report: Report,
+    folder: Folder,
+}
+
+fn folder_of(system: bool) -> Result<Folder, OnError> {
+    if system { Ok(Folder::of_system(Path::new("/"))) } else { Folder::of_user() }
+}
+
+/// Finds the programs to switch on, with those that are. Writes nothing but a scratch folder.
+///
+/// # Errors
+/// Returns an error if a named program cannot be switched on, or the folder cannot be used.
+pub fn plan(options: &Options, progress: &dyn Progress) -> Result<Plan, OnError> {
+    let folder = folder_of(options.system)?;
+    folder.check()?;
+    let mut programs = folder.record()?.programs;
+    let mut trials = Trials::default();
+    let new = if options.update {
+        Vec::new()
+    } else if options.programs.is_empty() {
+        let (chosen, made) = choose::of_path(&folder.bin(), options.system, progress)?;
+        trials = made;
+        chosen
+    } else {
+        choose::named(&options.programs, &folder.bin())?
+    };
+    programs.retain(|old| new.iter().all(|new| new.name != old.name));
+    programs.extend(new);
+    programs.retain(|program| choose::fit(&program.path).is_ok());
+    programs.sort_by(|a, b| a.name.cmp(&b.name));
+    let (bin, files) = (folder.bin(), folder.files.clone());
+    let report =
+        Report { folder: bin, programs, trials, files, written: false, problems: Vec::new() };
+    Ok(Plan { report, folder })
+}
+
+/// Switches the programs of a plan on.
+///
+/// # Errors
+/// Returns an error if the folder cannot be written.
+pub fn apply(plan: Plan, progress: &dyn Progress) -> Result<Report, OnError> {
+    let Plan { mut report, folder } = plan;
+    if report.programs.is_empty() {
+        return Ok(report);
+    }
+    let (lock, made) = folder.lock()?;
+    let mut record = folder.record()?;
+    // What another becalm has switched on meanwhile stays on.
+    let is_new = |old: &Program| report.programs.iter().all(|new| new.name != old.name);
+    let others: Vec<Program> = record.programs.iter().filter(|old| is_new(old)).cloned().collect();
+    report.programs.extend(others.into_iter().filter(|old| choose::fit(&old.path).is_ok()));
+    record.made.extend(made);
+    folder.set_record(&record)?;
+    for file in &mut report.files {
+        match folder.add_to(file) {
+            Ok(made) => record.made.extend(made),
+            Err(error) => report.problems.push(crate::words::words_of_chain(&error)),
+        }
+    }
+    folder.set_record(&record)?;
+    report.programs = folder.fill(report.programs, progress)?;
+    record.programs.clone_from(&report.programs);
+    folder.set_record(&record)?;
+    drop(lock);
+    report.written = true;
+    Ok(report)
+}
+
+/// Lists what is switched on.
+///
+/// # Errors
+/// Returns an error if the record cannot be read.
+pub fn list(system: bool) -> Result<Report, OnError> {
+    let folder = folder_of(system)?;
+    let mut programs = folder.record()?.programs;
+    for program in &mut programs {
+        program.fresh = Some(folder.is_fresh(program));
+    }
+    let (trials, files) = (Trials::default(), Vec::new());
+    let folder = folder.bin();
+    Ok(Report { folder, programs, trials, files, written: false, problems: Vec::new() })
+}
+
+/// The JSON document of `becalm off`.
+#[derive(Debug, Serialize)]
+pub struct OffReport {
+    /// The names that were switched off.
+    pub programs: Vec<String>,
+    /// The files that had put the folder into `PATH`, if all was switched off.
+    pub files: Vec<PathFile>,
+}
+
+impl json::Report for OffReport {
+    const SCHEMA: &'static str = "becalm/off/1";
+}
+
+/// Switches programs off; all of them, and the folder, if none are named.
+///
+/// # Errors
+/// Returns an error if a named program is not switched on, or something cannot be removed.
+pub fn off(
+    names: &[OsString],
+    system: bool,
+    progress: &dyn Progress,
+) -> Result<OffReport, OnError> {
+    let mut folder = folder_of(system)?;
+    if !folder.bin().is_dir() {
+        return match names.first() {
+            Some(name) => Err(OnError::NotOn(name.clone())),
+            None => Ok(OffReport { programs: Vec::new(), files: Vec::new() }),
+        };
+    }
+    let (lock, _) = folder.lock()?;
+    let record = folder.record();
+    let mut record = if names.is_empty() { record.unwrap_or_default() } else { record? };
+    let is_named = |program: &Program| names.iter().any(|name| *name == *program.name);
+    if let Some(name) =
+        names.iter().find(|name| record.programs.iter().all(|it| **name != *it.name))
+    {
+        return Err(OnError::NotOn(name.clone()));
+    }
+    let (off, on): (Vec<Program>, Vec<Program>) =
+        record.programs.drain(..).partition(|program| names.is_empty() || is_named(program));
+    let programs = off.into_iter().map(|program| program.name).collect();
+    if !on.is_empty() {
+        record.programs = folder.fill(on, progress)?;
+        folder.set_record(&record)?;
+        return Ok(OffReport { programs, files: Vec::new() });
+    }
+    let mut files = std::mem::take(&mut folder.files);
+    for file in &mut files {
+        folder.remove_from(file, &record.made)?;
+    }
+    folder.clear(&record.made)?;
+    drop(lock);
+    files.retain(|file| file.changed);
+    Ok(OffReport { programs, files })
+}

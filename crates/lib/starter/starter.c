@@ -1,0 +1,282 @@
+/* Starts a program by becalm's index, or plainly.
+
+   `becalm on` makes a folder of links, all of which lead to this file, and puts it at the front of
+   PATH. The starter is called by the name of a program. It finds that program as the shell would
+   behind the folder, adds the index to its environment if the program is the one that was indexed,
+   and executes it. Whatever is unexpected leads to the plain start.
+
+   It has no C library: the start of one takes longer than all of its own work. */
+#include "starts.h"
+#include "variables.h"
+
+#if defined __x86_64__
+# define NR_execve 59
+__asm__ (".globl _start\n_start:\n\txor %ebp, %ebp\n\tmov %rsp, %rdi\n\tand $-16, %rsp\n"
+         "\tcall starter\n");
+#elif defined __aarch64__
+# define NR_execve 221
+__asm__ (".globl _start\n_start:\n\tmov x29, #0\n\tmov x30, #0\n\tmov x0, sp\n\tbl starter\n");
+#else
+# error "no entry point for this machine"
+#endif
+
+#define AUX_EUID 12
+#define AUX_SECURE 23
+#define AUX_EXECFN 31
+#define EACCES_NEG (-13)
+#define ENOEXEC_NEG (-8)
+#define PATH_SIZE 4096u
+#define LINK_TARGET "../becalm-starter"
+
+/* How this process was started. */
+struct process
+{
+  char **arguments, **environment;
+  /* The path given to execve. */
+  const char *executed;
+  uint32_t user;
+  int is_secure;
+};
+
+/* The search for the program. */
+struct search
+{
+  const struct process *process;
+  /* The file of this starter, as device and inode. */
+  struct statx own;
+  const char *name;
+  /* The path of the program when it was switched on; NULL if it is unknown. */
+  const char *known;
+  /* The start by the index; NULL if there is none. */
+  const struct start *start;
+  const struct variables *variables;
+  const char *module;
+  /* A file was there, and could not be executed. */
+  int is_refused;
+};
+
+static long
+execute (const char *path, char **arguments, char **environment)
+{
+  return system_call (NR_execve, (long) path, (long) arguments, (long) environment, 0, 0);
+}
+
+static void
+read_process (void **stack, struct process *process)
+{
+  size_t count = (size_t) (uintptr_t) stack[0];
+  process->arguments = (char **) (stack + 1);
+  process->environment = process->arguments + count + 1;
+  process->executed = "";
+  process->user = 0;
+  process->is_secure = 0;
+  char **end = process->environment;
+  while (*end != NULL)
+    end++;
+  for (const elf_auxv *aux = (const elf_auxv *) (end + 1); aux->type != 0; aux++)
+    if (aux->type == AUX_EUID)
+      process->user = (uint32_t) aux->value;
+    else if (aux->type == AUX_SECURE)
+      process->is_secure = aux->value != 0;
+    else if (aux->type == AUX_EXECFN)
+      process->executed = (const char *) aux->value;
+}
+
+static const char *
+file_name (const char *path)
+{
+  const char *name = path;
+  for (; *path != '\0'; path++)
+    if (*path == '/')
+      name = path + 1;
+  return name;
+}
+
+static int
+is_same (const struct statx *a, const struct statx *b)
+{
+  return a->ino == b->ino && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor;
+}
+
+/* Writes DIRECTORY/NAME; returns 0 if it is too long. An empty directory is the current one. */
+static int
+join (char *to, const char *directory, size_t length, const char *name)
+{
+  const size_t more = strlen (name);
+  if (length + more + 2 > PATH_SIZE)
+    return 0;
+  memcpy (to, directory, length);
+  if (length > 0)
+    to[length++] = '/';
+  memcpy (to + length, name, more + 1);
+  return 1;
+}
+
+/* True for a link to a starter: this one under another name, or that of another folder. */
+static int
+is_starter (const char *path)
+{
+  char target[sizeof LINK_TARGET];
+  long length = sys_readlink (path, target, sizeof target);
+  return length == sizeof target - 1 && memcmp (target, LINK_TARGET, sizeof target - 1) == 0;
+}
+
+/* Executes the program with the index. Returns if that fails. */
+static void
+start_by_index (const struct search *search, const char *path)
+{
+  char **environment = search->process->environment;
+  const struct variables *variables = search->variables;
+  char *pointers[variables->count + 4];
+  char text[variables_size (environment, variables, search->module)];
+  variables_add (environment, variables, search->module, search->start->static_tls, pointers, text);
+  execute (path, search->process->arguments, pointers);
+}
+
+/* Executes a program. Returns if that fails. */
+static void
+start (struct search *search, const char *path, const struct statx *found)
+{
+  char **arguments = search->process->arguments, **environment = search->process->environment;
+  if (search->start != NULL && identity_is (&search->start->program, found))
+    start_by_index (search, path);
+  if (execute (path, arguments, environment) != ENOEXEC_NEG)
+    {
+      search->is_refused = 1;
+      return;
+    }
+  /* A script without a first line, which a shell executes itself. */
+  size_t count = 0;
+  while (arguments[count] != NULL)
+    count++;
+  char *with_shell[count + 3];
+  with_shell[0] = (char *) "sh";
+  with_shell[1] = (char *) path;
+  for (size_t i = 1; i <= count; i++)
+    with_shell[i + 1] = arguments[i];
+  if (count == 0)
+    with_shell[2] = NULL;
+  execute ("/bin/sh", with_shell, environment);
+  search->is_refused = 1;
+}
+
+/* Starts the first program of PATH that is no starter; with BEHIND, only those behind the folder that
+   the starter was found in. Returns if there is none. */
+static void
+walk (struct search *search, const char *list, int behind)
+{
+  char path[PATH_SIZE];
+  int has_passed = !behind;
+  for (;;)
+    {
+      size_t length = 0;
+      struct statx found;
+      while (list[length] != '\0' && list[length] != ':')
+        length++;
+      if (join (path, list, length, search->name) && sys_stat (path, &found) == 0
+          && (found.mode & 0170000) == 0100000 && (found.mode & 0111) != 0)
+        {
+          if (is_same (&found, &search->own))
+            has_passed = 1;
+          else if (has_passed && !is_starter (path))
+            start (search, path, &found);
+        }
+      if (list[length] == '\0')
+        return;
+      list += length + 1;
+    }
+}
+
+static const char *
+path_of (char **environment)
+{
+  const char *value;
+  for (; *environment != NULL; environment++)
+    if ((value = variables_value (*environment, "PATH")) != NULL)
+      return value;
+  return "/bin:/usr/bin";
+}
+
+/* Finds a name in the file beside the starter. PATH is the starter's own path, which becomes that of
+   the module. */
+static void
+find_start (struct search *search, char *path, struct variables *variables)
+{
+  static const char table[] = "starts", module[] = "index.so";
+  char *name = (char *) file_name (path);
+  const struct process *process = search->process;
+  struct statx index;
+  memcpy (name, table, sizeof table);
+  const struct starts *starts = starts_open (path, process->user);
+  const struct start *found = starts != NULL ? starts_find (starts, search->name) : NULL;
+  if (found == NULL)
+    return;
+  search->known = (const char *) starts + found->path;
+  memcpy (name, module, sizeof module);
+  if (process->is_secure || !variables_read (process->environment, variables)
+      || has_byte (path, ':') || has_byte (path, '$') || sys_stat (path, &index) != 0
+      || !identity_is (&starts->index, &index))
+    return;
+  search->start = found;
+  search->variables = variables;
+  search->module = path;
+}
+
+/* Starts the program with this name. Returns if there is none. OWN is the starter's path, empty if it
+   is unknown. */
+static void
+start_named (struct search *search, const char *name, char *own)
+{
+  struct variables variables;
+  struct statx found;
+  search->name = name;
+  search->known = NULL;
+  search->start = NULL;
+  if (own[0] != '\0')
+    find_start (search, own, &variables);
+  const char *list = path_of (search->process->environment);
+  walk (search, list, 1);
+  walk (search, list, 0);
+  if (search->known != NULL && sys_stat (search->known, &found) == 0
+      && !is_same (&found, &search->own))
+    start (search, search->known, &found);
+}
+
+static void
+say (const char *what)
+{
+  sys_write (2, what, strlen (what));
+}
+
+__attribute__ ((noreturn, used)) void
+starter (void **stack)
+{
+  struct process process;
+  struct search search = { 0 };
+  struct statx executed;
+  /* With room for the names of the files beside it. */
+  char own[PATH_SIZE + 16];
+  read_process (stack, &process);
+  search.process = &process;
+  long length = sys_readlink ("/proc/self/exe", own, PATH_SIZE);
+  own[length > 0 && length < (long) PATH_SIZE ? length : 0] = '\0';
+  if (sys_stat (process.executed, &executed) != 0)
+    memset (&executed, 0, sizeof executed);
+  if (own[0] != '/' || sys_stat (own, &search.own) != 0)
+    {
+      /* Without /proc it is the file that was executed. */
+      own[0] = '\0';
+      search.own = executed;
+    }
+  /* If the starter is named in the first line of a script, the script was executed, and the starter is
+     the first argument. A descriptor has no name either. */
+  if (is_same (&executed, &search.own))
+    start_named (&search, file_name (process.executed), own);
+  if (process.arguments[0] != NULL)
+    start_named (&search, file_name (process.arguments[0]), own);
+  say ("becalm: ");
+  say (process.arguments[0] != NULL ? process.arguments[0] : process.executed);
+  say (search.is_refused ? ": cannot be executed\n" : ": command not found\n");
+  for (;;)
+    sys_exit (search.is_refused ? 126 : 127);
+}

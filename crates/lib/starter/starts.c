@@ -1,0 +1,53 @@
+/* Reads the file of starts, and nothing of it that is not checked. */
+#include "starts.h"
+#include "hash.h"
+
+static int
+is_whole (const struct starts *starts, size_t size)
+{
+  const char *bytes = (const char *) starts;
+  const size_t unchecked = offsetof (struct starts, index);
+  if (memcmp (starts->magic, STARTS_MAGIC, sizeof starts->magic) != 0 || starts->length != size
+      || bytes[size - 1] != '\0'
+      || starts->count > (size - sizeof *starts) / sizeof *starts->start)
+    return 0;
+  for (uint32_t i = 0; i < starts->count; i++)
+    if (starts->start[i].name >= size || starts->start[i].path >= size)
+      return 0;
+  return hash_bytes (STARTS_SEED, bytes + unchecked, size - unchecked) == starts->check;
+}
+
+const struct starts *
+starts_open (const char *path, uint32_t user)
+{
+  const int flags = 02000000 | 04000 /* O_CLOEXEC | O_NONBLOCK */;
+  const uint32_t writable = 022;
+  struct statx found;
+  const struct starts *starts = NULL;
+  long fd = sys_open (path, flags, 0);
+  if (fd < 0)
+    return NULL;
+  if (sys_stat_open ((int) fd, &found) == 0 && (found.mode & 0170000) == 0100000
+      && (found.uid == 0 || found.uid == user) && (found.mode & writable) == 0
+      && found.size >= sizeof *starts && found.size <= STARTS_LARGEST)
+    starts = (const struct starts *) sys_map ((int) fd, (size_t) found.size);
+  /* execve closes the descriptor. */
+  return starts != NULL && is_whole (starts, (size_t) found.size) ? starts : NULL;
+}
+
+const struct start *
+starts_find (const struct starts *starts, const char *name)
+{
+  for (uint32_t i = 0; i < starts->count; i++)
+    if (text_equal ((const char *) starts + starts->start[i].name, name))
+      return starts->start + i;
+  return NULL;
+}
+
+int
+identity_is (const struct identity *identity, const struct statx *found)
+{
+  return identity->inode == found->ino && identity->size == found->size
+         && identity->seconds == (uint64_t) found->mtime.sec
+         && identity->nanoseconds == found->mtime.nsec;
+}

@@ -1,0 +1,46 @@
+/* The file of the starts that becalm has switched on: which program a name leads to, and the static
+   TLS that it needs. Written by crates/lib/src/on/table.rs. */
+#ifndef BECALM_STARTS_H
+#define BECALM_STARTS_H
+
+#include "system.h"
+
+/* A file, as far as `stat` tells it from another. */
+struct identity
+{
+  uint64_t inode, size, seconds, nanoseconds;
+};
+
+struct start
+{
+  struct identity program;
+  uint32_t static_tls;
+  /* Offsets in the file: of the name, and of the program's path. */
+  uint32_t name, path, none;
+};
+
+struct starts
+{
+  char magic[8];
+  /* hash_bytes with this seed of all that follows. */
+  uint64_t check;
+  struct identity index;
+  uint32_t count, length;
+  struct start start[];
+};
+
+#define STARTS_MAGIC "becalm\0\1"
+#define STARTS_SEED 3u
+/* The largest file. */
+#define STARTS_LARGEST 0x400000u
+
+/* Maps the file, if it is whole and nobody but root and USER can write it; NULL if not. */
+const struct starts *starts_open (const char *path, uint32_t user);
+
+/* Returns the start with this name, NULL if there is none. */
+const struct start *starts_find (const struct starts *starts, const char *name);
+
+/* True if the file at a path is the one that was found when it was switched on. */
+int identity_is (const struct identity *identity, const struct statx *found);
+
+#endif

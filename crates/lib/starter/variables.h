@@ -1,0 +1,30 @@
+/* The environment of a start by the index. */
+#ifndef BECALM_VARIABLES_H
+#define BECALM_VARIABLES_H
+
+#include "system.h"
+
+/* The three variables that becalm adds to, by position in the environment; NONE if one is not set. */
+struct variables
+{
+  size_t count, audit, tunables, switches;
+};
+
+#define NONE ((size_t) -1)
+
+/* Reads the environment. Returns 0 if a start by the index is not wanted (BECALM=off) or could not be
+   right: a variable is set twice, or libraries are preloaded, whose static TLS is unknown. */
+int variables_read (char **environment, struct variables *variables);
+
+/* Returns the value of a variable, `NAME=value`, if it has this name; else NULL. */
+const char *variables_value (const char *variable, const char *name);
+
+/* Returns the bytes of text that variables_add writes. */
+size_t variables_size (char **environment, const struct variables *variables, const char *module);
+
+/* Copies the environment with the additions of crates/lib/src/index/variables.rs (`and_only`). TO has
+   room for three more pointers, and for the null at the end; TEXT for variables_size bytes. */
+void variables_add (char **environment, const struct variables *variables, const char *module,
+                    uint32_t static_tls, char **to, char *text);
+
+#endif
