@@ -4,11 +4,11 @@ use std::io::Write;
 
 use anyhow::Result;
 use becalm_lib::on::{Options, apply, list, off as switch_off, plan};
-use becalm_lib::progress::Silent;
 
 use crate::exit_code::ExitStatus;
 use crate::on::args::{OffArgs, OnArgs};
 use crate::on::text;
+use crate::terminal::progress::Bars;
 use crate::terminal::{self, Stdout};
 
 /// Switches programs on, or lists those that are.
@@ -23,7 +23,7 @@ pub(crate) fn on(args: &OnArgs) -> Result<ExitStatus> {
     }
     let options =
         Options { programs: args.programs.clone(), system: args.system, update: args.update };
-    let plan = plan(&options, &Silent)?;
+    let plan = plan(&options, &Bars)?;
     if args.dry_run {
         terminal::write_report(args.json, &plan.report, |out| text::programs(out, &plan.report))?;
         return Ok(ExitStatus::Fine);
@@ -34,7 +34,7 @@ pub(crate) fn on(args: &OnArgs) -> Result<ExitStatus> {
         text::programs(&mut out, &plan.report)?;
         out.flush()?;
     }
-    let report = apply(plan, &Silent)?;
+    let report = apply(plan, &Bars)?;
     for problem in &report.problems {
         terminal::note("PATH".into(), problem);
     }
@@ -48,7 +48,7 @@ pub(crate) fn on(args: &OnArgs) -> Result<ExitStatus> {
 /// # Errors
 /// Returns an error if a program is not switched on, or something cannot be removed.
 pub(crate) fn off(args: &OffArgs) -> Result<ExitStatus> {
-    let report = switch_off(&args.programs, args.system, &Silent)?;
+    let report = switch_off(&args.programs, args.system, &Bars)?;
     terminal::write_report(args.json, &report, |out| text::off(out, &report))?;
     Ok(ExitStatus::Fine)
 }

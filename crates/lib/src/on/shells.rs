@@ -193,7 +193,9 @@ mod tests {
         {
             for syntax in syntaxes {
                 let path = dir.path().join(format!("{at}-{syntax:?}"));
-                text.map(|text| std::fs::write(&path, text).unwrap());
+                if let Some(text) = text {
+                    std::fs::write(&path, text).unwrap();
+                }
                 let mut file = PathFile { path: path.clone(), effect: "", changed: false, syntax };
                 let is_made = file.add(&writer, "/x/bin").unwrap();
                 assert_eq!(is_made, text.is_none());
