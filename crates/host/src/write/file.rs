@@ -56,6 +56,8 @@ impl FileUnderEdit {
         }
         if locked {
             lock(sys, &real, &fd)?;
+            // A run that held the lock may have written the file in place meanwhile.
+            facts = stat()?;
         }
         // A run that held the lock may have renamed a new file to this name meanwhile.
         let named = sys.stat_at(&real, rustix::fs::CWD, real.as_os_str());
