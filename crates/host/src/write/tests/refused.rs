@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
 
 use becalm_core::patch::{Patch, Write};
 use becalm_testing::skip;
@@ -11,7 +13,7 @@ use object::ReadRef;
 
 use super::support::{anew, content, edit, in_place, snapshot, write};
 use crate::test_user::run_again;
-use crate::write::{HardLinks, WriteError, WriteOptions, Writer};
+use crate::write::{Call, Faults, HardLinks, Verdict, WriteError, WriteOptions, Writer};
 
 fn place() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
@@ -294,4 +296,30 @@ fn as_ordinary_user(tree: &Path) {
     let refused = Writer::new(anew()).open(&tree.join("secret")).map(drop);
     assert!(matches!(refused, Err(WriteError::Open { .. })), "{refused:?}");
     assert_eq!(fs::read_dir(tree).unwrap().count(), 3, "left behind");
+}
+
+/// Another run writes the file in place, after this one has opened it and before it locks it.
+struct Grows(PathBuf);
+
+impl Faults for Grows {
+    fn before(&self, _: &Path, call: Call<'_>) -> Verdict {
+        if call == Call::Lock {
+            fs::write(&self.0, content(2).repeat(2)).unwrap();
+        }
+        Verdict::Pass
+    }
+}
+
+#[test]
+fn a_file_that_grew_before_it_was_locked_has_its_new_length() {
+    let (_dir, path) = place();
+    // Times that are as new as the clock is coarse are read again in any case.
+    let is_new = || path.metadata().unwrap().modified().unwrap().elapsed().unwrap_or_default();
+    while is_new() < Duration::from_millis(50) {
+        std::thread::yield_now();
+    }
+    let writer = Writer::with_faults(in_place(), Arc::new(Grows(path.clone())));
+    let file = writer.open(&path).unwrap();
+    assert_eq!(file.reader().len(), Ok(2 * content(2).len() as u64));
+    assert_eq!(file.fingerprint().size, 2 * content(2).len() as u64);
 }
