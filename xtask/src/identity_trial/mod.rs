@@ -132,15 +132,21 @@ fn swapped(scene: &Scene, kind: Image) -> Result<()> {
     let package = scene.staging().join(OTHER).join("lib");
     fs::remove_file(package.join("libz.so"))?;
     scene.make_library(&package.join("libx.so"), 2, &[])?;
+    let later = Path::new(FLAT).join("lib/later");
+    fs::write(scene.staging().join(&later), "")?;
+    let later = scene.mount_point().join(later);
     let second = scene.image(kind, "second")?;
 
     let device = scene.attach(&first)?;
-    for arguments in [&["--program", &scene.program()][..], &[&scene.store()]] {
+    let with_paths = [&*scene.store(), "--paths", "--program", &scene.program()];
+    for arguments in [&["--program", &scene.program()][..], &[&scene.store()], &with_paths] {
         scene.index(arguments)?;
         scene.expect(1)?;
+        scene.expect_file(&later, false)?;
         scene.detach()?;
         scene.attach_to(&second, &device)?;
         scene.expect(2)?;
+        scene.expect_file(&later, true)?;
         let said = scene.update(arguments)?;
         ensure!(!said.contains("up to date"), "an update says: {said}");
         scene.detach()?;

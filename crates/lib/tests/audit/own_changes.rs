@@ -72,6 +72,14 @@ fn what_the_process_makes_through_another_name_of_a_directory_is_seen_at_once() 
         "fclose(fopen(in(\"../../dangling\"), \"w\"));",
         "syscall(SYS_mkdirat, dir(\"lib64\"), \"new\", 0755);",
         "chdir(in(\"../..\")); rename(\"store\", \"old\"); rename(\"other\", \"store\");",
+        // A child that says so.
+        "pipe((int *)p); if (fork() == 0) { mkdir(in(\"lib/new\"), 0755); write(p[1], \"x\", 1); _exit(0); } read(p[0], to, 1);",
+        "socketpair(AF_UNIX, SOCK_STREAM, 0, (int *)p); \
+         if (fork() == 0) { mkdir(in(\"lib/new\"), 0755); write(p[1], \"x\", 1); _exit(0); } recv(p[0], to, 1, 0);",
+        "int child = fork(); if (child == 0) { mkdir(in(\"lib/new\"), 0755); _exit(0); } \
+         struct pollfd end = { syscall(SYS_pidfd_open, child, 0), POLLIN, 0 }; poll(&end, 1, -1);",
+        "p[0] = 0; signal(SIGUSR1, heard); int me = getpid(); \
+         if (fork() == 0) { mkdir(in(\"lib/new\"), 0755); kill(me, SIGUSR1); _exit(0); } while (!p[0]) usleep(1000);",
     ];
     let cases = ways.iter().enumerate().map(|(at, way)| format!("case {at}: {{ {way} break; }}\n"));
     let scene = scene();
@@ -82,7 +90,9 @@ fn what_the_process_makes_through_another_name_of_a_directory_is_seen_at_once() 
     scene.asks(
         "ask",
         &format!(
-            "static char to[4096];
+            "#include <poll.h>\n#include <signal.h>\n#include <sys/socket.h>
+             static char to[4096]; static volatile int p[2];
+             static void heard(int number) {{ p[0] = number; }}
              static int dir(const char *p) {{ return open(in(p), O_RDONLY); }}
              int main(int n, char **a) {{ struct stat s; int before = stat(a[2], &s);
                switch (atoi(a[1])) {{ {} }}
