@@ -98,8 +98,10 @@ impl Folder {
     pub(super) fn lock(&self) -> Result<(OwnedFd, Vec<PathBuf>), OnError> {
         let path = self.root.join("lock");
         let began = Instant::now();
+        // An attempt that gets no lock may have made directories too.
+        let mut made = Vec::new();
         loop {
-            let made = self.make_dirs(&self.bin())?;
+            made.extend(self.make_dirs(&self.bin())?);
             match self.writer.lock(&path) {
                 Ok(Some(lock)) if is_named(&path, &lock) => return Ok((lock, made)),
                 Ok(_) => {}
