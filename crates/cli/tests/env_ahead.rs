@@ -5,14 +5,13 @@
 
 mod support;
 
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use becalm_host::pages::resident::{self, Residency};
-use becalm_testing::skip;
-use rustix::fs::{Advice, fadvise};
-use serde_json::{Value, json};
+use becalm_host::pages::resident::Residency;
+use serde_json::Value;
+use support::cold::{evict, is_evicted, kept, line, lines, residency};
 use support::store::{Store, json, nothing_to_test_with, text};
 use support::{becalm, cc, cc_library, finish, run, wait_for};
 
@@ -55,16 +54,6 @@ impl Cold {
         Self { store, files }
     }
 
-    /// Drops the files from memory. False on a file system that is memory.
-    fn evict(&self) -> bool {
-        self.files.iter().for_each(|path| evict(path));
-        let is_out = residency(&self.files[0], 50) == Residency::OnDisk;
-        if !is_out {
-            skip("the scratch directory is in memory");
-        }
-        is_out
-    }
-
     fn command(&self) -> Command {
         let mut command = Command::new(self.store.path("cold"));
         command.env("HOME", self.store.path("home")).env_remove("XDG_CACHE_HOME");
@@ -96,28 +85,15 @@ impl Cold {
     }
 
     fn records(&self, ending: &str) -> Vec<PathBuf> {
-        let folder = self.store.path("home/.cache/becalm/programs");
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        entries.map(|entry| entry.path()).filter(|path| text(path).ends_with(ending)).collect()
+        kept(&self.store.path("home"), ending)
     }
 
     /// Returns the lines of the record, once it is written.
     fn record(&self) -> Option<(PathBuf, Vec<Value>)> {
         let path = self.records(".pages").pop().filter(|_| self.records("lock").is_empty())?;
-        let text = fs::read_to_string(&path).ok()?;
-        let lines = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        let lines = lines(&path);
         Some((path, lines))
     }
-}
-
-fn evict(path: &Path) {
-    let file = File::open(path).expect("is there");
-    file.sync_all().expect("written");
-    fadvise(&file, 0, None, Advice::DontNeed).expect("dropped");
-}
-
-fn residency(path: &Path, page: u64) -> Residency {
-    resident::of(&File::open(path).expect("is there"), page)
 }
 
 #[test]
@@ -126,7 +102,10 @@ fn a_cold_start_in_a_session_is_recorded_and_the_next_is_read_ahead() {
         return;
     }
     let cold = Cold::new();
-    if !cold.evict() {
+    // Only a becalm that reads by the record brings this file into memory.
+    let data = cold.store.path("data");
+    fs::write(&data, vec![7; 1 << 20]).expect("written");
+    if !is_evicted(&data) {
         return;
     }
     cold.start("warm", || true);
@@ -140,17 +119,10 @@ fn a_cold_start_in_a_session_is_recorded_and_the_next_is_read_ahead() {
     assert!(recorded.contains(&text(&cold.files[3])), "{recorded:?}");
     assert_eq!(lines[0]["command"], text(&cold.store.path("cold")));
 
-    // Only a becalm that reads by the record brings this file into memory.
-    let data = cold.store.path("data");
-    fs::write(&data, vec![7; 1 << 20]).expect("written");
+    fs::write(&path, format!("{}\n{}\n", lines[0], line(&data, 100))).expect("written");
     evict(&data);
-    let state = becalm_host::pages::FileState::of(&data.symlink_metadata().expect("is there"));
-    let line = json!({"path": text(&data), "inode": state.inode, "size": state.size,
-                      "changed": [state.changed.0, state.changed.1], "ranges": [[0, 100, 3]]});
-    fs::write(&path, format!("{}\n{line}\n", lines[0])).expect("written");
     cold.start("warm", || true);
     assert_eq!(residency(&data, 3), Residency::OnDisk);
-    // A look at a page makes the kernel read it and those that follow.
     evict(&data);
     cold.start("", || residency(&data, 99) == Residency::InMemory);
     assert_eq!(residency(&data, 20), Residency::InMemory);

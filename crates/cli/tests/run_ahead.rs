@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::fs::{self, File};
+use std::fs;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
@@ -11,21 +11,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use becalm_host::pages::resident::{self, Residency};
-use becalm_host::pages::{FileState, PAGE};
-use becalm_testing::skip;
-use rustix::fs::{Advice, fadvise};
+use becalm_host::pages::PAGE;
+use becalm_host::pages::resident::Residency;
 use serde_json::{Value, json};
+use support::cold::{evict, is_evicted, kept, line, lines, residency};
 use support::store::{Store, nothing_to_test_with, text};
 use support::{finish, run, twenty, wait_for};
 
-fn folder(store: &Store) -> PathBuf {
-    store.path("home/.cache/becalm/programs")
-}
-
 fn files(store: &Store, ending: &str) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder(store)).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).filter(|path| text(path).ends_with(ending)).collect()
+    kept(&store.path("home"), ending)
 }
 
 /// Starts the program until its start is known, and returns the path of the record.
@@ -43,19 +37,6 @@ fn learned(store: &Store, command: &[&str]) -> PathBuf {
     panic!("not learned: {:?}", files(store, ""));
 }
 
-fn lines(record: &Path) -> Vec<Value> {
-    let text = fs::read_to_string(record).expect("a record");
-    text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
-}
-
-/// Returns a line of a record for the first `pages` pages of a file.
-fn line(path: &Path, pages: u64) -> Value {
-    let facts = path.symlink_metadata().expect("is there");
-    let FileState { inode, size, changed } = FileState::of(&facts);
-    json!({"path": text(path), "inode": inode, "size": size, "changed": [changed.0, changed.1],
-           "ranges": [[0, pages, 3]]})
-}
-
 /// Replaces the record of a program by one with these files; the last page of the last is the sample.
 fn replace(record: &Path, files: &[Value]) {
     let mut header = lines(record).remove(0);
@@ -66,27 +47,11 @@ fn replace(record: &Path, files: &[Value]) {
     fs::write(record, text.join("\n")).expect("written");
 }
 
-/// Makes a file of a MiB that is not in memory; `None` on a file system that is memory. A page that was
-/// looked at is read, so a test looks at each page once.
+/// Makes a file of a MiB that is not in memory; `None` on a file system that is memory.
 fn on_disk(dir: &Path, name: &str) -> Option<PathBuf> {
     let path = dir.join(name);
     fs::write(&path, vec![7; 1 << 20]).expect("written");
-    evict(&path);
-    let is_out = residency(&path, 250) == Residency::OnDisk;
-    if !is_out {
-        skip("the scratch directory is in memory");
-    }
-    is_out.then_some(path)
-}
-
-fn evict(path: &Path) {
-    let file = File::open(path).expect("is there");
-    file.sync_all().expect("written");
-    fadvise(&file, 0, None, Advice::DontNeed).expect("dropped");
-}
-
-fn residency(path: &Path, page: u64) -> Residency {
-    resident::of(&File::open(path).expect("is there"), page)
+    is_evicted(&path).then_some(path)
 }
 
 #[test]

@@ -3,14 +3,14 @@
 
 mod support;
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use becalm_host::pages::resident::{self, Residency};
 use becalm_testing::skip;
-use rustix::fs::{Advice, fadvise};
 use serde_json::Value;
+use support::cold::{evict, is_evicted, kept};
+use support::store::json;
 use support::{Ran, becalm, cc, no_compiler, run, wait_for};
 
 /// Touches a page of the file that it is given; as a library, before the entry point of the program.
@@ -46,19 +46,7 @@ impl Scene {
         cc(dir.path(), &["filter.c", "-o", "filter"]);
         let data = dir.path().join("data");
         fs::write(&data, vec![7; 1 << 20]).expect("written");
-        let scene = Scene { dir, data };
-        scene.evict();
-        if resident::of(&File::open(&scene.data).expect("is there"), 250) != Residency::OnDisk {
-            skip("the scratch directory is in memory");
-            return None;
-        }
-        Some(scene)
-    }
-
-    fn evict(&self) {
-        let file = File::open(&self.data).expect("is there");
-        file.sync_all().expect("written");
-        fadvise(&file, 0, None, Advice::DontNeed).expect("dropped");
+        is_evicted(&data).then_some(Scene { dir, data })
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -69,11 +57,6 @@ impl Scene {
     fn trace(&self, flags: &[&str]) -> Ran {
         run(becalm().arg("trace").args(flags).arg("--").arg(self.path("touch")).arg(&self.data))
     }
-}
-
-fn json(ran: &Ran) -> Value {
-    assert_eq!(ran.code, Some(0), "{ran:?}");
-    serde_json::from_str(&ran.stdout).expect("one object")
 }
 
 /// Returns the waits for a file in an image; `None` if the kernel reports no page faults.
@@ -100,7 +83,7 @@ fn a_trace_names_the_file_that_a_start_waits_for_and_a_warm_start_has_none() {
     assert_eq!(waits_of_data, 1, "{}", image["pages"]);
     assert!(image["pages"]["seconds"].as_f64() > Some(0.0), "{}", image["pages"]);
 
-    scene.evict();
+    evict(&scene.data);
     let ran = scene.trace(&[]);
     assert!(ran.stderr.contains("  pages    waited "), "{}", ran.stderr);
     // Another process may drop the caches meanwhile.
@@ -167,12 +150,7 @@ fn starts_that_time_the_relocation_bring_nothing_into_memory_before_the_traced_s
 /// Starts the program until becalm has a record of its pages with those of the file. The process that
 /// records may miss them in the first start, which has no index to wait for its last look.
 fn learn(scene: &Scene, home: &Path) {
-    let folder = home.join(".cache/becalm/programs");
-    let files = |ending: &str| -> Vec<PathBuf> {
-        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
-        let paths = entries.map(|entry| entry.path());
-        paths.filter(|path| path.to_string_lossy().ends_with(ending)).collect()
-    };
+    let files = |ending: &str| kept(home, ending);
     let data = scene.data.to_string_lossy();
     let has_data =
         |record: &PathBuf| fs::read_to_string(record).is_ok_and(|it| it.contains(&*data));

@@ -1,4 +1,4 @@
-//! Starts of programs that nobody has asked for: without a terminal and, if possible, without a
+//! Starts of programs that the user has not named: without a terminal and, if possible, without a
 //! network, in an environment of the caller's choice, for a limited time.
 
 #![allow(unsafe_code, reason = "namespaces are entered between fork and execve")]

@@ -2,8 +2,8 @@
    or records them (crates/lib/src/ahead/attend.rs).
 
    A warm start costs a few calls of getrusage. The process is started in the middle of a cold start:
-   the pages before that have been read one by one. It is nobody's child, has no descriptor of the
-   program's, and no variable that changes its own start. Whatever fails, the start goes on. */
+   the pages before that have been read one by one. It is not a child of the program, has no descriptor
+   of it, and no variable that changes its own start. Whatever fails, the start goes on. */
 #include "ahead.h"
 #include "filter.h"
 #include "process.h"
@@ -14,7 +14,6 @@
 /* What a cold start does: waits for pages, or reads sectors of 512 bytes. */
 # define FEW_WAITS 3
 # define FEW_SECTORS 512
-# define NUMBER_SIZE 24
 
 /* struct rusage of Linux include/uapi/linux/resource.h, in words. */
 enum
@@ -58,25 +57,13 @@ is_of_start (const char *variable)
   return 0;
 }
 
-/* Writes a number with its final zero and returns its first digit. */
-static const char *
-digits (long number, char buffer[NUMBER_SIZE])
-{
-  char *at = buffer + NUMBER_SIZE - 1;
-  *at = '\0';
-  do
-    *--at = (char) ('0' + number % 10);
-  while ((number /= 10) != 0);
-  return at;
-}
-
 /* Becomes becalm; returns if that fails. */
 static void
 become (const char *helper, long pid)
 {
   const int read_write = 2;
-  char number[NUMBER_SIZE];
-  const char *arguments[] = { helper, "run",  "--attend", digits (pid, number),
+  char number[DIGITS_SIZE];
+  const char *arguments[] = { helper, "run",  "--attend", digits_of ((unsigned long) pid, number),
                               "--",   process_executable (), NULL };
   size_t count = 0, kept = 0;
   while (process_environment ()[count] != NULL)

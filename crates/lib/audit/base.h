@@ -120,6 +120,48 @@ text_after (const char *text, const char *name)
   return *name == '\0' ? text : NULL;
 }
 
+/* Returns the value of a variable, `NAME=value`, if it has this name; else NULL. */
+static inline const char *
+value_of (const char *variable, const char *name)
+{
+  variable = text_after (variable, name);
+  return variable != NULL && *variable == '=' ? variable + 1 : NULL;
+}
+
+/* True if the first element of a list with commas is WORD. */
+static inline int
+is_word (const char *list, const char *word)
+{
+  list = text_after (list, word);
+  return list != NULL && (*list == '\0' || *list == ',');
+}
+
+/* Returns the part of a path after its last slash. */
+static inline const char *
+file_name (const char *path)
+{
+  const char *name = path;
+  for (; *path != '\0'; path++)
+    if (*path == '/')
+      name = path + 1;
+  return name;
+}
+
+/* Room for the digits of any number, with the zero at the end. */
+#define DIGITS_SIZE 24
+
+/* Writes a number to the end of a buffer and returns its first digit. */
+static inline const char *
+digits_of (unsigned long value, char buffer[DIGITS_SIZE])
+{
+  char *at = buffer + DIGITS_SIZE - 1;
+  *at = '\0';
+  do
+    *--at = (char) ('0' + value % 10);
+  while ((value /= 10) != 0);
+  return at;
+}
+
 static inline int
 text_equal (const char *a, const char *b)
 {

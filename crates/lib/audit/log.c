@@ -44,21 +44,10 @@ put_text (const char *s)
 }
 
 static void
-put_digits (const char *digits, unsigned count)
-{
-  while (count > 0)
-    put_byte (digits[--count]);
-}
-
-static void
 put_decimal (unsigned long value)
 {
-  char digits[24];
-  unsigned count = 0;
-  do
-    digits[count++] = (char) ('0' + value % 10);
-  while ((value /= 10) != 0);
-  put_digits (digits, count);
+  char buffer[DIGITS_SIZE];
+  put_text (digits_of (value, buffer));
 }
 
 static void
@@ -69,7 +58,8 @@ put_hexadecimal (unsigned long value)
   do
     digits[count++] = "0123456789abcdef"[value & 15];
   while ((value >>= 4) != 0);
-  put_digits (digits, count);
+  while (count > 0)
+    put_byte (digits[--count]);
 }
 
 static void

@@ -12,16 +12,10 @@
 static char *
 find_word (char *list)
 {
-  static const char word[] = "only:";
   char *found = NULL;
   for (char *at = list; *at != '\0'; at++)
-    {
-      size_t i = 0;
-      while (word[i] != '\0' && at[i] == word[i])
-        i++;
-      if (word[i] == '\0' && (at == list || at[-1] == ','))
-        found = at;
-    }
+    if ((at == list || at[-1] == ',') && text_after (at, "only:") != NULL)
+      found = at;
   return found;
 }
 
@@ -51,20 +45,20 @@ static int
 restore (char *variable, const char *letters)
 {
   char *value;
-  if ((value = (char *) process_value_of (variable, "BECALM")) != NULL)
+  if ((value = (char *) value_of (variable, "BECALM")) != NULL)
     {
       char *word = find_word (value);
       if (word != NULL)
         *(word > value ? word - 1 : word) = '\0';
       return !has_letter (letters, 'B');
     }
-  if ((value = (char *) process_value_of (variable, "LD_AUDIT")) != NULL)
+  if ((value = (char *) value_of (variable, "LD_AUDIT")) != NULL)
     {
       if (has_letter (letters, 'a'))
         cut_last (value);
       return !has_letter (letters, 'A');
     }
-  if ((value = (char *) process_value_of (variable, "GLIBC_TUNABLES")) != NULL)
+  if ((value = (char *) value_of (variable, "GLIBC_TUNABLES")) != NULL)
     {
       if (has_letter (letters, 't'))
         cut_last (value);
@@ -80,7 +74,7 @@ only_restore (void)
   char **environment = process_environment ();
   for (char **at = environment; at != NULL && *at != NULL; at++)
     {
-      char *value = (char *) process_value_of (*at, "BECALM");
+      char *value = (char *) value_of (*at, "BECALM");
       const char *word = value != NULL ? find_word (value) : NULL;
       if (word == NULL)
         continue;

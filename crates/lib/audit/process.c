@@ -33,25 +33,13 @@ static char learner[FILE_SIZE] BUFFER = { 0 };
 static char helper[FILE_SIZE] BUFFER = { 0 };
 static unsigned char has_no_ahead STATE = 0;
 
-const char *
-process_value_of (const char *variable, const char *name)
-{
-  variable = text_after (variable, name);
-  return variable != NULL && *variable == '=' ? variable + 1 : NULL;
-}
-
 /* True if TEXT has a word in it. */
 static int
 mentions (const char *text, const char *word)
 {
   for (; *text != '\0'; text++)
-    {
-      size_t i = 0;
-      while (word[i] != '\0' && text[i] == word[i])
-        i++;
-      if (word[i] == '\0')
-        return 1;
-    }
+    if (text_after (text, word) != NULL)
+      return 1;
   return 0;
 }
 
@@ -65,15 +53,15 @@ read_binding_variable (const char *variable)
   static const char set[][16] = { "LD_BIND_NOT", "LD_PROFILE" };
   const char *value;
   for (unsigned i = 0; i < sizeof whatever / sizeof *whatever; i++)
-    if (process_value_of (variable, whatever[i]) != NULL)
+    if (value_of (variable, whatever[i]) != NULL)
       why_not_bound = "environment";
   for (unsigned i = 0; i < sizeof set / sizeof *set; i++)
-    if ((value = process_value_of (variable, set[i])) != NULL && *value != '\0')
+    if ((value = value_of (variable, set[i])) != NULL && *value != '\0')
       why_not_bound = "environment";
-  value = process_value_of (variable, "LD_DEBUG");
+  value = value_of (variable, "LD_DEBUG");
   if (value != NULL && *value != '\0' && !text_equal (value, "statistics"))
     why_not_bound = "environment";
-  value = process_value_of (variable, "GLIBC_TUNABLES");
+  value = value_of (variable, "GLIBC_TUNABLES");
   if (value != NULL && mentions (value, "plt_rewrite"))
     why_not_bound = "environment";
 }
@@ -92,13 +80,6 @@ copy_file (char *to, const char *element, const char *word)
     return;
   memcpy (to, element, length);
   to[length] = '\0';
-}
-
-static int
-is_word (const char *element, const char *word)
-{
-  element = text_after (element, word);
-  return element != NULL && (*element == '\0' || *element == ',');
 }
 
 /* Parses BECALM, a list with commas. An unknown word is ignored. */
@@ -136,13 +117,13 @@ read_variable (const char *variable)
 {
   const char *value;
   /* As in process_envvars of glibc elf/rtld.c: if a variable is set twice, the last one counts. */
-  if ((value = process_value_of (variable, "LD_LIBRARY_PATH")) != NULL)
+  if ((value = value_of (variable, "LD_LIBRARY_PATH")) != NULL)
     library_path = *value != '\0' ? value : NULL;
-  else if ((value = process_value_of (variable, "LD_AUDIT")) != NULL)
+  else if ((value = value_of (variable, "LD_AUDIT")) != NULL)
     audit = value;
-  else if ((value = process_value_of (variable, "LD_BIND_NOW")) != NULL)
+  else if ((value = value_of (variable, "LD_BIND_NOW")) != NULL)
     is_bind_now = *value != '\0';
-  else if ((value = process_value_of (variable, "BECALM")) != NULL)
+  else if ((value = value_of (variable, "BECALM")) != NULL)
     read_switches (value);
   else
     read_binding_variable (variable);
@@ -219,16 +200,6 @@ const char *
 process_loader (void)
 {
   return loader != NULL && loader->name != NULL && !is_direct ? loader->name : "";
-}
-
-static const char *
-file_name (const char *path)
-{
-  const char *name = path;
-  for (; *path != '\0'; path++)
-    if (*path == '/')
-      name = path + 1;
-  return name;
 }
 
 int

@@ -7,9 +7,6 @@
 /* Reads the stack that the kernel made; MAP is the program's. */
 void process_init (const struct link_map *map);
 
-/* Returns the value of a variable, `NAME=value`, if it has this name; else NULL. */
-const char *process_value_of (const char *variable, const char *name);
-
 /* Returns the environment in the kernel's memory, NULL if it was not found. */
 char **process_environment (void);
 

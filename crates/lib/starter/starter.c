@@ -82,16 +82,6 @@ read_process (void **stack, struct process *process)
       process->executed = (const char *) aux->value;
 }
 
-static const char *
-file_name (const char *path)
-{
-  const char *name = path;
-  for (; *path != '\0'; path++)
-    if (*path == '/')
-      name = path + 1;
-  return name;
-}
-
 static int
 is_same (const struct statx *a, const struct statx *b)
 {
@@ -192,7 +182,7 @@ path_of (char **environment)
 {
   const char *value;
   for (; *environment != NULL; environment++)
-    if ((value = variables_value (*environment, "PATH")) != NULL)
+    if ((value = value_of (*environment, "PATH")) != NULL)
       return value;
   return "/bin:/usr/bin";
 }

@@ -34,7 +34,7 @@ struct starts
 /* The largest file. */
 #define STARTS_LARGEST 0x400000u
 
-/* Maps the file, if it is whole and nobody but root and USER can write it; NULL if not. */
+/* Maps the file if it is whole and only root and USER can write it; else returns NULL. */
 const struct starts *starts_open (const char *path, uint32_t user);
 
 /* Returns the start with this name, NULL if there is none. */

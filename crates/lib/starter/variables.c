@@ -6,29 +6,18 @@
 /* More than the names, the separators, the tunable and its number, and the switch. */
 #define ROOM 128u
 
-const char *
-variables_value (const char *variable, const char *name)
-{
-  while (*name != '\0' && *variable == *name)
-    variable++, name++;
-  return *name == '\0' && *variable == '=' ? variable + 1 : NULL;
-}
-
 /* True if a list with commas has the word. */
 static int
 has_word (const char *list, const char *word)
 {
-  const size_t length = strlen (word);
-  while (*list != '\0')
+  for (; !is_word (list, word); list++)
     {
-      size_t n = 0;
-      while (list[n] != '\0' && list[n] != ',')
-        n++;
-      if (n == length && memcmp (list, word, n) == 0)
-        return 1;
-      list += list[n] == ',' ? n + 1 : n;
+      while (*list != '\0' && *list != ',')
+        list++;
+      if (*list == '\0')
+        return 0;
     }
-  return 0;
+  return 1;
 }
 
 /* Records the position of a variable. Returns 0 if it had one. */
@@ -47,19 +36,19 @@ variables_read (char **environment, struct variables *variables)
   size_t at = 0;
   variables->audit = variables->tunables = variables->switches = NONE;
   for (; environment[at] != NULL; at++)
-    if ((value = variables_value (environment[at], "LD_PRELOAD")) != NULL && *value != '\0')
+    if ((value = value_of (environment[at], "LD_PRELOAD")) != NULL && *value != '\0')
       return 0;
-    else if (variables_value (environment[at], "LD_AUDIT") != NULL)
+    else if (value_of (environment[at], "LD_AUDIT") != NULL)
       {
         if (!record (&variables->audit, at))
           return 0;
       }
-    else if (variables_value (environment[at], "GLIBC_TUNABLES") != NULL)
+    else if (value_of (environment[at], "GLIBC_TUNABLES") != NULL)
       {
         if (!record (&variables->tunables, at))
           return 0;
       }
-    else if ((value = variables_value (environment[at], "BECALM")) != NULL)
+    else if ((value = value_of (environment[at], "BECALM")) != NULL)
       if (!record (&variables->switches, at) || has_word (value, "off"))
         return 0;
   variables->count = at;
@@ -105,11 +94,9 @@ static_tls_of (const char *list)
   uint64_t value = 0;
   for (const char *at = list; *at != '\0'; at++)
     {
-      size_t i = 0;
-      while (STATIC_TLS[i] != '\0' && at[i] == STATIC_TLS[i])
-        i++;
-      if (STATIC_TLS[i] == '\0' && (at == list || at[-1] == ':'))
-        value = number (at + i);
+      const char *digits = at == list || at[-1] == ':' ? text_after (at, STATIC_TLS) : NULL;
+      if (digits != NULL)
+        value = number (digits);
     }
   return value;
 }
@@ -136,18 +123,6 @@ append (char *text, const char *what)
   return text;
 }
 
-static char *
-append_number (char *text, uint32_t value)
-{
-  char digits[11];
-  size_t at = sizeof digits - 1;
-  digits[at] = '\0';
-  do
-    digits[--at] = (char) ('0' + value % 10);
-  while ((value /= 10) != 0);
-  return append (text, digits + at);
-}
-
 /* Begins a variable: the old one with a separator, if its value is not empty, or a new one. */
 static char *
 begin (char *text, const char *old, const char *name, const char *separator)
@@ -155,7 +130,7 @@ begin (char *text, const char *old, const char *name, const char *separator)
   if (old == NULL)
     return append (append (text, name), "=");
   text = append (text, old);
-  return *variables_value (old, name) != '\0' ? append (text, separator) : text;
+  return *value_of (old, name) != '\0' ? append (text, separator) : text;
 }
 
 /* Sets a variable in its old place, or in a new one. */
@@ -171,7 +146,7 @@ variables_add (char **environment, const struct variables *variables, const char
 {
   size_t count = variables->count;
   const char *old = NULL;
-  char letters[4] = { 0 }, *letter = letters, *begins = text;
+  char letters[4] = { 0 }, *letter = letters, *begins = text, digits[DIGITS_SIZE];
   memcpy (to, environment, count * sizeof *to);
 
   *letter++ = variables->audit != NONE ? 'a' : 'A';
@@ -180,12 +155,12 @@ variables_add (char **environment, const struct variables *variables, const char
   set (to, &count, variables->audit, begins);
 
   old = variables->tunables != NONE ? environment[variables->tunables] : NULL;
-  if (old == NULL || static_tls_of (variables_value (old, "GLIBC_TUNABLES")) < static_tls)
+  if (old == NULL || static_tls_of (value_of (old, "GLIBC_TUNABLES")) < static_tls)
     {
       *letter++ = old != NULL ? 't' : 'T';
       begins = text;
       text = append (begin (text, old, "GLIBC_TUNABLES", ":"), STATIC_TLS);
-      text = append_number (text, static_tls) + 1;
+      text = append (text, digits_of (static_tls, digits)) + 1;
       set (to, &count, variables->tunables, begins);
     }
 

@@ -16,9 +16,6 @@ struct variables
    right: a variable is set twice, or libraries are preloaded, whose static TLS is unknown. */
 int variables_read (char **environment, struct variables *variables);
 
-/* Returns the value of a variable, `NAME=value`, if it has this name; else NULL. */
-const char *variables_value (const char *variable, const char *name);
-
 /* Returns the bytes of text that variables_add writes. */
 size_t variables_size (char **environment, const struct variables *variables, const char *module);
 

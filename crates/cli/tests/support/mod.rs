@@ -4,6 +4,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 
 pub mod chain;
+pub mod cold;
 pub mod store;
 
 use std::path::{Path, PathBuf};

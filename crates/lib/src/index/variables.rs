@@ -142,8 +142,8 @@ pub fn without_need(bytes: u64, now: Option<&OsStr>) -> Variable {
 
 /// Returns the switches, if there are any, without those of [`Settings::added`].
 pub fn without_switches(now: Option<OsString>) -> Option<Variable> {
-    let mut left = switches(now.as_deref());
-    now.as_ref()?;
+    let now = now?;
+    let mut left = switches(Some(&now));
     left.retain(|it| {
         ![NO_BIND, PATHS].contains(&&*it.to_str_lossy()) && !it.starts_with_str(AHEAD)
     });

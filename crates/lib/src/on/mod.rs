@@ -122,7 +122,7 @@ pub fn apply(plan: Plan, progress: &dyn Progress) -> Result<Report, OnError> {
     }
     let (lock, made) = folder.lock()?;
     let mut record = folder.record()?;
-    // What another becalm has switched on meanwhile stays on.
+    // Programs that another becalm has switched on meanwhile stay on.
     let is_new = |old: &Program| report.programs.iter().all(|new| new.name != old.name);
     let others: Vec<Program> = record.programs.iter().filter(|old| is_new(old)).cloned().collect();
     report.programs.extend(others.into_iter().filter(|old| choose::fit(&old.path).is_ok()));
