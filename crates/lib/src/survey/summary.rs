@@ -19,6 +19,9 @@ pub enum SummaryError {
     /// They cannot be read at all.
     #[error("cannot be read")]
     Read(#[source] std::io::Error),
+    /// There is no line, as in a FIFO that nobody writes to.
+    #[error("no line of becalm check --ndjson")]
+    Empty,
     /// A line does not have the form that a survey writes.
     #[error("line {line} is not a line of becalm check --ndjson")]
     Line {
@@ -105,7 +108,7 @@ struct Counting {
 /// Adds up the lines of a survey. Empty lines are skipped.
 ///
 /// # Errors
-/// Returns [`SummaryError`] if a line cannot be read or is not one of a survey.
+/// Returns [`SummaryError`] if a line cannot be read or is not one of a survey, or if there is none.
 pub fn summary(lines: impl BufRead) -> Result<Summary, SummaryError> {
     let mut counting = Counting::default();
     for (number, line) in (1..).zip(lines.split(b'\n')) {
@@ -120,7 +123,10 @@ pub fn summary(lines: impl BufRead) -> Result<Summary, SummaryError> {
         }
         counting.add(line);
     }
-    Ok(counting.finish())
+    match counting.summary.all.files + counting.summary.errors {
+        0 => Err(SummaryError::Empty),
+        _ => Ok(counting.finish()),
+    }
 }
 
 impl Counting {
@@ -218,6 +224,7 @@ mod tests {
         let error =
             summary(&b"\n{\"schema\":\"other\",\"path\":\"/x\"}\n"[..]).expect_err("refused");
         assert_eq!(error.to_string(), "line 2 is of schema other, not becalm/survey/1");
+        assert!(matches!(summary(&b"\n"[..]), Err(SummaryError::Empty)));
         let error = summary(&b"{}\n"[..]).expect_err("refused");
         assert!(error.to_string().starts_with("line 1 is not a line"), "{error}");
     }
