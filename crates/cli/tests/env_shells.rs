@@ -102,6 +102,7 @@ fn a_path_that_shells_and_tools_cannot_take_is_refused() {
             let ran = run(command.args(more).arg("--index").arg(&index));
             assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
             assert!(ran.stderr.contains("cannot be written for a shell"), "{ran:?}");
+            assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
         }
     }
     // A part of the user's own.

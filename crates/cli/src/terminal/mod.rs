@@ -80,7 +80,7 @@ pub(crate) fn complain(error: &anyhow::Error) {
         .chain()
         .map(|cause| cause.downcast_ref::<io::Error>().map_or_else(|| cause.to_string(), words))
         .collect();
-    say(&chain.join(": "));
+    say(&shown(chain.join(": ").as_str().into()));
 }
 
 fn say(what: &str) {
