@@ -14,10 +14,10 @@ extern const uint64_t becalm_state_end[] __attribute__ ((visibility ("hidden")))
 extern const unsigned char becalm_text[] __attribute__ ((visibility ("hidden")));
 extern const uint64_t becalm_check[] __attribute__ ((visibility ("hidden")));
 
-static uint64_t
-hash_range (uint64_t seed, const void *from, const void *to)
+static size_t
+distance (const void *from, const void *to)
 {
-  return hash_bytes (seed, from, (size_t) ((uintptr_t) to - (uintptr_t) from));
+  return (size_t) ((uintptr_t) to - (uintptr_t) from);
 }
 
 int
@@ -28,8 +28,9 @@ module_is_whole (void)
   uint64_t any = 0;
   for (const uint64_t *word = becalm_state; word != becalm_state_end; word++)
     any |= *word;
-  uint64_t head = hash_range (SEED, &__ehdr_start, _DYNAMIC);
-  return any == 0 && hash_range (head, becalm_text, becalm_check) == *becalm_check;
+  uint64_t head = hash_bytes (SEED, &__ehdr_start, distance (&__ehdr_start, _DYNAMIC));
+  uint64_t text = hash_block (head, becalm_text, distance (becalm_text, becalm_check));
+  return any == 0 && text == *becalm_check;
 }
 
 int

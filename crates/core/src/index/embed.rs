@@ -125,7 +125,7 @@ impl Place {
     /// at `at`.
     fn check(&self, file: &[u8], at: usize) -> u64 {
         let head = hash::bytes(CHECK_SEED, &file[..self.dynamic]);
-        hash::bytes(head, &file[self.offset as usize..at])
+        hash::block(head, &file[self.offset as usize..at])
     }
 
     fn set_check(&self, file: &mut [u8], at: usize) {
