@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::iter;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::advise::args::AdviseArgs;
@@ -18,6 +19,7 @@ use crate::generate::args::GenerateArgs;
 use crate::index::args::IndexArgs;
 use crate::loader::args::LoaderArgs;
 use crate::on::args::{OffArgs, OnArgs};
+use crate::overview;
 use crate::report::args::ReportArgs;
 use crate::run::args::RunArgs;
 use crate::terminal::manual;
@@ -213,7 +215,14 @@ pub(crate) fn parse() -> Cli {
     }
     // Only the help needs the manual's sections; parsing is faster without them.
     let matches = Cli::command().try_get_matches();
-    let matches = matches.unwrap_or_else(|_| definition().get_matches());
+    let matches = matches.unwrap_or_else(|error| {
+        if error.kind() == ErrorKind::InvalidSubcommand
+            && let Some(hint) = overview::hint(&std::env::args_os().collect::<Vec<_>>())
+        {
+            Cli::command().error(error.kind(), hint).exit();
+        }
+        definition().get_matches()
+    });
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 

@@ -23,6 +23,7 @@ pub(crate) mod index;
 pub(crate) mod jobs;
 pub(crate) mod loader;
 pub(crate) mod on;
+pub(crate) mod overview;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod scratch;
@@ -40,8 +41,11 @@ use crate::exit_code::ExitStatus;
 use crate::generate::command_line::CommandLine;
 
 fn main() -> ExitCode {
-    let flags = args::parse();
-    match dispatch(&flags) {
+    let status = match std::env::args_os().len() {
+        0 | 1 => overview::run(),
+        _ => dispatch(&args::parse()),
+    };
+    match status {
         Ok(status) => status.into(),
         Err(error) if terminal::is_broken_pipe(&error) => ExitStatus::BROKEN_PIPE.into(),
         Err(error) => {

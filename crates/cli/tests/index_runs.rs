@@ -462,9 +462,15 @@ fn what_cannot_be_started_is_refused() {
     let attempt =
         |arguments: &[&str]| run(becalm().env("HOME", scratch.path()).arg("run").args(arguments));
     assert_refused(&attempt(&[]), "no command");
-    assert_refused(&attempt(&["--", "no-such-command-anywhere"]), "command not found");
-    let ran = attempt(&["--", "/"]);
-    assert!(ran.code == Some(2) && ran.stderr.contains("Permission denied"), "{ran:?}");
+    for (name, code, words) in [
+        ("no-such-command-anywhere", 127, "command not found"),
+        ("/no/such/command", 127, "No such file"),
+        ("/", 126, "Permission denied"),
+        ("/etc/passwd", 126, "Permission denied"),
+    ] {
+        let ran = attempt(&["--", name]);
+        assert!(ran.code == Some(code) && ran.stderr.contains(words), "{ran:?}");
+    }
 }
 
 #[test]

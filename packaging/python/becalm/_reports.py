@@ -867,6 +867,15 @@ class RecordedStart(Record):
 
 
 @dataclass
+class Alone(Record):
+    """Programs that have an index of their own."""
+
+    kept: int
+    switched_on: int
+    replaced: int
+
+
+@dataclass
 class Doctor(Record):
     """Whether the session uses an index, which, and what is wrong with it."""
 
@@ -875,6 +884,7 @@ class Doctor(Record):
     modules: List[AuditElement]
     switches: List[str]
     findings: List[SessionFinding]
+    alone: Alone
     left_out: List[LeftOut] = field(default_factory=list)
     records: List[RecordedStart] = field(default_factory=list)
     static_tls: Optional[int] = None

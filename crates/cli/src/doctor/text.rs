@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::{Duration, UNIX_EPOCH};
 
-use becalm_lib::doctor::{IndexState, LeftOut, LoaderState, ModuleKind, Report};
+use becalm_lib::doctor::{Alone, IndexState, LeftOut, LoaderState, ModuleKind, Report};
 use becalm_lib::escape::shown;
 use becalm_lib::words::{counted, grouped};
 use bstr::ByteSlice;
@@ -27,6 +27,7 @@ pub(crate) fn screen(look: Look, report: &Report) -> String {
     if let Some(loader) = &report.loader {
         row(&mut text, look, "loader", &of_loader(loader));
     }
+    alone(&mut text, look, report.alone);
     recorded(&mut text, look, report);
     findings(&mut text, look, report);
     text
@@ -129,6 +130,30 @@ fn of_loader(loader: &LoaderState) -> String {
 }
 
 /// Writes the number of recorded commands, and the first ones.
+fn alone(text: &mut String, look: Look, alone: Alone) {
+    if alone.kept > 0 {
+        row(
+            text,
+            look,
+            "becalm run",
+            &format!("keeps {}", counted(alone.kept, "index", "indexes")),
+        );
+    }
+    if alone.switched_on > 0 {
+        row(text, look, "becalm on", &switched_on(alone));
+    }
+}
+
+/// The number of programs that are switched on, and what to do about those that were replaced.
+#[must_use]
+pub(crate) fn switched_on(alone: Alone) -> String {
+    let programs = counted(alone.switched_on, "program", "programs");
+    match alone.replaced {
+        0 => programs,
+        replaced => format!("{programs}, {} replaced since: becalm on --update", grouped(replaced)),
+    }
+}
+
 fn recorded(text: &mut String, look: Look, report: &Report) {
     let records = &report.records;
     for (at, record) in records.iter().take(NAMED).enumerate() {

@@ -15,11 +15,8 @@ const RUN_STATUS: Section = Section {
             "becalm executes the program in its own process: exit code and signals \
          are the program's.",
         ),
-        (
-            "2",
-            "The program was not started: not found or not a program. With --strict also if it \
-             cannot use an index.",
-        ),
+        ("127, 126", "The program was not found, or cannot be executed, as shells report it."),
+        ("2", "There is no command, a flag is wrong or, with --strict, no index can be used."),
     ],
 };
 

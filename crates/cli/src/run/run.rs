@@ -4,6 +4,7 @@
 //! anything fails, the program still starts.
 
 use std::ffi::OsStr;
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -19,11 +20,10 @@ use crate::run::args::RunArgs;
 use crate::run::warm;
 use crate::terminal;
 
-/// Executes the program; returns only if that fails.
+/// Executes the program; returns only if that fails, with the status that shells use for it.
 ///
 /// # Errors
-/// Returns an error if the command cannot be found or started, or, with `--strict`, if it cannot
-/// use an index.
+/// Returns an error if there is no command or, with `--strict`, if it cannot use an index.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
     let [name, arguments @ ..] = args.command.as_slice() else {
         bail!("run: no command; becalm run [OPTIONS] -- CMD [ARGS]...");
@@ -35,7 +35,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
         ahead::attend::attend(pid, name.as_ref());
         return Ok(ExitStatus::Fine);
     }
-    let found = program::find(name)?;
+    let found = match program::find(name) {
+        Ok(found) => found,
+        Err(error) => return Ok(not_started(&error.into(), io::ErrorKind::NotFound)),
+    };
     let path = found.path.clone();
     // Before anything else is read.
     let learn = if args.no_ahead { None } else { ahead::begin::begin(&path) };
@@ -64,5 +67,12 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
     }
     let set = variables.iter().filter_map(|it| Some((OsStr::new(it.name), it.value.as_deref()?)));
     let error = inherited::execute(command, set);
-    Err(anyhow!("{}: {}", path.display(), words(&error)))
+    Ok(not_started(&anyhow!("{}: {}", path.display(), words(&error)), error.kind()))
+}
+
+/// Reports that the program was not started. Returns 127 if it was not found, else 126 (POSIX
+/// 2.8.2 of the shell).
+fn not_started(error: &Error, kind: io::ErrorKind) -> ExitStatus {
+    terminal::complain(error);
+    ExitStatus::Program(if kind == io::ErrorKind::NotFound { 127 } else { 126 })
 }

@@ -3,6 +3,7 @@
 //!
 //! Everything is read; only the loader is run, to describe itself ([`becalm_host::ask`]).
 
+mod alone;
 mod index;
 mod loader;
 mod programs;
@@ -25,6 +26,7 @@ use crate::index::{file, places};
 use crate::json::{self, lossy};
 use crate::path::{path_bytes, path_of};
 
+pub use self::alone::Alone;
 pub use self::index::IndexState;
 pub use self::loader::LoaderState;
 pub use self::programs::LeftOut;
@@ -59,9 +61,11 @@ pub struct Report {
     pub left_out: Vec<LeftOut>,
     /// The loader of `/bin/sh`; `None` if it cannot be read.
     pub loader: Option<LoaderState>,
+    /// Programs that have an index of their own.
+    pub alone: Alone,
     /// The records of starts whose pages are read ahead, those that were learned last first.
     pub records: Vec<RecordState>,
-    /// Faults, the most serious first. Empty if the session uses an index that is up to date.
+    /// Faults, the most serious first. Empty if what there is works.
     pub findings: Vec<Finding>,
 }
 
@@ -245,12 +249,16 @@ pub fn examine(session: &Session, named: Option<&Path>) -> Report {
     let mut left_out = if is_used { programs::of_path(of_libraries) } else { Vec::new() };
     left_out.retain(is_new);
     findings.extend(programs::findings(&left_out, "in PATH", of_libraries));
+    let alone = Alone::count();
     match &index {
-        None => findings.push(Finding {
+        None if alone.is_empty() => findings.push(Finding {
             kind: FindingKind::NoIndex,
             what: "there is no index".to_owned(),
-            remedy: "becalm index STORE... makes one".to_owned(),
+            remedy:
+                "becalm run -- PROGRAM makes one of a program, becalm index STORE... one of stores"
+                    .to_owned(),
         }),
+        None => {}
         // A damaged index cannot be used at all: its own finding has the remedy.
         Some(index) if !is_used && index.usable => findings.push(Finding {
             kind: FindingKind::NotCalmed,
@@ -276,5 +284,16 @@ pub fn examine(session: &Session, named: Option<&Path>) -> Report {
     let takes_index = loader.as_ref().is_none_or(|loader| loader.takes_index);
     let calmed = is_used && is_usable && !is_off && takes_index && !is_astray;
     let records = records();
-    Report { calmed, modules, switches, static_tls, index, left_out, loader, records, findings }
+    Report {
+        calmed,
+        modules,
+        switches,
+        static_tls,
+        index,
+        left_out,
+        loader,
+        alone,
+        records,
+        findings,
+    }
 }

@@ -1,0 +1,38 @@
+//! Programs outside of sessions: indexes of single programs, and programs that are switched on.
+
+use std::ffi::OsStr;
+use std::fs;
+
+use serde::Serialize;
+
+use crate::index::places;
+use crate::on;
+
+/// Programs that have an index of their own, whatever the session uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Alone {
+    /// Indexes of single programs that `becalm run` made and keeps.
+    pub kept: u64,
+    /// Programs that `becalm on` has switched on, for this user or for all.
+    pub switched_on: u64,
+    /// Those of them that were replaced since: they start plainly.
+    pub replaced: u64,
+}
+
+impl Alone {
+    /// Counts them.
+    pub(super) fn count() -> Self {
+        let entries = places::cache().and_then(|folder| fs::read_dir(folder).ok());
+        let paths = entries.into_iter().flatten().flatten().map(|entry| entry.path());
+        let kept = paths.filter(|path| path.extension() == Some(OsStr::new("so"))).count() as u64;
+        let reports = [false, true].into_iter().filter_map(|system| on::list(system).ok());
+        let programs: Vec<on::Program> = reports.flat_map(|report| report.programs).collect();
+        let replaced = programs.iter().filter(|program| program.fresh == Some(false)).count();
+        Self { kept, switched_on: programs.len() as u64, replaced: replaced as u64 }
+    }
+
+    /// True if there are none.
+    pub(super) fn is_empty(self) -> bool {
+        self.kept == 0 && self.switched_on == 0
+    }
+}
