@@ -6,10 +6,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
+use becalm_host::pages::resident::Residency;
+use support::cold::{evict, is_evicted, kept, large_program, line, lines, residency};
 use support::store::{Store, nothing_to_test_with, text};
-use support::{Ran, run, twenty};
+use support::{Ran, becalm, finish, run, twenty, wait_for};
 
 struct Scene {
     store: Store,
@@ -170,6 +172,66 @@ fn off_gives_the_home_directory_back_to_the_byte() {
     let ran = run(&mut scene.becalm(&["off"]));
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
     assert_eq!(all(), before);
+}
+
+#[test]
+fn a_cold_start_of_a_program_that_is_on_is_recorded_and_the_next_is_read_ahead() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let scene = Scene::new();
+    let files = large_program(&scene.store);
+    let data = scene.store.path("data");
+    fs::write(&data, vec![7; 1 << 20]).expect("written");
+    if !is_evicted(&data) {
+        return;
+    }
+    // This becalm is removed later.
+    let helper = scene.store.path("becalm");
+    fs::copy(becalm().get_program(), &helper).expect("copied");
+    let program = text(&scene.store.path("cold")).to_owned();
+    let mut on = Command::new(&helper);
+    for (name, value) in scene.becalm(&[]).get_envs() {
+        match value {
+            Some(value) => on.env(name, value),
+            None => on.env_remove(name),
+        };
+    }
+    let ran = run(on.args(["on", &program]));
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
+
+    let home = scene.store.path("home");
+    let start = |file: &PathBuf, is_done: &mut dyn FnMut() -> bool| {
+        let mut command = Command::new(file);
+        command.env_clear().env("HOME", &home).env("PATH", "/usr/bin:/bin");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().expect("starts");
+        wait_for("the becalm beside it", is_done);
+        let output = finish(child);
+        (output.status.code(), output.stdout, output.stderr)
+    };
+    let link = scene.state("bin/cold");
+    let plain = start(&files[files.len() - 1], &mut || true);
+    assert_eq!(start(&link, &mut || true), plain);
+    assert!(kept(&home, "").is_empty(), "a warm start begins nothing");
+
+    let records = |ending| kept(&home, ending);
+    let mut is_recorded = || records("lock").is_empty() && !records(".pages").is_empty();
+    files.iter().for_each(|path| evict(path));
+    assert_eq!(start(&link, &mut is_recorded), plain);
+    let record = records(".pages").pop().expect("a record");
+    let header = lines(&record).swap_remove(0);
+    assert_eq!(header["command"], program);
+
+    // Only a becalm that reads by the record brings this file into memory.
+    fs::write(&record, format!("{header}\n{}\n", line(&data, 100))).expect("written");
+    files.iter().chain([&data]).for_each(|path| evict(path));
+    assert_eq!(start(&link, &mut || residency(&data, 99) == Residency::InMemory), plain);
+
+    fs::remove_file(&helper).expect("removed");
+    files.iter().chain([&data]).for_each(|path| evict(path));
+    assert_eq!(start(&link, &mut || true), plain, "without becalm");
+    assert_eq!(residency(&data, 3), Residency::OnDisk);
 }
 
 #[test]

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use crate::index::programs::libraries_of;
 use crate::index::trust;
+use crate::index::variables::{NO_AHEAD, SWITCHES};
 use crate::on::Program;
 use crate::on::error::OnError;
 use crate::on::folder::Folder;
@@ -224,6 +225,8 @@ impl<'a> Trial<'a> {
             ("HOME", home.clone()),
             ("XDG_RUNTIME_DIR", home),
             ("LC_ALL", "C.UTF-8".into()),
+            // No process reads ahead, or learns, beside a start that is measured.
+            (SWITCHES, NO_AHEAD.into()),
         ];
         let environment = environment.into_iter().map(|(name, value)| (name.into(), value));
         Self { folder, dir, environment: environment.collect(), confinement: Confinement::new() }

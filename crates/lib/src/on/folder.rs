@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::index::error::IndexError;
 use crate::index::make;
 use crate::index::trust::{self, Rule};
+use crate::index::variables::text_of_switch;
 use crate::index::{STARTERS, file, places, platforms};
 use crate::on::Program;
 use crate::on::error::OnError;
@@ -37,6 +38,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub(super) struct Folder {
     pub root: PathBuf,
     pub files: Vec<PathFile>,
+    /// True if the starter of this folder is for all users.
+    for_all: bool,
     writer: Writer,
 }
 
@@ -56,11 +59,16 @@ impl Folder {
 
     /// Returns the folder for all users below a root directory.
     pub(super) fn of_system(below: &Path) -> Self {
-        Self::new(below.join(SYSTEM), shells::of_system(below))
+        Self { for_all: true, ..Self::new(below.join(SYSTEM), shells::of_system(below)) }
     }
 
     pub(super) fn new(root: PathBuf, files: Vec<PathFile>) -> Self {
-        Self { root, files, writer: Writer::under(Rule::Chosen, WriteOptions::default()) }
+        Self {
+            root,
+            files,
+            for_all: false,
+            writer: Writer::under(Rule::Chosen, WriteOptions::default()),
+        }
     }
 
     /// Returns the directory of links.
@@ -170,7 +178,7 @@ impl Folder {
             filled.push(program);
         }
         let facts = index.metadata().map_err(OnError::io(&index))?;
-        let table = table::encode(Identity::of(&facts), &starts);
+        let table = table::encode(Identity::of(&facts), &self.helper(), &starts);
         self.put(&self.root.join("becalm-starter"), starter()?, 0o755)?;
         for program in &filled {
             let link = self.bin().join(&program.name);
@@ -181,6 +189,17 @@ impl Folder {
         self.put(&self.root.join("starts"), &table, 0o644)?;
         self.keep_links(|name| filled.iter().any(|program| program.name == name))?;
         Ok(filled)
+    }
+
+    /// Returns the path of this becalm, which reads ahead; empty if others than those who start programs
+    /// by the folder could replace it.
+    fn helper(&self) -> String {
+        let is_trusted = |path: &PathBuf| match self.for_all {
+            true => trust::check_for_all(path).is_ok(),
+            false => trust::open(path).is_ok(),
+        };
+        let path = std::env::current_exe().ok().filter(is_trusted);
+        path.and_then(|path| text_of_switch(&path).map(ToOwned::to_owned)).unwrap_or_default()
     }
 
     /// Writes a file unless it has these bytes.
