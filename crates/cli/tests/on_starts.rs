@@ -9,8 +9,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use becalm_host::pages::resident::Residency;
+use serde_json::{Value, json};
 use support::cold::{evict, is_evicted, kept, large_program, line, lines, residency};
-use support::store::{Store, nothing_to_test_with, text};
+use support::store::{self, Store, nothing_to_test_with, text};
 use support::{Ran, becalm, finish, run, twenty, wait_for};
 
 struct Scene {
@@ -45,8 +46,20 @@ impl Scene {
     }
 
     fn on(&self) {
-        let ran = run(&mut self.becalm(&["on", "app"]));
+        self.report(&["on", "app"]);
+    }
+
+    /// Returns the report of a command that succeeds.
+    fn report(&self, arguments: &[&str]) -> Value {
+        let ran = run(&mut self.becalm(&[arguments, &["--json"]].concat()));
         assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
+        store::json(&ran)
+    }
+
+    fn assert_listed(&self, is_fresh: bool, what: &str) {
+        let list = self.report(&["on", "--list"]);
+        assert_eq!(list["programs"][0]["name"], "app", "{what}");
+        assert_eq!(list["programs"][0]["fresh"], is_fresh, "{what}: {list}");
     }
 
     /// Starts the app by its name. Returns what it did, and true if the index answered.
@@ -128,6 +141,72 @@ fn a_program_that_is_on_starts_by_the_index_and_plainly_if_anything_is_unexpecte
     let (ran, _) = scene.start("app", &[]);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(127), ""), "{ran:?}");
     assert!(ran.stderr.contains("command not found"), "{ran:?}");
+}
+
+#[test]
+fn a_list_says_what_the_starter_would_find() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let scene = Scene::new();
+    scene.on();
+    scene.assert_listed(true, "as it was switched on");
+    for name in ["starts", "index.so"] {
+        let (file, other) = (scene.state(name), scene.state("other"));
+        fs::rename(&file, &other).expect("renamed");
+        scene.assert_listed(false, name);
+        scene.assert_started(false, &[], name);
+        fs::rename(&other, &file).expect("renamed");
+        scene.assert_listed(true, name);
+        scene.assert_started(true, &[], name);
+    }
+    for file in [scene.store.app(), scene.store.one("libone.so")] {
+        // The same bytes, as a package would install them again.
+        let copy = scene.store.path("copy");
+        fs::copy(&file, &copy).expect("copied");
+        fs::rename(&copy, &file).expect("renamed");
+        scene.assert_listed(false, text(&file));
+        assert_eq!(scene.start("app", &[]).0.stdout, "one two\n", "{}", file.display());
+        scene.report(&["on", "--update"]);
+        scene.assert_listed(true, text(&file));
+        scene.assert_started(true, &[], text(&file));
+    }
+}
+
+#[test]
+fn an_update_keeps_a_removed_program_for_its_return() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let scene = Scene::new();
+    scene.on();
+    let (app, away) = (scene.store.app(), scene.store.path("away"));
+    fs::rename(&app, &away).expect("renamed");
+    let updated = scene.report(&["on", "--update"]);
+    assert_eq!(updated["programs"][0]["fresh"], false, "{updated}");
+    assert!(scene.state("bin/app").symlink_metadata().is_err(), "a link to nothing");
+    fs::rename(&away, &app).expect("renamed");
+    scene.report(&["on", "--update"]);
+    scene.assert_started(true, &[], "back again");
+}
+
+#[test]
+fn a_report_says_what_was_written() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let scene = Scene::new();
+    let nothing = scene.report(&["on", "--update"]);
+    assert_eq!(nothing["written"], false, "{nothing}");
+    assert_eq!(fs::read_dir(scene.store.path("home")).expect("listed").count(), 0);
+    let planned = scene.report(&["on", "--dry-run", "app"]);
+    let done = scene.report(&["on", "app"]);
+    for (report, is_done) in [(planned, false), (done, true)] {
+        assert_eq!(report["written"], is_done, "{report}");
+        let changed = report["files"].as_array().expect("files").iter().map(|it| &it["changed"]);
+        assert!(changed.eq([is_done; 2].iter()), "{report}");
+        assert_eq!(report["programs"][0]["fresh"], if is_done { json!(true) } else { json!(null) });
+    }
 }
 
 #[test]

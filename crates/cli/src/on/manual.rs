@@ -35,7 +35,7 @@ const ON_EXAMPLES: Section = Section {
     entries: &[
         ("becalm on --dry-run", "Find the programs that gain, and write nothing."),
         ("becalm on inkscape gimp", "Two programs, without measuring them."),
-        ("becalm on --list", "The programs, their gain, fresh or stale."),
+        ("becalm on --list", "The programs, their gain, and whether they start by the index now."),
         ("becalm off", "Remove all that was written."),
     ],
 };

@@ -49,8 +49,14 @@ fn line(program: &Program) -> String {
 /// Returns an error if the output cannot be written.
 pub(crate) fn written(out: &mut impl Write, report: &Report) -> io::Result<()> {
     files(out, &report.files)?;
+    for program in report.programs.iter().filter(|program| program.fresh == Some(false)) {
+        writeln!(out, "not by the index: {}", line(program))?;
+    }
     let folder = shown(path_bytes(&report.folder).as_ref());
-    writeln!(out, "in this shell: export PATH=\"{folder}:$PATH\"")
+    match report.written {
+        true => writeln!(out, "in this shell: export PATH=\"{folder}:$PATH\""),
+        false => Ok(()),
+    }
 }
 
 /// Writes what was switched off.

@@ -6,7 +6,6 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use becalm_core::elf::machine_name;
 use becalm_host::confined::{Confinement, Ended, Start};
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
@@ -17,11 +16,11 @@ use crate::index::trust;
 use crate::index::variables::{NO_AHEAD, SWITCHES};
 use crate::on::Program;
 use crate::on::error::OnError;
+use crate::on::fit::{can_start, fit};
 use crate::on::folder::Folder;
 use crate::path::path_bytes;
 use crate::progress::Progress;
-use crate::run::is_of_musl;
-use crate::run::program::{self, Start as Kind};
+use crate::run::program;
 
 /// The smallest gain of a program that is switched on without having been named, and its part of the
 /// start.
@@ -78,6 +77,7 @@ pub(super) fn named(names: &[OsString], bin: &Path) -> Result<Vec<Program>, OnEr
             .ok_or_else(|| OnError::Program(crate::run::error::RunError::NotFound(name.clone())))?;
         let not_fit = |why| OnError::NotFit { name: name.clone(), why };
         fit(&path).map_err(not_fit)?;
+        libraries_of(&path.canonicalize().map_err(OnError::io(&path))?)?;
         program_at(&path).ok_or_else(|| not_fit("its name is not UTF-8"))
     };
     names.iter().map(of_name).collect()
@@ -116,7 +116,8 @@ pub(super) fn of_path(
         trials.started.push(path_bytes(&first.path).to_string());
         match outcome {
             Ok((plain, on)) => {
-                let with = |program| Program { plain_ns: Some(plain), on_ns: Some(on), ..program };
+                let (plain_ns, on_ns) = (Some(plain), Some(on));
+                let with = |it| Program { plain_ns, on_ns, fresh: None, ..it };
                 chosen.extend(programs.into_iter().map(with));
             }
             Err(not_chosen) => trials.not_chosen.push(not_chosen),
@@ -159,9 +160,8 @@ fn candidates(bin: &Path, for_all: bool) -> Vec<Program> {
         let name = path.file_name().unwrap_or_default();
         let is_allowed = !NEVER.iter().any(|never| name == *never);
         is_allowed
-            && fit(path).is_ok()
+            && can_start(path)
             && (!for_all || path.canonicalize().is_ok_and(|it| trust::check_for_all(&it).is_ok()))
-            && path.canonicalize().is_ok_and(|real| libraries_of(&real).is_ok())
     };
     let mut programs: Vec<Program> =
         paths.par_iter().filter(|path| is_fit(path)).filter_map(|path| program_at(path)).collect();
@@ -185,26 +185,6 @@ fn program_at(path: &Path) -> Option<Program> {
         on_ns: None,
         fresh: None,
     })
-}
-
-/// Returns the reason if an index has no effect on the start of a program.
-pub(super) fn fit(path: &Path) -> Result<(), &'static str> {
-    let found = program::find(path.as_os_str()).map_err(|_| "not found")?;
-    let program = program::Program::look(found).map_err(|_| "not a program that can be read")?;
-    if path.canonicalize().ok() != Some(program.real) {
-        return Err("a script; its interpreter can be switched on");
-    }
-    match program.start {
-        Kind::Static => Err("a static program: its start has no search"),
-        Kind::Secure => Err("starts in secure-execution mode: its loader ignores an index"),
-        Kind::Loader { interpreter, .. } if is_of_musl(&interpreter) => {
-            Err("musl's loader has no audit modules, so an index has no effect")
-        }
-        Kind::Loader { target, .. } if machine_name(target.machine) != env::consts::ARCH => {
-            Err("a program of another machine")
-        }
-        Kind::Loader { .. } => Ok(()),
-    }
 }
 
 /// Starts of programs with `--version`: no terminal, no network if possible, an empty home directory.

@@ -21,6 +21,7 @@ use crate::index::variables::text_of_switch;
 use crate::index::{STARTERS, file, places, platforms};
 use crate::on::Program;
 use crate::on::error::OnError;
+use crate::on::fit::can_start;
 use crate::on::shells::{self, PathFile};
 use crate::on::table::{self, Identity, Start};
 use crate::path::path_bytes;
@@ -80,6 +81,11 @@ impl Folder {
         self.root.join("index.so")
     }
 
+    /// Returns the file that the starter reads.
+    pub(super) fn starts(&self) -> PathBuf {
+        self.root.join("starts")
+    }
+
     fn record_file(&self) -> PathBuf {
         self.root.join("on.json")
     }
@@ -134,30 +140,56 @@ impl Folder {
         Ok(made)
     }
 
-    /// Writes index, starter, links and the file of starts for these programs. Returns those that an
-    /// index can start, with what it knows about them.
+    /// Writes index, starter, links and the file of starts for these programs. Returns them, with what the
+    /// index knows about them. A program that it cannot start, such as one that was removed, is not
+    /// fresh, and has no link until a later call.
     pub(super) fn fill(
         &self,
-        programs: Vec<Program>,
+        mut programs: Vec<Program>,
         progress: &dyn Progress,
     ) -> Result<Vec<Program>, OnError> {
-        let mut wanted: Vec<PathBuf> =
-            programs.iter().filter_map(|program| program.path.canonicalize().ok()).collect();
+        for program in &mut programs {
+            program.fresh = Some(can_start(&program.path));
+        }
+        if programs.iter().any(is_on) {
+            self.make_index(&programs, progress)?;
+            let table = self.table(&mut programs)?;
+            self.put(&self.root.join("becalm-starter"), starter()?, 0o755)?;
+            for program in programs.iter().filter(|program| is_on(program)) {
+                let link = self.bin().join(&program.name);
+                if !is_own(&link) {
+                    self.writer.replace_link(&link, Path::new(TARGET))?;
+                }
+            }
+            self.put(&self.starts(), &table, 0o644)?;
+        }
+        self.keep_links(|name| programs.iter().any(|it| is_on(it) && it.name == name))?;
+        Ok(programs)
+    }
+
+    fn make_index(&self, programs: &[Program], progress: &dyn Progress) -> Result<(), OnError> {
+        let of_index = programs.iter().filter(|program| is_on(program));
+        let mut wanted: Vec<PathBuf> = of_index.flat_map(|it| it.path.canonicalize()).collect();
         wanted.sort();
         wanted.dedup();
-        let index = self.index();
         let options = make::Options {
             programs: wanted,
-            output: Some(index.clone()),
+            output: Some(self.index()),
             bind_threshold: Some(BindThreshold::ALL),
             ..make::Options::default()
         };
         make::index(&options, progress)?;
+        Ok(())
+    }
+
+    /// Returns the file of starts, and adds to the programs what the index knows about them.
+    fn table(&self, programs: &mut [Program]) -> Result<Vec<u8>, OnError> {
+        let index = self.index();
         let bound = file::read_trusted(&index)?.index.bound;
         let opened = file::open(&index)?;
         let mut starts = Vec::new();
-        let mut filled = Vec::new();
-        for mut program in programs {
+        for program in programs.iter_mut().filter(|program| is_on(program)) {
+            program.fresh = Some(false);
             let Ok(real) = program.path.canonicalize() else { continue };
             let real = path_bytes(&real);
             let known = opened.index.program(real.as_ref()).map_err(IndexError::damaged(&index))?;
@@ -166,6 +198,7 @@ impl Folder {
             if known.no_start {
                 continue;
             }
+            program.fresh = Some(true);
             let need = tls::SESSION.max(known.static_tls.into());
             let of_program = bound.programs.iter().filter(|bound| bound.path == real);
             program.bindings = of_program.map(|bound| bound.bindings).max().unwrap_or(0);
@@ -175,20 +208,9 @@ impl Folder {
                 program: Identity::of(&facts),
                 static_tls: u32::try_from(need).unwrap_or(u32::MAX),
             });
-            filled.push(program);
         }
         let facts = index.metadata().map_err(OnError::io(&index))?;
-        let table = table::encode(Identity::of(&facts), &self.helper(), &starts);
-        self.put(&self.root.join("becalm-starter"), starter()?, 0o755)?;
-        for program in &filled {
-            let link = self.bin().join(&program.name);
-            if !is_own(&link) {
-                self.writer.replace_link(&link, Path::new(TARGET))?;
-            }
-        }
-        self.put(&self.root.join("starts"), &table, 0o644)?;
-        self.keep_links(|name| filled.iter().any(|program| program.name == name))?;
-        Ok(filled)
+        Ok(table::encode(Identity::of(&facts), &self.helper(), &starts))
     }
 
     /// Returns the path of this becalm, which reads ahead; empty if others than those who start programs
@@ -261,15 +283,6 @@ impl Folder {
         }
         Ok(())
     }
-
-    /// True if a program is as it was when it was switched on.
-    pub(super) fn is_fresh(&self, program: &Program) -> bool {
-        let facts = |path: &Path| path.metadata().and_then(|facts| facts.modified()).ok();
-        match (facts(&program.path), facts(&self.root.join("starts"))) {
-            (Some(changed), Some(written)) => changed <= written,
-            _ => false,
-        }
-    }
 }
 
 /// Returns the starter for this machine.
@@ -277,6 +290,11 @@ fn starter() -> Result<&'static [u8], OnError> {
     let machine = std::env::consts::ARCH;
     let found = STARTERS.iter().find(|(known, _)| *known == machine);
     found.map(|(_, starter)| *starter).ok_or(OnError::NoStarter(machine))
+}
+
+/// True if a program of a folder that is being filled starts by the index.
+fn is_on(program: &Program) -> bool {
+    program.fresh == Some(true)
 }
 
 /// True for a link that becalm made.

@@ -39,10 +39,16 @@ impl Identity {
         to.extend(self.seconds.to_ne_bytes());
         to.extend(self.nanoseconds.to_ne_bytes());
     }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let word = |at: usize| Some(u64::from_ne_bytes(*bytes.get(8 * at..)?.first_chunk()?));
+        let (seconds, nanoseconds) = (word(2)?.cast_signed(), word(3)?.cast_signed());
+        Some(Self { inode: word(0)?, size: word(1)?, seconds, nanoseconds })
+    }
 }
 
 /// A program that is switched on.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Start {
     /// The name of its link.
     pub name: Vec<u8>,
@@ -83,6 +89,27 @@ pub(super) fn encode(index: Identity, helper: &str, starts: &[Start]) -> Vec<u8>
     [&MAGIC[..], &check.to_ne_bytes(), &rest].concat()
 }
 
+/// Returns the index and the programs of a file; `None` if it is damaged.
+pub(super) fn decode(file: &[u8]) -> Option<(Identity, Vec<Start>)> {
+    let (check, rest) = file.strip_prefix(MAGIC)?.split_first_chunk()?;
+    if u64::from_ne_bytes(*check) != hash::bytes(SEED, rest) {
+        return None;
+    }
+    let word = |at: usize| Some(u32::from_ne_bytes(*file.get(at..)?.first_chunk()?));
+    let string = |at: usize| {
+        let text = file.get(word(at)? as usize..)?;
+        text.split(|byte| *byte == 0).next().map(<[u8]>::to_vec)
+    };
+    let start = |number: usize| {
+        let at = HEADER + START * number;
+        let program = Identity::decode(file.get(at..)?)?;
+        let (name, path) = (string(at + 36)?, string(at + 40)?);
+        Some(Start { name, path, program, static_tls: word(at + 32)? })
+    };
+    let starts = (0..word(48)? as usize).map(start).collect::<Option<_>>()?;
+    Some((Identity::decode(file.get(16..)?)?, starts))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,7 +123,7 @@ mod tests {
             program: identity,
             static_tls: 8192,
         };
-        let file = encode(identity, "/becalm", &[start]);
+        let file = encode(identity, "/becalm", std::slice::from_ref(&start));
         assert_eq!(file.len(), HEADER + START + 21);
         let word = |at: usize| u32::from_ne_bytes(file[at..at + 4].try_into().unwrap()) as usize;
         assert_eq!((word(48), word(52)), (1, file.len()));
@@ -104,5 +131,12 @@ mod tests {
         assert_eq!(word(HEADER + 32), 8192);
         assert_eq!(&file[word(HEADER + 36)..][..4], b"app\0");
         assert_eq!(&file[word(HEADER + 40)..], b"/bin/app\0");
+        assert_eq!(decode(&file), Some((identity, vec![start])));
+        for at in 0..file.len() {
+            assert_eq!(decode(&file[..at]), None);
+            let mut damaged = file.clone();
+            damaged[at] ^= 1;
+            assert_eq!(decode(&damaged), None);
+        }
     }
 }
