@@ -18,6 +18,7 @@ use crate::on::Program;
 use crate::on::error::OnError;
 use crate::on::fit::{can_start, fit};
 use crate::on::folder::Folder;
+use crate::on::launchers::Launchers;
 use crate::path::path_bytes;
 use crate::progress::Progress;
 use crate::run::program;
@@ -83,10 +84,11 @@ pub(super) fn named(names: &[OsString], bin: &Path) -> Result<Vec<Program>, OnEr
     names.iter().map(of_name).collect()
 }
 
-/// Returns the programs of `PATH` that are predicted to gain, tried in a scratch folder, and what was
-/// started.
+/// Returns the programs of `PATH` and of launchers that are predicted to gain, tried in a scratch
+/// folder, and what was started.
 pub(super) fn of_path(
     bin: &Path,
+    launchers: &Launchers,
     for_all: bool,
     progress: &dyn Progress,
 ) -> Result<(Vec<Program>, Trials), OnError> {
@@ -95,7 +97,7 @@ pub(super) fn of_path(
     let folder = Folder::new(real.join("on"), Vec::new());
     folder.check()?;
     let (lock, _) = folder.lock()?;
-    let candidates = folder.fill(candidates(bin, for_all), progress)?;
+    let candidates = folder.fill(candidates(bin, launchers, for_all), progress)?;
     let gain = |program: &Program| (BINDING * program.bindings).saturating_sub(MODULE);
     let mut by_file: BTreeMap<PathBuf, Vec<Program>> = BTreeMap::new();
     for program in candidates.into_iter().filter(|program| gain(program) >= GAIN) {
@@ -140,22 +142,16 @@ fn path_dirs(bin: &Path) -> Vec<PathBuf> {
     env::split_paths(&list).filter(|dir| is_new(dir)).collect()
 }
 
-/// Returns the programs of `PATH` that an index can start, by name. Nothing of sbin is among them, and
-/// for all users only what no one but root can write.
-fn candidates(bin: &Path, for_all: bool) -> Vec<Program> {
+/// Returns the programs of `PATH`, and of launchers if `PATH` has no other of their names, that an index
+/// can start, by name. Nothing of sbin is among them, and for all users only what no one but root can
+/// write.
+fn candidates(bin: &Path, launchers: &Launchers, for_all: bool) -> Vec<Program> {
     let mut names = FxHashSet::default();
-    let mut paths = Vec::new();
-    for dir in path_dirs(bin) {
-        let entries = dir.read_dir().into_iter().flatten().flatten();
-        let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-        found.retain(|path| {
-            is_executable(path) && names.insert(path.file_name().map(OsStr::to_owned))
-        });
-        let is_sbin = dir.canonicalize().is_ok_and(|real| real.ends_with("sbin"));
-        if !dir.ends_with("sbin") && !is_sbin {
-            paths.extend(found);
-        }
-    }
+    let entries = path_dirs(bin).into_iter().flat_map(|dir| dir.read_dir()).flatten().flatten();
+    let of_path = entries.map(|entry| entry.path());
+    let mut paths: Vec<PathBuf> = of_path.chain(launchers.paths().map(Path::to_owned)).collect();
+    paths.retain(|path| is_executable(path) && names.insert(path.file_name().map(OsStr::to_owned)));
+    paths.retain(|path| !path.parent().is_some_and(is_sbin));
     let is_fit = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default();
         let is_allowed = !NEVER.iter().any(|never| name == *never);
@@ -167,6 +163,10 @@ fn candidates(bin: &Path, for_all: bool) -> Vec<Program> {
         paths.par_iter().filter(|path| is_fit(path)).filter_map(|path| program_at(path)).collect();
     programs.sort_by(|a, b| a.name.cmp(&b.name));
     programs
+}
+
+fn is_sbin(dir: &Path) -> bool {
+    dir.ends_with("sbin") || dir.canonicalize().is_ok_and(|real| real.ends_with("sbin"))
 }
 
 fn is_executable(path: &Path) -> bool {
@@ -184,6 +184,7 @@ fn program_at(path: &Path) -> Option<Program> {
         plain_ns: None,
         on_ns: None,
         fresh: None,
+        launchers: Vec::new(),
     })
 }
 

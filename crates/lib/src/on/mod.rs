@@ -1,7 +1,7 @@
 //! Programs that start by an index whenever they are called (`becalm on`, `becalm off`).
 //!
 //! [`folder`] has a link for each program, all of which lead to a starter (`starter/`); [`shells`] puts
-//! it at the front of `PATH`. [`choose`] finds the programs that gain, [`fit`] those that can. [`table`]
+//! it at the front of `PATH`. [`choose`] finds the programs that gain, [`fit`] those that can, [`launchers`] those of desktops. [`table`]
 //! is the file that the starter reads, [`fresh`] compares it with the files of now.
 
 mod choose;
@@ -9,6 +9,7 @@ pub mod error;
 mod fit;
 mod folder;
 mod fresh;
+mod launchers;
 mod shells;
 mod table;
 
@@ -22,6 +23,7 @@ pub use self::choose::{NotChosen, Trials};
 use self::error::OnError;
 use self::folder::Folder;
 use self::fresh::Known;
+use self::launchers::Launchers;
 pub use self::shells::PathFile;
 use crate::json;
 use crate::progress::Progress;
@@ -53,6 +55,9 @@ pub struct Program {
     /// True if it starts by the index, and it and its libraries are as they were; null before.
     #[serde(skip_deserializing)]
     pub fresh: Option<bool>,
+    /// Desktop launchers that name it by its path, so that they start it plainly.
+    #[serde(skip_deserializing)]
+    pub launchers: Vec<String>,
 }
 
 /// The JSON document of `becalm on`.
@@ -96,11 +101,12 @@ pub fn plan(options: &Options, progress: &dyn Progress) -> Result<Plan, OnError>
     let folder = folder_of(options.system)?;
     folder.check()?;
     let mut programs = folder.record()?.programs;
+    let launchers = Launchers::of_environment(options.system);
     let mut trials = Trials::default();
     let new = if options.update {
         Vec::new()
     } else if options.programs.is_empty() {
-        let (chosen, made) = choose::of_path(&folder.bin(), options.system, progress)?;
+        let (chosen, made) = choose::of_path(&folder.bin(), &launchers, options.system, progress)?;
         trials = made;
         chosen
     } else {
@@ -109,6 +115,7 @@ pub fn plan(options: &Options, progress: &dyn Progress) -> Result<Plan, OnError>
     programs.retain(|old| new.iter().all(|new| new.name != old.name));
     programs.extend(new);
     programs.sort_by(|a, b| a.name.cmp(&b.name));
+    launchers.add_to(&mut programs);
     let (bin, files) = (folder.bin(), folder.files.clone());
     let report =
         Report { folder: bin, programs, trials, files, written: false, problems: Vec::new() };
@@ -158,6 +165,7 @@ pub fn list(system: bool) -> Result<Report, OnError> {
     programs.par_iter_mut().for_each(|program| {
         program.fresh = Some(known.as_ref().is_some_and(|known| known.is_fresh(program)));
     });
+    Launchers::of_environment(system).add_to(&mut programs);
     let (trials, files) = (Trials::default(), Vec::new());
     let folder = folder.bin();
     Ok(Report { folder, programs, trials, files, written: false, problems: Vec::new() })
