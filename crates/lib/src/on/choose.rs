@@ -16,7 +16,7 @@ use crate::index::trust;
 use crate::index::variables::{NO_AHEAD, SWITCHES};
 use crate::on::Program;
 use crate::on::error::OnError;
-use crate::on::fit::{can_start, fit};
+use crate::on::fit::fit;
 use crate::on::folder::Folder;
 use crate::on::launchers::Launchers;
 use crate::path::path_bytes;
@@ -143,7 +143,7 @@ fn path_dirs(bin: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns the programs of `PATH`, and of launchers if `PATH` has no other of their names, that an index
-/// can start, by name. Nothing of sbin is among them, and for all users only what no one but root can
+/// may start, by name. Nothing of sbin is among them, and for all users only what no one but root can
 /// write.
 fn candidates(bin: &Path, launchers: &Launchers, for_all: bool) -> Vec<Program> {
     let mut names = FxHashSet::default();
@@ -156,7 +156,7 @@ fn candidates(bin: &Path, launchers: &Launchers, for_all: bool) -> Vec<Program> 
         let name = path.file_name().unwrap_or_default();
         let is_allowed = !NEVER.iter().any(|never| name == *never);
         is_allowed
-            && can_start(path)
+            && fit(path).is_ok()
             && (!for_all || path.canonicalize().is_ok_and(|it| trust::check_for_all(&it).is_ok()))
     };
     let mut programs: Vec<Program> =

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use becalm_core::index::tls;
 use becalm_host::index_store::BindThreshold;
 use becalm_host::write::{WriteError, WriteOptions, Writer};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::index::error::IndexError;
@@ -148,9 +149,7 @@ impl Folder {
         mut programs: Vec<Program>,
         progress: &dyn Progress,
     ) -> Result<Vec<Program>, OnError> {
-        for program in &mut programs {
-            program.fresh = Some(can_start(&program.path));
-        }
+        programs.par_iter_mut().for_each(|it| it.fresh = Some(can_start(&it.path)));
         if programs.iter().any(is_on) {
             self.make_index(&programs, progress)?;
             let table = self.table(&mut programs)?;
