@@ -11,15 +11,11 @@ use std::process::{Command, Stdio};
 
 use becalm_host::pages::resident::Residency;
 use serde_json::Value;
-use support::cold::{evict, is_evicted, kept, line, lines, residency};
+use support::cold::{evict, is_evicted, kept, large_program, line, lines, residency};
 use support::store::{Store, json, nothing_to_test_with, text};
-use support::{becalm, cc, cc_library, finish, run, wait_for};
+use support::{becalm, finish, run, wait_for};
 
-/// The libraries of the program. It waits for each while the loader maps them.
-const LIBRARIES: usize = 8;
-
-/// A program with large libraries, which prints its children and the number of its descriptors, and ends
-/// with its input.
+/// A program with large libraries.
 struct Cold {
     store: Store,
     files: Vec<PathBuf>,
@@ -29,28 +25,7 @@ impl Cold {
     fn new() -> Self {
         let store = Store::new();
         store.make_index(&[]);
-        let dir = store.path("");
-        let mut flags = vec!["-L.".to_owned(), "-Wl,-rpath,$ORIGIN".to_owned()];
-        let mut main = String::from(
-            "#include <stdio.h>\n#include <dirent.h>\nint main(void){int n=0;char t[64]=\"\";\n\
-             DIR*d=opendir(\"/proc/self/fd\");while(readdir(d))n++;closedir(d);\n\
-             FILE*f=fopen(\"/proc/thread-self/children\",\"r\");fgets(t,64,f);fclose(f);\n",
-        );
-        for at in 0..LIBRARIES {
-            let source = format!(
-                "static const char data[400000]={{1}};int f{at}(int n){{return data[n]-data[n];}}\n"
-            );
-            store.source("large.c", &source);
-            cc_library(&dir, "large.c", &format!("liblarge{at}.so"), &[]);
-            flags.push(format!("-llarge{at}"));
-            main.push_str(&format!("extern int f{at}(int);n+=f{at}(n*9000);\n"));
-        }
-        main.push_str("printf(\"%d:%s\\n\",n,t);fflush(stdout);while(getchar()>=0);return 7;}\n");
-        store.source("cold.c", &main);
-        let flags = flags.iter().map(String::as_str);
-        cc(&dir, &["cold.c", "-o", "cold"].into_iter().chain(flags).collect::<Vec<_>>());
-        let libraries = (0..LIBRARIES).map(|at| format!("liblarge{at}.so"));
-        let files = libraries.chain(["cold".to_owned()]).map(|name| store.path(&name)).collect();
+        let files = large_program(&store);
         Self { store, files }
     }
 

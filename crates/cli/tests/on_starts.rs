@@ -6,10 +6,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use support::store::{Store, nothing_to_test_with, text};
-use support::{Ran, run, twenty};
+use becalm_host::pages::resident::Residency;
+use serde_json::{Value, json};
+use support::cold::{evict, is_evicted, kept, large_program, line, lines, residency};
+use support::store::{self, Store, nothing_to_test_with, text};
+use support::{Ran, becalm, finish, run, twenty, wait_for};
 
 struct Scene {
     store: Store,
@@ -43,8 +46,20 @@ impl Scene {
     }
 
     fn on(&self) {
-        let ran = run(&mut self.becalm(&["on", "app"]));
+        self.report(&["on", "app"]);
+    }
+
+    /// Returns the report of a command that succeeds.
+    fn report(&self, arguments: &[&str]) -> Value {
+        let ran = run(&mut self.becalm(&[arguments, &["--json"]].concat()));
         assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
+        store::json(&ran)
+    }
+
+    fn assert_listed(&self, is_fresh: bool, what: &str) {
+        let list = self.report(&["on", "--list"]);
+        assert_eq!(list["programs"][0]["name"], "app", "{what}");
+        assert_eq!(list["programs"][0]["fresh"], is_fresh, "{what}: {list}");
     }
 
     /// Starts the app by its name. Returns what it did, and true if the index answered.
@@ -129,6 +144,72 @@ fn a_program_that_is_on_starts_by_the_index_and_plainly_if_anything_is_unexpecte
 }
 
 #[test]
+fn a_list_says_what_the_starter_would_find() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let scene = Scene::new();
+    scene.on();
+    scene.assert_listed(true, "as it was switched on");
+    for name in ["starts", "index.so"] {
+        let (file, other) = (scene.state(name), scene.state("other"));
+        fs::rename(&file, &other).expect("renamed");
+        scene.assert_listed(false, name);
+        scene.assert_started(false, &[], name);
+        fs::rename(&other, &file).expect("renamed");
+        scene.assert_listed(true, name);
+        scene.assert_started(true, &[], name);
+    }
+    for file in [scene.store.app(), scene.store.one("libone.so")] {
+        // The same bytes, as a package would install them again.
+        let copy = scene.store.path("copy");
+        fs::copy(&file, &copy).expect("copied");
+        fs::rename(&copy, &file).expect("renamed");
+        scene.assert_listed(false, text(&file));
+        assert_eq!(scene.start("app", &[]).0.stdout, "one two\n", "{}", file.display());
+        scene.report(&["on", "--update"]);
+        scene.assert_listed(true, text(&file));
+        scene.assert_started(true, &[], text(&file));
+    }
+}
+
+#[test]
+fn an_update_keeps_a_removed_program_for_its_return() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let scene = Scene::new();
+    scene.on();
+    let (app, away) = (scene.store.app(), scene.store.path("away"));
+    fs::rename(&app, &away).expect("renamed");
+    let updated = scene.report(&["on", "--update"]);
+    assert_eq!(updated["programs"][0]["fresh"], false, "{updated}");
+    assert!(scene.state("bin/app").symlink_metadata().is_err(), "a link to nothing");
+    fs::rename(&away, &app).expect("renamed");
+    scene.report(&["on", "--update"]);
+    scene.assert_started(true, &[], "back again");
+}
+
+#[test]
+fn a_report_says_what_was_written() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let scene = Scene::new();
+    let nothing = scene.report(&["on", "--update"]);
+    assert_eq!(nothing["written"], false, "{nothing}");
+    assert_eq!(fs::read_dir(scene.store.path("home")).expect("listed").count(), 0);
+    let planned = scene.report(&["on", "--dry-run", "app"]);
+    let done = scene.report(&["on", "app"]);
+    for (report, is_done) in [(planned, false), (done, true)] {
+        assert_eq!(report["written"], is_done, "{report}");
+        let changed = report["files"].as_array().expect("files").iter().map(|it| &it["changed"]);
+        assert!(changed.eq([is_done; 2].iter()), "{report}");
+        assert_eq!(report["programs"][0]["fresh"], if is_done { json!(true) } else { json!(null) });
+    }
+}
+
+#[test]
 fn a_program_outside_of_the_callers_path_starts_where_it_was() {
     if nothing_to_test_with() {
         return;
@@ -170,6 +251,66 @@ fn off_gives_the_home_directory_back_to_the_byte() {
     let ran = run(&mut scene.becalm(&["off"]));
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
     assert_eq!(all(), before);
+}
+
+#[test]
+fn a_cold_start_of_a_program_that_is_on_is_recorded_and_the_next_is_read_ahead() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let scene = Scene::new();
+    let files = large_program(&scene.store);
+    let data = scene.store.path("data");
+    fs::write(&data, vec![7; 1 << 20]).expect("written");
+    if !is_evicted(&data) {
+        return;
+    }
+    // This becalm is removed later.
+    let helper = scene.store.path("becalm");
+    fs::copy(becalm().get_program(), &helper).expect("copied");
+    let program = text(&scene.store.path("cold")).to_owned();
+    let mut on = Command::new(&helper);
+    for (name, value) in scene.becalm(&[]).get_envs() {
+        match value {
+            Some(value) => on.env(name, value),
+            None => on.env_remove(name),
+        };
+    }
+    let ran = run(on.args(["on", &program]));
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
+
+    let home = scene.store.path("home");
+    let start = |file: &PathBuf, is_done: &mut dyn FnMut() -> bool| {
+        let mut command = Command::new(file);
+        command.env_clear().env("HOME", &home).env("PATH", "/usr/bin:/bin");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().expect("starts");
+        wait_for("the becalm beside it", is_done);
+        let output = finish(child);
+        (output.status.code(), output.stdout, output.stderr)
+    };
+    let link = scene.state("bin/cold");
+    let plain = start(&files[files.len() - 1], &mut || true);
+    assert_eq!(start(&link, &mut || true), plain);
+    assert!(kept(&home, "").is_empty(), "a warm start begins nothing");
+
+    let records = |ending| kept(&home, ending);
+    let mut is_recorded = || records("lock").is_empty() && !records(".pages").is_empty();
+    files.iter().for_each(|path| evict(path));
+    assert_eq!(start(&link, &mut is_recorded), plain);
+    let record = records(".pages").pop().expect("a record");
+    let header = lines(&record).swap_remove(0);
+    assert_eq!(header["command"], program);
+
+    // Only a becalm that reads by the record brings this file into memory.
+    fs::write(&record, format!("{header}\n{}\n", line(&data, 100))).expect("written");
+    files.iter().chain([&data]).for_each(|path| evict(path));
+    assert_eq!(start(&link, &mut || residency(&data, 99) == Residency::InMemory), plain);
+
+    fs::remove_file(&helper).expect("removed");
+    files.iter().chain([&data]).for_each(|path| evict(path));
+    assert_eq!(start(&link, &mut || true), plain, "without becalm");
+    assert_eq!(residency(&data, 3), Residency::OnDisk);
 }
 
 #[test]

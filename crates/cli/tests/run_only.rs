@@ -77,6 +77,21 @@ fn children_of_an_only_start_have_the_environment_that_becalm_had() {
 }
 
 #[test]
+fn children_of_a_program_that_is_on_have_the_environment_of_its_caller() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let mut scene = Scene::new();
+    let ran = run(&mut scene.store.becalm(&["on", &scene.program]));
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
+    let plain = BEFORE.map(|before| scene.environment(&[], before));
+    scene.program = text(&scene.store.path("home/.local/state/becalm/on/bin/program")).to_owned();
+    for (before, plain) in BEFORE.iter().zip(plain) {
+        assert_eq!(scene.environment(&[], before), plain, "{before:?}");
+    }
+}
+
+#[test]
 fn an_only_start_is_answered_by_the_index() {
     if nothing_to_test_with() {
         return;

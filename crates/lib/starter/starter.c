@@ -50,7 +50,7 @@ struct search
   /* The start by the index; NULL if there is none. */
   const struct start *start;
   const struct variables *variables;
-  const char *module;
+  struct additions additions;
   /* A file was there, and could not be executed. */
   int is_refused;
 };
@@ -118,8 +118,8 @@ start_by_index (const struct search *search, const char *path)
   char **environment = search->process->environment;
   const struct variables *variables = search->variables;
   char *pointers[variables->count + 4];
-  char text[variables_size (environment, variables, search->module)];
-  variables_add (environment, variables, search->module, search->start->static_tls, pointers, text);
+  char text[variables_size (environment, variables, &search->additions)];
+  variables_add (environment, variables, &search->additions, pointers, text);
   execute (path, search->process->arguments, pointers);
 }
 
@@ -209,7 +209,9 @@ find_start (struct search *search, char *path, struct variables *variables)
     return;
   search->start = found;
   search->variables = variables;
-  search->module = path;
+  search->additions = (struct additions) { .module = path,
+                                           .helper = (const char *) starts + starts->helper,
+                                           .static_tls = found->static_tls };
 }
 
 /* Starts the program with this name. Returns if there is none. OWN is the starter's path, empty if it

@@ -1,5 +1,5 @@
-/* The file of the starts that becalm has switched on: which program a name leads to, and the static
-   TLS that it needs. Written by crates/lib/src/on/table.rs. */
+/* The file of the starts that becalm has switched on: which program a name leads to, the static TLS
+   that it needs, and the becalm that reads ahead. Written by crates/lib/src/on/table.rs. */
 #ifndef BECALM_STARTS_H
 #define BECALM_STARTS_H
 
@@ -26,10 +26,12 @@ struct starts
   uint64_t check;
   struct identity index;
   uint32_t count, length;
+  /* Offset of the path of becalm, which is empty if nothing is read ahead. */
+  uint32_t helper, none;
   struct start start[];
 };
 
-#define STARTS_MAGIC "becalm\0\1"
+#define STARTS_MAGIC "becalm\0\2"
 #define STARTS_SEED 3u
 /* The largest file. */
 #define STARTS_LARGEST 0x400000u

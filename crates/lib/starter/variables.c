@@ -1,9 +1,9 @@
-/* Adds the module, its static TLS and the switch by which it takes both back out of the environment
-   (audit/only.c). Each addition is the end of a value. */
+/* Adds the module, its static TLS, the becalm that reads ahead and the switch by which the module takes
+   all of them back out of the environment (audit/only.c). Each addition is the end of a value. */
 #include "variables.h"
 
 #define STATIC_TLS "glibc.rtld.optional_static_tls="
-/* More than the names, the separators, the tunable and its number, and the switch. */
+/* More than the names, the separators, the tunable and its number, and the switches. */
 #define ROOM 128u
 
 /* True if a list with commas has the word. */
@@ -108,10 +108,12 @@ length_at (char **environment, size_t position)
 }
 
 size_t
-variables_size (char **environment, const struct variables *variables, const char *module)
+variables_size (char **environment, const struct variables *variables,
+                const struct additions *additions)
 {
   return length_at (environment, variables->audit) + length_at (environment, variables->tunables)
-         + length_at (environment, variables->switches) + strlen (module) + 3 * ROOM;
+         + length_at (environment, variables->switches) + strlen (additions->module)
+         + strlen (additions->helper) + 3 * ROOM;
 }
 
 static char *
@@ -141,8 +143,8 @@ set (char **to, size_t *count, size_t position, char *text)
 }
 
 void
-variables_add (char **environment, const struct variables *variables, const char *module,
-               uint32_t static_tls, char **to, char *text)
+variables_add (char **environment, const struct variables *variables,
+               const struct additions *additions, char **to, char *text)
 {
   size_t count = variables->count;
   const char *old = NULL;
@@ -151,23 +153,25 @@ variables_add (char **environment, const struct variables *variables, const char
 
   *letter++ = variables->audit != NONE ? 'a' : 'A';
   old = variables->audit != NONE ? environment[variables->audit] : NULL;
-  text = append (begin (text, old, "LD_AUDIT", ":"), module) + 1;
+  text = append (begin (text, old, "LD_AUDIT", ":"), additions->module) + 1;
   set (to, &count, variables->audit, begins);
 
   old = variables->tunables != NONE ? environment[variables->tunables] : NULL;
-  if (old == NULL || static_tls_of (value_of (old, "GLIBC_TUNABLES")) < static_tls)
+  if (old == NULL || static_tls_of (value_of (old, "GLIBC_TUNABLES")) < additions->static_tls)
     {
       *letter++ = old != NULL ? 't' : 'T';
       begins = text;
       text = append (begin (text, old, "GLIBC_TUNABLES", ":"), STATIC_TLS);
-      text = append (text, digits_of (static_tls, digits)) + 1;
+      text = append (text, digits_of (additions->static_tls, digits)) + 1;
       set (to, &count, variables->tunables, begins);
     }
 
   *letter = variables->switches != NONE ? 'b' : 'B';
   old = variables->switches != NONE ? environment[variables->switches] : NULL;
   begins = text;
-  append (append (begin (text, old, "BECALM", ","), "only:"), letters);
+  text = append (append (begin (text, old, "BECALM", ","), "only:"), letters);
+  if (additions->helper[0] != '\0')
+    append (append (text, ",ahead:"), additions->helper);
   set (to, &count, variables->switches, begins);
   to[count] = NULL;
 }

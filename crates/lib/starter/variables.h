@@ -16,12 +16,20 @@ struct variables
    right: a variable is set twice, or libraries are preloaded, whose static TLS is unknown. */
 int variables_read (char **environment, struct variables *variables);
 
+/* The values that are added. HELPER is the becalm that reads ahead, empty if there is none. */
+struct additions
+{
+  const char *module, *helper;
+  uint32_t static_tls;
+};
+
 /* Returns the bytes of text that variables_add writes. */
-size_t variables_size (char **environment, const struct variables *variables, const char *module);
+size_t variables_size (char **environment, const struct variables *variables,
+                       const struct additions *additions);
 
 /* Copies the environment with the additions of crates/lib/src/index/variables.rs (`and_only`). TO has
    room for three more pointers, and for the null at the end; TEXT for variables_size bytes. */
-void variables_add (char **environment, const struct variables *variables, const char *module,
-                    uint32_t static_tls, char **to, char *text);
+void variables_add (char **environment, const struct variables *variables,
+                    const struct additions *additions, char **to, char *text);
 
 #endif

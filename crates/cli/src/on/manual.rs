@@ -22,10 +22,10 @@ const ON_STARTS: Section = Section {
         ),
         (
             "without names",
-            "Programs of PATH, never of sbin, that are predicted to gain are started with --version: \
-             without a terminal, with an empty home directory, for at most 5 seconds, and without a \
-             network if the kernel allows it. Those that gain 2 ms and a tenth of their start are \
-             switched on.",
+            "Programs of PATH and of desktop launchers, never of sbin, that are predicted to gain are \
+             started with --version: without a terminal, with an empty home directory, for at most 5 \
+             seconds, and without a network if the kernel allows it. Those that gain 2 ms and a tenth \
+             of their start are switched on.",
         ),
     ],
 };
@@ -35,7 +35,7 @@ const ON_EXAMPLES: Section = Section {
     entries: &[
         ("becalm on --dry-run", "Find the programs that gain, and write nothing."),
         ("becalm on inkscape gimp", "Two programs, without measuring them."),
-        ("becalm on --list", "The programs, their gain, fresh or stale."),
+        ("becalm on --list", "The programs, their gain, and whether they start by the index now."),
         ("becalm off", "Remove all that was written."),
     ],
 };

@@ -39,8 +39,13 @@ fn line(program: &Program) -> String {
         Some(false) => ", stale",
         None => "",
     };
+    let launchers = match program.launchers.as_slice() {
+        [] => String::new(),
+        all => format!(", plainly by {}", shown(all.join(", ").as_bytes().into())),
+    };
     let path = shown(path_bytes(&program.path).as_ref());
-    format!("{:20}  {gain}{bindings}{fresh}  {path}", shown(program.name.as_bytes().into()))
+    let name = shown(program.name.as_bytes().into());
+    format!("{name:20}  {gain}{bindings}{fresh}{launchers}  {path}")
 }
 
 /// Writes what was changed, and when that takes effect.
@@ -49,8 +54,14 @@ fn line(program: &Program) -> String {
 /// Returns an error if the output cannot be written.
 pub(crate) fn written(out: &mut impl Write, report: &Report) -> io::Result<()> {
     files(out, &report.files)?;
+    for program in report.programs.iter().filter(|program| program.fresh == Some(false)) {
+        writeln!(out, "not by the index: {}", line(program))?;
+    }
     let folder = shown(path_bytes(&report.folder).as_ref());
-    writeln!(out, "in this shell: export PATH=\"{folder}:$PATH\"")
+    match report.written {
+        true => writeln!(out, "in this shell: export PATH=\"{folder}:$PATH\""),
+        false => Ok(()),
+    }
 }
 
 /// Writes what was switched off.

@@ -9,7 +9,38 @@ use becalm_testing::skip;
 use rustix::fs::{Advice, fadvise};
 use serde_json::{Value, json};
 
-use super::store::text;
+use super::store::{Store, text};
+use super::{cc, cc_library};
+
+/// The libraries of the program. It waits for each while the loader maps them.
+const LIBRARIES: usize = 8;
+
+/// Makes `cold`, a program with large libraries, which prints its children and the number of its
+/// descriptors, and ends with its input. Returns its files.
+pub fn large_program(store: &Store) -> Vec<PathBuf> {
+    let dir = store.path("");
+    let mut flags = vec!["-L.".to_owned(), "-Wl,-rpath,$ORIGIN".to_owned()];
+    let mut main = String::from(
+        "#include <stdio.h>\n#include <dirent.h>\nint main(void){int n=0;char t[64]=\"\";\n\
+         DIR*d=opendir(\"/proc/self/fd\");while(readdir(d))n++;closedir(d);\n\
+         FILE*f=fopen(\"/proc/thread-self/children\",\"r\");fgets(t,64,f);fclose(f);\n",
+    );
+    for at in 0..LIBRARIES {
+        let source = format!(
+            "static const char data[400000]={{1}};int f{at}(int n){{return data[n]-data[n];}}\n"
+        );
+        store.source("large.c", &source);
+        cc_library(&dir, "large.c", &format!("liblarge{at}.so"), &[]);
+        flags.push(format!("-llarge{at}"));
+        main.push_str(&format!("extern int f{at}(int);n+=f{at}(n*9000);\n"));
+    }
+    main.push_str("printf(\"%d:%s\\n\",n,t);fflush(stdout);while(getchar()>=0);return 7;}\n");
+    store.source("cold.c", &main);
+    let flags = flags.iter().map(String::as_str);
+    cc(&dir, &["cold.c", "-o", "cold"].into_iter().chain(flags).collect::<Vec<_>>());
+    let libraries = (0..LIBRARIES).map(|at| format!("liblarge{at}.so"));
+    libraries.chain(["cold".to_owned()]).map(|name| store.path(&name)).collect()
+}
 
 /// Drops a file from memory.
 pub fn evict(path: &Path) {

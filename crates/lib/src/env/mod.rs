@@ -184,10 +184,7 @@ fn switch(options: &Options) -> Result<Option<String>, EnvError> {
 /// Returns the path of this program, for the audit module.
 fn becalm() -> Result<String, EnvError> {
     let path = env::current_exe().map_err(EnvError::Itself)?;
-    // No character that separates switches or that a shell or tool would interpret.
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._+-".contains(&byte);
-    let plain = path.to_str().filter(|path| path.bytes().all(is_plain) && path.len() < 1000);
-    plain
+    variables::text_of_switch(&path)
         .map(ToOwned::to_owned)
         .ok_or_else(|| EnvError::NoText(format!("the path {}", path.display())))
 }

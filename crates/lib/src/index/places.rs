@@ -15,7 +15,7 @@ pub const SYSTEM: &str = "/var/lib/becalm/index.so";
 /// Returns the user's index, which `becalm index` writes and other commands look for first; `None`
 /// if the environment has no home directory.
 pub fn own() -> Option<PathBuf> {
-    Some(base("XDG_DATA_HOME", ".local/share")?.join("becalm/index.so"))
+    Some(data()?.join("becalm/index.so"))
 }
 
 /// Returns the default index: the user's, else the system's.
@@ -36,6 +36,11 @@ pub fn cache() -> Option<PathBuf> {
 /// Returns the folder of the user's programs that are switched on.
 pub(crate) fn switched_on() -> Option<PathBuf> {
     Some(base("XDG_STATE_HOME", ".local/state")?.join("becalm/on"))
+}
+
+/// Returns the folder of the user's data.
+pub(crate) fn data() -> Option<PathBuf> {
+    base("XDG_DATA_HOME", ".local/share")
 }
 
 /// Returns the folder of the user's configuration.

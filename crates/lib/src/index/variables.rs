@@ -72,6 +72,13 @@ impl Settings {
     }
 }
 
+/// Returns the text of a path that can be in a switch: no character of it separates switches, or would
+/// be interpreted by a shell or tool, and the module has room for it.
+pub(crate) fn text_of_switch(path: &Path) -> Option<&str> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._+-".contains(&byte);
+    path.to_str().filter(|path| path.bytes().all(is_plain) && path.len() < 1000)
+}
+
 /// Returns the variables with one more switch of the module.
 pub(crate) fn and_switch(mut variables: Vec<Variable>, switch: &str) -> Vec<Variable> {
     let at = variables.iter().position(|variable| variable.name == SWITCHES);

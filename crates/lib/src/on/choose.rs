@@ -6,7 +6,6 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use becalm_core::elf::machine_name;
 use becalm_host::confined::{Confinement, Ended, Start};
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
@@ -14,13 +13,15 @@ use serde::Serialize;
 
 use crate::index::programs::libraries_of;
 use crate::index::trust;
+use crate::index::variables::{NO_AHEAD, SWITCHES};
 use crate::on::Program;
 use crate::on::error::OnError;
+use crate::on::fit::fit;
 use crate::on::folder::Folder;
+use crate::on::launchers::Launchers;
 use crate::path::path_bytes;
 use crate::progress::Progress;
-use crate::run::is_of_musl;
-use crate::run::program::{self, Start as Kind};
+use crate::run::program;
 
 /// The smallest gain of a program that is switched on without having been named, and its part of the
 /// start.
@@ -77,15 +78,17 @@ pub(super) fn named(names: &[OsString], bin: &Path) -> Result<Vec<Program>, OnEr
             .ok_or_else(|| OnError::Program(crate::run::error::RunError::NotFound(name.clone())))?;
         let not_fit = |why| OnError::NotFit { name: name.clone(), why };
         fit(&path).map_err(not_fit)?;
+        libraries_of(&path.canonicalize().map_err(OnError::io(&path))?)?;
         program_at(&path).ok_or_else(|| not_fit("its name is not UTF-8"))
     };
     names.iter().map(of_name).collect()
 }
 
-/// Returns the programs of `PATH` that are predicted to gain, tried in a scratch folder, and what was
-/// started.
+/// Returns the programs of `PATH` and of launchers that are predicted to gain, tried in a scratch
+/// folder, and what was started.
 pub(super) fn of_path(
     bin: &Path,
+    launchers: &Launchers,
     for_all: bool,
     progress: &dyn Progress,
 ) -> Result<(Vec<Program>, Trials), OnError> {
@@ -94,7 +97,7 @@ pub(super) fn of_path(
     let folder = Folder::new(real.join("on"), Vec::new());
     folder.check()?;
     let (lock, _) = folder.lock()?;
-    let candidates = folder.fill(candidates(bin, for_all), progress)?;
+    let candidates = folder.fill(candidates(bin, launchers, for_all), progress)?;
     let gain = |program: &Program| (BINDING * program.bindings).saturating_sub(MODULE);
     let mut by_file: BTreeMap<PathBuf, Vec<Program>> = BTreeMap::new();
     for program in candidates.into_iter().filter(|program| gain(program) >= GAIN) {
@@ -115,7 +118,8 @@ pub(super) fn of_path(
         trials.started.push(path_bytes(&first.path).to_string());
         match outcome {
             Ok((plain, on)) => {
-                let with = |program| Program { plain_ns: Some(plain), on_ns: Some(on), ..program };
+                let (plain_ns, on_ns) = (Some(plain), Some(on));
+                let with = |it| Program { plain_ns, on_ns, fresh: None, ..it };
                 chosen.extend(programs.into_iter().map(with));
             }
             Err(not_chosen) => trials.not_chosen.push(not_chosen),
@@ -138,34 +142,31 @@ fn path_dirs(bin: &Path) -> Vec<PathBuf> {
     env::split_paths(&list).filter(|dir| is_new(dir)).collect()
 }
 
-/// Returns the programs of `PATH` that an index can start, by name. Nothing of sbin is among them, and
-/// for all users only what no one but root can write.
-fn candidates(bin: &Path, for_all: bool) -> Vec<Program> {
+/// Returns the programs of `PATH`, and of launchers if `PATH` has no other of their names, that an index
+/// may start, by name. Nothing of sbin is among them, and for all users only what no one but root can
+/// write.
+fn candidates(bin: &Path, launchers: &Launchers, for_all: bool) -> Vec<Program> {
     let mut names = FxHashSet::default();
-    let mut paths = Vec::new();
-    for dir in path_dirs(bin) {
-        let entries = dir.read_dir().into_iter().flatten().flatten();
-        let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-        found.retain(|path| {
-            is_executable(path) && names.insert(path.file_name().map(OsStr::to_owned))
-        });
-        let is_sbin = dir.canonicalize().is_ok_and(|real| real.ends_with("sbin"));
-        if !dir.ends_with("sbin") && !is_sbin {
-            paths.extend(found);
-        }
-    }
+    let entries = path_dirs(bin).into_iter().flat_map(|dir| dir.read_dir()).flatten().flatten();
+    let of_path = entries.map(|entry| entry.path());
+    let mut paths: Vec<PathBuf> = of_path.chain(launchers.paths().map(Path::to_owned)).collect();
+    paths.retain(|path| is_executable(path) && names.insert(path.file_name().map(OsStr::to_owned)));
+    paths.retain(|path| !path.parent().is_some_and(is_sbin));
     let is_fit = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default();
         let is_allowed = !NEVER.iter().any(|never| name == *never);
         is_allowed
             && fit(path).is_ok()
             && (!for_all || path.canonicalize().is_ok_and(|it| trust::check_for_all(&it).is_ok()))
-            && path.canonicalize().is_ok_and(|real| libraries_of(&real).is_ok())
     };
     let mut programs: Vec<Program> =
         paths.par_iter().filter(|path| is_fit(path)).filter_map(|path| program_at(path)).collect();
     programs.sort_by(|a, b| a.name.cmp(&b.name));
     programs
+}
+
+fn is_sbin(dir: &Path) -> bool {
+    dir.ends_with("sbin") || dir.canonicalize().is_ok_and(|real| real.ends_with("sbin"))
 }
 
 fn is_executable(path: &Path) -> bool {
@@ -183,27 +184,8 @@ fn program_at(path: &Path) -> Option<Program> {
         plain_ns: None,
         on_ns: None,
         fresh: None,
+        launchers: Vec::new(),
     })
-}
-
-/// Returns the reason if an index has no effect on the start of a program.
-pub(super) fn fit(path: &Path) -> Result<(), &'static str> {
-    let found = program::find(path.as_os_str()).map_err(|_| "not found")?;
-    let program = program::Program::look(found).map_err(|_| "not a program that can be read")?;
-    if path.canonicalize().ok() != Some(program.real) {
-        return Err("a script; its interpreter can be switched on");
-    }
-    match program.start {
-        Kind::Static => Err("a static program: its start has no search"),
-        Kind::Secure => Err("starts in secure-execution mode: its loader ignores an index"),
-        Kind::Loader { interpreter, .. } if is_of_musl(&interpreter) => {
-            Err("musl's loader has no audit modules, so an index has no effect")
-        }
-        Kind::Loader { target, .. } if machine_name(target.machine) != env::consts::ARCH => {
-            Err("a program of another machine")
-        }
-        Kind::Loader { .. } => Ok(()),
-    }
 }
 
 /// Starts of programs with `--version`: no terminal, no network if possible, an empty home directory.
@@ -224,6 +206,8 @@ impl<'a> Trial<'a> {
             ("HOME", home.clone()),
             ("XDG_RUNTIME_DIR", home),
             ("LC_ALL", "C.UTF-8".into()),
+            // No process reads ahead, or learns, beside a start that is measured.
+            (SWITCHES, NO_AHEAD.into()),
         ];
         let environment = environment.into_iter().map(|(name, value)| (name.into(), value));
         Self { folder, dir, environment: environment.collect(), confinement: Confinement::new() }

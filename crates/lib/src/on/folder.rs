@@ -12,14 +12,17 @@ use std::time::{Duration, Instant};
 use becalm_core::index::tls;
 use becalm_host::index_store::BindThreshold;
 use becalm_host::write::{WriteError, WriteOptions, Writer};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::index::error::IndexError;
 use crate::index::make;
 use crate::index::trust::{self, Rule};
+use crate::index::variables::text_of_switch;
 use crate::index::{STARTERS, file, places, platforms};
 use crate::on::Program;
 use crate::on::error::OnError;
+use crate::on::fit::can_start;
 use crate::on::shells::{self, PathFile};
 use crate::on::table::{self, Identity, Start};
 use crate::path::path_bytes;
@@ -37,6 +40,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub(super) struct Folder {
     pub root: PathBuf,
     pub files: Vec<PathFile>,
+    /// True if the starter of this folder is for all users.
+    for_all: bool,
     writer: Writer,
 }
 
@@ -56,11 +61,16 @@ impl Folder {
 
     /// Returns the folder for all users below a root directory.
     pub(super) fn of_system(below: &Path) -> Self {
-        Self::new(below.join(SYSTEM), shells::of_system(below))
+        Self { for_all: true, ..Self::new(below.join(SYSTEM), shells::of_system(below)) }
     }
 
     pub(super) fn new(root: PathBuf, files: Vec<PathFile>) -> Self {
-        Self { root, files, writer: Writer::under(Rule::Chosen, WriteOptions::default()) }
+        Self {
+            root,
+            files,
+            for_all: false,
+            writer: Writer::under(Rule::Chosen, WriteOptions::default()),
+        }
     }
 
     /// Returns the directory of links.
@@ -70,6 +80,11 @@ impl Folder {
 
     pub(super) fn index(&self) -> PathBuf {
         self.root.join("index.so")
+    }
+
+    /// Returns the file that the starter reads.
+    pub(super) fn starts(&self) -> PathBuf {
+        self.root.join("starts")
     }
 
     fn record_file(&self) -> PathBuf {
@@ -126,30 +141,54 @@ impl Folder {
         Ok(made)
     }
 
-    /// Writes index, starter, links and the file of starts for these programs. Returns those that an
-    /// index can start, with what it knows about them.
+    /// Writes index, starter, links and the file of starts for these programs. Returns them, with what the
+    /// index knows about them. A program that it cannot start, such as one that was removed, is not
+    /// fresh, and has no link until a later call.
     pub(super) fn fill(
         &self,
-        programs: Vec<Program>,
+        mut programs: Vec<Program>,
         progress: &dyn Progress,
     ) -> Result<Vec<Program>, OnError> {
-        let mut wanted: Vec<PathBuf> =
-            programs.iter().filter_map(|program| program.path.canonicalize().ok()).collect();
+        programs.par_iter_mut().for_each(|it| it.fresh = Some(can_start(&it.path)));
+        if programs.iter().any(is_on) {
+            self.make_index(&programs, progress)?;
+            let table = self.table(&mut programs)?;
+            self.put(&self.root.join("becalm-starter"), starter()?, 0o755)?;
+            for program in programs.iter().filter(|program| is_on(program)) {
+                let link = self.bin().join(&program.name);
+                if !is_own(&link) {
+                    self.writer.replace_link(&link, Path::new(TARGET))?;
+                }
+            }
+            self.put(&self.starts(), &table, 0o644)?;
+        }
+        self.keep_links(|name| programs.iter().any(|it| is_on(it) && it.name == name))?;
+        Ok(programs)
+    }
+
+    fn make_index(&self, programs: &[Program], progress: &dyn Progress) -> Result<(), OnError> {
+        let of_index = programs.iter().filter(|program| is_on(program));
+        let mut wanted: Vec<PathBuf> = of_index.flat_map(|it| it.path.canonicalize()).collect();
         wanted.sort();
         wanted.dedup();
-        let index = self.index();
         let options = make::Options {
             programs: wanted,
-            output: Some(index.clone()),
+            output: Some(self.index()),
             bind_threshold: Some(BindThreshold::ALL),
             ..make::Options::default()
         };
         make::index(&options, progress)?;
+        Ok(())
+    }
+
+    /// Returns the file of starts, and adds to the programs what the index knows about them.
+    fn table(&self, programs: &mut [Program]) -> Result<Vec<u8>, OnError> {
+        let index = self.index();
         let bound = file::read_trusted(&index)?.index.bound;
         let opened = file::open(&index)?;
         let mut starts = Vec::new();
-        let mut filled = Vec::new();
-        for mut program in programs {
+        for program in programs.iter_mut().filter(|program| is_on(program)) {
+            program.fresh = Some(false);
             let Ok(real) = program.path.canonicalize() else { continue };
             let real = path_bytes(&real);
             let known = opened.index.program(real.as_ref()).map_err(IndexError::damaged(&index))?;
@@ -158,6 +197,7 @@ impl Folder {
             if known.no_start {
                 continue;
             }
+            program.fresh = Some(true);
             let need = tls::SESSION.max(known.static_tls.into());
             let of_program = bound.programs.iter().filter(|bound| bound.path == real);
             program.bindings = of_program.map(|bound| bound.bindings).max().unwrap_or(0);
@@ -167,20 +207,20 @@ impl Folder {
                 program: Identity::of(&facts),
                 static_tls: u32::try_from(need).unwrap_or(u32::MAX),
             });
-            filled.push(program);
         }
         let facts = index.metadata().map_err(OnError::io(&index))?;
-        let table = table::encode(Identity::of(&facts), &starts);
-        self.put(&self.root.join("becalm-starter"), starter()?, 0o755)?;
-        for program in &filled {
-            let link = self.bin().join(&program.name);
-            if !is_own(&link) {
-                self.writer.replace_link(&link, Path::new(TARGET))?;
-            }
-        }
-        self.put(&self.root.join("starts"), &table, 0o644)?;
-        self.keep_links(|name| filled.iter().any(|program| program.name == name))?;
-        Ok(filled)
+        Ok(table::encode(Identity::of(&facts), &self.helper(), &starts))
+    }
+
+    /// Returns the path of this becalm, which reads ahead; empty if others than those who start programs
+    /// by the folder could replace it.
+    fn helper(&self) -> String {
+        let is_trusted = |path: &PathBuf| match self.for_all {
+            true => trust::check_for_all(path).is_ok(),
+            false => trust::open(path).is_ok(),
+        };
+        let path = std::env::current_exe().ok().filter(is_trusted);
+        path.and_then(|path| text_of_switch(&path).map(ToOwned::to_owned)).unwrap_or_default()
     }
 
     /// Writes a file unless it has these bytes.
@@ -242,15 +282,6 @@ impl Folder {
         }
         Ok(())
     }
-
-    /// True if a program is as it was when it was switched on.
-    pub(super) fn is_fresh(&self, program: &Program) -> bool {
-        let facts = |path: &Path| path.metadata().and_then(|facts| facts.modified()).ok();
-        match (facts(&program.path), facts(&self.root.join("starts"))) {
-            (Some(changed), Some(written)) => changed <= written,
-            _ => false,
-        }
-    }
 }
 
 /// Returns the starter for this machine.
@@ -258,6 +289,11 @@ fn starter() -> Result<&'static [u8], OnError> {
     let machine = std::env::consts::ARCH;
     let found = STARTERS.iter().find(|(known, _)| *known == machine);
     found.map(|(_, starter)| *starter).ok_or(OnError::NoStarter(machine))
+}
+
+/// True if a program of a folder that is being filled starts by the index.
+fn is_on(program: &Program) -> bool {
+    program.fresh == Some(true)
 }
 
 /// True for a link that becalm made.

@@ -1,23 +1,29 @@
 //! Programs that start by an index whenever they are called (`becalm on`, `becalm off`).
 //!
 //! [`folder`] has a link for each program, all of which lead to a starter (`starter/`); [`shells`] puts
-//! it at the front of `PATH`. [`choose`] finds the programs that gain. [`table`] is the file that the
-//! starter reads.
+//! it at the front of `PATH`. [`choose`] finds the programs that gain, [`fit`] those that can, [`launchers`] those of desktops. [`table`]
+//! is the file that the starter reads, [`fresh`] compares it with the files of now.
 
 mod choose;
 pub mod error;
+mod fit;
 mod folder;
+mod fresh;
+mod launchers;
 mod shells;
 mod table;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 pub use self::choose::{NotChosen, Trials};
 use self::error::OnError;
 use self::folder::Folder;
+use self::fresh::Known;
+use self::launchers::Launchers;
 pub use self::shells::PathFile;
 use crate::json;
 use crate::progress::Progress;
@@ -46,8 +52,12 @@ pub struct Program {
     pub plain_ns: Option<u64>,
     /// The median time of a start by the index.
     pub on_ns: Option<u64>,
-    /// True if it is as it was when it was switched on; null before.
+    /// True if it starts by the index, and it and its libraries are as they were; null before.
+    #[serde(skip_deserializing)]
     pub fresh: Option<bool>,
+    /// Desktop launchers that name it by its path, so that they start it plainly.
+    #[serde(skip_deserializing)]
+    pub launchers: Vec<String>,
 }
 
 /// The JSON document of `becalm on`.
@@ -91,11 +101,12 @@ pub fn plan(options: &Options, progress: &dyn Progress) -> Result<Plan, OnError>
     let folder = folder_of(options.system)?;
     folder.check()?;
     let mut programs = folder.record()?.programs;
+    let launchers = Launchers::of_environment(options.system);
     let mut trials = Trials::default();
     let new = if options.update {
         Vec::new()
     } else if options.programs.is_empty() {
-        let (chosen, made) = choose::of_path(&folder.bin(), options.system, progress)?;
+        let (chosen, made) = choose::of_path(&folder.bin(), &launchers, options.system, progress)?;
         trials = made;
         chosen
     } else {
@@ -103,8 +114,8 @@ pub fn plan(options: &Options, progress: &dyn Progress) -> Result<Plan, OnError>
     };
     programs.retain(|old| new.iter().all(|new| new.name != old.name));
     programs.extend(new);
-    programs.retain(|program| choose::fit(&program.path).is_ok());
     programs.sort_by(|a, b| a.name.cmp(&b.name));
+    launchers.add_to(&mut programs);
     let (bin, files) = (folder.bin(), folder.files.clone());
     let report =
         Report { folder: bin, programs, trials, files, written: false, problems: Vec::new() };
@@ -125,7 +136,7 @@ pub fn apply(plan: Plan, progress: &dyn Progress) -> Result<Report, OnError> {
     // Programs that another becalm has switched on meanwhile stay on.
     let is_new = |old: &Program| report.programs.iter().all(|new| new.name != old.name);
     let others: Vec<Program> = record.programs.iter().filter(|old| is_new(old)).cloned().collect();
-    report.programs.extend(others.into_iter().filter(|old| choose::fit(&old.path).is_ok()));
+    report.programs.extend(others);
     record.made.extend(made);
     folder.set_record(&record)?;
     for file in &mut report.files {
@@ -150,9 +161,11 @@ pub fn apply(plan: Plan, progress: &dyn Progress) -> Result<Report, OnError> {
 pub fn list(system: bool) -> Result<Report, OnError> {
     let folder = folder_of(system)?;
     let mut programs = folder.record()?.programs;
-    for program in &mut programs {
-        program.fresh = Some(folder.is_fresh(program));
-    }
+    let known = Known::of(&folder);
+    programs.par_iter_mut().for_each(|program| {
+        program.fresh = Some(known.as_ref().is_some_and(|known| known.is_fresh(program)));
+    });
+    Launchers::of_environment(system).add_to(&mut programs);
     let (trials, files) = (Trials::default(), Vec::new());
     let folder = folder.bin();
     Ok(Report { folder, programs, trials, files, written: false, problems: Vec::new() })

@@ -1,5 +1,5 @@
-//! The file that the starter reads (`starter/starts.h`): which program a name leads to, and the static
-//! TLS that it needs.
+//! The file that the starter reads (`starter/starts.h`): which program a name leads to, the static TLS
+//! that it needs, and the becalm that reads ahead.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -7,11 +7,11 @@ use std::os::unix::fs::MetadataExt;
 use becalm_core::index::hash;
 
 /// The first bytes.
-const MAGIC: &[u8; 8] = b"becalm\0\x01";
+const MAGIC: &[u8; 8] = b"becalm\0\x02";
 /// The seed of the check.
 const SEED: u64 = 3;
 /// Bytes before the starts, and of each of them.
-const HEADER: usize = 56;
+const HEADER: usize = 64;
 const START: usize = 48;
 
 /// A file, as far as `stat` distinguishes it from another.
@@ -39,10 +39,16 @@ impl Identity {
         to.extend(self.seconds.to_ne_bytes());
         to.extend(self.nanoseconds.to_ne_bytes());
     }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let word = |at: usize| Some(u64::from_ne_bytes(*bytes.get(8 * at..)?.first_chunk()?));
+        let (seconds, nanoseconds) = (word(2)?.cast_signed(), word(3)?.cast_signed());
+        Some(Self { inode: word(0)?, size: word(1)?, seconds, nanoseconds })
+    }
 }
 
 /// A program that is switched on.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Start {
     /// The name of its link.
     pub name: Vec<u8>,
@@ -52,13 +58,14 @@ pub(super) struct Start {
     pub static_tls: u32,
 }
 
-/// Returns the file for an index and its programs.
-pub(super) fn encode(index: Identity, starts: &[Start]) -> Vec<u8> {
+/// Returns the file for an index, the path of the becalm that reads ahead, and the programs.
+pub(super) fn encode(index: Identity, helper: &str, starts: &[Start]) -> Vec<u8> {
     let mut strings = HEADER + starts.len() * START;
     let mut text = Vec::new();
     let mut rest = Vec::new();
     index.encode(&mut rest);
-    let length = strings + starts.iter().map(|it| it.name.len() + it.path.len() + 2).sum::<usize>();
+    let of_starts = starts.iter().map(|it| it.name.len() + it.path.len() + 2);
+    let length = strings + helper.len() + 1 + of_starts.sum::<usize>();
     rest.extend((starts.len() as u32).to_ne_bytes());
     rest.extend((length as u32).to_ne_bytes());
     let mut string = |bytes: &[u8]| {
@@ -68,6 +75,8 @@ pub(super) fn encode(index: Identity, starts: &[Start]) -> Vec<u8> {
         strings += bytes.len() + 1;
         at.to_ne_bytes()
     };
+    rest.extend(string(helper.as_bytes()));
+    rest.extend([0; 4]);
     for start in starts {
         start.program.encode(&mut rest);
         rest.extend(start.static_tls.to_ne_bytes());
@@ -78,6 +87,27 @@ pub(super) fn encode(index: Identity, starts: &[Start]) -> Vec<u8> {
     rest.extend(text);
     let check = hash::bytes(SEED, &rest);
     [&MAGIC[..], &check.to_ne_bytes(), &rest].concat()
+}
+
+/// Returns the index and the programs of a file; `None` if it is damaged.
+pub(super) fn decode(file: &[u8]) -> Option<(Identity, Vec<Start>)> {
+    let (check, rest) = file.strip_prefix(MAGIC)?.split_first_chunk()?;
+    if u64::from_ne_bytes(*check) != hash::bytes(SEED, rest) {
+        return None;
+    }
+    let word = |at: usize| Some(u32::from_ne_bytes(*file.get(at..)?.first_chunk()?));
+    let string = |at: usize| {
+        let text = file.get(word(at)? as usize..)?;
+        text.split(|byte| *byte == 0).next().map(<[u8]>::to_vec)
+    };
+    let start = |number: usize| {
+        let at = HEADER + START * number;
+        let program = Identity::decode(file.get(at..)?)?;
+        let (name, path) = (string(at + 36)?, string(at + 40)?);
+        Some(Start { name, path, program, static_tls: word(at + 32)? })
+    };
+    let starts = (0..word(48)? as usize).map(start).collect::<Option<_>>()?;
+    Some((Identity::decode(file.get(16..)?)?, starts))
 }
 
 #[cfg(test)]
@@ -93,12 +123,20 @@ mod tests {
             program: identity,
             static_tls: 8192,
         };
-        let file = encode(identity, &[start]);
-        assert_eq!(file.len(), HEADER + START + 13);
+        let file = encode(identity, "/becalm", std::slice::from_ref(&start));
+        assert_eq!(file.len(), HEADER + START + 21);
         let word = |at: usize| u32::from_ne_bytes(file[at..at + 4].try_into().unwrap()) as usize;
         assert_eq!((word(48), word(52)), (1, file.len()));
+        assert_eq!(&file[word(56)..][..8], b"/becalm\0");
         assert_eq!(word(HEADER + 32), 8192);
         assert_eq!(&file[word(HEADER + 36)..][..4], b"app\0");
         assert_eq!(&file[word(HEADER + 40)..], b"/bin/app\0");
+        assert_eq!(decode(&file), Some((identity, vec![start])));
+        for at in 0..file.len() {
+            assert_eq!(decode(&file[..at]), None);
+            let mut damaged = file.clone();
+            damaged[at] ^= 1;
+            assert_eq!(decode(&damaged), None);
+        }
     }
 }

@@ -1,0 +1,36 @@
+//! The programs whose start an index can change.
+
+use std::env;
+use std::path::Path;
+
+use becalm_core::elf::machine_name;
+
+use crate::index::programs::libraries_of;
+use crate::run::is_of_musl;
+use crate::run::program::{self, Start as Kind};
+
+/// True if an index can be made for a program, and has an effect on its start.
+pub(super) fn can_start(path: &Path) -> bool {
+    let real = path.canonicalize();
+    fit(path).is_ok() && real.is_ok_and(|real| libraries_of(&real).is_ok())
+}
+
+/// Returns the reason if an index has no effect on the start of a program.
+pub(super) fn fit(path: &Path) -> Result<(), &'static str> {
+    let found = program::find(path.as_os_str()).map_err(|_| "not found")?;
+    let program = program::Program::look(found).map_err(|_| "not a program that can be read")?;
+    if path.canonicalize().ok() != Some(program.real) {
+        return Err("a script; its interpreter can be switched on");
+    }
+    match program.start {
+        Kind::Static => Err("a static program: its start has no search"),
+        Kind::Secure => Err("starts in secure-execution mode: its loader ignores an index"),
+        Kind::Loader { interpreter, .. } if is_of_musl(&interpreter) => {
+            Err("musl's loader has no audit modules, so an index has no effect")
+        }
+        Kind::Loader { target, .. } if machine_name(target.machine) != env::consts::ARCH => {
+            Err("a program of another machine")
+        }
+        Kind::Loader { .. } => Ok(()),
+    }
+}
