@@ -36,6 +36,13 @@ mkdir -m 1777 "$HERE/layers/logs"
 setpriv --reuid 65534 --regid 65534 --clear-groups env -i BECALM="log:$HERE/layers/logs/log" PATH=/usr/bin:/bin \
   sh -c '. /etc/profile.d/becalm-on.sh && command -v app && app'
 grep -o -m 1 "$(printf "\tsearch\t")" "$HERE/layers/logs/log"
+for helper in own theirs; do
+  mkdir "$HERE/$helper"
+  cp "$US" "$HERE/$helper/becalm"
+  [ $helper = own ] || chown 65534 "$HERE/$helper"
+  "$HERE/$helper/becalm" on --update --system >"$HERE/on"
+  grep -a -o "/$helper/becalm" /var/lib/becalm/on/starts || echo "not $helper"
+done
 "$US" off --system >"$HERE/off"
 all | diff "$HERE/before" -
 "#;
@@ -78,8 +85,10 @@ fn all_users_start_what_root_has_switched_on_until_it_is_off() {
     );
     let sorted = |lines: Vec<String>| lines.into_iter().collect::<BTreeSet<_>>();
     assert_eq!(sorted(written.iter().map(|it| (*it).to_owned()).collect()), sorted(wanted));
-    let started = &lines[lines.len() - 3..];
+    let (started, helpers) = lines[lines.len() - 5..].split_at(3);
     assert_eq!(started, ["/var/lib/becalm/on/bin/app", "one two", "\tsearch\t"]);
+    // The becalm that reads ahead for all users: only one that nobody but root can replace.
+    assert_eq!(helpers, ["/own/becalm", "not theirs"]);
     let report: Value =
         serde_json::from_slice(&fs::read(store.path("on.json")).expect("read")).expect("JSON");
     let files = report["files"].as_array().expect("files");
