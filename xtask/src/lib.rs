@@ -31,6 +31,7 @@ pub mod glibc_tests;
 pub mod identity_trial;
 pub mod loader_tests;
 pub mod loader_trial;
+pub mod on_trial;
 pub mod order_trial;
 pub mod patches;
 pub mod paths_trial;

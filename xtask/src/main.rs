@@ -23,6 +23,7 @@ use xtask::glibc_tests;
 use xtask::identity_trial;
 use xtask::loader_tests;
 use xtask::loader_trial;
+use xtask::on_trial;
 use xtask::order_trial;
 use xtask::patches;
 use xtask::paths_trial;
@@ -68,6 +69,8 @@ enum Chore {
     IdentityTrial(identity_trial::Options),
     /// Start programs while their records of pages are learned or damaged, and compare with plain starts.
     AheadTrial(ahead_trial::Options),
+    /// Start programs switched on by becalm on, and compare with plain starts.
+    OnTrial(on_trial::Options),
     /// Build one case and print the loader's probes and the model's.
     Case {
         /// Folder of the case.
@@ -105,6 +108,7 @@ fn main() -> Result<ExitCode> {
         Chore::Documents(options) => documents::run(&options),
         Chore::FilesDifferential(options) => files_differential::run(&options),
         Chore::EditTrial(options) => edit_trial::run(&options),
+        Chore::OnTrial(options) => on_trial::run(&options),
         Chore::OrderTrial(options) => order_trial::run(&options),
         Chore::EnvironmentTrial(options) => environment_trial::run(&options),
         Chore::ForeignTrial(options) => foreign_trial::run(&options),

@@ -5,6 +5,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -12,7 +13,7 @@ use becalm_host::pages::resident::Residency;
 use serde_json::{Value, json};
 use support::cold::{evict, is_evicted, kept, large_program, line, lines, residency};
 use support::store::{self, Store, nothing_to_test_with, text};
-use support::{Ran, becalm, finish, run, twenty, wait_for};
+use support::{Ran, becalm, cc, finish, run, twenty, wait_for};
 
 struct Scene {
     store: Store,
@@ -141,6 +142,27 @@ fn a_program_that_is_on_starts_by_the_index_and_plainly_if_anything_is_unexpecte
     let (ran, _) = scene.start("app", &[]);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(127), ""), "{ran:?}");
     assert!(ran.stderr.contains("command not found"), "{ran:?}");
+}
+
+#[test]
+fn a_program_that_looks_for_itself_by_its_name_finds_itself() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let scene = Scene::new();
+    let source = "#include <stdio.h>\nint main(int c, char **v) { (void) c; puts(v[0]); }\n";
+    scene.store.source("named.c", source);
+    let named = scene.store.app().with_file_name("named");
+    cc(scene.store.dir.path(), &["named.c", "-o", text(&named)]);
+    scene.report(&["on", "named"]);
+    let started_as = |name: &str| {
+        let mut command = Command::new(scene.state("bin/named"));
+        run(command.arg0(name).env_clear().env("PATH", scene.path())).stdout
+    };
+    for name in ["named", "bin/named", text(&scene.state("bin/named"))] {
+        assert_eq!(started_as(name), format!("{}\n", text(&named)), "{name}");
+    }
+    assert_eq!(started_as("-named"), "-named\n", "a login shell");
 }
 
 #[test]

@@ -123,11 +123,14 @@ start_by_index (const struct search *search, const char *path)
   execute (path, search->process->arguments, pointers);
 }
 
-/* Executes a program. Returns if that fails. */
+/* Executes a program. Returns if that fails. A program may look for itself by the name that it was
+   started with, along PATH too, and would find the link: it gets its path. */
 static void
 start (struct search *search, const char *path, const struct statx *found)
 {
   char **arguments = search->process->arguments, **environment = search->process->environment;
+  if (arguments[0] != NULL && text_equal (file_name (arguments[0]), search->name))
+    arguments[0] = (char *) path;
   if (search->start != NULL && identity_is (&search->start->program, found))
     start_by_index (search, path);
   if (execute (path, arguments, environment) != ENOEXEC_NEG)

@@ -1,0 +1,175 @@
+//! Starts programs plainly and switched on by `becalm on`, as the user `nobody`, and compares output,
+//! exit code and the environment of their children. `becalm off` then leaves the home as it was.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Output};
+
+use anyhow::{Context, Result, ensure};
+use bstr::ByteSlice;
+use tempfile::TempDir;
+
+use crate::trace_differential::choose;
+use crate::trace_differential::run::{Ran, open_folder, start};
+use crate::user::{NOBODY, is_root};
+
+/// Lines that start a program which prints the environment of its children, or its own.
+const CHILDREN: [&[&str]; 9] = [
+    &["env"],
+    &["dash", "-c", "env"],
+    &["bash", "-c", "unset _; /usr/bin/env"],
+    &["perl", "-e", "system 'env'"],
+    &["find", ".", "-maxdepth", "0", "-exec", "env", ";"],
+    &["xargs", "env"],
+    &["nice", "env"],
+    &["timeout", "9", "env"],
+    &["git", "-c", "alias.x=!env", "x"],
+];
+
+/// Options of the trial.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Options {
+    /// The becalm under trial.
+    #[arg(long, value_name = "FILE")]
+    becalm: PathBuf,
+    /// Number of programs of /usr/bin.
+    #[arg(long, value_name = "N", default_value_t = 300)]
+    programs: usize,
+    /// Seed of the sample.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+}
+
+/// Runs the trial. The exit code is 1 if a start differs, or if something is left after `off`.
+///
+/// # Errors
+/// Returns an error if the trial cannot be set up.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    ensure!(is_root(), "only root can start programs as nobody");
+    let scene = Scene::new(&options.becalm)?;
+    let before = scene.files()?;
+    let trials = choose::trials(&[], options.programs, options.seed)?;
+    let named = trials.iter().filter_map(|trial| trial.program.file_name());
+    let named = named.chain(CHILDREN.map(|line| OsStr::new(line[0])));
+    let on = scene.switch_on(&named.collect())?;
+    let mut lines: Vec<Vec<String>> = CHILDREN.iter().map(|line| words(line)).collect();
+    lines.extend(
+        trials.iter().filter_map(|trial| {
+            Some(words(&[trial.program.file_name()?.to_str()?, trial.argument]))
+        }),
+    );
+    let (mut counts, mut is_clean) = (BTreeMap::new(), true);
+    for line in lines {
+        let word = if on.contains(&line[0]) { scene.compare(&line)? } else { "not switched on" };
+        is_clean &= word != "differs";
+        *counts.entry(word).or_insert(0_usize) += 1;
+    }
+    counts.iter().for_each(|(word, count)| println!("{word:<26}{count:>6}"));
+    let same = counts.get("same").copied().unwrap_or(0);
+    ensure!(same > options.programs, "few starts could be compared: {same}");
+    let off = scene.becalm(&["off"]).output()?;
+    ensure!(off.status.success(), "off: {}", off.stderr.as_bstr());
+    ensure!(scene.files()? == before, "files are left in {}", scene.home.display());
+    println!("off left nothing");
+    Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn words(line: &[&str]) -> Vec<String> {
+    line.iter().map(|&word| word.to_owned()).collect()
+}
+
+/// The becalm under trial and a home of nobody.
+struct Scene {
+    becalm: PathBuf,
+    home: PathBuf,
+    links: String,
+    // Owns the directory of both.
+    _dir: TempDir,
+}
+
+impl Scene {
+    fn new(becalm: &Path) -> Result<Self> {
+        let dir = open_folder()?;
+        let (copy, home) = (dir.path().join("becalm"), dir.path().join("home"));
+        fs::copy(becalm, &copy).with_context(|| becalm.display().to_string())?;
+        fs::set_permissions(&copy, fs::Permissions::from_mode(0o755))?;
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755))?;
+        fs::create_dir(&home)?;
+        chown(&home, Some(NOBODY), Some(NOBODY))?;
+        let links = home.join(".local/state/becalm/on/bin").to_string_lossy().into_owned();
+        Ok(Self { becalm: copy, home, links, _dir: dir })
+    }
+
+    fn becalm(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.becalm);
+        command.args(arguments).env_clear().env("PATH", "/usr/bin:/bin").env("HOME", &self.home);
+        command.uid(NOBODY).gid(NOBODY);
+        command
+    }
+
+    /// Switches programs on; those that are refused by name are left out.
+    fn switch_on(&self, names: &BTreeSet<&OsStr>) -> Result<BTreeSet<String>> {
+        let names: Vec<&str> = names.iter().filter_map(|name| name.to_str()).collect();
+        let is_taken = |name: &&&str| -> bool {
+            let tried = self.becalm(&["on", "--dry-run", name]).output();
+            tried.is_ok_and(|output: Output| output.status.success())
+        };
+        let taken: Vec<&str> = names.iter().filter(is_taken).copied().collect();
+        let on = self.becalm(&[&["on"], taken.as_slice()].concat()).output()?;
+        ensure!(on.status.success(), "on: {}", on.stderr.as_bstr());
+        println!("{} of {} programs switched on", taken.len(), names.len());
+        Ok(taken.into_iter().map(str::to_owned).collect())
+    }
+
+    /// Compares a line whose program is switched on with one that has the program's path: it gets
+    /// that path too.
+    fn compare(&self, line: &[String]) -> Result<&'static str> {
+        let mut by_path = line.to_owned();
+        by_path[0] = format!("/usr/bin/{}", line[0]);
+        let plain = || self.start("/none/before", &by_path);
+        let Some(first) = plain()? else { return Ok("no end") };
+        let on = self.start(&self.links, line)?;
+        if on.as_ref() == Some(&first) {
+            return Ok("same");
+        }
+        for _ in 0..3 {
+            if plain()?.as_ref() != Some(&first) {
+                return Ok("varies by itself");
+            }
+        }
+        let text =
+            |ran: &Ran| format!("{} {}{}", ran.code, ran.stdout.as_bstr(), ran.stderr.as_bstr());
+        let on = on.as_ref().map_or("no end".to_owned(), text);
+        println!("{}: {on}\nplain: {}", line.join(" "), text(&first));
+        Ok("differs")
+    }
+
+    /// Starts a line with a folder before the others in `PATH`, which the output names `BEFORE`.
+    fn start(&self, before: &str, line: &[String]) -> Result<Option<Ran>> {
+        let path = format!("PATH={before}:/usr/bin:/bin");
+        let head = ["/usr/bin/env".to_owned(), path];
+        let mut ran = start(&[&head, line].concat())?;
+        for bytes in ran.iter_mut().flat_map(|ran| [&mut ran.stdout, &mut ran.stderr]) {
+            *bytes = bytes.replace(before, "BEFORE");
+        }
+        Ok(ran)
+    }
+
+    /// Returns everything below the home, with its contents.
+    fn files(&self) -> Result<BTreeSet<(PathBuf, Option<Vec<u8>>)>> {
+        let (mut found, mut folders) = (BTreeSet::new(), vec![self.home.clone()]);
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder)? {
+                let path = entry?.path();
+                folders.extend(path.is_dir().then(|| path.clone()));
+                let content = fs::read(&path).ok();
+                found.insert((path, content));
+            }
+        }
+        Ok(found)
+    }
+}
