@@ -223,7 +223,7 @@ impl<'a> Trial<'a> {
             on_ns: times.map(|times| times.1),
         };
         let link = self.folder.bin().join(&program.name);
-        let start = |file: &Path| self.start(&program.name, file).ok_or(not_chosen("no-end", None));
+        let start = |file: &Path| self.start(program, file).ok_or(not_chosen("no-end", None));
         // The first starts read the files.
         let (plain, on) = (start(&program.path)?, start(&link)?);
         if (plain.status, &plain.output) != (on.status, &on.output) {
@@ -249,8 +249,9 @@ impl<'a> Trial<'a> {
         Err(not_chosen("no-gain", Some(last)))
     }
 
-    fn start(&self, name: &str, file: &Path) -> Option<Ended> {
-        let arguments = [OsString::from(name), OsString::from("--version")];
+    /// Starts the program or its link, with the first argument that the starter would give it.
+    fn start(&self, program: &Program, file: &Path) -> Option<Ended> {
+        let arguments = [program.path.clone().into(), OsString::from("--version")];
         let (arguments, environment) = (&arguments[..], &self.environment[..]);
         let start = Start { file, arguments, environment, dir: self.dir, limit: LIMIT };
         self.confinement.run(&start).ok().flatten()
