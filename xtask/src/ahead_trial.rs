@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -219,8 +220,11 @@ impl Scene {
                 "odd files"
             }
             _ => {
-                fs::remove_file(record)?;
-                fs::create_dir(record)?;
+                // A process that learns may still write the record.
+                while let Err(error) = fs::create_dir(record) {
+                    ensure!(error.kind() == ErrorKind::AlreadyExists, error);
+                    fs::remove_file(record)?;
+                }
                 return Ok("a directory".to_owned());
             }
         };

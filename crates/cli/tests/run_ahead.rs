@@ -5,7 +5,7 @@ mod support;
 
 use std::fs;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -213,6 +213,62 @@ fn a_learned_start_has_the_descriptors_and_children_of_a_plain_one() {
         wait_for("the learner", || files(&store, "lock").is_empty());
     }
     assert!(!files(&store, ".pages").is_empty());
+}
+
+/// The thread that looks at page tables leaves the processor to others. A process that ends waits for
+/// the other thread.
+#[test]
+fn only_the_thread_that_no_process_waits_for_has_the_lowest_priority() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let marked = store.path("a-name-that-only-this-start-has");
+    let mut command = store.becalm(&["run", "--", "/bin/cat", "-", text(&marked)]);
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("starts");
+    wait_for("the learner's threads", || {
+        let names = fs::read_dir("/proc").expect("mounted").flatten();
+        let pids = names.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        pids.filter(|pid| *pid != child.id()).any(|pid| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&line).contains(text(&marked)) && priorities(pid) == [0, 19]
+        })
+    });
+    assert_eq!(finish(child).status.code(), Some(1), "the file is missing");
+}
+
+/// Returns the nice values of a process's threads in order (proc_pid_stat(5)).
+fn priorities(pid: u32) -> Vec<i32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lines = threads.filter_map(|thread| fs::read_to_string(thread.path().join("stat")).ok());
+    let nice = |line: String| line.rsplit_once(')')?.1.split_whitespace().nth(16)?.parse().ok();
+    let mut values: Vec<i32> = lines.filter_map(nice).collect();
+    values.sort_unstable();
+    values
+}
+
+#[test]
+fn what_the_last_image_of_a_script_touches_is_recorded() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let script = store.path("script");
+    let text_of_script = format!(
+        "#!/bin/sh\n[ $1 = 0 ] && exec '{}'\nexec \"$0\" $(($1 - 1))\n",
+        store.app().display()
+    );
+    fs::write(&script, text_of_script).expect("written");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("set");
+    let record = learned(&store, &["run", "--", text(&script), "20"]);
+    let lines = lines(&record);
+    for path in [store.app(), store.one("libone.so"), store.two("libtwo.so")] {
+        let line = lines[1..].iter().find(|line| line["path"] == text(&path));
+        let ranges = line.map(|line| &line["ranges"]);
+        let counts = ranges.and_then(Value::as_array).into_iter().flatten();
+        assert!(counts.clone().any(|range| range[2] == 3), "{}: {ranges:?}", path.display());
+    }
 }
 
 #[test]

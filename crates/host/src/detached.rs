@@ -78,7 +78,7 @@ pub fn detached(
     }
 }
 
-/// Gives this process the lowest priority.
+/// Gives this thread the lowest priority.
 #[allow(unsafe_code, reason = "the call has no safe form")]
 pub fn lower_priority() {
     // SAFETY: the call takes a number.

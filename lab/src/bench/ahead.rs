@@ -3,11 +3,13 @@
 //!
 //! It needs root, because the page cache is dropped before each start. `lab slowdisk` runs it on a
 //! disk with a latency. Records name inodes, so the starts that are learned from are made here.
+//! The bytes that a start reads are those of the disk, whichever process reads them.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -17,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use nix::sys::stat::{major, minor};
 use nix::unistd::{User, chown};
 use serde_json::Value;
 
@@ -25,6 +28,8 @@ use super::Spread;
 /// Number of starts that becalm learns from, and the pauses after them, in which it records.
 const LEARNED: usize = 5;
 const PAUSE: Duration = Duration::from_secs(3);
+/// Time after a start in which pages may still be read ahead.
+const REST: Duration = Duration::from_millis(200);
 /// Number of threads that read whole files, as many as becalm has.
 const THREADS: usize = 32;
 
@@ -40,10 +45,24 @@ pub(crate) struct AheadBench {
     /// The user that starts the program
     #[arg(long, default_value = "nobody")]
     user: String,
+    /// A program and its arguments that are started first each time, in the same way, and not timed
+    #[arg(long, value_name = "COMMAND")]
+    after: Option<String>,
     /// The command
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
 }
+
+impl AheadBench {
+    /// Returns the words of the program that is started first; none if there is no such program.
+    fn earlier(&self) -> Vec<OsString> {
+        let line = self.after.as_deref().unwrap_or_default();
+        line.split_whitespace().map(OsString::from).collect()
+    }
+}
+
+/// A value for each round, of each variant.
+type Table = [Vec<f64>; WAYS.len()];
 
 /// The variants, in the order of their lines.
 #[derive(Clone, Copy, PartialEq)]
@@ -77,69 +96,101 @@ pub(super) fn run(args: &AheadBench) -> Result<()> {
     let becalm = args.becalm.canonicalize().context(args.becalm.display().to_string())?;
     let user = User::from_name(&args.user)?.with_context(|| format!("no user {}", args.user))?;
     chown(scratch.path(), Some(user.uid), Some(user.gid))?;
-    let bench = Bench { becalm, user, home: scratch.path().to_owned(), command: &args.command };
-    for _ in 0..LEARNED {
-        bench.start(Way::Ahead)?;
-        thread::sleep(PAUSE);
-    }
-    let files = recorded(scratch.path())?;
-    let bytes: u64 = files.iter().filter_map(|file| Some(file.metadata().ok()?.len())).sum();
-    let mut times = [const { Vec::new() }; WAYS.len()];
-    for round in 0..args.rounds {
-        for at in 0..WAYS.len() {
-            // Each round starts with another variant.
-            let at = (at + round) % WAYS.len();
-            let way = WAYS[at].0;
-            if way == Way::Warm {
-                bench.start(way)?;
-            } else {
-                drop_caches()?;
-            }
-            let begin = Instant::now();
-            if let Way::Whole(threads) = way {
-                read(&files, threads);
-            }
-            bench.start(way)?;
-            times[at].push(1000.0 * begin.elapsed().as_secs_f64());
+    let bench = Bench { becalm, user, home: scratch.path().to_owned() };
+    let learned = [args.command.clone(), args.earlier()];
+    for command in learned.into_iter().filter(|command| !command.is_empty()) {
+        for _ in 0..LEARNED {
+            bench.start(Way::Ahead, &command)?;
+            thread::sleep(PAUSE);
         }
     }
+    let touched = recorded(scratch.path())?;
+    let files: Vec<PathBuf> = touched.keys().cloned().collect();
+    let lengths = files.iter().filter_map(|file| file.metadata().ok());
+    let bytes: u64 = lengths.clone().map(|facts| facts.len()).sum();
+    let disk = lengths.max_by_key(|facts| facts.len()).map_or(0, |facts| facts.dev());
+    let (times, reads) = bench.measure(args, &files, disk)?;
     let name = args.command.join(" ".as_ref());
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    println!("{}: {} files, {} MB; load {}", name.display(), files.len(), bytes >> 20, load.trim());
-    for ((_, label), own) in WAYS.iter().zip(&times) {
+    let is_there = |path: &Path| path.metadata().is_ok_and(|facts| facts.dev() == disk);
+    let touched: u64 = touched.iter().filter(|it| is_there(it.0)).map(|it| it.1).sum();
+    println!(
+        "{}: {} files, {} MB, of which {:.1} MB are touched; load {}",
+        name.display(),
+        files.len(),
+        bytes >> 20,
+        touched as f64 / f64::from(1 << 20),
+        load.trim()
+    );
+    for ((_, label), (own, reads)) in WAYS.iter().zip(times.iter().zip(&reads)) {
         let ms = Spread::of(own.iter().copied()).median;
         let ratios = own.iter().zip(&times[0]).map(|(own, plain)| own / plain);
         let Spread { low, median, high, .. } = Spread::of(ratios);
-        println!("  {label:<25}{ms:>8.0} ms{median:>8.3} ({low:.3} to {high:.3})");
+        let read = Spread::of(reads.iter().copied()).median;
+        println!(
+            "  {label:<25}{ms:>8.0} ms{median:>8.3} ({low:.3} to {high:.3}){read:>8.1} MB read"
+        );
     }
     Ok(())
 }
 
-/// A program, and the becalm that starts it.
-struct Bench<'a> {
+/// The becalm that starts programs, and the user.
+struct Bench {
     becalm: PathBuf,
     user: User,
     /// The user's home and cache.
     home: PathBuf,
-    command: &'a [OsString],
 }
 
-impl Bench<'_> {
-    /// Starts the program once and waits for its end.
-    fn start(&self, way: Way) -> Result<()> {
+impl Bench {
+    /// Starts the program in each way in each round, with empty caches. Returns the times in ms, and the
+    /// MB read from the disk.
+    fn measure(&self, args: &AheadBench, files: &[PathBuf], disk: u64) -> Result<(Table, Table)> {
+        let earlier = args.earlier();
+        let mut times = Table::default();
+        let mut reads = Table::default();
+        for round in 0..args.rounds {
+            for at in 0..WAYS.len() {
+                // Each round starts with another variant.
+                let at = (at + round) % WAYS.len();
+                let way = WAYS[at].0;
+                if way == Way::Warm {
+                    self.start(way, &args.command)?;
+                } else {
+                    drop_caches()?;
+                    if !earlier.is_empty() {
+                        self.start(way, &earlier)?;
+                        thread::sleep(REST);
+                    }
+                }
+                let (before, begin) = (sectors(disk), Instant::now());
+                if let Way::Whole(threads) = way {
+                    read(files, threads);
+                }
+                self.start(way, &args.command)?;
+                times[at].push(1000.0 * begin.elapsed().as_secs_f64());
+                thread::sleep(REST);
+                reads[at].push((sectors(disk) - before) as f64 / 2048.0);
+            }
+        }
+        Ok((times, reads))
+    }
+
+    /// Starts a program once and waits for its end.
+    fn start(&self, way: Way, words: &[OsString]) -> Result<()> {
         let through: &[&str] = match way {
             Way::Ahead => &["run", "--"],
             Way::Index => &["run", "--no-ahead", "--"],
             _ => &[],
         };
         let mut command = match through {
-            [] => Command::new(&self.command[0]),
+            [] => Command::new(&words[0]),
             _ => Command::new(&self.becalm),
         };
         if !through.is_empty() {
-            command.args(through).arg(&self.command[0]);
+            command.args(through).arg(&words[0]);
         }
-        command.args(&self.command[1..]);
+        command.args(&words[1..]);
         command.env("HOME", &self.home).env("XDG_CACHE_HOME", &self.home);
         command.uid(self.user.uid.as_raw()).gid(self.user.gid.as_raw()).current_dir(&self.home);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -151,24 +202,48 @@ impl Bench<'_> {
     }
 }
 
-/// Returns the files of all records: the processes of a command may have one each.
-fn recorded(cache: &Path) -> Result<Vec<PathBuf>> {
-    let mut files = BTreeSet::new();
+/// Returns the files of all records, and the bytes of each that at least half of the starts touched:
+/// the processes of a command may have a record each.
+fn recorded(cache: &Path) -> Result<BTreeMap<PathBuf, u64>> {
+    let mut files = BTreeMap::new();
     let programs = cache.join("becalm/programs");
     for entry in fs::read_dir(&programs).with_context(|| programs.display().to_string())? {
         let path = entry?.path();
         if path.extension().is_none_or(|ending| ending != "pages") {
             continue;
         }
-        for line in fs::read_to_string(&path)?.lines().skip(1) {
-            let file: Value = serde_json::from_str(line)?;
-            files.extend(file["path"].as_str().map(PathBuf::from));
+        let text = fs::read_to_string(&path)?;
+        let mut lines = text.lines().map(serde_json::from_str::<Value>);
+        let header = lines.next().context("an empty record")??;
+        for line in lines {
+            let file = line?;
+            let bytes = touched(&file["ranges"], header["starts"].as_u64().unwrap_or(1));
+            let path = file["path"].as_str().unwrap_or_default();
+            let known: &mut u64 = files.entry(PathBuf::from(path)).or_default();
+            // Another program touched others of its pages, or the same.
+            *known = bytes.max(*known);
         }
     }
     if files.is_empty() {
         bail!("becalm recorded no files of this program");
     }
-    Ok(files.into_iter().collect())
+    Ok(files)
+}
+
+/// Returns the bytes of ranges of a record that at least half of the starts touched.
+fn touched(ranges: &Value, starts: u64) -> u64 {
+    const PAGE: u64 = 4096;
+    let ranges = ranges.as_array().into_iter().flatten();
+    let used = ranges.filter(|range| range[2].as_u64().unwrap_or(0) * 2 >= starts);
+    used.filter_map(|range| range[1].as_u64()).sum::<u64>() * PAGE
+}
+
+/// Returns the sectors of 512 bytes that were read from a disk so far; 0 if the file system has none.
+fn sectors(device: u64) -> u64 {
+    let (major, minor) = (major(device), minor(device));
+    let text = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/stat"));
+    let sectors = text.ok().and_then(|text| text.split_whitespace().nth(2)?.parse().ok());
+    sectors.unwrap_or(0)
 }
 
 /// Reads whole files, as `vmtouch -t` does.
@@ -191,4 +266,27 @@ fn drop_caches() -> Result<()> {
     let kernel = "/proc/sys/vm/drop_caches";
     nix::unistd::sync();
     fs::write(kernel, "3").context(kernel)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn bytes_that_half_of_the_starts_touched_are_counted_once_a_file() {
+        let dir = tempfile::tempdir().expect("made");
+        let programs = dir.path().join("becalm/programs");
+        fs::create_dir_all(&programs).expect("made");
+        for (name, ranges) in [("a", json!([[0, 5, 3], [9, 1, 2], [20, 7, 1]])), ("b", json!([]))] {
+            let file = json!({"path": "/x", "ranges": ranges});
+            let text = format!("{}\n{file}\n", json!({"starts": 3}));
+            fs::write(programs.join(format!("{name}.pages")), text).expect("written");
+        }
+        let files = recorded(dir.path()).expect("records");
+        assert_eq!(files, BTreeMap::from([(PathBuf::from("/x"), 6 * 4096)]));
+        fs::remove_dir_all(&programs).expect("removed");
+        assert!(recorded(dir.path()).is_err(), "without a record nothing was learned");
+    }
 }

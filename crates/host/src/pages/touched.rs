@@ -110,13 +110,21 @@ impl Touched {
     fn add_descriptors(&mut self, pid: u32) {
         let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return };
         for entry in entries.flatten() {
-            let Ok(path) = fs::read_link(entry.path()) else { continue };
+            // The offset of a directory is no number of bytes.
+            let facts = fs::metadata(entry.path()).ok().filter(fs::Metadata::is_file);
+            let (Some(facts), Ok(path)) = (facts, fs::read_link(entry.path())) else { continue };
             let about = format!("/proc/{pid}/fdinfo/{}", entry.file_name().to_string_lossy());
             let offset = fs::read(about).ok().and_then(|about| offset(&about)).unwrap_or(0);
-            if path.is_absolute() && offset > 0 {
-                self.add_pages(&path, 0..offset.div_ceil(PAGE).min(MOST_PAGES));
+            let end = offset.min(facts.len()).div_ceil(PAGE).min(MOST_PAGES);
+            if path.is_absolute() && end > 0 {
+                self.add_pages(&path, 0..end);
             }
         }
+    }
+
+    /// Adds pages that were found elsewhere.
+    pub fn add_all(&mut self, other: &Self) {
+        other.files.iter().for_each(|(path, pages)| self.add_pages(path, pages.pages()));
     }
 
     /// Adds pages of a file.
@@ -142,6 +150,8 @@ fn offset(about: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Seek, SeekFrom};
+
     use super::*;
 
     #[test]
@@ -155,6 +165,27 @@ mod tests {
         let before = touched.count();
         touched.add(std::process::id(), None).expect("this process");
         assert!(touched.count() - before < before, "pages are counted once");
+    }
+
+    /// An offset beyond the end of a file, or the place in a directory, is no reason to end a record.
+    #[test]
+    fn only_files_count_as_read_and_only_to_their_end() {
+        let dir = tempfile::tempdir().expect("made");
+        let path = dir.path().join("file");
+        fs::write(&path, vec![1; 2 * PAGE as usize]).expect("written");
+        let mut file = File::open(&path).expect("is there");
+        file.seek(SeekFrom::Start(1 << 40)).expect("set");
+        let mut folder = File::open(dir.path()).expect("is there");
+        // Not every file system has such places.
+        let _ = folder.seek(SeekFrom::Start(1 << 30));
+        let mut touched = Touched::default();
+        touched.add_descriptors(std::process::id());
+        let pages = |path: &Path| {
+            let found = touched.files().iter().find(|it| it.0 == path);
+            found.map(|(_, pages)| pages.pages().collect::<Vec<u64>>())
+        };
+        assert_eq!(pages(&path), Some(vec![0, 1]));
+        assert_eq!(pages(dir.path()), None);
     }
 
     #[test]

@@ -4,7 +4,6 @@
 use std::env;
 use std::path::Path;
 
-use becalm_host::detached::lower_priority;
 use becalm_host::pages::fault_around::Listener;
 
 use crate::ahead::begin::request_recorded;
@@ -20,7 +19,6 @@ pub fn attend(pid: u32, command: &Path) {
     // The file system of the current directory can be unmounted.
     let _ = env::set_current_dir("/");
     if matches!(requested(&place), Ok(false) | Err(RecordError::Form)) {
-        lower_priority();
         // The module of this start has begun without it, so the record has neighbours of touched pages.
         if let Ok((listener, _)) = Listener::new() {
             learn::learn(&place, &command, pid, &listener);

@@ -76,7 +76,7 @@ fn learn_from(place: &Place, command: PathBuf) -> Option<String> {
     let (listener, name) = Listener::new().ok()?;
     let pid = std::process::id();
     let work = |socket: OwnedFd| learn::learn(place, &command, pid, &Listener::from(socket));
-    match detached(listener.into(), Priority::Lowest, work) {
+    match detached(listener.into(), Priority::Normal, work) {
         Ok(Detached::Yes) => Some(format!("learn:{name}")),
         Ok(Detached::WouldBeAChild) | Err(_) => None,
     }

@@ -3,10 +3,14 @@
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use becalm_host::detached::lower_priority;
 use becalm_host::pages::Touched;
-use becalm_host::pages::fault_around::Listener;
+use becalm_host::pages::fault_around::{Connection, Listener};
 use rustc_hash::FxHashMap;
 use std::os::unix::fs::MetadataExt;
 
@@ -23,20 +27,22 @@ const MOST_PAGES: u64 = 1 << 18;
 /// Processes of a start that are watched.
 const MOST_PROCESSES: usize = 64;
 
+/// Descriptors of the processes whose page tables have touched pages alone.
+type Exact = Mutex<FxHashMap<u32, Arc<OwnedFd>>>;
+
 /// Watches the program that the process `pid`, a becalm, becomes, and those that it starts, and adds
-/// the pages that they touch to the record.
+/// the pages that they touch to the record. The calling thread gets the lowest priority.
 pub fn learn(place: &Place, command: &Path, pid: u32, listener: &Listener) {
     let Ok(Some(lock)) = place.lock() else { return };
     let known = || place.open().ok().flatten().and_then(|file| Record::read(file).ok());
     // Other starts may have been learned meanwhile.
     if known().is_none_or(|record| record.header.is_wanting()) {
-        let mut start = Watched::of(pid, listener);
-        start.watch();
-        if start.touched.count() > 0 {
+        let (touched, is_exact) = watched(pid, listener);
+        if touched.count() > 0 {
             let mut record = known().unwrap_or_default();
             record.header.schema = SCHEMA.to_owned();
             record.header.command = command.to_string_lossy().into_owned();
-            record.add(&start.touched, start.is_exact());
+            record.add(&touched, is_exact);
             // If it cannot be written, the next start is learned.
             let _ = place.write(&record);
         }
@@ -45,29 +51,57 @@ pub fn learn(place: &Place, command: &Path, pid: u32, listener: &Listener) {
     drop(lock);
 }
 
+/// Returns the touched pages, and true if those of the command's own process have no neighbours.
+fn watched(pid: u32, listener: &Listener) -> (Touched, bool) {
+    let (exact, is_over) = (Exact::default(), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let serve = || serve(listener, &exact, &is_over);
+        // A process that ends waits for its last look, so this thread keeps its priority.
+        let serving = thread::Builder::new().spawn_scoped(scope, serve);
+        lower_priority();
+        let (touched, own) = (Touched::default(), executable("self"));
+        let mut start = Watched { pid, exact: &exact, touched, own };
+        start.watch();
+        is_over.store(true, Ordering::Relaxed);
+        // Without a thread no process connects.
+        if let Some(last) = serving.ok().and_then(|thread| thread.join().ok()) {
+            start.touched.add_all(&last);
+        }
+        (start.touched, locked(&exact).contains_key(&pid))
+    })
+}
+
+/// Serves processes that connect, and returns the pages of those that ended.
+fn serve(listener: &Listener, exact: &Exact, is_over: &AtomicBool) -> Touched {
+    let mut last = Touched::default();
+    while !is_over.load(Ordering::Relaxed) {
+        match listener.accept(PAUSES.1) {
+            Some(Connection { pid, descriptor: Some(descriptor), .. }) => {
+                locked(exact).insert(pid, Arc::new(descriptor));
+            }
+            // It ends when the connection is dropped.
+            Some(connection) => drop(last.add(connection.pid, None)),
+            None => {}
+        }
+    }
+    last
+}
+
+fn locked(exact: &Exact) -> MutexGuard<'_, FxHashMap<u32, Arc<OwnedFd>>> {
+    exact.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A start that is watched.
 struct Watched<'a> {
     /// The process of the command.
     pid: u32,
-    listener: &'a Listener,
-    /// Descriptors of the processes whose page tables have touched pages alone.
-    exact: FxHashMap<u32, OwnedFd>,
+    exact: &'a Exact,
     touched: Touched,
     /// becalm's own file, as device and inode.
     own: Option<(u64, u64)>,
 }
 
-impl<'a> Watched<'a> {
-    fn of(pid: u32, listener: &'a Listener) -> Self {
-        let (exact, touched) = (FxHashMap::default(), Touched::default());
-        Self { pid, listener, exact, touched, own: executable("self") }
-    }
-
-    /// True if the pages of the command's own process are those that it touched.
-    fn is_exact(&self) -> bool {
-        self.exact.contains_key(&self.pid)
-    }
-
+impl Watched<'_> {
     fn watch(&mut self) {
         let began = Instant::now();
         let (mut pause, mut news) = (PAUSES.0, began);
@@ -85,22 +119,8 @@ impl<'a> Watched<'a> {
             } else if news.elapsed() > IDLE {
                 return;
             }
-            self.wait(pause.max(looked.elapsed()));
+            thread::sleep(pause.max(looked.elapsed()));
             pause = (pause * 3 / 2).min(PAUSES.1);
-        }
-    }
-
-    /// Waits for this time, and serves processes that connect.
-    fn wait(&mut self, pause: Duration) {
-        let until = Instant::now() + pause;
-        while let Some(connection) =
-            self.listener.accept(until.saturating_duration_since(Instant::now()))
-        {
-            match connection.descriptor {
-                Some(descriptor) => drop(self.exact.insert(connection.pid, descriptor)),
-                // It ends when the connection is dropped.
-                None => drop(self.touched.add(connection.pid, None)),
-            }
         }
     }
 
@@ -109,8 +129,8 @@ impl<'a> Watched<'a> {
         let mut processes = vec![self.pid];
         let mut at = 0;
         while let Some(&pid) = processes.get(at) {
-            let faults = self.exact.get(&pid).map(AsFd::as_fd);
-            let looked = self.touched.add(pid, faults);
+            let faults = locked(self.exact).get(&pid).map(Arc::clone);
+            let looked = self.touched.add(pid, faults.as_ref().map(|it| it.as_fd()));
             if pid == self.pid && looked.is_err() {
                 return false;
             }

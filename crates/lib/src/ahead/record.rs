@@ -356,12 +356,15 @@ impl Record {
         count
     }
 
-    /// Sets the samples: a page of each of the files with the most pages.
+    /// Sets the samples: a page of the program, whose directories the start needs first, and of each of
+    /// the files with the most pages.
     fn finish(&mut self) {
         let wanted = self.wanted();
         let pages = |wanted: &Wanted| wanted.ranges.iter().map(|range| range.1).sum::<u64>();
+        let program = Path::new(&self.header.command).canonicalize().ok();
+        let is_other = |wanted: &Wanted| program.as_ref() != Some(&wanted.path);
         let mut largest: Vec<&Wanted> = wanted.iter().collect();
-        largest.sort_by_key(|wanted| std::cmp::Reverse(pages(wanted)));
+        largest.sort_by_key(|wanted| (is_other(wanted), std::cmp::Reverse(pages(wanted))));
         let sample = |wanted: &&Wanted| {
             let longest = wanted.ranges.iter().max_by_key(|range| range.1)?;
             Some((wanted.path.to_str()?.to_owned(), longest.0 + longest.1 - 1))

@@ -54,6 +54,25 @@ fn small_gaps_are_read_too_unless_they_are_many() {
 }
 
 #[test]
+fn the_program_is_looked_at_before_larger_files() {
+    let dir = tempfile::tempdir().expect("made");
+    let program = some_file(&dir);
+    let library = dir.path().join("library");
+    fs::write(&library, vec![1; 100 * 4096]).expect("written");
+    let link = dir.path().join("link");
+    symlink(&program, &link).expect("made");
+    let command = link.to_str().expect("text").to_owned();
+    let mut record = Record { header: Header { command, ..header(0) }, files: Vec::new() };
+    let mut touched = Touched::default();
+    touched.add_pages(&library, 0..90);
+    touched.add_pages(&program, [7]);
+    record.add(&touched, true);
+    let samples = [(&program, 7), (&library, 89)];
+    let samples = samples.map(|(path, page)| (path.to_str().expect("text").to_owned(), page));
+    assert_eq!(record.header.samples, samples);
+}
+
+#[test]
 fn starts_are_counted_page_by_page() {
     let dir = tempfile::tempdir().expect("made");
     let path = some_file(&dir);
