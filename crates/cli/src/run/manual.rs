@@ -62,7 +62,7 @@ const RUN_AHEAD: Section = Section {
     entries: &[
         (
             "recorded",
-            "Another process of the lowest priority records which pages of which files the start \
+            "Another process records, at the lowest priority, which pages of which files the start \
              touches, in the first three starts of a command and again after 30 days. Before Linux 6.7, \
              or without an index, the record has up to 16 neighbours of each page as well. Files that \
              are read and not mapped are recorded by becalm trace --record. The record is beside \
