@@ -197,12 +197,28 @@ impl Writer {
         ours: impl FnOnce(&Existing) -> bool,
     ) -> Result<bool, WriteError> {
         let Some(place) = self.place_if_there(path)? else { return Ok(false) };
+        match self.remove_at(&place, ours) {
+            // Another run has removed it meanwhile.
+            Err(error) if error.is_missing() => Ok(false),
+            removed => removed,
+        }
+    }
+
+    fn remove_at(
+        &self,
+        place: &Place,
+        ours: impl FnOnce(&Existing) -> bool,
+    ) -> Result<bool, WriteError> {
         let failed = place.failed("be removed");
-        let Some(existing) = self.inspect(&place)? else { return Ok(false) };
+        let Some(existing) = self.inspect(place)? else { return Ok(false) };
         if !ours(&existing) {
             return Err(WriteError::NotOurs { path: place.path.clone() });
         }
-        self.check_unchanged(&place, Some(&existing))?;
+        match self.inspect(place)? {
+            None => return Ok(false),
+            Some(now) if now == existing => {}
+            Some(_) => return Err(WriteError::Changed { path: place.path.clone() }),
+        }
         let (sys, dir) = (&self.sys, &place.dir);
         match existing {
             Existing::File(_) => {
@@ -220,7 +236,7 @@ impl Writer {
             }
             Existing::Other => return Err(WriteError::NotOurs { path: place.path.clone() }),
         }
-        self.sync_names(&place)?;
+        self.sync_names(place)?;
         Ok(true)
     }
 
