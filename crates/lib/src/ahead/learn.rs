@@ -75,7 +75,7 @@ fn watched(pid: u32, listener: &Listener) -> (Touched, bool) {
 fn serve(listener: &Listener, exact: &Exact, is_over: &AtomicBool) -> Touched {
     let mut last = Touched::default();
     while !is_over.load(Ordering::Relaxed) {
-        match listener.accept(PAUSES.1) {
+        match listener.accept(PAUSES.0) {
             Some(Connection { pid, descriptor: Some(descriptor), .. }) => {
                 locked(exact).insert(pid, Arc::new(descriptor));
             }
