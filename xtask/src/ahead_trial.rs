@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use fastrand::Rng;
 use rayon::prelude::*;
 use rustix::fs::{Mode, OFlags, open};
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::trace_differential::choose::{self, Trial};
-use crate::trace_differential::run::{Ran, open_folder, start};
+use crate::trace_differential::run::{Ran, copy_into, open_folder, start};
 use crate::user::{NOBODY, is_root};
 
 /// Starts of each program in which its record may be learned.
@@ -113,9 +113,7 @@ struct Scene {
 impl Scene {
     fn new(becalm: &Path) -> Result<Self> {
         let dir = open_folder()?;
-        let copy = dir.path().join("becalm");
-        fs::copy(becalm, &copy).with_context(|| becalm.display().to_string())?;
-        fs::set_permissions(&copy, fs::Permissions::from_mode(0o755))?;
+        let copy = copy_into(dir.path(), becalm)?;
         let fifo = dir.path().join("fifo");
         ensure!(Command::new("mkfifo").args(["-m", "666"]).arg(&fifo).status()?.success());
         let full = Full::new(dir.path())?;

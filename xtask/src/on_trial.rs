@@ -9,12 +9,12 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use bstr::ByteSlice;
 use tempfile::TempDir;
 
 use crate::trace_differential::choose;
-use crate::trace_differential::run::{Ran, open_folder, start};
+use crate::trace_differential::run::{Ran, copy_into, open_folder, start};
 use crate::user::{NOBODY, is_root};
 
 /// Lines that start a program which prints the environment of its children, or its own.
@@ -82,7 +82,7 @@ fn words(line: &[&str]) -> Vec<String> {
     line.iter().map(|&word| word.to_owned()).collect()
 }
 
-/// The becalm under trial and a home of nobody.
+/// A copy of the becalm under trial, and a home of the user nobody.
 struct Scene {
     becalm: PathBuf,
     home: PathBuf,
@@ -94,9 +94,7 @@ struct Scene {
 impl Scene {
     fn new(becalm: &Path) -> Result<Self> {
         let dir = open_folder()?;
-        let (copy, home) = (dir.path().join("becalm"), dir.path().join("home"));
-        fs::copy(becalm, &copy).with_context(|| becalm.display().to_string())?;
-        fs::set_permissions(&copy, fs::Permissions::from_mode(0o755))?;
+        let (copy, home) = (copy_into(dir.path(), becalm)?, dir.path().join("home"));
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755))?;
         fs::create_dir(&home)?;
         chown(&home, Some(NOBODY), Some(NOBODY))?;

@@ -1,4 +1,4 @@
-//! becalm typed without knowing it: alone, with a program's name, and asked what it has done.
+//! Output for newcomers: without a command, for a program's name, and of `doctor` after `run`.
 
 mod support;
 

@@ -872,7 +872,7 @@ class Alone(Record):
 
     kept: int
     switched_on: int
-    replaced: int
+    stale: int
 
 
 @dataclass

@@ -40,16 +40,21 @@ impl Runner {
         let own_directory = own.with_file_name("becalm");
         let becalm = becalm.unwrap_or(&own_directory);
         let scratch = open_folder()?;
-        let copy = scratch.path().join("becalm");
-        fs::copy(becalm, &copy).with_context(|| becalm.display().to_string())?;
-        fs::set_permissions(&copy, Permissions::from_mode(0o755))?;
-        Ok(Runner { becalm: copy, _scratch: scratch })
+        Ok(Runner { becalm: copy_into(scratch.path(), becalm)?, _scratch: scratch })
     }
 
     /// Returns the becalm under trial.
     pub(super) fn becalm(&self) -> &Path {
         &self.becalm
     }
+}
+
+/// Copies a becalm into a folder, so that every user can start it.
+pub(crate) fn copy_into(folder: &Path, becalm: &Path) -> Result<PathBuf> {
+    let copy = folder.join("becalm");
+    fs::copy(becalm, &copy).with_context(|| becalm.display().to_string())?;
+    fs::set_permissions(&copy, Permissions::from_mode(0o755))?;
+    Ok(copy)
 }
 
 /// Creates an empty folder that the user nobody may write to.

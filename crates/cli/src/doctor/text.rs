@@ -129,31 +129,28 @@ fn of_loader(loader: &LoaderState) -> String {
     format!("{} ({}) takes {can}", shown(loader.path.as_ref()), loader.libc)
 }
 
-/// Writes the number of recorded commands, and the first ones.
+/// Writes the numbers of programs that have an index of their own.
 fn alone(text: &mut String, look: Look, alone: Alone) {
     if alone.kept > 0 {
-        row(
-            text,
-            look,
-            "becalm run",
-            &format!("keeps {}", counted(alone.kept, "index", "indexes")),
-        );
+        let kept = counted(alone.kept, "index", "indexes");
+        row(text, look, "becalm run", &format!("keeps {kept}"));
     }
     if alone.switched_on > 0 {
         row(text, look, "becalm on", &switched_on(alone));
     }
 }
 
-/// The number of programs that are switched on, and what to do about those that were replaced.
+/// Returns the number of programs that are switched on, and what to do about those that start plainly.
 #[must_use]
 pub(crate) fn switched_on(alone: Alone) -> String {
     let programs = counted(alone.switched_on, "program", "programs");
-    match alone.replaced {
+    match alone.stale {
         0 => programs,
-        replaced => format!("{programs}, {} replaced since: becalm on --update", grouped(replaced)),
+        stale => format!("{programs}, {} stale: becalm on --update", grouped(stale)),
     }
 }
 
+/// Writes the number of recorded commands, and the first ones.
 fn recorded(text: &mut String, look: Look, report: &Report) {
     let records = &report.records;
     for (at, record) in records.iter().take(NAMED).enumerate() {

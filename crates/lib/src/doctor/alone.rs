@@ -15,8 +15,8 @@ pub struct Alone {
     pub kept: u64,
     /// Programs that `becalm on` has switched on, for this user or for all.
     pub switched_on: u64,
-    /// Those of them that were replaced since: they start plainly.
-    pub replaced: u64,
+    /// Those of them that do not start by the index, or not as they were indexed.
+    pub stale: u64,
 }
 
 impl Alone {
@@ -25,10 +25,10 @@ impl Alone {
         let entries = places::cache().and_then(|folder| fs::read_dir(folder).ok());
         let paths = entries.into_iter().flatten().flatten().map(|entry| entry.path());
         let kept = paths.filter(|path| path.extension() == Some(OsStr::new("so"))).count() as u64;
-        let reports = [false, true].into_iter().filter_map(|system| on::list(system).ok());
-        let programs: Vec<on::Program> = reports.flat_map(|report| report.programs).collect();
-        let replaced = programs.iter().filter(|program| program.fresh == Some(false)).count();
-        Self { kept, switched_on: programs.len() as u64, replaced: replaced as u64 }
+        let programs = [false, true].into_iter().flat_map(on::switched_on).flatten();
+        let programs: Vec<on::Program> = programs.collect();
+        let stale = programs.iter().filter(|program| program.fresh == Some(false)).count();
+        Self { kept, switched_on: programs.len() as u64, stale: stale as u64 }
     }
 
     /// True if there are none.

@@ -1,8 +1,9 @@
 //! Programs that start by an index whenever they are called (`becalm on`, `becalm off`).
 //!
 //! [`folder`] has a link for each program, all of which lead to a starter (`starter/`); [`shells`] puts
-//! it at the front of `PATH`. [`choose`] finds the programs that gain, [`fit`] those that can, [`launchers`] those of desktops. [`table`]
-//! is the file that the starter reads, [`fresh`] compares it with the files of now.
+//! it at the front of `PATH`. [`choose`] finds the programs that gain, [`fit`] those that can, and
+//! [`launchers`] those of desktops. [`table`] is the file that the starter reads. [`fresh`] compares it
+//! with the files as they are.
 
 mod choose;
 pub mod error;
@@ -154,20 +155,29 @@ pub fn apply(plan: Plan, progress: &dyn Progress) -> Result<Report, OnError> {
     Ok(report)
 }
 
-/// Lists what is switched on.
+/// Returns what is switched on, without the launchers.
 ///
 /// # Errors
 /// Returns an error if the record cannot be read.
-pub fn list(system: bool) -> Result<Report, OnError> {
+pub fn switched_on(system: bool) -> Result<Vec<Program>, OnError> {
     let folder = folder_of(system)?;
     let mut programs = folder.record()?.programs;
     let known = Known::of(&folder);
     programs.par_iter_mut().for_each(|program| {
         program.fresh = Some(known.as_ref().is_some_and(|known| known.is_fresh(program)));
     });
+    Ok(programs)
+}
+
+/// Lists what is switched on.
+///
+/// # Errors
+/// Returns an error if the record cannot be read.
+pub fn list(system: bool) -> Result<Report, OnError> {
+    let mut programs = switched_on(system)?;
     Launchers::of_environment(system).add_to(&mut programs);
     let (trials, files) = (Trials::default(), Vec::new());
-    let folder = folder.bin();
+    let folder = folder_of(system)?.bin();
     Ok(Report { folder, programs, trials, files, written: false, problems: Vec::new() })
 }
 

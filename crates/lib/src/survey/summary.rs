@@ -19,7 +19,7 @@ pub enum SummaryError {
     /// They cannot be read at all.
     #[error("cannot be read")]
     Read(#[source] std::io::Error),
-    /// There is no line, as in a FIFO that nobody writes to.
+    /// The survey has no line, as a FIFO that nobody writes to.
     #[error("no line of becalm check --ndjson")]
     Empty,
     /// A line does not have the form that a survey writes.
@@ -108,7 +108,7 @@ struct Counting {
 /// Adds up the lines of a survey. Empty lines are skipped.
 ///
 /// # Errors
-/// Returns [`SummaryError`] if a line cannot be read or is not one of a survey, or if there is none.
+/// Returns [`SummaryError`] if a line cannot be read or is not one of a survey, or if the survey has no line.
 pub fn summary(lines: impl BufRead) -> Result<Summary, SummaryError> {
     let mut counting = Counting::default();
     for (number, line) in (1..).zip(lines.split(b'\n')) {
