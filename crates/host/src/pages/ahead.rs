@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use rustix::fs::{Advice, fadvise};
+use rustix::fs::{Advice, Dir, fadvise};
 use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 
-use super::{FileState, PAGE, open};
+use super::{FileState, PAGE, open, open_directory};
 
 /// Threads that open files and request pages. Each waits for directories, inodes and block lists.
 const THREADS: usize = 32;
@@ -20,7 +20,7 @@ const STACK: usize = 64 * 1024;
 /// transfer of the device (`force_page_cache_ra` of Linux mm/readahead.c), which is seldom less.
 const REQUEST: u64 = 128 * 1024;
 
-/// Ranges of a file to be read, in pages.
+/// Ranges of a file to be read, in pages, or a directory to be listed.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// The path.
@@ -29,6 +29,8 @@ pub struct Wanted {
     pub state: FileState,
     /// First page and number of pages of each range.
     pub ranges: Vec<(u64, u64)>,
+    /// True if it is a directory: its entries are read, whatever its state.
+    pub is_directory: bool,
 }
 
 /// The extent of a request.
@@ -53,7 +55,8 @@ pub struct Requested {
     pub skipped: usize,
 }
 
-/// Requests the pages of files, in order, with many threads. Opens regular files only.
+/// Requests the pages of files, in order, with many threads. Opens regular files and
+/// directories only.
 #[must_use]
 pub fn request(wanted: &[Wanted], limits: &Limits) -> Requested {
     let work = Work {
@@ -97,6 +100,11 @@ impl Work<'_> {
         while let Some(wanted) = self.wanted.get(self.next.fetch_add(1, Ordering::Relaxed)) {
             if is_over() {
                 return;
+            }
+            if wanted.is_directory {
+                let entries = open_directory(&wanted.path).ok().and_then(|it| Dir::new(it).ok());
+                entries.into_iter().flatten().take_while(Result::is_ok).for_each(drop);
+                continue;
             }
             let file = open(&wanted.path).ok().filter(|file| {
                 file.metadata().is_ok_and(|facts| FileState::of(&facts) == wanted.state)

@@ -1,5 +1,5 @@
 //! Pages of the files of a start: which a process has touched, whether they are in memory, and
-//! requests to read them.
+//! requests to read them; and files that are opened meanwhile ([`opens`]).
 //!
 //! [`Touched`] reads `/proc/PID/pagemap`. The kernel enters up to 16 neighbours of a touched page as
 //! well if they are in memory (`do_fault_around` of Linux mm/memory.c), so [`fault_around`] turns
@@ -10,12 +10,13 @@ pub mod ahead;
 pub mod fault_around;
 mod maps;
 mod open;
+pub mod opens;
 pub mod resident;
 mod touched;
 
 use std::os::unix::fs::MetadataExt;
 
-pub use open::open;
+pub use open::{open, open_directory};
 pub use touched::{Bitmap, Touched};
 
 /// The unit of page numbers in bytes, whatever the page size of the machine.

@@ -25,6 +25,15 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(fs::open(same, flags, Mode::empty())?.into())
 }
 
+/// Opens a directory for reading; not by a symbolic link.
+///
+/// # Errors
+/// Returns an error if it is not a directory or cannot be opened.
+pub fn open_directory(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(fs::open(path, flags, Mode::empty())?)
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{OpenOptionsExt, symlink};
@@ -46,6 +55,8 @@ mod tests {
         for path in [&link, &fifo, dir.path(), Path::new("/dev/null"), &dir.path().join("gone")] {
             assert!(open(path).is_err(), "{}", path.display());
         }
+        assert!(open_directory(dir.path()).is_ok());
+        assert!([&file, &link, &fifo].iter().all(|path| open_directory(path).is_err()));
         // A writer that does not wait finds no reader.
         let mut options = std::fs::OpenOptions::new();
         let options = options.write(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());

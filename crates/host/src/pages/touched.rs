@@ -127,7 +127,13 @@ impl Touched {
         other.files.iter().for_each(|(path, pages)| self.add_pages(path, pages.pages()));
     }
 
-    /// Adds pages of a file.
+    /// Returns true if there are pages of a file.
+    #[must_use]
+    pub fn has(&self, path: &Path) -> bool {
+        self.numbers.get(path).is_some_and(|&number| !self.files[number].1.0.is_empty())
+    }
+
+    /// Adds pages of a file; without pages, only its place in the order.
     pub fn add_pages(&mut self, path: &Path, pages: impl IntoIterator<Item = u64>) {
         let number = match self.numbers.get(path) {
             Some(&number) => number,

@@ -7,7 +7,7 @@ use std::path::Path;
 use becalm_host::pages::fault_around::Listener;
 
 use crate::ahead::begin::request_recorded;
-use crate::ahead::learn;
+use crate::ahead::learn::{self, Beside};
 use crate::ahead::record::{Header, Place, RecordError};
 
 /// Reads ahead for the command that the process `pid` runs, and learns from its start.
@@ -18,10 +18,11 @@ pub fn attend(pid: u32, command: &Path) {
     let Ok(place) = Place::of(&command) else { return };
     // The file system of the current directory can be unmounted.
     let _ = env::set_current_dir("/");
+    let beside = if place.path().exists() { Beside::Reader } else { Beside::Nobody };
     if matches!(requested(&place), Ok(false) | Err(RecordError::Form)) {
         // The module of this start has begun without it, so the record has neighbours of touched pages.
         if let Ok((listener, _)) = Listener::new() {
-            learn::learn(&place, &command, pid, &listener);
+            learn::learn(&place, &command, pid, &listener, beside);
         }
     }
 }

@@ -13,7 +13,7 @@ use becalm_host::pages::fault_around::Listener;
 use becalm_host::pages::open;
 use becalm_host::pages::resident::{self, Residency};
 
-use crate::ahead::learn;
+use crate::ahead::learn::{self, Beside};
 use crate::ahead::record::{Header, Place, Record, RecordError};
 use crate::ahead::wanted;
 use crate::index::variables::{NO_AHEAD, SWITCHES, has_switch};
@@ -34,19 +34,21 @@ pub fn begin(command: &Path) -> Option<String> {
     let command = std::path::absolute(command).ok()?;
     let place = Place::of(&command).ok()?;
     match known(&place) {
-        Ok(is_enough) if is_enough => None,
-        Ok(_) | Err(RecordError::Form) => learn_from(&place, command),
+        Ok(beside) => learn_from(&place, command, beside?),
+        Err(RecordError::Form) => learn_from(&place, command, Beside::Indexer),
         // Another user may have put something there.
         Err(_) => None,
     }
 }
 
-/// Reads ahead by the record, if there is one and the start is cold. Returns true if no start has to
-/// be learned.
-fn known(place: &Place) -> Result<bool, RecordError> {
-    let Some(mut file) = place.open()? else { return Ok(false) };
+/// Reads ahead by the record, if there is one and the start is cold. Returns the process that opens
+/// files of the start; `None` if no start has to be learned.
+fn known(place: &Place) -> Result<Option<Beside>, RecordError> {
+    // The first start is usually the one beside which the index is made.
+    let Some(mut file) = place.open()? else { return Ok(Some(Beside::Indexer)) };
     let header = Header::read(&mut file)?;
-    if is_cold(&header) {
+    let is_cold = is_cold(&header);
+    if is_cold {
         let again = file.try_clone().map_err(|_| RecordError::Form)?;
         let work = |file: OwnedFd| request_recorded(file.into(), None);
         if let Ok(Detached::WouldBeAChild) | Err(_) = detached(file.into(), Priority::Normal, work)
@@ -54,7 +56,8 @@ fn known(place: &Place) -> Result<bool, RecordError> {
             request_recorded(again, Some(Instant::now() + PATIENCE));
         }
     }
-    Ok(!header.is_wanting())
+    let beside = if is_cold { Beside::Reader } else { Beside::Nobody };
+    Ok(header.is_wanting().then_some(beside))
 }
 
 pub(super) fn request_recorded(file: File, until: Option<Instant>) {
@@ -72,10 +75,10 @@ fn is_cold(header: &Header) -> bool {
 }
 
 /// Begins a process that learns from the start of this process's next program.
-fn learn_from(place: &Place, command: PathBuf) -> Option<String> {
+fn learn_from(place: &Place, command: PathBuf, beside: Beside) -> Option<String> {
     let (listener, name) = Listener::new().ok()?;
     let pid = std::process::id();
-    let work = |socket: OwnedFd| learn::learn(place, &command, pid, &Listener::from(socket));
+    let work = |socket: OwnedFd| learn::learn(place, &command, pid, &socket.into(), beside);
     match detached(listener.into(), Priority::Normal, work) {
         Ok(Detached::Yes) => Some(format!("learn:{name}")),
         Ok(Detached::WouldBeAChild) | Err(_) => None,

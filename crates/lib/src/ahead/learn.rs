@@ -1,20 +1,23 @@
 //! Records the pages that a start uses, from another process, while the program runs.
 
 use std::fs;
+use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use becalm_host::detached::lower_priority;
-use becalm_host::pages::Touched;
 use becalm_host::pages::fault_around::{Connection, Listener};
+use becalm_host::pages::opens::{Events, Opens};
+use becalm_host::pages::resident::{self, Residency};
+use becalm_host::pages::{PAGE, Touched, open};
 use rustc_hash::FxHashMap;
 use std::os::unix::fs::MetadataExt;
 
-use crate::ahead::record::{Place, Record, SCHEMA};
+use crate::ahead::record::{MOST_OF_OPENED, Place, Record, SCHEMA};
 
 /// The longest time that a start is watched.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -26,18 +29,37 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_
 const MOST_PAGES: u64 = 1 << 18;
 /// Processes of a start that are watched.
 const MOST_PROCESSES: usize = 64;
+/// A file of at most this number of pages is read as a whole, whatever parts were seen.
+const SMALL: u64 = 16;
 
 /// Descriptors of the processes whose page tables have touched pages alone.
 type Exact = Mutex<FxHashMap<u32, Arc<OwnedFd>>>;
 
+/// The process of becalm that opens files of a start meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beside {
+    /// None.
+    Nobody,
+    /// One that reads the recorded files ahead: each is opened once.
+    Reader,
+    /// One that makes an index: it opens anything.
+    Indexer,
+}
+
+/// What is opened during a start.
+type Seen = (Events, Mutex<Opens>);
+
 /// Watches the program that the process `pid`, a becalm, becomes, and those that it starts, and adds
-/// the pages that they touch to the record. The calling thread gets the lowest priority.
-pub fn learn(place: &Place, command: &Path, pid: u32, listener: &Listener) {
+/// the pages that they touch, and the files that they open, to the record. The calling thread gets the
+/// lowest priority.
+pub fn learn(place: &Place, command: &Path, pid: u32, listener: &Listener, beside: Beside) {
     let Ok(Some(lock)) = place.lock() else { return };
     let known = || place.open().ok().flatten().and_then(|file| Record::read(file).ok());
     // Other starts may have been learned meanwhile.
-    if known().is_none_or(|record| record.header.is_wanting()) {
-        let (touched, is_exact) = watched(pid, listener);
+    let before = known();
+    if before.as_ref().is_none_or(|record| record.header.is_wanting()) {
+        let opens = seen(before.as_ref(), beside);
+        let (touched, is_exact) = watched(pid, listener, opens.as_ref());
         if touched.count() > 0 {
             let mut record = known().unwrap_or_default();
             record.header.schema = SCHEMA.to_owned();
@@ -51,24 +73,53 @@ pub fn learn(place: &Place, command: &Path, pid: u32, listener: &Listener) {
     drop(lock);
 }
 
+/// Returns a watch over the directories of a record; `None` if the files that are opened are not learned.
+fn seen(before: Option<&Record>, beside: Beside) -> Option<Seen> {
+    if beside == Beside::Indexer {
+        return None;
+    }
+    let (events, mut opens) = Events::new().ok()?;
+    for file in before.iter().flat_map(|record| &record.files) {
+        if beside == Beside::Reader {
+            opens.expect(Path::new(&file.path));
+        }
+        file.directory().into_iter().for_each(|it| opens.watch(&events, it));
+    }
+    Some((events, Mutex::new(opens)))
+}
+
 /// Returns the touched pages, and true if those of the command's own process have no neighbours.
-fn watched(pid: u32, listener: &Listener) -> (Touched, bool) {
+fn watched(pid: u32, listener: &Listener, opens: Option<&Seen>) -> (Touched, bool) {
     let (exact, is_over) = (Exact::default(), AtomicBool::new(false));
     thread::scope(|scope| {
         let serve = || serve(listener, &exact, &is_over);
-        // A process that ends waits for its last look, so this thread keeps its priority.
+        // A process that ends waits for its last look, so these threads keep their priority.
         let serving = thread::Builder::new().spawn_scoped(scope, serve);
+        if let Some((events, opens)) = opens {
+            let see = || see(events, opens, &is_over);
+            let _ = thread::Builder::new().spawn_scoped(scope, see);
+        }
         lower_priority();
         let (touched, own) = (Touched::default(), executable("self"));
-        let mut start = Watched { pid, exact: &exact, touched, own };
+        let noted = Vec::new();
+        let mut start = Watched { pid, exact: &exact, touched, own, opens, noted };
         start.watch();
         is_over.store(true, Ordering::Relaxed);
         // Without a thread no process connects.
         if let Some(last) = serving.ok().and_then(|thread| thread.join().ok()) {
             start.touched.add_all(&last);
         }
+        start.add_opened();
         (start.touched, locked(&exact).contains_key(&pid))
     })
+}
+
+/// Sees what is opened: a directory is watched before the program reads the files in it.
+fn see(events: &Events, opens: &Mutex<Opens>, is_over: &AtomicBool) {
+    while !is_over.load(Ordering::Relaxed) {
+        events.wait(PAUSES.0);
+        locked(opens).read(events);
+    }
 }
 
 /// Serves processes that connect, and returns the pages of those that ended.
@@ -87,8 +138,8 @@ fn serve(listener: &Listener, exact: &Exact, is_over: &AtomicBool) -> Touched {
     last
 }
 
-fn locked(exact: &Exact) -> MutexGuard<'_, FxHashMap<u32, Arc<OwnedFd>>> {
-    exact.lock().unwrap_or_else(PoisonError::into_inner)
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A start that is watched.
@@ -99,6 +150,9 @@ struct Watched<'a> {
     touched: Touched,
     /// becalm's own file, as device and inode.
     own: Option<(u64, u64)>,
+    opens: Option<&'a Seen>,
+    /// What was opened, in order.
+    noted: Vec<PathBuf>,
 }
 
 impl Watched<'_> {
@@ -106,7 +160,7 @@ impl Watched<'_> {
         let began = Instant::now();
         let (mut pause, mut news) = (PAUSES.0, began);
         while began.elapsed() < LONGEST && self.touched.count() < MOST_PAGES {
-            let (before, looked) = (self.touched.count(), Instant::now());
+            let (before, looked) = (self.news(), Instant::now());
             match executable(&self.pid.to_string()) {
                 None => return,
                 // It has not become the program yet.
@@ -114,7 +168,7 @@ impl Watched<'_> {
                 Some(_) if !self.look() => return,
                 Some(_) => {}
             }
-            if self.touched.count() > before {
+            if self.news() > before {
                 (pause, news) = (PAUSES.0, Instant::now());
             } else if news.elapsed() > IDLE {
                 return;
@@ -138,8 +192,48 @@ impl Watched<'_> {
             processes.extend(children(pid).into_iter().take(room));
             at += 1;
         }
+        self.note();
         true
     }
+
+    /// Returns the number of pages and files that were seen.
+    fn news(&self) -> u64 {
+        self.touched.count() + self.noted.len() as u64
+    }
+
+    /// Notes what was opened since the last look, and watches the directories of all files.
+    fn note(&mut self) {
+        let Some((events, opens)) = self.opens else { return };
+        let mut opens = locked(opens);
+        opens.read(events);
+        for path in opens.take() {
+            self.touched.add_pages(&path, []);
+            self.noted.push(path);
+        }
+        let files = self.touched.files().iter();
+        files.filter_map(|(path, _)| path.parent()).for_each(|it| opens.watch(events, it));
+    }
+
+    /// Adds the directories and files that were opened. Of an ELF file the mapped pages are used.
+    fn add_opened(&mut self) {
+        self.note();
+        for path in &self.noted {
+            let Ok(facts) = path.symlink_metadata() else { continue };
+            let pages = facts.len().div_ceil(PAGE).min(MOST_OF_OPENED);
+            if facts.is_dir() {
+                self.touched.add_pages(path, [0]);
+            } else if (pages <= SMALL || !self.touched.has(path)) && !is_elf(path) {
+                self.touched.add_pages(path, 0..pages);
+            }
+        }
+    }
+}
+
+fn is_elf(path: &Path) -> bool {
+    let mut magic = [0; 4];
+    // Nothing is read from the disk for this.
+    let file = open(path).ok().filter(|file| resident::of(file, 0) != Residency::OnDisk);
+    file.is_some_and(|mut file| file.read_exact(&mut magic).is_ok()) && magic == *b"\x7fELF"
 }
 
 /// Returns the device and inode of a process's program; `None` if it has ended or may not be examined.

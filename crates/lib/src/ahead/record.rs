@@ -9,6 +9,7 @@ use std::fs::File;
 use std::hash::{Hash, Hasher};
 use std::io::{Read, Seek};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -32,9 +33,9 @@ const MOST_BYTES: u64 = 8 << 20;
 const MOST_HEADER: usize = 4096;
 /// Maximum number of ranges in a record.
 const MOST_RANGES: usize = 200_000;
-/// Maximum number of files that a traced start adds, and of pages of each.
+/// Maximum number of files that a traced start adds, and of pages of a file that is read.
 const MOST_OPENED: usize = 20_000;
-const MOST_OF_OPENED: u64 = 256;
+pub(super) const MOST_OF_OPENED: u64 = 256;
 /// Number of pages that are looked at before a start.
 const SAMPLES: usize = 3;
 /// After this number of starts that were learned, no more are, until the record is old.
@@ -86,6 +87,9 @@ pub struct RecordedFile {
     /// True for a file that a traced start opened: up to its first MiB is read ahead.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub opened: bool,
+    /// True for a directory: it is listed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub directory: bool,
 }
 
 /// A record.
@@ -287,6 +291,7 @@ impl Record {
             path: PathBuf::from(&file.path),
             state: FileState { inode: file.inode, size: file.size, changed: file.changed },
             ranges: file.wanted(starts),
+            is_directory: file.directory,
         });
         wanted.filter(|wanted| !wanted.ranges.is_empty()).collect()
     }
@@ -305,7 +310,7 @@ impl Record {
         let mut known: BTreeMap<String, RecordedFile> =
             std::mem::take(&mut self.files).into_iter().map(|it| (it.path.clone(), it)).collect();
         let mut ranges = 0;
-        for (path, pages) in touched.files() {
+        for (path, pages) in touched.files().iter().filter(|(path, _)| touched.has(path)) {
             let Some(mut now) = RecordedFile::of(path) else { continue };
             let before = known.remove(&now.path).filter(|file| file.state() == now.state());
             now.opened = before.as_ref().is_some_and(|file| file.opened);
@@ -340,7 +345,8 @@ impl Record {
         let mut places: FxHashMap<String, usize> =
             places.map(|(at, file)| (file.path.clone(), at)).collect();
         let mut count = 0;
-        for mut now in paths.filter_map(|path| RecordedFile::of(&path)).take(MOST_OPENED) {
+        let files = paths.filter_map(|path| RecordedFile::of(&path)).filter(|it| !it.directory);
+        for mut now in files.take(MOST_OPENED) {
             count += 1;
             now.opened = true;
             match places.get(&now.path) {
@@ -380,12 +386,21 @@ impl Record {
 }
 
 impl RecordedFile {
-    /// Returns a file without pages; `None` if it is not a regular file whose path is text.
+    /// Returns a file without pages; `None` if it is neither a regular file nor a directory, or if its
+    /// path is no text.
     fn of(path: &Path) -> Option<Self> {
-        let facts = path.symlink_metadata().ok().filter(std::fs::Metadata::is_file)?;
-        let FileState { inode, size, changed } = FileState::of(&facts);
+        let facts = path.symlink_metadata().ok().filter(|it| it.is_file() || it.is_dir())?;
+        let directory = facts.is_dir();
+        // Entries may come and go.
+        let listed = FileState { inode: facts.ino(), ..FileState::default() };
+        let FileState { inode, size, changed } =
+            if directory { listed } else { FileState::of(&facts) };
         let path = path.to_str()?.to_owned();
-        Some(Self { path, inode, size, changed, ranges: Vec::new(), opened: false })
+        Some(Self { path, inode, size, changed, ranges: Vec::new(), opened: false, directory })
+    }
+
+    pub(super) fn directory(&self) -> Option<&Path> {
+        if self.directory { Some(Path::new(&self.path)) } else { Path::new(&self.path).parent() }
     }
 
     fn state(&self) -> FileState {

@@ -16,7 +16,15 @@ fn header(starts: u32) -> Header {
 fn file(ranges: &[(u64, u64, u32)]) -> RecordedFile {
     let ranges = ranges.to_vec();
     let path = "/x".to_owned();
-    RecordedFile { path, inode: 1, size: 1 << 30, changed: (0, 0), ranges, opened: false }
+    RecordedFile {
+        path,
+        inode: 1,
+        size: 1 << 30,
+        changed: (0, 0),
+        ranges,
+        opened: false,
+        directory: false,
+    }
 }
 
 fn wanted(starts: u32, ranges: &[(u64, u64, u32)]) -> Vec<(u64, u64)> {
@@ -139,13 +147,21 @@ fn the_first_pages_of_opened_files_are_read_ahead_whatever_starts_touch() {
 }
 
 #[test]
-fn only_regular_files_are_recorded() {
+fn only_regular_files_and_directories_are_recorded() {
     let dir = tempfile::tempdir().expect("made");
     let link = dir.path().join("link");
     symlink(some_file(&dir), &link).expect("made");
-    for path in [link, dir.path().to_owned(), PathBuf::from("/dev/null"), dir.path().join("gone")] {
+    for path in [link, PathBuf::from("/dev/null"), dir.path().join("gone")] {
         assert_eq!(learned(&path, &[&[0]]).files, [], "{}", path.display());
     }
+    let mut record = learned(dir.path(), &[&[0]]);
+    fs::write(dir.path().join("more"), "x").expect("written");
+    let mut again = Touched::default();
+    again.add_pages(dir.path(), [0]);
+    record.add(&again, true);
+    let listed = record.wanted().pop().expect("a directory");
+    assert!(listed.is_directory, "{listed:?}");
+    assert_eq!(record.files[0].ranges, [(0, 1, 2)], "its entries may change");
 }
 
 #[test]
