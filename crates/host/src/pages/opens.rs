@@ -15,8 +15,9 @@ use std::time::Duration;
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
+use rustix::fs::{AtFlags, CWD, statat, statfs};
 
-/// Maximum number of directories that are watched: half of what a user may have by default.
+/// Maximum number of directories that are watched. Kernels allow a user at least 8,192 by default.
 const MOST: usize = 4096;
 /// Bytes of events that are read at once.
 const BUFFER: usize = 16 * 1024;
@@ -71,11 +72,9 @@ impl Opens {
             self.expect(directory);
         }
         // An interpreter reads files of a directory that it has not listed, such as its compiled modules.
-        for entry in directory.read_dir().into_iter().flatten().flatten() {
-            if entry.file_type().is_ok_and(|it| it.is_dir()) {
-                self.add(events, &entry.path());
-            }
-        }
+        inside(directory).for_each(|path| {
+            self.add(events, &path);
+        });
     }
 
     /// Leaves out the next time that a path is opened: by becalm itself.
@@ -131,6 +130,21 @@ impl Opens {
     pub fn take(&mut self) -> Vec<PathBuf> {
         mem::take(&mut self.found)
     }
+}
+
+/// Returns the directories in a directory, without those of other file systems: to watch them could
+/// mount one (autofs(5)).
+fn inside(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    const AUTOFS: u64 = 0x0187;
+    let device = |path: &Path| {
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+        statat(CWD, path, flags).ok().map(|facts| facts.st_dev)
+    };
+    let own = device(directory)
+        .filter(|_| statfs(directory).is_ok_and(|facts| facts.f_type as u64 != AUTOFS));
+    let entries = own.and_then(|_| directory.read_dir().ok()).into_iter().flatten().flatten();
+    let directories = entries.filter(|entry| entry.file_type().is_ok_and(|it| it.is_dir()));
+    directories.map(|entry| entry.path()).filter(move |path| device(path) == own)
 }
 
 #[cfg(test)]

@@ -38,15 +38,15 @@ type Exact = Mutex<FxHashMap<u32, Arc<OwnedFd>>>;
 /// The process of becalm that opens files of a start meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beside {
-    /// None.
+    /// No process.
     Nobody,
-    /// One that reads the recorded files ahead: each is opened once.
+    /// The reader of the recorded files: each is opened once.
     Reader,
-    /// One that makes an index: it opens anything.
+    /// The maker of an index: it opens anything.
     Indexer,
 }
 
-/// What is opened during a start.
+/// Files and directories that are opened during a start.
 type Seen = (Events, Mutex<Opens>);
 
 /// Watches the program that the process `pid`, a becalm, becomes, and those that it starts, and adds
@@ -151,7 +151,7 @@ struct Watched<'a> {
     /// becalm's own file, as device and inode.
     own: Option<(u64, u64)>,
     opens: Option<&'a Seen>,
-    /// What was opened, in order.
+    /// Files and directories that were opened, in order.
     noted: Vec<PathBuf>,
 }
 
