@@ -113,7 +113,8 @@ fn recorded_pages_are_read_ahead_if_they_are_not_in_memory() {
     // The disk may answer requests in any order.
     let is_read = || [3, 99].iter().all(|&page| residency(&data, page) == Residency::InMemory);
     wait_for("pages 3 and 99", is_read);
-    assert_eq!(residency(&data, 200), Residency::OnDisk, "only what was recorded");
+    // With a large read-ahead, a look at a page may bring as many as lie before it.
+    assert_eq!(residency(&data, 240), Residency::OnDisk, "only what was recorded");
 
     evict(&data);
     let ran = run(&mut store.becalm(&["run", "--warm", "--json", text(&app)]));
