@@ -13,8 +13,10 @@ use super::dir::temporary_name;
 use super::error::WriteError;
 use super::file::name;
 use super::make::Place;
-use super::sys;
 use super::temporary::Temporary;
+
+/// Attempts to lock a file whose name others remove.
+const TRIES: usize = 8;
 
 impl Writer {
     /// Writes the file `path`, which replaces a file or link of this name. If several processes
@@ -93,25 +95,29 @@ impl Writer {
         sys.remove_dir(path, &place.dir.fd, &place.name).map_err(failed)
     }
 
-    /// Opens or creates an empty file and locks it; `None` if another process has the lock.
+    /// Opens or creates an empty file and locks it; `None` if another process has the lock. A holder may
+    /// remove the name: a file that lost its name before it was locked is not the lock any more.
     ///
     /// # Errors
     /// Returns an error if it cannot be opened, or if it is a link or not a regular file.
     pub fn lock(&self, path: &Path) -> Result<Option<OwnedFd>, WriteError> {
         let (place, sys) = (self.place(path)?, &self.sys);
         let failed = place.failed("be locked");
-        let file = sys.open_or_create_at(path, &place.dir.fd, &place.name).map_err(&failed)?;
-        if sys.stat(path, &file).map_err(&failed)?.file_type != FileType::RegularFile {
-            return Err(WriteError::NotRegular { path: path.to_owned() });
+        for _ in 0..TRIES {
+            let file = sys.open_or_create_at(path, &place.dir.fd, &place.name).map_err(&failed)?;
+            let found = sys.stat(path, &file).map_err(&failed)?;
+            if found.file_type != FileType::RegularFile {
+                return Err(WriteError::NotRegular { path: path.to_owned() });
+            }
+            match sys.lock(path, &file, FlockOperation::NonBlockingLockExclusive) {
+                Err(Errno::WOULDBLOCK) => return Ok(None),
+                locked => locked.map_err(&failed)?,
+            }
+            let named = sys.stat_at(path, &place.dir.fd, &place.name);
+            if named.is_ok_and(|named| named.fingerprint.id == found.fingerprint.id) {
+                return Ok(Some(file));
+            }
         }
-        match sys.lock(path, &file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(file)),
-            Err(Errno::WOULDBLOCK) => Ok(None),
-            Err(errno) => Err(WriteError::Failed {
-                path: path.to_owned(),
-                what: "be locked",
-                source: sys::error(errno),
-            }),
-        }
+        Ok(None)
     }
 }

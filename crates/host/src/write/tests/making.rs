@@ -5,9 +5,11 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::support::{Plan, Script, anew, quick_place, snapshot};
-use crate::write::{Existing, Links, WriteError, Writer};
+use crate::write::{Call, Existing, Faults, Links, Verdict, WriteError, Writer};
 
 fn links(version: &str) -> Links {
     ["liba.so.1", "libb.so.2", "libc.so.3"]
@@ -195,4 +197,27 @@ fn a_kill_or_failure_at_any_point_leaves_old_or_new() {
             }
         }
     }
+}
+
+/// The holder of a lock removes its name, after this run has opened the file and before it locks it.
+struct Removes(AtomicBool);
+
+impl Faults for Removes {
+    fn before(&self, path: &Path, call: Call<'_>) -> Verdict {
+        // The directory is locked too.
+        if call == Call::Lock && path.is_file() && !self.0.swap(true, Ordering::SeqCst) {
+            fs::remove_file(path).unwrap();
+        }
+        Verdict::Pass
+    }
+}
+
+#[test]
+fn a_lock_whose_name_was_removed_is_taken_again_under_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("lock");
+    let removes = Arc::new(Removes(AtomicBool::new(false)));
+    let lock = Writer::with_faults(anew(), removes).lock(&path).unwrap();
+    assert!(lock.is_some() && path.exists());
+    assert!(Writer::new(anew()).lock(&path).unwrap().is_none(), "two hold the lock");
 }
