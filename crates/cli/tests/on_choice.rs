@@ -87,7 +87,7 @@ fn all_users_start_what_root_has_switched_on_until_it_is_off() {
     assert_eq!(sorted(written.iter().map(|it| (*it).to_owned()).collect()), sorted(wanted));
     let (started, helpers) = lines[lines.len() - 5..].split_at(3);
     assert_eq!(started, ["/var/lib/becalm/on/bin/app", "one two", "\tsearch\t"]);
-    // For all users, only a becalm that nobody but root can replace reads ahead.
+    // For all users, becalm reads ahead only if nobody but root can replace it.
     assert_eq!(helpers, ["/own/becalm", "not theirs"]);
     let report: Value =
         serde_json::from_slice(&fs::read(store.path("on.json")).expect("read")).expect("JSON");

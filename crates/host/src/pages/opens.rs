@@ -15,7 +15,7 @@ use std::time::Duration;
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
-use rustix::fs::{AtFlags, CWD, statat, statfs};
+use rustix::fs::{AtFlags, CWD, Mode, Stat, statat, statfs};
 
 /// Maximum number of directories that are watched. Kernels allow a user at least 8,192 by default.
 const MOST: usize = 4096;
@@ -87,14 +87,18 @@ impl Opens {
         count.map(|count| *count -= 1).is_some()
     }
 
-    /// Watches a directory. Returns false if it was known before, or there are too many.
+    /// Watches a directory, unless anybody may write to it: what is in it is mostly not of this start.
+    /// Returns false if it was known before, or there are too many.
     fn add(&mut self, events: &Events, directory: &Path) -> bool {
         let is_new = self.known.len() < MOST && self.known.insert(directory.to_owned());
         let what = WatchFlags::OPEN
             | WatchFlags::CLOSE_NOWRITE
             | WatchFlags::ONLYDIR
             | WatchFlags::DONT_FOLLOW;
-        if is_new && let Ok(number) = add_watch(&events.0, directory, what) {
+        if is_new
+            && facts(directory).is_some_and(|facts| !is_open_to_all(&facts))
+            && let Ok(number) = add_watch(&events.0, directory, what)
+        {
             self.watched.insert(number, directory.to_owned());
         }
         is_new
@@ -132,24 +136,32 @@ impl Opens {
     }
 }
 
+/// Returns the state of a directory without mounting a file system (autofs(5)).
+fn facts(directory: &Path) -> Option<Stat> {
+    statat(CWD, directory, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT).ok()
+}
+
+fn is_open_to_all(facts: &Stat) -> bool {
+    Mode::from_raw_mode(facts.st_mode).contains(Mode::WOTH)
+}
+
 /// Returns the directories in a directory, without those of other file systems: to watch them could
-/// mount one (autofs(5)).
+/// mount one.
 fn inside(directory: &Path) -> impl Iterator<Item = PathBuf> {
     const AUTOFS: u64 = 0x0187;
-    let device = |path: &Path| {
-        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-        statat(CWD, path, flags).ok().map(|facts| facts.st_dev)
-    };
-    let own = device(directory)
-        .filter(|_| statfs(directory).is_ok_and(|facts| facts.f_type as u64 != AUTOFS));
+    let is_automounter = || statfs(directory).map_or(true, |found| found.f_type as u64 == AUTOFS);
+    let own = facts(directory).filter(|facts| !is_open_to_all(facts) && !is_automounter());
     let entries = own.and_then(|_| directory.read_dir().ok()).into_iter().flatten().flatten();
     let directories = entries.filter(|entry| entry.file_type().is_ok_and(|it| it.is_dir()));
-    directories.map(|entry| entry.path()).filter(move |path| device(path) == own)
+    let device = own.map(|facts| facts.st_dev);
+    let is_here = move |path: &PathBuf| facts(path).map(|facts| facts.st_dev) == device;
+    directories.map(|entry| entry.path()).filter(is_here)
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 
@@ -177,5 +189,27 @@ mod tests {
         fs::read(&later).expect("is there");
         opens.read(&events);
         assert_eq!(ours(opens.take()), [later]);
+    }
+    #[test]
+    fn what_lies_where_anybody_may_write_is_not_seen() {
+        let dir = tempfile::tempdir().expect("made");
+        let shared = dir.path().canonicalize().expect("is there").join("shared");
+        let [theirs, ours] = ["theirs", "ours"].map(|name| shared.join(name));
+        for path in [&theirs, &ours] {
+            fs::create_dir_all(path).expect("made");
+            fs::write(path.join("file"), "x").expect("written");
+        }
+        fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).expect("set");
+        let (events, mut opens) = Events::new().expect("made");
+        opens.watch(&events, &ours);
+        opens.watch(&events, &shared);
+        fs::read_dir(&theirs).expect("is there").for_each(drop);
+        opens.read(&events);
+        for path in [&theirs, &ours] {
+            fs::read(path.join("file")).expect("is there");
+        }
+        opens.read(&events);
+        let found = opens.take().into_iter().filter(|path| path.starts_with(&shared));
+        assert_eq!(found.collect::<Vec<PathBuf>>(), [ours.join("file")]);
     }
 }

@@ -17,7 +17,7 @@ use becalm_host::pages::{PAGE, Touched, open};
 use rustc_hash::FxHashMap;
 use std::os::unix::fs::MetadataExt;
 
-use crate::ahead::record::{MOST_OF_OPENED, Place, Record, SCHEMA};
+use crate::ahead::record::{MOST_OF_OPENED, Place, Record, RecordedFile, SCHEMA};
 
 /// The longest time that a start is watched.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -47,7 +47,12 @@ pub enum Beside {
 }
 
 /// Files and directories that are opened during a start.
-type Seen = (Events, Mutex<Opens>);
+struct Seen {
+    events: Events,
+    opens: Mutex<Opens>,
+    /// The directories of earlier starts.
+    known: Vec<PathBuf>,
+}
 
 /// Watches the program that the process `pid`, a becalm, becomes, and those that it starts, and adds
 /// the pages that they touch, and the files that they open, to the record. The calling thread gets the
@@ -73,19 +78,19 @@ pub fn learn(place: &Place, command: &Path, pid: u32, listener: &Listener, besid
     drop(lock);
 }
 
-/// Returns a watch over the directories of a record; `None` if the files that are opened are not learned.
+/// Returns a watch without directories, and the directories of a record; `None` if the files that are
+/// opened are not learned.
 fn seen(before: Option<&Record>, beside: Beside) -> Option<Seen> {
     if beside == Beside::Indexer {
         return None;
     }
     let (events, mut opens) = Events::new().ok()?;
-    for file in before.iter().flat_map(|record| &record.files) {
-        if beside == Beside::Reader {
-            opens.expect(Path::new(&file.path));
-        }
-        file.directory().into_iter().for_each(|it| opens.watch(&events, it));
+    let files = before.map(|record| record.files.as_slice()).unwrap_or_default();
+    if beside == Beside::Reader {
+        files.iter().for_each(|file| opens.expect(Path::new(&file.path)));
     }
-    Some((events, Mutex::new(opens)))
+    let known = files.iter().filter_map(RecordedFile::directory).map(ToOwned::to_owned).collect();
+    Some(Seen { events, opens: Mutex::new(opens), known })
 }
 
 /// Returns the touched pages, and true if those of the command's own process have no neighbours.
@@ -95,8 +100,8 @@ fn watched(pid: u32, listener: &Listener, opens: Option<&Seen>) -> (Touched, boo
         let serve = || serve(listener, &exact, &is_over);
         // A process that ends waits for its last look, so these threads keep their priority.
         let serving = thread::Builder::new().spawn_scoped(scope, serve);
-        if let Some((events, opens)) = opens {
-            let see = || see(events, opens, &is_over);
+        if let Some(opens) = opens {
+            let see = || see(opens, &is_over);
             let _ = thread::Builder::new().spawn_scoped(scope, see);
         }
         lower_priority();
@@ -109,16 +114,22 @@ fn watched(pid: u32, listener: &Listener, opens: Option<&Seen>) -> (Touched, boo
         if let Some(last) = serving.ok().and_then(|thread| thread.join().ok()) {
             start.touched.add_all(&last);
         }
-        start.add_opened();
+        // Of a program that ended before it was looked at nothing is known: others opened the files.
+        if start.touched.count() > 0 {
+            start.add_opened();
+        }
         (start.touched, locked(&exact).contains_key(&pid))
     })
 }
 
 /// Sees what is opened: a directory is watched before the program reads the files in it.
-fn see(events: &Events, opens: &Mutex<Opens>, is_over: &AtomicBool) {
+fn see(seen: &Seen, is_over: &AtomicBool) {
+    for directory in &seen.known {
+        locked(&seen.opens).watch(&seen.events, directory);
+    }
     while !is_over.load(Ordering::Relaxed) {
-        events.wait(PAUSES.0);
-        locked(opens).read(events);
+        seen.events.wait(PAUSES.0);
+        locked(&seen.opens).read(&seen.events);
     }
 }
 
@@ -160,7 +171,7 @@ impl Watched<'_> {
         let began = Instant::now();
         let (mut pause, mut news) = (PAUSES.0, began);
         while began.elapsed() < LONGEST && self.touched.count() < MOST_PAGES {
-            let (before, looked) = (self.news(), Instant::now());
+            let (before, looked) = (self.touched.count(), Instant::now());
             match executable(&self.pid.to_string()) {
                 None => return,
                 // It has not become the program yet.
@@ -168,7 +179,8 @@ impl Watched<'_> {
                 Some(_) if !self.look() => return,
                 Some(_) => {}
             }
-            if self.news() > before {
+            // What was opened is no news: other processes may never end to open files.
+            if self.touched.count() > before {
                 (pause, news) = (PAUSES.0, Instant::now());
             } else if news.elapsed() > IDLE {
                 return;
@@ -196,14 +208,9 @@ impl Watched<'_> {
         true
     }
 
-    /// Returns the number of pages and files that were seen.
-    fn news(&self) -> u64 {
-        self.touched.count() + self.noted.len() as u64
-    }
-
     /// Notes what was opened since the last look, and watches the directories of all files.
     fn note(&mut self) {
-        let Some((events, opens)) = self.opens else { return };
+        let Some(Seen { events, opens, .. }) = self.opens else { return };
         let mut opens = locked(opens);
         opens.read(events);
         for path in opens.take() {

@@ -19,7 +19,7 @@ pub enum SummaryError {
     /// They cannot be read at all.
     #[error("cannot be read")]
     Read(#[source] std::io::Error),
-    /// The survey has no line, as a FIFO that nobody writes to.
+    /// The survey has no line. A FIFO that nobody writes to has none.
     #[error("no line of becalm check --ndjson")]
     Empty,
     /// A line does not have the form that a survey writes.
