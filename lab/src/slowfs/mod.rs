@@ -12,17 +12,21 @@ mod tests;
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::ErrorKind;
+use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{self, Command, ExitCode};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use fuser::{BackgroundSession, Config, MountOption, SessionACL};
+use fuser::{Config, MountOption, Session, SessionACL};
+use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
-use nix::sched::{CloneFlags, unshare};
+use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::{ForkResult, daemon, fork};
 
 use self::view::{View, Wait};
 
@@ -45,12 +49,15 @@ pub(crate) struct SlowFs {
     source: PathBuf,
     /// The mount point; it may be the source itself
     mountpoint: PathBuf,
-    /// Run a command that alone sees the mount; the mount ends with it
+    /// Run a command that alone sees the mount, with the processes that it starts; the mount ends
+    /// with the last of them
     #[arg(last = true)]
     command: Vec<OsString>,
 }
 
-/// Serves the mount until it is unmounted (`umount`) or the command ends.
+/// Serves the mount until it is unmounted (`umount`), or becomes the command.
+///
+/// A server is left behind for the command. It ends with the last process of the mount namespace.
 ///
 /// # Errors
 /// Returns an error if FUSE is missing or forbidden, the source or the mount point is not a
@@ -63,23 +70,24 @@ pub(crate) fn run(args: &SlowFs) -> Result<ExitCode> {
     let source = File::open(&args.source).with_context(|| args.source.display().to_string())?;
     let delay = Duration::from_micros(args.delay_us);
     let wait: Wait = Box::new(move || thread::sleep(delay));
-    if args.command.is_empty() {
-        let view = View::new(source, wait, args.forgetful)?.with_still_times(args.still_times);
-        let mounted = fuser::mount(view, &args.mountpoint, &config());
-        mounted.with_context(|| args.mountpoint.display().to_string())?;
+    let view = View::new(source, wait, args.forgetful)?.with_still_times(args.still_times);
+    let Some((program, rest)) = args.command.split_first() else {
+        start(view, &args.mountpoint)?.run().context("the mount cannot be served")?;
         return Ok(ExitCode::SUCCESS);
-    }
-    // Threads stay in the namespace in which they were started, so the namespace comes first.
+    };
+    let outside = File::open("/proc/self/ns/mnt").context("the mount namespace")?;
     stand_apart()?;
-    let session = start(source, &args.mountpoint, wait, args.forgetful)?;
-    let status = std::process::Command::new(&args.command[0]).args(&args.command[1..]).status();
-    let ended = session.umount_and_join();
-    let status = status.with_context(|| args.command[0].display().to_string())?;
-    // A thread between two requests gets this error when the connection closes.
-    if ended.as_ref().is_err_and(|error| error.kind() != ErrorKind::ConnectionAborted) {
-        ended.context("the mount cannot be taken away")?;
+    let session = start(view, &args.mountpoint)?;
+    // SAFETY: this process has one thread, so no lock is held by a thread that the child lacks.
+    match unsafe { fork() }? {
+        ForkResult::Child => serve(session, &outside),
+        // SIGCHLD may be ignored.
+        ForkResult::Parent { child } => match waitpid(child, None) {
+            Ok(WaitStatus::Exited(_, 0)) | Err(Errno::ECHILD) => {}
+            _ => bail!("the mount has no server"),
+        },
     }
-    Ok(ExitCode::from(u8::try_from(status.code().unwrap_or(128)).unwrap_or(u8::MAX)))
+    Err(Command::new(program).args(rest).exec()).with_context(|| program.display().to_string())
 }
 
 /// Returns the reason why FUSE cannot be used here, or `None` if it can.
@@ -91,16 +99,34 @@ pub(crate) fn why_not() -> Option<String> {
     }
 }
 
-/// Mounts the file system; threads serve it until the session is dropped.
-fn start(
-    source: File,
-    mountpoint: &Path,
-    wait: Wait,
-    forgetful: bool,
-) -> Result<BackgroundSession> {
-    let view = View::new(source, wait, forgetful)?;
-    let session = fuser::spawn_mount(view, mountpoint, &config());
+/// Mounts the file system, which is not served yet.
+fn start(view: View, mountpoint: &Path) -> Result<Session<View>> {
+    let session = Session::new(view, mountpoint, &config());
     session.with_context(|| mountpoint.display().to_string())
+}
+
+/// Serves the mount from outside of its namespace, in a process that is no child of the command.
+///
+/// The kernel ends the session when the namespace, and the mount with it, has ended. No caller
+/// waits for the server: it has none of the standard streams.
+fn serve(session: Session<View>, outside: &File) -> ! {
+    let begun = setns(outside, CloneFlags::CLONE_NEWNS)
+        .and_then(|()| daemon(false, false))
+        .map_err(io::Error::from)
+        .and_then(|()| session.spawn());
+    match begun {
+        Ok(session) => {
+            // An error is a connection that the kernel has closed.
+            let _ = session.guard.join();
+            // The rest of the session is not dropped, which would unmount: out here, the path of the
+            // mount point may lead to another mount.
+            process::exit(0)
+        }
+        Err(error) => {
+            eprintln!("lab: the mount cannot be served: {error}");
+            process::exit(2)
+        }
+    }
 }
 
 fn config() -> Config {

@@ -4,6 +4,8 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use fuser::BackgroundSession;
+
 use super::*;
 
 /// Returns true and prints the reason if the test cannot run here. Fails if all tests are required.
@@ -35,7 +37,8 @@ fn mounted() -> Mounted {
     let wait = Box::new(move || {
         counted.fetch_add(1, Ordering::SeqCst);
     });
-    let session = start(root, point.path(), wait, false).expect("mounted");
+    let view = View::new(root, wait, false).expect("a directory");
+    let session = start(view, point.path()).expect("mounted").spawn().expect("served");
     Mounted { _session: session, source, point, waits }
 }
 

@@ -68,7 +68,7 @@ impl View {
         let still = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
         let attributes = attributes(number, found)?;
         Ok(match self.has_still_times && found.is_dir() {
-            true => FileAttr { mtime: still, ctime: still, ..attributes },
+            true => FileAttr { atime: still, mtime: still, ctime: still, ..attributes },
             false => attributes,
         })
     }
