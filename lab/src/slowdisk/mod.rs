@@ -120,8 +120,7 @@ fn directories(with: &[PathBuf]) -> Result<Vec<PathBuf>> {
 fn start(image: File, mountpoint: &Path, wait: Wait) -> Result<BackgroundSession> {
     let mut config = Config::default();
     config.mount_options = vec![MountOption::FSName("slowdisk".to_owned()), MountOption::RO];
-    config.n_threads = Some(THREADS);
-    config.clone_fd = true;
+    let config = slowfs::with_threads(config, THREADS);
     let session = fuser::spawn_mount(Disk::new(image, wait)?, mountpoint, &config);
     session.with_context(|| mountpoint.display().to_string())
 }

@@ -23,6 +23,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use fuser::{Config, MountOption, Session, SessionACL};
 use nix::errno::Errno;
+use nix::libc;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::wait::{WaitStatus, waitpid};
@@ -30,8 +31,8 @@ use nix::unistd::{ForkResult, daemon, fork};
 
 use self::view::{View, Wait};
 
-/// Number of threads, and so of concurrent lookups.
-const THREADS: usize = 8;
+/// Number of threads, and so of requests that are answered at once.
+const THREADS: usize = 128;
 
 /// Options of the mount.
 #[derive(Args)]
@@ -138,7 +139,16 @@ fn config() -> Config {
     ];
     // Only root can allow access by other users, unless fuse.conf permits it.
     config.acl = if nix::unistd::geteuid().is_root() { SessionACL::All } else { SessionACL::Owner };
-    config.n_threads = Some(THREADS);
+    with_threads(config, THREADS)
+}
+
+/// Lets a number of threads serve, each of which gets requests of its own from the kernel.
+pub(crate) fn with_threads(mut config: Config, threads: usize) -> Config {
+    // Each thread has a buffer of 16 MiB. After the first one was freed, glibc would take the others
+    // from its heaps and write all of their pages.
+    // SAFETY: this sets a number in glibc, under its own lock.
+    unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 20) };
+    config.n_threads = Some(threads);
     config.clone_fd = true;
     config
 }

@@ -1,8 +1,8 @@
 //! Tests that the view shows existing files and looks up absent names again.
 
 use std::fs;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 
 use fuser::BackgroundSession;
 
@@ -27,19 +27,23 @@ struct Mounted {
 
 fn mounted() -> Mounted {
     let source = tempfile::tempdir().expect("a scratch directory");
-    let point = tempfile::tempdir().expect("a scratch directory");
     fs::create_dir(source.path().join("dir")).expect("made");
     fs::write(source.path().join("dir/file"), vec![7; 300_000]).expect("written");
     std::os::unix::fs::symlink("dir/file", source.path().join("link")).expect("linked");
-    let root = File::open(source.path()).expect("opened");
     let waits = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&waits);
     let wait = Box::new(move || {
         counted.fetch_add(1, Ordering::SeqCst);
     });
-    let view = View::new(root, wait, false).expect("a directory");
-    let session = start(view, point.path()).expect("mounted").spawn().expect("served");
+    let (point, session) = serve(source.path(), wait);
     Mounted { _session: session, source, point, waits }
+}
+
+fn serve(source: &Path, wait: Wait) -> (tempfile::TempDir, BackgroundSession) {
+    let point = tempfile::tempdir().expect("a scratch directory");
+    let view = View::new(File::open(source).expect("opened"), wait, false).expect("a directory");
+    let session = start(view, point.path()).expect("mounted").spawn().expect("served");
+    (point, session)
 }
 
 #[test]
@@ -91,4 +95,31 @@ fn an_absent_name_waits_each_time_and_one_that_is_there_once() {
         assert!(look("link").is_ok());
     }
     assert_eq!(waited() - before, 1, "names that are there were asked for again");
+}
+
+#[test]
+fn as_many_names_of_a_directory_are_looked_up_at_once_as_there_are_threads() {
+    if skip() {
+        return;
+    }
+    let source = tempfile::tempdir().expect("a scratch directory");
+    // No lookup is answered before all of them have arrived.
+    let arrived = Arc::new((Mutex::new(0), Condvar::new()));
+    let waiting = Arc::clone(&arrived);
+    let wait = Box::new(move || {
+        let mut count = waiting.0.lock().expect("not poisoned");
+        *count += 1;
+        waiting.1.notify_all();
+        let limit = Duration::from_secs(60);
+        drop(waiting.1.wait_timeout_while(count, limit, |count| *count < THREADS));
+    });
+    let (point, session) = serve(source.path(), wait);
+    thread::scope(|scope| {
+        for number in 0..THREADS {
+            let path = point.path().join(number.to_string());
+            scope.spawn(move || assert!(fs::symlink_metadata(path).is_err()));
+        }
+    });
+    assert_eq!(*arrived.0.lock().expect("not poisoned"), THREADS);
+    drop(session);
 }

@@ -13,9 +13,12 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Result, bail};
 use fuser::{
-    Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, LockOwner,
-    OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEntry, ReplyOpen, Request,
+    Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
+    KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEntry,
+    ReplyOpen, Request,
 };
+
+use super::THREADS;
 
 /// Time for which the kernel may cache existing names.
 const REMEMBERED: Duration = Duration::from_secs(3600);
@@ -186,6 +189,15 @@ fn attributes(number: INodeNo, found: &Metadata) -> Result<FileAttr, Errno> {
 }
 
 impl Filesystem for View {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        // Without it, the kernel would look up one name of a directory at a time.
+        if config.add_capabilities(InitFlags::FUSE_PARALLEL_DIROPS).is_err() {
+            return Err(io::Error::other("this kernel has no parallel lookups on FUSE"));
+        }
+        let _ = config.set_max_background(THREADS as u16);
+        Ok(())
+    }
+
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         match self.look_up(parent, name) {
             Ok(found) => reply.entry(&self.remembered, &found, Generation(0)),
