@@ -1,9 +1,9 @@
 //! `lab slowfs`: a file system with slow lookups, as over a network.
 //!
-//! It is a read-only FUSE pass-through. Every lookup of a name waits. Absent names are looked up
-//! again each time; existing names are cached by the kernel for as long as it likes (`--forgetful`:
-//! not at all). It may be mounted over its own source. [`view`] is the file system, and this module
-//! mounts it.
+//! It is a read-only FUSE pass-through. Every lookup of a name waits, and every open and every read
+//! of attributes if asked. Absent names are looked up again each time; existing names are cached by
+//! the kernel for as long as it likes (`--forgetful`: not at all). It may be mounted over its own
+//! source. [`view`] is the file system, and this module mounts it.
 
 mod view;
 
@@ -29,24 +29,35 @@ use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, daemon, fork};
 
-use self::view::{View, Wait};
+use self::view::{Options, Step, View};
 
 /// Number of threads, and so of requests that are answered at once.
 const THREADS: usize = 128;
+/// Time for which the kernel may cache existing names.
+const REMEMBERED: Duration = Duration::from_secs(3600);
 
 /// Options of the mount.
 #[derive(Args)]
 pub(crate) struct SlowFs {
     /// Duration of a lookup, in microseconds
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 1000, value_name = "N")]
     delay_us: u64,
+    /// Duration of an open, in microseconds; NFS asks its server at each open
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    open_us: u64,
+    /// Duration of a read of attributes that are not cached, in microseconds
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    getattr_us: u64,
+    /// Time for which the kernel caches attributes, in milliseconds [default: as long as names]
+    #[arg(long, value_name = "N")]
+    attribute_ms: Option<u64>,
     /// Turn the kernel's cache off: each use of a path looks up every name in it
     #[arg(long)]
     forgetful: bool,
     /// Show directories whose times never change, as object stores do
     #[arg(long)]
     still_times: bool,
-    /// The directory to show
+    /// The directory to show, without other file systems that are mounted below it
     source: PathBuf,
     /// The mount point; it may be the source itself
     mountpoint: PathBuf,
@@ -54,6 +65,27 @@ pub(crate) struct SlowFs {
     /// with the last of them
     #[arg(last = true)]
     command: Vec<OsString>,
+}
+
+impl SlowFs {
+    fn options(&self) -> Options {
+        let [look_up, open, attributes] =
+            [self.delay_us, self.open_us, self.getattr_us].map(Duration::from_micros);
+        let wait = move |step| {
+            thread::sleep(match step {
+                Step::LookUp => look_up,
+                Step::Open => open,
+                Step::Attributes => attributes,
+            });
+        };
+        let names_kept = if self.forgetful { Duration::ZERO } else { REMEMBERED };
+        Options {
+            wait: Box::new(wait),
+            names_kept,
+            attributes_kept: self.attribute_ms.map_or(names_kept, Duration::from_millis),
+            has_still_times: self.still_times,
+        }
+    }
 }
 
 /// Serves the mount until it is unmounted (`umount`), or becomes the command.
@@ -69,9 +101,7 @@ pub(crate) fn run(args: &SlowFs) -> Result<ExitCode> {
     }
     // The mount will cover the source, so it is opened first.
     let source = File::open(&args.source).with_context(|| args.source.display().to_string())?;
-    let delay = Duration::from_micros(args.delay_us);
-    let wait: Wait = Box::new(move || thread::sleep(delay));
-    let view = View::new(source, wait, args.forgetful)?.with_still_times(args.still_times);
+    let view = View::new(source, args.options())?;
     let Some((program, rest)) = args.command.split_first() else {
         start(view, &args.mountpoint)?.run().context("the mount cannot be served")?;
         return Ok(ExitCode::SUCCESS);

@@ -1,8 +1,9 @@
-//! Tests that the view shows existing files and looks up absent names again.
+//! Tests that the view shows existing files, looks up absent names again.
 
-use std::fs;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::fs::{self, FileTimes};
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::SystemTime;
 
 use fuser::BackgroundSession;
 
@@ -20,28 +21,50 @@ fn skip() -> bool {
 /// The session is dropped first, because a mount point cannot be removed.
 struct Mounted {
     _session: BackgroundSession,
-    source: tempfile::TempDir,
     point: tempfile::TempDir,
-    waits: Arc<AtomicU64>,
+    source: Arc<tempfile::TempDir>,
+    waits: Arc<Mutex<Vec<Step>>>,
 }
 
-fn mounted() -> Mounted {
+impl Mounted {
+    fn at(&self, name: &str) -> PathBuf {
+        self.point.path().join(name)
+    }
+
+    fn waits(&self, step: Step) -> usize {
+        self.waits.lock().expect("not poisoned").iter().filter(|one| **one == step).count()
+    }
+}
+
+fn source() -> Arc<tempfile::TempDir> {
     let source = tempfile::tempdir().expect("a scratch directory");
     fs::create_dir(source.path().join("dir")).expect("made");
     fs::write(source.path().join("dir/file"), vec![7; 300_000]).expect("written");
     std::os::unix::fs::symlink("dir/file", source.path().join("link")).expect("linked");
-    let waits = Arc::new(AtomicU64::new(0));
-    let counted = Arc::clone(&waits);
-    let wait = Box::new(move || {
-        counted.fetch_add(1, Ordering::SeqCst);
-    });
-    let (point, session) = serve(source.path(), wait);
-    Mounted { _session: session, source, point, waits }
+    Arc::new(source)
 }
 
-fn serve(source: &Path, wait: Wait) -> (tempfile::TempDir, BackgroundSession) {
+fn mounted() -> Mounted {
+    mounted_with(source(), REMEMBERED)
+}
+
+fn mounted_with(source: Arc<tempfile::TempDir>, attributes_kept: Duration) -> Mounted {
+    let waits = Arc::new(Mutex::new(Vec::new()));
+    let counted = Arc::clone(&waits);
+    let wait = Box::new(move |step| counted.lock().expect("not poisoned").push(step));
+    let (point, session) = serve(source.path(), wait, attributes_kept);
+    Mounted { _session: session, point, source, waits }
+}
+
+fn serve(
+    source: &Path,
+    wait: view::Wait,
+    attributes_kept: Duration,
+) -> (tempfile::TempDir, BackgroundSession) {
     let point = tempfile::tempdir().expect("a scratch directory");
-    let view = View::new(File::open(source).expect("opened"), wait, false).expect("a directory");
+    let names_kept = REMEMBERED;
+    let options = Options { wait, names_kept, attributes_kept, has_still_times: false };
+    let view = View::new(File::open(source).expect("opened"), options).expect("a directory");
     let session = start(view, point.path()).expect("mounted").spawn().expect("served");
     (point, session)
 }
@@ -52,7 +75,7 @@ fn what_is_there_is_seen_and_nothing_can_be_written() {
         return;
     }
     let view = mounted();
-    let at = |name: &str| view.point.path().join(name);
+    let at = |name: &str| view.at(name);
     assert_eq!(fs::read(at("link")).expect("read"), vec![7; 300_000]);
     assert_eq!(fs::read_link(at("link")).expect("read"), Path::new("dir/file"));
     let mut names: Vec<OsString> = fs::read_dir(view.point.path())
@@ -71,7 +94,7 @@ fn an_absent_name_that_appears_is_seen_for_it_is_asked_for_again() {
         return;
     }
     let view = mounted();
-    let late = view.point.path().join("late");
+    let late = view.at("late");
     assert!(!late.exists());
     fs::write(view.source.path().join("late"), "x").expect("written");
     assert!(late.exists());
@@ -83,8 +106,8 @@ fn an_absent_name_waits_each_time_and_one_that_is_there_once() {
         return;
     }
     let view = mounted();
-    let waited = || view.waits.load(Ordering::SeqCst);
-    let look = |name: &str| fs::symlink_metadata(view.point.path().join(name));
+    let waited = || view.waits(Step::LookUp);
+    let look = |name: &str| fs::symlink_metadata(view.at(name));
     let before = waited();
     for _ in 0..10 {
         assert!(look("absent").is_err());
@@ -98,22 +121,67 @@ fn an_absent_name_waits_each_time_and_one_that_is_there_once() {
 }
 
 #[test]
+fn numbers_and_times_are_the_sources_own_at_each_mount() {
+    if skip() {
+        return;
+    }
+    let source = source();
+    let old = SystemTime::UNIX_EPOCH - Duration::from_millis(1_500);
+    let file = File::open(source.path().join("dir/file")).expect("opened");
+    file.set_times(FileTimes::new().set_accessed(old).set_modified(old)).expect("set");
+    let identity = |path: PathBuf| {
+        let found = fs::symlink_metadata(path).expect("there");
+        let times = [found.atime(), found.mtime(), found.ctime()];
+        let parts = [found.atime_nsec(), found.mtime_nsec(), found.ctime_nsec()];
+        (found.ino(), times, parts)
+    };
+    for names in [["", "dir", "dir/file", "link"], ["link", "", "dir", "dir/file"]] {
+        let view = mounted_with(Arc::clone(&source), REMEMBERED);
+        for name in names {
+            assert_eq!(identity(view.at(name)), identity(source.path().join(name)), "{name}");
+        }
+        for entry in
+            fs::read_dir(view.point.path()).expect("listed").map(|entry| entry.expect("one"))
+        {
+            let number = entry.metadata().expect("there").ino();
+            assert_eq!(entry.ino(), number, "{:?}", entry.file_name());
+        }
+    }
+}
+
+#[test]
+fn a_replaced_file_is_looked_up_again_though_its_name_is_cached() {
+    if skip() {
+        return;
+    }
+    let view = mounted_with(source(), Duration::ZERO);
+    assert_eq!(fs::read(view.at("dir/file")).expect("read").len(), 300_000);
+    fs::write(view.source.path().join("new"), "new").expect("written");
+    fs::rename(view.source.path().join("new"), view.source.path().join("dir/file"))
+        .expect("replaced");
+    assert_eq!(fs::read(view.at("dir/file")).expect("read"), b"new");
+}
+
+#[test]
 fn as_many_names_of_a_directory_are_looked_up_at_once_as_there_are_threads() {
     if skip() {
         return;
     }
-    let source = tempfile::tempdir().expect("a scratch directory");
+    let source = source();
     // No lookup is answered before all of them have arrived.
     let arrived = Arc::new((Mutex::new(0), Condvar::new()));
     let waiting = Arc::clone(&arrived);
-    let wait = Box::new(move || {
+    let wait = Box::new(move |step| {
+        if step != Step::LookUp {
+            return;
+        }
         let mut count = waiting.0.lock().expect("not poisoned");
         *count += 1;
         waiting.1.notify_all();
         let limit = Duration::from_secs(60);
         drop(waiting.1.wait_timeout_while(count, limit, |count| *count < THREADS));
     });
-    let (point, session) = serve(source.path(), wait);
+    let (point, session) = serve(source.path(), wait, REMEMBERED);
     thread::scope(|scope| {
         for number in 0..THREADS {
             let path = point.path().join(number.to_string());
@@ -122,4 +190,20 @@ fn as_many_names_of_a_directory_are_looked_up_at_once_as_there_are_threads() {
     });
     assert_eq!(*arrived.0.lock().expect("not poisoned"), THREADS);
     drop(session);
+}
+
+#[test]
+fn each_open_waits_and_each_read_of_attributes_that_are_not_cached() {
+    if skip() {
+        return;
+    }
+    let view = mounted_with(source(), Duration::ZERO);
+    fs::metadata(view.at("dir/file")).expect("there");
+    let before = view.waits(Step::Attributes);
+    for _ in 0..2 {
+        File::open(view.at("dir/file")).expect("opened");
+        fs::metadata(view.at("dir/file")).expect("there");
+    }
+    assert_eq!(view.waits(Step::Open), 2);
+    assert!(view.waits(Step::Attributes) >= before + 2);
 }

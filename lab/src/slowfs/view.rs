@@ -1,12 +1,12 @@
-//! The file system: maps inode numbers of its own to paths below an open directory.
+//! The file system: maps inode numbers of the source to paths below an open directory.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{DirEntryExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -20,30 +20,40 @@ use fuser::{
 
 use super::THREADS;
 
-/// Time for which the kernel may cache existing names.
-const REMEMBERED: Duration = Duration::from_secs(3600);
+/// Called before each step.
+pub(super) type Wait = Box<dyn Fn(Step) + Send + Sync>;
 
-/// Called before each lookup of a name.
-pub(super) type Wait = Box<dyn Fn() + Send + Sync>;
+/// A request that can be slow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    LookUp,
+    Open,
+    Attributes,
+}
+
+/// The differences between a view and its source.
+pub(super) struct Options {
+    pub(super) wait: Wait,
+    /// Time for which the kernel may cache existing names.
+    pub(super) names_kept: Duration,
+    /// Time for which the kernel may cache attributes.
+    pub(super) attributes_kept: Duration,
+    /// The times of directories never change.
+    pub(super) has_still_times: bool,
+}
 
 /// A slow view of a directory.
 pub(super) struct View {
     /// The source. Paths start at this descriptor, which leads to the source even if the view is
     /// mounted over it.
     root: File,
-    wait: Wait,
-    remembered: Duration,
-    /// The times of directories never change.
-    has_still_times: bool,
-    names: Mutex<Names>,
+    /// Device of the source. Inode numbers are unique only there.
+    device: u64,
+    options: Options,
+    /// The last path at which each inode number was found. None is removed, because a lab's store is
+    /// small.
+    paths: Mutex<HashMap<INodeNo, PathBuf>>,
     files: Mutex<HashMap<u64, Arc<File>>>,
-}
-
-/// Inode numbers of paths; 1 is the root. Numbers are never freed, because a lab's store is small.
-#[derive(Debug)]
-struct Names {
-    paths: Vec<PathBuf>,
-    numbers: HashMap<PathBuf, u64>,
 }
 
 impl View {
@@ -51,77 +61,96 @@ impl View {
     ///
     /// # Errors
     /// Returns an error if it is not a directory.
-    pub(super) fn new(root: File, wait: Wait, forgetful: bool) -> Result<Self> {
-        if !root.metadata()?.is_dir() {
+    pub(super) fn new(root: File, options: Options) -> Result<Self> {
+        let found = root.metadata()?;
+        if !found.is_dir() {
             bail!("the source is no directory");
         }
-        let remembered = if forgetful { Duration::ZERO } else { REMEMBERED };
-        let top = PathBuf::new();
-        let names = Names { numbers: HashMap::from([(top.clone(), 1)]), paths: vec![top] };
-        let (names, files) = (Mutex::new(names), Mutex::default());
-        Ok(Self { root, wait, remembered, has_still_times: false, names, files })
+        let paths = Mutex::new(HashMap::from([(INodeNo::ROOT, PathBuf::new())]));
+        Ok(Self { root, device: found.dev(), options, paths, files: Mutex::default() })
     }
 
-    /// Lets the times of directories stand still, or not.
-    pub(super) fn with_still_times(self, has_still_times: bool) -> Self {
-        Self { has_still_times, ..self }
-    }
-
-    fn attributes(&self, number: INodeNo, found: &Metadata) -> Result<FileAttr, Errno> {
-        let still = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
-        let attributes = attributes(number, found)?;
-        Ok(match self.has_still_times && found.is_dir() {
-            true => FileAttr { atime: still, mtime: still, ctime: still, ..attributes },
-            false => attributes,
-        })
-    }
-
-    fn names(&self) -> MutexGuard<'_, Names> {
+    fn paths(&self) -> MutexGuard<'_, HashMap<INodeNo, PathBuf>> {
         // No statement leaves the table half changed, so it can be used after a panic.
-        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+        self.paths.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn files(&self) -> MutexGuard<'_, HashMap<u64, Arc<File>>> {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the real path of an inode number.
-    fn real(&self, number: INodeNo) -> Result<PathBuf, Errno> {
-        let path = self.names().path(number)?;
-        Ok(self.real_path(&path))
-    }
-
+    /// Returns the path in the source. That of the root ends with a slash, which follows the link
+    /// in /proc.
     fn real_path(&self, path: &Path) -> PathBuf {
         Path::new("/proc/self/fd").join(self.root.as_raw_fd().to_string()).join(path)
     }
 
-    fn look_up(&self, parent: INodeNo, name: &OsStr) -> Result<FileAttr, Errno> {
-        (self.wait)();
-        let path = self.names().path(parent)?.join(name);
+    /// Returns the path below the root.
+    fn path(&self, number: INodeNo) -> Result<PathBuf, Errno> {
+        self.paths().get(&number).cloned().ok_or(Errno::ESTALE)
+    }
+
+    /// Returns the path in the source and its metadata.
+    fn find(&self, number: INodeNo) -> Result<(PathBuf, Metadata), Errno> {
+        let path = self.real_path(&self.path(number)?);
+        // After ESTALE, the kernel looks a cached name up again, as for NFS.
+        let found = fs::symlink_metadata(&path).map_err(|_| Errno::ESTALE)?;
+        if number != INodeNo::ROOT && number != shown(found.ino()) {
+            return Err(Errno::ESTALE);
+        }
+        Ok((path, found))
+    }
+
+    fn look_up(&self, parent: INodeNo, name: &OsStr) -> Result<(FileAttr, Generation), Errno> {
+        (self.options.wait)(Step::LookUp);
+        let path = self.path(parent)?.join(name);
         let found = fs::symlink_metadata(self.real_path(&path))?;
-        let number = self.names().number(path);
-        self.attributes(number, &found)
+        if found.dev() != self.device {
+            return Err(Errno::EXDEV);
+        }
+        let number = shown(found.ino());
+        self.paths().insert(number, path);
+        // A new file may have the number of a removed one.
+        let born =
+            found.created().ok().and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
+        let generation = Generation(born.map_or(0, |born| born.as_nanos() as u64));
+        Ok((self.attributes(number, &found)?, generation))
     }
 
     fn about(&self, number: INodeNo) -> Result<FileAttr, Errno> {
-        let path = self.real(number)?;
-        // The root's own path is a symbolic link in /proc.
-        let found =
-            if number == INodeNo::ROOT { fs::metadata(path) } else { fs::symlink_metadata(path) };
-        self.attributes(number, &found?)
+        (self.options.wait)(Step::Attributes);
+        let (_, found) = self.find(number)?;
+        // The kernel asks for the root by a number of its own, and shows this one.
+        let number = if number == INodeNo::ROOT { INodeNo(found.ino()) } else { number };
+        self.attributes(number, &found)
     }
 
-    fn list(&self, number: INodeNo) -> Result<Vec<(FileType, std::ffi::OsString)>, Errno> {
-        let mut entries =
-            vec![(FileType::Directory, ".".into()), (FileType::Directory, "..".into())];
-        for entry in fs::read_dir(self.real(number)?)? {
+    fn attributes(&self, number: INodeNo, found: &Metadata) -> Result<FileAttr, Errno> {
+        let still = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
+        let attributes = attributes(number, found)?;
+        Ok(match self.options.has_still_times && found.is_dir() {
+            true => FileAttr { atime: still, mtime: still, ctime: still, ..attributes },
+            false => attributes,
+        })
+    }
+
+    fn list(&self, number: INodeNo) -> Result<Vec<(INodeNo, FileType, OsString)>, Errno> {
+        let (path, found) = self.find(number)?;
+        // A file system's root is its own parent.
+        let above =
+            if number == INodeNo::ROOT { found.ino() } else { path.join("..").metadata()?.ino() };
+        let mut entries = vec![
+            (INodeNo(found.ino()), FileType::Directory, ".".into()),
+            (INodeNo(above), FileType::Directory, "..".into()),
+        ];
+        for entry in fs::read_dir(path)? {
             let entry = entry?;
             if let Some(kind) = FileType::from_std(entry.file_type()?) {
-                entries.push((kind, entry.file_name()));
+                entries.push((shown(entry.ino()), kind, entry.file_name()));
             }
         }
         // An offset must refer to the same entry in the next call.
-        entries[2..].sort_by(|a, b| a.1.cmp(&b.1));
+        entries[2..].sort_by(|a, b| a.2.cmp(&b.2));
         Ok(entries)
     }
 
@@ -142,7 +171,8 @@ impl View {
     }
 
     fn open_file(&self, number: INodeNo) -> Result<FileHandle, Errno> {
-        let file = Arc::new(File::open(self.real(number)?)?);
+        (self.options.wait)(Step::Open);
+        let file = Arc::new(File::open(self.find(number)?.0)?);
         let mut files = self.files();
         let handle = (1..).find(|handle| !files.contains_key(handle)).unwrap_or(0);
         files.insert(handle, file);
@@ -150,21 +180,10 @@ impl View {
     }
 }
 
-impl Names {
-    fn path(&self, number: INodeNo) -> Result<PathBuf, Errno> {
-        let at = usize::try_from(number.0).ok().and_then(|number| number.checked_sub(1));
-        at.and_then(|at| self.paths.get(at)).cloned().ok_or(Errno::ENOENT)
-    }
-
-    fn number(&mut self, path: PathBuf) -> INodeNo {
-        if let Some(number) = self.numbers.get(&path) {
-            return INodeNo(*number);
-        }
-        self.paths.push(path.clone());
-        let number = self.paths.len() as u64;
-        self.numbers.insert(path, number);
-        INodeNo(number)
-    }
+/// Returns the number that the view shows for a file's own.
+fn shown(number: u64) -> INodeNo {
+    // A file of a squashfs can have the number that FUSE keeps for the root.
+    if INodeNo(number) == INodeNo::ROOT { INodeNo(1 << 63) } else { INodeNo(number) }
 }
 
 fn attributes(number: INodeNo, found: &Metadata) -> Result<FileAttr, Errno> {
@@ -172,10 +191,9 @@ fn attributes(number: INodeNo, found: &Metadata) -> Result<FileAttr, Errno> {
         ino: number,
         size: found.size(),
         blocks: found.blocks(),
-        atime: found.accessed().unwrap_or(SystemTime::UNIX_EPOCH),
-        mtime: found.modified().unwrap_or(SystemTime::UNIX_EPOCH),
-        ctime: SystemTime::UNIX_EPOCH
-            + Duration::from_secs(u64::try_from(found.ctime()).unwrap_or(0)),
+        atime: time(found.atime(), found.atime_nsec()),
+        mtime: time(found.mtime(), found.mtime_nsec()),
+        ctime: time(found.ctime(), found.ctime_nsec()),
         crtime: SystemTime::UNIX_EPOCH,
         kind: FileType::from_std(found.file_type()).ok_or(Errno::EIO)?,
         perm: (found.mode() & 0o7777) as u16,
@@ -186,6 +204,16 @@ fn attributes(number: INodeNo, found: &Metadata) -> Result<FileAttr, Errno> {
         blksize: u32::try_from(found.blksize()).unwrap_or(4096),
         flags: 0,
     })
+}
+
+/// Returns a time of a file. The seconds of one before 1970 are negative, the nanoseconds never.
+fn time(seconds: i64, nanoseconds: i64) -> SystemTime {
+    let whole = Duration::from_secs(seconds.unsigned_abs());
+    let second = match seconds < 0 {
+        true => SystemTime::UNIX_EPOCH - whole,
+        false => SystemTime::UNIX_EPOCH + whole,
+    };
+    second + Duration::from_nanos(nanoseconds.unsigned_abs())
 }
 
 impl Filesystem for View {
@@ -199,8 +227,11 @@ impl Filesystem for View {
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let Options { attributes_kept, names_kept, .. } = &self.options;
         match self.look_up(parent, name) {
-            Ok(found) => reply.entry(&self.remembered, &found, Generation(0)),
+            Ok((found, generation)) => {
+                reply.entry_with_ttls(attributes_kept, names_kept, &found, generation);
+            }
             // The kernel caches an entry without an inode number, but not an error.
             Err(errno) => reply.error(errno),
         }
@@ -208,13 +239,13 @@ impl Filesystem for View {
 
     fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         match self.about(number) {
-            Ok(found) => reply.attr(&self.remembered, &found),
+            Ok(found) => reply.attr(&self.options.attributes_kept, &found),
             Err(errno) => reply.error(errno),
         }
     }
 
     fn readlink(&self, _: &Request, number: INodeNo, reply: ReplyData) {
-        match self.real(number).and_then(|path| Ok(fs::read_link(path)?)) {
+        match self.find(number).and_then(|(path, _)| Ok(fs::read_link(path)?)) {
             Ok(target) => reply.data(target.as_os_str().as_bytes()),
             Err(errno) => reply.error(errno),
         }
@@ -222,7 +253,7 @@ impl Filesystem for View {
 
     fn open(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         match self.open_file(number) {
-            // The kernel may cache the content: lookups are slow here, not reads.
+            // The kernel may cache the content: reads are not slow here.
             Ok(handle) => reply.opened(handle, FopenFlags::FOPEN_KEEP_CACHE),
             Err(errno) => reply.error(errno),
         }
@@ -272,9 +303,8 @@ impl Filesystem for View {
             Err(errno) => return reply.error(errno),
         };
         let from = usize::try_from(offset).unwrap_or(usize::MAX);
-        for (at, (kind, name)) in entries.iter().enumerate().skip(from) {
-            // This number means "not looked up yet".
-            if reply.add(INodeNo(u64::MAX), at as u64 + 1, *kind, name) {
+        for (at, (number, kind, name)) in entries.iter().enumerate().skip(from) {
+            if reply.add(*number, at as u64 + 1, *kind, name) {
                 break;
             }
         }
