@@ -3,18 +3,19 @@
 //! It is a read-only FUSE pass-through. Every lookup of a name waits, and every open and every read
 //! of attributes if asked. Absent names are looked up again each time; existing names are cached by
 //! the kernel for as long as it likes (`--forgetful`: not at all). It may be mounted over its own
-//! source. [`view`] is the file system, and this module mounts it.
+//! source. [`view`] is the file system, [`faults`] are its errors, and this module mounts it.
 
+mod faults;
 mod view;
 
 #[cfg(test)]
 mod tests;
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::{self, Command, ExitCode};
 use std::thread;
 use std::time::Duration;
@@ -29,6 +30,7 @@ use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, daemon, fork};
 
+use self::faults::{Failure, Faults};
 use self::view::{Options, Step, View};
 
 /// Number of threads, and so of requests that are answered at once.
@@ -57,6 +59,15 @@ pub(crate) struct SlowFs {
     /// Show directories whose times never change, as object stores do
     #[arg(long)]
     still_times: bool,
+    /// Fail requests
+    #[arg(long, value_enum, value_name = "ERROR")]
+    fail: Option<Failure>,
+    /// Fail only those for this path, relative to the source, and for all below it
+    #[arg(long, value_name = "PATH", requires = "fail")]
+    fail_below: Option<PathBuf>,
+    /// Answer this number of them first
+    #[arg(long, default_value_t = 0, value_name = "N", requires = "fail")]
+    fail_after: u64,
     /// The directory to show, without other file systems that are mounted below it
     source: PathBuf,
     /// The mount point; it may be the source itself
@@ -68,7 +79,7 @@ pub(crate) struct SlowFs {
 }
 
 impl SlowFs {
-    fn options(&self) -> Options {
+    fn options(&self) -> Result<Options> {
         let [look_up, open, attributes] =
             [self.delay_us, self.open_us, self.getattr_us].map(Duration::from_micros);
         let wait = move |step| {
@@ -79,12 +90,23 @@ impl SlowFs {
             });
         };
         let names_kept = if self.forgetful { Duration::ZERO } else { REMEMBERED };
-        Options {
+        Ok(Options {
             wait: Box::new(wait),
             names_kept,
             attributes_kept: self.attribute_ms.map_or(names_kept, Duration::from_millis),
             has_still_times: self.still_times,
-        }
+            faults: self.fail.map(|failure| self.faults(failure)).transpose()?,
+        })
+    }
+
+    fn faults(&self, failure: Failure) -> Result<Faults> {
+        let below = self.fail_below.as_deref().unwrap_or(Path::new(""));
+        // The view's own paths have no `.`.
+        let below: PathBuf =
+            below.components().filter(|part| matches!(part, Component::Normal(_))).collect();
+        let path = self.source.join(&below);
+        fs::symlink_metadata(&path).with_context(|| path.display().to_string())?;
+        Ok(Faults::new(failure, below, self.fail_after))
     }
 }
 
@@ -101,7 +123,7 @@ pub(crate) fn run(args: &SlowFs) -> Result<ExitCode> {
     }
     // The mount will cover the source, so it is opened first.
     let source = File::open(&args.source).with_context(|| args.source.display().to_string())?;
-    let view = View::new(source, args.options())?;
+    let view = View::new(source, args.options()?)?;
     let Some((program, rest)) = args.command.split_first() else {
         start(view, &args.mountpoint)?.run().context("the mount cannot be served")?;
         return Ok(ExitCode::SUCCESS);

@@ -1,7 +1,9 @@
-//! Tests that the view shows existing files, looks up absent names again.
+//! Tests that the view shows existing files, looks up absent names again, and fails as asked.
 
-use std::fs::{self, FileTimes};
+use std::fs::FileTimes;
+use std::io;
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
+use std::os::unix::process::ExitStatusExt;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::SystemTime;
 
@@ -20,7 +22,7 @@ fn skip() -> bool {
 
 /// The session is dropped first, because a mount point cannot be removed.
 struct Mounted {
-    _session: BackgroundSession,
+    session: BackgroundSession,
     point: tempfile::TempDir,
     source: Arc<tempfile::TempDir>,
     waits: Arc<Mutex<Vec<Step>>>,
@@ -45,25 +47,34 @@ fn source() -> Arc<tempfile::TempDir> {
 }
 
 fn mounted() -> Mounted {
-    mounted_with(source(), REMEMBERED)
+    mounted_with(source(), REMEMBERED, None)
 }
 
-fn mounted_with(source: Arc<tempfile::TempDir>, attributes_kept: Duration) -> Mounted {
+fn failing(failure: Failure, after: u64) -> Mounted {
+    mounted_with(source(), Duration::ZERO, Some(Faults::new(failure, "dir".into(), after)))
+}
+
+fn mounted_with(
+    source: Arc<tempfile::TempDir>,
+    attributes_kept: Duration,
+    faults: Option<Faults>,
+) -> Mounted {
     let waits = Arc::new(Mutex::new(Vec::new()));
     let counted = Arc::clone(&waits);
     let wait = Box::new(move |step| counted.lock().expect("not poisoned").push(step));
-    let (point, session) = serve(source.path(), wait, attributes_kept);
-    Mounted { _session: session, point, source, waits }
+    let (point, session) = serve(source.path(), wait, attributes_kept, faults);
+    Mounted { session, point, source, waits }
 }
 
 fn serve(
     source: &Path,
     wait: view::Wait,
     attributes_kept: Duration,
+    faults: Option<Faults>,
 ) -> (tempfile::TempDir, BackgroundSession) {
     let point = tempfile::tempdir().expect("a scratch directory");
     let names_kept = REMEMBERED;
-    let options = Options { wait, names_kept, attributes_kept, has_still_times: false };
+    let options = Options { wait, names_kept, attributes_kept, has_still_times: false, faults };
     let view = View::new(File::open(source).expect("opened"), options).expect("a directory");
     let session = start(view, point.path()).expect("mounted").spawn().expect("served");
     (point, session)
@@ -136,7 +147,7 @@ fn numbers_and_times_are_the_sources_own_at_each_mount() {
         (found.ino(), times, parts)
     };
     for names in [["", "dir", "dir/file", "link"], ["link", "", "dir", "dir/file"]] {
-        let view = mounted_with(Arc::clone(&source), REMEMBERED);
+        let view = mounted_with(Arc::clone(&source), REMEMBERED, None);
         for name in names {
             assert_eq!(identity(view.at(name)), identity(source.path().join(name)), "{name}");
         }
@@ -154,7 +165,7 @@ fn a_replaced_file_is_looked_up_again_though_its_name_is_cached() {
     if skip() {
         return;
     }
-    let view = mounted_with(source(), Duration::ZERO);
+    let view = mounted_with(source(), Duration::ZERO, None);
     assert_eq!(fs::read(view.at("dir/file")).expect("read").len(), 300_000);
     fs::write(view.source.path().join("new"), "new").expect("written");
     fs::rename(view.source.path().join("new"), view.source.path().join("dir/file"))
@@ -181,7 +192,7 @@ fn as_many_names_of_a_directory_are_looked_up_at_once_as_there_are_threads() {
         let limit = Duration::from_secs(60);
         drop(waiting.1.wait_timeout_while(count, limit, |count| *count < THREADS));
     });
-    let (point, session) = serve(source.path(), wait, REMEMBERED);
+    let (point, session) = serve(source.path(), wait, REMEMBERED, None);
     thread::scope(|scope| {
         for number in 0..THREADS {
             let path = point.path().join(number.to_string());
@@ -197,7 +208,7 @@ fn each_open_waits_and_each_read_of_attributes_that_are_not_cached() {
     if skip() {
         return;
     }
-    let view = mounted_with(source(), Duration::ZERO);
+    let view = mounted_with(source(), Duration::ZERO, None);
     fs::metadata(view.at("dir/file")).expect("there");
     let before = view.waits(Step::Attributes);
     for _ in 0..2 {
@@ -206,4 +217,42 @@ fn each_open_waits_and_each_read_of_attributes_that_are_not_cached() {
     }
     assert_eq!(view.waits(Step::Open), 2);
     assert!(view.waits(Step::Attributes) >= before + 2);
+}
+
+#[test]
+fn requests_fail_below_a_path_with_the_error_that_is_asked_for() {
+    if skip() {
+        return;
+    }
+    let failures = [
+        (Failure::Eio, Errno::EIO),
+        (Failure::Estale, Errno::ESTALE),
+        (Failure::Eacces, Errno::EACCES),
+    ];
+    for (failure, errno) in failures {
+        let wanted = Some(errno as i32);
+        let view = failing(failure, 0);
+        fs::symlink_metadata(view.at("link")).expect("not below the path");
+        let error = |error: io::Error| error.raw_os_error();
+        assert_eq!(fs::metadata(view.at("dir/file")).map_err(error).err(), Some(wanted));
+        // The lookup of the directory is answered, and no request after it.
+        let view = failing(failure, 1);
+        assert_eq!(fs::read_dir(view.at("dir")).map_err(error).err(), Some(wanted));
+    }
+}
+
+#[test]
+fn a_process_that_waits_for_no_answer_can_be_killed() {
+    if skip() {
+        return;
+    }
+    let view = failing(Failure::Hang, 0);
+    let mut child = Command::new("cat").arg(view.at("dir/file")).spawn().expect("started");
+    while view.waits(Step::LookUp) == 0 {
+        thread::sleep(Duration::from_millis(1));
+    }
+    fs::symlink_metadata(view.at("link")).expect("answered");
+    child.kill().expect("sent");
+    assert_eq!(child.wait().expect("waited for").signal(), Some(9));
+    view.session.umount_and_join().expect("unmounted");
 }

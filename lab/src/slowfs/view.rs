@@ -19,6 +19,7 @@ use fuser::{
 };
 
 use super::THREADS;
+use super::faults::{Faults, Refused, refuse};
 
 /// Called before each step.
 pub(super) type Wait = Box<dyn Fn(Step) + Send + Sync>;
@@ -40,6 +41,7 @@ pub(super) struct Options {
     pub(super) attributes_kept: Duration,
     /// The times of directories never change.
     pub(super) has_still_times: bool,
+    pub(super) faults: Option<Faults>,
 }
 
 /// A slow view of a directory.
@@ -85,28 +87,35 @@ impl View {
         Path::new("/proc/self/fd").join(self.root.as_raw_fd().to_string()).join(path)
     }
 
-    /// Returns the path below the root.
-    fn path(&self, number: INodeNo) -> Result<PathBuf, Errno> {
-        self.paths().get(&number).cloned().ok_or(Errno::ESTALE)
+    /// Returns the path below the root, unless requests for it fail.
+    fn path(&self, number: INodeNo) -> Result<PathBuf, Refused> {
+        let path = self.paths().get(&number).cloned().ok_or(Errno::ESTALE)?;
+        self.check(&path)?;
+        Ok(path)
+    }
+
+    fn check(&self, path: &Path) -> Result<(), Refused> {
+        self.options.faults.as_ref().map_or(Ok(()), |faults| faults.check(path))
     }
 
     /// Returns the path in the source and its metadata.
-    fn find(&self, number: INodeNo) -> Result<(PathBuf, Metadata), Errno> {
+    fn find(&self, number: INodeNo) -> Result<(PathBuf, Metadata), Refused> {
         let path = self.real_path(&self.path(number)?);
         // After ESTALE, the kernel looks a cached name up again, as for NFS.
         let found = fs::symlink_metadata(&path).map_err(|_| Errno::ESTALE)?;
         if number != INodeNo::ROOT && number != shown(found.ino()) {
-            return Err(Errno::ESTALE);
+            return Err(Errno::ESTALE.into());
         }
         Ok((path, found))
     }
 
-    fn look_up(&self, parent: INodeNo, name: &OsStr) -> Result<(FileAttr, Generation), Errno> {
+    fn look_up(&self, parent: INodeNo, name: &OsStr) -> Result<(FileAttr, Generation), Refused> {
         (self.options.wait)(Step::LookUp);
-        let path = self.path(parent)?.join(name);
+        let path = self.paths().get(&parent).cloned().ok_or(Errno::ESTALE)?.join(name);
+        self.check(&path)?;
         let found = fs::symlink_metadata(self.real_path(&path))?;
         if found.dev() != self.device {
-            return Err(Errno::EXDEV);
+            return Err(Errno::EXDEV.into());
         }
         let number = shown(found.ino());
         self.paths().insert(number, path);
@@ -117,7 +126,7 @@ impl View {
         Ok((self.attributes(number, &found)?, generation))
     }
 
-    fn about(&self, number: INodeNo) -> Result<FileAttr, Errno> {
+    fn about(&self, number: INodeNo) -> Result<FileAttr, Refused> {
         (self.options.wait)(Step::Attributes);
         let (_, found) = self.find(number)?;
         // The kernel asks for the root by a number of its own, and shows this one.
@@ -125,7 +134,7 @@ impl View {
         self.attributes(number, &found)
     }
 
-    fn attributes(&self, number: INodeNo, found: &Metadata) -> Result<FileAttr, Errno> {
+    fn attributes(&self, number: INodeNo, found: &Metadata) -> Result<FileAttr, Refused> {
         let still = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
         let attributes = attributes(number, found)?;
         Ok(match self.options.has_still_times && found.is_dir() {
@@ -134,7 +143,7 @@ impl View {
         })
     }
 
-    fn list(&self, number: INodeNo) -> Result<Vec<(INodeNo, FileType, OsString)>, Errno> {
+    fn list(&self, number: INodeNo) -> Result<Vec<(INodeNo, FileType, OsString)>, Refused> {
         let (path, found) = self.find(number)?;
         // A file system's root is its own parent.
         let above =
@@ -154,7 +163,14 @@ impl View {
         Ok(entries)
     }
 
-    fn bytes(&self, handle: FileHandle, offset: u64, size: u32) -> Result<Vec<u8>, Errno> {
+    fn bytes(
+        &self,
+        number: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        size: u32,
+    ) -> Result<Vec<u8>, Refused> {
+        self.path(number)?;
         let file = self.files().get(&handle.0).cloned().ok_or(Errno::EBADF)?;
         let mut bytes = vec![0; size as usize];
         let mut read = 0;
@@ -170,7 +186,7 @@ impl View {
         Ok(bytes)
     }
 
-    fn open_file(&self, number: INodeNo) -> Result<FileHandle, Errno> {
+    fn open_file(&self, number: INodeNo) -> Result<FileHandle, Refused> {
         (self.options.wait)(Step::Open);
         let file = Arc::new(File::open(self.find(number)?.0)?);
         let mut files = self.files();
@@ -226,43 +242,43 @@ impl Filesystem for View {
         Ok(())
     }
 
-    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+    fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let Options { attributes_kept, names_kept, .. } = &self.options;
         match self.look_up(parent, name) {
             Ok((found, generation)) => {
                 reply.entry_with_ttls(attributes_kept, names_kept, &found, generation);
             }
             // The kernel caches an entry without an inode number, but not an error.
-            Err(errno) => reply.error(errno),
+            Err(refused) => refuse(request, refused, reply, ReplyEntry::error),
         }
     }
 
-    fn getattr(&self, _: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+    fn getattr(&self, request: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         match self.about(number) {
             Ok(found) => reply.attr(&self.options.attributes_kept, &found),
-            Err(errno) => reply.error(errno),
+            Err(refused) => refuse(request, refused, reply, ReplyAttr::error),
         }
     }
 
-    fn readlink(&self, _: &Request, number: INodeNo, reply: ReplyData) {
+    fn readlink(&self, request: &Request, number: INodeNo, reply: ReplyData) {
         match self.find(number).and_then(|(path, _)| Ok(fs::read_link(path)?)) {
             Ok(target) => reply.data(target.as_os_str().as_bytes()),
-            Err(errno) => reply.error(errno),
+            Err(refused) => refuse(request, refused, reply, ReplyData::error),
         }
     }
 
-    fn open(&self, _: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+    fn open(&self, request: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         match self.open_file(number) {
             // The kernel may cache the content: reads are not slow here.
             Ok(handle) => reply.opened(handle, FopenFlags::FOPEN_KEEP_CACHE),
-            Err(errno) => reply.error(errno),
+            Err(refused) => refuse(request, refused, reply, ReplyOpen::error),
         }
     }
 
     fn read(
         &self,
-        _: &Request,
-        _: INodeNo,
+        request: &Request,
+        number: INodeNo,
         handle: FileHandle,
         offset: u64,
         size: u32,
@@ -270,9 +286,9 @@ impl Filesystem for View {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        match self.bytes(handle, offset, size) {
+        match self.bytes(number, handle, offset, size) {
             Ok(bytes) => reply.data(&bytes),
-            Err(errno) => reply.error(errno),
+            Err(refused) => refuse(request, refused, reply, ReplyData::error),
         }
     }
 
@@ -292,7 +308,7 @@ impl Filesystem for View {
 
     fn readdir(
         &self,
-        _: &Request,
+        request: &Request,
         number: INodeNo,
         _: FileHandle,
         offset: u64,
@@ -300,7 +316,7 @@ impl Filesystem for View {
     ) {
         let entries = match self.list(number) {
             Ok(entries) => entries,
-            Err(errno) => return reply.error(errno),
+            Err(refused) => return refuse(request, refused, reply, ReplyDirectory::error),
         };
         let from = usize::try_from(offset).unwrap_or(usize::MAX);
         for (at, (number, kind, name)) in entries.iter().enumerate().skip(from) {

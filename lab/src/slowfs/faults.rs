@@ -1,0 +1,106 @@
+//! Requests that fail, as those to a server that is gone.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use fuser::{Errno, Request};
+
+/// Time between two looks at the process that waits for an answer.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+/// Bit of SIGKILL in a set of signals.
+const KILLED: u64 = 1 << 8;
+
+/// An error of a network's file system.
+#[derive(Clone, Copy, ValueEnum)]
+pub(super) enum Failure {
+    /// The server cannot read its disk, or does not answer a soft mount
+    Eio,
+    /// The server does not know the file any more
+    Estale,
+    /// The server denies access
+    Eacces,
+    /// The server does not answer; the process that waits can be killed
+    Hang,
+}
+
+/// Reason why a request has no result.
+#[derive(Debug)]
+pub(super) enum Refused {
+    With(Errno),
+    /// No answer until the process that waits for it is killed.
+    Never,
+}
+
+/// The requests that fail.
+pub(super) struct Faults {
+    failure: Failure,
+    below: PathBuf,
+    after: u64,
+    seen: AtomicU64,
+}
+
+impl<E: Into<Errno>> From<E> for Refused {
+    fn from(error: E) -> Self {
+        Self::With(error.into())
+    }
+}
+
+impl Faults {
+    /// Lets the requests for a path and for all below it fail, after a number of them.
+    pub(super) fn new(failure: Failure, below: PathBuf, after: u64) -> Self {
+        Self { failure, below, after, seen: AtomicU64::new(0) }
+    }
+
+    /// Counts a request.
+    ///
+    /// # Errors
+    /// Returns an error if the request is to fail.
+    pub(super) fn check(&self, path: &Path) -> Result<(), Refused> {
+        if !path.starts_with(&self.below) || self.seen.fetch_add(1, Ordering::Relaxed) < self.after
+        {
+            return Ok(());
+        }
+        Err(match self.failure {
+            Failure::Eio => Refused::With(Errno::EIO),
+            Failure::Estale => Refused::With(Errno::ESTALE),
+            Failure::Eacces => Refused::With(Errno::EACCES),
+            Failure::Hang => Refused::Never,
+        })
+    }
+}
+
+/// Sends an error as the answer, or waits until the process that asked is killed.
+pub(super) fn refuse<R: Send + 'static>(
+    request: &Request,
+    refused: Refused,
+    reply: R,
+    send: fn(R, Errno),
+) {
+    match refused {
+        Refused::With(errno) => send(reply, errno),
+        Refused::Never => {
+            let thread = request.pid();
+            // A thread of its own, because those that serve have other requests to answer.
+            thread::spawn(move || {
+                while !is_killed(thread) {
+                    thread::sleep(BETWEEN_LOOKS);
+                }
+                send(reply, Errno::EINTR);
+            });
+        }
+    }
+}
+
+/// Returns whether a thread has ended, or waits only for this answer to end.
+///
+/// The kernel lets no process go whose request has been read, and fuser does not pass the kernel's
+/// interrupts on.
+fn is_killed(thread: u32) -> bool {
+    let Ok(status) = fs::read_to_string(format!("/proc/{thread}/status")) else { return true };
+    let pending = status.lines().find_map(|line| line.strip_prefix("SigPnd:"));
+    pending.is_some_and(|set| u64::from_str_radix(set.trim(), 16).unwrap_or(0) & KILLED != 0)
+}
