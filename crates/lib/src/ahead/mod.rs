@@ -17,6 +17,7 @@ mod tests;
 pub mod warm;
 
 use std::fs;
+use std::path::Path;
 
 use becalm_host::pages::ahead::{Limits, Wanted};
 
@@ -26,9 +27,10 @@ use crate::ahead::record::Record;
 const MOST: u64 = 512 << 20;
 
 /// Returns the pages of a record to be read, and the limit of their bytes: a quarter of the memory
-/// that is available without swapping.
+/// that this process may use without swapping.
 fn wanted(record: &Record) -> (Vec<Wanted>, Limits) {
-    let bytes = available().map_or(MOST / 8, |available| (available / 4).min(MOST));
+    let memory = available().into_iter().chain(group_limit(Path::new("/"))).min();
+    let bytes = memory.map_or(MOST / 8, |memory| (memory / 4).min(MOST));
     (record.wanted(), Limits { bytes, wait: false, until: None })
 }
 
@@ -38,4 +40,24 @@ fn available() -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kibibytes * 1024)
+}
+
+/// Returns the smallest memory limit of this process's control group and those above it
+/// (cgroups(7), of both versions). `root` is the directory of `/proc` and `/sys`.
+fn group_limit(root: &Path) -> Option<u64> {
+    let text = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
+    let limits = text.lines().filter_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(":/")?;
+        let (hierarchy, name) = match controllers {
+            "" => ("sys/fs/cgroup", "memory.max"),
+            "memory" => ("sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+            _ => return None,
+        };
+        let hierarchy = root.join(hierarchy);
+        let group = hierarchy.join(path);
+        let groups = group.ancestors().take_while(|group| group.starts_with(&hierarchy));
+        let limit = |group: &Path| fs::read_to_string(group.join(name)).ok()?.trim().parse().ok();
+        groups.filter_map(limit).min()
+    });
+    limits.min()
 }

@@ -208,3 +208,27 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_smallest_limit_of_memory_of_the_control_groups_counts() {
+    let dir = tempfile::tempdir().expect("made");
+    let limit = |groups: &str| {
+        fs::create_dir_all(dir.path().join("proc/self")).expect("made");
+        fs::write(dir.path().join("proc/self/cgroup"), groups).expect("written");
+        super::group_limit(dir.path())
+    };
+    let set = |path: &str, text: &str| {
+        let path = dir.path().join("sys/fs/cgroup").join(path);
+        fs::create_dir_all(path.parent().expect("has one")).expect("made");
+        fs::write(path, text).expect("written");
+    };
+    assert_eq!(limit("4:memory:/a\n0::/b/c\n"), None, "no group has a limit");
+    set("b/c/memory.max", "max\n");
+    set("memory.max", "7000\n");
+    assert_eq!(limit("4:cpu:/a\n0::/b/c\n"), Some(7000));
+    set("b/memory.max", "5000\n");
+    assert_eq!(limit("0::/b/c\n"), Some(5000));
+    set("memory/a/memory.limit_in_bytes", "3000\n");
+    assert_eq!(limit("4:memory:/a\n0::/b/c\n"), Some(3000));
+    assert_eq!(limit("0::/\n"), Some(7000), "a container sees its own group as the root");
+}
