@@ -1,5 +1,6 @@
 //! Cold starts of a program: as it is, with its index alone, with its pages read ahead, and after
-//! all its files were read as a whole.
+//! all its files were read as a whole; and a plain start after pages were read that are predicted from the
+//! files alone.
 //!
 //! It needs root, because the page cache is dropped before each start. `lab slowdisk` runs it on a
 //! disk with a latency. Records name inodes, so the starts that are learned from are made here.
@@ -24,6 +25,7 @@ use nix::unistd::{User, chown};
 use serde_json::Value;
 
 use super::Spread;
+use super::busy::Busy;
 
 /// Number of starts that becalm learns from, and the pauses after them, in which it records.
 const LEARNED: usize = 5;
@@ -48,6 +50,9 @@ pub(crate) struct AheadBench {
     /// A program and its arguments that are started first each time, in the same way, and not timed
     #[arg(long, value_name = "COMMAND")]
     after: Option<String>,
+    /// Number of threads that read pages from the same disk all the time
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    beside: usize,
     /// The command
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
@@ -73,17 +78,20 @@ enum Way {
     Ahead,
     /// Whole files are read by this number of threads, and the program is started afterwards.
     Whole(usize),
+    /// The program after `run --warm`, which is not timed, without a record.
+    Predicted,
     /// The program again, while everything is in memory.
     Warm,
 }
 
-const WAYS: [(Way, &str); 7] = [
+const WAYS: [(Way, &str); 8] = [
     (Way::Plain, "plain"),
     (Way::PlainAgain, "plain again"),
     (Way::Index, "run --no-ahead"),
     (Way::Ahead, "run"),
     (Way::Whole(THREADS), "whole files, 32 threads"),
     (Way::Whole(1), "whole files, 1 thread"),
+    (Way::Predicted, "plain after run --warm"),
     (Way::Warm, "plain, warm"),
 ];
 
@@ -109,7 +117,9 @@ pub(super) fn run(args: &AheadBench) -> Result<()> {
     let lengths = files.iter().filter_map(|file| file.metadata().ok());
     let bytes: u64 = lengths.clone().map(|facts| facts.len()).sum();
     let disk = lengths.max_by_key(|facts| facts.len()).map_or(0, |facts| facts.dev());
-    let (times, reads) = bench.measure(args, &files, disk)?;
+    let largest = files.iter().max_by_key(|file| file.metadata().map_or(0, |facts| facts.len()));
+    let others = Busy::start(args.beside, largest.map_or(Path::new("/"), PathBuf::as_path))?;
+    let (times, reads, beside) = bench.measure(args, &files, disk, &others)?;
     let name = args.command.join(" ".as_ref());
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let is_there = |path: &Path| path.metadata().is_ok_and(|facts| facts.dev() == disk);
@@ -122,14 +132,17 @@ pub(super) fn run(args: &AheadBench) -> Result<()> {
         touched as f64 / f64::from(1 << 20),
         load.trim()
     );
-    for ((_, label), (own, reads)) in WAYS.iter().zip(times.iter().zip(&reads)) {
+    for (at, (_, label)) in WAYS.iter().enumerate() {
+        let (own, reads, beside) = (&times[at], &reads[at], &beside[at]);
         let ms = Spread::of(own.iter().copied()).median;
         let ratios = own.iter().zip(&times[0]).map(|(own, plain)| own / plain);
         let Spread { low, median, high, .. } = Spread::of(ratios);
         let read = Spread::of(reads.iter().copied()).median;
-        println!(
-            "  {label:<25}{ms:>8.0} ms{median:>8.3} ({low:.3} to {high:.3}){read:>8.1} MB read"
-        );
+        print!("  {label:<25}{ms:>8.0} ms{median:>8.3} ({low:.3} to {high:.3}){read:>8.1} MB read");
+        match args.beside {
+            0 => println!(),
+            _ => println!("{:>8.1} reads/ms beside", Spread::of(beside.iter().copied()).median),
+        }
     }
     Ok(())
 }
@@ -143,12 +156,18 @@ struct Bench {
 }
 
 impl Bench {
-    /// Starts the program in each way in each round, with empty caches. Returns the times in ms, and the
-    /// MB read from the disk.
-    fn measure(&self, args: &AheadBench, files: &[PathBuf], disk: u64) -> Result<(Table, Table)> {
+    /// Starts the program in each way in each round, with empty caches. Returns the times in ms, the
+    /// MB read from the disk, and the reads of the threads beside it in each ms.
+    fn measure(
+        &self,
+        args: &AheadBench,
+        files: &[PathBuf],
+        disk: u64,
+        others: &Busy,
+    ) -> Result<(Table, Table, Table)> {
         let earlier = args.earlier();
-        let mut times = Table::default();
-        let mut reads = Table::default();
+        let (mut times, mut reads, mut beside) =
+            (Table::default(), Table::default(), Table::default());
         for round in 0..args.rounds {
             for at in 0..WAYS.len() {
                 // Each round starts with another variant.
@@ -163,17 +182,31 @@ impl Bench {
                         thread::sleep(REST);
                     }
                 }
-                let (before, begin) = (sectors(disk), Instant::now());
+                let (before, theirs) = (sectors(disk), others.reads());
+                if way == Way::Predicted {
+                    self.warm(&args.command[0])?;
+                }
+                let (busy, begin) = (others.reads(), Instant::now());
                 if let Way::Whole(threads) = way {
                     read(files, threads);
                 }
                 self.start(way, &args.command)?;
-                times[at].push(1000.0 * begin.elapsed().as_secs_f64());
+                let ms = 1000.0 * begin.elapsed().as_secs_f64();
+                times[at].push(ms);
+                beside[at].push((others.reads() - busy) as f64 / ms);
                 thread::sleep(REST);
-                reads[at].push((sectors(disk) - before) as f64 / 2048.0);
+                let theirs = (others.reads() - theirs) * 8;
+                reads[at].push((sectors(disk) - before).saturating_sub(theirs) as f64 / 2048.0);
             }
         }
-        Ok((times, reads))
+        Ok((times, reads, beside))
+    }
+
+    /// Reads the pages of a program of which this home has no record.
+    fn warm(&self, program: &OsString) -> Result<()> {
+        let mut command = Command::new(&self.becalm);
+        command.args(["run", "--warm"]).arg(program);
+        self.finish(command, &self.home.join("empty"))
     }
 
     /// Starts a program once and waits for its end.
@@ -191,7 +224,11 @@ impl Bench {
             command.args(through).arg(&words[0]);
         }
         command.args(&words[1..]);
-        command.env("HOME", &self.home).env("XDG_CACHE_HOME", &self.home);
+        self.finish(command, &self.home)
+    }
+
+    fn finish(&self, mut command: Command, home: &Path) -> Result<()> {
+        command.env("HOME", home).env("XDG_CACHE_HOME", home);
         command.uid(self.user.uid.as_raw()).gid(self.user.gid.as_raw()).current_dir(&self.home);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let status = command.status().with_context(|| format!("cannot run {command:?}"))?;

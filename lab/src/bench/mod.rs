@@ -6,10 +6,12 @@
 //! [`calm`] measures the effect of an index, [`bind`] that of its bindings, [`start`] what `becalm run`
 //! adds to a start, [`trace`] the cost of tracing a start, [`fix`] that of writing notes, and
 //! [`loader`] the effect of notes and package caches with a patched loader. [`strategies`] counts the
-//! misses that each strategy leaves, and [`ahead`] measures cold starts.
+//! misses that each strategy leaves, and [`ahead`] measures cold starts, if wanted of a disk that [`busy`]
+//! threads use.
 
 mod ahead;
 mod bind;
+mod busy;
 mod calm;
 mod check;
 mod closures;

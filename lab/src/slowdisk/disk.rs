@@ -52,7 +52,7 @@ impl Disk {
             ctime: time,
             crtime: time,
             kind: if is_root { FileType::Directory } else { FileType::RegularFile },
-            perm: if is_root { 0o500 } else { 0o400 },
+            perm: if is_root { 0o555 } else { 0o400 },
             nlink: 1,
             uid: 0,
             gid: 0,

@@ -16,8 +16,9 @@ mod image;
 mod tests;
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::thread;
@@ -25,7 +26,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use fuser::{BackgroundSession, Config, MountOption};
+use fuser::{BackgroundSession, Config, MountOption, SessionACL};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::prctl::set_child_subreaper;
 use nix::sys::signal::{SigSet, Signal, kill};
@@ -84,7 +85,7 @@ pub(crate) fn run(args: &SlowDisk) -> Result<ExitCode> {
     slowfs::stand_apart()?;
     // Processes that the command leaves behind would keep the mounts.
     set_child_subreaper(true)?;
-    let scratch = tempfile::tempdir()?;
+    let scratch = tempfile::Builder::new().permissions(Permissions::from_mode(0o755)).tempdir()?;
     let (below, above) = (scratch.path().join("disk"), scratch.path().join("files"));
     fs::create_dir(&below)?;
     fs::create_dir(&above)?;
@@ -120,6 +121,8 @@ fn directories(with: &[PathBuf]) -> Result<Vec<PathBuf>> {
 fn start(image: File, mountpoint: &Path, wait: Wait) -> Result<BackgroundSession> {
     let mut config = Config::default();
     config.mount_options = vec![MountOption::FSName("slowdisk".to_owned()), MountOption::RO];
+    // A file system on a loop device is identified by the device's file, for every user.
+    config.acl = SessionACL::All;
     let config = slowfs::with_threads(config, THREADS);
     let session = fuser::spawn_mount(Disk::new(image, wait)?, mountpoint, &config);
     session.with_context(|| mountpoint.display().to_string())
