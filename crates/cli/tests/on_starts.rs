@@ -329,6 +329,11 @@ fn a_cold_start_of_a_program_that_is_on_is_recorded_and_the_next_is_read_ahead()
     files.iter().chain([&data]).for_each(|path| evict(path));
     assert_eq!(start(&link, &mut || residency(&data, 99) == Residency::InMemory), plain);
 
+    evict(&data);
+    let warm = scene.report(&["run", "--warm"]);
+    assert_eq!(warm["programs"][0]["path"], program);
+    assert_eq!(residency(&data, 99), Residency::InMemory);
+
     fs::remove_file(&helper).expect("removed");
     files.iter().chain([&data]).for_each(|path| evict(path));
     assert_eq!(start(&link, &mut || true), plain, "without becalm");

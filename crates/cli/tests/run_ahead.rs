@@ -14,7 +14,7 @@ use std::time::Duration;
 use becalm_host::pages::PAGE;
 use becalm_host::pages::resident::Residency;
 use serde_json::{Value, json};
-use support::cold::{evict, is_evicted, kept, line, lines, residency};
+use support::cold::{evict, is_evicted, kept, large_program, line, lines, residency};
 use support::store::{Store, nothing_to_test_with, text};
 use support::{finish, run, twenty, wait_for};
 
@@ -360,6 +360,30 @@ fn received(mut connection: UnixStream) -> usize {
 }
 
 #[test]
+fn pages_of_a_program_that_was_never_started_are_predicted() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let (files, program) = (large_program(&store), store.path("cold"));
+    let [library, ..] = files.as_slice() else { panic!("no files") };
+    if !is_evicted(library) {
+        return;
+    }
+    evict(library);
+    let ran = run(&mut store.becalm(&["run", "--warm", "--json", text(&program)]));
+    let report: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    let program = &report["programs"][0];
+    assert_eq!((ran.code, &program["predicted"]), (Some(0), &json!(true)), "{ran:?}");
+    // The program and its eight libraries; the C library and the loader.
+    assert!(program["files"].as_u64() >= Some(10), "{report}");
+    assert_eq!(residency(library, 0), Residency::InMemory);
+    assert_eq!(residency(library, 60), Residency::OnDisk, "data that nothing relocates");
+    let ran = run(&mut store.becalm(&["run", "--warm"]));
+    assert_eq!((ran.code, ran.stdout.starts_with("no program is switched on")), (Some(0), true));
+}
+
+#[test]
 fn without_a_cache_directory_or_a_record_the_program_starts() {
     if nothing_to_test_with() {
         return;
@@ -372,7 +396,7 @@ fn without_a_cache_directory_or_a_record_the_program_starts() {
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let lines: Vec<&str> = ran.stdout.lines().collect();
     assert_eq!(lines.len(), 2, "{ran:?}");
-    assert!(lines[0].ends_with("no start was recorded: becalm run records them"), "{ran:?}");
-    assert!(lines[1].starts_with("no-such-program: "), "{ran:?}");
+    assert!(lines[0].ends_with(" files, predicted: no start was recorded"), "{ran:?}");
+    assert_eq!(lines[1], "no-such-program: command not found");
     assert_eq!(store.app().metadata().expect("is there").nlink(), 1);
 }

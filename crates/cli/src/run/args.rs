@@ -62,7 +62,9 @@ pub(crate) struct RunArgs {
     /// Read the recorded pages of programs ahead, without starting them
     ///
     /// Waits until the pages are in memory: for the end of a boot, the start of a container or the
-    /// prolog of a job. CMD and its arguments are then all names of programs.
+    /// prolog of a job. CMD and its arguments are then all names of programs; without any, the
+    /// programs that are switched on (becalm on). Of a program that was never recorded, the pages that
+    /// its loader and constructors use are predicted.
     #[arg(long, conflicts_with_all = ["index", "strict", "quiet", "no_bind", "paths", "only", "no_ahead", "store"])]
     pub warm: bool,
 

@@ -79,8 +79,9 @@ const RUN_AHEAD: Section = Section {
         ("BECALM=noahead", "As --no-ahead."),
         (
             "--warm",
-            "The exit status is 1 if a program has no record, or cannot be found. With --json one \
-             object, schema becalm/warm/1: programs (path, files, bytes, skipped, problem).",
+            "The exit status is 1 if a program cannot be found, or its record cannot be used. With \
+             --json one object, schema becalm/warm/1: programs (path, files, bytes, skipped, \
+             predicted, problem).",
         ),
     ],
 };

@@ -25,12 +25,12 @@ use crate::terminal;
 /// # Errors
 /// Returns an error if there is no command or, with `--strict`, if it cannot use an index.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
-    let [name, arguments @ ..] = args.command.as_slice() else {
-        bail!("run: no command; becalm run [OPTIONS] -- CMD [ARGS]...");
-    };
     if args.warm {
         return warm::run(&args.command, args.json);
     }
+    let [name, arguments @ ..] = args.command.as_slice() else {
+        bail!("run: no command; becalm run [OPTIONS] -- CMD [ARGS]...");
+    };
     if let Some(pid) = args.attend {
         ahead::attend::attend(pid, name.as_ref());
         return Ok(ExitStatus::Fine);

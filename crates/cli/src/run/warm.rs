@@ -14,9 +14,9 @@ use crate::exit_code::ExitStatus;
 /// Reads the pages of programs and prints what was read for each.
 ///
 /// # Errors
-/// Returns an error if the result cannot be printed.
+/// Returns an error if nothing is known of what is switched on, or the result cannot be printed.
 pub(crate) fn run(commands: &[OsString], as_json: bool) -> Result<ExitStatus> {
-    let report = warm(commands);
+    let report = warm(commands)?;
     let mut out = anstream::stdout().lock();
     if as_json {
         out.write_all(&json::document(&report))?;
@@ -24,6 +24,9 @@ pub(crate) fn run(commands: &[OsString], as_json: bool) -> Result<ExitStatus> {
         for program in &report.programs {
             writeln!(out, "{}: {}", shown(program.path.as_ref()), text(program))?;
         }
+    }
+    if report.programs.is_empty() && !as_json {
+        writeln!(out, "no program is switched on: becalm on, or becalm run --warm CMD...")?;
     }
     let is_done = report.programs.iter().all(|program| program.problem.is_none());
     Ok(if is_done { ExitStatus::Fine } else { ExitStatus::Finding })
@@ -39,5 +42,6 @@ fn text(program: &Warmed) -> String {
         0 => String::new(),
         skipped => format!("; {} changed or missing", counted(skipped as u64, "file", "files")),
     };
-    format!("{mib:.1} MiB of {files}{skipped}")
+    let predicted = if program.predicted { ", predicted: no start was recorded" } else { "" };
+    format!("{mib:.1} MiB of {files}{skipped}{predicted}")
 }

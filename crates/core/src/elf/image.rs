@@ -23,9 +23,9 @@ const MAX_BYTES: u64 = 256 << 20;
 /// The memory image of an object before relocation, read from ranges of its file.
 pub struct Image<'data, R> {
     ident: Ident,
-    source: Source<'data, R>,
-    memory: Memory,
-    dynamic: Option<Segment>,
+    pub(super) source: Source<'data, R>,
+    pub(super) memory: Memory,
+    pub(super) dynamic: Option<Segment>,
     marker: PhantomData<&'data [u8]>,
 }
 

@@ -11,6 +11,7 @@ mod notes;
 mod parse;
 mod segment;
 mod source;
+mod start;
 
 pub mod dlopen_note;
 pub mod resolution_note;

@@ -5,7 +5,7 @@ use super::segment::Segment;
 use bstr::{BString, ByteSlice};
 use object::Endianness;
 use object::elf::{FileHeader32, FileHeader64, PN_XNUM, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NOTE};
-use object::elf::{PF_X, PT_GNU_STACK, PT_TLS};
+use object::elf::{PF_W, PF_X, PT_GNU_STACK, PT_TLS};
 use object::pod;
 use object::read::ReadRef;
 use object::read::elf::{FileHeader, ProgramHeader};
@@ -203,6 +203,7 @@ fn segment<P: ProgramHeader<Endian = Endianness>>(entry: &P, endian: Endianness)
     Segment {
         kind: entry.p_type(endian),
         is_executable: entry.p_flags(endian).0 & PF_X.0 != 0,
+        is_writable: entry.p_flags(endian).0 & PF_W.0 != 0,
         offset: entry.p_offset(endian).into(),
         vaddr: entry.p_vaddr(endian).into(),
         filesz: entry.p_filesz(endian).into(),

@@ -7,6 +7,7 @@ use object::elf::ProgramType;
 pub(super) struct Segment {
     pub(super) kind: ProgramType,
     pub(super) is_executable: bool,
+    pub(super) is_writable: bool,
     pub(super) offset: u64,
     pub(super) vaddr: u64,
     pub(super) filesz: u64,

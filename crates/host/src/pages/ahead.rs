@@ -132,12 +132,11 @@ impl Work<'_> {
                 self.bytes.fetch_sub(bytes, Ordering::Relaxed);
                 return false;
             }
+            let _ = fadvise(file, at, NonZeroU64::new(bytes), Advice::WillNeed);
             if self.limits.wait {
                 let mut buffer = vec![0; bytes as usize];
                 // A page that cannot be read is read, or reported, by the program.
                 let _ = file.read_at(&mut buffer, at);
-            } else {
-                let _ = fadvise(file, at, NonZeroU64::new(bytes), Advice::WillNeed);
             }
             at += bytes;
         }

@@ -14,8 +14,8 @@ use becalm_host::pages::open;
 use becalm_host::pages::resident::{self, Residency};
 
 use crate::ahead::learn::{self, Beside};
+use crate::ahead::limits;
 use crate::ahead::record::{Header, Place, Record, RecordError};
-use crate::ahead::wanted;
 use crate::index::variables::{NO_AHEAD, SWITCHES, has_switch};
 
 /// If no other process can be made, the pages are requested in this one, for at most this time.
@@ -62,8 +62,7 @@ fn known(place: &Place) -> Result<Option<Beside>, RecordError> {
 
 pub(super) fn request_recorded(file: File, until: Option<Instant>) {
     if let Ok(record) = Record::read(file) {
-        let (wanted, limits) = wanted(&record);
-        let _ = request(&wanted, &Limits { until, ..limits });
+        let _ = request(&record.wanted(), &Limits { until, ..limits() });
     }
 }
 

@@ -19,19 +19,17 @@ pub mod warm;
 use std::fs;
 use std::path::Path;
 
-use becalm_host::pages::ahead::{Limits, Wanted};
-
-use crate::ahead::record::Record;
+use becalm_host::pages::ahead::Limits;
 
 /// Maximum number of bytes that are read ahead for a start, whatever the memory.
 const MOST: u64 = 512 << 20;
 
-/// Returns the pages of a record to be read, and the limit of their bytes: a quarter of the memory
-/// that this process may use without swapping.
-fn wanted(record: &Record) -> (Vec<Wanted>, Limits) {
+/// Returns the limit of the bytes that are read ahead: a quarter of the memory that this process may
+/// use without swapping.
+fn limits() -> Limits {
     let memory = available().into_iter().chain(group_limit(Path::new("/"))).min();
     let bytes = memory.map_or(MOST / 8, |memory| (memory / 4).min(MOST));
-    (record.wanted(), Limits { bytes, wait: false, until: None })
+    Limits { bytes, wait: false, until: None }
 }
 
 /// Returns the bytes of memory that are available without swapping (proc_meminfo(5)).

@@ -5,6 +5,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use becalm_host::pages::{FileState, MOST_PAGES, Touched};
+use object::Endianness;
+use object::elf::FileHeader64;
+use object::read::elf::{FileHeader, SectionHeader};
 use proptest::prelude::*;
 
 use super::record::{Header, Record, RecordedFile, SCHEMA};
@@ -231,4 +234,26 @@ fn the_smallest_limit_of_memory_of_the_control_groups_counts() {
     set("memory/a/memory.limit_in_bytes", "3000\n");
     assert_eq!(limit("4:memory:/a\n0::/b/c\n"), Some(3000));
     assert_eq!(limit("0::/\n"), Some(7000), "a container sees its own group as the root");
+}
+
+#[test]
+fn what_a_start_uses_is_in_the_ranges_and_most_of_the_code_is_not() {
+    let bytes = std::env::current_exe().and_then(std::fs::read).expect("this program");
+    let ranges = becalm_core::elf::Image::new(&bytes[..]).expect("an ELF file").start_ranges();
+    assert!(ranges.iter().all(|&(offset, size)| size > 0 && offset < bytes.len() as u64));
+    let has = |at: u64| ranges.iter().any(|&(from, size)| (from..from + size).contains(&at));
+    let header = FileHeader64::<Endianness>::parse(&bytes[..]).expect("of 64 bits");
+    let endian = header.endian().expect("known");
+    let sections = header.sections(endian, &bytes[..]).expect("not stripped");
+    let section = |name: &str| {
+        let (_, found) = sections.section_by_name(endian, name.as_bytes()).expect(name);
+        found.file_range(endian).expect("in the file")
+    };
+    for name in [".dynsym", ".dynstr", ".rela.dyn", ".dynamic", ".init_array", ".data"] {
+        let (offset, size) = section(name);
+        assert!(has(offset) && has(offset + size - 1), "{name}");
+    }
+    let (offset, size) = section(".text");
+    let code = (offset..offset + size).step_by(4096);
+    assert!(code.clone().filter(|&at| has(at)).count() * 10 < code.count());
 }

@@ -1,16 +1,24 @@
 //! Reads the pages of programs ahead without starting them (`becalm run --warm`).
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::iter;
+use std::path::{Path, PathBuf};
 
-use becalm_host::pages::ahead::{Limits, request};
+use becalm_core::elf::Image;
+use becalm_host::pages::ahead::{Limits, Wanted, request};
+use becalm_host::pages::{FileState, PAGE, open};
+use object::ReadCache;
 use serde::Serialize;
 
-use crate::ahead::record::{Place, Record};
-use crate::ahead::wanted;
+use crate::ahead::limits;
+use crate::ahead::record::{Place, Record, RecordError};
 use crate::json;
+use crate::on;
+use crate::on::error::OnError;
 use crate::path::path_bytes;
-use crate::run::program;
+use crate::run::error::RunError;
+use crate::run::making::files_of_start;
+use crate::run::program::{self, Found, Program};
 use crate::words::words_of_chain;
 
 /// The files and bytes read for each program: the JSON document of `becalm run --warm`.
@@ -32,6 +40,8 @@ pub struct Warmed {
     pub bytes: u64,
     /// Files that are missing or have changed since the starts that were recorded.
     pub skipped: usize,
+    /// True if no start was recorded: the pages that loaders and constructors use were predicted.
+    pub predicted: bool,
     /// The reason why nothing was read; null if something was.
     pub problem: Option<String>,
 }
@@ -40,10 +50,21 @@ impl json::Report for Report {
     const SCHEMA: &'static str = "becalm/warm/1";
 }
 
-/// Reads the recorded pages of programs, and waits until they are in memory.
-#[must_use]
-pub fn warm(commands: &[OsString]) -> Report {
-    Report { programs: commands.iter().map(of_command).collect() }
+/// Reads the recorded pages of programs, or those predicted, and waits until they are in memory. Without
+/// names, of the programs that are switched on by this user and for all users.
+///
+/// # Errors
+/// Returns an error if there are no names, and the list of what is switched on cannot be read.
+pub fn warm(commands: &[OsString]) -> Result<Report, OnError> {
+    let mut commands = commands.to_owned();
+    if commands.is_empty() {
+        for system in [false, true] {
+            commands.extend(on::programs(system)?.into_iter().map(|it| it.path.into_os_string()));
+        }
+        commands.sort_unstable();
+        commands.dedup();
+    }
+    Ok(Report { programs: commands.iter().map(of_command).collect() })
 }
 
 fn of_command(name: &OsString) -> Warmed {
@@ -52,27 +73,68 @@ fn of_command(name: &OsString) -> Warmed {
         files: 0,
         bytes: 0,
         skipped: 0,
+        predicted: false,
         problem: Some(problem),
     };
-    let path = match program::find(name) {
-        Ok(found) => std::path::absolute(&found.path).unwrap_or(found.path),
-        Err(error) => return failed(Path::new(name), words_of_chain(&error)),
+    let found = match program::find(name) {
+        Ok(found) => found,
+        Err(_) => return failed(Path::new(name), "command not found".to_owned()),
     };
-    let opened = Place::of(&path).and_then(|place| place.open());
-    let record = match opened.and_then(|file| file.map(Record::read).transpose()) {
-        Ok(Some(record)) => record,
-        Ok(None) => {
-            return failed(&path, "no start was recorded: becalm run records them".to_owned());
-        }
+    let path = std::path::absolute(&found.path).unwrap_or_else(|_| found.path.clone());
+    let (wanted, predicted) = match record_of(&path) {
+        Ok(Some(record)) => (record.wanted(), false),
+        Ok(None) => match predicted(found) {
+            Ok(wanted) => (wanted, true),
+            Err(error) => return failed(&path, words_of_chain(&error)),
+        },
         Err(error) => return failed(&path, words_of_chain(&error)),
     };
-    let (wanted, limits) = wanted(&record);
-    let done = request(&wanted, &Limits { wait: true, ..limits });
+    let done = request(&wanted, &Limits { wait: true, ..limits() });
     Warmed {
         path: path_bytes(&path),
         files: done.files,
         bytes: done.bytes,
         skipped: done.skipped,
+        predicted,
         problem: None,
     }
+}
+
+/// Returns the record of a command, as `becalm run` names it, or as the audit module does: without links.
+fn record_of(path: &Path) -> Result<Option<Record>, RecordError> {
+    for path in iter::once(path.to_owned()).chain(path.canonicalize()) {
+        if let Some(file) = Place::of(&path)?.open()? {
+            return Record::read(file).map(Some);
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the pages that a program's loader and constructors use, by its files alone.
+fn predicted(found: Found) -> Result<Vec<Wanted>, RunError> {
+    let files = files_of_start(&Program::look(found)?)?;
+    Ok(files.iter().filter_map(|path| pages_of_start(path)).collect())
+}
+
+fn pages_of_start(path: &Path) -> Option<Wanted> {
+    // A record has no symbolic links.
+    let path: PathBuf = path.canonicalize().ok()?;
+    let file = open(&path).ok()?;
+    let state = FileState::of(&file.metadata().ok()?);
+    let cache = ReadCache::new(file);
+    let ranges = Image::new(&cache).ok()?.start_ranges();
+    let in_file = ranges.iter().filter(|range| range.0 < state.size);
+    let mut pages: Vec<(u64, u64)> = in_file
+        .map(|(offset, length)| (offset, offset.saturating_add(*length).min(state.size)))
+        .map(|(begin, end)| (begin / PAGE, end.div_ceil(PAGE)))
+        .collect();
+    pages.sort_unstable();
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for (first, end) in pages {
+        match ranges.last_mut() {
+            Some(last) if first <= last.0 + last.1 => last.1 = last.1.max(end - last.0),
+            _ => ranges.push((first, end - first)),
+        }
+    }
+    Some(Wanted { path, state, ranges, is_directory: false })
 }

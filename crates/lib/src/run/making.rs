@@ -214,6 +214,16 @@ fn files_of(closure: &Closure) -> Vec<PathBuf> {
     objects.map(|object| path_of(object.path.as_ref())).collect()
 }
 
+/// Returns the program, loader and libraries of a start in this environment, by prediction.
+///
+/// # Errors
+/// Returns an error if the start cannot be predicted.
+pub fn files_of_start(program: &Program) -> Result<Vec<PathBuf>, RunError> {
+    let request = Request::of(program, &StorePrefixes::default(), None);
+    let closure = closure(&OsFs::new(), &program.real, &request)?;
+    Ok(closure.load.objects.iter().map(|object| path_of(object.path.as_ref())).collect())
+}
+
 /// Returns the closure of the program of a request.
 fn closure(os: &OsFs, program: &Path, request: &Request) -> Result<Closure, RunError> {
     let subject = Subject::open(&os.session(), path_bytes(program).as_ref())?;

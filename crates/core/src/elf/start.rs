@@ -1,0 +1,46 @@
+//! The parts of an object's file that its start uses before `main`, by the headers alone.
+
+use object::elf;
+use object::read::ReadRef;
+
+use super::Image;
+
+impl<'data, R: ReadRef<'data>> Image<'data, R> {
+    /// Returns ranges of the file, as offset and length of at least 1, that a start uses: the headers,
+    /// the tables for symbol lookups and relocations, what is relocated, and the first byte of each
+    /// constructor and of the entry point. A hostile file may have ranges beyond its end.
+    ///
+    /// These are the whole tables, of which a start uses a part. Nothing is known of what the code of
+    /// constructors uses. Constructors whose addresses only relocations have are left out.
+    #[must_use]
+    pub fn start_ranges(&self) -> Vec<(u64, u64)> {
+        let entries = self.dynamic_entries().unwrap_or_default();
+        let value = |tag| entries.iter().find(|entry| entry.0 == tag).map(|entry| entry.1);
+        let sizes = [
+            (elf::DT_STRTAB, elf::DT_STRSZ),
+            (elf::DT_RELA, elf::DT_RELASZ),
+            (elf::DT_REL, elf::DT_RELSZ),
+            (elf::DT_RELR, elf::DT_RELRSZ),
+            (elf::DT_JMPREL, elf::DT_PLTRELSZ),
+        ];
+        let ends = sizes.iter().filter_map(|&(table, size)| {
+            let (offset, in_file) = self.memory.file_range(value(table)?)?;
+            Some(offset.saturating_add(value(size)?.min(in_file)))
+        });
+        // Linkers put the headers and these tables at the beginning of the file.
+        let mut ranges = vec![(0, ends.max().unwrap_or(1).max(1))];
+        ranges.extend(self.dynamic.map(|segment| (segment.offset, segment.filesz.max(1))));
+        let loads = self.memory.loads().iter().filter(|load| load.is_writable && load.filesz > 0);
+        ranges.extend(loads.map(|load| (load.offset, load.filesz)));
+        let table = value(elf::DT_INIT_ARRAY).zip(value(elf::DT_INIT_ARRAYSZ));
+        let table = table.and_then(|(address, size)| self.bytes(address, size));
+        let words = self.words();
+        let functions = table.unwrap_or_default().chunks_exact(words.size());
+        let functions = functions.filter_map(|entry| words.address(entry, 0));
+        let entry = self.source.bytes(0, 64).and_then(|head| words.address(head, 24));
+        let code = functions.chain(entry).chain(value(elf::DT_INIT));
+        let code = code.filter_map(|address| self.memory.file_range(address));
+        ranges.extend(code.map(|(offset, _)| (offset, 1)));
+        ranges
+    }
+}
