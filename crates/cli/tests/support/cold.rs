@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use becalm_host::pages::FileState;
 use becalm_host::pages::resident::{self, Residency};
@@ -40,6 +41,15 @@ pub fn large_program(store: &Store) -> Vec<PathBuf> {
     cc(&dir, &["cold.c", "-o", "cold"].into_iter().chain(flags).collect::<Vec<_>>());
     let libraries = (0..LIBRARIES).map(|at| format!("liblarge{at}.so"));
     libraries.chain(["cold".to_owned()]).map(|name| store.path(&name)).collect()
+}
+
+/// Returns the number of a file's pages that are in memory, without reading any. Only right for files
+/// of this user.
+pub fn pages_in_memory(path: &Path) -> u64 {
+    let mut fincore = Command::new("fincore");
+    let ran = fincore.args(["--noheadings", "--output", "PAGES"]).arg(path).output();
+    let text = String::from_utf8(ran.expect("fincore starts").stdout).expect("text");
+    text.trim().parse().expect("a number")
 }
 
 /// Drops a file from memory.
