@@ -19,6 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use becalm_host::pages::PAGE;
 use clap::Args;
 use nix::sys::stat::{major, minor};
 use nix::unistd::{User, chown};
@@ -115,10 +116,11 @@ pub(super) fn run(args: &AheadBench) -> Result<()> {
     let touched = recorded(scratch.path())?;
     let files: Vec<PathBuf> = touched.keys().cloned().collect();
     let lengths = files.iter().filter_map(|file| file.metadata().ok());
-    let bytes: u64 = lengths.clone().map(|facts| facts.len()).sum();
-    let disk = lengths.max_by_key(|facts| facts.len()).map_or(0, |facts| facts.dev());
+    let bytes: u64 = lengths.map(|facts| facts.len()).sum();
     let largest = files.iter().max_by_key(|file| file.metadata().map_or(0, |facts| facts.len()));
-    let others = Busy::start(args.beside, largest.map_or(Path::new("/"), PathBuf::as_path))?;
+    let largest = largest.context("no files")?;
+    let disk = largest.metadata().map_or(0, |facts| facts.dev());
+    let others = Busy::start(args.beside, largest)?;
     let (times, reads, beside) = bench.measure(args, &files, disk, &others)?;
     let name = args.command.join(" ".as_ref());
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
@@ -182,21 +184,23 @@ impl Bench {
                         thread::sleep(REST);
                     }
                 }
-                let (before, theirs) = (sectors(disk), others.reads());
+                let (sectors_before, others_before) = (sectors(disk), others.reads());
                 if way == Way::Predicted {
                     self.warm(&args.command[0])?;
                 }
-                let (busy, begin) = (others.reads(), Instant::now());
+                let (others_at_begin, begin) = (others.reads(), Instant::now());
                 if let Way::Whole(threads) = way {
                     read(files, threads);
                 }
                 self.start(way, &args.command)?;
                 let ms = 1000.0 * begin.elapsed().as_secs_f64();
                 times[at].push(ms);
-                beside[at].push((others.reads() - busy) as f64 / ms);
+                beside[at].push((others.reads() - others_at_begin) as f64 / ms);
                 thread::sleep(REST);
-                let theirs = (others.reads() - theirs) * 8;
-                reads[at].push((sectors(disk) - before).saturating_sub(theirs) as f64 / 2048.0);
+                // Each of their reads is a page, of eight sectors.
+                let theirs = (others.reads() - others_before) * 8;
+                let read = (sectors(disk) - sectors_before).saturating_sub(theirs);
+                reads[at].push(read as f64 / 2048.0);
             }
         }
         Ok((times, reads, beside))
@@ -269,7 +273,6 @@ fn recorded(cache: &Path) -> Result<BTreeMap<PathBuf, u64>> {
 
 /// Returns the bytes of ranges of a record that at least half of the starts touched.
 fn touched(ranges: &Value, starts: u64) -> u64 {
-    const PAGE: u64 = 4096;
     let ranges = ranges.as_array().into_iter().flatten();
     let used = ranges.filter(|range| range[2].as_u64().unwrap_or(0) * 2 >= starts);
     used.filter_map(|range| range[1].as_u64()).sum::<u64>() * PAGE

@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use anyhow::{Context, Result};
+use becalm_host::pages::PAGE;
 use nix::fcntl::OFlag;
 
-const PAGE: usize = 4096;
+const SIZE: usize = PAGE as usize;
 
 /// Threads that read pages of a file from the disk, not from memory, until this is dropped.
 pub(super) struct Busy {
@@ -29,18 +30,18 @@ impl Busy {
             let flags = OFlag::O_DIRECT.bits();
             let file = File::options().read(true).custom_flags(flags).open(path);
             let file = file.with_context(|| path.display().to_string())?;
-            let pages = file.metadata()?.len() / PAGE as u64;
+            let pages = file.metadata()?.len() / PAGE;
             let (reads, is_over) = (busy.reads.clone(), busy.is_over.clone());
             thread::spawn(move || {
                 // Direct reads need an aligned buffer.
-                let mut bytes = vec![0; 2 * PAGE];
-                let from = bytes.as_ptr().align_offset(PAGE);
+                let mut bytes = vec![0; 2 * SIZE];
+                let from = bytes.as_ptr().align_offset(SIZE);
                 let mut number = seed;
                 while !is_over.load(Ordering::Relaxed) {
                     // Knuth's multiplier of a linear congruential generator.
                     number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                    let at = (number >> 33) % pages.max(1) * PAGE as u64;
-                    if file.read_at(&mut bytes[from..from + PAGE], at).is_err() {
+                    let at = (number >> 33) % pages.max(1) * PAGE;
+                    if file.read_at(&mut bytes[from..from + SIZE], at).is_err() {
                         return;
                     }
                     reads.fetch_add(1, Ordering::Relaxed);

@@ -6,8 +6,8 @@
 //! [`calm`] measures the effect of an index, [`bind`] that of its bindings, [`start`] what `becalm run`
 //! adds to a start, [`trace`] the cost of tracing a start, [`fix`] that of writing notes, and
 //! [`loader`] the effect of notes and package caches with a patched loader. [`strategies`] counts the
-//! misses that each strategy leaves, and [`ahead`] measures cold starts, if wanted of a disk that [`busy`]
-//! threads use.
+//! misses that each strategy leaves, and [`ahead`] measures cold starts. The threads of [`busy`] read
+//! from the same disk meanwhile.
 
 mod ahead;
 mod bind;

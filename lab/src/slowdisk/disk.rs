@@ -11,6 +11,8 @@ use fuser::{
     KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyEntry, ReplyOpen, Request,
 };
 
+use crate::slowfs;
+
 /// Name of the file.
 pub(super) const NAME: &str = "image";
 const NUMBER: INodeNo = INodeNo(2);
@@ -76,10 +78,7 @@ impl Filesystem for Disk {
         if config.add_capabilities(InitFlags::FUSE_ASYNC_DIO).is_err() {
             return Err(io::Error::other("this kernel has no asynchronous direct reads on FUSE"));
         }
-        // The kernel may have a lower limit and returns it.
-        if let Err(most) = config.set_max_background(MOST_READS) {
-            let _ = config.set_max_background(most);
-        }
+        slowfs::allow_background(config, MOST_READS);
         Ok(())
     }
 

@@ -73,7 +73,7 @@ impl Faults {
     }
 }
 
-/// Sends an error as the answer, or waits until the process that asked is killed.
+/// Answers a request with its error. A request that hangs is answered after its process was killed.
 pub(super) fn refuse<R: Send + 'static>(
     request: &Request,
     refused: Refused,

@@ -1,9 +1,9 @@
 //! `lab slowfs`: a file system with slow lookups, as over a network.
 //!
-//! It is a read-only FUSE pass-through. Every lookup of a name waits, and every open and every read
-//! of attributes if asked. Absent names are looked up again each time; existing names are cached by
-//! the kernel for as long as it likes (`--forgetful`: not at all). It may be mounted over its own
-//! source. [`view`] is the file system, [`faults`] are its errors, and this module mounts it.
+//! It is a read-only FUSE pass-through. Every lookup of a name waits. Opens wait with `--open-us`, and
+//! reads of attributes with `--getattr-us`. The kernel looks up an absent name each time; it keeps
+//! existing names for as long as it likes (`--forgetful`: not at all). The view may be mounted over its
+//! own source. [`view`] is the file system, [`faults`] are its errors, and this module mounts it.
 
 mod faults;
 mod view;
@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use fuser::{Config, MountOption, Session, SessionACL};
+use fuser::{Config, KernelConfig, MountOption, Session, SessionACL};
 use nix::errno::Errno;
 use nix::libc;
 use nix::mount::{MsFlags, mount};
@@ -203,6 +203,15 @@ pub(crate) fn with_threads(mut config: Config, threads: usize) -> Config {
     config.n_threads = Some(threads);
     config.clone_fd = true;
     config
+}
+
+/// Lets the kernel send this number of requests that no process waits for, or as many as it permits,
+/// before an earlier one is answered.
+pub(crate) fn allow_background(config: &mut KernelConfig, requests: u16) {
+    // The kernel may have a lower limit and returns it.
+    if let Err(most) = config.set_max_background(requests) {
+        let _ = config.set_max_background(most);
+    }
 }
 
 /// Makes later mounts visible only to this process and its children.

@@ -1,4 +1,4 @@
-//! Tests that the view shows existing files, looks up absent names again, and fails as asked.
+//! Tests of the view: what is there, what is not, what waits, and what fails.
 
 use std::fs::FileTimes;
 use std::io;

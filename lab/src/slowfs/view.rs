@@ -18,8 +18,8 @@ use fuser::{
     ReplyOpen, Request,
 };
 
-use super::THREADS;
 use super::faults::{Faults, Refused, refuse};
+use super::{THREADS, allow_background};
 
 /// Called before each step.
 pub(super) type Wait = Box<dyn Fn(Step) + Send + Sync>;
@@ -238,7 +238,7 @@ impl Filesystem for View {
         if config.add_capabilities(InitFlags::FUSE_PARALLEL_DIROPS).is_err() {
             return Err(io::Error::other("this kernel has no parallel lookups on FUSE"));
         }
-        let _ = config.set_max_background(THREADS as u16);
+        allow_background(config, THREADS as u16);
         Ok(())
     }
 

@@ -20,13 +20,12 @@ pub(crate) fn run(commands: &[OsString], as_json: bool) -> Result<ExitStatus> {
     let mut out = anstream::stdout().lock();
     if as_json {
         out.write_all(&json::document(&report))?;
+    } else if report.programs.is_empty() {
+        writeln!(out, "no program is switched on: becalm on, or becalm run --warm CMD...")?;
     } else {
         for program in &report.programs {
             writeln!(out, "{}: {}", shown(program.path.as_ref()), text(program))?;
         }
-    }
-    if report.programs.is_empty() && !as_json {
-        writeln!(out, "no program is switched on: becalm on, or becalm run --warm CMD...")?;
     }
     let is_done = report.programs.iter().all(|program| program.problem.is_none());
     Ok(if is_done { ExitStatus::Fine } else { ExitStatus::Finding })

@@ -439,7 +439,10 @@ fn gap(first: (u64, u64), second: (u64, u64)) -> u64 {
 }
 
 /// Adds one start's pages to ranges with counts.
-fn merged(before: &[(u64, u64, u32)], pages: impl Iterator<Item = u64>) -> Vec<(u64, u64, u32)> {
+pub(super) fn merged(
+    before: &[(u64, u64, u32)],
+    pages: impl Iterator<Item = u64>,
+) -> Vec<(u64, u64, u32)> {
     let mut counts: BTreeMap<u64, u32> = BTreeMap::new();
     for &(first, length, count) in before {
         (first..first + length).for_each(|page| {

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use becalm_core::elf::Image;
 use becalm_host::pages::ahead::{Limits, Wanted, request};
-use becalm_host::pages::{FileState, PAGE, open};
+use becalm_host::pages::{Bitmap, FileState, MOST_PAGES, PAGE, open};
 use object::ReadCache;
 use serde::Serialize;
 
 use crate::ahead::limits;
-use crate::ahead::record::{Place, Record, RecordError};
+use crate::ahead::record::{Place, Record, RecordError, merged};
 use crate::json;
 use crate::on;
 use crate::on::error::OnError;
@@ -29,7 +29,7 @@ pub struct Report {
 }
 
 /// The files and bytes read for a program.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Warmed {
     /// The path of the command.
     #[serde(serialize_with = "crate::json::lossy")]
@@ -70,11 +70,8 @@ pub fn warm(commands: &[OsString]) -> Result<Report, OnError> {
 fn of_command(name: &OsString) -> Warmed {
     let failed = |path: &Path, problem: String| Warmed {
         path: path_bytes(path),
-        files: 0,
-        bytes: 0,
-        skipped: 0,
-        predicted: false,
         problem: Some(problem),
+        ..Warmed::default()
     };
     let found = match program::find(name) {
         Ok(found) => found,
@@ -123,18 +120,13 @@ fn pages_of_start(path: &Path) -> Option<Wanted> {
     let state = FileState::of(&file.metadata().ok()?);
     let cache = ReadCache::new(file);
     let ranges = Image::new(&cache).ok()?.start_ranges();
-    let in_file = ranges.iter().filter(|range| range.0 < state.size);
-    let mut pages: Vec<(u64, u64)> = in_file
-        .map(|(offset, length)| (offset, offset.saturating_add(*length).min(state.size)))
-        .map(|(begin, end)| (begin / PAGE, end.div_ceil(PAGE)))
-        .collect();
-    pages.sort_unstable();
-    let mut ranges: Vec<(u64, u64)> = Vec::new();
-    for (first, end) in pages {
-        match ranges.last_mut() {
-            Some(last) if first <= last.0 + last.1 => last.1 = last.1.max(end - last.0),
-            _ => ranges.push((first, end - first)),
+    let mut pages = Bitmap::default();
+    for (offset, length) in ranges {
+        let end = offset.saturating_add(length).min(state.size).min(MOST_PAGES * PAGE);
+        for page in offset / PAGE..end.div_ceil(PAGE) {
+            pages.add(page);
         }
     }
+    let ranges = merged(&[], pages.pages()).into_iter().map(|range| (range.0, range.1)).collect();
     Some(Wanted { path, state, ranges, is_directory: false })
 }

@@ -168,8 +168,8 @@ pub fn programs(system: bool) -> Result<Vec<Program>, OnError> {
 /// # Errors
 /// Returns an error if the record cannot be read.
 pub fn switched_on(system: bool) -> Result<Vec<Program>, OnError> {
-    let mut programs = programs(system)?;
     let folder = folder_of(system)?;
+    let mut programs = folder.record()?.programs;
     let known = Known::of(&folder);
     programs.par_iter_mut().for_each(|program| {
         program.fresh = Some(known.as_ref().is_some_and(|known| known.is_fresh(program)));
