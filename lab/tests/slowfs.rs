@@ -52,6 +52,32 @@ fn a_slow_mounts_directories_have_still_times_for_a_command() {
 }
 
 #[test]
+fn changes_through_a_writable_mount_are_made_in_the_source() {
+    let Some(scene) = Scene::new() else { return };
+    let script = "set -e; cd mount; printf content >new; printf more >>new; cp -p new dir/copy
+        mkdir dir/sub; echo x >dir/sub/f; ln -s ../new dir/link; ln new dir/hard; mv dir other
+        truncate -s 5 other/copy; chmod 640 other/copy; touch -d @7.5 other/copy
+        rm other/sub/f; rmdir other/sub; cat other/link; stat -c '%a %s %.Y %h' other/copy new";
+    let done = scene.run(&["--writable"], script);
+    let told = String::from_utf8_lossy(&done.stdout);
+    let at = |name: &str| scene.0.path().join("source").join(name);
+    let text = |name: &str| fs::read_to_string(at(name)).unwrap();
+    assert!(done.status.success() && told.starts_with("contentmore640 5 7.5"), "{done:?}");
+    assert!(told.lines().nth(1).is_some_and(|line| line.ends_with(" 2")), "{done:?}");
+    assert_eq!([text("new"), text("other/copy")], ["contentmore", "conte"]);
+    assert!(!at("dir").exists() && !at("other/sub").exists());
+}
+
+#[test]
+fn an_edit_of_the_source_with_the_same_size_and_time_is_read_through_a_writable_mount() {
+    let Some(scene) = Scene::new() else { return };
+    let edit = "cat mount/file; touch -r source/file time; printf changed >source/file
+        touch -r time source/file; cat mount/file";
+    let done = scene.run(&["--writable", "--forgetful"], edit);
+    assert_eq!(String::from_utf8_lossy(&done.stdout), "contentchanged", "{done:?}");
+}
+
+#[test]
 fn a_slow_mounts_command_ends_with_its_own_status() {
     let Some(scene) = Scene::new() else { return };
     assert_eq!(scene.run(&[], "exit 7").status.code(), Some(7));

@@ -11,6 +11,7 @@
 //! names the trees of glibc that are built. [`order_trial`] makes edits in many orders, with other
 //! tools between them. [`foreign_trial`] edits roots of other machines and starts
 //! their programs. [`trace_differential`] compares the tracer with `strace` and the model.
+//! [`trees_trial`] edits a tree between starts that are answered from what was learned of it.
 //! [`wheel_trial`] counts the misses of imports of wheels.
 
 pub mod ahead_trial;
@@ -39,5 +40,6 @@ pub mod picture;
 pub mod predict;
 mod root;
 pub mod trace_differential;
+pub mod trees_trial;
 mod user;
 pub mod wheel_trial;

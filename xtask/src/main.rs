@@ -30,6 +30,7 @@ use xtask::paths_trial;
 use xtask::picture;
 use xtask::predict::Request;
 use xtask::trace_differential;
+use xtask::trees_trial;
 use xtask::wheel_trial;
 
 /// The project's chores.
@@ -80,6 +81,8 @@ enum Chore {
     Patches(patches::Options),
     /// Compare file lookups that are answered from an index with the kernel's.
     PathsTrial(paths_trial::Options),
+    /// Edit a tree between starts that are answered from what was learned of it, and compare with plain ones.
+    TreesTrial(trees_trial::Options),
     /// Build patched loaders and try each, one case a rule.
     LoaderTrial(loader_trial::Options),
     /// Run glibc's own tests of loading with and without the audit module
@@ -130,6 +133,7 @@ fn main() -> Result<ExitCode> {
             picture::run(&options)?;
             Ok(ExitCode::SUCCESS)
         }
+        Chore::TreesTrial(options) => trees_trial::run(&options),
         Chore::WheelTrial(options) => wheel_trial::run(&options),
         Chore::Predict => {
             let mut text = String::new();

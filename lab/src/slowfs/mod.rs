@@ -1,10 +1,12 @@
 //! `lab slowfs`: a file system with slow lookups, as over a network.
 //!
-//! It is a read-only FUSE pass-through. Every lookup of a name waits. Opens wait with `--open-us`, and
-//! reads of attributes with `--getattr-us`. The kernel looks up an absent name each time; it keeps
-//! existing names for as long as it likes (`--forgetful`: not at all). The view may be mounted over its
-//! own source. [`view`] is the file system, [`faults`] are its errors, and this module mounts it.
+//! It is a FUSE pass-through, read-only without `--writable`. Every lookup of a name waits. Opens wait
+//! with `--open-us`, and reads of attributes with `--getattr-us`. The kernel looks up an absent name
+//! each time; it keeps existing names for as long as it likes (`--forgetful`: not at all). The view may
+//! be mounted over its own source. [`view`] is the file system, [`changes`] are changes through it,
+//! [`faults`] are its errors, and this module mounts it.
 
+mod changes;
 mod faults;
 mod view;
 
@@ -59,6 +61,10 @@ pub(crate) struct SlowFs {
     /// Show directories whose times never change, as object stores do
     #[arg(long)]
     still_times: bool,
+    /// Permit changes through the mount. The kernel caches no content, so that changes of the source
+    /// are seen too; with --forgetful, each is seen at once
+    #[arg(long)]
+    writable: bool,
     /// Fail requests
     #[arg(long, value_enum, value_name = "ERROR")]
     fail: Option<Failure>,
@@ -95,6 +101,7 @@ impl SlowFs {
             names_kept,
             attributes_kept: self.attribute_ms.map_or(names_kept, Duration::from_millis),
             has_still_times: self.still_times,
+            is_writable: self.writable,
             faults: self.fail.map(|failure| self.faults(failure)).transpose()?,
         })
     }
@@ -154,7 +161,8 @@ pub(crate) fn why_not() -> Option<String> {
 
 /// Mounts the file system, which is not served yet.
 fn start(view: View, mountpoint: &Path) -> Result<Session<View>> {
-    let session = Session::new(view, mountpoint, &config());
+    let config = config(view.is_writable());
+    let session = Session::new(view, mountpoint, &config);
     session.with_context(|| mountpoint.display().to_string())
 }
 
@@ -182,11 +190,11 @@ fn serve(session: Session<View>, outside: &File) -> ! {
     }
 }
 
-fn config() -> Config {
+fn config(is_writable: bool) -> Config {
     let mut config = Config::default();
     config.mount_options = vec![
         MountOption::FSName("slowfs".to_owned()),
-        MountOption::RO,
+        if is_writable { MountOption::RW } else { MountOption::RO },
         MountOption::DefaultPermissions,
     ];
     // Only root can allow access by other users, unless fuse.conf permits it.

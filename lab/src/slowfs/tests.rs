@@ -74,7 +74,14 @@ fn serve(
 ) -> (tempfile::TempDir, BackgroundSession) {
     let point = tempfile::tempdir().expect("a scratch directory");
     let names_kept = REMEMBERED;
-    let options = Options { wait, names_kept, attributes_kept, has_still_times: false, faults };
+    let options = Options {
+        wait,
+        names_kept,
+        attributes_kept,
+        has_still_times: false,
+        is_writable: false,
+        faults,
+    };
     let view = View::new(File::open(source).expect("opened"), options).expect("a directory");
     let session = start(view, point.path()).expect("mounted").spawn().expect("served");
     (point, session)

@@ -13,11 +13,13 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Result, bail};
 use fuser::{
-    Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
-    KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEntry,
-    ReplyOpen, Request,
+    BsdFileFlags, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation,
+    INodeNo, InitFlags, KernelConfig, LockOwner, OpenAccMode, OpenFlags, RenameFlags, ReplyAttr,
+    ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, TimeOrNow,
+    WriteFlags,
 };
 
+use super::changes::{self, Changed, Made};
 use super::faults::{Faults, Refused, refuse};
 use super::{THREADS, allow_background};
 
@@ -41,6 +43,8 @@ pub(super) struct Options {
     pub(super) attributes_kept: Duration,
     /// The times of directories never change.
     pub(super) has_still_times: bool,
+    /// The source can be changed through the view, and the kernel caches no content.
+    pub(super) is_writable: bool,
     pub(super) faults: Option<Faults>,
 }
 
@@ -70,6 +74,10 @@ impl View {
         }
         let paths = Mutex::new(HashMap::from([(INodeNo::ROOT, PathBuf::new())]));
         Ok(Self { root, device: found.dev(), options, paths, files: Mutex::default() })
+    }
+
+    pub(super) fn is_writable(&self) -> bool {
+        self.options.is_writable
     }
 
     fn paths(&self) -> MutexGuard<'_, HashMap<INodeNo, PathBuf>> {
@@ -111,8 +119,7 @@ impl View {
 
     fn look_up(&self, parent: INodeNo, name: &OsStr) -> Result<(FileAttr, Generation), Refused> {
         (self.options.wait)(Step::LookUp);
-        let path = self.paths().get(&parent).cloned().ok_or(Errno::ESTALE)?.join(name);
-        self.check(&path)?;
+        let path = self.child(parent, name)?;
         let found = fs::symlink_metadata(self.real_path(&path))?;
         if found.dev() != self.device {
             return Err(Errno::EXDEV.into());
@@ -124,6 +131,13 @@ impl View {
             found.created().ok().and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
         let generation = Generation(born.map_or(0, |born| born.as_nanos() as u64));
         Ok((self.attributes(number, &found)?, generation))
+    }
+
+    /// Returns the path of a name below the root, unless requests for it fail.
+    fn child(&self, parent: INodeNo, name: &OsStr) -> Result<PathBuf, Refused> {
+        let path = self.paths().get(&parent).cloned().ok_or(Errno::ESTALE)?.join(name);
+        self.check(&path)?;
+        Ok(path)
     }
 
     fn about(&self, number: INodeNo) -> Result<FileAttr, Refused> {
@@ -186,13 +200,67 @@ impl View {
         Ok(bytes)
     }
 
-    fn open_file(&self, number: INodeNo) -> Result<FileHandle, Refused> {
+    fn open_file(&self, number: INodeNo, access: OpenAccMode) -> Result<FileHandle, Refused> {
         (self.options.wait)(Step::Open);
-        let file = Arc::new(File::open(self.find(number)?.0)?);
+        let mut how = File::options();
+        how.read(access != OpenAccMode::O_WRONLY).write(access != OpenAccMode::O_RDONLY);
+        let file = Arc::new(how.open(self.find(number)?.0)?);
         let mut files = self.files();
         let handle = (1..).find(|handle| !files.contains_key(handle)).unwrap_or(0);
         files.insert(handle, file);
         Ok(FileHandle(handle))
+    }
+
+    /// Answers with the attributes of a name.
+    fn reply_entry(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let Options { attributes_kept, names_kept, .. } = &self.options;
+        match self.look_up(parent, name) {
+            Ok((found, generation)) => {
+                reply.entry_with_ttls(attributes_kept, names_kept, &found, generation);
+            }
+            // The kernel caches an entry without an inode number, but not an error.
+            Err(refused) => refuse(request, refused, reply, ReplyEntry::error),
+        }
+    }
+
+    /// Makes a name and answers with its attributes.
+    fn reply_made(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        made: Made<'_>,
+        reply: ReplyEntry,
+    ) {
+        let path = self.child(parent, name).map(|path| self.real_path(&path));
+        match path.and_then(|path| changes::make(&path, made)) {
+            Ok(()) => self.reply_entry(request, parent, name, reply),
+            Err(refused) => refuse(request, refused, reply, ReplyEntry::error),
+        }
+    }
+
+    /// Renames a file or a directory of the source.
+    fn rename_to(&self, from: (INodeNo, &OsStr), to: (INodeNo, &OsStr)) -> Result<(), Refused> {
+        let [old, new] = [self.child(from.0, from.1)?, self.child(to.0, to.1)?];
+        fs::rename(self.real_path(&old), self.real_path(&new))?;
+        changes::follow(self.paths().values_mut(), &old, &new);
+        Ok(())
+    }
+
+    /// Answers with the attributes of a file.
+    fn reply_about(&self, request: &Request, number: INodeNo, reply: ReplyAttr) {
+        match self.about(number) {
+            Ok(found) => reply.attr(&self.options.attributes_kept, &found),
+            Err(refused) => refuse(request, refused, reply, ReplyAttr::error),
+        }
+    }
+}
+
+/// Answers a request that has no result but its success.
+fn reply_done(request: &Request, done: Result<(), Refused>, reply: ReplyEmpty) {
+    match done {
+        Ok(()) => reply.ok(),
+        Err(refused) => refuse(request, refused, reply, ReplyEmpty::error),
     }
 }
 
@@ -243,21 +311,11 @@ impl Filesystem for View {
     }
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let Options { attributes_kept, names_kept, .. } = &self.options;
-        match self.look_up(parent, name) {
-            Ok((found, generation)) => {
-                reply.entry_with_ttls(attributes_kept, names_kept, &found, generation);
-            }
-            // The kernel caches an entry without an inode number, but not an error.
-            Err(refused) => refuse(request, refused, reply, ReplyEntry::error),
-        }
+        self.reply_entry(request, parent, name, reply);
     }
 
     fn getattr(&self, request: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match self.about(number) {
-            Ok(found) => reply.attr(&self.options.attributes_kept, &found),
-            Err(refused) => refuse(request, refused, reply, ReplyAttr::error),
-        }
+        self.reply_about(request, number, reply);
     }
 
     fn readlink(&self, request: &Request, number: INodeNo, reply: ReplyData) {
@@ -267,10 +325,14 @@ impl Filesystem for View {
         }
     }
 
-    fn open(&self, request: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        match self.open_file(number) {
-            // The kernel may cache the content: reads are not slow here.
-            Ok(handle) => reply.opened(handle, FopenFlags::FOPEN_KEEP_CACHE),
+    fn open(&self, request: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        // The kernel may cache the content of a file that does not change: reads are not slow here.
+        let kept = match self.options.is_writable {
+            true => FopenFlags::empty(),
+            false => FopenFlags::FOPEN_KEEP_CACHE,
+        };
+        match self.open_file(number, flags.acc_mode()) {
+            Ok(handle) => reply.opened(handle, kept),
             Err(refused) => refuse(request, refused, reply, ReplyOpen::error),
         }
     }
@@ -300,7 +362,7 @@ impl Filesystem for View {
         _: OpenFlags,
         _: Option<LockOwner>,
         _: bool,
-        reply: fuser::ReplyEmpty,
+        reply: ReplyEmpty,
     ) {
         self.files().remove(&handle.0);
         reply.ok();
@@ -325,5 +387,127 @@ impl Filesystem for View {
             }
         }
         reply.ok();
+    }
+
+    fn mknod(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _: u32,
+        _: u32,
+        reply: ReplyEntry,
+    ) {
+        self.reply_made(request, parent, name, Made::File(mode), reply);
+    }
+
+    fn mkdir(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _: u32,
+        reply: ReplyEntry,
+    ) {
+        self.reply_made(request, parent, name, Made::Directory(mode), reply);
+    }
+
+    fn symlink(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        target: &Path,
+        reply: ReplyEntry,
+    ) {
+        self.reply_made(request, parent, name, Made::Link(target), reply);
+    }
+
+    fn link(
+        &self,
+        request: &Request,
+        number: INodeNo,
+        parent: INodeNo,
+        name: &OsStr,
+        reply: ReplyEntry,
+    ) {
+        match self.find(number) {
+            Ok((file, _)) => self.reply_made(request, parent, name, Made::Name(&file), reply),
+            Err(refused) => refuse(request, refused, reply, ReplyEntry::error),
+        }
+    }
+
+    fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let path = self.child(parent, name).map(|path| self.real_path(&path));
+        reply_done(request, path.and_then(|path| Ok(fs::remove_file(path)?)), reply);
+    }
+
+    fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let path = self.child(parent, name).map(|path| self.real_path(&path));
+        reply_done(request, path.and_then(|path| Ok(fs::remove_dir(path)?)), reply);
+    }
+
+    fn rename(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let done = match flags.is_empty() {
+            true => self.rename_to((parent, name), (new_parent, new_name)),
+            false => Err(Errno::EINVAL.into()),
+        };
+        reply_done(request, done, reply);
+    }
+
+    fn setattr(
+        &self,
+        request: &Request,
+        number: INodeNo,
+        mode: Option<u32>,
+        user: Option<u32>,
+        group: Option<u32>,
+        size: Option<u64>,
+        accessed: Option<TimeOrNow>,
+        modified: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        _: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let changed = Changed { mode, owner: [user, group], size, times: [accessed, modified] };
+        match self.find(number).and_then(|(path, _)| changes::change(&path, changed)) {
+            Ok(()) => self.reply_about(request, number, reply),
+            Err(refused) => refuse(request, refused, reply, ReplyAttr::error),
+        }
+    }
+
+    fn write(
+        &self,
+        request: &Request,
+        _: INodeNo,
+        handle: FileHandle,
+        offset: u64,
+        bytes: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let file = self.files().get(&handle.0).cloned();
+        let file = file.ok_or(Refused::from(Errno::EBADF));
+        match file.and_then(|file| Ok(file.write_all_at(bytes, offset)?)) {
+            Ok(()) => reply.written(bytes.len() as u32),
+            Err(refused) => refuse(request, refused, reply, ReplyWrite::error),
+        }
     }
 }

@@ -1,0 +1,175 @@
+/* Prints the result of each call on each path of a list: LIST has one path a line.
+ *
+ * Each call prints one line, so that line N of two outputs is the same call on the same path: the path,
+ * a tab, the call, a tab, and its result. Times of access and device numbers are left out. */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *path;
+
+static void failed(const char *call) { printf("%s\t%s\terrno %d\n", path, call, errno); }
+
+static void absent(const char *call) { printf("%s\t%s\t-\n", path, call); }
+
+static void facts(const char *call, int result, const struct stat *s) {
+    if (result != 0) {
+        failed(call);
+        return;
+    }
+    printf("%s\t%s\tmode %o nlink %ju uid %u gid %u size %jd ino %ju mtime %jd.%09ld ctime %jd.%09ld\n",
+           path, call, s->st_mode, (uintmax_t)s->st_nlink, s->st_uid, s->st_gid, (intmax_t)s->st_size,
+           (uintmax_t)s->st_ino, (intmax_t)s->st_mtim.tv_sec, s->st_mtim.tv_nsec,
+           (intmax_t)s->st_ctim.tv_sec, s->st_ctim.tv_nsec);
+}
+
+static void extended(const char *call, int flags) {
+    struct statx x;
+    struct stat s = {0};
+    int result = statx(AT_FDCWD, path, flags, STATX_BASIC_STATS, &x);
+    if (result == 0) {
+        s.st_mode = x.stx_mode;
+        s.st_nlink = x.stx_nlink;
+        s.st_uid = x.stx_uid;
+        s.st_gid = x.stx_gid;
+        s.st_size = (off_t)x.stx_size;
+        s.st_ino = x.stx_ino;
+        s.st_mtim.tv_sec = x.stx_mtime.tv_sec;
+        s.st_mtim.tv_nsec = x.stx_mtime.tv_nsec;
+        s.st_ctim.tv_sec = x.stx_ctime.tv_sec;
+        s.st_ctim.tv_nsec = x.stx_ctime.tv_nsec;
+    }
+    facts(call, result, &s);
+}
+
+/* FNV-1a, of 64 bits. */
+static uint64_t hash(uint64_t h, const char *bytes, size_t length) {
+    for (size_t at = 0; at < length; at++)
+        h = (h ^ (unsigned char)bytes[at]) * 0x100000001b3;
+    return h;
+}
+
+static const uint64_t HASH_OF_NOTHING = 0xcbf29ce484222325;
+
+static void contents(const char *call, uint64_t h, size_t length) {
+    printf("%s\t%s\t%zu bytes, hash %016jx\n", path, call, length, (uintmax_t)h);
+}
+
+static void by_descriptor(void) {
+    struct stat s;
+    char buffer[32768];
+    uint64_t h = HASH_OF_NOTHING;
+    size_t length = 0;
+    ssize_t got;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        failed("open");
+        absent("fstat");
+        absent("read");
+        return;
+    }
+    printf("%s\topen\topened\n", path);
+    facts("fstat", fstat(fd, &s), &s);
+    while ((got = read(fd, buffer, sizeof buffer)) > 0) {
+        h = hash(h, buffer, (size_t)got);
+        length += (size_t)got;
+    }
+    if (got < 0)
+        failed("read");
+    else
+        contents("read", h, length);
+    close(fd);
+}
+
+static void by_stream(void) {
+    char buffer[8192];
+    uint64_t h = HASH_OF_NOTHING;
+    size_t length = 0, got;
+    FILE *file = fopen(path, "r");
+    if (file == NULL) {
+        failed("fopen");
+        return;
+    }
+    while ((got = fread(buffer, 1, sizeof buffer, file)) > 0) {
+        h = hash(h, buffer, got);
+        length += got;
+    }
+    if (ferror(file))
+        failed("fread");
+    else
+        contents("fread", h, length);
+    fclose(file);
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void names(void) {
+    static char *found[65536];
+    size_t count = 0;
+    struct dirent *entry;
+    DIR *directory = opendir(path);
+    if (directory == NULL) {
+        failed("opendir");
+        return;
+    }
+    while (count < sizeof found / sizeof *found && (entry = readdir(directory)) != NULL)
+        found[count++] = strdup(entry->d_name);
+    closedir(directory);
+    qsort(found, count, sizeof *found, by_name);
+    printf("%s\treaddir\t%zu:", path, count);
+    for (size_t at = 0; at < count; at++) {
+        printf(" %s/", found[at]);
+        free(found[at]);
+    }
+    printf("\n");
+}
+
+static void look(void) {
+    struct stat s;
+    char target[4096];
+    facts("lstat", lstat(path, &s), &s);
+    facts("stat", stat(path, &s), &s);
+    facts("fstatat", fstatat(AT_FDCWD, path, &s, 0), &s);
+    facts("fstatat of the link", fstatat(AT_FDCWD, path, &s, AT_SYMLINK_NOFOLLOW), &s);
+    extended("statx", 0);
+    extended("statx of the link", AT_SYMLINK_NOFOLLOW);
+    if (access(path, F_OK) == 0)
+        printf("%s\taccess\tthere\n", path);
+    else
+        failed("access");
+    ssize_t length = readlink(path, target, sizeof target);
+    if (length < 0)
+        failed("readlink");
+    else
+        printf("%s\treadlink\t%.*s\n", path, (int)length, target);
+    by_descriptor();
+    by_stream();
+    names();
+}
+
+int main(int count, char **arguments) {
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t length;
+    FILE *list = count == 2 ? fopen(arguments[1], "r") : NULL;
+    if (list == NULL) {
+        fprintf(stderr, "look: no list\n");
+        return 2;
+    }
+    while ((length = getline(&line, &room, list)) > 0) {
+        if (line[length - 1] == '\n')
+            line[length - 1] = 0;
+        path = line;
+        look();
+    }
+    return fflush(stdout) == 0 ? 0 : 2;
+}

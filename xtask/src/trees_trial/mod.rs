@@ -1,0 +1,376 @@
+//! `cargo xtask trees-trial`: starts a program by `becalm run` again and again whose files are on a
+//! FUSE file system, and edits the files between the starts: through the mount, as a process on the
+//! same node does, and below it, as another node does. A start whose output differs from that of a
+//! plain start was given a stale answer.
+//!
+//! In some rounds processes of becalm are killed, learning goes on during the edits, or the cache is
+//! damaged or open to other users. At the end, many starts run at once. [`tree`] has the tree, [`edit`]
+//! the edits, [`scene`] the starts, and [`compare`] the comparison of their outputs.
+
+mod compare;
+mod edit;
+mod scene;
+mod tree;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use fastrand::Rng;
+
+use self::edit::Editor;
+use self::scene::{Ended, Scene};
+use crate::user::is_root;
+
+/// Names the scene's folder in the process that sees the mount.
+const INSIDE: &str = "BECALM_TREES_TRIAL_INSIDE";
+/// Starts before the first edit.
+const LEARNED: usize = 4;
+/// Most edits between two starts.
+const MOST_EDITS: usize = 20;
+/// Starts that run at once.
+const AT_ONCE: usize = 20;
+/// Starts whose differences are printed.
+const PRINTED: usize = 10;
+/// Rounds with the same list.
+const LISTED: usize = 40;
+/// Rounds between two lines of progress.
+const SHOWN: usize = 25;
+
+/// Options of the trial.
+#[derive(Args)]
+pub struct Options {
+    /// Number of edits
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    edits: usize,
+    /// The becalm to try [default: the one beside this program]
+    #[arg(long, value_name = "FILE")]
+    becalm: Option<PathBuf>,
+    /// The lab, for its FUSE file system [default: the one beside this program]
+    #[arg(long, value_name = "FILE")]
+    lab: Option<PathBuf>,
+    /// Seed of the tree, of the edits and of what goes wrong. Programs with an even one call the
+    /// functions for large files (open64 and so on)
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// Keep the trial's folder, and print its path
+    #[arg(long)]
+    keep: bool,
+}
+
+/// Events of a round, next to its edits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// Nothing more. Learning is waited for before the next edits.
+    Calm,
+    /// The next edits are made while a process may still learn.
+    Hurry,
+    /// Processes of becalm are killed during a start before the one that is compared.
+    KilledStart,
+    /// Processes that learn are killed after the start.
+    KilledLearning,
+    /// Files of the cache are deleted and truncated.
+    Damage,
+    /// Other users can write to the cache.
+    OpenCache,
+}
+
+impl Event {
+    const ALL: [Self; 6] = [
+        Self::Calm,
+        Self::Hurry,
+        Self::KilledStart,
+        Self::KilledLearning,
+        Self::Damage,
+        Self::OpenCache,
+    ];
+
+    fn random(rng: &mut Rng) -> Self {
+        match rng.u8(..60) {
+            0..15 => Self::Hurry,
+            15..18 => Self::KilledStart,
+            18..21 => Self::KilledLearning,
+            21..23 => Self::Damage,
+            23 => Self::OpenCache,
+            _ => Self::Calm,
+        }
+    }
+}
+
+/// Runs the trial. The exit code is 1 if an answer was stale, or if nothing was answered.
+///
+/// # Errors
+/// Returns an error if the trial cannot be set up, or if an edit or a plain start fails.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    if let Some(folder) = std::env::var_os(INSIDE) {
+        return Trial::new(options, Path::new(&folder))?.run();
+    }
+    ensure!(is_root(), "only root can mount a file system for all processes of the trial");
+    let own = std::env::current_exe()?;
+    let beside = |given: &Option<PathBuf>, name: &str| {
+        let path = given.clone().unwrap_or_else(|| own.with_file_name(name));
+        path.canonicalize().with_context(|| format!("{} (cargo build -p {name})", path.display()))
+    };
+    let (becalm, lab) = (beside(&options.becalm, "becalm")?, beside(&options.lab, "lab")?);
+    let scratch = tempfile::Builder::new().prefix("trees-trial-").tempdir_in("/var/tmp")?;
+    let folder = scratch.path().canonicalize()?;
+    Scene::of(&folder).prepare(&becalm, options.seed.is_multiple_of(2))?;
+    // The mount is seen by the trial alone, and ends with its last process.
+    let mut inside = Command::new(lab);
+    inside.args(["slowfs", "--delay-us", "0", "--forgetful", "--writable"]);
+    inside.args(["source", "mount"].map(|name| folder.join(name)));
+    inside.arg("--").arg(own).args(std::env::args_os().skip(1)).env(INSIDE, &folder);
+    let status = inside.status().context("lab slowfs")?;
+    if options.keep {
+        println!("kept: {}", scratch.keep().display());
+    }
+    // Errors of the process inside were printed by it.
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, Into::into))
+}
+
+/// Counts of the trial.
+#[derive(Default)]
+struct Counts {
+    edits: usize,
+    rounds: usize,
+    starts: usize,
+    answered: usize,
+    lines: usize,
+    /// Starts with a line that differs.
+    differing: usize,
+    stale: usize,
+    failed: usize,
+    killed: usize,
+    /// Locks that no process removed.
+    left: usize,
+}
+
+/// Edits of one round that may fail.
+const MOST_FAILED: usize = 20;
+
+struct Trial {
+    scene: Scene,
+    editor: Editor,
+    rng: Rng,
+    wanted: usize,
+    counts: Counts,
+}
+
+impl Trial {
+    /// Makes the tree and the list below the mount that exists already.
+    fn new(options: &Options, folder: &Path) -> Result<Self> {
+        let (scene, mut rng) = (Scene::of(folder), Rng::with_seed(options.seed));
+        let (source, mount) = (scene.source(), scene.mount());
+        fs::write(scene.outside(), "outside")?;
+        tree::make(&source, &mount, &scene.outside(), &mut rng)?;
+        edit::age(&source, true, &mut rng)?;
+        let (outside, listed) = (scene.outside(), Vec::new());
+        let editor = Editor { source, mount, outside, listed, swapped: None, recent: Vec::new() };
+        let (wanted, counts) = (options.edits, Counts::default());
+        let mut trial = Self { scene, editor, rng, wanted, counts };
+        trial.list()?;
+        Ok(trial)
+    }
+
+    /// Lists the paths that exist now, and others that do not.
+    fn list(&mut self) -> Result<()> {
+        self.editor.listed = tree::listed(&self.editor.source, &mut self.rng)?;
+        let list = tree::list(&self.editor.listed, &self.editor.mount, &mut self.rng);
+        Ok(fs::write(self.scene.list(), list)?)
+    }
+
+    fn run(mut self) -> Result<ExitCode> {
+        let before = self.scene.calls(true)?;
+        for _ in 0..LEARNED {
+            self.compared_start("a start before the first edit", &[])?;
+            self.learned()?;
+        }
+        let after = self.scene.calls(false)?;
+        self.learned()?;
+        println!("calls of the program below the mount: {before} plain, {after} after learning");
+        let mut seen = BTreeSet::new();
+        while self.counts.edits < self.wanted {
+            let event = Event::random(&mut self.rng);
+            seen.insert(event);
+            self.round(event)?;
+            if self.counts.rounds.is_multiple_of(SHOWN) {
+                self.print(&format!("round {}", self.counts.rounds));
+            }
+            if self.counts.rounds.is_multiple_of(LISTED) {
+                self.list()?;
+            }
+        }
+        // Each event at least once, however few the edits are.
+        for event in Event::ALL.into_iter().filter(|event| !seen.contains(event)) {
+            self.round(event)?;
+        }
+        self.at_once()?;
+        self.print("all");
+        if after >= before {
+            println!("nothing was answered");
+        } else if self.counts.answered == 0 {
+            println!("no start has a line `trees 0 served` in its log");
+        }
+        let is_answered = after < before && self.counts.answered > 0;
+        let is_clean = self.counts.stale + self.counts.failed == 0;
+        Ok(if is_clean && is_answered { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    fn print(&self, what: &str) {
+        let Counts {
+            edits, starts, answered, lines, stale, differing, failed, killed, left, ..
+        } = &self.counts;
+        let exists = |path: &&PathBuf| self.editor.source.join(path).symlink_metadata().is_ok();
+        let [listed, there] =
+            [self.editor.listed.len(), self.editor.listed.iter().filter(exists).count()];
+        println!(
+            "{what}: {edits} edits, {starts} starts, {answered} answered, {lines} lines compared, \
+             {stale} stale in {differing} starts, {failed} starts failed, {killed} processes killed, \
+             {left} locks left; {there} of {listed} paths exist"
+        );
+    }
+
+    /// Makes edits, lets something happen, and compares a start.
+    fn round(&mut self, event: Event) -> Result<()> {
+        self.counts.rounds += 1;
+        let what = format!("round {}, {event:?}", self.counts.rounds);
+        let count = self.rng.usize(1..=MOST_EDITS);
+        let edits = self.edits(count).with_context(|| what.clone())?;
+        match event {
+            Event::Calm | Event::KilledLearning => {
+                self.compared_start(&what, &edits)?;
+            }
+            Event::Hurry => {
+                // Plainly first, so that the next edits begin when learning does.
+                let plain = self.scene.plain()?;
+                let ended = self.scene.wait(self.scene.start("becalm")?)?;
+                self.compare(&what, &edits, &plain, &ended)?;
+            }
+            Event::KilledStart => {
+                self.killed_start(&what, &edits)?;
+                self.compared_start(&what, &edits)?;
+            }
+            Event::Damage => {
+                self.learned()?;
+                let count = self.scene.damage_copies(&mut self.rng)?;
+                println!("{what}: {count} files of the cache deleted or truncated");
+                self.compared_start(&what, &edits)?;
+            }
+            Event::OpenCache => {
+                self.learned()?;
+                let count = self.scene.open_copies(&mut self.rng)?;
+                let served = self.compared_start(&what, &edits)?;
+                println!("{what}: {count} copies changed, {served} paths served");
+            }
+        }
+        match event {
+            Event::Hurry => {}
+            Event::KilledLearning => {
+                self.pause();
+                self.counts.killed += self.scene.kill();
+            }
+            _ => self.learned()?,
+        }
+        if event == Event::OpenCache {
+            self.scene.renew_copies()?;
+        }
+        Ok(())
+    }
+
+    fn edits(&mut self, count: usize) -> Result<Vec<String>> {
+        let (mut edits, mut failed) = (Vec::new(), 0);
+        while edits.len() < count {
+            match self.editor.edit(&mut self.rng) {
+                Ok(edit) => edits.push(edit),
+                // An edit through the mount below a directory that was moved in the source (ESTALE, as NFS has it
+                // too) leaves half of its work, which is in the way of others.
+                Err(error) if failed == MOST_FAILED => return Err(error),
+                Err(_) => failed += 1,
+            }
+        }
+        self.counts.edits += count;
+        edit::age(&self.editor.source, false, &mut self.rng)?;
+        Ok(edits)
+    }
+
+    /// Starts by becalm and plainly, and compares. Returns the number of paths that were served.
+    fn compared_start(&mut self, what: &str, edits: &[String]) -> Result<u64> {
+        let ended = self.scene.wait(self.scene.start("becalm")?)?;
+        let plain = self.scene.plain()?;
+        self.compare(what, edits, &plain, &ended)?;
+        Ok(ended.served)
+    }
+
+    /// Kills the processes of becalm during a start. If the start ends in spite of it, it is compared.
+    fn killed_start(&mut self, what: &str, edits: &[String]) -> Result<()> {
+        let started = self.scene.start("killed")?;
+        self.pause();
+        self.counts.killed += self.scene.kill();
+        let ended = self.scene.wait(started)?;
+        if !ended.is_killed {
+            let plain = self.scene.plain()?;
+            self.compare(&format!("{what}, a start during a kill"), edits, &plain, &ended)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for up to a tenth of a second; mostly for less.
+    fn pause(&mut self) {
+        let most = *tree::choice(&[1_000, 10_000, 100_000], &mut self.rng);
+        sleep(Duration::from_micros(self.rng.u64(..most)));
+    }
+
+    fn learned(&mut self) -> Result<()> {
+        self.counts.left += usize::from(self.scene.learned()?);
+        Ok(())
+    }
+
+    /// Counts a start, and prints the lines that differ from those of a plain one.
+    fn compare(&mut self, what: &str, edits: &[String], plain: &[u8], ended: &Ended) -> Result<()> {
+        self.counts.starts += 1;
+        self.counts.answered += usize::from(ended.served > 0);
+        if let Some(failure) = &ended.failure {
+            self.counts.failed += 1;
+            println!("{what}: the start fails: {failure}");
+        }
+        let (lines, differences) = compare::differences(plain, &ended.output);
+        self.counts.lines += lines;
+        if differences.is_empty() {
+            return Ok(());
+        }
+        self.counts.stale += differences.len();
+        self.counts.differing += 1;
+        if self.counts.differing > PRINTED {
+            return Ok(());
+        }
+        compare::print(what, &differences);
+        edits.iter().for_each(|edit| println!("  after: {edit}"));
+        let again = self.scene.plain()?;
+        let (_, own) = compare::differences(plain, &again);
+        if !own.is_empty() {
+            compare::print("another plain start, beside the first", &own);
+        }
+        Ok(())
+    }
+
+    /// Compares starts that run at once after some edits.
+    fn at_once(&mut self) -> Result<()> {
+        let edits = self.edits(MOST_EDITS)?;
+        let started = (0..AT_ONCE).map(|number| self.scene.start(&number.to_string()));
+        let started = started.collect::<Result<Vec<_>>>()?;
+        let ended = started.into_iter().map(|one| self.scene.wait(one));
+        let ended = ended.collect::<Result<Vec<_>>>()?;
+        let plain = self.scene.plain()?;
+        for (number, ended) in ended.iter().enumerate() {
+            self.compare(&format!("start {number} of {AT_ONCE} at once"), &edits, &plain, ended)?;
+        }
+        self.learned()?;
+        self.compared_start("the start after those at once", &edits)?;
+        Ok(())
+    }
+}
