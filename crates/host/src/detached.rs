@@ -1,12 +1,12 @@
 //! Runs work in a process that is independent of the caller.
 //!
 //! The process is not a child of the caller (an intermediate process exits at once). It has a
-//! session of its own, runs in `/`, and inherits only one descriptor.
+//! session of its own, runs in `/`, and inherits only the descriptors that it is given.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Number of the inherited descriptor, the first one after stdin, stdout and stderr.
+/// Number of the first inherited descriptor, after stdin, stdout and stderr.
 const INHERITED: i32 = 3;
 
 /// Result of starting detached work.
@@ -33,11 +33,23 @@ pub enum Priority {
 ///
 /// # Errors
 /// Returns an error if no process can be created.
-#[allow(unsafe_code, reason = "std can start no process that is nobody's child")]
 pub fn detached(
     keep: OwnedFd,
     priority: Priority,
     work: impl FnOnce(OwnedFd),
+) -> io::Result<Detached> {
+    detached_with([&keep], priority, |[keep]| work(keep))
+}
+
+/// Runs `work` as [`detached`] does, with several descriptors.
+///
+/// # Errors
+/// Returns an error if no process can be created.
+#[allow(unsafe_code, reason = "std can start no process that is nobody's child")]
+pub fn detached_with<const N: usize>(
+    keep: [&OwnedFd; N],
+    priority: Priority,
+    work: impl FnOnce([OwnedFd; N]),
 ) -> io::Result<Detached> {
     if adopts_orphans() {
         return Ok(Detached::WouldBeAChild);
@@ -56,7 +68,7 @@ pub fn detached(
                     libc::_exit(0);
                 }
             }
-            let keep = close_all_but(&keep);
+            let keep = close_all_but(keep);
             if priority == Priority::Lowest {
                 lower_priority();
             }
@@ -96,23 +108,25 @@ fn adopts_orphans() -> bool {
     }
 }
 
-/// Closes all descriptors except `keep`, which gets the number [`INHERITED`]. Returns `None` if that
-/// fails.
+/// Closes all descriptors except `keep`, which get the numbers from [`INHERITED`] on. Returns `None` if
+/// that fails.
 #[allow(unsafe_code, reason = "descriptors are closed whoever owns them")]
-fn close_all_but(keep: &OwnedFd) -> Option<OwnedFd> {
+fn close_all_but<const N: usize>(keep: [&OwnedFd; N]) -> Option<[OwnedFd; N]> {
+    let after = INHERITED + N as i32;
     // SAFETY: the child uses only the parent's memory after this. The calls check the descriptor
     // numbers.
     unsafe {
-        let moved = libc::dup3(keep.as_raw_fd(), INHERITED, libc::O_CLOEXEC);
-        // `dup3` fails with `EINVAL` if both numbers are equal, and `keep` has the right number
-        // then.
-        if moved != INHERITED && keep.as_raw_fd() != INHERITED {
-            return None;
+        // First out of the way of each other.
+        let moved = keep.map(|fd| libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, after));
+        for (number, fd) in (INHERITED..).zip(moved) {
+            if fd < 0 || libc::dup3(fd, number, libc::O_CLOEXEC) < 0 {
+                return None;
+            }
         }
-        if libc::syscall(libc::SYS_close_range, INHERITED + 1, libc::c_uint::MAX, 0) != 0 {
+        if libc::syscall(libc::SYS_close_range, after, libc::c_uint::MAX, 0) != 0 {
             // Linux before 5.9 has no close_range.
             let most = libc::sysconf(libc::_SC_OPEN_MAX).clamp(64, 1 << 16) as i32;
-            (INHERITED + 1..most).for_each(|fd| {
+            (after..most).for_each(|fd| {
                 libc::close(fd);
             });
         }
@@ -128,6 +142,10 @@ fn close_all_but(keep: &OwnedFd) -> Option<OwnedFd> {
         // The work must not keep the file system of the current directory from being unmounted.
         libc::chdir(c"/".as_ptr());
         libc::umask(0o022);
-        Some(OwnedFd::from_raw_fd(INHERITED))
+        let mut number = INHERITED - 1;
+        Some(keep.map(|_| {
+            number += 1;
+            OwnedFd::from_raw_fd(number)
+        }))
     }
 }

@@ -50,6 +50,7 @@ mod ranges;
 mod regular;
 pub mod static_tls;
 pub mod trace;
+pub mod tree;
 pub mod trust;
 mod used;
 mod volume;

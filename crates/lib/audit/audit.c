@@ -20,6 +20,7 @@
 #include "stubs.h"
 #include "system.h"
 #include "table.h"
+#include "tree.h"
 #include "whole.h"
 
 #define LAV_CURRENT 2u
@@ -147,6 +148,7 @@ la_objopen (struct link_map *map, long namespace, uintptr_t *cookie)
       process_init (map);
       log_init ();
       learn_init ();
+      tree_take ();
       library_path_init ();
       if (!process_is_off ())
         auditors_init (map);
@@ -172,6 +174,8 @@ la_objopen (struct link_map *map, long namespace, uintptr_t *cookie)
   learn_open (map, map == program);
   if (!has_started)
     ahead_look ();
+  else
+    tree_see (map->name);
   if (namespace == LM_ID_BASE && !has_started)
     bind_open (map);
   return 0;
@@ -196,6 +200,7 @@ la_activity (uintptr_t *cookie, unsigned flag)
     {
       bind_finish ();
       learn_finish ();
+      tree_settle ();
       dump_slots (program);
       /* No constructor was called yet (dl_main of glibc elf/rtld.c). */
       if (process_stops ())

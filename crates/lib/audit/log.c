@@ -136,11 +136,11 @@ log_bindings_applied (uint32_t bindings, uint32_t relocations)
 }
 
 void
-log_paths (const char *outcome, const char *why, uint32_t count)
+log_stubs (const char *what, const char *outcome, const char *why, uint32_t count)
 {
   if (!is_logging)
     return;
-  begin ("paths", NULL);
+  begin (what, NULL);
   put_text (outcome);
   put_byte ('\t');
   if (why != NULL)

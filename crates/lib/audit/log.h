@@ -16,8 +16,8 @@ void log_given_up (const char *what);
 void log_bindings (const char *outcome, const char *why, const char *path);
 void log_bindings_applied (uint32_t bindings, uint32_t relocations);
 
-/* Logs the outcome of the table's paths: COUNT calls have stubs, or the reason WHY not. */
-void log_paths (const char *outcome, const char *why, uint32_t count);
+/* Logs the outcome of answers by stubs: COUNT calls have stubs, or the reason WHY not. */
+void log_stubs (const char *what, const char *outcome, const char *why, uint32_t count);
 
 /* Logs a lookup. FLAG is the LA_SER_ value; ANSWER is returned to the loader. */
 void log_lookup (const void *cookie, unsigned flag, const char *name, const char *answer);

@@ -31,7 +31,8 @@ static char log_file[FILE_SIZE] BUFFER = { 0 };
 static char dump_file[FILE_SIZE] BUFFER = { 0 };
 static char learner[FILE_SIZE] BUFFER = { 0 };
 static char helper[FILE_SIZE] BUFFER = { 0 };
-static unsigned char has_no_ahead STATE = 0;
+static const char *trees STATE = NULL;
+static unsigned char has_no_ahead STATE = 0, has_no_trees STATE = 0;
 
 /* True if TEXT has a word in it. */
 static int
@@ -100,10 +101,14 @@ read_switches (const char *list)
         has_no_paths = 1;
       else if (is_word (list, "noahead"))
         has_no_ahead = 1;
+      else if (is_word (list, "notrees"))
+        has_no_trees = 1;
       copy_file (log_file, list, "log:");
       copy_file (dump_file, list, "dump:");
       copy_file (learner, list, "learn:");
       copy_file (helper, list, "ahead:");
+      if (text_after (list, "trees:") != NULL)
+        trees = text_after (list, "trees:");
       while (*list != '\0' && *list != ',')
         list++;
       if (*list == '\0')
@@ -265,6 +270,12 @@ const char *
 process_helper (void)
 {
   return is_on && !has_no_ahead && helper[0] == '/' ? helper : NULL;
+}
+
+const char *
+process_trees (void)
+{
+  return is_on && !has_no_ahead && !has_no_trees ? trees : NULL;
 }
 
 const char *

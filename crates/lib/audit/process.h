@@ -49,6 +49,10 @@ const char *process_learner (void);
    none, or BECALM=noahead. */
 const char *process_helper (void);
 
+/* Returns the text after BECALM=trees:, the number of a descriptor; NULL if there is none, or
+   BECALM=noahead or notrees. */
+const char *process_trees (void);
+
 /* BECALM=stop: the process ends when its start is done. */
 int process_stops (void);
 

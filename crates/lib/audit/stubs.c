@@ -11,6 +11,7 @@
 #include "log.h"
 #include "paths.h"
 #include "process.h"
+#include "tree.h"
 
 static const char *why_declined STATE = NULL;
 
@@ -28,7 +29,7 @@ enum does
   /* Not a function of the list. */
   NOTHING,
   OPEN, OPENAT, OPEN_FILE, OPEN_DIRECTORY, SCAN,
-  STAT, STAT_AT, XSTAT, XSTAT_AT, STATX, STAT_KERNEL,
+  STAT, LSTAT, STAT_AT, XSTAT, LXSTAT, XSTAT_AT, STATX, FSTAT, FXSTAT,
   ACCESS, ACCESS_AT, READ_LINK, READ_LINK_AT,
   REAL_PATH, REAL_PATH_CHECKED, CANONICAL,
   SYSTEM_CALL,
@@ -41,11 +42,13 @@ enum does
   FORGETS,
   /* Changes the meaning of paths. */
   MOVES, CLONE, CONTROL,
+  /* Changes what the process may look at. */
+  IDENTITY,
   /* Kernel calls: as OPEN and OPENAT, without cancellation. */
   KERNEL_OPEN, KERNEL_OPENAT, KERNEL_OPENAT2, KERNEL_CLONE3,
 };
 
-#define CALLS 128
+#define CALLS 160
 #define TEXT(macro) TEXT_OF (macro)
 #define TEXT_OF(token) #token
 static const struct
@@ -58,9 +61,10 @@ static const struct
   { "__openat64_2", OPENAT },
   { "fopen", OPEN_FILE }, { "fopen64", OPEN_FILE }, { "opendir", OPEN_DIRECTORY },
   { "scandir", SCAN }, { "scandir64", SCAN },
-  { "stat", STAT }, { "stat64", STAT }, { "lstat", STAT }, { "lstat64", STAT },
+  { "stat", STAT }, { "stat64", STAT }, { "lstat", LSTAT }, { "lstat64", LSTAT },
   { "fstatat", STAT_AT }, { "fstatat64", STAT_AT },
-  { "__xstat", XSTAT }, { "__xstat64", XSTAT }, { "__lxstat", XSTAT }, { "__lxstat64", XSTAT },
+  { "__xstat", XSTAT }, { "__xstat64", XSTAT }, { "__lxstat", LXSTAT }, { "__lxstat64", LXSTAT },
+  { "fstat", FSTAT }, { "fstat64", FSTAT }, { "__fxstat", FXSTAT }, { "__fxstat64", FXSTAT },
   { "__fxstatat", XSTAT_AT }, { "__fxstatat64", XSTAT_AT }, { "statx", STATX },
   { "access", ACCESS }, { "eaccess", ACCESS }, { "euidaccess", ACCESS },
   { "faccessat", ACCESS_AT },
@@ -86,6 +90,10 @@ static const struct
   { "umount2", MOVES }, { "unshare", MOVES }, { "setns", MOVES }, { "clone", CLONE },
   { "prctl", CONTROL }, { "fsmount", MOVES }, { "move_mount", MOVES }, { "open_tree", MOVES },
   { "mount_setattr", MOVES },
+  { "setuid", IDENTITY }, { "setgid", IDENTITY }, { "seteuid", IDENTITY }, { "setegid", IDENTITY },
+  { "setreuid", IDENTITY }, { "setregid", IDENTITY }, { "setresuid", IDENTITY },
+  { "setresgid", IDENTITY }, { "setgroups", IDENTITY }, { "initgroups", IDENTITY },
+  { "setfsuid", IDENTITY }, { "setfsgid", IDENTITY }, { "capset", IDENTITY },
   { "wait", FORGETS }, { "waitpid", FORGETS }, { "wait3", FORGETS }, { "wait4", FORGETS },
   { "waitid", FORGETS }, { "system", FORGETS }, { "popen", FORGETS }, { "pclose", FORGETS },
   { "fork", FORGETS }, { "_Fork", FORGETS }, { "vfork", FORGETS }, { "forkpty", FORGETS },
@@ -145,13 +153,15 @@ fail (elf_word *args, int error, elf_sword value)
   return ANSWERED;
 }
 
+#define HERE ((elf_word) AT_FDCWD)
 #define NOT_THERE 2
 #define NOT_A_LINK 22
 
 static int
 is_absent (elf_word path)
 {
-  return paths_ask ((const char *) path, PATHS_ABSENT) == PATHS_ABSENT;
+  return paths_ask ((const char *) path, PATHS_ABSENT) == PATHS_ABSENT
+         || tree_stat ((const char *) path, 1, NULL) == TREE_ABSENT;
 }
 
 /* For a call that may be cancelled: only libc knows whether it is. */
@@ -173,6 +183,15 @@ open_path (elf_word *args, unsigned path, int directory, int may_be_cancelled)
     paths_created (directory, (const char *) args[path]);
   else if (is_absent (args[path]))
     return may_be_cancelled ? fail_or_cancel (args, path, -1) : fail (args, NOT_THERE, -1);
+  else
+    {
+      long fd = tree_open ((const char *) args[path], flags);
+      if (fd >= 0)
+        {
+          args[0] = (elf_word) fd;
+          return ANSWERED;
+        }
+    }
   return PASSES;
 }
 
@@ -191,7 +210,12 @@ open_file (elf_word *args)
         paths_created (AT_FDCWD, (const char *) args[0]);
       return PASSES;
     }
-  return is_absent (args[0]) ? fail_or_cancel (args, 0, 0) : PASSES;
+  if (is_absent (args[0]))
+    return fail_or_cancel (args, 0, 0);
+  const char *copy = tree_copy ((const char *) args[0]);
+  if (copy != NULL)
+    args[0] = (elf_word) copy;
+  return PASSES;
 }
 
 static uint64_t
@@ -221,15 +245,37 @@ fill (struct kernel_stat *to, const struct statx *from)
   memcpy (to, &filled, sizeof filled);
 }
 
-/* Writes the stat of PATH to the structure at TO; FLAGS are those of fstatat. */
+#define NO_FOLLOW 0x100u
+#define NO_AUTOMOUNT 0x800u
+#define EMPTY_PATH 0x1000u
+
+/* Writes the stat of a descriptor that is open for a copy. */
 static enum outcome
-stat_path (elf_word *args, elf_word path, elf_word to, elf_word flags)
+stat_open (elf_word *args, elf_word fd, elf_word to)
 {
-  /* AT_SYMLINK_NOFOLLOW, AT_NO_AUTOMOUNT, AT_EMPTY_PATH. */
-  const elf_word known = 0x100 | 0x800 | 0x1000;
   struct statx found;
-  if ((unsigned) flags & ~known)
+  if (to == 0 || !tree_stat_open ((int) fd, &found))
     return PASSES;
+  fill ((struct kernel_stat *) to, &found);
+  args[0] = 0;
+  return ANSWERED;
+}
+
+static int
+is_empty (elf_word path)
+{
+  return path != 0 && *(const char *) path == '\0';
+}
+
+/* Writes the stat of PATH, relative to DIRECTORY, to the structure at TO; FLAGS are those of fstatat. */
+static enum outcome
+stat_path (elf_word *args, elf_word directory, elf_word path, elf_word to, elf_word flags)
+{
+  struct statx found;
+  if ((unsigned) flags & ~(NO_FOLLOW | NO_AUTOMOUNT | EMPTY_PATH))
+    return PASSES;
+  if (flags & EMPTY_PATH && is_empty (path))
+    return stat_open (args, directory, to);
   switch (paths_ask ((const char *) path, PATHS_DIRECTORY))
     {
     case PATHS_ABSENT:
@@ -237,6 +283,17 @@ stat_path (elf_word *args, elf_word path, elf_word to, elf_word flags)
     case PATHS_DIRECTORY:
       if (to == 0 || !paths_stat ((const char *) path, &found))
         return PASSES;
+      fill ((struct kernel_stat *) to, &found);
+      args[0] = 0;
+      return ANSWERED;
+    default:
+      break;
+    }
+  switch (to != 0 ? tree_stat ((const char *) path, !(flags & NO_FOLLOW), &found) : TREE_UNKNOWN)
+    {
+    case TREE_ABSENT:
+      return fail (args, NOT_THERE, -1);
+    case TREE_FOUND:
       fill ((struct kernel_stat *) to, &found);
       args[0] = 0;
       return ANSWERED;
@@ -249,18 +306,39 @@ stat_path (elf_word *args, elf_word path, elf_word to, elf_word flags)
 static enum outcome
 statx_path (elf_word *args, elf_word *of)
 {
-  const unsigned known = 0x100 | 0x800 | 0x1000, reserved = 0x80000000u, unsynced = 0x4000;
-  const unsigned remembered_fields = 0xfff;
+  const unsigned known = NO_FOLLOW | NO_AUTOMOUNT | EMPTY_PATH, reserved = 0x80000000u;
+  const unsigned remembered_fields = 0xfff, unsynced = 0x4000;
   if ((unsigned) of[2] & ~(known | unsynced) || (unsigned) of[3] & reserved)
     return PASSES;
+  struct statx *to = (struct statx *) of[4];
+  int is_known = to != NULL && !((unsigned) of[3] & ~remembered_fields);
+  if ((unsigned) of[2] & EMPTY_PATH && is_empty (of[1]))
+    {
+      if (!is_known || !tree_stat_open ((int) of[0], to))
+        return PASSES;
+      args[0] = 0;
+      return ANSWERED;
+    }
   switch (paths_ask ((const char *) of[1], PATHS_DIRECTORY))
     {
     case PATHS_ABSENT:
       return fail (args, NOT_THERE, -1);
     case PATHS_DIRECTORY:
-      if (of[4] == 0 || (unsigned) of[3] & ~remembered_fields
-          || !paths_stat ((const char *) of[1], (struct statx *) of[4]))
+      if (!is_known || !paths_stat ((const char *) of[1], to))
         return PASSES;
+      args[0] = 0;
+      return ANSWERED;
+    default:
+      break;
+    }
+  struct statx found;
+  switch (is_known ? tree_stat ((const char *) of[1], !((unsigned) of[2] & NO_FOLLOW), &found)
+                   : TREE_UNKNOWN)
+    {
+    case TREE_ABSENT:
+      return fail (args, NOT_THERE, -1);
+    case TREE_FOUND:
+      memcpy (to, &found, sizeof found);
       args[0] = 0;
       return ANSWERED;
     default:
@@ -271,16 +349,25 @@ statx_path (elf_word *args, elf_word *of)
 static enum outcome
 access_path (elf_word *args, elf_word path, elf_word mode, elf_word flags)
 {
-  const unsigned known = 0x100 | 0x200;
+  const unsigned known = NO_FOLLOW | 0x200;
+  struct statx found;
   if ((unsigned) mode & ~7u || (unsigned) flags & ~known)
     return PASSES;
-  return is_absent (path) ? fail (args, NOT_THERE, -1) : PASSES;
+  if (is_absent (path))
+    return fail (args, NOT_THERE, -1);
+  /* Whether it may be read, the kernel decides. */
+  if ((unsigned) mode != 0
+      || tree_stat ((const char *) path, !(flags & NO_FOLLOW), &found) != TREE_FOUND)
+    return PASSES;
+  args[0] = 0;
+  return ANSWERED;
 }
 
 static enum outcome
-read_link (elf_word *args, elf_word path, elf_sword size)
+read_link (elf_word *args, elf_word path, elf_word to, elf_sword size)
 {
-  if (size <= 0)
+  struct statx found;
+  if (size <= 0 || to == 0)
     return PASSES;
   switch (paths_ask ((const char *) path, PATHS_FILE))
     {
@@ -290,8 +377,20 @@ read_link (elf_word *args, elf_word path, elf_sword size)
     case PATHS_FILE:
       return fail (args, NOT_A_LINK, -1);
     default:
-      return PASSES;
+      break;
     }
+  const char *target = tree_link ((const char *) path);
+  if (target != NULL)
+    {
+      size_t length = strlen (target);
+      length = length < (size_t) size ? length : (size_t) size;
+      memcpy ((char *) to, target, length);
+      args[0] = length;
+      return ANSWERED;
+    }
+  return tree_stat ((const char *) path, 0, &found) == TREE_FOUND && (found.mode & 0170000) != 0120000
+             ? fail (args, NOT_A_LINK, -1)
+             : PASSES;
 }
 
 /* realpath: a path that is already real is copied, by libc if that needs memory. */
@@ -323,8 +422,6 @@ moves (elf_word directory, elf_word path)
 {
   paths_written ((int) directory, (const char *) path, 1);
 }
-
-#define HERE ((elf_word) AT_FDCWD)
 
 static enum outcome
 does_write (enum does does, const elf_word *args)
@@ -370,7 +467,9 @@ does_of_number (elf_word number)
     {
 # ifdef NR_open
     case NR_open: return KERNEL_OPEN;
-    case NR_stat: case NR_lstat: return STAT_KERNEL;
+    case NR_stat: return STAT;
+    case NR_lstat: return LSTAT;
+    case NR_fstat: return FSTAT;
     case NR_access: return ACCESS;
     case NR_rename: return MOVES_0_1;
     case NR_mkdir: case NR_rmdir: case NR_mknod: case NR_unlink: return WRITES_0;
@@ -421,6 +520,13 @@ open_path_how (elf_word *args, const elf_word *of)
   return PASSES;
 }
 
+static void
+no_answers (void)
+{
+  paths_off ();
+  tree_off ();
+}
+
 /* Carries out a call. OF are the arguments that DOES uses; the result is returned in ARGS. */
 static enum outcome
 perform (enum does does, elf_word *args, elf_word *of)
@@ -435,16 +541,21 @@ perform (enum does does, elf_word *args, elf_word *of)
     case OPEN_FILE: return open_file (args);
     case OPEN_DIRECTORY: return is_absent (of[0]) ? fail (args, NOT_THERE, 0) : PASSES;
     case SCAN: return is_absent (of[0]) ? fail (args, NOT_THERE, -1) : PASSES;
-    case STAT: case STAT_KERNEL: return stat_path (args, of[0], of[1], 0);
-    case STAT_AT: return stat_path (args, of[1], of[2], of[3]);
-    case XSTAT: return (unsigned) of[0] <= 1 ? stat_path (args, of[1], of[2], 0) : PASSES;
+    case STAT: return stat_path (args, HERE, of[0], of[1], 0);
+    case LSTAT: return stat_path (args, HERE, of[0], of[1], NO_FOLLOW);
+    case FSTAT: return stat_open (args, of[0], of[1]);
+    case STAT_AT: return stat_path (args, of[0], of[1], of[2], of[3]);
+    case XSTAT: return (unsigned) of[0] <= 1 ? stat_path (args, HERE, of[1], of[2], 0) : PASSES;
+    case LXSTAT:
+      return (unsigned) of[0] <= 1 ? stat_path (args, HERE, of[1], of[2], NO_FOLLOW) : PASSES;
+    case FXSTAT: return (unsigned) of[0] <= 1 ? stat_open (args, of[1], of[2]) : PASSES;
     case XSTAT_AT:
-      return (unsigned) of[0] <= 1 ? stat_path (args, of[2], of[3], of[4]) : PASSES;
+      return (unsigned) of[0] <= 1 ? stat_path (args, of[1], of[2], of[3], of[4]) : PASSES;
     case STATX: return statx_path (args, of);
     case ACCESS: return access_path (args, of[0], of[1], 0);
     case ACCESS_AT: return access_path (args, of[1], of[2], of[3]);
-    case READ_LINK: return read_link (args, of[0], (elf_sword) of[2]);
-    case READ_LINK_AT: return read_link (args, of[1], (elf_sword) of[3]);
+    case READ_LINK: return read_link (args, of[0], of[1], (elf_sword) of[2]);
+    case READ_LINK_AT: return read_link (args, of[1], of[2], (elf_sword) of[3]);
     case REAL_PATH: return real_path (args, of[1]);
     case REAL_PATH_CHECKED: return of[2] >= 4096 ? real_path (args, of[1]) : PASSES;
     case CANONICAL: return real_path (args, 0);
@@ -454,21 +565,22 @@ perform (enum does does, elf_word *args, elf_word *of)
       return PASSES;
     case BIND: binds (of); return PASSES;
     case FORGETS: paths_forget (); return PASSES;
-    case MOVES: paths_off (); return PASSES;
+    case MOVES: no_answers (); return PASSES;
+    case IDENTITY: tree_off (); return PASSES;
     case CLONE:
       paths_forget ();
       if (of[2] & NEW_MOUNTS)
-        paths_off ();
+        no_answers ();
       return PASSES;
     case KERNEL_CLONE3:
       paths_forget ();
       if (of[0] != 0 && *(const uint64_t *) of[0] & NEW_MOUNTS)
-        paths_off ();
+        no_answers ();
       return PASSES;
     case CONTROL:
       /* The system calls of a check may be forbidden from here on. */
       if ((int) of[0] == SET_SECCOMP)
-        paths_off ();
+        no_answers ();
       return PASSES;
     default:
       return does_write (does, of);
@@ -501,10 +613,16 @@ becalm_stub_called (unsigned call, elf_word *args)
   return outcome == PASSES ? functions[call] : outcome == DUPLICATES ? duplicate : 0;
 }
 
+static int
+is_wanted (void)
+{
+  return process_wants_paths () || process_trees () != NULL;
+}
+
 void
 stubs_see (const struct link_map *map)
 {
-  if (!process_wants_paths ())
+  if (!is_wanted ())
     return;
   const char *soname = dynamic_soname (map);
   if (soname != NULL && text_equal (soname, "libc.so.6"))
@@ -599,7 +717,10 @@ arm (void)
   void *clock = vdso_clock ();
   if (clock == NULL)
     return "no-clock";
-  if (!paths_init (clock))
+  int has_paths = process_wants_paths () && paths_init (clock), has_tree = tree_init (clock);
+  if (!has_paths)
+    paths_off ();
+  if (!has_paths && !has_tree)
     return "no-paths";
   single_threaded = dynamic_default_symbol (libc, "__libc_single_threaded");
   duplicate = (elf_word) dynamic_default_symbol (libc, "strdup");
@@ -609,7 +730,7 @@ arm (void)
 void
 stubs_arm (void)
 {
-  if (!process_wants_paths ())
+  if (!is_wanted ())
     return;
   const char *why = arm ();
   if (why != NULL)
@@ -642,11 +763,14 @@ void
 stubs_finish (void)
 {
   uint32_t count = 0;
-  if (!is_armed || !process_wants_paths ())
+  if (!is_armed)
     return;
   for (uint32_t i = 0; i < CALL_COUNT; i++)
     count += functions[i] != 0;
-  log_paths ("served", NULL, count);
+  if (process_wants_paths ())
+    log_stubs ("paths", "served", NULL, count);
+  if (tree_count () > 0)
+    log_stubs ("trees", "served", NULL, tree_count ());
 }
 
 #else
@@ -665,5 +789,5 @@ stubs_decline (const char *why)
   if (!process_wants_paths () || why_declined != NULL)
     return;
   why_declined = why;
-  log_paths ("declined", why, 0);
+  log_stubs ("paths", "declined", why, 0);
 }

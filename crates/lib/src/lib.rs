@@ -82,6 +82,7 @@ pub mod survey;
 pub mod symbols;
 pub mod targets;
 pub mod traced_run;
+pub mod trees;
 pub mod undo;
 pub mod verify;
 pub mod words;

@@ -6,7 +6,7 @@
 //! [`calm`] measures the effect of an index, [`bind`] that of its bindings, [`start`] what `becalm run`
 //! adds to a start, [`trace`] the cost of tracing a start, [`fix`] that of writing notes, and
 //! [`loader`] the effect of notes and package caches with a patched loader. [`strategies`] counts the
-//! misses that each strategy leaves, and [`ahead`] measures cold starts. The threads of [`busy`] read
+//! misses that each strategy leaves, [`ahead`] measures cold starts, and [`trees`] starts on a slow file system. The threads of [`busy`] read
 //! from the same disk meanwhile.
 
 mod ahead;
@@ -26,6 +26,7 @@ mod strategies;
 mod summary;
 mod tools;
 mod trace;
+mod trees;
 
 use std::fs;
 use std::path::PathBuf;
@@ -40,6 +41,7 @@ pub(crate) use loader::LoaderBench;
 pub(crate) use paths::PathsBench;
 pub(crate) use strategies::StrategiesBench;
 pub(crate) use summary::Spread;
+pub(crate) use trees::TreesBench;
 
 /// A measurement.
 #[derive(Subcommand)]
@@ -81,6 +83,8 @@ pub(crate) enum Bench {
     Paths(PathsBench),
     /// Cold starts of a program: as it is, with its pages read ahead, and with whole files read ahead
     Ahead(AheadBench),
+    /// A program whose tree is on a slow file system: as it is, and by `becalm run`
+    Trees(TreesBench),
     /// Programs of a store untraced, under becalm trace, and under strace
     Trace(Common),
 }
@@ -130,6 +134,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Paths(args) => paths::run(args),
         Bench::Strategies(args) => strategies::run(args),
         Bench::Ahead(args) => ahead::run(args),
+        Bench::Trees(args) => trees::run(args),
         Bench::Trace(common) => trace::run(common),
     }
 }

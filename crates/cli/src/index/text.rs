@@ -88,6 +88,12 @@ fn paths(out: &mut impl Write, look: Look, paths: Option<&PathTable>) -> io::Res
     let packages = counted(paths.packages as u64, "package", "packages");
     let (all, read) = (grouped(paths.paths as u64), grouped(paths.read as u64));
     writeln!(out, "  paths    {all} in {packages}, {read} of them read")?;
+    if paths.packages == 0 {
+        let note = look.costly("note");
+        let why = "no packages that never change: a tree that changes needs no paths, becalm run looks \
+                   them up ahead on network file systems";
+        writeln!(out, "  {note} {why}")?;
+    }
     for left in paths.left_out.iter().take(NAMED) {
         let (note, path) = (look.costly("note"), shown(left.path.as_ref()));
         writeln!(out, "  {note} {path}: its paths are not indexed ({})", left.reason)?;

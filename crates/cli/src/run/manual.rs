@@ -5,7 +5,7 @@ use crate::terminal::manual::Section;
 
 /// Last sections of the help and the man page of `becalm run`.
 pub(crate) const RUN: &[&Section] =
-    &[&RUN_STATUS, &RUN_PROGRAMS, &RUN_AHEAD, &INDEX_FILES, &RUN_EXAMPLES];
+    &[&RUN_STATUS, &RUN_PROGRAMS, &RUN_AHEAD, &RUN_TREES, &INDEX_FILES, &RUN_EXAMPLES];
 
 const RUN_STATUS: Section = Section {
     title: "Exit status",
@@ -54,6 +54,35 @@ const RUN_PROGRAMS: Section = Section {
         ),
         ("static programs", "Are started; programs that they start use an --index."),
         ("scripts", "Use the index of the interpreter that their first line names."),
+    ],
+};
+
+const RUN_TREES: Section = Section {
+    title: "Network file systems",
+    entries: &[
+        (
+            "looked up ahead",
+            "What earlier starts looked up on NFS, SMB, Lustre and other network file systems, and on \
+             FUSE, is looked up when a start begins, by another process and many paths at once. The \
+             program is told the results, for 3 seconds after each call, and until anything changes in \
+             one of the directories. The second start of a command is learned, the third is answered.",
+        ),
+        (
+            "copies",
+            "Files that the program reads are copied to a local disk and read from there, if they have \
+             not changed since, by inode, size, mtime and ctime.",
+        ),
+        (
+            "BECALM_CACHE",
+            "The folder of records and copies; without it, the first of $XDG_RUNTIME_DIR/becalm, \
+             /var/tmp/becalm-UID and /tmp/becalm-UID that is local and has room.",
+        ),
+        (
+            "BECALM_TRUST_TIMES",
+            "Directories, separated by colons, below which the times of files count although they are \
+             on FUSE: files are copied there too.",
+        ),
+        ("BECALM=notrees", "Nothing is looked up ahead or copied; --no-ahead does this as well."),
     ],
 };
 

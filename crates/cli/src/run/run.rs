@@ -12,7 +12,8 @@ use anyhow::{Error, Result, anyhow, bail};
 use becalm_host::inherited;
 use becalm_lib::ahead;
 use becalm_lib::path::path_bytes;
-use becalm_lib::run::{Launch, prepare, program};
+use becalm_lib::run::{Launch, Options, prepare, program};
+use becalm_lib::trees::{self, begin::Offer};
 use becalm_lib::words::words;
 
 use crate::exit_code::ExitStatus;
@@ -42,15 +43,22 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
     let path = found.path.clone();
     // Before anything else is read.
     let learn = if args.no_ahead { None } else { ahead::begin::begin(&path) };
+    let offer =
+        if args.no_ahead || args.no_bind { None } else { trees::begin::begin(&path, arguments) };
     let mut command = Command::new(&path);
     command.arg0(name).args(arguments);
     let mut variables = Vec::new();
-    match prepare(&args.options(), found) {
+    let options = Options { is_told: offer.is_some(), ..args.options() };
+    match prepare(&options, found) {
         Ok(Launch::Indexed(indexed)) => {
             if !args.quiet && !indexed.index.index.is_current() {
                 terminal::tell_of_age(&indexed.index.path);
             }
-            variables = indexed.variables(args.no_bind, learn.as_deref(), args.only);
+            // An older module does not know what the descriptors are for.
+            let offer = offer.filter(|_| indexed.index.index.is_current());
+            let switches: Vec<String> = learn.into_iter().chain(offer.map(Offer::accept)).collect();
+            let switches = (!switches.is_empty()).then(|| switches.join(","));
+            variables = indexed.variables(args.no_bind, switches.as_deref(), args.only);
             // execve closes the descriptor without a call of its own.
             std::mem::forget(indexed);
         }

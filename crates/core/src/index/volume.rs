@@ -38,6 +38,37 @@ const TIMED: [u32; 21] = [
     0x5346_414f,
 ];
 
+/// Types of network file systems, and FUSE: NFS, SMB (three), Lustre, GPFS, Ceph, BeeGFS, AFS (two), 9P,
+/// PanFS, Coda.
+const NETWORKED: [u32; 14] = [
+    0x6969,
+    0x517b,
+    0xfe53_4d42,
+    0xff53_4d42,
+    0x0bd0_0bd0,
+    0x4750_4653,
+    0x00c3_6400,
+    0x1983_0326,
+    0x6b41_4653,
+    0x5346_414f,
+    0x0102_1997,
+    0xaad7_aaea,
+    0x7375_7245,
+    0x6573_5546,
+];
+
+/// Returns true for a network file system and for FUSE, by `f_type`: each call can take a round trip.
+#[must_use]
+pub fn is_networked(kind: u32) -> bool {
+    NETWORKED.contains(&kind)
+}
+
+/// Returns true if the file system sets the times of a file at each change, by `f_type`.
+#[must_use]
+pub fn sets_times(kind: u32) -> bool {
+    TIMED.contains(&kind)
+}
+
 /// The fields of `statfs` and `statx` that identify a file system.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Volume {

@@ -6,6 +6,7 @@
 #define NR_lremovexattr 15
 #define NR_fremovexattr 16
 #define NR_getcwd 17
+#define NR_fcntl 25
 #define NR_ioctl 29
 #define NR_mknodat 33
 #define NR_mkdirat 34
@@ -28,6 +29,7 @@
 #define NR_getdents64 61
 #define NR_read 63
 #define NR_write 64
+#define NR_pread64 67
 #define NR_ppoll 73
 #define NR_readlinkat 78
 #define NR_newfstatat 79

@@ -4,9 +4,11 @@
 #define NR_open 2
 #define NR_close 3
 #define NR_stat 4
+#define NR_fstat 5
 #define NR_lstat 6
 #define NR_munmap 11
 #define NR_ioctl 16
+#define NR_pread64 17
 #define NR_access 21
 #define NR_getpid 39
 #define NR_socket 41
@@ -18,6 +20,7 @@
 #define NR_vfork 58
 #define NR_execve 59
 #define NR_wait4 61
+#define NR_fcntl 72
 #define NR_getcwd 79
 #define NR_rename 82
 #define NR_mkdir 83

@@ -24,7 +24,10 @@ pub enum EnvError {
     #[error("no index at {}; becalm index STORE... makes one", .0.display())]
     NoIndex(PathBuf),
     /// The index has no paths.
-    #[error("{}: the index has no paths; becalm index --paths adds them", .0.display())]
+    #[error(
+        "{}: the index has no paths; becalm index --paths STORE... makes one with those of packages",
+        .0.display()
+    )]
     WithoutPaths(PathBuf),
     /// If a user cannot read the index, the loader prints an error at every start of that user's
     /// programs. If a program uses another user's index, it grants that user its privileges.

@@ -79,10 +79,16 @@ pub enum RunError {
         of_program: &'static str,
     },
     /// There is no index with paths.
-    #[error("no index with paths; becalm index --paths makes one")]
+    #[error(
+        "no index with paths: becalm index --paths STORE... makes one, for packages that never change; \
+         other trees need none"
+    )]
     NoPaths,
     /// The index that was named has no paths.
-    #[error("{}: the index has no paths; becalm index --paths adds them", .0.display())]
+    #[error(
+        "{}: the index has no paths; becalm index --paths STORE... makes one with those of packages",
+        .0.display()
+    )]
     WithoutPaths(PathBuf),
     /// The environment has no home directory.
     #[error("no home directory for the cache of indexes")]

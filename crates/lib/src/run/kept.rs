@@ -44,6 +44,7 @@ const FORMAT: u32 = 5;
 pub struct Place {
     folder: PathBuf,
     name: String,
+    is_told: bool,
 }
 
 /// The content of that place.
@@ -73,6 +74,7 @@ impl Place {
         dirs: &[PathBuf],
         store: &StorePrefixes,
         paths: Option<(&Path, Option<SystemTime>)>,
+        is_told: bool,
     ) -> Result<Self, RunError> {
         let folder = places::cache().ok_or(RunError::NoHome)?;
         let mut hasher = FxHasher::default();
@@ -84,6 +86,9 @@ impl Place {
         if let Some(paths) = paths {
             paths.hash(&mut hasher);
         }
+        if is_told {
+            is_told.hash(&mut hasher);
+        }
         let facts = &program.facts;
         let times = (facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec());
         let volume = becalm_host::volume_number(&program.real, facts);
@@ -92,7 +97,12 @@ impl Place {
             (dir, changed).hash(&mut hasher);
         }
         let name = places::cached_name(&program.real, hasher.finish(), "so");
-        Ok(Self { folder, name })
+        Ok(Self { folder, name, is_told })
+    }
+
+    /// True if the program is bound, however few relocations it has.
+    pub fn is_told(&self) -> bool {
+        self.is_told
     }
 
     /// Returns the path of the index.
@@ -179,7 +189,7 @@ impl Place {
         let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
         let place = |name: String| {
             let name = name.strip_suffix(".wanted")?.to_owned();
-            let place = Self { folder: folder.clone(), name };
+            let place = Self { folder: folder.clone(), name, is_told: false };
             let mut request = Vec::new();
             trust::open(&place.beside("wanted")).ok()?.file.read_to_end(&mut request).ok()?;
             Some((place, request))

@@ -49,10 +49,13 @@ struct Request {
     /// The index whose paths are included.
     #[serde(default)]
     paths_from: Option<Vec<u8>>,
+    /// True if the program is bound, however few relocations it has.
+    #[serde(default)]
+    is_told: bool,
 }
 
 impl Request {
-    fn of(program: &Program, store: &StorePrefixes, paths: Option<&Path>) -> Self {
+    fn of(program: &Program, store: &StorePrefixes, paths: Option<&Path>, is_told: bool) -> Self {
         let environment = environment_of_process();
         let bytes = |path: PathBuf| path.into_os_string().into_vec();
         Self {
@@ -62,6 +65,7 @@ impl Request {
             stores: store.paths().into_iter().map(bytes).collect(),
             trees: trees_beside(&program.path, &program.real).into_iter().map(bytes).collect(),
             paths_from: paths.map(|path| bytes(path.to_owned())),
+            is_told,
         }
     }
 
@@ -91,7 +95,7 @@ pub fn elsewhere(
     store: &StorePrefixes,
     paths: Option<&Path>,
 ) -> Result<(), RunError> {
-    let request = Request::of(program, store, paths);
+    let request = Request::of(program, store, paths, place.is_told());
     let Some(lock) = place.lock()? else { return Ok(()) };
     let made = detached(lock, Priority::Lowest, |lock| {
         // One thread, to leave the CPUs to the program.
@@ -119,7 +123,7 @@ pub fn here(
     let began = Instant::now();
     loop {
         if let Some(lock) = place.lock()? {
-            return locked(place, &Request::of(program, store, paths), lock);
+            return locked(place, &Request::of(program, store, paths, place.is_told()), lock);
         }
         if began.elapsed() > PATIENCE {
             return Err(RunError::Busy(place.path()));
@@ -186,7 +190,8 @@ fn make(place: &Place, request: &Request) -> Result<(), RunError> {
     let (stores, trees, files) = (&stores, &trees, &files);
     let environments = [request.environment()];
     // Stubs need bindings.
-    let threshold = if from.is_some() { BindThreshold::ALL } else { BindThreshold::default() };
+    let needs_stubs = from.is_some() || request.is_told;
+    let threshold = if needs_stubs { BindThreshold::ALL } else { BindThreshold::default() };
     let bind = Binding { threshold, only: Some(&only), environments: &environments };
     let bind = Some(bind);
     let options = IndexOptions {
@@ -219,7 +224,7 @@ fn files_of(closure: &Closure) -> Vec<PathBuf> {
 /// # Errors
 /// Returns an error if the start cannot be predicted.
 pub fn files_of_start(program: &Program) -> Result<Vec<PathBuf>, RunError> {
-    let request = Request::of(program, &StorePrefixes::default(), None);
+    let request = Request::of(program, &StorePrefixes::default(), None, false);
     let closure = closure(&OsFs::new(), &program.real, &request)?;
     Ok(closure.load.objects.iter().map(|object| path_of(object.path.as_ref())).collect())
 }
@@ -249,7 +254,7 @@ fn closure(os: &OsFs, program: &Path, request: &Request) -> Result<Closure, RunE
 
 /// Returns the needs of a program that is in no index; the default if its start cannot be followed.
 pub fn need(program: &Program, store: &StorePrefixes) -> Known {
-    let request = Request::of(program, store, None);
+    let request = Request::of(program, store, None, false);
     let os = OsFs::new();
     let Ok(closure) = closure(&os, &program.real, &request) else {
         return Known::default();

@@ -40,6 +40,9 @@ pub struct Options {
     pub paths: bool,
     /// True if the index is for this program, and not for those that it starts.
     pub only: bool,
+    /// True if the program is told results of lookups ([`crate::trees`]): it is bound, however few
+    /// relocations it has.
+    pub is_told: bool,
 }
 
 /// The index that a program is started with.
@@ -201,7 +204,7 @@ fn place_of(
     let list = env::var_os("LD_LIBRARY_PATH");
     let dirs: Vec<PathBuf> = list.iter().flat_map(|list| dirs_of(&[list])).collect();
     let paths = paths.map(|index| (index.path.as_path(), index.modified));
-    Place::of(program, &dirs, &options.store, paths)
+    Place::of(program, &dirs, &options.store, paths, options.is_told)
 }
 
 /// Adds the needs of a program's start to the index.

@@ -1,0 +1,183 @@
+//! The calls whose results a program is told, and the events that say that they are old.
+
+use std::ffi::CStr;
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::time::{ClockId, clock_gettime};
+
+/// The signal number by which the module recognizes the descriptor of the events. No signal is sent.
+const SIGNAL: libc::c_int = 63;
+/// Linux include/uapi/asm-generic/fcntl.h.
+const F_SETSIG: libc::c_int = 10;
+/// Events of changes in a directory, or of a file.
+const CHANGES: WatchFlags = WatchFlags::ATTRIB
+    .union(WatchFlags::CREATE)
+    .union(WatchFlags::DELETE)
+    .union(WatchFlags::MODIFY)
+    .union(WatchFlags::MOVE)
+    .union(MOVED);
+/// Events of a directory that is moved or removed itself.
+const MOVED: WatchFlags = WatchFlags::DELETE_SELF.union(WatchFlags::MOVE_SELF);
+
+/// The result of `statx`, as the kernel writes it.
+pub type Facts = libc::statx;
+
+/// The size, inode and times by which a file counts as unchanged (`docs/identity.md`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// The inode.
+    pub inode: u64,
+    /// The length in bytes.
+    pub size: u64,
+    /// Seconds and nanoseconds of the last change of the content.
+    pub modified: (i64, u32),
+    /// Seconds and nanoseconds of the last change of the content or the inode.
+    pub changed: (i64, u32),
+}
+
+impl Identity {
+    /// Returns the identity of a file.
+    #[must_use]
+    pub fn of(facts: &Facts) -> Self {
+        Self {
+            inode: facts.stx_ino,
+            size: facts.stx_size,
+            modified: (facts.stx_mtime.tv_sec, facts.stx_mtime.tv_nsec),
+            changed: (facts.stx_ctime.tv_sec, facts.stx_ctime.tv_nsec),
+        }
+    }
+}
+
+/// Returns the device number of a file, in one word as the module compares it.
+#[must_use]
+pub fn device(facts: &Facts) -> u64 {
+    u64::from(facts.stx_dev_major) << 32 | u64::from(facts.stx_dev_minor)
+}
+
+/// A regular file.
+pub const FILE: u32 = libc::S_IFREG;
+/// A directory.
+pub const DIRECTORY: u32 = libc::S_IFDIR;
+/// A symbolic link.
+pub const LINK: u32 = libc::S_IFLNK;
+
+/// Returns the type of a file.
+#[must_use]
+pub fn kind(facts: &Facts) -> u32 {
+    u32::from(facts.stx_mode) & libc::S_IFMT
+}
+
+/// Returns the milliseconds of `CLOCK_MONOTONIC`, by which the module knows how old a result is.
+#[must_use]
+pub fn now() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    time.tv_sec.cast_unsigned() * 1000 + time.tv_nsec.cast_unsigned() / 1_000_000
+}
+
+/// Calls `stat` or, without `follow`, `lstat`, for a path relative to a directory.
+///
+/// # Errors
+/// Returns the error of the call.
+pub fn at(directory: BorrowedFd<'_>, path: &CStr, follow: bool) -> io::Result<Facts> {
+    let flags = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
+    statx(directory.as_raw_fd(), path, flags)
+}
+
+/// Calls `fstat`.
+///
+/// # Errors
+/// Returns the error of the call.
+pub fn open_file(file: BorrowedFd<'_>) -> io::Result<Facts> {
+    statx(file.as_raw_fd(), c"", libc::AT_EMPTY_PATH)
+}
+
+/// Opens a regular file for reading, as a program does, so that a network's file system asks its server
+/// for the file's state. Waits for no FIFO.
+///
+/// # Errors
+/// Returns the error of the call.
+pub fn open(directory: BorrowedFd<'_>, path: &CStr) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    Ok(openat(directory, path, flags, Mode::empty())?)
+}
+
+/// Opens a directory to look up names in it.
+///
+/// # Errors
+/// Returns the error of the call.
+pub fn directory(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(openat(CWD, path, flags, Mode::empty())?)
+}
+
+#[allow(unsafe_code, reason = "the result is wanted as the kernel writes it")]
+fn statx(directory: i32, path: &CStr, flags: i32) -> io::Result<Facts> {
+    let wanted = libc::STATX_BASIC_STATS | libc::STATX_BTIME;
+    // SAFETY: zeros are a valid value of these numbers; the kernel writes to a variable of that type.
+    unsafe {
+        let mut facts: Facts = mem::zeroed();
+        match libc::statx(directory, path.as_ptr(), flags, wanted, &raw mut facts) {
+            0 => Ok(facts),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+/// Events of changes in directories, on a descriptor that the program inherits.
+#[derive(Debug)]
+pub struct Changes(OwnedFd);
+
+impl Changes {
+    /// Makes a descriptor without directories. It is inherited.
+    ///
+    /// # Errors
+    /// Returns an error if the user has too many of them.
+    #[allow(unsafe_code, reason = "the mark of a descriptor has no safe form")]
+    pub fn new() -> io::Result<Self> {
+        let events = init(CreateFlags::NONBLOCK)?;
+        // SAFETY: the call takes numbers.
+        if unsafe { libc::fcntl(events.as_raw_fd(), F_SETSIG, SIGNAL) } == 0 {
+            Ok(Self(events))
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+
+    /// Takes a descriptor that [`Self::new`] has made.
+    #[must_use]
+    pub fn from(descriptor: OwnedFd) -> Self {
+        Self(descriptor)
+    }
+
+    /// Returns the descriptor.
+    #[must_use]
+    pub fn descriptor(&self) -> &OwnedFd {
+        &self.0
+    }
+
+    /// Watches what is in an open directory, or an open file.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be read, or if the user watches too many.
+    pub fn watch(&self, opened: BorrowedFd<'_>) -> io::Result<()> {
+        let path = format!("/proc/self/fd/{}", opened.as_raw_fd());
+        add_watch(&self.0, path, CHANGES | WatchFlags::MASK_ADD)?;
+        Ok(())
+    }
+
+    /// Watches a directory itself, not what is in it.
+    pub fn watch_itself(&self, directory: &Path) {
+        let _ = add_watch(&self.0, directory, MOVED | WatchFlags::MASK_ADD);
+    }
+
+    /// True if something has changed.
+    #[must_use]
+    pub fn happened(&self) -> bool {
+        rustix::io::ioctl_fionread(&self.0).is_ok_and(|bytes| bytes > 0)
+    }
+}

@@ -1,0 +1,376 @@
+//! The table of paths and results that a program's audit module reads (`crates/lib/audit/tree.c`).
+
+#![allow(unsafe_code, reason = "memory that two processes share")]
+
+use std::ffi::CString;
+use std::io;
+use std::mem::{offset_of, size_of};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::ptr;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+use becalm_core::index::hash;
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use super::look::Facts;
+
+const MAGIC: u64 = 0x3165_6572_546d_6c62;
+/// Bytes for the paths that a program tells.
+const LOG: u32 = 512 << 10;
+/// Maximum number of trees.
+pub const MOST_BASES: usize = 16;
+
+#[repr(C)]
+struct Header {
+    magic: u64,
+    size: u64,
+    process: u32,
+    owner: AtomicU32,
+    events: i32,
+    is_ready: AtomicU32,
+    is_off: AtomicU32,
+    entries: u32,
+    slots: u32,
+    strings: u32,
+    log: u32,
+    log_size: u32,
+    logs_all: u32,
+    base_count: AtomicU32,
+    bases: [AtomicU32; MOST_BASES],
+    log_used: AtomicU64,
+    asked: AtomicU64,
+    seen: [u64; 512],
+}
+
+#[repr(C)]
+struct Entry {
+    hash: u64,
+    path: u32,
+    length: u32,
+    copy: u32,
+    target: u32,
+    state: AtomicU64,
+    copy_dev: u64,
+    copy_ino: u64,
+    used: AtomicU32,
+    is_mapped: u32,
+    found: Facts,
+    followed: Facts,
+}
+
+const _: () = assert!(size_of::<Header>() == 4240 && size_of::<Entry>() == 568);
+
+/// A path to be put into a table.
+#[derive(Clone, Debug)]
+pub struct NewEntry {
+    /// The path.
+    pub path: CString,
+    /// The path of its copy.
+    pub copy: Option<CString>,
+    /// The target of a symbolic link.
+    pub target: Option<CString>,
+    /// True if it is known that the program maps it.
+    pub is_mapped: bool,
+}
+
+/// The use of a path by a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// It opened the file for reading.
+    Read,
+    /// The loader mapped it, after the start.
+    Mapped,
+    /// Anything else.
+    Other,
+}
+
+/// The results of the calls for a path.
+#[derive(Clone, Copy, Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one for a moment")]
+pub enum Found {
+    /// The kernel has to be asked.
+    Unknown,
+    /// Nothing.
+    Absent,
+    /// The results of `lstat` and, for a link that leads somewhere, `stat`.
+    There {
+        /// The result of `lstat`.
+        facts: Facts,
+        /// The result of `stat` if the first is a link.
+        followed: Option<Facts>,
+        /// Device and inode of the copy, if the file is as it was copied.
+        copy: Option<(u64, u64)>,
+    },
+}
+
+/// The numbers of bytes that a table needs.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    /// The number of paths.
+    pub entries: u32,
+    /// Bytes of the paths, copies, targets and trees, each with a zero at its end.
+    pub text: u32,
+}
+
+impl Sizes {
+    fn slots(self) -> u32 {
+        (self.entries.max(4) * 2).next_power_of_two()
+    }
+
+    /// Returns the offsets of entries, slots, strings and log, and the size of all.
+    fn offsets(self) -> [u32; 5] {
+        let entries = (size_of::<Header>() as u32).next_multiple_of(64);
+        let slots = entries + self.entries * size_of::<Entry>() as u32;
+        let strings = slots + 4 + 8 * self.slots();
+        // The first string is empty: its offset means that there is none.
+        let log = (strings + 1 + self.text).next_multiple_of(64);
+        [entries, slots, strings, log, (log + LOG).next_multiple_of(4096)]
+    }
+}
+
+/// A table in memory that two processes share.
+#[derive(Debug)]
+pub struct Table {
+    memory: *mut u8,
+    size: usize,
+    sizes: Sizes,
+}
+
+// SAFETY: both processes change it with atomic operations, and each entry by one thread at a time.
+unsafe impl Send for Table {}
+// SAFETY: as above.
+unsafe impl Sync for Table {}
+
+/// Makes the file of an empty table for this process's next program. It is inherited. With `logs_all`
+/// the program tells every path that it looks up, otherwise those in the trees.
+///
+/// # Errors
+/// Returns an error if there is no memory.
+pub fn make(sizes: Sizes, events: &OwnedFd, logs_all: bool) -> io::Result<OwnedFd> {
+    let [entries, slots, strings, log, size] = sizes.offsets();
+    let memory = memfd_create("becalm", MemfdFlags::ALLOW_SEALING)?;
+    ftruncate(&memory, size.into())?;
+    fcntl_add_seals(&memory, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+    let mut head = Vec::new();
+    head.extend(MAGIC.to_ne_bytes());
+    head.extend(u64::from(size).to_ne_bytes());
+    head.extend(std::process::id().to_ne_bytes());
+    head.extend(0_u32.to_ne_bytes());
+    head.extend(events.as_raw_fd().to_ne_bytes());
+    for word in [0, 0, entries, slots, strings, log, LOG, u32::from(logs_all)] {
+        head.extend(word.to_ne_bytes());
+    }
+    debug_assert_eq!(head.len(), offset_of!(Header, base_count));
+    let file = std::fs::File::from(memory);
+    file.write_all_at(&head, 0)?;
+    file.write_all_at(&(sizes.slots() - 1).to_ne_bytes(), slots.into())?;
+    Ok(file.into())
+}
+
+impl Table {
+    /// Maps the file of a table.
+    ///
+    /// # Errors
+    /// Returns an error if there is no memory.
+    pub fn map(file: impl AsFd, sizes: Sizes) -> io::Result<Self> {
+        let size = sizes.offsets()[4] as usize;
+        let rights = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping. The file is sealed, so it cannot become shorter.
+        let memory = unsafe { mmap(ptr::null_mut(), size, rights, MapFlags::SHARED, file, 0)? };
+        Ok(Self { memory: memory.cast(), size, sizes })
+    }
+
+    fn head(&self) -> &Header {
+        // SAFETY: the mapping begins with a header and is aligned to pages. What both processes change is
+        // atomic.
+        unsafe { &*self.memory.cast() }
+    }
+
+    fn entry(&self, at: usize) -> *mut Entry {
+        assert!(at < self.sizes.entries as usize, "an entry of the table");
+        // SAFETY: inside the mapping, by the assertion.
+        unsafe { self.memory.add(self.sizes.offsets()[0] as usize).cast::<Entry>().add(at) }
+    }
+
+    /// Returns a slot: by path in the first half, by inode of the copy in the second.
+    fn slot(&self, at: u32) -> &AtomicU32 {
+        assert!(at < 2 * self.sizes.slots(), "a slot of the table");
+        let offset = self.sizes.offsets()[1] as usize + 4 + 4 * at as usize;
+        // SAFETY: inside the mapping, by the assertion, and aligned to four bytes.
+        unsafe { &*self.memory.add(offset).cast() }
+    }
+
+    /// Writes trees and paths, and lets the program use them. Returns false if they do not fit.
+    #[must_use]
+    pub fn fill(&self, bases: &[CString], entries: &[NewEntry]) -> bool {
+        if entries.len() > self.sizes.entries as usize || bases.len() > MOST_BASES {
+            return false;
+        }
+        let mut text = Text { table: self, used: 1 };
+        for (place, base) in self.head().bases.iter().zip(bases) {
+            let Some(offset) = text.add(base) else { return false };
+            place.store(offset, Ordering::Relaxed);
+        }
+        self.head().base_count.store(bases.len() as u32, Ordering::Relaxed);
+        for (at, new) in entries.iter().enumerate() {
+            let strings = [Some(&new.path), new.copy.as_ref(), new.target.as_ref()];
+            let offsets = strings.map(|string| string.map_or(Some(0), |string| text.add(string)));
+            let [Some(path), Some(copy), Some(target)] = offsets else { return false };
+            let bytes = new.path.as_bytes();
+            let hash = hash::bytes(0, bytes);
+            let entry = self.entry(at);
+            // SAFETY: no program reads the entry before it is ready.
+            unsafe {
+                (*entry).hash = hash;
+                (*entry).path = path;
+                (*entry).length = bytes.len() as u32;
+                (*entry).copy = copy;
+                (*entry).target = target;
+                (*entry).is_mapped = new.is_mapped.into();
+            }
+            self.enter(hash as u32, 0, at);
+        }
+        self.head().is_ready.store(1, Ordering::Release);
+        true
+    }
+
+    /// Enters an entry into the slots of one half, which are more than the entries.
+    fn enter(&self, hash: u32, half: u32, at: usize) {
+        let mask = self.sizes.slots() - 1;
+        let mut place = hash & mask;
+        let number = at as u32 + 1;
+        for _ in 0..=mask {
+            let slot = self.slot(half * (mask + 1) + place);
+            let known = slot.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire);
+            if known.is_ok() || known == Err(number) {
+                return;
+            }
+            place = (place + 1) & mask;
+        }
+    }
+
+    /// Writes what was found at a path. `time` is that before the calls, in milliseconds of
+    /// `CLOCK_MONOTONIC`. Each entry is written by one thread at a time.
+    pub fn publish(&self, at: usize, found: &Found, time: u64) {
+        let entry = self.entry(at);
+        // SAFETY: this thread alone writes the entry. The program reads it only if the state is the same
+        // before and after.
+        unsafe {
+            (*entry).state.store(0, Ordering::Release);
+            fence(Ordering::SeqCst);
+            let kind = match found {
+                Found::Unknown => return,
+                Found::Absent => 1,
+                Found::There { facts, followed, copy } => {
+                    ptr::write(&raw mut (*entry).found, *facts);
+                    let mut nowhere = *facts;
+                    nowhere.stx_mode = 0;
+                    ptr::write(&raw mut (*entry).followed, followed.unwrap_or(nowhere));
+                    if let Some((device, inode)) = *copy {
+                        ptr::write(&raw mut (*entry).copy_dev, device);
+                        ptr::write(&raw mut (*entry).copy_ino, inode);
+                        self.enter(inode as u32, 1, at);
+                    }
+                    if copy.is_some() { 3 } else { 2 }
+                }
+            };
+            (*entry).state.store(time << 2 | kind, Ordering::Release);
+        }
+    }
+
+    /// Returns the kind of an entry's state: 0 if the kernel has to be asked, 1 for nothing, 2 for something,
+    /// 3 for a file with a copy.
+    #[must_use]
+    pub fn kind(&self, at: usize) -> u64 {
+        // SAFETY: inside the mapping; the field is atomic.
+        unsafe { (*self.entry(at)).state.load(Ordering::Acquire) & 3 }
+    }
+
+    /// True if the program has asked for an entry.
+    #[must_use]
+    pub fn is_used(&self, at: usize) -> bool {
+        // SAFETY: inside the mapping; the field is atomic.
+        unsafe { (*self.entry(at)).used.load(Ordering::Relaxed) != 0 }
+    }
+
+    /// True if a program uses the table.
+    #[must_use]
+    pub fn is_taken(&self) -> bool {
+        self.head().owner.load(Ordering::Acquire) != 0
+    }
+
+    /// Returns a number that changes as long as the program asks.
+    #[must_use]
+    pub fn activity(&self) -> u64 {
+        let head = self.head();
+        head.asked.load(Ordering::Relaxed) + head.log_used.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of answers that were given.
+    #[must_use]
+    pub fn answers(&self) -> u64 {
+        self.head().asked.load(Ordering::Relaxed)
+    }
+
+    /// Disables all answers.
+    pub fn turn_off(&self) {
+        self.head().is_off.store(1, Ordering::Release);
+    }
+
+    /// Returns the paths that the program has told.
+    #[must_use]
+    pub fn told(&self) -> Vec<(Use, Vec<u8>)> {
+        let used = self.head().log_used.load(Ordering::Acquire).min(LOG.into()) as usize;
+        // SAFETY: inside the mapping. The program may write a later part meanwhile; it is copied once.
+        let bytes = unsafe {
+            let from = self.memory.add(self.sizes.offsets()[3] as usize);
+            std::slice::from_raw_parts(from, used).to_vec()
+        };
+        let mut told = Vec::new();
+        let mut rest = &bytes[..];
+        while let Some(start) = rest.iter().position(|&byte| byte != 0) {
+            rest = &rest[start..];
+            let end = rest.iter().position(|&byte| byte == 0).unwrap_or(rest.len());
+            let what = match rest[0] {
+                b'r' => Some(Use::Read),
+                b'm' => Some(Use::Mapped),
+                b's' => Some(Use::Other),
+                _ => None,
+            };
+            told.extend(what.map(|what| (what, rest[1..end].to_vec())));
+            rest = &rest[end..];
+        }
+        told
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        // SAFETY: the mapping of this table; nothing refers to it any more.
+        let _ = unsafe { munmap(self.memory.cast(), self.size) };
+    }
+}
+
+/// The strings of a table, while they are written.
+struct Text<'a> {
+    table: &'a Table,
+    used: u32,
+}
+
+impl Text<'_> {
+    fn add(&mut self, string: &CString) -> Option<u32> {
+        let bytes = string.as_bytes_with_nul();
+        let offset = self.used;
+        let end = offset.checked_add(bytes.len() as u32)?;
+        if end > self.table.sizes.text + 1 {
+            return None;
+        }
+        let at = self.table.sizes.offsets()[2] as usize + offset as usize;
+        // SAFETY: inside the mapping, by the check above; no program reads it before it is ready.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.table.memory.add(at), bytes.len()) };
+        self.used = end;
+        Some(offset)
+    }
+}

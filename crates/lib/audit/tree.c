@@ -1,0 +1,402 @@
+/* The table is shared memory: paths that earlier starts used, and for each the result of a call that
+   the process that fills it has made since this program was started. An answer counts
+
+   - for a few seconds after that call, as long as a network's file system keeps attributes itself;
+   - while an inotify(7) descriptor, which watches the directories of all paths since before the calls
+     were made, has no event. The kernel queues an event before the call that changed a file returns,
+     whichever process of this machine made it. So whoever has heard of a change finds it.
+
+   The program's own changes are events as well. After the first event the kernel is asked about
+   everything. */
+#include "tree.h"
+#include "filter.h"
+#include "hash.h"
+#include "process.h"
+
+#if HAS_PATHS
+
+#define MAGIC 0x31656572546d6c62u
+/* The milliseconds for which an answer counts (acregmin of nfs(5)). */
+#define LONGEST 3000u
+#define MOST_BASES 16u
+/* Recognizes the descriptor of the events: F_SETSIG. */
+#define EVENTS_SIGNAL 63
+#define NAMES_SEEN 512u
+
+/* As crates/lib/src/trees/table.rs writes them. */
+struct header
+{
+  uint64_t magic, size;
+  uint32_t process, owner;
+  int32_t events;
+  uint32_t is_ready, is_off;
+  uint32_t entries, slots, strings, log, log_size;
+  uint32_t logs_all, base_count;
+  uint32_t bases[MOST_BASES];
+  uint64_t log_used, asked;
+  uint64_t seen[NAMES_SEEN];
+};
+
+struct entry
+{
+  uint64_t hash;
+  /* Of the strings. A copy or target that does not exist is 0. */
+  uint32_t path, length, copy, target;
+  /* The time of the call in milliseconds, and a kind in the lowest two bits. */
+  uint64_t state;
+  uint64_t copy_dev, copy_ino;
+  /* Used is not 0 once the program has asked for it. */
+  uint32_t used, is_mapped;
+  struct statx found, followed;
+};
+
+enum kind
+{
+  ASK,
+  ABSENT,
+  FOUND,
+  /* A regular file that is as it was copied. */
+  COPIED,
+};
+
+struct slots
+{
+  /* The number of slots is a power of two; the first half is by path, the other by inode of the copy.
+     Each is the entry's number and one. */
+  uint32_t mask;
+  uint32_t first[];
+};
+
+_Static_assert (sizeof (struct header) == 4240, "as becalm writes it");
+_Static_assert (sizeof (struct entry) == 568, "as becalm writes it");
+
+static unsigned char *table STATE = NULL;
+static int (*read_clock) (int, int64_t[2]) STATE = NULL;
+static unsigned char is_off STATE = 0, has_copies_open STATE = 0;
+/* Plus one; 0 if there is none. */
+static int table_fd STATE = 0, events_fd STATE = 0;
+
+#define LOAD(at) __atomic_load_n (&(at), __ATOMIC_ACQUIRE)
+
+static struct header *
+head (void)
+{
+  return (struct header *) table;
+}
+
+static struct entry *
+entries (void)
+{
+  return (struct entry *) (table + head ()->entries);
+}
+
+static const char *
+string_at (uint32_t offset)
+{
+  return (const char *) table + head ()->strings + offset;
+}
+
+static uint64_t
+now (void)
+{
+  const int monotonic_coarse = 6;
+  int64_t time[2];
+  if (read_clock (monotonic_coarse, time) != 0)
+    return 0;
+  return (uint64_t) time[0] * 1000 + (uint64_t) (uint32_t) ((uint32_t) time[1] / 1000000u) + 1;
+}
+
+static long
+control (int fd, long command, long argument)
+{
+  return system_call (NR_fcntl, fd, command, argument, 0, 0);
+}
+
+static int
+number_of (const char *text)
+{
+  int number = 0;
+  if (text == NULL)
+    return -1;
+  for (; *text >= '0' && *text <= '9' && number < 1 << 20; text++)
+    number = number * 10 + (*text - '0');
+  return *text == '\0' || *text == ',' ? number : -1;
+}
+
+static int
+is_of_events (int fd)
+{
+  const long get_signal = 11;
+  return control (fd, get_signal, 0) == EVENTS_SIGNAL;
+}
+
+void
+tree_take (void)
+{
+  const long get_seals = 1034, shrink_and_grow = 6, set_flags = 2, close_on_exec = 1;
+  /* F_DUPFD_CLOEXEC. */
+  const long duplicate = 1030, high = 200;
+  int fd = number_of (process_trees ());
+  uint64_t magic = 0;
+  int32_t events;
+  if (fd < 0 || process_is_off () || process_is_filtered ())
+    return;
+  long seals = control (fd, get_seals, 0);
+  if (seals < 0 || (seals & shrink_and_grow) != shrink_and_grow
+      || system_call (NR_pread64, fd, (long) &magic, sizeof magic, 0, 0) != sizeof magic
+      || magic != MAGIC)
+    return;
+  table_fd = fd + 1;
+  control (fd, set_flags, close_on_exec);
+  if (system_call (NR_pread64, fd, (long) &events, sizeof events, offsetof (struct header, events), 0)
+          == sizeof events
+      && is_of_events (events))
+    {
+      /* Where programs do not count on numbers. */
+      long moved = control (events, duplicate, high);
+      if (moved >= 0)
+        sys_close (events);
+      else
+        control (events, set_flags, close_on_exec);
+      events_fd = (moved >= 0 ? (int) moved : events) + 1;
+    }
+}
+
+void
+tree_settle (void)
+{
+  if (table_fd != 0)
+    sys_close (table_fd - 1);
+  if (events_fd != 0 && table == NULL)
+    sys_close (events_fd - 1);
+  table_fd = 0;
+}
+
+int
+tree_init (void *clock)
+{
+  const long read_write = 3, shared = 1;
+  uint64_t size = 0;
+  uint32_t nobody = 0;
+  if (table_fd == 0 || events_fd == 0 || clock == NULL
+      || system_call (NR_pread64, table_fd - 1, (long) &size, sizeof size,
+                      offsetof (struct header, size), 0)
+             != sizeof size
+      || size < sizeof (struct header))
+    return 0;
+  long mapped = system_map ((long) size, read_write, shared, table_fd - 1);
+  if ((unsigned long) mapped >= -4095UL)
+    return 0;
+  table = (unsigned char *) mapped;
+  memcpy (&read_clock, &clock, sizeof clock);
+  /* A program that this one becomes could have heard of changes that the calls were made before. */
+  if (head ()->process != (uint32_t) sys_getpid ()
+      || !__atomic_compare_exchange_n (&head ()->owner, &nobody, 1, 0, __ATOMIC_ACQ_REL,
+                                       __ATOMIC_ACQUIRE)
+      || now () == 0)
+    table = NULL;
+  return table != NULL;
+}
+
+uint32_t
+tree_count (void)
+{
+  return table != NULL ? ((const struct slots *) (table + head ()->slots))->mask + 1 : 0;
+}
+
+void
+tree_off (void)
+{
+  __atomic_store_n (&is_off, 1, __ATOMIC_RELEASE);
+}
+
+static int
+is_below_a_base (const char *path)
+{
+  for (uint32_t i = 0; i < head ()->base_count && i < MOST_BASES; i++)
+    {
+      const char *rest = text_after (path, string_at (head ()->bases[i]));
+      if (rest != NULL && (*rest == '/' || *rest == '\0'))
+        return 1;
+    }
+  return 0;
+}
+
+/* Tells the process that fills the table of a path that is not in it. WHAT is 'r' for a file that is
+   read, 's' for another lookup. */
+static void
+tell (uint64_t hash, const char *path, size_t length, char what)
+{
+  struct header *to = head ();
+  uint64_t place = hash ^ (uint64_t) (unsigned char) what << 6;
+  uint64_t bit = (uint64_t) 1 << (place & 63);
+  if (length >= 4096
+      || __atomic_fetch_or (&to->seen[place >> 6 & (NAMES_SEEN - 1)], bit, __ATOMIC_RELAXED) & bit)
+    return;
+  uint64_t at = __atomic_fetch_add (&to->log_used, length + 2, __ATOMIC_ACQ_REL);
+  if (at + length + 2 > to->log_size)
+    return;
+  char *into = (char *) table + to->log + at;
+  memcpy (into + 1, path, length + 1);
+  __atomic_store_n (into, what, __ATOMIC_RELEASE);
+}
+
+/* Returns the entry of a path; NULL if there is none, or all answers are disabled. */
+static struct entry *
+find (const char *path, char what)
+{
+  if (table == NULL || path == NULL || path[0] != '/')
+    return NULL;
+  struct header *of = head ();
+  if (LOAD (of->is_off) || (!of->logs_all && !is_below_a_base (path)))
+    return NULL;
+  size_t length = strlen (path);
+  uint64_t hash = hash_bytes (0, path, length);
+  struct entry *found = NULL;
+  if (LOAD (of->is_ready))
+    {
+      const struct slots *slots = (const struct slots *) (table + of->slots);
+      for (uint32_t at = (uint32_t) hash & slots->mask; slots->first[at] != 0 && found == NULL;
+           at = (at + 1) & slots->mask)
+        {
+          struct entry *entry = &entries ()[slots->first[at] - 1];
+          if (entry->hash == hash && entry->length == length
+              && memcmp (string_at (entry->path), path, length) == 0)
+            found = entry;
+        }
+    }
+  if (found != NULL)
+    __atomic_store_n (&found->used, 1, __ATOMIC_RELAXED);
+  if (found == NULL || (what == 'r' && found->copy == 0) || (what == 'm' && !found->is_mapped))
+    tell (hash, path, length, what);
+  return LOAD (is_off) ? NULL : found;
+}
+
+void
+tree_see (const char *path)
+{
+  find (path, 'm');
+}
+
+/* True if nothing has changed since the table was filled. */
+static int
+nothing_happened (void)
+{
+  const long bytes_pending = 0x541b;
+  int pending = 1;
+  if (is_of_events (events_fd - 1)
+      && system_call (NR_ioctl, events_fd - 1, bytes_pending, (long) &pending, 0, 0) == 0
+      && pending == 0)
+    return 1;
+  tree_off ();
+  return 0;
+}
+
+/* Reads an entry. Returns ASK if it does not count, or is being written. */
+static enum kind
+read_entry (const struct entry *entry, int follow, struct statx *found)
+{
+  uint64_t state = entry != NULL ? LOAD (entry->state) : 0;
+  enum kind kind = state & 3;
+  if (kind == ASK)
+    return ASK;
+  if (kind != ABSENT && found != NULL)
+    {
+      int is_link = (entry->found.mode & 0170000) == 0120000;
+      memcpy (found, follow && is_link ? &entry->followed : &entry->found, sizeof *found);
+      /* The link leads nowhere, or was not followed. */
+      if (found->mode == 0)
+        return ASK;
+    }
+  uint64_t time = now ();
+  if (time == 0 || time > (state >> 2) + LONGEST || !nothing_happened ())
+    return ASK;
+  __atomic_thread_fence (__ATOMIC_ACQUIRE);
+  if (LOAD (entry->state) != state)
+    return ASK;
+  __atomic_fetch_add (&head ()->asked, 1, __ATOMIC_RELAXED);
+  return kind;
+}
+
+enum tree_answer
+tree_stat (const char *path, int follow, struct statx *found)
+{
+  struct statx ignored;
+  switch (read_entry (find (path, 's'), follow, found != NULL ? found : &ignored))
+    {
+    case ASK: return TREE_UNKNOWN;
+    case ABSENT: return TREE_ABSENT;
+    default: return TREE_FOUND;
+    }
+}
+
+const char *
+tree_link (const char *path)
+{
+  const struct entry *entry = find (path, 's');
+  struct statx found;
+  if (entry == NULL || entry->target == 0 || read_entry (entry, 0, &found) < FOUND
+      || (found.mode & 0170000) != 0120000)
+    return NULL;
+  return string_at (entry->target);
+}
+
+const char *
+tree_copy (const char *path)
+{
+  const struct entry *entry = find (path, 'r');
+  struct statx copy;
+  if (entry == NULL || entry->copy == 0 || read_entry (entry, 1, NULL) != COPIED
+      || sys_stat (string_at (entry->copy), &copy) != 0 || copy.ino != entry->copy_ino)
+    return NULL;
+  __atomic_store_n (&has_copies_open, 1, __ATOMIC_RELEASE);
+  return string_at (entry->copy);
+}
+
+long
+tree_open (const char *path, unsigned flags)
+{
+  /* O_CLOEXEC, O_NOCTTY, O_NONBLOCK, and O_LARGEFILE of any machine. */
+  const unsigned plain = 02000000 | 0400 | 04000 | 0100000 | 0400000;
+  if (flags & ~plain)
+    {
+      find (path, 's');
+      return -1;
+    }
+  const char *copy = tree_copy (path);
+  return copy != NULL ? sys_open (copy, (int) flags, 0) : -1;
+}
+
+int
+tree_stat_open (int fd, struct statx *found)
+{
+  const int empty_path = 0x1000;
+  struct statx copy;
+  if (table == NULL || !LOAD (has_copies_open)
+      || system_call (NR_statx, fd, (long) "", empty_path, STATX_BASIC_STATS, (long) &copy) != 0)
+    return 0;
+  const struct slots *slots = (const struct slots *) (table + head ()->slots);
+  const uint32_t *by_inode = slots->first + slots->mask + 1;
+  uint64_t device = (uint64_t) copy.dev_major << 32 | copy.dev_minor;
+  for (uint32_t at = (uint32_t) copy.ino & slots->mask, number; (number = LOAD (by_inode[at])) != 0;
+       at = (at + 1) & slots->mask)
+    {
+      const struct entry *entry = &entries ()[number - 1];
+      if (entry->copy_ino != copy.ino || entry->copy_dev != device)
+        continue;
+      /* The state may be old: the file was opened when it counted. */
+      int is_link = (entry->found.mode & 0170000) == 0120000;
+      memcpy (found, is_link ? &entry->followed : &entry->found, sizeof *found);
+      return found->mode != 0;
+    }
+  return 0;
+}
+
+#else
+
+void tree_take (void) {}
+void tree_settle (void) {}
+void tree_see (const char *path) { (void) path; }
+int tree_init (void *clock) { (void) clock; return 0; }
+
+#endif

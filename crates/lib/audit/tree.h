@@ -1,0 +1,51 @@
+/* Answers about files in trees that change, from a table that another process fills
+   (crates/lib/src/trees/). Every function may be called by any thread, in a signal handler and between
+   vfork and execve. */
+#ifndef BECALM_TREE_H
+#define BECALM_TREE_H
+
+#include "paths.h"
+#include "system.h"
+
+enum tree_answer
+{
+  /* Ask the kernel. */
+  TREE_UNKNOWN,
+  TREE_ABSENT,
+  TREE_FOUND,
+};
+
+/* Takes the descriptors that `becalm run` has left open, so that no program inherits them. */
+void tree_take (void);
+
+/* Maps the table. Returns 0 if there is none for this process. CLOCK is clock_gettime of the vDSO. */
+int tree_init (void *clock);
+
+/* Closes what is not needed after the start. */
+void tree_settle (void);
+
+/* Called for each object that is opened after the start. */
+void tree_see (const char *path);
+
+/* Returns the number of paths in the table. */
+uint32_t tree_count (void);
+
+/* Answers stat, with FOLLOW, or lstat. FOUND is written if the answer is TREE_FOUND. */
+enum tree_answer tree_stat (const char *path, int follow, struct statx *found);
+
+/* Returns the target of a symbolic link; NULL if the kernel has to be asked. */
+const char *tree_link (const char *path);
+
+/* Opens the copy of a file with the flags of open; negative if the kernel has to be asked. */
+long tree_open (const char *path, unsigned flags);
+
+/* Returns the path of the copy of a file, for reading; NULL if there is none. */
+const char *tree_copy (const char *path);
+
+/* Returns 1 with the stat of the original if a descriptor is open for a copy. */
+int tree_stat_open (int fd, struct statx *found);
+
+/* Disables all answers. */
+void tree_off (void);
+
+#endif

@@ -1,0 +1,278 @@
+//! Looks at the recorded paths, many at once, and publishes what is found.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use becalm_host::tree::look::{self, Changes, Facts, Identity};
+use becalm_host::tree::table::{Found, NewEntry, Table};
+use becalm_host::trust;
+use rustc_hash::FxHashMap;
+use rustix::fs::{Advice, CWD, fadvise, readlinkat};
+
+use crate::trees::record::{Header, Kind, Record, RecordedPath};
+use crate::trees::{c_path, copies, in_parallel, is_slow, times_count};
+
+/// Maximum length of a file that is read ahead although it has no copy.
+const MOST_AHEAD: u64 = 32 << 20;
+
+/// A directory of paths.
+struct Directory {
+    path: PathBuf,
+    above: Option<usize>,
+}
+
+/// A directory while paths are looked at.
+enum Opened {
+    /// It is watched.
+    Watched(OwnedFd),
+    /// There is none.
+    Missing,
+    /// It cannot be opened or watched.
+    Failed,
+}
+
+/// The directories while paths are looked at.
+struct Look<'a> {
+    paths: &'a Paths<'a>,
+    opened: Vec<OnceLock<Opened>>,
+    changes: &'a Changes,
+}
+
+/// A recorded path, ready to be looked at.
+struct Known {
+    path: CString,
+    /// The last component of the path.
+    name: CString,
+    copy: Option<(CString, Identity)>,
+    /// The directory that it is in, and its own number if it is one.
+    parent: Option<usize>,
+    own: Option<usize>,
+}
+
+/// The paths of a start.
+pub(super) struct Paths<'a> {
+    record: &'a Record,
+    known: Vec<Known>,
+    directories: Vec<Directory>,
+    numbers: FxHashMap<PathBuf, usize>,
+    /// Directories on the way to the trees.
+    outer: Vec<PathBuf>,
+    /// The devices of trees in which times of files count.
+    timed: Vec<u64>,
+}
+
+impl<'a> Paths<'a> {
+    pub(super) fn of(record: &'a Record, folder: &Path) -> Self {
+        let trees: Vec<&Path> = live_trees(&record.header).collect();
+        let mut paths = Self {
+            record,
+            known: Vec::new(),
+            directories: Vec::new(),
+            numbers: FxHashMap::default(),
+            outer: trees.iter().flat_map(|it| it.ancestors().skip(1)).map(Into::into).collect(),
+            timed: Vec::new(),
+        };
+        paths.outer.sort();
+        paths.outer.dedup();
+        for tree in &trees {
+            let facts = c_path(tree).and_then(|tree| look::at(CWD, &tree, true).ok());
+            paths.timed.extend(facts.filter(|_| times_count(tree)).map(|it| look::device(&it)));
+        }
+        for watched in &record.header.watched {
+            paths.directory(Path::new(watched), &trees);
+        }
+        for recorded in &record.paths {
+            let Some((parent, name)) = RecordedPath::split(&recorded.path) else { continue };
+            let path = Path::new(&recorded.path);
+            let is_directory = recorded.kind == Kind::Directory;
+            let own = if is_directory { paths.directory(path, &trees) } else { None };
+            let parent = paths.directory(Path::new(parent), &trees);
+            let copy = recorded.copy.as_ref().and_then(|copy| {
+                Some((c_path(&copies::path(folder, &copy.name))?, copy.identity()))
+            });
+            let name = CString::new(name).unwrap_or_default();
+            let path = CString::new(recorded.path.as_bytes()).unwrap_or_default();
+            paths.known.push(Known { path, name, copy, parent, own });
+        }
+        paths
+    }
+
+    /// Returns the number of a directory in a tree.
+    fn directory(&mut self, path: &Path, trees: &[&Path]) -> Option<usize> {
+        if !trees.iter().any(|tree| path.starts_with(tree)) {
+            return None;
+        }
+        if let Some(&number) = self.numbers.get(path) {
+            return Some(number);
+        }
+        let above = path.parent().and_then(|above| self.directory(above, trees));
+        let number = self.directories.len();
+        self.directories.push(Directory { path: path.to_owned(), above });
+        self.numbers.insert(path.to_owned(), number);
+        Some(number)
+    }
+
+    /// Writes the paths into the table. Returns false if they do not fit.
+    pub(super) fn fill(&self, table: &Table) -> bool {
+        let string = |text: &String| CString::new(text.as_bytes()).unwrap_or_default();
+        let entry = |(known, recorded): (&Known, &RecordedPath)| NewEntry {
+            path: known.path.clone(),
+            copy: known.copy.as_ref().map(|(path, _)| path.clone()),
+            target: recorded.target.as_ref().map(string),
+            is_mapped: recorded.mapped,
+        };
+        let entries: Vec<NewEntry> = self.known.iter().zip(&self.record.paths).map(entry).collect();
+        let trees: Vec<CString> = self.record.header.trees.iter().map(string).collect();
+        table.fill(&trees, &entries)
+    }
+
+    /// Watches the directories, looks at all paths in them, and publishes what is there. What is there
+    /// cannot change without an event.
+    pub(super) fn look(&self, table: &Table, changes: &Changes) {
+        self.outer.iter().for_each(|outer| changes.watch_itself(outer));
+        let opened = self.directories.iter().map(|_| OnceLock::new()).collect();
+        let look = Look { paths: self, opened, changes };
+        let time = look::now();
+        in_parallel(self.directories.len(), |at| look.open(at));
+        in_parallel(self.known.len(), |at| table.publish(at, &look.at(at), time));
+    }
+}
+
+impl Look<'_> {
+    fn open(&self, at: usize) {
+        let opened = match look::directory(&self.paths.directories[at].path) {
+            Ok(directory) if self.changes.watch(directory.as_fd()).is_ok() => {
+                Opened::Watched(directory)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Opened::Missing,
+            Ok(_) | Err(_) => Opened::Failed,
+        };
+        let _ = self.opened[at].set(opened);
+    }
+
+    /// Returns a directory that is watched.
+    fn watched(&self, directory: Option<usize>) -> Option<BorrowedFd<'_>> {
+        match self.opened[directory?].get()? {
+            Opened::Watched(directory) => Some(directory.as_fd()),
+            Opened::Missing | Opened::Failed => None,
+        }
+    }
+
+    fn at(&self, at: usize) -> Found {
+        let (known, recorded) = (&self.paths.known[at], &self.paths.record.paths[at]);
+        let Some(parent) = self.watched(known.parent) else {
+            let is_missing = known.parent.is_some_and(|parent| self.is_missing(recorded, parent));
+            return if is_missing { Found::Absent } else { Found::Unknown };
+        };
+        match look::at(parent, &known.name, false) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Found::Absent,
+            Ok(facts) => self.there(parent, known, recorded, facts).unwrap_or(Found::Unknown),
+            Err(_) => Found::Unknown,
+        }
+    }
+
+    /// True if a path below a missing directory is missing. It cannot appear without an event in the
+    /// directory above those that are missing.
+    fn is_missing(&self, recorded: &RecordedPath, mut directory: usize) -> bool {
+        while matches!(self.opened[directory].get(), Some(Opened::Missing)) {
+            let Some(above) = self.paths.directories[directory].above else { return false };
+            directory = above;
+        }
+        let Some(above) = self.watched(Some(directory)) else { return false };
+        let rest = Path::new(&recorded.path).strip_prefix(&self.paths.directories[directory].path);
+        let rest = rest.ok().and_then(c_path);
+        let found = rest.map(|rest| look::at(above, &rest, false));
+        matches!(found, Some(Err(error)) if error.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// Returns what is found at a path where there is something.
+    fn there(
+        &self,
+        parent: BorrowedFd<'_>,
+        known: &Known,
+        recorded: &RecordedPath,
+        mut facts: Facts,
+    ) -> Option<Found> {
+        match look::kind(&facts) {
+            look::DIRECTORY => self.watched(known.own).map(drop)?,
+            look::LINK => return self.link(parent, known, recorded, facts),
+            look::FILE if facts.stx_nlink > 1 => {
+                // It can be changed by another name.
+                let file = look::open(parent, &known.name).ok()?;
+                self.changes.watch(file.as_fd()).ok()?;
+                facts = look::at(parent, &known.name, false).ok()?;
+            }
+            look::FILE => {}
+            _ => return None,
+        }
+        if let Some((facts, copy)) = self.copy(parent, known, &facts) {
+            return Some(Found::There { facts, followed: None, copy: Some(copy) });
+        }
+        if (recorded.read || recorded.mapped)
+            && look::kind(&facts) == look::FILE
+            && facts.stx_size <= MOST_AHEAD
+        {
+            let file = look::open(parent, &known.name).ok();
+            file.map(|file| fadvise(file, 0, None, Advice::WillNeed));
+        }
+        Some(Found::There { facts, followed: None, copy: None })
+    }
+
+    /// Returns what is found at a link, and where it leads to, if that is watched.
+    fn link(
+        &self,
+        parent: BorrowedFd<'_>,
+        known: &Known,
+        recorded: &RecordedPath,
+        facts: Facts,
+    ) -> Option<Found> {
+        let target = readlinkat(parent, &known.name, Vec::new()).ok()?;
+        let target = target.to_str().ok()?;
+        (Some(target) == recorded.target.as_deref()).then_some(())?;
+        let target = Path::new(&recorded.path).parent()?.join(target);
+        let is_watched =
+            |path: &Path| self.watched(self.paths.numbers.get(path).copied()).is_some();
+        let is_followed = |facts: &Facts| match look::kind(facts) {
+            look::DIRECTORY => is_watched(&target),
+            look::FILE => facts.stx_nlink == 1 && target.parent().is_some_and(is_watched),
+            _ => false,
+        };
+        let followed = look::at(parent, &known.name, true).ok().filter(is_followed);
+        let copied = followed.and_then(|followed| self.copy(parent, known, &followed));
+        let followed = copied.map(|it| it.0).or(followed);
+        Some(Found::There { facts, followed, copy: copied.map(|it| it.1) })
+    }
+
+    /// Returns the state of an unchanged regular file, and device and inode of its copy. The file is opened,
+    /// so that a network's file system asks its server.
+    fn copy(
+        &self,
+        parent: BorrowedFd<'_>,
+        known: &Known,
+        facts: &Facts,
+    ) -> Option<(Facts, (u64, u64))> {
+        let (copy, identity) = known.copy.as_ref()?;
+        let is_same = |facts: &Facts| {
+            Identity::of(facts) == *identity
+                && look::kind(facts) == look::FILE
+                && self.paths.timed.contains(&look::device(facts))
+        };
+        is_same(facts).then_some(())?;
+        let copied = look::at(CWD, copy, false).ok()?;
+        let is_whole = look::kind(&copied) == look::FILE
+            && copied.stx_size == identity.size
+            && copied.stx_uid == trust::user();
+        is_whole.then_some(())?;
+        let file = look::open(parent, &known.name).ok()?;
+        let facts = look::open_file(file.as_fd()).ok().filter(is_same)?;
+        Some((facts, (look::device(&copied), copied.stx_ino)))
+    }
+}
+
+/// Returns the trees that are on network file systems now.
+fn live_trees(header: &Header) -> impl Iterator<Item = &Path> {
+    header.trees.iter().map(Path::new).filter(|tree| is_slow(tree))
+}

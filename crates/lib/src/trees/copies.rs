@@ -1,0 +1,141 @@
+//! Copies of files, for programs to read instead of the originals.
+//!
+//! A copy counts while its original has the same inode, size, mtime and ctime. So that no later change
+//! can leave the same times, a file is copied only [`SETTLED`] after it was first seen with them. A copy
+//! gets its name when it is on the disk.
+
+use std::fs::{self, File, OpenOptions};
+use std::hash::{Hash, Hasher};
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use becalm_core::index::hash;
+use becalm_host::tree::look::{self, Identity};
+use rustc_hash::FxHasher;
+use rustix::fs::{CWD, syncfs};
+
+use crate::trees::{c_path, folder};
+
+/// The time for which a file must have been unchanged: clocks of file systems have steps of up to two
+/// seconds.
+pub(super) const SETTLED: Duration = Duration::from_millis(2100);
+/// Maximum length of a file that is copied.
+const MOST: u64 = 64 << 20;
+/// Maximum number of bytes of all copies.
+const MOST_OF_ALL: u64 = 2 << 30;
+/// A copy that was used in the last hour is not removed.
+const YOUNG: Duration = Duration::from_secs(3600);
+/// The folder of the copies.
+const FOLDER: &str = "copies";
+/// The ending of a copy that is being made.
+const UNFINISHED: &str = "part";
+
+/// Returns the path of a copy.
+pub(super) fn path(folder: &Path, name: &str) -> PathBuf {
+    folder.join(FOLDER).join(name)
+}
+
+/// Returns the name of the copy of a file, by all that identifies the file.
+fn name(original: &Path, identity: &Identity) -> String {
+    let Identity { inode, size, modified, changed } = identity;
+    let mut hasher = FxHasher::default();
+    original.hash(&mut hasher);
+    let path = hash::bytes(hasher.finish(), original.as_os_str().as_encoded_bytes());
+    let [modified, changed] = [modified, changed].map(|(s, ns)| format!("{s:x}.{ns:x}"));
+    format!("{path:016x}-{inode:x}-{size:x}-{modified}-{changed}")
+}
+
+/// Copies that are being made.
+pub(super) struct Making {
+    folder: PathBuf,
+    /// Bytes that may still be used.
+    room: u64,
+    made: Vec<(PathBuf, PathBuf)>,
+}
+
+impl Making {
+    /// Prepares the folder; `None` if that fails. Removes copies that were not used for long if there are
+    /// many bytes.
+    pub(super) fn new(folder: &Path) -> Option<Self> {
+        let copies = folder.join(FOLDER);
+        match fs::DirBuilder::new().mode(0o700).create(&copies) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return None,
+            _ => {}
+        }
+        let used = make_room(&copies);
+        let room = MOST_OF_ALL.saturating_sub(used).min(folder::free(folder) / 4);
+        Some(Self { folder: copies, room, made: Vec::new() })
+    }
+
+    /// Copies a file with this identity. Returns the name; `None` if the file has changed, or there is no
+    /// room.
+    pub(super) fn copy(&mut self, original: &Path, identity: &Identity) -> Option<String> {
+        let name = name(original, identity);
+        let place = self.folder.join(&name);
+        if place.symlink_metadata().is_ok_and(|facts| facts.len() == identity.size) {
+            return Some(name);
+        }
+        (identity.size <= MOST && identity.size <= self.room).then_some(())?;
+        let part = self.folder.join(format!("{name}.{}.{UNFINISHED}", std::process::id()));
+        if copied(original, identity, &part).is_none() {
+            let _ = fs::remove_file(&part);
+            return None;
+        }
+        self.room -= identity.size;
+        self.made.push((part, place));
+        Some(name)
+    }
+
+    /// Gives the copies their names, when they are on the disk. Returns false if that fails.
+    pub(super) fn finish(&self) -> bool {
+        let is_synced =
+            self.made.is_empty() || File::open(&self.folder).is_ok_and(|it| syncfs(it).is_ok());
+        for (part, place) in &self.made {
+            if !(is_synced && folder::writer().rename(part, place).is_ok()) {
+                let _ = fs::remove_file(part);
+            }
+        }
+        is_synced
+    }
+}
+
+fn copied(original: &Path, identity: &Identity, part: &Path) -> Option<()> {
+    let c_path = c_path(original)?;
+    let file = look::open(CWD, &c_path).ok()?;
+    let is_same = || {
+        let facts = look::open_file(file.as_fd()).ok()?;
+        (Identity::of(&facts) == *identity && look::kind(&facts) == look::FILE).then_some(())
+    };
+    is_same()?;
+    let mut copy = OpenOptions::new().write(true).create_new(true).mode(0o600).open(part).ok()?;
+    let mut from = File::from(file.try_clone().ok()?).take(identity.size + 1);
+    let length = io::copy(&mut from, &mut copy).ok()?;
+    (length == identity.size).then_some(())?;
+    is_same()
+}
+
+/// Removes the copies that were not used for the longest time until there is room for others, and unfinished
+/// ones that nobody makes any more. Returns the bytes that are left.
+fn make_room(copies: &Path) -> u64 {
+    let entries = copies.read_dir().into_iter().flatten().flatten();
+    let mut all: Vec<(SystemTime, u64, PathBuf)> = entries
+        .filter_map(|entry| {
+            let facts = entry.metadata().ok()?;
+            Some((facts.accessed().ok()?.max(facts.modified().ok()?), facts.len(), entry.path()))
+        })
+        .collect();
+    all.sort();
+    let mut used: u64 = all.iter().map(|it| it.1).sum();
+    for (time, length, path) in all {
+        let is_old = time.elapsed().is_ok_and(|age| age > YOUNG);
+        let is_unfinished = path.extension().is_some_and(|it| it == UNFINISHED);
+        if is_old && (is_unfinished || used > MOST_OF_ALL / 4 * 3) && fs::remove_file(&path).is_ok()
+        {
+            used -= length;
+        }
+    }
+    used
+}

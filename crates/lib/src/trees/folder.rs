@@ -1,0 +1,69 @@
+//! The folder of records and copies: on a disk of this machine or in its memory, for this user alone.
+
+use std::env;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use becalm_host::trust;
+use becalm_host::write::{Durability, WriteOptions, Writer};
+use rustix::fs::statvfs;
+
+use crate::index::trust::Rule;
+use crate::trees::is_slow;
+
+/// The variable with the folder.
+pub const VARIABLE: &str = "BECALM_CACHE";
+/// Bytes that must be free where a folder is made.
+const ROOM: u64 = 512 << 20;
+
+/// Returns the folder, if there is one.
+#[must_use]
+pub fn existing() -> Option<PathBuf> {
+    places().into_iter().find(|place| is_usable(place))
+}
+
+/// Returns the folder; makes it in the first place that is local and has room.
+#[must_use]
+pub fn made() -> Option<PathBuf> {
+    existing().or_else(|| places().into_iter().find(|place| make(place)))
+}
+
+/// Returns the bytes that are free for this user.
+#[must_use]
+pub fn free(folder: &Path) -> u64 {
+    statvfs(folder).map_or(0, |it| it.f_bavail.saturating_mul(it.f_frsize))
+}
+
+/// Returns the writer of the folder. A record that a power failure destroys is not one any more.
+pub(super) fn writer() -> Writer {
+    let options = WriteOptions { durability: Durability::Unsynced, ..WriteOptions::default() };
+    Writer::under(Rule::Chosen, options)
+}
+
+/// Returns the places for a folder, in order. A named one is the only one.
+fn places() -> Vec<PathBuf> {
+    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|place| place.is_absolute());
+    if let Some(named) = absolute(VARIABLE) {
+        return vec![named];
+    }
+    let name = format!("becalm-{}", trust::user());
+    let of_session = absolute("XDG_RUNTIME_DIR").map(|it| it.join("becalm"));
+    let others = ["/var/tmp", "/tmp"].map(|it| Path::new(it).join(&name));
+    of_session.into_iter().chain(others).collect()
+}
+
+/// True for a directory of this user that nobody else can read or write.
+fn is_usable(folder: &Path) -> bool {
+    let is_own = folder.symlink_metadata().is_ok_and(|facts| {
+        facts.is_dir() && facts.uid() == trust::user() && facts.mode() & 0o077 == 0
+    });
+    is_own && Rule::Chosen.real(folder).is_ok_and(|real| real == folder)
+}
+
+fn make(folder: &Path) -> bool {
+    let Some(above) = folder.parent() else { return false };
+    !is_slow(above)
+        && free(above) >= ROOM
+        && std::fs::DirBuilder::new().mode(0o700).create(folder).is_ok()
+        && is_usable(folder)
+}

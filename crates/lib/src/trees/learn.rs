@@ -1,0 +1,203 @@
+//! Learns from a start: the paths that the program has looked up below network file systems.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use becalm_host::tree::look::{self, Identity};
+use becalm_host::tree::table::{MOST_BASES, Table, Use};
+use rustc_hash::{FxHashMap, FxHashSet};
+use rustix::fs::CWD;
+
+use crate::trees::copies::{self, Making};
+use crate::trees::record::{Copied, Kind, Place, Record, RecordedPath};
+use crate::trees::{c_path, in_parallel, is_slow, times_count};
+
+/// A file that has changed since may be one to which programs add, such as a log: it has no copy.
+const QUIET: Duration = Duration::from_secs(3600);
+
+/// Adds a start to the record, writes it, and copies the files that the program reads. `kept` are device
+/// and inode of files that the program still has open.
+pub(super) fn learn(
+    place: &Place,
+    command: &Path,
+    before: Record,
+    table: &Table,
+    kept: &FxHashSet<(u64, u64)>,
+) {
+    let mut record = before;
+    record.header.command = command.to_string_lossy().into_owned();
+    record.header.starts = record.header.starts.saturating_add(1);
+    if table.is_taken() {
+        for (at, path) in record.paths.iter_mut().enumerate() {
+            path.unused = if table.is_used(at) { 0 } else { path.unused + 1 };
+        }
+    }
+    add(&mut record, table.told());
+    let identities = looked_at(&mut record);
+    keep(&mut record, &place.folder, kept);
+    record.finish(&place.folder);
+    if place.write(&record).is_err() || record.paths.is_empty() {
+        return;
+    }
+    copy(place, &mut record, &identities);
+}
+
+/// Adds the paths that were told and are in trees on network file systems.
+fn add(record: &mut Record, told: Vec<(Use, Vec<u8>)>) {
+    let mut numbers: FxHashMap<String, usize> =
+        record.paths.iter().enumerate().map(|(at, it)| (it.path.clone(), at)).collect();
+    let mut trees = Trees::default();
+    for (what, path) in told {
+        let (read, mapped) = (what == Use::Read, what == Use::Mapped);
+        let Ok(path) = String::from_utf8(path) else { continue };
+        if RecordedPath::split(&path).is_none() {
+            continue;
+        }
+        if let Some(&at) = numbers.get(&path) {
+            record.paths[at].read |= read;
+            record.paths[at].mapped |= mapped;
+        } else if let Some(tree) = trees.of(Path::new(&path))
+            && let Some(tree) = tree.to_str()
+        {
+            let is_known = record.header.trees.iter().any(|it| it == tree);
+            if !is_known && record.header.trees.len() == MOST_BASES {
+                continue;
+            }
+            if !is_known {
+                record.header.trees.push(tree.to_owned());
+            }
+            numbers.insert(path.clone(), record.paths.len());
+            record.paths.push(RecordedPath { path, read, mapped, ..RecordedPath::default() });
+        }
+    }
+}
+
+/// The trees on network file systems, by directory.
+#[derive(Default)]
+struct Trees(FxHashMap<PathBuf, Option<PathBuf>>);
+
+impl Trees {
+    /// Returns the topmost directory above a path that is on a network file system with all below it.
+    fn of(&mut self, path: &Path) -> Option<PathBuf> {
+        let parent = path.parent()?;
+        if let Some(known) = self.0.get(parent) {
+            return known.clone();
+        }
+        let tree = match self.of(parent) {
+            Some(tree) => Some(tree),
+            None => is_slow(parent).then(|| parent.to_owned()),
+        };
+        self.0.insert(parent.to_owned(), tree.clone());
+        tree
+    }
+}
+
+/// The content of a path: its kind, the target of a link, the identity of a regular file.
+type Seen = (Kind, Option<String>, Option<Identity>);
+
+/// Looks at all paths and sets what is there. Returns the identities of regular files.
+fn looked_at(record: &mut Record) -> Vec<Option<Identity>> {
+    let found: Vec<OnceLock<Seen>> = record.paths.iter().map(|_| OnceLock::new()).collect();
+    let paths = &record.paths;
+    in_parallel(paths.len(), |at| {
+        let _ = found[at].set(kind_of(Path::new(&paths[at].path)));
+    });
+    let mut watched = BTreeSet::new();
+    let mut directories = FxHashSet::default();
+    let mut identities = Vec::new();
+    for (path, seen) in record.paths.iter_mut().zip(found) {
+        let (kind, target, identity) = seen.into_inner().unwrap_or((Kind::Other, None, None));
+        (path.kind, path.target) = (kind, target);
+        identities.push(identity);
+        directories.extend(Path::new(&path.path).parent().map(Path::to_owned));
+    }
+    // What a link on the way leads to is watched too.
+    for directory in directories {
+        if let Ok(real) = fs::canonicalize(&directory)
+            && real != directory
+        {
+            watched.extend(real.to_str().map(ToOwned::to_owned));
+        }
+    }
+    record.header.watched = watched.into_iter().collect();
+    identities
+}
+
+fn kind_of(path: &Path) -> Seen {
+    let Some(c_path) = c_path(path) else { return (Kind::Other, None, None) };
+    let facts = match look::at(CWD, &c_path, false) {
+        Ok(facts) => facts,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return (Kind::Absent, None, None);
+        }
+        Err(_) => return (Kind::Other, None, None),
+    };
+    let of_file = |facts| (look::kind(&facts) == look::FILE).then(|| Identity::of(&facts));
+    match look::kind(&facts) {
+        look::FILE => (Kind::File, None, of_file(facts)),
+        look::DIRECTORY => (Kind::Directory, None, None),
+        look::LINK => {
+            let target = fs::read_link(path).ok().and_then(|it| it.to_str().map(ToOwned::to_owned));
+            (Kind::Link, target, look::at(CWD, &c_path, true).ok().and_then(of_file))
+        }
+        _ => (Kind::Other, None, None),
+    }
+}
+
+/// Marks the files that the program still has open, themselves or their copies.
+fn keep(record: &mut Record, folder: &Path, kept: &FxHashSet<(u64, u64)>) {
+    let is_kept =
+        |path: &Path| path.metadata().is_ok_and(|facts| kept.contains(&(facts.dev(), facts.ino())));
+    for path in record.paths.iter_mut().filter(|path| path.read && !kept.is_empty()) {
+        let copy = path.copy.as_ref().map(|copy| copies::path(folder, &copy.name));
+        if is_kept(Path::new(&path.path)) || copy.is_some_and(|copy| is_kept(&copy)) {
+            path.kept = true;
+            path.copy = None;
+        }
+    }
+}
+
+/// Copies the files that the program reads and that have no copy as they are, and writes the record again.
+fn copy(place: &Place, record: &mut Record, identities: &[Option<Identity>]) {
+    let trees: Vec<PathBuf> = record.header.trees.iter().map(PathBuf::from).collect();
+    let timed: Vec<PathBuf> = trees.into_iter().filter(|tree| times_count(tree)).collect();
+    let mut wanted = Vec::new();
+    for (at, (path, identity)) in record.paths.iter().zip(identities).enumerate() {
+        let Some(identity) = identity.filter(|_| path.read && !path.kept) else { continue };
+        let is_copied = path.copy.as_ref().is_some_and(|copy| {
+            copy.identity() == identity && copies::path(&place.folder, &copy.name).exists()
+        });
+        let is_settled = SystemTime::now()
+            .duration_since(UNIX_EPOCH + Duration::from_secs(identity.modified.0.max(0) as u64))
+            .is_ok_and(|age| age > QUIET);
+        if !is_copied
+            && is_settled
+            && timed.iter().any(|tree| Path::new(&path.path).starts_with(tree))
+        {
+            wanted.push((at, identity));
+        }
+    }
+    if wanted.is_empty() {
+        return;
+    }
+    thread::sleep(copies::SETTLED);
+    let Some(mut making) = Making::new(&place.folder) else { return };
+    let mut made = Vec::new();
+    for (at, identity) in wanted {
+        let name = making.copy(Path::new(&record.paths[at].path), &identity);
+        made.extend(name.map(|name| (at, Copied::new(name, identity))));
+    }
+    if !making.finish() {
+        return;
+    }
+    for (at, copy) in made {
+        record.paths[at].copy = Some(copy);
+    }
+    record.finish(&place.folder);
+    let _ = place.write(record);
+}

@@ -1,0 +1,81 @@
+//! Programs whose files are in trees that change, on a network's file system: what earlier starts looked
+//! up is looked up again when a start begins, many paths at once, and the program is told the results
+//! (`crates/lib/audit/tree.c`). Files that are as they were copied are read from a disk of this machine.
+//!
+//! [`begin`] prepares a start, [`attend`] fills the table beside it and learns from it, [`record`] is what
+//! is remembered, and [`folder`] the place of records and copies.
+
+mod attend;
+pub mod begin;
+mod check;
+mod copies;
+pub mod folder;
+mod learn;
+pub mod record;
+#[cfg(test)]
+mod tests;
+
+use std::env;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use becalm_core::index::volume;
+use rustix::fs::statfs;
+
+/// The switch with which the program gets no answers about trees that change, and nothing is learned.
+pub const NO_TREES: &str = "notrees";
+/// The variable with directories, separated by colons, below which the times of files count although the
+/// type of the file system does not say so.
+pub const TRUST_TIMES: &str = "BECALM_TRUST_TIMES";
+/// Threads that wait for a file system.
+const THREADS: usize = 128;
+/// Size of their stacks.
+const STACK: usize = 128 * 1024;
+
+/// Calls `work` with each number below `count`, many at once.
+fn in_parallel(count: usize, work: impl Fn(usize) + Sync) {
+    let next = AtomicUsize::new(0);
+    let run = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            if at >= count {
+                return;
+            }
+            work(at);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..THREADS.min(count.div_ceil(4)) {
+            // With fewer threads it takes longer.
+            if thread::Builder::new().stack_size(STACK).spawn_scoped(scope, run).is_err() {
+                break;
+            }
+        }
+        run();
+    });
+}
+
+/// Returns `f_type` of a file system.
+fn kind_of(path: &Path) -> Option<u32> {
+    statfs(path).ok().map(|it| it.f_type as u32)
+}
+
+/// True if calls about this path can take a round trip.
+fn is_slow(path: &Path) -> bool {
+    kind_of(path).is_some_and(volume::is_networked)
+}
+
+/// True if a file below this tree cannot change without its times.
+fn times_count(tree: &Path) -> bool {
+    let trusted = env::var_os(TRUST_TIMES);
+    trusted.iter().flat_map(env::split_paths).any(|it| it.is_absolute() && tree.starts_with(it))
+        || kind_of(tree).is_some_and(volume::sets_times)
+}
+
+/// Returns a path for a call of the kernel; `None` if it has a zero in it.
+fn c_path(path: &Path) -> Option<CString> {
+    CString::new(path.as_os_str().to_owned().into_vec()).ok()
+}

@@ -1,0 +1,264 @@
+//! The record of what starts of a command looked up in trees on network file systems.
+//!
+//! A record is lines of JSON: a [`Header`], then a [`Path`](RecordedPath) each, in the order of their use.
+
+use std::fs::File;
+use std::hash::{Hash, Hasher};
+use std::io::{Read, Seek};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use becalm_host::tree::look::Identity;
+use becalm_host::tree::table::Sizes;
+use becalm_host::trust;
+use becalm_host::write::WriteError;
+use rustc_hash::FxHasher;
+use serde::{Deserialize, Serialize};
+
+use crate::index::places;
+use crate::trees::{copies, folder};
+
+/// The form of a record.
+pub const SCHEMA: &str = "becalm/tree/1";
+/// The ending of the name of a record.
+const ENDING: &str = "tree";
+/// Maximum length of a record, and of its first line.
+const MOST_BYTES: u64 = 32 << 20;
+const MOST_HEADER: usize = 8192;
+/// Maximum number of paths.
+pub(super) const MOST_PATHS: usize = 30_000;
+/// Starts that tell every path that they look up; later ones tell those in the trees.
+const ENOUGH: u32 = 3;
+/// Starts that did not use a path after which it is forgotten.
+const UNUSED: u32 = 16;
+
+/// The first line of a record.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The path of the command.
+    pub command: String,
+    /// The time of the last start that was learned, in seconds since 1970.
+    pub learned: u64,
+    /// The number of starts that were learned.
+    pub starts: u32,
+    /// The number of paths.
+    pub paths: u32,
+    /// Bytes of the paths, copies, targets and trees in the table.
+    pub text: u32,
+    /// The trees: the topmost directories on network file systems.
+    pub trees: Vec<String>,
+    /// Directories to be watched besides those of the paths: where links lead.
+    pub watched: Vec<String>,
+}
+
+/// The kind of what was found at a path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Nothing.
+    #[default]
+    Absent,
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Link,
+    /// Something else, or it could not be looked at.
+    Other,
+}
+
+/// The copy of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Copied {
+    /// The name in the folder of copies.
+    pub name: String,
+    /// Inode, size, and seconds and nanoseconds of mtime and ctime of the file that was copied.
+    pub of: (u64, u64, (i64, u32), (i64, u32)),
+}
+
+/// A path that starts looked up.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedPath {
+    /// The path, as the program spells it.
+    pub path: String,
+    /// The kind of what was there.
+    pub kind: Kind,
+    /// The target of a link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// True if the program reads it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub read: bool,
+    /// True if the loader maps it after the start.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub mapped: bool,
+    /// True if a program had it open long after it began: it may read what is added later, so it has no
+    /// copy.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kept: bool,
+    /// The copy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy: Option<Copied>,
+    /// The number of starts since it was used.
+    #[serde(default)]
+    pub unused: u32,
+}
+
+impl RecordedPath {
+    /// Returns the directory and the name in it; `None` for a path whose meaning depends on links on the way
+    /// (`..`), or that ends in no name.
+    pub(super) fn split(path: &str) -> Option<(&str, &str)> {
+        let (directory, name) = path.rsplit_once('/')?;
+        let is_plain = path.split('/').all(|it| it != "..") && !matches!(name, "" | ".");
+        (is_plain && path.starts_with('/')).then_some((directory, name))
+    }
+}
+
+impl Copied {
+    pub(super) fn new(name: String, of: Identity) -> Self {
+        Self { name, of: (of.inode, of.size, of.modified, of.changed) }
+    }
+
+    pub(super) fn identity(&self) -> Identity {
+        let (inode, size, modified, changed) = self.of;
+        Identity { inode, size, modified, changed }
+    }
+}
+
+/// A record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// The first line.
+    pub header: Header,
+    /// The paths.
+    pub paths: Vec<RecordedPath>,
+}
+
+/// The path of a command's record.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub(super) folder: PathBuf,
+    name: String,
+}
+
+impl Place {
+    pub(super) fn of(folder: PathBuf, command: &Path) -> Self {
+        let mut hasher = FxHasher::default();
+        command.hash(&mut hasher);
+        Self { folder, name: places::cached_name(command, hasher.finish(), ENDING) }
+    }
+
+    pub(super) fn path(&self) -> PathBuf {
+        self.folder.join(&self.name)
+    }
+
+    /// Opens the record; `None` if there is none that can be trusted.
+    pub(super) fn open(&self) -> Option<File> {
+        trust::open(&self.path()).ok().map(|it| it.file)
+    }
+
+    /// Takes the lock of learning; `None` if another process has it.
+    pub(super) fn lock(&self) -> Option<OwnedFd> {
+        folder::writer().lock(&self.lock_path()).ok()?
+    }
+
+    /// Removes the name of the lock. Only its holder may call this.
+    pub(super) fn unlock(&self) {
+        let _ = folder::writer().remove(&self.lock_path());
+    }
+
+    fn lock_path(&self) -> PathBuf {
+        self.path().with_extension(format!("{ENDING}-lock"))
+    }
+
+    pub(super) fn write(&self, record: &Record) -> Result<(), WriteError> {
+        folder::writer().replace(&self.path(), &record.text(), 0o600).map(drop)
+    }
+}
+
+impl Header {
+    /// Reads the header from the beginning of a record; `None` if it has none of this version.
+    #[must_use]
+    pub fn read(file: &mut File) -> Option<Self> {
+        let mut bytes = vec![0; MOST_HEADER];
+        let length = file.read(&mut bytes).ok()?;
+        Self::parse(bytes[..length].split(|&byte| byte == b'\n').next()?)
+    }
+
+    fn parse(line: &[u8]) -> Option<Self> {
+        let header: Self = serde_json::from_slice(line).ok()?;
+        let is_ours = header.schema == SCHEMA
+            && header.paths as usize <= MOST_PATHS
+            && u64::from(header.text) <= MOST_BYTES;
+        is_ours.then_some(header)
+    }
+
+    /// True if every path that the program looks up should be told.
+    pub(super) fn is_wanting(&self) -> bool {
+        self.starts < ENOUGH
+    }
+
+    pub(super) fn sizes(&self) -> Sizes {
+        Sizes { entries: self.paths, text: self.text }
+    }
+}
+
+impl Record {
+    /// Reads a record; `None` if it is damaged or of another version.
+    #[must_use]
+    pub fn read(mut file: File) -> Option<Self> {
+        let mut bytes = Vec::new();
+        file.rewind().ok()?;
+        let length = file.take(MOST_BYTES + 1).read_to_end(&mut bytes).ok()?;
+        (length as u64 <= MOST_BYTES).then_some(())?;
+        Self::parse(&bytes)
+    }
+
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let mut lines = bytes.split(|&byte| byte == b'\n');
+        let header = Header::parse(lines.next()?)?;
+        let lines = lines.filter(|line| !line.is_empty());
+        let paths: Option<Vec<RecordedPath>> =
+            lines.map(|line| serde_json::from_slice(line).ok()).collect();
+        let paths = paths?;
+        let is_sound = |it: &RecordedPath| {
+            RecordedPath::split(&it.path).is_some()
+                && it.copy.as_ref().is_none_or(|copy| !copy.name.contains('/'))
+        };
+        let is_whole = paths.len() == header.paths as usize && paths.iter().all(is_sound);
+        is_whole.then_some(Self { header, paths })
+    }
+
+    pub(super) fn text(&self) -> Vec<u8> {
+        let mut text = Vec::new();
+        let mut line = |value: serde_json::Result<Vec<u8>>| {
+            text.extend(value.unwrap_or_default());
+            text.push(b'\n');
+        };
+        line(serde_json::to_vec(&self.header));
+        self.paths.iter().for_each(|path| line(serde_json::to_vec(path)));
+        text
+    }
+
+    /// Drops paths that starts no longer use, and sets the counts of the header.
+    pub(super) fn finish(&mut self, folder: &Path) {
+        self.paths.retain(|path| path.unused < UNUSED);
+        self.paths.truncate(MOST_PATHS);
+        let length = |path: &RecordedPath| {
+            let of_copy = |copy: &Copied| copies::path(folder, &copy.name).as_os_str().len() + 1;
+            let copy = path.copy.as_ref().map_or(0, of_copy);
+            path.path.len() + 1 + copy + path.target.as_ref().map_or(0, |it| it.len() + 1)
+        };
+        let trees: usize = self.header.trees.iter().map(|tree| tree.len() + 1).sum();
+        let text = trees + self.paths.iter().map(length).sum::<usize>();
+        self.header.schema = SCHEMA.to_owned();
+        self.header.paths = self.paths.len() as u32;
+        self.header.text = text as u32;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        self.header.learned = now.map_or(0, |now| now.as_secs());
+    }
+}

@@ -1,0 +1,83 @@
+//! Tests of records and of what is found at recorded paths.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use becalm_host::tree::look::Changes;
+use becalm_host::tree::table::{self, Table, Use};
+
+use super::check::Paths;
+use super::record::{Header, Kind, Record, RecordedPath};
+
+fn recorded(path: String, kind: Kind, target: Option<&str>) -> RecordedPath {
+    let target = target.map(ToOwned::to_owned);
+    RecordedPath { path, kind, target, ..RecordedPath::default() }
+}
+
+#[test]
+fn a_path_is_a_directory_and_a_plain_name() {
+    assert_eq!(RecordedPath::split("/a/b"), Some(("/a", "b")));
+    assert_eq!(RecordedPath::split("/a"), Some(("", "a")));
+    for path in ["a/b", "/a/", "/a/.", "/a/..", "/a/../b", "", "/"] {
+        assert_eq!(RecordedPath::split(path), None, "{path}");
+    }
+}
+
+#[test]
+fn a_record_is_read_as_it_was_written_and_nothing_else_is_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut record = Record::default();
+    record.paths.push(recorded("/nfs/a b".to_owned(), Kind::Link, Some("../c")));
+    record.paths.push(recorded("/nfs/gone".to_owned(), Kind::Absent, None));
+    record.header.trees.push("/nfs".to_owned());
+    record.finish(dir.path());
+    let file = |bytes: &[u8]| {
+        let path = dir.path().join("file");
+        fs::write(&path, bytes).unwrap();
+        fs::File::open(path).unwrap()
+    };
+    let text = record.text();
+    assert_eq!(Record::read(file(&text)), Some(record.clone()));
+    assert_eq!(Header::read(&mut file(&text)), Some(record.header.clone()));
+    let shorter = &text[..text.len() - 20];
+    let other = String::from_utf8(text.clone()).unwrap().replace("/nfs/gone", "/nfs/gone/..");
+    for bad in [&b""[..], b"{}", shorter, &[0; 4096], other.as_bytes()] {
+        assert_eq!(Record::read(file(bad)), None, "{}", String::from_utf8_lossy(bad));
+    }
+    record.paths[0].unused = 16;
+    record.finish(dir.path());
+    assert_eq!((record.header.paths, record.paths.len()), (1, 1), "an unused path stays");
+}
+
+/// The kinds of the entries' states: 0 for the kernel's, 1 absent, 2 found, 3 copied.
+fn looked(record: &Record, changes: &Changes) -> (Table, Vec<u64>) {
+    let sizes = record.header.sizes();
+    let table =
+        Table::map(table::make(sizes, changes.descriptor(), false).unwrap(), sizes).unwrap();
+    let paths = Paths::of(record, std::path::Path::new("/nowhere"));
+    assert!(paths.fill(&table));
+    paths.look(&table, changes);
+    let kinds = (0..record.paths.len()).map(|at| table.kind(at)).collect();
+    (table, kinds)
+}
+
+#[test]
+fn what_is_on_no_network_file_system_is_left_to_the_kernel() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().to_str().unwrap();
+    fs::write(dir.path().join("file"), "").unwrap();
+    symlink("file", dir.path().join("link")).unwrap();
+    let mut record = Record::default();
+    for (name, kind, target) in
+        [("file", Kind::File, None), ("link", Kind::Link, Some("file")), ("no", Kind::Absent, None)]
+    {
+        record.paths.push(recorded(format!("{root}/{name}"), kind, target));
+    }
+    record.header.trees.push(root.to_owned());
+    record.finish(dir.path());
+    let changes = Changes::new().unwrap();
+    let (table, kinds) = looked(&record, &changes);
+    // The trees of the record are not what they were.
+    assert_eq!(kinds, [0, 0, 0]);
+    assert!(!table.is_taken() && table.told() == Vec::<(Use, Vec<u8>)>::new());
+}
