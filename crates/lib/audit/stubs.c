@@ -480,6 +480,9 @@ does_of_number (elf_word number)
     case NR_link: case NR_symlink: return WRITES_1;
     case NR_readlink: return READ_LINK;
 # endif
+    case NR_setuid: case NR_setgid: case NR_setreuid: case NR_setregid: case NR_setresuid:
+    case NR_setresgid: case NR_setgroups: case NR_setfsuid: case NR_setfsgid: case NR_capset:
+      return IDENTITY;
     case NR_openat: return KERNEL_OPENAT;
     case NR_openat2: return KERNEL_OPENAT2;
     case NR_newfstatat: return STAT_AT;

@@ -13,7 +13,7 @@ use bstr::{BStr, BString, ByteSlice};
 use thiserror::Error;
 
 use crate::index::indexes::Indexes;
-use crate::index::variables::{NO_BIND, SWITCHES, TUNABLES, has_switch};
+use crate::index::variables::{NO_BIND, OFF, SWITCHES, TUNABLES, has_switch};
 use crate::path::{bytes, path_of};
 use crate::words::words_of_host;
 
@@ -155,7 +155,7 @@ impl Assumptions {
         let secure = options.secure;
         let finds_readers = false;
         let switches = env::var_os(SWITCHES).filter(|_| is_here);
-        let module_is_off = has_switch(switches.as_deref(), "off");
+        let module_is_off = has_switch(switches.as_deref(), OFF);
         let bindings_are_off = has_switch(switches.as_deref(), NO_BIND);
         let indexes = Indexes::default();
         Ok(Self {

@@ -36,7 +36,17 @@
 #define NR_fchown 93
 #define NR_lchown 94
 #define NR_getrusage 98
+#define NR_setuid 105
+#define NR_setgid 106
 #define NR_geteuid 107
+#define NR_setreuid 113
+#define NR_setregid 114
+#define NR_setgroups 116
+#define NR_setresuid 117
+#define NR_setresgid 119
+#define NR_setfsuid 122
+#define NR_setfsgid 123
+#define NR_capset 126
 #define NR_utime 132
 #define NR_mknod 133
 #define NR_statfs 137

@@ -221,7 +221,7 @@ pub fn examine(session: &Session, named: Option<&Path>) -> Report {
             remedy: "eval \"$(becalm env --undo)\", or becalm index makes it anew".to_owned(),
         });
     }
-    let is_off = switches.iter().any(|switch| switch == "off");
+    let is_off = switches.iter().any(|switch| switch == variables::OFF);
     if is_off {
         findings.push(Finding {
             kind: FindingKind::SwitchedOff,

@@ -18,6 +18,8 @@ use crate::path;
 pub const AUDIT: &str = "LD_AUDIT";
 /// The name of the list of the audit module's switches.
 pub const SWITCHES: &str = "BECALM";
+/// The switch with which the module answers nothing.
+pub const OFF: &str = "off";
 /// The switch that leaves symbol bindings to the loader.
 pub const NO_BIND: &str = "nobind";
 /// The switch that answers file lookups from the index.

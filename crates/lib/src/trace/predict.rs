@@ -22,7 +22,9 @@ use bstr::BString;
 use crate::assume::{Assumptions, Secure};
 use crate::check::{Program, Verdict, check};
 use crate::index::indexes::Indexes;
-use crate::index::variables::{AUDIT, NO_BIND, SWITCHES, TUNABLES, environment_of, has_switch};
+use crate::index::variables::{
+    AUDIT, NO_BIND, OFF, SWITCHES, TUNABLES, environment_of, has_switch,
+};
 use crate::path::path_bytes;
 use crate::targets::Target;
 use crate::trace::no_prediction::NoPrediction;
@@ -179,7 +181,7 @@ impl Assumed {
             loader: None,
             secure: if image.secure { Secure::Yes } else { Secure::No },
             stores: self.stores.clone(),
-            module_is_off: has_switch(switches, "off"),
+            module_is_off: has_switch(switches, OFF),
             bindings_are_off: has_switch(switches, NO_BIND),
             indexes: Indexes::default(),
         };

@@ -23,6 +23,8 @@ const LONGEST: Duration = Duration::from_secs(30);
 const IDLE: Duration = Duration::from_secs(5);
 /// The time between two looks at the program.
 const PAUSE: Duration = Duration::from_millis(20);
+/// The process ends after this time, whatever it waits for: a server may not answer.
+const LAST: Duration = Duration::from_secs(300);
 /// The age at which results are looked up again: well before they count no more.
 const REFRESHED: Duration = Duration::from_millis(1200);
 
@@ -57,6 +59,10 @@ impl Attended {
     pub(super) fn attend(self, table: OwnedFd, changes: OwnedFd, record: File) {
         let changes = Changes::from(changes);
         more_descriptors();
+        thread::spawn(|| {
+            thread::sleep(LAST);
+            std::process::exit(0);
+        });
         let Ok(table) = Table::map(table, self.header.sizes()) else { return };
         let record = Record::read(record).unwrap_or_default();
         self.answer(&table, &changes, &record);

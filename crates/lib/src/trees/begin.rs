@@ -11,7 +11,7 @@ use becalm_host::detached::{Detached, Priority, detached_with};
 use becalm_host::tree::look::Changes;
 use becalm_host::tree::table::{self, Sizes};
 
-use crate::index::variables::{NO_AHEAD, SWITCHES, has_switch};
+use crate::index::variables::{NO_AHEAD, NO_BIND, OFF, SWITCHES, has_switch};
 use crate::trees::attend::Attended;
 use crate::trees::record::{Header, Place};
 use crate::trees::{NO_TREES, folder, is_slow};
@@ -57,7 +57,8 @@ impl Offer {
 #[must_use]
 pub fn begin(command: &Path, arguments: &[OsString]) -> Option<Offer> {
     let switches = env::var_os(SWITCHES);
-    if [NO_AHEAD, NO_TREES].iter().any(|it| has_switch(switches.as_deref(), it)) {
+    let off = [NO_AHEAD, NO_TREES, NO_BIND, OFF];
+    if off.iter().any(|it| has_switch(switches.as_deref(), it)) {
         return None;
     }
     let command = std::path::absolute(command).ok()?;
