@@ -367,6 +367,27 @@ tree_open (const char *path, unsigned flags)
   return copy != NULL ? sys_open (copy, (int) flags, 0) : -1;
 }
 
+/* Reads the stat of a file that has a copy open, however old it is. Returns 0 if the file has changed since:
+   then the state is that of another content. */
+static int
+read_original (const struct entry *entry, struct statx *found)
+{
+  /* The entry may be being written, which takes no time. */
+  const unsigned patience = 1000;
+  for (unsigned i = 0; i < patience; i++)
+    {
+      uint64_t state = LOAD (entry->state);
+      if ((state & 3) == ASK)
+        continue;
+      int is_link = (entry->found.mode & 0170000) == 0120000;
+      memcpy (found, is_link ? &entry->followed : &entry->found, sizeof *found);
+      __atomic_thread_fence (__ATOMIC_ACQUIRE);
+      if (LOAD (entry->state) == state)
+        return (state & 3) == COPIED;
+    }
+  return 0;
+}
+
 int
 tree_stat_open (int fd, struct statx *found)
 {
@@ -384,10 +405,7 @@ tree_stat_open (int fd, struct statx *found)
       const struct entry *entry = &entries ()[number - 1];
       if (entry->copy_ino != copy.ino || entry->copy_dev != device)
         continue;
-      /* The state may be old: the file was opened when it counted. */
-      int is_link = (entry->found.mode & 0170000) == 0120000;
-      memcpy (found, is_link ? &entry->followed : &entry->found, sizeof *found);
-      return found->mode != 0;
+      return read_original (entry, found);
     }
   return 0;
 }
