@@ -10,6 +10,7 @@
    There is no lock and no lazy initialisation: each remembered result is one atomic word, and a
    thread that comes late checks again. */
 #include "paths.h"
+#include "clock.h"
 #include "hash.h"
 #include "volume.h"
 
@@ -63,7 +64,6 @@ static const uint32_t *slots STATE = NULL;
 static uint64_t *looks STATE = NULL;
 /* A bit for each block with a verified checksum. */
 static unsigned char *checked_blocks STATE = NULL;
-static int (*read_clock) (int, int64_t[2]) STATE = NULL;
 static unsigned char is_off STATE = 0;
 /* The stat of a directory may change: none is remembered any more. */
 static unsigned char is_forgetful STATE = 0;
@@ -87,17 +87,6 @@ static struct memo *memos STATE = NULL;
 #define LOAD(at) __atomic_load_n (&(at), __ATOMIC_ACQUIRE)
 #define STORE(at, value) __atomic_store_n (&(at), value, __ATOMIC_RELEASE)
 
-/* Returns the milliseconds since the machine started; 0 if they are not known. */
-static uint64_t
-now (void)
-{
-  const int monotonic_coarse = 6;
-  int64_t time[2];
-  if (read_clock (monotonic_coarse, time) != 0)
-    return 0;
-  return (uint64_t) time[0] * 1000 + (uint64_t) (uint32_t) ((uint32_t) time[1] / 1000000u) + 1;
-}
-
 static int
 root_is_sound (const struct table_path_root *record, struct root *root)
 {
@@ -112,13 +101,13 @@ root_is_sound (const struct table_path_root *record, struct root *root)
 }
 
 int
-paths_init (void *clock)
+paths_init (void)
 {
   const struct table_path_root *records = table_section (SECTION_PATH_ROOTS, &root_count);
   packages = table_section (SECTION_PATH_PACKAGES, &package_count);
   links = table_section (SECTION_PATH_LINKS, &link_count);
   slots = table_section (SECTION_PATH_SLOTS, &slot_count);
-  if (clock == NULL || root_count == 0 || root_count > PATH_MOST_ROOTS || package_count == 0
+  if (root_count == 0 || root_count > PATH_MOST_ROOTS || package_count == 0
       || records == NULL || packages == NULL || links == NULL || slots == NULL)
     return 0;
   for (uint32_t i = 0; i < root_count; i++)
@@ -133,8 +122,7 @@ paths_init (void *clock)
   memos = (struct memo *) room;
   looks = (uint64_t *) (room + of_memos);
   checked_blocks = room + of_memos + of_packages;
-  memcpy (&read_clock, &clock, sizeof clock);
-  return now () != 0;
+  return 1;
 }
 
 void
@@ -562,7 +550,7 @@ paths_ask (const char *path, enum path_answer most)
      of use. */
   if (answer == PATHS_UNKNOWN || answer > most
       || (answer == PATHS_DIRECTORY && most == PATHS_DIRECTORY && LOAD (is_forgetful))
-      || (time = now ()) == 0)
+      || (time = clock_now ()) == 0)
     return PATHS_UNKNOWN;
   for (uint32_t i = 0; i < way.count; i++)
     if (!package_holds (way.packages[i], time))
@@ -576,7 +564,7 @@ root_is_real (struct root *root)
 {
   char path[LONGEST_ROOT + 1], ignored[8];
   const long invalid = -22;
-  uint64_t time = now ();
+  uint64_t time = clock_now ();
   if (LOAD (root->real) > time)
     return 1;
   memcpy (path, root->path, root->length + 1);

@@ -23,9 +23,8 @@ enum path_answer
   PATHS_FILE,
 };
 
-/* Allocates memory; returns 0 if the table has no paths, or there is no memory. CLOCK is
-   clock_gettime of the vDSO. */
-int paths_init (void *clock);
+/* Allocates memory; returns 0 if the table has no paths, or there is no memory. */
+int paths_init (void);
 
 /* Returns the kind of a path, if it is at most MOST; PATHS_DIRECTORY stands for the stat of one. */
 enum path_answer paths_ask (const char *path, enum path_answer most);

@@ -7,6 +7,7 @@
    would fail is passed on with an empty path, which the kernel rejects in the same way before it
    looks anything up. */
 #include "stubs.h"
+#include "clock.h"
 #include "dynamic.h"
 #include "log.h"
 #include "paths.h"
@@ -717,10 +718,9 @@ arm (void)
   if (errno_place == 0)
     return "no-libc";
   memcpy (&error_number, &errno_place, sizeof errno_place);
-  void *clock = vdso_clock ();
-  if (clock == NULL)
+  if (!clock_init (vdso_clock ()))
     return "no-clock";
-  int has_paths = process_wants_paths () && paths_init (clock), has_tree = tree_init (clock);
+  int has_paths = process_wants_paths () && paths_init (), has_tree = tree_init ();
   if (!has_paths)
     paths_off ();
   if (!has_paths && !has_tree)

@@ -9,6 +9,7 @@
    The program's own changes are events as well. After the first event the kernel is asked about
    everything. */
 #include "tree.h"
+#include "clock.h"
 #include "filter.h"
 #include "hash.h"
 #include "process.h"
@@ -23,7 +24,7 @@
 #define EVENTS_SIGNAL 63
 #define NAMES_SEEN 512u
 
-/* As crates/lib/src/trees/table.rs writes them. */
+/* As crates/host/src/tree/table.rs writes them. */
 struct header
 {
   uint64_t magic, size;
@@ -71,7 +72,6 @@ _Static_assert (sizeof (struct header) == 4240, "as becalm writes it");
 _Static_assert (sizeof (struct entry) == 568, "as becalm writes it");
 
 static unsigned char *table STATE = NULL;
-static int (*read_clock) (int, int64_t[2]) STATE = NULL;
 static unsigned char is_off STATE = 0, has_copies_open STATE = 0;
 /* Plus one; 0 if there is none. */
 static int table_fd STATE = 0, events_fd STATE = 0;
@@ -94,16 +94,6 @@ static const char *
 string_at (uint32_t offset)
 {
   return (const char *) table + head ()->strings + offset;
-}
-
-static uint64_t
-now (void)
-{
-  const int monotonic_coarse = 6;
-  int64_t time[2];
-  if (read_clock (monotonic_coarse, time) != 0)
-    return 0;
-  return (uint64_t) time[0] * 1000 + (uint64_t) (uint32_t) ((uint32_t) time[1] / 1000000u) + 1;
 }
 
 static long
@@ -173,12 +163,12 @@ tree_settle (void)
 }
 
 int
-tree_init (void *clock)
+tree_init (void)
 {
   const long read_write = 3, shared = 1;
   uint64_t size = 0;
   uint32_t nobody = 0;
-  if (table_fd == 0 || events_fd == 0 || clock == NULL
+  if (table_fd == 0 || events_fd == 0
       || system_call (NR_pread64, table_fd - 1, (long) &size, sizeof size,
                       offsetof (struct header, size), 0)
              != sizeof size
@@ -188,12 +178,10 @@ tree_init (void *clock)
   if ((unsigned long) mapped >= -4095UL)
     return 0;
   table = (unsigned char *) mapped;
-  memcpy (&read_clock, &clock, sizeof clock);
   /* A program that this one becomes could have heard of changes that the calls were made before. */
   if (head ()->process != (uint32_t) sys_getpid ()
       || !__atomic_compare_exchange_n (&head ()->owner, &nobody, 1, 0, __ATOMIC_ACQ_REL,
-                                       __ATOMIC_ACQUIRE)
-      || now () == 0)
+                                       __ATOMIC_ACQUIRE))
     table = NULL;
   return table != NULL;
 }
@@ -308,7 +296,7 @@ read_entry (const struct entry *entry, int follow, struct statx *found)
       if (found->mode == 0)
         return ASK;
     }
-  uint64_t time = now ();
+  uint64_t time = clock_now ();
   if (time == 0 || time > (state >> 2) + LONGEST || !nothing_happened ())
     return ASK;
   __atomic_thread_fence (__ATOMIC_ACQUIRE);
@@ -415,6 +403,6 @@ tree_stat_open (int fd, struct statx *found)
 void tree_take (void) {}
 void tree_settle (void) {}
 void tree_see (const char *path) { (void) path; }
-int tree_init (void *clock) { (void) clock; return 0; }
+int tree_init (void) { return 0; }
 
 #endif

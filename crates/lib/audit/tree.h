@@ -18,8 +18,8 @@ enum tree_answer
 /* Takes the descriptors that `becalm run` has left open, so that no program inherits them. */
 void tree_take (void);
 
-/* Maps the table. Returns 0 if there is none for this process. CLOCK is clock_gettime of the vDSO. */
-int tree_init (void *clock);
+/* Maps the table. Returns 0 if there is none for this process. */
+int tree_init (void);
 
 /* Closes what is not needed after the start. */
 void tree_settle (void);

@@ -308,12 +308,6 @@ impl Table {
         head.asked.load(Ordering::Relaxed) + head.log_used.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of answers that were given.
-    #[must_use]
-    pub fn answers(&self) -> u64 {
-        self.head().asked.load(Ordering::Relaxed)
-    }
-
     /// Disables all answers.
     pub fn turn_off(&self) {
         self.head().is_off.store(1, Ordering::Release);

@@ -62,7 +62,8 @@ pub(crate) fn cached_name(program: &Path, hash: u64, ending: &str) -> String {
     format!("{name}-{hash:016x}.{ending}")
 }
 
-/// Returns the writer of that folder. A power failure costs an index or a record, no more.
+/// Returns the writer of the folders of indexes, records and copies. A power failure costs an index or a
+/// record, no more.
 pub(crate) fn cache_writer() -> Writer {
     let options = WriteOptions { durability: Durability::Unsynced, ..WriteOptions::default() };
     Writer::under(Rule::Chosen, options)

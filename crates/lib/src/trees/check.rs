@@ -43,7 +43,6 @@ struct Look<'a> {
 
 /// A recorded path, ready to be looked at.
 struct Known {
-    path: CString,
     /// The last component of the path.
     name: CString,
     copy: Option<(CString, Identity)>,
@@ -94,8 +93,7 @@ impl<'a> Paths<'a> {
                 Some((c_path(&copies::path(folder, &copy.name))?, copy.identity()))
             });
             let name = CString::new(name).unwrap_or_default();
-            let path = CString::new(recorded.path.as_bytes()).unwrap_or_default();
-            paths.known.push(Known { path, name, copy, parent, own });
+            paths.known.push(Known { name, copy, parent, own });
         }
         paths
     }
@@ -119,7 +117,7 @@ impl<'a> Paths<'a> {
     pub(super) fn fill(&self, table: &Table) -> bool {
         let string = |text: &String| CString::new(text.as_bytes()).unwrap_or_default();
         let entry = |(known, recorded): (&Known, &RecordedPath)| NewEntry {
-            path: known.path.clone(),
+            path: string(&recorded.path),
             copy: known.copy.as_ref().map(|(path, _)| path.clone()),
             target: recorded.target.as_ref().map(string),
             is_mapped: recorded.mapped,

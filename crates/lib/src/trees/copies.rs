@@ -17,6 +17,7 @@ use becalm_host::tree::look::{self, Identity};
 use rustc_hash::FxHasher;
 use rustix::fs::{CWD, syncfs};
 
+use crate::index::places::cache_writer as writer;
 use crate::trees::{c_path, folder};
 
 /// The time for which a file must have been unchanged: clocks of file systems have steps of up to two
@@ -94,7 +95,7 @@ impl Making {
         let is_synced =
             self.made.is_empty() || File::open(&self.folder).is_ok_and(|it| syncfs(it).is_ok());
         for (part, place) in &self.made {
-            if !(is_synced && folder::writer().rename(part, place).is_ok()) {
+            if !(is_synced && writer().rename(part, place).is_ok()) {
                 let _ = fs::remove_file(part);
             }
         }

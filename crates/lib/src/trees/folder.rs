@@ -5,7 +5,6 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use becalm_host::trust;
-use becalm_host::write::{Durability, WriteOptions, Writer};
 use rustix::fs::statvfs;
 
 use crate::index::trust::Rule;
@@ -32,12 +31,6 @@ pub fn made() -> Option<PathBuf> {
 #[must_use]
 pub fn free(folder: &Path) -> u64 {
     statvfs(folder).map_or(0, |it| it.f_bavail.saturating_mul(it.f_frsize))
-}
-
-/// Returns the writer of the folder. A record that a power failure destroys is not one any more.
-pub(super) fn writer() -> Writer {
-    let options = WriteOptions { durability: Durability::Unsynced, ..WriteOptions::default() };
-    Writer::under(Rule::Chosen, options)
 }
 
 /// Returns the places for a folder, in order. A named one is the only one.

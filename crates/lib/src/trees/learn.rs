@@ -32,10 +32,8 @@ pub(super) fn learn(
     let mut record = before;
     record.header.command = command.to_string_lossy().into_owned();
     record.header.starts = record.header.starts.saturating_add(1);
-    if table.is_taken() {
-        for (at, path) in record.paths.iter_mut().enumerate() {
-            path.unused = if table.is_used(at) { 0 } else { path.unused + 1 };
-        }
+    for (at, path) in record.paths.iter_mut().enumerate() {
+        path.unused = if table.is_used(at) { 0 } else { path.unused + 1 };
     }
     add(&mut record, table.told());
     let identities = looked_at(&mut record);

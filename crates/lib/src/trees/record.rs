@@ -16,8 +16,8 @@ use becalm_host::write::WriteError;
 use rustc_hash::FxHasher;
 use serde::{Deserialize, Serialize};
 
-use crate::index::places;
-use crate::trees::{copies, folder};
+use crate::index::places::{self, cache_writer as writer};
+use crate::trees::copies;
 
 /// The form of a record.
 pub const SCHEMA: &str = "becalm/tree/1";
@@ -163,12 +163,12 @@ impl Place {
 
     /// Takes the lock of learning; `None` if another process has it.
     pub(super) fn lock(&self) -> Option<OwnedFd> {
-        folder::writer().lock(&self.lock_path()).ok()?
+        writer().lock(&self.lock_path()).ok()?
     }
 
     /// Removes the name of the lock. Only its holder may call this.
     pub(super) fn unlock(&self) {
-        let _ = folder::writer().remove(&self.lock_path());
+        let _ = writer().remove(&self.lock_path());
     }
 
     fn lock_path(&self) -> PathBuf {
@@ -176,7 +176,7 @@ impl Place {
     }
 
     pub(super) fn write(&self, record: &Record) -> Result<(), WriteError> {
-        folder::writer().replace(&self.path(), &record.text(), 0o600).map(drop)
+        writer().replace(&self.path(), &record.text(), 0o600).map(drop)
     }
 }
 

@@ -1,0 +1,14 @@
+/* The time since the machine started, without a system call. */
+#ifndef BECALM_CLOCK_H
+#define BECALM_CLOCK_H
+
+#include "base.h"
+
+/* CLOCK is clock_gettime of the vDSO. Returns 0 if it does not work. */
+int clock_init (void *clock);
+
+/* Returns the milliseconds since the machine started; 0 if they are not known. The clock has a
+   granularity of up to 10. */
+uint64_t clock_now (void);
+
+#endif
