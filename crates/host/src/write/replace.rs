@@ -13,7 +13,7 @@ use super::dir::temporary_name;
 use super::error::WriteError;
 use super::file::name;
 use super::make::Place;
-use super::temporary::Temporary;
+use super::temporary::{Temporary, drawn};
 
 /// Attempts to lock a file whose name others remove.
 const TRIES: usize = 8;
@@ -27,7 +27,10 @@ impl Writer {
     pub fn replace(&self, path: &Path, bytes: &[u8], mode: u32) -> Result<(), WriteError> {
         let (place, sys) = (self.place(path)?, &self.sys);
         let failed = place.failed("be written");
-        let mut new = Temporary::create(sys, &place.dir, fastrand::u64(..), false)?;
+        let mut new = drawn(
+            |number| Temporary::create(sys, &place.dir, number, false),
+            |error| matches!(error, WriteError::Locked { .. }),
+        )?;
         sys.write(&new.path, &new.fd, bytes, 0).map_err(&failed)?;
         sys.set_mode(&new.path, &new.fd, mode).map_err(&failed)?;
         if self.waits() {
@@ -43,11 +46,13 @@ impl Writer {
     /// Returns an error if it cannot be made; the name is then unchanged.
     pub fn replace_link(&self, path: &Path, target: &Path) -> Result<(), WriteError> {
         let place = self.place(path)?;
-        let temporary = temporary_name(fastrand::u64(..));
-        let from = place.dir.path.join(&temporary);
-        let made = self.sys.link(&from, &place.dir.fd, &temporary, target);
-        made.map_err(place.failed("be made"))?;
-        self.rename_in(&place, temporary)
+        let link = |number| {
+            let temporary = temporary_name(number);
+            let from = place.dir.path.join(&temporary);
+            self.sys.link(&from, &place.dir.fd, &temporary, target).map(|()| temporary)
+        };
+        let made = drawn(link, |errno| *errno == Errno::EXIST);
+        self.rename_in(&place, made.map_err(place.failed("be made"))?)
     }
 
     /// Renames a file to another name in the same directory.

@@ -13,6 +13,9 @@ use super::dir::{Dir, temporary_name};
 use super::error::WriteError;
 use super::sys::{self, Sys};
 
+/// Random numbers that are drawn for a name before it is an error that all are taken.
+const DRAWS: usize = 16;
+
 /// A temporary file, open for reading and writing.
 pub(super) struct Temporary {
     sys: Sys,
@@ -77,6 +80,21 @@ impl Drop for Temporary {
         if self.named {
             // If it cannot be removed now, the next run removes it.
             let _ = self.sys.remove(&self.path, &self.dir.fd, &self.name);
+        }
+    }
+}
+
+/// Makes something under a random number, and draws again if that one is taken: a process and its
+/// forked children may draw the same numbers.
+pub(super) fn drawn<T, E>(
+    mut make: impl FnMut(u64) -> Result<T, E>,
+    is_taken: impl Fn(&E) -> bool,
+) -> Result<T, E> {
+    let mut again = 0..DRAWS;
+    loop {
+        match make(fastrand::u64(..)) {
+            Err(error) if is_taken(&error) && again.next().is_some() => {}
+            made => return made,
         }
     }
 }

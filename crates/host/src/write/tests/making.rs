@@ -221,3 +221,22 @@ fn a_lock_whose_name_was_removed_is_taken_again_under_its_name() {
     assert!(lock.is_some() && path.exists());
     assert!(Writer::new(anew()).lock(&path).unwrap().is_none(), "two hold the lock");
 }
+
+/// A forked child draws the numbers that its parent draws.
+#[test]
+fn a_random_name_that_another_run_has_is_drawn_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let opened = fs::File::open(dir.path()).unwrap();
+    rustix::fs::flock(&opened, rustix::fs::FlockOperation::LockShared).unwrap();
+    fastrand::seed(7);
+    let taken = at(&format!(".becalm-new-{:016x}", fastrand::u64(..)));
+    fs::write(&taken, "of another run").unwrap();
+    let writer = Writer::new(anew());
+    fastrand::seed(7);
+    writer.replace(&at("file"), b"new", 0o644).unwrap();
+    fastrand::seed(7);
+    writer.replace_link(&at("link"), &at("file")).unwrap();
+    assert_eq!(fs::read_to_string(at("link")).unwrap(), "new");
+    assert_eq!(fs::read_to_string(taken).unwrap(), "of another run");
+}
