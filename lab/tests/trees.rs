@@ -41,25 +41,30 @@ impl Scene {
         File::options().write(true).open(path).unwrap().set_times(times).unwrap();
     }
 
-    /// Runs a script by becalm in the mount; returns what it prints and the numbers of slots of its tables.
+    /// Runs a script by becalm in the mount; returns what it prints and the numbers of paths of its tables.
     fn run(&self, switches: &str, script: &str) -> (String, Vec<u32>) {
+        let (script_name, mount) = (self.at("mount/script"), self.at("mount"));
+        let command = ["/bin/sh", "-c", script, text(&script_name), text(&mount)];
+        self.start(switches, &command)
+    }
+
+    /// Runs a command by becalm while the tree is mounted.
+    fn start(&self, switches: &str, command: &[&str]) -> (String, Vec<u32>) {
         let log = self.at("log");
         let _ = fs::remove_file(&log);
         let mut lab = Command::new(env!("CARGO_BIN_EXE_lab"));
         lab.args(["slowfs", "--delay-us", "0", "--forgetful", "--writable"]);
         lab.args([self.at("tree"), self.at("mount")]).arg("--").arg(becalm());
-        lab.args(["run", "--", "/bin/sh", "-c", script])
-            .arg(self.at("mount/script"))
-            .arg(self.at("mount"));
+        lab.args(["run", "--"]).args(command);
         lab.env("HOME", self.at("home")).env_remove("XDG_CACHE_HOME").current_dir("/");
         lab.env("BECALM_CACHE", self.at("copies")).env("BECALM_TRUST_TIMES", self.at("mount"));
         lab.env("BECALM", format!("{switches}log:{}", log.display()));
         let done = lab.output().unwrap();
         assert!(done.status.success(), "{done:?}");
         let log = fs::read_to_string(log).unwrap_or_default();
-        let slots = log.lines().filter_map(|line| line.split_once("\ttrees\t0\tserved\t"));
-        let slots = slots.map(|(_, slots)| slots.parse().unwrap()).collect();
-        (String::from_utf8(done.stdout).unwrap(), slots)
+        let paths = log.lines().filter_map(|line| line.split_once("\ttrees\t0\tserved\t"));
+        let paths = paths.map(|(_, paths)| paths.parse().unwrap()).collect();
+        (String::from_utf8(done.stdout).unwrap(), paths)
     }
 
     /// Returns the record.
@@ -72,15 +77,33 @@ impl Scene {
 
     /// Runs a script until the record has a text; fails if it prints anything else meanwhile.
     fn learn(&self, script: &str, wanted: &str, printed: &str) {
+        self.learn_by(wanted, || assert_eq!(self.run("", script).0, printed));
+    }
+
+    /// Starts a program until the record has a text.
+    fn learn_by(&self, wanted: &str, start: impl Fn()) {
         let began = Instant::now();
         while !self.record().is_some_and(|record| record.contains(wanted)) {
-            assert_eq!(self.run("", script).0, printed);
+            start();
             let is_late = began.elapsed() > Duration::from_secs(60);
             assert!(!is_late, "no {wanted} in {:?}", self.record());
             // The index is made, and copies need two seconds.
             sleep(Duration::from_secs(3));
         }
     }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// Compiles a C program or library.
+fn compile(source: &str, to: &Path, flags: &[&str]) {
+    let file = to.with_extension("c");
+    fs::write(&file, source).unwrap();
+    let made = Command::new("cc").arg(&file).args(["-o", text(to)]).args(flags).status().unwrap();
+    assert!(made.success(), "{}", to.display());
+    fs::remove_file(file).unwrap();
 }
 
 fn becalm() -> PathBuf {
@@ -94,10 +117,10 @@ fn a_change_by_a_child_is_seen_at_once() {
                   look $1; look $1; touch \"$1/dir/new\"; look $1; rm \"$1/dir/new\"; look $1";
     let printed = "missing\nmissing\nthere\nmissing\n";
     scene.learn(script, "dir/new", printed);
-    let (again, slots) = scene.run("", script);
+    let (again, paths) = scene.run("", script);
     assert_eq!(again, printed);
     // Only the shell has a table, not its children, and the table has paths.
-    assert!(matches!(slots[..], [slots] if slots >= 8), "{slots:?}");
+    assert!(matches!(paths[..], [paths] if paths >= 1), "{paths:?}");
     assert_eq!(scene.run("notrees,", script), (printed.to_owned(), vec![]));
 }
 
@@ -138,4 +161,94 @@ fn a_folder_that_others_can_write_to_is_not_used() {
     }
     fs::set_permissions(scene.at("copies"), fs::Permissions::from_mode(0o777)).unwrap();
     assert_eq!(scene.run("", script).0, printed);
+}
+
+/// Opens `lib.so` by two names and `named.so`, which asks where it is; replaces `lib.so`, opens it again, while
+/// it is open and after it was closed. `C` stands for a copy. Then the names in the directory are counted, one
+/// is made, and they are counted again.
+const OPENS: &str = r#"
+#include <dirent.h>
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+static char path[4096], root[2048];
+static const char *in (const char *name) { snprintf (path, sizeof path, "%s/dir/%s", root, name); return path; }
+static void *see (const char *name)
+{
+  void *opened = dlopen (in (name), RTLD_NOW);
+  struct link_map *map = opened;
+  int (*value) (void) = opened ? (int (*) (void)) dlsym (opened, "value") : 0;
+  if (value)
+    printf ("%s%d ", strstr (map->l_name, "/copies/") ? "C" : "", value ());
+  else
+    printf ("none ");
+  return opened;
+}
+static int names (void)
+{
+  int count = 0;
+  DIR *dir = opendir (in (""));
+  while (dir && readdir (dir)) count++;
+  if (dir) closedir (dir);
+  return count;
+}
+int main (int argc, char **args)
+{
+  char other[4200];
+  snprintf (root, sizeof root, "%s", args[1]);
+  usleep (300000);
+  void *first = see ("lib.so"), *second = see ("link.so"), *third = see ("hard.so");
+  printf ("%d %d ", first == second, first == third);
+  see ("named.so");
+  int before = names ();
+  FILE *made = fopen (in ("made"), "w");
+  fclose (made);
+  printf ("%d ", names () - before);
+  unlink (in ("made"));
+  snprintf (other, sizeof other, "%s", in ("new.so"));
+  if (access (other, F_OK) == 0) rename (other, in ("lib.so"));
+  void *again = see ("lib.so");
+  printf ("%d ", again == first);
+  dlclose (first); dlclose (second); dlclose (third); dlclose (again);
+  see ("lib.so");
+  puts ("");
+  return 0;
+}
+"#;
+
+#[test]
+fn a_library_is_loaded_once_from_its_copy_and_a_new_one_when_it_was_closed() {
+    let Some(scene) = Scene::new() else { return };
+    let dir = scene.at("tree/dir");
+    let value = |number: u32| format!("int value(void) {{ return {number}; }}\n");
+    compile(&value(1), &dir.join("lib.so"), &["-shared", "-fPIC"]);
+    let asks = "int dladdr(void *, void *); int where(void *of) { return dladdr(of, of); }\n";
+    compile(&format!("{asks}{}", value(3)), &dir.join("named.so"), &["-shared", "-fPIC"]);
+    std::os::unix::fs::symlink("lib.so", dir.join("link.so")).unwrap();
+    fs::hard_link(dir.join("lib.so"), dir.join("hard.so")).unwrap();
+    for name in ["lib.so", "named.so"] {
+        let yesterday = SystemTime::now() - Duration::from_secs(100_000);
+        File::open(dir.join(name)).unwrap().set_modified(yesterday).unwrap();
+    }
+    let program = scene.at("program");
+    compile(OPENS, &program, &["-ldl"]);
+    // A file that has just changed is not bound.
+    sleep(Duration::from_secs(3));
+    let (program, mount) = (text(&program).to_owned(), scene.at("mount"));
+    let start = |switches: &str| scene.start(switches, &[&program, text(&mount)]).0;
+    let plain = "1 1 1 1 1 3 1 1 1 1 \n";
+    scene.learn_by("\"loads\":true", || assert_eq!(start(""), plain));
+    let copied = "C1 C1 C1 1 1 3 1 C1 1 1 \n";
+    let began = Instant::now();
+    while start("") != copied {
+        assert!(began.elapsed() < Duration::from_secs(60), "{} {:?}", start(""), scene.record());
+        sleep(Duration::from_secs(1));
+    }
+    // What the program does replaces the library.
+    compile(&value(2), &dir.join("new.so"), &["-shared", "-fPIC"]);
+    assert_eq!(start(""), "C1 C1 C1 1 1 3 1 C1 1 2 \n");
+    assert_eq!(start(""), "2 2 1 1 0 3 1 2 1 2 \n");
+    assert_eq!(start("notrees,"), "2 2 1 1 0 3 1 2 1 2 \n");
 }

@@ -175,7 +175,7 @@ la_objopen (struct link_map *map, long namespace, uintptr_t *cookie)
   if (!has_started)
     ahead_look ();
   else
-    tree_see (map->name);
+    tree_opened (map, cookie);
   if (namespace == LM_ID_BASE && !has_started)
     bind_open (map);
   return 0;
@@ -225,6 +225,7 @@ la_objclose (uintptr_t *cookie)
       chain_close (member);
     }
   learn_close (has_ended);
+  tree_closed (cookie);
   *cookie = 0;
   return 0;
 }
@@ -405,15 +406,19 @@ answer (const char *needed, struct member *member)
 EXPORT const char *
 la_objsearch (const char *name, uintptr_t *cookie, unsigned flag)
 {
-  if (process_is_off () || program == NULL || has_ended)
+  if (process_is_off () || program == NULL)
     return name;
   const char *result = name;
-  if (flag == LA_SER_ORIG && !auditors_search ())
+  if (flag == LA_SER_ORIG && !auditors_search () && !has_ended)
     {
       struct member *member = chain_member (*cookie);
       chain_asks (member);
       result = answer (name, member);
     }
+  if (has_started && !auditors_search ())
+    result = tree_library (result, program);
+  if (has_ended && result == name)
+    return name;
   log_lookup (cookie, flag, name, result);
   return result;
 }

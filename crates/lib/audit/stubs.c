@@ -123,7 +123,7 @@ static const struct link_map *libc STATE = NULL, *libpthread STATE = NULL;
 static int *(*error_number) (void) STATE = NULL;
 /* Points to __libc_single_threaded, which is nonzero while there is one thread. */
 static const char *single_threaded STATE = NULL;
-static elf_word duplicate STATE = 0;
+static elf_word duplicate STATE = 0, read_directory STATE = 0;
 static unsigned char is_armed STATE = 0;
 static const char no_path[] = "";
 
@@ -144,6 +144,8 @@ enum outcome
   ANSWERED,
   /* Jumps to strdup. */
   DUPLICATES,
+  /* Jumps to fdopendir. */
+  READS_DIRECTORY,
 };
 
 static enum outcome
@@ -217,6 +219,22 @@ open_file (elf_word *args)
   if (copy != NULL)
     args[0] = (elf_word) copy;
   return PASSES;
+}
+
+/* opendir, by a descriptor whose path the kernel need not look up. */
+static enum outcome
+open_directory (elf_word *args)
+{
+  const unsigned nonblocking = 04000, close_on_exec = 02000000;
+  if (is_absent (args[0]))
+    return fail (args, NOT_THERE, 0);
+  long fd = read_directory != 0
+                ? tree_open_directory ((const char *) args[0], nonblocking | close_on_exec)
+                : -1;
+  if (fd < 0)
+    return PASSES;
+  args[0] = (elf_word) fd;
+  return READS_DIRECTORY;
 }
 
 static uint64_t
@@ -543,7 +561,7 @@ perform (enum does does, elf_word *args, elf_word *of)
     case KERNEL_OPENAT: return open_path (args, 2, (int) of[0], 0);
     case KERNEL_OPENAT2: return open_path_how (args, of);
     case OPEN_FILE: return open_file (args);
-    case OPEN_DIRECTORY: return is_absent (of[0]) ? fail (args, NOT_THERE, 0) : PASSES;
+    case OPEN_DIRECTORY: return open_directory (args);
     case SCAN: return is_absent (of[0]) ? fail (args, NOT_THERE, -1) : PASSES;
     case STAT: return stat_path (args, HERE, of[0], of[1], 0);
     case LSTAT: return stat_path (args, HERE, of[0], of[1], NO_FOLLOW);
@@ -614,7 +632,9 @@ becalm_stub_called (unsigned call, elf_word *args)
   enum does does = calls[call].does;
   enum outcome outcome
       = does == SYSTEM_CALL ? system_call_by_number (args) : perform (does, args, args);
-  return outcome == PASSES ? functions[call] : outcome == DUPLICATES ? duplicate : 0;
+  const elf_word to[] = { [PASSES] = functions[call], [ANSWERED] = 0, [DUPLICATES] = duplicate,
+                          [READS_DIRECTORY] = read_directory };
+  return to[outcome];
 }
 
 static int
@@ -727,6 +747,7 @@ arm (void)
     return "no-paths";
   single_threaded = dynamic_default_symbol (libc, "__libc_single_threaded");
   duplicate = (elf_word) dynamic_default_symbol (libc, "strdup");
+  read_directory = (elf_word) dynamic_default_symbol (libc, "fdopendir");
   return find_functions () > 0 ? NULL : "no-libc";
 }
 

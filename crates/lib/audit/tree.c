@@ -35,6 +35,7 @@ struct header
   uint32_t logs_all, base_count;
   uint32_t bases[MOST_BASES];
   uint64_t log_used, asked;
+  uint32_t holder, count;
   uint64_t seen[NAMES_SEEN];
 };
 
@@ -46,8 +47,9 @@ struct entry
   /* The time of the call in milliseconds, and a kind in the lowest two bits. */
   uint64_t state;
   uint64_t copy_dev, copy_ino;
-  /* Used is not 0 once the program has asked for it. */
-  uint32_t used, is_mapped;
+  /* Used is not 0 once the program has asked for it. The directory is a descriptor of the holder, and
+     one. */
+  uint32_t used, is_mapped, loads, directory;
   struct statx found, followed;
 };
 
@@ -68,8 +70,8 @@ struct slots
   uint32_t first[];
 };
 
-_Static_assert (sizeof (struct header) == 4240, "as becalm writes it");
-_Static_assert (sizeof (struct entry) == 568, "as becalm writes it");
+_Static_assert (sizeof (struct header) == 4248, "as becalm writes it");
+_Static_assert (sizeof (struct entry) == 576, "as becalm writes it");
 
 static unsigned char *table STATE = NULL;
 static unsigned char is_off STATE = 0, has_copies_open STATE = 0;
@@ -189,13 +191,19 @@ tree_init (void)
 uint32_t
 tree_count (void)
 {
-  return table != NULL ? ((const struct slots *) (table + head ()->slots))->mask + 1 : 0;
+  return table != NULL ? head ()->count : 0;
 }
 
 void
 tree_off (void)
 {
   __atomic_store_n (&is_off, 1, __ATOMIC_RELEASE);
+}
+
+static uint64_t
+device_of (const struct statx *found)
+{
+  return (uint64_t) found->dev_major << 32 | found->dev_minor;
 }
 
 static int
@@ -229,6 +237,22 @@ tell (uint64_t hash, const char *path, size_t length, char what)
   __atomic_store_n (into, what, __ATOMIC_RELEASE);
 }
 
+static struct entry *
+entry_of (const char *path, size_t length, uint64_t hash)
+{
+  const struct slots *slots = (const struct slots *) (table + head ()->slots);
+  if (!LOAD (head ()->is_ready))
+    return NULL;
+  for (uint32_t at = (uint32_t) hash & slots->mask; slots->first[at] != 0; at = (at + 1) & slots->mask)
+    {
+      struct entry *entry = &entries ()[slots->first[at] - 1];
+      if (entry->hash == hash && entry->length == length
+          && memcmp (string_at (entry->path), path, length) == 0)
+        return entry;
+    }
+  return NULL;
+}
+
 /* Returns the entry of a path; NULL if there is none, or all answers are disabled. */
 static struct entry *
 find (const char *path, char what)
@@ -240,30 +264,12 @@ find (const char *path, char what)
     return NULL;
   size_t length = strlen (path);
   uint64_t hash = hash_bytes (0, path, length);
-  struct entry *found = NULL;
-  if (LOAD (of->is_ready))
-    {
-      const struct slots *slots = (const struct slots *) (table + of->slots);
-      for (uint32_t at = (uint32_t) hash & slots->mask; slots->first[at] != 0 && found == NULL;
-           at = (at + 1) & slots->mask)
-        {
-          struct entry *entry = &entries ()[slots->first[at] - 1];
-          if (entry->hash == hash && entry->length == length
-              && memcmp (string_at (entry->path), path, length) == 0)
-            found = entry;
-        }
-    }
+  struct entry *found = entry_of (path, length, hash);
   if (found != NULL)
     __atomic_store_n (&found->used, 1, __ATOMIC_RELAXED);
   if (found == NULL || (what == 'r' && found->copy == 0) || (what == 'm' && !found->is_mapped))
     tell (hash, path, length, what);
   return LOAD (is_off) ? NULL : found;
-}
-
-void
-tree_see (const char *path)
-{
-  find (path, 'm');
 }
 
 /* True if nothing has changed since the table was filled. */
@@ -329,16 +335,57 @@ tree_link (const char *path)
   return string_at (entry->target);
 }
 
+static int
+has_copy (const struct entry *entry, struct statx *found)
+{
+  struct statx copy;
+  return entry != NULL && entry->copy != 0 && read_entry (entry, 1, found) == COPIED
+         && sys_stat (string_at (entry->copy), &copy) == 0 && copy.ino == entry->copy_ino;
+}
+
 const char *
 tree_copy (const char *path)
 {
   const struct entry *entry = find (path, 'r');
-  struct statx copy;
-  if (entry == NULL || entry->copy == 0 || read_entry (entry, 1, NULL) != COPIED
-      || sys_stat (string_at (entry->copy), &copy) != 0 || copy.ino != entry->copy_ino)
+  if (!has_copy (entry, NULL))
     return NULL;
   __atomic_store_n (&has_copies_open, 1, __ATOMIC_RELEASE);
   return string_at (entry->copy);
+}
+
+#ifdef __x86_64__
+# define DIRECTORY 0200000u
+#else
+# define DIRECTORY 040000u
+#endif
+
+long
+tree_open_directory (const char *path, unsigned flags)
+{
+  const struct entry *entry = find (path, 's');
+  struct statx found, opened;
+  uint32_t number = entry != NULL ? LOAD (entry->directory) : 0;
+  char of_number[DIGITS_SIZE], of_process[DIGITS_SIZE], link[64], *end = link;
+  if (number == 0 || read_entry (entry, 0, &found) != FOUND || (found.mode & 0170000) != 0040000)
+    return -1;
+  const char *parts[]
+      = { "/proc/", digits_of (head ()->holder, of_process), "/fd/", digits_of (number - 1, of_number) };
+  for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++)
+    {
+      size_t length = strlen (parts[i]);
+      memcpy (end, parts[i], length + 1);
+      end += length;
+    }
+  long fd = sys_open (link, (int) (flags | DIRECTORY), 0);
+  if (fd < 0)
+    return -1;
+  /* The holder may have ended. */
+  if (system_call (NR_statx, fd, (long) "", 0x1000 | 0x4000, STATX_BASIC_STATS, (long) &opened) == 0
+      && opened.ino == found.ino && opened.dev_major == found.dev_major
+      && opened.dev_minor == found.dev_minor)
+    return fd;
+  sys_close ((int) fd);
+  return -1;
 }
 
 long
@@ -346,6 +393,8 @@ tree_open (const char *path, unsigned flags)
 {
   /* O_CLOEXEC, O_NOCTTY, O_NONBLOCK, and O_LARGEFILE of any machine. */
   const unsigned plain = 02000000 | 0400 | 04000 | 0100000 | 0400000;
+  if ((flags & ~plain) == DIRECTORY)
+    return tree_open_directory (path, flags);
   if (flags & ~plain)
     {
       find (path, 's');
@@ -386,7 +435,7 @@ tree_stat_open (int fd, struct statx *found)
     return 0;
   const struct slots *slots = (const struct slots *) (table + head ()->slots);
   const uint32_t *by_inode = slots->first + slots->mask + 1;
-  uint64_t device = (uint64_t) copy.dev_major << 32 | copy.dev_minor;
+  uint64_t device = device_of (&copy);
   for (uint32_t at = (uint32_t) copy.ino & slots->mask, number; (number = LOAD (by_inode[at])) != 0;
        at = (at + 1) & slots->mask)
     {
@@ -398,11 +447,162 @@ tree_stat_open (int fd, struct statx *found)
   return 0;
 }
 
+/* The objects that the loader has mapped: from copies, or files themselves. The loader calls the functions
+   below with its lock. Each file must be mapped once, whatever its name; while a copy is mapped, it is the
+   file. */
+#define MOST_LOADED 1024u
+static struct loaded
+{
+  /* NULL for an object of the start, which is not closed. */
+  const uintptr_t *cookie;
+  const struct link_map *map;
+  const struct entry *entry;
+  /* Of the file. An inode of 0 is not known yet. */
+  uint64_t device, inode;
+} *loaded STATE = NULL;
+static unsigned loaded_count STATE = 0, copies_loaded STATE = 0;
+static unsigned char has_no_room STATE = 0, knows_start STATE = 0;
+/* The copy that the loader is about to map. */
+static struct loaded next STATE = { NULL, NULL, NULL, 0, 0 };
+
+static void
+add_loaded (const struct loaded *object)
+{
+  const long read_write = 3, private_anonymous = 0x22;
+  long memory;
+  if (loaded == NULL
+      && (memory = system_map (MOST_LOADED * sizeof *loaded, read_write, private_anonymous, -1)) > 0)
+    loaded = (struct loaded *) memory;
+  if (loaded == NULL || loaded_count == MOST_LOADED)
+    has_no_room = 1;
+  else
+    loaded[loaded_count++] = *object;
+}
+
+void
+tree_opened (const struct link_map *map, const uintptr_t *cookie)
+{
+  if (table == NULL || map->name == NULL)
+    return;
+  if (next.entry != NULL && text_equal (map->name, string_at (next.entry->copy)))
+    {
+      next.map = map;
+      next.cookie = cookie;
+      add_loaded (&next);
+      copies_loaded++;
+    }
+  else
+    {
+      const struct loaded file = { cookie, map, NULL, 0, 0 };
+      find (map->name, 'm');
+      add_loaded (&file);
+    }
+  next.entry = NULL;
+}
+
+void
+tree_closed (const uintptr_t *cookie)
+{
+  for (unsigned i = 0; i < loaded_count; i++)
+    if (loaded[i].cookie == cookie)
+      {
+        copies_loaded -= loaded[i].entry != NULL;
+        loaded[i] = loaded[--loaded_count];
+        return;
+      }
+}
+
+/* Returns 1 with the stat of a file: from the table, or from the kernel. */
+static int
+stat_file (const char *path, struct statx *found)
+{
+  size_t length = strlen (path);
+  const struct entry *entry = entry_of (path, length, hash_bytes (0, path, length));
+  return read_entry (entry, 1, found) >= FOUND || sys_stat (path, found) == 0;
+}
+
+/* Finds out device and inode of the files that are mapped themselves. */
+static void
+know_files (const struct link_map *program)
+{
+  if (!knows_start)
+    for (const struct link_map *map = program; map != NULL; map = map->next)
+      {
+        const struct loaded file = { NULL, map, NULL, 0, 0 };
+        unsigned i = 0;
+        while (i < loaded_count && loaded[i].map != map)
+          i++;
+        if (i == loaded_count)
+          add_loaded (&file);
+      }
+  knows_start = 1;
+  for (unsigned i = 0; i < loaded_count; i++)
+    {
+      struct statx found;
+      struct loaded *file = &loaded[i];
+      if (file->inode != 0 || file->map == NULL)
+        continue;
+      const char *path = file->map->name;
+      if (path == NULL || path[0] != '/' || !is_below_a_base (path))
+        file->map = NULL;
+      else if (stat_file (path, &found))
+        {
+          file->device = device_of (&found);
+          file->inode = found.ino;
+        }
+    }
+}
+
+static const struct loaded *
+find_loaded (uint64_t device, uint64_t inode)
+{
+  for (unsigned i = 0; i < loaded_count; i++)
+    if (loaded[i].inode == inode && loaded[i].device == device)
+      return &loaded[i];
+  return NULL;
+}
+
+const char *
+tree_library (const char *path, const struct link_map *program)
+{
+  struct statx found;
+  next.entry = NULL;
+  if (table == NULL || path[0] != '/')
+    return path;
+  size_t length = strlen (path);
+  struct entry *entry = entry_of (path, length, hash_bytes (0, path, length));
+  for (unsigned i = 0; i < loaded_count && copies_loaded > 0 && entry != NULL; i++)
+    if (loaded[i].entry == entry)
+      return string_at (entry->copy);
+  if (copies_loaded > 0 && is_below_a_base (path) && stat_file (path, &found))
+    {
+      const struct loaded *same = find_loaded (device_of (&found), found.ino);
+      if (same != NULL && same->entry != NULL)
+        return string_at (same->entry->copy);
+    }
+  if (entry == NULL || !entry->loads || LOAD (is_off) || LOAD (head ()->is_off)
+      || !has_copy (entry, &found))
+    return path;
+  know_files (program);
+  if (has_no_room || find_loaded (device_of (&found), found.ino) != NULL)
+    return path;
+  __atomic_store_n (&entry->used, 1, __ATOMIC_RELAXED);
+  next = (struct loaded) { NULL, NULL, entry, device_of (&found), found.ino };
+  return string_at (entry->copy);
+}
+
 #else
 
 void tree_take (void) {}
 void tree_settle (void) {}
-void tree_see (const char *path) { (void) path; }
+void tree_opened (const struct link_map *map, const uintptr_t *cookie) { (void) map; (void) cookie; }
+void tree_closed (const uintptr_t *cookie) { (void) cookie; }
+const char *
+tree_library (const char *path, const struct link_map *program)
+{
+  (void) program;
+  return path;
+}
 int tree_init (void) { return 0; }
 
 #endif

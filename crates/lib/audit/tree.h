@@ -24,8 +24,12 @@ int tree_init (void);
 /* Closes what is not needed after the start. */
 void tree_settle (void);
 
-/* Called for each object that is opened after the start. */
-void tree_see (const char *path);
+/* Called for each object that is opened after the start, and when it is closed. */
+void tree_opened (const struct link_map *map, const uintptr_t *cookie);
+void tree_closed (const uintptr_t *cookie);
+
+/* Returns the path that the loader is to open instead of PATH: that of a copy, or PATH itself. */
+const char *tree_library (const char *path, const struct link_map *program);
 
 /* Returns the number of paths in the table. */
 uint32_t tree_count (void);
@@ -38,6 +42,9 @@ const char *tree_link (const char *path);
 
 /* Opens the copy of a file with the flags of open; negative if the kernel has to be asked. */
 long tree_open (const char *path, unsigned flags);
+
+/* Opens a directory; negative if the kernel has to be asked. */
+long tree_open_directory (const char *path, unsigned flags);
 
 /* Returns the path of the copy of a file, for reading; NULL if there is none. */
 const char *tree_copy (const char *path);

@@ -4,8 +4,8 @@
 
 use std::fs::{DirEntry, File};
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// Names of the directories into which `pip` and Debian install packages.
 const PACKAGES: [&str; 2] = ["site-packages", "dist-packages"];
@@ -88,16 +88,12 @@ pub fn python_of(tree: &Path) -> Option<(PathBuf, Vec<PathBuf>)> {
     Some((program, trees))
 }
 
-/// Returns the directories of trees into which packages are installed, with the time of the last
-/// change (seconds, nanoseconds). Every installation creates or removes an entry there.
+/// Returns the time at which packages were last installed in trees or removed from them: an entry is
+/// created or removed in a directory of packages.
 #[must_use]
-pub fn package_dirs(trees: &[PathBuf]) -> Vec<(PathBuf, (i64, i64))> {
+pub fn last_installed(trees: &[PathBuf]) -> Option<SystemTime> {
     let dirs = trees.iter().flat_map(|tree| PACKAGES.map(|name| tree.join(name)));
-    let changed = |dir: PathBuf| {
-        let facts = dir.metadata().ok()?;
-        Some((dir, (facts.mtime(), facts.mtime_nsec())))
-    };
-    dirs.filter_map(changed).collect()
+    dirs.filter_map(|dir| dir.metadata().ok()?.modified().ok()).max()
 }
 
 #[cfg(test)]

@@ -5,9 +5,11 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::ptr;
 
 use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
 use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::time::{ClockId, clock_gettime};
 
 /// The signal number by which the module recognizes the descriptor of the events. No signal is sent.
@@ -113,6 +115,19 @@ pub fn open(directory: BorrowedFd<'_>, path: &CStr) -> io::Result<OwnedFd> {
 pub fn directory(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(openat(CWD, path, flags, Mode::empty())?)
+}
+
+/// True if the kernel maps this file as code: not on a file system that is mounted with `noexec`, or if a
+/// security module forbids it.
+#[allow(unsafe_code, reason = "a mapping has no safe form")]
+#[must_use]
+pub fn is_mapped_as_code(file: BorrowedFd<'_>) -> bool {
+    let rights = ProtFlags::READ | ProtFlags::EXEC;
+    // SAFETY: a new mapping, which nothing uses.
+    unsafe {
+        let mapped = mmap(ptr::null_mut(), 1, rights, MapFlags::PRIVATE, file, 0);
+        mapped.is_ok_and(|mapped| munmap(mapped, 1).is_ok())
+    }
 }
 
 #[allow(unsafe_code, reason = "the result is wanted as the kernel writes it")]

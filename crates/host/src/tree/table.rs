@@ -5,7 +5,7 @@
 use std::ffi::CString;
 use std::io;
 use std::mem::{offset_of, size_of};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -41,6 +41,9 @@ struct Header {
     bases: [AtomicU32; MOST_BASES],
     log_used: AtomicU64,
     asked: AtomicU64,
+    /// The process that holds the directories.
+    holder: AtomicU32,
+    count: u32,
     seen: [u64; 512],
 }
 
@@ -56,11 +59,14 @@ struct Entry {
     copy_ino: u64,
     used: AtomicU32,
     is_mapped: u32,
+    loads: u32,
+    /// The holder's descriptor of the directory, plus one.
+    directory: AtomicU32,
     found: Facts,
     followed: Facts,
 }
 
-const _: () = assert!(size_of::<Header>() == 4240 && size_of::<Entry>() == 568);
+const _: () = assert!(size_of::<Header>() == 4248 && size_of::<Entry>() == 576);
 
 /// A path to be put into a table.
 #[derive(Clone, Debug)]
@@ -73,6 +79,8 @@ pub struct NewEntry {
     pub target: Option<CString>,
     /// True if it is known that the program maps it.
     pub is_mapped: bool,
+    /// True if the loader may map the copy instead.
+    pub loads: bool,
 }
 
 /// The use of a path by a program.
@@ -165,6 +173,7 @@ pub fn make(sizes: Sizes, events: &OwnedFd, logs_all: bool) -> io::Result<OwnedF
     debug_assert_eq!(head.len(), offset_of!(Header, base_count));
     let file = std::fs::File::from(memory);
     file.write_all_at(&head, 0)?;
+    file.write_all_at(&sizes.entries.to_ne_bytes(), offset_of!(Header, count) as u64)?;
     file.write_all_at(&(sizes.slots() - 1).to_ne_bytes(), slots.into())?;
     Ok(file.into())
 }
@@ -229,11 +238,21 @@ impl Table {
                 (*entry).copy = copy;
                 (*entry).target = target;
                 (*entry).is_mapped = new.is_mapped.into();
+                (*entry).loads = new.loads.into();
             }
             self.enter(hash as u32, 0, at);
         }
         self.head().is_ready.store(1, Ordering::Release);
         true
+    }
+
+    /// Lets the program open a directory by a descriptor of this process, which must stay open as long as
+    /// the process runs.
+    pub fn hold(&self, at: usize, directory: BorrowedFd<'_>) {
+        self.head().holder.store(std::process::id(), Ordering::Relaxed);
+        let number = directory.as_raw_fd().cast_unsigned() + 1;
+        // SAFETY: inside the mapping; the field is atomic.
+        unsafe { (*self.entry(at)).directory.store(number, Ordering::Release) };
     }
 
     /// Enters an entry into the slots of one half, which are more than the entries.

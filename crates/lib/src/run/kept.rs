@@ -1,9 +1,9 @@
 //! The indexes of single programs, which `becalm run` keeps in the cache directory.
 //!
 //! The name of an index is a hash of the program (path, inode, times), the directories of
-//! `LD_LIBRARY_PATH`, `LD_PRELOAD` and the store prefixes; for a Python also of the time when
-//! packages were last installed. The index has the objects of the start and, for a Python, those of
-//! the trees from which it loads extension modules; `becalm index` indexes whole stores. Beside an
+//! `LD_LIBRARY_PATH`, `LD_PRELOAD` and the store prefixes. The index has the objects of the start and, for
+//! a Python, those of the trees from which it loads extension modules; if packages were installed since it
+//! was made, it is compared with the files again. `becalm index` indexes whole stores. Beside an
 //! index there may be files of the same name: `.lock`, which is locked while the index is made;
 //! `.failed`, with the reason why none can be made; `.wanted`, with the request that the next
 //! `becalm index` carries out. The cache keeps the most recently used indexes, up to a number of
@@ -19,7 +19,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use becalm_host::index_store::{package_dirs, trees_beside};
+use becalm_host::index_store::{last_installed, trees_beside};
 use rustc_hash::FxHasher;
 
 use crate::assume::StorePrefixes;
@@ -37,7 +37,7 @@ const KEPT: u64 = 256 << 20;
 /// After this time an index is compared with the files again, and a failed one is tried again.
 const FRESH: Duration = Duration::from_secs(3600);
 /// Part of the name: an index of another format is another file.
-const FORMAT: u32 = 5;
+const FORMAT: u32 = 6;
 
 /// The path of a program's index.
 #[derive(Clone, Debug)]
@@ -45,6 +45,8 @@ pub struct Place {
     folder: PathBuf,
     name: String,
     is_told: bool,
+    /// The time when packages were last installed in a tree of the program.
+    installed: Option<SystemTime>,
 }
 
 /// The content of that place.
@@ -93,11 +95,11 @@ impl Place {
         let times = (facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec());
         let volume = becalm_host::volume_number(&program.real, facts);
         (volume, facts.ino(), times).hash(&mut hasher);
-        for (dir, changed) in package_dirs(&trees_beside(&program.path, &program.real)) {
-            (dir, changed).hash(&mut hasher);
-        }
+        let trees = trees_beside(&program.path, &program.real);
+        trees.hash(&mut hasher);
+        let installed = last_installed(&trees);
         let name = places::cached_name(&program.real, hasher.finish(), "so");
-        Ok(Self { folder, name, is_told })
+        Ok(Self { folder, name, is_told, installed })
     }
 
     /// True if the program is bound, however few relocations it has.
@@ -121,7 +123,8 @@ impl Place {
     pub fn look(&self) -> Result<Kept, RunError> {
         match file::open_if_there(&self.path()) {
             Ok(Some(index)) => {
-                let is_stale = index.modified.is_none_or(is_old);
+                let is_before = |made: SystemTime| self.installed.is_some_and(|it| it > made);
+                let is_stale = index.modified.is_none_or(|made| is_old(made) || is_before(made));
                 Ok(Kept::Index { index: Box::new(index), is_stale })
             }
             Ok(None) => Ok(self.failure().map_or(Kept::Nothing, Kept::Failed)),
@@ -189,7 +192,7 @@ impl Place {
         let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
         let place = |name: String| {
             let name = name.strip_suffix(".wanted")?.to_owned();
-            let place = Self { folder: folder.clone(), name, is_told: false };
+            let place = Self { folder: folder.clone(), name, is_told: false, installed: None };
             let mut request = Vec::new();
             trust::open(&place.beside("wanted")).ok()?.file.read_to_end(&mut request).ok()?;
             Some((place, request))

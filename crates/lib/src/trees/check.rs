@@ -12,7 +12,7 @@ use becalm_host::trust;
 use rustc_hash::FxHashMap;
 use rustix::fs::{Advice, CWD, fadvise, readlinkat};
 
-use crate::trees::record::{Header, Kind, Record, RecordedPath};
+use crate::trees::record::{Copied, Header, Kind, Record, RecordedPath};
 use crate::trees::{c_path, copies, in_parallel, is_slow, times_count};
 
 /// Maximum length of a file that is read ahead although it has no copy.
@@ -32,6 +32,15 @@ enum Opened {
     Missing,
     /// It cannot be opened or watched.
     Failed,
+}
+
+impl Opened {
+    fn watched(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Watched(directory) => Some(directory.as_fd()),
+            Self::Missing | Self::Failed => None,
+        }
+    }
 }
 
 /// The directories while paths are looked at.
@@ -54,6 +63,7 @@ struct Known {
 /// The paths of a start.
 pub(super) struct Paths<'a> {
     record: &'a Record,
+    folder: &'a Path,
     known: Vec<Known>,
     directories: Vec<Directory>,
     numbers: FxHashMap<PathBuf, usize>,
@@ -61,18 +71,22 @@ pub(super) struct Paths<'a> {
     outer: Vec<PathBuf>,
     /// The devices of trees in which times of files count.
     timed: Vec<u64>,
+    /// The directories as they were opened first. The program opens them by these descriptors.
+    held: OnceLock<Vec<OnceLock<Opened>>>,
 }
 
 impl<'a> Paths<'a> {
-    pub(super) fn of(record: &'a Record, folder: &Path) -> Self {
+    pub(super) fn of(record: &'a Record, folder: &'a Path) -> Self {
         let trees: Vec<&Path> = live_trees(&record.header).collect();
         let mut paths = Self {
             record,
+            folder,
             known: Vec::new(),
             directories: Vec::new(),
             numbers: FxHashMap::default(),
             outer: trees.iter().flat_map(|it| it.ancestors().skip(1)).map(Into::into).collect(),
             timed: Vec::new(),
+            held: OnceLock::new(),
         };
         paths.outer.sort();
         paths.outer.dedup();
@@ -116,11 +130,19 @@ impl<'a> Paths<'a> {
     /// Writes the paths into the table. Returns false if they do not fit.
     pub(super) fn fill(&self, table: &Table) -> bool {
         let string = |text: &String| CString::new(text.as_bytes()).unwrap_or_default();
+        let is_code = self.known.iter().find_map(|known| known.copy.as_ref()).is_some_and(|copy| {
+            let file = look::open(CWD, &copy.0);
+            let folder = self.folder.as_os_str().as_encoded_bytes();
+            !folder.contains(&b'$') && file.is_ok_and(|it| look::is_mapped_as_code(it.as_fd()))
+        });
+        // The loader would expand a dollar sign.
+        let loads = |copy: &Copied| is_code && copy.loads == Some(true) && !copy.name.contains('$');
         let entry = |(known, recorded): (&Known, &RecordedPath)| NewEntry {
             path: string(&recorded.path),
             copy: known.copy.as_ref().map(|(path, _)| path.clone()),
             target: recorded.target.as_ref().map(string),
             is_mapped: recorded.mapped,
+            loads: recorded.copy.as_ref().is_some_and(loads),
         };
         let entries: Vec<NewEntry> = self.known.iter().zip(&self.record.paths).map(entry).collect();
         let trees: Vec<CString> = self.record.header.trees.iter().map(string).collect();
@@ -136,6 +158,18 @@ impl<'a> Paths<'a> {
         let time = look::now();
         in_parallel(self.directories.len(), |at| look.open(at));
         in_parallel(self.known.len(), |at| table.publish(at, &look.at(at), time));
+        let Look { opened, .. } = look;
+        if self.held.set(opened).is_ok() {
+            for (at, known) in self.known.iter().enumerate() {
+                if let Some(directory) = known.own.and_then(|own| self.held(own)) {
+                    table.hold(at, directory);
+                }
+            }
+        }
+    }
+
+    fn held(&self, directory: usize) -> Option<BorrowedFd<'_>> {
+        self.held.get()?.get(directory)?.get()?.watched()
     }
 }
 
@@ -153,10 +187,7 @@ impl Look<'_> {
 
     /// Returns a directory that is watched.
     fn watched(&self, directory: Option<usize>) -> Option<BorrowedFd<'_>> {
-        match self.opened[directory?].get()? {
-            Opened::Watched(directory) => Some(directory.as_fd()),
-            Opened::Missing | Opened::Failed => None,
-        }
+        self.opened[directory?].get()?.watched()
     }
 
     fn at(&self, at: usize) -> Found {

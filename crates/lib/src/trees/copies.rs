@@ -12,8 +12,10 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use becalm_core::elf;
 use becalm_core::index::hash;
 use becalm_host::tree::look::{self, Identity};
+use bstr::ByteSlice;
 use rustc_hash::FxHasher;
 use rustix::fs::{CWD, syncfs};
 
@@ -29,6 +31,10 @@ const MOST: u64 = 64 << 20;
 const MOST_OF_ALL: u64 = 2 << 30;
 /// A copy that was used in the last hour is not removed.
 const YOUNG: Duration = Duration::from_secs(3600);
+/// Bytes of the name of a file that the name of its copy has.
+const MOST_OF_NAME: usize = 100;
+/// What a library contains that asks where it is: it must be mapped from there.
+const ASKS_WHERE_IT_IS: [&str; 3] = ["dladdr", "dlinfo", "/proc/self/maps"];
 /// The folder of the copies.
 const FOLDER: &str = "copies";
 /// The ending of a copy that is being made.
@@ -41,12 +47,15 @@ pub(super) fn path(folder: &Path, name: &str) -> PathBuf {
 
 /// Returns the name of the copy of a file, by all that identifies the file.
 fn name(original: &Path, identity: &Identity) -> String {
+    // Debuggers and profilers name a library by the beginning of its file name.
+    let own = original.file_name().map_or(String::new(), |it| it.to_string_lossy().into_owned());
+    let own: String = own.chars().filter(|it| it.is_ascii_graphic()).take(MOST_OF_NAME).collect();
     let Identity { inode, size, modified, changed } = identity;
     let mut hasher = FxHasher::default();
     original.hash(&mut hasher);
     let path = hash::bytes(hasher.finish(), original.as_os_str().as_encoded_bytes());
     let [modified, changed] = [modified, changed].map(|(s, ns)| format!("{s:x}.{ns:x}"));
-    format!("{path:016x}-{inode:x}-{size:x}-{modified}-{changed}")
+    format!("{own}~{path:016x}-{inode:x}-{size:x}-{modified}-{changed}")
 }
 
 /// Copies that are being made.
@@ -101,6 +110,21 @@ impl Making {
         }
         is_synced
     }
+}
+
+/// True if the loader may map this copy of a library instead of it: nothing in the library depends on its
+/// directory.
+pub(super) fn is_loadable(copy: &Path) -> bool {
+    let Ok(bytes) = fs::read(copy) else { return false };
+    let Ok(view) = elf::parse(&bytes[..]) else { return false };
+    let is_plain = view.dynamic.is_some_and(|dynamic| {
+        let names = dynamic.dependencies.iter().all(|it| !it.name.contains(&b'$'));
+        names
+            && dynamic.run_path().is_none()
+            && dynamic.audit.is_none()
+            && dynamic.depaudit.is_none()
+    });
+    is_plain && ASKS_WHERE_IT_IS.iter().all(|it| !bytes.contains_str(it))
 }
 
 fn copied(original: &Path, identity: &Identity, part: &Path) -> Option<()> {

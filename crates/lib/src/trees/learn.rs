@@ -160,13 +160,15 @@ fn keep(record: &mut Record, folder: &Path, kept: &FxHashSet<(u64, u64)>) {
     }
 }
 
-/// Copies the files that the program reads and that have no copy as they are, and writes the record again.
+/// Copies the files that the program reads or maps and that have no copy as they are, and writes the record
+/// again.
 fn copy(place: &Place, record: &mut Record, identities: &[Option<Identity>]) {
     let trees: Vec<PathBuf> = record.header.trees.iter().map(PathBuf::from).collect();
     let timed: Vec<PathBuf> = trees.into_iter().filter(|tree| times_count(tree)).collect();
     let mut wanted = Vec::new();
     for (at, (path, identity)) in record.paths.iter().zip(identities).enumerate() {
-        let Some(identity) = identity.filter(|_| path.read && !path.kept) else { continue };
+        let is_used = path.read || path.mapped;
+        let Some(identity) = identity.filter(|_| is_used && !path.kept) else { continue };
         let is_copied = path.copy.as_ref().is_some_and(|copy| {
             copy.identity() == identity && copies::path(&place.folder, &copy.name).exists()
         });
@@ -180,22 +182,39 @@ fn copy(place: &Place, record: &mut Record, identities: &[Option<Identity>]) {
             wanted.push((at, identity));
         }
     }
-    if wanted.is_empty() {
-        return;
+    let mut is_new = mark_loadable(record, &place.folder);
+    if !wanted.is_empty() {
+        thread::sleep(copies::SETTLED);
+        is_new |= make(record, &place.folder, wanted).is_some();
+        mark_loadable(record, &place.folder);
     }
-    thread::sleep(copies::SETTLED);
-    let Some(mut making) = Making::new(&place.folder) else { return };
+    if is_new {
+        record.finish(&place.folder);
+        let _ = place.write(record);
+    }
+}
+
+/// Makes copies of files with these identities.
+fn make(record: &mut Record, folder: &Path, wanted: Vec<(usize, Identity)>) -> Option<()> {
+    let mut making = Making::new(folder)?;
     let mut made = Vec::new();
     for (at, identity) in wanted {
         let name = making.copy(Path::new(&record.paths[at].path), &identity);
         made.extend(name.map(|name| (at, Copied::new(name, identity))));
     }
-    if !making.finish() {
-        return;
-    }
+    making.finish().then_some(())?;
     for (at, copy) in made {
         record.paths[at].copy = Some(copy);
     }
-    record.finish(&place.folder);
-    let _ = place.write(record);
+    Some(())
+}
+
+/// Finds out which copies of libraries the loader may map. Returns true if there is a new one.
+fn mark_loadable(record: &mut Record, folder: &Path) -> bool {
+    let mapped = record.paths.iter_mut().filter(|path| path.mapped);
+    let unknown = mapped.filter_map(|path| path.copy.as_mut()).filter(|copy| copy.loads.is_none());
+    unknown.fold(false, |_, copy| {
+        copy.loads = Some(copies::is_loadable(&copies::path(folder, &copy.name)));
+        true
+    })
 }

@@ -78,6 +78,9 @@ pub struct Copied {
     pub name: String,
     /// Inode, size, and seconds and nanoseconds of mtime and ctime of the file that was copied.
     pub of: (u64, u64, (i64, u32), (i64, u32)),
+    /// True if the loader may map the copy instead of the file; not yet known without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loads: Option<bool>,
 }
 
 /// A path that starts looked up.
@@ -120,7 +123,7 @@ impl RecordedPath {
 
 impl Copied {
     pub(super) fn new(name: String, of: Identity) -> Self {
-        Self { name, of: (of.inode, of.size, of.modified, of.changed) }
+        Self { name, of: (of.inode, of.size, of.modified, of.changed), loads: None }
     }
 
     pub(super) fn identity(&self) -> Identity {
