@@ -867,6 +867,28 @@ class RecordedStart(Record):
 
 
 @dataclass
+class TreeRecord(Record):
+    """The paths that starts of a command look up on network file systems."""
+
+    command: str
+    starts: int
+    paths: int
+    copies: int
+    learned: int
+    copied: bool
+
+
+@dataclass
+class Trees(Record):
+    """The folder of what starts look up on network file systems."""
+
+    folder: str
+    copies: int
+    bytes: int
+    records: List[TreeRecord] = field(default_factory=list)
+
+
+@dataclass
 class Alone(Record):
     """Programs that have an index of their own."""
 
@@ -890,6 +912,7 @@ class Doctor(Record):
     static_tls: Optional[int] = None
     index: Optional[IndexState] = None
     loader: Optional[LoaderState] = None
+    trees: Optional[Trees] = None
     exit_status: int = field(default=0, metadata={"json": ""})
 
 

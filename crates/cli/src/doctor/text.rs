@@ -5,6 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use becalm_lib::doctor::{Alone, IndexState, LeftOut, LoaderState, ModuleKind, Report};
 use becalm_lib::escape::shown;
+use becalm_lib::trees::state::TreesState;
 use becalm_lib::words::{counted, grouped};
 use bstr::ByteSlice;
 
@@ -29,6 +30,9 @@ pub(crate) fn screen(look: Look, report: &Report) -> String {
     }
     alone(&mut text, look, report.alone);
     recorded(&mut text, look, report);
+    if let Some(trees) = &report.trees {
+        looked_up(&mut text, look, trees);
+    }
     findings(&mut text, look, report);
     text
 }
@@ -166,8 +170,33 @@ fn recorded(text: &mut String, look: Look, report: &Report) {
         let command = shown(record.command.as_bytes().as_bstr());
         row(text, look, title, &format!("{command}: {mib:.1} MiB, {starts}, {age}; {state}"));
     }
-    if records.len() > NAMED {
-        let more = grouped((records.len() - NAMED) as u64);
+    and_more(text, look, records.len());
+}
+
+/// Writes the size of the folder for network file systems, and the first commands.
+fn looked_up(text: &mut String, look: Look, trees: &TreesState) {
+    let mib = trees.bytes as f64 / f64::from(1 << 20);
+    let copies = counted(trees.copies, "copy", "copies");
+    let folder = shown(trees.folder.as_os_str().as_encoded_bytes().as_bstr());
+    row(text, look, "network", &format!("{folder}: {copies}, {mib:.1} MiB"));
+    for record in trees.records.iter().take(NAMED) {
+        let [paths, starts] = [(record.paths, "path"), (record.starts, "start")]
+            .map(|(count, what)| counted(count.into(), what, &format!("{what}s")));
+        let copied = match (record.paths, record.copied) {
+            (0, _) => "nothing is looked up ahead".to_owned(),
+            (_, false) => "no copies: times of its files are not trusted".to_owned(),
+            (_, true) => format!("{} from copies", grouped(record.copies.into())),
+        };
+        let command = shown(record.command.as_bytes().as_bstr());
+        let age = age_in_words(record.learned);
+        row(text, look, "", &format!("{command}: {paths}, {copied}; {starts}, {age}"));
+    }
+    and_more(text, look, trees.records.len());
+}
+
+fn and_more(text: &mut String, look: Look, count: usize) {
+    if count > NAMED {
+        let more = grouped((count - NAMED) as u64);
         row(text, look, "", &format!("and {more} more; --json names all"));
     }
 }

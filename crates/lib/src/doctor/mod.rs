@@ -25,6 +25,7 @@ use crate::index::variables::{self, AUDIT, SWITCHES, TUNABLES};
 use crate::index::{file, places};
 use crate::json::{self, lossy};
 use crate::path::{path_bytes, path_of};
+use crate::trees::{self, state::TreesState};
 
 pub use self::alone::Alone;
 pub use self::index::IndexState;
@@ -65,6 +66,8 @@ pub struct Report {
     pub alone: Alone,
     /// The records of starts whose pages are read ahead, those that were learned last first.
     pub records: Vec<RecordState>,
+    /// What starts look up on network file systems; `None` if there is no folder for it.
+    pub trees: Option<TreesState>,
     /// Faults, the most serious first. Empty if what there is works.
     pub findings: Vec<Finding>,
 }
@@ -294,6 +297,7 @@ pub fn examine(session: &Session, named: Option<&Path>) -> Report {
         loader,
         alone,
         records,
+        trees: trees::state::state(),
         findings,
     }
 }

@@ -3,7 +3,7 @@
 //! (`crates/lib/audit/tree.c`). Files that are as they were copied are read from a disk of this machine.
 //!
 //! [`begin`] prepares a start, [`attend`] fills the table beside it and learns from it, [`record`] is what
-//! is remembered, and [`folder`] the place of records and copies.
+//! is remembered, [`folder`] the place of records and copies, and [`state`] what `becalm doctor` says of them.
 
 mod attend;
 pub mod begin;
@@ -12,6 +12,7 @@ mod copies;
 pub mod folder;
 mod learn;
 pub mod record;
+pub mod state;
 #[cfg(test)]
 mod tests;
 

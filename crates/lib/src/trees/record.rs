@@ -155,6 +155,15 @@ impl Place {
         Self { folder, name: places::cached_name(command, hasher.finish(), ENDING) }
     }
 
+    /// Returns the places of all records in a folder.
+    pub(super) fn all(folder: &Path) -> Vec<Self> {
+        let entries = folder.read_dir().into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let records =
+            names.filter(|name| Path::new(name).extension().is_some_and(|it| it == ENDING));
+        records.map(|name| Self { folder: folder.to_owned(), name }).collect()
+    }
+
     pub(super) fn path(&self) -> PathBuf {
         self.folder.join(&self.name)
     }

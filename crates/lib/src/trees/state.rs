@@ -1,0 +1,69 @@
+//! The folder of records and copies, for `becalm doctor`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::json::lossy_os;
+use crate::trees::record::{Place, Record};
+use crate::trees::{copies, folder, times_count};
+
+/// The folder of what starts look up on network file systems.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TreesState {
+    /// The folder.
+    #[serde(serialize_with = "lossy_os")]
+    pub folder: PathBuf,
+    /// The number of copies of files.
+    pub copies: u64,
+    /// The bytes of the copies.
+    pub bytes: u64,
+    /// The records, those that were learned last first.
+    pub records: Vec<TreeRecordState>,
+}
+
+/// A record of the paths that starts of a command look up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TreeRecordState {
+    /// The path of the command.
+    pub command: String,
+    /// The number of starts that were learned.
+    pub starts: u32,
+    /// The number of paths.
+    pub paths: u32,
+    /// The number of paths that have a copy.
+    pub copies: u32,
+    /// The time of the last start that was learned, in seconds since 1970.
+    pub learned: u64,
+    /// True if the times of files count in one of the trees. Otherwise nothing is copied.
+    pub copied: bool,
+}
+
+impl TreeRecordState {
+    fn of(record: &Record) -> Self {
+        let header = &record.header;
+        let copies = record.paths.iter().filter(|path| path.copy.is_some()).count();
+        Self {
+            command: header.command.clone(),
+            starts: header.starts,
+            paths: header.paths,
+            copies: copies as u32,
+            learned: header.learned,
+            copied: header.trees.iter().any(|tree| times_count(Path::new(tree))),
+        }
+    }
+}
+
+/// Returns the state of this user's folder; `None` if there is none.
+#[must_use]
+pub fn state() -> Option<TreesState> {
+    let folder = folder::existing()?;
+    let records = Place::all(&folder).into_iter().filter_map(|place| Record::read(place.open()?));
+    let mut records: Vec<TreeRecordState> = records.map(|it| TreeRecordState::of(&it)).collect();
+    records.sort_by(|a, b| (b.learned, &a.command).cmp(&(a.learned, &b.command)));
+    let copies = fs::read_dir(copies::path(&folder, "")).into_iter().flatten().flatten();
+    let lengths: Vec<u64> = copies.filter_map(|it| Some(it.metadata().ok()?.len())).collect();
+    let (copies, bytes) = (lengths.len() as u64, lengths.iter().sum());
+    Some(TreesState { folder, copies, bytes, records })
+}
