@@ -415,3 +415,44 @@ fn the_cache_of_single_programs_keeps_those_used_last() {
     assert_eq!(indexes.len(), 64);
     assert!(indexes.iter().any(|entry| entry.file_name().to_string_lossy().starts_with("app-")));
 }
+
+#[test]
+fn a_script_by_env_starts_as_by_the_kernel_and_its_program_by_an_index() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let (script, log) = (store.path("script"), store.path("log"));
+    let shows = "tr '\\0' ' ' < /proc/$$/cmdline; cat /proc/$$/comm\n";
+    for (line, is_direct) in [
+        ("#!/usr/bin/env sh", true),
+        ("#! \t/bin/env \t sh ", true),
+        ("#!/usr/bin/env -S sh -e", false),
+        ("#!/usr/bin/env -i sh", false),
+        ("#!/usr/bin/env no-such-program", false),
+        ("#!/bin/sh", false),
+    ] {
+        fs::write(&script, format!("{line}\n{shows}")).expect("written");
+        for mode in [0o755, 0o644] {
+            fs::set_permissions(&script, fs::Permissions::from_mode(mode)).expect("set");
+            let plain = match Command::new(&script).arg("an argument").output() {
+                Ok(plain) => (plain.status.code(), String::from_utf8(plain.stdout).expect("text")),
+                Err(_) => (Some(126), String::new()),
+            };
+            let start = || {
+                let _ = fs::remove_file(&log);
+                let mut command = store.becalm(&["run", "--", text(&script), "an argument"]);
+                let ran = run(command.env("BECALM", format!("log:{}", text(&log))));
+                assert_eq!((ran.code, ran.stdout), plain, "{line}, {mode:o}, {}", ran.stderr);
+                fs::read_to_string(&log).unwrap_or_default()
+            };
+            start();
+            wait_for("an index", || is_settled(&store));
+            let log = start();
+            let is_by_env =
+                log.lines().any(|line| line.contains("\tobject\t") && line.ends_with("/env"));
+            assert!(!(is_direct && is_by_env), "{line}: {log}");
+            assert!(!is_direct || mode != 0o755 || log.contains("\tobject\t"), "{line}: {log}");
+        }
+    }
+}

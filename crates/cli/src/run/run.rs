@@ -45,8 +45,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
     let learn = if args.no_ahead { None } else { ahead::begin::begin(&path) };
     let offer =
         if args.no_ahead || args.no_bind { None } else { trees::begin::begin(&path, arguments) };
-    let mut command = Command::new(&path);
-    command.arg0(name).args(arguments);
+    // `env` itself would start by the index, and take what is meant for the program.
+    let (found, called) = program::behind_env(found);
+    let mut command = Command::new(&found.path);
+    command.arg0(called.as_ref().unwrap_or(name));
+    command.args(called.as_ref().map(|_| &path)).args(arguments);
     let mut variables = Vec::new();
     let options = Options { is_told: offer.is_some(), ..args.options() };
     match prepare(&options, found) {

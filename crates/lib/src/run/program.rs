@@ -62,6 +62,8 @@ pub struct Found {
     pub path: PathBuf,
     /// The file, if it was opened when it was found.
     opened: Option<Opened>,
+    /// Its first bytes, if they were read then.
+    head: Option<Vec<u8>>,
 }
 
 /// An open file and the result of `fstat`.
@@ -73,7 +75,7 @@ type Opened = (File, Metadata);
 /// Returns an error if there is none.
 pub fn find(name: &OsStr) -> Result<Found, RunError> {
     if name.as_bytes().contains(&b'/') {
-        return Ok(Found { path: name.into(), opened: None });
+        return Ok(Found { path: name.into(), opened: None, head: None });
     }
     let path = env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
     let in_dir = |dir: PathBuf| {
@@ -89,12 +91,15 @@ pub fn find(name: &OsStr) -> Result<Found, RunError> {
 fn program_at(path: PathBuf) -> Option<Found> {
     access(&path, Access::EXEC_OK).ok()?;
     match open(&path) {
-        Ok(opened) => opened.1.is_file().then_some(Found { path, opened: Some(opened) }),
+        Ok(opened) => {
+            opened.1.is_file().then_some(Found { path, opened: Some(opened), head: None })
+        }
         // A file may be executable and not readable.
-        Err(_) => path
-            .metadata()
-            .is_ok_and(|facts| facts.is_file())
-            .then_some(Found { path, opened: None }),
+        Err(_) => path.metadata().is_ok_and(|facts| facts.is_file()).then_some(Found {
+            path,
+            opened: None,
+            head: None,
+        }),
     }
 }
 
@@ -113,18 +118,17 @@ impl Program {
     /// # Errors
     /// Returns an error if the file cannot be read or starts nothing.
     pub fn look(found: Found) -> Result<Self, RunError> {
-        let Found { mut path, mut opened } = found;
+        let Found { mut path, mut opened, head: mut known } = found;
         for _ in 0..MAX_SCRIPTS {
             let opened_now = opened.take().map_or_else(|| open(&path), Ok);
             let (file, facts) = opened_now.map_err(RunError::io(&path))?;
             if !facts.is_file() {
                 return Err(RunError::NotAProgram(path));
             }
-            let mut head = vec![0; HEAD];
-            let length = file.read_at(&mut head, 0).map_err(RunError::io(&path))?;
-            head.truncate(length);
+            let head = known.take().map_or_else(|| head_of(&file), Ok);
+            let head = head.map_err(RunError::io(&path))?;
             if !head.starts_with(b"\x7fELF") {
-                Found { path, opened } = interpreter_of(&head[..head.len().min(LINE)])?;
+                Found { path, opened, .. } = interpreter_of(&head[..head.len().min(LINE)])?;
                 continue;
             }
             let real = real(&file).or_else(|| path.canonicalize().ok());
@@ -140,6 +144,14 @@ impl Program {
         }
         Err(RunError::Interpreters(path))
     }
+}
+
+/// Reads the first bytes of a file.
+fn head_of(file: &File) -> io::Result<Vec<u8>> {
+    let mut head = vec![0; HEAD];
+    let length = file.read_at(&mut head, 0)?;
+    head.truncate(length);
+    Ok(head)
 }
 
 /// Returns the path of an open file, in one call instead of one for each of its directories.
@@ -167,13 +179,45 @@ fn start(file: &File, head: &[u8]) -> Option<Start> {
     Some(Start::Loader { target: Target::of(&ident), interpreter })
 }
 
+/// Returns the program that the `env` in a script's first line would execute, and the name by which it would call it.
+/// Any other file is returned as it is, also if `env` would have anything else to do.
+#[must_use]
+pub fn behind_env(mut found: Found) -> (Found, Option<OsString>) {
+    if found.opened.is_none() {
+        found.opened = open(&found.path).ok();
+    }
+    found.head = match &found.opened {
+        Some((file, facts)) if facts.is_file() => head_of(file).ok(),
+        _ => None,
+    };
+    match named_by_env(&found) {
+        Some((named, called)) => (named, Some(called)),
+        None => (found, None),
+    }
+}
+
+fn named_by_env(script: &Found) -> Option<(Found, OsString)> {
+    let head = script.head.as_ref()?;
+    let mut lines = head[..head.len().min(LINE)].strip_prefix(b"#!")?.lines_with_terminator();
+    let line = lines.next()?.strip_suffix(b"\n")?;
+    let words = line.split(|byte| b" \t".contains(byte)).filter(|word| !word.is_empty());
+    let words: Vec<&[u8]> = words.collect();
+    let [b"/usr/bin/env" | b"/bin/env", name] = words.as_slice() else { return None };
+    let is_plain = !name.starts_with(b"-") && !name.iter().any(|byte| b"=/\0".contains(byte));
+    let name = OsStr::from_bytes(name);
+    // The kernel would refuse the script.
+    access(&script.path, Access::EXEC_OK).ok().filter(|()| is_plain)?;
+    find(name).ok().map(|found| (found, name.to_owned()))
+}
+
 /// Returns the program that a script's first line names; for `env`, the program named after it.
 fn interpreter_of(start: &[u8]) -> Result<Found, RunError> {
     let script = start.strip_prefix(b"#!").unwrap_or_default();
     let line = script.lines().next().unwrap_or_default();
     let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let words: Vec<&[u8]> = words.collect();
-    let unopened = |path: &[u8]| Found { path: OsStr::from_bytes(path).into(), opened: None };
+    let unopened =
+        |path: &[u8]| Found { path: OsStr::from_bytes(path).into(), opened: None, head: None };
     match words.as_slice() {
         [env, rest @ ..] if env.ends_with(b"/env") => {
             let mut rest = rest.iter();
