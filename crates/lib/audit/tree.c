@@ -571,9 +571,15 @@ tree_library (const char *path, const struct link_map *program)
     return path;
   size_t length = strlen (path);
   struct entry *entry = entry_of (path, length, hash_bytes (0, path, length));
-  for (unsigned i = 0; i < loaded_count && copies_loaded > 0 && entry != NULL; i++)
-    if (loaded[i].entry == entry)
-      return string_at (entry->copy);
+  for (unsigned i = 0; i < loaded_count && copies_loaded > 0; i++)
+    if (loaded[i].entry != NULL)
+      {
+        if (loaded[i].entry == entry)
+          return string_at (entry->copy);
+      }
+    else if (loaded[i].map != NULL && loaded[i].map->name != NULL
+             && text_equal (loaded[i].map->name, path))
+      return path;
   if (copies_loaded > 0 && is_below_a_base (path) && stat_file (path, &found))
     {
       const struct loaded *same = find_loaded (device_of (&found), found.ino);
