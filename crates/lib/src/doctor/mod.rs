@@ -66,7 +66,7 @@ pub struct Report {
     pub alone: Alone,
     /// The records of starts whose pages are read ahead, those that were learned last first.
     pub records: Vec<RecordState>,
-    /// What starts look up on network file systems; `None` if there is no folder for it.
+    /// The paths that starts look up on network file systems, and copies; `None` if there is no folder for them.
     pub trees: Option<TreesState>,
     /// Faults, the most serious first. Empty if what there is works.
     pub findings: Vec<Finding>,

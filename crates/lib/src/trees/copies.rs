@@ -33,7 +33,7 @@ const MOST_OF_ALL: u64 = 2 << 30;
 const YOUNG: Duration = Duration::from_secs(3600);
 /// Bytes of the name of a file that the name of its copy has.
 const MOST_OF_NAME: usize = 100;
-/// What a library contains that asks where it is: it must be mapped from there.
+/// Words of a library that asks where it is: it must be mapped from there.
 const ASKS_WHERE_IT_IS: [&str; 3] = ["dladdr", "dlinfo", "/proc/self/maps"];
 /// The folder of the copies.
 const FOLDER: &str = "copies";
