@@ -512,13 +512,19 @@ tree_closed (const uintptr_t *cookie)
       }
 }
 
+static int
+has_answers (void)
+{
+  return !LOAD (is_off) && !LOAD (head ()->is_off);
+}
+
 /* Returns 1 with the stat of a file: from the table, or from the kernel. */
 static int
 stat_file (const char *path, struct statx *found)
 {
   size_t length = strlen (path);
   const struct entry *entry = entry_of (path, length, hash_bytes (0, path, length));
-  return read_entry (entry, 1, found) >= FOUND || sys_stat (path, found) == 0;
+  return (has_answers () && read_entry (entry, 1, found) >= FOUND) || sys_stat (path, found) == 0;
 }
 
 /* Finds out device and inode of the files that are mapped themselves. */
@@ -586,8 +592,7 @@ tree_library (const char *path, const struct link_map *program)
       if (same != NULL && same->entry != NULL)
         return string_at (same->entry->copy);
     }
-  if (entry == NULL || !entry->loads || LOAD (is_off) || LOAD (head ()->is_off)
-      || !has_copy (entry, &found))
+  if (entry == NULL || !entry->loads || !has_answers () || !has_copy (entry, &found))
     return path;
   know_files (program);
   if (has_no_room || find_loaded (device_of (&found), found.ino) != NULL)

@@ -34,7 +34,7 @@ const YOUNG: Duration = Duration::from_secs(3600);
 /// Bytes of the name of a file that the name of its copy has.
 const MOST_OF_NAME: usize = 100;
 /// Words of a library that asks where it is: it must be mapped from there.
-const ASKS_WHERE_IT_IS: [&str; 3] = ["dladdr", "dlinfo", "/proc/self/maps"];
+const ASKS_WHERE_IT_IS: [&str; 4] = ["dladdr", "dlinfo", "dl_iterate_phdr", "/proc/self/maps"];
 /// The folder of the copies.
 const FOLDER: &str = "copies";
 /// The ending of a copy that is being made.
