@@ -423,6 +423,10 @@ fn a_script_by_env_starts_as_by_the_kernel_and_its_program_by_an_index() {
     }
     let store = Store::new();
     let (script, log) = (store.path("script"), store.path("log"));
+    let without = store.path("without-a-first-line");
+    fs::write(&without, "echo \"$0\" \"$@\"\n").expect("written");
+    fs::set_permissions(&without, fs::Permissions::from_mode(0o755)).expect("set");
+    let path = format!("{}:{}", text(&store.path("")), std::env::var("PATH").expect("a path"));
     let shows = "tr '\\0' ' ' < /proc/$$/cmdline; cat /proc/$$/comm\n";
     for (line, is_direct) in [
         ("#!/usr/bin/env sh", true),
@@ -430,19 +434,21 @@ fn a_script_by_env_starts_as_by_the_kernel_and_its_program_by_an_index() {
         ("#!/usr/bin/env -S sh -e", false),
         ("#!/usr/bin/env -i sh", false),
         ("#!/usr/bin/env no-such-program", false),
+        ("#!/usr/bin/env without-a-first-line", false),
         ("#!/bin/sh", false),
     ] {
         fs::write(&script, format!("{line}\n{shows}")).expect("written");
         for mode in [0o755, 0o644] {
             fs::set_permissions(&script, fs::Permissions::from_mode(mode)).expect("set");
-            let plain = match Command::new(&script).arg("an argument").output() {
+            let plain = match Command::new(&script).arg("an argument").env("PATH", &path).output() {
                 Ok(plain) => (plain.status.code(), String::from_utf8(plain.stdout).expect("text")),
                 Err(_) => (Some(126), String::new()),
             };
             let start = || {
                 let _ = fs::remove_file(&log);
                 let mut command = store.becalm(&["run", "--", text(&script), "an argument"]);
-                let ran = run(command.env("BECALM", format!("log:{}", text(&log))));
+                command.env("BECALM", format!("log:{}", text(&log))).env("PATH", &path);
+                let ran = run(&mut command);
                 assert_eq!((ran.code, ran.stdout), plain, "{line}, {mode:o}, {}", ran.stderr);
                 fs::read_to_string(&log).unwrap_or_default()
             };

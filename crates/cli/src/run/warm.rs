@@ -10,6 +10,7 @@ use becalm_lib::json;
 use becalm_lib::words::counted;
 
 use crate::exit_code::ExitStatus;
+use crate::terminal;
 
 /// Reads the pages of programs and prints what was read for each.
 ///
@@ -24,7 +25,10 @@ pub(crate) fn run(commands: &[OsString], as_json: bool) -> Result<ExitStatus> {
         writeln!(out, "no program is switched on: becalm on, or becalm run --warm CMD...")?;
     } else {
         for program in &report.programs {
-            writeln!(out, "{}: {}", shown(program.path.as_ref()), text(program))?;
+            match &program.problem {
+                Some(problem) => terminal::note(program.path.as_ref(), problem),
+                None => writeln!(out, "{}: {}", shown(program.path.as_ref()), text(program))?,
+            }
         }
     }
     let is_done = report.programs.iter().all(|program| program.problem.is_none());
@@ -32,9 +36,6 @@ pub(crate) fn run(commands: &[OsString], as_json: bool) -> Result<ExitStatus> {
 }
 
 fn text(program: &Warmed) -> String {
-    if let Some(problem) = &program.problem {
-        return problem.clone();
-    }
     let mib = program.bytes as f64 / f64::from(1 << 20);
     let files = counted(program.files as u64, "file", "files");
     let skipped = match program.skipped {

@@ -207,7 +207,11 @@ fn named_by_env(script: &Found) -> Option<(Found, OsString)> {
     let name = OsStr::from_bytes(name);
     // The kernel would refuse the script.
     access(&script.path, Access::EXEC_OK).ok().filter(|()| is_plain)?;
-    find(name).ok().map(|found| (found, name.to_owned()))
+    let mut found = find(name).ok()?;
+    found.head = head_of(&found.opened.as_ref()?.0).ok();
+    // `env` gives any other file to a shell.
+    let is_executed = |head: &Vec<u8>| head.starts_with(b"\x7fELF") || head.starts_with(b"#!");
+    found.head.as_ref().is_some_and(is_executed).then(|| (found, name.to_owned()))
 }
 
 /// Returns the program that a script's first line names; for `env`, the program named after it.
