@@ -246,7 +246,7 @@ fn a_library_is_loaded_once_from_its_copy_and_a_new_one_when_it_was_closed() {
         assert!(began.elapsed() < Duration::from_secs(60), "{} {:?}", start(""), scene.record());
         sleep(Duration::from_secs(1));
     }
-    // What the program does replaces the library.
+    // From now on the program replaces the library while it runs.
     compile(&value(2), &dir.join("new.so"), &["-shared", "-fPIC"]);
     assert_eq!(start(""), "C1 C1 C1 1 1 3 1 C1 1 2 \n");
     assert_eq!(start(""), "2 2 1 1 0 3 1 2 1 2 \n");

@@ -6,9 +6,8 @@ mod support;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
-use support::{becalm, cc, cc_library, run};
+use support::{becalm, cc, cc_library, run, wait_for};
 
 /// A virtual environment whose "Python" opens the extension it is given. The extension needs
 /// `libx.so`, in the second directory of its run path.
@@ -153,10 +152,6 @@ fn what_a_python_opens_at_run_time_is_answered_and_after_an_installation_the_ind
     support::store::let_the_clock_pass();
     // This start is answered by the index that is there.
     assert_eq!(answer(&environment.answers()), text(&packages.join("b/libx.so")));
-    let began = Instant::now();
-    while kept() == before {
-        assert!(began.elapsed() < Duration::from_secs(60), "the index stays");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_for("a comparison", || kept() != before);
     assert_eq!(answer(&environment.answers()), text(&packages.join("b/libx.so")));
 }

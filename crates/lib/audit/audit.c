@@ -417,8 +417,7 @@ la_objsearch (const char *name, uintptr_t *cookie, unsigned flag)
     }
   if (has_started && !auditors_search ())
     result = tree_library (result, program);
-  if (has_ended && result == name)
-    return name;
-  log_lookup (cookie, flag, name, result);
+  if (!has_ended)
+    log_lookup (cookie, flag, name, result);
   return result;
 }

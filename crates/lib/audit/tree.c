@@ -32,10 +32,9 @@ struct header
   int32_t events;
   uint32_t is_ready, is_off;
   uint32_t entries, slots, strings, log, log_size;
-  uint32_t logs_all, base_count;
+  uint32_t logs_all, count, holder, base_count;
   uint32_t bases[MOST_BASES];
   uint64_t log_used, asked;
-  uint32_t holder, count;
   uint64_t seen[NAMES_SEEN];
 };
 
@@ -47,8 +46,8 @@ struct entry
   /* The time of the call in milliseconds, and a kind in the lowest two bits. */
   uint64_t state;
   uint64_t copy_dev, copy_ino;
-  /* Used is not 0 once the program has asked for it. The directory is a descriptor of the holder, and
-     one. */
+  /* USED is not 0 once the program has asked for the path. DIRECTORY is the number of the holder's
+     descriptor and one. */
   uint32_t used, is_mapped, loads, directory;
   struct statx found, followed;
 };
@@ -238,7 +237,7 @@ tell (uint64_t hash, const char *path, size_t length, char what)
 }
 
 static struct entry *
-entry_of (const char *path, size_t length, uint64_t hash)
+find_entry (const char *path, size_t length, uint64_t hash)
 {
   const struct slots *slots = (const struct slots *) (table + head ()->slots);
   if (!LOAD (head ()->is_ready))
@@ -264,7 +263,7 @@ find (const char *path, char what)
     return NULL;
   size_t length = strlen (path);
   uint64_t hash = hash_bytes (0, path, length);
-  struct entry *found = entry_of (path, length, hash);
+  struct entry *found = find_entry (path, length, hash);
   if (found != NULL)
     __atomic_store_n (&found->used, 1, __ATOMIC_RELAXED);
   if (found == NULL || (what == 'r' && found->copy == 0) || (what == 'm' && !found->is_mapped))
@@ -380,9 +379,9 @@ tree_open_directory (const char *path, unsigned flags)
   if (fd < 0)
     return -1;
   /* The holder may have ended. */
-  if (system_call (NR_statx, fd, (long) "", 0x1000 | 0x4000, STATX_BASIC_STATS, (long) &opened) == 0
-      && opened.ino == found.ino && opened.dev_major == found.dev_major
-      && opened.dev_minor == found.dev_minor)
+  const int empty_path = 0x1000, unsynced = 0x4000;
+  if (sys_stat_at ((int) fd, "", empty_path | unsynced, &opened) == 0 && opened.ino == found.ino
+      && device_of (&opened) == device_of (&found))
     return fd;
   sys_close ((int) fd);
   return -1;
@@ -428,10 +427,8 @@ read_original (const struct entry *entry, struct statx *found)
 int
 tree_stat_open (int fd, struct statx *found)
 {
-  const int empty_path = 0x1000;
   struct statx copy;
-  if (table == NULL || !LOAD (has_copies_open)
-      || system_call (NR_statx, fd, (long) "", empty_path, STATX_BASIC_STATS, (long) &copy) != 0)
+  if (table == NULL || !LOAD (has_copies_open) || sys_stat_open (fd, &copy) != 0)
     return 0;
   const struct slots *slots = (const struct slots *) (table + head ()->slots);
   const uint32_t *by_inode = slots->first + slots->mask + 1;
@@ -518,12 +515,17 @@ has_answers (void)
   return !LOAD (is_off) && !LOAD (head ()->is_off);
 }
 
-/* Returns 1 with the stat of a file: from the table, or from the kernel. */
-static int
-stat_file (const char *path, struct statx *found)
+static struct entry *
+entry_of (const char *path)
 {
   size_t length = strlen (path);
-  const struct entry *entry = entry_of (path, length, hash_bytes (0, path, length));
+  return find_entry (path, length, hash_bytes (0, path, length));
+}
+
+/* Returns 1 with the stat of a file: from its entry, if there is one, or from the kernel. */
+static int
+stat_file (const char *path, const struct entry *entry, struct statx *found)
+{
   return (has_answers () && read_entry (entry, 1, found) >= FOUND) || sys_stat (path, found) == 0;
 }
 
@@ -551,7 +553,7 @@ know_files (const struct link_map *program)
       const char *path = file->map->name;
       if (path == NULL || path[0] != '/' || !is_below_a_base (path))
         file->map = NULL;
-      else if (stat_file (path, &found))
+      else if (stat_file (path, entry_of (path), &found))
         {
           file->device = device_of (&found);
           file->inode = found.ino;
@@ -575,8 +577,7 @@ tree_library (const char *path, const struct link_map *program)
   next.entry = NULL;
   if (table == NULL || path[0] != '/')
     return path;
-  size_t length = strlen (path);
-  struct entry *entry = entry_of (path, length, hash_bytes (0, path, length));
+  struct entry *entry = entry_of (path);
   for (unsigned i = 0; i < loaded_count && copies_loaded > 0; i++)
     if (loaded[i].entry != NULL)
       {
@@ -586,7 +587,7 @@ tree_library (const char *path, const struct link_map *program)
     else if (loaded[i].map != NULL && loaded[i].map->name != NULL
              && text_equal (loaded[i].map->name, path))
       return path;
-  if (copies_loaded > 0 && is_below_a_base (path) && stat_file (path, &found))
+  if (copies_loaded > 0 && is_below_a_base (path) && stat_file (path, entry, &found))
     {
       const struct loaded *same = find_loaded (device_of (&found), found.ino);
       if (same != NULL && same->entry != NULL)
@@ -595,7 +596,8 @@ tree_library (const char *path, const struct link_map *program)
   if (entry == NULL || !entry->loads || !has_answers () || !has_copy (entry, &found))
     return path;
   know_files (program);
-  if (has_no_room || find_loaded (device_of (&found), found.ino) != NULL)
+  if (has_no_room || loaded_count == MOST_LOADED
+      || find_loaded (device_of (&found), found.ino) != NULL)
     return path;
   __atomic_store_n (&entry->used, 1, __ATOMIC_RELAXED);
   next = (struct loaded) { NULL, NULL, entry, device_of (&found), found.ino };

@@ -43,7 +43,7 @@ const char *tree_link (const char *path);
 /* Opens the copy of a file with the flags of open; negative if the kernel has to be asked. */
 long tree_open (const char *path, unsigned flags);
 
-/* Opens a directory; negative if the kernel has to be asked. */
+/* Returns a descriptor of a directory; negative if the kernel has to be asked. */
 long tree_open_directory (const char *path, unsigned flags);
 
 /* Returns the path of the copy of a file, for reading; NULL if there is none. */

@@ -180,8 +180,8 @@ fn looked_up(text: &mut String, look: Look, trees: &TreesState) {
     let folder = shown(trees.folder.as_os_str().as_encoded_bytes().as_bstr());
     row(text, look, "network", &format!("{folder}: {copies}, {mib:.1} MiB"));
     for record in trees.records.iter().take(NAMED) {
-        let [paths, starts] = [(record.paths, "path"), (record.starts, "start")]
-            .map(|(count, what)| counted(count.into(), what, &format!("{what}s")));
+        let paths = counted(record.paths.into(), "path", "paths");
+        let starts = counted(record.starts.into(), "start", "starts");
         let copied = match (record.paths, record.copied) {
             (0, _) => "nothing is looked up ahead".to_owned(),
             (_, false) => "no copies: times of its files are not trusted".to_owned(),

@@ -37,13 +37,13 @@ struct Header {
     log: u32,
     log_size: u32,
     logs_all: u32,
+    count: u32,
+    /// The process that holds the directories.
+    holder: AtomicU32,
     base_count: AtomicU32,
     bases: [AtomicU32; MOST_BASES],
     log_used: AtomicU64,
     asked: AtomicU64,
-    /// The process that holds the directories.
-    holder: AtomicU32,
-    count: u32,
     seen: [u64; 512],
 }
 
@@ -167,13 +167,12 @@ pub fn make(sizes: Sizes, events: &OwnedFd, logs_all: bool) -> io::Result<OwnedF
     head.extend(std::process::id().to_ne_bytes());
     head.extend(0_u32.to_ne_bytes());
     head.extend(events.as_raw_fd().to_ne_bytes());
-    for word in [0, 0, entries, slots, strings, log, LOG, u32::from(logs_all)] {
+    for word in [0, 0, entries, slots, strings, log, LOG, u32::from(logs_all), sizes.entries] {
         head.extend(word.to_ne_bytes());
     }
-    debug_assert_eq!(head.len(), offset_of!(Header, base_count));
+    debug_assert_eq!(head.len(), offset_of!(Header, holder));
     let file = std::fs::File::from(memory);
     file.write_all_at(&head, 0)?;
-    file.write_all_at(&sizes.entries.to_ne_bytes(), offset_of!(Header, count) as u64)?;
     file.write_all_at(&(sizes.slots() - 1).to_ne_bytes(), slots.into())?;
     Ok(file.into())
 }

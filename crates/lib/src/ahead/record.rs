@@ -21,7 +21,7 @@ use rustc_hash::{FxHashMap, FxHasher};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::index::places::{self, cache_writer as writer};
+use crate::index::places::{self, cache_writer as writer, files_ending};
 
 /// The form of a record.
 pub const SCHEMA: &str = "becalm/record/1";
@@ -144,7 +144,8 @@ impl Place {
     /// Returns the places of all records of this user.
     #[must_use]
     pub fn all() -> Vec<Self> {
-        places::cache().map_or_else(Vec::new, |folder| records_in(&folder).map(Self).collect())
+        places::cache()
+            .map_or_else(Vec::new, |folder| files_ending(&folder, ENDING).map(Self).collect())
     }
 
     /// Returns the path of the record.
@@ -196,15 +197,10 @@ impl Place {
     }
 }
 
-fn records_in(folder: &Path) -> impl Iterator<Item = PathBuf> {
-    let entries = folder.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
-    entries.filter(|path| path.extension().is_some_and(|it| it == ENDING))
-}
-
 fn make_room(folder: &Path) {
     let time = |path: &Path| path.symlink_metadata().and_then(|facts| facts.modified()).ok();
     let mut records: Vec<(Option<SystemTime>, PathBuf)> =
-        records_in(folder).map(|path| (time(&path), path)).collect();
+        files_ending(folder, ENDING).map(|path| (time(&path), path)).collect();
     records.sort();
     for (_, path) in records.iter().rev().skip(KEPT) {
         let _ = writer().remove(path);

@@ -62,6 +62,12 @@ pub(crate) fn cached_name(program: &Path, hash: u64, ending: &str) -> String {
     format!("{name}-{hash:016x}.{ending}")
 }
 
+/// Returns the files in such a folder whose names have an ending.
+pub(crate) fn files_ending(folder: &Path, ending: &str) -> impl Iterator<Item = PathBuf> {
+    let entries = folder.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.filter(move |path| path.extension().is_some_and(|it| it == ending))
+}
+
 /// Returns the writer of the folders of indexes, records and copies. A power failure costs an index or a
 /// record, no more.
 pub(crate) fn cache_writer() -> Writer {

@@ -69,13 +69,19 @@ pub struct Found {
 /// An open file and the result of `fstat`.
 type Opened = (File, Metadata);
 
+impl Found {
+    fn unopened(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), opened: None, head: None }
+    }
+}
+
 /// Finds the file of a command name, as `execvp` does: with one call for each directory of `PATH`.
 ///
 /// # Errors
 /// Returns an error if there is none.
 pub fn find(name: &OsStr) -> Result<Found, RunError> {
     if name.as_bytes().contains(&b'/') {
-        return Ok(Found { path: name.into(), opened: None, head: None });
+        return Ok(Found::unopened(name));
     }
     let path = env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
     let in_dir = |dir: PathBuf| {
@@ -95,11 +101,7 @@ fn program_at(path: PathBuf) -> Option<Found> {
             opened.1.is_file().then_some(Found { path, opened: Some(opened), head: None })
         }
         // A file may be executable and not readable.
-        Err(_) => path.metadata().is_ok_and(|facts| facts.is_file()).then_some(Found {
-            path,
-            opened: None,
-            head: None,
-        }),
+        Err(_) => path.metadata().is_ok_and(|facts| facts.is_file()).then(|| Found::unopened(path)),
     }
 }
 
@@ -220,8 +222,7 @@ fn interpreter_of(start: &[u8]) -> Result<Found, RunError> {
     let line = script.lines().next().unwrap_or_default();
     let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let words: Vec<&[u8]> = words.collect();
-    let unopened =
-        |path: &[u8]| Found { path: OsStr::from_bytes(path).into(), opened: None, head: None };
+    let unopened = |path: &[u8]| Found::unopened(OsStr::from_bytes(path));
     match words.as_slice() {
         [env, rest @ ..] if env.ends_with(b"/env") => {
             let mut rest = rest.iter();

@@ -12,7 +12,7 @@ use becalm_host::trust;
 use rustc_hash::FxHashMap;
 use rustix::fs::{Advice, CWD, fadvise, readlinkat};
 
-use crate::trees::record::{Copied, Header, Kind, Record, RecordedPath};
+use crate::trees::record::{Header, Kind, Record, RecordedPath};
 use crate::trees::{c_path, copies, in_parallel, is_slow, times_count};
 
 /// Maximum length of a file that is read ahead although it has no copy.
@@ -32,15 +32,6 @@ enum Opened {
     Missing,
     /// It cannot be opened or watched.
     Failed,
-}
-
-impl Opened {
-    fn watched(&self) -> Option<BorrowedFd<'_>> {
-        match self {
-            Self::Watched(directory) => Some(directory.as_fd()),
-            Self::Missing | Self::Failed => None,
-        }
-    }
 }
 
 /// The directories while paths are looked at.
@@ -63,7 +54,6 @@ struct Known {
 /// The paths of a start.
 pub(super) struct Paths<'a> {
     record: &'a Record,
-    folder: &'a Path,
     known: Vec<Known>,
     directories: Vec<Directory>,
     numbers: FxHashMap<PathBuf, usize>,
@@ -76,11 +66,10 @@ pub(super) struct Paths<'a> {
 }
 
 impl<'a> Paths<'a> {
-    pub(super) fn of(record: &'a Record, folder: &'a Path) -> Self {
+    pub(super) fn of(record: &'a Record, folder: &Path) -> Self {
         let trees: Vec<&Path> = live_trees(&record.header).collect();
         let mut paths = Self {
             record,
-            folder,
             known: Vec::new(),
             directories: Vec::new(),
             numbers: FxHashMap::default(),
@@ -131,18 +120,18 @@ impl<'a> Paths<'a> {
     pub(super) fn fill(&self, table: &Table) -> bool {
         let string = |text: &String| CString::new(text.as_bytes()).unwrap_or_default();
         let is_code = self.known.iter().find_map(|known| known.copy.as_ref()).is_some_and(|copy| {
-            let file = look::open(CWD, &copy.0);
-            let folder = self.folder.as_os_str().as_encoded_bytes();
-            !folder.contains(&b'$') && file.is_ok_and(|it| look::is_mapped_as_code(it.as_fd()))
+            look::open(CWD, &copy.0).is_ok_and(|file| look::is_mapped_as_code(file.as_fd()))
         });
         // The loader would expand a dollar sign.
-        let loads = |copy: &Copied| is_code && copy.loads == Some(true) && !copy.name.contains('$');
+        let is_plain = |path: &CString| !path.as_bytes().contains(&b'$');
         let entry = |(known, recorded): (&Known, &RecordedPath)| NewEntry {
             path: string(&recorded.path),
             copy: known.copy.as_ref().map(|(path, _)| path.clone()),
             target: recorded.target.as_ref().map(string),
             is_mapped: recorded.mapped,
-            loads: recorded.copy.as_ref().is_some_and(loads),
+            loads: is_code
+                && recorded.copy.as_ref().is_some_and(|copy| copy.loads == Some(true))
+                && known.copy.as_ref().is_some_and(|(path, _)| is_plain(path)),
         };
         let entries: Vec<NewEntry> = self.known.iter().zip(&self.record.paths).map(entry).collect();
         let trees: Vec<CString> = self.record.header.trees.iter().map(string).collect();
@@ -158,18 +147,14 @@ impl<'a> Paths<'a> {
         let time = look::now();
         in_parallel(self.directories.len(), |at| look.open(at));
         in_parallel(self.known.len(), |at| table.publish(at, &look.at(at), time));
-        let Look { opened, .. } = look;
-        if self.held.set(opened).is_ok() {
+        if self.held.get().is_none() {
             for (at, known) in self.known.iter().enumerate() {
-                if let Some(directory) = known.own.and_then(|own| self.held(own)) {
+                if let Some(directory) = look.watched(known.own) {
                     table.hold(at, directory);
                 }
             }
+            let _ = self.held.set(look.opened);
         }
-    }
-
-    fn held(&self, directory: usize) -> Option<BorrowedFd<'_>> {
-        self.held.get()?.get(directory)?.get()?.watched()
     }
 }
 
@@ -187,7 +172,10 @@ impl Look<'_> {
 
     /// Returns a directory that is watched.
     fn watched(&self, directory: Option<usize>) -> Option<BorrowedFd<'_>> {
-        self.opened[directory?].get()?.watched()
+        match self.opened[directory?].get()? {
+            Opened::Watched(directory) => Some(directory.as_fd()),
+            Opened::Missing | Opened::Failed => None,
+        }
     }
 
     fn at(&self, at: usize) -> Found {

@@ -182,13 +182,9 @@ fn copy(place: &Place, record: &mut Record, identities: &[Option<Identity>]) {
             wanted.push((at, identity));
         }
     }
-    let mut is_new = mark_loadable(record, &place.folder);
-    if !wanted.is_empty() {
-        thread::sleep(copies::SETTLED);
-        is_new |= make(record, &place.folder, wanted).is_some();
-        mark_loadable(record, &place.folder);
-    }
-    if is_new {
+    let is_copied = !wanted.is_empty() && make(record, &place.folder, wanted).is_some();
+    let is_marked = mark_loadable(record, &place.folder);
+    if is_copied || is_marked {
         record.finish(&place.folder);
         let _ = place.write(record);
     }
@@ -196,6 +192,7 @@ fn copy(place: &Place, record: &mut Record, identities: &[Option<Identity>]) {
 
 /// Makes copies of files with these identities.
 fn make(record: &mut Record, folder: &Path, wanted: Vec<(usize, Identity)>) -> Option<()> {
+    thread::sleep(copies::SETTLED);
     let mut making = Making::new(folder)?;
     let mut made = Vec::new();
     for (at, identity) in wanted {
@@ -209,12 +206,13 @@ fn make(record: &mut Record, folder: &Path, wanted: Vec<(usize, Identity)>) -> O
     Some(())
 }
 
-/// Finds out which copies of libraries the loader may map. Returns true if there is a new one.
+/// Finds out which copies of libraries the loader may map. Returns true if one was not known.
 fn mark_loadable(record: &mut Record, folder: &Path) -> bool {
+    let mut is_marked = false;
     let mapped = record.paths.iter_mut().filter(|path| path.mapped);
-    let unknown = mapped.filter_map(|path| path.copy.as_mut()).filter(|copy| copy.loads.is_none());
-    unknown.fold(false, |_, copy| {
+    for copy in mapped.filter_map(|path| path.copy.as_mut()).filter(|copy| copy.loads.is_none()) {
         copy.loads = Some(copies::is_loadable(&copies::path(folder, &copy.name)));
-        true
-    })
+        is_marked = true;
+    }
+    is_marked
 }

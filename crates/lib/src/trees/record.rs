@@ -16,7 +16,7 @@ use becalm_host::write::WriteError;
 use rustc_hash::FxHasher;
 use serde::{Deserialize, Serialize};
 
-use crate::index::places::{self, cache_writer as writer};
+use crate::index::places::{self, cache_writer as writer, files_ending};
 use crate::trees::copies;
 
 /// The form of a record.
@@ -157,11 +157,10 @@ impl Place {
 
     /// Returns the places of all records in a folder.
     pub(super) fn all(folder: &Path) -> Vec<Self> {
-        let entries = folder.read_dir().into_iter().flatten().flatten();
-        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        let records =
-            names.filter(|name| Path::new(name).extension().is_some_and(|it| it == ENDING));
-        records.map(|name| Self { folder: folder.to_owned(), name }).collect()
+        let names = files_ending(folder, ENDING).filter_map(|path| {
+            Some(Self { folder: folder.to_owned(), name: path.file_name()?.to_str()?.to_owned() })
+        });
+        names.collect()
     }
 
     pub(super) fn path(&self) -> PathBuf {
