@@ -1,5 +1,6 @@
 //! Tests `becalm run` with programs whose files are on a slow file system.
 
+use std::cell::Cell;
 use std::fs::{self, File, FileTimes};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -7,8 +8,8 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
 
-/// A tree, its mount point, a home and a folder for records and copies.
-struct Scene(tempfile::TempDir);
+/// A tree, its mount point, a home and a folder for records and copies; and the number of mounts.
+struct Scene(tempfile::TempDir, Cell<u32>);
 
 impl Scene {
     /// Returns `None` and prints the reason if the test cannot run here.
@@ -19,7 +20,7 @@ impl Scene {
             return None;
         }
         // Copies need a file system of this machine, also if the temporary directory is another one.
-        let scene = Self(tempfile::tempdir_in("/var/tmp").unwrap());
+        let scene = Self(tempfile::tempdir_in("/var/tmp").unwrap(), Cell::new(0));
         for name in ["tree", "tree/dir", "mount", "home", "copies"] {
             fs::create_dir(scene.at(name)).unwrap();
         }
@@ -50,12 +51,19 @@ impl Scene {
 
     /// Runs a command by becalm while the tree is mounted.
     fn start(&self, switches: &str, command: &[&str]) -> (String, Vec<u32>) {
+        let becalm = becalm();
+        let becalm = [text(&becalm), "run", "--"];
+        self.mounted(switches, &[&becalm[..], command].concat())
+    }
+
+    /// Runs a command while the tree is mounted.
+    fn mounted(&self, switches: &str, command: &[&str]) -> (String, Vec<u32>) {
         let log = self.at("log");
         let _ = fs::remove_file(&log);
         let mut lab = Command::new(env!("CARGO_BIN_EXE_lab"));
-        lab.args(["slowfs", "--delay-us", "0", "--forgetful", "--writable"]);
-        lab.args([self.at("tree"), self.at("mount")]).arg("--").arg(becalm());
-        lab.args(["run", "--"]).args(command);
+        lab.args(["slowfs", "--delay-us", "0", "--forgetful", "--writable", "--requests"]);
+        self.1.set(self.1.get() + 1);
+        lab.args([self.requests(), self.at("tree"), self.at("mount")]).arg("--").args(command);
         lab.env("HOME", self.at("home")).env_remove("XDG_CACHE_HOME").current_dir("/");
         lab.env("BECALM_CACHE", self.at("copies")).env("BECALM_TRUST_TIMES", self.at("mount"));
         lab.env("BECALM", format!("{switches}log:{}", log.display()));
@@ -65,6 +73,25 @@ impl Scene {
         let paths = log.lines().filter_map(|line| line.split_once("\ttrees\t0\tserved\t"));
         let paths = paths.map(|(_, paths)| paths.parse().unwrap()).collect();
         (String::from_utf8(done.stdout).unwrap(), paths)
+    }
+
+    /// The file with the numbers of requests of the last mount: an earlier one may not have ended.
+    fn requests(&self) -> PathBuf {
+        self.at(&format!("requests-{}", self.1.get()))
+    }
+
+    /// Returns the number of lookups in the last mount, when it has ended.
+    fn lookups(&self) -> u64 {
+        let began = Instant::now();
+        loop {
+            let requests = fs::read_to_string(self.requests()).unwrap();
+            if requests.ends_with('\n') {
+                let requests: serde_json::Value = serde_json::from_str(&requests).unwrap();
+                return requests["lookups"].as_u64().unwrap();
+            }
+            assert!(began.elapsed() < Duration::from_secs(60), "the mount does not end");
+            sleep(Duration::from_millis(100));
+        }
     }
 
     /// Returns the record.
@@ -122,6 +149,43 @@ fn a_change_by_a_child_is_seen_at_once() {
     // Only the shell has a table, not its children, and the table has paths.
     assert!(matches!(paths[..], [paths] if paths >= 1), "{paths:?}");
     assert_eq!(scene.run("notrees,", script), (printed.to_owned(), vec![]));
+}
+
+#[test]
+fn a_program_of_the_index_that_is_started_later_is_answered_and_sees_what_came_before() {
+    let Some(scene) = Scene::new() else { return };
+    let look = "sleep .3; [ -e \"$1/dir/new\" ] && echo there || echo missing";
+    let script = format!(
+        "look() {{ /bin/sh -c '{look}' sh \"$1\"; }}; \
+         look $1; touch \"$1/dir/new\"; look $1; rm \"$1/dir/new\"; look $1"
+    );
+    let printed = "missing\nthere\nmissing\n";
+    scene.learn(&script, "dir/new", printed);
+    let (again, paths) = scene.run("", &script);
+    assert_eq!(again, printed);
+    // Each child has a table of its own time. `touch` and `rm` are not in the index of the shell.
+    assert!(paths.len() == 4 && paths.iter().all(|&paths| paths >= 1), "{paths:?}");
+}
+
+#[test]
+fn programs_that_begin_together_share_what_is_looked_up() {
+    let Some(scene) = Scene::new() else { return };
+    let script = "sleep .5; for i in $(seq 300); do [ -e \"$1/dir/no$i\" ]; done; echo done";
+    scene.learn(script, "dir/no300", "done\n");
+    let eight = format!(
+        "for i in 1 2 3 4 5 6 7 8; do {} run -- /bin/sh -c '{script}' sh \"$1\" & done; wait",
+        becalm().display()
+    );
+    let (mount, done) = (scene.at("mount"), "done\n".repeat(8));
+    let command = ["/bin/sh", "-c", &eight, "sh", text(&mount)];
+    assert_eq!(scene.mounted("notrees,", &command), (done.clone(), vec![]));
+    let plain = scene.lookups();
+    let (again, paths) = scene.mounted("", &command);
+    assert_eq!(again, done);
+    assert!(paths.len() == 8 && paths.iter().all(|&paths| paths >= 280), "{paths:?}");
+    let shared = scene.lookups();
+    assert!(shared * 3 < plain, "{shared} of {plain}");
+    println!("{shared} of {plain} lookups");
 }
 
 #[test]

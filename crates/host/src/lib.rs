@@ -41,6 +41,7 @@ mod fingerprint;
 pub mod index_store;
 pub mod inherited;
 pub mod loader_clock;
+pub mod local_socket;
 pub mod mount_namespace;
 pub mod oracle;
 pub mod os_fs;

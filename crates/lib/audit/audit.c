@@ -91,9 +91,10 @@ find_bindings (void)
       return;
     }
   const char *path = process_executable ();
-  if (path == NULL || path[0] != '/' || !bind_init (path))
-    if (!bind_init (real_path ()))
-      stubs_decline ("not-indexed");
+  if ((path != NULL && path[0] == '/' && bind_init (path)) || bind_init (real_path ()))
+    tree_ask ();
+  else
+    stubs_decline ("not-indexed");
 }
 
 static uint32_t

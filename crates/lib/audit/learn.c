@@ -11,14 +11,14 @@
    is free again. So it is sent only to a socket of this user, which the process has made whose
    number is in the name. */
 #include "learn.h"
-#include "filter.h"
 #include "headers.h"
 #include "process.h"
+#include "socket.h"
 #include "system.h"
 
 #ifdef NR_userfaultfd
 
-# define CLOEXEC 02000000
+# define CLOSE_ON_EXEC 02000000
 # define NONBLOCK 04000
 /* Linux include/uapi/linux/userfaultfd.h. */
 # define USER_MODE_ONLY 1
@@ -39,43 +39,6 @@ struct range
   uint64_t start, length, mode, calls;
 };
 
-/* struct sockaddr_un, msghdr, cmsghdr of the kernel. */
-struct address
-{
-  uint16_t family;
-  char name[108];
-};
-
-struct vector
-{
-  void *base;
-  size_t length;
-};
-
-struct message
-{
-  void *name;
-  uint32_t name_length;
-  struct vector *vectors;
-  size_t vector_count;
-  void *control;
-  size_t control_length;
-  uint32_t flags;
-};
-
-struct control
-{
-  size_t length;
-  int32_t level, type;
-  int32_t descriptor;
-};
-
-struct poll
-{
-  int32_t fd;
-  int16_t wanted, found;
-};
-
 /* The descriptor plus one; 0 if nothing is learned. */
 static int faults STATE = 0;
 static unsigned char is_learned STATE = 0;
@@ -90,13 +53,6 @@ end (void)
   faults = 0;
 }
 
-/* Credentials of the process that listens (struct ucred of Linux include/linux/socket.h). */
-struct credentials
-{
-  int32_t pid;
-  uint32_t user, group;
-};
-
 /* Returns the number after the first hyphen of a name, 0 if the name has no number there. */
 static long
 number_in (const char *name)
@@ -109,33 +65,14 @@ number_in (const char *name)
   return number;
 }
 
-static int
-is_ours (long fd, const char *name)
-{
-  struct credentials peer = { 0, 0, 0 };
-  uint32_t length = sizeof peer;
-  const long socket_level = 1, peer_credentials = 17;
-  return system_call (NR_getsockopt, fd, socket_level, peer_credentials, (long) &peer,
-                      (long) &length)
-             == 0
-         && length == sizeof peer && peer.pid == number_in (name)
-         && peer.user == (uint32_t) system_call (NR_geteuid, 0, 0, 0, 0, 0);
-}
-
 /* Connects to the process that learns; negative if it is not there. */
 static long
 connect_to_learner (void)
 {
   const char *name = process_learner ();
-  struct address address = { .family = 1 };
-  const size_t length = name != NULL ? strlen (name) : 0;
-  if (length == 0 || length >= sizeof address.name || process_is_filtered ())
-    return -1;
-  memcpy (address.name + 1, name, length);
-  long fd = system_call (NR_socket, 1, 1 | CLOEXEC | NONBLOCK, 0, 0, 0);
-  if (fd >= 0
-      && (system_call (NR_connect, fd, (long) &address, (long) (3 + length), 0, 0) != 0
-          || !is_ours (fd, name)))
+  int32_t pid;
+  long fd = socket_connect (name, SOCKET_STREAM, &pid);
+  if (fd >= 0 && pid != number_in (name))
     {
       sys_close ((int) fd);
       return -1;
@@ -148,18 +85,9 @@ connect_to_learner (void)
 static long
 tell (int descriptor)
 {
-  char byte = 0;
-  struct vector vector = { &byte, 1 };
-  struct control control = { sizeof (size_t) + 12, 1, 1, descriptor };
-  struct message message = { NULL, 0, &vector, 1, NULL, 0, 0 };
-  if (descriptor >= 0)
-    {
-      message.control = &control;
-      message.control_length = sizeof control;
-    }
-  const long no_signal = 0x4000;
+  const char byte = 0;
   long fd = connect_to_learner ();
-  if (fd >= 0 && system_call (NR_sendmsg, fd, (long) &message, no_signal, 0, 0) != 1)
+  if (fd >= 0 && !socket_send ((int) fd, &byte, sizeof byte, descriptor))
     {
       sys_close ((int) fd);
       return -1;
@@ -175,7 +103,7 @@ learn_init (void)
   if (fd < 0)
     return;
   sys_close ((int) fd);
-  fd = system_call (NR_userfaultfd, CLOEXEC | NONBLOCK | USER_MODE_ONLY, 0, 0, 0, 0);
+  fd = system_call (NR_userfaultfd, CLOSE_ON_EXEC | NONBLOCK | USER_MODE_ONLY, 0, 0, 0, 0);
   if (fd < 0)
     return;
   faults = (int) fd + 1;
@@ -233,9 +161,8 @@ learn_close (int has_ended)
   long fd = tell (-1);
   if (fd < 0)
     return;
-  struct poll poll = { (int) fd, 0, 0 };
-  const long patience[2] = { 0, 250000000 };
-  system_call (NR_ppoll, (long) &poll, 1, (long) patience, 0, 0);
+  const int patience = 250;
+  socket_wait ((int) fd, patience);
   sys_close ((int) fd);
 }
 

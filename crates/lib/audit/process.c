@@ -31,7 +31,7 @@ static char log_file[FILE_SIZE] BUFFER = { 0 };
 static char dump_file[FILE_SIZE] BUFFER = { 0 };
 static char learner[FILE_SIZE] BUFFER = { 0 };
 static char helper[FILE_SIZE] BUFFER = { 0 };
-static const char *trees STATE = NULL;
+static char trees[FILE_SIZE] BUFFER = { 0 };
 static unsigned char has_no_ahead STATE = 0, has_no_trees STATE = 0;
 
 /* True if TEXT has a word in it. */
@@ -107,8 +107,7 @@ read_switches (const char *list)
       copy_file (dump_file, list, "dump:");
       copy_file (learner, list, "learn:");
       copy_file (helper, list, "ahead:");
-      if (text_after (list, "trees:") != NULL)
-        trees = text_after (list, "trees:");
+      copy_file (trees, list, "trees:");
       while (*list != '\0' && *list != ',')
         list++;
       if (*list == '\0')
@@ -170,7 +169,7 @@ process_init (const struct link_map *map)
   /* The vDSO's map and the loader's follow the program's: the chain has no others yet. A program
      may define a variable of that name itself, so the program is not searched. */
   void *const *stack_end = NULL;
-  log_file[0] = dump_file[0] = learner[0] = helper[0] = '\0';
+  log_file[0] = dump_file[0] = learner[0] = helper[0] = trees[0] = '\0';
   is_stopping = 0;
   map = map->next;
   for (int i = 0; map != NULL && stack_end == NULL && i < 3; i++, map = map->next)
@@ -275,7 +274,7 @@ process_helper (void)
 const char *
 process_trees (void)
 {
-  return is_on && !has_no_ahead && !has_no_trees ? trees : NULL;
+  return is_on && !has_no_ahead && !has_no_trees && trees[0] != '\0' ? trees : NULL;
 }
 
 const char *

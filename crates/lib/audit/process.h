@@ -49,8 +49,9 @@ const char *process_learner (void);
    none, or BECALM=noahead. */
 const char *process_helper (void);
 
-/* Returns the text after BECALM=trees:, the number of a descriptor; NULL if there is none, or
-   BECALM=noahead or notrees. */
+/* Returns the text after BECALM=trees: up to a comma: the numbers of two descriptors, of a process and of
+   its beginning, and a name, with slashes between them (crates/lib/src/trees/begin.rs). NULL if there is
+   none, or BECALM=noahead or notrees. */
 const char *process_trees (void);
 
 /* BECALM=stop: the process ends when its start is done. */

@@ -1,22 +1,28 @@
 /* The table is shared memory: paths that earlier starts used, and for each the result of a call that
    the process that fills it has made since this program was started. An answer counts
 
-   - for a few seconds after that call, as long as a network's file system keeps attributes itself;
+   - if the call was made after this program was started, and for a few seconds after it, as long as a
+     network's file system keeps attributes itself;
    - while an inotify(7) descriptor, which watches the directories of all paths since before the calls
      were made, has no event. The kernel queues an event before the call that changed a file returns,
      whichever process of this machine made it. So whoever has heard of a change finds it.
 
    The program's own changes are events as well. After the first event the kernel is asked about
-   everything. */
+   everything.
+
+   `becalm run` leaves the descriptors open for its program. The programs that this one starts, and those
+   that it becomes, ask the same process for descriptors, as `becalm run` did: each has a beginning of its
+   own, and the table may be that of other processes too. */
 #include "tree.h"
 #include "clock.h"
 #include "filter.h"
 #include "hash.h"
 #include "process.h"
+#include "socket.h"
 
 #if HAS_PATHS
 
-#define MAGIC 0x31656572546d6c62u
+#define MAGIC 0x32656572546d6c62u
 /* The milliseconds for which an answer counts (acregmin of nfs(5)). */
 #define LONGEST 3000u
 #define MOST_BASES 16u
@@ -28,13 +34,13 @@
 struct header
 {
   uint64_t magic, size;
-  uint32_t process, owner;
-  int32_t events;
-  uint32_t is_ready, is_off;
+  uint32_t is_taken, is_ready, is_off;
   uint32_t entries, slots, strings, log, log_size;
   uint32_t logs_all, count, holder, base_count;
   uint32_t bases[MOST_BASES];
   uint64_t log_used, asked;
+  /* Of the process that fills it: when the last program was started, and how many there were. */
+  uint64_t last_since, programs;
   uint64_t seen[NAMES_SEEN];
 };
 
@@ -46,7 +52,7 @@ struct entry
   /* The time of the call in milliseconds, and a kind in the lowest two bits. */
   uint64_t state;
   uint64_t copy_dev, copy_ino;
-  /* USED is not 0 once the program has asked for the path. DIRECTORY is the number of the holder's
+  /* USED is how often programs have asked for the path. DIRECTORY is the number of the holder's
      descriptor and one. */
   uint32_t used, is_mapped, loads, directory;
   struct statx found, followed;
@@ -69,13 +75,17 @@ struct slots
   uint32_t first[];
 };
 
-_Static_assert (sizeof (struct header) == 4248, "as becalm writes it");
+_Static_assert (sizeof (struct header) == 4256, "as becalm writes it");
 _Static_assert (sizeof (struct entry) == 576, "as becalm writes it");
 
 static unsigned char *table STATE = NULL;
 static unsigned char is_off STATE = 0, has_copies_open STATE = 0;
 /* Plus one; 0 if there is none. */
 static int table_fd STATE = 0, events_fd STATE = 0;
+/* The beginning of this program, by the clock of the table. */
+static uint64_t since STATE = 0;
+/* The name of the process that gives tables, if none was left open. */
+static const char *door STATE = NULL;
 
 #define LOAD(at) __atomic_load_n (&(at), __ATOMIC_ACQUIRE)
 
@@ -103,15 +113,18 @@ control (int fd, long command, long argument)
   return system_call (NR_fcntl, fd, command, argument, 0, 0);
 }
 
+/* Reads a number and the slash after it. Returns 0 if there is none. */
 static int
-number_of (const char *text)
+read_number (const char **text, uint64_t *number)
 {
-  int number = 0;
-  if (text == NULL)
-    return -1;
-  for (; *text >= '0' && *text <= '9' && number < 1 << 20; text++)
-    number = number * 10 + (*text - '0');
-  return *text == '\0' || *text == ',' ? number : -1;
+  const uint64_t most = (uint64_t) 1 << 56;
+  const char *digit = *text;
+  for (*number = 0; *digit >= '0' && *digit <= '9' && *number < most; digit++)
+    *number = *number * 10 + (uint64_t) (*digit - '0');
+  if (digit == *text || *digit != '/')
+    return 0;
+  *text = digit + 1;
+  return 1;
 }
 
 static int
@@ -121,36 +134,64 @@ is_of_events (int fd)
   return control (fd, get_signal, 0) == EVENTS_SIGNAL;
 }
 
+static int
+is_table (int fd)
+{
+  const long get_seals = 1034, shrink_and_grow = 6;
+  uint64_t magic = 0;
+  long seals = control (fd, get_seals, 0);
+  return seals >= 0 && (seals & shrink_and_grow) == shrink_and_grow
+         && system_call (NR_pread64, fd, (long) &magic, sizeof magic, 0, 0) == sizeof magic
+         && magic == MAGIC;
+}
+
+/* Takes two descriptors, so that they are closed on execve. The second stays open, where programs do not
+   count on numbers. */
+static void
+take (int given, int events)
+{
+  /* F_DUPFD_CLOEXEC, F_SETFD. */
+  const long duplicate = 1030, set_flags = 2, close_on_exec = 1, high = 200;
+  long moved = control (events, duplicate, high);
+  control (given, set_flags, close_on_exec);
+  if (moved >= 0)
+    sys_close (events);
+  else
+    control (events, set_flags, close_on_exec);
+  table_fd = given + 1;
+  events_fd = (moved >= 0 ? (int) moved : events) + 1;
+}
+
 void
 tree_take (void)
 {
-  const long get_seals = 1034, shrink_and_grow = 6, set_flags = 2, close_on_exec = 1;
-  /* F_DUPFD_CLOEXEC. */
-  const long duplicate = 1030, high = 200;
-  int fd = number_of (process_trees ());
-  uint64_t magic = 0;
-  int32_t events;
-  if (fd < 0 || process_is_off () || process_is_filtered ())
+  uint64_t given, events, process;
+  const char *text = process_trees ();
+  if (text == NULL || process_is_off () || process_is_filtered () || !read_number (&text, &given)
+      || !read_number (&text, &events) || !read_number (&text, &process)
+      || !read_number (&text, &since))
     return;
-  long seals = control (fd, get_seals, 0);
-  if (seals < 0 || (seals & shrink_and_grow) != shrink_and_grow
-      || system_call (NR_pread64, fd, (long) &magic, sizeof magic, 0, 0) != sizeof magic
-      || magic != MAGIC)
+  if (process == (uint64_t) sys_getpid () && is_table ((int) given) && is_of_events ((int) events))
+    take ((int) given, (int) events);
+  else
+    door = text;
+}
+
+void
+tree_ask (void)
+{
+  /* Milliseconds. */
+  const int patience = 20;
+  const char *path = process_executable ();
+  int32_t pid;
+  int descriptors[2];
+  long fd = door != NULL && path != NULL ? socket_connect (door, SOCKET_PACKETS, &pid) : -1;
+  if (fd < 0)
     return;
-  table_fd = fd + 1;
-  control (fd, set_flags, close_on_exec);
-  if (system_call (NR_pread64, fd, (long) &events, sizeof events, offsetof (struct header, events), 0)
-          == sizeof events
-      && is_of_events (events))
-    {
-      /* Where programs do not count on numbers. */
-      long moved = control (events, duplicate, high);
-      if (moved >= 0)
-        sys_close (events);
-      else
-        control (events, set_flags, close_on_exec);
-      events_fd = (moved >= 0 ? (int) moved : events) + 1;
-    }
+  if (socket_send ((int) fd, path, strlen (path) + 1, -1)
+      && socket_receive ((int) fd, patience, &since, sizeof since, descriptors))
+    take (descriptors[0], descriptors[1]);
+  sys_close ((int) fd);
 }
 
 void
@@ -168,7 +209,6 @@ tree_init (void)
 {
   const long read_write = 3, shared = 1;
   uint64_t size = 0;
-  uint32_t nobody = 0;
   if (table_fd == 0 || events_fd == 0
       || system_call (NR_pread64, table_fd - 1, (long) &size, sizeof size,
                       offsetof (struct header, size), 0)
@@ -179,12 +219,8 @@ tree_init (void)
   if ((unsigned long) mapped >= -4095UL)
     return 0;
   table = (unsigned char *) mapped;
-  /* A program that this one becomes could have heard of changes that the calls were made before. */
-  if (head ()->process != (uint32_t) sys_getpid ()
-      || !__atomic_compare_exchange_n (&head ()->owner, &nobody, 1, 0, __ATOMIC_ACQ_REL,
-                                       __ATOMIC_ACQUIRE))
-    table = NULL;
-  return table != NULL;
+  __atomic_store_n (&head ()->is_taken, 1, __ATOMIC_RELEASE);
+  return 1;
 }
 
 uint32_t
@@ -265,7 +301,7 @@ find (const char *path, char what)
   uint64_t hash = hash_bytes (0, path, length);
   struct entry *found = find_entry (path, length, hash);
   if (found != NULL)
-    __atomic_store_n (&found->used, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add (&found->used, 1, __ATOMIC_RELAXED);
   if (found == NULL || (what == 'r' && found->copy == 0) || (what == 'm' && !found->is_mapped))
     tell (hash, path, length, what);
   return LOAD (is_off) ? NULL : found;
@@ -302,7 +338,7 @@ read_entry (const struct entry *entry, int follow, struct statx *found)
         return ASK;
     }
   uint64_t time = clock_now ();
-  if (time == 0 || time > (state >> 2) + LONGEST || !nothing_happened ())
+  if (time == 0 || state >> 2 < since || time > (state >> 2) + LONGEST || !nothing_happened ())
     return ASK;
   __atomic_thread_fence (__ATOMIC_ACQUIRE);
   if (LOAD (entry->state) != state)
@@ -599,7 +635,7 @@ tree_library (const char *path, const struct link_map *program)
   if (has_no_room || loaded_count == MOST_LOADED
       || find_loaded (device_of (&found), found.ino) != NULL)
     return path;
-  __atomic_store_n (&entry->used, 1, __ATOMIC_RELAXED);
+  __atomic_fetch_add (&entry->used, 1, __ATOMIC_RELAXED);
   next = (struct loaded) { NULL, NULL, entry, device_of (&found), found.ino };
   return string_at (entry->copy);
 }
@@ -607,6 +643,7 @@ tree_library (const char *path, const struct link_map *program)
 #else
 
 void tree_take (void) {}
+void tree_ask (void) {}
 void tree_settle (void) {}
 void tree_opened (const struct link_map *map, const uintptr_t *cookie) { (void) map; (void) cookie; }
 void tree_closed (const uintptr_t *cookie) { (void) cookie; }

@@ -18,7 +18,10 @@ enum tree_answer
 /* Takes the descriptors that `becalm run` has left open, so that no program inherits them. */
 void tree_take (void);
 
-/* Maps the table. Returns 0 if there is none for this process. */
+/* Asks for descriptors, if none were left open for this program. */
+void tree_ask (void);
+
+/* Maps the table. Returns 0 if there is none. */
 int tree_init (void);
 
 /* Closes what is not needed after the start. */

@@ -15,10 +15,12 @@ mod tests;
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Component, Path, PathBuf};
 use std::process::{self, Command, ExitCode};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -31,6 +33,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, daemon, fork};
+use serde_json::json;
 
 use self::faults::{Failure, Faults};
 use self::view::{Options, Step, View};
@@ -74,6 +77,9 @@ pub(crate) struct SlowFs {
     /// Answer this number of them first
     #[arg(long, default_value_t = 0, value_name = "N", requires = "fail")]
     fail_after: u64,
+    /// Write the numbers of lookups, opens and reads of attributes to a file when the mount ends
+    #[arg(long, value_name = "FILE")]
+    requests: Option<PathBuf>,
     /// The directory to show, without other file systems that are mounted below it
     source: PathBuf,
     /// The mount point; it may be the source itself
@@ -84,11 +90,31 @@ pub(crate) struct SlowFs {
     command: Vec<OsString>,
 }
 
+/// Counts requests.
+struct Counted {
+    /// By [`Step`].
+    numbers: Arc<[AtomicU64; 3]>,
+    file: Option<File>,
+}
+
+impl Counted {
+    /// Writes the numbers.
+    fn write(self) -> io::Result<()> {
+        let [lookups, opens, attributes] =
+            [0, 1, 2].map(|step| self.numbers[step].load(Ordering::Relaxed));
+        let Some(mut file) = self.file else { return Ok(()) };
+        let numbers = json!({"lookups": lookups, "opens": opens, "attributes": attributes});
+        writeln!(file, "{numbers}")
+    }
+}
+
 impl SlowFs {
-    fn options(&self) -> Result<Options> {
+    fn options(&self, counted: &Counted) -> Result<Options> {
         let [look_up, open, attributes] =
             [self.delay_us, self.open_us, self.getattr_us].map(Duration::from_micros);
+        let numbers = Arc::clone(&counted.numbers);
         let wait = move |step| {
+            numbers[step as usize].fetch_add(1, Ordering::Relaxed);
             thread::sleep(match step {
                 Step::LookUp => look_up,
                 Step::Open => open,
@@ -130,9 +156,15 @@ pub(crate) fn run(args: &SlowFs) -> Result<ExitCode> {
     }
     // The mount will cover the source, so it is opened first.
     let source = File::open(&args.source).with_context(|| args.source.display().to_string())?;
-    let view = View::new(source, args.options()?)?;
+    let file = args
+        .requests
+        .as_ref()
+        .map(|path| File::create(path).with_context(|| path.display().to_string()));
+    let counted = Counted { numbers: Arc::default(), file: file.transpose()? };
+    let view = View::new(source, args.options(&counted)?)?;
     let Some((program, rest)) = args.command.split_first() else {
         start(view, &args.mountpoint)?.run().context("the mount cannot be served")?;
+        counted.write().context("the numbers of requests")?;
         return Ok(ExitCode::SUCCESS);
     };
     let outside = File::open("/proc/self/ns/mnt").context("the mount namespace")?;
@@ -140,7 +172,7 @@ pub(crate) fn run(args: &SlowFs) -> Result<ExitCode> {
     let session = start(view, &args.mountpoint)?;
     // SAFETY: this process has one thread, so no lock is held by a thread that the child lacks.
     match unsafe { fork() }? {
-        ForkResult::Child => serve(session, &outside),
+        ForkResult::Child => serve(session, &outside, counted),
         // SIGCHLD may be ignored.
         ForkResult::Parent { child } => match waitpid(child, None) {
             Ok(WaitStatus::Exited(_, 0)) | Err(Errno::ECHILD) => {}
@@ -170,7 +202,7 @@ fn start(view: View, mountpoint: &Path) -> Result<Session<View>> {
 ///
 /// The kernel ends the session when the namespace, and the mount with it, has ended. No caller
 /// waits for the server: it has none of the standard streams.
-fn serve(session: Session<View>, outside: &File) -> ! {
+fn serve(session: Session<View>, outside: &File, counted: Counted) -> ! {
     let begun = setns(outside, CloneFlags::CLONE_NEWNS)
         .and_then(|()| daemon(false, false))
         .map_err(io::Error::from)
@@ -179,6 +211,7 @@ fn serve(session: Session<View>, outside: &File) -> ! {
         Ok(session) => {
             // An error is a connection that the kernel has closed.
             let _ = session.guard.join();
+            let _ = counted.write();
             // The rest of the session is not dropped, which would unmount: out here, the path of the
             // mount point may lead to another mount.
             process::exit(0)

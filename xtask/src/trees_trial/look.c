@@ -1,4 +1,5 @@
-/* Prints the result of each call on each path of a list: LIST has one path a line.
+/* Prints the result of each call on each path of a list: LIST has one path a line. With another argument it
+ * waits for input, and then starts itself without that argument.
  *
  * Each call prints one line, so that line N of two outputs is the same call on the same path: the path,
  * a tab, the call, a tab, and its result. Times of access and device numbers are left out. */
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static const char *path;
@@ -156,7 +158,20 @@ static void look(void) {
     names();
 }
 
+static int later(char **arguments) {
+    int status = -1;
+    getchar();
+    pid_t child = fork();
+    if (child == 0) {
+        execl(arguments[0], arguments[0], arguments[1], (char *)NULL);
+        _exit(127);
+    }
+    return waitpid(child, &status, 0) == child && status == 0 ? 0 : 2;
+}
+
 int main(int count, char **arguments) {
+    if (count == 3)
+        return later(arguments);
     char *line = NULL;
     size_t room = 0;
     ssize_t length;

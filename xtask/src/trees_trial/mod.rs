@@ -70,6 +70,8 @@ enum Event {
     Calm,
     /// The next edits are made while a process may still learn.
     Hurry,
+    /// The program that is compared is started by one that becalm has started before the edits.
+    Child,
     /// Processes of becalm are killed during a start before the one that is compared.
     KilledStart,
     /// Processes that learn are killed after the start.
@@ -81,9 +83,10 @@ enum Event {
 }
 
 impl Event {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Calm,
         Self::Hurry,
+        Self::Child,
         Self::KilledStart,
         Self::KilledLearning,
         Self::Damage,
@@ -97,6 +100,7 @@ impl Event {
             18..21 => Self::KilledLearning,
             21..23 => Self::Damage,
             23 => Self::OpenCache,
+            24..39 => Self::Child,
             _ => Self::Calm,
         }
     }
@@ -140,6 +144,8 @@ struct Counts {
     rounds: usize,
     starts: usize,
     answered: usize,
+    /// Programs that were answered and that the program of a start has started.
+    children: usize,
     lines: usize,
     /// Starts with a line that differs.
     differing: usize,
@@ -223,13 +229,23 @@ impl Trial {
 
     fn print(&self, what: &str) {
         let Counts {
-            edits, starts, answered, lines, stale, differing, failed, killed, left, ..
+            edits,
+            starts,
+            answered,
+            children,
+            lines,
+            stale,
+            differing,
+            failed,
+            killed,
+            left,
+            ..
         } = &self.counts;
         let exists = |path: &&PathBuf| self.editor.source.join(path).symlink_metadata().is_ok();
         let [listed, there] =
             [self.editor.listed.len(), self.editor.listed.iter().filter(exists).count()];
         println!(
-            "{what}: {edits} edits, {starts} starts, {answered} answered, {lines} lines compared, \
+            "{what}: {edits} edits, {starts} starts, {answered} answered, of {children} a child, {lines} lines compared, \
              {stale} stale in {differing} starts, {failed} starts failed, {killed} processes killed, \
              {left} locks left; {there} of {listed} paths exist"
         );
@@ -240,11 +256,22 @@ impl Trial {
         self.counts.rounds += 1;
         let what = format!("round {}, {event:?}", self.counts.rounds);
         let count = self.rng.usize(1..=MOST_EDITS);
+        let parent = (event == Event::Child).then(|| self.scene.start_of_child()).transpose()?;
+        if parent.is_some() {
+            self.pause();
+        }
         let edits = self.edits(count).with_context(|| what.clone())?;
+        if let Some(parent) = parent {
+            let ended = self.scene.wait(parent)?;
+            let plain = self.scene.plain()?;
+            self.counts.children += usize::from(ended.is_child_answered);
+            self.compare(&what, &edits, &plain, &ended)?;
+        }
         match event {
             Event::Calm | Event::KilledLearning => {
                 self.compared_start(&what, &edits)?;
             }
+            Event::Child => {}
             Event::Hurry => {
                 // Plainly first, so that the next edits begin when learning does.
                 let plain = self.scene.plain()?;

@@ -37,6 +37,8 @@ pub(super) struct Scene {
 /// A start that has ended.
 pub(super) struct Ended {
     pub(super) output: Vec<u8>,
+    /// True if a program that it has started was answered too.
+    pub(super) is_child_answered: bool,
     /// Number of recorded paths from which the program was answered.
     pub(super) served: u64,
     /// Exit code, 128+n for a signal, and standard error if it is not 0.
@@ -144,11 +146,21 @@ impl Scene {
         Ok(Started(child, name.to_owned()))
     }
 
+    /// Starts the program by becalm so that it waits, and starts itself when [`Self::wait`] is called.
+    pub(super) fn start_of_child(&self) -> Result<Started> {
+        let name = "child";
+        let line: Vec<PathBuf> = self.line(false).into_iter().chain(["later".into()]).collect();
+        let child = self.command(&line, name)?.stdin(Stdio::piped()).spawn().context("becalm")?;
+        Ok(Started(child, name.to_owned()))
+    }
+
     /// Waits for the end of a start.
     ///
     /// # Errors
     /// Returns an error if it does not end in time.
     pub(super) fn wait(&self, Started(mut child, name): Started) -> Result<Ended> {
+        // The end of its input is what a program waits for.
+        drop(child.stdin.take());
         if !ends_within(&mut child, LIMIT)? {
             child.kill()?;
             child.wait()?;
@@ -160,7 +172,8 @@ impl Scene {
         let log = fs::read_to_string(file("log")).unwrap_or_default();
         Ok(Ended {
             output: fs::read(file("out"))?,
-            served: served(&log),
+            served: served(&log).into_iter().max().unwrap_or(0),
+            is_child_answered: served(&log).len() > 1,
             failure: (!status.success()).then(|| format!("{status}: {}", error().trim_end())),
             is_killed: status.signal() == Some(Signal::KILL.as_raw()),
         })
@@ -271,8 +284,8 @@ impl Scene {
     }
 }
 
-/// Returns the number of recorded paths from which a start was answered, by the module's log.
-fn served(log: &str) -> u64 {
+/// Returns the numbers of recorded paths from which programs of a start were answered, by the module's log.
+fn served(log: &str) -> Vec<u64> {
     let count = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
@@ -280,7 +293,7 @@ fn served(log: &str) -> u64 {
             _ => None,
         }
     };
-    log.lines().filter_map(count).max().unwrap_or(0)
+    log.lines().filter_map(count).collect()
 }
 
 /// Returns the files below a folder, sorted. Some may be gone already.
@@ -306,7 +319,7 @@ mod tests {
 
     #[test]
     fn the_number_of_recorded_paths_is_read_from_the_log() {
-        assert_eq!(served("7\tsearch\t0\t/lib/x\n7\ttrees\t0\tserved\t412\n"), 412);
-        assert_eq!(served("7\tpaths\t0\tserved\t9\n"), 0);
+        assert_eq!(served("7\tsearch\t0\t/lib/x\n7\ttrees\t0\tserved\t412\n"), [412]);
+        assert_eq!(served("7\tpaths\t0\tserved\t9\n"), [0; 0]);
     }
 }

@@ -10,21 +10,11 @@
 //! process the module connects again and waits, so that a last look can be taken.
 
 use std::io;
-use std::io::IoSliceMut;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::sockopt::socket_peercred;
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketAddrUnix,
-    SocketFlags, SocketType, accept_with, bind, listen, recvmsg, socket_with,
-};
-use rustix::process::geteuid;
+use crate::local_socket::{self, SocketType};
 
-/// Processes that may wait to be accepted.
-const BACKLOG: i32 = 64;
 /// The longest time for a process that has connected to send its byte.
 const PATIENCE: Duration = Duration::from_millis(50);
 
@@ -38,25 +28,18 @@ impl Listener {
     /// # Errors
     /// Returns an error if no socket can be made.
     pub fn new() -> io::Result<(Self, String)> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         let name = format!("becalm-{}-{:016x}", std::process::id(), fastrand::u64(..));
-        bind(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
-        listen(&socket, BACKLOG)?;
+        let socket = local_socket::listener(&name, SocketType::STREAM)?;
         Ok((Self(socket), name))
     }
 
     /// Waits for a process that connects, for at most this time.
     #[must_use]
     pub fn accept(&self, patience: Duration) -> Option<Connection> {
-        if !is_readable(&self.0, patience) {
-            return None;
-        }
-        let connection = accept_with(&self.0, SocketFlags::CLOEXEC).ok()?;
-        let peer = socket_peercred(&connection).ok().filter(|peer| peer.uid == geteuid())?;
-        let pid = peer.pid.as_raw_nonzero().get().cast_unsigned();
-        let descriptor = receive(&connection)?;
-        Some(Connection { pid, descriptor, _held: connection })
+        let (connection, pid) = local_socket::accept(&self.0, patience)?;
+        // Without a byte it only looked whether somebody listens.
+        let (_, mut descriptors) = local_socket::receive(&connection, 1, true, PATIENCE)?;
+        Some(Connection { pid, descriptor: descriptors.pop(), _held: connection })
     }
 }
 
@@ -71,11 +54,6 @@ pub struct Connection {
     _held: OwnedFd,
 }
 
-fn is_readable(socket: &OwnedFd, patience: Duration) -> bool {
-    let patience = Timespec::try_from(patience).ok();
-    poll(&mut [PollFd::new(socket, PollFlags::IN)], patience.as_ref()).is_ok_and(|ready| ready > 0)
-}
-
 impl From<OwnedFd> for Listener {
     fn from(socket: OwnedFd) -> Self {
         Self(socket)
@@ -86,24 +64,6 @@ impl From<Listener> for OwnedFd {
     fn from(listener: Listener) -> Self {
         listener.0
     }
-}
-
-/// Receives the byte that a process sends, and its descriptor; `None` if it sends nothing: it only
-/// looked whether somebody listens.
-fn receive(connection: &OwnedFd) -> Option<Option<OwnedFd>> {
-    if !is_readable(connection, PATIENCE) {
-        return None;
-    }
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0];
-    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-    let received = recvmsg(connection, &mut [IoSliceMut::new(&mut byte)], &mut control, flags);
-    received.ok().filter(|received| received.bytes == 1)?;
-    Some(control.drain().find_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-        _ => None,
-    }))
 }
 
 /// `struct uffdio_register` of Linux include/uapi/linux/userfaultfd.h.

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::ptr;
 
 use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{Mode, OFlags, openat};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -108,13 +108,13 @@ pub fn open(directory: BorrowedFd<'_>, path: &CStr) -> io::Result<OwnedFd> {
     Ok(openat(directory, path, flags, Mode::empty())?)
 }
 
-/// Opens a directory to look up names in it.
+/// Opens a directory, by a path relative to another one, to look up names in it.
 ///
 /// # Errors
 /// Returns the error of the call.
-pub fn directory(path: &Path) -> io::Result<OwnedFd> {
+pub fn directory(above: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    Ok(openat(CWD, path, flags, Mode::empty())?)
+    Ok(openat(above, path, flags, Mode::empty())?)
 }
 
 /// True if the kernel maps this file as code: not on a file system that is mounted with `noexec`, or if a
@@ -143,18 +143,18 @@ fn statx(directory: i32, path: &CStr, flags: i32) -> io::Result<Facts> {
     }
 }
 
-/// Events of changes in directories, on a descriptor that the program inherits.
+/// Events of changes in directories, on a descriptor that programs get as well.
 #[derive(Debug)]
 pub struct Changes(OwnedFd);
 
 impl Changes {
-    /// Makes a descriptor without directories. It is inherited.
+    /// Makes a descriptor without directories.
     ///
     /// # Errors
     /// Returns an error if the user has too many of them.
     #[allow(unsafe_code, reason = "the mark of a descriptor has no safe form")]
     pub fn new() -> io::Result<Self> {
-        let events = init(CreateFlags::NONBLOCK)?;
+        let events = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
         // SAFETY: the call takes numbers.
         if unsafe { libc::fcntl(events.as_raw_fd(), F_SETSIG, SIGNAL) } == 0 {
             Ok(Self(events))

@@ -16,7 +16,9 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::look::Facts;
 
-const MAGIC: u64 = 0x3165_6572_546d_6c62;
+const MAGIC: u64 = 0x3265_6572_546d_6c62;
+/// A number that another form of table does not have.
+pub const FORM: u64 = MAGIC;
 /// Bytes for the paths that a program tells.
 const LOG: u32 = 512 << 10;
 /// Maximum number of trees.
@@ -26,9 +28,7 @@ pub const MOST_BASES: usize = 16;
 struct Header {
     magic: u64,
     size: u64,
-    process: u32,
-    owner: AtomicU32,
-    events: i32,
+    is_taken: AtomicU32,
     is_ready: AtomicU32,
     is_off: AtomicU32,
     entries: u32,
@@ -44,6 +44,9 @@ struct Header {
     bases: [AtomicU32; MOST_BASES],
     log_used: AtomicU64,
     asked: AtomicU64,
+    /// The time of the last beginning of a program that uses the table, and the number of programs.
+    last_since: AtomicU64,
+    programs: AtomicU64,
     seen: [u64; 512],
 }
 
@@ -66,7 +69,7 @@ struct Entry {
     followed: Facts,
 }
 
-const _: () = assert!(size_of::<Header>() == 4248 && size_of::<Entry>() == 576);
+const _: () = assert!(size_of::<Header>() == 4256 && size_of::<Entry>() == 576);
 
 /// A path to be put into a table.
 #[derive(Clone, Debug)]
@@ -151,23 +154,20 @@ unsafe impl Send for Table {}
 // SAFETY: as above.
 unsafe impl Sync for Table {}
 
-/// Makes the file of an empty table for this process's next program. It is inherited. With `logs_all`
-/// the program tells every path that it looks up, otherwise those in the trees.
+/// Makes the file of an empty table. With `logs_all` programs tell every path that they look up, otherwise
+/// those in the trees.
 ///
 /// # Errors
 /// Returns an error if there is no memory.
-pub fn make(sizes: Sizes, events: &OwnedFd, logs_all: bool) -> io::Result<OwnedFd> {
+pub fn make(sizes: Sizes, logs_all: bool) -> io::Result<OwnedFd> {
     let [entries, slots, strings, log, size] = sizes.offsets();
-    let memory = memfd_create("becalm", MemfdFlags::ALLOW_SEALING)?;
+    let memory = memfd_create("becalm", MemfdFlags::ALLOW_SEALING | MemfdFlags::CLOEXEC)?;
     ftruncate(&memory, size.into())?;
     fcntl_add_seals(&memory, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
     let mut head = Vec::new();
     head.extend(MAGIC.to_ne_bytes());
     head.extend(u64::from(size).to_ne_bytes());
-    head.extend(std::process::id().to_ne_bytes());
-    head.extend(0_u32.to_ne_bytes());
-    head.extend(events.as_raw_fd().to_ne_bytes());
-    for word in [0, 0, entries, slots, strings, log, LOG, u32::from(logs_all), sizes.entries] {
+    for word in [0, 0, 0, entries, slots, strings, log, LOG, u32::from(logs_all), sizes.entries] {
         head.extend(word.to_ne_bytes());
     }
     debug_assert_eq!(head.len(), offset_of!(Header, holder));
@@ -245,10 +245,9 @@ impl Table {
         true
     }
 
-    /// Lets the program open a directory by a descriptor of this process, which must stay open as long as
+    /// Lets the program open a directory by a descriptor of this process ([`Self::attend`]), which must stay open as long as
     /// the process runs.
     pub fn hold(&self, at: usize, directory: BorrowedFd<'_>) {
-        self.head().holder.store(std::process::id(), Ordering::Relaxed);
         let number = directory.as_raw_fd().cast_unsigned() + 1;
         // SAFETY: inside the mapping; the field is atomic.
         unsafe { (*self.entry(at)).directory.store(number, Ordering::Release) };
@@ -298,6 +297,22 @@ impl Table {
         }
     }
 
+    /// Returns what was published at an entry last; its copy is left out. Only for the process that publishes.
+    #[must_use]
+    pub fn found(&self, at: usize) -> Found {
+        let entry = self.entry(at);
+        // SAFETY: inside the mapping; nobody writes the entry meanwhile.
+        let (facts, followed) = unsafe { ((*entry).found, (*entry).followed) };
+        match self.kind(at) {
+            0 => Found::Unknown,
+            1 => Found::Absent,
+            _ => {
+                let followed = (followed.stx_mode != 0).then_some(followed);
+                Found::There { facts, followed, copy: None }
+            }
+        }
+    }
+
     /// Returns the kind of an entry's state: 0 if the kernel has to be asked, 1 for nothing, 2 for something,
     /// 3 for a file with a copy.
     #[must_use]
@@ -306,17 +321,52 @@ impl Table {
         unsafe { (*self.entry(at)).state.load(Ordering::Acquire) & 3 }
     }
 
-    /// True if the program has asked for an entry.
+    /// Returns how often programs have asked for an entry.
     #[must_use]
-    pub fn is_used(&self, at: usize) -> bool {
+    pub fn uses(&self, at: usize) -> u32 {
         // SAFETY: inside the mapping; the field is atomic.
-        unsafe { (*self.entry(at)).used.load(Ordering::Relaxed) != 0 }
+        unsafe { (*self.entry(at)).used.load(Ordering::Relaxed) }
     }
 
     /// True if a program uses the table.
     #[must_use]
     pub fn is_taken(&self) -> bool {
-        self.head().owner.load(Ordering::Acquire) != 0
+        self.head().is_taken.load(Ordering::Acquire) != 0
+    }
+
+    /// Adds a program that begins at this time.
+    pub fn join(&self, since: u64) {
+        self.head().programs.fetch_add(1, Ordering::Relaxed);
+        self.head().last_since.fetch_max(since, Ordering::AcqRel);
+    }
+
+    /// Returns the time of the last beginning of a program.
+    #[must_use]
+    pub fn last_since(&self) -> u64 {
+        self.head().last_since.load(Ordering::Acquire)
+    }
+
+    /// Returns the number of programs.
+    #[must_use]
+    pub fn programs(&self) -> u64 {
+        self.head().programs.load(Ordering::Relaxed)
+    }
+
+    /// Says which process fills the table and holds the directories: this one.
+    pub fn attend(&self) {
+        self.head().holder.store(std::process::id(), Ordering::Release);
+    }
+
+    /// Returns the process that fills the table; 0 if it has not begun.
+    #[must_use]
+    pub fn attendant(&self) -> u32 {
+        self.head().holder.load(Ordering::Acquire)
+    }
+
+    /// True if all answers are disabled.
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        self.head().is_off.load(Ordering::Acquire) != 0
     }
 
     /// Returns a number that changes as long as the program asks.

@@ -56,6 +56,7 @@
 #define NR_connect 203
 #define NR_getsockopt 209
 #define NR_sendmsg 211
+#define NR_recvmsg 212
 #define NR_munmap 215
 #define NR_clone 220
 #define NR_execve 221

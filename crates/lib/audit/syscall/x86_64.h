@@ -14,6 +14,7 @@
 #define NR_socket 41
 #define NR_connect 42
 #define NR_sendmsg 46
+#define NR_recvmsg 47
 #define NR_getsockopt 55
 #define NR_clone 56
 #define NR_fork 57

@@ -1,4 +1,5 @@
-//! The process beside a start: it fills the table of paths, keeps it fresh, and learns from the start.
+//! The process beside a start: it fills the table of paths, keeps it fresh, and learns from the start. It may
+//! be the start of several programs.
 
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
@@ -8,16 +9,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use becalm_host::detached::lower_priority;
-use becalm_host::tree::look::Changes;
+use becalm_host::tree::look::{self, Changes};
 use becalm_host::tree::table::Table;
 use rustc_hash::FxHashSet;
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit, test_kill_process};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::trees::check::Paths;
+use crate::trees::check::{Looked, Paths};
+use crate::trees::learn::{self, Started};
 use crate::trees::record::{Header, Place, Record};
-use crate::trees::{folder, learn};
+use crate::trees::{folder, is_running};
 
-/// The longest time that a start is attended.
+/// The longest time that a program is attended.
 const LONGEST: Duration = Duration::from_secs(30);
 /// A start is over if it looks up nothing for this time.
 const IDLE: Duration = Duration::from_secs(5);
@@ -25,13 +27,20 @@ const IDLE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
 /// The process ends after this time, whatever it waits for: a server may not answer.
 const LAST: Duration = Duration::from_secs(300);
-/// The age at which results are looked up again: well before they count no more.
-const REFRESHED: Duration = Duration::from_millis(1200);
+/// The time for which results count (`LONGEST` of `crates/lib/audit/tree.c`).
+const COUNTS: Duration = Duration::from_secs(3);
+/// Before that, results are looked up again: so much earlier, and one and a half times as long as it takes.
+const EARLIER: Duration = Duration::from_millis(500);
+/// The least and the longest time between two looks.
+const REFRESHED: [Duration; 2] = [Duration::from_millis(600), Duration::from_millis(2000)];
+/// If programs of this command were started together: the time without another one after which the
+/// paths are looked at, once for all of them, and the longest time to wait.
+const TOGETHER: [Duration; 2] = [Duration::from_millis(15), Duration::from_millis(100)];
 
-/// A start to be attended.
+/// The programs that share a table.
 pub(super) struct Attended {
     pub(super) command: PathBuf,
-    /// The process of the program.
+    /// The process of the first program.
     pub(super) process: u32,
     /// The folder of the record, if there is one.
     pub(super) folder: Option<PathBuf>,
@@ -64,53 +73,83 @@ impl Attended {
             std::process::exit(0);
         });
         let Ok(table) = Table::map(table, self.header.sizes()) else { return };
+        table.attend();
         let record = Record::read(record).unwrap_or_default();
-        self.answer(&table, &changes, &record);
+        let started = self.answer(&table, &changes, &record);
         table.turn_off();
         let kept = open_files(self.process);
         lower_priority();
-        self.learn(&table, record, &kept);
+        self.learn(&table, record, &Started { kept, ..started });
     }
 
-    /// Answers until the start is over.
-    fn answer(&self, table: &Table, changes: &Changes, record: &Record) {
+    /// Answers until the starts are over.
+    fn answer(&self, table: &Table, changes: &Changes, record: &Record) -> Started {
         let paths = Paths::of(record, self.folder.as_deref().unwrap_or(Path::new("/")));
         let is_filled = paths.fill(table) && !record.paths.is_empty();
-        if is_filled {
-            paths.look(table, changes);
+        if record.header.together > 1 {
+            wait_for_others(table);
         }
-        let began = Instant::now();
-        let (mut looked, mut news, mut activity) = (began, began, 0);
-        while self.is_running() && began.elapsed() < LONGEST && news.elapsed() < IDLE {
+        let (mut at, mut looked) = (Instant::now(), look::now());
+        if is_filled {
+            paths.look(table, changes, true);
+        }
+        let (mut took, together) = (at.elapsed(), table.programs());
+        let mut began = Instant::now();
+        let (mut news, mut activity, mut last) = (began, 0, table.last_since());
+        while self.is_wanted(table) && began.elapsed() < LONGEST && news.elapsed() < IDLE {
             thread::sleep(PAUSE);
             if table.activity() != activity {
                 (activity, news) = (table.activity(), Instant::now());
             }
+            if table.last_since() != last {
+                last = table.last_since();
+                (began, news) = (Instant::now(), Instant::now());
+            }
+            let [least, most] = REFRESHED;
+            let pause = COUNTS.saturating_sub(EARLIER + took * 3 / 2).clamp(least, most);
+            let is_old = last > looked;
             // Results that nobody asks for need not be fresh.
-            let is_asked = news > looked;
-            if is_filled && is_asked && looked.elapsed() > REFRESHED && !changes.happened() {
-                looked = Instant::now();
-                paths.look(table, changes);
+            let is_due = news > at && at.elapsed() > pause;
+            if is_filled && (is_old || is_due) && !changes.happened() {
+                (at, looked) = (Instant::now(), look::now());
+                paths.look(table, changes, is_old);
+                took = at.elapsed();
             }
         }
+        let looked = paths.looked(table);
+        let looked = if changes.happened() { Looked::default() } else { looked };
+        Started { together, looked, kept: FxHashSet::default() }
     }
 
-    fn is_running(&self) -> bool {
-        let process = Pid::from_raw(self.process.cast_signed());
-        process.is_some_and(|it| test_kill_process(it).is_ok())
+    /// True while a program is at its start. Of several, all are done when they ask nothing for some time.
+    fn is_wanted(&self, table: &Table) -> bool {
+        table.programs() > 1 || is_running(self.process)
     }
 
     /// Learns from the start, if no other one is being learned.
-    fn learn(self, table: &Table, record: Record, kept: &FxHashSet<(u64, u64)>) {
+    fn learn(self, table: &Table, record: Record, started: &Started) {
         let Some(folder) = folder::made().filter(|_| table.is_taken()) else { return };
         let place = Place::of(folder, &self.command);
         let Some(lock) = place.lock() else { return };
         // What another start has learned meanwhile is not lost, and this one's table not mixed up with it.
         let now = place.open().and_then(Record::read).unwrap_or_default();
         if now == record {
-            learn::learn(&place, &self.command, record, table, kept);
+            learn::learn(&place, &self.command, record, table, started);
         }
         place.unlock();
         drop(lock);
+    }
+}
+
+/// Waits for more programs that begin now.
+fn wait_for_others(table: &Table) {
+    let [quiet, longest] = TOGETHER;
+    let began = Instant::now();
+    let (mut programs, mut last) = (table.programs(), began);
+    while last.elapsed() < quiet && began.elapsed() < longest {
+        thread::sleep(quiet / 5);
+        if table.programs() != programs {
+            (programs, last) = (table.programs(), Instant::now());
+        }
     }
 }

@@ -1,18 +1,13 @@
-//! Work before a program is started: the table of its paths is made, and a process begun that fills it.
+//! Work before a program is started: it gets the table of its paths, which another process fills.
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::File;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use becalm_host::detached::{Detached, Priority, detached_with};
-use becalm_host::tree::look::Changes;
-use becalm_host::tree::table::{self, Sizes};
-
 use crate::index::variables::{NO_AHEAD, NO_BIND, OFF, SWITCHES, has_switch};
-use crate::trees::attend::Attended;
+use crate::trees::door::{self, Given};
 use crate::trees::record::{Header, Place};
 use crate::trees::{NO_TREES, folder, is_slow};
 
@@ -35,18 +30,16 @@ const ARGUMENTS: usize = 4;
 
 /// The table of a start, which the program inherits.
 #[derive(Debug)]
-pub struct Offer {
-    table: OwnedFd,
-    changes: Changes,
-}
+pub struct Offer(Given);
 
 impl Offer {
     /// Leaves the descriptors open for the program, and returns the switch that names them.
     #[must_use]
     pub fn accept(self) -> String {
-        let switch = format!("trees:{}", self.table.as_raw_fd());
-        std::mem::forget((self.table, self.changes));
-        switch
+        let Given { table, changes, since, name } = self.0;
+        let (of_table, of_changes) = (table.as_raw_fd(), changes.as_raw_fd());
+        std::mem::forget((table, changes));
+        format!("trees:{of_table}/{of_changes}/{}/{since}/{name}", std::process::id())
     }
 }
 
@@ -62,33 +55,10 @@ pub fn begin(command: &Path, arguments: &[OsString]) -> Option<Offer> {
         return None;
     }
     let command = std::path::absolute(command).ok()?;
-    let folder = folder::existing();
-    let mut record =
-        folder.as_ref().map(|it| Place::of(it.clone(), &command)).and_then(|it| it.open());
-    let header = record.as_mut().and_then(Header::read);
-    let is_known = header.as_ref().is_some_and(|it| it.paths > 0);
-    if !is_known && !is_used(&command, arguments) {
-        return None;
-    }
-    let sizes = header.as_ref().map_or(Sizes { entries: 0, text: 0 }, Header::sizes);
-    let changes = Changes::new().ok()?;
-    let logs_all = header.as_ref().is_none_or(|it| it.paths == 0 || it.is_wanting());
-    let table = table::make(sizes, changes.descriptor(), logs_all).ok()?;
-    let attended = Attended {
-        command,
-        process: std::process::id(),
-        folder,
-        header: header.unwrap_or_default(),
-    };
-    // Another start may replace the file meanwhile.
-    let record = record.or_else(|| File::open("/dev/null").ok())?.into();
-    let keep = [&table, changes.descriptor(), &record];
-    match detached_with(keep, Priority::Normal, |[table, changes, record]| {
-        attended.attend(table, changes, record.into());
-    }) {
-        Ok(Detached::Yes) => Some(Offer { table, changes }),
-        Ok(Detached::WouldBeAChild) | Err(_) => None,
-    }
+    let record = folder::existing().and_then(|folder| Place::of(folder, &command).open());
+    let header = record.and_then(|mut record| Header::read(&mut record));
+    let is_known = header.is_some_and(|it| it.paths > 0);
+    (is_known || is_used(&command, arguments)).then(|| door::ask(&command).map(Offer))?
 }
 
 /// True if the command, one of its first arguments, the current directory or the first directory of a

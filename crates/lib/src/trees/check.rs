@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -39,6 +39,15 @@ struct Look<'a> {
     paths: &'a Paths<'a>,
     opened: Vec<OnceLock<Opened>>,
     changes: &'a Changes,
+}
+
+/// The findings of a start.
+#[derive(Default)]
+pub(super) struct Looked {
+    /// At the recorded paths.
+    pub(super) found: Vec<Found>,
+    /// The real paths of directories.
+    pub(super) real: FxHashMap<PathBuf, PathBuf>,
 }
 
 /// A recorded path, ready to be looked at.
@@ -138,15 +147,43 @@ impl<'a> Paths<'a> {
         table.fill(&trees, &entries)
     }
 
-    /// Watches the directories, looks at all paths in them, and publishes what is there. What is there
-    /// cannot change without an event.
-    pub(super) fn look(&self, table: &Table, changes: &Changes) {
+    /// Returns what the last look has found. No path is looked up.
+    pub(super) fn looked(&self, table: &Table) -> Looked {
+        let real = |(directory, opened): (&Directory, &OnceLock<Opened>)| match opened.get()? {
+            Opened::Watched(opened) => {
+                let link = format!("/proc/self/fd/{}", opened.as_raw_fd());
+                Some((directory.path.clone(), std::fs::read_link(link).ok()?))
+            }
+            Opened::Missing | Opened::Failed => None,
+        };
+        let opened = self.held.get().into_iter().flatten();
+        Looked {
+            found: (0..self.known.len()).map(|at| table.found(at)).collect(),
+            real: self.directories.iter().zip(opened).filter_map(real).collect(),
+        }
+    }
+
+    /// Watches directories, looks at paths in them, and publishes what is there: at `all` of them, or at those
+    /// that the programs have not used as often as starts did. What is there cannot change without an event.
+    pub(super) fn look(&self, table: &Table, changes: &Changes, all: bool) {
         self.outer.iter().for_each(|outer| changes.watch_itself(outer));
         let opened = self.directories.iter().map(|_| OnceLock::new()).collect();
         let look = Look { paths: self, opened, changes };
         let time = look::now();
-        in_parallel(self.directories.len(), |at| look.open(at));
-        in_parallel(self.known.len(), |at| table.publish(at, &look.at(at), time));
+        let programs = table.programs();
+        let is_wanted = |at: &usize| {
+            let of_start = u64::from(self.record.paths[*at].uses.max(1));
+            all || u64::from(table.uses(*at)) < of_start * programs
+        };
+        let wanted: Vec<usize> = (0..self.known.len()).filter(is_wanted).collect();
+        let of = |&at: &usize| [self.known[at].parent, self.known[at].own];
+        let mut directories: Vec<usize> = wanted.iter().flat_map(of).flatten().collect();
+        directories.sort_unstable();
+        directories.dedup();
+        in_parallel(directories.len(), |at| {
+            look.opened(directories[at]);
+        });
+        in_parallel(wanted.len(), |at| table.publish(wanted[at], &look.at(wanted[at]), time));
         if self.held.get().is_none() {
             for (at, known) in self.known.iter().enumerate() {
                 if let Some(directory) = look.watched(known.own) {
@@ -159,20 +196,30 @@ impl<'a> Paths<'a> {
 }
 
 impl Look<'_> {
-    fn open(&self, at: usize) {
-        let opened = match look::directory(&self.paths.directories[at].path) {
+    fn opened(&self, at: usize) -> &Opened {
+        let open = || match self.open(&self.paths.directories[at]) {
             Ok(directory) if self.changes.watch(directory.as_fd()).is_ok() => {
                 Opened::Watched(directory)
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Opened::Missing,
             Ok(_) | Err(_) => Opened::Failed,
         };
-        let _ = self.opened[at].set(opened);
+        self.opened[at].get_or_init(open)
+    }
+
+    /// Opens a directory: by its name in the one above it, if that is open, because then no other name of the
+    /// path is looked up.
+    fn open(&self, directory: &Directory) -> io::Result<OwnedFd> {
+        let above = self.watched(directory.above);
+        match above.zip(directory.path.file_name()) {
+            Some((above, name)) => look::directory(above, Path::new(name)),
+            None => look::directory(CWD, &directory.path),
+        }
     }
 
     /// Returns a directory that is watched.
     fn watched(&self, directory: Option<usize>) -> Option<BorrowedFd<'_>> {
-        match self.opened[directory?].get()? {
+        match self.opened(directory?) {
             Opened::Watched(directory) => Some(directory.as_fd()),
             Opened::Missing | Opened::Failed => None,
         }
@@ -194,7 +241,7 @@ impl Look<'_> {
     /// True if a path below a missing directory is missing. It cannot appear without an event in the
     /// directory above those that are missing.
     fn is_missing(&self, recorded: &RecordedPath, mut directory: usize) -> bool {
-        while matches!(self.opened[directory].get(), Some(Opened::Missing)) {
+        while matches!(self.opened(directory), Opened::Missing) {
             let Some(above) = self.paths.directories[directory].above else { return false };
             directory = above;
         }

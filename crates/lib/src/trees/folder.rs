@@ -12,6 +12,8 @@ use crate::trees::is_slow;
 
 /// The variable with the folder.
 pub const VARIABLE: &str = "BECALM_CACHE";
+/// The variable with a folder in memory, which ends with the session.
+pub(super) const SESSION: &str = "XDG_RUNTIME_DIR";
 /// Bytes that must be free where a folder is made.
 const ROOM: u64 = 512 << 20;
 
@@ -40,7 +42,7 @@ fn places() -> Vec<PathBuf> {
         return vec![named];
     }
     let name = format!("becalm-{}", trust::user());
-    let of_session = absolute("XDG_RUNTIME_DIR").map(|it| it.join("becalm"));
+    let of_session = absolute(SESSION).map(|it| it.join("becalm"));
     let others = ["/var/tmp", "/tmp"].map(|it| Path::new(it).join(&name));
     of_session.into_iter().chain(others).collect()
 }

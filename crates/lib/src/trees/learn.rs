@@ -8,11 +8,12 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use becalm_host::tree::look::{self, Identity};
-use becalm_host::tree::table::{MOST_BASES, Table, Use};
+use becalm_host::tree::look::{self, Facts, Identity};
+use becalm_host::tree::table::{Found, MOST_BASES, Table, Use};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::CWD;
 
+use crate::trees::check::Looked;
 use crate::trees::copies::{self, Making};
 use crate::trees::record::{Copied, Kind, Place, Record, RecordedPath};
 use crate::trees::{c_path, in_parallel, is_slow, times_count};
@@ -20,26 +21,40 @@ use crate::trees::{c_path, in_parallel, is_slow, times_count};
 /// A file that has changed since may be one to which programs add, such as a log: it has no copy.
 const QUIET: Duration = Duration::from_secs(3600);
 
-/// Adds a start to the record, writes it, and copies the files that the program reads. `kept` are device
-/// and inode of files that the program still has open.
+/// The results of a start besides its table.
+pub(super) struct Started {
+    /// The number of programs that began with the first one.
+    pub(super) together: u64,
+    /// The findings; none if something has changed.
+    pub(super) looked: Looked,
+    /// Device and inode of files that the first program still has open.
+    pub(super) kept: FxHashSet<(u64, u64)>,
+}
+
+/// Adds a start to the record, writes it, and copies the files that the program reads.
 pub(super) fn learn(
     place: &Place,
     command: &Path,
     before: Record,
     table: &Table,
-    kept: &FxHashSet<(u64, u64)>,
+    started: &Started,
 ) {
+    let had_none = before.paths.is_empty();
     let mut record = before;
     record.header.command = command.to_string_lossy().into_owned();
     record.header.starts = record.header.starts.saturating_add(1);
     for (at, path) in record.paths.iter_mut().enumerate() {
-        path.unused = if table.is_used(at) { 0 } else { path.unused + 1 };
+        let uses = u64::from(table.uses(at)).div_ceil(table.programs().max(1));
+        (path.uses, path.unused) =
+            if uses == 0 { (path.uses, path.unused + 1) } else { (uses as u32, 0) };
     }
+    record.header.together = started.together;
     add(&mut record, table.told());
-    let identities = looked_at(&mut record);
-    keep(&mut record, &place.folder, kept);
+    let identities = looked_at(&mut record, &started.looked);
+    keep(&mut record, &place.folder, &started.kept);
     record.finish(&place.folder);
-    if place.write(&record).is_err() || record.paths.is_empty() {
+    // Nothing is kept of a program that looks up nothing there.
+    if (record.paths.is_empty() && had_none) || place.write(&record).is_err() {
         return;
     }
     copy(place, &mut record, &identities);
@@ -98,12 +113,14 @@ impl Trees {
 /// The content of a path: its kind, the target of a link, the identity of a regular file.
 type Seen = (Kind, Option<String>, Option<Identity>);
 
-/// Looks at all paths and sets what is there. Returns the identities of regular files.
-fn looked_at(record: &mut Record) -> Vec<Option<Identity>> {
+/// Sets what is there at all paths; looks at those of which it is not known. Returns the identities of regular
+/// files.
+fn looked_at(record: &mut Record, looked: &Looked) -> Vec<Option<Identity>> {
     let found: Vec<OnceLock<Seen>> = record.paths.iter().map(|_| OnceLock::new()).collect();
     let paths = &record.paths;
     in_parallel(paths.len(), |at| {
-        let _ = found[at].set(kind_of(Path::new(&paths[at].path)));
+        let known = looked.found.get(at).and_then(|found| seen(found, &paths[at]));
+        let _ = found[at].set(known.unwrap_or_else(|| kind_of(Path::new(&paths[at].path))));
     });
     let mut watched = BTreeSet::new();
     let mut directories = FxHashSet::default();
@@ -116,7 +133,8 @@ fn looked_at(record: &mut Record) -> Vec<Option<Identity>> {
     }
     // What a link on the way leads to is watched too.
     for directory in directories {
-        if let Ok(real) = fs::canonicalize(&directory)
+        let known = looked.real.get(&directory).cloned();
+        if let Some(real) = known.or_else(|| fs::canonicalize(&directory).ok())
             && real != directory
         {
             watched.extend(real.to_str().map(ToOwned::to_owned));
@@ -124,6 +142,24 @@ fn looked_at(record: &mut Record) -> Vec<Option<Identity>> {
     }
     record.header.watched = watched.into_iter().collect();
     identities
+}
+
+/// Returns what was found at a recorded path in the start; `None` if that is not known.
+fn seen(found: &Found, recorded: &RecordedPath) -> Option<Seen> {
+    let Found::There { facts, followed, .. } = found else {
+        return matches!(found, Found::Absent).then_some((Kind::Absent, None, None));
+    };
+    match look::kind(facts) {
+        look::FILE => Some((Kind::File, None, of_file(*facts))),
+        look::DIRECTORY => Some((Kind::Directory, None, None)),
+        look::LINK => Some((Kind::Link, recorded.target.clone(), of_file((*followed)?))),
+        _ => None,
+    }
+}
+
+/// Returns the identity of a regular file.
+fn of_file(facts: Facts) -> Option<Identity> {
+    (look::kind(&facts) == look::FILE).then(|| Identity::of(&facts))
 }
 
 fn kind_of(path: &Path) -> Seen {
@@ -135,7 +171,6 @@ fn kind_of(path: &Path) -> Seen {
         }
         Err(_) => return (Kind::Other, None, None),
     };
-    let of_file = |facts| (look::kind(&facts) == look::FILE).then(|| Identity::of(&facts));
     match look::kind(&facts) {
         look::FILE => (Kind::File, None, of_file(facts)),
         look::DIRECTORY => (Kind::Directory, None, None),

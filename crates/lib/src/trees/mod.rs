@@ -2,13 +2,14 @@
 //! up is looked up again when a start begins, many paths at once, and the program is told the results
 //! (`crates/lib/audit/tree.c`). Files that are as they were copied are read from a disk of this machine.
 //!
-//! [`begin`] prepares a start, [`attend`] fills the table beside it and learns from it, [`record`] is what
-//! is remembered, [`folder`] the place of records and copies, and [`state`] what `becalm doctor` says of them.
+//! [`begin`] prepares a start, [`door`] is the process that gives tables to programs, [`attend`] fills a table
+//! and learns from its programs, [`record`] is what is remembered, [`folder`] the place of records and copies, and [`state`] what `becalm doctor` says of them.
 
 mod attend;
 pub mod begin;
 mod check;
 mod copies;
+mod door;
 pub mod folder;
 mod learn;
 pub mod record;
@@ -25,6 +26,7 @@ use std::thread;
 
 use becalm_core::index::volume;
 use rustix::fs::statfs;
+use rustix::process::{Pid, test_kill_process};
 
 /// The switch with which the program gets no answers about trees that change, and nothing is learned.
 pub const NO_TREES: &str = "notrees";
@@ -79,4 +81,9 @@ fn times_count(tree: &Path) -> bool {
 /// Returns a path for a call of the kernel; `None` if it has a zero in it.
 fn c_path(path: &Path) -> Option<CString> {
     CString::new(path.as_os_str().to_owned().into_vec()).ok()
+}
+
+/// True while a process of this user exists.
+fn is_running(process: u32) -> bool {
+    Pid::from_raw(process.cast_signed()).is_some_and(|it| test_kill_process(it).is_ok())
 }

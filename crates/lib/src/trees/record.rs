@@ -46,6 +46,9 @@ pub struct Header {
     pub starts: u32,
     /// The number of paths.
     pub paths: u32,
+    /// The number of programs of this command that began together in the last start.
+    #[serde(default)]
+    pub together: u64,
     /// Bytes of the paths, copies, targets and trees in the table.
     pub text: u32,
     /// The trees: the topmost directories on network file systems.
@@ -106,6 +109,9 @@ pub struct RecordedPath {
     /// The copy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copy: Option<Copied>,
+    /// How often a start asked for it.
+    #[serde(default)]
+    pub uses: u32,
     /// The number of starts since it was used.
     #[serde(default)]
     pub unused: u32,

@@ -52,11 +52,10 @@ fn a_record_is_read_as_it_was_written_and_nothing_else_is_one() {
 /// The kinds of the entries' states: 0 for the kernel's, 1 absent, 2 found, 3 copied.
 fn looked(record: &Record, changes: &Changes) -> (Table, Vec<u64>) {
     let sizes = record.header.sizes();
-    let table =
-        Table::map(table::make(sizes, changes.descriptor(), false).unwrap(), sizes).unwrap();
+    let table = Table::map(table::make(sizes, false).unwrap(), sizes).unwrap();
     let paths = Paths::of(record, std::path::Path::new("/nowhere"));
     assert!(paths.fill(&table));
-    paths.look(&table, changes);
+    paths.look(&table, changes, true);
     let kinds = (0..record.paths.len()).map(|at| table.kind(at)).collect();
     (table, kinds)
 }

@@ -1,0 +1,24 @@
+/* Connections to other processes of this user, by abstract names. */
+#ifndef BECALM_SOCKET_H
+#define BECALM_SOCKET_H
+
+#include "base.h"
+
+#define SOCKET_STREAM 1
+#define SOCKET_PACKETS 5
+
+/* Connects to the process that listens at NAME, whose number is written to PID. Waits for nobody. Returns
+   negative if it is not a process of this user. */
+long socket_connect (const char *name, int type, int32_t *pid);
+
+/* Sends bytes, with a descriptor unless it is negative. Returns 1 if all were sent. */
+int socket_send (int fd, const void *bytes, size_t length, int descriptor);
+
+/* Waits some milliseconds for LENGTH bytes and two descriptors, which are closed on execve. Returns 1 if
+   all have come. */
+int socket_receive (int fd, int patience, void *bytes, size_t length, int descriptors[2]);
+
+/* Waits until something can be read, or the other end is closed. */
+void socket_wait (int fd, int patience);
+
+#endif

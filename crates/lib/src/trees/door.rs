@@ -1,0 +1,219 @@
+//! The process of a user that gives tables to the programs of `becalm run`, and to the programs that those
+//! start: one for each namespace of mounts. Programs of one command that are started together share a table.
+
+use std::env;
+use std::fs::{self, File};
+use std::hash::{Hash, Hasher};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use becalm_host::detached::{Detached, Priority, detached_with};
+use becalm_host::local_socket::{self, SocketType};
+use becalm_host::tree::look::{self, Changes};
+use becalm_host::tree::table::{self, Table};
+use becalm_host::trust;
+use rustc_hash::FxHasher;
+
+use crate::trees::attend::Attended;
+use crate::trees::record::{Header, Place};
+use crate::trees::{TRUST_TIMES, folder, is_running};
+
+/// The longest time to wait for a table.
+const PATIENCE: Duration = Duration::from_millis(50);
+/// The longest time for a process that has connected to send its path.
+const PATIENCE_OF_DOOR: Duration = Duration::from_millis(10);
+/// Maximum number of tables at a time: each takes one of the user's 128 inotify descriptors.
+const MOST_TABLES: usize = 32;
+/// The age at which a table is not shared any more.
+const OLD: Duration = Duration::from_secs(120);
+/// The time between two looks at who is still there.
+const PAUSE: Duration = Duration::from_secs(1);
+/// The time without programs and tables after which the process ends.
+const LINGERS: Duration = Duration::from_secs(2);
+/// Maximum length of a path.
+const LONGEST_PATH: usize = 4096;
+
+/// The share of a program: the table, the events, and its beginning by the clock of the table.
+#[derive(Debug)]
+pub(super) struct Given {
+    pub(super) table: OwnedFd,
+    pub(super) changes: OwnedFd,
+    pub(super) since: u64,
+    /// The name at which programs that it starts can ask.
+    pub(super) name: String,
+}
+
+/// A view of the files of this machine: the namespace of mounts and the root directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct View([(u64, u64); 2]);
+
+impl View {
+    fn of(process: &str) -> Option<Self> {
+        let identity = |name: &str| {
+            let facts = fs::metadata(format!("/proc/{process}/{name}")).ok()?;
+            Some((facts.dev(), facts.ino()))
+        };
+        Some(Self([identity("ns/mnt")?, identity("root")?]))
+    }
+}
+
+/// Returns the name at which tables can be had: another one for each version of becalm, each view, and each
+/// value of the variables that matter.
+fn name() -> Option<String> {
+    let mut hasher = FxHasher::default();
+    View::of("self")?.hash(&mut hasher);
+    env!("CARGO_PKG_VERSION").hash(&mut hasher);
+    for variable in [folder::VARIABLE, folder::SESSION, TRUST_TIMES] {
+        env::var_os(variable).hash(&mut hasher);
+    }
+    table::FORM.hash(&mut hasher);
+    Some(format!("becalm-trees-{}-{:016x}", trust::user(), hasher.finish()))
+}
+
+/// Gets a table for a command, which this process will become. Call this while the process has one thread.
+pub(super) fn ask(command: &Path) -> Option<Given> {
+    let name = name()?;
+    let kind = SocketType::SEQPACKET;
+    let connection = match local_socket::connection(&name, kind) {
+        Ok(connection) => connection,
+        Err(_) => {
+            open(&name);
+            local_socket::connection(&name, kind).ok()?
+        }
+    };
+    local_socket::send(&connection, command.as_os_str().as_bytes(), &[]).ok()?;
+    let since = size_of::<u64>();
+    let (bytes, descriptors) = local_socket::receive(&connection, since, false, PATIENCE)?;
+    let since = u64::from_ne_bytes(bytes.try_into().ok()?);
+    let [table, changes] = descriptors.try_into().ok()?;
+    Some(Given { table, changes, since, name })
+}
+
+/// Starts the process, unless another one has the name.
+fn open(name: &str) {
+    let Ok(listener) = local_socket::listener(name, SocketType::SEQPACKET) else { return };
+    let _ = detached_with([&listener], Priority::Normal, |[listener]| {
+        if let Some(mut door) = Door::new() {
+            door.serve(&listener);
+        }
+    });
+}
+
+/// A table that programs use.
+struct Shared {
+    command: PathBuf,
+    file: OwnedFd,
+    table: Table,
+    changes: Changes,
+    made: Instant,
+}
+
+impl Shared {
+    /// True if a program that begins now can use the table.
+    fn is_open(&self) -> bool {
+        !self.table.is_off() && self.made.elapsed() < OLD && !self.changes.happened()
+    }
+
+    /// True while its process is at work.
+    fn is_attended(&self) -> bool {
+        match self.table.attendant() {
+            0 => self.made.elapsed() < PAUSE,
+            process => is_running(process),
+        }
+    }
+}
+
+struct Door {
+    view: View,
+    /// The programs that have a table.
+    programs: Vec<u32>,
+    tables: Vec<Shared>,
+}
+
+impl Door {
+    fn new() -> Option<Self> {
+        Some(Self { view: View::of("self")?, programs: Vec::new(), tables: Vec::new() })
+    }
+
+    /// Gives tables until nobody has been there for some time.
+    fn serve(&mut self, listener: &OwnedFd) {
+        let (mut last, mut looked) = (Instant::now(), Instant::now());
+        while last.elapsed() < LINGERS {
+            if let Some((connection, process)) = local_socket::accept(listener, PAUSE) {
+                last = Instant::now();
+                self.answer(&connection, process);
+            }
+            if looked.elapsed() >= PAUSE {
+                looked = Instant::now();
+                self.programs.retain(|&process| is_running(process));
+                self.tables.retain(Shared::is_attended);
+                if !self.programs.is_empty() || !self.tables.is_empty() {
+                    last = looked;
+                }
+            }
+        }
+    }
+
+    /// Gives a process the table of its command; closes the connection if there is none.
+    fn answer(&mut self, connection: &OwnedFd, process: u32) -> Option<()> {
+        let (bytes, _) = local_socket::receive(connection, LONGEST_PATH, true, PATIENCE_OF_DOOR)?;
+        let of = process.to_string();
+        (View::of(&of)? == self.view).then_some(())?;
+        let path = bytes.split(|&byte| byte == 0).next()?;
+        let directory = || fs::read_link(format!("/proc/{of}/cwd")).ok();
+        let path = crate::path::path_of(path.into());
+        let command = if path.is_absolute() { path } else { directory()?.join(path) };
+        let since = look::now() + 1;
+        let known = self.tables.iter().position(|it| it.command == command && it.is_open());
+        let made = known.is_none().then(|| self.make(&command)).flatten();
+        let shared = match (known, &made) {
+            (Some(at), _) => &self.tables[at],
+            (None, Some((shared, ..))) => shared,
+            (None, None) => return None,
+        };
+        shared.table.join(since);
+        let descriptors = [&shared.file, shared.changes.descriptor()];
+        local_socket::send(connection, &since.to_ne_bytes(), &descriptors).ok()?;
+        self.programs.push(process);
+        if let Some((shared, header, record)) = made {
+            self.attend(shared, process, header, &record);
+        }
+        Some(())
+    }
+
+    /// Makes a table; returns it with the header of the command's record and the record.
+    fn make(&self, command: &Path) -> Option<(Shared, Header, OwnedFd)> {
+        (self.tables.len() < MOST_TABLES).then_some(())?;
+        let place = folder::existing().map(|folder| Place::of(folder, command));
+        let mut record = place.and_then(|it| it.open());
+        let header = record.as_mut().and_then(Header::read).unwrap_or_default();
+        // Another start may replace the file meanwhile.
+        let record = record.or_else(|| File::open("/dev/null").ok())?.into();
+        let sizes = header.sizes();
+        let file = table::make(sizes, header.paths == 0 || header.is_wanting()).ok()?;
+        let table = Table::map(&file, sizes).ok()?;
+        let changes = Changes::new().ok()?;
+        let (command, made) = (command.to_owned(), Instant::now());
+        Some((Shared { command, file, table, changes, made }, header, record))
+    }
+
+    /// Starts the process that fills a table, and learns from the start of this program.
+    fn attend(&mut self, shared: Shared, process: u32, header: Header, record: &OwnedFd) {
+        let attended = Attended {
+            command: shared.command.clone(),
+            process,
+            folder: folder::existing(),
+            header,
+        };
+        let keep = [&shared.file, shared.changes.descriptor(), record];
+        let begun = detached_with(keep, Priority::Normal, |[table, changes, record]| {
+            attended.attend(table, changes, record.into());
+        });
+        if matches!(begun, Ok(Detached::Yes)) {
+            self.tables.push(shared);
+        }
+    }
+}
