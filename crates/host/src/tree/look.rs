@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::ptr;
 
 use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
@@ -115,6 +115,12 @@ pub fn open(directory: BorrowedFd<'_>, path: &CStr) -> io::Result<OwnedFd> {
 pub fn directory(above: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(openat(above, path, flags, Mode::empty())?)
+}
+
+/// Returns the real path of an open directory; no path is looked up.
+#[must_use]
+pub fn real(opened: BorrowedFd<'_>) -> Option<PathBuf> {
+    std::fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd())).ok()
 }
 
 /// True if the kernel maps this file as code: not on a file system that is mounted with `noexec`, or if a

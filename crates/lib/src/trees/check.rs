@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -66,6 +66,8 @@ pub(super) struct Paths<'a> {
     known: Vec<Known>,
     directories: Vec<Directory>,
     numbers: FxHashMap<PathBuf, usize>,
+    /// The number of directories, the first ones, to which links on the way lead.
+    of_links: usize,
     /// Directories on the way to the trees.
     outer: Vec<PathBuf>,
     /// The devices of trees in which times of files count.
@@ -82,6 +84,7 @@ impl<'a> Paths<'a> {
             known: Vec::new(),
             directories: Vec::new(),
             numbers: FxHashMap::default(),
+            of_links: 0,
             outer: trees.iter().flat_map(|it| it.ancestors().skip(1)).map(Into::into).collect(),
             timed: Vec::new(),
             held: OnceLock::new(),
@@ -92,9 +95,10 @@ impl<'a> Paths<'a> {
             let facts = c_path(tree).and_then(|tree| look::at(CWD, &tree, true).ok());
             paths.timed.extend(facts.filter(|_| times_count(tree)).map(|it| look::device(&it)));
         }
-        for watched in &record.header.watched {
+        for watched in &record.watched {
             paths.directory(Path::new(watched), &trees);
         }
+        paths.of_links = paths.directories.len();
         for recorded in &record.paths {
             let Some((parent, name)) = RecordedPath::split(&recorded.path) else { continue };
             let path = Path::new(&recorded.path);
@@ -150,10 +154,7 @@ impl<'a> Paths<'a> {
     /// Returns what the last look has found. No path is looked up.
     pub(super) fn looked(&self, table: &Table) -> Looked {
         let real = |(directory, opened): (&Directory, &OnceLock<Opened>)| match opened.get()? {
-            Opened::Watched(opened) => {
-                let link = format!("/proc/self/fd/{}", opened.as_raw_fd());
-                Some((directory.path.clone(), std::fs::read_link(link).ok()?))
-            }
+            Opened::Watched(opened) => Some((directory.path.clone(), look::real(opened.as_fd())?)),
             Opened::Missing | Opened::Failed => None,
         };
         let opened = self.held.get().into_iter().flatten();
@@ -175,15 +176,21 @@ impl<'a> Paths<'a> {
             let of_start = u64::from(self.record.paths[*at].uses.max(1));
             all || u64::from(table.uses(*at)) < of_start * programs
         };
-        let wanted: Vec<usize> = (0..self.known.len()).filter(is_wanted).collect();
-        let of = |&at: &usize| [self.known[at].parent, self.known[at].own];
-        let mut directories: Vec<usize> = wanted.iter().flat_map(of).flatten().collect();
-        directories.sort_unstable();
-        directories.dedup();
-        in_parallel(directories.len(), |at| {
-            look.opened(directories[at]);
-        });
-        in_parallel(wanted.len(), |at| table.publish(wanted[at], &look.at(wanted[at]), time));
+        // What the last start used comes first, whatever else others have used.
+        let is_recent = |&at: &usize| self.record.paths[at].unused == 0;
+        let wanted = (0..self.known.len()).filter(is_wanted);
+        let (recent, others): (Vec<usize>, Vec<usize>) = wanted.partition(is_recent);
+        for (wanted, watched) in [(recent, 0..self.of_links), (others, 0..0)] {
+            let of = |&at: &usize| [self.known[at].parent, self.known[at].own];
+            let of_paths = wanted.iter().flat_map(of).flatten();
+            let mut directories: Vec<usize> = watched.chain(of_paths).collect();
+            directories.sort_unstable();
+            directories.dedup();
+            in_parallel(directories.len(), |at| {
+                look.opened(directories[at]);
+            });
+            in_parallel(wanted.len(), |at| table.publish(wanted[at], &look.at(wanted[at]), time));
+        }
         if self.held.get().is_none() {
             for (at, known) in self.known.iter().enumerate() {
                 if let Some(directory) = look.watched(known.own) {

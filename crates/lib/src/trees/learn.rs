@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -134,13 +135,14 @@ fn looked_at(record: &mut Record, looked: &Looked) -> Vec<Option<Identity>> {
     // What a link on the way leads to is watched too.
     for directory in directories {
         let known = looked.real.get(&directory).cloned();
-        if let Some(real) = known.or_else(|| fs::canonicalize(&directory).ok())
+        if let Some(real) =
+            known.or_else(|| look::real(look::directory(CWD, &directory).ok()?.as_fd()))
             && real != directory
         {
             watched.extend(real.to_str().map(ToOwned::to_owned));
         }
     }
-    record.header.watched = watched.into_iter().collect();
+    record.watched = watched.into_iter().collect();
     identities
 }
 

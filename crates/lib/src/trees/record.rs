@@ -1,10 +1,11 @@
 //! The record of what starts of a command looked up in trees on network file systems.
 //!
-//! A record is lines of JSON: a [`Header`], then a [`Path`](RecordedPath) each, in the order of their use.
+//! A record is lines of JSON: a [`Header`], the list of directories to be watched, then a
+//! [path](RecordedPath) each, in the order of their use.
 
 use std::fs::File;
 use std::hash::{Hash, Hasher};
-use std::io::{Read, Seek};
+use std::io::{BufRead, BufReader, Read, Seek};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -20,12 +21,12 @@ use crate::index::places::{self, cache_writer as writer, files_ending};
 use crate::trees::copies;
 
 /// The form of a record.
-pub const SCHEMA: &str = "becalm/tree/1";
+pub const SCHEMA: &str = "becalm/tree/2";
 /// The ending of the name of a record.
 const ENDING: &str = "tree";
 /// Maximum length of a record, and of its first line.
 const MOST_BYTES: u64 = 32 << 20;
-const MOST_HEADER: usize = 8192;
+const MOST_HEADER: u64 = 128 << 10;
 /// Maximum number of paths.
 pub(super) const MOST_PATHS: usize = 30_000;
 /// Starts that tell every path that they look up; later ones tell those in the trees.
@@ -53,8 +54,6 @@ pub struct Header {
     pub text: u32,
     /// The trees: the topmost directories on network file systems.
     pub trees: Vec<String>,
-    /// Directories to be watched besides those of the paths: where links lead.
-    pub watched: Vec<String>,
 }
 
 /// The kind of what was found at a path.
@@ -143,6 +142,8 @@ impl Copied {
 pub struct Record {
     /// The first line.
     pub header: Header,
+    /// Directories to be watched besides those of the paths: where links lead.
+    pub watched: Vec<String>,
     /// The paths.
     pub paths: Vec<RecordedPath>,
 }
@@ -201,9 +202,9 @@ impl Header {
     /// Reads the header from the beginning of a record; `None` if it has none of this version.
     #[must_use]
     pub fn read(file: &mut File) -> Option<Self> {
-        let mut bytes = vec![0; MOST_HEADER];
-        let length = file.read(&mut bytes).ok()?;
-        Self::parse(bytes[..length].split(|&byte| byte == b'\n').next()?)
+        let mut line = Vec::new();
+        BufReader::new(file.take(MOST_HEADER)).read_until(b'\n', &mut line).ok()?;
+        Self::parse(line.strip_suffix(b"\n")?)
     }
 
     fn parse(line: &[u8]) -> Option<Self> {
@@ -238,6 +239,7 @@ impl Record {
     fn parse(bytes: &[u8]) -> Option<Self> {
         let mut lines = bytes.split(|&byte| byte == b'\n');
         let header = Header::parse(lines.next()?)?;
+        let watched = serde_json::from_slice(lines.next()?).ok()?;
         let lines = lines.filter(|line| !line.is_empty());
         let paths: Option<Vec<RecordedPath>> =
             lines.map(|line| serde_json::from_slice(line).ok()).collect();
@@ -247,7 +249,7 @@ impl Record {
                 && it.copy.as_ref().is_none_or(|copy| !copy.name.contains('/'))
         };
         let is_whole = paths.len() == header.paths as usize && paths.iter().all(is_sound);
-        is_whole.then_some(Self { header, paths })
+        is_whole.then_some(Self { header, watched, paths })
     }
 
     pub(super) fn text(&self) -> Vec<u8> {
@@ -257,6 +259,7 @@ impl Record {
             text.push(b'\n');
         };
         line(serde_json::to_vec(&self.header));
+        line(serde_json::to_vec(&self.watched));
         self.paths.iter().for_each(|path| line(serde_json::to_vec(path)));
         text
     }
