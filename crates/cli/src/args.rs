@@ -8,6 +8,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::advise::args::AdviseArgs;
 use crate::bench::args::BenchArgs;
+use crate::cache::args::CacheArgs;
 use crate::check::args::CheckArgs;
 use crate::compare::args::CompareArgs;
 use crate::demo::args::DemoArgs;
@@ -74,6 +75,11 @@ pub(crate) enum Command {
     /// Reads LD_AUDIT, GLIBC_TUNABLES, BECALM, the index, the files that it was made from, and the
     /// loader of /bin/sh. Nothing is changed.
     Doctor(DoctorArgs),
+    /// Show what is kept of programs on network file systems, or remove it
+    ///
+    /// `becalm run` records what starts look up on network file systems, and copies the files that
+    /// they read to this machine's disk. Each start compares both with the file system.
+    Cache(CacheArgs),
     /// Run a program and record the file lookups of its loader
     ///
     /// The program runs as it would without becalm: same streams, terminal, process group and exit
@@ -246,6 +252,7 @@ pub(crate) fn manual_of(command: &str) -> &'static [&'static manual::Section] {
     match command {
         "advise" => crate::advise::manual::ADVISE,
         "bench" => crate::bench::manual::BENCH,
+        "cache" => crate::cache::manual::CACHE,
         "check" => crate::check::manual::CHECK,
         "compare" => crate::compare::manual::COMPARE,
         "demo" => crate::demo::manual::DEMO,

@@ -9,6 +9,7 @@ pub(crate) mod advise;
 pub(crate) mod args;
 pub(crate) mod bench;
 pub(crate) mod beside;
+pub(crate) mod cache;
 pub(crate) mod check;
 pub(crate) mod common_args;
 pub(crate) mod compare;
@@ -60,6 +61,7 @@ fn dispatch(flags: &Cli) -> Result<ExitStatus> {
         Command::Check(args) => check::run::run(args, flags.color),
         Command::Advise(args) => advise::run::run(args, flags.color),
         Command::Doctor(args) => doctor::run::run(args, flags.color),
+        Command::Cache(args) => cache::run::run(args, flags.color),
         Command::Trace(args) => trace::run::run(args, flags.color),
         Command::Fix(args) => fix::run::run(args, flags.color),
         Command::Undo(args) => undo::run::run(args, flags.color),

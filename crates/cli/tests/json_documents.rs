@@ -121,7 +121,7 @@ fn bench_prints_what_the_page_lists() {
 }
 
 #[test]
-fn advise_and_doctor_print_what_the_page_lists() {
+fn advise_doctor_and_cache_print_what_the_page_lists() {
     if nothing_to_test_with() {
         return;
     }
@@ -133,6 +133,8 @@ fn advise_and_doctor_print_what_the_page_lists() {
     let index = store.index();
     let doctor = support::run(&mut store.becalm(&["doctor", "--json", "--index", text(&index)]));
     assert_documented(&doctor.stdout, "crates/lib/src/doctor/mod.rs Report");
+    let cache = support::run(&mut store.becalm(&["cache", "--json"]));
+    assert_documented(&cache.stdout, "crates/lib/src/trees/state.rs CacheReport");
 }
 
 #[test]

@@ -13,6 +13,7 @@ from ._decode import decode
 from ._reports import (
     Advise,
     Bench,
+    Cache,
     Check,
     Compare,
     Doctor,
@@ -96,6 +97,11 @@ def survey(
 def advise(program: Path, *, store: Optional[Paths] = None, args: Sequence[str] = ()) -> Advise:
     """Predicts what each strategy would leave of a program's misses."""
     return _report(Advise, ["advise", "--json", *_flags(store=_list(store)), *args, _text(program)])
+
+
+def cache(*, clear: bool = False, args: Sequence[str] = ()) -> Cache:
+    """Shows what is kept of programs on network file systems, or removes it."""
+    return _report(Cache, ["cache", "--json", *_flags(clear=clear), *args])
 
 
 def doctor(*, index: Optional[Path] = None, args: Sequence[str] = ()) -> Doctor:

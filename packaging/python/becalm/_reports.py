@@ -889,6 +889,15 @@ class Trees(Record):
 
 
 @dataclass
+class Cache(Record):
+    """What is kept of programs on network file systems."""
+
+    schema: str
+    cleared: bool
+    trees: Optional[Trees] = None
+
+
+@dataclass
 class Alone(Record):
     """Programs that have an index of their own."""
 

@@ -102,6 +102,10 @@ class Reports(unittest.TestCase):
         self.assertTrue(report.index.usable)
         self.assertGreaterEqual(report.index.programs, 1)
 
+    def test_cache(self):
+        report = becalm.cache(args=["--dry-run", "--clear"])
+        self.assertEqual((unknown(report), report.cleared), ([], False))
+
     def test_survey(self):
         text = self.folder / "text"
         text.write_text("no program")

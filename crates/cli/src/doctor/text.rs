@@ -31,7 +31,7 @@ pub(crate) fn screen(look: Look, report: &Report) -> String {
     alone(&mut text, look, report.alone);
     recorded(&mut text, look, report);
     if let Some(trees) = &report.trees {
-        looked_up(&mut text, look, trees);
+        looked_up(&mut text, look, "network", NAMED, trees);
     }
     findings(&mut text, look, report);
     text
@@ -170,16 +170,22 @@ fn recorded(text: &mut String, look: Look, report: &Report) {
         let command = shown(record.command.as_bytes().as_bstr());
         row(text, look, title, &format!("{command}: {mib:.1} MiB, {starts}, {age}; {state}"));
     }
-    and_more(text, look, records.len());
+    and_more(text, look, records.len().saturating_sub(NAMED));
 }
 
-/// Writes the size of the folder for network file systems, and the first commands.
-fn looked_up(text: &mut String, look: Look, trees: &TreesState) {
+/// Writes the size of the folder for network file systems, and at most so many commands.
+pub(crate) fn looked_up(
+    text: &mut String,
+    look: Look,
+    title: &str,
+    most: usize,
+    trees: &TreesState,
+) {
     let mib = trees.bytes as f64 / f64::from(1 << 20);
     let copies = counted(trees.copies, "copy", "copies");
     let folder = shown(trees.folder.as_os_str().as_encoded_bytes().as_bstr());
-    row(text, look, "network", &format!("{folder}: {copies}, {mib:.1} MiB"));
-    for record in trees.records.iter().take(NAMED) {
+    row(text, look, title, &format!("{folder}: {copies}, {mib:.1} MiB"));
+    for record in trees.records.iter().take(most) {
         let paths = counted(record.paths.into(), "path", "paths");
         let starts = counted(record.starts.into(), "start", "starts");
         let copied = match (record.paths, record.copied) {
@@ -191,13 +197,12 @@ fn looked_up(text: &mut String, look: Look, trees: &TreesState) {
         let age = age_in_words(record.learned);
         row(text, look, "", &format!("{command}: {paths}, {copied}; {starts}, {age}"));
     }
-    and_more(text, look, trees.records.len());
+    and_more(text, look, trees.records.len().saturating_sub(most));
 }
 
-fn and_more(text: &mut String, look: Look, count: usize) {
-    if count > NAMED {
-        let more = grouped((count - NAMED) as u64);
-        row(text, look, "", &format!("and {more} more; --json names all"));
+fn and_more(text: &mut String, look: Look, more: usize) {
+    if more > 0 {
+        row(text, look, "", &format!("and {} more; --json names all", grouped(more as u64)));
     }
 }
 

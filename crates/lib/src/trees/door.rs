@@ -165,9 +165,11 @@ impl Door {
         let path = bytes.split(|&byte| byte == 0).next()?;
         let directory = || fs::read_link(format!("/proc/{of}/cwd")).ok();
         let path = crate::path::path_of(path.into());
-        let command = if path.is_absolute() { path } else { directory()?.join(path) };
-        let since = look::now() + 1;
+        let path = if path.is_absolute() { path } else { directory()?.join(path) };
+        let command = std::path::absolute(path).ok()?;
         let known = self.tables.iter().position(|it| it.command == command && it.is_open());
+        // In this millisecond, paths of a table that is known may have been looked at before the program began.
+        let since = look::now() + u64::from(known.is_some());
         let made = known.is_none().then(|| self.make(&command)).flatten();
         let shared = match (known, &made) {
             (Some(at), _) => &self.tables[at],

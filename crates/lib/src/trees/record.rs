@@ -3,9 +3,9 @@
 //! A record is lines of JSON: a [`Header`], the list of directories to be watched, then a
 //! [path](RecordedPath) each, in the order of their use.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::hash::{Hash, Hasher};
-use std::io::{BufRead, BufReader, Read, Seek};
+use std::io::{self, BufRead, BufReader, Read, Seek};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -177,6 +177,14 @@ impl Place {
     /// Opens the record; `None` if there is none that can be trusted.
     pub(super) fn open(&self) -> Option<File> {
         trust::open(&self.path()).ok().map(|it| it.file)
+    }
+
+    /// Removes the record, and a lock that nobody holds.
+    pub(super) fn remove(&self) -> io::Result<()> {
+        if self.lock().is_some() {
+            self.unlock();
+        }
+        fs::remove_file(self.path())
     }
 
     /// Takes the lock of learning; `None` if another process has it.

@@ -1,11 +1,11 @@
-//! The folder of records and copies, for `becalm doctor`.
+//! The folder of records and copies, for `becalm doctor` and `becalm cache`.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use serde::Serialize;
 
-use crate::json::lossy_os;
+use crate::json::{Report, lossy_os};
 use crate::trees::record::{Place, Record};
 use crate::trees::{copies, folder, times_count};
 
@@ -53,6 +53,36 @@ impl TreeRecordState {
             copied: header.trees.iter().any(|tree| times_count(Path::new(tree))),
         }
     }
+}
+
+/// The records and copies of programs on network file systems: the JSON document of `becalm cache`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CacheReport {
+    /// True if records and copies were removed.
+    pub cleared: bool,
+    /// The records and copies, or those that were removed; null if there is no folder.
+    pub trees: Option<TreesState>,
+}
+
+impl Report for CacheReport {
+    const SCHEMA: &'static str = "becalm/cache/1";
+}
+
+/// Removes the records and copies of a folder. Programs that run read the files themselves then.
+///
+/// # Errors
+/// Returns the first error, when all others are removed.
+pub fn clear(folder: &Path) -> io::Result<()> {
+    // A record without copies does no harm.
+    let copies = copies::path(folder, "");
+    let removed = Place::all(folder).into_iter().map(|place| place.remove());
+    let files = copies.read_dir().into_iter().flatten().flatten();
+    let removed: Vec<_> = removed.chain(files.map(|file| fs::remove_file(file.path()))).collect();
+    let is_empty = match fs::remove_dir(copies) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    };
+    removed.into_iter().chain([is_empty]).collect()
 }
 
 /// Returns the state of this user's folder; `None` if there is none.

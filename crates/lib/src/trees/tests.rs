@@ -6,12 +6,19 @@ use std::os::unix::fs::symlink;
 use becalm_host::tree::look::Changes;
 use becalm_host::tree::table::{self, Table, Use};
 
+use super::attend::COUNTS;
 use super::check::Paths;
 use super::record::{Header, Kind, Record, RecordedPath};
 
 fn recorded(path: String, kind: Kind, target: Option<&str>) -> RecordedPath {
     let target = target.map(ToOwned::to_owned);
     RecordedPath { path, kind, target, ..RecordedPath::default() }
+}
+
+#[test]
+fn results_count_as_long_as_they_are_renewed_for() {
+    let longest = format!("#define LONGEST {}u\n", COUNTS.as_millis());
+    assert!(include_str!("../../audit/tree.c").contains(&longest), "{longest}");
 }
 
 #[test]

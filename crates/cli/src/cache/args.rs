@@ -1,0 +1,19 @@
+//! The arguments of `becalm cache`.
+
+use clap::Args;
+
+/// The flags of `becalm cache`.
+#[derive(Debug, Args)]
+pub(crate) struct CacheArgs {
+    /// Remove all records and copies
+    #[arg(long)]
+    pub clear: bool,
+
+    /// With --clear: show what would be removed; remove nothing
+    #[arg(short = 'n', long, requires = "clear")]
+    pub dry_run: bool,
+
+    /// Write one JSON object, schema becalm/cache/1
+    #[arg(long)]
+    pub json: bool,
+}
