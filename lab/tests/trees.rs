@@ -168,6 +168,25 @@ fn a_program_of_the_index_that_is_started_later_is_answered_and_sees_what_came_b
 }
 
 #[test]
+fn a_program_with_fewer_rights_is_not_answered() {
+    let Some(scene) = Scene::new() else { return };
+    let own = scene.at("tree/own");
+    fs::create_dir(&own).unwrap();
+    fs::write(own.join("file"), "").unwrap();
+    fs::set_permissions(&own, fs::Permissions::from_mode(0o700)).unwrap();
+    std::os::unix::fs::chown(&own, Some(1000), None).unwrap();
+    let look =
+        "/bin/sh -c 'sleep .3; [ -e \"$1/own/file\" ] && echo there || echo missing' sh \"$1\"";
+    let script = format!("{look}; setpriv --bounding-set=-all --inh-caps=-all {look}");
+    // Root without capabilities may not enter the directory.
+    let printed = "there\nmissing\n";
+    scene.learn(&script, "own/file", printed);
+    let (again, paths) = scene.run("", &script);
+    assert_eq!(again, printed);
+    assert!(paths.len() == 2 && paths.iter().all(|&paths| paths >= 1), "{paths:?}");
+}
+
+#[test]
 fn programs_that_begin_together_share_what_is_looked_up() {
     let Some(scene) = Scene::new() else { return };
     let script = "sleep .5; for i in $(seq 300); do [ -e \"$1/dir/no$i\" ]; done; echo done";

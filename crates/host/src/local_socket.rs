@@ -73,22 +73,16 @@ fn is_readable(socket: &OwnedFd, patience: Duration) -> bool {
     poll(&mut [PollFd::new(socket, PollFlags::IN)], patience.as_ref()).is_ok_and(|ready| ready > 0)
 }
 
-/// Waits for a message of at most so many bytes. With `close_on_exec` its descriptors are closed by `execve`.
+/// Waits for a message of at most so many bytes. Its descriptors are closed by `execve`.
 #[must_use]
-pub fn receive(
-    connection: &OwnedFd,
-    most: usize,
-    close_on_exec: bool,
-    patience: Duration,
-) -> Option<Message> {
+pub fn receive(connection: &OwnedFd, most: usize, patience: Duration) -> Option<Message> {
     if !is_readable(connection, patience) {
         return None;
     }
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut bytes = vec![0; most];
-    let mut flags = RecvFlags::DONTWAIT;
-    flags.set(RecvFlags::CMSG_CLOEXEC, close_on_exec);
+    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
     let received = recvmsg(connection, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags);
     let length = received.ok().filter(|received| received.bytes > 0)?.bytes;
     bytes.truncate(length);

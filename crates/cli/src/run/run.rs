@@ -59,7 +59,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
             }
             // An older module does not know what the descriptors are for.
             let offer = offer.filter(|_| indexed.index.index.is_current());
-            let switches: Vec<String> = learn.into_iter().chain(offer.map(Offer::accept)).collect();
+            let switches: Vec<String> =
+                learn.into_iter().chain(offer.and_then(Offer::accept)).collect();
             let switches = (!switches.is_empty()).then(|| switches.join(","));
             variables = indexed.variables(args.no_bind, switches.as_deref(), args.only);
             // execve closes the descriptor without a call of its own.

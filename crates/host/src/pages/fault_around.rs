@@ -38,7 +38,7 @@ impl Listener {
     pub fn accept(&self, patience: Duration) -> Option<Connection> {
         let (connection, pid) = local_socket::accept(&self.0, patience)?;
         // Without a byte it only looked whether somebody listens.
-        let (_, mut descriptors) = local_socket::receive(&connection, 1, true, PATIENCE)?;
+        let (_, mut descriptors) = local_socket::receive(&connection, 1, PATIENCE)?;
         Some(Connection { pid, descriptor: descriptors.pop(), _held: connection })
     }
 }

@@ -6,6 +6,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::io::{FdFlags, fcntl_setfd};
+
 use crate::index::variables::{NO_AHEAD, NO_BIND, OFF, SWITCHES, has_switch};
 use crate::trees::door::{self, Given};
 use crate::trees::record::{Header, Place};
@@ -33,13 +35,15 @@ const ARGUMENTS: usize = 4;
 pub struct Offer(Given);
 
 impl Offer {
-    /// Leaves the descriptors open for the program, and returns the switch that names them.
+    /// Leaves the descriptors open for the program, and returns the switch that names them; `None` if that
+    /// fails. Without this they are closed by `execve`.
     #[must_use]
-    pub fn accept(self) -> String {
+    pub fn accept(self) -> Option<String> {
         let Given { table, changes, since, name } = self.0;
         let (of_table, of_changes) = (table.as_raw_fd(), changes.as_raw_fd());
+        fcntl_setfd(&table, FdFlags::empty()).and(fcntl_setfd(&changes, FdFlags::empty())).ok()?;
         std::mem::forget((table, changes));
-        format!("trees:{of_table}/{of_changes}/{}/{since}/{name}", std::process::id())
+        Some(format!("trees:{of_table}/{of_changes}/{}/{since}/{name}", std::process::id()))
     }
 }
 

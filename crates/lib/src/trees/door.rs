@@ -16,6 +16,7 @@ use becalm_host::tree::look::{self, Changes};
 use becalm_host::tree::table::{self, Table};
 use becalm_host::trust;
 use rustc_hash::FxHasher;
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 use crate::trees::attend::Attended;
 use crate::trees::record::{Header, Place};
@@ -33,6 +34,11 @@ const OLD: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_secs(1);
 /// The time without programs and tables after which the process ends.
 const LINGERS: Duration = Duration::from_secs(2);
+/// The time without a question after which it ends although programs run: a session or a job that waits for
+/// its last process should end.
+const LONGEST: Duration = Duration::from_secs(600);
+/// The number of users that are not known in a namespace of users: several can have it.
+const NOBODY: u32 = 65_534;
 /// Maximum length of a path.
 const LONGEST_PATH: usize = 4096;
 
@@ -46,25 +52,59 @@ pub(super) struct Given {
     pub(super) name: String,
 }
 
-/// A view of the files of this machine: the namespace of mounts and the root directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct View([(u64, u64); 2]);
+/// All by which two processes can see other files at a path, may read other files, or have another clock.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct View {
+    /// Device and inode of namespaces; 0 for one that this kernel does not have.
+    namespaces: [(u64, u64); NAMESPACES.len()],
+    /// Device, inode and mount of the root directory.
+    root: ((u64, u64), u64),
+    /// Users, groups and capabilities.
+    rights: Vec<String>,
+    /// The label of a security module.
+    label: Option<Vec<u8>>,
+}
+
+/// Namespaces of mounts, users and clocks.
+const NAMESPACES: [&str; 3] = ["ns/mnt", "ns/user", "ns/time"];
+/// Lines of `/proc/PID/status`.
+const RIGHTS: [&str; 6] = ["Uid:", "Gid:", "Groups:", "CapPrm:", "CapEff:", "CapAmb:"];
 
 impl View {
     fn of(process: &str) -> Option<Self> {
+        let at = |name: &str| format!("/proc/{process}/{name}");
         let identity = |name: &str| {
-            let facts = fs::metadata(format!("/proc/{process}/{name}")).ok()?;
+            let facts = fs::metadata(at(name)).ok()?;
             Some((facts.dev(), facts.ino()))
         };
-        Some(Self([identity("ns/mnt")?, identity("root")?]))
+        let namespace = |name: &str| match fs::symlink_metadata(at(name)) {
+            Ok(_) => identity(name),
+            Err(_) => Some((0, 0)),
+        };
+        let [mounts, users, clocks] = NAMESPACES.map(namespace);
+        let root = statx(CWD, at("root"), AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
+        let status = fs::read_to_string(at("status")).ok()?;
+        let is_right = |line: &&str| RIGHTS.iter().any(|right| line.starts_with(right));
+        Some(Self {
+            namespaces: [mounts?, users?, clocks?],
+            root: (identity("root")?, root.stx_mnt_id),
+            rights: status.lines().filter(is_right).map(ToOwned::to_owned).collect(),
+            label: fs::read(at("attr/current")).ok(),
+        })
+    }
+
+    /// Returns this process's own; `None` if `/proc` is that of other numbers of processes.
+    fn own() -> Option<Self> {
+        let number = fs::read_link("/proc/self").ok()?;
+        (number.to_str()? == std::process::id().to_string()).then(|| Self::of("self"))?
     }
 }
 
-/// Returns the name at which tables can be had: another one for each version of becalm, each view, and each
-/// value of the variables that matter.
+/// Returns the name at which tables can be had: another one for each version of becalm, each view, and all
+/// values of the variables that matter.
 fn name() -> Option<String> {
     let mut hasher = FxHasher::default();
-    View::of("self")?.hash(&mut hasher);
+    View::own()?.hash(&mut hasher);
     env!("CARGO_PKG_VERSION").hash(&mut hasher);
     for variable in [folder::VARIABLE, folder::SESSION, TRUST_TIMES] {
         env::var_os(variable).hash(&mut hasher);
@@ -75,6 +115,9 @@ fn name() -> Option<String> {
 
 /// Gets a table for a command, which this process will become. Call this while the process has one thread.
 pub(super) fn ask(command: &Path) -> Option<Given> {
+    if trust::user() == NOBODY {
+        return None;
+    }
     let name = name()?;
     let kind = SocketType::SEQPACKET;
     let connection = match local_socket::connection(&name, kind) {
@@ -86,7 +129,7 @@ pub(super) fn ask(command: &Path) -> Option<Given> {
     };
     local_socket::send(&connection, command.as_os_str().as_bytes(), &[]).ok()?;
     let since = size_of::<u64>();
-    let (bytes, descriptors) = local_socket::receive(&connection, since, false, PATIENCE)?;
+    let (bytes, descriptors) = local_socket::receive(&connection, since, PATIENCE)?;
     let since = u64::from_ne_bytes(bytes.try_into().ok()?);
     let [table, changes] = descriptors.try_into().ok()?;
     Some(Given { table, changes, since, name })
@@ -135,15 +178,17 @@ struct Door {
 
 impl Door {
     fn new() -> Option<Self> {
-        Some(Self { view: View::of("self")?, programs: Vec::new(), tables: Vec::new() })
+        Some(Self { view: View::own()?, programs: Vec::new(), tables: Vec::new() })
     }
 
-    /// Gives tables until nobody has been there for some time.
+    /// Gives tables until nobody is there, or has asked, for some time.
     fn serve(&mut self, listener: &OwnedFd) {
-        let (mut last, mut looked) = (Instant::now(), Instant::now());
-        while last.elapsed() < LINGERS {
+        let mut asked = Instant::now();
+        let (mut last, mut looked) = (asked, asked);
+        while last.elapsed() < LINGERS && asked.elapsed() < LONGEST {
             if let Some((connection, process)) = local_socket::accept(listener, PAUSE) {
-                last = Instant::now();
+                asked = Instant::now();
+                last = asked;
                 self.answer(&connection, process);
             }
             if looked.elapsed() >= PAUSE {
@@ -159,7 +204,7 @@ impl Door {
 
     /// Gives a process the table of its command; closes the connection if there is none.
     fn answer(&mut self, connection: &OwnedFd, process: u32) -> Option<()> {
-        let (bytes, _) = local_socket::receive(connection, LONGEST_PATH, true, PATIENCE_OF_DOOR)?;
+        let (bytes, _) = local_socket::receive(connection, LONGEST_PATH, PATIENCE_OF_DOOR)?;
         let of = process.to_string();
         (View::of(&of)? == self.view).then_some(())?;
         let path = bytes.split(|&byte| byte == 0).next()?;
