@@ -107,6 +107,15 @@ impl Scene {
         self.learn_by(wanted, || assert_eq!(self.run("", script).0, printed));
     }
 
+    /// Learns a script, and runs it once more; it must print the same. Returns the numbers of paths of the
+    /// tables of that run.
+    fn learned(&self, script: &str, wanted: &str, printed: &str) -> Vec<u32> {
+        self.learn(script, wanted, printed);
+        let (again, paths) = self.run("", script);
+        assert_eq!(again, printed);
+        paths
+    }
+
     /// Starts a program until the record has a text.
     fn learn_by(&self, wanted: &str, start: impl Fn()) {
         let began = Instant::now();
@@ -143,9 +152,7 @@ fn a_change_by_a_child_is_seen_at_once() {
     let script = "sleep .3; look() { [ -e \"$1/dir/new\" ] && echo there || echo missing; }; \
                   look $1; look $1; touch \"$1/dir/new\"; look $1; rm \"$1/dir/new\"; look $1";
     let printed = "missing\nmissing\nthere\nmissing\n";
-    scene.learn(script, "dir/new", printed);
-    let (again, paths) = scene.run("", script);
-    assert_eq!(again, printed);
+    let paths = scene.learned(script, "dir/new", printed);
     // Only the shell has a table, not its children, and the table has paths.
     assert!(matches!(paths[..], [paths] if paths >= 1), "{paths:?}");
     assert_eq!(scene.run("notrees,", script), (printed.to_owned(), vec![]));
@@ -160,9 +167,7 @@ fn a_program_of_the_index_that_is_started_later_is_answered_and_sees_what_came_b
          look $1; touch \"$1/dir/new\"; look $1; rm \"$1/dir/new\"; look $1"
     );
     let printed = "missing\nthere\nmissing\n";
-    scene.learn(&script, "dir/new", printed);
-    let (again, paths) = scene.run("", &script);
-    assert_eq!(again, printed);
+    let paths = scene.learned(&script, "dir/new", printed);
     // Each child has a table of its own time. `touch` and `rm` are not in the index of the shell.
     assert!(paths.len() == 4 && paths.iter().all(|&paths| paths >= 1), "{paths:?}");
 }
@@ -180,9 +185,7 @@ fn a_program_with_fewer_rights_is_not_answered() {
     let script = format!("{look}; setpriv --bounding-set=-all --inh-caps=-all {look}");
     // Root without capabilities may not enter the directory.
     let printed = "there\nmissing\n";
-    scene.learn(&script, "own/file", printed);
-    let (again, paths) = scene.run("", &script);
-    assert_eq!(again, printed);
+    let paths = scene.learned(&script, "own/file", printed);
     assert!(paths.len() == 2 && paths.iter().all(|&paths| paths >= 1), "{paths:?}");
 }
 

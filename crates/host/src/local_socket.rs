@@ -43,7 +43,7 @@ pub fn listener(name: &str, kind: SocketType) -> io::Result<OwnedFd> {
 /// Connects to the process of this user that listens at a name.
 ///
 /// # Errors
-/// Returns an error if there is none.
+/// Returns an error if no process of this user listens there.
 pub fn connection(name: &str, kind: SocketType) -> io::Result<OwnedFd> {
     let socket = socket(kind)?;
     connect(&socket, &SocketAddrUnix::new_abstract_name(name.as_bytes())?)?;
@@ -94,7 +94,7 @@ pub fn receive(connection: &OwnedFd, most: usize, patience: Duration) -> Option<
     Some((bytes, descriptors))
 }
 
-/// Sends a message, with at most two descriptors. Waits for nobody.
+/// Sends a message at once, with at most two descriptors.
 ///
 /// # Errors
 /// Returns an error if it cannot be sent.

@@ -18,7 +18,6 @@
 
 #ifdef NR_userfaultfd
 
-# define CLOSE_ON_EXEC 02000000
 # define NONBLOCK 04000
 /* Linux include/uapi/linux/userfaultfd.h. */
 # define USER_MODE_ONLY 1

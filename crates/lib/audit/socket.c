@@ -5,7 +5,6 @@
 
 #ifdef NR_socket
 
-# define CLOSE_ON_EXEC 02000000
 # define NONBLOCK 04000
 
 struct address

@@ -7,8 +7,8 @@
 #define SOCKET_STREAM 1
 #define SOCKET_PACKETS 5
 
-/* Connects to the process that listens at NAME, whose number is written to PID. Waits for nobody. Returns
-   negative if it is not a process of this user. */
+/* Connects at once to the process that listens at NAME, and writes its number to PID. Returns a negative
+   number if no process of this user listens there. */
 long socket_connect (const char *name, int type, int32_t *pid);
 
 /* Sends bytes, with a descriptor unless it is negative. Returns 1 if all were sent. */

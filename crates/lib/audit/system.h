@@ -21,6 +21,8 @@
 #endif
 
 #define AT_FDCWD (-100)
+/* O_CLOEXEC, SOCK_CLOEXEC. */
+#define CLOSE_ON_EXEC 02000000
 #define ENOENT_NEG (-2)
 #define ENOTDIR_NEG (-20)
 #define EFAULT_NEG (-14)

@@ -52,7 +52,7 @@ struct entry
   /* The time of the call in milliseconds, and a kind in the lowest two bits. */
   uint64_t state;
   uint64_t copy_dev, copy_ino;
-  /* USED is how often programs have asked for the path. DIRECTORY is the number of the holder's
+  /* USED is the number of times that programs have asked for the path. DIRECTORY is the number of the holder's
      descriptor and one. */
   uint32_t used, is_mapped, loads, directory;
   struct statx found, followed;
@@ -113,7 +113,7 @@ control (int fd, long command, long argument)
   return system_call (NR_fcntl, fd, command, argument, 0, 0);
 }
 
-/* Reads a number and the slash after it. Returns 0 if there is none. */
+/* Reads a number and the slash after it. Returns 0 if TEXT does not begin with them. */
 static int
 read_number (const char **text, uint64_t *number)
 {
@@ -183,13 +183,13 @@ tree_ask (void)
   /* Milliseconds. */
   const int patience = 20;
   /* The number of users that are not known in a namespace of users: several can have it. */
-  const long nobody = 65534;
+  const long unknown_user = 65534;
   const char *path = process_executable ();
   int32_t pid;
   int descriptors[2];
-  if (system_call (NR_geteuid, 0, 0, 0, 0, 0) == nobody)
+  if (door == NULL || path == NULL || system_call (NR_geteuid, 0, 0, 0, 0, 0) == unknown_user)
     return;
-  long fd = door != NULL && path != NULL ? socket_connect (door, SOCKET_PACKETS, &pid) : -1;
+  long fd = socket_connect (door, SOCKET_PACKETS, &pid);
   if (fd < 0)
     return;
   if (socket_send ((int) fd, path, strlen (path) + 1, -1)
@@ -356,10 +356,11 @@ read_entry (const struct entry *entry, int follow, struct statx *found)
       if (found->mode == 0)
         return ASK;
     }
-  uint64_t time = clock_now ();
+  uint64_t time = clock_now (), found_at = state >> 2;
   /* The clock is coarse, and another one in another namespace. */
   const uint64_t step = 20;
-  if (time == 0 || state >> 2 < since || time > (state >> 2) + LONGEST || time + step < state >> 2 || !nothing_happened ())
+  if (time == 0 || found_at < since || time > found_at + LONGEST || time + step < found_at
+      || !nothing_happened ())
     return ASK;
   __atomic_thread_fence (__ATOMIC_ACQUIRE);
   if (LOAD (entry->state) != state)

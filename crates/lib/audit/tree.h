@@ -21,7 +21,7 @@ void tree_take (void);
 /* Asks for descriptors, if none were left open for this program. */
 void tree_ask (void);
 
-/* Maps the table. Returns 0 if there is none. */
+/* Maps the table. Returns 0 if this program has no table. */
 int tree_init (void);
 
 /* Closes what is not needed after the start. */

@@ -6,7 +6,6 @@
 #define OVERLAY 0x794c7630u
 #define LOOP_MAJOR 7u
 #define READ_ONLY 1u
-#define CLOSE_ON_EXEC 02000000
 #define NON_BLOCKING 04000
 
 /* The property that identifies a file system besides its type. */

@@ -11,7 +11,7 @@ use crate::exit_code::ExitStatus;
 use crate::terminal;
 use crate::terminal::style::{Look, When};
 
-/// Prints, and removes if that is asked for.
+/// Prints what is kept, and removes it with `--clear`.
 ///
 /// # Errors
 /// Returns an error if a file cannot be removed, or the output cannot be written.

@@ -16,9 +16,8 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::look::Facts;
 
-const MAGIC: u64 = 0x3265_6572_546d_6c62;
-/// A number that another form of table does not have.
-pub const FORM: u64 = MAGIC;
+/// The first number of a table. Another form of table has another one.
+pub const MAGIC: u64 = 0x3265_6572_546d_6c62;
 /// Bytes for the paths that a program tells.
 const LOG: u32 = 512 << 10;
 /// Maximum number of trees.
@@ -245,8 +244,8 @@ impl Table {
         true
     }
 
-    /// Lets the program open a directory by a descriptor of this process ([`Self::attend`]), which must stay open as long as
-    /// the process runs.
+    /// Lets programs open a directory by a descriptor of the process that attends the table. The descriptor
+    /// must stay open as long as the process runs.
     pub fn hold(&self, at: usize, directory: BorrowedFd<'_>) {
         let number = directory.as_raw_fd().cast_unsigned() + 1;
         // SAFETY: inside the mapping; the field is atomic.
@@ -301,7 +300,7 @@ impl Table {
     #[must_use]
     pub fn found(&self, at: usize) -> Found {
         let entry = self.entry(at);
-        // SAFETY: inside the mapping; nobody writes the entry meanwhile.
+        // SAFETY: inside the mapping; no thread writes the entry meanwhile.
         let (facts, followed) = unsafe { ((*entry).found, (*entry).followed) };
         match self.kind(at) {
             0 => Found::Unknown,
@@ -321,7 +320,7 @@ impl Table {
         unsafe { (*self.entry(at)).state.load(Ordering::Acquire) & 3 }
     }
 
-    /// Returns how often programs have asked for an entry.
+    /// Returns the number of times that programs have asked for an entry.
     #[must_use]
     pub fn uses(&self, at: usize) -> u32 {
         // SAFETY: inside the mapping; the field is atomic.

@@ -75,15 +75,16 @@ impl Attended {
         let Ok(table) = Table::map(table, self.header.sizes()) else { return };
         table.attend();
         let record = Record::read(record).unwrap_or_default();
-        let started = self.answer(&table, &changes, &record);
+        let (together, looked) = self.answer(&table, &changes, &record);
         table.turn_off();
         let kept = open_files(self.process);
         lower_priority();
-        self.learn(&table, record, &Started { kept, ..started });
+        self.learn(&table, record, &Started { together, looked, kept });
     }
 
-    /// Answers until the starts are over.
-    fn answer(&self, table: &Table, changes: &Changes, record: &Record) -> Started {
+    /// Answers until the starts are over. Returns the number of programs that began with the first one, and
+    /// what was found; nothing if something has changed.
+    fn answer(&self, table: &Table, changes: &Changes, record: &Record) -> (u64, Looked) {
         let paths = Paths::of(record, self.folder.as_deref().unwrap_or(Path::new("/")));
         let is_filled = paths.fill(table) && !record.paths.is_empty();
         if record.header.together > 1 {
@@ -117,8 +118,7 @@ impl Attended {
             }
         }
         let looked = paths.looked(table);
-        let looked = if changes.happened() { Looked::default() } else { looked };
-        Started { together, looked, kept: FxHashSet::default() }
+        (together, if changes.happened() { Looked::default() } else { looked })
     }
 
     /// True while a program is at its start. Of several, all are done when they ask nothing for some time.

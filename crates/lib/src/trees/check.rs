@@ -176,7 +176,7 @@ impl<'a> Paths<'a> {
             let of_start = u64::from(self.record.paths[*at].uses.max(1));
             all || u64::from(table.uses(*at)) < of_start * programs
         };
-        // What the last start used comes first, whatever else others have used.
+        // Paths that the last start used come first, whatever other paths earlier starts have used.
         let is_recent = |&at: &usize| self.record.paths[at].unused == 0;
         let wanted = (0..self.known.len()).filter(is_wanted);
         let (recent, others): (Vec<usize>, Vec<usize>) = wanted.partition(is_recent);

@@ -1,9 +1,10 @@
 //! The process of a user that gives tables to the programs of `becalm run`, and to the programs that those
-//! start: one for each namespace of mounts. Programs of one command that are started together share a table.
+//! start: one for each view of the files and each set of rights. Programs of one command that are started together share a table.
 
 use std::env;
 use std::fs::{self, File};
 use std::hash::{Hash, Hasher};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -38,7 +39,7 @@ const LINGERS: Duration = Duration::from_secs(2);
 /// its last process should end.
 const LONGEST: Duration = Duration::from_secs(600);
 /// The number of users that are not known in a namespace of users: several can have it.
-const NOBODY: u32 = 65_534;
+const UNKNOWN_USER: u32 = 65_534;
 /// Maximum length of a path.
 const LONGEST_PATH: usize = 4096;
 
@@ -58,7 +59,7 @@ struct View {
     /// Device and inode of namespaces; 0 for one that this kernel does not have.
     namespaces: [(u64, u64); NAMESPACES.len()],
     /// Device, inode and mount of the root directory.
-    root: ((u64, u64), u64),
+    root: (u32, u32, u64, u64),
     /// Users, groups and capabilities.
     rights: Vec<String>,
     /// The label of a security module.
@@ -73,21 +74,18 @@ const RIGHTS: [&str; 6] = ["Uid:", "Gid:", "Groups:", "CapPrm:", "CapEff:", "Cap
 impl View {
     fn of(process: &str) -> Option<Self> {
         let at = |name: &str| format!("/proc/{process}/{name}");
-        let identity = |name: &str| {
-            let facts = fs::metadata(at(name)).ok()?;
-            Some((facts.dev(), facts.ino()))
-        };
-        let namespace = |name: &str| match fs::symlink_metadata(at(name)) {
-            Ok(_) => identity(name),
-            Err(_) => Some((0, 0)),
+        let namespace = |name: &str| match fs::metadata(at(name)) {
+            Ok(facts) => Some((facts.dev(), facts.ino())),
+            Err(error) => (error.kind() == io::ErrorKind::NotFound).then_some((0, 0)),
         };
         let [mounts, users, clocks] = NAMESPACES.map(namespace);
-        let root = statx(CWD, at("root"), AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
+        let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
+        let root = statx(CWD, at("root"), AtFlags::empty(), wanted).ok()?;
         let status = fs::read_to_string(at("status")).ok()?;
         let is_right = |line: &&str| RIGHTS.iter().any(|right| line.starts_with(right));
         Some(Self {
             namespaces: [mounts?, users?, clocks?],
-            root: (identity("root")?, root.stx_mnt_id),
+            root: (root.stx_dev_major, root.stx_dev_minor, root.stx_ino, root.stx_mnt_id),
             rights: status.lines().filter(is_right).map(ToOwned::to_owned).collect(),
             label: fs::read(at("attr/current")).ok(),
         })
@@ -109,13 +107,13 @@ fn name() -> Option<String> {
     for variable in [folder::VARIABLE, folder::SESSION, TRUST_TIMES] {
         env::var_os(variable).hash(&mut hasher);
     }
-    table::FORM.hash(&mut hasher);
+    table::MAGIC.hash(&mut hasher);
     Some(format!("becalm-trees-{}-{:016x}", trust::user(), hasher.finish()))
 }
 
 /// Gets a table for a command, which this process will become. Call this while the process has one thread.
 pub(super) fn ask(command: &Path) -> Option<Given> {
-    if trust::user() == NOBODY {
+    if trust::user() == UNKNOWN_USER {
         return None;
     }
     let name = name()?;
@@ -215,26 +213,24 @@ impl Door {
         let known = self.tables.iter().position(|it| it.command == command && it.is_open());
         // In this millisecond, paths of a table that is known may have been looked at before the program began.
         let since = look::now() + u64::from(known.is_some());
-        let made = known.is_none().then(|| self.make(&command)).flatten();
-        let shared = match (known, &made) {
-            (Some(at), _) => &self.tables[at],
-            (None, Some((shared, ..))) => shared,
-            (None, None) => return None,
-        };
+        let made = known.is_none().then(|| self.make(&command, process)).flatten();
+        let known = known.and_then(|at| self.tables.get(at));
+        let shared = known.or(made.as_ref().map(|(shared, ..)| shared))?;
         shared.table.join(since);
         let descriptors = [&shared.file, shared.changes.descriptor()];
         local_socket::send(connection, &since.to_ne_bytes(), &descriptors).ok()?;
         self.programs.push(process);
-        if let Some((shared, header, record)) = made {
-            self.attend(shared, process, header, &record);
+        if let Some((shared, attended, record)) = made {
+            self.attend(shared, attended, &record);
         }
         Some(())
     }
 
-    /// Makes a table; returns it with the header of the command's record and the record.
-    fn make(&self, command: &Path) -> Option<(Shared, Header, OwnedFd)> {
+    /// Makes a table for this program; returns it with what has to be attended and the command's record.
+    fn make(&self, command: &Path, process: u32) -> Option<(Shared, Attended, OwnedFd)> {
         (self.tables.len() < MOST_TABLES).then_some(())?;
-        let place = folder::existing().map(|folder| Place::of(folder, command));
+        let folder = folder::existing();
+        let place = folder.clone().map(|folder| Place::of(folder, command));
         let mut record = place.and_then(|it| it.open());
         let header = record.as_mut().and_then(Header::read).unwrap_or_default();
         // Another start may replace the file meanwhile.
@@ -243,18 +239,13 @@ impl Door {
         let file = table::make(sizes, header.paths == 0 || header.is_wanting()).ok()?;
         let table = Table::map(&file, sizes).ok()?;
         let changes = Changes::new().ok()?;
+        let attended = Attended { command: command.to_owned(), process, folder, header };
         let (command, made) = (command.to_owned(), Instant::now());
-        Some((Shared { command, file, table, changes, made }, header, record))
+        Some((Shared { command, file, table, changes, made }, attended, record))
     }
 
-    /// Starts the process that fills a table, and learns from the start of this program.
-    fn attend(&mut self, shared: Shared, process: u32, header: Header, record: &OwnedFd) {
-        let attended = Attended {
-            command: shared.command.clone(),
-            process,
-            folder: folder::existing(),
-            header,
-        };
+    /// Starts the process that fills a table, and learns from the start of its first program.
+    fn attend(&mut self, shared: Shared, attended: Attended, record: &OwnedFd) {
         let keep = [&shared.file, shared.changes.descriptor(), record];
         let begun = detached_with(keep, Priority::Normal, |[table, changes, record]| {
             attended.attend(table, changes, record.into());

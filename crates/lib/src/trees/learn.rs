@@ -148,14 +148,26 @@ fn looked_at(record: &mut Record, looked: &Looked) -> Vec<Option<Identity>> {
 
 /// Returns what was found at a recorded path in the start; `None` if that is not known.
 fn seen(found: &Found, recorded: &RecordedPath) -> Option<Seen> {
-    let Found::There { facts, followed, .. } = found else {
-        return matches!(found, Found::Absent).then_some((Kind::Absent, None, None));
-    };
-    match look::kind(facts) {
-        look::FILE => Some((Kind::File, None, of_file(*facts))),
-        look::DIRECTORY => Some((Kind::Directory, None, None)),
-        look::LINK => Some((Kind::Link, recorded.target.clone(), of_file((*followed)?))),
-        _ => None,
+    match found {
+        Found::Unknown => None,
+        Found::Absent => Some((Kind::Absent, None, None)),
+        Found::There { facts, followed, .. } => {
+            let is_known = look::kind(facts) != look::LINK || followed.is_some();
+            is_known.then(|| there(*facts, || (recorded.target.clone(), *followed)))
+        }
+    }
+}
+
+/// Returns what is at a path; `link` returns the target of a link and the state of what it leads to.
+fn there(facts: Facts, link: impl FnOnce() -> (Option<String>, Option<Facts>)) -> Seen {
+    match look::kind(&facts) {
+        look::FILE => (Kind::File, None, of_file(facts)),
+        look::DIRECTORY => (Kind::Directory, None, None),
+        look::LINK => {
+            let (target, followed) = link();
+            (Kind::Link, target, followed.and_then(of_file))
+        }
+        _ => (Kind::Other, None, None),
     }
 }
 
@@ -173,15 +185,10 @@ fn kind_of(path: &Path) -> Seen {
         }
         Err(_) => return (Kind::Other, None, None),
     };
-    match look::kind(&facts) {
-        look::FILE => (Kind::File, None, of_file(facts)),
-        look::DIRECTORY => (Kind::Directory, None, None),
-        look::LINK => {
-            let target = fs::read_link(path).ok().and_then(|it| it.to_str().map(ToOwned::to_owned));
-            (Kind::Link, target, look::at(CWD, &c_path, true).ok().and_then(of_file))
-        }
-        _ => (Kind::Other, None, None),
-    }
+    there(facts, || {
+        let target = fs::read_link(path).ok().and_then(|it| it.to_str().map(ToOwned::to_owned));
+        (target, look::at(CWD, &c_path, true).ok())
+    })
 }
 
 /// Marks the files that the program still has open, themselves or their copies.

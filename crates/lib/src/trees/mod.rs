@@ -3,7 +3,8 @@
 //! (`crates/lib/audit/tree.c`). Files that are as they were copied are read from a disk of this machine.
 //!
 //! [`begin`] prepares a start, [`door`] is the process that gives tables to programs, [`attend`] fills a table
-//! and learns from its programs, [`record`] is what is remembered, [`folder`] the place of records and copies, and [`state`] what `becalm doctor` says of them.
+//! and learns from its programs, [`record`] is what is remembered, [`folder`] the place of records and copies,
+//! and [`state`] what `becalm doctor` and `becalm cache` say of them.
 
 mod attend;
 pub mod begin;
