@@ -125,7 +125,7 @@ fn the_table_says_what_each_strategy_does_and_the_store_stays_as_it_was() {
             );
         }
     }
-    // What the design says of each (DESIGN.md, docs/comparison.md).
+    // What the design says of each (docs/choosing.md).
     for (column, library_path, floor) in
         [("absolute", "no", "yes"), ("farm", "yes", "no"), ("index", "yes", "yes")]
     {
