@@ -173,7 +173,7 @@ fn measured(
     .collect()
 }
 
-/// Prints the tables of BENCHMARKING.md.
+/// Prints the tables of the run.
 fn print(record: &Record) {
     let list = &record.list;
     println!("{} files of {}; load {:?}", list.files, list.folder.display(), record.load);

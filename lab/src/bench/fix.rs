@@ -282,7 +282,7 @@ fn rows(named: Vec<(&'static str, Vec<Taken>)>, objects: usize) -> Vec<Row> {
     named.into_iter().map(row).collect()
 }
 
-/// Prints the table of BENCHMARKING.md.
+/// Prints the table of the run.
 fn print(record: &Record) {
     let on = record.machine.file_system();
     println!("{} objects, {} bytes, {on}; load {:?}", record.objects, record.bytes, record.load);

@@ -1,8 +1,8 @@
-//! The header of a table and its section directory, of version 3 and of those before.
+//! The header of a table and its section directory, of this version and of those before.
 //!
-//! Version 1 had a fixed place for each of its sections. Version 2 encoded bindings in another way,
-//! so its sections of bindings are left out. All versions give the same [`Section`]s, so that the
-//! readers of records need not know the version.
+//! Version 1 had a fixed place for each of its sections. The bindings of versions 2 and 3 are left out:
+//! they had another encoding, or rest on other conditions. All versions give the same [`Section`]s, so
+//! that the readers of records need not know the version.
 
 use super::layout::{self, Reader, kind};
 use super::{TableError, Target, hash};
