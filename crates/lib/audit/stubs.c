@@ -418,13 +418,20 @@ real_path (elf_word *args, elf_word to)
 {
   const char *path = (const char *) args[0];
   enum path_answer answer = paths_ask (path, PATHS_FILE);
-  if (answer == PATHS_UNKNOWN || !paths_is_real (path))
+  if (answer == PATHS_UNKNOWN)
+    path = tree_real (path);
+  else if (!paths_is_real (path))
+    path = NULL;
+  if (path == NULL)
     return PASSES;
   /* After an error the buffer has the part of the path up to the missing component. */
   if (answer == PATHS_ABSENT)
     return to == 0 ? fail (args, NOT_THERE, 0) : PASSES;
+  if (to == 0 && duplicate == 0)
+    return PASSES;
+  args[0] = (elf_word) path;
   if (to == 0)
-    return duplicate != 0 ? DUPLICATES : PASSES;
+    return DUPLICATES;
   memcpy ((char *) to, path, strlen (path) + 1);
   args[0] = to;
   return ANSWERED;

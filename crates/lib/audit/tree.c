@@ -266,7 +266,7 @@ is_below_a_base (const char *path)
   for (uint32_t i = 0; i < head ()->base_count && i < MOST_BASES; i++)
     {
       const char *rest = text_after (path, string_at (head ()->bases[i]));
-      if (rest != NULL && (*rest == '/' || *rest == '\0'))
+      if (rest != NULL && *rest == '/')
         return 1;
     }
   return 0;
@@ -390,6 +390,125 @@ tree_link (const char *path)
       || (found.mode & 0170000) != 0120000)
     return NULL;
   return string_at (entry->target);
+}
+
+/* A path whose links are followed name by name: what is real of it, and the rest, at the end of a buffer. */
+struct walk
+{
+  char real[1024], buffer[1024];
+  size_t length;
+  char *rest;
+  unsigned links;
+};
+
+static void
+cut_last (struct walk *walk)
+{
+  while (walk->length > 0 && walk->real[--walk->length] != '/')
+    ;
+}
+
+/* Puts a link's target in the place of the last name. Returns 0 if it is too long, or there are many. */
+static int
+follow (struct walk *walk, const char *target, size_t size)
+{
+  const unsigned most_links = 16;
+  if (size == 0 || size > (size_t) (walk->rest - walk->buffer) || ++walk->links > most_links)
+    return 0;
+  /* The rest is empty, or begins with a slash. */
+  walk->rest -= size;
+  memcpy (walk->rest, target, size);
+  if (*target == '/')
+    walk->length = 0;
+  else
+    cut_last (walk);
+  return 1;
+}
+
+/* Moves one name from REST to REAL. Returns 0 if there is none, or one that needs the kernel. */
+static int
+step (struct walk *walk)
+{
+  char *name = walk->rest;
+  while (*name == '/')
+    name++;
+  size_t size = 0;
+  while (name[size] != '\0' && name[size] != '/')
+    size++;
+  const int is_here = size == 1 && *name == '.';
+  if (size == 0 || is_here || walk->length + 1 + size >= sizeof walk->real)
+    return 0;
+  if (size == 2 && name[0] == '.' && name[1] == '.')
+    /* It was in a link's target, and follows a directory. */
+    cut_last (walk);
+  else
+    {
+      walk->real[walk->length] = '/';
+      memcpy (walk->real + walk->length + 1, name, size);
+      walk->length += 1 + size;
+    }
+  walk->real[walk->length] = '\0';
+  walk->rest = name + size;
+  return 1;
+}
+
+/* Follows the last name of REAL if it is a link. Returns -1 if the kernel has to be asked for all of it, 0 if
+   the table does not have the name. */
+static int
+follow_last (struct walk *walk)
+{
+  const int invalid = 22;
+  struct statx found;
+  char target[512];
+  if (walk->length == 0)
+    return 1;
+  if (head ()->logs_all || is_below_a_base (walk->real))
+    {
+      if (tree_stat (walk->real, 0, &found) != TREE_FOUND)
+        return 0;
+      const unsigned kind = found.mode & 0170000;
+      const char *leads = kind == 0120000 ? tree_link (walk->real) : NULL;
+      if (kind == 0120000)
+        return leads != NULL && follow (walk, leads, strlen (leads)) ? 1 : -1;
+      return kind == 0040000 || *walk->rest == '\0' ? 1 : -1;
+    }
+  long size = sys_readlink (walk->real, target, sizeof target);
+  if (size < 0)
+    return size == -invalid ? 1 : -1;
+  return size < (long) sizeof target && follow (walk, target, (size_t) size) ? 1 : -1;
+}
+
+const char *
+tree_real (const char *path)
+{
+  struct walk walk;
+  if (table == NULL || path == NULL || path[0] != '/' || LOAD (head ()->is_off)
+      || (!head ()->logs_all && !is_below_a_base (path)))
+    return NULL;
+  const size_t size = strlen (path);
+  if (size >= sizeof walk.buffer || path[size - 1] == '/')
+    return NULL;
+  for (const char *at = path; *at != '\0'; at++)
+    if (at[0] == '/' && at[1] == '.' && at[2] == '.' && (at[3] == '/' || at[3] == '\0'))
+      return NULL;
+  walk.rest = walk.buffer + sizeof walk.buffer - size - 1;
+  memcpy (walk.rest, path, size + 1);
+  walk.length = walk.links = 0;
+  int is_known = 1;
+  while (*walk.rest != '\0')
+    {
+      const int done = step (&walk) ? follow_last (&walk) : -1;
+      if (done < 0)
+        return NULL;
+      /* Every name is told. */
+      is_known &= done;
+    }
+  if (!is_known)
+    return NULL;
+  if (walk.length == size && memcmp (walk.real, path, size) == 0)
+    return path;
+  const struct entry *entry = find (walk.real, 's');
+  return entry != NULL ? string_at (entry->path) : NULL;
 }
 
 static int

@@ -43,6 +43,10 @@ enum tree_answer tree_stat (const char *path, int follow, struct statx *found);
 /* Returns the target of a symbolic link; NULL if the kernel has to be asked. */
 const char *tree_link (const char *path);
 
+/* Answers realpath, for a path without `..`: PATH itself, or one in the table; NULL if the kernel has to be
+   asked. */
+const char *tree_real (const char *path);
+
 /* Opens the copy of a file with the flags of open; negative if the kernel has to be asked. */
 long tree_open (const char *path, unsigned flags);
 

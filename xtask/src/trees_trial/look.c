@@ -135,6 +135,16 @@ static void names(void) {
     printf("\n");
 }
 
+static void real(const char *call, char *buffer) {
+    char *found = realpath(path, buffer);
+    if (found == NULL)
+        failed(call);
+    else
+        printf("%s\t%s\t%s\n", path, call, found);
+    if (buffer == NULL)
+        free(found);
+}
+
 static void look(void) {
     struct stat s;
     char target[4096];
@@ -153,6 +163,8 @@ static void look(void) {
         failed("readlink");
     else
         printf("%s\treadlink\t%.*s\n", path, (int)length, target);
+    real("realpath", NULL);
+    real("realpath into a buffer", target);
     by_descriptor();
     by_stream();
     names();

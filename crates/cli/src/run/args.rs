@@ -91,7 +91,7 @@ impl RunArgs {
             store: self.store.prefixes(),
             paths: self.paths,
             only: self.only,
-            is_told: false,
+            told: None,
         }
     }
 }

@@ -51,7 +51,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
     command.arg0(called.as_ref().unwrap_or(name));
     command.args(called.as_ref().map(|_| &path)).args(arguments);
     let mut variables = Vec::new();
-    let options = Options { is_told: offer.is_some(), ..args.options() };
+    let told = offer.as_ref().map(|it| it.programs().to_vec());
+    let options = Options { told, ..args.options() };
     match prepare(&options, found) {
         Ok(Launch::Indexed(indexed)) => {
             if !args.quiet && !indexed.index.index.is_current() {

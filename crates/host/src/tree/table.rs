@@ -356,6 +356,14 @@ impl Table {
         self.head().holder.store(std::process::id(), Ordering::Release);
     }
 
+    /// Says that no process fills the table any more.
+    pub fn leave(&self) {
+        self.head().holder.store(Self::LEFT, Ordering::Release);
+    }
+
+    /// The attendant of a table that nobody fills any more.
+    pub const LEFT: u32 = u32::MAX;
+
     /// Returns the process that fills the table; 0 if it has not begun.
     #[must_use]
     pub fn attendant(&self) -> u32 {

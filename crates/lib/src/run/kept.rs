@@ -37,14 +37,14 @@ const KEPT: u64 = 256 << 20;
 /// After this time an index is compared with the files again, and a failed one is tried again.
 const FRESH: Duration = Duration::from_secs(3600);
 /// Part of the name: an index of another format is another file.
-const FORMAT: u32 = 7;
+const FORMAT: u32 = 8;
 
 /// The path of a program's index.
 #[derive(Clone, Debug)]
 pub struct Place {
     folder: PathBuf,
     name: String,
-    is_told: bool,
+    told: Option<Vec<PathBuf>>,
     /// The time when packages were last installed in a tree of the program.
     installed: Option<SystemTime>,
 }
@@ -76,7 +76,7 @@ impl Place {
         dirs: &[PathBuf],
         store: &StorePrefixes,
         paths: Option<(&Path, Option<SystemTime>)>,
-        is_told: bool,
+        told: Option<Vec<PathBuf>>,
     ) -> Result<Self, RunError> {
         let folder = places::cache().ok_or(RunError::NoHome)?;
         let mut hasher = FxHasher::default();
@@ -88,8 +88,8 @@ impl Place {
         if let Some(paths) = paths {
             paths.hash(&mut hasher);
         }
-        if is_told {
-            is_told.hash(&mut hasher);
+        if told.is_some() {
+            told.hash(&mut hasher);
         }
         let facts = &program.facts;
         let times = (facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec());
@@ -99,12 +99,13 @@ impl Place {
         trees.hash(&mut hasher);
         let installed = last_installed(&trees);
         let name = places::cached_name(&program.real, hasher.finish(), "so");
-        Ok(Self { folder, name, is_told, installed })
+        Ok(Self { folder, name, told, installed })
     }
 
-    /// True if the program is bound, however few relocations it has.
-    pub fn is_told(&self) -> bool {
-        self.is_told
+    /// Returns the programs that are bound, however few relocations they have, besides the program
+    /// itself; `None` if that is not either.
+    pub fn told(&self) -> Option<&[PathBuf]> {
+        self.told.as_deref()
     }
 
     /// Returns the path of the index.
@@ -192,7 +193,7 @@ impl Place {
         let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
         let place = |name: String| {
             let name = name.strip_suffix(".wanted")?.to_owned();
-            let place = Self { folder: folder.clone(), name, is_told: false, installed: None };
+            let place = Self { folder: folder.clone(), name, told: None, installed: None };
             let mut request = Vec::new();
             trust::open(&place.beside("wanted")).ok()?.file.read_to_end(&mut request).ok()?;
             Some((place, request))

@@ -49,23 +49,32 @@ struct Request {
     /// The index whose paths are included.
     #[serde(default)]
     paths_from: Option<Vec<u8>>,
-    /// True if the program is bound, however few relocations it has.
+    /// Is there if the program is bound, however few relocations it has, and so are these.
     #[serde(default)]
-    is_told: bool,
+    told: Option<Vec<Vec<u8>>>,
 }
 
 impl Request {
-    fn of(program: &Program, store: &StorePrefixes, paths: Option<&Path>, is_told: bool) -> Self {
+    fn of(
+        program: &Program,
+        store: &StorePrefixes,
+        paths: Option<&Path>,
+        told: Option<&[PathBuf]>,
+    ) -> Self {
         let environment = environment_of_process();
+        let others = told.unwrap_or_default();
+        let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
+        let trees = trees_beside(&program.path, &program.real);
+        let of_others = others.iter().flat_map(|other| trees_beside(other, &real(other)));
         let bytes = |path: PathBuf| path.into_os_string().into_vec();
         Self {
             program: bytes(program.real.clone()),
             library_path: environment.library_path.map(Vec::from),
             preload: environment.preload.map(Vec::from),
             stores: store.paths().into_iter().map(bytes).collect(),
-            trees: trees_beside(&program.path, &program.real).into_iter().map(bytes).collect(),
+            trees: trees.into_iter().chain(of_others).map(bytes).collect(),
             paths_from: paths.map(|path| bytes(path.to_owned())),
-            is_told,
+            told: told.map(|others| others.iter().map(|other| bytes(real(other))).collect()),
         }
     }
 
@@ -95,7 +104,7 @@ pub fn elsewhere(
     store: &StorePrefixes,
     paths: Option<&Path>,
 ) -> Result<(), RunError> {
-    let request = Request::of(program, store, paths, place.is_told());
+    let request = Request::of(program, store, paths, place.told());
     let Some(lock) = place.lock()? else { return Ok(()) };
     let made = detached(lock, Priority::Lowest, |lock| {
         // One thread, to leave the CPUs to the program.
@@ -123,7 +132,7 @@ pub fn here(
     let began = Instant::now();
     loop {
         if let Some(lock) = place.lock()? {
-            return locked(place, &Request::of(program, store, paths, place.is_told()), lock);
+            return locked(place, &Request::of(program, store, paths, place.told()), lock);
         }
         if began.elapsed() > PATIENCE {
             return Err(RunError::Busy(place.path()));
@@ -174,11 +183,12 @@ fn make(place: &Place, request: &Request) -> Result<(), RunError> {
     let from = request.paths_from.as_ref().map(|path| path_of(path.as_bstr()));
     let from = from.map(|path| file::read_trusted(&path)).transpose()?;
     let mut only = vec![program];
-    // Programs that it starts may be in the index with the paths.
+    // Programs that it starts may be in the index with the paths, or were seen in earlier starts.
     let bound = from.iter().flat_map(|from| &from.index.bound.programs);
     let others: Vec<PathBuf> = bound.map(|program| path_of(program.path.as_ref())).collect();
     let others = if others.len() < MOST_PROGRAMS { others } else { Vec::new() };
-    for other in others {
+    let seen = request.told.iter().flatten().map(|path| path_of(path.as_bstr()));
+    for other in others.into_iter().chain(seen) {
         if let Ok(closure) = closure(&os, &other, request) {
             files.extend(files_of(&closure));
             only.push(other);
@@ -190,7 +200,7 @@ fn make(place: &Place, request: &Request) -> Result<(), RunError> {
     let (stores, trees, files) = (&stores, &trees, &files);
     let environments = [request.environment()];
     // Stubs need bindings.
-    let needs_stubs = from.is_some() || request.is_told;
+    let needs_stubs = from.is_some() || request.told.is_some();
     let threshold = if needs_stubs { BindThreshold::ALL } else { BindThreshold::default() };
     let bind = Binding { threshold, only: Some(&only), environments: &environments };
     let bind = Some(bind);
@@ -224,7 +234,7 @@ fn files_of(closure: &Closure) -> Vec<PathBuf> {
 /// # Errors
 /// Returns an error if the start cannot be predicted.
 pub fn files_of_start(program: &Program) -> Result<Vec<PathBuf>, RunError> {
-    let request = Request::of(program, &StorePrefixes::default(), None, false);
+    let request = Request::of(program, &StorePrefixes::default(), None, None);
     let closure = closure(&OsFs::new(), &program.real, &request)?;
     Ok(closure.load.objects.iter().map(|object| path_of(object.path.as_ref())).collect())
 }
@@ -254,7 +264,7 @@ fn closure(os: &OsFs, program: &Path, request: &Request) -> Result<Closure, RunE
 
 /// Returns the needs of a program that is in no index; the default if its start cannot be followed.
 pub fn need(program: &Program, store: &StorePrefixes) -> Known {
-    let request = Request::of(program, store, None, false);
+    let request = Request::of(program, store, None, None);
     let os = OsFs::new();
     let Ok(closure) = closure(&os, &program.real, &request) else {
         return Known::default();

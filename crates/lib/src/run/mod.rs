@@ -40,9 +40,9 @@ pub struct Options {
     pub paths: bool,
     /// True if the index is for this program, and not for those that it starts.
     pub only: bool,
-    /// True if the program is told results of lookups ([`crate::trees`]): it is bound, however few
-    /// relocations it has.
-    pub is_told: bool,
+    /// Is there if the program is told results of lookups ([`crate::trees`]): it is bound, however few
+    /// relocations it has, and so are these programs, which earlier starts of it started.
+    pub told: Option<Vec<PathBuf>>,
 }
 
 /// The index that a program is started with.
@@ -204,7 +204,7 @@ fn place_of(
     let list = env::var_os("LD_LIBRARY_PATH");
     let dirs: Vec<PathBuf> = list.iter().flat_map(|list| dirs_of(&[list])).collect();
     let paths = paths.map(|index| (index.path.as_path(), index.modified));
-    Place::of(program, &dirs, &options.store, paths, options.is_told)
+    Place::of(program, &dirs, &options.store, paths, options.told.clone())
 }
 
 /// Adds the needs of a program's start to the index.
@@ -290,6 +290,17 @@ fn kept_for(
             let known = known_to(&index, program)?.unwrap_or_default();
             with_need(index, program, known).map(Some)
         }
-        Kept::Nothing => making::elsewhere(&place, program, &options.store, paths).map(|()| None),
+        Kept::Nothing => {
+            making::elsewhere(&place, program, &options.store, paths)?;
+            let others = options.told.iter().flatten().count();
+            let without = || Options { told: Some(Vec::new()), ..options.clone() };
+            // The index that has been made without the programs that it starts.
+            let place = (others > 0).then(|| place_of(&without(), program, None)).transpose()?;
+            let Some(Kept::Index { index, .. }) = place.and_then(|it| it.look().ok()) else {
+                return Ok(None);
+            };
+            let known = known_to(&index, program)?.unwrap_or_default();
+            with_need(*index, program, known).map(Some)
+        }
     }
 }

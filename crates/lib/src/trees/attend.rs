@@ -17,7 +17,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::trees::check::{Looked, Paths};
 use crate::trees::learn::{self, Started};
 use crate::trees::record::{Header, Place, Record};
-use crate::trees::{folder, is_running};
+use crate::trees::{folder, is_running, started};
 
 /// The longest time that a program is attended.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -74,12 +74,17 @@ impl Attended {
         });
         let Ok(table) = Table::map(table, self.header.sizes()) else { return };
         table.attend();
+        let (process, command) = (self.process, self.command.clone());
+        let watching = thread::spawn(move || started::watch(process, &command));
         let record = Record::read(record).unwrap_or_default();
         let (together, looked) = self.answer(&table, &changes, &record);
         table.turn_off();
         let kept = open_files(self.process);
         lower_priority();
         self.learn(&table, record, &Started { together, looked, kept });
+        table.leave();
+        drop((table, changes));
+        let _ = watching.join();
     }
 
     /// Answers until the starts are over. Returns the number of programs that began with the first one, and
@@ -127,13 +132,14 @@ impl Attended {
     }
 
     /// Learns from the start, if no other one is being learned.
-    fn learn(self, table: &Table, record: Record, started: &Started) {
+    fn learn(self, table: &Table, mut record: Record, started: &Started) {
         let Some(folder) = folder::made().filter(|_| table.is_taken()) else { return };
         let place = Place::of(folder, &self.command);
         let Some(lock) = place.lock() else { return };
         // What another start has learned meanwhile is not lost, and this one's table not mixed up with it.
         let now = place.open().and_then(Record::read).unwrap_or_default();
-        if now == record {
+        record.header.programs.clone_from(&now.header.programs);
+        if now.paths == record.paths {
             learn::learn(&place, &self.command, record, table, started);
         }
         place.unlock();

@@ -32,14 +32,23 @@ const ARGUMENTS: usize = 4;
 
 /// The table of a start, which the program inherits.
 #[derive(Debug)]
-pub struct Offer(Given);
+pub struct Offer {
+    given: Given,
+    programs: Vec<PathBuf>,
+}
 
 impl Offer {
+    /// Returns the programs that earlier starts of the command started.
+    #[must_use]
+    pub fn programs(&self) -> &[PathBuf] {
+        &self.programs
+    }
+
     /// Leaves the descriptors open for the program, and returns the switch that names them; `None` if that
     /// fails. Without this they are closed by `execve`.
     #[must_use]
     pub fn accept(self) -> Option<String> {
-        let Given { table, changes, since, name } = self.0;
+        let Given { table, changes, since, name } = self.given;
         let (of_table, of_changes) = (table.as_raw_fd(), changes.as_raw_fd());
         fcntl_setfd(&table, FdFlags::empty()).and(fcntl_setfd(&changes, FdFlags::empty())).ok()?;
         std::mem::forget((table, changes));
@@ -61,8 +70,10 @@ pub fn begin(command: &Path, arguments: &[OsString]) -> Option<Offer> {
     let command = std::path::absolute(command).ok()?;
     let record = folder::existing().and_then(|folder| Place::of(folder, &command).open());
     let header = record.and_then(|mut record| Header::read(&mut record));
-    let is_known = header.is_some_and(|it| it.paths > 0);
-    (is_known || is_used(&command, arguments)).then(|| door::ask(&command).map(Offer))?
+    let header = header.unwrap_or_default();
+    (header.paths > 0 || is_used(&command, arguments)).then_some(())?;
+    let programs = header.programs.into_iter().map(PathBuf::from).collect();
+    door::ask(&command).map(|given| Offer { given, programs })
 }
 
 /// True if the command, one of its first arguments, the current directory or the first directory of a

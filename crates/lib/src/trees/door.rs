@@ -162,6 +162,7 @@ impl Shared {
     fn is_attended(&self) -> bool {
         match self.table.attendant() {
             0 => self.made.elapsed() < PAUSE,
+            Table::LEFT => false,
             process => is_running(process),
         }
     }

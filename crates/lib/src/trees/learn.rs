@@ -55,7 +55,8 @@ pub(super) fn learn(
     keep(&mut record, &place.folder, &started.kept);
     record.finish(&place.folder);
     // Nothing is kept of a program that looks up nothing there.
-    if (record.paths.is_empty() && had_none) || place.write(&record).is_err() {
+    let is_empty = record.paths.is_empty() && record.header.programs.is_empty();
+    if (is_empty && had_none) || place.write(&record).is_err() {
         return;
     }
     copy(place, &mut record, &identities);

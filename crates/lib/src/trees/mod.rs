@@ -4,7 +4,8 @@
 //!
 //! [`begin`] prepares a start, [`door`] is the process that gives tables to programs, [`attend`] fills a table
 //! and learns from its programs, [`record`] is what is remembered, [`folder`] the place of records and copies,
-//! and [`state`] what `becalm doctor` and `becalm cache` say of them.
+//! [`started`] finds the programs that a command starts, and [`state`] is what `becalm doctor` and `becalm cache` say of
+//! them.
 
 mod attend;
 pub mod begin;
@@ -14,6 +15,7 @@ mod door;
 pub mod folder;
 mod learn;
 pub mod record;
+mod started;
 pub mod state;
 #[cfg(test)]
 mod tests;

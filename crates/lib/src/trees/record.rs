@@ -54,6 +54,9 @@ pub struct Header {
     pub text: u32,
     /// The trees: the topmost directories on network file systems.
     pub trees: Vec<String>,
+    /// Programs that the command starts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<String>,
 }
 
 /// The kind of what was found at a path.

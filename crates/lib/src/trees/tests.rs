@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use becalm_host::tree::look::Changes;
 use becalm_host::tree::table::{self, Table, Use};
@@ -9,6 +11,7 @@ use becalm_host::tree::table::{self, Table, Use};
 use super::attend::COUNTS;
 use super::check::Paths;
 use super::record::{Header, Kind, Record, RecordedPath};
+use super::started::{family, named};
 
 fn recorded(path: String, kind: Kind, target: Option<&str>) -> RecordedPath {
     let target = target.map(ToOwned::to_owned);
@@ -88,4 +91,35 @@ fn what_is_on_no_network_file_system_is_left_to_the_kernel() {
     // The trees of the record are not what they were.
     assert_eq!(kinds, [0, 0, 0]);
     assert!(!table.is_taken() && table.told() == Vec::<(Use, Vec<u8>)>::new());
+}
+
+#[test]
+fn a_program_that_a_script_starts_is_found_by_the_path_that_names_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let sleep = fs::canonicalize("/bin/sleep").unwrap();
+    let link = dir.path().canonicalize().unwrap().join("environment's sleep");
+    symlink(&sleep, &link).unwrap();
+    let mut shell = Command::new("/bin/sh")
+        .args(["-c", "'./environment'\\''s sleep' 60; true"])
+        .current_dir(dir.path())
+        .spawn()
+        .unwrap();
+    let began = Instant::now();
+    let found = loop {
+        let is_sleep =
+            |it: &u32| fs::read_link(format!("/proc/{it}/exe")).is_ok_and(|it| it == sleep);
+        if let Some(process) = family(shell.id()).into_iter().find(is_sleep) {
+            break process;
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "nothing was started");
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    assert_eq!(named(found, &sleep), Some(link));
+    assert_eq!(named(found, std::path::Path::new("/bin/another")), None);
+    rustix::process::kill_process(
+        rustix::process::Pid::from_raw(found.cast_signed()).unwrap(),
+        rustix::process::Signal::KILL,
+    )
+    .unwrap();
+    shell.wait().unwrap();
 }

@@ -1,0 +1,111 @@
+//! The programs that a command starts, or becomes: the Python of a shell script. They are not in the index of
+//! the command, so the module does not see what they look up. The next start's index has them.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustc_hash::FxHashSet;
+
+use crate::run::program::{self, Program};
+use crate::trees::record::{Place, Record};
+use crate::trees::{folder, is_running};
+
+/// The least and the longest time between two looks, which is a tenth of the time since the start. A program
+/// that is there at two of them is worth its place.
+const PAUSE: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
+/// The time for which a command is watched.
+const LONGEST: Duration = Duration::from_secs(60);
+/// Maximum number of programs of a command, and of processes that are looked at.
+const MOST_PROGRAMS: usize = 16;
+const MOST_PROCESSES: usize = 256;
+
+/// Watches which programs a process starts, and adds them to the record of its command.
+pub(super) fn watch(process: u32, command: &Path) {
+    let began = Instant::now();
+    let (mut seen, mut known) = (FxHashSet::default(), FxHashSet::default());
+    let mut own = None;
+    while began.elapsed() < LONGEST {
+        let [least, most] = PAUSE;
+        thread::sleep((began.elapsed() / 10).clamp(least, most));
+        if !is_running(process) {
+            return;
+        }
+        let mut news = Vec::new();
+        for it in family(process).into_iter().filter(|&it| !seen.insert(it)) {
+            let Ok(real) = fs::read_link(format!("/proc/{it}/exe")) else { continue };
+            if own.is_none() {
+                own = program_of(command);
+            }
+            if own.as_ref() != Some(&real) && known.insert(real.clone()) {
+                news.push(named(it, &real).unwrap_or(real));
+            }
+        }
+        if !news.is_empty() {
+            add(command, news);
+        }
+    }
+}
+
+/// Returns a process and those that it has started, as far as they are its descendants now.
+pub(super) fn family(process: u32) -> Vec<u32> {
+    let mut all = vec![process];
+    let mut at = 0;
+    while let Some(&parent) = all.get(at).filter(|_| all.len() < MOST_PROCESSES) {
+        let threads = fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
+        for thread in threads {
+            let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+            all.extend(children.split_ascii_whitespace().filter_map(|it| it.parse::<u32>().ok()));
+        }
+        at += 1;
+    }
+    all
+}
+
+/// Returns the program that a command is.
+fn program_of(command: &Path) -> Option<PathBuf> {
+    let found = program::find(command.as_os_str()).ok()?;
+    Program::look(program::behind_env(found).0).ok().map(|program| program.real)
+}
+
+/// Returns the absolute path by which a process's program was called, if it leads to the program: a virtual
+/// environment's link to a Python says where its packages are.
+pub(super) fn named(process: u32, real: &Path) -> Option<PathBuf> {
+    let at = |name: &str| format!("/proc/{process}/{name}");
+    let first = |bytes: Vec<u8>| bytes.split(|&byte| byte == 0).next().map(<[u8]>::to_vec);
+    let called = first(fs::read(at("cmdline")).ok()?)?;
+    let is_it = |path: &PathBuf| path.canonicalize().is_ok_and(|found| found == real);
+    if called.contains(&b'/') {
+        let path = fs::read_link(at("cwd")).ok()?.join(OsStr::from_bytes(&called));
+        return Some(path).filter(is_it);
+    }
+    let environment = fs::read(at("environ")).ok()?;
+    let path = environment.split(|&byte| byte == 0).find_map(|it| it.strip_prefix(b"PATH="))?;
+    let dirs = std::env::split_paths(OsStr::from_bytes(path)).filter(|dir| dir.is_absolute());
+    dirs.map(|dir| dir.join(OsStr::from_bytes(&called))).find(|path| path.exists()).filter(is_it)
+}
+
+/// Adds programs to the record of a command.
+fn add(command: &Path, news: Vec<PathBuf>) -> Option<()> {
+    let place = Place::of(folder::made()?, command);
+    let lock = place.lock()?;
+    let mut record = place.open().and_then(Record::read).unwrap_or_default();
+    let programs = &mut record.header.programs;
+    let before = programs.len();
+    for path in news.iter().filter_map(|path| path.to_str()) {
+        if programs.len() < MOST_PROGRAMS && !programs.iter().any(|it| it == path) {
+            programs.push(path.to_owned());
+        }
+    }
+    if programs.len() > before {
+        record.header.command = command.to_string_lossy().into_owned();
+        record.finish(&place.folder);
+        let _ = place.write(&record);
+    }
+    place.unlock();
+    drop(lock);
+    Some(())
+}
