@@ -1,5 +1,5 @@
 //! Starts of a program whose tree is on a slow file system: as it is, and by `becalm run`; beside them the
-//! same program with the tree on the local disk.
+//! same program with the tree on the local disk, and in an image of the tree.
 //!
 //! The tree is mounted anew for each start, so that the kernel knows no names. Its files should not have
 //! changed for an hour, because becalm copies no others.
@@ -69,32 +69,63 @@ pub(super) fn run(args: &TreesBench) -> Result<()> {
         sleep(PAUSE);
         learned += 1;
     }
-    let mut times = [const { Vec::new() }; 5];
+    let local = |line: &[OsString]| -> Result<Duration> {
+        let mut command = Command::new(&line[0]);
+        command.args(&line[1..]).env("HOME", scratch.path()).env_remove("XDG_CACHE_HOME");
+        command.env("BECALM_CACHE", scratch.path().join("copies"));
+        timed(command)
+    };
+    // The index of the program as it is on the local disk.
+    local(&by_becalm)?;
+    sleep(PAUSE);
+    let image = scratch.path().join("tree.squashfs");
+    make_image(&tree, &image)?;
+    let (plain, mount) = (args.command.as_slice(), "mount -o loop,ro");
+    type Start<'a> = Box<dyn Fn() -> Result<Duration> + 'a>;
+    let starts: [(&str, Start<'_>); 8] = [
+        ("local disk", Box::new(|| local(plain))),
+        ("local disk, becalm run", Box::new(|| local(&by_becalm))),
+        ("plain", Box::new(|| slow(false, plain))),
+        ("becalm run", Box::new(|| slow(false, &by_becalm))),
+        ("plain, nothing cached", Box::new(|| slow(true, plain))),
+        ("becalm run, nothing cached", Box::new(|| slow(true, &by_becalm))),
+        ("squashfuse image", Box::new(|| in_image("squashfuse", &image, &tree, plain))),
+        ("squashfs image", Box::new(|| in_image(mount, &image, &tree, plain))),
+    ];
+    let mut times: Vec<Vec<Duration>> = vec![Vec::new(); starts.len()];
     for _ in 0..args.rounds {
-        let mut local = Command::new(&args.command[0]);
-        local.args(&args.command[1..]);
-        times[0].push(timed(local)?);
-        for (at, forgetful) in [(1, false), (3, true)] {
-            times[at].push(slow(forgetful, &args.command)?);
-            times[at + 1].push(slow(forgetful, &by_becalm)?);
-            // It may be learned from.
-            sleep(PAUSE);
+        for (all, (name, start)) in times.iter_mut().zip(&starts) {
+            all.push(start().with_context(|| (*name).to_owned())?);
+            if name.contains("becalm") {
+                // It may be learned from.
+                sleep(PAUSE);
+            }
         }
     }
-    let names = [
-        "local disk",
-        "plain",
-        "becalm run",
-        "plain, nothing cached",
-        "becalm run, nothing cached",
-    ];
-    for (name, all) in names.iter().zip(&times) {
+    for ((name, _), all) in starts.iter().zip(&times) {
         let ms = Spread::of(all.iter().map(|time| time.as_secs_f64() * 1e3));
         let pairs = all.iter().zip(&times[0]);
         let ratio = Spread::of(pairs.map(|(time, local)| time.as_secs_f64() / local.as_secs_f64()));
         println!("{name:28} {ms} ms, {ratio} of the local disk");
     }
     Ok(())
+}
+
+/// Packs the tree into an image, as computing centres tell their users to do.
+fn make_image(tree: &Path, image: &Path) -> Result<()> {
+    let mut command = Command::new("mksquashfs");
+    command.arg(tree).arg(image).args(["-comp", "zstd", "-no-progress", "-quiet"]);
+    timed(command).context("mksquashfs (Debian's package squashfs-tools)").map(drop)
+}
+
+/// Starts a command with the image on the tree, mounted by this command; the time includes the mount.
+fn in_image(mount: &str, image: &Path, tree: &Path, line: &[OsString]) -> Result<Duration> {
+    let script = format!("{mount} \"$0\" \"$1\" && shift || exit 99; \"$@\"");
+    let script = format!("tree=$1; {script}; status=$?; umount \"$tree\"; exit $status");
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-c", &script]);
+    command.arg(image).arg(tree).args(line);
+    timed(command)
 }
 
 /// True if a record names copies.
