@@ -439,8 +439,12 @@ step (struct walk *walk)
   if (size == 0 || is_here || walk->length + 1 + size >= sizeof walk->real)
     return 0;
   if (size == 2 && name[0] == '.' && name[1] == '.')
-    /* It was in a link's target, and follows a directory. */
-    cut_last (walk);
+    {
+      /* It was in a link's target. Only of what is in the table it is known that it is a directory. */
+      if (!head ()->logs_all && !is_below_a_base (walk->real))
+        return 0;
+      cut_last (walk);
+    }
   else
     {
       walk->real[walk->length] = '/';

@@ -75,6 +75,9 @@ fn make_links(
     link(Path::new("nowhere"), "dangling")?;
     link(Path::new("loop"), "loop")?;
     link(outside, "outside")?;
+    // Through a file and back: it leads nowhere, although the names alone do.
+    let up: PathBuf = outside.components().skip(1).map(|_| "..").collect();
+    link(&outside.join(up).join(shown.strip_prefix("/")?).join("versions"), "through")?;
     link(&shown.join("versions/current"), "absolute")?;
     for number in 0..12 {
         let file = choice(files, rng);

@@ -139,6 +139,7 @@ impl Attended {
         // What another start has learned meanwhile is not lost, and this one's table not mixed up with it.
         let now = place.open().and_then(Record::read).unwrap_or_default();
         record.header.programs.clone_from(&now.header.programs);
+        record.header.seen.clone_from(&now.header.seen);
         if now.paths == record.paths {
             learn::learn(&place, &self.command, record, table, started);
         }

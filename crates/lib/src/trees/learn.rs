@@ -55,7 +55,8 @@ pub(super) fn learn(
     keep(&mut record, &place.folder, &started.kept);
     record.finish(&place.folder);
     // Nothing is kept of a program that looks up nothing there.
-    let is_empty = record.paths.is_empty() && record.header.programs.is_empty();
+    let has_none = record.header.programs.is_empty() && record.header.seen.is_empty();
+    let is_empty = record.paths.is_empty() && has_none;
     if (is_empty && had_none) || place.write(&record).is_err() {
         return;
     }

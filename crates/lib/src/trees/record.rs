@@ -54,9 +54,12 @@ pub struct Header {
     pub text: u32,
     /// The trees: the topmost directories on network file systems.
     pub trees: Vec<String>,
-    /// Programs that the command starts.
+    /// Programs that the command starts: two starts have started each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<String>,
+    /// Programs that one start has started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub seen: Vec<String>,
 }
 
 /// The kind of what was found at a path.

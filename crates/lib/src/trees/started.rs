@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashSet;
 
-use crate::run::program::{self, Program};
-use crate::trees::record::{Place, Record};
+use crate::run::is_of_musl;
+use crate::run::program::{self, Program, Start};
+use crate::trees::record::{Header, Place, Record};
 use crate::trees::{folder, is_running};
 
 /// The least and the longest time between two looks, which is a tenth of the time since the start. A program
@@ -45,7 +46,7 @@ pub(super) fn watch(process: u32, command: &Path) {
             }
         }
         if !news.is_empty() {
-            add(command, news);
+            add(command, &news);
         }
     }
 }
@@ -88,19 +89,39 @@ pub(super) fn named(process: u32, real: &Path) -> Option<PathBuf> {
     dirs.map(|dir| dir.join(OsStr::from_bytes(&called))).find(|path| path.exists()).filter(is_it)
 }
 
-/// Adds programs to the record of a command.
-fn add(command: &Path, news: Vec<PathBuf>) -> Option<()> {
+/// Returns a program's path without links before its name; `None` if no index can have it.
+fn indexable(path: &Path) -> Option<String> {
+    let path = path.parent()?.canonicalize().ok()?.join(path.file_name()?);
+    let start = Program::look(program::find(path.as_os_str()).ok()?).ok()?.start;
+    let is_glibc = matches!(start, Start::Loader { interpreter, .. } if !is_of_musl(&interpreter));
+    is_glibc.then(|| path.to_str().map(ToOwned::to_owned))?
+}
+
+/// Adds programs to the record of a command: those that two starts have started. Others have names that no
+/// later start will use.
+fn add(command: &Path, news: &[PathBuf]) -> Option<()> {
+    let news: Vec<String> = news.iter().filter_map(|path| indexable(path)).collect();
     let place = Place::of(folder::made()?, command);
     let lock = place.lock()?;
     let mut record = place.open().and_then(Record::read).unwrap_or_default();
-    let programs = &mut record.header.programs;
-    let before = programs.len();
-    for path in news.iter().filter_map(|path| path.to_str()) {
-        if programs.len() < MOST_PROGRAMS && !programs.iter().any(|it| it == path) {
-            programs.push(path.to_owned());
+    let Header { programs, seen, .. } = &mut record.header;
+    let mut is_changed = false;
+    for path in news {
+        if programs.contains(&path) {
+            continue;
         }
+        match seen.iter().position(|it| *it == path) {
+            None => {
+                let extra = (seen.len() + 1).saturating_sub(MOST_PROGRAMS);
+                seen.drain(..extra);
+                seen.push(path);
+            }
+            Some(at) if programs.len() < MOST_PROGRAMS => programs.push(seen.remove(at)),
+            Some(_) => continue,
+        }
+        is_changed = true;
     }
-    if programs.len() > before {
+    if is_changed {
         record.header.command = command.to_string_lossy().into_owned();
         record.finish(&place.folder);
         let _ = place.write(&record);
