@@ -32,7 +32,7 @@ let
     callPackage = file: overrides:
       let f = import file; in f (builtins.intersectAttrs (builtins.functionArgs f) pkgs // overrides);
   };
-  flake = import ./flake.nix;
+  flake = import ../../flake.nix;
   outputs = flake.outputs {
     self = outputs;
     nixpkgs = { inherit lib; legacyPackages = lib.genAttrs [ "x86_64-linux" "aarch64-linux" ] (_: pkgs); };

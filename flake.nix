@@ -1,4 +1,4 @@
-# nix build 'git+file:.?dir=packaging/nix'
+# nix run github:OWNER/becalm -- check PROGRAM, or nix build in a clone
 {
   description = "Starts programs without searching for their libraries";
 
@@ -11,11 +11,11 @@
     in
     {
       packages = forSystems (system: {
-        default = import ./default.nix { pkgs = nixpkgs.legacyPackages.${system}; };
+        default = import ./packaging/nix { pkgs = nixpkgs.legacyPackages.${system}; };
       });
-      overlays.default = final: _: { becalm = final.callPackage ./package.nix { }; };
+      overlays.default = final: _: { becalm = final.callPackage ./packaging/nix/package.nix { }; };
 
       # services.becalm.enable: an index of /nix/store for all sessions, brought up to date daily.
-      nixosModules.default = import ./module.nix self;
+      nixosModules.default = import ./packaging/nix/module.nix self;
     };
 }
