@@ -28,7 +28,7 @@ fn the_json_holds_every_start_of_every_variant_and_the_control() {
     assert_eq!(json["rounds"], 6);
     let variants = json["variants"].as_array().expect("variants");
     let names: Vec<&str> = variants.iter().map(|v| v["name"].as_str().expect("named")).collect();
-    assert_eq!(names, ["sh", "/bin/sh", "A=1", "sh"]);
+    assert_eq!(names, ["sh", "/bin/sh", "A set", "sh"]);
     let controls: Vec<bool> =
         variants.iter().map(|variant| variant["control"].as_bool().expect("told")).collect();
     assert_eq!(controls, [false, false, false, true]);
@@ -48,10 +48,11 @@ fn several_variables_are_one_variant_as_lines_of_a_shell() {
     let arguments = [&["bench"], &QUICK[..], &["sh", "--env", lines, "--json"]].concat();
     let ran = run(becalm().env("GONE", "was here").args(arguments));
     let variant = &json(&ran)["variants"][1];
-    assert_eq!(variant["name"], "A=1 B=two words GONE");
+    assert_eq!(variant["name"], "A set, B set, without GONE");
     let changed = serde_json::json!({"A": "1", "B": "two words", "GONE": null});
     assert_eq!(variant["environment"], changed);
     assert_refused(&bench(&["sh", "--env", "export A"]), "not a setting");
+    assert_refused(&bench(&["sh", "--env", "becalm: there is no index"]), "not the name");
 }
 
 #[test]
@@ -141,16 +142,32 @@ fn exports_go_to_their_files_and_the_text_to_stdout() {
     assert!(ran.stdout.contains("6 rounds") && ran.stdout.contains("control"), "{ran:?}");
     let csv = fs::read_to_string(at("a.csv")).expect("written");
     assert_eq!(csv.lines().next(), Some("round,variant,control,wall_ns,cpu_ns"));
-    assert_eq!(csv.lines().count(), 1 + 6 * 2);
+    // The program, the same with an index, and the control.
+    assert_eq!(csv.lines().count(), 1 + 6 * 3);
     let md = fs::read_to_string(at("a.md")).expect("written");
     let columns = |line: &str| line.matches('|').count();
     let rows: Vec<&str> = md.lines().filter(|line| line.starts_with('|')).collect();
     // The times, and a table of what was watched if that may be.
-    assert!(rows.len() == 2 + 2 || rows.len() == 2 + 2 + 2 + 1, "{md}");
-    let (times, watched) = rows.split_at(2 + 2);
+    assert!(rows.len() == 2 + 3 || rows.len() == 2 + 3 + 2 + 2, "{md}");
+    let (times, watched) = rows.split_at(2 + 3);
     for table in [times, watched] {
         assert!(table.iter().all(|row| columns(row) == columns(table[0])), "{md}");
     }
+}
+
+#[test]
+fn a_program_alone_is_compared_with_an_index_of_its_own() {
+    let quick = [&QUICK[..], &["sh"]].concat();
+    let ran = bench(&quick);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let first = ran.stdout.lines().next().expect("a line");
+    let measured = first.contains("of loader before main") && first.contains("ms in all");
+    assert!(measured || first.contains("no loader before main"), "{first}");
+    let json = json(&bench(&[&quick[..], &["--json"]].concat()));
+    let names: Vec<_> = json["variants"].as_array().expect("variants").iter().collect();
+    assert_eq!(names[1]["name"], "with an index", "{json}");
+    let environment = &names[1]["environment"];
+    assert!(environment["LD_AUDIT"].as_str().is_some_and(|it| it.contains("index.so")), "{json}");
 }
 
 #[test]

@@ -254,7 +254,6 @@ fn advice_is_that_of_check_with_the_commands_that_give_it() {
     for (own, other) in options.iter().zip(advice["options"].as_array().expect("options")) {
         assert_eq!((&own["strategy"], &own["misses"]), (&other["strategy"], &other["misses"]));
     }
-    assert_eq!(advised["best"], 0, "an index leaves nothing and changes no file");
     assert_eq!(options[0]["strategy"], "index");
     // The command does what was predicted.
     let absolute = options
@@ -288,15 +287,8 @@ fn advice_names_the_store_and_leaves_out_what_gains_nothing() {
         let command = option["command"].as_str().expect("a command");
         assert!(command.contains(&flag), "{command}");
     }
-    let before = advised["before"].as_u64().expect("a count");
-    let useless = |option: &&Value| option["misses"].as_u64().is_some_and(|left| left >= before);
-    let useless = options.iter().filter(useless).count();
-    assert!(useless > 0, "{advised}");
     let screen = run(&mut store.becalm(&named)).stdout;
-    let line = screen.lines().find(|line| line.contains("gain nothing: ")).expect("a line");
-    assert_eq!(line.matches(" (").count(), useless, "{screen}");
-    assert!(screen.contains(&format!("becalm run {flag}-- ")), "{screen}");
-    assert!(screen.contains(&format!("becalm index {} && ", text(&root))), "{screen}");
+    assert!(screen.contains("strategies gain nothing here"), "{screen}");
 }
 
 #[test]
@@ -323,14 +315,13 @@ fn advice_fits_a_screen_and_libraries_get_none() {
     let screen = run(&mut store.becalm(&["advise", text(&app)]));
     assert_eq!(screen.code, Some(0), "{screen:?}");
     assert!(screen.stdout.lines().count() <= 24, "{}", screen.stdout);
-    assert!(screen.stdout.contains("no file changes     becalm run "), "{}", screen.stdout);
     let refused = run(&mut store.becalm(&["advise", text(&one)]));
     assert_eq!(refused.code, Some(2), "{refused:?}");
     assert!(refused.stderr.contains("a library"), "{refused:?}");
     let calm = run(&mut store.becalm(&["advise", "sh"]));
     assert!(calm.stdout.contains("nothing to gain"), "{calm:?}");
-    // Those of the environment count.
-    let mut advised = store.becalm(&["advise", "sh"]);
-    let here = run(advised.env("LD_LIBRARY_PATH", store.path("empty")));
-    assert!(here.stdout.contains("no file changes     becalm run "), "{here:?}");
+    // Misses of the environment count.
+    let mut advised = store.becalm(&["advise", "--json", "sh"]);
+    let here = json(&run(advised.env("LD_LIBRARY_PATH", store.path("empty"))));
+    assert!(here["before"].as_u64() > Some(0), "{here}");
 }

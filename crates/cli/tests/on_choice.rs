@@ -12,7 +12,7 @@ use std::process::Command;
 use becalm_testing::skip;
 use serde_json::Value;
 use support::store::{Store, json, nothing_to_test_with, text};
-use support::{cc, cc_library, run};
+use support::{cc, run};
 
 /// Switches the app on and off, with the system's directories under overlays. Another user starts it in
 /// between.
@@ -95,11 +95,8 @@ fn all_users_start_what_root_has_switched_on_until_it_is_off() {
     assert!(files.len() == 3 && files.iter().all(|file| file["changed"] == true), "{report}");
 }
 
-/// Functions of the library, each of which the program binds: more than are needed for a trial.
-const FUNCTIONS: usize = 5000;
-
-/// Makes a library of many functions, and programs that bind all of them. Each adds a line with its
-/// name to the file `started` before its BODY.
+/// A library of many functions, and programs that bind all of them. Each adds a line with its name to
+/// the file `started` before its BODY.
 struct Heavy {
     store: Store,
 }
@@ -107,21 +104,16 @@ struct Heavy {
 impl Heavy {
     fn new() -> Self {
         let store = Store::new();
-        let all = |text: fn(usize) -> String| (0..FUNCTIONS).map(text).collect::<String>();
-        store.source("many.c", &all(|at| format!("void f{at}(void){{}}\n")));
-        cc_library(&store.path(""), "many.c", "libmany.so", &[]);
-        let functions = all(|at| format!("void f{at}(void);\n"));
-        let table = all(|at| format!("f{at},"));
-        store.source("heavy.h", &format!("{functions}void (*const table[])(void)={{{table}}};\n"));
+        store.heavy_library();
         Self { store }
     }
 
     fn program(&self, name: &str, body: &str) -> PathBuf {
         let started = self.store.path("started");
         let source = format!(
-            "#include \"heavy.h\"\n#include <stdio.h>\n#include <unistd.h>\n\
+            "#include <stdio.h>\n#include <unistd.h>\n\
              int main(int n, char **a) {{ FILE *f = fopen(\"{}\", \"a\");\n\
-             fprintf(f, \"%s %s\\n\", a[0], n == 2 ? a[1] : \"\"); fclose(f);\n{body} return !table[n]; }}\n",
+             fprintf(f, \"%s %s\\n\", a[0], n == 2 ? a[1] : \"\"); fclose(f);\n{body} return 0; }}\n",
             text(&started)
         );
         self.store.source("heavy.c", &source);
@@ -130,7 +122,17 @@ impl Heavy {
         let run_path = format!("-Wl,-rpath,{}", text(&self.store.path("")));
         cc(
             &self.store.path(""),
-            &["-fPIE", "-pie", "heavy.c", "-o", text(&to), &run_path, "-L.", "-lmany"],
+            &[
+                "-fPIE",
+                "-pie",
+                "heavy.c",
+                "-o",
+                text(&to),
+                &run_path,
+                "-L.",
+                "-Wl,--no-as-needed",
+                "-lmany",
+            ],
         );
         to
     }

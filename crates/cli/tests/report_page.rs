@@ -17,11 +17,12 @@ fn report(arguments: &[&str]) -> Ran {
     run(becalm().arg("report").args(arguments))
 }
 
-/// Makes the page of a program; nothing may be printed.
+/// Makes the page of a program; the first line and the name of the page are printed.
 fn page(dir: &Path, arguments: &[&str]) -> String {
     let file = dir.join("page.html");
     let ran = report(&[arguments, &["-o", text(&file)]].concat());
-    assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (Some(0), "", ""), "{ran:?}");
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
+    assert!(ran.stdout.ends_with(&format!("{} written\n", text(&file))), "{ran:?}");
     fs::read_to_string(file).expect("a page")
 }
 

@@ -1,6 +1,6 @@
-//! Prediction of the misses that each strategy would leave of one program's start: the plans of
-//! `becalm fix`, checked as for a dry run, and an index of the program's own start. Nothing is
-//! written or run. Only files that the start loads are looked at, and no package is walked: an assumed
+//! Prediction of the misses and the time that each strategy would leave of one program's start: the
+//! plans of `becalm fix`, checked as for a dry run, and an index of the program's own start. They are
+//! ranked by time. Nothing is written or run. Only files that the start loads are looked at, and no package is walked: an assumed
 //! store may be a whole file system.
 
 use std::ffi::OsStr;
@@ -13,24 +13,38 @@ use becalm_core::facts::{Environment, Readers};
 use becalm_core::loader::load::Role;
 use becalm_core::path;
 use becalm_core::search::Stores;
-use becalm_core::strategy::Strategy;
+use becalm_core::strategy::{Finding, Strategy};
 use becalm_host::index_store::IndexOptions;
 use bstr::{BStr, BString, ByteSlice};
 use serde::Serialize;
 
-use crate::assume::{self, Assumptions};
+use crate::assume::{self, Assumptions, StorePrefixes};
+use crate::escape::shown;
+use crate::estimate::Estimate;
+use crate::fix::foresee::Foreseen;
 use crate::fix::options::Options;
 use crate::fix::{audit, foresee};
 use crate::follow::{Followed, follow};
-use crate::path::dirs_of;
+use crate::packages;
+use crate::path::{dirs_of, path_bytes};
 use crate::targets::Target;
+use crate::words::{counted, words_of_chain};
 
-/// The strategies for one program, and the misses that each would leave.
-#[derive(Clone, Debug, Serialize)]
+/// The part of the loader's time that a strategy has to gain to be worth its command.
+const PART: f64 = 0.1;
+
+/// The strategies for one program, and the misses and the time that each would leave.
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Advice {
     /// Misses in this environment, without a strategy. Strategies are planned for an empty
     /// environment, because their files are for all.
     pub before: u64,
+    /// The estimated time of the loader in nanoseconds, without a strategy; null if there is no
+    /// estimate.
+    pub before_ns: Option<u64>,
+    /// The package manager that owns the program, so that `becalm fix` is not proposed for it: dpkg,
+    /// rpm, Nix or Guix.
+    pub owner: Option<&'static str>,
     /// A store that is assumed to be named, because the program searches below it and below no
     /// store of `--store`.
     #[serde(serialize_with = "crate::json::lossy_option")]
@@ -51,12 +65,17 @@ pub struct Choice {
     pub needs_reader: bool,
     /// Misses that are left; none if the strategy cannot be applied.
     pub misses: Option<u64>,
+    /// The estimated time of the loader in nanoseconds; null if it cannot be applied, or there is no
+    /// estimate.
+    pub loader_ns: Option<u64>,
+    /// The shell command that applies it.
+    pub command: String,
     /// The reason why it cannot be applied.
     pub refused: Option<String>,
 }
 
 /// The files that a strategy changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
     /// None: new files are written beside them.
@@ -78,14 +97,15 @@ const OF_FIX: [(Strategy, bool); 6] = [
 ];
 
 impl Advice {
-    /// Predicts each strategy for the program of a closure. `None` if there is nothing to remove:
-    /// no program, or no misses.
+    /// Predicts each strategy for the program of a closure. `None` if there is nothing to gain: no
+    /// program, or neither misses nor, by the estimate, time that an index saves.
     #[must_use]
     pub fn of(
         assume: &assume::Options,
         assumed: &Assumptions,
         target: &Target,
         closure: &Closure,
+        estimate: Option<&Estimate>,
     ) -> Option<Self> {
         if !matches!(closure.subject.kind, SubjectKind::Program { .. }) {
             return None;
@@ -97,10 +117,14 @@ impl Advice {
         let environment = Environment { audit: None, ..assumed.environment.clone() };
         let (here, secure) = start(assumed, target, &environment)?;
         let before = SearchCost::of(&here.load).misses();
-        if before == 0 {
+        let is_saved = |it: &Estimate| it.indexed_ns.is_some_and(|ns| is_gain(ns, it.loader_ns));
+        if before == 0 && !estimate.is_some_and(is_saved) {
             return None;
         }
         let assumed_store = store_of(&assumed.stores, &alone);
+        let stores = assumed_store.iter().cloned().chain(named_stores(assume));
+        let stores = stores.map(|store| quoted(&store)).collect();
+        let commands = Commands { program: quoted(&target.shown), stores };
         // The list of `--library-path` is part of this environment, not of the plan.
         let mut assume = assume::Options { library_path: None, ..assume.clone() };
         if let Some(store) = &assumed_store {
@@ -111,19 +135,75 @@ impl Advice {
         let assumed = named.as_ref().unwrap_or(assumed);
         let environment = Environment { secure, ..environment };
         let (closure, here) = (&alone, &here);
-        let forecast = Forecast { assume, assumed, target, closure, here, environment, reads };
-        Some(Self { before, assumed_store, options: forecast.options() })
+        let forecast = Forecast {
+            assume,
+            assumed,
+            target,
+            closure,
+            here,
+            environment,
+            reads,
+            before,
+            estimate,
+            commands,
+        };
+        Some(Self {
+            before,
+            before_ns: estimate.map(|estimate| estimate.loader_ns),
+            owner: packages::owner_of(&target.host),
+            options: forecast.options(),
+            assumed_store,
+        })
     }
 
-    /// Returns the option that leaves fewest misses with the program's own loader, and fewer than
-    /// before. Of two that leave the same, the first one, because it changes less.
+    /// Returns the option that leaves least time, or misses if there are no times, with the program's
+    /// own loader. Of two that leave the same, the first one, because it changes less.
     #[must_use]
-    pub fn best(&self, scope: Scope) -> Option<(&Choice, u64)> {
+    pub fn best(&self, scope: Scope) -> Option<&Choice> {
         let in_scope = self.options.iter().filter(|option| option.scope == scope);
-        let usable = in_scope.filter(|option| !option.needs_reader);
-        let left = usable.filter_map(|option| Some((option, option.misses?)));
-        left.filter(|(_, left)| *left < self.before).min_by_key(|(_, left)| *left)
+        in_scope.filter(|option| self.is_worth(option)).min_by_key(|option| option.cost())
     }
+
+    /// True if a strategy can be proposed: it gains a part of the loader's time with the program's own
+    /// loader, and not less than one that changes less.
+    #[must_use]
+    pub fn is_worth(&self, choice: &Choice) -> bool {
+        let Some(cost) = choice.cost().filter(|_| !choice.needs_reader) else { return false };
+        let gains = match (choice.loader_ns, self.before_ns) {
+            (Some(ns), Some(before)) => is_gain(ns, before),
+            _ => cost < self.before,
+        };
+        let is_allowed = choice.scope == Scope::Nothing || self.owner.is_none();
+        let changes_less = self.options.iter().filter(|other| other.scope < choice.scope);
+        gains && is_allowed && changes_less.filter_map(Choice::cost).all(|other| cost <= other)
+    }
+
+    /// Describes the strategies that are not proposed, in one line each: those that gain nothing, and
+    /// those of `becalm fix` if a package manager owns the program.
+    #[must_use]
+    pub fn not_proposed(&self) -> Vec<String> {
+        let usable = self.options.iter().filter(|it| it.cost().is_some() && !it.needs_reader);
+        let (of_fix, others): (Vec<_>, Vec<_>) = usable
+            .filter(|it| !self.is_worth(it))
+            .partition(|it| it.scope != Scope::Nothing && self.owner.is_some());
+        let mut lines = Vec::new();
+        if let (Some(owner), false) = (self.owner, of_fix.is_empty()) {
+            lines.push(format!(
+                "becalm fix is not proposed: {owner} owns the program, and an upgrade would write it anew"
+            ));
+        }
+        if let (false, number) = (others.is_empty(), others.len() as u64) {
+            let gain = if number == 1 { "gains" } else { "gain" };
+            let strategies = counted(number, "strategy", "strategies");
+            lines.push(format!("{strategies} {gain} nothing here; --json names all"));
+        }
+        lines
+    }
+}
+
+/// True if a time is a gain over the one before.
+fn is_gain(ns: u64, before: u64) -> bool {
+    ns as f64 <= (1.0 - PART) * before as f64
 }
 
 /// Returns the start in an environment, and whether it is in secure-execution mode.
@@ -150,6 +230,10 @@ struct Forecast<'a> {
     here: &'a Closure,
     environment: Environment,
     reads: Readers,
+    /// Misses without a strategy.
+    before: u64,
+    estimate: Option<&'a Estimate>,
+    commands: Commands,
 }
 
 impl Forecast<'_> {
@@ -159,6 +243,10 @@ impl Forecast<'_> {
         let all = self.targets();
         for (scope, files) in [(Scope::Program, alone), (Scope::Closure, &all)] {
             for (with, leaf) in OF_FIX {
+                // The others only end misses.
+                if self.before == 0 && with != Strategy::Audit {
+                    continue;
+                }
                 // The audit entry belongs to the program; a farm of the graph changes all its
                 // objects.
                 let is_for = match with {
@@ -182,8 +270,29 @@ impl Forecast<'_> {
             Ok(misses) => (Some(misses), None),
             Err(error) => (None, Some(error.to_string())),
         };
-        let (strategy, scope) = (Strategy::Index.to_string(), Scope::Nothing);
-        Choice { strategy, scope, needs_reader: false, misses, refused }
+        let strategy = Strategy::Index.to_string();
+        self.choice(strategy, Scope::Nothing, false, misses, refused)
+    }
+
+    fn choice(
+        &self,
+        strategy: String,
+        scope: Scope,
+        needs_reader: bool,
+        misses: Option<u64>,
+        refused: Option<String>,
+    ) -> Choice {
+        let is_index =
+            [Strategy::Index, Strategy::Audit].iter().any(|it| it.to_string() == strategy);
+        let without_misses = |estimate: &Estimate| match is_index {
+            true => estimate.indexed_ns,
+            false => Some(estimate.loader_ns - estimate.misses_ns),
+        };
+        let loader_ns = self.estimate.zip(misses).and_then(|(estimate, left)| {
+            Some(estimate.with_misses(without_misses(estimate)?, left, self.before))
+        });
+        let command = self.commands.of_choice(&strategy, scope);
+        Choice { strategy, scope, needs_reader, misses, loader_ns, command, refused }
     }
 
     fn left_by_index(&self, dirs: &[PathBuf]) -> Result<u64, audit::AuditError> {
@@ -202,7 +311,13 @@ impl Forecast<'_> {
             _ => files,
         };
         let foreseen = foresee::foresee(&options, self.assumed, files, &self.environment);
-        let (starts, problems) = foreseen.unwrap_or_default();
+        let Foreseen { starts, problems, findings } = match foreseen {
+            Ok(foreseen) => foreseen,
+            Err(error) => {
+                let strategy = strategy_of(with, leaf);
+                return self.choice(strategy, scope, false, None, Some(words_of_chain(&error)));
+            }
+        };
         let start = starts.into_iter().find(|start| start.path == self.target.shown);
         let misses = start.and_then(|start| start.after).map(|storm| storm.misses());
         // Its index has no directory of an environment.
@@ -218,10 +333,26 @@ impl Forecast<'_> {
             _ => false,
         };
         let misses = misses.filter(|_| refused.is_none());
-        let unsaid = || "becalm fix --dry-run refuses the plan and says why".to_owned();
-        let refused = if misses.is_none() { refused.or_else(|| Some(unsaid())) } else { None };
-        let strategy = format!("{with}{}", if leaf { " --leaf" } else { "" });
-        Choice { strategy, scope, needs_reader, misses, refused }
+        let refused = match misses {
+            None => refused.or_else(|| Some(self.why_refused(&findings))),
+            Some(_) => None,
+        };
+        self.choice(strategy_of(with, leaf), scope, needs_reader, misses, refused)
+    }
+
+    /// Returns the most severe finding of a refused plan in words.
+    fn why_refused(&self, findings: &[Finding]) -> String {
+        let Some(worst) = findings.iter().max_by_key(|finding| finding.what.severity()) else {
+            return "the program would not load the same libraries".to_owned();
+        };
+        let mut words = worst.what.to_string();
+        if let Some(needed) = &worst.needed {
+            words = format!("{}: {words}", shown(needed.as_ref()));
+        }
+        if worst.path != self.closure.subject.path {
+            words = format!("{}: {words}", shown(worst.path.as_ref()));
+        }
+        words
     }
 
     /// Returns the program and its libraries, each once.
@@ -280,24 +411,63 @@ fn has_dots(dir: &BStr) -> bool {
 }
 
 impl Choice {
-    /// Returns the shell command that applies it, for a program and its stores.
+    /// Returns the number by which strategies are compared: the time or, without one, the misses;
+    /// none if the strategy cannot be applied.
     #[must_use]
-    pub fn command(&self, program: &str, stores: &[String]) -> String {
+    pub fn cost(&self) -> Option<u64> {
+        self.misses.map(|misses| self.loader_ns.unwrap_or(misses))
+    }
+}
+
+/// Returns the prefixes that the commands have to name: those of `--store`, unless they are the
+/// default.
+#[must_use]
+pub fn named_stores(options: &assume::Options) -> Vec<BString> {
+    if options.store.0 == StorePrefixes::default().0 {
+        return Vec::new();
+    }
+    options.store.paths().iter().map(|path| path_bytes(path)).collect()
+}
+
+fn strategy_of(with: Strategy, leaf: bool) -> String {
+    format!("{with}{}", if leaf { " --leaf" } else { "" })
+}
+
+/// The shell commands that apply strategies to one program.
+struct Commands {
+    program: String,
+    stores: Vec<String>,
+}
+
+impl Commands {
+    fn of_choice(&self, strategy: &str, scope: Scope) -> String {
+        let Self { program, stores } = self;
         let named: String = stores.iter().map(|store| format!("--store {store} ")).collect();
-        match self.scope {
+        match scope {
             Scope::Nothing => format!("becalm run {named}-- {program}"),
-            Scope::Closure if self.strategy != "farm" => {
-                let files = match stores {
+            Scope::Closure if strategy != "farm" => {
+                let files = match stores.as_slice() {
                     [] => format!("{program} LIBRARIES…"),
                     stores => stores.join(" "),
                 };
-                format!("becalm fix --with {} {named}{files}", self.strategy)
+                format!("becalm fix --with {strategy} {named}{files}")
             }
             Scope::Program | Scope::Closure => {
-                let closure = if self.strategy == "farm" { "--closure " } else { "" };
-                format!("becalm fix --with {} {closure}{named}{program}", self.strategy)
+                let closure = if strategy == "farm" { "--closure " } else { "" };
+                format!("becalm fix --with {strategy} {closure}{named}{program}")
             }
         }
+    }
+}
+
+/// Quotes a path for a shell. Bytes that are not UTF-8 are shown escaped.
+#[must_use]
+pub fn quoted(path: &BString) -> String {
+    match path.to_str() {
+        Ok(path) => {
+            shlex::try_quote(path).map_or_else(|_| path.to_owned(), |word| word.into_owned())
+        }
+        Err(_) => shown(path.as_ref()),
     }
 }
 

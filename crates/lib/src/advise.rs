@@ -1,16 +1,17 @@
-//! Compares the strategies for a program: the misses that each would leave, and the command that
-//! applies it. Nothing is written or run.
+//! Compares the strategies for a program: the misses and the time that each would leave, and the
+//! command that applies it. Nothing is written or run.
 
 use becalm_core::cost::SearchCost;
-use bstr::{BString, ByteSlice};
+use bstr::BString;
 use serde::Serialize;
 
-use crate::advice::{Advice, Choice, Scope};
-use crate::assume::{self, Assumptions, StorePrefixes};
+use crate::advice::{Advice, named_stores};
+use crate::assume::{self, Assumptions};
+use crate::check::starts::add_estimate;
 use crate::check::{Kind, Verdict, check};
-use crate::escape::shown;
+use crate::estimate::Estimate;
+use crate::first_line::FirstLine;
 use crate::json::{self, lossy, lossy_list, lossy_option};
-use crate::path::path_bytes;
 use crate::targets::{Problem, Target};
 
 /// The strategies for one program: the JSON document of `becalm advise`.
@@ -24,31 +25,20 @@ pub struct Report {
     pub calmed_by: Option<BString>,
     /// The cost of its start in this environment.
     pub storm: SearchCost,
-    /// Misses of the start in this environment without an index; 0 if there is nothing to gain.
-    /// Strategies are planned for an empty environment.
-    pub before: u64,
-    /// The store that is assumed for `--store`, because the directories searched in vain are below
-    /// it and below no named store.
-    #[serde(serialize_with = "lossy_option")]
-    pub assumed_store: Option<BString>,
+    /// The estimated time of the start; null for a start that is not by glibc on this machine.
+    pub estimate: Option<Estimate>,
+    /// The strategies; no options if there is nothing to gain.
+    #[serde(flatten)]
+    pub advice: Advice,
     /// The stores of `--store`, if they differ from the default. They are in the commands.
     #[serde(serialize_with = "lossy_list")]
     pub named_stores: Vec<BString>,
-    /// One for each strategy and scope; none if there is nothing to gain.
-    pub options: Vec<Choosable>,
-    /// The strategy that leaves fewest misses with the program's own loader, by its position in
-    /// `options`. Of two that leave the same, the one that changes less.
+    /// The best of the strategies that can be proposed, by its position in `options`: the one that
+    /// leaves least time. Of two that leave the same, the one that changes less.
     pub best: Option<usize>,
-}
-
-/// A strategy and the command that applies it.
-#[derive(Clone, Debug, Serialize)]
-pub struct Choosable {
-    /// The strategy.
-    #[serde(flatten)]
-    pub choice: Choice,
-    /// The shell command.
-    pub command: String,
+    /// The first line.
+    #[serde(skip)]
+    pub first_line: FirstLine,
 }
 
 /// Predicts each strategy for a program.
@@ -61,7 +51,8 @@ pub fn advise(
     target: &Target,
 ) -> Result<Report, Problem> {
     let problem = |reason: &str| Problem { path: target.shown.clone(), reason: reason.to_owned() };
-    let (program, closure) = match check(assumed, &assumed.fs.session(), target) {
+    let session = assumed.fs.session();
+    let (mut program, closure) = match check(assumed, &session, target) {
         (Verdict::Checked(program), Some(closure)) => (program, closure),
         (Verdict::Problem(problem), _) => return Err(problem),
         _ => return Err(problem("not a program of Linux")),
@@ -73,90 +64,90 @@ pub fn advise(
         Kind::Static => return Err(problem("a static program: no loader is involved")),
         Kind::Program | Kind::MachO => {}
     }
-    let advice = Advice::of(options, assumed, target, &closure);
-    let (before, assumed_store, choices) = match advice {
-        Some(Advice { before, assumed_store, options }) => (before, assumed_store, options),
-        None => (0, None, Vec::new()),
-    };
-    let best = best(&choices);
-    let named_stores = named_stores(options);
-    let name = quoted(&program.path);
-    let stores: Vec<String> = assumed_store.iter().chain(&named_stores).map(quoted).collect();
-    let command = |choice: Choice| {
-        let command = choice.command(&name, &stores);
-        Choosable { choice, command }
-    };
+    add_estimate(assumed, &session, target, (&mut program, &closure));
+    let advice = Advice::of(options, assumed, target, &closure, program.estimate.as_ref());
+    let advice = advice.unwrap_or_default();
     Ok(Report {
         path: program.path.clone(),
         calmed_by: program.calmed_by.clone(),
         storm: program.storm,
-        before,
-        assumed_store,
-        named_stores,
-        options: choices.into_iter().map(command).collect(),
-        best,
+        estimate: program.estimate,
+        best: best(&advice),
+        advice,
+        named_stores: named_stores(options),
+        first_line: FirstLine::of(&program),
     })
 }
 
-/// Returns the prefixes that the command has to name.
-fn named_stores(options: &assume::Options) -> Vec<BString> {
-    if options.store.0 == StorePrefixes::default().0 {
-        return Vec::new();
-    }
-    options.store.paths().iter().map(|path| path_bytes(path)).collect()
-}
-
-fn best(choices: &[Choice]) -> Option<usize> {
-    let usable = choices.iter().enumerate().filter(|(_, choice)| !choice.needs_reader);
-    let left = usable.filter_map(|(at, choice)| Some((choice.misses?, at)));
-    left.min().map(|(_, at)| at)
+fn best(advice: &Advice) -> Option<usize> {
+    let options = advice.options.iter().enumerate();
+    let worth = options.filter(|(_, choice)| advice.is_worth(choice));
+    worth.filter_map(|(at, choice)| Some((choice.cost()?, at))).min().map(|(_, at)| at)
 }
 
 impl json::Report for Report {
     const SCHEMA: &'static str = "becalm/advise/1";
 }
 
-impl Report {
-    /// Returns the best of the options that change these files only; none if none of them leaves
-    /// fewer misses.
-    #[must_use]
-    pub fn best_of(&self, scope: Scope) -> Option<&Choosable> {
-        let of_scope = self.options.iter().filter(|option| option.choice.scope == scope);
-        let usable = of_scope.filter(|option| !option.choice.needs_reader);
-        let left = usable.filter_map(|option| Some((option.choice.misses?, option)));
-        let left = left.filter(|(left, _)| *left < self.before);
-        left.min_by_key(|(left, _)| *left).map(|(_, option)| option)
-    }
-}
-
-/// Quotes a path for a shell. Bytes that are not UTF-8 are shown escaped.
-fn quoted(path: &BString) -> String {
-    match path.to_str() {
-        Ok(path) => {
-            shlex::try_quote(path).map_or_else(|_| path.to_owned(), |word| word.into_owned())
-        }
-        Err(_) => shown(path.as_ref()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::advice::{Choice, Scope, quoted};
 
-    fn choice(scope: Scope, needs_reader: bool, misses: Option<u64>) -> Choice {
-        Choice { strategy: "absolute".to_owned(), scope, needs_reader, misses, refused: None }
+    fn choice(scope: Scope, needs_reader: bool, misses: Option<u64>, ms: u64) -> Choice {
+        Choice {
+            strategy: "absolute".to_owned(),
+            scope,
+            needs_reader,
+            misses,
+            loader_ns: misses.map(|_| ms * 1_000_000),
+            command: String::new(),
+            refused: None,
+        }
+    }
+
+    fn advice(options: Vec<Choice>) -> Advice {
+        Advice { before: 10, before_ns: Some(100_000_000), options, ..Advice::default() }
     }
 
     #[test]
-    fn of_two_that_leave_the_same_the_first_is_best_and_no_reader_is_assumed() {
-        let choices = [
-            choice(Scope::Nothing, false, Some(3)),
-            choice(Scope::Program, true, Some(0)),
-            choice(Scope::Program, false, None),
-            choice(Scope::Closure, false, Some(3)),
+    fn time_decides_and_of_two_that_leave_the_same_the_first_and_no_reader_is_assumed() {
+        let choices = vec![
+            choice(Scope::Nothing, false, Some(3), 50),
+            choice(Scope::Program, true, Some(0), 20),
+            choice(Scope::Program, false, None, 0),
+            choice(Scope::Closure, false, Some(0), 50),
         ];
-        assert_eq!(best(&choices), Some(0));
-        assert_eq!(best(&choices[1..3]), None);
+        assert_eq!(best(&advice(choices.clone())), Some(0));
+        assert_eq!(best(&advice(choices[1..3].to_vec())), None);
+    }
+
+    #[test]
+    fn less_than_a_tenth_and_less_than_a_smaller_change_is_not_proposed() {
+        let few = advice(vec![choice(Scope::Program, false, Some(0), 91)]);
+        assert_eq!((best(&few), few.best(Scope::Program).is_some()), (None, false));
+        assert_eq!(few.not_proposed(), ["1 strategy gains nothing here; --json names all"]);
+        let larger = advice(vec![
+            choice(Scope::Nothing, false, Some(5), 40),
+            choice(Scope::Closure, false, Some(0), 80),
+        ]);
+        assert!(larger.best(Scope::Closure).is_none());
+        // Without times the misses decide.
+        let fewer = Choice { loader_ns: None, ..choice(Scope::Program, false, Some(9), 0) };
+        let counted = Advice { before_ns: None, ..advice(vec![fewer]) };
+        assert!(counted.best(Scope::Program).is_some());
+    }
+
+    #[test]
+    fn files_of_a_package_manager_are_left_to_it() {
+        let choices = vec![
+            choice(Scope::Nothing, false, Some(0), 40),
+            choice(Scope::Program, false, Some(0), 40),
+        ];
+        let owned = Advice { owner: Some("dpkg"), ..advice(choices) };
+        assert!(owned.best(Scope::Program).is_none() && owned.best(Scope::Nothing).is_some());
+        let lines = owned.not_proposed();
+        assert!(lines.len() == 1 && lines[0].contains("dpkg owns"), "{lines:?}");
     }
 
     #[test]

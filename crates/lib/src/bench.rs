@@ -21,6 +21,7 @@ use thiserror::Error;
 use crate::ahead::record::{Place, Record};
 use crate::assume::StorePrefixes;
 use crate::escape::shown;
+use crate::first_line::{FirstLine, Indexed, Loader};
 use crate::json;
 use crate::progress::{Phase, Progress};
 use crate::relocations::Relocations;
@@ -53,7 +54,13 @@ pub struct Report {
     /// The times and their distributions.
     #[serde(skip)]
     pub measured: Measured,
+    /// The first line.
+    #[serde(skip)]
+    pub first_line: FirstLine,
 }
+
+/// The name of the variant that starts the first program by an index of its own.
+pub const INDEXED: &str = "with an index";
 
 /// The machine of a measurement, as far as it affects the figures.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -174,7 +181,9 @@ pub fn bench(
              inodes stayed in memory"
         ));
     }
+    let figures: Vec<Figures> = figures.collect();
     Ok(Report {
+        first_line: first_line(&figures, options.until),
         until: match options.until {
             Until::Exit => "exit",
             Until::Entry => "entry",
@@ -183,11 +192,33 @@ pub fn bench(
         rounds: measured.rounds,
         warmup: options.warmup,
         seed: options.seed,
-        variants: figures.collect(),
+        variants: figures,
         notes,
         machine,
         measured,
     })
+}
+
+/// Returns the first line: of the first variant, and of the one with an index.
+fn first_line(figures: &[Figures], until: Until) -> FirstLine {
+    let Some(plain) = figures.first() else { return FirstLine::default() };
+    let indexed = figures.iter().find(|variant| variant.name == INDEXED && !variant.control);
+    // A part is never larger than its whole, although they are of different starts.
+    let loader_ns = |of: &Figures| match until {
+        Until::Entry => Some(of.median_ns),
+        Until::Exit => of.watched.as_ref().map(|it| it.loader_ns().min(of.median_ns)),
+    };
+    let loader = loader_ns(plain).zip(plain.watched.as_ref()).map(|(ns, watched)| Loader {
+        ns,
+        lookups_ns: watched.relocations.as_ref().and_then(|it| it.part_of(ns)),
+        misses_ns: 0,
+        misses: watched.misses,
+        is_measured: true,
+    });
+    let takes = indexed.and_then(loader_ns).map(|ns| Indexed::Takes(ns, true));
+    let whole = (until == Until::Exit).then(|| (plain.median_ns, indexed.map(|it| it.median_ns)));
+    let program = plain.program.clone();
+    FirstLine { program, loader, indexed: takes.unwrap_or_default(), whole }
 }
 
 /// Returns the options with the files of the recorded starts of the programs, if these are to be
@@ -259,6 +290,13 @@ enum NotWatched {
 }
 
 impl Watched {
+    /// Returns the loader's time: that of the start whose relocation was timed, of which this is a
+    /// part, else that of the traced start.
+    #[must_use]
+    pub fn loader_ns(&self) -> u64 {
+        self.relocations.as_ref().map_or(self.loader_ns, |relocations| relocations.loader_ns)
+    }
+
     /// Starts a variant a few times under the tracer.
     ///
     /// # Errors

@@ -20,6 +20,7 @@ use serde::{Serialize, Serializer};
 use crate::advice::Advice;
 use crate::assume::Assumptions;
 use crate::beside::Beside;
+use crate::estimate::Estimate;
 use crate::files::StartFile;
 use crate::follow::{Followed, follow, follow_by_release};
 use crate::json::{self, as_json, displayed, displayed_option, lossy, lossy_list, lossy_option};
@@ -80,6 +81,10 @@ pub struct Program {
     /// a hwcaps subdirectory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub newer_glibc: Option<Newer>,
+    /// The estimated time of the start; absent if several files are checked, and for a start that is
+    /// not by glibc on this machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<Estimate>,
     /// The misses that each strategy would leave; absent if several files are checked, for a
     /// library, and if there are no misses.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -367,6 +372,7 @@ impl Program {
             incomplete: false,
             over_budget: None,
             newer_glibc: None,
+            estimate: None,
             advice: None,
             symbols: None,
             scripts: Vec::new(),

@@ -2,8 +2,8 @@
 //!
 //! [`assume`] is what a prediction assumes of the machine, [`targets`] finds the files, [`launch`]
 //! the programs behind scripts, [`follow`] predicts the start of one. [`check`] reports what a start
-//! costs ([`check::starts`]: the starts of many files), [`survey`] what very many do, [`files`] which files it needs, [`advice`] what each strategy
-//! would leave of it ([`advise`] with its commands), [`symbols`] what its symbols bind to. [`fix`]
+//! costs ([`check::starts`]: the starts of many files), [`survey`] what very many do, [`files`] which files it needs, [`mod@estimate`] how long
+//! it takes ([`first_line`]), [`advice`] what each strategy would leave of it ([`advise`] with its commands), [`symbols`] what its symbols bind to. [`fix`]
 //! plans a strategy, judges the plan by the programs' starts and applies it, [`undo`] reverts it,
 //! [`verify`] compares what was applied with the search. [`index`] makes, reads, trusts and writes
 //! index files ([`traced_run`]: of what a run searched), [`run`] finds the index of a start,
@@ -64,19 +64,23 @@ pub mod doctor;
 pub mod elf_edits;
 pub mod env;
 pub mod escape;
+pub mod estimate;
 pub mod files;
+pub mod first_line;
 pub mod fix;
 pub mod follow;
 pub mod json;
 pub mod launch;
 pub mod loaded_index;
 pub mod on;
+pub mod packages;
 pub mod path;
 pub mod problem;
 pub mod progress;
 pub mod relocations;
 pub mod report;
 pub mod run;
+pub mod scratch_index;
 pub mod secure;
 pub mod survey;
 pub mod symbols;

@@ -47,6 +47,15 @@ pub struct Relocations {
     pub not_applied: Option<String>,
 }
 
+impl Relocations {
+    /// Returns the time of relocation in another start, whose loader took `loader_ns`.
+    #[must_use]
+    pub fn part_of(&self, loader_ns: u64) -> Option<u64> {
+        let part = self.ns? as f64 / self.loader_ns.max(1) as f64;
+        Some((part.min(1.0) * loader_ns as f64) as u64)
+    }
+}
+
 /// Starts a command up to its entry point and measures; `None` if its loader tells nothing: it is
 /// static, not glibc's, set-id, or has something else to tell (`LD_DEBUG`), or nobody may be traced
 /// here.
@@ -129,6 +138,13 @@ fn scale(total: Duration, start: Duration) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_of_another_start_is_not_larger_than_that_start() {
+        let half = Relocations { loader_ns: 40, ns: Some(20), ..Relocations::default() };
+        assert_eq!(half.part_of(10), Some(5));
+        assert_eq!(Relocations { ns: Some(90), ..half }.part_of(10), Some(10));
+    }
 
     #[test]
     fn a_time_without_its_last_digit_is_ten_times_as_long() {

@@ -25,7 +25,10 @@ from ._commands import (
 )
 from ._reports import (
     Advice,
-    AdviceOption,
+    Estimate,
+    KeptIndex,
+    ProgramState,
+    RelocationWork,
     Advise,
     Against,
     AuditElement,
@@ -106,7 +109,10 @@ from ._reports import (
 
 __all__ = [
     "Advice",
-    "AdviceOption",
+    "Estimate",
+    "KeptIndex",
+    "ProgramState",
+    "RelocationWork",
     "Advise",
     "advise",
     "Against",

@@ -78,19 +78,47 @@ class NewerGlibc(Record):
 
 @dataclass
 class Option(Record):
-    """What a strategy would leave of a start's misses."""
+    """What a strategy would leave of a start's misses and time, and the command that applies it."""
 
     strategy: str
     scope: str
     needs_reader: bool
     misses: Optional[int] = None
+    loader_ns: Optional[int] = None
+    command: str = ""
     refused: Optional[str] = None
+
+
+@dataclass
+class RelocationWork(Record):
+    """What the time of a start's relocation depends on."""
+
+    lookups: int
+    searched: int
+    symbolic: int
+    lazy: int
+    relative: int
+    pages: int
+
+
+@dataclass
+class Estimate(Record):
+    """The estimated time of a start until the program's entry point, in nanoseconds."""
+
+    loader_ns: int
+    misses_ns: int
+    lookups_ns: int
+    relative_ns: int
+    relocation: RelocationWork
+    indexed_ns: Optional[int] = None
 
 
 @dataclass
 class Advice(Record):
     before: int
     options: List[Option]
+    before_ns: Optional[int] = None
+    owner: Optional[str] = None
     assumed_store: Optional[str] = None
 
 
@@ -229,6 +257,7 @@ class Program(Record):
     calmed_by: Optional[str] = None
     indexed_bindings: Optional[IndexedBindings] = None
     newer_glibc: Optional[NewerGlibc] = None
+    estimate: Optional[Estimate] = None
     advice: Optional[Advice] = None
     over_budget: Optional[bool] = None
     scripts: List[str] = field(default_factory=list)
@@ -775,13 +804,6 @@ class Compare(Record):
 
 
 @dataclass
-class AdviceOption(Option):
-    """A strategy, what it would leave of a start's misses, and the command that applies it."""
-
-    command: str = ""
-
-
-@dataclass
 class Advise(Record):
     """What each strategy would leave of a program's misses."""
 
@@ -789,7 +811,10 @@ class Advise(Record):
     path: str
     storm: Storm
     before: int
-    options: List[AdviceOption]
+    options: List[Option]
+    before_ns: Optional[int] = None
+    owner: Optional[str] = None
+    estimate: Optional[Estimate] = None
     calmed_by: Optional[str] = None
     assumed_store: Optional[str] = None
     named_stores: List[str] = field(default_factory=list)
@@ -907,6 +932,25 @@ class Alone(Record):
 
 
 @dataclass
+class ProgramState(Record):
+    """The program that was named, and what it starts by."""
+
+    path: str
+    first_line: str
+    switched_on: Optional[bool] = None
+
+
+@dataclass
+class KeptIndex(Record):
+    """An index of a single program that ``becalm run`` keeps."""
+
+    program: str
+    bytes: int
+    compared: int
+    fresh: bool
+
+
+@dataclass
 class Doctor(Record):
     """Whether the session uses an index, which, and what is wrong with it."""
 
@@ -922,6 +966,8 @@ class Doctor(Record):
     index: Optional[IndexState] = None
     loader: Optional[LoaderState] = None
     trees: Optional[Trees] = None
+    program: Optional[ProgramState] = None
+    kept: List[KeptIndex] = field(default_factory=list)
     exit_status: int = field(default=0, metadata={"json": ""})
 
 

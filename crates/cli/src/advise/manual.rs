@@ -19,18 +19,18 @@ const JSON: Section = Section {
         (
             "schema becalm/advise/1",
             "One object: path, calmed_by (the index of this session, or null), storm (in this \
-             environment), before (misses without an index), assumed_store, options, best \
-             (the position in options of the one that leaves fewest misses with the program's own \
-             loader, or null).",
+             environment), estimate (of the time, in nanoseconds), before (misses without an index), before_ns, \
+             owner (the package manager of the program, or null), assumed_store, options, best \
+             (the position in options of the one that leaves least time and can be proposed, or null).",
         ),
-        ("option", "As in becalm check --json, with command: the shell command that applies it."),
+        ("option", "As in becalm check --json."),
     ],
 };
 
 const EXAMPLES: Section = Section {
     title: "Examples",
     entries: &[
-        ("becalm advise inkscape", "The misses before and after each strategy."),
+        ("becalm advise inkscape", "The time and the misses that each strategy leaves."),
         ("becalm advise --store /sw ./prog", "The same, if packages below /sw never change."),
     ],
 };

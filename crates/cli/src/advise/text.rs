@@ -2,89 +2,98 @@
 
 use std::fmt::Write;
 
-use becalm_lib::advice::Scope;
-use becalm_lib::advise::{Choosable, Report};
+use becalm_lib::advice::{Scope, quoted};
+use becalm_lib::advise::Report;
 use becalm_lib::escape::shown;
-use becalm_lib::words::{counted, grouped};
+use becalm_lib::words::{counted, grouped, milliseconds};
 
 use crate::terminal::style::Look;
 
 /// The screen.
 #[must_use]
 pub(crate) fn screen(look: Look, report: &Report) -> String {
-    let mut text = format!("{}\n", look.strong(&shown(report.path.as_ref())));
+    let mut text = format!("{}\n", look.strong(&report.first_line.to_string()));
+    let _ = writeln!(text, "{}", shown(report.path.as_ref()));
     if let Some(index) = &report.calmed_by {
         let left = counted(report.storm.misses(), "miss", "misses");
         let index = look.fitted(&shown(index.as_ref()), 12);
         let _ = writeln!(text, "  calmed by {index}\n  {left} in this session");
     }
-    if report.options.is_empty() {
+    if report.advice.options.is_empty() {
         let _ = writeln!(text, "  {}: nothing to gain", look.good("no misses"));
         return text;
     }
-    let before = counted(report.before, "miss", "misses");
+    let before = counted(report.advice.before, "miss", "misses");
     let _ = writeln!(text, "  {} in one start, as it is", look.costly(&before));
     table(&mut text, look, report);
-    conclusion(&mut text, look, report);
+    conclusion(&mut text, report);
     text
 }
 
+/// Writes the strategies that gain, the least time first, then in one line each the others.
 fn table(text: &mut String, look: Look, report: &Report) {
-    let heading = format!("{:<12} {:<29} {:>8} {:>8}", "strategy", "changes", "before", "after");
-    let _ = writeln!(text, "\n  {}", look.strong(&heading));
-    let before = grouped(report.before);
-    let mut useless = Vec::new();
-    for (at, option) in report.options.iter().enumerate() {
-        let choice = &option.choice;
-        if choice.misses.is_some_and(|left| left >= report.before) {
-            useless.push(format!("{} ({})", choice.strategy, choice.scope.words()));
-            continue;
-        }
-        let after = choice.misses.map_or_else(|| "-".to_owned(), grouped);
+    let advice = &report.advice;
+    let mut rows: Vec<_> = advice.options.iter().filter(|it| advice.is_worth(it)).collect();
+    rows.sort_by_key(|choice| choice.cost());
+    if !rows.is_empty() {
+        let heading = format!("{:<12} {:<29} {:>8} {:>8}", "strategy", "changes", "misses", "ms");
+        let _ = writeln!(text, "\n  {}", look.strong(&heading));
+    }
+    for (at, choice) in rows.iter().enumerate() {
+        let misses = choice.misses.map_or_else(String::new, grouped);
+        let ms = choice.loader_ns.map_or_else(|| "-".to_owned(), |ns| milliseconds(ns as f64));
         let changes = choice.scope.words();
-        let row = format!("{:<12} {changes:<29} {before:>8} {after:>8}", choice.strategy);
-        let row = if report.best == Some(at) { look.good(&row) } else { row };
-        let remark = remark(option);
-        let _ = writeln!(text, "  {row}{}", look.faint(&look.fitted(&remark, 62)));
+        let row = format!("{:<12} {changes:<29} {misses:>8} {ms:>8}", choice.strategy);
+        let _ = writeln!(text, "  {}", if at == 0 { look.good(&row) } else { row });
     }
-    if !useless.is_empty() {
-        let _ =
-            writeln!(text, "  {}", look.faint(&format!("gain nothing: {}", useless.join(", "))));
+    let with_loader = advice.options.iter().filter(|it| it.needs_reader);
+    let mut with_loader: Vec<&str> = with_loader.map(|it| it.strategy.as_str()).collect();
+    with_loader.sort_unstable();
+    with_loader.dedup();
+    let mut lines = advice.not_proposed();
+    if !with_loader.is_empty() {
+        lines.push(format!("{}: with a loader of becalm loader build", with_loader.join(", ")));
+    }
+    for choice in &advice.options {
+        if let Some(why) = &choice.refused {
+            let (strategy, scope) = (&choice.strategy, choice.scope.words());
+            lines.push(format!("{strategy}, which changes {scope}, cannot be used: {why}"));
+        }
+    }
+    text.push('\n');
+    for line in lines {
+        let _ = writeln!(text, "  {}", look.faint(&line));
     }
 }
 
-fn remark(option: &Choosable) -> String {
-    match &option.choice.refused {
-        Some(why) => format!("  {why}"),
-        None if option.choice.needs_reader => "  with a loader of becalm loader build".to_owned(),
-        None => String::new(),
-    }
-}
-
-/// Returns the best commands: one that changes no file, and one that changes files.
-fn conclusion(text: &mut String, look: Look, report: &Report) {
+/// Writes the commands: those that change no file, and those that change files.
+fn conclusion(text: &mut String, report: &Report) {
+    let advice = &report.advice;
     let mut lines = Vec::new();
-    if let Some(beside) = report.best_of(Scope::Nothing) {
-        lines.push(("no file changes", beside.command.clone()));
-        let stores = report.assumed_store.iter().chain(&report.named_stores);
-        let stores: Vec<String> = stores.map(|store| shown(store.as_ref())).collect();
-        let store = if stores.is_empty() { "STORE...".to_owned() } else { stores.join(" ") };
-        let session = format!("becalm index {store} && eval \"$(becalm env)\"");
-        lines.push(("a whole session", session));
+    if let Some(beside) = advice.best(Scope::Nothing) {
+        lines.push(("this start", beside.command.clone()));
+        lines.push(("every start of it", format!("becalm on {}", quoted(&report.path))));
+        let stores = advice.assumed_store.iter().chain(&report.named_stores);
+        let stores: Vec<String> = stores.map(quoted).collect();
+        if !stores.is_empty() {
+            let session = format!("becalm index {} && eval \"$(becalm env)\"", stores.join(" "));
+            lines.push(("a whole session", session));
+        }
     }
-    if let Some(program) = report.best_of(Scope::Program) {
+    if let Some(program) = advice.best(Scope::Program) {
         lines.push(("in this file", program.command.clone()));
     }
-    if let Some(closure) = report.best_of(Scope::Closure) {
+    if let Some(closure) = advice.best(Scope::Closure) {
         lines.push(("with its libraries", closure.command.clone()));
+    }
+    if lines.is_empty() {
+        return;
     }
     text.push('\n');
     for (what, command) in lines {
         let _ = writeln!(text, "  {what:<18}  {command}");
     }
-    if let Some(store) = &report.assumed_store {
-        let store = shown(store.as_ref());
-        let _ =
-            writeln!(text, "  {}", look.faint(&format!("if packages below {store} never change")));
+    if let Some(store) = &advice.assumed_store {
+        let _ = writeln!(text, "  if packages below {} never change", shown(store.as_ref()));
     }
 }

@@ -40,7 +40,7 @@ pub(crate) fn watched_cells(watched: &Watched) -> [String; 7] {
     let relocations = watched.relocations.as_ref();
     let bindings = relocations.and_then(|relocations| relocations.bindings);
     [
-        milliseconds(watched.loader_ns as f64),
+        milliseconds(watched.loader_ns() as f64),
         grouped(watched.misses),
         relocations.and_then(relocation).unwrap_or_else(none),
         number(relocations.map(|relocations| relocations.lookups)),

@@ -14,7 +14,7 @@ use becalm_lib::bench::{self, Report};
 use becalm_lib::escape::shown;
 use becalm_lib::json::document;
 use becalm_lib::path;
-use becalm_lib::words;
+use becalm_lib::words::{self, words_of_chain};
 use bstr::ByteSlice;
 use rustix::fs::{Mode, OFlags};
 
@@ -32,9 +32,26 @@ use crate::terminal::style::{Look, When};
 /// Returns an error if a variant cannot be measured, or if the result cannot be written.
 pub(crate) fn run(args: &BenchArgs, color: When) -> Result<ExitStatus> {
     let mut places = Places::open(args)?;
-    let variants = variants::of(args)?;
+    let mut variants = variants::of(args)?;
     let options = options(args);
-    let report = bench::bench(&variants, &options, &Bars).map_err(|error| in_words(&error))?;
+    let mut alone = None;
+    // The index is removed after the measurement.
+    let mut kept = None;
+    if let [first] = variants.as_slice() {
+        match variants::indexed(first) {
+            Ok((variant, index)) => {
+                variants.push(variant);
+                kept = Some(index);
+            }
+            Err(why) => {
+                alone = Some(format!("not compared with an index: {}", words_of_chain(&why)))
+            }
+        }
+    }
+    let report = bench::bench(&variants, &options, &Bars);
+    drop(kept);
+    let mut report = report.map_err(|error| in_words(&error))?;
+    report.notes.extend(alone);
     places.tell(&report, color)?;
     Ok(ExitStatus::Fine)
 }

@@ -21,7 +21,8 @@ const WIDEST: usize = 48;
 pub(crate) fn text(look: Look, report: &Report) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.
-    let _ = writeln!(text, "{}\n", look.strong(&setting(report)));
+    let _ = writeln!(text, "{}", look.strong(&report.first_line.to_string()));
+    let _ = writeln!(text, "{}\n", setting(report));
     table(&mut text, look, report);
     distributions(&mut text, look, report);
     disk(&mut text, look, report);

@@ -9,8 +9,10 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use becalm_host::bench::Variant;
 use becalm_host::trace::Command;
+use becalm_lib::bench::INDEXED;
 use becalm_lib::escape::shown;
 use becalm_lib::path::path_bytes;
+use becalm_lib::scratch_index::{NoIndex, ScratchIndex};
 use bstr::{BStr, BString, ByteSlice};
 
 use crate::bench::args::BenchArgs;
@@ -46,8 +48,13 @@ pub(crate) fn of(args: &BenchArgs) -> Result<Vec<Variant>> {
     }
     for text in &args.env {
         let settings = settings(text.as_bytes().as_bstr())?;
-        let names: Vec<BString> = settings.iter().map(Setting::text).collect();
-        let name = shown(bstr::join(" ", names).as_bstr());
+        let names: Vec<String> = settings.iter().map(Setting::words).collect();
+        let mut name = names.join(", ");
+        // Only the values distinguish two variants of the same variables.
+        if args.env.len() > 1 {
+            let names: Vec<BString> = settings.iter().map(Setting::text).collect();
+            name = shown(bstr::join(" ", names).as_bstr());
+        }
         let command = Command { env: Some(environment(&settings)), ..first.command.clone() };
         variants.push(Variant { name, command, mount_namespace: None });
     }
@@ -57,12 +64,21 @@ pub(crate) fn of(args: &BenchArgs) -> Result<Vec<Variant>> {
 /// Returns a command as `becalm run` starts it.
 fn by_run(first: &Variant, flags: &[&str]) -> Result<Variant> {
     let before: Vec<&str> = [&["run"], flags].concat();
-    let name = format!("becalm {}", before.join(" "));
+    let is_ahead = flags.is_empty();
+    let name = if is_ahead { "by becalm run" } else { "by becalm run, nothing read ahead" };
     let before = before.into_iter().chain(["--"]).map(OsString::from);
     let program = first.command.program.clone();
     let args = before.chain([program]).chain(first.command.args.iter().cloned());
     let command = Command::new(env::current_exe()?, args);
-    Ok(Variant { name, command, mount_namespace: None })
+    Ok(Variant { name: name.to_owned(), command, mount_namespace: None })
+}
+
+/// Returns the first variant with an index of its program, or the reason why there is none.
+pub(crate) fn indexed(first: &Variant) -> Result<(Variant, ScratchIndex), NoIndex> {
+    let index = ScratchIndex::of(&first.command.program)?;
+    let command = Command { env: Some(index.environment()), ..first.command.clone() };
+    let name = INDEXED.to_owned();
+    Ok((Variant { name, command, mount_namespace: None }, index))
 }
 
 /// Returns the arguments of a `--run` line, of `-- ARGS`, or the default one.
@@ -101,10 +117,21 @@ impl Setting {
             Some((name, value)) => (name, Some(value.into())),
             None => (text.as_bytes(), None),
         };
-        if name.is_empty() {
-            bail!("--env {}: no name", shown(text));
+        let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+        if name.is_empty() || name[0].is_ascii_digit() || !name.iter().all(is_of_name) {
+            bail!("--env {}: not the name of a variable, or NAME=VALUE", shown(text));
         }
         Ok(Self { name: name.into(), value })
+    }
+
+    /// Returns the change in words.
+    fn words(&self) -> String {
+        let name = shown(self.name.as_bstr());
+        match &self.value {
+            Some(value) if value.is_empty() => format!("{name} empty"),
+            Some(_) => format!("{name} set"),
+            None => format!("without {name}"),
+        }
     }
 
     /// Returns the setting in the form of the flag.
@@ -188,7 +215,11 @@ mod tests {
         assert_eq!(value("PATH=/x=y"), Some("/x=y".into()));
         assert_eq!(value("PATH="), Some("".into()));
         assert_eq!(value("PATH"), None);
-        assert!(settings("=x".into()).is_err());
+        for wrong in ["=x", "1A=x", "becalm: no index", "A-B"] {
+            assert!(settings(wrong.into()).is_err(), "{wrong}");
+        }
+        let words = |text: &str| settings(text.into()).expect("names")[0].words();
+        assert_eq!([words("A=1"), words("A="), words("A")], ["A set", "A empty", "without A"]);
     }
 
     #[test]

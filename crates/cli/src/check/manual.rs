@@ -32,7 +32,8 @@ const JSON: Section = Section {
             "option",
             "strategy, scope (the changed files: nothing, program, closure), needs_reader (true \
              if the program's loader does not read it), misses (left; null if it cannot be \
-             applied), refused (the reason).",
+             applied), loader_ns (the estimated time), command (that applies it), refused (the \
+             reason).",
         ),
         (
             "probe",

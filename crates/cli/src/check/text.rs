@@ -5,9 +5,10 @@ use std::fmt::Write;
 
 use becalm_core::closure::Closure;
 use becalm_core::cost::{Misses, Offenders, SearchCost};
-use becalm_lib::advice::Scope;
+use becalm_lib::advice::{Choice, Scope};
 use becalm_lib::check::{Gap, Kind, Program, Slice};
 use becalm_lib::escape::shown;
+use becalm_lib::first_line::FirstLine;
 use becalm_lib::loaded_index::IndexedBindings;
 use becalm_lib::words::{counted, grouped};
 use bstr::BString;
@@ -26,7 +27,11 @@ pub(crate) const BAR: u64 = 12;
 /// The whole screen.
 #[must_use]
 pub(crate) fn screen(look: Look, program: &Program, closure: Option<&Closure>) -> Vec<u8> {
-    let mut text = heading(look, program);
+    let mut text = String::new();
+    if matches!(program.kind, Kind::Program | Kind::Static) {
+        text = format!("{}\n", look.strong(&FirstLine::of(program).to_string()));
+    }
+    text.push_str(&heading(look, program));
     match program.kind {
         Kind::Static => text.push_str("  no loader is involved: nothing is searched\n"),
         Kind::MachO => slices(&mut text, program.slices.as_deref().unwrap_or_default()),
@@ -157,18 +162,21 @@ pub(crate) fn share(storm: &SearchCost) -> u64 {
     u64::try_from(rounded).unwrap_or(most).min(most)
 }
 
-/// Writes the misses that the best strategies leave, in two lines.
+/// Writes the commands that gain, with what each leaves.
 fn advice(text: &mut String, look: Look, program: &Program) {
     let Some(advice) = &program.advice else { return };
-    let left = |left: u64| if left == 0 { "none".to_owned() } else { grouped(left) };
+    let left = |choice: &Choice| match choice.misses {
+        Some(0) => "no miss".to_owned(),
+        misses => counted(misses.unwrap_or(0), "miss", "misses"),
+    };
     let mut lines = Vec::new();
-    if let Some((_, misses)) = advice.best(Scope::Nothing) {
-        lines.push(format!("becalm run leaves {} and changes no file", left(misses)));
+    if let Some(choice) = advice.best(Scope::Nothing) {
+        lines.push(format!("becalm run leaves {} and changes no file", left(choice)));
     }
     let of_files = [(Scope::Program, "in this file alone"), (Scope::Closure, "with its libraries")];
     let of_files = of_files.into_iter().filter_map(|(scope, place)| {
-        let (choice, misses) = advice.best(scope)?;
-        Some(format!("{} {place} ({})", left(misses), choice.strategy))
+        let choice = advice.best(scope)?;
+        Some(format!("{} {place} ({})", left(choice), choice.strategy))
     });
     let of_files: Vec<String> = of_files.collect();
     if !of_files.is_empty() {
@@ -178,6 +186,7 @@ fn advice(text: &mut String, look: Look, program: &Program) {
         let store = look.fitted(&shown(store.as_ref()), 48);
         lines.push(format!("both with --store {store}, if packages there never change"));
     }
+    lines.extend(advice.not_proposed());
     for (at, line) in lines.iter().enumerate() {
         let title = if at == 0 { look.strong("advice") } else { " ".repeat("advice".len()) };
         let start = if at == 0 { "\n" } else { "" };

@@ -13,8 +13,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, anyhow, bail};
 use becalm_host::child::status_within;
 use becalm_host::trace::{Streams, TraceError};
-use becalm_lib::advice::Advice;
 use becalm_lib::assume::{Assumptions, StorePrefixes};
+use becalm_lib::check::starts::add_advice;
 use becalm_lib::check::{Verdict, by_newer_glibc, check};
 use becalm_lib::compare::apply::{Variables, environment, index_variables, plain_assumptions};
 use becalm_lib::compare::import::import;
@@ -103,7 +103,7 @@ impl Demo<'_> {
                 bail!("{}: cannot be checked", program.display());
             };
             program.newer_glibc = by_newer_glibc(&assumed, &session, (&program, &closure));
-            program.advice = Advice::of(&options, &assumed, target, &closure);
+            add_advice(&options, &assumed, &session, target, (&mut program, &closure));
             let screen = check_text::screen(self.look, &program, Some(&closure));
             Stdout::new().write_all(&screen)?;
         }

@@ -8,7 +8,7 @@ pub(crate) const DOCTOR: &[&Section] = &[&STATUS, &VARIABLES, &JSON, &EXAMPLES];
 const STATUS: Section = Section {
     title: "Exit status",
     entries: &[
-        ("0", "The session uses an index, the index is fresh, and all its programs start."),
+        ("0", "What there is works: the session's index, or indexes of single programs."),
         ("1", "There are findings; each is printed with its remedy."),
         ("2", "The output cannot be written, or a flag is wrong."),
     ],
@@ -30,7 +30,8 @@ const JSON: Section = Section {
         (
             "schema becalm/doctor/1",
             "One object: calmed, modules (of LD_AUDIT: element, path, is), switches, static_tls, \
-             index (or null), left_out (programs in PATH: path, reason, lookups), loader (of /bin/sh, or null), findings (kind, what, remedy; the \
+             index (or null), program (path, first_line, switched_on; or null), kept (indexes of single \
+             programs: program, bytes, compared, fresh), left_out (programs in PATH: path, reason, lookups), loader (of /bin/sh, or null), findings (kind, what, remedy; the \
              most serious first).",
         ),
         (
@@ -55,6 +56,7 @@ const EXAMPLES: Section = Section {
     title: "Examples",
     entries: &[
         ("becalm doctor", "Check whether this session uses an index."),
+        ("becalm doctor inkscape", "The start of a program, and its own index."),
         (
             "becalm doctor --json | jq -r '.findings[].kind'",
             "The kinds of findings, for \

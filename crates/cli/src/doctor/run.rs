@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use anyhow::{Context, Result};
-use becalm_lib::doctor::{Session, examine};
+use becalm_lib::doctor::{ProgramState, Session, examine};
 
 use crate::doctor::args::DoctorArgs;
 use crate::doctor::text;
@@ -14,11 +14,14 @@ use crate::terminal::style::{Look, When};
 /// Examines and prints.
 ///
 /// # Errors
-/// Returns an error if the output cannot be written.
+/// Returns an error if the named program does not exist, or if the output cannot be written.
 pub(crate) fn run(args: &DoctorArgs, color: When) -> Result<ExitStatus> {
     let absolute = |path| std::path::absolute(path).context("no current directory");
     let named = args.index.as_ref().map(absolute).transpose()?;
-    let report = examine(&Session::of_process(), named.as_deref());
+    let program =
+        args.program.as_ref().map(|name| ProgramState::of(name.as_os_str())).transpose()?;
+    let mut report = examine(&Session::of_process(), named.as_deref());
+    program.into_iter().for_each(|program| report.about(program));
     terminal::write_report(args.json, &report, |out| {
         out.write_all(text::screen(Look::of_stdout(color), &report).as_bytes())
     })?;

@@ -3,7 +3,9 @@
 use std::fmt::Write;
 use std::time::{Duration, UNIX_EPOCH};
 
-use becalm_lib::doctor::{Alone, IndexState, LeftOut, LoaderState, ModuleKind, Report};
+use becalm_lib::doctor::{
+    Alone, IndexState, LeftOut, LoaderState, ModuleKind, ProgramState, Report,
+};
 use becalm_lib::escape::shown;
 use becalm_lib::trees::state::TreesState;
 use becalm_lib::words::{counted, grouped};
@@ -20,6 +22,9 @@ const INDENT: usize = 12;
 #[must_use]
 pub(crate) fn screen(look: Look, report: &Report) -> String {
     let mut text = String::new();
+    if let Some(program) = &report.program {
+        of_program(&mut text, look, report, program);
+    }
     session(&mut text, look, report);
     if let Some(index) = &report.index {
         of_index(&mut text, look, index);
@@ -28,7 +33,10 @@ pub(crate) fn screen(look: Look, report: &Report) -> String {
     if let Some(loader) = &report.loader {
         row(&mut text, look, "loader", &of_loader(loader));
     }
-    alone(&mut text, look, report.alone);
+    kept(&mut text, look, report);
+    if report.alone.switched_on > 0 {
+        row(&mut text, look, "becalm on", &switched_on(report.alone));
+    }
     recorded(&mut text, look, report);
     if let Some(trees) = &report.trees {
         looked_up(&mut text, look, "network", NAMED, trees);
@@ -133,15 +141,33 @@ fn of_loader(loader: &LoaderState) -> String {
     format!("{} ({}) takes {can}", shown(loader.path.as_ref()), loader.libc)
 }
 
-/// Writes the numbers of programs that have an index of their own.
-fn alone(text: &mut String, look: Look, alone: Alone) {
-    if alone.kept > 0 {
-        let kept = counted(alone.kept, "index", "indexes");
-        row(text, look, "becalm run", &format!("keeps {kept}"));
+/// Writes the first line about the named program, and what it starts by.
+fn of_program(text: &mut String, look: Look, report: &Report, program: &ProgramState) {
+    let path = shown(program.path.as_ref());
+    let _ = writeln!(text, "{}", look.strong(&program.first_line));
+    row(text, look, "program", &path);
+    let on = match program.switched_on {
+        Some(true) => "switched on: it starts by its index",
+        Some(false) => "switched on, and starts plainly: becalm on --update",
+        None => "not switched on",
+    };
+    row(text, look, "", on);
+    if report.kept.is_empty() {
+        row(text, look, "", &format!("no index of its own: becalm run -- {path} makes one"));
     }
-    if alone.switched_on > 0 {
-        row(text, look, "becalm on", &switched_on(alone));
+}
+
+/// Writes the indexes of single programs.
+fn kept(text: &mut String, look: Look, report: &Report) {
+    for (at, kept) in report.kept.iter().take(NAMED).enumerate() {
+        let title = if at == 0 { "becalm run" } else { "" };
+        let mib = kept.bytes as f64 / f64::from(1 << 20);
+        let age = age_in_words(kept.compared);
+        let state = if kept.fresh { "fresh" } else { "stale: the next start makes it anew" };
+        let program = shown(kept.program.as_ref());
+        row(text, look, title, &format!("{program}: index of {mib:.1} MiB, {age}; {state}"));
     }
+    and_more(text, look, report.kept.len().saturating_sub(NAMED));
 }
 
 /// Returns the number of programs that are switched on, and what to do about those that start plainly.

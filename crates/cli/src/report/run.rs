@@ -19,6 +19,7 @@ use becalm_lib::report::report;
 use crate::exit_code::ExitStatus;
 use crate::report::args::ReportArgs;
 use crate::report::{html, survey};
+use crate::terminal::Stdout;
 
 /// The size limit of a table of `becalm compare`.
 const MAX_COMPARISON: u64 = 64 << 20;
@@ -39,6 +40,12 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitStatus> {
     let comparison = args.compare.as_deref().map(comparison).transpose()?;
     let page = html::page(&report, comparison.as_ref())?;
     write(&args.output, page.as_ref()).with_context(|| name(&args.output))?;
+    if args.output.is_file() {
+        let line = report.before.line().map_or_else(String::new, |line| line + "\n");
+        let mut out = Stdout::new();
+        writeln!(out, "{line}{} written", name(&args.output))?;
+        out.flush()?;
+    }
     Ok(ExitStatus::Fine)
 }
 

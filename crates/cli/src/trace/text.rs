@@ -61,7 +61,10 @@ pub(crate) fn of(look: Look, report: &Report, predict: bool) -> String {
 
 fn screen(look: Look, report: &Report, seen: &Seen, before: &[Seen], rows: [usize; 5]) -> String {
     let [directories, needed, objects, kinds, at_run_time] = rows;
-    let mut text = String::new();
+    let mut text = match report.first_line() {
+        Some(line) => format!("{}\n", look.strong(&line.to_string())),
+        None => String::new(),
+    };
     head(&mut text, look, report, seen);
     images(&mut text, look, before);
     text.push('\n');

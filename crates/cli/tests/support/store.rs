@@ -131,6 +131,18 @@ impl Store {
         cc_library(self.dir.path(), source, text(to), &[]);
     }
 
+    /// Makes `libmany.so` with a table of all of its 30,000 functions. The start of a
+    /// program with it looks up each of them, which takes most of its time.
+    pub fn heavy_library(&self) {
+        let all = |text: fn(usize) -> String| (0..30_000).map(text).collect::<String>();
+        let functions = all(|at| format!(".globl f{at}\n.type f{at}, %function\nf{at}: ret\n"));
+        let table = all(|at| format!(".quad f{at}\n"));
+        let stack = ".section .note.GNU-stack,\"\",%progbits\n";
+        let text = format!(".text\n{functions}.data\n.globl table\ntable:\n{table}{stack}");
+        self.source("many.s", &text);
+        cc_library(&self.path(""), "many.s", "libmany.so", &[]);
+    }
+
     pub fn index(&self) -> PathBuf {
         self.path("index.so")
     }

@@ -7,7 +7,7 @@
 //! - [`object`] reads the tables of one file: symbols, hashes, versions, relocations.
 //! - [`glibc`] and [`musl`] make the lookups. [`machine`] has the meaning of relocation types.
 //! - [`versions`] checks needed versions. [`order`] finds the order of relocation.
-//! - [`report`] summarises the bindings for output.
+//! - [`report`] summarises the bindings for output, [`RelocationWork`] counts what they cost.
 //!
 //! # Not predicted
 //!
@@ -33,6 +33,7 @@ mod symbol_type;
 mod tests;
 mod version_table;
 pub mod versions;
+mod work;
 
 use std::sync::Arc;
 
@@ -51,6 +52,7 @@ pub use binding::{
 pub use object::{ObjectSymbols, Symbol};
 pub use report::SymbolReport;
 pub use versions::MissingVersion;
+pub use work::RelocationWork;
 
 /// A source of the symbol tables of loaded objects. An implementation may cache the tables.
 /// [`bind`] reads each object of the base namespace once.

@@ -58,7 +58,8 @@ impl BindThreshold {
 
     /// Returns true if a program has too few relocations. Before [`CALLS_DIRECTLY`] every program
     /// gains from bindings.
-    pub(super) fn is_missed(self, libc: Libc, symbolic: usize, relative: usize) -> bool {
+    #[must_use]
+    pub fn is_missed(self, libc: Libc, symbolic: usize, relative: usize) -> bool {
         let calls_directly = !matches!(libc, Libc::Glibc(version) if version < CALLS_DIRECTLY);
         let is_below = symbolic < self.symbolic && relative < self.relative;
         symbolic == 0 || calls_directly && is_below

@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 use crate::advice::Advice;
 use crate::assume::{self, Assumptions};
 use crate::check::{Program, Report, Verdict, by_newer_glibc, check};
+use crate::estimate::Estimate;
 use crate::launch::{self, Finding, Launch};
 use crate::progress::{Phase, Progress};
 use crate::symbols::SymbolOptions;
@@ -34,7 +35,7 @@ pub struct Options {
     pub max_misses: Option<u64>,
     /// True if the cost with a newer glibc is reported.
     pub newer_glibc: bool,
-    /// The assumptions for the plans of the advised strategies; `None` for no advice.
+    /// The assumptions for the plans of the advised strategies; `None` for no advice and no estimate.
     pub advice: Option<assume::Options>,
     /// The symbols that are reported; `None` for no symbols.
     pub symbols: Option<SymbolOptions>,
@@ -169,8 +170,8 @@ impl<'a> Starts<'a> {
         if options.newer_glibc {
             program.newer_glibc = by_newer_glibc(assumed, session, (program, closure));
         }
-        if let Some(assume) = options.advice.as_ref().filter(|_| program.calmed_by.is_none()) {
-            program.advice = Advice::of(assume, assumed, target, closure);
+        if let Some(assume) = &options.advice {
+            add_advice(assume, assumed, session, target, (program, closure));
         }
         if let Some(options) = &options.symbols {
             program.symbols = symbols::report(options, assumed, closure).map_err(|error| {
@@ -178,6 +179,32 @@ impl<'a> Starts<'a> {
             })?;
         }
         Ok(())
+    }
+}
+
+/// Adds the estimate of a start.
+pub fn add_estimate(
+    assumed: &Assumptions,
+    session: &Session<'_>,
+    target: &Target,
+    (program, closure): (&mut Program, &Closure),
+) {
+    let (start, is_calmed) = ((closure, program.secure), program.calmed_by.is_some());
+    program.estimate = Estimate::of_target(assumed, session, target, start, is_calmed);
+}
+
+/// Adds the estimate of a start and, unless an index answers in it, the advice.
+pub fn add_advice(
+    assume: &assume::Options,
+    assumed: &Assumptions,
+    session: &Session<'_>,
+    target: &Target,
+    (program, closure): (&mut Program, &Closure),
+) {
+    add_estimate(assumed, session, target, (program, closure));
+    if program.calmed_by.is_none() {
+        let estimate = program.estimate.as_ref();
+        program.advice = Advice::of(assume, assumed, target, closure, estimate);
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod alone;
 mod index;
+mod kept;
 mod loader;
 mod programs;
 #[cfg(test)]
@@ -29,6 +30,7 @@ use crate::trees::{self, state::TreesState};
 
 pub use self::alone::Alone;
 pub use self::index::IndexState;
+pub use self::kept::{KeptIndex, ProgramState};
 pub use self::loader::LoaderState;
 pub use self::programs::LeftOut;
 
@@ -62,8 +64,12 @@ pub struct Report {
     pub left_out: Vec<LeftOut>,
     /// The loader of `/bin/sh`; `None` if it cannot be read.
     pub loader: Option<LoaderState>,
-    /// Programs that have an index of their own.
+    /// The program that was named; null if none was.
+    pub program: Option<ProgramState>,
+    /// The numbers of programs that have an index of their own.
     pub alone: Alone,
+    /// The indexes of single programs that `becalm run` keeps; of the named program alone, if one was.
+    pub kept: Vec<KeptIndex>,
     /// The records of starts whose pages are read ahead, those that were learned last first.
     pub records: Vec<RecordState>,
     /// The paths that starts look up on network file systems, and copies; `None` if there is no folder for them.
@@ -208,6 +214,16 @@ fn fault_of_folder(index: &Path, by_folder: bool) -> Option<(Finding, bool)> {
     Some((Finding { kind: FindingKind::BadLinks, what, remedy }, is_astray))
 }
 
+impl Report {
+    /// Adds the state of a program, and keeps only its own indexes. That there is no index is part of
+    /// that state.
+    pub fn about(&mut self, program: ProgramState) {
+        self.findings.retain(|finding| finding.kind != FindingKind::NoIndex);
+        self.kept.retain(|kept| kept.program == program.path);
+        self.program = Some(program);
+    }
+}
+
 /// Examines a session. `named` is an index to examine instead of the session's.
 #[must_use]
 pub fn examine(session: &Session, named: Option<&Path>) -> Report {
@@ -295,7 +311,9 @@ pub fn examine(session: &Session, named: Option<&Path>) -> Report {
         index,
         left_out,
         loader,
+        program: None,
         alone,
+        kept: KeptIndex::all(),
         records,
         trees: trees::state::state(),
         findings,

@@ -2,6 +2,7 @@
 
 use becalm_core::cost::SearchCost;
 use becalm_core::facts::Environment;
+use becalm_core::strategy::Finding;
 use becalm_core::strategy::planned::{Outlook, planned};
 
 use crate::assume::Assumptions;
@@ -14,8 +15,18 @@ use crate::fix::scope::Scope;
 use crate::progress::Silent;
 use crate::targets::{Problem, Target};
 
-/// Returns the findings of a dry run on these files: the programs among them, before and after, and
-/// the files that could not be examined. The plan is for an empty environment; the search cost after
+/// The findings of a dry run.
+#[derive(Debug, Default)]
+pub struct Foreseen {
+    /// The programs among the files, before and after.
+    pub starts: Vec<Start>,
+    /// The files that could not be examined.
+    pub problems: Vec<Problem>,
+    /// The parts that the plan leaves out.
+    pub findings: Vec<Finding>,
+}
+
+/// Returns the findings of a dry run on these files. The plan is for an empty environment; the search cost after
 /// it is that in `here`.
 ///
 /// # Errors
@@ -25,7 +36,7 @@ pub fn foresee(
     assumed: &Assumptions,
     files: &[Target],
     here: &Environment,
-) -> Result<(Vec<Start>, Vec<Problem>), PlanError> {
+) -> Result<Foreseen, PlanError> {
     let mut planner = Planner::new(options, assumed, &Silent);
     planner.walks_packages = false;
     let mut planned = planner.plan(files)?;
@@ -39,7 +50,7 @@ pub fn foresee(
     if here.library_path.is_some() || here.preload.is_some() {
         in_environment(&planner, &planned, here, &mut starts);
     }
-    Ok((starts, planned.problems))
+    Ok(Foreseen { starts, problems: planned.problems, findings: planned.plan.findings })
 }
 
 /// Predicts the starts that a plan changes in an environment.

@@ -11,6 +11,8 @@ use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 use serde::Serialize;
 
+use crate::assume::{self, Assumptions};
+use crate::estimate::Estimate;
 use crate::index::programs::libraries_of;
 use crate::index::trust;
 use crate::index::variables::{NO_AHEAD, SWITCHES};
@@ -27,10 +29,9 @@ use crate::run::program;
 /// start.
 const GAIN: Duration = Duration::from_millis(2);
 const PART: f64 = 0.1;
-/// The time that a binding of the index saves, and what the module costs in every start. The
-/// prediction only decides which programs are started.
-const BINDING: Duration = Duration::from_nanos(600);
-const MODULE: Duration = Duration::from_micros(200);
+/// The number of bindings below which no program gains that much, so that its time is not estimated.
+/// The estimate only decides which programs are started.
+const BINDINGS: u32 = 2000;
 /// Rounds that decide about a clear gain or none, and those about any other.
 const ROUNDS: [usize; 2] = [3, 7];
 /// The time after which a start is no start that ends by itself.
@@ -98,12 +99,15 @@ pub(super) fn of_path(
     folder.check()?;
     let (lock, _) = folder.lock()?;
     let candidates = folder.fill(candidates(bin, launchers, for_all), progress)?;
-    let gain = |program: &Program| (BINDING * program.bindings).saturating_sub(MODULE);
     let mut by_file: BTreeMap<PathBuf, Vec<Program>> = BTreeMap::new();
-    for program in candidates.into_iter().filter(|program| gain(program) >= GAIN) {
+    for program in candidates.into_iter().filter(|program| program.bindings >= BINDINGS) {
         let real = program.path.canonicalize().unwrap_or_default();
         by_file.entry(real).or_default().push(program);
     }
+    let files: Vec<&PathBuf> = by_file.keys().collect();
+    let gains: FxHashSet<PathBuf> =
+        files.par_iter().filter(|file| may_gain(file)).map(|file| (*file).clone()).collect();
+    by_file.retain(|file, _| gains.contains(file));
     let trial = Trial::new(&folder, &real);
     let mut trials = Trials { no_network: trial.confinement.has_no_network(), ..Trials::default() };
     let phase = progress.phase(by_file.len());
@@ -129,6 +133,14 @@ pub(super) fn of_path(
     drop(lock);
     chosen.sort_by(|a: &Program, b| a.name.cmp(&b.name));
     Ok((chosen, trials))
+}
+
+/// True if the estimate of a program's start gains enough from an index.
+fn may_gain(file: &Path) -> bool {
+    let assumed = Assumptions::new(&assume::Options::default()).ok();
+    let estimate = assumed.and_then(|assumed| Estimate::of_path(&assumed, file));
+    let gain = estimate.and_then(|it| Some(it.loader_ns.saturating_sub(it.indexed_ns?)));
+    gain.is_some_and(|gain| gain >= nanos(GAIN))
 }
 
 /// Returns the absolute directories of `PATH` but the folder's own, each once.

@@ -52,6 +52,7 @@ pub fn snapshot(path: &Path) -> Result<Snapshot, ReportError> {
         libc,
         newer_glibc: None,
         advice: None,
+        first_line: None,
         is_record: true,
         faults: Vec::new(),
         tries,
@@ -82,6 +83,7 @@ pub fn observed(report: &Report) -> Result<Observed, NotObserved> {
         })
     });
     Ok(Observed {
+        first_line: report.first_line(),
         command: shown(report.command.join(" ").as_bytes().as_bstr()),
         loader_ns: image.loader.net_ns,
         storm_ns,

@@ -9,10 +9,11 @@ use becalm_core::probe::{LoggedProbe, SearchSource};
 use becalm_host::trace::{Command, Streams, TraceError};
 use bstr::{BString, ByteSlice};
 
-use crate::advice::Advice;
 use crate::assume::Assumptions;
+use crate::check::starts::add_advice;
 use crate::check::{Program, Verdict, by_newer_glibc, check};
 use crate::escape::shown;
+use crate::first_line::FirstLine;
 use crate::report::start::{Answered, Child, Node, NotObserved, Observed, Snapshot, Try};
 use crate::report::{Options, ReportError, record};
 use crate::targets::{self, Target};
@@ -41,9 +42,7 @@ pub(super) fn of(
     match check(assumed, &session, &target) {
         (Verdict::Checked(mut program), Some(closure)) => {
             program.newer_glibc = by_newer_glibc(assumed, &session, (&program, &closure));
-            if program.calmed_by.is_none() {
-                program.advice = Advice::of(&options.assume, assumed, &target, &closure);
-            }
+            add_advice(&options.assume, assumed, &session, &target, (&mut program, &closure));
             let mut snapshot = Snapshot::predicted(&program, &closure);
             snapshot.observed = observed;
             if let Ok(observed) = &snapshot.observed
@@ -137,6 +136,7 @@ impl Snapshot {
         faults.extend(program.stop.as_ref().map(|stop| format!("the loader gives up at {stop}")));
         Self {
             path: text(&program.path),
+            first_line: Some(FirstLine::of(program)),
             about,
             storm: program.storm,
             libc: program.libc.map(|libc| libc.to_string()),

@@ -8,6 +8,7 @@ use bstr::BString;
 use thiserror::Error;
 
 use crate::advice::Advice;
+use crate::first_line::FirstLine;
 use crate::trace::report::Pages;
 
 /// The data of one program. Text is printable, but not escaped for HTML.
@@ -15,6 +16,8 @@ use crate::trace::report::Pages;
 pub struct Snapshot {
     /// The program's path.
     pub path: String,
+    /// The first line as predicted; `None` for a record.
+    pub first_line: Option<FirstLine>,
     /// Machine, C library and interpreter, if known.
     pub about: Vec<String>,
     /// Cost of the search.
@@ -36,6 +39,16 @@ pub struct Snapshot {
     pub nodes: Vec<Node>,
     /// The outcome of a run, or the reason why there is none.
     pub observed: Result<Observed, NotObserved>,
+}
+
+impl Snapshot {
+    /// Returns the first line, with measured times if there are any.
+    #[must_use]
+    pub fn line(&self) -> Option<String> {
+        let measured =
+            self.observed.as_ref().ok().and_then(|observed| observed.first_line.as_ref());
+        measured.or(self.first_line.as_ref()).map(ToString::to_string)
+    }
 }
 
 /// Reason why there is no observed run.
@@ -136,6 +149,8 @@ pub struct Relocation {
 /// Results of one traced run. Times are in nanoseconds, without the tracer's own cost.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
+    /// The first line with the measured times; `None` if there are none.
+    pub first_line: Option<FirstLine>,
     /// The command line.
     pub command: String,
     /// Time from the `execve` to the entry point.

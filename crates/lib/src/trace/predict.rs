@@ -20,6 +20,7 @@ use becalm_host::{FactChoice, OsFs};
 use bstr::BString;
 
 use crate::assume::{Assumptions, Secure};
+use crate::check::starts::add_estimate;
 use crate::check::{Program, Verdict, check};
 use crate::index::indexes::Indexes;
 use crate::index::variables::{
@@ -143,8 +144,12 @@ pub fn predict(
     let host = Path::new(OsStr::from_bytes(path));
     let inside = assumed.fs.inside(host);
     let target = Target { shown: path.clone(), inside, host: host.to_owned(), named: true };
-    match check(&assumed, &assumed.fs.session(), &target) {
-        (Verdict::Checked(program), Some(closure)) => Ok((*program, closure)),
+    let session = assumed.fs.session();
+    match check(&assumed, &session, &target) {
+        (Verdict::Checked(mut program), Some(closure)) => {
+            add_estimate(&assumed, &session, &target, (&mut program, &closure));
+            Ok((*program, closure))
+        }
         (Verdict::Problem(problem), _) => Err(NoPrediction::NotChecked(problem.reason)),
         _ => Err(NoPrediction::NotStarted),
     }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::beside::Beside;
 use crate::check::Program;
+use crate::first_line::{FirstLine, Loader};
 use crate::json::{self, lossy, lossy_option};
 use crate::loaded_index::IndexedBindings;
 use crate::relocations::Relocations;
@@ -45,6 +46,30 @@ pub struct Report {
 
 impl json::Report for Report {
     const SCHEMA: &'static str = "becalm/trace/1";
+}
+
+impl Report {
+    /// Returns the first line about the last image, with the times of its start; `None` if nothing is
+    /// known of them.
+    #[must_use]
+    pub fn first_line(&self) -> Option<FirstLine> {
+        let seen = self.images.last()?;
+        let line = seen.checked.as_deref().map(FirstLine::of);
+        if self.overhead.is_none() || seen.forked || !seen.reached_entry {
+            return line;
+        }
+        let ns = seen.loader.net_ns;
+        let loader = Loader {
+            ns,
+            lookups_ns: seen.relocations.as_ref().and_then(|timed| timed.part_of(ns)),
+            misses_ns: seen.storm_ns,
+            misses: seen.storm.misses(),
+            is_measured: true,
+        };
+        let whole = self.exit.map(|_| (ns + seen.program.net_ns, None));
+        let unknown = || FirstLine { program: seen.path.to_string(), ..FirstLine::default() };
+        Some(line.unwrap_or_else(unknown).with_measured(loader, whole))
+    }
 }
 
 /// The exit of a program.

@@ -2,10 +2,10 @@
 
 use becalm_lib::advice::{Advice, Choice, Scope};
 use becalm_lib::escape::shown;
-use becalm_lib::words::grouped;
+use becalm_lib::words::{grouped, milliseconds};
 
 use crate::check::text::share;
-use crate::report::html::format::{percent, quoted};
+use crate::report::html::format::percent;
 use becalm_lib::report::start::Snapshot;
 
 /// The strategies for one program, those with the fewest remaining misses first.
@@ -15,8 +15,10 @@ pub(crate) struct AdviceView {
     pub before: String,
     /// The store that was assumed.
     pub store: Option<String>,
-    /// Each strategy that can be applied.
+    /// Each strategy that gains.
     pub rows: Vec<AdviceRow>,
+    /// Why others are not proposed.
+    pub not_proposed: Vec<String>,
     /// The reasons why other strategies cannot be applied.
     pub refused: Vec<String>,
     /// The commands of the best strategy that changes no file.
@@ -31,6 +33,8 @@ pub(crate) struct AdviceRow {
     pub strategy: String,
     pub changes: &'static str,
     pub left: String,
+    /// The estimated time in milliseconds.
+    pub ms: String,
     /// Remaining misses, in per cent of the present ones.
     pub share: String,
     pub is_best: bool,
@@ -38,39 +42,36 @@ pub(crate) struct AdviceRow {
 }
 
 impl AdviceView {
-    /// Makes the view of a program whose shell command is `program`.
-    pub(crate) fn of(advice: &Advice, program: &str) -> Self {
-        let store = advice.assumed_store.as_ref().map(|store| shown(store.as_ref()));
-        let named = store.as_deref().map(quoted);
+    /// Makes the view of a program's strategies.
+    pub(crate) fn of(advice: &Advice) -> Self {
         let best = [Scope::Nothing, Scope::Program, Scope::Closure].map(|scope| advice.best(scope));
-        let least = best.iter().flatten().map(|(_, left)| *left).min();
-        let is_best = |choice: &Choice| {
-            !choice.needs_reader && choice.misses.is_some() && choice.misses == least
-        };
+        let least = best.iter().flatten().filter_map(|choice| choice.cost()).min();
         let mut usable: Vec<(&Choice, u64)> =
-            advice.options.iter().filter_map(|o| Some((o, o.misses?))).collect();
-        usable.sort_by_key(|(choice, left)| (choice.needs_reader, *left));
+            advice.options.iter().filter_map(|it| Some((it, it.misses?))).collect();
+        usable.sort_by_key(|(choice, _)| (choice.needs_reader, choice.cost()));
         let row = |(choice, left): &(&Choice, u64)| AdviceRow {
             strategy: choice.strategy.clone(),
             changes: choice.scope.words(),
             left: grouped(*left),
+            ms: choice.loader_ns.map_or_else(|| "–".to_owned(), |ns| milliseconds(ns as f64)),
             share: percent(*left, advice.before),
-            is_best: is_best(choice),
+            is_best: advice.is_worth(choice) && choice.cost() == least,
             needs_reader: choice.needs_reader,
         };
+        usable.retain(|(choice, _)| choice.needs_reader || advice.is_worth(choice));
         let refused = advice.options.iter().filter_map(|choice| {
             let reason = choice.refused.as_ref()?;
             Some(format!("{} of {}: {}", choice.strategy, choice.scope.words(), reason))
         });
-        let command = |choice: &Choice| choice.command(program, named.as_slice());
-        let in_files = best[1..].iter().flatten().min_by_key(|(_, left)| *left);
+        let in_files = best[1..].iter().flatten().min_by_key(|choice| choice.cost());
         Self {
             before: grouped(advice.before),
             rows: usable.iter().map(row).collect(),
+            not_proposed: advice.not_proposed(),
             refused: refused.collect(),
-            beside: best[0].map(|(choice, _)| command(choice)),
-            in_files: in_files.map(|(choice, _)| (command(choice), choice.scope.words())),
-            store,
+            beside: best[0].map(|choice| choice.command.clone()),
+            in_files: in_files.map(|choice| (choice.command.clone(), choice.scope.words())),
+            store: advice.assumed_store.as_ref().map(|store| shown(store.as_ref())),
         }
     }
 }
@@ -103,8 +104,9 @@ pub(crate) fn verdict(name: &str, side: &Snapshot) -> String {
             text.push_str(&format!(" ({newer} and later would try {})", grouped(*left)));
         }
     }
-    let best = side.advice.as_ref().and_then(|advice| advice.best(Scope::Nothing));
-    if let Some((_, left)) = best {
+    let options = side.advice.iter().flat_map(|advice| &advice.options);
+    let mut indexes = options.filter(|choice| choice.scope == Scope::Nothing);
+    if let Some(left) = indexes.find_map(|choice| choice.misses.filter(|left| *left < misses)) {
         let left = if left == 0 { "none of them".to_owned() } else { grouped(left) };
         text.push_str(&format!("; an index would leave {left} and change no file"));
     }

@@ -10,7 +10,7 @@ use becalm_lib::words::{counted, grouped, milliseconds, seconds};
 
 use crate::report::html::advice::{AdviceView, verdict};
 use crate::report::html::dlopen::{self, Opened};
-use crate::report::html::format::{percent, quoted};
+use crate::report::html::format::percent;
 use crate::report::html::grid::{Axes, Grid};
 use crate::report::html::picture::{Picture, Worst, worst};
 use crate::report::html::tree::{Step, steps};
@@ -30,6 +30,7 @@ pub(crate) struct Page {
     version: &'static str,
     style: &'static str,
     script: &'static str,
+    first_line: Option<String>,
     verdict: String,
     figures: Vec<Figure>,
     advice: Option<AdviceView>,
@@ -137,12 +138,9 @@ impl Page {
             version: env!("CARGO_PKG_VERSION"),
             style: include_str!("report.css"),
             script: include_str!("report.js"),
+            first_line: report.before.line(),
             verdict: verdict(name, &report.before),
-            advice: report
-                .before
-                .advice
-                .as_ref()
-                .map(|advice| AdviceView::of(advice, quoted(&report.before.path).as_str())),
+            advice: report.before.advice.as_ref().map(AdviceView::of),
             figures: figures(report),
             has_after: report.after.is_some(),
             sides: sides()

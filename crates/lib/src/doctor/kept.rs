@@ -1,0 +1,98 @@
+//! The indexes of single programs that `becalm run` keeps, and the state of one program.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+use bstr::BString;
+use serde::Serialize;
+
+use crate::assume::{self, Assumptions};
+use crate::check::starts::add_estimate;
+use crate::check::{Verdict, check};
+use crate::first_line::FirstLine;
+use crate::index::{current, file, places};
+use crate::json::lossy;
+use crate::on;
+use crate::path::path_bytes;
+use crate::run::error::RunError;
+use crate::run::program::{self, Program};
+use crate::targets::Target;
+
+/// An index of a single program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct KeptIndex {
+    /// The program.
+    #[serde(serialize_with = "lossy")]
+    pub program: BString,
+    /// Bytes of the index.
+    pub bytes: u64,
+    /// The time when it was made or last compared with the files, in seconds since 1970.
+    pub compared: u64,
+    /// True if the program and its libraries are as they were.
+    pub fresh: bool,
+}
+
+impl KeptIndex {
+    fn at(path: &Path) -> Option<Self> {
+        let index = file::read_trusted(path).ok()?.index;
+        let facts = path.metadata().ok()?;
+        let compared = facts.modified().ok()?.duration_since(UNIX_EPOCH).ok()?.as_secs();
+        let program = index.programs.first()?.path.clone();
+        Some(Self { program, bytes: facts.len(), compared, fresh: current::is_current(&index) })
+    }
+
+    /// Returns those of the cache, by program.
+    pub(super) fn all() -> Vec<Self> {
+        let entries = places::cache().and_then(|folder| fs::read_dir(folder).ok());
+        let paths = entries.into_iter().flatten().flatten().map(|entry| entry.path());
+        let indexes = paths.filter(|path| path.extension() == Some(OsStr::new("so")));
+        let mut all: Vec<Self> = indexes.filter_map(|path| Self::at(&path)).collect();
+        all.sort_by(|a, b| (&a.program, b.compared).cmp(&(&b.program, a.compared)));
+        all
+    }
+}
+
+/// The state of one program.
+#[derive(Clone, Debug, Serialize)]
+pub struct ProgramState {
+    /// The program, its links resolved; for a script, its interpreter.
+    #[serde(serialize_with = "lossy")]
+    pub path: BString,
+    /// The first line that other commands print about it.
+    pub first_line: String,
+    /// True if `becalm on` has switched it on and it starts by the index; false if it is switched on
+    /// and does not; null if it is not switched on.
+    pub switched_on: Option<bool>,
+}
+
+impl ProgramState {
+    /// Examines a program, which is searched for along `PATH`.
+    ///
+    /// # Errors
+    /// Returns an error if there is no such program.
+    pub fn of(name: &OsStr) -> Result<Self, RunError> {
+        let Program { real, .. } = Program::look(program::find(name)?)?;
+        let path = path_bytes(&real);
+        let line = first_line(&real);
+        let first_line = line.unwrap_or_else(|| format!("{}: cannot be predicted", real.display()));
+        let programs = [false, true].into_iter().flat_map(on::switched_on).flatten();
+        let mut of_path = programs.filter(|it| it.path.canonicalize().is_ok_and(|it| it == real));
+        Ok(Self { path, first_line, switched_on: of_path.next().and_then(|it| it.fresh) })
+    }
+}
+
+fn first_line(program: &Path) -> Option<String> {
+    let assumed = Assumptions::new(&assume::Options::default()).ok()?;
+    let (shown, inside) = (path_bytes(program), assumed.fs.inside(program));
+    let target = Target { shown, inside, host: program.to_owned(), named: true };
+    let session = assumed.fs.session();
+    let (Verdict::Checked(mut program), closure) = check(&assumed, &session, &target) else {
+        return None;
+    };
+    if let Some(closure) = &closure {
+        add_estimate(&assumed, &session, &target, (&mut program, closure));
+    }
+    Some(FirstLine::of(&program).to_string())
+}

@@ -1,0 +1,91 @@
+//! An index of one program in a scratch folder, to start the program by it a few times.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io;
+
+use becalm_core::index::tls;
+use becalm_host::index_store::BindThreshold;
+use tempfile::TempDir;
+use thiserror::Error;
+
+use crate::index::error::IndexError;
+use crate::index::variables::{Settings, Variable};
+use crate::index::{file, make, platforms};
+use crate::path::{dirs_of, path_bytes};
+use crate::progress::Silent;
+use crate::run::error::RunError;
+use crate::run::is_of_musl;
+use crate::run::program::{self, Program, Start};
+use crate::words::words;
+
+/// The reason why a program has no index.
+#[derive(Debug, Error)]
+pub enum NoIndex {
+    /// The program cannot be found or read.
+    #[error(transparent)]
+    Program(#[from] RunError),
+    /// An index has no effect on its start.
+    #[error("{0}")]
+    NoEffect(&'static str),
+    /// The index cannot be made.
+    #[error(transparent)]
+    Index(#[from] IndexError),
+    /// The folder cannot be made.
+    #[error("{}", words(.0))]
+    Io(#[from] io::Error),
+}
+
+/// The index; dropping it removes the folder.
+#[derive(Debug)]
+pub struct ScratchIndex {
+    variables: Vec<Variable>,
+    _folder: TempDir,
+}
+
+impl ScratchIndex {
+    /// Makes the index that `becalm run` would make of the program of a command.
+    ///
+    /// # Errors
+    /// Returns an error if there is no such index.
+    pub fn of(command: &OsStr) -> Result<Self, NoIndex> {
+        let program = Program::look(program::find(command)?)?;
+        match &program.start {
+            Start::Static => return Err(NoIndex::NoEffect("a static program")),
+            Start::Secure => return Err(NoIndex::NoEffect("it starts in secure-execution mode")),
+            Start::Loader { interpreter, .. } if is_of_musl(interpreter) => {
+                return Err(NoIndex::NoEffect("musl's loader has no audit modules"));
+            }
+            Start::Loader { .. } => {}
+        }
+        let folder = tempfile::tempdir()?;
+        let output = folder.path().canonicalize()?.join("index.so");
+        let list = env::var_os("LD_LIBRARY_PATH");
+        let options = make::Options {
+            programs: vec![program.real.clone()],
+            output: Some(output.clone()),
+            bind_threshold: Some(BindThreshold::default()),
+            dirs: list.iter().flat_map(|list| dirs_of(&[list])).collect(),
+            ..make::Options::default()
+        };
+        make::index(&options, &Silent)?;
+        let opened = file::open(&output)?;
+        let known = opened.index.program(path_bytes(&program.real).as_ref());
+        let known = known.map_err(IndexError::damaged(&output))?.unwrap_or_default();
+        let settings = Settings {
+            module: platforms::audit_path(&opened),
+            static_tls: tls::SESSION.max(known.static_tls.into()),
+            switch: None,
+        };
+        Ok(Self { variables: settings.added(|name| env::var_os(name)), _folder: folder })
+    }
+
+    /// Returns the environment of this process with the index.
+    #[must_use]
+    pub fn environment(&self) -> Vec<(OsString, OsString)> {
+        let is_changed = |name: &OsString| self.variables.iter().any(|it| *name == *it.name);
+        let kept = env::vars_os().filter(|(name, _)| !is_changed(name));
+        let set = self.variables.iter().filter_map(|it| Some((it.name.into(), it.value.clone()?)));
+        kept.chain(set).collect()
+    }
+}
