@@ -65,7 +65,7 @@ pub(crate) enum Command {
     /// otherwise it reads them from the loader's file. --libc and --cpu override them. No checked
     /// program is started.
     Check(Box<CheckArgs>),
-    /// Compare the strategies for a program: its misses before and after each
+    /// Compare the strategies for a program: its misses and its time with each
     ///
     /// becalm plans each strategy of `becalm fix` for the program and predicts the program's start
     /// with that plan, and with an index for `becalm run`. Nothing is written or run.
@@ -157,7 +157,8 @@ pub(crate) enum Command {
     /// Each round starts every variant once, in a new random order, so that other load on the
     /// machine affects all variants alike. Ratios are taken within a round and printed with an
     /// interval; the first variant takes part twice, as a control. The programs run with /dev/null
-    /// as their standard streams.
+    /// as their standard streams. Without another variant, the program is compared with itself
+    /// started by an index that is made for the measurement.
     #[command(override_usage = "becalm bench [OPTIONS] PROGRAM [-- ARGS...]")]
     Bench(Box<BenchArgs>),
     /// Demonstrate becalm on a program of this machine, in a scratch store
@@ -187,7 +188,36 @@ pub(crate) fn definition() -> clap::Command {
         let sections = manual::as_help(manual_of(command.get_name()));
         command.after_long_help(sections)
     };
-    with_manual(Cli::command()).mut_subcommands(with_manual)
+    let all = with_manual(Cli::command()).mut_subcommands(with_manual);
+    let commands = grouped(&all);
+    all.help_template(format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{commands}Options:\n{{options}}{{after-help}}"
+    ))
+}
+
+/// The commands by what they are for, in the order of the help.
+const GROUPS: [(&str, &[&str]); 4] = [
+    ("Daily", &["run", "on", "off", "index", "env", "cache"]),
+    ("Look", &["check", "advise", "doctor", "trace", "report", "bench", "compare", "demo"]),
+    ("Change files", &["fix", "undo", "verify", "elf"]),
+    ("Build", &["loader", "help"]),
+];
+
+/// Returns the list of commands for the help.
+fn grouped(all: &clap::Command) -> String {
+    let about = |name: &str| match all.find_subcommand(name).and_then(clap::Command::get_about) {
+        Some(about) => about.to_string(),
+        None => "Print this message or the help of a command".to_owned(),
+    };
+    let mut text = String::new();
+    for (title, names) in GROUPS {
+        text.push_str(&format!("{title}:\n"));
+        for name in names {
+            text.push_str(&format!("  {name:<7}  {}\n", about(name)));
+        }
+        text.push('\n');
+    }
+    text
 }
 
 /// The arguments of `becalm run`, without the definitions of the other commands.
@@ -226,6 +256,11 @@ pub(crate) fn parse() -> Cli {
             && let Some(hint) = overview::hint(&std::env::args_os().collect::<Vec<_>>())
         {
             Cli::command().error(error.kind(), hint).exit();
+        }
+        if error.kind() == ErrorKind::MissingRequiredArgument
+            && let Some(ways) = overview::ways(&std::env::args_os().collect::<Vec<_>>())
+        {
+            Cli::command().error(error.kind(), ways).exit();
         }
         definition().get_matches()
     });
@@ -315,6 +350,17 @@ mod tests {
     #[test]
     fn the_definition_is_sound() {
         definition().debug_assert();
+    }
+
+    #[test]
+    fn each_command_is_in_one_group_of_the_help() {
+        let all = definition();
+        let visible = all.get_subcommands().filter(|command| !command.is_hide_set());
+        let mut names: Vec<&str> = visible.map(clap::Command::get_name).chain(["help"]).collect();
+        let mut listed: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        names.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(names, listed);
     }
 
     #[test]

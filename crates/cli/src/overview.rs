@@ -53,3 +53,40 @@ pub(crate) fn hint(arguments: &[OsString]) -> Option<String> {
          becalm run -- {name}\n  becalm check {path}\n"
     ))
 }
+
+/// Returns the ways to use `becalm fix` or `becalm index` if one of them was typed without what it
+/// needs.
+#[must_use]
+pub(crate) fn ways(arguments: &[OsString]) -> Option<String> {
+    let command = arguments.get(1)?.to_str()?;
+    let (needs, ways): (_, &[(&str, &str)]) = match command {
+        "fix" => ("a strategy and files: becalm fix --with STRATEGY PATH...", &FIX),
+        "index" => ("what to index", &INDEX),
+        _ => return None,
+    };
+    let mut text = format!("{command} needs {needs}\n\n");
+    for (way, does) in ways {
+        text.push_str(&format!("  {way:<31}  {does}\n"));
+    }
+    text.push_str(
+        "\nbecalm advise PROGRAM says what each gains on a program, and gives the command\n",
+    );
+    Some(text)
+}
+
+/// The strategies of `becalm fix`.
+const FIX: [(&str, &str); 5] = [
+    ("audit", "an index beside the program; its libraries stay as they are"),
+    ("absolute", "the path of each library in the object that needs it"),
+    ("farm", "a directory of links to the libraries"),
+    ("note", "answers in a note, for a loader that reads them"),
+    ("ldcache", "a loader cache in the package, for a loader that reads it"),
+];
+
+/// The ways of `becalm index`.
+const INDEX: [(&str, &str); 4] = [
+    ("becalm index STORE...", "the packages of stores, such as /nix/store"),
+    ("becalm index --program PROGRAM", "one program, with its symbol bindings"),
+    ("becalm index --paths-from FILE", "what a traced run searched"),
+    ("becalm index --update", "the index that there is, made again"),
+];

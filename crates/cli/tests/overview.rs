@@ -33,6 +33,57 @@ fn a_program_instead_of_a_command_gives_the_lines_that_were_meant() {
 }
 
 #[test]
+fn fix_and_index_without_what_they_need_list_the_ways_and_name_advise() {
+    for (command, ways) in [
+        ("fix", &["absolute", "farm", "note", "ldcache", "audit"][..]),
+        ("index", &["index STORE...", "--program", "--update"]),
+    ] {
+        let ran = run(support::becalm().arg(command));
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""));
+        for way in ways.iter().chain(&["becalm advise PROGRAM"]) {
+            assert!(ran.stderr.contains(way), "{way}: {ran:?}");
+        }
+    }
+}
+
+#[test]
+fn the_help_groups_the_commands() {
+    let help = run(support::becalm().arg("--help")).stdout;
+    let at = |title: &str| help.find(&format!("\n{title}:\n")).expect("a group");
+    assert!(at("Daily") < at("Look") && at("Look") < at("Change files"), "{help}");
+    assert!(at("Change files") < at("Build") && at("Build") < at("Options"), "{help}");
+}
+
+#[test]
+fn a_closed_pipe_ends_each_command_quietly() {
+    let commands: [&[&str]; 14] = [
+        &[],
+        &["--help"],
+        &["check", "sh"],
+        &["check", "/usr/bin"],
+        &["check", "--json", "sh"],
+        &["advise", "sh"],
+        &["doctor"],
+        &["cache"],
+        &["bench", "--rounds", "1", "--run", "-c :", "sh"],
+        &["on", "--list"],
+        &["elf", "--help"],
+        &["loader", "--help"],
+        &["fix", "--with", "note", "--dry-run", "/bin/sh"],
+        &["verify", "/bin/sh"],
+    ];
+    for command in commands {
+        let home = tempfile::tempdir().expect("a scratch directory");
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut becalm = support::becalm();
+        becalm.args(command).env("HOME", home.path()).stdout(writer);
+        let ended = becalm.stderr(std::process::Stdio::piped()).output().expect("ran");
+        assert_eq!(String::from_utf8_lossy(&ended.stderr), "", "{command:?}");
+    }
+}
+
+#[test]
 fn doctor_knows_the_index_of_a_single_program() {
     if nothing_to_test_with() {
         return;
@@ -40,10 +91,21 @@ fn doctor_knows_the_index_of_a_single_program() {
     let store = Store::new();
     let nothing = run(&mut store.becalm(&["doctor"]));
     assert!(nothing.code == Some(1) && nothing.stdout.contains("there is no index"), "{nothing:?}");
+    // An index trusts no file that has just changed.
+    support::store::let_the_clock_pass();
     run(&mut store.becalm(&["run", "--", text(&store.app())]));
     let doctor = || run(&mut store.becalm(&["doctor", "--json"]));
     wait_for("the index", || doctor().code == Some(0));
     let report = json(&doctor());
     assert_eq!(report["alone"]["kept"], 1, "{report}");
     assert_eq!(report["findings"], serde_json::json!([]), "{report}");
+    assert_eq!(report["kept"][0]["program"], text(&store.app()), "{report}");
+    assert_eq!(report["kept"][0]["fresh"], true, "{report}");
+    let of_app = run(&mut store.becalm(&["doctor", text(&store.app())]));
+    assert_eq!(of_app.code, Some(0), "{of_app:?}");
+    assert!(
+        of_app.stdout.starts_with("app: about ") && of_app.stdout.contains("; fresh"),
+        "{of_app:?}"
+    );
+    assert_eq!(run(&mut store.becalm(&["doctor", "no-such-program"])).code, Some(2));
 }

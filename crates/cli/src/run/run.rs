@@ -4,7 +4,7 @@
 //! anything fails, the program still starts.
 
 use std::ffi::OsStr;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -12,7 +12,8 @@ use anyhow::{Error, Result, anyhow, bail};
 use becalm_host::inherited;
 use becalm_lib::ahead;
 use becalm_lib::path::path_bytes;
-use becalm_lib::run::{Launch, Options, prepare, program};
+use becalm_lib::run::program::{self, Program, Start};
+use becalm_lib::run::{Launch, Options, prepare};
 use becalm_lib::trees::{self, begin::Offer};
 use becalm_lib::words::words;
 
@@ -72,6 +73,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
              without an index";
             terminal::note(path_bytes(&path).as_ref(), why);
         }
+        Ok(Launch::Plain) if !args.quiet && io::stderr().is_terminal() && !is_static(name) => {
+            terminal::note(path_bytes(&path).as_ref(), BEING_MADE);
+        }
         Ok(Launch::Plain | Launch::Secure) => {}
         Err(error) if args.strict => return Err(error.into()),
         // The start fails as well, with its own message.
@@ -81,6 +85,15 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
     let set = variables.iter().filter_map(|it| Some((OsStr::new(it.name), it.value.as_deref()?)));
     let error = inherited::execute(command, set);
     Ok(not_started(&anyhow!("{}: {}", path.display(), words(&error)), error.kind()))
+}
+
+/// The line that a first start prints at a terminal.
+const BEING_MADE: &str = "started without an index; one is being made for its next start";
+
+/// True for a static program, for which no index is made.
+fn is_static(name: &OsStr) -> bool {
+    let program = program::find(name).and_then(Program::look);
+    program.is_ok_and(|program| program.start == Start::Static)
 }
 
 /// Reports that the program was not started. Returns 127 if it was not found, else 126 (POSIX
