@@ -21,6 +21,7 @@ use crate::index::args::IndexArgs;
 use crate::loader::args::LoaderArgs;
 use crate::on::args::{OffArgs, OnArgs};
 use crate::overview;
+use crate::pack::args::{PackArgs, UnpackArgs};
 use crate::report::args::ReportArgs;
 use crate::run::args::RunArgs;
 use crate::terminal::manual;
@@ -80,6 +81,16 @@ pub(crate) enum Command {
     /// `becalm run` records what starts look up on network file systems, and copies the files that
     /// they read to this machine's disk. Each start compares both with the file system.
     Cache(CacheArgs),
+    /// Write what starts on network file systems need into one file, for other machines
+    ///
+    /// A start that was learned looks up at once what it needs, and reads files from copies on this
+    /// machine's disk. A pack takes both to another machine, whose first start is then one that was learned.
+    #[command(override_usage = "becalm pack [OPTIONS] -o FILE [PROGRAM]...")]
+    Pack(PackArgs),
+    /// Add a pack to what this machine keeps of programs on network file systems
+    ///
+    /// Each start compares every file with the file system, as it does with copies of its own.
+    Unpack(UnpackArgs),
     /// Run a program and record the file lookups of its loader
     ///
     /// The program runs as it would without becalm: same streams, terminal, process group and exit
@@ -197,7 +208,7 @@ pub(crate) fn definition() -> clap::Command {
 
 /// The commands by what they are for, in the order of the help.
 const GROUPS: [(&str, &[&str]); 4] = [
-    ("Daily", &["run", "on", "off", "index", "env", "cache"]),
+    ("Daily", &["run", "on", "off", "index", "env", "cache", "pack", "unpack"]),
     ("Look", &["check", "advise", "doctor", "trace", "report", "bench", "compare", "demo"]),
     ("Change files", &["fix", "undo", "verify", "elf"]),
     ("Build", &["loader", "help"]),
@@ -288,6 +299,8 @@ pub(crate) fn manual_of(command: &str) -> &'static [&'static manual::Section] {
         "advise" => crate::advise::manual::ADVISE,
         "bench" => crate::bench::manual::BENCH,
         "cache" => crate::cache::manual::CACHE,
+        "pack" => crate::pack::manual::PACK,
+        "unpack" => crate::pack::manual::UNPACK,
         "check" => crate::check::manual::CHECK,
         "compare" => crate::compare::manual::COMPARE,
         "demo" => crate::demo::manual::DEMO,

@@ -25,6 +25,7 @@ pub(crate) mod jobs;
 pub(crate) mod loader;
 pub(crate) mod on;
 pub(crate) mod overview;
+pub(crate) mod pack;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod scratch;
@@ -62,6 +63,8 @@ fn dispatch(flags: &Cli) -> Result<ExitStatus> {
         Command::Advise(args) => advise::run::run(args, flags.color),
         Command::Doctor(args) => doctor::run::run(args, flags.color),
         Command::Cache(args) => cache::run::run(args, flags.color),
+        Command::Pack(args) => pack::run::pack(args, flags.color),
+        Command::Unpack(args) => pack::run::unpack(args, flags.color),
         Command::Trace(args) => trace::run::run(args, flags.color),
         Command::Fix(args) => fix::run::run(args, flags.color),
         Command::Undo(args) => undo::run::run(args, flags.color),

@@ -19,6 +19,7 @@ from ._reports import (
     Doctor,
     Fix,
     Index,
+    Pack,
     SurveyLine,
     Trace,
     Undo,
@@ -102,6 +103,19 @@ def advise(program: Path, *, store: Optional[Paths] = None, args: Sequence[str] 
 def cache(*, clear: bool = False, args: Sequence[str] = ()) -> Cache:
     """Shows what is kept of programs on network file systems, or removes it."""
     return _report(Cache, ["cache", "--json", *_flags(clear=clear), *args])
+
+
+def pack(
+    output: Path, programs: Sequence[Path] = (), *, args: Sequence[str] = ()
+) -> Pack:
+    """Writes what learned starts of programs on network file systems need into one file."""
+    flags = ["--output", _text(output), *args]
+    return _report(Pack, ["pack", "--json", *flags, *map(_text, programs)])
+
+
+def unpack(file: Path, *, args: Sequence[str] = ()) -> Pack:
+    """Adds a pack to what this machine keeps."""
+    return _report(Pack, ["unpack", "--json", *args, _text(file)])
 
 
 def doctor(*, index: Optional[Path] = None, args: Sequence[str] = ()) -> Doctor:

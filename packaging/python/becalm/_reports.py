@@ -923,6 +923,17 @@ class Cache(Record):
 
 
 @dataclass
+class Pack(Record):
+    """What learned starts need, in one file."""
+
+    schema: str
+    file: str
+    files: int
+    bytes: int
+    records: List[TreeRecord] = field(default_factory=list)
+
+
+@dataclass
 class Alone(Record):
     """Programs that have an index of their own."""
 

@@ -106,6 +106,15 @@ class Reports(unittest.TestCase):
         report = becalm.cache(args=["--dry-run", "--clear"])
         self.assertEqual((unknown(report), report.cleared), ([], False))
 
+    def test_pack(self):
+        for refused in (
+            lambda: becalm.pack(self.folder / "pack.tar", [self.folder / "never started"]),
+            lambda: becalm.unpack(PROGRAM),
+        ):
+            with self.assertRaises(becalm.BecalmError) as caught:
+                refused()
+            self.assertEqual(caught.exception.status, 2)
+
     def test_survey(self):
         text = self.folder / "text"
         text.write_text("no program")

@@ -59,13 +59,19 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub no_ahead: bool,
 
+    /// Unpack what starts need before the start, if this machine has not (becalm pack)
+    ///
+    /// Of several starts one unpacks it, and the others wait.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub pack: Option<PathBuf>,
+
     /// Read the recorded pages of programs ahead, without starting them
     ///
     /// Waits until the pages are in memory: for the end of a boot, the start of a container or the
     /// prolog of a job. CMD and its arguments are then all names of programs; without any, the
     /// programs that are switched on (becalm on). Of a program that was never recorded, the pages that
     /// its loader and constructors use are predicted.
-    #[arg(long, conflicts_with_all = ["index", "strict", "quiet", "no_bind", "paths", "only", "no_ahead", "store"])]
+    #[arg(long, conflicts_with_all = ["index", "strict", "quiet", "no_bind", "paths", "only", "no_ahead", "pack", "store"])]
     pub warm: bool,
 
     /// Read ahead for a start that waits for the disk: the audit module passes its process

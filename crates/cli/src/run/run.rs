@@ -14,7 +14,7 @@ use becalm_lib::ahead;
 use becalm_lib::path::path_bytes;
 use becalm_lib::run::program::{self, Program, Start};
 use becalm_lib::run::{Launch, Options, prepare};
-use becalm_lib::trees::{self, begin::Offer};
+use becalm_lib::trees::{self, begin::Offer, pack};
 use becalm_lib::words::words;
 
 use crate::exit_code::ExitStatus;
@@ -42,6 +42,14 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
         Err(error) => return Ok(not_started(&error.into(), io::ErrorKind::NotFound)),
     };
     let path = found.path.clone();
+    if let Some(error) = args.pack.as_ref().and_then(|file| pack::ensure(file).err()) {
+        if args.strict {
+            return Err(error.into());
+        }
+        if !args.quiet {
+            terminal::complain(&Error::from(error).context("started without the pack"));
+        }
+    }
     // Before anything else is read.
     let learn = if args.no_ahead { None } else { ahead::begin::begin(&path) };
     let offer =

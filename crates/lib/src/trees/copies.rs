@@ -83,6 +83,34 @@ impl Making {
     /// Copies a file with this identity. Returns the name; `None` if the file has changed, or there is no
     /// room.
     pub(super) fn copy(&mut self, original: &Path, identity: &Identity) -> Option<String> {
+        self.make(original, identity, |part| copied(original, identity, part))
+    }
+
+    /// Makes the copy of a file with this identity from its content. Returns the name; `None` if there is less
+    /// of it, or no room.
+    pub(super) fn add(
+        &mut self,
+        original: &Path,
+        identity: &Identity,
+        from: &mut impl Read,
+    ) -> Option<String> {
+        self.make(original, identity, |part| {
+            let length = io::copy(&mut from.take(identity.size), &mut created(part)?).ok()?;
+            (length == identity.size).then_some(())
+        })
+    }
+
+    /// Returns the number of copies that are new.
+    pub(super) fn count(&self) -> usize {
+        self.made.len()
+    }
+
+    fn make(
+        &mut self,
+        original: &Path,
+        identity: &Identity,
+        write: impl FnOnce(&Path) -> Option<()>,
+    ) -> Option<String> {
         let name = name(original, identity);
         let place = self.folder.join(&name);
         if place.symlink_metadata().is_ok_and(|facts| facts.len() == identity.size) {
@@ -90,7 +118,7 @@ impl Making {
         }
         (identity.size <= MOST && identity.size <= self.room).then_some(())?;
         let part = self.folder.join(format!("{name}.{}.{UNFINISHED}", std::process::id()));
-        if copied(original, identity, &part).is_none() {
+        if write(&part).is_none() {
             let _ = fs::remove_file(&part);
             return None;
         }
@@ -127,6 +155,10 @@ pub(super) fn is_loadable(copy: &Path) -> bool {
     is_plain && ASKS_WHERE_IT_IS.iter().all(|it| !bytes.contains_str(it))
 }
 
+fn created(part: &Path) -> Option<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(part).ok()
+}
+
 fn copied(original: &Path, identity: &Identity, part: &Path) -> Option<()> {
     let c_path = c_path(original)?;
     let file = look::open(CWD, &c_path).ok()?;
@@ -135,7 +167,7 @@ fn copied(original: &Path, identity: &Identity, part: &Path) -> Option<()> {
         (Identity::of(&facts) == *identity && look::kind(&facts) == look::FILE).then_some(())
     };
     is_same()?;
-    let mut copy = OpenOptions::new().write(true).create_new(true).mode(0o600).open(part).ok()?;
+    let mut copy = created(part)?;
     let mut from = File::from(file.try_clone().ok()?).take(identity.size + 1);
     let length = io::copy(&mut from, &mut copy).ok()?;
     (length == identity.size).then_some(())?;

@@ -14,6 +14,7 @@ mod copies;
 mod door;
 pub mod folder;
 mod learn;
+pub mod pack;
 pub mod record;
 mod started;
 pub mod state;

@@ -176,6 +176,10 @@ impl Place {
         names.collect()
     }
 
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     pub(super) fn path(&self) -> PathBuf {
         self.folder.join(&self.name)
     }
@@ -250,7 +254,7 @@ impl Record {
         Self::parse(&bytes)
     }
 
-    fn parse(bytes: &[u8]) -> Option<Self> {
+    pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         let mut lines = bytes.split(|&byte| byte == b'\n');
         let header = Header::parse(lines.next()?)?;
         let watched = serde_json::from_slice(lines.next()?).ok()?;

@@ -21,7 +21,7 @@ const PAUSE: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)
 /// The time for which a command is watched.
 const LONGEST: Duration = Duration::from_secs(60);
 /// Maximum number of programs of a command, and of processes that are looked at.
-const MOST_PROGRAMS: usize = 16;
+pub(super) const MOST_PROGRAMS: usize = 16;
 const MOST_PROCESSES: usize = 256;
 
 /// Watches which programs a process starts, and adds them to the record of its command.

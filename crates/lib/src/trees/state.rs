@@ -5,9 +5,10 @@ use std::{fs, io};
 
 use serde::Serialize;
 
+use crate::index::places::files_ending;
 use crate::json::{Report, lossy_os};
 use crate::trees::record::{Place, Record};
-use crate::trees::{copies, folder, times_count};
+use crate::trees::{copies, folder, pack, times_count};
 
 /// The folder of what starts look up on network file systems.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -41,7 +42,7 @@ pub struct TreeRecordState {
 }
 
 impl TreeRecordState {
-    fn of(record: &Record) -> Self {
+    pub(super) fn of(record: &Record) -> Self {
         let header = &record.header;
         let copies = record.paths.iter().filter(|path| path.copy.is_some()).count();
         Self {
@@ -77,7 +78,9 @@ pub fn clear(folder: &Path) -> io::Result<()> {
     let copies = copies::path(folder, "");
     let removed = Place::all(folder).into_iter().map(|place| place.remove());
     let files = copies.read_dir().into_iter().flatten().flatten();
-    let removed: Vec<_> = removed.chain(files.map(|file| fs::remove_file(file.path()))).collect();
+    let marks = files_ending(folder, pack::ENDING);
+    let files = files.map(|file| file.path()).chain(marks);
+    let removed: Vec<_> = removed.chain(files.map(fs::remove_file)).collect();
     let is_empty = match fs::remove_dir(copies) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),

@@ -1,0 +1,60 @@
+//! The arguments of `becalm pack` and `becalm unpack`.
+
+use std::path::PathBuf;
+
+use becalm_lib::trees::pack;
+use clap::{Args, ValueEnum, ValueHint};
+
+/// The flags of `becalm pack`.
+#[derive(Debug, Args)]
+pub(crate) struct PackArgs {
+    /// The commands, by the paths with which they are started; all that were learned without any
+    #[arg(value_name = "PROGRAM", value_hint = ValueHint::FilePath)]
+    pub programs: Vec<PathBuf>,
+
+    /// The file to write
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: PathBuf,
+
+    /// The form of the file [default: squashfs for a name that ends in .squashfs or .sqfs, else tar]
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
+
+    /// Write one JSON object, schema becalm/pack/1
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The flags of `becalm unpack`.
+#[derive(Debug, Args)]
+pub(crate) struct UnpackArgs {
+    /// The pack
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+
+    /// Write one JSON object, schema becalm/pack/1
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The forms of a pack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// A tar file
+    Tar,
+    /// A squashfs image, which sqfstar makes (squashfs-tools)
+    Squashfs,
+}
+
+impl PackArgs {
+    /// Returns the form of the file.
+    pub(crate) fn format(&self) -> pack::Format {
+        let ending = self.output.extension();
+        let of_name = ending.is_some_and(|it| it == "squashfs" || it == "sqfs");
+        match self.format {
+            Some(Format::Squashfs) => pack::Format::Squashfs,
+            None if of_name => pack::Format::Squashfs,
+            Some(Format::Tar) | None => pack::Format::Tar,
+        }
+    }
+}

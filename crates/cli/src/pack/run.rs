@@ -1,0 +1,42 @@
+//! `becalm pack` and `becalm unpack`: write what starts need into one file, and add it to what this machine
+//! keeps.
+
+use std::io::Write;
+
+use anyhow::Result;
+use becalm_lib::trees::pack::{self, PackReport};
+use becalm_lib::trees::state::TreesState;
+
+use crate::doctor::text::looked_up;
+use crate::exit_code::ExitStatus;
+use crate::pack::args::{PackArgs, UnpackArgs};
+use crate::terminal;
+use crate::terminal::style::{Look, When};
+
+/// Writes a pack.
+///
+/// # Errors
+/// Returns an error if nothing was learned, or the file cannot be written.
+pub(crate) fn pack(args: &PackArgs, color: When) -> Result<ExitStatus> {
+    let report = pack::write(&args.output, args.format(), &args.programs)?;
+    print(args.json, color, "packed", &report)
+}
+
+/// Unpacks a pack.
+///
+/// # Errors
+/// Returns an error if the file is no pack.
+pub(crate) fn unpack(args: &UnpackArgs, color: When) -> Result<ExitStatus> {
+    print(args.json, color, "unpacked", &pack::unpack(&args.file)?)
+}
+
+fn print(json: bool, color: When, done: &str, report: &PackReport) -> Result<ExitStatus> {
+    let PackReport { file, files, bytes, records } = report.clone();
+    let state = TreesState { folder: file, copies: files, bytes, records };
+    terminal::write_report(json, report, |out| {
+        let mut text = String::new();
+        looked_up(&mut text, Look::of_stdout(color), done, usize::MAX, &state);
+        out.write_all(text.as_bytes())
+    })?;
+    Ok(ExitStatus::Fine)
+}

@@ -1,0 +1,132 @@
+//! `becalm pack` and `becalm unpack`, on folders of records and copies, and `becalm run --pack`.
+
+mod support;
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use support::{Ran, becalm, run};
+use tempfile::TempDir;
+
+/// Makes a folder for records and copies.
+fn folder() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
+    folder
+}
+
+/// Makes a folder with what was learned of one command: a file with a copy of these bytes, and an absent one.
+fn learned(bytes: &str) -> TempDir {
+    let folder = folder();
+    fs::create_dir(folder.path().join("copies")).unwrap();
+    fs::write(folder.path().join("copies/app.py~1"), bytes).unwrap();
+    let header = json!({"schema": "becalm/tree/2", "command": "/nfs/bin/app", "learned": 1, "starts": 3,
+        "paths": 2, "text": 0, "trees": ["/nfs"], "programs": ["/nfs/bin/other"]});
+    let copy =
+        json!({"name": "app.py~1", "of": [7, bytes.len(), [1_700_000_000, 5], [1_700_000_001, 6]]});
+    let paths = [
+        json!({"path": "/nfs/lib/app.py", "kind": "file", "read": true, "copy": copy, "uses": 1, "unused": 0}),
+        json!({"path": "/nfs/lib/none.py", "kind": "absent", "uses": 1, "unused": 0}),
+    ];
+    let text = format!("{header}\n[]\n{}\n{}\n", paths[0], paths[1]);
+    // Named by the path of the command, as a first start names it.
+    let found =
+        run(becalm().args(["pack", "-o", "x", "/nfs/bin/app"]).env("BECALM_CACHE", folder.path()));
+    assert_eq!(found.code, Some(2), "{found:?}");
+    fs::write(folder.path().join("any.tree"), text).unwrap();
+    folder
+}
+
+fn in_folder(folder: &Path, arguments: &[&str]) -> Ran {
+    run(becalm().args(arguments).env("BECALM_CACHE", folder))
+}
+
+fn document(ran: &Ran) -> Value {
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    serde_json::from_str(&ran.stdout).unwrap()
+}
+
+/// Returns the names in a folder's folder of copies, with their bytes.
+fn copies(folder: &Path) -> Vec<(String, String)> {
+    let entries = fs::read_dir(folder.join("copies")).unwrap().map(Result::unwrap);
+    entries
+        .map(|it| (it.file_name().into_string().unwrap(), fs::read_to_string(it.path()).unwrap()))
+        .collect()
+}
+
+#[test]
+fn another_machine_has_what_was_packed_and_asks_its_own_tree() {
+    for name in ["pack.tar", "pack.squashfs"] {
+        let (here, there, out) = (learned("print(1)\n"), folder(), tempfile::tempdir().unwrap());
+        let pack = out.path().join(name);
+        let pack = pack.to_str().unwrap();
+        let packed = document(&in_folder(here.path(), &["pack", "-o", pack, "--json"]));
+        assert_eq!((&packed["files"], &packed["bytes"]), (&1.into(), &9.into()));
+        assert_eq!(packed["records"][0]["command"], "/nfs/bin/app");
+        let before = fs::read(pack).unwrap();
+        document(&in_folder(here.path(), &["pack", "-o", pack, "--json"]));
+        assert_eq!(fs::read(pack).unwrap(), before, "{name}: the same bytes each time");
+
+        let unpacked = document(&in_folder(there.path(), &["unpack", pack, "--json"]));
+        assert_eq!((&unpacked["files"], &unpacked["records"][0]["copies"]), (&1.into(), &1.into()));
+        let found = copies(there.path());
+        assert_eq!(found.len(), 1);
+        assert!(found[0].0.starts_with("app.py~") && found[0].0 != "app.py~1", "{found:?}");
+        assert_eq!(found[0].1, "print(1)\n");
+        // What is known already stays.
+        let again = document(&in_folder(there.path(), &["unpack", pack, "--json"]));
+        assert_eq!((&again["files"], &again["records"][0]["paths"]), (&0.into(), &2.into()));
+        assert_eq!(copies(there.path()), found);
+    }
+}
+
+#[test]
+fn damaged_and_foreign_files_are_refused_and_no_start_waits_for_them() {
+    let (here, out) = (learned("print(1)\n"), tempfile::tempdir().unwrap());
+    let at = |name: &str| out.path().join(name).to_str().unwrap().to_owned();
+    document(&in_folder(here.path(), &["pack", "-o", &at("whole"), "--json"]));
+    let bytes = fs::read(at("whole")).unwrap();
+    fs::write(at("cut"), &bytes[..bytes.len() / 3]).unwrap();
+    fs::write(at("text"), "no pack").unwrap();
+    fs::write(at("empty"), "").unwrap();
+    fs::write(at("image"), "hsqs and no more").unwrap();
+    let made = std::process::Command::new("mkfifo").arg(at("fifo")).status().unwrap();
+    assert!(made.success());
+    for name in ["cut", "text", "empty", "image", "fifo", "nosuch"] {
+        let there = folder();
+        let refused = in_folder(there.path(), &["unpack", &at(name)]);
+        assert_eq!(refused.code, Some(2), "{name}: {refused:?}");
+        assert!(refused.stderr.contains(&at(name)), "{refused:?}");
+        let left: Vec<_> = fs::read_dir(there.path()).unwrap().collect();
+        assert!(left.iter().flatten().all(|it| it.file_name() != "copies"), "{name}: {left:?}");
+        let started =
+            in_folder(there.path(), &["run", "--pack", &at(name), "--", "echo", "started"]);
+        assert_eq!((started.code, started.stdout.as_str()), (Some(0), "started\n"), "{name}");
+        assert!(started.stderr.contains("started without the pack"), "{started:?}");
+    }
+}
+
+#[test]
+fn a_start_unpacks_once_and_clearing_forgets_that_it_did() {
+    let (here, there, out) = (learned("print(1)\n"), folder(), tempfile::tempdir().unwrap());
+    let pack = out.path().join("pack.tar");
+    let pack = pack.to_str().unwrap();
+    document(&in_folder(here.path(), &["pack", "-o", pack, "--json"]));
+    let start = || {
+        let ran = in_folder(there.path(), &["run", "--pack", pack, "--", "echo", "started"]);
+        assert_eq!(
+            (ran.code, ran.stdout.as_str(), ran.stderr.as_str()),
+            (Some(0), "started\n", "")
+        );
+    };
+    start();
+    let (name, _) = copies(there.path()).pop().unwrap();
+    fs::remove_file(there.path().join("copies").join(&name)).unwrap();
+    start();
+    assert_eq!(copies(there.path()), [], "it was unpacked before");
+    assert_eq!(in_folder(there.path(), &["cache", "--clear"]).code, Some(0));
+    start();
+    assert_eq!(copies(there.path()).pop().unwrap().0, name);
+}
