@@ -109,3 +109,41 @@ fn doctor_knows_the_index_of_a_single_program() {
     );
     assert_eq!(run(&mut store.becalm(&["doctor", "no-such-program"])).code, Some(2));
 }
+
+/// Runs a command with a new terminal as its stderr, and returns what it writes there.
+fn at_a_terminal(command: &mut std::process::Command) -> String {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use std::io::Read;
+    let side = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+    grantpt(&side).and_then(|()| unlockpt(&side)).expect("unlocked");
+    let name = ptsname(&side, Vec::new()).expect("a name");
+    let open = std::fs::OpenOptions::new().write(true).open(name.to_str().expect("UTF-8"));
+    let ran = command.stderr(open.expect("opened")).output().expect("ran");
+    assert!(ran.status.success(), "{ran:?}");
+    command.stderr(std::process::Stdio::null());
+    let mut text = Vec::new();
+    // Reading fails once nobody has the other side open.
+    let mut buffer = [0; 256];
+    let mut side = std::fs::File::from(side);
+    while let Ok(read) = side.read(&mut buffer) {
+        text.extend_from_slice(&buffer[..read]);
+    }
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+#[test]
+fn a_first_run_at_a_terminal_says_that_an_index_is_being_made() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let app = store.app();
+    let line = at_a_terminal(&mut store.becalm(&["run", "--no-ahead", "--", text(&app)]));
+    assert!(line.contains("one is being made for its next start"), "{line}");
+    let other = Store::new();
+    let app = other.app();
+    let quiet = at_a_terminal(&mut other.becalm(&["run", "-q", "--no-ahead", "--", text(&app)]));
+    assert_eq!(quiet, "");
+    let ran = run(&mut Store::new().becalm(&["run", "--no-ahead", "--", text(&app)]));
+    assert_eq!(ran.stderr, "", "not at a terminal");
+}
