@@ -25,7 +25,7 @@ const CONTENT: Section = Section {
              their times. Other tools can unpack or mount them.",
         ),
         (
-            ".becalm",
+            "folder .becalm",
             "The records: the paths that starts look up, and for each file its inode, size, mtime \
              and ctime. Of programs that the command starts too.",
         ),

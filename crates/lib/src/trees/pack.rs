@@ -28,7 +28,7 @@ use thiserror::Error;
 use crate::index::places::{self, cache_writer as writer};
 use crate::json::{Report, lossy_os};
 use crate::trees::copies::{self, Making};
-use crate::trees::folder;
+use crate::trees::folder::{self, UNPACKED};
 use crate::trees::record::{Copied, Place, Record};
 use crate::trees::started::MOST_PROGRAMS;
 use crate::trees::state::TreeRecordState;
@@ -43,8 +43,6 @@ const MARK: &[u8] = b"{\"schema\":\"becalm/pack/1\"}\n";
 const SQUASHFS: &[u8] = b"hsqs";
 /// Maximum number of bytes of a record.
 const MOST_OF_RECORD: u64 = 32 << 20;
-/// The ending of the name of the empty file that says that a pack was unpacked.
-pub(super) const ENDING: &str = "pack";
 /// The longest wait for another process that unpacks the same pack.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(20);
@@ -412,8 +410,8 @@ pub fn ensure(pack: &Path) -> Result<(), PackError> {
     let mut hasher = FxHasher::default();
     let times = (facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec());
     (facts.ino(), facts.size(), times).hash(&mut hasher);
-    let mark = folder.join(places::cached_name(pack, hasher.finish(), ENDING));
-    let lock = mark.with_extension(format!("{ENDING}-lock"));
+    let mark = folder.join(places::cached_name(pack, hasher.finish(), UNPACKED));
+    let lock = mark.with_extension(format!("{UNPACKED}-lock"));
     let is_done = || trust::open(&mark).is_ok();
     let began = Instant::now();
     while !is_done() {

@@ -7,8 +7,9 @@ use serde::Serialize;
 
 use crate::index::places::files_ending;
 use crate::json::{Report, lossy_os};
+use crate::trees::folder::{self, UNPACKED};
 use crate::trees::record::{Place, Record};
-use crate::trees::{copies, folder, pack, times_count};
+use crate::trees::{copies, times_count};
 
 /// The folder of what starts look up on network file systems.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -78,7 +79,7 @@ pub fn clear(folder: &Path) -> io::Result<()> {
     let copies = copies::path(folder, "");
     let removed = Place::all(folder).into_iter().map(|place| place.remove());
     let files = copies.read_dir().into_iter().flatten().flatten();
-    let marks = files_ending(folder, pack::ENDING);
+    let marks = files_ending(folder, UNPACKED);
     let files = files.map(|file| file.path()).chain(marks);
     let removed: Vec<_> = removed.chain(files.map(fs::remove_file)).collect();
     let is_empty = match fs::remove_dir(copies) {
