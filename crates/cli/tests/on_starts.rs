@@ -168,6 +168,22 @@ fn a_program_that_looks_for_itself_by_its_name_finds_itself() {
 }
 
 #[test]
+fn other_commands_look_at_the_program_that_is_on_and_not_at_the_starter() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let scene = Scene::new();
+    scene.on();
+    let app = scene.store.app();
+    let checked = scene.report(&["check", "app"]);
+    assert_eq!(checked["programs"][0]["path"], text(&app), "{checked}");
+    let advised = run(&mut scene.becalm(&["advise", "app"]));
+    assert!(advised.stdout.contains(text(&app)), "{advised:?}");
+    let started = run(&mut scene.becalm(&["run", "--strict", "--", "app"]));
+    assert_eq!((started.code, started.stdout.as_str()), (Some(0), "one two\n"), "{started:?}");
+}
+
+#[test]
 fn a_list_says_what_the_starter_would_find() {
     if nothing_to_test_with() {
         return;

@@ -33,6 +33,9 @@ pub fn cache() -> Option<PathBuf> {
     Some(base("XDG_CACHE_HOME", ".cache")?.join("becalm/programs"))
 }
 
+/// The last names of the path of a directory of links to the starter (`becalm on`), the user's or the system's.
+pub(crate) const LINKS: &str = "becalm/on/bin";
+
 /// Returns the folder of the user's programs that are switched on.
 pub(crate) fn switched_on() -> Option<PathBuf> {
     Some(base("XDG_STATE_HOME", ".local/state")?.join("becalm/on"))

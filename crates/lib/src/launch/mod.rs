@@ -11,7 +11,6 @@ mod tests;
 use std::path::{Path, PathBuf};
 
 use becalm_core::fs::{Errno, FileSystem};
-use becalm_host::trace::Command;
 use bstr::{BStr, BString, ByteSlice};
 use thiserror::Error;
 
@@ -19,6 +18,7 @@ use crate::assume::Assumptions;
 use crate::escape::shown;
 use crate::launch::script::{Script, Wrapped};
 use crate::path::{path_bytes, path_of};
+use crate::run::program;
 use crate::targets::{self, Problem, Targets};
 use crate::words::errno_words;
 
@@ -128,7 +128,7 @@ pub fn find(assumed: &Assumptions, paths: &[PathBuf]) -> (Targets, Vec<Launch>) 
 /// Returns the path itself, or the file of that name along `PATH`.
 fn in_path(assumed: &Assumptions, named: &Path) -> PathBuf {
     let is_name = named.components().count() == 1 && named.symlink_metadata().is_err();
-    let found = || Command::new(named, []).file().ok();
+    let found = || program::find(named.as_os_str()).ok().map(|found| found.path);
     let found = (is_name && assumed.fs.is_real_root()).then(found).flatten();
     found.unwrap_or_else(|| named.to_owned())
 }

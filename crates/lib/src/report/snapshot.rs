@@ -6,7 +6,7 @@ use becalm_core::closure::Closure;
 use becalm_core::cost::is_of_hwcaps;
 use becalm_core::loader::load::{Answer, Load, Role};
 use becalm_core::probe::{LoggedProbe, SearchSource};
-use becalm_host::trace::{Command, Streams, TraceError};
+use becalm_host::trace::{Streams, TraceError};
 use bstr::{BString, ByteSlice};
 
 use crate::assume::Assumptions;
@@ -16,6 +16,7 @@ use crate::escape::shown;
 use crate::first_line::FirstLine;
 use crate::report::start::{Answered, Child, Node, NotObserved, Observed, Snapshot, Try};
 use crate::report::{Options, ReportError, record};
+use crate::run::program;
 use crate::targets::{self, Target};
 use crate::trace;
 use crate::trace::observe::{Confined, watch};
@@ -104,7 +105,8 @@ fn run(program: &Path, options: &Options) -> Result<Observed, NotObserved> {
 fn found(path: &Path, options: &Options) -> PathBuf {
     let is_name = path.components().count() == 1 && !path.exists();
     if is_name && options.assume.sysroot.is_none() {
-        return Command::new(path, []).file().unwrap_or_else(|_| path.to_owned());
+        return program::find(path.as_os_str())
+            .map_or_else(|_| path.to_owned(), |found| found.path);
     }
     path.to_owned()
 }

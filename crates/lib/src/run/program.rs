@@ -15,6 +15,7 @@ use becalm_core::index::Target;
 use bstr::{BString, ByteSlice};
 use rustix::fs::{Access, OFlags, access};
 
+use crate::index::places::LINKS;
 use crate::run::error::RunError;
 use crate::secure::is_started_secure;
 
@@ -75,7 +76,8 @@ impl Found {
     }
 }
 
-/// Finds the file of a command name, as `execvp` does: with one call for each directory of `PATH`.
+/// Finds the file of a command name, as `execvp` does: with one call for each directory of `PATH`. For a program
+/// that is switched on, that is the program and not the starter.
 ///
 /// # Errors
 /// Returns an error if there is none.
@@ -88,6 +90,7 @@ pub fn find(name: &OsStr) -> Result<Found, RunError> {
         if dir.as_os_str().is_empty() { Path::new(".").join(name) } else { dir.join(name) }
     };
     env::split_paths(&path)
+        .filter(|dir| !dir.ends_with(LINKS))
         .map(in_dir)
         .find_map(program_at)
         .ok_or_else(|| RunError::NotFound(name.to_owned()))
