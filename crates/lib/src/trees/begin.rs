@@ -90,5 +90,6 @@ fn is_used(command: &Path, arguments: &[OsString]) -> bool {
     let mut paths = paths.chain(variables.iter().map(PathBuf::as_path));
     let is_there = |path: &Path| is_without_device(path) && is_slow(path);
     // A virtual environment's program is a link to one elsewhere.
-    paths.any(|path| is_there(path) || path.parent().is_some_and(is_there))
+    let above = |path: &Path| path.parent().is_some_and(|it| it != Path::new("") && is_there(it));
+    paths.any(|path| is_there(path) || above(path))
 }

@@ -50,13 +50,18 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// The reason why a pack was not made, or not unpacked.
 #[derive(Debug, Error)]
 pub enum PackError {
-    /// Nothing was learned.
+    /// Nothing was learned on this machine.
+    #[error("nothing was learned here: start programs on network file systems by becalm run first")]
+    NothingLearned,
+    /// Nothing was learned of this command.
     #[error(
         "{0}: no start of it was learned here on a network file system (becalm cache lists commands)"
     )]
     NotLearned(PathBuf),
     /// There is no folder of records and copies.
-    #[error("no folder for records and copies: BECALM_CACHE names one")]
+    #[error(
+        "no folder of this user on a local disk that has room for copies; BECALM_CACHE names one"
+    )]
     NoFolder,
     /// The file is no pack.
     #[error("{0}: not a pack of becalm")]
@@ -108,7 +113,7 @@ impl Report for PackReport {
 /// # Errors
 /// Returns an error if no start of a command was learned, or the file cannot be written.
 pub fn write(to: &Path, format: Format, commands: &[PathBuf]) -> Result<PackReport, PackError> {
-    let folder = folder::existing().ok_or(PackError::NoFolder)?;
+    let folder = folder::existing().ok_or(PackError::NothingLearned)?;
     let records = chosen(&folder, commands)?;
     let above = to.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let part = NamedTempFile::new_in(above).map_err(PackError::io(to))?;
@@ -153,9 +158,7 @@ fn chosen(folder: &Path, commands: &[PathBuf]) -> Result<BTreeMap<String, Record
     }
     match records.values().any(|record| !record.paths.is_empty()) {
         true => Ok(records),
-        false => {
-            Err(PackError::NotLearned(commands.first().map_or(folder.to_owned(), Clone::clone)))
-        }
+        false => Err(PackError::NothingLearned),
     }
 }
 

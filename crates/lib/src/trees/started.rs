@@ -1,6 +1,7 @@
 //! The programs that a command starts, or becomes: the Python of a shell script. They are not in the index of
 //! the command, so the module does not see what they look up. The next start's index has them.
 
+use std::cell::OnceCell;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -28,7 +29,7 @@ const MOST_PROCESSES: usize = 256;
 pub(super) fn watch(process: u32, command: &Path) {
     let began = Instant::now();
     let (mut seen, mut known) = (FxHashSet::default(), FxHashSet::default());
-    let mut own = None;
+    let own = OnceCell::new();
     while began.elapsed() < LONGEST {
         let [least, most] = PAUSE;
         thread::sleep((began.elapsed() / 10).clamp(least, most));
@@ -38,9 +39,7 @@ pub(super) fn watch(process: u32, command: &Path) {
         let mut news = Vec::new();
         for it in family(process).into_iter().filter(|&it| !seen.insert(it)) {
             let Ok(real) = fs::read_link(format!("/proc/{it}/exe")) else { continue };
-            if own.is_none() {
-                own = program_of(command);
-            }
+            let own = own.get_or_init(|| program_of(command));
             if own.as_ref() != Some(&real) && known.insert(real.clone()) {
                 news.push(named(it, &real).unwrap_or(real));
             }
