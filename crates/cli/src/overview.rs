@@ -9,7 +9,9 @@ use becalm_lib::escape::shown;
 use becalm_lib::path::path_bytes;
 use becalm_lib::run::program;
 use becalm_lib::words::counted;
+use clap::builder::TypedValueParser;
 
+use crate::common_args::strategy_of_fix;
 use crate::doctor::text::switched_on;
 use crate::exit_code::ExitStatus;
 
@@ -59,9 +61,9 @@ pub(crate) fn hint(arguments: &[OsString]) -> Option<String> {
 #[must_use]
 pub(crate) fn ways(arguments: &[OsString]) -> Option<String> {
     let command = arguments.get(1)?.to_str()?;
-    let (needs, ways): (_, &[(&str, &str)]) = match command {
-        "fix" => ("a strategy and files: becalm fix --with STRATEGY PATH...", &FIX),
-        "index" => ("what to index", &INDEX),
+    let (needs, ways) = match command {
+        "fix" => ("a strategy and files: becalm fix --with STRATEGY PATH...", strategies()),
+        "index" => ("what to index", INDEX.map(|(way, does)| (way.into(), does.into())).into()),
         _ => return None,
     };
     let mut text = format!("{command} needs {needs}\n\n");
@@ -74,14 +76,16 @@ pub(crate) fn ways(arguments: &[OsString]) -> Option<String> {
     Some(text)
 }
 
-/// The strategies of `becalm fix`.
-const FIX: [(&str, &str); 5] = [
-    ("audit", "an index beside the program; its libraries stay as they are"),
-    ("absolute", "the path of each library in the object that needs it"),
-    ("farm", "a directory of links to the libraries"),
-    ("note", "answers in a note, for a loader that reads them"),
-    ("ldcache", "a loader cache in the package, for a loader that reads it"),
-];
+/// Returns the strategies of `becalm fix`, as its help has them.
+fn strategies() -> Vec<(String, String)> {
+    let parser = strategy_of_fix();
+    let values = parser.possible_values().into_iter().flatten();
+    values
+        .map(|it| {
+            (it.get_name().into(), it.get_help().map(ToString::to_string).unwrap_or_default())
+        })
+        .collect()
+}
 
 /// The ways of `becalm index`.
 const INDEX: [(&str, &str); 4] = [

@@ -425,7 +425,7 @@ follow (struct walk *walk, const char *target, size_t size)
   return 1;
 }
 
-/* Moves one name from REST to REAL. Returns 0 if there is none, or one that needs the kernel. */
+/* Moves one name from REST to REAL. Returns 0 if REST has no name, or a name that only the kernel can follow. */
 static int
 step (struct walk *walk)
 {

@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use crate::assume::{self, Assumptions, StorePrefixes};
 use crate::escape::shown;
-use crate::estimate::Estimate;
+use crate::estimate::{Estimate, is_gain};
 use crate::fix::foresee::Foreseen;
 use crate::fix::options::Options;
 use crate::fix::{audit, foresee};
@@ -29,9 +29,6 @@ use crate::packages;
 use crate::path::{dirs_of, path_bytes};
 use crate::targets::Target;
 use crate::words::{counted, words_of_chain};
-
-/// The part of the loader's time that a strategy has to gain to be worth its command.
-const PART: f64 = 0.1;
 
 /// The strategies for one program, and the misses and the time that each would leave.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -201,11 +198,6 @@ impl Advice {
     }
 }
 
-/// True if a time is a gain over the one before.
-fn is_gain(ns: u64, before: u64) -> bool {
-    ns as f64 <= (1.0 - PART) * before as f64
-}
-
 /// Returns the start in an environment, and whether it is in secure-execution mode.
 fn start(
     assumed: &Assumptions,
@@ -270,24 +262,22 @@ impl Forecast<'_> {
             Ok(misses) => (Some(misses), None),
             Err(error) => (None, Some(error.to_string())),
         };
-        let strategy = Strategy::Index.to_string();
-        self.choice(strategy, Scope::Nothing, false, misses, refused)
+        self.choice((Strategy::Index, false), Scope::Nothing, false, misses, refused)
     }
 
     fn choice(
         &self,
-        strategy: String,
+        (with, leaf): (Strategy, bool),
         scope: Scope,
         needs_reader: bool,
         misses: Option<u64>,
         refused: Option<String>,
     ) -> Choice {
-        let is_index =
-            [Strategy::Index, Strategy::Audit].iter().any(|it| it.to_string() == strategy);
-        let without_misses = |estimate: &Estimate| match is_index {
-            true => estimate.indexed_ns,
-            false => Some(estimate.loader_ns - estimate.misses_ns),
+        let without_misses = |estimate: &Estimate| match with {
+            Strategy::Index | Strategy::Audit => estimate.indexed_ns,
+            _ => Some(estimate.loader_ns - estimate.misses_ns),
         };
+        let strategy = format!("{with}{}", if leaf { " --leaf" } else { "" });
         let loader_ns = self.estimate.zip(misses).and_then(|(estimate, left)| {
             Some(estimate.with_misses(without_misses(estimate)?, left, self.before))
         });
@@ -314,8 +304,8 @@ impl Forecast<'_> {
         let Foreseen { starts, problems, findings } = match foreseen {
             Ok(foreseen) => foreseen,
             Err(error) => {
-                let strategy = strategy_of(with, leaf);
-                return self.choice(strategy, scope, false, None, Some(words_of_chain(&error)));
+                let refused = Some(words_of_chain(&error));
+                return self.choice((with, leaf), scope, false, None, refused);
             }
         };
         let start = starts.into_iter().find(|start| start.path == self.target.shown);
@@ -337,7 +327,7 @@ impl Forecast<'_> {
             None => refused.or_else(|| Some(self.why_refused(&findings))),
             Some(_) => None,
         };
-        self.choice(strategy_of(with, leaf), scope, needs_reader, misses, refused)
+        self.choice((with, leaf), scope, needs_reader, misses, refused)
     }
 
     /// Returns the most severe finding of a refused plan in words.
@@ -427,10 +417,6 @@ pub fn named_stores(options: &assume::Options) -> Vec<BString> {
         return Vec::new();
     }
     options.store.paths().iter().map(|path| path_bytes(path)).collect()
-}
-
-fn strategy_of(with: Strategy, leaf: bool) -> String {
-    format!("{with}{}", if leaf { " --leaf" } else { "" })
 }
 
 /// The shell commands that apply strategies to one program.

@@ -23,7 +23,7 @@ use serde::Serialize;
 
 use crate::assume::Assumptions;
 use crate::follow::{Followed, follow};
-use crate::path::{path_bytes, path_of};
+use crate::path::path_of;
 use crate::symbols::bind_options_of_environment;
 use crate::targets::Target;
 
@@ -45,6 +45,9 @@ const BOUND_RELATIVE: f64 = 5.4;
 /// Nanoseconds of the two kinds of work on that machine, as [`Machine::measure`] does them.
 const KERNEL_UNIT: f64 = 11.5e3;
 const LOADER_UNIT: f64 = 12.8e3;
+/// The part of the loader's time that a gain has to be to be worth a command, and a part of it to be worth a
+/// word.
+pub const PART: f64 = 0.1;
 /// Directories in which a miss is timed.
 const MISSED_DIRS: usize = 4;
 
@@ -80,21 +83,22 @@ impl Estimate {
         if !is_calmed {
             return Self::of(assumed, closure, secure);
         }
-        let environment = Environment { audit: None, ..assumed.environment.clone() };
-        match follow(assumed, session, target, &environment) {
-            Ok(Followed::Elf(closure, secure)) => Self::of(assumed, &closure, secure),
-            _ => None,
-        }
+        Self::without_index(assumed, session, target)
     }
 
     /// Estimates the start of a program without an index.
     #[must_use]
     pub fn of_path(assumed: &Assumptions, program: &Path) -> Option<Self> {
-        let path = path_bytes(program);
-        let (inside, host) = (assumed.fs.inside(program), program.to_owned());
-        let target = Target { shown: path, inside, host, named: true };
+        Self::without_index(assumed, &assumed.fs.session(), &Target::named(assumed, program))
+    }
+
+    fn without_index(
+        assumed: &Assumptions,
+        session: &Session<'_>,
+        target: &Target,
+    ) -> Option<Self> {
         let environment = Environment { audit: None, ..assumed.environment.clone() };
-        match follow(assumed, &assumed.fs.session(), &target, &environment).ok()? {
+        match follow(assumed, session, target, &environment).ok()? {
             Followed::Elf(closure, secure) => Self::of(assumed, &closure, secure),
             _ => None,
         }
@@ -204,6 +208,12 @@ impl Machine {
             relocation: work,
         }
     }
+}
+
+/// True if a time is worth a command, which saves it from the one before.
+#[must_use]
+pub fn is_gain(ns: u64, before: u64) -> bool {
+    ns as f64 <= (1.0 - PART) * before as f64
 }
 
 /// Returns the least time of some runs, in nanoseconds: those that nothing interrupted.

@@ -5,11 +5,8 @@ use std::fmt;
 
 use crate::check::{Kind, Program};
 use crate::escape::shown;
-use crate::estimate::Estimate;
+use crate::estimate::{Estimate, PART, is_gain};
 use crate::words::{counted, grouped};
-
-/// The part of a time above which a gain is worth a command, and a part of it worth a word.
-pub const PART: f64 = 0.1;
 
 /// The numbers of the line. Times are in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -155,7 +152,7 @@ impl fmt::Display for FirstLine {
                 let factor = ns as f64 / loader.ns.max(1) as f64;
                 let about = if is_measured { "" } else { "about " };
                 let time = format!("{about}{} ms ({factor:.2})", ms(ns));
-                match factor <= 1.0 - PART {
+                match is_gain(ns, loader.ns) {
                     true => write!(f, "; with an index {time}")?,
                     false => write!(f, "; an index gains nothing here: {time}")?,
                 }

@@ -10,13 +10,13 @@ use tempfile::TempDir;
 use thiserror::Error;
 
 use crate::index::error::IndexError;
-use crate::index::variables::{Settings, Variable};
-use crate::index::{file, make, platforms};
+use crate::index::variables::Variable;
+use crate::index::{file, make};
 use crate::path::{dirs_of, path_bytes};
 use crate::progress::Silent;
 use crate::run::error::RunError;
-use crate::run::is_of_musl;
 use crate::run::program::{self, Program, Start};
+use crate::run::{Indexed, is_of_musl};
 use crate::words::words;
 
 /// The reason why a program has no index.
@@ -72,12 +72,9 @@ impl ScratchIndex {
         let opened = file::open(&output)?;
         let known = opened.index.program(path_bytes(&program.real).as_ref());
         let known = known.map_err(IndexError::damaged(&output))?.unwrap_or_default();
-        let settings = Settings {
-            module: platforms::audit_path(&opened),
-            static_tls: tls::SESSION.max(known.static_tls.into()),
-            switch: None,
-        };
-        Ok(Self { variables: settings.added(|name| env::var_os(name)), _folder: folder })
+        let static_tls = tls::SESSION.max(known.static_tls.into());
+        let indexed = Indexed { index: opened, static_tls, has_paths: false };
+        Ok(Self { variables: indexed.variables(false, None, false), _folder: folder })
     }
 
     /// Returns the environment of this process with the index.

@@ -33,6 +33,13 @@ pub struct Target {
 }
 
 impl Target {
+    /// Returns the file at a path of this machine, as if it was named.
+    #[must_use]
+    pub fn named(assumed: &Assumptions, path: &Path) -> Self {
+        let (shown, inside) = (path_bytes(path), assumed.fs.inside(path));
+        Self { shown, inside, host: path.to_owned(), named: true }
+    }
+
     /// Returns the path on this machine without links; `None` if the file does not exist.
     #[must_use]
     pub fn real(&self) -> Option<BString> {

@@ -21,6 +21,7 @@ pub(crate) fn run(args: &DoctorArgs, color: When) -> Result<ExitStatus> {
     let program =
         args.program.as_ref().map(|name| ProgramState::of(name.as_os_str())).transpose()?;
     let mut report = examine(&Session::of_process(), named.as_deref());
+    report.add_kept();
     program.into_iter().for_each(|program| report.about(program));
     terminal::write_report(args.json, &report, |out| {
         out.write_all(text::screen(Look::of_stdout(color), &report).as_bytes())

@@ -12,8 +12,7 @@ use anyhow::{Error, Result, anyhow, bail};
 use becalm_host::inherited;
 use becalm_lib::ahead;
 use becalm_lib::path::path_bytes;
-use becalm_lib::run::program::{self, Program, Start};
-use becalm_lib::run::{Launch, Options, prepare};
+use becalm_lib::run::{Launch, Options, prepare, program};
 use becalm_lib::trees::{self, begin::Offer, pack};
 use becalm_lib::words::words;
 
@@ -81,10 +80,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
              without an index";
             terminal::note(path_bytes(&path).as_ref(), why);
         }
-        Ok(Launch::Plain) if !args.quiet && io::stderr().is_terminal() && !is_static(name) => {
+        Ok(Launch::BeingMade) if !args.quiet && io::stderr().is_terminal() => {
             terminal::note(path_bytes(&path).as_ref(), BEING_MADE);
         }
-        Ok(Launch::Plain | Launch::Secure) => {}
+        Ok(Launch::Plain | Launch::BeingMade | Launch::Secure) => {}
         Err(error) if args.strict => return Err(error.into()),
         // The start fails as well, with its own message.
         Err(_) if args.quiet || path.symlink_metadata().is_err() => {}
@@ -97,12 +96,6 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
 
 /// The line that a first start prints at a terminal.
 const BEING_MADE: &str = "started without an index; one is being made for its next start";
-
-/// True for a static program, for which no index is made.
-fn is_static(name: &OsStr) -> bool {
-    let program = program::find(name).and_then(Program::look);
-    program.is_ok_and(|program| program.start == Start::Static)
-}
 
 /// Reports that the program was not started. Returns 127 if it was not found, else 126 (POSIX
 /// 2.8.2 of the shell).

@@ -361,7 +361,7 @@ impl Table {
         self.head().holder.store(Self::LEFT, Ordering::Release);
     }
 
-    /// The attendant of a table that nobody fills any more.
+    /// The attendant of a table that no process fills any more.
     pub const LEFT: u32 = u32::MAX;
 
     /// Returns the process that fills the table; 0 if it has not begun.

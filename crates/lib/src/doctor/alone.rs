@@ -1,11 +1,8 @@
 //! Programs outside of sessions: indexes of single programs, and programs that are switched on.
 
-use std::ffi::OsStr;
-use std::fs;
-
 use serde::Serialize;
 
-use crate::index::places;
+use crate::doctor::kept;
 use crate::on;
 
 /// Programs that have an index of their own, whatever the session uses.
@@ -22,9 +19,7 @@ pub struct Alone {
 impl Alone {
     /// Counts them.
     pub(super) fn count() -> Self {
-        let entries = places::cache().and_then(|folder| fs::read_dir(folder).ok());
-        let paths = entries.into_iter().flatten().flatten().map(|entry| entry.path());
-        let kept = paths.filter(|path| path.extension() == Some(OsStr::new("so"))).count() as u64;
+        let kept = kept::files().len() as u64;
         let programs = [false, true].into_iter().flat_map(on::switched_on).flatten();
         let programs: Vec<on::Program> = programs.collect();
         let stale = programs.iter().filter(|program| program.fresh == Some(false)).count();

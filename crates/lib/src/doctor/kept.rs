@@ -1,8 +1,7 @@
 //! The indexes of single programs that `becalm run` keeps, and the state of one program.
 
 use std::ffi::OsStr;
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use bstr::BString;
@@ -34,6 +33,11 @@ pub struct KeptIndex {
     pub fresh: bool,
 }
 
+/// Returns the files of the indexes.
+pub(super) fn files() -> Vec<PathBuf> {
+    places::cache().map_or_else(Vec::new, |folder| places::files_ending(&folder, "so").collect())
+}
+
 impl KeptIndex {
     fn at(path: &Path) -> Option<Self> {
         let index = file::read_trusted(path).ok()?.index;
@@ -45,10 +49,7 @@ impl KeptIndex {
 
     /// Returns those of the cache, by program.
     pub(super) fn all() -> Vec<Self> {
-        let entries = places::cache().and_then(|folder| fs::read_dir(folder).ok());
-        let paths = entries.into_iter().flatten().flatten().map(|entry| entry.path());
-        let indexes = paths.filter(|path| path.extension() == Some(OsStr::new("so")));
-        let mut all: Vec<Self> = indexes.filter_map(|path| Self::at(&path)).collect();
+        let mut all: Vec<Self> = files().iter().filter_map(|path| Self::at(path)).collect();
         all.sort_by(|a, b| (&a.program, b.compared).cmp(&(&b.program, a.compared)));
         all
     }
@@ -85,8 +86,7 @@ impl ProgramState {
 
 fn first_line(program: &Path) -> Option<String> {
     let assumed = Assumptions::new(&assume::Options::default()).ok()?;
-    let (shown, inside) = (path_bytes(program), assumed.fs.inside(program));
-    let target = Target { shown, inside, host: program.to_owned(), named: true };
+    let target = Target::named(&assumed, program);
     let session = assumed.fs.session();
     let (Verdict::Checked(mut program), closure) = check(&assumed, &session, &target) else {
         return None;

@@ -215,6 +215,11 @@ fn fault_of_folder(index: &Path, by_folder: bool) -> Option<(Finding, bool)> {
 }
 
 impl Report {
+    /// Adds the indexes of single programs, each of which is read and compared with its files.
+    pub fn add_kept(&mut self) {
+        self.kept = KeptIndex::all();
+    }
+
     /// Adds the state of a program, and keeps only its own indexes. That there is no index is part of
     /// that state.
     pub fn about(&mut self, program: ProgramState) {
@@ -313,7 +318,7 @@ pub fn examine(session: &Session, named: Option<&Path>) -> Report {
         loader,
         program: None,
         alone,
-        kept: KeptIndex::all(),
+        kept: Vec::new(),
         records,
         trees: trees::state::state(),
         findings,

@@ -105,8 +105,10 @@ pub(super) fn of_path(
         by_file.entry(real).or_default().push(program);
     }
     let files: Vec<&PathBuf> = by_file.keys().collect();
+    let assumed = Assumptions::new(&assume::Options::default()).ok();
+    let may_gain = |file: &&&PathBuf| assumed.as_ref().is_some_and(|it| may_gain(it, file));
     let gains: FxHashSet<PathBuf> =
-        files.par_iter().filter(|file| may_gain(file)).map(|file| (*file).clone()).collect();
+        files.par_iter().filter(may_gain).map(|file| (*file).clone()).collect();
     by_file.retain(|file, _| gains.contains(file));
     let trial = Trial::new(&folder, &real);
     let mut trials = Trials { no_network: trial.confinement.has_no_network(), ..Trials::default() };
@@ -136,9 +138,8 @@ pub(super) fn of_path(
 }
 
 /// True if the estimate of a program's start gains enough from an index.
-fn may_gain(file: &Path) -> bool {
-    let assumed = Assumptions::new(&assume::Options::default()).ok();
-    let estimate = assumed.and_then(|assumed| Estimate::of_path(&assumed, file));
+fn may_gain(assumed: &Assumptions, file: &Path) -> bool {
+    let estimate = Estimate::of_path(assumed, file);
     let gain = estimate.and_then(|it| Some(it.loader_ns.saturating_sub(it.indexed_ns?)));
     gain.is_some_and(|gain| gain >= nanos(GAIN))
 }

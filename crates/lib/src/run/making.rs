@@ -62,19 +62,24 @@ impl Request {
         told: Option<&[PathBuf]>,
     ) -> Self {
         let environment = environment_of_process();
-        let others = told.unwrap_or_default();
-        let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
-        let trees = trees_beside(&program.path, &program.real);
-        let of_others = others.iter().flat_map(|other| trees_beside(other, &real(other)));
+        let mut trees = trees_beside(&program.path, &program.real);
+        let others = told.map(|others| {
+            others.iter().map(|other| {
+                let real = other.canonicalize().unwrap_or_else(|_| other.clone());
+                trees.extend(trees_beside(other, &real));
+                real
+            })
+        });
+        let others: Option<Vec<PathBuf>> = others.map(Iterator::collect);
         let bytes = |path: PathBuf| path.into_os_string().into_vec();
         Self {
             program: bytes(program.real.clone()),
             library_path: environment.library_path.map(Vec::from),
             preload: environment.preload.map(Vec::from),
             stores: store.paths().into_iter().map(bytes).collect(),
-            trees: trees.into_iter().chain(of_others).map(bytes).collect(),
+            trees: trees.into_iter().map(bytes).collect(),
             paths_from: paths.map(|path| bytes(path.to_owned())),
-            told: told.map(|others| others.iter().map(|other| bytes(real(other))).collect()),
+            told: others.map(|others| others.into_iter().map(bytes).collect()),
         }
     }
 

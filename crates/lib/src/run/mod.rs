@@ -50,8 +50,10 @@ pub struct Options {
 pub enum Launch {
     /// An index.
     Indexed(Box<Indexed>),
-    /// No index: there is none yet, or nothing to answer.
+    /// No index: there is nothing to answer.
     Plain,
+    /// No index: another process makes it.
+    BeingMade,
     /// No index: the program starts in secure-execution mode.
     Secure,
 }
@@ -97,11 +99,12 @@ impl Indexed {
 pub fn prepare(options: &Options, found: Found) -> Result<Launch, RunError> {
     let path = found.path.clone();
     let program = Program::look(found)?;
-    let indexed = match &program.start {
+    let (indexed, otherwise) = match &program.start {
         // The static program has no lookups; programs that it starts may have.
-        Start::Static if options.only => None,
+        Start::Static if options.only => (None, Launch::Plain),
         Start::Static => {
-            options.index.as_deref().map(|path| of_session(options, path)).transpose()?
+            let named = options.index.as_deref().map(|path| of_session(options, path));
+            (named.transpose()?, Launch::Plain)
         }
         Start::Secure if options.strict => return Err(RunError::Secure(path)),
         Start::Secure => return Ok(Launch::Secure),
@@ -109,9 +112,9 @@ pub fn prepare(options: &Options, found: Found) -> Result<Launch, RunError> {
         Start::Loader { interpreter, .. } if is_of_musl(interpreter) => {
             return Err(RunError::Musl(path));
         }
-        Start::Loader { .. } => of_program(options, &program)?,
+        Start::Loader { .. } => (of_program(options, &program)?, Launch::BeingMade),
     };
-    Ok(indexed.map_or(Launch::Plain, |indexed| Launch::Indexed(Box::new(indexed))))
+    Ok(indexed.map_or(otherwise, |indexed| Launch::Indexed(Box::new(indexed))))
 }
 
 /// True for musl's loader, which is called `ld-musl-ARCH.so.1` in any directory.

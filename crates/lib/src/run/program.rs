@@ -68,7 +68,7 @@ pub struct Found {
 }
 
 /// An open file and the result of `fstat`.
-type Opened = (File, Metadata);
+pub(crate) type Opened = (File, Metadata);
 
 impl Found {
     fn unopened(path: impl Into<PathBuf>) -> Self {
@@ -109,7 +109,7 @@ fn program_at(path: PathBuf) -> Option<Found> {
 }
 
 /// Opens a file. Never blocks; only a regular file is read.
-fn open(path: &Path) -> io::Result<Opened> {
+pub(crate) fn open(path: &Path) -> io::Result<Opened> {
     // Without the flag, opening a FIFO would wait for a writer.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;

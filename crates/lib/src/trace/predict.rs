@@ -142,8 +142,7 @@ pub fn predict(
 ) -> Result<(Program, Closure), NoPrediction> {
     let assumed = assumed.of(image);
     let host = Path::new(OsStr::from_bytes(path));
-    let inside = assumed.fs.inside(host);
-    let target = Target { shown: path.clone(), inside, host: host.to_owned(), named: true };
+    let target = Target::named(&assumed, host);
     let session = assumed.fs.session();
     match check(&assumed, &session, &target) {
         (Verdict::Checked(mut program), Some(closure)) => {

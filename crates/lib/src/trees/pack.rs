@@ -6,11 +6,11 @@
 //! without the tree: each start compares the files with it, as it does with copies that were made here.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::hash::{Hash, Hasher};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -19,7 +19,6 @@ use std::time::{Duration, Instant};
 use becalm_host::tree::table::MOST_BASES;
 use becalm_host::trust;
 use rustc_hash::{FxHashMap, FxHasher};
-use rustix::fs::OFlags;
 use serde::Serialize;
 use tar::{Archive, Builder, Header as Entry};
 use tempfile::{NamedTempFile, TempDir};
@@ -27,9 +26,10 @@ use thiserror::Error;
 
 use crate::index::places::{self, cache_writer as writer};
 use crate::json::{Report, lossy_os};
+use crate::run::program;
 use crate::trees::copies::{self, Making};
 use crate::trees::folder::{self, UNPACKED};
-use crate::trees::record::{Copied, Place, Record};
+use crate::trees::record::{Copied, MOST_BYTES, Place, Record};
 use crate::trees::started::MOST_PROGRAMS;
 use crate::trees::state::TreeRecordState;
 
@@ -41,8 +41,6 @@ const RECORDS: &str = ".becalm/records";
 const MARK: &[u8] = b"{\"schema\":\"becalm/pack/1\"}\n";
 /// First bytes of a squashfs image.
 const SQUASHFS: &[u8] = b"hsqs";
-/// Maximum number of bytes of a record.
-const MOST_OF_RECORD: u64 = 32 << 20;
 /// The longest wait for another process that unpacks the same pack.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(20);
@@ -235,10 +233,8 @@ impl Source {
     /// Opens a pack. An image is unpacked into a scratch folder in `folder`.
     fn open(pack: &Path, folder: &Path) -> Result<Self, PackError> {
         let open = || -> io::Result<Self> {
-            // Without the flag, opening a FIFO would wait for a writer.
-            let flags = OFlags::NONBLOCK.bits().cast_signed();
-            let mut file = OpenOptions::new().read(true).custom_flags(flags).open(pack)?;
-            if !file.metadata()?.is_file() {
+            let (mut file, facts) = program::open(pack)?;
+            if !facts.is_file() {
                 return Err(io::ErrorKind::InvalidData.into());
             }
             let mut first = Vec::new();
@@ -326,7 +322,7 @@ pub fn unpack(pack: &Path) -> Result<PackReport, PackError> {
     let mut source = Source::open(pack, &folder)?;
     let mut report = PackReport { file: pack.to_owned(), files: 0, bytes: 0, records: Vec::new() };
     for name in source.records() {
-        let record = source.read(&name, MOST_OF_RECORD).and_then(|bytes| Record::parse(&bytes));
+        let record = source.read(&name, MOST_BYTES).and_then(|bytes| Record::parse(&bytes));
         let Some(mut record) = record else { return Err(PackError::NotAPack(pack.to_owned())) };
         let place = Place::of(folder.clone(), Path::new(&record.header.command));
         // Otherwise this machine learns it now.

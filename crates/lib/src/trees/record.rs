@@ -25,7 +25,7 @@ pub const SCHEMA: &str = "becalm/tree/2";
 /// The ending of the name of a record.
 const ENDING: &str = "tree";
 /// Maximum length of a record, and of its first line.
-const MOST_BYTES: u64 = 32 << 20;
+pub(super) const MOST_BYTES: u64 = 32 << 20;
 const MOST_HEADER: u64 = 128 << 10;
 /// Maximum number of paths.
 pub(super) const MOST_PATHS: usize = 30_000;
