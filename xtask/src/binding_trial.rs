@@ -2,13 +2,15 @@
 //! same output and the same exit code.
 //!
 //! For each program an index with its bindings is made. The module writes the slots at the end of
-//! the start (`BECALM=dump:FILE`), with `LD_BIND_NOW` in an address space that is not randomised.
+//! the start (`BECALM=dump:FILE`), with `LD_BIND_NOW` in an address space that is not randomised. With
+//! `--pages`, starts that map ready pages are compared as well.
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use becalm_core::edit::RunPathKind;
@@ -38,6 +40,9 @@ pub struct Options {
     /// A library to preload in each start. The indexes are made for starts with it.
     #[arg(long, value_name = "PATH")]
     preload: Option<PathBuf>,
+    /// A becalm, which makes the ready pages of each program; starts with them are compared too.
+    #[arg(long, value_name = "BECALM")]
+    pages: Option<PathBuf>,
     /// The number of programs of /usr/bin to take.
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     programs: usize,
@@ -58,6 +63,8 @@ struct Verdict {
     /// The reason why it was not bound, if the index or the module gives one.
     not_bound: Option<String>,
     slots: usize,
+    /// Slots of starts that mapped ready pages.
+    slots_of_pages: usize,
     bindings: u32,
     relocations: u32,
     table: usize,
@@ -90,11 +97,13 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     }
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
     let preload = options.preload.as_deref();
-    let one = |(trial, machine): &(Trial, usize)| try_one(trial, &machines[*machine], preload);
+    let pages = options.pages.as_deref();
+    let one =
+        |(trial, machine): &(Trial, usize)| try_one(trial, &machines[*machine], preload, pages);
     let verdicts: Vec<Result<Verdict>> = pool.install(|| trials.par_iter().map(one).collect());
     let mut not_bound: BTreeMap<String, usize> = BTreeMap::new();
     let (mut bound, mut slots, mut bindings, mut relocations, mut bytes) = (0, 0, 0, 0, 0);
-    let (mut different, mut varies) = (0, 0);
+    let (mut different, mut varies, mut with_pages, mut slots_of_pages) = (0, 0, 0, 0);
     for ((trial, _), verdict) in trials.iter().zip(verdicts) {
         let verdict = verdict.unwrap_or_else(|error| Verdict {
             differences: vec![format!("not tried: {error:#}")],
@@ -106,6 +115,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             None => bound += 1,
         }
         slots += verdict.slots;
+        with_pages += usize::from(verdict.slots_of_pages > 0);
+        slots_of_pages += verdict.slots_of_pages;
         bindings += u64::from(verdict.bindings);
         relocations += u64::from(verdict.relocations);
         bytes += verdict.table;
@@ -122,6 +133,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         println!("{count:>7} not bound: {why}");
     }
     println!("{slots} slots compared, {different} programs differ");
+    println!("{slots_of_pages} slots compared of {with_pages} programs that map ready pages");
     println!("{bindings} of {relocations} relocations with a symbol are in the indexes");
     println!("{bytes} bytes of bindings, one index a program");
     Ok(if different == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -147,7 +159,12 @@ struct Machine {
     emulator: Option<PathBuf>,
 }
 
-fn try_one(trial: &Trial, machine: &Machine, preload: Option<&Path>) -> Result<Verdict> {
+fn try_one(
+    trial: &Trial,
+    machine: &Machine,
+    preload: Option<&Path>,
+    pages: Option<&Path>,
+) -> Result<Verdict> {
     let (module, emulator) = (&machine.module, machine.emulator.as_deref());
     let folder = open_folder()?;
     let index_file = folder.path().join("index.so");
@@ -182,6 +199,9 @@ fn try_one(trial: &Trial, machine: &Machine, preload: Option<&Path>) -> Result<V
     let folder = folder.path();
     let starts = Starts { trial, index: &index_file, folder, tls, emulator, preload };
     starts.compare_slots(&mut verdict)?;
+    if let Some(becalm) = pages.filter(|_| verdict.not_bound.is_none()) {
+        starts.compare_pages(becalm, &mut verdict)?;
+    }
     starts.compare_output(&mut verdict)?;
     Ok(verdict)
 }
@@ -265,21 +285,66 @@ impl Starts<'_> {
             (plain.context("no slots of a plain start")?, bound.context("no slots")?);
         verdict.slots = plain.lines().filter(|line| line.starts_with("slot")).count();
         if plain != bound {
-            let mut object = "";
-            // An example is the copy of a stack guard, which is random.
             let again = self.slots("again", &bare)?.unwrap_or_default();
-            let counts = [&plain, &bound, &again].map(|slots| slots.lines().count());
-            if counts.iter().any(|count| *count != counts[0]) {
-                verdict.differences.push("other objects or slots".to_owned());
+            verdict.differences.extend(differences(&plain, &bound, &again));
+        }
+        Ok(())
+    }
+
+    /// Makes ready pages, and compares the slots of a start that maps them with those of one that is bound
+    /// without. No program runs beyond its start, so that none is confined.
+    fn compare_pages(&self, becalm: &Path, verdict: &mut Verdict) -> Result<()> {
+        const PATIENCE: Duration = Duration::from_secs(60);
+        // becalm uses nothing below a folder that others may write.
+        let own = tempfile::tempdir()?;
+        let path = |name: &str| own.path().join(name);
+        let (cache, log) = (path("cache"), path("log"));
+        std::fs::DirBuilder::new().mode(0o700).create(&cache)?;
+        std::fs::copy(self.index, path("index.so"))?;
+        let start = |command: &mut Command| {
+            command.env("BECALM_CACHE", &cache).env("HOME", own.path()).current_dir(own.path());
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status()
+        };
+        let mut run = Command::new(becalm);
+        run.args(["run", "--strict", "--no-ahead", "--share-pages", "--index"]);
+        run.arg(path("index.so")).arg("--").arg(&self.trial.program);
+        start(run.env("BECALM", "stop"))?;
+        let folder = cache.join("pages");
+        let is_made = || {
+            let mut entries = folder.read_dir().into_iter().flatten().flatten();
+            entries.any(|entry| entry.path().extension().is_none())
+        };
+        let began = Instant::now();
+        while !is_made() {
+            if began.elapsed() > PATIENCE {
+                verdict.differences.push("no pages are made".to_owned());
+                return Ok(());
             }
-            for ((a, b), again) in plain.lines().zip(bound.lines()).zip(again.lines()) {
-                if a.starts_with("object") {
-                    object = a;
-                }
-                if a != b && a == again {
-                    verdict.differences.push(format!("{object}: {a}, bound {b}"));
-                }
-            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let slots = |name: &str, switches: &str| -> Result<String> {
+            let file = path(name);
+            let mut fixed = Command::new("setarch");
+            let switches = format!("stop,{switches},dump:{}", file.display());
+            let module = format!("LD_AUDIT={}", path("index.so").display());
+            fixed.args([std::env::consts::ARCH, "-R", "/usr/bin/env"]);
+            fixed.args(self.audited(&switches, &[&module])).arg(&self.trial.program);
+            start(&mut fixed)?;
+            Ok(String::from_utf8_lossy(&std::fs::read(&file)?).into_owned())
+        };
+        let switches = format!("log:{},pages:{}", log.display(), folder.display());
+        let bare = "-".repeat(switches.len());
+        let (bound, mapped) = (slots("bound", &bare)?, slots("pages", &switches)?);
+        let said = std::fs::read_to_string(&log).unwrap_or_default();
+        match said.lines().find_map(|line| Some(line.split_once("\tpages\t0\t")?.1)) {
+            // Too few pages.
+            None => return Ok(()),
+            Some(said) if said.starts_with("mapped") => {}
+            Some(said) => verdict.differences.push(format!("pages: {said}")),
+        }
+        verdict.slots_of_pages = bound.lines().filter(|line| line.starts_with("slot")).count();
+        if bound != mapped {
+            verdict.differences.extend(differences(&bound, &mapped, &slots("again", &bare)?));
         }
         Ok(())
     }
@@ -307,4 +372,24 @@ impl Starts<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns the slots that differ from those of a plain start, but not between two plain starts: an example is
+/// the copy of a stack guard, which is random.
+fn differences(plain: &str, bound: &str, again: &str) -> Vec<String> {
+    let counts = [plain, bound, again].map(|slots| slots.lines().count());
+    if counts.iter().any(|count| *count != counts[0]) {
+        return vec!["other objects or slots".to_owned()];
+    }
+    let mut found = Vec::new();
+    let mut object = "";
+    for ((a, b), again) in plain.lines().zip(bound.lines()).zip(again.lines()) {
+        if a.starts_with("object") {
+            object = a;
+        }
+        if a != b && a == again {
+            found.push(format!("{object}: {a}, bound {b}"));
+        }
+    }
+    found
 }

@@ -18,9 +18,14 @@ fn records_and_copies_are_shown_and_removed_and_nothing_else() {
     let at = |name: &str| folder.path().join(name);
     fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
     fs::create_dir(at("copies")).unwrap();
-    for (name, text) in
-        [("app.tree", RECORD), ("app.tree-lock", ""), ("copies/x~1", "12345"), ("own", "")]
-    {
+    fs::create_dir(at("pages")).unwrap();
+    for (name, text) in [
+        ("app.tree", RECORD),
+        ("app.tree-lock", ""),
+        ("copies/x~1", "12345"),
+        ("own", ""),
+        ("pages/1", "1234567"),
+    ] {
         fs::write(at(name), text).unwrap();
     }
     let cache = |arguments: &[&str]| {
@@ -35,8 +40,10 @@ fn records_and_copies_are_shown_and_removed_and_nothing_else() {
         (&false.into(), &1.into(), &5.into())
     );
     assert_eq!(trees["records"][0]["command"], "/nfs/app");
+    assert_eq!((&found["pages"]["files"], &found["pages"]["bytes"]), (&1.into(), &7.into()));
+    assert!(cache(&[]).contains("/pages: 1 file of ready pages, 0.0 MiB\n"));
     assert!(cache(&["--clear", "--dry-run"]).starts_with("to remove   "));
-    assert!(at("app.tree").exists() && at("copies/x~1").exists());
+    assert!(at("app.tree").exists() && at("copies/x~1").exists() && at("pages/1").exists());
     assert!(cache(&["--clear"]).starts_with("removed     "));
     let left: Vec<_> =
         fs::read_dir(folder.path()).unwrap().map(|it| it.unwrap().file_name()).collect();

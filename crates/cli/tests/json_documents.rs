@@ -134,7 +134,7 @@ fn advise_doctor_and_cache_print_what_the_page_lists() {
     let doctor = support::run(&mut store.becalm(&["doctor", "--json", "--index", text(&index)]));
     assert_documented(&doctor.stdout, "crates/lib/src/doctor/mod.rs Report");
     let cache = support::run(&mut store.becalm(&["cache", "--json"]));
-    assert_documented(&cache.stdout, "crates/lib/src/trees/state.rs CacheReport");
+    assert_documented(&cache.stdout, "crates/lib/src/cache.rs CacheReport");
 }
 
 #[test]

@@ -65,6 +65,8 @@ become (const char *helper, long pid)
   char number[DIGITS_SIZE];
   const char *arguments[] = { helper, "run",  "--attend", digits_of ((unsigned long) pid, number),
                               "--",   process_executable (), NULL };
+  if (pid == 0)
+    arguments[2] = "--make-pages", arguments[3] = process_pages ();
   size_t count = 0, kept = 0;
   while (process_environment ()[count] != NULL)
     count++;
@@ -81,12 +83,12 @@ become (const char *helper, long pid)
   system_call (NR_execve, (long) helper, (long) arguments, (long) variables, 0, 0);
 }
 
-/* No signal is sent when the process between the two ends, so that only this function waits for it. */
+/* Starts becalm for a process, or for its pages if the number is 0. No signal is sent when the process
+   between the two ends, so that only this function waits for it. */
 static void
-start (const char *helper)
+start (const char *helper, long pid)
 {
   const long all = 0x40000000;
-  const long pid = sys_getpid ();
   const long between = system_call (NR_clone, 0, 0, 0, 0, 0);
   if (between > 0)
     system_call (NR_wait4, between, 0, all, 0, 0);
@@ -110,13 +112,26 @@ ahead_look (void)
     return;
   is_done = 1;
   if (!adopts_orphans ())
-    start (helper);
+    start (helper, sys_getpid ());
+}
+
+void
+ahead_make_pages (void)
+{
+  const char *helper = process_helper ();
+  if (helper != NULL && process_executable () != NULL && !process_is_filtered () && !adopts_orphans ())
+    start (helper, 0);
 }
 
 #else
 
 void
 ahead_look (void)
+{
+}
+
+void
+ahead_make_pages (void)
 {
 }
 

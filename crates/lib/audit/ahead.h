@@ -8,4 +8,7 @@
    each object of the start. */
 void ahead_look (void);
 
+/* Starts becalm, which makes the pages of this program for its next start (pages.c). */
+void ahead_make_pages (void);
+
 #endif

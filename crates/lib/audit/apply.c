@@ -13,6 +13,7 @@
      resolver with the arguments of its machine, and stores its result. */
 #include "apply.h"
 #include "dynamic.h"
+#include "pages.h"
 #include "stubs.h"
 
 #if defined __x86_64__
@@ -94,6 +95,8 @@ place_is_as_found (const struct place *place)
 void
 place_lead (struct place *place, const struct rela *to, uint64_t count)
 {
+  place->lent = to;
+  place->lent_count = count;
   const elf_word values[PLACE_ENTRIES]
       = { (elf_word) to - place->added_later, (elf_word) (count * sizeof *to), 0, 0 };
   for (unsigned i = 0; i < PLACE_ENTRIES; i++)
@@ -224,12 +227,17 @@ resolver (void)
   struct place *place = relocating;
   struct relatives relatives;
   place_restore (place);
+  start.applied++;
+  if (place->pages != NULL)
+    {
+      pages_map (place);
+      return 0;
+    }
   if (bound_relatives (place->member->relatives, &relatives))
     write_words (place->addr, &relatives.words, relatives.values, RELATIVES);
   write_bindings (place, place->member->bindings);
   if (place->member->changes != NO_BLOCK)
     write_bindings (place, place->member->changes);
-  start.applied++;
   return 0;
 }
 
@@ -290,6 +298,8 @@ apply_entries (struct place *place, struct rela *to)
 {
   to = put (to, place, &relocating, R_RELATIVE, (elf_word) place);
   to = put (to, place, &ignored, R_IRELATIVE, (elf_word) resolver);
+  if (place->pages != NULL)
+    return pages_entries (place, to);
   to = put_block (to, place, place->member->bindings);
   return put_block (to, place, place->member->changes);
 }

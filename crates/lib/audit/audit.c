@@ -16,6 +16,7 @@
 #include "log.h"
 #include "note.h"
 #include "only.h"
+#include "pages.h"
 #include "process.h"
 #include "stubs.h"
 #include "system.h"
@@ -204,7 +205,7 @@ la_activity (uintptr_t *cookie, unsigned flag)
       tree_settle ();
       dump_slots (program);
       /* No constructor was called yet (dl_main of glibc elf/rtld.c). */
-      if (process_stops ())
+      if (pages_wait () || process_stops ())
         sys_exit (0);
       only_restore ();
     }

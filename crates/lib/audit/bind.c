@@ -12,6 +12,7 @@
 #include "dynamic.h"
 #include "hash.h"
 #include "log.h"
+#include "pages.h"
 #include "process.h"
 #include "stubs.h"
 #include "system.h"
@@ -79,6 +80,8 @@ bind_init (const char *path)
   state = WATCHING;
   if (why != NULL)
     decline (why, NULL);
+  else
+    pages_begin (program);
   return 1;
 }
 
@@ -140,16 +143,22 @@ difference (const struct table_bound_object *object, const struct link_map *map,
   return NULL;
 }
 
-/* Reads the blocks of a member and adds up the memory that they need. */
+/* Reads the blocks of a place and adds up the memory that they need. */
 static int
-measure (const struct table_member *member, uint64_t *relocations, uint32_t *targets)
+measure (const struct place *place, uint64_t *relocations, uint32_t *targets)
 {
+  const struct table_member *member = place->member;
   struct relatives relatives;
   struct bindings b;
   const uint32_t blocks[2] = { member->bindings, member->changes };
+  *relocations += 2;
+  if (place->pages != NULL)
+    {
+      *relocations += pages_count (place);
+      return 1;
+    }
   if (!bound_block_is_whole (member->relatives) || !bound_relatives (member->relatives, &relatives))
     return 0;
-  *relocations += 2;
   for (unsigned i = 0; i < 2; i++)
     if (i == 0 || blocks[i] != NO_BLOCK)
       {
@@ -172,6 +181,7 @@ arm (void)
     }
   uint64_t relocations = 0;
   uint32_t targets = 0;
+  pages_arm (program);
   for (uint32_t i = 0; i < program->member_count; i++)
     {
       struct place *place = &start.places[i];
@@ -180,7 +190,7 @@ arm (void)
       const char *why = NULL;
       if (!place_is_as_found (place))
         why = "auditors";
-      else if (!measure (place->member, &relocations, &targets))
+      else if (!measure (place, &relocations, &targets))
         why = "damaged-table";
       if (why != NULL)
         {
@@ -314,6 +324,7 @@ bind_finish (void)
 {
   if (state == WATCHING)
     decline ("other-objects", NULL);
+  pages_finish (state == ARMED && start.applied == armed ? program : NULL);
   if (state == ARMED)
     {
       log_bindings_applied (program->bindings, program->relocations);

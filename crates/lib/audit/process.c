@@ -8,6 +8,7 @@
 #define AUX_PHDR 3
 #define AUX_PHNUM 5
 #define AUX_BASE 7
+#define AUX_EUID 12
 #define AUX_SECURE 23
 #define AUX_EXECFN 31
 #define AUX_SYSINFO_EHDR 33
@@ -32,7 +33,10 @@ static char dump_file[FILE_SIZE] BUFFER = { 0 };
 static char learner[FILE_SIZE] BUFFER = { 0 };
 static char helper[FILE_SIZE] BUFFER = { 0 };
 static char trees[FILE_SIZE] BUFFER = { 0 };
-static unsigned char has_no_ahead STATE = 0, has_no_trees STATE = 0;
+static char pages[FILE_SIZE] BUFFER = { 0 };
+static char steering[FILE_SIZE] BUFFER = { 0 };
+static uint32_t user STATE = 0;
+static unsigned char has_no_ahead STATE = 0, has_no_trees STATE = 0, has_no_pages STATE = 0;
 
 /* True if TEXT has a word in it. */
 static int
@@ -103,11 +107,15 @@ read_switches (const char *list)
         has_no_ahead = 1;
       else if (is_word (list, "notrees"))
         has_no_trees = 1;
+      else if (is_word (list, "nopages"))
+        has_no_pages = 1;
       copy_file (log_file, list, "log:");
       copy_file (dump_file, list, "dump:");
       copy_file (learner, list, "learn:");
       copy_file (helper, list, "ahead:");
       copy_file (trees, list, "trees:");
+      copy_file (pages, list, "pages:");
+      copy_file (steering, list, "steer:");
       while (*list != '\0' && *list != ',')
         list++;
       if (*list == '\0')
@@ -149,6 +157,9 @@ read_auxiliary (const elf_auxv *aux)
       case AUX_PHNUM:
         header_count = (unsigned) aux->value;
         break;
+      case AUX_EUID:
+        user = (uint32_t) aux->value;
+        break;
       case AUX_SECURE:
         if (aux->value != 0)
           is_on = 0;
@@ -170,6 +181,7 @@ process_init (const struct link_map *map)
      may define a variable of that name itself, so the program is not searched. */
   void *const *stack_end = NULL;
   log_file[0] = dump_file[0] = learner[0] = helper[0] = trees[0] = '\0';
+  pages[0] = steering[0] = '\0';
   is_stopping = 0;
   map = map->next;
   for (int i = 0; map != NULL && stack_end == NULL && i < 3; i++, map = map->next)
@@ -275,6 +287,35 @@ const char *
 process_trees (void)
 {
   return is_on && !has_no_ahead && !has_no_trees && trees[0] != '\0' ? trees : NULL;
+}
+
+uint32_t
+process_user (void)
+{
+  return user;
+}
+
+const char *
+process_pages (void)
+{
+  return is_on && !has_no_pages && pages[0] == '/' ? pages : NULL;
+}
+
+int
+process_steers (uint64_t *top, uint32_t *holes)
+{
+  uint64_t numbers[3] = { 0, 0, 0 };
+  unsigned at = 0;
+  if (!is_on || steering[0] == '\0')
+    return -1;
+  for (const char *digit = steering; *digit != '\0' && at < 3; digit++)
+    if (*digit == '/')
+      at++;
+    else
+      numbers[at] = 10 * numbers[at] + (uint64_t) (*digit - '0');
+  *top = numbers[1];
+  *holes = (uint32_t) numbers[2];
+  return (int) numbers[0];
 }
 
 const char *

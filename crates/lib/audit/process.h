@@ -54,6 +54,16 @@ const char *process_helper (void);
    none, or BECALM=noahead or notrees. */
 const char *process_trees (void);
 
+/* Returns the folder after BECALM=pages: up to a comma; NULL if there is none, or BECALM=nopages. */
+const char *process_pages (void);
+
+/* Returns the descriptor of BECALM=steer:DESCRIPTOR/TOP/HOLES, with which becalm makes pages; negative if
+   there is none. */
+int process_steers (uint64_t *top, uint32_t *holes);
+
+/* Returns the effective user. */
+uint32_t process_user (void);
+
 /* BECALM=stop: the process ends when its start is done. */
 int process_stops (void);
 

@@ -644,16 +644,10 @@ becalm_stub_called (unsigned call, elf_word *args)
   return to[outcome];
 }
 
-static int
-is_wanted (void)
-{
-  return process_wants_paths () || process_trees () != NULL;
-}
-
 void
 stubs_see (const struct link_map *map)
 {
-  if (!is_wanted ())
+  if (!stubs_are_wanted ())
     return;
   const char *soname = dynamic_soname (map);
   if (soname != NULL && text_equal (soname, "libc.so.6"))
@@ -761,7 +755,7 @@ arm (void)
 void
 stubs_arm (void)
 {
-  if (!is_wanted ())
+  if (!stubs_are_wanted ())
     return;
   const char *why = arm ();
   if (why != NULL)
@@ -813,6 +807,12 @@ int stubs_serve (elf_word address, elf_word definer) { return address == 0 && de
 elf_word stubs_redirect (elf_word function) { return function; }
 
 #endif
+
+int
+stubs_are_wanted (void)
+{
+  return process_wants_paths () || process_trees () != NULL;
+}
 
 void
 stubs_decline (const char *why)

@@ -5,6 +5,9 @@
 
 #include "base.h"
 
+/* True if lookups are to be answered in this process. */
+int stubs_are_wanted (void);
+
 /* Called for each object of the start. */
 void stubs_see (const struct link_map *map);
 

@@ -21,6 +21,12 @@ header (void)
   return (const struct table_header *) table;
 }
 
+uint64_t
+table_checksum (void)
+{
+  return header ()->checksum;
+}
+
 /* Returns the size of a record of a kind, 0 for a kind that the module does not read. */
 static uint32_t
 record_size (uint32_t kind)

@@ -268,6 +268,9 @@ table_first_of (const void *records, uint32_t count, size_t size, size_t width, 
 /* Returns the table's address, and the number of bytes from there on that the loader mapped. */
 const unsigned char *table_place (uint64_t *length);
 
+/* Returns the checksum that tells a usable table from others. */
+uint64_t table_checksum (void);
+
 /* True if the table exists, is undamaged and is for this machine. */
 int table_ready (void);
 

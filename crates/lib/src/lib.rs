@@ -11,7 +11,7 @@
 //! [`trace`] runs a program, watches its loader and compares that with the prediction, [`compare`]
 //! tries every strategy on a copy of a program, [`bench`] times starts, [`relocations`] their
 //! symbol lookups, [`report`] collects the data
-//! of a page. Long work shows itself by a [`progress::Progress`]; a report that is a [`json::Report`]
+//! of a page, [`cache`] what is kept beside indexes ([`trees`], [`pages`]). Long work shows itself by a [`progress::Progress`]; a report that is a [`json::Report`]
 //! is the JSON document of its command ([`json::document`]).
 //!
 //! [`index::MODULES`] are the audit modules that an index is put into, compiled from `audit/` by
@@ -58,6 +58,7 @@ pub mod ahead;
 pub mod assume;
 pub mod bench;
 pub mod beside;
+pub mod cache;
 pub mod check;
 pub mod compare;
 pub mod doctor;
@@ -74,6 +75,7 @@ pub mod launch;
 pub mod loaded_index;
 pub mod on;
 pub mod packages;
+pub mod pages;
 pub mod path;
 pub mod problem;
 pub mod progress;

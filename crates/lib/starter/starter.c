@@ -214,6 +214,9 @@ find_start (struct search *search, char *path, struct variables *variables)
   search->variables = variables;
   search->additions = (struct additions) { .module = path,
                                            .helper = (const char *) starts + starts->helper,
+                                           .pages = found->shares_pages
+                                                        ? (const char *) starts + starts->pages
+                                                        : "",
                                            .static_tls = found->static_tls };
 }
 

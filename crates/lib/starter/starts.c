@@ -9,7 +9,8 @@ is_whole (const struct starts *starts, size_t size)
   const size_t unchecked = offsetof (struct starts, index);
   if (memcmp (starts->magic, STARTS_MAGIC, sizeof starts->magic) != 0 || starts->length != size
       || bytes[size - 1] != '\0'
-      || starts->helper >= size || starts->count > (size - sizeof *starts) / sizeof *starts->start)
+      || starts->helper >= size || starts->pages >= size
+      || starts->count > (size - sizeof *starts) / sizeof *starts->start)
     return 0;
   for (uint32_t i = 0; i < starts->count; i++)
     if (starts->start[i].name >= size || starts->start[i].path >= size)

@@ -16,7 +16,9 @@ struct start
   struct identity program;
   uint32_t static_tls;
   /* Offsets in the file: of the name, and of the program's path. */
-  uint32_t name, path, none;
+  uint32_t name, path;
+  /* Whether it uses ready pages. */
+  uint32_t shares_pages;
 };
 
 struct starts
@@ -26,12 +28,13 @@ struct starts
   uint64_t check;
   struct identity index;
   uint32_t count, length;
-  /* Offset of the path of becalm, which is empty if nothing is read ahead. */
-  uint32_t helper, none;
+  /* Offsets of the path of becalm, which is empty if nothing is read ahead, and of the folder of ready
+     pages. */
+  uint32_t helper, pages;
   struct start start[];
 };
 
-#define STARTS_MAGIC "becalm\0\2"
+#define STARTS_MAGIC "becalm\0\3"
 #define STARTS_SEED 3u
 /* The largest file. */
 #define STARTS_LARGEST 0x400000u

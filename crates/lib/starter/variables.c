@@ -1,4 +1,4 @@
-/* Adds the module, its static TLS, the becalm that reads ahead and the switch by which the module takes
+/* Adds the module, its static TLS, the becalm that reads ahead, the folder of ready pages and the switch by which the module takes
    all of them back out of the environment (audit/only.c). Each addition is the end of a value. */
 #include "variables.h"
 
@@ -113,7 +113,7 @@ variables_size (char **environment, const struct variables *variables,
 {
   return length_at (environment, variables->audit) + length_at (environment, variables->tunables)
          + length_at (environment, variables->switches) + strlen (additions->module)
-         + strlen (additions->helper) + 3 * ROOM;
+         + strlen (additions->helper) + strlen (additions->pages) + 3 * ROOM;
 }
 
 static char *
@@ -171,7 +171,9 @@ variables_add (char **environment, const struct variables *variables,
   begins = text;
   text = append (append (begin (text, old, "BECALM", ","), "only:"), letters);
   if (additions->helper[0] != '\0')
-    append (append (text, ",ahead:"), additions->helper);
+    text = append (append (text, ",ahead:"), additions->helper);
+  if (additions->pages[0] != '\0')
+    append (append (text, ",pages:"), additions->pages);
   set (to, &count, variables->switches, begins);
   to[count] = NULL;
 }

@@ -16,10 +16,11 @@ struct variables
    right: a variable is set twice, or libraries are preloaded, whose static TLS is unknown. */
 int variables_read (char **environment, struct variables *variables);
 
-/* The values that are added. HELPER is the becalm that reads ahead, empty if there is none. */
+/* The values that are added. HELPER is the becalm that reads ahead, PAGES the folder of ready pages; empty
+   if there is none. */
 struct additions
 {
-  const char *module, *helper;
+  const char *module, *helper, *pages;
   uint32_t static_tls;
 };
 

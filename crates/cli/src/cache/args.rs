@@ -5,7 +5,7 @@ use clap::Args;
 /// The flags of `becalm cache`.
 #[derive(Debug, Args)]
 pub(crate) struct CacheArgs {
-    /// Remove all records and copies
+    /// Remove all records, copies and ready pages
     #[arg(long)]
     pub clear: bool,
 

@@ -24,7 +24,7 @@ const FOLDER: Section = Section {
         (
             "--clear",
             "Programs that run go on: they read the files themselves. The folder stays. Indexes \
-             are elsewhere and stay too.",
+             are elsewhere and stay too. Ready pages (becalm run --share-pages) lie in the folder pages.",
         ),
     ],
 };
@@ -34,7 +34,8 @@ const JSON: Section = Section {
     entries: &[(
         "schema becalm/cache/1",
         "One object: cleared, trees (null if there is no folder: folder, copies, bytes, records of \
-         command, starts, paths, copies, learned, copied).",
+         command, starts, paths, copies, learned, copied), pages (null if there is no folder: folder, files, \
+         bytes).",
     )],
 };
 

@@ -1,9 +1,13 @@
-//! `becalm cache`: prints what is kept for programs on network file systems, and removes it.
+//! `becalm cache`: prints what is kept beside indexes, and removes it.
 
 use std::io::Write;
 
 use anyhow::Result;
-use becalm_lib::trees::state::{self, CacheReport};
+use becalm_lib::cache::{self, CacheReport};
+use becalm_lib::escape::shown;
+use becalm_lib::pages::state::PagesState;
+use becalm_lib::path::path_bytes;
+use becalm_lib::words::counted;
 
 use crate::cache::args::CacheArgs;
 use crate::doctor::text::looked_up;
@@ -16,12 +20,10 @@ use crate::terminal::style::{Look, When};
 /// # Errors
 /// Returns an error if a file cannot be removed, or the output cannot be written.
 pub(crate) fn run(args: &CacheArgs, color: When) -> Result<ExitStatus> {
-    let trees = state::state();
-    let cleared = args.clear && !args.dry_run;
-    if let Some(trees) = trees.as_ref().filter(|_| cleared) {
-        state::clear(&trees.folder)?;
+    let mut report = cache::report();
+    if args.clear && !args.dry_run {
+        report = cache::clear(report)?;
     }
-    let report = CacheReport { cleared, trees };
     terminal::write_report(args.json, &report, |out| {
         out.write_all(text(args, color, &report).as_bytes())
     })?;
@@ -29,15 +31,23 @@ pub(crate) fn run(args: &CacheArgs, color: When) -> Result<ExitStatus> {
 }
 
 fn text(args: &CacheArgs, color: When, report: &CacheReport) -> String {
-    let Some(trees) = &report.trees else {
-        return "nothing is kept: no start on a network file system was learned\n".to_owned();
-    };
     let title = match (args.clear, args.dry_run) {
         (true, false) => "removed",
         (true, true) => "to remove",
         (false, _) => "kept",
     };
     let mut text = String::new();
-    looked_up(&mut text, Look::of_stdout(color), title, usize::MAX, trees);
+    if let Some(trees) = &report.trees {
+        looked_up(&mut text, Look::of_stdout(color), title, usize::MAX, trees);
+    }
+    if let Some(PagesState { folder, files, bytes }) = &report.pages {
+        let folder = shown(path_bytes(folder).as_ref());
+        let files = counted(*files, "file", "files");
+        let size = *bytes as f64 / 1_048_576.0;
+        text.push_str(&format!("{title:12}{folder}: {files} of ready pages, {size:.1} MiB\n"));
+    }
+    if text.is_empty() {
+        text.push_str("nothing is kept: no start on a network file system was learned\n");
+    }
     text
 }

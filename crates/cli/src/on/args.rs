@@ -27,6 +27,12 @@ pub(crate) struct OnArgs {
     #[arg(long, conflicts_with = "programs")]
     pub update: bool,
 
+    /// Map the relocated pages of libraries from a file that all starts of a program share
+    ///
+    /// As becalm run --share-pages. Without this flag, programs that are switched on, also again, do not.
+    #[arg(long, conflicts_with_all = ["system", "list", "update"])]
+    pub share_pages: bool,
+
     /// Write one JSON object, schema becalm/on/1
     #[arg(long)]
     pub json: bool,

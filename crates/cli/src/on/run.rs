@@ -21,8 +21,12 @@ pub(crate) fn on(args: &OnArgs) -> Result<ExitStatus> {
         terminal::write_report(args.json, &report, |out| text::programs(out, &report))?;
         return Ok(ExitStatus::Fine);
     }
-    let options =
-        Options { programs: args.programs.clone(), system: args.system, update: args.update };
+    let options = Options {
+        programs: args.programs.clone(),
+        system: args.system,
+        update: args.update,
+        share_pages: args.share_pages,
+    };
     let plan = plan(&options, &Bars)?;
     if args.dry_run {
         terminal::write_report(args.json, &plan.report, |out| text::programs(out, &plan.report))?;

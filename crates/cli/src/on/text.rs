@@ -39,13 +39,14 @@ fn line(program: &Program) -> String {
         Some(false) => ", stale",
         None => "",
     };
+    let pages = if program.shares_pages { ", ready pages" } else { "" };
     let launchers = match program.launchers.as_slice() {
         [] => String::new(),
         all => format!(", plainly by {}", shown(all.join(", ").as_bytes().into())),
     };
     let path = shown(path_bytes(&program.path).as_ref());
     let name = shown(program.name.as_bytes().into());
-    format!("{name:20}  {gain}{bindings}{fresh}{launchers}  {path}")
+    format!("{name:20}  {gain}{bindings}{pages}{fresh}{launchers}  {path}")
 }
 
 /// Writes what was changed, and when that takes effect.

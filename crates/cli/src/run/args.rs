@@ -59,6 +59,13 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub no_ahead: bool,
 
+    /// Map the relocated pages of libraries from a file that all starts of the program share
+    ///
+    /// The file is made for the next start, and again after a boot. Until then the program's libraries lie
+    /// at the same random addresses in each of its starts (BECALM=nopages).
+    #[arg(long, conflicts_with_all = ["no_bind", "paths"])]
+    pub share_pages: bool,
+
     /// Unpack what starts need before the start, if this machine has not (becalm pack)
     ///
     /// Of several starts one unpacks it, and the others wait.
@@ -71,12 +78,16 @@ pub(crate) struct RunArgs {
     /// prolog of a job. CMD and its arguments are then all names of programs; without any, the
     /// programs that are switched on (becalm on). Of a program that was never recorded, the pages that
     /// its loader and constructors use are predicted.
-    #[arg(long, conflicts_with_all = ["index", "strict", "quiet", "no_bind", "paths", "only", "no_ahead", "pack", "store"])]
+    #[arg(long, conflicts_with_all = ["index", "strict", "quiet", "no_bind", "paths", "only", "no_ahead", "share_pages", "pack", "store"])]
     pub warm: bool,
 
     /// Read ahead for a start that waits for the disk: the audit module passes its process
     #[arg(long, value_name = "PID", hide = true, conflicts_with = "warm")]
     pub attend: Option<u32>,
+
+    /// Make the ready pages of a program that is switched on: the audit module passes their folder
+    #[arg(long, value_name = "FOLDER", hide = true, conflicts_with = "warm")]
+    pub make_pages: Option<PathBuf>,
 
     /// Print a JSON document (only with --warm)
     #[arg(long, requires = "warm")]

@@ -107,6 +107,12 @@ const RUN_AHEAD: Section = Section {
         ),
         ("BECALM=noahead", "As --no-ahead."),
         (
+            "BECALM=nopages",
+            "No relocated pages are shared, whatever --share-pages says. The file of pages is in pages \
+             below BECALM_CACHE, /var/tmp/becalm-UID or /tmp/becalm-UID, of mode 0600, for this program, \
+             index, user and boot. Programs in /etc/becalm/no-share-pages have none.",
+        ),
+        (
             "--warm",
             "The exit status is 1 if a program cannot be found, or its record cannot be used. With \
              --json one object, schema becalm/warm/1: programs (path, files, bytes, skipped, \

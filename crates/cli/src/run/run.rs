@@ -11,6 +11,7 @@ use std::process::Command;
 use anyhow::{Error, Result, anyhow, bail};
 use becalm_host::inherited;
 use becalm_lib::ahead;
+use becalm_lib::pages;
 use becalm_lib::path::path_bytes;
 use becalm_lib::run::{Launch, Options, prepare, program};
 use becalm_lib::trees::{self, begin::Offer, pack};
@@ -34,6 +35,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
     };
     if let Some(pid) = args.attend {
         ahead::attend::attend(pid, name.as_ref());
+        return Ok(ExitStatus::Fine);
+    }
+    if let Some(folder) = &args.make_pages {
+        pages::make::for_switched_on(folder, name.as_ref());
         return Ok(ExitStatus::Fine);
     }
     let found = match program::find(name) {
@@ -68,8 +73,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
             }
             // An older module does not know what the descriptors are for.
             let offer = offer.filter(|_| indexed.index.index.is_current());
+            let pages = args.share_pages.then(|| pages::begin(&indexed)).flatten();
             let switches: Vec<String> =
-                learn.into_iter().chain(offer.and_then(Offer::accept)).collect();
+                learn.into_iter().chain(offer.and_then(Offer::accept)).chain(pages).collect();
             let switches = (!switches.is_empty()).then(|| switches.join(","));
             variables = indexed.variables(args.no_bind, switches.as_deref(), args.only);
             // execve closes the descriptor without a call of its own.

@@ -2,6 +2,7 @@
 //! other structures that `PT_DYNAMIC` names.
 
 use std::marker::PhantomData;
+use std::ops::Range;
 
 use object::Endianness;
 use object::elf::{self, DynamicTag, FileHeader32, FileHeader64};
@@ -128,6 +129,16 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
             return None;
         }
         self.source.bytes(offset, size)
+    }
+
+    /// Returns the bytes in memory that a loader reads from the file for each writable `PT_LOAD`, their offset
+    /// in the file, and the number of zeros that follow.
+    pub fn writable(&self) -> impl Iterator<Item = (Range<u64>, u64, u64)> + '_ {
+        let loads = self.memory.loads().iter().filter(|load| load.is_writable);
+        loads.map(|it| {
+            let of_file = it.vaddr..it.vaddr.saturating_add(it.filesz);
+            (of_file, it.offset, it.memsz.saturating_sub(it.filesz))
+        })
     }
 
     /// Returns the address of each `PT_LOAD` and its number of bytes in the file.

@@ -122,6 +122,16 @@ impl<R: ReadAt> Ranged<R> {
         self.header.version == layout::VERSION
     }
 
+    /// Returns the checksum, which tells the index from others.
+    ///
+    /// # Errors
+    /// Returns [`RangedError`] if the file is damaged.
+    pub fn checksum(&self) -> Result<u64, RangedError> {
+        let bytes = self.bytes(self.header.checksum.0, 8)?;
+        let reader = Reader { endian: self.header.target.endian, bytes: &bytes };
+        reader.long(0).ok_or(RangedError::Read)
+    }
+
     /// Returns true if the index has the paths below packages ([`super::Index::paths`]).
     #[must_use]
     pub fn has_paths(&self) -> bool {

@@ -18,6 +18,7 @@ pub(super) struct Tags {
     pub(super) rel: Table,
     pub(super) relr: Table,
     pub(super) jmprel: Table,
+    pub(super) plt_got: Option<u64>,
     /// `DT_PLTREL`: `DT_REL` or `DT_RELA`.
     pub(super) jmprel_kind: Option<u64>,
     pub(super) symbolic: bool,
@@ -65,6 +66,7 @@ impl Tags {
             elf::DT_RELSZ => self.rel.size = value,
             elf::DT_RELR => self.relr.address = value,
             elf::DT_RELRSZ => self.relr.size = value,
+            elf::DT_PLTGOT => self.plt_got = Some(value),
             elf::DT_JMPREL => self.jmprel.address = value,
             elf::DT_PLTRELSZ => self.jmprel.size = value,
             elf::DT_PLTREL => self.jmprel_kind = Some(value),

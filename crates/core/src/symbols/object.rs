@@ -214,6 +214,19 @@ impl ObjectSymbols {
         self.symbolic().iter().filter(is_symbolic).count()
     }
 
+    /// Returns the offset of each word that a relocation names, of any kind.
+    pub fn relocated(&self) -> impl Iterator<Item = u64> {
+        let Relocations { relr, relative, symbolic } = &self.relocations;
+        let relatives = relr.iter().chain(relative).map(|it| it.offset);
+        relatives.chain(symbolic.iter().map(|it| it.offset))
+    }
+
+    /// Returns the address of the words that the loader fills for lazy binding (`DT_PLTGOT`).
+    #[must_use]
+    pub fn lazy_words(&self) -> Option<u64> {
+        self.tags.plt_got
+    }
+
     /// All other relocations.
     pub(super) fn symbolic(&self) -> &[Relocation] {
         &self.relocations.symbolic
@@ -247,6 +260,12 @@ impl ObjectSymbols {
     #[must_use]
     pub fn dynamic_address(&self) -> u64 {
         self.dynamic_address
+    }
+
+    /// Returns the address of `PT_DYNAMIC`, and the number of its words.
+    #[must_use]
+    pub fn dynamic_words(&self) -> (u64, u64) {
+        (self.dynamic_address, (self.dynamic.len() / self.words.size()) as u64)
     }
 
     /// Returns the bytes of `PT_DYNAMIC` in the file, up to the first `DT_NULL` inclusive. A loader

@@ -12,6 +12,7 @@ mod maps;
 mod open;
 pub mod opens;
 pub mod resident;
+pub mod steered;
 mod touched;
 
 use std::os::unix::fs::MetadataExt;

@@ -21,6 +21,7 @@
 #define NR_vfork 58
 #define NR_execve 59
 #define NR_wait4 61
+#define NR_kill 62
 #define NR_fcntl 72
 #define NR_getcwd 79
 #define NR_rename 82
@@ -102,17 +103,23 @@ system_call (long nr, long a, long b, long c, long d, long e)
   return result;
 }
 
-/* mmap (NULL, size, protection, flags, fd, 0). */
 static inline long
-system_map (long size, long protection, long flags, long fd)
+system_map_at (uint64_t at, uint64_t size, long protection, long flags, long fd, uint64_t offset)
 {
   long result;
   register long r10 __asm__ ("r10") = flags;
   register long r8 __asm__ ("r8") = fd;
-  register long r9 __asm__ ("r9") = 0;
+  register uint64_t r9 __asm__ ("r9") = offset;
   __asm__ volatile ("syscall"
                     : "=a" (result)
-                    : "a" (9L), "D" (0L), "S" (size), "d" (protection), "r" (r10), "r" (r8), "r" (r9)
+                    : "a" (9L), "D" (at), "S" (size), "d" (protection), "r" (r10), "r" (r8), "r" (r9)
                     : "rcx", "r11", "memory");
   return result;
+}
+
+/* mmap (NULL, size, protection, flags, fd, 0). */
+static inline long
+system_map (long size, long protection, long flags, long fd)
+{
+  return system_map_at (0, (uint64_t) size, protection, flags, fd, 0);
 }

@@ -196,6 +196,7 @@ fn program_at(path: &Path) -> Option<Program> {
         bindings: 0,
         plain_ns: None,
         on_ns: None,
+        shares_pages: false,
         fresh: None,
         launchers: Vec::new(),
     })

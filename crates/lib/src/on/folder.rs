@@ -24,7 +24,8 @@ use crate::on::Program;
 use crate::on::error::OnError;
 use crate::on::fit::can_start;
 use crate::on::shells::{self, PathFile};
-use crate::on::table::{self, Identity, Start};
+use crate::on::table::{self, Helpers, Identity, Start};
+use crate::pages;
 use crate::path::path_bytes;
 use crate::progress::Progress;
 
@@ -206,10 +207,14 @@ impl Folder {
                 path: path_bytes(&program.path).into(),
                 program: Identity::of(&facts),
                 static_tls: u32::try_from(need).unwrap_or(u32::MAX),
+                shares_pages: program.shares_pages,
             });
         }
         let facts = index.metadata().map_err(OnError::io(&index))?;
-        Ok(table::encode(Identity::of(&facts), &self.helper(), &starts))
+        let of_pages = starts.iter().any(|it| it.shares_pages).then(pages::folder).flatten();
+        let pages = of_pages.as_deref().and_then(text_of_switch).unwrap_or_default().to_owned();
+        let helpers = Helpers { becalm: self.helper(), pages };
+        Ok(table::encode(Identity::of(&facts), &helpers, &starts))
     }
 
     /// Returns the path of this becalm, which reads ahead; empty if others than those who start programs

@@ -38,6 +38,8 @@ pub struct Options {
     pub system: bool,
     /// True to make the index of what is switched on again, and to switch on nothing else.
     pub update: bool,
+    /// True if the named programs, or those that are chosen, use ready pages ([`crate::pages`]).
+    pub share_pages: bool,
 }
 
 /// A program that is switched on.
@@ -53,6 +55,9 @@ pub struct Program {
     pub plain_ns: Option<u64>,
     /// The median time of a start by the index.
     pub on_ns: Option<u64>,
+    /// True if it uses ready pages.
+    #[serde(default)]
+    pub shares_pages: bool,
     /// True if it starts by the index, and it and its libraries are as they were; null before.
     #[serde(skip_deserializing)]
     pub fresh: Option<bool>,
@@ -104,7 +109,7 @@ pub fn plan(options: &Options, progress: &dyn Progress) -> Result<Plan, OnError>
     let mut programs = folder.record()?.programs;
     let launchers = Launchers::of_environment(options.system);
     let mut trials = Trials::default();
-    let new = if options.update {
+    let mut new = if options.update {
         Vec::new()
     } else if options.programs.is_empty() {
         let (chosen, made) = choose::of_path(&folder.bin(), &launchers, options.system, progress)?;
@@ -113,6 +118,7 @@ pub fn plan(options: &Options, progress: &dyn Progress) -> Result<Plan, OnError>
     } else {
         choose::named(&options.programs, &folder.bin())?
     };
+    new.iter_mut().for_each(|it| it.shares_pages = options.share_pages);
     programs.retain(|old| new.iter().all(|new| new.name != old.name));
     programs.extend(new);
     programs.sort_by(|a, b| a.name.cmp(&b.name));

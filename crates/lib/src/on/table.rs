@@ -1,5 +1,5 @@
 //! The file that the starter reads (`starter/starts.h`): which program a name leads to, the static TLS
-//! that it needs, and the becalm that reads ahead.
+//! that it needs, the becalm that reads ahead and the folder of ready pages.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use becalm_core::index::hash;
 
 /// The first bytes.
-const MAGIC: &[u8; 8] = b"becalm\0\x02";
+const MAGIC: &[u8; 8] = b"becalm\0\x03";
 /// The seed of the check.
 const SEED: u64 = 3;
 /// Bytes before the starts, and of each of them.
@@ -56,16 +56,25 @@ pub(super) struct Start {
     pub path: Vec<u8>,
     pub program: Identity,
     pub static_tls: u32,
+    pub shares_pages: bool,
 }
 
-/// Returns the file for an index, the path of the becalm that reads ahead, and the programs.
-pub(super) fn encode(index: Identity, helper: &str, starts: &[Start]) -> Vec<u8> {
+/// The becalm that reads ahead, and the folder of ready pages; empty if there is none.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Helpers {
+    pub becalm: String,
+    pub pages: String,
+}
+
+/// Returns the file for an index and the programs.
+pub(super) fn encode(index: Identity, helpers: &Helpers, starts: &[Start]) -> Vec<u8> {
     let mut strings = HEADER + starts.len() * START;
     let mut text = Vec::new();
     let mut rest = Vec::new();
     index.encode(&mut rest);
     let of_starts = starts.iter().map(|it| it.name.len() + it.path.len() + 2);
-    let length = strings + helper.len() + 1 + of_starts.sum::<usize>();
+    let of_helpers = helpers.becalm.len() + helpers.pages.len() + 2;
+    let length = strings + of_helpers + of_starts.sum::<usize>();
     rest.extend((starts.len() as u32).to_ne_bytes());
     rest.extend((length as u32).to_ne_bytes());
     let mut string = |bytes: &[u8]| {
@@ -75,14 +84,14 @@ pub(super) fn encode(index: Identity, helper: &str, starts: &[Start]) -> Vec<u8>
         strings += bytes.len() + 1;
         at.to_ne_bytes()
     };
-    rest.extend(string(helper.as_bytes()));
-    rest.extend([0; 4]);
+    rest.extend(string(helpers.becalm.as_bytes()));
+    rest.extend(string(helpers.pages.as_bytes()));
     for start in starts {
         start.program.encode(&mut rest);
         rest.extend(start.static_tls.to_ne_bytes());
         rest.extend(string(&start.name));
         rest.extend(string(&start.path));
-        rest.extend([0; 4]);
+        rest.extend(u32::from(start.shares_pages).to_ne_bytes());
     }
     rest.extend(text);
     let check = hash::bytes(SEED, &rest);
@@ -104,7 +113,8 @@ pub(super) fn decode(file: &[u8]) -> Option<(Identity, Vec<Start>)> {
         let at = HEADER + START * number;
         let program = Identity::decode(file.get(at..)?)?;
         let (name, path) = (string(at + 36)?, string(at + 40)?);
-        Some(Start { name, path, program, static_tls: word(at + 32)? })
+        let (static_tls, shares_pages) = (word(at + 32)?, word(at + 44)? != 0);
+        Some(Start { name, path, program, static_tls, shares_pages })
     };
     let starts = (0..word(48)? as usize).map(start).collect::<Option<_>>()?;
     Some((Identity::decode(file.get(16..)?)?, starts))
@@ -122,13 +132,16 @@ mod tests {
             path: b"/bin/app".to_vec(),
             program: identity,
             static_tls: 8192,
+            shares_pages: true,
         };
-        let file = encode(identity, "/becalm", std::slice::from_ref(&start));
-        assert_eq!(file.len(), HEADER + START + 21);
+        let helpers = Helpers { becalm: "/becalm".to_owned(), pages: "/pages".to_owned() };
+        let file = encode(identity, &helpers, std::slice::from_ref(&start));
+        assert_eq!(file.len(), HEADER + START + 28);
         let word = |at: usize| u32::from_ne_bytes(file[at..at + 4].try_into().unwrap()) as usize;
         assert_eq!((word(48), word(52)), (1, file.len()));
         assert_eq!(&file[word(56)..][..8], b"/becalm\0");
-        assert_eq!(word(HEADER + 32), 8192);
+        assert_eq!(&file[word(60)..][..7], b"/pages\0");
+        assert_eq!((word(HEADER + 32), word(HEADER + 44)), (8192, 1));
         assert_eq!(&file[word(HEADER + 36)..][..4], b"app\0");
         assert_eq!(&file[word(HEADER + 40)..], b"/bin/app\0");
         assert_eq!(decode(&file), Some((identity, vec![start])));

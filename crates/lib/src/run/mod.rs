@@ -63,6 +63,8 @@ pub enum Launch {
 pub struct Indexed {
     /// The index.
     pub index: Opened,
+    /// The real path of the program.
+    pub real: PathBuf,
     /// The bytes of static TLS that libraries get.
     pub static_tls: u64,
     /// True if file lookups are answered from its paths.
@@ -103,7 +105,7 @@ pub fn prepare(options: &Options, found: Found) -> Result<Launch, RunError> {
         // The static program has no lookups; programs that it starts may have.
         Start::Static if options.only => (None, Launch::Plain),
         Start::Static => {
-            let named = options.index.as_deref().map(|path| of_session(options, path));
+            let named = options.index.as_deref().map(|path| of_session(options, path, &program));
             (named.transpose()?, Launch::Plain)
         }
         Start::Secure if options.strict => return Err(RunError::Secure(path)),
@@ -123,10 +125,11 @@ pub(crate) fn is_of_musl(interpreter: &[u8]) -> bool {
 }
 
 /// Returns the named index, for the programs that a static program starts.
-fn of_session(options: &Options, path: &Path) -> Result<Indexed, RunError> {
+fn of_session(options: &Options, path: &Path, program: &Program) -> Result<Indexed, RunError> {
     let index = file::open(path)?;
     let has_paths = options.paths && index.index.has_paths();
-    Ok(Indexed { index, static_tls: making::need_of_session(), has_paths })
+    let real = program.real.clone();
+    Ok(Indexed { index, real, static_tls: making::need_of_session(), has_paths })
 }
 
 /// Returns the index for a program: the named one, the default one if the program is in one of its
@@ -216,7 +219,7 @@ fn with_need(index: Opened, program: &Program, known: Known) -> Result<Indexed, 
         return Err(RunError::NoStart(program.real.clone()));
     }
     let static_tls = tls::SESSION.max(known.static_tls.into());
-    Ok(Indexed { index, static_tls, has_paths: false })
+    Ok(Indexed { index, real: program.real.clone(), static_tls, has_paths: false })
 }
 
 /// Returns the needs that an index has on record for a program.

@@ -31,6 +31,33 @@ pub fn made() -> Option<PathBuf> {
     existing().or_else(|| places().into_iter().find(|place| make(place)))
 }
 
+/// Returns the folder, if there is one, that does not end with the session.
+#[must_use]
+pub fn existing_lasting() -> Option<PathBuf> {
+    lasting_places().into_iter().find(|place| is_usable(place))
+}
+
+/// Returns a folder in one that does not end with the session; makes both.
+#[must_use]
+pub fn lasting(name: &str) -> Option<PathBuf> {
+    let made = || lasting_places().into_iter().find(|place| make(place));
+    own(&existing_lasting().or_else(made)?.join(name))
+}
+
+fn lasting_places() -> Vec<PathBuf> {
+    let of_session = env::var_os(SESSION).map(PathBuf::from);
+    let lasts = |place: &PathBuf| of_session.as_ref().is_none_or(|it| !place.starts_with(it));
+    places().into_iter().filter(lasts).collect()
+}
+
+/// Returns a directory of this user that nobody else can read or write, which is made if it is missing.
+#[must_use]
+pub fn own(folder: &Path) -> Option<PathBuf> {
+    // An existing one is as good.
+    let _ = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    is_usable(folder).then(|| folder.to_owned())
+}
+
 /// Returns the bytes that are free for this user.
 #[must_use]
 pub fn free(folder: &Path) -> u64 {

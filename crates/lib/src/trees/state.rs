@@ -6,7 +6,7 @@ use std::{fs, io};
 use serde::Serialize;
 
 use crate::index::places::files_ending;
-use crate::json::{Report, lossy_os};
+use crate::json::lossy_os;
 use crate::trees::folder::{self, UNPACKED};
 use crate::trees::record::{Place, Record};
 use crate::trees::{copies, times_count};
@@ -55,19 +55,6 @@ impl TreeRecordState {
             copied: header.trees.iter().any(|tree| times_count(Path::new(tree))),
         }
     }
-}
-
-/// The records and copies of programs on network file systems: the JSON document of `becalm cache`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct CacheReport {
-    /// True if records and copies were removed.
-    pub cleared: bool,
-    /// The records and copies, or those that were removed; null if there is no folder.
-    pub trees: Option<TreesState>,
-}
-
-impl Report for CacheReport {
-    const SCHEMA: &'static str = "becalm/cache/1";
 }
 
 /// Removes the records and copies of a folder. Programs that run read the files themselves then.

@@ -1,0 +1,192 @@
+//! A start whose libraries the audit module has the loader map below a chosen address
+//! (`crates/lib/audit/pages.c`). The process stops before any code of the program runs, and is read.
+
+#![allow(unsafe_code, reason = "an inherited descriptor and a wait for a stop have no safe form")]
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{MemfdFlags, memfd_create};
+
+use crate::child::kill_family;
+use crate::pages::maps::mappings;
+
+/// Time between two looks at the process.
+const PAUSE: Duration = Duration::from_millis(2);
+/// Bytes of an entry: where a place is, and the number of its relocations.
+const ENTRY: usize = 16;
+/// Bytes of a relocation (`Elf64_Rela`).
+pub const RELA: usize = 24;
+
+/// An object of the start, in the order of the program's record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The load address.
+    pub address: u64,
+    /// The relocations that the loader was given, [`RELA`] bytes each; `None` if it used the object's own.
+    pub lent: Option<Vec<u8>>,
+}
+
+/// A start that has stopped. Dropping it kills the process.
+#[derive(Debug)]
+pub struct Steered {
+    child: Child,
+    memory: File,
+    maps: Vec<u8>,
+    /// The check of the members of the program's record.
+    pub members_check: u32,
+    /// The objects.
+    pub places: Vec<Place>,
+}
+
+impl Steered {
+    /// Starts a command with the highest library below `top`. The command's environment has the index;
+    /// this adds the switches. `None` if the process ends by itself, or does not stop within the limit.
+    ///
+    /// # Errors
+    /// Returns an error if the command cannot be executed or read.
+    pub fn start(
+        mut command: Command,
+        top: u64,
+        holes: u32,
+        limit: Duration,
+    ) -> io::Result<Option<Self>> {
+        let report: OwnedFd = memfd_create("becalm-pages", MemfdFlags::CLOEXEC)?;
+        let number = report.as_raw_fd();
+        // Whatever else happens, `stop` keeps the program from running.
+        command.env("BECALM", format!("stop,steer:{number}/{top}/{holes}"));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        // SAFETY: `fcntl` may be called between `fork` and `execve`; the descriptor is open until then.
+        unsafe {
+            command.pre_exec(move || match libc::fcntl(number, libc::F_SETFD, 0) {
+                -1 => Err(io::Error::last_os_error()),
+                _ => Ok(()),
+            });
+        }
+        let mut child = command.spawn()?;
+        if !stops_within(&mut child, limit) {
+            kill_family(&mut child);
+            return Ok(None);
+        }
+        let found = read(&child, report.into());
+        let Ok((memory, maps, members_check, places)) = found else {
+            kill_family(&mut child);
+            return found.map(|_| None);
+        };
+        Ok(Some(Self { child, memory, maps, members_check, places }))
+    }
+
+    /// Reads memory of the process.
+    ///
+    /// # Errors
+    /// Returns an error if nothing is mapped there.
+    pub fn memory(&self, from: u64, length: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        self.memory.read_exact_at(&mut bytes, from)?;
+        Ok(bytes)
+    }
+
+    /// Returns the file whose beginning is mapped at an address.
+    #[must_use]
+    pub fn file_at(&self, address: u64) -> Option<PathBuf> {
+        let found = mappings(&self.maps).find(|it| it.from == address && it.offset == 0);
+        found.map(|it| Path::to_owned(it.path))
+    }
+}
+
+impl Drop for Steered {
+    fn drop(&mut self) {
+        kill_family(&mut self.child);
+    }
+}
+
+fn stops_within(child: &mut Child, limit: Duration) -> bool {
+    let began = Instant::now();
+    let Ok(id) = libc::pid_t::try_from(child.id()) else { return false };
+    while began.elapsed() < limit {
+        let mut status = 0;
+        // SAFETY: the kernel writes the status to a variable of that type; `WNOWAIT` is not set, but a
+        // stop does not reap the child.
+        let found = unsafe { libc::waitpid(id, &raw mut status, libc::WUNTRACED | libc::WNOHANG) };
+        if found == id {
+            return libc::WIFSTOPPED(status);
+        }
+        std::thread::sleep(PAUSE);
+    }
+    false
+}
+
+type Found = (File, Vec<u8>, u32, Vec<Place>);
+
+fn read(child: &Child, mut report: File) -> io::Result<Found> {
+    let mut told = Vec::new();
+    report.seek(SeekFrom::Start(0))?;
+    report.read_to_end(&mut told)?;
+    let (members_check, places) = parse(&told).ok_or(io::ErrorKind::InvalidData)?;
+    let memory = File::open(format!("/proc/{}/mem", child.id()))?;
+    let maps = fs::read(format!("/proc/{}/maps", child.id()))?;
+    Ok((memory, maps, members_check, places))
+}
+
+/// Reads what the module tells: the check and number of the members, then each of them.
+fn parse(mut told: &[u8]) -> Option<(u32, Vec<Place>)> {
+    let mut take = |length: usize| -> Option<&[u8]> {
+        let (taken, rest) = told.split_at_checked(length)?;
+        told = rest;
+        Some(taken)
+    };
+    let word = |bytes: &[u8], at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
+    let long = |bytes: &[u8], at: usize| Some(u64::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
+    let numbers = take(8)?;
+    let mut places = Vec::new();
+    for _ in 0..word(numbers, 4)? {
+        let entry = take(ENTRY)?;
+        let (address, count) = (long(entry, 0)?, long(entry, 8)?);
+        let lent = match count {
+            u64::MAX => None,
+            count => Some(take(usize::try_from(count).ok()?.checked_mul(RELA)?)?.to_vec()),
+        };
+        places.push(Place { address, lent });
+    }
+    told.is_empty().then_some((word(numbers, 0)?, places))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_read_to_its_end_or_not_at_all() {
+        let mut told = [7u32.to_ne_bytes(), 2u32.to_ne_bytes()].concat();
+        told.extend(0x1000u64.to_ne_bytes());
+        told.extend(u64::MAX.to_ne_bytes());
+        told.extend(0x2000u64.to_ne_bytes());
+        told.extend(1u64.to_ne_bytes());
+        told.extend([9; RELA]);
+        let places = vec![
+            Place { address: 0x1000, lent: None },
+            Place { address: 0x2000, lent: Some(vec![9; RELA]) },
+        ];
+        assert_eq!(parse(&told), Some((7, places)));
+        for length in 0..told.len() {
+            assert_eq!(parse(&told[..length]), None);
+        }
+        told.push(0);
+        assert_eq!(parse(&told), None);
+    }
+
+    #[test]
+    fn a_process_that_ends_or_runs_on_is_none() {
+        let limit = Duration::from_millis(200);
+        assert!(Steered::start(Command::new("true"), 1 << 40, 4, limit).unwrap().is_none());
+        let mut sleep = Command::new("sleep");
+        sleep.arg("60");
+        assert!(Steered::start(sleep, 1 << 40, 4, limit).unwrap().is_none());
+    }
+}

@@ -1,0 +1,30 @@
+/* Ready pages (docs/pages.md): what the loader would write into the libraries of a start, in a file of
+   pages that lie at chosen addresses until the next boot. */
+#ifndef BECALM_PAGES_H
+#define BECALM_PAGES_H
+
+#include "objects.h"
+
+/* When the program is announced: opens its file of pages, and reserves the address space above a chosen
+   place, so that the loader maps the libraries below it. */
+void pages_begin (const struct table_bound_program *program);
+
+/* When every object is mapped: gives each place its pages, if all objects are where the file expects
+   them. */
+void pages_arm (const struct table_bound_program *program);
+
+/* Returns the number of relocations that the loader is given for a place with pages, and writes them. */
+uint64_t pages_count (const struct place *place);
+struct rela *pages_entries (const struct place *place, struct rela *to);
+
+/* Maps the pages of a place, and writes the words that other starts have otherwise. */
+void pages_map (const struct place *place);
+
+/* When the start is done, or left to the loader: gives the address space back. PROGRAM is the record by
+   which the objects were bound, NULL if they were not. */
+void pages_finish (const struct table_bound_program *program);
+
+/* True if this start was made for its pages (BECALM=steer:). It waits to be read. */
+int pages_wait (void);
+
+#endif

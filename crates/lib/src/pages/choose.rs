@@ -1,0 +1,299 @@
+//! The choice of the pages of an object, from two starts in which it lay at the same address.
+//!
+//! Between the starts, everything that the kernel places has moved. Pages are chosen if every word that
+//! differs from the object's file is named by a relocation, and has the same value in both starts, or the
+//! same distance from an object that has moved. Otherwise the object has none, and is relocated as before.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::ops::Range;
+use std::path::Path;
+
+use becalm_core::elf::Image;
+use becalm_core::symbols::ObjectSymbols;
+use becalm_host::pages::PAGE;
+use becalm_host::pages::steered::{Place, RELA, Steered};
+use object::ReadCache;
+use rustc_hash::FxHashSet;
+
+/// An object with fewer pages gains nothing: a mapping costs more than copies of three pages.
+const LEAST: usize = 4;
+/// So many pages between two others are mapped with them.
+const GAP: u64 = 2;
+/// Words that the module can keep for one object (`MOST_KEPT` of `audit/pages.c`).
+const MOST_KEPT: usize = 4096;
+/// The address space below the highest library in which the others are.
+const REACH: u64 = 1 << 40;
+const TLSDESC: u32 = 36;
+const IRELATIVE: u32 = 37;
+/// `R_X86_64_64`, `GLOB_DAT`, `JUMP_SLOT`, `DTPMOD64`, `DTPOFF64`, `TPOFF64`: they write one word.
+const ONE_WORD: [u32; 6] = [1, 6, 7, 16, 17, 18];
+
+/// A member of the program's record, with its pages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Chosen {
+    /// The load address; 0 for an object that the kernel places.
+    pub(super) address: u64,
+    /// The number of the first page, and the pages.
+    pub(super) runs: Vec<(u32, Vec<u8>)>,
+    pub(super) words: Vec<Word>,
+    /// Relocations that are left to the loader, or whose result is compared.
+    pub(super) relas: Vec<[u8; RELA]>,
+    /// Offset of the words for lazy binding, 0 if there are none.
+    pub(super) lazy_words: u32,
+    /// Offset of the dynamic section, and its number of words.
+    pub(super) dynamic: u32,
+    pub(super) dynamic_words: u32,
+}
+
+/// A word with the address of a member that the kernel places, and a distance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Word {
+    pub(super) at: u32,
+    pub(super) member: u32,
+    pub(super) distance: u64,
+}
+
+impl Chosen {
+    pub(super) fn pages(&self) -> usize {
+        self.runs.iter().map(|(_, content)| content.len() / PAGE as usize).sum()
+    }
+}
+
+/// Returns the members of two starts below the same address with their pages; `None` if an object lies
+/// elsewhere, or nothing has moved that should.
+pub(super) fn choose(one: &Steered, other: &Steered, top: u64) -> Option<Vec<Chosen>> {
+    if one.members_check != other.members_check || one.places.len() != other.places.len() {
+        return None;
+    }
+    let pairs = || one.places.iter().zip(&other.places);
+    let is_below = |place: &Place| (top.saturating_sub(REACH)..top).contains(&place.address);
+    // The loader and a program that is position-independent. Without ASLR they are where they were, and
+    // a word that leads to them would look like a constant.
+    let moved: Vec<(u32, u64, u64)> = (0..)
+        .zip(pairs())
+        .filter(|(_, (a, _))| !is_below(a) && a.address != 0)
+        .map(|(member, (a, b))| (member, a.address, b.address))
+        .collect();
+    if moved.is_empty() || moved.iter().any(|(_, a, b)| a == b) {
+        return None;
+    }
+    if pairs().any(|(a, b)| is_below(a) && a.address != b.address) {
+        return None;
+    }
+    let chosen = pairs().map(|(a, b)| {
+        let none = Chosen { address: if is_below(a) { a.address } else { 0 }, ..Chosen::default() };
+        let lent = a.lent.as_ref().zip(b.lent.as_ref()).filter(|_| is_below(a));
+        let found = lent.and_then(|(lent, of_other)| {
+            let object = Object::new(one, other, a.address, lent, of_other)?;
+            object.choose(&moved)
+        });
+        found.unwrap_or(none)
+    });
+    Some(chosen.collect())
+}
+
+/// An object that lies at one address in two starts.
+struct Object<'a> {
+    starts: [&'a Steered; 2],
+    address: u64,
+    relas: Vec<[u8; RELA]>,
+    symbols: ObjectSymbols,
+    /// The file, and its writable segments: addresses, offset in the file, number of zeros after it.
+    file: ReadCache<File>,
+    writable: Vec<(Range<u64>, u64, u64)>,
+}
+
+impl<'a> Object<'a> {
+    fn new(
+        one: &'a Steered,
+        other: &'a Steered,
+        address: u64,
+        lent: &[u8],
+        of_other: &[u8],
+    ) -> Option<Self> {
+        let path = one.file_at(address)?;
+        if other.file_at(address).as_ref() != Some(&path) {
+            return None;
+        }
+        let file = ReadCache::new(open(&path)?);
+        let symbols = ObjectSymbols::read(&file).ok()?;
+        let image = Image::new(&file).ok()?;
+        let writable = image.writable().collect();
+        // The first two make the loader call the module, at addresses that the kernel has chosen.
+        let (relas, of_other) = (lent.as_chunks().0.get(2..)?, of_other.as_chunks().0.get(2..)?);
+        (relas == of_other).then_some(())?;
+        Some(Self { starts: [one, other], address, relas: relas.to_vec(), symbols, file, writable })
+    }
+
+    fn choose(&self, moved: &[(u32, u64, u64)]) -> Option<Chosen> {
+        let left = self.left()?;
+        let mut relocated: FxHashSet<u64> = self.symbols.relocated().collect();
+        if relocated.iter().any(|at| at % 8 != 0 || !self.is_writable(*at)) {
+            return None;
+        }
+        let (dynamic, dynamic_words) = self.symbols.dynamic_words();
+        let lazy_words = self.symbols.lazy_words().filter(|at| {
+            [at + 8, at + 16].iter().all(|at| !relocated.contains(at) && self.is_writable(*at))
+        });
+        let mut others: FxHashSet<u64> = (0..dynamic_words).map(|it| dynamic + 8 * it).collect();
+        others.extend(lazy_words.iter().flat_map(|at| [at + 8, at + 16]));
+        // What is left may be the second word of a descriptor.
+        relocated.extend(&left);
+        let mut pages = BTreeMap::new();
+        let mut words = Vec::new();
+        for page in self.pages(&relocated) {
+            let [one, other, plain] = self.contents(page)?;
+            let mut has_other = false;
+            for at in (0..PAGE).step_by(8) {
+                let offset = page * PAGE + at;
+                let word =
+                    |of: &[u8]| of[at as usize..].first_chunk().copied().map(u64::from_ne_bytes);
+                let [a, b, file] = [word(&one)?, word(&other)?, word(&plain)?];
+                if left.contains(&offset) || others.contains(&offset) {
+                    continue;
+                }
+                if !relocated.contains(&offset) {
+                    if a != file || b != file {
+                        return None;
+                    }
+                    continue;
+                }
+                has_other = true;
+                if a != b {
+                    let member =
+                        moved.iter().find(|(_, x, y)| a.wrapping_sub(*x) == b.wrapping_sub(*y))?;
+                    words.push(Word {
+                        at: u32::try_from(offset).ok()?,
+                        member: member.0,
+                        distance: a.wrapping_sub(member.1),
+                    });
+                }
+            }
+            // Words that are left to the loader are written either way.
+            if has_other {
+                pages.insert(page, one);
+            }
+        }
+        let runs = self.runs(pages, &relocated, &others)?;
+        let found = Chosen {
+            address: self.address,
+            runs,
+            words,
+            relas: self.relas.clone(),
+            lazy_words: u32::try_from(lazy_words.unwrap_or(0)).ok()?,
+            dynamic: u32::try_from(dynamic).ok()?,
+            dynamic_words: u32::try_from(dynamic_words).ok()?,
+        };
+        let of_resolvers = self.relas.iter().filter(|rela| kind_of(rela) == IRELATIVE).count();
+        let kept = others.len() + left.len() - of_resolvers;
+        (found.pages() >= LEAST && kept <= MOST_KEPT).then_some(found)
+    }
+
+    /// Returns the offsets of the words that relocations write which are left to the loader, or whose
+    /// result is compared; `None` if one writes anything else than words.
+    fn left(&self) -> Option<FxHashSet<u64>> {
+        let mut left = FxHashSet::default();
+        for rela in &self.relas {
+            let at = u64::from_ne_bytes(*rela.first_chunk()?);
+            left.insert(at);
+            match kind_of(rela) {
+                TLSDESC => _ = left.insert(at + 8),
+                IRELATIVE => {}
+                kind if ONE_WORD.contains(&kind) => {}
+                _ => return None,
+            }
+        }
+        Some(left)
+    }
+
+    fn is_writable(&self, at: u64) -> bool {
+        self.writable.iter().any(|(range, ..)| range.start <= at && at + 8 <= range.end)
+    }
+
+    /// Returns the numbers of the pages with these words, in order.
+    fn pages(&self, words: &FxHashSet<u64>) -> Vec<u64> {
+        let mut pages: Vec<u64> = words.iter().map(|at| at / PAGE).collect();
+        pages.sort_unstable();
+        pages.dedup();
+        pages
+    }
+
+    /// Returns a page of both starts, and of the file.
+    fn contents(&self, page: u64) -> Option<[Vec<u8>; 3]> {
+        let from = page * PAGE;
+        let of_start = |start: &Steered| start.memory(self.address + from, PAGE as usize).ok();
+        let mut plain = vec![0; PAGE as usize];
+        let mut segments = self.writable.iter();
+        let (range, offset, zeros) =
+            segments.find(|(range, ..)| range.start / PAGE <= page && from < range.end)?;
+        // The whole page of the file is mapped.
+        let in_file = (offset / PAGE * PAGE) + (from - range.start / PAGE * PAGE);
+        let read = object::ReadRef::read_bytes_at(&self.file, in_file, PAGE);
+        let read = read.or_else(|()| {
+            // The file ends within the page.
+            let end = object::ReadRef::len(&self.file)?;
+            object::ReadRef::read_bytes_at(&self.file, in_file, end.saturating_sub(in_file))
+        });
+        let read = read.ok()?;
+        plain[..read.len()].copy_from_slice(read);
+        let [first, end] = [range.end, range.end.saturating_add(*zeros)]
+            .map(|at| at.saturating_sub(from).min(PAGE) as usize);
+        plain[first..end].fill(0);
+        Some([of_start(self.starts[0])?, of_start(self.starts[1])?, plain])
+    }
+
+    /// Joins pages to runs, with what lies between those that are near each other.
+    fn runs(
+        &self,
+        pages: BTreeMap<u64, Vec<u8>>,
+        relocated: &FxHashSet<u64>,
+        others: &FxHashSet<u64>,
+    ) -> Option<Vec<(u32, Vec<u8>)>> {
+        let mut runs: Vec<(u32, Vec<u8>)> = Vec::new();
+        let mut end = 0;
+        for (page, content) in pages {
+            let between = end..page;
+            let is_near = !runs.is_empty() && between.end - between.start <= GAP;
+            let joined = is_near.then(|| self.between(between, relocated, others)).flatten();
+            match (joined, runs.last_mut()) {
+                (Some(joined), Some((_, run))) => {
+                    run.extend(joined);
+                    run.extend(content);
+                }
+                _ => runs.push((u32::try_from(page).ok()?, content)),
+            }
+            end = page + 1;
+        }
+        Some(runs)
+    }
+
+    /// Returns pages that no relocation writes, if they are those of the file.
+    fn between(
+        &self,
+        pages: Range<u64>,
+        relocated: &FxHashSet<u64>,
+        others: &FxHashSet<u64>,
+    ) -> Option<Vec<u8>> {
+        let mut joined = Vec::new();
+        for page in pages {
+            let words = || (0..PAGE).step_by(8).map(|at| page * PAGE + at);
+            if words().any(|at| relocated.contains(&at) || others.contains(&at)) {
+                return None;
+            }
+            let [one, other, plain] = self.contents(page)?;
+            (one == plain && other == plain).then_some(())?;
+            joined.extend(plain);
+        }
+        Some(joined)
+    }
+}
+
+/// Returns `ELF64_R_TYPE` of a relocation.
+fn kind_of(rela: &[u8; RELA]) -> u32 {
+    rela[8..].first_chunk().map_or(0, |kind| u32::from_ne_bytes(*kind))
+}
+
+fn open(path: &Path) -> Option<File> {
+    becalm_host::pages::open(path).ok()
+}

@@ -1,0 +1,134 @@
+//! Makes the ready pages of a program, from two starts that end before any code of it runs.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use becalm_host::pages::PAGE;
+use becalm_host::pages::steered::Steered;
+
+use crate::index::file;
+use crate::index::places::{self, cache_writer};
+use crate::index::variables::SWITCHES;
+use crate::pages;
+use crate::pages::choose::{Chosen, choose};
+use crate::pages::file::{Header, Start, encode};
+use crate::path::path_bytes;
+use crate::run::{Indexed, Launch, Options, prepare, program};
+use crate::trees::folder;
+
+/// The longest wait for a start.
+const LIMIT: Duration = Duration::from_secs(20);
+/// Pages of a program that repay the work of steering its loader.
+const LEAST: usize = 48;
+/// Maximum number of bytes of a file, and of the folder.
+const MOST: usize = 128 << 20;
+const MOST_OF_ALL: u64 = 512 << 20;
+/// Addresses from which the highest library of a program is drawn: as many as the kernel has for a
+/// mapping, below those.
+const LOWEST: u64 = 0x7000_0000_0000;
+const BITS: u32 = 28;
+
+/// Makes the file at a path while its lock is held.
+pub(super) fn locked(path: &Path, indexed: &Indexed, lock: OwnedFd) {
+    write(path, indexed);
+    let _ = fs::remove_file(path.with_extension("lock"));
+    drop(lock);
+}
+
+/// Writes the file, if another process has not. If the program cannot have ready pages, an empty one says so
+/// until the next boot.
+fn write(path: &Path, indexed: &Indexed) {
+    let folder = path.parent().unwrap_or(path);
+    make_room(folder);
+    // If nothing can be written, nothing is started.
+    if folder::free(folder) < 2 * MOST as u64
+        || Header::of(path).is_some_and(|header| header.is_of_boot())
+    {
+        return;
+    }
+    let made = made(indexed).unwrap_or_default();
+    let file = made.and_then(|(start, objects)| encode(&start, &objects));
+    let file = file.filter(|file| file.len() <= MOST);
+    if let Some(file) = file.or_else(|| encode(&Start::default(), &[])) {
+        let _ = cache_writer().replace(path, &file, 0o600);
+    }
+}
+
+/// Returns the start and its objects; `None` if there are too few pages, or the program is not bound.
+fn made(indexed: &Indexed) -> io::Result<Option<(Start, Vec<Chosen>)>> {
+    let top = LOWEST + (random()? & ((1 << BITS) - 1)) * PAGE;
+    let Ok(index) = indexed.index.index.checksum() else { return Ok(None) };
+    let Ok(whole) = file::read_trusted(&indexed.index.path) else { return Ok(None) };
+    let programs = whole.index.bound.programs.iter();
+    let of_program = programs.filter(|it| it.path == path_bytes(&indexed.real));
+    let Some(members) = of_program.map(|it| it.members.len()).max() else { return Ok(None) };
+    // The loader allocates two pages for some ten libraries, more if their paths are long.
+    let holes = members as u32 / 5 + 4;
+    let start = |longer| Steered::start(command(indexed, longer), top, holes, LIMIT);
+    // The second start has a longer environment, which must not move a library.
+    let (Some(one), Some(other)) = (start(0)?, start(3000)?) else { return Ok(None) };
+    let Some(objects) = choose(&one, &other, top) else { return Ok(None) };
+    if objects.iter().map(Chosen::pages).sum::<usize>() < LEAST {
+        return Ok(None);
+    }
+    let start = Start { top, holes, members_check: one.members_check, index };
+    Ok(Some((start, objects)))
+}
+
+/// Returns the command of a start with the index, with an environment that is longer by so many bytes.
+fn command(indexed: &Indexed, longer: usize) -> Command {
+    let mut command = Command::new(&indexed.real);
+    for variable in indexed.variables(false, None, false) {
+        if let Some(value) = variable.value.filter(|_| variable.name != SWITCHES) {
+            command.env(variable.name, value);
+        }
+    }
+    command.env("BECALM_LENGTH", "x".repeat(longer));
+    command.current_dir("/");
+    command
+}
+
+fn random() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    io::Read::read_exact(&mut fs::File::open("/dev/urandom")?, &mut bytes)?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+/// Removes the files of earlier boots, and the oldest ones if there are many bytes.
+fn make_room(folder: &Path) {
+    let entries = folder.read_dir().into_iter().flatten().flatten().map(|it| it.path());
+    let mut kept: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
+    for path in entries.filter(|path| path.extension().is_none()) {
+        let Ok(facts) = path.symlink_metadata() else { continue };
+        if Header::of(&path).is_some_and(|header| header.is_of_boot()) {
+            kept.push((facts.modified().unwrap_or(SystemTime::UNIX_EPOCH), facts.len(), path));
+        } else {
+            let _ = cache_writer().remove(&path);
+        }
+    }
+    kept.sort();
+    let mut all: u64 = kept.iter().map(|(_, length, _)| length).sum();
+    for (_, length, path) in kept {
+        if all <= MOST_OF_ALL {
+            break;
+        }
+        let _ = cache_writer().remove(&path);
+        all -= length;
+    }
+}
+
+/// Makes the ready pages of a program that is switched on, in a folder that its starts look into.
+///
+/// Nothing is an error: the program runs all the same.
+pub fn for_switched_on(folder: &Path, program: &Path) {
+    let Some(index) = places::switched_on().map(|on| on.join("index.so")) else { return };
+    let options = Options { index: Some(index), only: true, ..Options::default() };
+    let Ok(found) = program::find(program.as_os_str()) else { return };
+    if let Ok(Launch::Indexed(indexed)) = prepare(&options, found) {
+        pages::ensure(folder, &indexed);
+    }
+}

@@ -1,0 +1,106 @@
+//! Ready pages (`run --share-pages`): what relocation writes into the libraries of a start, in a file from
+//! which all starts of the program map it.
+//!
+//! The libraries lie at addresses that are drawn for each program, user and boot ([`make`]). [`choose`]
+//! finds the pages that are the same in two starts, [`file`](self::file) has their format. The audit module
+//! uses them (`crates/lib/audit/pages.c`).
+
+mod choose;
+mod file;
+pub mod make;
+pub mod state;
+#[cfg(test)]
+mod tests;
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use becalm_core::index::hash;
+use becalm_host::detached::{Priority, detached};
+
+use crate::index::file::Opened;
+use crate::index::places::cache_writer;
+use crate::index::variables::{NO_BIND, OFF, SWITCHES, has_switch, text_of_switch};
+use crate::pages::file::Header;
+use crate::path::path_bytes;
+use crate::run::Indexed;
+use crate::trees::folder;
+
+/// The switch with the folder of ready pages.
+pub const PAGES: &str = "pages:";
+/// The switch with which no ready pages are used.
+pub const NO_PAGES: &str = "nopages";
+/// The folder in that of records and copies.
+const FOLDER: &str = "pages";
+/// Names or paths of programs, a line each, that never get ready pages.
+pub const LIST: &str = "/etc/becalm/no-share-pages";
+
+/// Returns the folder of ready pages, which is made if it is missing; `None` without a place for it.
+#[must_use]
+pub fn folder() -> Option<PathBuf> {
+    folder::lasting(FOLDER).filter(|folder| text_of_switch(folder).is_some())
+}
+
+/// Returns the file of ready pages of a program in a folder. Its name is that of `name_file`
+/// (`audit/pages.c`).
+fn path(folder: &Path, index: &Opened, real: &Path) -> Option<PathBuf> {
+    let of_program = hash::bytes(0, &path_bytes(real)) as u32;
+    let checksum = index.index.checksum().ok()?;
+    Some(folder.join(format!("{checksum:016x}{of_program:08x}")))
+}
+
+/// Returns the switch with which a start uses ready pages. If there are none yet, another process makes
+/// them for the next start. `None` if this start has none.
+///
+/// Nothing is an error: the program is started all the same. Call this while the process has one thread.
+#[must_use]
+pub fn begin(indexed: &Indexed) -> Option<String> {
+    let switches = env::var_os(SWITCHES);
+    if [NO_PAGES, NO_BIND, OFF].iter().any(|it| has_switch(switches.as_deref(), it)) {
+        return None;
+    }
+    let folder = folder()?;
+    let path = path(&folder, &indexed.index, &indexed.real)?;
+    if Header::of(&path).is_some_and(|header| header.is_of_boot()) {
+        return Some(format!("{PAGES}{}", text_of_switch(&folder)?));
+    }
+    if is_listed(&indexed.real) {
+        return None;
+    }
+    let lock = cache_writer().lock(&path.with_extension("lock")).ok()??;
+    // The next start tries again.
+    let _ = detached(lock, Priority::Lowest, |lock| {
+        make::locked(&path, indexed, lock);
+    });
+    None
+}
+
+/// Makes the ready pages of a program that is started by this index in a folder, unless another process
+/// does.
+fn ensure(folder: &Path, indexed: &Indexed) {
+    let folder = folder::own(folder);
+    let path = folder.and_then(|folder| path(&folder, &indexed.index, &indexed.real));
+    let Some(path) = path else { return };
+    let is_there = Header::of(&path).is_some_and(|header| header.is_of_boot());
+    if is_there || is_listed(&indexed.real) {
+        return;
+    }
+    if let Ok(Some(lock)) = cache_writer().lock(&path.with_extension("lock")) {
+        make::locked(&path, indexed, lock);
+    }
+}
+
+/// True if the administrator's list has the program.
+fn is_listed(real: &Path) -> bool {
+    names(&fs::read(LIST).unwrap_or_default(), real)
+}
+
+/// True if a list of names and paths, a line each, has the program.
+fn names(list: &[u8], real: &Path) -> bool {
+    let name = real.file_name().unwrap_or_default().as_encoded_bytes();
+    let whole = path_bytes(real);
+    list.split(|byte| *byte == b'\n')
+        .map(<[u8]>::trim_ascii)
+        .any(|line| line == &whole[..] || line == name)
+}
