@@ -157,7 +157,8 @@ fn compare(descriptor: &[u8], name: &[u8]) {
     };
     assert!(!note.is_null(), "did not believe a sound note");
     let names = expected.iter().map(|record| record.needed.to_vec()).chain([name.to_vec()]);
-    for name in names {
+    // The mark of a complete note is a record only for the C reader. Its name has a slash.
+    for name in names.filter(|name| !name.contains(&b'/')) {
         let name = string(&name);
         let first = expected.iter().find(|record| **record.needed == *name.to_bytes());
         assert_eq!(lookup(note, &name), first.map(list));

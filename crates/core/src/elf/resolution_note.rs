@@ -2,10 +2,15 @@
 //!
 //! The descriptor is a sequence of pairs of NUL-terminated strings, a needed string and a list. An
 //! empty string ends it. The elements of a list are separated by `:`. `=PATH` is a file to open,
-//! `?DIR` a directory to search, and `?` the current directory.
+//! `?DIR` a directory to search, and `?` the current directory. A complete note starts with
+//! [`COMPLETE`].
 
 use bstr::{BStr, ByteSlice};
 use thiserror::Error;
+
+/// The start of a complete note, whose lists name every directory that can change. It is a pair of
+/// a name that no lookup has and a valid list, so that older readers skip it.
+pub const COMPLETE: &[u8] = b"/complete/1\0?\0";
 
 /// One element of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,10 +47,10 @@ pub struct Record<'a> {
 }
 
 /// Parses a descriptor ([`super::Notes::resolution`]). The iterator ends at the empty string or
-/// after the first error. Bytes after the empty string are ignored.
+/// after the first error. [`COMPLETE`] and the bytes after the empty string are left out.
 #[must_use]
 pub fn records(descriptor: &[u8]) -> Records<'_> {
-    Records { rest: Some(descriptor) }
+    Records { rest: Some(descriptor.strip_prefix(COMPLETE).unwrap_or(descriptor)) }
 }
 
 /// The iterator of [`records`].

@@ -2,7 +2,7 @@
 //!
 //! Each object is planned on its own. Its note has the answers of its own run path, which hold in
 //! every program (see `own`). The note never gives another answer than the plain search: a directory
-//! that may change becomes a hint at its position in the order.
+//! that may change becomes a hint at its position in the order, so that the note is complete.
 
 use bstr::{BStr, BString};
 
@@ -11,6 +11,7 @@ use super::plan::{FilePlan, Finding, FindingKind, Plan, PlannedAnswer};
 use super::settings::{self, Settings, Special};
 use crate::closure::{Subject, SubjectKind};
 use crate::edit::Edit;
+use crate::elf::resolution_note::COMPLETE;
 use crate::fs::FileSystem;
 use crate::search::dst;
 
@@ -72,10 +73,10 @@ pub struct Record {
     pub exact: Option<BString>,
 }
 
-/// Writes the descriptor of records, which are sorted by needed string.
+/// Writes the descriptor of a complete note with these records, which are sorted by needed string.
 #[must_use]
 pub fn descriptor(records: &[Record]) -> Vec<u8> {
-    let mut bytes = Vec::new();
+    let mut bytes = COMPLETE.to_vec();
     for record in records {
         bytes.extend_from_slice(&record.needed);
         bytes.push(0);
