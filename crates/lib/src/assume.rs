@@ -188,8 +188,13 @@ impl Assumptions {
     /// tunables do not count.
     #[must_use]
     pub fn found_readers(&self, loader: &LoaderFacts, secure: bool) -> Option<Readers> {
-        let reads =
-            || facts::switched(loader.reads.clone(), self.choice_of(secure).tunables.as_ref());
+        let reads = || match loader.libc {
+            // musl has no tunables.
+            Libc::Musl => loader.reads.clone(),
+            Libc::Glibc(_) => {
+                facts::switched(loader.reads.clone(), self.choice_of(secure).tunables.as_ref())
+            }
+        };
         self.finds_readers.then(reads)
     }
 

@@ -13,6 +13,7 @@
 //!   cannot be mapped ends the search.
 //! - `DT_FILTER`, `DT_AUXILIARY` and `DT_AUDIT` are ignored.
 
+mod note;
 mod paths;
 #[cfg(test)]
 mod tests;
@@ -64,6 +65,8 @@ struct Walk<'a> {
     fs: &'a dyn FileSystem,
     start: &'a Start,
     secure: bool,
+    /// True if the loader has becalm's patch, which reads notes.
+    reads_note: bool,
     /// `env_path`: `LD_LIBRARY_PATH`. Empty if the variable is not set.
     library_path: PathDirs,
     /// The compiled-in path, `:` between its elements.
@@ -119,6 +122,7 @@ impl<'a> Walk<'a> {
             fs,
             start,
             secure: environment.secure,
+            reads_note: environment.reads.note,
             library_path: paths::elements(usable(&environment.library_path)),
             default_path: paths::join(&facts.system_dirs).unwrap_or_else(|| SYSTEM_PATH.into()),
             system_path: None,
@@ -277,7 +281,12 @@ impl<'a> Walk<'a> {
         while let (Search::Nothing, Some(index)) = (&found, object) {
             object = self.known[index].above;
             match (self.run_path(index)?, below) {
-                (Some((source, path)), _) => found = self.path_open(source, &path, name)?,
+                (Some((source, path)), _) => {
+                    found = self.note_open(index, name)?;
+                    if let Search::Nothing = found {
+                        found = self.path_open(source, &path, name)?;
+                    }
+                }
                 // Later lookups skip this object, which has no run path.
                 (None, Some(below)) => {
                     self.known[below].above = object;

@@ -117,6 +117,10 @@ impl<'a> OwnPath<'a> {
         let candidate = || BString::from([name.as_slice(), needed].concat());
         match run_path::look(self.fs, name.as_ref(), needed, &self.view.ident, minor) {
             run_path::Look::Found(_) => Look::Hit,
+            // musl ends its search at the first file that opens.
+            run_path::Look::PassedOver if self.view.is_for_musl() => {
+                Look::Ends(Ended::Refused(candidate()))
+            }
             run_path::Look::Absent | run_path::Look::PassedOver => Look::Nothing,
             // Another user may open this file. A plan must not depend on the user who makes it.
             run_path::Look::Denied => Look::Ends(Ended::Errno(candidate(), Errno::ACCES)),

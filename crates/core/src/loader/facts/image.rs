@@ -6,6 +6,8 @@
 use bstr::{BStr, BString, ByteSlice};
 
 use super::{MAX_SYSTEM_DIRS, dst_lib, musl, readers, release};
+use crate::elf::resolution_note::COMPLETE;
+use crate::facts::Readers;
 use crate::loader::{Libc, LoaderFacts};
 use crate::search::hwcaps::CpuCaps;
 
@@ -41,7 +43,8 @@ pub fn libc_of(ld_so: &[u8], hint: &[u8]) -> Option<Libc> {
 #[must_use]
 pub fn from_bytes(ld_so: &[u8], libc: Libc, cpu: CpuCaps) -> Option<LoaderFacts> {
     if libc == Libc::Musl {
-        return Some(musl());
+        let note = ld_so.contains_str(COMPLETE);
+        return Some(LoaderFacts { reads: Readers { note, ..Readers::default() }, ..musl() });
     }
     let system_dirs = system_dirs(ld_so)?;
     Some(LoaderFacts {
@@ -183,6 +186,9 @@ mod tests {
         let facts = from_bytes(image, Libc::Musl, CpuCaps::default()).unwrap();
         assert_eq!(facts.system_dirs, ["/lib/", "/usr/local/lib/", "/usr/lib/"]);
         assert_eq!(facts.cache_path, None);
+        assert!(!facts.reads.note);
+        let patched = [image, COMPLETE].concat();
+        assert!(from_bytes(&patched, Libc::Musl, CpuCaps::default()).unwrap().reads.note);
     }
 
     #[test]

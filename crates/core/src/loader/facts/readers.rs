@@ -2,7 +2,7 @@
 //!
 //! becalm's patch of glibc (`crates/lib/patches/glibc`) puts a marker and its store prefixes into
 //! the loader's file. The patch of nixpkgs reads notes as well, but leaves no marker and is not
-//! detected.
+//! detected. musl with becalm's patch has the mark of a complete note ([`super::from_bytes`]).
 
 use bstr::{BStr, BString, ByteSlice};
 

@@ -79,7 +79,8 @@ pub(super) fn fixup_rpath(
     Ok(Some((source, elements(expanded.as_bstr()))))
 }
 
-fn expand(
+/// Replaces the tokens of a path. Returns `None` if musl drops the path.
+pub(super) fn expand(
     path: &BStr,
     origin: Option<&BStr>,
     budget: &mut usize,

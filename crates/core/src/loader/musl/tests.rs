@@ -1,6 +1,7 @@
 //! Tests of the model of musl, one for each rule of `dynlink.c`.
 
 mod limits;
+mod note;
 
 use super::*;
 use crate::elf::Endian;

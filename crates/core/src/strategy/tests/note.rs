@@ -102,10 +102,14 @@ fn a_directory_is_listed_once() {
 #[test]
 fn a_candidate_of_another_class_is_skipped_as_by_the_loader() {
     let fs = base().object("/s/c/lib/liba.so", library("liba.so").class(Class::Elf32));
+    let prog = || prog("/s/c/lib:/s/a/lib:/s/b/lib");
     assert_eq!(
-        program_note(prog("/s/c/lib:/s/a/lib:/s/b/lib"), fs),
+        program_note(prog(), fs.clone()),
         ["liba.so =/s/a/lib/liba.so", "libb.so =/s/b/lib/libb.so"]
     );
+    // musl would fail with this file.
+    let musl = prog().interpreter("/lib/ld-musl-x86_64.so.1");
+    assert_eq!(program_note(musl, fs), ["libb.so =/s/b/lib/libb.so"]);
 }
 
 #[test]
