@@ -230,6 +230,9 @@ fn a_file_of_pages_that_is_not_as_it_was_made_is_not_used() {
     assert_eq!(scene.said(), "declined\tunreadable");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("set");
     assert!(scene.said().starts_with("mapped"), "as it was made");
+    let library = scene.store.path("bin/librows.so");
+    fs::hard_link(&library, scene.store.path("bin/another-name")).expect("linked");
+    assert_eq!(scene.said(), "declined\tother-times");
     let mut command = scene.command(&scene.run());
     let log = scene.store.path("log");
     let _ = fs::remove_file(&log);

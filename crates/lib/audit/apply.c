@@ -42,7 +42,7 @@
 #define DT_TEXTREL 22
 #define DT_RELACOUNT 0x6ffffff9
 
-struct start start STATE = { NULL, NULL, NULL, 0, 0 };
+struct start start STATE = { NULL, NULL, NULL, 0, 0, 0 };
 /* The place of the object that the loader relocates. */
 static struct place *relocating STATE = NULL;
 static elf_word ignored STATE = 0;

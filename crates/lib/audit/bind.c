@@ -136,6 +136,7 @@ difference (const struct table_bound_object *object, const struct link_map *map,
     return "other-dynamic-section";
   if (!is_same && !same_tables (object, map))
     return "other-content";
+  start.has_other_times |= !is_same;
   if (object->build_id_length > 0
       && hash_bytes (0, (const void *) (map->addr + object->build_id), object->build_id_length)
              != object->build_id_hash)

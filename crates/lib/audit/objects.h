@@ -52,6 +52,8 @@ struct start
   elf_word *targets;
   /* LD_BIND_NOW. */
   int bind_now;
+  /* The times of an object's file differ, and its tables are the same: its data may be others. */
+  int has_other_times;
   /* The number of places that the loader has relocated. */
   uint32_t applied;
 };

@@ -285,6 +285,8 @@ pages_arm (const struct table_bound_program *program)
     return;
   if (head->members_check != program->members_check || head->members != program->member_count)
     why = "other-objects";
+  else if (start.has_other_times)
+    why = "other-times";
   for (uint32_t i = 0; why == NULL && i < program->member_count; i++)
     if (objects[i].addr != 0 && objects[i].addr != start.places[i].addr)
       why = "moved";
