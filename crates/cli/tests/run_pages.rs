@@ -225,6 +225,12 @@ fn a_file_of_pages_that_is_not_as_it_was_made_is_not_used() {
     for length in [0, 1, 111, 112, tables, whole.len() - 4096, whole.len() - 1] {
         declined(&whole[..length], &format!("{length} bytes"));
     }
+    fs::remove_file(&file).expect("removed");
+    assert!(Command::new("mkfifo").arg(&file).status().expect("mkfifo starts").success());
+    let found = scene.said();
+    assert!(found == "nothing" || found.starts_with("declined"), "a FIFO: {found}");
+    wait_for("the maker", || scene.file().is_some());
+    fs::remove_file(&file).expect("removed");
     fs::write(&file, &whole).expect("written");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).expect("set");
     assert_eq!(scene.said(), "declined\tunreadable");

@@ -62,11 +62,15 @@ impl Steered {
         // Whatever else happens, `stop` keeps the program from running.
         command.env("BECALM", format!("stop,steer:{number}/{top}/{holes}"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        // SAFETY: `fcntl` may be called between `fork` and `execve`; the descriptor is open until then.
+        // SAFETY: both may be called between `fork` and `execve`; the descriptor is open until then.
         unsafe {
-            command.pre_exec(move || match libc::fcntl(number, libc::F_SETFD, 0) {
-                -1 => Err(io::Error::last_os_error()),
-                _ => Ok(()),
+            command.pre_exec(move || {
+                // A process that has stopped would stay for ever.
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                match libc::fcntl(number, libc::F_SETFD, 0) {
+                    -1 => Err(io::Error::last_os_error()),
+                    _ => Ok(()),
+                }
             });
         }
         let mut child = command.spawn()?;

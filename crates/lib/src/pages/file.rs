@@ -1,11 +1,11 @@
 //! The file of ready pages: a header, tables, and the pages (`crates/lib/audit/pages.c`).
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Read;
 use std::path::Path;
 
 use becalm_core::index::hash;
-use becalm_host::pages::PAGE;
+use becalm_host::pages::{self, PAGE};
 
 use crate::pages::choose::Chosen;
 
@@ -35,7 +35,7 @@ impl Header {
     /// Reads the header of a file; `None` if there is none of this version.
     pub(super) fn of(path: &Path) -> Option<Self> {
         let mut header = [0; HEADER];
-        File::open(path).ok()?.read_exact(&mut header).ok()?;
+        pages::open(path).ok()?.read_exact(&mut header).ok()?;
         let version = u32::from_ne_bytes(*header.get(16..)?.first_chunk()?);
         (header.starts_with(MAGIC) && version == VERSION).then_some(Self(header))
     }
@@ -57,7 +57,7 @@ fn boot() -> Option<[u8; HEADER - BOOT]> {
 /// Returns the file for a start with these objects, one for each member of the record.
 pub(super) fn encode(start: &Start, objects: &[Chosen]) -> Option<Vec<u8>> {
     let mut tables: [Vec<u8>; 4] = Default::default();
-    let mut pages: Vec<u8> = Vec::new();
+    let mut content: Vec<u8> = Vec::new();
     let count = |of: &dyn Fn(&Chosen) -> usize| objects.iter().map(of).sum::<usize>();
     let (runs, words, relas) =
         (count(&|it| it.runs.len()), count(&|it| it.words.len()), count(&|it| it.relas.len()));
@@ -75,13 +75,13 @@ pub(super) fn encode(start: &Start, objects: &[Chosen]) -> Option<Vec<u8>> {
             of_objects.extend(number.to_ne_bytes());
         }
         (run, word, rela) = (run + counts[0], word + counts[1], rela + counts[2]);
-        for (at, content) in &object.runs {
-            let length = content.len() as u64 / PAGE;
+        for (at, run) in &object.runs {
+            let length = run.len() as u64 / PAGE;
             for number in [*at, length as u32, u32::try_from(next).ok()?, 0] {
                 of_runs.extend(number.to_ne_bytes());
             }
             next += length;
-            pages.extend(content);
+            content.extend(run);
         }
         for fix in &object.words {
             of_words.extend(fix.at.to_ne_bytes());
@@ -107,6 +107,6 @@ pub(super) fn encode(start: &Start, objects: &[Chosen]) -> Option<Vec<u8>> {
     let mut file = [&MAGIC[..], &check.to_ne_bytes(), &file].concat();
     debug_assert_eq!(file.len(), length, "the header and tables have their sizes");
     file.resize((length as u64).div_ceil(PAGE) as usize * PAGE as usize, 0);
-    file.extend(pages);
+    file.extend(content);
     Some(file)
 }

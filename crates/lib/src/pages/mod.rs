@@ -13,7 +13,6 @@ pub mod state;
 mod tests;
 
 use std::env;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use becalm_core::index::hash;
@@ -93,7 +92,7 @@ fn ensure(folder: &Path, indexed: &Indexed) {
 
 /// True if the administrator's list has the program.
 fn is_listed(real: &Path) -> bool {
-    names(&fs::read(LIST).unwrap_or_default(), real)
+    names(&becalm_host::read_regular(Path::new(LIST)).unwrap_or_default(), real)
 }
 
 /// True if a list of names and paths, a line each, has the program.
