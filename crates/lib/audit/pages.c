@@ -266,8 +266,7 @@ pages_begin (const struct table_bound_program *program)
       if (why != NULL)
         {
           log_stubs ("pages", "declined", why, 0);
-          if (text_equal (why, "missing"))
-            ahead_make_pages ();
+          ahead_make_pages ();
         }
       /* An empty file: the program has too few pages. */
       else if (head->runs > 0)
@@ -296,6 +295,8 @@ pages_arm (const struct table_bound_program *program)
   if (why != NULL)
     {
       log_stubs ("pages", "declined", why, 0);
+      if (text_equal (why, "moved"))
+        ahead_make_pages ();
       close_file ();
       return;
     }

@@ -104,12 +104,13 @@ system_call (long nr, long a, long b, long c, long d, long e)
 }
 
 static inline long
-system_map_at (uint64_t at, uint64_t size, long protection, long flags, long fd, uint64_t offset)
+system_map_at (unsigned long at, unsigned long size, long protection, long flags, long fd,
+               unsigned long offset)
 {
   long result;
   register long r10 __asm__ ("r10") = flags;
   register long r8 __asm__ ("r8") = fd;
-  register uint64_t r9 __asm__ ("r9") = offset;
+  register unsigned long r9 __asm__ ("r9") = offset;
   __asm__ volatile ("syscall"
                     : "=a" (result)
                     : "a" (9L), "D" (at), "S" (size), "d" (protection), "r" (r10), "r" (r8), "r" (r9)
@@ -121,5 +122,5 @@ system_map_at (uint64_t at, uint64_t size, long protection, long flags, long fd,
 static inline long
 system_map (long size, long protection, long flags, long fd)
 {
-  return system_map_at (0, (uint64_t) size, protection, flags, fd, 0);
+  return system_map_at (0, (unsigned long) size, protection, flags, fd, 0);
 }

@@ -81,11 +81,17 @@ pub(super) fn choose(one: &Steered, other: &Steered, top: u64) -> Option<Vec<Cho
     if pairs().any(|(a, b)| is_below(a) && a.address != b.address) {
         return None;
     }
+    // A resolver may write into its own object.
+    let all = one.places.iter().filter_map(|it| Some((it.address, it.lent.as_ref()?)));
+    let resolvers: Vec<u64> = all.flat_map(|(address, lent)| resolvers(address, lent)).collect();
     let chosen = pairs().map(|(a, b)| {
         let none = Chosen { address: if is_below(a) { a.address } else { 0 }, ..Chosen::default() };
         let lent = a.lent.as_ref().zip(b.lent.as_ref()).filter(|_| is_below(a));
         let found = lent.and_then(|(lent, of_other)| {
             let object = Object::new(one, other, a.address, lent, of_other)?;
+            if resolvers.iter().any(|at| object.range.contains(at)) {
+                return None;
+            }
             object.choose(&moved)
         });
         found.unwrap_or(none)
@@ -97,6 +103,8 @@ pub(super) fn choose(one: &Steered, other: &Steered, top: u64) -> Option<Vec<Cho
 struct Object<'a> {
     starts: [&'a Steered; 2],
     address: u64,
+    /// Addresses of its segments.
+    range: Range<u64>,
     relas: Vec<[u8; RELA]>,
     symbols: ObjectSymbols,
     /// The file, and its writable segments: addresses, offset in the file, number of zeros after it.
@@ -120,10 +128,13 @@ impl<'a> Object<'a> {
         let symbols = ObjectSymbols::read(&file).ok()?;
         let image = Image::new(&file).ok()?;
         let writable = image.writable().collect();
+        let ends = image.segments().map(|(from, length)| from.saturating_add(length));
+        let range = address..address.saturating_add(ends.max()?);
         // The first two make the loader call the module, at addresses that the kernel has chosen.
         let (relas, of_other) = (lent.as_chunks().0.get(2..)?, of_other.as_chunks().0.get(2..)?);
         (relas == of_other).then_some(())?;
-        Some(Self { starts: [one, other], address, relas: relas.to_vec(), symbols, file, writable })
+        let (starts, relas) = ([one, other], relas.to_vec());
+        Some(Self { starts, address, range, relas, symbols, file, writable })
     }
 
     fn choose(&self, moved: &[(u32, u64, u64)]) -> Option<Chosen> {
@@ -287,6 +298,15 @@ impl<'a> Object<'a> {
         }
         Some(joined)
     }
+}
+
+/// Returns the addresses of the resolvers that the loader calls for an object. The first two relocations
+/// are the module's.
+fn resolvers(address: u64, lent: &[u8]) -> impl Iterator<Item = u64> {
+    let relas = lent.as_chunks().0.iter().skip(2).filter(|rela| kind_of(rela) == IRELATIVE);
+    relas.filter_map(move |rela| {
+        Some(address.wrapping_add(u64::from_ne_bytes(*rela[16..].first_chunk()?)))
+    })
 }
 
 /// Returns `ELF64_R_TYPE` of a relocation.

@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use becalm_core::index::hash;
 use becalm_host::pages::{self, PAGE};
+use becalm_host::trust;
 
 use crate::pages::choose::Chosen;
 
@@ -17,6 +19,9 @@ const HEADER: usize = 112;
 /// Offset of the boot in the header.
 const BOOT: usize = 72;
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+const LOADER_CACHE: &str = "/etc/ld.so.cache";
+/// Maximum number of bytes of tables that are read.
+const MOST_OF_TABLES: usize = 64 << 20;
 
 /// Facts about the start that a file of pages is for.
 #[derive(Clone, Debug, Default)]
@@ -28,29 +33,40 @@ pub(super) struct Start {
     pub(super) index: u64,
 }
 
-/// The header of a file.
-pub(super) struct Header([u8; HEADER]);
-
-impl Header {
-    /// Reads the header of a file; `None` if there is none of this version.
-    pub(super) fn of(path: &Path) -> Option<Self> {
+/// True if a start uses the file: it is of this boot and user, and has its length. With `tables`, its tables
+/// are compared with their check as well, as the module does.
+pub(super) fn is_usable(path: &Path, tables: bool) -> bool {
+    let read = || {
+        let mut file = pages::open(path).ok()?;
+        let facts = file.metadata().ok()?;
         let mut header = [0; HEADER];
-        pages::open(path).ok()?.read_exact(&mut header).ok()?;
-        let version = u32::from_ne_bytes(*header.get(16..)?.first_chunk()?);
-        (header.starts_with(MAGIC) && version == VERSION).then_some(Self(header))
-    }
-
-    /// True if the file was made since the machine was started.
-    pub(super) fn is_of_boot(&self) -> bool {
-        boot().is_some_and(|boot| self.0[BOOT..] == boot)
-    }
+        file.read_exact(&mut header).ok()?;
+        let word = |at: usize| Some(u32::from_ne_bytes(*header[at..].first_chunk()?));
+        let long = |at: usize| Some(u64::from_ne_bytes(*header[at..].first_chunk()?));
+        let is_own = facts.uid() == trust::user() && facts.mode() & 0o077 == 0;
+        let is_of_start = header.starts_with(MAGIC) && word(16)? == VERSION;
+        let is_complete = long(24)? == facts.len() && header[BOOT..] == boot()?;
+        (is_own && is_of_start && is_complete).then_some(())?;
+        if tables {
+            let length = word(20)? as usize;
+            let mut rest = vec![0; length.min(MOST_OF_TABLES).checked_sub(HEADER)?];
+            file.read_exact(&mut rest).ok()?;
+            let checked = [&header[16..], &rest].concat();
+            (hash::bytes(VERSION.into(), &checked) == long(8)?).then_some(())?;
+        }
+        Some(())
+    };
+    read().is_some()
 }
 
-/// Returns what tells this boot from others, padded.
+/// Returns what tells this boot from others, and the number of pages of the loader cache, which the loader
+/// maps among the libraries.
 fn boot() -> Option<[u8; HEADER - BOOT]> {
     let id = fs::read(BOOT_ID).ok()?;
+    let pages = fs::metadata(LOADER_CACHE).map_or(0, |it| it.len().div_ceil(PAGE)) as u32;
     let mut boot = [0; HEADER - BOOT];
     boot[..36].copy_from_slice(id.get(..36)?);
+    boot[36..].copy_from_slice(&pages.to_ne_bytes());
     Some(boot)
 }
 

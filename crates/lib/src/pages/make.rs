@@ -15,7 +15,7 @@ use crate::index::places::{self, cache_writer};
 use crate::index::variables::SWITCHES;
 use crate::pages;
 use crate::pages::choose::{Chosen, choose};
-use crate::pages::file::{Header, Start, encode};
+use crate::pages::file::{Start, encode, is_usable};
 use crate::path::path_bytes;
 use crate::run::{Indexed, Launch, Options, prepare, program};
 use crate::trees::folder;
@@ -33,21 +33,19 @@ const LOWEST: u64 = 0x7000_0000_0000;
 const BITS: u32 = 28;
 
 /// Makes the file at a path while its lock is held.
-pub(super) fn locked(path: &Path, indexed: &Indexed, lock: OwnedFd) {
-    write(path, indexed);
+pub(super) fn locked(path: &Path, indexed: &Indexed, lock: OwnedFd, by_tables: bool) {
+    write(path, indexed, by_tables);
     let _ = fs::remove_file(path.with_extension("lock"));
     drop(lock);
 }
 
 /// Writes the file, if another process has not. If the program cannot have ready pages, an empty one says so
 /// until the next boot.
-fn write(path: &Path, indexed: &Indexed) {
+fn write(path: &Path, indexed: &Indexed, by_tables: bool) {
     let folder = path.parent().unwrap_or(path);
     make_room(folder);
     // If nothing can be written, nothing is started.
-    if folder::free(folder) < 2 * MOST as u64
-        || Header::of(path).is_some_and(|header| header.is_of_boot())
-    {
+    if folder::free(folder) < 2 * MOST as u64 || is_usable(path, by_tables) {
         return;
     }
     let made = made(indexed).unwrap_or_default();
@@ -104,7 +102,7 @@ fn make_room(folder: &Path) {
     let mut kept: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
     for path in entries.filter(|path| path.extension().is_none()) {
         let Ok(facts) = path.symlink_metadata() else { continue };
-        if Header::of(&path).is_some_and(|header| header.is_of_boot()) {
+        if is_usable(&path, false) {
             kept.push((facts.modified().unwrap_or(SystemTime::UNIX_EPOCH), facts.len(), path));
         } else {
             let _ = cache_writer().remove(&path);

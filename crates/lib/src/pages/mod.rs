@@ -21,7 +21,7 @@ use becalm_host::detached::{Priority, detached};
 use crate::index::file::Opened;
 use crate::index::places::cache_writer;
 use crate::index::variables::{NO_BIND, OFF, SWITCHES, has_switch, text_of_switch};
-use crate::pages::file::Header;
+use crate::pages::file::is_usable;
 use crate::path::path_bytes;
 use crate::run::Indexed;
 use crate::trees::folder;
@@ -61,7 +61,7 @@ pub fn begin(indexed: &Indexed) -> Option<String> {
     }
     let folder = folder()?;
     let path = path(&folder, &indexed.index, &indexed.real)?;
-    if Header::of(&path).is_some_and(|header| header.is_of_boot()) {
+    if is_usable(&path, false) {
         return Some(format!("{PAGES}{}", text_of_switch(&folder)?));
     }
     if is_listed(&indexed.real) {
@@ -70,7 +70,7 @@ pub fn begin(indexed: &Indexed) -> Option<String> {
     let lock = cache_writer().lock(&path.with_extension("lock")).ok()??;
     // The next start tries again.
     let _ = detached(lock, Priority::Lowest, |lock| {
-        make::locked(&path, indexed, lock);
+        make::locked(&path, indexed, lock, false);
     });
     None
 }
@@ -81,12 +81,11 @@ fn ensure(folder: &Path, indexed: &Indexed) {
     let folder = folder::own(folder);
     let path = folder.and_then(|folder| path(&folder, &indexed.index, &indexed.real));
     let Some(path) = path else { return };
-    let is_there = Header::of(&path).is_some_and(|header| header.is_of_boot());
-    if is_there || is_listed(&indexed.real) {
+    if is_usable(&path, true) || is_listed(&indexed.real) {
         return;
     }
     if let Ok(Some(lock)) = cache_writer().lock(&path.with_extension("lock")) {
-        make::locked(&path, indexed, lock);
+        make::locked(&path, indexed, lock, true);
     }
 }
 

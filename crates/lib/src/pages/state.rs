@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use becalm_host::pages::PAGE;
 use serde::Serialize;
 
 use crate::json::lossy_os;
@@ -15,7 +16,7 @@ pub struct PagesState {
     /// The folder.
     #[serde(serialize_with = "lossy_os")]
     pub folder: PathBuf,
-    /// The number of files, one for each program and index.
+    /// The number of files with pages, one for each program and index.
     pub files: u64,
     /// The bytes of the files.
     pub bytes: u64,
@@ -27,7 +28,9 @@ pub fn state() -> Option<PagesState> {
     let folder = folder::existing_lasting()?.join(FOLDER);
     let entries = fs::read_dir(&folder).ok()?.flatten();
     let lengths: Vec<u64> = entries.filter_map(|it| Some(it.metadata().ok()?.len())).collect();
-    Some(PagesState { folder, files: lengths.len() as u64, bytes: lengths.iter().sum() })
+    // One page says that a program has too few.
+    let files = lengths.iter().filter(|length| **length != PAGE).count() as u64;
+    Some(PagesState { folder, files, bytes: lengths.iter().sum() })
 }
 
 /// Removes the files of a folder, and the folder. Programs that run keep their mappings.
