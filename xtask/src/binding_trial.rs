@@ -97,7 +97,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     }
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
     let preload = options.preload.as_deref();
-    let pages = options.pages.as_deref();
+    let pages = options.pages.as_ref().map(std::path::absolute).transpose()?;
+    let pages = pages.as_deref();
     let one =
         |(trial, machine): &(Trial, usize)| try_one(trial, &machines[*machine], preload, pages);
     let verdicts: Vec<Result<Verdict>> = pool.install(|| trials.par_iter().map(one).collect());
