@@ -914,12 +914,22 @@ class Trees(Record):
 
 
 @dataclass
+class ReadyPages(Record):
+    """The folder of relocated pages that starts share."""
+
+    folder: str
+    files: int
+    bytes: int
+
+
+@dataclass
 class Cache(Record):
-    """What is kept of programs on network file systems."""
+    """What is kept of programs beside indexes."""
 
     schema: str
     cleared: bool
     trees: Optional[Trees] = None
+    pages: Optional[ReadyPages] = None
 
 
 @dataclass
