@@ -1,5 +1,6 @@
-/* Adds the module, its static TLS, the becalm that reads ahead, the folder of ready pages and the switch by which the module takes
-   all of them back out of the environment (audit/only.c). Each addition is the end of a value. */
+/* Adds the module, its static TLS, the becalm that reads ahead, the folder of ready pages, and the switch by
+   which the module takes all of them back out of the environment (audit/only.c). Each addition is the end
+   of a value. */
 #include "variables.h"
 
 #define STATIC_TLS "glibc.rtld.optional_static_tls="

@@ -4,7 +4,7 @@
 //! differs from the object's file is named by a relocation, and has the same value in both starts, or the
 //! same distance from an object that has moved. Otherwise the object has none, and is relocated as before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
@@ -70,7 +70,7 @@ pub(super) fn choose(one: &Steered, other: &Steered, top: u64) -> Option<Vec<Cho
     let is_below = |place: &Place| (top.saturating_sub(REACH)..top).contains(&place.address);
     // The loader and a program that is position-independent. Without ASLR they are where they were, and
     // a word that leads to them would look like a constant.
-    let moved: Vec<(u32, u64, u64)> = (0..)
+    let moved: Vec<Moved> = (0..)
         .zip(pairs())
         .filter(|(_, (a, _))| !is_below(a) && a.address != 0)
         .map(|(member, (a, b))| (member, a.address, b.address))
@@ -97,6 +97,28 @@ pub(super) fn choose(one: &Steered, other: &Steered, top: u64) -> Option<Vec<Cho
         found.unwrap_or(none)
     });
     Some(chosen.collect())
+}
+
+/// A member that the kernel places, with its addresses in both starts.
+type Moved = (u32, u64, u64);
+
+/// The words of an object that a loader writes, by their offsets.
+struct Known {
+    /// Words that relocations write.
+    relocated: FxHashSet<u64>,
+    /// Those of them that are left to the loader, or whose result is compared.
+    left: FxHashSet<u64>,
+    /// The dynamic section, and the words for lazy binding.
+    others: FxHashSet<u64>,
+    /// Offset of the words for lazy binding.
+    lazy_words: Option<u64>,
+}
+
+impl Known {
+    /// Returns the numbers of the pages that relocation writes, in order.
+    fn pages(&self) -> BTreeSet<u64> {
+        self.relocated.iter().map(|at| at / PAGE).collect()
+    }
 }
 
 /// An object that lies at one address in two starts.
@@ -137,7 +159,35 @@ impl<'a> Object<'a> {
         Some(Self { starts, address, range, relas, symbols, file, writable })
     }
 
-    fn choose(&self, moved: &[(u32, u64, u64)]) -> Option<Chosen> {
+    fn choose(&self, moved: &[Moved]) -> Option<Chosen> {
+        let known = self.known()?;
+        let mut pages = BTreeMap::new();
+        let mut words = Vec::new();
+        for page in known.pages() {
+            let contents = self.contents(page)?;
+            // Words that are left to the loader are written either way.
+            if add_words(&mut words, page, &contents, &known, moved)? {
+                let [one, ..] = contents;
+                pages.insert(page, one);
+            }
+        }
+        let (dynamic, dynamic_words) = self.symbols.dynamic_words();
+        let found = Chosen {
+            address: self.address,
+            runs: self.runs(pages, &known)?,
+            words,
+            relas: self.relas.clone(),
+            lazy_words: u32::try_from(known.lazy_words.unwrap_or(0)).ok()?,
+            dynamic: u32::try_from(dynamic).ok()?,
+            dynamic_words: u32::try_from(dynamic_words).ok()?,
+        };
+        let of_resolvers = self.relas.iter().filter(|rela| kind_of(rela) == IRELATIVE).count();
+        let kept = known.others.len() + known.left.len() - of_resolvers;
+        (found.pages() >= LEAST && kept <= MOST_KEPT).then_some(found)
+    }
+
+    /// Returns the words that a loader writes; `None` if one is not a whole word of a writable segment.
+    fn known(&self) -> Option<Known> {
         let left = self.left()?;
         let mut relocated: FxHashSet<u64> = self.symbols.relocated().collect();
         if relocated.iter().any(|at| at % 8 != 0 || !self.is_writable(*at)) {
@@ -149,56 +199,9 @@ impl<'a> Object<'a> {
         });
         let mut others: FxHashSet<u64> = (0..dynamic_words).map(|it| dynamic + 8 * it).collect();
         others.extend(lazy_words.iter().flat_map(|at| [at + 8, at + 16]));
-        // What is left may be the second word of a descriptor.
+        // A relocation names the first word of a descriptor alone.
         relocated.extend(&left);
-        let mut pages = BTreeMap::new();
-        let mut words = Vec::new();
-        for page in self.pages(&relocated) {
-            let [one, other, plain] = self.contents(page)?;
-            let mut has_other = false;
-            for at in (0..PAGE).step_by(8) {
-                let offset = page * PAGE + at;
-                let word =
-                    |of: &[u8]| of[at as usize..].first_chunk().copied().map(u64::from_ne_bytes);
-                let [a, b, file] = [word(&one)?, word(&other)?, word(&plain)?];
-                if left.contains(&offset) || others.contains(&offset) {
-                    continue;
-                }
-                if !relocated.contains(&offset) {
-                    if a != file || b != file {
-                        return None;
-                    }
-                    continue;
-                }
-                has_other = true;
-                if a != b {
-                    let member =
-                        moved.iter().find(|(_, x, y)| a.wrapping_sub(*x) == b.wrapping_sub(*y))?;
-                    words.push(Word {
-                        at: u32::try_from(offset).ok()?,
-                        member: member.0,
-                        distance: a.wrapping_sub(member.1),
-                    });
-                }
-            }
-            // Words that are left to the loader are written either way.
-            if has_other {
-                pages.insert(page, one);
-            }
-        }
-        let runs = self.runs(pages, &relocated, &others)?;
-        let found = Chosen {
-            address: self.address,
-            runs,
-            words,
-            relas: self.relas.clone(),
-            lazy_words: u32::try_from(lazy_words.unwrap_or(0)).ok()?,
-            dynamic: u32::try_from(dynamic).ok()?,
-            dynamic_words: u32::try_from(dynamic_words).ok()?,
-        };
-        let of_resolvers = self.relas.iter().filter(|rela| kind_of(rela) == IRELATIVE).count();
-        let kept = others.len() + left.len() - of_resolvers;
-        (found.pages() >= LEAST && kept <= MOST_KEPT).then_some(found)
+        Some(Known { relocated, left, others, lazy_words })
     }
 
     /// Returns the offsets of the words that relocations write which are left to the loader, or whose
@@ -220,14 +223,6 @@ impl<'a> Object<'a> {
 
     fn is_writable(&self, at: u64) -> bool {
         self.writable.iter().any(|(range, ..)| range.start <= at && at + 8 <= range.end)
-    }
-
-    /// Returns the numbers of the pages with these words, in order.
-    fn pages(&self, words: &FxHashSet<u64>) -> Vec<u64> {
-        let mut pages: Vec<u64> = words.iter().map(|at| at / PAGE).collect();
-        pages.sort_unstable();
-        pages.dedup();
-        pages
     }
 
     /// Returns a page of both starts, and of the file.
@@ -255,18 +250,13 @@ impl<'a> Object<'a> {
     }
 
     /// Joins pages to runs, with what lies between those that are near each other.
-    fn runs(
-        &self,
-        pages: BTreeMap<u64, Vec<u8>>,
-        relocated: &FxHashSet<u64>,
-        others: &FxHashSet<u64>,
-    ) -> Option<Vec<(u32, Vec<u8>)>> {
+    fn runs(&self, pages: BTreeMap<u64, Vec<u8>>, known: &Known) -> Option<Vec<(u32, Vec<u8>)>> {
         let mut runs: Vec<(u32, Vec<u8>)> = Vec::new();
         let mut end = 0;
         for (page, content) in pages {
             let between = end..page;
             let is_near = !runs.is_empty() && between.end - between.start <= GAP;
-            let joined = is_near.then(|| self.between(between, relocated, others)).flatten();
+            let joined = is_near.then(|| self.between(between, known)).flatten();
             match (joined, runs.last_mut()) {
                 (Some(joined), Some((_, run))) => {
                     run.extend(joined);
@@ -280,16 +270,11 @@ impl<'a> Object<'a> {
     }
 
     /// Returns pages that no relocation writes, if they are those of the file.
-    fn between(
-        &self,
-        pages: Range<u64>,
-        relocated: &FxHashSet<u64>,
-        others: &FxHashSet<u64>,
-    ) -> Option<Vec<u8>> {
+    fn between(&self, pages: Range<u64>, known: &Known) -> Option<Vec<u8>> {
         let mut joined = Vec::new();
         for page in pages {
-            let words = || (0..PAGE).step_by(8).map(|at| page * PAGE + at);
-            if words().any(|at| relocated.contains(&at) || others.contains(&at)) {
+            let is_known = |at: u64| known.relocated.contains(&at) || known.others.contains(&at);
+            if words_of(page).any(is_known) {
                 return None;
             }
             let [one, other, plain] = self.contents(page)?;
@@ -298,6 +283,42 @@ impl<'a> Object<'a> {
         }
         Some(joined)
     }
+}
+
+/// Adds the words of a page that lead into objects that have moved. Returns true if relocation writes others
+/// than those that are left to the loader; `None` if a word is not as relocation leaves it.
+fn add_words(
+    words: &mut Vec<Word>,
+    page: u64,
+    contents: &[Vec<u8>; 3],
+    known: &Known,
+    moved: &[Moved],
+) -> Option<bool> {
+    let mut is_relocated = false;
+    for (at, offset) in words_of(page).enumerate() {
+        if known.left.contains(&offset) || known.others.contains(&offset) {
+            continue;
+        }
+        let [a, b, plain] =
+            contents.each_ref().map(|page| page.as_chunks().0[at]).map(u64::from_ne_bytes);
+        if !known.relocated.contains(&offset) {
+            (a == plain && b == plain).then_some(())?;
+            continue;
+        }
+        is_relocated = true;
+        if a != b {
+            let distance = |from: &&Moved| a.wrapping_sub(from.1) == b.wrapping_sub(from.2);
+            let (member, address, _) = *moved.iter().find(distance)?;
+            let at = u32::try_from(offset).ok()?;
+            words.push(Word { at, member, distance: a.wrapping_sub(address) });
+        }
+    }
+    Some(is_relocated)
+}
+
+/// Returns the offsets of the words of a page.
+fn words_of(page: u64) -> impl Iterator<Item = u64> {
+    (page * PAGE..(page + 1) * PAGE).step_by(8)
 }
 
 /// Returns the addresses of the resolvers that the loader calls for an object. The first two relocations

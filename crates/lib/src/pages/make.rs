@@ -33,19 +33,19 @@ const LOWEST: u64 = 0x7000_0000_0000;
 const BITS: u32 = 28;
 
 /// Makes the file at a path while its lock is held.
-pub(super) fn locked(path: &Path, indexed: &Indexed, lock: OwnedFd, by_tables: bool) {
-    write(path, indexed, by_tables);
+pub(super) fn locked(path: &Path, indexed: &Indexed, lock: OwnedFd) {
+    write(path, indexed);
     let _ = fs::remove_file(path.with_extension("lock"));
     drop(lock);
 }
 
 /// Writes the file, if another process has not. If the program cannot have ready pages, an empty one says so
 /// until the next boot.
-fn write(path: &Path, indexed: &Indexed, by_tables: bool) {
+fn write(path: &Path, indexed: &Indexed) {
     let folder = path.parent().unwrap_or(path);
     make_room(folder);
     // If nothing can be written, nothing is started.
-    if folder::free(folder) < 2 * MOST as u64 || is_usable(path, by_tables) {
+    if folder::free(folder) < 2 * MOST as u64 || is_usable(path, true) {
         return;
     }
     let made = made(indexed).unwrap_or_default();

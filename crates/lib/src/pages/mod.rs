@@ -70,7 +70,7 @@ pub fn begin(indexed: &Indexed) -> Option<String> {
     let lock = cache_writer().lock(&path.with_extension("lock")).ok()??;
     // The next start tries again.
     let _ = detached(lock, Priority::Lowest, |lock| {
-        make::locked(&path, indexed, lock, false);
+        make::locked(&path, indexed, lock);
     });
     None
 }
@@ -81,11 +81,11 @@ fn ensure(folder: &Path, indexed: &Indexed) {
     let folder = folder::own(folder);
     let path = folder.and_then(|folder| path(&folder, &indexed.index, &indexed.real));
     let Some(path) = path else { return };
-    if is_usable(&path, true) || is_listed(&indexed.real) {
+    if is_listed(&indexed.real) {
         return;
     }
     if let Ok(Some(lock)) = cache_writer().lock(&path.with_extension("lock")) {
-        make::locked(&path, indexed, lock, true);
+        make::locked(&path, indexed, lock);
     }
 }
 

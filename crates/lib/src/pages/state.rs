@@ -22,7 +22,7 @@ pub struct PagesState {
     pub bytes: u64,
 }
 
-/// Returns what is in the folder; `None` if there is none.
+/// Returns the number and the bytes of the files; `None` if there is no folder.
 #[must_use]
 pub fn state() -> Option<PagesState> {
     let folder = folder::existing_lasting()?.join(FOLDER);
