@@ -248,3 +248,38 @@ fn a_fixture_that_starts_is_observed_as_it_is_predicted() {
     let image = last(&report);
     assert_eq!(image["prediction"]["equal"], true, "{}", image["prediction"]);
 }
+
+#[test]
+fn the_files_that_a_run_used_can_be_listed() {
+    let dir = tempfile::tempdir().expect("a scratch directory");
+    let at = |name: &str| dir.path().join(name).to_str().expect("UTF-8").to_owned();
+    fs::write(at("data"), "content\n").expect("a file");
+    std::os::unix::fs::symlink("data", at("link")).expect("a link");
+    let script = format!("#!/bin/sh\n[ -e {} ]; exec cat {}\n", at("nosuch"), at("link"));
+    fs::write(at("script"), script).expect("a script");
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(at("script"), executable).expect("a script");
+    let (ran, report) = traced(|_| {}, &["--files", "--", &at("script")]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "content\n"), "{ran:?}");
+    if report["opens_alone"] == true {
+        skip("no program can be traced here");
+        return;
+    }
+    let kind_of = |path: &str| {
+        let files = last(&report)["files"].as_array().expect("files");
+        files.iter().find(|file| file["path"] == path).map(|file| file["kind"].clone())
+    };
+    assert_eq!(kind_of(&at("data")), Some("opened".into()));
+    assert_eq!(kind_of(&at("link")), Some("link".into()));
+    let (_, plain) = traced(|_| {}, &["--", "/bin/sh", "-c", ":"]);
+    assert!(last(&plain)["files"].is_null());
+
+    let listed = run(becalm().args(["trace", "--files", "-o", &at("list"), "--", &at("script")]));
+    assert_eq!(listed.code, Some(0), "{listed:?}");
+    let list = fs::read_to_string(at("list")).expect("a list");
+    let has = |ending: &str| list.lines().filter(|line| line.ends_with(ending)).count();
+    assert_eq!(["/script", "/data", "/link", "/nosuch"].map(has), [1, 1, 1, 0], "{list}");
+    // Shell and cat have one loader and one libc, each listed once.
+    assert_eq!(has("/libc.so.6"), 1, "{list}");
+    assert!(list.lines().all(|line| std::path::Path::new(line).exists()), "{list}");
+}

@@ -311,6 +311,7 @@ impl Watched {
             until_entry,
             relocations: true,
             record: false,
+            files: false,
             cold: options.cold,
             reads: None,
             store: StorePrefixes::default(),

@@ -442,6 +442,7 @@ class Image(Record):
     prediction: Optional[Against] = None
     no_prediction: Optional[str] = None
     initialisers: int = 0
+    files: Optional[List[File]] = None
     dropped: int = 0
     environment: Dict[str, str] = field(default_factory=dict)
 

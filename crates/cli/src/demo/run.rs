@@ -161,6 +161,7 @@ impl Demo<'_> {
             until_entry: false,
             relocations: false,
             record: false,
+            files: false,
             cold: false,
             reads: None,
             store: StorePrefixes::default(),

@@ -51,6 +51,14 @@ pub(crate) struct TraceArgs {
     #[arg(long, conflicts_with = "from", help_heading = "What is watched")]
     pub record: bool,
 
+    /// List the files that the run used, one a line: the program, its libraries, what it opened, and the
+    /// links that lead to each
+    ///
+    /// Files that it only looked up are not among them. With --follow, those of the processes that it starts
+    /// too; with --json, each image has its own, with their kinds.
+    #[arg(long, conflicts_with_all = ["from", "probes", "predict"], help_heading = "Output")]
+    pub files: bool,
+
     /// Trace the processes that the program starts as well, and report each by itself
     #[arg(long, help_heading = "What is watched")]
     pub follow: bool,
@@ -110,6 +118,7 @@ impl TraceArgs {
             until_entry: self.until == Until::Entry,
             relocations: self.relocations,
             record: self.record,
+            files: self.files,
             cold: false,
             reads: self.reads.strategies(),
             store: self.store.prefixes(),

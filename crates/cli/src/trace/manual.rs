@@ -144,6 +144,10 @@ const TRACE_EXAMPLES: Section = Section {
         ),
         ("becalm trace --syscalls -- python3 -c pass", "Every system call, by time."),
         (
+            "becalm trace --follow --files -o list -- ./tool; cpio -o -H newc < list > tool.cpio",
+            "The files that a run used, also those that it opened after its start.",
+        ),
+        (
             "becalm trace --json -o run.json -- prog; becalm check --against run.json ./prog",
             "Compare the prediction with the run.",
         ),

@@ -3,6 +3,7 @@
 use becalm_lib::json::document;
 use becalm_lib::trace::report::Report;
 
+use crate::check::files::text::Written;
 use crate::terminal::probes;
 use crate::terminal::style::Look;
 use crate::trace::args::TraceArgs;
@@ -13,6 +14,10 @@ use crate::trace::text;
 pub(crate) fn report(look: Look, args: &TraceArgs, report: &Report) -> Vec<u8> {
     if args.json {
         return document(report);
+    }
+    if args.files {
+        let mut written = Written::default();
+        return report.images.iter().flat_map(|seen| written.lines(&seen.files, b'\n')).collect();
     }
     if args.probes {
         let images = report.images.iter();

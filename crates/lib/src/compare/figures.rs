@@ -80,6 +80,7 @@ fn watched(column: &Column, runs: &Runs) -> Result<Figures, CompareError> {
         until_entry: false,
         relocations: true,
         record: false,
+        files: false,
         cold: false,
         reads: None,
         store: StorePrefixes::default(),

@@ -58,6 +58,8 @@ pub enum FileUse {
     Configuration,
     /// A symbolic link on the way to one of these.
     Link,
+    /// A file or directory that the program opened.
+    Opened,
 }
 
 /// The files of one or several starts, each once. The links that lead to a file come before it.
@@ -105,7 +107,8 @@ impl<'a> FileList<'a> {
         self.files
     }
 
-    fn add(&mut self, path: &BStr, kind: FileUse) {
+    /// Adds a file, and the links that lead to it.
+    pub fn add(&mut self, path: &BStr, kind: FileUse) {
         let mut walk = Walk::default();
         if !path.starts_with(b"/") {
             walk.append(self.fs.current_dir().as_ref());

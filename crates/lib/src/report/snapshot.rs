@@ -75,6 +75,7 @@ fn run(program: &Path, options: &Options) -> Result<Observed, NotObserved> {
         until_entry: false,
         relocations: true,
         record: false,
+        files: false,
         cold: false,
         reads: None,
         store: assume.store.clone(),

@@ -11,6 +11,7 @@ use bstr::{BStr, BString, ByteSlice};
 
 use crate::beside::{Beside, Scope};
 use crate::check::Program;
+use crate::files::{FileList, FileUse, StartFile};
 use crate::trace::no_prediction::NoPrediction;
 use crate::trace::predict::{self, Answer, Answers, Assumed};
 use crate::trace::report::Seen;
@@ -19,9 +20,17 @@ use crate::trace::seen::Loader;
 /// The images joined with their predictions. The program, which is the last image of the
 /// first process, comes last.
 #[must_use]
-pub fn images(images: Vec<Image>, mut answers: Answers, assumed: &Assumed) -> Vec<Seen> {
+pub fn images(
+    images: Vec<Image>,
+    mut answers: Answers,
+    assumed: &Assumed,
+    with_files: bool,
+) -> Vec<Seen> {
     let first = images.first().map(|image| image.pid);
-    let joined = |(index, image)| join(image, answers.remove(&index), assumed);
+    let joined = |(index, image)| {
+        let files = if with_files { files(&image) } else { Vec::new() };
+        Seen { files, ..join(image, answers.remove(&index), assumed) }
+    };
     let mut seen: Vec<Seen> = images.into_iter().enumerate().map(joined).collect();
     let program = seen.iter().rposition(|seen| Some(seen.pid) == first);
     if let Some(at) = program {
@@ -29,6 +38,33 @@ pub fn images(images: Vec<Image>, mut answers: Answers, assumed: &Assumed) -> Ve
         seen.push(program);
     }
     seen
+}
+
+/// Returns the files that an image used: its program, the files that its loader and the program opened, and
+/// the links that lead to each.
+fn files(image: &Image) -> Vec<StartFile> {
+    let os = OsFs::new();
+    let session = os.session();
+    let mut list = FileList::new(&session);
+    if !image.forked {
+        let is_script = image.exec_path != image.path;
+        let kind = if is_script { FileUse::Script } else { FileUse::Program };
+        list.add(image.exec_path.as_ref(), kind);
+        list.add(image.path.as_ref(), FileUse::Program);
+    }
+    if let Some(interpreter) = &image.interpreter {
+        list.add(interpreter.as_ref(), FileUse::Interpreter);
+    }
+    for lookup in image.lookups.iter().chain(&image.dlopens) {
+        let opened = lookup.attempt().filter(|it| it.outcome == Outcome::Hit);
+        if let Some(opened) = opened.filter(|it| lookup.by_loader && it.call == Call::Open) {
+            list.add(opened.path.as_ref(), FileUse::Library);
+        }
+    }
+    for path in &image.opened {
+        list.add(path.as_ref(), FileUse::Opened);
+    }
+    list.finish()
 }
 
 /// `answer` is missing for a fork, for an image after very many others, and if no thread could be

@@ -94,7 +94,7 @@ fn run(
         follow: options.follow,
         all_syscalls: options.all_syscalls,
         until_entry: options.until_entry,
-        opened: options.record,
+        opened: options.record || options.files,
         pages: true,
         cold: options.cold,
         supervisor,
@@ -142,7 +142,7 @@ fn joined(options: &Options, assumed: &Assumed, traced: Traced, predictor: Predi
     let Traced { images, exit, overhead, notes, rest, supervisor } = traced;
     let report = Report {
         command: words_of_command(&options.command),
-        images: join::images(images, predictor.answers(), assumed),
+        images: join::images(images, predictor.answers(), assumed, options.files),
         exit: Exit::of(exit),
         overhead: Some(overhead.into()),
         notes: notes::in_words(&notes, rest.is_some()),

@@ -22,6 +22,8 @@ pub struct Options {
     /// True if the files that the program opens after its entry point are recorded, to be read ahead
     /// of its next start ([`crate::ahead`]).
     pub record: bool,
+    /// True if the files that each program uses are listed.
+    pub files: bool,
     /// True if the files are known not to be in memory: page faults that wait for a page that is being read
     /// already are counted from the begin, and not only after the first major one.
     pub cold: bool,

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::beside::Beside;
 use crate::check::Program;
+use crate::files::StartFile;
 use crate::first_line::{FirstLine, Loader};
 use crate::json::{self, lossy, lossy_option};
 use crate::loaded_index::IndexedBindings;
@@ -168,6 +169,9 @@ pub struct Seen {
     /// The prediction of `becalm check`.
     #[serde(skip)]
     pub checked: Option<Box<Program>>,
+    /// With `--files`: the files that it used, and the links that lead to each.
+    #[serde(skip_deserializing, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<StartFile>,
 }
 
 /// The waits for pages that were not in memory: page faults that are major, or that sleep for a page of a

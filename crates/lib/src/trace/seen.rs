@@ -209,6 +209,7 @@ impl Seen {
             environment: variables.map(|(name, value)| (text(name), text(value))).collect(),
             probes: loader.probes,
             checked,
+            files: Vec::new(),
         }
     }
 }

@@ -33,10 +33,17 @@ pub(crate) fn list(
             return Ok(json);
         }
     };
-    let mut text = Vec::new();
-    for file in files.iter().filter(|file| written.0.insert(file.path.clone())) {
-        text.extend_from_slice(&file.path);
-        text.push(end);
+    Ok(written.lines(files, end))
+}
+
+impl Written {
+    /// Returns the paths that were not written yet, each with this byte at its end.
+    pub(crate) fn lines(&mut self, files: &[StartFile], end: u8) -> Vec<u8> {
+        let mut text = Vec::new();
+        for file in files.iter().filter(|file| self.0.insert(file.path.clone())) {
+            text.extend_from_slice(&file.path);
+            text.push(end);
+        }
+        text
     }
-    Ok(text)
 }
