@@ -942,6 +942,7 @@ class Pack(Record):
     files: int
     bytes: int
     records: List[TreeRecord] = field(default_factory=list)
+    left_out: List[str] = field(default_factory=list)
 
 
 @dataclass

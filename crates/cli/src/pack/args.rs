@@ -16,6 +16,11 @@ pub(crate) struct PackArgs {
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
 
+    /// A file below the tree that changes whenever the tree does: if it is as it was, starts compare nothing
+    /// else
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub generation: Option<PathBuf>,
+
     /// The form of the file [default: squashfs for a name that ends in .squashfs or .sqfs, else tar]
     #[arg(long, value_enum)]
     pub format: Option<Format>,

@@ -21,15 +21,20 @@ const CONTENT: Section = Section {
     entries: &[
         (
             "files",
-            "The copies of the files that the learned starts read, below their own paths, with \
-             their times. Other tools can unpack or mount them.",
+            "The files that the learned starts look up, the program and its libraries, as far as they \
+             are in the trees, below their own paths, with their times. Other tools can unpack or mount \
+             them.",
         ),
         (
             "folder .becalm",
-            "The records: the paths that starts look up, and for each file its inode, size, mtime \
-             and ctime. Of programs that the command starts too.",
+            "The records: the paths that starts look up, the state of each, and the names in each \
+             directory. Of programs that the command starts too.",
         ),
-        ("left out", "Files of more than 64 MiB, files that changed in the last hour, the index."),
+        (
+            "left out",
+            "Files of more than 64 MiB, files that programs keep open, files of trees in which times do \
+             not count, the index.",
+        ),
     ],
 };
 
@@ -44,7 +49,13 @@ const USE: Section = Section {
         (
             "tree",
             "Each start compares every file with the tree, as it does with copies that were made \
-             on this machine. A file that differs is read from the tree.",
+             on this machine. A file that differs is read from the tree. With --check node, the first \
+             start on a machine does so for later ones, with --check never no start.",
+        ),
+        (
+            "--generation FILE",
+            "If the file is as it was when the pack was made, by inode, size, mtime and ctime, a start \
+             compares nothing else.",
         ),
         ("becalm run --pack FILE", "Unpacks the file if this machine has not, then starts."),
     ],
@@ -55,7 +66,7 @@ const JSON: Section = Section {
     entries: &[(
         "schema becalm/pack/1",
         "One object: file, files, bytes, records (of command, starts, paths, copies, learned, \
-         copied).",
+         copied), left_out.",
     )],
 };
 

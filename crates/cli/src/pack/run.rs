@@ -1,6 +1,7 @@
 //! `becalm pack` and `becalm unpack`: write what starts need into one file, and add it to what this machine
 //! keeps.
 
+use std::fmt::Write as _;
 use std::io::Write;
 
 use anyhow::Result;
@@ -13,12 +14,16 @@ use crate::pack::args::{PackArgs, UnpackArgs};
 use crate::terminal;
 use crate::terminal::style::{Look, When};
 
+/// Maximum number of files that are left out and named.
+const LISTED: usize = 5;
+
 /// Writes a pack.
 ///
 /// # Errors
 /// Returns an error if nothing was learned, or the file cannot be written.
 pub(crate) fn pack(args: &PackArgs, color: When) -> Result<ExitStatus> {
-    let report = pack::write(&args.output, args.format(), &args.programs)?;
+    let report =
+        pack::write(&args.output, args.format(), &args.programs, args.generation.as_deref())?;
     print(args.json, color, "packed", &report)
 }
 
@@ -31,11 +36,16 @@ pub(crate) fn unpack(args: &UnpackArgs, color: When) -> Result<ExitStatus> {
 }
 
 fn print(json: bool, color: When, done: &str, report: &PackReport) -> Result<ExitStatus> {
-    let PackReport { file, files, bytes, records } = report.clone();
+    let PackReport { file, files, bytes, records, left_out } = report.clone();
     let state = TreesState { folder: file, copies: files, bytes, records };
     terminal::write_report(json, report, |out| {
         let mut text = String::new();
         looked_up(&mut text, Look::of_stdout(color), done, usize::MAX, &state);
+        for (at, path) in left_out.iter().take(LISTED + 1).enumerate() {
+            let more = format!("{} more files", left_out.len() - at);
+            let path = if at < LISTED { path } else { &more };
+            let _ = writeln!(text, "left out: {path}");
+        }
         out.write_all(text.as_bytes())
     })?;
     Ok(ExitStatus::Fine)

@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use becalm_lib::run::Options;
-use clap::{Args, ValueHint};
+use becalm_lib::trees::packed::Check;
+use clap::{Args, ValueEnum, ValueHint};
 
 use crate::common_args::StoreArg;
 
@@ -72,6 +73,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub pack: Option<PathBuf>,
 
+    /// When the files of the pack are compared with the tree
+    #[arg(long, value_name = "WHEN", value_enum, requires = "pack", default_value = "start")]
+    pub check: CheckArg,
+
     /// Read the recorded pages of programs ahead, without starting them
     ///
     /// Waits until the pages are in memory: for the end of a boot, the start of a container or the
@@ -98,6 +103,28 @@ pub(crate) struct RunArgs {
     pub store: StoreArg,
 }
 
+/// When a pack is compared with the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CheckArg {
+    /// In each start
+    Start,
+    /// In the first start on this machine; later starts get its results, as long as one comes at least every
+    /// ten minutes
+    Node,
+    /// Never: programs are told what was there when the pack was made
+    Never,
+}
+
+impl From<CheckArg> for Check {
+    fn from(arg: CheckArg) -> Self {
+        match arg {
+            CheckArg::Start => Self::Start,
+            CheckArg::Node => Self::Node,
+            CheckArg::Never => Self::Never,
+        }
+    }
+}
+
 impl RunArgs {
     /// Returns the library's options for the choice of an index.
     #[must_use]
@@ -108,6 +135,7 @@ impl RunArgs {
             store: self.store.prefixes(),
             paths: self.paths,
             only: self.only,
+            wait: false,
             told: None,
         }
     }

@@ -5,3 +5,4 @@ pub(crate) mod manual;
 #[allow(clippy::module_inception, reason = "each command has a run.rs, this one as well")]
 pub(crate) mod run;
 pub(crate) mod warm;
+mod with_pack;

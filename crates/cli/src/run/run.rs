@@ -14,12 +14,12 @@ use becalm_lib::ahead;
 use becalm_lib::pages;
 use becalm_lib::path::path_bytes;
 use becalm_lib::run::{Launch, Options, prepare, program};
-use becalm_lib::trees::{self, begin::Offer, pack};
+use becalm_lib::trees::{self, begin::Offer};
 use becalm_lib::words::words;
 
 use crate::exit_code::ExitStatus;
 use crate::run::args::RunArgs;
-use crate::run::warm;
+use crate::run::{warm, with_pack};
 use crate::terminal;
 
 /// Executes the program; returns only if that fails, with the status that shells use for it.
@@ -41,23 +41,21 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
         pages::make::for_switched_on(folder, name.as_ref());
         return Ok(ExitStatus::Fine);
     }
-    let found = match program::find(name) {
+    let pack = with_pack::unpacked(args)?;
+    let (path, found) = match with_pack::command(name, pack) {
         Ok(found) => found,
         Err(error) => return Ok(not_started(&error.into(), io::ErrorKind::NotFound)),
     };
-    let path = found.path.clone();
-    if let Some(error) = args.pack.as_ref().and_then(|file| pack::ensure(file).err()) {
-        if args.strict {
-            return Err(error.into());
-        }
-        if !args.quiet {
-            terminal::complain(&Error::from(error).context("started without the pack"));
-        }
-    }
+    let is_unpacked = found.path != path;
+    let is_silent = pack.is_some_and(|pack| with_pack::is_silent(args, pack, &path));
     // Before anything else is read.
-    let learn = if args.no_ahead { None } else { ahead::begin::begin(&path) };
-    let offer =
-        if args.no_ahead || args.no_bind { None } else { trees::begin::begin(&path, arguments) };
+    let learn =
+        if args.no_ahead || is_unpacked || is_silent { None } else { ahead::begin::begin(&path) };
+    let offer = if args.no_ahead || args.no_bind || is_silent {
+        None
+    } else {
+        trees::begin::begin(&path, arguments, pack)
+    };
     // `env` itself would start by the index, and take what is meant for the program.
     let (found, called) = program::behind_env(found);
     let mut command = Command::new(&found.path);
@@ -65,7 +63,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
     command.args(called.as_ref().map(|_| &path)).args(arguments);
     let mut variables = Vec::new();
     let told = offer.as_ref().map(|it| it.programs().to_vec());
-    let options = Options { told, ..args.options() };
+    let options = Options { told, wait: is_unpacked, ..args.options() };
     match prepare(&options, found) {
         Ok(Launch::Indexed(indexed)) => {
             if !args.quiet && !indexed.index.index.is_current() {
@@ -92,7 +90,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
         Ok(Launch::Plain | Launch::BeingMade | Launch::Secure) => {}
         Err(error) if args.strict => return Err(error.into()),
         // The start fails as well, with its own message.
-        Err(_) if args.quiet || path.symlink_metadata().is_err() => {}
+        Err(_) if args.quiet || (!is_unpacked && path.symlink_metadata().is_err()) => {}
         Err(error) => terminal::complain(&Error::from(error).context("started without an index")),
     }
     let set = variables.iter().filter_map(|it| Some((OsStr::new(it.name), it.value.as_deref()?)));

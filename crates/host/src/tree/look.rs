@@ -61,6 +61,51 @@ pub fn device(facts: &Facts) -> u64 {
     u64::from(facts.stx_dev_major) << 32 | u64::from(facts.stx_dev_minor)
 }
 
+/// The numbers of a state: block size, links, user, group, mode, inode, size, blocks, then seconds and
+/// nanoseconds of atime, btime, ctime and mtime, and device numbers of a special file and of the file system.
+pub type Numbers = [u64; 20];
+
+/// Returns the numbers by which [`facts`] makes the same state.
+#[must_use]
+pub fn numbers(facts: &Facts) -> Numbers {
+    let time = |it: libc::statx_timestamp| [it.tv_sec.cast_unsigned(), it.tv_nsec.into()];
+    let [atime, btime] = [facts.stx_atime, facts.stx_btime].map(time);
+    let [ctime, mtime] = [facts.stx_ctime, facts.stx_mtime].map(time);
+    let special = [facts.stx_rdev_major, facts.stx_rdev_minor].map(u64::from);
+    let device = [facts.stx_dev_major, facts.stx_dev_minor].map(u64::from);
+    let owner = [facts.stx_nlink, facts.stx_uid, facts.stx_gid].map(u64::from);
+    let [size, mode] = [facts.stx_blksize.into(), facts.stx_mode.into()];
+    let inode = [facts.stx_ino, facts.stx_size, facts.stx_blocks];
+    let parts: [&[u64]; 10] =
+        [&[size], &owner, &[mode], &inode, &atime, &btime, &ctime, &mtime, &special, &device];
+    let mut all = [0; 20];
+    all.iter_mut().zip(parts.concat()).for_each(|(to, from)| *to = from);
+    all
+}
+
+/// Returns the state of these numbers.
+#[must_use]
+pub fn facts(numbers: &Numbers) -> Facts {
+    let &[size, links, user, group, mode, inode, length, blocks, ref rest @ ..] = numbers;
+    let &[a, a_ns, b, b_ns, c, c_ns, m, m_ns, of_major, of_minor, major, minor] = rest;
+    let mut facts = none();
+    facts.stx_mask = WANTED;
+    facts.stx_blksize = size as u32;
+    (facts.stx_nlink, facts.stx_uid, facts.stx_gid) = (links as u32, user as u32, group as u32);
+    (facts.stx_mode, facts.stx_ino) = (mode as u16, inode);
+    (facts.stx_size, facts.stx_blocks) = (length, blocks);
+    let set = |time: &mut libc::statx_timestamp, seconds: u64, nanoseconds: u64| {
+        (time.tv_sec, time.tv_nsec) = (seconds.cast_signed(), nanoseconds as u32);
+    };
+    set(&mut facts.stx_atime, a, a_ns);
+    set(&mut facts.stx_btime, b, b_ns);
+    set(&mut facts.stx_ctime, c, c_ns);
+    set(&mut facts.stx_mtime, m, m_ns);
+    (facts.stx_rdev_major, facts.stx_rdev_minor) = (of_major as u32, of_minor as u32);
+    (facts.stx_dev_major, facts.stx_dev_minor) = (major as u32, minor as u32);
+    facts
+}
+
 /// A regular file.
 pub const FILE: u32 = libc::S_IFREG;
 /// A directory.
@@ -136,13 +181,22 @@ pub fn is_mapped_as_code(file: BorrowedFd<'_>) -> bool {
     }
 }
 
+/// The parts of a state that are wanted.
+const WANTED: u32 = libc::STATX_BASIC_STATS | libc::STATX_BTIME;
+
+/// Returns a state of zeros.
+#[allow(unsafe_code, reason = "the type has no default")]
+fn none() -> Facts {
+    // SAFETY: zeros are a valid value of these numbers.
+    unsafe { mem::zeroed() }
+}
+
 #[allow(unsafe_code, reason = "the result is wanted as the kernel writes it")]
 fn statx(directory: i32, path: &CStr, flags: i32) -> io::Result<Facts> {
-    let wanted = libc::STATX_BASIC_STATS | libc::STATX_BTIME;
-    // SAFETY: zeros are a valid value of these numbers; the kernel writes to a variable of that type.
+    let mut facts = none();
+    // SAFETY: the kernel writes to a variable of that type.
     unsafe {
-        let mut facts: Facts = mem::zeroed();
-        match libc::statx(directory, path.as_ptr(), flags, wanted, &raw mut facts) {
+        match libc::statx(directory, path.as_ptr(), flags, WANTED, &raw mut facts) {
             0 => Ok(facts),
             _ => Err(io::Error::last_os_error()),
         }

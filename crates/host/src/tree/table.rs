@@ -267,8 +267,11 @@ impl Table {
         }
     }
 
+    /// The time of results that count as long as the table, for every program.
+    pub const ALWAYS: u64 = u64::MAX >> 2;
+
     /// Writes what was found at a path. `time` is that before the calls, in milliseconds of
-    /// `CLOCK_MONOTONIC`. Each entry is written by one thread at a time.
+    /// `CLOCK_MONOTONIC`, or [`Self::ALWAYS`]. Each entry is written by one thread at a time.
     pub fn publish(&self, at: usize, found: &Found, time: u64) {
         let entry = self.entry(at);
         // SAFETY: this thread alone writes the entry. The program reads it only if the state is the same

@@ -19,6 +19,7 @@ use becalm_core::search::Stores;
 use crate::assume::StorePrefixes;
 use crate::index::error::IndexError;
 use crate::index::file::{self, Opened};
+use crate::index::settled::let_settle;
 use crate::index::variables::{NO_BIND, PATHS, Settings, Variable, and_only, and_switch};
 use crate::index::{places, platforms};
 use crate::path::{dirs_of, path_bytes};
@@ -32,8 +33,10 @@ pub struct Options {
     /// The index to use; none for the default one if the program is in one of its stores, else for
     /// one that is kept for the program.
     pub index: Option<PathBuf>,
-    /// True if a missing index is made first.
+    /// True if a missing index is made first, and a start without one fails.
     pub strict: bool,
+    /// True if a missing index is made first.
+    pub wait: bool,
     /// The store prefixes, for an index that is made.
     pub store: StorePrefixes,
     /// True if file lookups are answered from the paths of the index.
@@ -290,7 +293,14 @@ fn kept_for(
             with_need(*index, program, known).map(Some)
         }
         Kept::Failed(why) => Err(RunError::Failed(why)),
-        Kept::Nothing if options.strict => {
+        Kept::Nothing if options.strict || options.wait => {
+            if options.wait {
+                // Files that were made a moment ago would be left out.
+                let files = making::files_of_start(program)?;
+                let above = files.iter().filter_map(|it| it.parent().map(Path::to_owned));
+                let directories: Vec<PathBuf> = above.collect();
+                let_settle(files.iter().chain(&directories));
+            }
             making::here(&place, program, &options.store, paths)?;
             let index = file::open(&place.path())?;
             let known = known_to(&index, program)?.unwrap_or_default();

@@ -71,7 +71,8 @@ pub struct Found {
 pub(crate) type Opened = (File, Metadata);
 
 impl Found {
-    fn unopened(path: impl Into<PathBuf>) -> Self {
+    /// Returns the file at a path, which may not exist.
+    pub fn unopened(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), opened: None, head: None }
     }
 }

@@ -25,6 +25,8 @@ const LONGEST: Duration = Duration::from_secs(30);
 const IDLE: Duration = Duration::from_secs(5);
 /// The time between two looks at the program.
 const PAUSE: Duration = Duration::from_millis(20);
+/// The same if what is found counts for later starts on this machine.
+const PAUSE_OF_NODE: Duration = Duration::from_millis(500);
 /// The process ends after this time, whatever it waits for: a server may not answer.
 const LAST: Duration = Duration::from_secs(300);
 /// The time for which results count (`LONGEST` of `crates/lib/audit/tree.c`).
@@ -46,10 +48,12 @@ pub(super) struct Attended {
     pub(super) folder: Option<PathBuf>,
     /// The first line of the record.
     pub(super) header: Header,
+    /// The process that gives the tables, if what is found counts as long as it runs.
+    pub(super) door: Option<u32>,
 }
 
 /// Allows this process as many descriptors as it may have: each directory takes one.
-fn more_descriptors() {
+pub(super) fn more_descriptors() {
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
@@ -68,7 +72,11 @@ impl Attended {
     pub(super) fn attend(self, table: OwnedFd, changes: OwnedFd, record: File) {
         let changes = Changes::from(changes);
         more_descriptors();
-        thread::spawn(|| {
+        let door = self.door;
+        thread::spawn(move || {
+            while door.is_some_and(is_running) {
+                thread::sleep(PAUSE_OF_NODE);
+            }
             thread::sleep(LAST);
             std::process::exit(0);
         });
@@ -90,7 +98,8 @@ impl Attended {
     /// Answers until the starts are over. Returns the number of programs that began with the first one, and
     /// what was found; nothing if something has changed.
     fn answer(&self, table: &Table, changes: &Changes, record: &Record) -> (u64, Looked) {
-        let paths = Paths::of(record, self.folder.as_deref().unwrap_or(Path::new("/")));
+        let mut paths = Paths::of(record, self.folder.as_deref().unwrap_or(Path::new("/")));
+        paths.lasts = self.door.is_some();
         let is_filled = paths.fill(table) && !record.paths.is_empty();
         if record.header.together > 1 {
             wait_for_others(table);
@@ -99,10 +108,17 @@ impl Attended {
         if is_filled {
             paths.look(table, changes, true);
         }
+        while self.door.is_some_and(is_running) && !changes.happened() {
+            thread::sleep(PAUSE_OF_NODE);
+        }
         let (mut took, together) = (at.elapsed(), table.programs());
         let mut began = Instant::now();
         let (mut news, mut activity, mut last) = (began, 0, table.last_since());
-        while self.is_wanted(table) && began.elapsed() < LONGEST && news.elapsed() < IDLE {
+        while self.door.is_none()
+            && self.is_wanted(table)
+            && began.elapsed() < LONGEST
+            && news.elapsed() < IDLE
+        {
             thread::sleep(PAUSE);
             if table.activity() != activity {
                 (activity, news) = (table.activity(), Instant::now());

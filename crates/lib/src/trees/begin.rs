@@ -10,6 +10,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 
 use crate::index::variables::{NO_AHEAD, NO_BIND, OFF, SWITCHES, has_switch};
 use crate::trees::door::{self, Given};
+use crate::trees::packed::{Check, Pack};
 use crate::trees::record::{Header, Place};
 use crate::trees::{NO_TREES, folder, is_slow};
 
@@ -61,19 +62,25 @@ impl Offer {
 ///
 /// Nothing is an error: the program is started all the same. Call this while the process has one thread.
 #[must_use]
-pub fn begin(command: &Path, arguments: &[OsString]) -> Option<Offer> {
+pub fn begin(command: &Path, arguments: &[OsString], pack: Option<Pack>) -> Option<Offer> {
     let switches = env::var_os(SWITCHES);
     let off = [NO_AHEAD, NO_TREES, NO_BIND, OFF];
     if off.iter().any(|it| has_switch(switches.as_deref(), it)) {
         return None;
     }
     let command = std::path::absolute(command).ok()?;
-    let record = folder::existing().and_then(|folder| Place::of(folder, &command).open());
-    let header = record.and_then(|mut record| Header::read(&mut record));
-    let header = header.unwrap_or_default();
+    let folder = folder::existing();
+    let header = |place: Option<Place>| Header::read(&mut place?.open()?);
+    let places = folder.as_deref().zip(pack);
+    let packed = header(places.map(|(folder, pack)| pack.place(folder, &command)));
+    let pack = pack.and_then(|pack| pack.used_by(packed.as_ref()));
+    let is_told = pack.is_some_and(|pack| pack.check == Check::Never);
+    let of_machine = || header(folder.clone().map(|folder| Place::of(folder, &command)));
+    let header = packed.filter(|_| is_told).or_else(of_machine).unwrap_or_default();
     (header.paths > 0 || is_used(&command, arguments)).then_some(())?;
     let programs = header.programs.into_iter().map(PathBuf::from).collect();
-    door::ask(&command).map(|given| Offer { given, programs })
+    let lasting = pack.filter(|pack| pack.check != Check::Start);
+    door::ask(&command, lasting).map(|given| Offer { given, programs })
 }
 
 /// True if the command, one of its first arguments, the current directory or the first directory of a

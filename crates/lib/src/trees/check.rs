@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use becalm_host::tree::look::{self, Changes, Facts, Identity};
-use becalm_host::tree::table::{Found, NewEntry, Table};
+use becalm_host::tree::table::{Found, NewEntry, Sizes, Table};
 use becalm_host::trust;
 use rustc_hash::FxHashMap;
 use rustix::fs::{Advice, CWD, fadvise, readlinkat};
@@ -72,6 +72,10 @@ pub(super) struct Paths<'a> {
     outer: Vec<PathBuf>,
     /// The devices of trees in which times of files count.
     timed: Vec<u64>,
+    /// True if what is found counts as long as the table.
+    pub(super) lasts: bool,
+    /// True for the paths of a pack that are not compared with the tree.
+    is_packed: bool,
     /// The directories as they were opened first. The program opens them by these descriptors.
     held: OnceLock<Vec<OnceLock<Opened>>>,
 }
@@ -79,32 +83,59 @@ pub(super) struct Paths<'a> {
 impl<'a> Paths<'a> {
     pub(super) fn of(record: &'a Record, folder: &Path) -> Self {
         let trees: Vec<&Path> = live_trees(&record.header).collect();
-        let mut paths = Self {
-            record,
-            known: Vec::new(),
-            directories: Vec::new(),
-            numbers: FxHashMap::default(),
-            of_links: 0,
-            outer: trees.iter().flat_map(|it| it.ancestors().skip(1)).map(Into::into).collect(),
-            timed: Vec::new(),
-            held: OnceLock::new(),
-        };
+        let mut paths = Self::below(&trees, record, folder);
+        paths.outer = trees.iter().flat_map(|it| it.ancestors().skip(1)).map(Into::into).collect();
         paths.outer.sort();
         paths.outer.dedup();
         for tree in &trees {
             let facts = c_path(tree).and_then(|tree| look::at(CWD, &tree, true).ok());
             paths.timed.extend(facts.filter(|_| times_count(tree)).map(|it| look::device(&it)));
         }
+        paths
+    }
+
+    /// Returns the paths of a pack's record, of which nothing is looked up. Libraries are mapped from these
+    /// places, which have the directories of the tree.
+    pub(super) fn packed(
+        record: &'a Record,
+        folder: &Path,
+        place: impl Fn(&str) -> PathBuf,
+    ) -> Self {
+        let mut paths = Self::below(&[], record, folder);
+        paths.is_packed = true;
+        for (known, recorded) in paths.known.iter_mut().zip(&record.paths) {
+            let place = c_path(&place(&recorded.path)).filter(|_| recorded.mapped);
+            if let (Some((copy, _)), Some(place)) = (&mut known.copy, place) {
+                *copy = place;
+            }
+        }
+        paths
+    }
+
+    /// Returns the paths, and the directories in these trees.
+    fn below(trees: &[&Path], record: &'a Record, folder: &Path) -> Self {
+        let mut paths = Self {
+            record,
+            known: Vec::new(),
+            directories: Vec::new(),
+            numbers: FxHashMap::default(),
+            of_links: 0,
+            outer: Vec::new(),
+            timed: Vec::new(),
+            lasts: false,
+            is_packed: false,
+            held: OnceLock::new(),
+        };
         for watched in &record.watched {
-            paths.directory(Path::new(watched), &trees);
+            paths.directory(Path::new(watched), trees);
         }
         paths.of_links = paths.directories.len();
         for recorded in &record.paths {
             let Some((parent, name)) = RecordedPath::split(&recorded.path) else { continue };
             let path = Path::new(&recorded.path);
             let is_directory = recorded.kind == Kind::Directory;
-            let own = if is_directory { paths.directory(path, &trees) } else { None };
-            let parent = paths.directory(Path::new(parent), &trees);
+            let own = if is_directory { paths.directory(path, trees) } else { None };
+            let parent = paths.directory(Path::new(parent), trees);
             let copy = recorded.copy.as_ref().and_then(|copy| {
                 Some((c_path(&copies::path(folder, &copy.name))?, copy.identity()))
             });
@@ -129,8 +160,26 @@ impl<'a> Paths<'a> {
         Some(number)
     }
 
+    /// Returns the size of the table.
+    pub(super) fn sizes(&self) -> Sizes {
+        let (trees, entries) = self.entries();
+        let of_entry = |entry: &NewEntry| {
+            let strings = [Some(&entry.path), entry.copy.as_ref(), entry.target.as_ref()];
+            strings.into_iter().flatten().map(|it| it.as_bytes_with_nul().len()).sum::<usize>()
+        };
+        let of_trees: usize = trees.iter().map(|tree| tree.as_bytes_with_nul().len()).sum();
+        let text = of_trees + entries.iter().map(of_entry).sum::<usize>();
+        Sizes { entries: entries.len() as u32, text: text as u32 }
+    }
+
     /// Writes the paths into the table. Returns false if they do not fit.
     pub(super) fn fill(&self, table: &Table) -> bool {
+        let (trees, entries) = self.entries();
+        table.fill(&trees, &entries)
+    }
+
+    /// Returns the trees and paths for the table.
+    fn entries(&self) -> (Vec<CString>, Vec<NewEntry>) {
         let string = |text: &String| CString::new(text.as_bytes()).unwrap_or_default();
         let is_code = self.known.iter().find_map(|known| known.copy.as_ref()).is_some_and(|copy| {
             look::open(CWD, &copy.0).is_ok_and(|file| look::is_mapped_as_code(file.as_fd()))
@@ -143,12 +192,15 @@ impl<'a> Paths<'a> {
             target: recorded.target.as_ref().map(string),
             is_mapped: recorded.mapped,
             loads: is_code
-                && recorded.copy.as_ref().is_some_and(|copy| copy.loads == Some(true))
+                && recorded
+                    .copy
+                    .as_ref()
+                    .is_some_and(|copy| self.is_packed || copy.loads == Some(true))
                 && known.copy.as_ref().is_some_and(|(path, _)| is_plain(path)),
         };
         let entries: Vec<NewEntry> = self.known.iter().zip(&self.record.paths).map(entry).collect();
-        let trees: Vec<CString> = self.record.header.trees.iter().map(string).collect();
-        table.fill(&trees, &entries)
+        let trees = self.record.header.trees.iter().map(string).collect();
+        (trees, entries)
     }
 
     /// Returns what the last look has found. No path is looked up.
@@ -170,7 +222,7 @@ impl<'a> Paths<'a> {
         self.outer.iter().for_each(|outer| changes.watch_itself(outer));
         let opened = self.directories.iter().map(|_| OnceLock::new()).collect();
         let look = Look { paths: self, opened, changes };
-        let time = look::now();
+        let time = if self.lasts { Table::ALWAYS } else { look::now() };
         let programs = table.programs();
         let is_wanted = |at: &usize| {
             let of_start = u64::from(self.record.paths[*at].uses.max(1));
@@ -279,17 +331,19 @@ impl Look<'_> {
             look::FILE => {}
             _ => return None,
         }
-        if let Some((facts, copy)) = self.copy(parent, known, &facts) {
-            return Some(Found::There { facts, followed: None, copy: Some(copy) });
-        }
-        if (recorded.read || recorded.mapped)
+        let copied = self.copy(parent, known, &facts);
+        let is_loaded = recorded.copy.as_ref().is_some_and(|copy| copy.loads == Some(true));
+        let is_read = recorded.read && copied.is_none();
+        let is_mapped = recorded.mapped && !(copied.is_some() && is_loaded);
+        if (is_read || is_mapped)
             && look::kind(&facts) == look::FILE
             && facts.stx_size <= MOST_AHEAD
         {
             let file = look::open(parent, &known.name).ok();
             file.map(|file| fadvise(file, 0, None, Advice::WillNeed));
         }
-        Some(Found::There { facts, followed: None, copy: None })
+        let (facts, copy) = copied.map_or((facts, None), |(facts, copy)| (facts, Some(copy)));
+        Some(Found::There { facts, followed: None, copy })
     }
 
     /// Returns what is found at a link, and where it leads to, if that is watched.

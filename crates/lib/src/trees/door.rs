@@ -19,12 +19,16 @@ use becalm_host::trust;
 use rustc_hash::FxHasher;
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
-use crate::trees::attend::Attended;
+use crate::trees::attend::{Attended, more_descriptors};
+use crate::trees::packed::{self, Check, Pack, Told};
 use crate::trees::record::{Header, Place};
 use crate::trees::{TRUST_TIMES, folder, is_running};
 
-/// The longest time to wait for a table.
+/// The longest time to wait for a table, and for one that is filled from a pack before it is given.
 const PATIENCE: Duration = Duration::from_millis(50);
+const PATIENCE_FOR_PACK: Duration = Duration::from_secs(5);
+/// How often a start asks for such a table.
+const ATTEMPTS: u32 = 5;
 /// The longest time for a process that has connected to send its path.
 const PATIENCE_OF_DOOR: Duration = Duration::from_millis(10);
 /// Maximum number of tables at a time: each takes one of the user's 128 inotify descriptors.
@@ -35,6 +39,8 @@ const OLD: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_secs(1);
 /// The time without programs and tables after which the process ends.
 const LINGERS: Duration = Duration::from_secs(2);
+/// The same if what was found counts for later starts on this machine.
+const LINGERS_OF_NODE: Duration = Duration::from_secs(600);
 /// The time without a question after which it ends although programs run: a session or a job that waits for
 /// its last process should end.
 const LONGEST: Duration = Duration::from_secs(600);
@@ -99,45 +105,58 @@ impl View {
 }
 
 /// Returns the name at which tables can be had: another one for each version of becalm, each view, and all
-/// values of the variables that matter.
-fn name() -> Option<String> {
+/// values of the variables that matter, and each pack whose results count for later starts.
+fn name(pack: Option<Pack>) -> Option<String> {
     let mut hasher = FxHasher::default();
     View::own()?.hash(&mut hasher);
     env!("CARGO_PKG_VERSION").hash(&mut hasher);
     for variable in [folder::VARIABLE, folder::SESSION, TRUST_TIMES] {
         env::var_os(variable).hash(&mut hasher);
     }
-    table::MAGIC.hash(&mut hasher);
+    (table::MAGIC, pack).hash(&mut hasher);
     Some(format!("becalm-trees-{}-{:016x}", trust::user(), hasher.finish()))
 }
 
-/// Gets a table for a command, which this process will become. Call this while the process has one thread.
-pub(super) fn ask(command: &Path) -> Option<Given> {
+/// Gets a table for a command, which this process will become: of a pack, if its results count for later
+/// starts. Call this while the process has one thread.
+pub(super) fn ask(command: &Path, pack: Option<Pack>) -> Option<Given> {
     if trust::user() == UNKNOWN_USER {
         return None;
     }
-    let name = name()?;
+    let name = name(pack)?;
+    // The process may be about to end, and without it a program finds nothing of a tree that is gone.
+    let attempts = if told_by(pack).is_some() { ATTEMPTS } else { 1 };
+    (0..attempts).find_map(|_| ask_once(&name, command, pack))
+}
+
+fn ask_once(name: &str, command: &Path, pack: Option<Pack>) -> Option<Given> {
     let kind = SocketType::SEQPACKET;
-    let connection = match local_socket::connection(&name, kind) {
+    let connection = match local_socket::connection(name, kind) {
         Ok(connection) => connection,
         Err(_) => {
-            open(&name);
-            local_socket::connection(&name, kind).ok()?
+            open(name, pack);
+            local_socket::connection(name, kind).ok()?
         }
     };
     local_socket::send(&connection, command.as_os_str().as_bytes(), &[]).ok()?;
     let since = size_of::<u64>();
-    let (bytes, descriptors) = local_socket::receive(&connection, since, PATIENCE)?;
+    let patience = if told_by(pack).is_some() { PATIENCE_FOR_PACK } else { PATIENCE };
+    let (bytes, descriptors) = local_socket::receive(&connection, since, patience)?;
     let since = u64::from_ne_bytes(bytes.try_into().ok()?);
     let [table, changes] = descriptors.try_into().ok()?;
-    Some(Given { table, changes, since, name })
+    Some(Given { table, changes, since, name: name.to_owned() })
+}
+
+/// Returns the pack if programs are told what is in it, and the tree is not asked.
+fn told_by(pack: Option<Pack>) -> Option<Pack> {
+    pack.filter(|pack| pack.check == Check::Never)
 }
 
 /// Starts the process, unless another one has the name.
-fn open(name: &str) {
+fn open(name: &str, pack: Option<Pack>) {
     let Ok(listener) = local_socket::listener(name, SocketType::SEQPACKET) else { return };
     let _ = detached_with([&listener], Priority::Normal, |[listener]| {
-        if let Some(mut door) = Door::new() {
+        if let Some(mut door) = Door::new(pack) {
             door.serve(&listener);
         }
     });
@@ -150,12 +169,17 @@ struct Shared {
     table: Table,
     changes: Changes,
     made: Instant,
+    /// True if its results count for later starts.
+    lasts: bool,
+    /// The directories of a pack, which programs open.
+    _directories: Vec<OwnedFd>,
 }
 
 impl Shared {
     /// True if a program that begins now can use the table.
     fn is_open(&self) -> bool {
-        !self.table.is_off() && self.made.elapsed() < OLD && !self.changes.happened()
+        let is_young = self.lasts || self.made.elapsed() < OLD;
+        !self.table.is_off() && is_young && !self.changes.happened()
     }
 
     /// True while its process is at work.
@@ -170,21 +194,29 @@ impl Shared {
 
 struct Door {
     view: View,
+    /// The pack, if its results count for later starts.
+    pack: Option<Pack>,
     /// The programs that have a table.
     programs: Vec<u32>,
     tables: Vec<Shared>,
 }
 
 impl Door {
-    fn new() -> Option<Self> {
-        Some(Self { view: View::own()?, programs: Vec::new(), tables: Vec::new() })
+    fn new(pack: Option<Pack>) -> Option<Self> {
+        if told_by(pack).is_some() {
+            more_descriptors();
+        }
+        Some(Self { view: View::own()?, pack, programs: Vec::new(), tables: Vec::new() })
     }
 
     /// Gives tables until nobody is there, or has asked, for some time.
     fn serve(&mut self, listener: &OwnedFd) {
         let mut asked = Instant::now();
         let (mut last, mut looked) = (asked, asked);
-        while last.elapsed() < LINGERS && asked.elapsed() < LONGEST {
+        let lasts = self.pack.is_some();
+        let is_of_node = lasts && told_by(self.pack).is_none();
+        let lingers = if is_of_node { LINGERS_OF_NODE } else { LINGERS };
+        while last.elapsed() < lingers && (lasts || asked.elapsed() < LONGEST) {
             if let Some((connection, process)) = local_socket::accept(listener, PAUSE) {
                 asked = Instant::now();
                 last = asked;
@@ -194,7 +226,7 @@ impl Door {
                 looked = Instant::now();
                 self.programs.retain(|&process| is_running(process));
                 self.tables.retain(Shared::is_attended);
-                if !self.programs.is_empty() || !self.tables.is_empty() {
+                if !self.programs.is_empty() || !(lasts || self.tables.is_empty()) {
                     last = looked;
                 }
             }
@@ -211,6 +243,9 @@ impl Door {
         let path = crate::path::path_of(path.into());
         let path = if path.is_absolute() { path } else { directory()?.join(path) };
         let command = std::path::absolute(path).ok()?;
+        if let Some(pack) = told_by(self.pack) {
+            self.tell(pack, &command);
+        }
         let known = self.tables.iter().position(|it| it.command == command && it.is_open());
         // In this millisecond, paths of a table that is known may have been looked at before the program began.
         let since = look::now() + u64::from(known.is_some());
@@ -227,9 +262,28 @@ impl Door {
         Some(())
     }
 
+    /// Makes the tables of a command and of the programs that it starts, from a pack: a program does not wait
+    /// for long.
+    fn tell(&mut self, pack: Pack, command: &Path) -> Option<()> {
+        let folder = folder::existing()?;
+        let mut left = vec![command.to_owned()];
+        while let Some(command) = left.pop().filter(|_| self.tables.len() < MOST_TABLES) {
+            if self.tables.iter().any(|it| it.command == command && it.is_open()) {
+                continue;
+            }
+            let Some(told) = packed::tell(pack, &folder, &command) else { continue };
+            left.extend(told.programs.iter().map(PathBuf::from));
+            let Told { file, table, changes, directories, .. } = told;
+            let (made, lasts, _directories) = (Instant::now(), true, directories);
+            self.tables.push(Shared { command, file, table, changes, made, lasts, _directories });
+        }
+        Some(())
+    }
+
     /// Makes a table for this program; returns it with what has to be attended and the command's record.
     fn make(&self, command: &Path, process: u32) -> Option<(Shared, Attended, OwnedFd)> {
-        (self.tables.len() < MOST_TABLES).then_some(())?;
+        let is_possible = told_by(self.pack).is_none() && self.tables.len() < MOST_TABLES;
+        is_possible.then_some(())?;
         let folder = folder::existing();
         let place = folder.clone().map(|folder| Place::of(folder, command));
         let mut record = place.and_then(|it| it.open());
@@ -240,9 +294,12 @@ impl Door {
         let file = table::make(sizes, header.paths == 0 || header.is_wanting()).ok()?;
         let table = Table::map(&file, sizes).ok()?;
         let changes = Changes::new().ok()?;
-        let attended = Attended { command: command.to_owned(), process, folder, header };
-        let (command, made) = (command.to_owned(), Instant::now());
-        Some((Shared { command, file, table, changes, made }, attended, record))
+        let lasts = self.pack.is_some();
+        let door = lasts.then(std::process::id);
+        let attended = Attended { command: command.to_owned(), process, folder, header, door };
+        let (command, made, _directories) = (command.to_owned(), Instant::now(), Vec::new());
+        let shared = Shared { command, file, table, changes, made, lasts, _directories };
+        Some((shared, attended, record))
     }
 
     /// Starts the process that fills a table, and learns from the start of its first program.

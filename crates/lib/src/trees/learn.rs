@@ -70,7 +70,17 @@ fn add(record: &mut Record, told: Vec<(Use, Vec<u8>)>) {
     let mut trees = Trees::default();
     for (what, path) in told {
         let (read, mapped) = (what == Use::Read, what == Use::Mapped);
-        let Ok(path) = String::from_utf8(path) else { continue };
+        let Ok(mut path) = String::from_utf8(path) else { continue };
+        // The loader spells a library's path with the `..` of the run path that led to it.
+        if mapped
+            && path.contains("/../")
+            && let Some(real) = Path::new(&path)
+                .canonicalize()
+                .ok()
+                .and_then(|it| it.into_os_string().into_string().ok())
+        {
+            path = real;
+        }
         if RecordedPath::split(&path).is_none() {
             continue;
         }
@@ -209,31 +219,47 @@ fn keep(record: &mut Record, folder: &Path, kept: &FxHashSet<(u64, u64)>) {
 /// Copies the files that the program reads or maps and that have no copy as they are, and writes the record
 /// again.
 fn copy(place: &Place, record: &mut Record, identities: &[Option<Identity>]) {
+    let wanted = |path: &RecordedPath, identity: &Identity| path.is_used() && is_quiet(identity);
+    if copy_wanted(record, &place.folder, identities, wanted) {
+        record.finish(&place.folder);
+        let _ = place.write(record);
+    }
+}
+
+/// True if a file has not changed for some time.
+fn is_quiet(identity: &Identity) -> bool {
+    let changed = UNIX_EPOCH + Duration::from_secs(identity.modified.0.max(0) as u64);
+    SystemTime::now().duration_since(changed).is_ok_and(|age| age > QUIET)
+}
+
+/// Copies all regular files of a record, for a pack: that a program reads a file may not be known yet.
+pub(super) fn copy_all(record: &mut Record, folder: &Path, identities: &[Option<Identity>]) {
+    copy_wanted(record, folder, identities, |_, _| true);
+}
+
+/// Copies files that are wanted. Returns true if the record is another one then.
+fn copy_wanted(
+    record: &mut Record,
+    folder: &Path,
+    identities: &[Option<Identity>],
+    is_wanted: impl Fn(&RecordedPath, &Identity) -> bool,
+) -> bool {
     let trees: Vec<PathBuf> = record.header.trees.iter().map(PathBuf::from).collect();
     let timed: Vec<PathBuf> = trees.into_iter().filter(|tree| times_count(tree)).collect();
     let mut wanted = Vec::new();
     for (at, (path, identity)) in record.paths.iter().zip(identities).enumerate() {
-        let is_used = path.read || path.mapped;
-        let Some(identity) = identity.filter(|_| is_used && !path.kept) else { continue };
+        let is_copyable = |it: &Identity| !path.kept && is_wanted(path, it);
+        let Some(identity) = identity.filter(is_copyable) else { continue };
         let is_copied = path.copy.as_ref().is_some_and(|copy| {
-            copy.identity() == identity && copies::path(&place.folder, &copy.name).exists()
+            copy.identity() == identity && copies::path(folder, &copy.name).exists()
         });
-        let is_settled = SystemTime::now()
-            .duration_since(UNIX_EPOCH + Duration::from_secs(identity.modified.0.max(0) as u64))
-            .is_ok_and(|age| age > QUIET);
-        if !is_copied
-            && is_settled
-            && timed.iter().any(|tree| Path::new(&path.path).starts_with(tree))
-        {
+        if !is_copied && timed.iter().any(|tree| Path::new(&path.path).starts_with(tree)) {
             wanted.push((at, identity));
         }
     }
-    let is_copied = !wanted.is_empty() && make(record, &place.folder, wanted).is_some();
-    let is_marked = mark_loadable(record, &place.folder);
-    if is_copied || is_marked {
-        record.finish(&place.folder);
-        let _ = place.write(record);
-    }
+    let is_copied = !wanted.is_empty() && make(record, folder, wanted).is_some();
+    let is_marked = mark_loadable(record, folder);
+    is_copied || is_marked
 }
 
 /// Makes copies of files with these identities.

@@ -15,6 +15,7 @@ mod door;
 pub mod folder;
 mod learn;
 pub mod pack;
+pub mod packed;
 pub mod record;
 mod started;
 pub mod state;

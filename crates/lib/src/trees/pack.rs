@@ -5,7 +5,7 @@
 //! other tools can unpack or mount it, and in `.becalm` a mark and the records. Nothing in a pack counts
 //! without the tree: each start compares the files with it, as it does with copies that were made here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::hash::{Hash, Hasher};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -29,7 +29,8 @@ use crate::json::{Report, lossy_os};
 use crate::run::program;
 use crate::trees::copies::{self, Making};
 use crate::trees::folder::{self, UNPACKED};
-use crate::trees::record::{Copied, MOST_BYTES, Place, Record};
+use crate::trees::packed::{self, Check, Pack};
+use crate::trees::record::{Copied, MOST_BYTES, Place, Record, RecordedPath};
 use crate::trees::started::MOST_PROGRAMS;
 use crate::trees::state::TreeRecordState;
 
@@ -99,6 +100,9 @@ pub struct PackReport {
     pub bytes: u64,
     /// The records that were packed; those of this machine after unpacking.
     pub records: Vec<TreeRecordState>,
+    /// Files that starts look up and that are not in the pack: programs keep them open, the times of their tree
+    /// do not count, or they are long.
+    pub left_out: Vec<String>,
 }
 
 impl Report for PackReport {
@@ -106,13 +110,33 @@ impl Report for PackReport {
 }
 
 /// Writes a pack with what starts of these commands look up and read, and of the programs that they start; of
-/// all commands if none is named.
+/// all commands if none is named. `generation` is a file that changes whenever the tree does.
 ///
 /// # Errors
 /// Returns an error if no start of a command was learned, or the file cannot be written.
-pub fn write(to: &Path, format: Format, commands: &[PathBuf]) -> Result<PackReport, PackError> {
+pub fn write(
+    to: &Path,
+    format: Format,
+    commands: &[PathBuf],
+    generation: Option<&Path>,
+) -> Result<PackReport, PackError> {
     let folder = folder::existing().ok_or(PackError::NothingLearned)?;
-    let records = chosen(&folder, commands)?;
+    let mut records = chosen(&folder, commands)?;
+    let generation = generation.map(|path| {
+        let of = packed::generation(path).map_err(PackError::io(path))?;
+        let path = std::path::absolute(path).map_err(PackError::io(path))?;
+        Ok((path.to_string_lossy().into_owned(), of))
+    });
+    let generation = generation.transpose()?;
+    for record in records.values_mut() {
+        packed::complete(record, &folder);
+        record.header.generation.clone_from(&generation);
+    }
+    let is_file =
+        |path: &RecordedPath| path.state.as_ref().is_some_and(|it| it.identity().is_some());
+    let paths = records.values().flat_map(|record| &record.paths);
+    let left_out = paths.filter(|path| is_file(path) && path.copy.is_none());
+    let left_out: BTreeSet<String> = left_out.map(|path| path.path.clone()).collect();
     let above = to.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let part = NamedTempFile::new_in(above).map_err(PackError::io(to))?;
     let packed = match format {
@@ -128,7 +152,8 @@ pub fn write(to: &Path, format: Format, commands: &[PathBuf]) -> Result<PackRepo
     };
     finish().map_err(PackError::io(to))?;
     let records = records.values().map(TreeRecordState::of).collect();
-    Ok(PackReport { file: to.to_owned(), files, bytes, records })
+    let left_out = left_out.into_iter().collect();
+    Ok(PackReport { file: to.to_owned(), files, bytes, records, left_out })
 }
 
 /// Returns the records of commands and of the programs that they start, by name.
@@ -319,8 +344,11 @@ impl Source {
 /// Returns an error if the file is no pack, or cannot be read.
 pub fn unpack(pack: &Path) -> Result<PackReport, PackError> {
     let folder = folder::made().ok_or(PackError::NoFolder)?;
+    let unpacked = Pack { hash: hash(pack)?, check: Check::Start };
     let mut source = Source::open(pack, &folder)?;
-    let mut report = PackReport { file: pack.to_owned(), files: 0, bytes: 0, records: Vec::new() };
+    let (file, records, left_out) = (pack.to_owned(), Vec::new(), Vec::new());
+    let mut report = PackReport { file, files: 0, bytes: 0, records, left_out };
+    let mut told = Vec::new();
     for name in source.records() {
         let record = source.read(&name, MOST_BYTES).and_then(|bytes| Record::parse(&bytes));
         let Some(mut record) = record else { return Err(PackError::NotAPack(pack.to_owned())) };
@@ -328,6 +356,15 @@ pub fn unpack(pack: &Path) -> Result<PackReport, PackError> {
         // Otherwise this machine learns it now.
         let Some(lock) = place.lock() else { continue };
         let (files, bytes) = copy(&mut source, &mut record, &folder);
+        record.finish(&folder);
+        if record.paths.iter().any(|path| path.state.is_some()) {
+            told.push(record.clone());
+        }
+        record.header.generation = None;
+        for path in &mut record.paths {
+            path.state = None;
+            path.copy = path.copy.take().filter(|_| path.is_used());
+        }
         let known = place.open().and_then(Record::read);
         let mut record = known.map_or_else(|| record.clone(), |known| merged(known, &record));
         record.finish(&folder);
@@ -338,7 +375,17 @@ pub fn unpack(pack: &Path) -> Result<PackReport, PackError> {
         place.unlock();
         drop(lock);
     }
+    packed::write(unpacked, &folder, &told).map_err(PackError::io(&folder))?;
     Ok(report)
+}
+
+/// Returns a hash of the identity of a pack's file.
+fn hash(pack: &Path) -> Result<u64, PackError> {
+    let facts = pack.metadata().map_err(PackError::io(pack))?;
+    let mut hasher = FxHasher::default();
+    let times = (facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec());
+    (facts.ino(), facts.size(), times).hash(&mut hasher);
+    Ok(hasher.finish())
 }
 
 /// Returns a record with what another one has besides.
@@ -403,13 +450,11 @@ fn copy(source: &mut Source, record: &mut Record, folder: &Path) -> (u64, u64) {
 ///
 /// # Errors
 /// Returns an error if it cannot be unpacked.
-pub fn ensure(pack: &Path) -> Result<(), PackError> {
+pub fn ensure(pack: &Path, check: Check) -> Result<Pack, PackError> {
     let folder = folder::made().ok_or(PackError::NoFolder)?;
-    let facts = pack.metadata().map_err(PackError::io(pack))?;
-    let mut hasher = FxHasher::default();
-    let times = (facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec());
-    (facts.ino(), facts.size(), times).hash(&mut hasher);
-    let mark = folder.join(places::cached_name(pack, hasher.finish(), UNPACKED));
+    let hash = hash(pack)?;
+    let unpacked = Pack { hash, check };
+    let mark = folder.join(places::cached_name(pack, hash, UNPACKED));
     let lock = mark.with_extension(format!("{UNPACKED}-lock"));
     let is_done = || trust::open(&mark).is_ok();
     let began = Instant::now();
@@ -420,12 +465,12 @@ pub fn ensure(pack: &Path) -> Result<(), PackError> {
             let done = done.map(|()| drop(writer().replace(&mark, b"", 0o600)));
             let _ = writer().remove(&lock);
             drop(held);
-            return done;
+            return done.map(|()| unpacked);
         }
         if began.elapsed() > PATIENCE {
             return Err(PackError::Busy(pack.to_owned()));
         }
         thread::sleep(PAUSE);
     }
-    Ok(())
+    Ok(unpacked)
 }

@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use becalm_host::tree::look::Identity;
+use becalm_host::tree::look::{self, Identity, Numbers};
 use becalm_host::tree::table::Sizes;
 use becalm_host::trust;
 use becalm_host::write::WriteError;
@@ -33,6 +33,9 @@ pub(super) const MOST_PATHS: usize = 30_000;
 const ENOUGH: u32 = 3;
 /// Starts that did not use a path after which it is forgotten.
 const UNUSED: u32 = 16;
+
+/// Inode, size, and seconds and nanoseconds of mtime and ctime of a file.
+pub type IdentityNumbers = (u64, u64, (i64, u32), (i64, u32));
 
 /// The first line of a record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +63,9 @@ pub struct Header {
     /// Programs that one start has started.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seen: Vec<String>,
+    /// In a pack: a file that changes whenever the tree does, and its identity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<(String, IdentityNumbers)>,
 }
 
 /// The kind of what was found at a path.
@@ -84,8 +90,8 @@ pub enum Kind {
 pub struct Copied {
     /// The name in the folder of copies.
     pub name: String,
-    /// Inode, size, and seconds and nanoseconds of mtime and ctime of the file that was copied.
-    pub of: (u64, u64, (i64, u32), (i64, u32)),
+    /// The identity of the file that was copied.
+    pub of: IdentityNumbers,
     /// True if the loader may map the copy instead of the file; not yet known without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loads: Option<bool>,
@@ -120,6 +126,35 @@ pub struct RecordedPath {
     /// The number of starts since it was used.
     #[serde(default)]
     pub unused: u32,
+    /// In a pack: the state when it was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<PathState>,
+}
+
+/// The state of a path when the pack was made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathState {
+    /// The result of `lstat`.
+    pub(super) found: Numbers,
+    /// The result of `stat`, if the first is a link that leads to something that was watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) followed: Option<Numbers>,
+    /// The names in a directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) names: Option<Vec<String>>,
+}
+
+impl PathState {
+    /// Returns the identity of the regular file that the path leads to.
+    pub(super) fn identity(&self) -> Option<Identity> {
+        let facts = look::facts(self.followed.as_ref().unwrap_or(&self.found));
+        (look::kind(&facts) == look::FILE).then(|| Identity::of(&facts))
+    }
+
+    pub(super) fn is_executable(&self) -> bool {
+        let facts = look::facts(&self.found);
+        look::kind(&facts) == look::FILE && facts.stx_mode & 0o111 != 0
+    }
 }
 
 impl RecordedPath {
@@ -129,6 +164,16 @@ impl RecordedPath {
         let (directory, name) = path.rsplit_once('/')?;
         let is_plain = path.split('/').all(|it| it != "..") && !matches!(name, "" | ".");
         (is_plain && path.starts_with('/')).then_some((directory, name))
+    }
+
+    /// True for a file that a program reads, or that the loader maps.
+    pub(super) fn is_used(&self) -> bool {
+        self.read || self.mapped
+    }
+
+    /// True for a file that a program reads and that can be executed.
+    pub(super) fn is_program(&self) -> bool {
+        self.read && self.state.as_ref().is_some_and(PathState::is_executable)
     }
 }
 

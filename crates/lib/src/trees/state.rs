@@ -9,7 +9,7 @@ use crate::index::places::files_ending;
 use crate::json::lossy_os;
 use crate::trees::folder::{self, UNPACKED};
 use crate::trees::record::{Place, Record};
-use crate::trees::{copies, times_count};
+use crate::trees::{copies, packed, times_count};
 
 /// The folder of what starts look up on network file systems.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -73,7 +73,7 @@ pub fn clear(folder: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     };
-    removed.into_iter().chain([is_empty]).collect()
+    removed.into_iter().chain([is_empty, packed::clear(folder)]).collect()
 }
 
 /// Returns the state of this user's folder; `None` if there is none.

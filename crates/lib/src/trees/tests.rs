@@ -5,8 +5,9 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use becalm_host::tree::look::Changes;
+use becalm_host::tree::look::{self, Changes, Identity};
 use becalm_host::tree::table::{self, Table, Use};
+use rustix::fs::CWD;
 
 use super::attend::COUNTS;
 use super::check::Paths;
@@ -121,4 +122,20 @@ fn a_program_that_a_script_starts_is_found_by_the_path_that_names_it() {
     )
     .unwrap();
     shell.wait().unwrap();
+}
+
+#[test]
+fn a_state_in_a_pack_is_that_of_the_file() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), "content").unwrap();
+    let path = super::c_path(file.path()).unwrap();
+    let found = look::at(CWD, &path, false).unwrap();
+    let packed = look::facts(&look::numbers(&found));
+    assert_eq!(look::numbers(&packed), look::numbers(&found));
+    assert_eq!(Identity::of(&packed), Identity::of(&found));
+    assert_eq!(look::device(&packed), look::device(&found));
+    let owner = |it: &look::Facts| (it.stx_mode, it.stx_nlink, it.stx_uid, it.stx_gid);
+    assert_eq!(owner(&packed), owner(&found));
+    let rest = |it: &look::Facts| (it.stx_blksize, it.stx_blocks, it.stx_btime.tv_nsec);
+    assert_eq!(rest(&packed), rest(&found));
 }
