@@ -2,7 +2,7 @@
 //! the comparisons traced by the C compiler, for the target `loader_reader`.
 
 fn main() {
-    let reader = "../crates/lib/patches/glibc/common/0001/elf/dl-resolution.c";
+    let reader = "../crates/lib/patches/glibc/tests/reader.c";
     println!("cargo::rerun-if-changed={reader}");
     println!("cargo::rerun-if-changed=../crates/lib/patches/glibc/common/0001/elf/dl-resolution.h");
     cc::Build::new()

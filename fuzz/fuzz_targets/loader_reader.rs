@@ -1,16 +1,16 @@
-//! Tests the C reader of the loader patch
-//! (`crates/lib/patches/glibc/common/0001/elf/dl-resolution.c`).
+//! Tests the C reader of the loader patch for glibc
+//! (`crates/lib/patches/glibc/common/0001/elf/dl-resolution.h`), compiled with the functions that it
+//! calls replaced (`crates/lib/patches/glibc/tests/reader.c`).
 //!
 //! For any segments, it must read no byte outside of them, which the sanitizer checks. For a
-//! complete note, it must accept the note exactly if becalm's own reader finds no error, and its
-//! lookup of a name must give the same result as a walk from the front. For any path, the package
-//! root must be the one that its components give.
+//! descriptor, it must try the elements that becalm's own reader finds, up to the first one that is
+//! not in the run path, and none if the note has an error or no mark.
 
 #![no_main]
 
 use std::ffi::{CStr, CString, c_char};
 
-use becalm_core::elf::resolution_note::{Answer, Record, records};
+use becalm_core::elf::resolution_note::{Answer, COMPLETE, records};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 
@@ -33,26 +33,32 @@ const PT_NOTE: u32 = 4;
 const PF_R: u32 = 4;
 
 unsafe extern "C" {
-    fn _dl_resolution_find(phdr: *const Phdr, phnum: usize, base: u64) -> *const c_char;
-    fn _dl_resolution_lookup(note: *const c_char, name: *const c_char) -> *const c_char;
-    fn _dl_resolution_root(
-        path: *const c_char,
-        length: usize,
-        directory: bool,
-        prefixes: *const c_char,
-    ) -> usize;
+    fn reader_tries(
+        phdr: *const Phdr,
+        phnum: usize,
+        base: u64,
+        run_path: *const c_char,
+        name: *const c_char,
+    ) -> *const c_char;
 }
 
 #[derive(Arbitrary, Debug)]
 enum Input {
     /// The content of a segment, and headers that may be wrong about it.
     Segments { image: Vec<u8>, notes: Vec<(NoteHeader, u64)>, name: Vec<u8> },
-    /// A descriptor in a well-formed note.
-    Descriptor { descriptor: Vec<u8>, name: Vec<u8> },
-    /// A descriptor made of pairs, so that long ones occur.
-    Pairs { pairs: Vec<(Vec<u8>, Vec<u8>)>, sort: bool, name: Vec<u8> },
-    /// A path and the prefixes of stores.
-    Root { path: Vec<u8>, directory: bool, prefixes: Vec<u8> },
+    /// A descriptor in a well-formed note, with the mark or without.
+    Descriptor { mark: bool, descriptor: Vec<u8>, run_path: Vec<u8>, name: Vec<u8> },
+    /// A descriptor made of records, so that long ones occur.
+    Records { records: Vec<(u8, Vec<Element>)>, name: u8, run_path: Vec<u8> },
+}
+
+/// An element of a list: a directory of the run path or another one, with slashes at its end.
+#[derive(Arbitrary, Debug)]
+struct Element {
+    dir: u8,
+    slashes: u8,
+    is_file: bool,
+    is_other_name: bool,
 }
 
 /// A `PT_NOTE` with small numbers in about half of its values.
@@ -85,11 +91,9 @@ fn string(bytes: &[u8]) -> CString {
     CString::new(bytes.split(|&byte| byte == 0).next().unwrap_or_default()).unwrap_or_default()
 }
 
-/// Searches for the note of an object that is loaded as `image`, and returns its first pair.
-fn find(image: &[u8], notes: &[Phdr]) -> *const c_char {
+/// Returns the elements that the reader tries for `name` in an object that is loaded as `image`.
+fn tries(image: &[u8], notes: &[Phdr], run_path: &[u8], name: &CStr) -> Vec<u8> {
     let size = image.len() as u64;
-    // Loaded at an address whose lower half is in the headers, as in a real object.
-    let start = image.as_ptr() as u64;
     let load = Phdr {
         kind: PT_LOAD,
         flags: PF_R,
@@ -102,16 +106,12 @@ fn find(image: &[u8], notes: &[Phdr]) -> *const c_char {
     };
     let mut phdr = vec![load];
     phdr.extend_from_slice(notes);
-    // SAFETY: the one PT_LOAD has the size of `image`, which outlives the note.
-    unsafe { _dl_resolution_find(phdr.as_ptr(), phdr.len(), start) }
-}
-
-/// Returns the list that the reader finds for `name`.
-fn lookup(note: *const c_char, name: &CStr) -> Option<Vec<u8>> {
-    // SAFETY: `find` returned `note`, and its image still exists.
-    let list = unsafe { _dl_resolution_lookup(note, name.as_ptr()) };
-    // SAFETY: the reader found the end of each string of the note.
-    (!list.is_null()).then(|| unsafe { CStr::from_ptr(list) }.to_bytes().to_vec())
+    let (base, run_path) = (image.as_ptr() as u64, string(run_path));
+    // SAFETY: the one PT_LOAD has the size of `image`, and the result lives until the next call.
+    unsafe {
+        let tried = reader_tries(phdr.as_ptr(), phdr.len(), base, run_path.as_ptr(), name.as_ptr());
+        CStr::from_ptr(tried).to_bytes().to_vec()
+    }
 }
 
 /// An image with one resolution note in it.
@@ -125,18 +125,50 @@ fn image_with(descriptor: &[u8]) -> Vec<u8> {
     image.into_boxed_slice().into_vec()
 }
 
-/// The list of a record.
-fn list(record: &Record) -> Vec<u8> {
-    let element = |answer: &Answer| match answer {
-        Answer::Exact(path) => [&b"="[..], path.as_ref()].concat(),
-        Answer::Hint(dir) => [&b"?"[..], dir.as_ref()].concat(),
-    };
-    let elements: Vec<Vec<u8>> = record.answers.iter().map(element).collect();
-    elements.join(&b':')
+/// Returns what the reader should try.
+fn expected(descriptor: &[u8], run_path: &[u8], name: &[u8]) -> Vec<u8> {
+    let records: Result<Vec<_>, _> = records(descriptor).collect();
+    let Ok(records) = records else { return Vec::new() };
+    let is_complete = descriptor.starts_with(COMPLETE);
+    if !is_complete || records.iter().any(|record| record.answers.is_empty()) {
+        return Vec::new();
+    }
+    let record = records.iter().find(|record| record.needed == name);
+    let mut tried: Vec<Vec<u8>> = Vec::new();
+    for answer in record.map(|record| record.answers.as_slice()).unwrap_or_default() {
+        let (kind, text, dir) = match answer {
+            Answer::Hint(dir) => (b"?", *dir, Some(dir.as_ref())),
+            Answer::Exact(file) => (b"=", *file, file.strip_suffix(name)),
+        };
+        let is_dir = |dir: &&[u8]| kind == b"?" || dir.ends_with(b"/");
+        let Some(dir) = dir.filter(is_dir) else { break };
+        let is_element = |element: &[u8]| {
+            let short = element.strip_suffix(b"/").filter(|rest| !rest.is_empty());
+            short.unwrap_or(element) == trimmed(dir)
+        };
+        if !run_path.split(|&byte| byte == b':').any(is_element) {
+            break;
+        }
+        tried.push([kind.as_slice(), text.as_ref()].concat());
+    }
+    tried.join(&b':')
 }
 
-/// Compares the reader with becalm's own on a complete note.
-fn compare(descriptor: &[u8], name: &[u8]) {
+/// Returns a directory without the slashes at its end. `/` stays.
+fn trimmed(mut dir: &[u8]) -> &[u8] {
+    while dir.len() > 1 && dir.ends_with(b"/") {
+        dir = &dir[..dir.len() - 1];
+    }
+    dir
+}
+
+/// Compares the reader with becalm's own on a descriptor.
+fn compare(descriptor: &[u8], run_path: &[u8], name: &[u8]) {
+    let (run_path, name) = (string(run_path), string(name));
+    // No lookup has such a name.
+    if name.is_empty() || name.to_bytes().contains(&b'/') || name.to_bytes().contains(&b':') {
+        return;
+    }
     let image = image_with(descriptor);
     let size = image.len() as u64;
     let header = Phdr {
@@ -149,52 +181,26 @@ fn compare(descriptor: &[u8], name: &[u8]) {
         memsz: size,
         align: 4,
     };
-    let note = find(&image, &[header]);
-    let expected: Result<Vec<_>, _> = records(descriptor).collect();
-    let Ok(expected) = expected else {
-        assert!(note.is_null(), "believed a note that has an error");
-        return;
-    };
-    assert!(!note.is_null(), "did not believe a sound note");
-    let names = expected.iter().map(|record| record.needed.to_vec()).chain([name.to_vec()]);
-    // The mark of a complete note is a record only for the C reader. Its name has a slash.
-    for name in names.filter(|name| !name.contains(&b'/')) {
-        let name = string(&name);
-        let first = expected.iter().find(|record| **record.needed == *name.to_bytes());
-        assert_eq!(lookup(note, &name), first.map(list));
-    }
+    let is = tries(&image, &[header], run_path.to_bytes(), &name);
+    assert_eq!(is, expected(descriptor, run_path.to_bytes(), name.to_bytes()));
 }
 
-/// The package root by components.
-fn root(path: &[u8], directory: bool, prefixes: &[u8]) -> usize {
-    for prefix in prefixes.split(|&byte| byte == b':') {
-        let end = prefix.iter().rposition(|&byte| byte != b'/').map_or(0, |last| last + 1);
-        let prefix = &prefix[..end];
-        if prefix.first() != Some(&b'/') {
-            continue;
-        }
-        let Some(rest) = path.strip_prefix(prefix).and_then(|rest| rest.strip_prefix(b"/")) else {
-            continue;
-        };
-        let mut parts = rest.split(|&byte| byte == b'/');
-        let package = parts.next().unwrap_or_default();
-        if matches!(package, b"" | b"." | b"..") || (!directory && package.len() == rest.len()) {
-            continue;
-        }
-        let mut depth = 0_i64;
-        let leaves = parts.any(|part| {
-            depth += match part {
-                b"" | b"." => 0,
-                b".." => -1,
-                _ => 1,
-            };
-            depth < 0
-        });
-        if !leaves {
-            return prefix.len() + 1 + package.len();
-        }
+/// A needed string.
+fn name_of(number: u8) -> Vec<u8> {
+    format!("lib{}.so", number % 4).into_bytes()
+}
+
+/// The text of an element.
+fn text(element: &Element, needed: u8) -> Vec<u8> {
+    let dirs: [&[u8]; 6] = [b"/a", b"/b", b"$ORIGIN", b"", b"/", b"/other"];
+    let mut text = if element.is_file { vec![b'='] } else { vec![b'?'] };
+    text.extend(dirs[usize::from(element.dir % 6)]);
+    text.extend(std::iter::repeat_n(b'/', usize::from(element.slashes % 3)));
+    if element.is_file {
+        text.push(b'/');
+        text.extend(name_of(needed + u8::from(element.is_other_name)));
     }
-    0
+    text
 }
 
 fuzz_target!(|input: Input| {
@@ -214,33 +220,21 @@ fuzz_target!(|input: Input| {
                     align: header.align.get(image.len()),
                 })
                 .collect();
-            let note = find(&image, &headers);
-            if !note.is_null() {
-                lookup(note, &string(&name));
-            }
+            tries(&image, &headers, b"/a:/b", &string(&name));
         }
-        Input::Descriptor { descriptor, name } => compare(&descriptor, &name),
-        Input::Pairs { mut pairs, sort, name } => {
-            if sort {
-                pairs.sort();
-            }
-            let mut descriptor = Vec::new();
-            for (needed, list) in &pairs {
-                descriptor.extend_from_slice(string(needed).as_bytes_with_nul());
-                descriptor.push(b"=?"[needed.len() % 2]);
-                descriptor.extend_from_slice(string(list).as_bytes_with_nul());
+        Input::Descriptor { mark, descriptor, run_path, name } => {
+            let mark = if mark { COMPLETE } else { b"" };
+            compare(&[mark, &descriptor].concat(), &run_path, &name);
+        }
+        Input::Records { records, name, run_path } => {
+            let mut descriptor = COMPLETE.to_vec();
+            for (needed, list) in &records {
+                let list: Vec<_> = list.iter().map(|element| text(element, needed % 4)).collect();
+                descriptor.extend([name_of(*needed), list.join(&b':'), Vec::new()].join(&0));
             }
             descriptor.push(0);
-            compare(&descriptor, &name);
-        }
-        Input::Root { path, directory, prefixes } => {
-            let (path, prefixes) = (string(&path), string(&prefixes));
-            // SAFETY: both are strings that end.
-            let length = unsafe {
-                let size = path.as_bytes().len();
-                _dl_resolution_root(path.as_ptr(), size, directory, prefixes.as_ptr())
-            };
-            assert_eq!(length, root(path.to_bytes(), directory, prefixes.to_bytes()));
+            let run_path = [b"/a:$ORIGIN:/b/::/:".as_slice(), &run_path].concat();
+            compare(&descriptor, &run_path, &name_of(name));
         }
     }
 });

@@ -63,7 +63,7 @@ fuzz_target!(|input: (&[u8], &[u8], &[u8])| {
         assert!(records(&descriptor).all(|record| record.is_ok()));
     }
 
-    let reads = Readers { note: true, package_caches: vec!["/s".into()], stores: vec!["/s".into()] };
+    let reads = Readers { note: true, package_caches: vec!["/s".into()] };
     let environment = Environment { reads, ..Environment::default() };
     let walk = closure::resolve(&fs, subject.clone(), LD_SO.into(), facts(), &environment);
     assert!(walk.is_ok());

@@ -55,7 +55,7 @@ fn check(version: &str, dir: &Path) -> Result<()> {
     let path = dir.join("version.h");
     let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     ensure!(text.contains(&format!("\"{version}\"")), "{}: not glibc {version}", dir.display());
-    if dir.join("elf/dl-resolution.c").exists() {
+    if dir.join("elf/dl-resolution.h").exists() {
         bail!("{}: patched already", dir.display());
     }
     Ok(())
@@ -72,7 +72,7 @@ mod tests {
         assert!(check("2.41", tree.path()).is_ok());
         assert!(check("2.4", tree.path()).is_err());
         fs::create_dir(tree.path().join("elf")).unwrap();
-        fs::write(tree.path().join("elf/dl-resolution.c"), "").unwrap();
+        fs::write(tree.path().join("elf/dl-resolution.h"), "").unwrap();
         assert!(check("2.41", tree.path()).is_err());
     }
 }

@@ -1,19 +1,20 @@
-//! Tests the C reader of the loader patch, compiled without glibc: the functions it calls, the
-//! number of comparisons of a lookup, and the root of a package.
+//! Tests the C reader of the loader patch for glibc, compiled without glibc
+//! (`crates/lib/patches/glibc/tests/reader.c`): the descriptors of `vectors/`, damaged notes under
+//! sanitizers, and the number of comparisons of a lookup.
 
+use std::ffi::OsStr;
 use std::fs;
-use std::path::Path;
-use std::process::Command;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-/// Makes a note of argv[2] pairs, looks up a thousand of the names and one that is absent, and prints
-/// the maximum number of comparisons of one lookup. `root` prints the length of a root.
+/// `list NAME` prints the list of the descriptor on stdin. `compare N` makes a note of N records and
+/// prints the comparisons of one lookup. `damage N` reads N damaged notes and prints how many elements
+/// were tried.
 const DRIVER: &str = r#"
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <elf.h>
-#include <link.h>
-#include "dl-resolution.h"
+#include "reader.c"
 
 static unsigned long comparisons;
 int counted (const char *one, const char *other)
@@ -24,43 +25,78 @@ int counted (const char *one, const char *other)
   return (unsigned char) *one - (unsigned char) *other;
 }
 
+static const char note[] = "/complete/1\0?\0liba.so\0?/m:=$ORIGIN/../lib/liba.so:?/n\0"
+  "libb.so\0=/s/a/libb.so\0";
+static const char run_path[] = "/s/n:/m/:$ORIGIN/../lib:/s/a:";
+static unsigned seed;
+static unsigned next (unsigned n) { return (seed = seed * 1103515245 + 12345) / 65536 % n; }
+
+static const char *read_note (char *segment, size_t size, const char *name, ElfW(Phdr) *phdr)
+{
+  phdr[0] = (ElfW(Phdr)) { .p_type = PT_LOAD, .p_flags = PF_R, .p_filesz = size, .p_memsz = size };
+  phdr[1] = (ElfW(Phdr)) { .p_type = PT_NOTE, .p_filesz = size, .p_align = 4 };
+  return reader_tries (phdr, 2, (ElfW(Addr)) segment, run_path, name);
+}
+
+static char *segment_of (const char *descriptor, size_t length)
+{
+  ElfW(Nhdr) header = { .n_namesz = 6, .n_descsz = length, .n_type = 0x63a86cb6 };
+  char *segment = calloc (1, 20 + length);
+  memcpy (segment, &header, sizeof header);
+  memcpy (segment + sizeof header, "NixOS", 6);
+  memcpy (segment + 20, descriptor, length);
+  return segment;
+}
+
 int main (int argc, char **argv)
 {
-  if (argv[1][0] == 'r')
-    return !printf ("%zu\n", _dl_resolution_root (argv[2], strlen (argv[2]),
-					      argc > 4, argv[3]));
-  size_t pairs = atoi (argv[2]);
-  char *note = malloc (64 * pairs + 64), *end = note + 20;
-  for (size_t i = 0; i < pairs; ++i)
+  ElfW(Phdr) phdr[2];
+  size_t count = argc > 2 ? atoi (argv[2]) : 0;
+  if (argv[1][0] == 'l')
     {
-      end += sprintf (end, "lib%07zu.so", i) + 1;
-      end += sprintf (end, "=/%zu", i) + 1;
+      static char input[65536];
+      size_t length = fread (input, 1, sizeof input, stdin);
+      char *exact = memcpy (malloc (length), input, length);
+      fputs (reader_list (exact, length, argv[2]), stdout);
+      free (exact);
     }
-  *end++ = '\0';
-  ElfW(Nhdr) header = { .n_namesz = 6, .n_descsz = end - note - 20, .n_type = 0x63a86cb6 };
-  memcpy (note, &header, sizeof header);
-  memcpy (note + sizeof header, "NixOS\0\0", 8);
-  ElfW(Phdr) segments[2] = {
-    { .p_type = PT_LOAD, .p_flags = PF_R, .p_filesz = end - note, .p_memsz = end - note },
-    { .p_type = PT_NOTE, .p_filesz = end - note, .p_memsz = end - note, .p_align = 4 },
-  };
-  const char *found = _dl_resolution_find (segments, 2, (ElfW(Addr)) note);
-  unsigned long most = 0;
-  for (size_t i = 0; i < pairs; i += 1 + pairs / 997)
+  else if (argv[1][0] == 'c')
     {
-      char name[32], expected[32];
-      sprintf (name, "lib%07zu.so", i);
-      sprintf (expected, "=/%zu", i);
-      comparisons = 0;
-      const char *list = _dl_resolution_lookup (found, name);
-      if (list == NULL || memcmp (list, expected, strlen (expected) + 1) != 0)
-        return 1;
-      most = comparisons > most ? comparisons : most;
+      char *descriptor = calloc (count + 1, 64), *end = descriptor;
+      end = mempcpy (end, "/complete/1\0?", 14);
+      for (size_t i = 0; i < count; ++i)
+	end += sprintf (end, "lib%07zu.so%c=/s/a/lib%07zu.so", i, 0, i) + 1;
+      char *segment = segment_of (descriptor, end + 1 - descriptor), name[32];
+      sprintf (name, "lib%07zu.so", count - 1);
+      const char *list = read_note (segment, 20 + end + 1 - descriptor, name, phdr);
+      free (descriptor);
+      printf ("%lu %s\n", comparisons, list);
+      free (segment);
     }
-  comparisons = 0;
-  if (_dl_resolution_lookup (found, "libz.so") != NULL)
-    return 2;
-  return !printf ("%lu\n", comparisons > most ? comparisons : most);
+  else
+    {
+      size_t tried = 0, size = 20 + sizeof note;
+      for (; count > 0; --count)
+	{
+	  char *whole = segment_of (note, sizeof note);
+	  size_t length = next (4) ? size : next (size + 1);
+	  char *segment = memcpy (malloc (length), whole, length);
+	  for (unsigned i = next (6); length > 0 && i > 0; --i)
+	    segment[next (length)] = "\0=?:/\1\377a"[next (8)];
+	  tried += *read_note (segment, length, next (2) ? "liba.so" : "libb.so", phdr) != '\0';
+	  /* The headers are damaged as well, in an object that has nothing after its segment.  */
+	  if (length > 0)
+	    {
+	      ((unsigned char *) &phdr[1])[next (sizeof phdr[1])] = next (256);
+	      tried += *reader_tries (phdr, 2, (ElfW(Addr)) segment, run_path, "liba.so") != '\0';
+	    }
+	  free (segment);
+	  free (whole);
+	}
+      printf ("%zu\n", tried);
+    }
+  free (tried);
+  return 0;
 }
 "#;
 
@@ -70,82 +106,122 @@ struct Reader {
 
 impl Reader {
     /// Returns `None` and prints the reason if there is no C compiler.
-    fn new() -> Option<Self> {
+    fn new(arguments: &[&str]) -> Option<Self> {
         if Command::new("cc").arg("--version").output().is_err() {
             becalm_testing::skip("no C compiler");
             return None;
         }
         let folder = tempfile::tempdir().expect("a folder");
+        let patches = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/lib/patches/glibc");
+        fs::write(folder.path().join("driver.c"), DRIVER).expect("written");
+        let mut cc = Command::new("cc");
+        cc.args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE"]);
+        cc.args(arguments);
+        cc.arg("-I").arg(patches.join("common/0001/elf")).arg("-I").arg(patches.join("tests"));
+        cc.args(["-o", "driver", "driver.c"]);
+        let done = cc.current_dir(folder.path()).output().expect("cc");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         Some(Self { folder })
     }
 
-    fn cc(&self, arguments: &[&str]) {
-        let common =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/lib/patches/glibc/common/0001");
-        let mut cc = Command::new("cc");
-        cc.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fno-stack-protector"]);
-        cc.args(["-D_GNU_SOURCE", "-U_FORTIFY_SOURCE", "-I"]).arg(common.join("elf"));
-        cc.args(arguments).arg(common.join("elf/dl-resolution.c"));
-        let done = cc.current_dir(self.folder.path()).output().expect("cc");
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-    }
-
-    /// Builds the driver with a reader whose comparisons are counted.
-    fn driver(&self) -> &Self {
-        fs::write(self.folder.path().join("driver.c"), DRIVER).expect("written");
-        self.cc(&["-Dstrcmp=counted", "-fno-builtin", "-o", "driver", "driver.c"]);
-        self
-    }
-
-    fn run(&self, arguments: &[&str]) -> usize {
+    /// Returns what the driver prints.
+    fn run(&self, mode: &str, argument: &[u8], input: &[u8]) -> Vec<u8> {
         let mut driver = Command::new(self.folder.path().join("driver"));
-        let done = driver.args(arguments).output().expect("starts");
-        assert!(done.status.success(), "{arguments:?}: {}", done.status);
-        String::from_utf8_lossy(&done.stdout).trim().parse().expect("a number")
+        driver
+            .arg(mode)
+            .arg(OsStr::from_bytes(argument))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = driver.spawn().expect("starts");
+        child.stdin.take().expect("a pipe").write_all(input).expect("written");
+        let done = child.wait_with_output().expect("ends");
+        let stderr = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{mode}: {}: {stderr}", done.status);
+        done.stdout.trim_ascii_end().to_vec()
     }
 }
 
-#[test]
-fn the_reader_calls_nothing_that_allocates_or_enters_the_kernel() {
-    let Some(reader) = Reader::new() else { return };
-    reader.cc(&["-c", "-o", "reader.o"]);
-    let mut nm = Command::new("nm");
-    let done = nm.args(["-u", "reader.o"]).current_dir(reader.folder.path()).output();
-    let text = String::from_utf8(done.expect("nm").stdout).expect("UTF-8");
-    let known =
-        ["memchr", "memcmp", "memcpy", "strchrnul", "strcmp", "strlen", "_GLOBAL_OFFSET_TABLE_"];
-    for called in text.split_whitespace().filter(|word| *word != "U") {
-        assert!(known.contains(&called), "it calls {called}");
+/// The cases of `vectors/descriptors.txt`: the lines of each, as a key and a value.
+fn descriptors() -> Vec<Vec<(String, Vec<u8>)>> {
+    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../vectors/descriptors.txt");
+    let text = fs::read_to_string(path).expect("a file of cases");
+    let mut cases: Vec<Vec<(String, Vec<u8>)>> = Vec::new();
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let (key, value) = line.split_once(' ').unwrap_or((line, ""));
+        if key == "case" {
+            cases.push(Vec::new());
+        }
+        let case = cases.last_mut().expect("a case");
+        case.push((key.to_owned(), unescaped(value)));
     }
-    assert!(text.contains("strcmp"), "nothing was seen: {text:?}");
+    cases
+}
+
+/// Replaces `\0` and `\xNN`.
+fn unescaped(text: &str) -> Vec<u8> {
+    let mut parts = text.split('\\');
+    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
+    for part in parts {
+        let (byte, rest) = match part.strip_prefix('x') {
+            Some(hex) => (u8::from_str_radix(&hex[..2], 16).expect("two digits"), &hex[2..]),
+            None => (0, part.strip_prefix('0').expect("an escape")),
+        };
+        bytes.push(byte);
+        bytes.extend(rest.bytes());
+    }
+    bytes
+}
+
+/// Returns the values of a case's lines with this key.
+fn lines<'a>(case: &'a [(String, Vec<u8>)], key: &str) -> Vec<&'a [u8]> {
+    let matching = case.iter().filter(|line| line.0 == key);
+    matching.map(|line| line.1.as_slice()).collect()
+}
+
+fn name_and_list(line: &[u8]) -> (&[u8], &[u8]) {
+    let space = line.iter().position(|&byte| byte == b' ').unwrap_or(line.len());
+    (&line[..space], line.get(space + 1..).unwrap_or_default())
+}
+
+const SANITIZERS: [&str; 2] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
+
+#[test]
+fn descriptors_are_read_as_the_vectors_say() {
+    let Some(reader) = Reader::new(&SANITIZERS) else { return };
+    let mut lists = 0;
+    for case in descriptors() {
+        let one = |key: &str| lines(&case, key)[0];
+        let pairs: Vec<(&[u8], &[u8])> =
+            lines(&case, "list").into_iter().map(name_and_list).collect();
+        // This reader takes an empty list as invalid.
+        let is_read =
+            one("verdict") == b"complete" && pairs.iter().all(|(_, list)| !list.is_empty());
+        let nones = lines(&case, "none").into_iter().map(|name| (name, &b""[..]));
+        for (name, list) in pairs.iter().copied().chain(nones) {
+            let read = reader.run("list", name, one("descriptor"));
+            let expected = if is_read { list } else { &b""[..] };
+            assert_eq!(read, expected, "{}", String::from_utf8_lossy(one("case")));
+            lists += usize::from(!read.is_empty());
+        }
+    }
+    assert!(lists > 10, "{lists}");
 }
 
 #[test]
-fn a_lookup_compares_each_name_at_most_once() {
-    let Some(reader) = Reader::new() else { return };
-    reader.driver();
-    for pairs in [1, 10, 1000, 100_000] {
-        assert_eq!(reader.run(&["lookup", &pairs.to_string()]), pairs);
-    }
+fn damaged_notes_are_read_without_a_fault() {
+    let Some(reader) = Reader::new(&SANITIZERS) else { return };
+    let tried = String::from_utf8(reader.run("damage", b"100000", b"")).expect("UTF-8");
+    let tried: usize = tried.parse().expect("a number");
+    assert!(tried > 10_000, "{tried}");
 }
 
 #[test]
-fn a_package_is_the_component_below_a_store_prefix_and_none_without_prefixes() {
-    let Some(reader) = Reader::new() else { return };
-    reader.driver();
-    let root = |path: &str, prefixes: &str| {
-        let length = reader.run(&["root", path, prefixes]);
-        path[..length].to_owned()
-    };
-    assert_eq!(root("/s/p/libexec/a/b/prog", "/s"), "/s/p");
-    assert_eq!(root("/s/p/lib/x.so", "/r:/s/"), "/s/p");
-    for prefixes in ["", ":", "/", "s", "/s/p/lib", "/sx"] {
-        assert_eq!(root("/s/p/lib/x.so", prefixes), "", "{prefixes:?}");
+fn a_lookup_compares_each_name_once() {
+    let Some(reader) = Reader::new(&["-Dstrcmp=counted", "-fno-builtin"]) else { return };
+    for count in [1, 10, 1000, 100_000] {
+        // The mark is a record as well.
+        let last = format!("{} =/s/a/lib{:07}.so", count + 1, count - 1);
+        assert_eq!(reader.run("compare", count.to_string().as_bytes(), b""), last.as_bytes());
     }
-    for path in ["/s/p", "/s/../p/x.so", "/s/p/../q/x.so", "/s/p/lib/../../q/x", "/t/p/x", "/s//x"]
-    {
-        assert_eq!(root(path, "/s"), "", "{path:?}");
-    }
-    assert_eq!(root("/s/p/lib/../x.so", "/s"), "/s/p");
-    assert_eq!(reader.run(&["root", "/s/p", "/s", "directory"]), 4);
 }

@@ -158,11 +158,8 @@ impl AuditAnswers {
 /// The strategies that a patched loader supports. No released glibc supports any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Readers {
-    /// True if the loader reads the resolution notes of objects.
+    /// True if the loader reads the complete resolution notes of objects.
     pub note: bool,
-    /// The prefixes of stores. The packages below them never change, so a note need not list
-    /// their directories.
-    pub stores: Vec<BString>,
     /// The prefixes below which the loader reads each package's `etc/ld.so.cache`.
     pub package_caches: Vec<BString>,
 }

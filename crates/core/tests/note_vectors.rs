@@ -175,11 +175,7 @@ fn layouts_are_searched_as_the_vectors_say() {
             let environment = Environment {
                 library_path: case.one("library-path").map(BString::from),
                 secure: case.one("secure").is_some(),
-                reads: Readers {
-                    note: true,
-                    stores: vec![format!("{ROOT}/s").into()],
-                    ..Readers::default()
-                },
+                reads: Readers { note: true, ..Readers::default() },
                 ..Environment::default()
             };
             let subject = Subject::open(&fs, PROGRAM.into()).expect("the program");

@@ -180,7 +180,6 @@ impl Assumptions {
         self.environment.reads = Readers {
             note: has(Strategy::Note),
             package_caches: if has(Strategy::Ldcache) { self.stores.to_vec() } else { Vec::new() },
-            stores: self.stores.to_vec(),
         };
     }
 

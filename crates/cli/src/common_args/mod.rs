@@ -77,9 +77,10 @@ pub(crate) struct AssumeArgs {
 pub(crate) struct ReadsArg {
     /// Strategies that loaders read beyond those of released ones: notes, package caches, or both
     ///
-    /// Without it, becalm reads this from the loader's file: a loader with becalm's patch names its
-    /// store prefixes there, and obeys GLIBC_TUNABLES (glibc.rtld.resolution); any other loader
-    /// reads neither. ldcache applies to caches of packages below --store.
+    /// Without it, becalm reads this from the loader's file: a loader with becalm's patches has the
+    /// mark of complete notes and its store prefixes there, and obeys GLIBC_TUNABLES
+    /// (glibc.rtld.resolution); any other loader reads neither. Only complete notes are read. ldcache
+    /// applies to caches of packages below --store.
     #[arg(
         long,
         value_name = "STRATEGY",

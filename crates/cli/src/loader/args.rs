@@ -18,9 +18,9 @@ pub(crate) enum LoaderArgs {
     Build(BuildArgs),
     /// Test whether a loader reads notes and package caches
     ///
-    /// A fixture of a few hundred bytes is resolved, not run. Notes are always tested. Caches are
-    /// read in stores only, so testing them needs one of the store prefixes that the loader was
-    /// built with. The exit code is 1 if the loader reads neither.
+    /// A fixture of a few hundred bytes is resolved, not run. Complete notes are always tested.
+    /// Caches are read in stores only, so testing them needs one of the store prefixes that the
+    /// loader was built with. The exit code is 1 if the loader reads neither.
     Check(TryArgs),
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct BuildArgs {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub prefix: PathBuf,
 
-    /// Store prefixes to compile in: the loader trusts package caches only below them
+    /// Store prefixes to compile in: the loader reads package caches only below them
     #[arg(long, value_name = "A:B", default_value = "/nix/store:/gnu/store")]
     pub store: String,
 

@@ -39,8 +39,8 @@ const BUILDING: Section = Section {
         ),
         (
             "--store",
-            "Compiled in. The loader trusts loader caches of packages only below these prefixes. \
-             In set-user-id programs it trusts notes only below them too. Notes need no store.",
+            "Compiled in. The loader reads loader caches of packages only below these prefixes. \
+             Notes need no store.",
         ),
         (
             "what belongs together",
@@ -63,8 +63,8 @@ const LOADER_ENVIRONMENT: Section = Section {
         ),
         (
             "LD_DEBUG=libs",
-            "Of the loader that was built: it names the note or cache that it reads before the \
-             paths that it tries.",
+            "Of the loader that was built: it names the cache that it reads, and the paths that it \
+             tries.",
         ),
     ],
 };

@@ -127,11 +127,10 @@ impl<'a> Planner<'a> {
         let library_path = self.options.assume.library_path.as_ref().map(bytes);
         let library_path = library_path.filter(|list| !list.is_empty());
         let mut environment = Environment { library_path, ..Environment::default() };
-        environment.reads.stores = self.settings.stores.to_vec();
         match self.options.with {
             Strategy::Note => environment.reads.note = reads,
             Strategy::Ldcache if reads => {
-                environment.reads.package_caches = environment.reads.stores.clone();
+                environment.reads.package_caches = self.settings.stores.to_vec();
             }
             _ => {}
         }

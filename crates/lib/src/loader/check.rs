@@ -1,8 +1,9 @@
 //! `becalm loader check`: tests which formats a loader reads.
 //!
-//! The loader resolves (`--list`, which runs no code of it) a program that needs a library which no
-//! search finds: once with a note that names the library, once in a package whose loader cache has
-//! it. The loader's output is the answer.
+//! The loader resolves (`--list`, which runs no code of it) a program that needs a library: once with
+//! a complete note that names the second directory of its run path, while the first has the library
+//! as well, and once in a package whose loader cache has a library that no search finds. The loader's
+//! output is the answer. Whether musl reads notes is detected in its file.
 
 use std::fs;
 use std::io;
@@ -10,8 +11,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use becalm_core::elf::resolution_note::COMPLETE;
 use becalm_core::elf::{self, ElfError, Ident};
-use bstr::BString;
+use bstr::{BString, ByteSlice};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -93,7 +95,12 @@ pub fn check(named: &Path, store: Option<&Path>) -> Result<Report, LoaderCheckEr
     let trial = Trial { loader: &loader, target: view.ident };
 
     let folder = Folder::new(&std::env::temp_dir())?;
-    let notes = trial.reads_notes(&folder.path)?;
+    // musl crashes on an object without a hash table, like those of the fixture. Its reader has the
+    // mark of complete notes.
+    let notes = match is_musl(named) {
+        true => bytes.contains_str(COMPLETE),
+        false => trial.reads_notes(&folder.path)?,
+    };
     let caches = match store {
         Some(store) => Some(trial.reads_caches(&Folder::new(store)?.path)?),
         None => None,
@@ -118,12 +125,19 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// True if a note gives the answer that a plain search does not find.
+    /// True if a note gives another answer than a plain search.
     fn reads_notes(&self, folder: &Path) -> Result<bool, LoaderCheckError> {
-        let library = self.library(folder)?;
-        let note = Some((SONAME, format!("={library}")));
-        let note = note.as_ref().map(|(needed, list)| (*needed, list.as_str()));
-        let program = Object { needed: Some(SONAME), note, ..Object::default() };
+        let (first, second) = (folder.join("first"), folder.join("second"));
+        self.library(&first)?;
+        let library = self.library(&second)?;
+        let runpath = format!("{0}/apart:{1}/apart", first.display(), second.display());
+        let list = format!("={library}");
+        let program = Object {
+            needed: Some(SONAME),
+            runpath: Some(&runpath),
+            note: Some((SONAME, &list)),
+            ..Object::default()
+        };
         let path = folder.join("program");
         self.write(&path, &program)?;
         self.finds(&path, &library)

@@ -3,6 +3,7 @@
 //! One `PT_LOAD` over the whole file (gABI, "Program Header"), writable because loaders before 2.35
 //! write into the dynamic section; a `PT_DYNAMIC`; a `PT_NOTE` if there is a note.
 
+use becalm_core::elf::resolution_note::COMPLETE;
 use becalm_core::elf::{Class, Endian, Ident};
 use becalm_core::search::loader_cache::NEW_MAGIC;
 use object::elf::{
@@ -23,7 +24,7 @@ pub(crate) struct Object<'a> {
     pub soname: Option<&'a str>,
     pub needed: Option<&'a str>,
     pub runpath: Option<&'a str>,
-    /// The one pair of its note.
+    /// The one pair of its note, after the mark of a complete one.
     pub note: Option<(&'a str, &'a str)>,
     /// Its interpreter; present in programs only.
     pub interpreter: Option<&'a str>,
@@ -122,9 +123,11 @@ pub(crate) fn object(target: &Ident, object: &Object<'_>) -> Vec<u8> {
     parts.bytes.resize(parts.bytes.len() + 24, 0);
     let note = parts.pad(8);
     if let Some((needed, list)) = object.note {
-        let size = needed.len() + list.len() + 3;
+        let size = COMPLETE.len() + needed.len() + list.len() + 3;
         parts.words(&[6, size as u64, NOTE_TYPE]);
-        parts.strings(&["NixOS", "", "", needed, list, ""]);
+        parts.strings(&["NixOS", "", ""]);
+        parts.bytes.extend(COMPLETE);
+        parts.strings(&[needed, list, ""]);
     }
     let note_size = parts.pad(4) - note;
     let interpreter = parts.pad(8);
@@ -209,7 +212,7 @@ mod tests {
             assert_eq!(dynamic.soname.expect("soname"), "liba.so");
             assert_eq!(dynamic.runpath.expect("run path"), "/r");
             let note = view.notes.resolution.expect("note");
-            assert_eq!(note, b"libb.so\0=/b\0\0");
+            assert_eq!(note, b"/complete/1\0?\0libb.so\0=/b\0\0");
             assert_eq!(view.interpreter.expect("a program"), "/ld.so");
         }
     }

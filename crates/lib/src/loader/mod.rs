@@ -1,4 +1,4 @@
-//! Loaders that read notes and package caches, and their patches.
+//! Loaders that read complete notes and package caches, and their patches.
 
 pub mod check;
 pub(crate) mod fixture;

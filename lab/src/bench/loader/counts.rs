@@ -99,13 +99,8 @@ fn strace(
     fs::read_to_string(&log).with_context(|| log.display().to_string())
 }
 
-/// Functions that the patch adds and that nothing else in the loader calls.
-const READERS: [&str; 4] = [
-    "_dl_resolution_find",
-    "_dl_resolution_lookup",
-    "_dl_resolution_root",
-    "_dl_package_cache_lookup",
-];
+/// Functions that the patches add, which find an answer and open no candidate.
+const READERS: [&str; 2] = ["resolution_find", "_dl_package_cache_lookup"];
 
 struct Profile {
     all: u64,

@@ -1,15 +1,16 @@
 //! Detects the strategies that a patched loader supports, from its bytes.
 //!
-//! becalm's patch of glibc (`crates/lib/patches/glibc`) puts a marker and its store prefixes into
-//! the loader's file. The patch of nixpkgs reads notes as well, but leaves no marker and is not
-//! detected. musl with becalm's patch has the mark of a complete note ([`super::from_bytes`]).
+//! The readers of becalm's patches (`crates/lib/patches`), for glibc and musl, have the mark of a
+//! complete note in the loader's file. The second patch for glibc puts a marker and its store
+//! prefixes there. The patch of nixpkgs reads notes as well, but has neither and is not detected.
 
 use bstr::{BStr, BString, ByteSlice};
 
 use super::MAX_SYSTEM_DIRS;
+use crate::elf::resolution_note::COMPLETE;
 use crate::facts::Readers;
 
-/// The marker before the prefixes (`elf/dl-resolution-open.h`, `STORES_NAME`).
+/// The marker before the prefixes (`elf/dl-package-cache-open.h`, `STORES_NAME`).
 const NAME: &[u8] = b"dl_resolution_stores=";
 
 /// The limit on the length of the list of prefixes, in bytes.
@@ -18,8 +19,9 @@ const LONGEST: usize = 4096;
 /// The tunable that switches the strategies on and off.
 const TUNABLE: &[u8] = b"glibc.rtld.resolution";
 
-/// Detects the strategies that a loader supports: none without becalm's patch. With the patch
-/// it reads notes, and the package caches below the prefixes that it was configured with.
+/// Detects the strategies that a loader supports: none without becalm's patches. With the first
+/// it reads notes, with the second the package caches below the prefixes that it was configured
+/// with.
 #[must_use]
 pub fn readers(ld_so: &[u8]) -> Readers {
     let after_name = ld_so.find(NAME).map(|at| &ld_so[at + NAME.len()..]);
@@ -29,12 +31,13 @@ pub fn readers(ld_so: &[u8]) -> Readers {
         let rest = &rest[..rest.len().min(LONGEST)];
         rest.find_byte(0).map(|end| &rest[..end])
     });
-    // A loader without the marker, or with a truncated list, is treated as not patched.
-    let Some(list) = list else { return Readers::default() };
-    // A relative prefix would make the current directory a store.
-    let prefixes = list.split_str(":").filter(|prefix| prefix.starts_with(b"/"));
-    let stores: Vec<_> = prefixes.take(MAX_SYSTEM_DIRS).map(BString::from).collect();
-    Readers { note: true, package_caches: stores.clone(), stores }
+    // A loader without the marker, or with a truncated list, reads no caches. A relative prefix would
+    // make the current directory a store.
+    let list = list.unwrap_or_default().split_str(":").filter(|prefix| prefix.starts_with(b"/"));
+    Readers {
+        note: ld_so.contains_str(COMPLETE),
+        package_caches: list.take(MAX_SYSTEM_DIRS).map(BString::from).collect(),
+    }
 }
 
 /// Applies a value of `GLIBC_TUNABLES` to the strategies that a loader supports.
@@ -52,7 +55,6 @@ pub fn switched(readers: Readers, tunables: &BStr) -> Readers {
     Readers {
         note: readers.note && value & 1 != 0,
         package_caches: if value & 2 != 0 { readers.package_caches } else { Vec::new() },
-        stores: readers.stores,
     }
 }
 
@@ -60,21 +62,28 @@ pub fn switched(readers: Readers, tunables: &BStr) -> Readers {
 mod tests {
     use super::*;
 
+    const STORES: &[u8] = b"\x7fELF\0\x07dl_resolution_stores=/nix/store:/gnu/store/:x\0/junk\0";
+
     fn both() -> Readers {
-        readers(b"\x7fELF\0\x07dl_resolution_stores=/nix/store:/gnu/store/:x\0/junk\0")
+        readers(&[STORES, COMPLETE].concat())
     }
 
     #[test]
     fn the_prefixes_of_a_patched_loader_are_read() {
         assert!(both().note);
         assert_eq!(both().package_caches, ["/nix/store", "/gnu/store/"]);
-        assert_eq!(both().stores, both().package_caches);
     }
 
     #[test]
-    fn a_loader_patched_without_prefixes_reads_notes_only() {
-        let reads = readers(b"\0dl_resolution_stores=\0/nix/store\0");
-        assert_eq!(reads, Readers { note: true, ..Readers::default() });
+    fn a_loader_with_the_first_patch_reads_notes_only() {
+        let reads = Readers { note: true, ..Readers::default() };
+        assert_eq!(readers(&[b"\x7fELF\0", COMPLETE].concat()), reads);
+    }
+
+    /// Such a loader reads other notes in another way.
+    #[test]
+    fn a_loader_with_an_earlier_patch_is_not_known_to_read_notes() {
+        assert!(!readers(STORES).note);
     }
 
     #[test]

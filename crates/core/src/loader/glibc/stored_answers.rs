@@ -2,9 +2,8 @@
 //! own run path: in the object's resolution note, or else in the loader cache of its package
 //! ([`Environment::reads`]).
 //!
-//! No released glibc reads them. nixpkgs patches its loader to read notes, and becalm's patch
-//! (`crates/lib/patches/glibc`) reads both. If an answer is wrong in any way, the plain search
-//! follows.
+//! No released glibc reads them. becalm's patches (`crates/lib/patches/glibc`) read complete notes,
+//! and the caches. If an answer is wrong in any way, the plain search follows.
 //!
 //! [`Environment::reads`]: crate::facts::Environment
 
@@ -17,7 +16,7 @@ use super::map_object::Request;
 use super::open_path::{Search, Step};
 use super::{CacheState, Ended, Process};
 use crate::elf::Dynamic;
-use crate::elf::resolution_note::{self, Answer};
+use crate::elf::resolution_note::{self, Answer, COMPLETE};
 use crate::fs::Errno;
 use crate::loader::load::Role;
 use crate::path;
@@ -25,10 +24,7 @@ use crate::probe::{Call, Outcome, SearchSource};
 use crate::search::dst;
 use crate::search::loader_cache::LoaderCache;
 
-/// The limit on a path in a note, its NUL included.
-const PATH_MAX: usize = 4096;
-
-/// The parsed records of a valid note, by needed string.
+/// The parsed records of a complete and valid note, by needed string.
 #[derive(Default)]
 pub(super) struct NoteTable(FxHashMap<BString, Vec<Element>>);
 
@@ -39,13 +35,16 @@ enum Element {
 }
 
 impl NoteTable {
-    /// Parses a note. Returns `None` if any part of the descriptor is invalid. If a needed string
-    /// has two records, the first counts.
+    /// `resolution_lookup`: parses a note. Returns `None` if it has no mark, or if any part of the
+    /// descriptor is invalid. If a needed string has two records, the first counts.
     fn parse(descriptor: &[u8]) -> Option<Self> {
+        if !descriptor.starts_with(COMPLETE) {
+            return None;
+        }
         let mut table = Self::default();
         for record in resolution_note::records(descriptor) {
             // A note that is half valid is not trusted: the plain search is always correct.
-            let record = record.ok()?;
+            let record = record.ok().filter(|record| !record.answers.is_empty())?;
             let own = |answer: &Answer<'_>| match *answer {
                 Answer::Exact(path) => Element::Exact(path.to_owned()),
                 Answer::Hint(dir) => Element::Hint(dir.to_owned()),
@@ -77,30 +76,27 @@ impl Process<'_> {
         let has_rpath = !has_runpath && dynamic.is_some_and(|d| d.rpath.is_some());
         // The answers replace a search of the object's own run path and so must come at its place:
         // before `LD_LIBRARY_PATH` for `DT_RPATH`, after it for `DT_RUNPATH`.
-        if has_rpath != in_rpath {
+        if !(if in_rpath { has_rpath } else { has_runpath }) {
             return Ok(Step::NotHere);
         }
-        // A set-id program trusts only files in a store, which its user cannot write.
-        let root = self.package_root(object);
-        if self.environment.secure && (search.secure || root.is_none()) {
-            return Ok(Step::NotHere);
-        }
-        // An object with a valid note does not use its package cache, even if the note lacks the
-        // name.
+        // An object with a complete note does not use its package cache, even if the note lacks the
+        // name or is ignored.
         if let Some(note) = self.note_of(object) {
-            let Some(list) = note.0.get(search.name) else { return Ok(Step::NotHere) };
-            return self.try_list(search, object, list);
+            return match note.0.get(search.name) {
+                Some(list) if !self.environment.secure => self.try_list(search, object, list),
+                _ => Ok(Step::NotHere),
+            };
         }
-        let reads_package_caches = !self.environment.reads.package_caches.is_empty();
-        match root {
-            Some(root) if reads_package_caches && (has_runpath || has_rpath) => {
+        // A set-id program trusts only caches in a store, which its user cannot write.
+        match self.package_root(object) {
+            Some(root) if !(self.environment.secure && search.secure) => {
                 self.search_package_cache(search, object, root)
             }
             _ => Ok(Step::NotHere),
         }
     }
 
-    /// Returns the note of an object, if it is valid. Each note is parsed once.
+    /// Returns the note of an object, if it is complete and valid. Each note is parsed once.
     fn note_of(&mut self, object: usize) -> Option<Rc<NoteTable>> {
         if !self.environment.reads.note {
             return None;
@@ -113,59 +109,49 @@ impl Process<'_> {
         self.maps[object].note.clone().flatten()
     }
 
-    /// Tries the elements of a list in order. An errno that would end the walk along the run path
-    /// ends the list as well.
+    /// `resolution_try`: tries the elements of a list in order. The list ends at a directory that is
+    /// not in the run path, at a file with another name, and at an errno that would end the walk
+    /// along the run path.
     fn try_list(
         &mut self,
         search: &Search<'_>,
         object: usize,
         list: &[Element],
     ) -> Result<Step, Ended> {
-        let mut cursor = self.run_path_cursor(object);
+        let dynamic = self.load.objects[object].view.dynamic.as_ref();
+        let run_path = dynamic.and_then(Dynamic::run_path).map(ToOwned::to_owned);
+        let run_path = run_path.unwrap_or_default();
         for element in list {
-            if !cursor.reaches(element) {
+            let dir = match element {
+                Element::Hint(dir) => dir.as_bytes(),
+                Element::Exact(file) => match file.strip_suffix(search.name.as_bytes()) {
+                    Some(dir) if dir.ends_with(b"/") => dir,
+                    _ => break,
+                },
+            };
+            if !has_directory(&run_path, dir) {
                 break;
             }
+            // An absent directory leaves errno unchanged: it must not end the list.
+            self.errno = Errno::NOENT;
             let step = match element {
-                Element::Exact(path) if path.len() < PATH_MAX => {
-                    self.open_stored_answer(search, object, path.as_ref(), SearchSource::Note)?
-                }
-                Element::Hint(dir) if dir.len() < PATH_MAX => {
-                    // An absent directory leaves errno unchanged: it must not end the list.
-                    self.errno = Errno::NOENT;
+                Element::Exact(path) => match dst::expand(path.as_ref(), &self.tokens(object)) {
+                    Some(path) => self.open_verify(search, path.as_ref(), 0, SearchSource::Note)?,
+                    None => Step::NotHere,
+                },
+                Element::Hint(dir) => {
                     let dirs = self.fill_in(object, dir.as_ref(), |_| false)?;
                     self.open_path(search, &dirs, SearchSource::Note)?
                 }
-                _ => break,
             };
             match step {
                 Step::Found(_) => return Ok(step),
                 Step::NotHere if matches!(self.errno, Errno::NOENT | Errno::ACCES) => {}
+                // The patch catches the exception, so that a bad answer cannot stop the program.
                 Step::NotHere | Step::Refused(_) => break,
             }
         }
         Ok(Step::NotHere)
-    }
-
-    /// Opens the path of a stored answer.
-    fn open_stored_answer(
-        &mut self,
-        search: &Search<'_>,
-        object: usize,
-        path: &BStr,
-        source: SearchSource,
-    ) -> Result<Step, Ended> {
-        let expanded = dst::expand(path, &self.tokens(object));
-        match expanded {
-            Some(path) if path.starts_with(b"/") => {
-                self.open_verify(search, path.as_ref(), 0, source)
-            }
-            // An errno of 0 ends the list in `try_list`: a relative path is not a valid answer.
-            _ => {
-                self.errno = Errno(0);
-                Ok(Step::NotHere)
-            }
-        }
     }
 
     /// Searches `etc/ld.so.cache` at the root of a package.
@@ -189,7 +175,11 @@ impl Process<'_> {
         {
             return Ok(Step::NotHere);
         }
-        match self.open_stored_answer(search, object, path, SearchSource::PackageCache)? {
+        let expanded = dst::expand(path, &self.tokens(object));
+        let Some(path) = expanded.filter(|path| path.starts_with(b"/")) else {
+            return Ok(Step::NotHere);
+        };
+        match self.open_verify(search, path.as_ref(), 0, SearchSource::PackageCache)? {
             // The patch catches the exception, so that a bad answer cannot stop the program.
             Step::Refused(_) => Ok(Step::NotHere),
             step => Ok(step),
@@ -263,64 +253,19 @@ impl Process<'_> {
         } else {
             self.load.objects[object].path.as_ref()
         };
-        self.root_in_store(path, is_program)
-    }
-
-    fn root_in_store(&self, path: &BStr, is_directory: bool) -> Option<BString> {
-        let stores = &self.environment.reads.stores;
-        stores.iter().find_map(|prefix| root_below(path, prefix.as_ref(), is_directory))
-    }
-
-    /// Returns a cursor at the start of an object's run path.
-    fn run_path_cursor(&self, object: usize) -> RunPathCursor {
-        let dynamic = self.load.objects[object].view.dynamic.as_ref();
-        let text = dynamic.and_then(Dynamic::run_path).filter(|text| !text.is_empty());
-        let element = |element: &[u8]| {
-            let expanded = dst::expand(element.into(), &self.tokens(object));
-            let is_immutable = element.len() < PATH_MAX
-                && expanded.is_some_and(|path| self.root_in_store(path.as_ref(), true).is_some());
-            (path::without_end_slashes(element).into(), is_immutable)
-        };
-        let elements = text.into_iter().flat_map(|text| text.split_str(":")).map(element);
-        RunPathCursor { elements: elements.collect(), searched: 0 }
+        let stores = &self.environment.reads.package_caches;
+        stores.iter().find_map(|prefix| root_below(path, prefix.as_ref(), is_program))
     }
 }
 
-/// The position in an object's run path that a note's list has reached (`resolution_is_in_turn` of
-/// `crates/lib/patches/glibc/common/0001/elf/dl-resolution-open.h`).
-///
-/// patchelf leaves each directory out of a list that lacks the library when it writes the note,
-/// whether the directory is in a store or not. A library that is added to such a directory later
-/// would not be found, so the note is not used. The fixture `prog-mutable` in the tests of nixpkgs'
-/// `ldcache.patch` requires the same of nixpkgs' loader.
-struct RunPathCursor {
-    /// The elements of the run path. The flag is true if the element is in a package of a store.
-    elements: Vec<(BString, bool)>,
-    /// The elements before this one are in a store, or a hint has searched them.
-    searched: usize,
-}
-
-impl RunPathCursor {
-    /// Returns true if the plain search would reach the directory of this element without
-    /// searching a mutable directory that the list leaves out.
-    fn reaches(&mut self, element: &Element) -> bool {
-        let rest = &self.elements[self.searched..];
-        self.searched += rest.iter().take_while(|(_, is_immutable)| *is_immutable).count();
-        let Some((mutable, _)) = self.elements.get(self.searched) else { return true };
-        let directory = match element {
-            Element::Hint(directory)
-                if path::without_end_slashes(directory) == mutable.as_slice() =>
-            {
-                self.searched += 1;
-                return true;
-            }
-            Element::Hint(directory) => path::without_end_slashes(directory),
-            Element::Exact(path) => {
-                path::without_end_slashes(&path[..path.rfind_byte(b'/').map_or(0, |at| at + 1)])
-            }
-        };
-        self.elements[..self.searched].iter().any(|(known, _)| known == directory)
-    }
+/// `resolution_has`: returns true if the run path has this directory. Slashes at its end and one at
+/// the end of an element do not count.
+fn has_directory(run_path: &[u8], dir: &[u8]) -> bool {
+    let is_dir = |element: &[u8]| {
+        let without_slash = element.strip_suffix(b"/").filter(|rest| !rest.is_empty());
+        without_slash.unwrap_or(element) == path::without_end_slashes(dir)
+    };
+    run_path.split_str(":").any(is_dir)
 }
 
 /// Returns the store prefix of a path and one component below it. Returns `None` if the path is

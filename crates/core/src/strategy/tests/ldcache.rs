@@ -47,8 +47,7 @@ fn entries(plan: &Plan) -> Vec<String> {
 }
 
 fn reading() -> Environment {
-    let stores: Vec<_> = vec!["/s".into()];
-    let reads = Readers { note: false, package_caches: stores.clone(), stores };
+    let reads = Readers { note: false, package_caches: vec!["/s".into()] };
     Environment { reads, ..Environment::default() }
 }
 

@@ -32,7 +32,7 @@ class Loader:
         return done.returncode, done.stdout, done.stderr
 
     def tries(self, program, name, **more):
-        """The files tried for `name`, and the sources named, as LD_DEBUG tells them."""
+        """The files tried for `name`, and the caches and paths named, as LD_DEBUG tells them."""
         env = dict(more.pop("env", None) or {}, LD_DEBUG="libs")
         _, _, text = self.run(program, env=env, **more)
         tried, sources, inside = [], [], False
@@ -49,10 +49,13 @@ class Loader:
         return tried, sources
 
 
-def note(pairs, descriptor=None, align=4, namesz=6, descsz=None):
-    """The bytes of a note segment with these pairs, or with this descriptor."""
+COMPLETE = b"/complete/1\0?\0"
+
+
+def note(pairs, descriptor=None, align=4, namesz=6, descsz=None, mark=COMPLETE):
+    """The bytes of a note segment: a complete note with these pairs, or this descriptor."""
     if descriptor is None:
-        descriptor = b"".join(
+        descriptor = mark + b"".join(
             k.encode() + b"\0" + v.encode() + b"\0" for k, v in pairs) + b"\0"
     header = struct.pack("=III", namesz, len(descriptor) if descsz is None else descsz, NOTE_TYPE)
     head = header + b"NixOS\0"

@@ -1,4 +1,4 @@
-/* Resolution notes: where the dependencies of an object are.
+/* Open the library that the resolution note of an object names.
    Copyright The GNU Toolchain Authors.
    This file is part of the GNU C Library.
 
@@ -16,43 +16,187 @@
    License along with the GNU C Library; if not, see
    <https://www.gnu.org/licenses/>.  */
 
-#ifndef _DL_RESOLUTION_H
-#define _DL_RESOLUTION_H 1
+/* This is part of dl-load.c, whose search functions are static.
 
-#include <link.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+   The note has the owner "NixOS" and the type 0x63a86cb6.  Its descriptor is
+   a sequence of pairs of strings, a needed string and a list, and ends with
+   an empty string.  The elements of a list are separated by colons:
+   "=DIRECTORY/NAME" is a file to open, "?DIRECTORY" a directory to search.
+   The directories are elements of the run path of the object.
 
-#ifndef attribute_hidden	/* Compiled without the rest of glibc.  */
-# define attribute_hidden
-#endif
+   The first pair of a complete note is a mark.  The writer of such a note
+   guarantees that a list leaves out only directories that cannot change.
+   Other notes are ignored.
 
-/* Bits of the tunable glibc.rtld.resolution.  */
-#define DL_RESOLUTION_NOTE 1	/* Read resolution notes.  */
+   A note can be corrupt.  Nothing is read outside of the part of the segment
+   that is loaded from the file, the descriptor is checked as a whole, and
+   only directories of the run path are opened.  If a list leads to no
+   library, the run path is searched as without a note.  */
 
-/* A bit of the mode of open_verify: do not wait for the other end of a
-   FIFO.  The file is named by a note, which may be wrong.  */
-#define __RTLD_RESOLUTION 0x00800000
+/* A lookup.  */
+struct resolution
+{
+  struct link_map *l;
+  const char *path, *list, *name;	/* PATH is the run path of L.  */
+  int mode, fd;
+  char **realname;
+  struct filebuf *fbp;
+};
 
-/* Size of the longest path in a list that is used, with its NUL.  */
-#define DL_RESOLUTION_MAX 4096
+/* Return the list for NAME in the LENGTH bytes of the descriptor AT.  Return
+   an empty list if there is none, or if the note is not complete or not
+   well-formed.  */
+static const char *
+resolution_lookup (const char *at, size_t length, const char *name)
+{
+  static const char mark[] __attribute_used__ = "/complete/1\0?";
+  const char *end = at + length, *list = "";
+  if (length < sizeof mark || memcmp (at, mark, sizeof mark) != 0)
+    return "";
+  for (; at < end && *at != '\0'; ++at)
+    {
+      const char *key = at, *nul;
+      at = memchr (key, '\0', end - key);
+      if (at == NULL || (nul = memchr (at + 1, '\0', end - at - 1)) == NULL)
+	return "";
+      if (*list == '\0' && strcmp (key, name) == 0)
+	list = at + 1;
+      do
+	if (*++at != '?' && (*at != '=' || at[1] == '\0' || at[1] == ':'))
+	  return "";
+      while ((at = strchrnul (at, ':')) < nul);
+    }
+  return at < end ? list : "";
+}
 
-/* Find the note in the segments PHDR[0] to PHDR[PHNUM - 1] of an object
-   that is loaded at BASE, and return its first needed string.  Return NULL if
-   there is none, or if it is not well-formed.  */
-const char *_dl_resolution_find (const ElfW(Phdr) *phdr, size_t phnum,
-				 ElfW(Addr) base) attribute_hidden;
+/* Find the first resolution note in the SIZE bytes at SEGMENT, and return its
+   list for NAME.  Return NULL if there is no note.  The sums have 64 bits,
+   because the numbers in a note have 32.  */
+static const char *
+resolution_in_segment (const char *segment, uint64_t size, uint64_t align,
+		       const char *name)
+{
+  ElfW(Nhdr) note;		/* The segment can be unaligned.  */
+  for (uint64_t at = 0; at <= size && size - at >= sizeof note;)
+    {
+      memcpy (&note, segment + at, sizeof note);
+      const char *owner = segment + at + sizeof note;
+      at = ALIGN_UP (at + sizeof note + note.n_namesz, align);
+      if (at > size || note.n_descsz > size - at)
+	break;
+      if (note.n_type == 0x63a86cb6 && note.n_namesz == sizeof "NixOS"
+	  && memcmp (owner, "NixOS", sizeof "NixOS") == 0)
+	return resolution_lookup (segment + at, note.n_descsz, name);
+      at = ALIGN_UP (at + note.n_descsz, align);
+    }
+  return NULL;
+}
 
-/* Return the list of NOTE for NAME, or NULL.  */
-const char *_dl_resolution_lookup (const char *note, const char *name)
-     attribute_hidden;
+/* Return the list of L for NAME, or NULL.  */
+static const char *
+resolution_find (struct link_map *l, const char *name)
+{
+  const ElfW(Phdr) *end = l->l_phdr + l->l_phnum;
+  const char *list = NULL;
+  for (const ElfW(Phdr) *n = l->l_phdr; list == NULL && n < end; ++n)
+    for (const ElfW(Phdr) *ph = l->l_phdr;
+	 list == NULL && n->p_type == PT_NOTE && ph < end; ++ph)
+      /* The difference is too large if the note is before the segment.  */
+      if (ph->p_type == PT_LOAD && (ph->p_flags & PF_R) != 0
+	  && ph->p_filesz <= ph->p_memsz
+	  && n->p_vaddr - ph->p_vaddr <= ph->p_filesz
+	  && n->p_filesz <= ph->p_filesz - (n->p_vaddr - ph->p_vaddr))
+	list = resolution_in_segment ((const char *) (l->l_addr + n->p_vaddr),
+				      n->p_filesz, n->p_align == 8 ? 8 : 4,
+				      name);
+  return list;
+}
 
-/* Return the length of the package root in the LENGTH bytes at PATH: one of
-   the STORES, which are separated by colons, and the next component.  Return
-   0 if PATH is not in a package.  A directory can be the root itself.  */
-size_t _dl_resolution_root (const char *path, size_t length,
-			    bool is_directory, const char *stores)
-     attribute_hidden;
+/* Return true if the run path PATH has the directory DIR.  Slashes at the end
+   of DIR and one at the end of an element do not count.  */
+static bool
+resolution_has (const char *path, const char *dir, size_t length)
+{
+  while (length > 1 && dir[length - 1] == '/')
+    --length;
+  for (const char *end;; path = end + 1)
+    {
+      end = strchrnul (path, ':');
+      size_t size = end - path - (end - path > 1 && end[-1] == '/');
+      if (size == length && memcmp (path, dir, size) == 0)
+	return true;
+      if (*end == '\0')
+	return false;
+    }
+}
 
-#endif /* dl-resolution.h */
+/* Try the elements of the list.  An error that would end the search of a run
+   path ends the list.  */
+static void
+resolution_try (void *closure)
+{
+  struct resolution *r = closure;
+  do
+    {
+      const char *dir = r->list + 1, *end = strchrnul (dir, ':');
+      size_t namelen = strlen (r->name), n = *r->list == '=' ? namelen : 0;
+      bool other_class = false;
+      char *copy;
+      if (end - dir < n || memcmp (end - n, r->name, n) != 0
+	  || (n > 0 && *(end - n - 1) != '/')
+	  || !resolution_has (r->path, dir, end - dir - n)
+	  || (copy = __strndup (dir, end - dir)) == NULL)
+	return;
+      r->list = end + (*end == ':');
+      __set_errno (ENOENT);
+      if (n > 0)
+	{
+	  *r->realname = expand_dynamic_string_token (r->l, copy);
+	  if (__glibc_unlikely (GLRO(dl_debug_mask) & DL_DEBUG_LIBS))
+	    _dl_debug_printf ("  trying file=%s\n", *r->realname);
+	  if (*r->realname != NULL)
+	    r->fd = open_verify (*r->realname, -1, r->fbp, r->l,
+				 LA_SER_RUNPATH, r->mode, &other_class, true);
+	  free (r->fd == -1 ? *r->realname : NULL);
+	}
+      else
+	{
+	  struct r_search_path_elem *dirs[2] = { NULL };
+	  struct r_search_path_struct path = { .dirs = dirs };
+	  fillin_rpath (copy, dirs, ":", "RUNPATH", r->l->l_name, r->l);
+	  if (dirs[0] != NULL)
+	    r->fd = open_path (r->name, namelen + 1, r->mode, &path,
+			       r->realname, r->fbp, r->l, LA_SER_RUNPATH,
+			       &other_class);
+	}
+      free (copy);
+    }
+  while (r->fd == -1 && *r->list != '\0'
+	 && (errno == ENOENT || errno == EACCES));
+}
+
+/* Open the library NAME with the help of the note of L, whose run path is the
+   value of TAG.  The other arguments and the result are those of
+   open_path.  */
+static int
+resolution_open (struct link_map *l, int tag, const char *name, int mode,
+		 char **realname, struct filebuf *fbp)
+{
+  const char *list;
+  if (l == NULL || l->l_info[tag] == NULL || __libc_enable_secure
+      || GLRO(dl_inhibit_rpath) != NULL
+      || (TUNABLE_GET (glibc, rtld, resolution, int32_t, NULL) & 1) == 0
+      || (list = resolution_find (l, name)) == NULL || *list == '\0')
+    return -1;
+
+  const char *strings = (const char *) D_PTR (l, l_info[DT_STRTAB]);
+  struct resolution r =
+    {
+      .l = l, .path = strings + l->l_info[tag]->d_un.d_val, .list = list,
+      .name = name, .mode = mode, .fd = -1, .realname = realname, .fbp = fbp
+    };
+  struct dl_exception exception;
+  _dl_catch_exception (&exception, resolution_try, &r);
+  _dl_exception_free (&exception);
+  return r.fd;
+}
