@@ -393,7 +393,8 @@ fn a_pack_is_compared_in_each_start_once_a_machine_or_never() {
     compile("int answer (void) { return 42; }", &library, &["-shared", "-fPIC", name]);
     compile(READER, &program, &[text(&library), "-Wl,-rpath,$ORIGIN"]);
     fs::write(scene.at("tree/generation"), "1").unwrap();
-    let (program, mount) = (scene.at("mount/bin/reader"), scene.at("mount"));
+    std::os::unix::fs::symlink("reader", scene.at("tree/bin/link")).unwrap();
+    let (program, mount) = (scene.at("mount/bin/link"), scene.at("mount"));
     let command = [text(&program), text(&mount)];
     let first = "42 13 first content 0: file\n";
     scene.learn_by("dir/none", || assert_eq!(scene.start("", &command).0, first));

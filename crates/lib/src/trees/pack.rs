@@ -353,13 +353,13 @@ pub fn unpack(pack: &Path) -> Result<PackReport, PackError> {
         let record = source.read(&name, MOST_BYTES).and_then(|bytes| Record::parse(&bytes));
         let Some(mut record) = record else { return Err(PackError::NotAPack(pack.to_owned())) };
         let place = Place::of(folder.clone(), Path::new(&record.header.command));
-        // Otherwise this machine learns it now.
-        let Some(lock) = place.lock() else { continue };
         let (files, bytes) = copy(&mut source, &mut record, &folder);
         record.finish(&folder);
         if record.paths.iter().any(|path| path.state.is_some()) {
             told.push(record.clone());
         }
+        // Otherwise this machine learns it now.
+        let Some(lock) = place.lock() else { continue };
         record.header.generation = None;
         for path in &mut record.paths {
             path.state = None;

@@ -159,13 +159,17 @@ fn add_program(record: &mut Record) {
         let is_inside = record.header.trees.iter().any(|tree| Path::new(&path).starts_with(tree))
             && Path::new(&path).symlink_metadata().is_ok();
         if is_inside && RecordedPath::split(&path).is_some() {
-            let (read, mapped) = (at == 0, at > 0);
+            // The command, and the program if the command is a link.
+            let (read, mapped) = (at <= 1, at > 1);
             files.push(RecordedPath { path, target, read, mapped, ..RecordedPath::default() });
         }
     }
     for file in files {
         match record.paths.iter_mut().find(|known| known.path == file.path) {
-            Some(known) => (known.read, known.mapped) = (known.read || file.read, file.mapped),
+            Some(known) => {
+                known.read |= file.read;
+                known.mapped |= file.mapped;
+            }
             None => record.paths.push(file),
         }
     }
