@@ -262,6 +262,31 @@ device_of (const struct statx *found)
   return (uint64_t) found->dev_major << 32 | found->dev_minor;
 }
 
+static struct entry *
+find_entry (const char *path, size_t length, uint64_t hash)
+{
+  const struct slots *slots = (const struct slots *) (table + head ()->slots);
+  if (!LOAD (head ()->is_ready))
+    return NULL;
+  for (uint32_t at = (uint32_t) hash & slots->mask; slots->first[at] != 0; at = (at + 1) & slots->mask)
+    {
+      struct entry *entry = &entries ()[slots->first[at] - 1];
+      if (entry->hash == hash && entry->length == length
+          && memcmp (string_at (entry->path), path, length) == 0)
+        return entry;
+    }
+  return NULL;
+}
+
+static struct entry *
+entry_of (const char *path)
+{
+  size_t length = strlen (path);
+  return find_entry (path, length, hash_bytes (0, path, length));
+}
+
+/* True if what is at PATH is in a tree. A tree itself is in another directory, of which nothing is known,
+   unless its results are those of a pack. */
 static int
 is_below_a_base (const char *path)
 {
@@ -270,6 +295,11 @@ is_below_a_base (const char *path)
       const char *rest = text_after (path, string_at (head ()->bases[i]));
       if (rest != NULL && *rest == '/')
         return 1;
+      if (rest != NULL && *rest == '\0')
+        {
+          const struct entry *entry = entry_of (path);
+          return entry != NULL && LOAD (entry->state) != ASK;
+        }
     }
   return 0;
 }
@@ -291,22 +321,6 @@ tell (uint64_t hash, const char *path, size_t length, char what)
   char *into = (char *) table + to->log + at;
   memcpy (into + 1, path, length + 1);
   __atomic_store_n (into, what, __ATOMIC_RELEASE);
-}
-
-static struct entry *
-find_entry (const char *path, size_t length, uint64_t hash)
-{
-  const struct slots *slots = (const struct slots *) (table + head ()->slots);
-  if (!LOAD (head ()->is_ready))
-    return NULL;
-  for (uint32_t at = (uint32_t) hash & slots->mask; slots->first[at] != 0; at = (at + 1) & slots->mask)
-    {
-      struct entry *entry = &entries ()[slots->first[at] - 1];
-      if (entry->hash == hash && entry->length == length
-          && memcmp (string_at (entry->path), path, length) == 0)
-        return entry;
-    }
-  return NULL;
 }
 
 /* Returns the entry of a path; NULL if there is none, or all answers are disabled. */
@@ -696,13 +710,6 @@ static int
 has_answers (void)
 {
   return !LOAD (is_off) && !LOAD (head ()->is_off);
-}
-
-static struct entry *
-entry_of (const char *path)
-{
-  size_t length = strlen (path);
-  return find_entry (path, length, hash_bytes (0, path, length));
 }
 
 /* Returns 1 with the stat of a file: from its entry, if there is one, or from the kernel. */

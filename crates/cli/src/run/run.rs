@@ -14,6 +14,7 @@ use becalm_lib::ahead;
 use becalm_lib::pages;
 use becalm_lib::path::path_bytes;
 use becalm_lib::run::{Launch, Options, prepare, program};
+use becalm_lib::trees::packed::Check;
 use becalm_lib::trees::{self, begin::Offer};
 use becalm_lib::words::words;
 
@@ -46,11 +47,12 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
         Ok(found) => found,
         Err(error) => return Ok(not_started(&error.into(), io::ErrorKind::NotFound)),
     };
-    let is_unpacked = found.path != path;
+    // The tree may not answer, so nothing is read ahead, and the index is made first.
+    let is_told = pack.is_some_and(|pack| pack.check == Check::Never && pack.knows(&path));
     let is_silent = pack.is_some_and(|pack| with_pack::is_silent(args, pack, &path));
     // Before anything else is read.
     let learn =
-        if args.no_ahead || is_unpacked || is_silent { None } else { ahead::begin::begin(&path) };
+        if args.no_ahead || is_told || is_silent { None } else { ahead::begin::begin(&path) };
     let offer = if args.no_ahead || args.no_bind || is_silent {
         None
     } else {
@@ -63,7 +65,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
     command.args(called.as_ref().map(|_| &path)).args(arguments);
     let mut variables = Vec::new();
     let told = offer.as_ref().map(|it| it.programs().to_vec());
-    let options = Options { told, wait: is_unpacked, ..args.options() };
+    let options = Options { told, wait: is_told, ..args.options() };
     match prepare(&options, found) {
         Ok(Launch::Indexed(indexed)) => {
             if !args.quiet && !indexed.index.index.is_current() {
@@ -90,7 +92,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
         Ok(Launch::Plain | Launch::BeingMade | Launch::Secure) => {}
         Err(error) if args.strict => return Err(error.into()),
         // The start fails as well, with its own message.
-        Err(_) if args.quiet || (!is_unpacked && path.symlink_metadata().is_err()) => {}
+        Err(_) if args.quiet || (!is_told && path.symlink_metadata().is_err()) => {}
         Err(error) => terminal::complain(&Error::from(error).context("started without an index")),
     }
     let set = variables.iter().filter_map(|it| Some((OsStr::new(it.name), it.value.as_deref()?)));

@@ -20,7 +20,7 @@ use rustc_hash::FxHasher;
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 use crate::trees::attend::{Attended, more_descriptors};
-use crate::trees::packed::{self, Check, Pack, Told};
+use crate::trees::packed::{self, Check, Pack, Told, Unpacked};
 use crate::trees::record::{Header, Place};
 use crate::trees::{TRUST_TIMES, folder, is_running};
 
@@ -171,15 +171,16 @@ struct Shared {
     made: Instant,
     /// True if its results count for later starts.
     lasts: bool,
-    /// The directories of a pack, which programs open.
-    _directories: Vec<OwnedFd>,
+    /// Of a pack: its folder, and its directories, which programs open.
+    unpacked: Option<(Unpacked, Vec<OwnedFd>)>,
 }
 
 impl Shared {
     /// True if a program that begins now can use the table.
     fn is_open(&self) -> bool {
         let is_young = self.lasts || self.made.elapsed() < OLD;
-        !self.table.is_off() && is_young && !self.changes.happened()
+        let is_removed = self.unpacked.as_ref().is_some_and(|(folder, _)| !folder.is_there());
+        !self.table.is_off() && is_young && !is_removed && !self.changes.happened()
     }
 
     /// True while its process is at work.
@@ -273,9 +274,10 @@ impl Door {
             }
             let Some(told) = packed::tell(pack, &folder, &command) else { continue };
             left.extend(told.programs.iter().map(PathBuf::from));
-            let Told { file, table, changes, directories, .. } = told;
-            let (made, lasts, _directories) = (Instant::now(), true, directories);
-            self.tables.push(Shared { command, file, table, changes, made, lasts, _directories });
+            let Told { file, table, changes, directories, folder, .. } = told;
+            let unpacked = Some((folder, directories));
+            let (made, lasts) = (Instant::now(), true);
+            self.tables.push(Shared { command, file, table, changes, made, lasts, unpacked });
         }
         Some(())
     }
@@ -297,8 +299,8 @@ impl Door {
         let lasts = self.pack.is_some();
         let door = lasts.then(std::process::id);
         let attended = Attended { command: command.to_owned(), process, folder, header, door };
-        let (command, made, _directories) = (command.to_owned(), Instant::now(), Vec::new());
-        let shared = Shared { command, file, table, changes, made, lasts, _directories };
+        let (command, made, unpacked) = (command.to_owned(), Instant::now(), None);
+        let shared = Shared { command, file, table, changes, made, lasts, unpacked };
         Some((shared, attended, record))
     }
 

@@ -7,7 +7,7 @@
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -131,6 +131,7 @@ pub(super) fn generation(path: &Path) -> io::Result<IdentityNumbers> {
 pub(super) fn complete(record: &mut Record, folder: &Path) {
     let learned = record.header.learned;
     add_program(record);
+    add_trees(record);
     record.finish(folder);
     record.header.learned = learned;
     if add_states(record, folder).is_none() {
@@ -175,6 +176,17 @@ fn add_program(record: &mut Record) {
     }
 }
 
+/// Adds the trees themselves, which are in directories that are not watched.
+fn add_trees(record: &mut Record) {
+    let trees: Vec<String> = record.header.trees.clone();
+    for path in trees {
+        let is_known = record.paths.iter().any(|known| known.path == path);
+        if !is_known && RecordedPath::split(&path).is_some() {
+            record.paths.push(RecordedPath { path, ..RecordedPath::default() });
+        }
+    }
+}
+
 /// Looks at all paths of a record, and adds their states.
 fn add_states(record: &mut Record, folder: &Path) -> Option<()> {
     let sizes = record.header.sizes();
@@ -184,7 +196,13 @@ fn add_states(record: &mut Record, folder: &Path) -> Option<()> {
     paths.fill(&table).then_some(())?;
     paths.look(&table, &changes, true);
     let found = paths.looked(&table).found;
-    for (path, found) in record.paths.iter_mut().zip(found) {
+    let trees = record.header.trees.clone();
+    for (path, mut found) in record.paths.iter_mut().zip(found) {
+        if trees.contains(&path.path) {
+            let facts = c_path(Path::new(&path.path)).and_then(|it| look::at(CWD, &it, false).ok());
+            let there = |facts| Found::There { facts, followed: None, copy: None };
+            found = facts.map_or(Found::Unknown, there);
+        }
         let Found::There { facts, followed, .. } = found else {
             let is_absent = matches!(found, Found::Absent);
             path.kind = if is_absent { Kind::Absent } else { Kind::Other };
@@ -330,6 +348,23 @@ pub(super) struct Told {
     pub(super) directories: Vec<OwnedFd>,
     /// The programs that the command starts.
     pub(super) programs: Vec<String>,
+    /// The folder of the pack.
+    pub(super) folder: Unpacked,
+}
+
+/// The folder of a pack that was unpacked, which may be removed.
+pub(super) struct Unpacked(PathBuf, u64);
+
+impl Unpacked {
+    fn of(folder: PathBuf) -> Option<Self> {
+        let inode = folder.metadata().ok()?.ino();
+        Some(Self(folder, inode))
+    }
+
+    /// True if it is there.
+    pub(super) fn is_there(&self) -> bool {
+        self.0.metadata().is_ok_and(|facts| facts.ino() == self.1)
+    }
 }
 
 /// Makes the table of a command; `None` if the pack does not know the command. No path of the tree is looked
@@ -345,7 +380,8 @@ pub(super) fn tell(pack: Pack, folder: &Path, command: &Path) -> Option<Told> {
     paths.fill(&table).then_some(())?;
     let directories = publish(&record, &table, folder, &files);
     table.attend();
-    Some(Told { file, table, changes, directories, programs: record.header.programs })
+    let folder = Unpacked::of(files)?;
+    Some(Told { file, table, changes, directories, programs: record.header.programs, folder })
 }
 
 /// Publishes the states of a record, and opens its directories.
