@@ -361,7 +361,7 @@ pub fn unpack(pack: &Path) -> Result<PackReport, PackError> {
         // Otherwise this machine learns it now.
         let Some(lock) = place.lock() else { continue };
         record.header.generation = None;
-        record.paths.retain(|path| !record.header.trees.contains(&path.path));
+        record.paths.retain(|path| !path.added);
         for path in &mut record.paths {
             path.state = None;
             path.copy = path.copy.take().filter(|_| path.is_used());

@@ -16,7 +16,7 @@ use becalm_host::detached::{Detached, Priority, detached};
 use becalm_host::local_socket;
 use becalm_host::tree::look::{self, Changes, Facts, Identity, Numbers};
 use becalm_host::tree::table::{self, Found, Table};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::CWD;
 
 use crate::index::places::cache_writer as writer;
@@ -131,7 +131,7 @@ pub(super) fn generation(path: &Path) -> io::Result<IdentityNumbers> {
 pub(super) fn complete(record: &mut Record, folder: &Path) {
     let learned = record.header.learned;
     add_program(record);
-    add_trees(record);
+    add_directories(record);
     record.finish(folder);
     record.header.learned = learned;
     if add_states(record, folder).is_none() {
@@ -162,7 +162,8 @@ fn add_program(record: &mut Record) {
         if is_inside && RecordedPath::split(&path).is_some() {
             // The command, and the program if the command is a link.
             let (read, mapped) = (at <= 1, at > 1);
-            files.push(RecordedPath { path, target, read, mapped, ..RecordedPath::default() });
+            let added = true;
+            files.push(RecordedPath { path, target, read, mapped, added, ..Default::default() });
         }
     }
     for file in files {
@@ -176,13 +177,23 @@ fn add_program(record: &mut Record) {
     }
 }
 
-/// Adds the trees themselves, which are in directories that are not watched.
-fn add_trees(record: &mut Record) {
-    let trees: Vec<String> = record.header.trees.clone();
-    for path in trees {
-        let is_known = record.paths.iter().any(|known| known.path == path);
-        if !is_known && RecordedPath::split(&path).is_some() {
-            record.paths.push(RecordedPath { path, ..RecordedPath::default() });
+/// Adds the trees and the directories on the way to each path.
+fn add_directories(record: &mut Record) {
+    let mut known: FxHashSet<String> = record.paths.iter().map(|it| it.path.clone()).collect();
+    let trees = record.header.trees.clone();
+    let paths: Vec<String> = record.paths.iter().map(|it| it.path.clone()).chain(trees).collect();
+    let is_inside = |it: &Path| record.header.trees.iter().any(|tree| it.starts_with(tree));
+    for path in &paths {
+        for above in Path::new(path).ancestors().take_while(|it| is_inside(it)) {
+            let Some(path) = above.to_str().filter(|it| RecordedPath::split(it).is_some()) else {
+                continue;
+            };
+            if !known.insert(path.to_owned()) {
+                continue;
+            }
+            // Otherwise it would not be watched while the states are looked up.
+            let (path, kind) = (path.to_owned(), Kind::Directory);
+            record.paths.push(RecordedPath { path, kind, added: true, ..Default::default() });
         }
     }
 }

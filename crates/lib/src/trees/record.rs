@@ -126,6 +126,9 @@ pub struct RecordedPath {
     /// The number of starts since it was used.
     #[serde(default)]
     pub unused: u32,
+    /// True if no start looked it up: only a pack has it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub added: bool,
     /// In a pack: the state when it was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<PathState>,
