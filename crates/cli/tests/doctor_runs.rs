@@ -58,7 +58,7 @@ fn a_calmed_session_with_a_fresh_index_has_no_findings() {
     assert_eq!(found["loader"]["takes_index"], true);
     let screen = in_session(&store, "");
     assert_eq!(screen.code, Some(0), "{screen:?}");
-    assert!(screen.stdout.starts_with("session     calmed\n"), "{screen:?}");
+    assert!(screen.stdout.starts_with("session     uses an index\n"), "{screen:?}");
     assert!(
         screen.stdout.contains("fresh; of ") && screen.stdout.lines().count() < 24,
         "{screen:?}"

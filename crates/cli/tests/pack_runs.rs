@@ -65,6 +65,8 @@ fn another_machine_has_what_was_packed_and_asks_its_own_tree() {
         let packed = document(&in_folder(here.path(), &["pack", "-o", pack, "--json"]));
         assert_eq!((&packed["files"], &packed["bytes"]), (&1.into(), &9.into()));
         assert_eq!(packed["records"][0]["command"], "/nfs/bin/app");
+        let unknown = in_folder(here.path(), &["pack", "-o", pack, "sh"]);
+        assert!(unknown.stderr.contains("/bin/sh: no start of it was learned"), "{unknown:?}");
         let before = fs::read(pack).unwrap();
         document(&in_folder(here.path(), &["pack", "-o", pack, "--json"]));
         assert_eq!(fs::read(pack).unwrap(), before, "{name}: the same bytes each time");

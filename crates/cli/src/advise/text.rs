@@ -17,7 +17,7 @@ pub(crate) fn screen(look: Look, report: &Report) -> String {
     if let Some(index) = &report.calmed_by {
         let left = counted(report.storm.misses(), "miss", "misses");
         let index = look.fitted(&shown(index.as_ref()), 12);
-        let _ = writeln!(text, "  calmed by {index}\n  {left} in this session");
+        let _ = writeln!(text, "  indexed by {index}\n  {left} in this session");
     }
     if report.advice.options.is_empty() {
         let _ = writeln!(text, "  {}: nothing to gain", look.good("no misses"));

@@ -107,7 +107,7 @@ const BENCH_EXAMPLES: Section = Section {
         ),
         (
             "becalm bench inkscape --env \"$(becalm env --index store.so)\"",
-            "All the variables of a calmed session as one variant.",
+            "All the variables of a session with an index as one variant.",
         ),
         (
             "becalm bench emacs --run '--batch --eval t' --export csv:starts.csv --export md",

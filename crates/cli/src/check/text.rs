@@ -80,7 +80,7 @@ pub(crate) fn heading(look: Look, program: &Program) -> String {
             writeln!(text, "  started by the script {}", look.fitted(&shown(script.as_ref()), 24));
     }
     if let Some(index) = &program.calmed_by {
-        let _ = writeln!(text, "  calmed by {}", look.fitted(&shown(index.as_ref()), 12));
+        let _ = writeln!(text, "  indexed by {}", look.fitted(&shown(index.as_ref()), 13));
     }
     if let Some(indexed) = &program.indexed {
         let answers = indexed.answers.len() as u64;

@@ -54,8 +54,8 @@ fn row(text: &mut String, look: Look, title: &str, words: &str) {
 
 fn session(text: &mut String, look: Look, report: &Report) {
     let words = match report.calmed {
-        true => look.good("calmed"),
-        false => look.bad("not calmed"),
+        true => look.good("uses an index"),
+        false => look.bad("uses no index"),
     };
     let _ = writeln!(text, "{}  {words}", look.strong(&format!("{:<10}", "session")));
     for module in &report.modules {

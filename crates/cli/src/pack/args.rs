@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum, ValueHint};
 /// The flags of `becalm pack`.
 #[derive(Debug, Args)]
 pub(crate) struct PackArgs {
-    /// The commands, by the paths with which they are started; all that were learned without any
+    /// The commands, by the paths or names with which they are started; all that were learned without any
     #[arg(value_name = "PROGRAM", value_hint = ValueHint::FilePath)]
     pub programs: Vec<PathBuf>,
 

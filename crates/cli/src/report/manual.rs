@@ -55,7 +55,7 @@ const REPORT_EXAMPLES: Section = Section {
     entries: &[
         ("becalm report inkscape -o storm.html", "The search of one program."),
         (
-            "becalm report ./result/bin/magick --after ./calmed/bin/magick -o page.html",
+            "becalm report ./result/bin/magick --after ./indexed/bin/magick -o page.html",
             "Before and after beside each other.",
         ),
         (

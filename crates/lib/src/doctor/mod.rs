@@ -286,7 +286,7 @@ pub fn examine(session: &Session, named: Option<&Path>) -> Report {
         // A damaged index cannot be used at all: its own finding has the remedy.
         Some(index) if !is_used && index.usable => findings.push(Finding {
             kind: FindingKind::NotCalmed,
-            what: "LD_AUDIT does not name the index: programs started here are not calmed"
+            what: "LD_AUDIT does not name the index: programs started here do not use it"
                 .to_owned(),
             remedy: match named {
                 Some(_) => format!(

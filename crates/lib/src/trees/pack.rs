@@ -166,7 +166,10 @@ fn chosen(folder: &Path, commands: &[PathBuf]) -> Result<BTreeMap<String, Record
     }
     let mut left: Vec<(PathBuf, bool)> = commands.iter().map(|it| (it.clone(), true)).collect();
     while let Some((command, is_named)) = left.pop() {
-        let path = std::path::absolute(&command).map_err(PackError::io(&command))?;
+        // A name is looked up in PATH, as becalm run does.
+        let found = program::find(command.as_os_str()).map(|found| found.path);
+        let path = std::path::absolute(found.unwrap_or_else(|_| command.clone()));
+        let path = path.map_err(PackError::io(&command))?;
         let place = Place::of(folder.to_owned(), &path);
         match read(&place) {
             Some(_) if records.contains_key(place.name()) => {}
