@@ -6,8 +6,10 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
+
+use becalm_testing::vectors::{cases, unescaped};
 
 /// `list NAME` prints the list of the descriptor on stdin. `compare N` makes a note of N records and
 /// prints the comparisons of one lookup. `damage N` reads N damaged notes and prints how many elements
@@ -142,43 +144,6 @@ impl Reader {
     }
 }
 
-/// The cases of `vectors/descriptors.txt`: the lines of each, as a key and a value.
-fn descriptors() -> Vec<Vec<(String, Vec<u8>)>> {
-    let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../vectors/descriptors.txt");
-    let text = fs::read_to_string(path).expect("a file of cases");
-    let mut cases: Vec<Vec<(String, Vec<u8>)>> = Vec::new();
-    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        let (key, value) = line.split_once(' ').unwrap_or((line, ""));
-        if key == "case" {
-            cases.push(Vec::new());
-        }
-        let case = cases.last_mut().expect("a case");
-        case.push((key.to_owned(), unescaped(value)));
-    }
-    cases
-}
-
-/// Replaces `\0` and `\xNN`.
-fn unescaped(text: &str) -> Vec<u8> {
-    let mut parts = text.split('\\');
-    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
-    for part in parts {
-        let (byte, rest) = match part.strip_prefix('x') {
-            Some(hex) => (u8::from_str_radix(&hex[..2], 16).expect("two digits"), &hex[2..]),
-            None => (0, part.strip_prefix('0').expect("an escape")),
-        };
-        bytes.push(byte);
-        bytes.extend(rest.bytes());
-    }
-    bytes
-}
-
-/// Returns the values of a case's lines with this key.
-fn lines<'a>(case: &'a [(String, Vec<u8>)], key: &str) -> Vec<&'a [u8]> {
-    let matching = case.iter().filter(|line| line.0 == key);
-    matching.map(|line| line.1.as_slice()).collect()
-}
-
 fn name_and_list(line: &[u8]) -> (&[u8], &[u8]) {
     let space = line.iter().position(|&byte| byte == b' ').unwrap_or(line.len());
     (&line[..space], line.get(space + 1..).unwrap_or_default())
@@ -190,18 +155,19 @@ const SANITIZERS: [&str; 2] = ["-fsanitize=address,undefined", "-fno-sanitize-re
 fn descriptors_are_read_as_the_vectors_say() {
     let Some(reader) = Reader::new(&SANITIZERS) else { return };
     let mut lists = 0;
-    for case in descriptors() {
-        let one = |key: &str| lines(&case, key)[0];
-        let pairs: Vec<(&[u8], &[u8])> =
-            lines(&case, "list").into_iter().map(name_and_list).collect();
+    for case in cases("descriptors.txt", "@") {
+        let lines: Vec<Vec<u8>> = case.all("list").map(unescaped).collect();
+        let pairs: Vec<(&[u8], &[u8])> = lines.iter().map(|line| name_and_list(line)).collect();
         // This reader takes an empty list as invalid.
-        let is_read =
-            one("verdict") == b"complete" && pairs.iter().all(|(_, list)| !list.is_empty());
-        let nones = lines(&case, "none").into_iter().map(|name| (name, &b""[..]));
+        let is_read = case.one("verdict") == Some("complete")
+            && pairs.iter().all(|(_, list)| !list.is_empty());
+        let descriptor = case.bytes("descriptor").expect("a descriptor");
+        let names: Vec<Vec<u8>> = case.all("none").map(unescaped).collect();
+        let nones = names.iter().map(|name| (name.as_slice(), &b""[..]));
         for (name, list) in pairs.iter().copied().chain(nones) {
-            let read = reader.run("list", name, one("descriptor"));
+            let read = reader.run("list", name, &descriptor);
             let expected = if is_read { list } else { &b""[..] };
-            assert_eq!(read, expected, "{}", String::from_utf8_lossy(one("case")));
+            assert_eq!(read, expected, "{}", case.name);
             lists += usize::from(!read.is_empty());
         }
     }

@@ -1,7 +1,5 @@
 //! Runs the cases of `vectors/` against the readers and writers of this crate.
 
-use std::path::Path;
-
 use becalm_core::closure::{Subject, resolve};
 use becalm_core::edit::Edit;
 use becalm_core::elf::resolution_note::{Answer, COMPLETE, NoteError, Record, records};
@@ -14,64 +12,13 @@ use becalm_core::probe::Call;
 use becalm_core::search::Stores;
 use becalm_core::strategy::{Settings, note, patchelf};
 use becalm_testing::elf::{FileHeader, encoding, segment, write};
+use becalm_testing::vectors::{Case, cases, unescaped};
 use bstr::{BString, ByteSlice};
 use object::elf::{ET_DYN, PF_R, PT_LOAD, PT_NOTE};
 
 /// The directory of a case, which the vectors call `@`.
 const ROOT: &str = "/r";
 const PROGRAM: &str = "/r/s/p/bin/prog";
-
-/// One case: its lines, as a key and a value.
-struct Case {
-    name: String,
-    lines: Vec<(String, String)>,
-}
-
-impl Case {
-    fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
-        self.lines.iter().filter(move |line| line.0 == key).map(|line| line.1.as_str())
-    }
-
-    fn one<'a>(&'a self, key: &'a str) -> Option<&'a str> {
-        self.all(key).next()
-    }
-
-    fn bytes(&self, key: &str) -> Option<Vec<u8>> {
-        self.one(key).map(unescaped)
-    }
-}
-
-/// Returns the cases of a file, each `@` replaced.
-fn cases(file: &str) -> Vec<Case> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors").join(file);
-    let text = std::fs::read_to_string(path).expect("a file of cases").replace('@', ROOT);
-    let mut cases: Vec<Case> = Vec::new();
-    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        let (key, value) = line.split_once(' ').unwrap_or((line, ""));
-        match cases.last_mut() {
-            _ if key == "case" => cases.push(Case { name: value.into(), lines: Vec::new() }),
-            Some(case) => case.lines.push((key.into(), value.into())),
-            None => panic!("{line:?} is before the first case"),
-        }
-    }
-    assert!(cases.len() >= 10, "{file}");
-    cases
-}
-
-/// Replaces `\0` and `\xNN`.
-fn unescaped(text: &str) -> Vec<u8> {
-    let mut parts = text.split('\\');
-    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
-    for part in parts {
-        let (byte, rest) = match part.strip_prefix('x') {
-            Some(hex) => (u8::from_str_radix(&hex[..2], 16).expect("two digits"), &hex[2..]),
-            None => (0, part.strip_prefix('0').expect("an escape")),
-        };
-        bytes.push(byte);
-        bytes.extend(rest.bytes());
-    }
-    bytes
-}
 
 fn list(record: &Record<'_>) -> BString {
     let element = |answer: &Answer<'_>| match answer {
@@ -83,7 +30,7 @@ fn list(record: &Record<'_>) -> BString {
 
 #[test]
 fn descriptors_are_read_as_the_vectors_say() {
-    for case in cases("descriptors.txt") {
+    for case in cases("descriptors.txt", ROOT) {
         let name = &case.name;
         let bytes = case.bytes("descriptor").expect("a descriptor");
         let read: Result<Vec<_>, NoteError> = records(&bytes).collect();
@@ -107,7 +54,7 @@ fn descriptors_are_read_as_the_vectors_say() {
 
 #[test]
 fn notes_are_found_in_segments_as_the_vectors_say() {
-    for case in cases("segments.txt") {
+    for case in cases("segments.txt", ROOT) {
         let bytes = case.bytes("segment").expect("a segment");
         let align = case.one("align").map_or(4, |align| align.parse().expect("a number"));
         let (encoding, size) = (encoding(true, false), bytes.len() as u64);
@@ -169,7 +116,7 @@ fn layouts_are_searched_as_the_vectors_say() {
     for (column, libc, interpreter) in
         [("glibc", glibc, "/lib64/ld-linux-x86-64.so.2"), ("musl", Libc::Musl, "/lib/ld-musl.so.1")]
     {
-        for mut case in cases("layouts.txt") {
+        for mut case in cases("layouts.txt", ROOT) {
             case.lines.push(("needed".into(), "liba.so".into()));
             let fs = files(&case, interpreter, note_of(&case));
             let environment = Environment {
@@ -193,7 +140,7 @@ fn layouts_are_searched_as_the_vectors_say() {
 
 #[test]
 fn descriptors_are_written_as_the_vectors_say() {
-    for case in cases("writers.txt") {
+    for case in cases("writers.txt", ROOT) {
         let fs = files(&case, "/lib64/ld-linux-x86-64.so.2", None);
         let subject = Subject::open(&fs, PROGRAM.into()).expect("the program");
         let stores = Stores::parse(format!("{ROOT}/s").as_str().into());
