@@ -25,7 +25,7 @@
 #define MAGIC 0x32656572546d6c62u
 /* The milliseconds for which an answer counts (acregmin of nfs(5)). */
 #define LONGEST 3000u
-/* The time of an answer that counts as long as the table: the tree is not asked in each start. */
+/* The time of an answer that counts as long as there is the table. */
 #define ALWAYS (UINT64_MAX >> 2)
 #define MOST_BASES 16u
 /* Recognizes the descriptor of the events: F_SETSIG. */

@@ -49,7 +49,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
     };
     // The tree may not answer, so nothing is read ahead, and the index is made first.
     let is_told = pack.is_some_and(|pack| pack.check == Check::Never && pack.knows(&path));
-    let is_silent = pack.is_some_and(|pack| with_pack::is_silent(args, pack, &path));
+    let is_silent = pack.is_some_and(|pack| with_pack::is_silent(args, pack, &path, is_told));
     // Before anything else is read.
     let learn =
         if args.no_ahead || is_told || is_silent { None } else { ahead::begin::begin(&path) };

@@ -63,8 +63,8 @@ pub(crate) fn command(name: &OsStr, pack: Option<Pack>) -> Result<(PathBuf, Foun
 
 /// True if a start should not look at the tree, because it does not answer. Prints a line then, and if the
 /// pack does not have the command.
-pub(crate) fn is_silent(args: &RunArgs, pack: Pack, path: &Path) -> bool {
-    let is_unknown = pack.check == Check::Never && !pack.knows(path);
+pub(crate) fn is_silent(args: &RunArgs, pack: Pack, path: &Path, is_told: bool) -> bool {
+    let is_unknown = pack.check == Check::Never && !is_told;
     let silent = pack.silent_tree(path);
     if args.quiet {
         return silent.is_some();

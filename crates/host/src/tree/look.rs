@@ -68,19 +68,29 @@ pub type Numbers = [u64; 20];
 /// Returns the numbers by which [`facts`] makes the same state.
 #[must_use]
 pub fn numbers(facts: &Facts) -> Numbers {
-    let time = |it: libc::statx_timestamp| [it.tv_sec.cast_unsigned(), it.tv_nsec.into()];
-    let [atime, btime] = [facts.stx_atime, facts.stx_btime].map(time);
-    let [ctime, mtime] = [facts.stx_ctime, facts.stx_mtime].map(time);
-    let special = [facts.stx_rdev_major, facts.stx_rdev_minor].map(u64::from);
-    let device = [facts.stx_dev_major, facts.stx_dev_minor].map(u64::from);
-    let owner = [facts.stx_nlink, facts.stx_uid, facts.stx_gid].map(u64::from);
-    let [size, mode] = [facts.stx_blksize.into(), facts.stx_mode.into()];
-    let inode = [facts.stx_ino, facts.stx_size, facts.stx_blocks];
-    let parts: [&[u64]; 10] =
-        [&[size], &owner, &[mode], &inode, &atime, &btime, &ctime, &mtime, &special, &device];
-    let mut all = [0; 20];
-    all.iter_mut().zip(parts.concat()).for_each(|(to, from)| *to = from);
-    all
+    let &Facts { stx_atime: a, stx_btime: b, stx_ctime: c, stx_mtime: m, .. } = facts;
+    [
+        facts.stx_blksize.into(),
+        facts.stx_nlink.into(),
+        facts.stx_uid.into(),
+        facts.stx_gid.into(),
+        facts.stx_mode.into(),
+        facts.stx_ino,
+        facts.stx_size,
+        facts.stx_blocks,
+        a.tv_sec.cast_unsigned(),
+        a.tv_nsec.into(),
+        b.tv_sec.cast_unsigned(),
+        b.tv_nsec.into(),
+        c.tv_sec.cast_unsigned(),
+        c.tv_nsec.into(),
+        m.tv_sec.cast_unsigned(),
+        m.tv_nsec.into(),
+        facts.stx_rdev_major.into(),
+        facts.stx_rdev_minor.into(),
+        facts.stx_dev_major.into(),
+        facts.stx_dev_minor.into(),
+    ]
 }
 
 /// Returns the state of these numbers.

@@ -85,6 +85,12 @@ pub struct NewEntry {
     pub loads: bool,
 }
 
+impl NewEntry {
+    fn strings(&self) -> [Option<&CString>; 3] {
+        [Some(&self.path), self.copy.as_ref(), self.target.as_ref()]
+    }
+}
+
 /// The use of a path by a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
@@ -125,6 +131,14 @@ pub struct Sizes {
 }
 
 impl Sizes {
+    /// Returns what these trees and paths need.
+    #[must_use]
+    pub fn of(bases: &[CString], entries: &[NewEntry]) -> Self {
+        let strings = entries.iter().flat_map(NewEntry::strings).flatten().chain(bases);
+        let text: usize = strings.map(|string| string.as_bytes_with_nul().len()).sum();
+        Self { entries: entries.len() as u32, text: text as u32 }
+    }
+
     fn slots(self) -> u32 {
         (self.entries.max(4) * 2).next_power_of_two()
     }
@@ -222,8 +236,8 @@ impl Table {
         }
         self.head().base_count.store(bases.len() as u32, Ordering::Relaxed);
         for (at, new) in entries.iter().enumerate() {
-            let strings = [Some(&new.path), new.copy.as_ref(), new.target.as_ref()];
-            let offsets = strings.map(|string| string.map_or(Some(0), |string| text.add(string)));
+            let offsets =
+                new.strings().map(|string| string.map_or(Some(0), |string| text.add(string)));
             let [Some(path), Some(copy), Some(target)] = offsets else { return false };
             let bytes = new.path.as_bytes();
             let hash = hash::bytes(0, bytes);

@@ -104,21 +104,38 @@ impl Attended {
         if record.header.together > 1 {
             wait_for_others(table);
         }
-        let (mut at, mut looked) = (Instant::now(), look::now());
+        let (at, looked) = (Instant::now(), look::now());
         if is_filled {
             paths.look(table, changes, true);
         }
-        while self.door.is_some_and(is_running) && !changes.happened() {
-            thread::sleep(PAUSE_OF_NODE);
+        let (took, together) = (at.elapsed(), table.programs());
+        match self.door {
+            Some(door) => {
+                while is_running(door) && !changes.happened() {
+                    thread::sleep(PAUSE_OF_NODE);
+                }
+            }
+            None => {
+                self.keep_fresh(table, changes, is_filled.then_some(&paths), (at, looked, took))
+            }
         }
-        let (mut took, together) = (at.elapsed(), table.programs());
+        let looked = paths.looked(table);
+        (together, if changes.happened() { Looked::default() } else { looked })
+    }
+
+    /// Repeats the calls before their results are too old, until the starts are over. `looked` has when the
+    /// last look began, by two clocks, and how long it took.
+    fn keep_fresh(
+        &self,
+        table: &Table,
+        changes: &Changes,
+        paths: Option<&Paths<'_>>,
+        looked: (Instant, u64, Duration),
+    ) {
+        let (mut at, mut looked, mut took) = looked;
         let mut began = Instant::now();
         let (mut news, mut activity, mut last) = (began, 0, table.last_since());
-        while self.door.is_none()
-            && self.is_wanted(table)
-            && began.elapsed() < LONGEST
-            && news.elapsed() < IDLE
-        {
+        while self.is_wanted(table) && began.elapsed() < LONGEST && news.elapsed() < IDLE {
             thread::sleep(PAUSE);
             if table.activity() != activity {
                 (activity, news) = (table.activity(), Instant::now());
@@ -132,14 +149,15 @@ impl Attended {
             let is_old = last > looked;
             // Results that nobody asks for need not be fresh.
             let is_due = news > at && at.elapsed() > pause;
-            if is_filled && (is_old || is_due) && !changes.happened() {
+            if let Some(paths) = paths
+                && (is_old || is_due)
+                && !changes.happened()
+            {
                 (at, looked) = (Instant::now(), look::now());
                 paths.look(table, changes, is_old);
                 took = at.elapsed();
             }
         }
-        let looked = paths.looked(table);
-        (together, if changes.happened() { Looked::default() } else { looked })
     }
 
     /// True while a program is at its start. Of several, all are done when they ask nothing for some time.

@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use becalm_host::tree::look::{self, Changes, Facts, Identity};
-use becalm_host::tree::table::{Found, NewEntry, Sizes, Table};
-use becalm_host::trust;
+use becalm_host::tree::table::{Found, NewEntry, Table};
 use rustc_hash::FxHashMap;
 use rustix::fs::{Advice, CWD, fadvise, readlinkat};
 
@@ -160,18 +159,6 @@ impl<'a> Paths<'a> {
         Some(number)
     }
 
-    /// Returns the size of the table.
-    pub(super) fn sizes(&self) -> Sizes {
-        let (trees, entries) = self.entries();
-        let of_entry = |entry: &NewEntry| {
-            let strings = [Some(&entry.path), entry.copy.as_ref(), entry.target.as_ref()];
-            strings.into_iter().flatten().map(|it| it.as_bytes_with_nul().len()).sum::<usize>()
-        };
-        let of_trees: usize = trees.iter().map(|tree| tree.as_bytes_with_nul().len()).sum();
-        let text = of_trees + entries.iter().map(of_entry).sum::<usize>();
-        Sizes { entries: entries.len() as u32, text: text as u32 }
-    }
-
     /// Writes the paths into the table. Returns false if they do not fit.
     pub(super) fn fill(&self, table: &Table) -> bool {
         let (trees, entries) = self.entries();
@@ -179,7 +166,7 @@ impl<'a> Paths<'a> {
     }
 
     /// Returns the trees and paths for the table.
-    fn entries(&self) -> (Vec<CString>, Vec<NewEntry>) {
+    pub(super) fn entries(&self) -> (Vec<CString>, Vec<NewEntry>) {
         let string = |text: &String| CString::new(text.as_bytes()).unwrap_or_default();
         let is_code = self.known.iter().find_map(|known| known.copy.as_ref()).is_some_and(|copy| {
             look::open(CWD, &copy.0).is_ok_and(|file| look::is_mapped_as_code(file.as_fd()))
@@ -386,14 +373,10 @@ impl Look<'_> {
                 && self.paths.timed.contains(&look::device(facts))
         };
         is_same(facts).then_some(())?;
-        let copied = look::at(CWD, copy, false).ok()?;
-        let is_whole = look::kind(&copied) == look::FILE
-            && copied.stx_size == identity.size
-            && copied.stx_uid == trust::user();
-        is_whole.then_some(())?;
+        let copied = copies::whole(copy, identity)?;
         let file = look::open(parent, &known.name).ok()?;
         let facts = look::open_file(file.as_fd()).ok().filter(is_same)?;
-        Some((facts, (look::device(&copied), copied.stx_ino)))
+        Some((facts, copied))
     }
 }
 

@@ -4,6 +4,7 @@
 //! can leave the same times, a file is copied only [`SETTLED`] after it was first seen with them. A copy
 //! gets its name when it is on the disk.
 
+use std::ffi::CStr;
 use std::fs::{self, File, OpenOptions};
 use std::hash::{Hash, Hasher};
 use std::io::{self, Read};
@@ -15,6 +16,7 @@ use std::time::{Duration, SystemTime};
 use becalm_core::elf;
 use becalm_core::index::hash;
 use becalm_host::tree::look::{self, Identity};
+use becalm_host::trust;
 use bstr::ByteSlice;
 use rustc_hash::FxHasher;
 use rustix::fs::{CWD, syncfs};
@@ -56,6 +58,15 @@ fn name(original: &Path, identity: &Identity) -> String {
     let path = hash::bytes(hasher.finish(), original.as_os_str().as_encoded_bytes());
     let [modified, changed] = [modified, changed].map(|(s, ns)| format!("{s:x}.{ns:x}"));
     format!("{own}~{path:016x}-{inode:x}-{size:x}-{modified}-{changed}")
+}
+
+/// Returns device and inode of a whole copy of a file with this identity.
+pub(super) fn whole(copy: &CStr, identity: &Identity) -> Option<(u64, u64)> {
+    let copied = look::at(CWD, copy, false).ok()?;
+    let is_whole = look::kind(&copied) == look::FILE
+        && copied.stx_size == identity.size
+        && copied.stx_uid == trust::user();
+    is_whole.then(|| (look::device(&copied), copied.stx_ino))
 }
 
 /// Copies that are being made.

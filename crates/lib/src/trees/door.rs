@@ -104,8 +104,8 @@ impl View {
     }
 }
 
-/// Returns the name at which tables can be had: another one for each version of becalm, each view, and all
-/// values of the variables that matter, and each pack whose results count for later starts.
+/// Returns the name at which tables can be had: another one for each version of becalm, each view, all values
+/// of the variables that matter, and each pack whose results count for later starts.
 fn name(pack: Option<Pack>) -> Option<String> {
     let mut hasher = FxHasher::default();
     View::own()?.hash(&mut hasher);
@@ -147,7 +147,7 @@ fn ask_once(name: &str, command: &Path, pack: Option<Pack>) -> Option<Given> {
     Some(Given { table, changes, since, name: name.to_owned() })
 }
 
-/// Returns the pack if programs are told what is in it, and the tree is not asked.
+/// Returns the pack if programs get their results from it alone.
 fn told_by(pack: Option<Pack>) -> Option<Pack> {
     pack.filter(|pack| pack.check == Check::Never)
 }
@@ -169,16 +169,14 @@ struct Shared {
     table: Table,
     changes: Changes,
     made: Instant,
-    /// True if its results count for later starts.
-    lasts: bool,
     /// Of a pack: its folder, and its directories, which programs open.
     unpacked: Option<(Unpacked, Vec<OwnedFd>)>,
 }
 
 impl Shared {
-    /// True if a program that begins now can use the table.
-    fn is_open(&self) -> bool {
-        let is_young = self.lasts || self.made.elapsed() < OLD;
+    /// True if a program that begins now can use the table. `lasts` is true if it can be of any age.
+    fn is_open(&self, lasts: bool) -> bool {
+        let is_young = lasts || self.made.elapsed() < OLD;
         let is_removed = self.unpacked.as_ref().is_some_and(|(folder, _)| !folder.is_there());
         !self.table.is_off() && is_young && !is_removed && !self.changes.happened()
     }
@@ -247,7 +245,7 @@ impl Door {
         if let Some(pack) = told_by(self.pack) {
             self.tell(pack, &command);
         }
-        let known = self.tables.iter().position(|it| it.command == command && it.is_open());
+        let known = self.known(&command);
         // In this millisecond, paths of a table that is known may have been looked at before the program began.
         let since = look::now() + u64::from(known.is_some());
         let made = known.is_none().then(|| self.make(&command, process)).flatten();
@@ -263,21 +261,26 @@ impl Door {
         Some(())
     }
 
+    /// Returns the number of the table that a command can use.
+    fn known(&self, command: &Path) -> Option<usize> {
+        let lasts = self.pack.is_some();
+        self.tables.iter().position(|it| it.command == command && it.is_open(lasts))
+    }
+
     /// Makes the tables of a command and of the programs that it starts, from a pack: a program does not wait
     /// for long.
     fn tell(&mut self, pack: Pack, command: &Path) -> Option<()> {
         let folder = folder::existing()?;
         let mut left = vec![command.to_owned()];
         while let Some(command) = left.pop().filter(|_| self.tables.len() < MOST_TABLES) {
-            if self.tables.iter().any(|it| it.command == command && it.is_open()) {
+            if self.known(&command).is_some() {
                 continue;
             }
             let Some(told) = packed::tell(pack, &folder, &command) else { continue };
             left.extend(told.programs.iter().map(PathBuf::from));
             let Told { file, table, changes, directories, folder, .. } = told;
-            let unpacked = Some((folder, directories));
-            let (made, lasts) = (Instant::now(), true);
-            self.tables.push(Shared { command, file, table, changes, made, lasts, unpacked });
+            let (made, unpacked) = (Instant::now(), Some((folder, directories)));
+            self.tables.push(Shared { command, file, table, changes, made, unpacked });
         }
         Some(())
     }
@@ -296,11 +299,10 @@ impl Door {
         let file = table::make(sizes, header.paths == 0 || header.is_wanting()).ok()?;
         let table = Table::map(&file, sizes).ok()?;
         let changes = Changes::new().ok()?;
-        let lasts = self.pack.is_some();
-        let door = lasts.then(std::process::id);
+        let door = self.pack.map(|_| std::process::id());
         let attended = Attended { command: command.to_owned(), process, folder, header, door };
         let (command, made, unpacked) = (command.to_owned(), Instant::now(), None);
-        let shared = Shared { command, file, table, changes, made, lasts, unpacked };
+        let shared = Shared { command, file, table, changes, made, unpacked };
         Some((shared, attended, record))
     }
 

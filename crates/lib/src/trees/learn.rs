@@ -172,14 +172,12 @@ fn seen(found: &Found, recorded: &RecordedPath) -> Option<Seen> {
 
 /// Returns what is at a path; `link` returns the target of a link and the state of what it leads to.
 fn there(facts: Facts, link: impl FnOnce() -> (Option<String>, Option<Facts>)) -> Seen {
-    match look::kind(&facts) {
-        look::FILE => (Kind::File, None, of_file(facts)),
-        look::DIRECTORY => (Kind::Directory, None, None),
-        look::LINK => {
+    match Kind::of(&facts) {
+        Kind::Link => {
             let (target, followed) = link();
             (Kind::Link, target, followed.and_then(of_file))
         }
-        _ => (Kind::Other, None, None),
+        kind => (kind, None, of_file(facts)),
     }
 }
 

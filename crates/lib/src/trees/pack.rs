@@ -346,8 +346,11 @@ impl Source {
 /// # Errors
 /// Returns an error if the file is no pack, or cannot be read.
 pub fn unpack(pack: &Path) -> Result<PackReport, PackError> {
+    unpack_as(Pack { hash: hash(pack)?, check: Check::Start }, pack)
+}
+
+fn unpack_as(unpacked: Pack, pack: &Path) -> Result<PackReport, PackError> {
     let folder = folder::made().ok_or(PackError::NoFolder)?;
-    let unpacked = Pack { hash: hash(pack)?, check: Check::Start };
     let mut source = Source::open(pack, &folder)?;
     let (file, records, left_out) = (pack.to_owned(), Vec::new(), Vec::new());
     let mut report = PackReport { file, files: 0, bytes: 0, records, left_out };
@@ -465,7 +468,7 @@ pub fn ensure(pack: &Path, check: Check) -> Result<Pack, PackError> {
     while !is_done() {
         let locked: Option<OwnedFd> = writer().lock(&lock).map_err(|_| PackError::NoFolder)?;
         if let Some(held) = locked {
-            let done = if is_done() { Ok(()) } else { unpack(pack).map(drop) };
+            let done = if is_done() { Ok(()) } else { unpack_as(unpacked, pack).map(drop) };
             let done = done.map(|()| drop(writer().replace(&mark, b"", 0o600)));
             let _ = writer().remove(&lock);
             drop(held);

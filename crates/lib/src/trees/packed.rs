@@ -10,12 +10,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use becalm_host::detached::{Detached, Priority, detached};
 use becalm_host::local_socket;
 use becalm_host::tree::look::{self, Changes, Facts, Identity, Numbers};
-use becalm_host::tree::table::{self, Found, Table};
+use becalm_host::tree::table::{self, Found, Sizes, Table};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::CWD;
 
@@ -26,7 +27,7 @@ use crate::trees::check::Paths;
 use crate::trees::record::{
     Copied, Header, IdentityNumbers, Kind, PathState, Place, Record, RecordedPath,
 };
-use crate::trees::{c_path, copies, folder, kind_of, learn};
+use crate::trees::{c_path, copies, folder, in_parallel, kind_of, learn};
 
 /// The folder of the packs that were unpacked.
 const FOLDER: &str = "packed";
@@ -129,14 +130,20 @@ pub(super) fn generation(path: &Path) -> io::Result<IdentityNumbers> {
 /// Adds to a record the files of the command itself and what is in the tree now, and makes the copies that are
 /// missing.
 pub(super) fn complete(record: &mut Record, folder: &Path) {
+    // Packs should be the same each time.
     let learned = record.header.learned;
     add_program(record);
     add_directories(record);
     record.finish(folder);
-    record.header.learned = learned;
-    if add_states(record, folder).is_none() {
-        return;
+    if add_states(record, folder).is_some() {
+        add_copies(record, folder);
+        record.finish(folder);
     }
+    record.header.learned = learned;
+}
+
+/// Makes the copies that are missing, and drops those of other contents.
+fn add_copies(record: &mut Record, folder: &Path) {
     let identities: Vec<Option<Identity>> =
         record.paths.iter().map(|path| path.state.as_ref()?.identity()).collect();
     learn::copy_all(record, folder, &identities);
@@ -144,8 +151,6 @@ pub(super) fn complete(record: &mut Record, folder: &Path) {
         let is_same = |copy: &Copied| identity.is_none_or(|it| it == copy.identity());
         path.copy = path.copy.take().filter(is_same);
     }
-    record.finish(folder);
-    record.header.learned = learned;
 }
 
 /// Adds the program of a command and the libraries of its start, as far as they are in its trees.
@@ -219,19 +224,28 @@ fn add_states(record: &mut Record, folder: &Path) -> Option<()> {
             path.kind = if is_absent { Kind::Absent } else { Kind::Other };
             continue;
         };
-        path.kind = match look::kind(&facts) {
-            look::FILE => Kind::File,
-            look::DIRECTORY => Kind::Directory,
-            _ => Kind::Link,
-        };
-        let is_directory = path.kind == Kind::Directory;
-        path.state = Some(PathState {
-            found: state(facts),
-            followed: followed.map(state),
-            names: is_directory.then(|| names(Path::new(&path.path))).flatten(),
-        });
+        path.kind = Kind::of(&facts);
+        let (found, followed) = (state(facts), followed.map(state));
+        path.state = Some(PathState { found, followed, names: None });
     }
+    add_names(record);
     Some(())
+}
+
+/// Adds the names in the directories. Each listing waits for the file system.
+fn add_names(record: &mut Record) {
+    let directories: Vec<usize> =
+        (0..record.paths.len()).filter(|&at| record.paths[at].kind == Kind::Directory).collect();
+    let listed: Vec<OnceLock<Option<Vec<String>>>> =
+        directories.iter().map(|_| OnceLock::new()).collect();
+    in_parallel(directories.len(), |at| {
+        let _ = listed[at].set(names(Path::new(&record.paths[directories[at]].path)));
+    });
+    for (at, names) in directories.into_iter().zip(listed) {
+        if let Some(state) = &mut record.paths[at].state {
+            state.names = names.into_inner().flatten();
+        }
+    }
 }
 
 /// Returns the numbers of a state. Reading a file changes its atime, and packs should be the same each time.
@@ -383,12 +397,12 @@ impl Unpacked {
 pub(super) fn tell(pack: Pack, folder: &Path, command: &Path) -> Option<Told> {
     let record = Record::read(pack.place(folder, command).open()?)?;
     let files = pack.folder(folder);
-    let paths = Paths::packed(&record, folder, |path| in_files(&files, path));
-    let sizes = paths.sizes();
+    let (trees, entries) = Paths::packed(&record, folder, |path| in_files(&files, path)).entries();
+    let sizes = Sizes::of(&trees, &entries);
     let file = table::make(sizes, false).ok()?;
     let table = Table::map(&file, sizes).ok()?;
     let changes = Changes::new().ok()?;
-    paths.fill(&table).then_some(())?;
+    table.fill(&trees, &entries).then_some(())?;
     let directories = publish(&record, &table, folder, &files);
     table.attend();
     let folder = Unpacked::of(files)?;
@@ -429,10 +443,7 @@ fn publish(record: &Record, table: &Table, folder: &Path, pack: &Path) -> Vec<Ow
             Some(state) => {
                 let is_same = |copy: &&Copied| state.identity() == Some(copy.identity());
                 let copy = path.copy.as_ref().filter(is_same).and_then(|copy| {
-                    let copied =
-                        look::at(CWD, &c_path(&copies::path(folder, &copy.name))?, false).ok()?;
-                    (copied.stx_size == copy.identity().size)
-                        .then(|| (look::device(&copied), copied.stx_ino))
+                    copies::whole(&c_path(&copies::path(folder, &copy.name))?, &copy.identity())
                 });
                 let followed = state.followed.as_ref().map(&facts);
                 Found::There { facts: facts(&state.found), followed, copy }

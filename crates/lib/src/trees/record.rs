@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use becalm_host::tree::look::{self, Identity, Numbers};
+use becalm_host::tree::look::{self, Facts, Identity, Numbers};
 use becalm_host::tree::table::Sizes;
 use becalm_host::trust;
 use becalm_host::write::WriteError;
@@ -83,6 +83,18 @@ pub enum Kind {
     Link,
     /// Something else, or it could not be looked at.
     Other,
+}
+
+impl Kind {
+    /// Returns the kind of a file in this state.
+    pub(super) fn of(facts: &Facts) -> Self {
+        match look::kind(facts) {
+            look::FILE => Self::File,
+            look::DIRECTORY => Self::Directory,
+            look::LINK => Self::Link,
+            _ => Self::Other,
+        }
+    }
 }
 
 /// The copy of a file.
