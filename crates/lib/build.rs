@@ -1,7 +1,8 @@
 //! Compiles the audit module and the starter of `becalm on`, so that the command carries them.
 //!
 //! `audit/module.flags` holds flags and sources, for this and for `audit/Makefile` alike;
-//! `starter/starter.flags` those of the starter.
+//! `starter/starter.flags` those of the starter, `starter/quick.flags` those of the beginning of
+//! the command, which its own build script links.
 //! The machine becalm is built for must have a C compiler (`CC`, or in a cross build clang or the
 //! cross compiler). Modules of the other machines are built in if their cross compiler is installed. With `BECALM_MODULES=all` all of them are
 //! built in, by clang or by cross compilers, or the build fails; releases are built in this way.
@@ -87,6 +88,14 @@ fn main() {
         {
             writeln!(starters, "    ({machine:?}, include_bytes!({starter:?})),").unwrap();
         }
+    }
+    let quick = out.join("becalm-quick.o");
+    let flags = (of_starter.as_path(), "quick.flags");
+    let compiler = env::var(format!("BECALM_CC_{}", own.to_uppercase()));
+    let compiler = compiler.ok().or_else(|| is_native().then(own_compiler));
+    let compiler = compiler.unwrap_or_else(|| format!("{own}-linux-gnu-gcc"));
+    if OF_STARTER.contains(&&*own) && compile_by_any(flags, &[compiler], &[], &quick).is_ok() {
+        println!("cargo::metadata=quick={}", quick.display());
     }
     list.push_str("];\n");
     list.push_str(&starters);

@@ -281,7 +281,10 @@ fn a_program_that_is_on_has_its_pages_made_by_the_first_start_after_a_boot() {
     assert_eq!(start(), "declined\tmissing");
     wait_for("the pages", || scene.file().is_some());
     assert!(start().starts_with("mapped"), "{}", start());
-    let ran = run(&mut scene.command(&["on", &scene.program]));
+    let ran = run(&mut scene.command(&["on", "--no-share-pages", &scene.program]));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(start(), "nothing");
+    assert!(scene.file().is_some());
+    assert_eq!(run(&mut scene.command(&["off"])).code, Some(0));
+    assert!(scene.file().is_none());
 }

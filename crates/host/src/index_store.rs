@@ -42,7 +42,7 @@ pub use fingerprints::OsFingerprints;
 pub(crate) use fingerprints::{fingerprint_of, now};
 pub use own_files::is_index;
 pub(crate) use trees::is_changed_in_place;
-pub use trees::{last_installed, python_of, trees_beside};
+pub use trees::{last_installed, package_dirs, python_of, trees_beside};
 pub use update::update_stores;
 
 use bound::KeptPrograms;

@@ -15,7 +15,9 @@ use std::sync::{Mutex, PoisonError};
 use becalm_core::fs::FileId;
 use rayon::Scope;
 use rustc_hash::FxHashSet;
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, RawDirEntry, Stat};
+use rustix::fs::{
+    AtFlags, CWD, FileType, FsWord, Mode, OFlags, PROC_SUPER_MAGIC, RawDir, RawDirEntry, Stat,
+};
 use rustix::io::Errno;
 use rustix::path::Arg;
 
@@ -88,7 +90,7 @@ pub struct Walked {
 }
 
 /// Finds the ELF and Mach-O files among `paths` and below the folders among them. Symbolic links
-/// among `paths` are followed. The paths are those of this machine (see
+/// among `paths` are followed. `/proc` and `/sys` are not walked from above. The paths are those of this machine (see
 /// [`crate::OsFs::host_path`]).
 #[must_use]
 pub fn find_objects(paths: &[PathBuf], options: WalkOptions<'_>) -> Walked {
@@ -99,7 +101,7 @@ pub fn find_objects(paths: &[PathBuf], options: WalkOptions<'_>) -> Walked {
                 Err(source) => walk.fail(vec![read_error(path, source)]),
                 Ok(found) if found.is_dir() => {
                     let walk = &walk;
-                    scope.spawn(move |scope| walk.folder(scope, path));
+                    scope.spawn(move |scope| walk.folder(scope, path, true));
                 }
                 Ok(_) => walk.named(path),
             }
@@ -134,7 +136,7 @@ impl Walk<'_> {
     }
 
     /// Lists one directory. Its subdirectories become tasks of their own.
-    fn folder<'s>(&'s self, scope: &Scope<'s>, path: &Path) {
+    fn folder<'s>(&'s self, scope: &Scope<'s>, path: &Path, named: bool) {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
             Ok(dir) => dir,
@@ -142,6 +144,9 @@ impl Walk<'_> {
             Err(Errno::NOENT) => return,
             Err(source) => return self.fail(vec![read_error(path, source)]),
         };
+        if !named && is_of_kernel(&dir) {
+            return;
+        }
         let mut here = Walked::default();
         if self.options.folders {
             here.folders.push(path.to_owned());
@@ -174,7 +179,7 @@ impl Walk<'_> {
             if kind == FileType::Directory {
                 if name != c"." && name != c".." {
                     let below = join(path, name);
-                    scope.spawn(move |scope| self.folder(scope, &below));
+                    scope.spawn(move |scope| self.folder(scope, &below, false));
                 }
                 continue;
             }
@@ -242,6 +247,13 @@ fn type_of(dir: &OwnedFd, entry: &RawDirEntry<'_>) -> Result<FileType, Errno> {
         }
         known => Ok(known),
     }
+}
+
+/// True for a directory whose files the kernel makes up. `/proc/PID/root` would lead to other trees again.
+fn is_of_kernel(dir: &OwnedFd) -> bool {
+    const SYSFS_MAGIC: FsWord = 0x6265_6572;
+    rustix::fs::fstatfs(dir)
+        .is_ok_and(|found| [PROC_SUPER_MAGIC, SYSFS_MAGIC].contains(&found.f_type))
 }
 
 fn join(dir: &Path, name: &CStr) -> PathBuf {

@@ -79,6 +79,7 @@ pub mod pages;
 pub mod path;
 pub mod problem;
 pub mod progress;
+pub mod quick;
 pub mod relocations;
 pub mod report;
 pub mod run;

@@ -73,8 +73,13 @@ impl ScratchIndex {
         let known = opened.index.program(path_bytes(&program.real).as_ref());
         let known = known.map_err(IndexError::damaged(&output))?.unwrap_or_default();
         let static_tls = tls::SESSION.max(known.static_tls.into());
-        let indexed =
-            Indexed { index: opened, real: program.real.clone(), static_tls, has_paths: false };
+        let indexed = Indexed {
+            index: opened,
+            real: program.real.clone(),
+            static_tls,
+            has_paths: false,
+            compared: None,
+        };
         Ok(Self { variables: indexed.variables(false, None, false), _folder: folder })
     }
 

@@ -6,37 +6,22 @@
    and executes it. Whatever is unexpected leads to the plain start.
 
    It has no C library: the start of one takes longer than all of its own work. */
+#include "started.h"
 #include "starts.h"
 #include "variables.h"
 
 #if defined __x86_64__
-# define NR_execve 59
 __asm__ (".globl _start\n_start:\n\txor %ebp, %ebp\n\tmov %rsp, %rdi\n\tand $-16, %rsp\n"
          "\tcall starter\n");
 #elif defined __aarch64__
-# define NR_execve 221
 __asm__ (".globl _start\n_start:\n\tmov x29, #0\n\tmov x30, #0\n\tmov x0, sp\n\tbl starter\n");
 #else
 # error "no entry point for this machine"
 #endif
 
-#define AUX_EUID 12
-#define AUX_SECURE 23
-#define AUX_EXECFN 31
 #define EACCES_NEG (-13)
 #define ENOEXEC_NEG (-8)
-#define PATH_SIZE 4096u
 #define LINK_TARGET "../becalm-starter"
-
-/* How this process was started. */
-struct process
-{
-  char **arguments, **environment;
-  /* The path given to execve. */
-  const char *executed;
-  uint32_t user;
-  int is_secure;
-};
 
 /* The search for the program. */
 struct search
@@ -55,51 +40,10 @@ struct search
   int is_refused;
 };
 
-static long
-execute (const char *path, char **arguments, char **environment)
-{
-  return system_call (NR_execve, (long) path, (long) arguments, (long) environment, 0, 0);
-}
-
-static void
-read_process (void **stack, struct process *process)
-{
-  size_t count = (size_t) (uintptr_t) stack[0];
-  process->arguments = (char **) (stack + 1);
-  process->environment = process->arguments + count + 1;
-  process->executed = "";
-  process->user = 0;
-  process->is_secure = 0;
-  char **end = process->environment;
-  while (*end != NULL)
-    end++;
-  for (const elf_auxv *aux = (const elf_auxv *) (end + 1); aux->type != 0; aux++)
-    if (aux->type == AUX_EUID)
-      process->user = (uint32_t) aux->value;
-    else if (aux->type == AUX_SECURE)
-      process->is_secure = aux->value != 0;
-    else if (aux->type == AUX_EXECFN)
-      process->executed = (const char *) aux->value;
-}
-
 static int
 is_same (const struct statx *a, const struct statx *b)
 {
   return a->ino == b->ino && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor;
-}
-
-/* Writes DIRECTORY/NAME; returns 0 if it is too long. An empty directory is the current one. */
-static int
-join (char *to, const char *directory, size_t length, const char *name)
-{
-  const size_t more = strlen (name);
-  if (length + more + 2 > PATH_SIZE)
-    return 0;
-  memcpy (to, directory, length);
-  if (length > 0)
-    to[length++] = '/';
-  memcpy (to + length, name, more + 1);
-  return 1;
 }
 
 /* True for a link to a starter: this one under another name, or that of another folder. */
@@ -180,16 +124,6 @@ walk (struct search *search, const char *list, int behind)
     }
 }
 
-static const char *
-path_of (char **environment)
-{
-  const char *value;
-  for (; *environment != NULL; environment++)
-    if ((value = value_of (*environment, "PATH")) != NULL)
-      return value;
-  return "/bin:/usr/bin";
-}
-
 /* Finds a name in the file beside the starter. PATH is the starter's own path, which becomes that of
    the module. */
 static void
@@ -232,7 +166,9 @@ start_named (struct search *search, const char *name, char *own)
   search->start = NULL;
   if (own[0] != '\0')
     find_start (search, own, &variables);
-  const char *list = path_of (search->process->environment);
+  const char *list = value_in (search->process->environment, "PATH");
+  if (list == NULL)
+    list = "/bin:/usr/bin";
   walk (search, list, 1);
   walk (search, list, 0);
   if (search->known != NULL && sys_stat (search->known, &found) == 0

@@ -18,22 +18,36 @@ is_whole (const struct starts *starts, size_t size)
   return hash_bytes (STARTS_SEED, bytes + unchecked, size - unchecked) == starts->check;
 }
 
-const struct starts *
-starts_open (const char *path, uint32_t user)
+int
+is_own (const struct statx *found, uint32_t user)
+{
+  const uint32_t writable = 022;
+  return (found->uid == 0 || found->uid == user) && (found->mode & writable) == 0;
+}
+
+const void *
+file_map (const char *path, uint32_t user, size_t *size)
 {
   const int flags = 02000000 | 04000 /* O_CLOEXEC | O_NONBLOCK */;
-  const uint32_t writable = 022;
   struct statx found;
-  const struct starts *starts = NULL;
+  const void *mapped = NULL;
   long fd = sys_open (path, flags, 0);
   if (fd < 0)
     return NULL;
   if (sys_stat_open ((int) fd, &found) == 0 && (found.mode & 0170000) == 0100000
-      && (found.uid == 0 || found.uid == user) && (found.mode & writable) == 0
-      && found.size >= sizeof *starts && found.size <= STARTS_LARGEST)
-    starts = (const struct starts *) sys_map ((int) fd, (size_t) found.size);
-  /* execve closes the descriptor. */
-  return starts != NULL && is_whole (starts, (size_t) found.size) ? starts : NULL;
+      && is_own (&found, user) && found.size > 0 && found.size <= STARTS_LARGEST)
+    mapped = sys_map ((int) fd, (size_t) found.size);
+  /* execve closes the descriptor, and the kernel does if becalm starts without the file. */
+  *size = (size_t) found.size;
+  return mapped;
+}
+
+const struct starts *
+starts_open (const char *path, uint32_t user)
+{
+  size_t size;
+  const struct starts *starts = file_map (path, user, &size);
+  return starts != NULL && size >= sizeof *starts && is_whole (starts, size) ? starts : NULL;
 }
 
 const struct start *

@@ -39,7 +39,13 @@ struct starts
 /* The largest file. */
 #define STARTS_LARGEST 0x400000u
 
-/* Maps the file if it is whole and only root and USER can write it; else returns NULL. */
+/* True if only root and USER can write to what was found. */
+int is_own (const struct statx *found, uint32_t user);
+
+/* Maps a file, with its size, if only they can write it; else returns NULL. */
+const void *file_map (const char *path, uint32_t user, size_t *size);
+
+/* The same for the file of starts, if it is whole. */
 const struct starts *starts_open (const char *path, uint32_t user);
 
 /* Returns the start with this name, NULL if there is none. */

@@ -1,12 +1,14 @@
 //! Time that `becalm run` adds to a start that finds its index: the same start unchanged, with the
-//! variables that `becalm env` prints, and by `becalm run`. The least that any wrapper adds is
+//! variables that `becalm env` prints, by `becalm run` with options, and without them, which earlier
+//! starts have made known. The least that any wrapper adds is
 //! measured too: a static program of C that only executes the program. Measured as in
 //! [`super::calm`].
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use super::calm::{Variant, measure, variant};
@@ -14,6 +16,8 @@ use super::{Common, Spread};
 use crate::child;
 use crate::stored;
 
+/// A program that is not known after this number of starts is not measured.
+const STARTS: usize = 30;
 /// Programs of /usr/bin and of the store, with arguments that make them end by themselves.
 const PROGRAMS: [(&str, &[&str]); 11] = [
     ("bash", &["-c", ":"]),
@@ -52,10 +56,13 @@ pub(super) fn run(args: &Common, only: &[String]) -> Result<()> {
             let index = scratch.path().join("index.so");
             let store = (!what.is_empty()).then(|| std::fs::canonicalize(&args.store));
             make(args, &program, store.transpose()?.as_deref(), &index)?;
-            let ways = ways(args, &program, (&index, &wrapper))?;
+            let home = scratch.path().join("home");
+            make_known(&args.becalm, &program, arguments, &home)?;
+            let ways = ways(args, &program, (&index, &wrapper, &home))?;
             let times = measure(&label, &ways, arguments, args.rounds)?;
-            print_added(&times, "execve");
-            print_added(&times, "run");
+            for way in ["execve", "run --index", "run"] {
+                print_added(&times, way);
+            }
             all.extend(times);
         }
     }
@@ -85,23 +92,42 @@ fn make(args: &Common, program: &Path, store: Option<&Path>, index: &Path) -> Re
     child::succeed(make).map(drop)
 }
 
-fn ways(args: &Common, program: &Path, (index, wrapper): (&Path, &Path)) -> Result<Vec<Variant>> {
+/// Starts a program until `becalm run` keeps what its next start needs.
+fn make_known(becalm: &Path, program: &Path, arguments: &[&str], home: &Path) -> Result<()> {
+    let name = program.file_name().context("a program has a name")?;
+    let known = home.join(".cache/becalm/programs").join(name).with_added_extension("quick");
+    for _ in 0..STARTS {
+        let mut run = Command::new(becalm);
+        run.arg("run").arg("--").arg(program).args(arguments).env("HOME", home);
+        child::succeed(run)?;
+        if known.exists() {
+            return Ok(());
+        }
+        // The index and the record of pages are made by processes of low priority.
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    bail!("{}: not known after {STARTS} starts", program.display());
+}
+
+fn ways(
+    args: &Common,
+    program: &Path,
+    (index, wrapper, home): (&Path, &Path, &Path),
+) -> Result<Vec<Variant>> {
     let index_text = index.to_str().context("the temporary folder is not UTF-8")?;
     let program_text = program.to_str().context("a program's path is not UTF-8")?;
-    let run = variant("run", &args.becalm, &[]).with_prefix(&[
-        "run",
-        "--index",
-        index_text,
-        "--",
-        program_text,
-    ]);
+    let run = |name, prefix: &[&str]| {
+        let home = home.display().to_string();
+        variant(name, &args.becalm, &[("HOME", home)]).with_prefix(prefix)
+    };
     let session = environment(&args.becalm, index)?;
     Ok(vec![
         variant("plain", program, &[]),
         variant("plain again", program, &[]),
         variant("env", program, &session),
         variant("execve", wrapper, &session).with_prefix(&[program_text]),
-        run,
+        run("run --index", &["run", "--index", index_text, "--", program_text]),
+        run("run", &["run", "--", program_text]),
     ])
 }
 

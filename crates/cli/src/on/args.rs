@@ -33,6 +33,10 @@ pub(crate) struct OnArgs {
     #[arg(long, conflicts_with_all = ["system", "list", "update"])]
     pub share_pages: bool,
 
+    /// Map no shared pages for these programs, also if they were switched on with --share-pages
+    #[arg(long, requires = "programs", conflicts_with = "share_pages")]
+    pub no_share_pages: bool,
+
     /// Write one JSON object, schema becalm/on/1
     #[arg(long)]
     pub json: bool,

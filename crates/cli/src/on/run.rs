@@ -25,7 +25,7 @@ pub(crate) fn on(args: &OnArgs) -> Result<ExitStatus> {
         programs: args.programs.clone(),
         system: args.system,
         update: args.update,
-        share_pages: args.share_pages,
+        share_pages: args.share_pages && !args.no_share_pages,
     };
     let plan = plan(&options, &Bars)?;
     if args.dry_run {

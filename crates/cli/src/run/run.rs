@@ -13,6 +13,7 @@ use becalm_host::inherited;
 use becalm_lib::ahead;
 use becalm_lib::pages;
 use becalm_lib::path::path_bytes;
+use becalm_lib::quick;
 use becalm_lib::run::{Launch, Options, prepare, program};
 use becalm_lib::trees::packed::Check;
 use becalm_lib::trees::{self, begin::Offer};
@@ -51,8 +52,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
     let is_told = pack.is_some_and(|pack| pack.check == Check::Never && pack.knows(&path));
     let is_silent = pack.is_some_and(|pack| with_pack::is_silent(args, pack, &path, is_told));
     // Before anything else is read.
-    let learn =
-        if args.no_ahead || is_told || is_silent { None } else { ahead::begin::begin(&path) };
+    let learn = if args.no_ahead || is_told || is_silent {
+        None
+    } else {
+        ahead::begin::begin(&path, found_cold())
+    };
     let offer = if args.no_ahead || args.no_bind || is_silent {
         None
     } else {
@@ -73,6 +77,11 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
             }
             // An older module does not know what the descriptors are for.
             let offer = offer.filter(|_| indexed.index.index.is_current());
+            let is_plain =
+                args.is_plain() && called.is_none() && learn.is_none() && offer.is_none();
+            if is_plain && indexed.index.index.is_current() {
+                quick::remember(&path, &indexed);
+            }
             let pages = args.share_pages.then(|| pages::begin(&indexed)).flatten();
             let switches: Vec<String> =
                 learn.into_iter().chain(offer.and_then(Offer::accept)).chain(pages).collect();
@@ -98,6 +107,21 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
     let set = variables.iter().filter_map(|it| Some((OsStr::new(it.name), it.value.as_deref()?)));
     let error = inherited::execute(command, set);
     Ok(not_started(&anyhow!("{}: {}", path.display(), words(&error)), error.kind()))
+}
+
+/// True if `starter/quick.c` has found a page of this start that was not in memory.
+fn found_cold() -> bool {
+    #[cfg(quick)]
+    #[allow(unsafe_code, reason = "set before this process had a C library")]
+    {
+        unsafe extern "C" {
+            static becalm_found_cold: u8;
+        }
+        // SAFETY: nothing writes it after `main` has begun.
+        unsafe { becalm_found_cold != 0 }
+    }
+    #[cfg(not(quick))]
+    false
 }
 
 /// The line that a first start prints at a terminal.

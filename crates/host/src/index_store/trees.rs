@@ -92,8 +92,12 @@ pub fn python_of(tree: &Path) -> Option<(PathBuf, Vec<PathBuf>)> {
 /// created or removed in a directory of packages.
 #[must_use]
 pub fn last_installed(trees: &[PathBuf]) -> Option<SystemTime> {
-    let dirs = trees.iter().flat_map(|tree| PACKAGES.map(|name| tree.join(name)));
-    dirs.filter_map(|dir| dir.metadata().ok()?.modified().ok()).max()
+    package_dirs(trees).filter_map(|dir| dir.metadata().ok()?.modified().ok()).max()
+}
+
+/// Returns the directories of these trees into which packages are installed; they may not exist.
+pub fn package_dirs(trees: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
+    trees.iter().flat_map(|tree| PACKAGES.map(|name| tree.join(name)))
 }
 
 #[cfg(test)]

@@ -24,16 +24,18 @@ const PATIENCE: Duration = Duration::from_millis(200);
 /// Reads ahead for a command, and learns from its start. Returns the switch of the audit module with
 /// which the touched pages can be told from their neighbours, if the start is learned.
 ///
+/// `found_cold` is true if a sample was not in memory; the kernel may have read it since.
+///
 /// Nothing is an error: the program is started all the same. Call this while the process has one
 /// thread.
 #[must_use]
-pub fn begin(command: &Path) -> Option<String> {
+pub fn begin(command: &Path, found_cold: bool) -> Option<String> {
     if has_switch(env::var_os(SWITCHES).as_deref(), NO_AHEAD) {
         return None;
     }
     let command = std::path::absolute(command).ok()?;
     let place = Place::of(&command).ok()?;
-    match known(&place) {
+    match known(&place, found_cold) {
         Ok(beside) => learn_from(&place, command, beside?),
         Err(RecordError::Form) => learn_from(&place, command, Beside::Indexer),
         // Another user may have put something there.
@@ -43,11 +45,11 @@ pub fn begin(command: &Path) -> Option<String> {
 
 /// Reads ahead by the record, if there is one and the start is cold. Returns the process that opens
 /// files of the start; `None` if no start has to be learned.
-fn known(place: &Place) -> Result<Option<Beside>, RecordError> {
+fn known(place: &Place, found_cold: bool) -> Result<Option<Beside>, RecordError> {
     // The first start is usually the one beside which the index is made.
     let Some(mut file) = place.open()? else { return Ok(Some(Beside::Indexer)) };
     let header = Header::read(&mut file)?;
-    let is_cold = is_cold(&header);
+    let is_cold = found_cold || is_cold(&header);
     if is_cold {
         let again = file.try_clone().map_err(|_| RecordError::Form)?;
         let work = |file: OwnedFd| request_recorded(file.into(), None);
@@ -58,6 +60,14 @@ fn known(place: &Place) -> Result<Option<Beside>, RecordError> {
     }
     let beside = if is_cold { Beside::Reader } else { Beside::Nobody };
     Ok(header.is_wanting().then_some(beside))
+}
+
+/// Returns the path of a command's record and the pages that are looked at before a start; `None` if the
+/// record is not complete.
+pub(crate) fn complete_record(command: &Path) -> Option<(PathBuf, Vec<(String, u64)>)> {
+    let place = Place::of(command).ok()?;
+    let header = Header::read(&mut place.open().ok()??).ok()?;
+    (!header.is_wanting()).then(|| (place.path().to_owned(), header.samples))
 }
 
 pub(super) fn request_recorded(file: File, until: Option<Instant>) {

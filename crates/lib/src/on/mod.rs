@@ -12,7 +12,7 @@ mod folder;
 mod fresh;
 mod launchers;
 mod shells;
-mod table;
+pub(crate) mod table;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -27,6 +27,7 @@ use self::fresh::Known;
 use self::launchers::Launchers;
 pub use self::shells::PathFile;
 use crate::json;
+use crate::pages;
 use crate::progress::Progress;
 
 /// The programs to switch on, and for whom.
@@ -236,6 +237,7 @@ pub fn off(
     let (off, on): (Vec<Program>, Vec<Program>) =
         record.programs.drain(..).partition(|program| names.is_empty() || is_named(program));
     let programs = off.into_iter().map(|program| program.name).collect();
+    pages::state::remove_of(&folder.index());
     if !on.is_empty() {
         record.programs = folder.fill(on, progress)?;
         folder.set_record(&record)?;

@@ -16,7 +16,7 @@ const START: usize = 48;
 
 /// A file, as far as `stat` distinguishes it from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(crate) struct Identity {
     inode: u64,
     size: u64,
     seconds: i64,
@@ -24,7 +24,7 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    pub(super) fn of(facts: &Metadata) -> Self {
+    pub(crate) fn of(facts: &Metadata) -> Self {
         Self {
             inode: facts.ino(),
             size: facts.size(),
@@ -33,7 +33,7 @@ impl Identity {
         }
     }
 
-    fn encode(self, to: &mut Vec<u8>) {
+    pub(crate) fn encode(self, to: &mut Vec<u8>) {
         to.extend(self.inode.to_ne_bytes());
         to.extend(self.size.to_ne_bytes());
         to.extend(self.seconds.to_ne_bytes());

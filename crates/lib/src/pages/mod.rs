@@ -45,8 +45,13 @@ pub fn folder() -> Option<PathBuf> {
 /// (`audit/pages.c`).
 fn path(folder: &Path, index: &Opened, real: &Path) -> Option<PathBuf> {
     let of_program = hash::bytes(0, &path_bytes(real)) as u32;
-    let checksum = index.index.checksum().ok()?;
-    Some(folder.join(format!("{checksum:016x}{of_program:08x}")))
+    let of_index = name_of_index(index.index.checksum().ok()?);
+    Some(folder.join(format!("{of_index}{of_program:08x}")))
+}
+
+/// Returns the beginning of the names of the pages of an index's programs.
+fn name_of_index(checksum: u64) -> String {
+    format!("{checksum:016x}")
 }
 
 /// Returns the switch with which a start uses ready pages. If there are none yet, another process makes

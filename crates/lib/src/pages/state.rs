@@ -1,13 +1,15 @@
 //! The folder of ready pages, for `becalm cache`.
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use becalm_host::pages::PAGE;
 use serde::Serialize;
 
+use crate::index::file;
 use crate::json::lossy_os;
-use crate::pages::FOLDER;
+use crate::pages::{FOLDER, name_of_index};
 use crate::trees::folder;
 
 /// The ready pages of programs.
@@ -31,6 +33,18 @@ pub fn state() -> Option<PagesState> {
     // One page says that a program has too few.
     let files = lengths.iter().filter(|length| **length != PAGE).count() as u64;
     Some(PagesState { folder, files, bytes: lengths.iter().sum() })
+}
+
+/// Removes this user's pages of the programs of an index. A file that cannot be removed is left for
+/// [`clear`].
+pub(crate) fn remove_of(index: &Path) {
+    let Ok(Some(index)) = file::open_if_there(index) else { return };
+    let Some(folder) = folder::existing_lasting().map(|it| it.join(FOLDER)) else { return };
+    let Ok(beginning) = index.index.checksum().map(name_of_index) else { return };
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    for entry in entries.filter(|it| it.file_name().as_bytes().starts_with(beginning.as_bytes())) {
+        let _ = fs::remove_file(entry.path());
+    }
 }
 
 /// Removes the files of a folder, and the folder. Programs that run keep their mappings.

@@ -6,7 +6,7 @@
 //! was made, it is compared with the files again. `becalm index` indexes whole stores. Beside an
 //! index there may be files of the same name: `.lock`, which is locked while the index is made;
 //! `.failed`, with the reason why none can be made; `.wanted`, with the request that the next
-//! `becalm index` carries out. The cache keeps the most recently used indexes, up to a number of
+//! `becalm index` carries out; and NAME.quick, with what a start of the command needs. The cache keeps the most recently used indexes, up to a number of
 //! bytes. A process whose index is removed keeps its mapping.
 
 use std::env;
@@ -35,9 +35,11 @@ use crate::run::program::Program;
 /// Bytes of kept indexes. An index has some hundred kilobytes to some megabytes.
 const KEPT: u64 = 256 << 20;
 /// After this time an index is compared with the files again, and a failed one is tried again.
-const FRESH: Duration = Duration::from_secs(3600);
+pub(crate) const FRESH: Duration = Duration::from_secs(3600);
 /// Part of the name: an index of another format is another file.
 const FORMAT: u32 = 9;
+/// The ending of the name of a decision ([`crate::quick`]).
+pub(crate) const QUICK: &str = "quick";
 
 /// The path of a program's index.
 #[derive(Clone, Debug)]
@@ -223,7 +225,7 @@ fn make_room(folder: &Path) {
     for file in entries.flatten().filter_map(|entry| used(entry.path())) {
         match file.2.extension().and_then(OsStr::to_str) {
             Some("so") => indexes.push(file),
-            Some("failed") if is_old(file.0) => {
+            Some("failed" | QUICK) if is_old(file.0) => {
                 let _ = writer.remove(&file.2);
             }
             _ => {}

@@ -11,6 +11,7 @@ pub mod program;
 
 use std::env;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use becalm_core::elf::machine_name;
 use becalm_core::index::{Start as Known, tls};
@@ -72,6 +73,9 @@ pub struct Indexed {
     pub static_tls: u64,
     /// True if file lookups are answered from its paths.
     pub has_paths: bool,
+    /// The time when it was last compared with the files; `None` for an index that is not kept for the
+    /// program, or should be compared again.
+    pub compared: Option<SystemTime>,
 }
 
 impl Indexed {
@@ -132,7 +136,8 @@ fn of_session(options: &Options, path: &Path, program: &Program) -> Result<Index
     let index = file::open(path)?;
     let has_paths = options.paths && index.index.has_paths();
     let real = program.real.clone();
-    Ok(Indexed { index, real, static_tls: making::need_of_session(), has_paths })
+    let static_tls = making::need_of_session();
+    Ok(Indexed { index, real, static_tls, has_paths, compared: None })
 }
 
 /// Returns the index for a program: the named one, the default one if the program is in one of its
@@ -222,7 +227,8 @@ fn with_need(index: Opened, program: &Program, known: Known) -> Result<Indexed, 
         return Err(RunError::NoStart(program.real.clone()));
     }
     let static_tls = tls::SESSION.max(known.static_tls.into());
-    Ok(Indexed { index, real: program.real.clone(), static_tls, has_paths: false })
+    let real = program.real.clone();
+    Ok(Indexed { index, real, static_tls, has_paths: false, compared: None })
 }
 
 /// Returns the needs that an index has on record for a program.
@@ -290,7 +296,8 @@ fn kept_for(
                 let _ = making::elsewhere(&place, program, &options.store, paths);
             }
             let known = known_to(&index, program)?.unwrap_or_default();
-            with_need(*index, program, known).map(Some)
+            let compared = index.modified.filter(|_| !is_stale);
+            with_need(*index, program, known).map(|it| Some(Indexed { compared, ..it }))
         }
         Kept::Failed(why) => Err(RunError::Failed(why)),
         Kept::Nothing if options.strict || options.wait => {

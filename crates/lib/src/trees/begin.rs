@@ -15,7 +15,7 @@ use crate::trees::record::{Header, Place};
 use crate::trees::{NO_TREES, folder, is_slow};
 
 /// Variables with directories that interpreters and loaders search.
-const VARIABLES: [&str; 11] = [
+pub(crate) const VARIABLES: [&str; 11] = [
     "VIRTUAL_ENV",
     "CONDA_PREFIX",
     "PYTHONPATH",

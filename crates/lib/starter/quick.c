@@ -1,0 +1,279 @@
+/* The beginning of becalm: `becalm run PROGRAM` without options, if an earlier start has left its decision
+   beside the program's index and all that it rested on still holds. Executes the program then. Else it
+   returns, and becalm starts as ever.
+
+   It runs before the C library, whose start takes longer than all of this, and before relocation: no
+   pointer may be in its data. */
+
+/* The compiler may call these by itself; those of the C library cannot be called yet. */
+#define memcpy quick_memcpy
+#define memset quick_memset
+#define memcmp quick_memcmp
+#define strlen quick_strlen
+#pragma GCC visibility push(hidden)
+#include "../audit/memory.c"
+#include "../audit/hash.c"
+__asm__ (".set memcpy, quick_memcpy\n.set memset, quick_memset\n"
+         ".set memcmp, quick_memcmp\n.set strlen, quick_strlen\n");
+#include "starts.c"
+#include "started.h"
+#include "quick.h"
+
+#if defined __x86_64__
+# define NR_fadvise64 221
+# define NR_clock_gettime 228
+# define NR_preadv2 327
+__asm__ (".globl becalm_start\nbecalm_start:\n\tmov %rdx, %r12\n\tmov %rsp, %rbx\n\tmov %rsp, %rdi\n"
+         "\tand $-16, %rsp\n\tcall becalm_quick\n\tmov %rbx, %rsp\n\tmov %r12, %rdx\n"
+         "\txor %ebp, %ebp\n\tjmp _start\n");
+#elif defined __aarch64__
+# define NR_fadvise64 223
+# define NR_clock_gettime 113
+# define NR_preadv2 286
+__asm__ (".globl becalm_start\nbecalm_start:\n\tmov x19, x0\n\tmov x0, sp\n\tbl becalm_quick\n"
+         "\tmov x0, x19\n\tmov x29, #0\n\tmov x30, #0\n\tb _start\n");
+#else
+# error "no entry point for this machine"
+#endif
+
+/* The arguments that may name a file on a network file system (crates/lib/src/trees/begin.rs). */
+#define ARGUMENTS 4
+#define EAGAIN_NEG (-11)
+
+/* One byte at OFFSET, if it can be read without waiting. */
+static long
+read_at_once (long fd, char *byte, uint64_t offset)
+{
+  const struct { void *base; size_t size; } vector = { byte, 1 };
+  const long nowait = 8;
+#ifdef __x86_64__
+  long result;
+  register long count __asm__ ("rdx") = 1;
+  register uint64_t low __asm__ ("r10") = offset;
+  register long high __asm__ ("r8") = 0, flags __asm__ ("r9") = nowait;
+  __asm__ volatile ("syscall"
+                    : "=a" (result)
+                    : "a" (NR_preadv2), "D" (fd), "S" (&vector), "r" (count), "r" (low), "r" (high),
+                      "r" (flags)
+                    : "rcx", "r11", "memory");
+  return result;
+#else
+  register long nr __asm__ ("x8") = NR_preadv2, result __asm__ ("x0") = fd;
+  register const void *at __asm__ ("x1") = &vector;
+  register long count __asm__ ("x2") = 1, high __asm__ ("x4") = 0, flags __asm__ ("x5") = nowait;
+  register uint64_t low __asm__ ("x3") = offset;
+  __asm__ volatile ("svc 0"
+                    : "+r" (result)
+                    : "r" (nr), "r" (at), "r" (count), "r" (low), "r" (high), "r" (flags)
+                    : "memory", "cc");
+  return result;
+#endif
+}
+
+static int
+is_file (const struct statx *found)
+{
+  return (found->mode & 0170000) == 0100000;
+}
+
+static int
+is_same_file (const char *path, const struct identity *identity)
+{
+  struct statx found;
+  return sys_stat (path, &found) == 0 && identity_is (identity, &found);
+}
+
+/* Set if a page was not in memory. Linux begins to read it then, so becalm would find it there. */
+unsigned char becalm_found_cold;
+
+/* True if a page of a file is in memory. Opens nothing but a regular file. */
+static int
+is_in_memory (const char *path, uint64_t offset)
+{
+  const long random = 1;
+  struct statx found;
+  char byte;
+  if (sys_stat (path, &found) != 0 || !is_file (&found))
+    return 0;
+  const long fd = sys_open (path, 02000000 | 04000 | 0400 /* O_CLOEXEC | O_NONBLOCK | O_NOCTTY */, 0);
+  if (fd < 0)
+    return 0;
+  /* Otherwise the kernel would read the neighbours of a page that is not in memory. */
+  system_call (NR_fadvise64, fd, 0, 0, random, 0);
+  const long length = read_at_once (fd, &byte, offset);
+  sys_close ((int) fd);
+  if (length == EAGAIN_NEG)
+    becalm_found_cold = 1;
+  return length == 1;
+}
+
+/* Writes the strings one after the other; returns 0 if they are too long. */
+static int
+join_all (char to[PATH_SIZE], const char *const parts[], size_t count)
+{
+  size_t length = 0;
+  for (size_t i = 0; i < count; i++)
+    {
+      const size_t more = strlen (parts[i]);
+      if (length + more >= PATH_SIZE)
+        return 0;
+      memcpy (to + length, parts[i], more);
+      length += more;
+    }
+  to[length] = '\0';
+  return 1;
+}
+
+/* Maps the file of the command with this name, and checks its form; NULL if there is none. */
+static const struct quick *
+quick_open (char **environment, const char *name, uint32_t user)
+{
+  char path[PATH_SIZE];
+  size_t size;
+  const char *folder = value_in (environment, "XDG_CACHE_HOME"), *below = "";
+  if (folder == NULL || folder[0] != '/')
+    folder = value_in (environment, "HOME"), below = "/.cache";
+  if (folder == NULL || folder[0] != '/'
+      || !join_all (path, (const char *const[]) { folder, below, "/becalm/programs/", name, ".quick" }, 5))
+    return NULL;
+  const struct quick *quick = file_map (path, user, &size);
+  const size_t unchecked = offsetof (struct quick, becalm);
+  if (quick == NULL || size < sizeof *quick || quick->length != size
+      || memcmp (quick->magic, QUICK_MAGIC, sizeof quick->magic) != 0
+      || hash_bytes (QUICK_SEED, (const char *) quick + unchecked, size - unchecked) != quick->check)
+    return NULL;
+  return quick;
+}
+
+/* True if the file at a path of this length, and the directory that it is in, are on no network file system: on the device
+   of the program, or on one that is no number of the kernel's own. */
+static int
+is_near (const struct quick *quick, const char *path, size_t length)
+{
+  char above[PATH_SIZE];
+  struct statx found;
+  for (int i = 0; i < 2 && length > 0 && length < PATH_SIZE; i++)
+    {
+      memcpy (above, path, length);
+      above[length] = '\0';
+      if (sys_stat (above, &found) == 0 && found.dev_major == 0
+          && (found.dev_major != quick->major || found.dev_minor != quick->minor))
+        return 0;
+      while (length > 1 && above[length - 1] == '/')
+        length--;
+      while (length > 0 && above[length - 1] != '/')
+        length--;
+    }
+  return 1;
+}
+
+/* True if a search for the command leads to the program. */
+static int
+is_found (const struct quick *quick, char **environment, const char *command)
+{
+  const char *program = (const char *) quick + quick->program_path;
+  struct statx found;
+  if (has_byte (command, '/'))
+    return text_equal (command, program) && is_same_file (program, &quick->program);
+  const char *list = value_in (environment, "PATH");
+  while (list != NULL)
+    {
+      char path[PATH_SIZE];
+      size_t length = 0;
+      while (list[length] != '\0' && list[length] != ':')
+        length++;
+      if (!join (path, list, length, command))
+        return 0;
+      if (sys_stat (path, &found) == 0)
+        return text_equal (path, program) && identity_is (&quick->program, &found);
+      list = list[length] == ':' ? list + length + 1 : NULL;
+    }
+  return 0;
+}
+
+static int
+holds (const struct quick *quick, const struct condition *condition, char **environment)
+{
+  const char *text = (const char *) quick + condition->text;
+  const char *list;
+  size_t length = 0;
+  struct statx found;
+  switch (condition->kind)
+    {
+    case QUICK_UNSET:
+      return value_in (environment, text) == NULL;
+    case QUICK_SET:
+      while (*environment != NULL && !text_equal (*environment, text))
+        environment++;
+      return *environment != NULL;
+    case QUICK_NEAR:
+      list = value_in (environment, text);
+      while (list != NULL && list[length] != '\0' && list[length] != ':')
+        length++;
+      return list == NULL || is_near (quick, list, length);
+    case QUICK_ABSENT:
+      return sys_stat (text, &found) == ENOENT_NEG;
+    case QUICK_OLDER:
+      return sys_stat (text, &found) != 0 || found.mtime.sec < quick->since
+             || (found.mtime.sec == quick->since && found.mtime.nsec <= condition->number);
+    case QUICK_IN_MEMORY:
+      return is_in_memory (text, condition->number);
+    default:
+      return 0;
+    }
+}
+
+static int
+is_same_own_file (const struct quick *quick, uint32_t path, const struct identity *identity,
+                  uint32_t user)
+{
+  struct statx found;
+  return sys_stat ((const char *) quick + path, &found) == 0 && identity_is (identity, &found)
+         && is_own (&found, user);
+}
+
+/* True if the start would be the same. ARGUMENTS begin with the command. */
+static int
+is_same_start (const struct quick *quick, char **arguments, char **environment, uint32_t user)
+{
+  struct { int64_t seconds, nanoseconds; } now;
+  if (system_call (NR_clock_gettime, 0, (long) &now, 0, 0, 0) != 0 || now.seconds < quick->since
+      || now.seconds >= quick->until || !is_found (quick, environment, arguments[0])
+      || !is_same_file ("/proc/self/exe", &quick->becalm)
+      || !is_same_own_file (quick, quick->index_path, &quick->index, user)
+      || !is_same_own_file (quick, quick->platforms_path, &quick->platforms, user)
+      || !is_same_own_file (quick, quick->record_path, &quick->record, user)
+      || !is_near (quick, ".", 1))
+    return 0;
+  for (size_t i = 1; i <= ARGUMENTS && arguments[i] != NULL; i++)
+    if (!is_near (quick, arguments[i], strlen (arguments[i])))
+      return 0;
+  for (uint32_t i = 0; i < quick->count; i++)
+    if (!holds (quick, quick->conditions + i, environment))
+      return 0;
+  return 1;
+}
+
+/* Executes the program with its index. Returns if that is not the start that becalm would make. */
+__attribute__ ((used)) void
+becalm_quick (void **stack)
+{
+  struct process process;
+  read_process (stack, &process);
+  char **arguments = process.arguments, **environment = process.environment;
+  if (process.argument_count < 3 || !text_equal (arguments[1], "run"))
+    return;
+  arguments += text_equal (arguments[2], "--") ? 3 : 2;
+  if (arguments[0] == NULL || arguments[0][0] == '-' || process.is_secure)
+    return;
+  const struct quick *quick = quick_open (environment, file_name (arguments[0]), process.user);
+  if (quick == NULL || !is_same_start (quick, arguments, environment, process.user))
+    return;
+  const size_t count = process.variable_count;
+  char *with[count + 3];
+  memcpy (with, environment, count * sizeof *with);
+  with[count] = (char *) quick + quick->variables[0];
+  with[count + 1] = (char *) quick + quick->variables[1];
+  with[count + 2] = NULL;
+  execute ((const char *) quick + quick->program_path, arguments, with);
+}

@@ -1,0 +1,80 @@
+/* How a process was started, from its stack, and how it becomes another program. */
+#ifndef BECALM_STARTED_H
+#define BECALM_STARTED_H
+
+#include "system.h"
+
+#if defined __x86_64__
+# define NR_execve 59
+#elif defined __aarch64__
+# define NR_execve 221
+#endif
+
+#define AUX_EUID 12
+#define AUX_SECURE 23
+#define AUX_EXECFN 31
+#define PATH_SIZE 4096u
+
+struct process
+{
+  char **arguments, **environment;
+  size_t argument_count, variable_count;
+  /* The path given to execve. */
+  const char *executed;
+  uint32_t user;
+  int is_secure;
+};
+
+static inline void
+read_process (void **stack, struct process *process)
+{
+  process->argument_count = (size_t) (uintptr_t) stack[0];
+  process->arguments = (char **) (stack + 1);
+  process->environment = process->arguments + process->argument_count + 1;
+  process->variable_count = 0;
+  process->executed = "";
+  process->user = 0;
+  process->is_secure = 0;
+  while (process->environment[process->variable_count] != NULL)
+    process->variable_count++;
+  char **end = process->environment + process->variable_count;
+  for (const elf_auxv *aux = (const elf_auxv *) (end + 1); aux->type != 0; aux++)
+    if (aux->type == AUX_EUID)
+      process->user = (uint32_t) aux->value;
+    else if (aux->type == AUX_SECURE)
+      process->is_secure = aux->value != 0;
+    else if (aux->type == AUX_EXECFN)
+      process->executed = (const char *) aux->value;
+}
+
+/* Returns the value of a variable; NULL if it is not set. */
+static inline const char *
+value_in (char **environment, const char *name)
+{
+  const char *value = NULL;
+  for (; *environment != NULL && value == NULL; environment++)
+    value = value_of (*environment, name);
+  return value;
+}
+
+static inline long
+execute (const char *path, char **arguments, char **environment)
+{
+  return system_call (NR_execve, (long) path, (long) arguments, (long) environment, 0, 0);
+}
+
+/* Writes DIRECTORY/NAME; returns 0 if it is too long. An empty directory is the current one. */
+static inline int
+join (char to[PATH_SIZE], const char *directory, size_t length, const char *name)
+{
+  const size_t more = strlen (name);
+  if (length + more + 2 > PATH_SIZE)
+    return 0;
+  memcpy (to, directory, length);
+  if (length > 0)
+    to[length++] = '/';
+  memcpy (to + length, name, more + 1);
+  return 1;
+}
+
+#endif
