@@ -27,6 +27,8 @@ use crate::trees::begin::VARIABLES;
 const MAGIC: &[u8; 8] = b"becalm\x01\x01";
 /// The seed of the check.
 const SEED: u64 = 4;
+/// The largest file.
+const LARGEST: usize = 0x8000;
 /// Bytes before the conditions, and of each of them.
 const HEADER: usize = 232;
 const CONDITION: usize = 16;
@@ -56,6 +58,7 @@ pub fn remember(command: &Path, indexed: &Indexed) {
         Some(bytes)
     };
     if let Some(file) = file(command, indexed)
+        && file.len() <= LARGEST
         && known().is_none_or(|known| known != file)
     {
         let _ = cache_writer().replace(path.as_ref(), &file, 0o644);

@@ -124,25 +124,45 @@ join_all (char to[PATH_SIZE], const char *const parts[], size_t count)
   return 1;
 }
 
-/* Maps the file of the command with this name, and checks its form; NULL if there is none. */
+static int
+quick_is_whole (const struct quick *quick, size_t size)
+{
+  const char *bytes = (const char *) quick;
+  const size_t unchecked = offsetof (struct quick, becalm);
+  if (size < sizeof *quick || quick->length != size || bytes[size - 1] != '\0'
+      || memcmp (quick->magic, QUICK_MAGIC, sizeof quick->magic) != 0
+      || quick->count > (size - sizeof *quick) / sizeof *quick->conditions)
+    return 0;
+  for (size_t i = 0; i < sizeof quick->texts / sizeof *quick->texts; i++)
+    if (quick->texts[i] >= size)
+      return 0;
+  for (uint32_t i = 0; i < quick->count; i++)
+    if (quick->conditions[i].text >= size)
+      return 0;
+  return hash_bytes (QUICK_SEED, bytes + unchecked, size - unchecked) == quick->check;
+}
+
+/* Reads the file of the command with this name, and checks its form; NULL if there is none. It is not mapped:
+   somebody may shorten it. */
 static const struct quick *
 quick_open (char **environment, const char *name, uint32_t user)
 {
+  static _Alignas (struct quick) char file[QUICK_LARGEST];
+  const struct quick *quick = (const struct quick *) file;
   char path[PATH_SIZE];
-  size_t size;
+  size_t size = 0;
   const char *folder = value_in (environment, "XDG_CACHE_HOME"), *below = "";
   if (folder == NULL || folder[0] != '/')
     folder = value_in (environment, "HOME"), below = "/.cache";
   if (folder == NULL || folder[0] != '/'
       || !join_all (path, (const char *const[]) { folder, below, "/becalm/programs/", name, ".quick" }, 5))
     return NULL;
-  const struct quick *quick = file_map (path, user, &size);
-  const size_t unchecked = offsetof (struct quick, becalm);
-  if (quick == NULL || size < sizeof *quick || quick->length != size
-      || memcmp (quick->magic, QUICK_MAGIC, sizeof quick->magic) != 0
-      || hash_bytes (QUICK_SEED, (const char *) quick + unchecked, size - unchecked) != quick->check)
+  const long fd = open_own (path, user, &size);
+  if (fd < 0)
     return NULL;
-  return quick;
+  const long length = sys_read ((int) fd, file, sizeof file);
+  sys_close ((int) fd);
+  return length >= 0 && (size_t) length == size && quick_is_whole (quick, size) ? quick : NULL;
 }
 
 /* True if the file at a path of this length, and the directory that it is in, are on no network file system: on the device

@@ -36,11 +36,17 @@ struct quick
   uint32_t major, minor;
   uint32_t length, count;
   /* Offsets of the paths of these files, and of two variables. */
-  uint32_t program_path, index_path, platforms_path, record_path, variables[2];
+  union
+  {
+    struct { uint32_t program_path, index_path, platforms_path, record_path, variables[2]; };
+    uint32_t texts[6];
+  };
   struct condition conditions[];
 };
 
 #define QUICK_MAGIC "becalm\1\1"
 #define QUICK_SEED 4u
+/* The largest file. */
+#define QUICK_LARGEST 0x8000u
 
 #endif

@@ -25,29 +25,34 @@ is_own (const struct statx *found, uint32_t user)
   return (found->uid == 0 || found->uid == user) && (found->mode & writable) == 0;
 }
 
-const void *
-file_map (const char *path, uint32_t user, size_t *size)
+long
+open_own (const char *path, uint32_t user, size_t *size)
 {
   const int flags = 02000000 | 04000 /* O_CLOEXEC | O_NONBLOCK */;
   struct statx found;
-  const void *mapped = NULL;
-  long fd = sys_open (path, flags, 0);
+  const long fd = sys_open (path, flags, 0);
   if (fd < 0)
-    return NULL;
+    return fd;
   if (sys_stat_open ((int) fd, &found) == 0 && (found.mode & 0170000) == 0100000
-      && is_own (&found, user) && found.size > 0 && found.size <= STARTS_LARGEST)
-    mapped = sys_map ((int) fd, (size_t) found.size);
-  /* execve closes the descriptor, and the kernel does if becalm starts without the file. */
-  *size = (size_t) found.size;
-  return mapped;
+      && is_own (&found, user))
+    {
+      *size = (size_t) found.size;
+      return fd;
+    }
+  sys_close ((int) fd);
+  return -1;
 }
 
 const struct starts *
 starts_open (const char *path, uint32_t user)
 {
-  size_t size;
-  const struct starts *starts = file_map (path, user, &size);
-  return starts != NULL && size >= sizeof *starts && is_whole (starts, size) ? starts : NULL;
+  const struct starts *starts = NULL;
+  size_t size = 0;
+  /* execve closes the descriptor. */
+  const long fd = open_own (path, user, &size);
+  if (fd >= 0 && size >= sizeof *starts && size <= STARTS_LARGEST)
+    starts = (const struct starts *) sys_map ((int) fd, size);
+  return starts != NULL && is_whole (starts, size) ? starts : NULL;
 }
 
 const struct start *

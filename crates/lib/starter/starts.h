@@ -42,10 +42,10 @@ struct starts
 /* True if only root and USER can write to what was found. */
 int is_own (const struct statx *found, uint32_t user);
 
-/* Maps a file, with its size, if only they can write it; else returns NULL. */
-const void *file_map (const char *path, uint32_t user, size_t *size);
+/* Opens a regular file, with its size, if only they can write it; else returns a negative number. */
+long open_own (const char *path, uint32_t user, size_t *size);
 
-/* The same for the file of starts, if it is whole. */
+/* Maps the file of starts if it is whole; else returns NULL. */
 const struct starts *starts_open (const char *path, uint32_t user);
 
 /* Returns the start with this name, NULL if there is none. */
