@@ -119,6 +119,14 @@ fn a_known_start_is_made_at_once_and_only_the_same() {
     // Each of these starts has kept its decision again.
     assert!(start(&store, &command()).quick.is_some());
     assert_eq!(fs::read(&file).expect("read"), kept);
+
+    // An index of the whole store is used from now on.
+    assert_eq!(run(&mut store.becalm(&["index", text(&store.root())])).code, Some(0));
+    is_slow(&command(), "a default index");
+    let by_default = start(&store, &command());
+    let index = text(&store.path("home/.local/share/becalm/index.so")).to_owned();
+    assert!(by_default.quick.is_some(), "{by_default:?}");
+    assert!(by_default.environment.iter().any(|it| it.contains(&index)), "{by_default:?}");
 }
 
 /// The calls to open the file, to compare four files and the directory of the start, and to look at three

@@ -27,6 +27,8 @@ use crate::trees::begin::VARIABLES;
 const MAGIC: &[u8; 8] = b"becalm\x01\x01";
 /// The seed of the check.
 const SEED: u64 = 4;
+/// A decision for the default index counts from a multiple of this time, in seconds.
+const STEP: u64 = 600;
 /// The largest file.
 const LARGEST: usize = 0x8000;
 /// Bytes before the conditions, and of each of them.
@@ -67,6 +69,10 @@ pub fn remember(command: &Path, indexed: &Indexed) {
 
 fn file(command: &Path, indexed: &Indexed) -> Option<Vec<u8>> {
     let compared = indexed.compared?.duration_since(UNIX_EPOCH).ok()?;
+    let is_default = places::of_sessions().any(|path| path == indexed.index.path);
+    // Not another file in each second.
+    let whole = |time: Duration| Duration::from_secs(time.as_secs() / STEP * STEP);
+    let compared = if is_default { whole(compared) } else { compared };
     let since = compared.as_secs();
     let (record, samples) = complete_record(command)?;
     let program = command.metadata().ok()?;
@@ -90,7 +96,7 @@ fn file(command: &Path, indexed: &Indexed) -> Option<Vec<u8>> {
     rest.extend((since + FRESH.as_secs()).to_ne_bytes());
     rest.extend(major(program.dev()).to_ne_bytes());
     rest.extend(minor(program.dev()).to_ne_bytes());
-    let conditions = conditions(command, &indexed.real, compared, samples);
+    let conditions = conditions(command, indexed, compared, samples);
     let mut strings = Vec::new();
     let from = HEADER + CONDITION * conditions.len();
     let mut string = |bytes: &[u8]| {
@@ -123,11 +129,11 @@ fn file(command: &Path, indexed: &Indexed) -> Option<Vec<u8>> {
 /// Returns what the decision rested on: kind, name or path, and number (`struct condition`).
 fn conditions(
     command: &Path,
-    real: &Path,
+    indexed: &Indexed,
     compared: Duration,
     samples: Vec<(String, u64)>,
 ) -> Vec<(u32, OsString, u64)> {
-    let trees = trees_beside(command, real);
+    let trees = trees_beside(command, &indexed.real);
     // A directory of another version of Python would be a new entry.
     let above = trees.iter().filter_map(|tree| tree.parent().map(Path::to_owned));
     let dirs: Vec<PathBuf> = package_dirs(&trees).chain(above).collect();
@@ -137,8 +143,12 @@ fn conditions(
         None => (UNSET, name.into(), 0),
     });
     let near = VARIABLES.iter().map(|name| (NEAR, name.into(), 0));
-    let absent = places::of_sessions().map(|path| (ABSENT, path.into(), 0));
-    let older = dirs.into_iter().map(|dir| (OLDER, dir.into(), compared.subsec_nanos().into()));
+    // Default indexes that are before this one, and do not have the program.
+    let before = places::of_sessions().take_while(|path| *path != indexed.index.path);
+    let (present, absent): (Vec<_>, Vec<_>) = before.partition(|path| path.exists());
+    let absent = absent.into_iter().map(|path| (ABSENT, path.into(), 0));
+    let older = dirs.into_iter().chain(present);
+    let older = older.map(|path| (OLDER, path.into(), compared.subsec_nanos().into()));
     let samples = samples
         .into_iter()
         .map(|(path, page)| (IN_MEMORY, path.into(), page * becalm_host::pages::PAGE));

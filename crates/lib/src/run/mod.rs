@@ -73,8 +73,8 @@ pub struct Indexed {
     pub static_tls: u64,
     /// True if file lookups are answered from its paths.
     pub has_paths: bool,
-    /// The time when it was last compared with the files; `None` for an index that is not kept for the
-    /// program, or should be compared again.
+    /// The time when it was last compared with the files, or now for the default index; `None` for a named
+    /// index, or one that should be compared again.
     pub compared: Option<SystemTime>,
 }
 
@@ -146,18 +146,19 @@ fn of_program(options: &Options, program: &Program) -> Result<Option<Indexed>, R
     if options.paths {
         return with_paths(options, program);
     }
-    let (index, known) = match &options.index {
+    let (index, known, compared) = match &options.index {
         Some(path) => {
             let index = file::open(path)?;
             let known = known_to(&index, program)?;
-            (index, known)
+            (index, known, None)
         }
         None => match default_for(program)? {
-            Some(found) => found,
+            Some((index, known)) => (index, known, Some(SystemTime::now())),
             None => return kept_for(options, program, None),
         },
     };
-    with_need(index, program, need(options, program, known)).map(Some)
+    let indexed = with_need(index, program, need(options, program, known))?;
+    Ok(Some(Indexed { compared, ..indexed }))
 }
 
 /// Returns the needs of a program from those that a named or default index knows. A library that is
