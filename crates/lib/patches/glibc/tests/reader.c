@@ -45,6 +45,10 @@ static int dl_debug_mask, __libc_enable_secure;
 #define D_PTR(map, i) (map)->i->d_un.d_ptr
 #define TUNABLE_GET(top, namespace, name, type, callback) 1
 #define ALIGN_UP(base, size) (((base) + (size) - 1) & -(size))
+#ifndef NT_NIXOS_LD_CACHE
+# define ELF_NOTE_NIXOS "NixOS"
+# define NT_NIXOS_LD_CACHE 0x63a86cb6
+#endif
 #define __set_errno(value) (errno = (value))
 #define __strndup strndup
 #define _dl_debug_printf(...) ((void) 0)

@@ -18,11 +18,11 @@
 
 /* This is part of dl-load.c, whose search functions are static.
 
-   The note has the owner "NixOS" and the type 0x63a86cb6.  Its descriptor is
-   a sequence of pairs of strings, a needed string and a list, and ends with
-   an empty string.  The elements of a list are separated by colons:
-   "=DIRECTORY/NAME" is a file to open, "?DIRECTORY" a directory to search.
-   The directories are elements of the run path of the object.
+   The descriptor of an NT_NIXOS_LD_CACHE note is a sequence of pairs of
+   strings, a needed string and a list, and ends with an empty string.  The
+   elements of a list are separated by colons: "=DIRECTORY/NAME" is a file to
+   open, "?DIRECTORY" a directory to search.  The directories are elements of
+   the run path of the object.
 
    The first pair of a complete note is a mark.  The writer of such a note
    guarantees that a list leaves out only directories that cannot change.
@@ -84,8 +84,9 @@ resolution_in_segment (const char *segment, uint64_t size, uint64_t align,
       at = ALIGN_UP (at + sizeof note + note.n_namesz, align);
       if (at > size || note.n_descsz > size - at)
 	break;
-      if (note.n_type == 0x63a86cb6 && note.n_namesz == sizeof "NixOS"
-	  && memcmp (owner, "NixOS", sizeof "NixOS") == 0)
+      if (note.n_type == NT_NIXOS_LD_CACHE
+	  && note.n_namesz == sizeof ELF_NOTE_NIXOS
+	  && memcmp (owner, ELF_NOTE_NIXOS, sizeof ELF_NOTE_NIXOS) == 0)
 	return resolution_lookup (segment + at, note.n_descsz, name);
       at = ALIGN_UP (at + note.n_descsz, align);
     }
@@ -189,12 +190,9 @@ resolution_open (struct link_map *l, int tag, const char *name, int mode,
       || (list = resolution_find (l, name)) == NULL || *list == '\0')
     return -1;
 
-  const char *strings = (const char *) D_PTR (l, l_info[DT_STRTAB]);
-  struct resolution r =
-    {
-      .l = l, .path = strings + l->l_info[tag]->d_un.d_val, .list = list,
-      .name = name, .mode = mode, .fd = -1, .realname = realname, .fbp = fbp
-    };
+  const char *path = ((const char *) D_PTR (l, l_info[DT_STRTAB])
+		      + l->l_info[tag]->d_un.d_val);
+  struct resolution r = { l, path, list, name, mode, -1, realname, fbp };
   struct dl_exception exception;
   _dl_catch_exception (&exception, resolution_try, &r);
   _dl_exception_free (&exception);

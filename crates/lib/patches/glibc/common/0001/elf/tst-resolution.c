@@ -37,10 +37,19 @@
 #ifndef IS_ENABLED		/* Notes are read.  */
 # define IS_ENABLED true
 #endif
+#ifndef IS_INHIBITED		/* The run path is ignored.  */
+# define IS_INHIBITED false
+#endif
+#ifndef IS_AUDITED		/* By tst-resolution-auditmod.so.  */
+# define IS_AUDITED false
+#endif
+#ifndef PREFIX			/* Of the directories.  */
+# define PREFIX "$ORIGIN/"
+#endif
 
-#define DIR1 "$ORIGIN/tst-resolution-dir1"
-#define DIR2 "$ORIGIN/tst-resolution-dir2"
-#define DIR3 "$ORIGIN/tst-resolution-dir3"
+#define DIR1 PREFIX "tst-resolution-dir1"
+#define DIR2 PREFIX "tst-resolution-dir2"
+#define DIR3 PREFIX "tst-resolution-dir3"
 #define LIB1 "tst-resolution-lib1.so"
 #define LIB2 "tst-resolution-lib2.so"
 #define LIB3 "tst-resolution-lib3.so"
@@ -86,7 +95,7 @@ directory_of (const char *name, Lmid_t ns)
 }
 
 /* Write the descriptor, and check that NAME is loaded from EXPECTED, or from
-   WITHOUT if notes are not read.  */
+   WITHOUT if notes are not read, into this namespace and into a new one.  */
 static void
 check (const char *new, size_t length, const char *name, const char *expected,
        const char *without)
@@ -94,9 +103,11 @@ check (const char *new, size_t length, const char *name, const char *expected,
   TEST_VERIFY_EXIT (length <= size);
   memset (segment + header, 0xff, size);
   memcpy (segment + header, new, length);
-  printf ("info: %s is expected in %s\n", name, expected);
-  TEST_COMPARE_STRING (directory_of (name, LM_ID_BASE),
-		       IS_ENABLED ? expected : without);
+  if (!IS_ENABLED)
+    expected = IS_INHIBITED ? NULL : without;
+  printf ("info: %s is expected in %s\n", name, expected ?: "no directory");
+  TEST_COMPARE_STRING (directory_of (name, LM_ID_BASE), expected);
+  TEST_COMPARE_STRING (directory_of (name, LM_ID_NEWLM), expected);
 }
 
 /* sizeof includes the NUL that ends the descriptor.  */
@@ -153,14 +164,20 @@ test_places (void)
   static const char note[] = (COMPLETE LIB1 "\0=" DIR2 "/" LIB1 "\0"
 			      MOD "\0=" DIR1 "/" MOD "\0");
   CHECK (note, LIB1, "dir2", "dir1");
-  TEST_COMPARE_STRING (directory_of (LIB1, LM_ID_NEWLM),
-		       (IS_ENABLED ? "tst-resolution-dir2"
-			: "tst-resolution-dir1"));
 
   /* This library is in a directory of the library path as well, which comes
      after DT_RPATH and before DT_RUNPATH.  */
   const char *directory = directory_of (MOD, LM_ID_BASE);
   TEST_COMPARE (strcmp (directory, "tst-resolution-dir1") == 0, IS_RPATH);
+}
+
+/* The auditor refuses library 1 in DIR2.  */
+static void
+test_audited (void)
+{
+  CHECK (COMPLETE LIB1 "\0=" DIR2 "/" LIB1 "\0", LIB1, "dir1", "dir1");
+  CHECK (COMPLETE LIB1 "\0?" DIR2 "\0", LIB1, "dir1", "dir1");
+  CHECK (COMPLETE LIB2 "\0=" DIR2 "/" LIB2 "\0", LIB2, "dir2", "dir1");
 }
 
 /* A damaged note never prevents that the library is loaded.  */
@@ -191,10 +208,20 @@ test_damaged (void)
 static int
 do_test (void)
 {
+  if (IS_AUDITED)
+    {
+      test_audited ();
+      return 0;
+    }
+#ifdef IS_SECURE
+  if (secure_getenv ("LC_ALL") != NULL)
+    FAIL_UNSUPPORTED ("there is no tunable glibc.rtld.enable_secure");
+#endif
   test_lists ();
   test_ignored ();
   test_places ();
-  test_damaged ();
+  if (!IS_INHIBITED)
+    test_damaged ();
   return 0;
 }
 
