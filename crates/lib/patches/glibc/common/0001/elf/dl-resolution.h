@@ -51,20 +51,21 @@ resolution_lookup (const char *at, size_t length, const char *name)
 {
   static const char mark[] __attribute_used__ = "/complete/1\0?";
   const char *end = at + length, *list = "";
-  if (length < sizeof mark || memcmp (at, mark, sizeof mark) != 0)
+  /* The last NUL ends each string that counts.  */
+  while (end > at && end[-1] != '\0')
+    --end;
+  if (end - at < sizeof mark || memcmp (at, mark, sizeof mark) != 0)
     return "";
   for (; at < end && *at != '\0'; ++at)
     {
-      const char *key = at, *nul;
-      at = memchr (key, '\0', end - key);
-      if (at == NULL || (nul = memchr (at + 1, '\0', end - at - 1)) == NULL)
-	return "";
-      if (*list == '\0' && strcmp (key, name) == 0)
-	list = at + 1;
+      if (*list == '\0' && strcmp (at, name) == 0)
+	list = strchr (at, '\0') + 1;
+      at += strlen (at);
       do
-	if (*++at != '?' && (*at != '=' || at[1] == '\0' || at[1] == ':'))
+	if (++at == end || (*at != '?' && (*at != '=' || at[1] == '\0'
+					   || at[1] == ':')))
 	  return "";
-      while ((at = strchrnul (at, ':')) < nul);
+      while (*(at = strchrnul (at, ':')) != '\0');
     }
   return at < end ? list : "";
 }

@@ -17,8 +17,9 @@
    <https://www.gnu.org/licenses/>.  */
 
 /* The run path of the program is DIR1:DIR2.  The libraries 1 and 2 are in
-   both, library 3 is in DIR2, and library 1 is in DIR3 as well.  The test
-   writes its own note anew for each lookup.  */
+   both, library 3 is in DIR2, and library 1 is in DIR3 as well.  Library 4 is
+   in DIR1; in DIR2 a file with its name is not an ELF file.  The test writes
+   its own note anew for each lookup.  */
 
 #include <array_length.h>
 #include <dlfcn.h>
@@ -53,6 +54,7 @@
 #define LIB1 "tst-resolution-lib1.so"
 #define LIB2 "tst-resolution-lib2.so"
 #define LIB3 "tst-resolution-lib3.so"
+#define LIB4 "tst-resolution-lib4.so"
 #define MOD "tst-resolution-mod.so"
 #define COMPLETE "/complete/1\0?\0"
 
@@ -131,6 +133,8 @@ test_lists (void)
   /* Nothing is there, and the run path is searched.  */
   CHECK (COMPLETE LIB3 "\0=" DIR1 "/" LIB3 "\0", LIB3, "dir2", "dir2");
   CHECK (COMPLETE LIB2 "\0=" DIR2 "/" LIB2 "\0", LIB1, "dir1", "dir1");
+  /* That is no error either.  */
+  CHECK (COMPLETE LIB4 "\0=" DIR2 "/" LIB4 "\0", LIB4, "dir1", "dir1");
 
   /* The list ends at what is not in the run path.  */
   CHECK (COMPLETE LIB1 "\0=" DIR3 "/" LIB1 ":=" DIR2 "/" LIB1 "\0",
