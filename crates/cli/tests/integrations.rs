@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -144,46 +144,94 @@ fn the_pieces_for_packages_leave_what_a_package_depends_on_alone() {
 }
 
 #[test]
-fn a_task_of_slurm_gets_the_nodes_index_and_runs_no_becalm() {
+fn a_task_of_slurm_follows_the_pointer_of_the_site_and_runs_no_becalm() {
     if no_compiler() || support::is_missing("flock", "util-linux") {
         return;
     }
     let store = Store::new();
-    store.make_index(&[]);
+    let (shared, node) = (store.path("shared"), store.path("node"));
     // The index is for all users.
-    for dir in [store.dir.path(), &store.path("node")] {
-        std::fs::create_dir_all(dir).expect("made");
-        std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o755)).expect("opened");
-    }
-    let (shared, node, copy) = (store.index(), store.path("node"), store.path("node/index.so"));
-    let prolog = || {
-        let mut prolog = tool("sh", &[integration("slurm/prolog").to_str().expect("UTF-8")]);
-        run(prolog.env("BECALM_SHARED_INDEX", &shared).env("BECALM_NODE_FOLDER", &node))
+    let open = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(store.dir.path(), open).expect("opened");
+    let publish = |version: &str| {
+        let folder = shared.join(version);
+        std::fs::create_dir_all(&folder).expect("made");
+        let (root, index) = (store.root(), folder.join("index.so"));
+        let made = run(becalm().arg("index").arg("--store").args([
+            &*root,
+            &*root,
+            Path::new("-o"),
+            &*index,
+        ]));
+        assert_eq!(made.code, Some(0), "{made:?}");
+        let lines = run(becalm().args(["env", "--for", "profile.d", "--index"]).arg(index));
+        std::fs::write(folder.join("env.sh"), lines.stdout).expect("written");
     };
-    let task_with = |switches: &str| {
-        let mut task =
-            tool("/bin/sh", &[integration("slurm/task-prolog").to_str().expect("UTF-8")]);
-        task.env("PATH", "/nowhere").env("BECALM_NODE_INDEX", &copy).env("BECALM", switches);
-        let ran = run(&mut task);
-        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
+    let point = |pointer: &str, target: &str| {
+        let _ = std::fs::remove_file(shared.join(pointer));
+        symlink(target, shared.join(pointer)).expect("a link");
+    };
+    let tool_of_site = |piece: &str| {
+        let mut tool = tool("/bin/sh", &[integration(piece).to_str().expect("UTF-8")]);
+        tool.env("BECALM_SHARED", &shared).env("BECALM_NODE_FOLDER", &node);
+        tool.env("SLURM_JOB_USER", "ada")
+            .env("SLURM_JOB_PARTITION", "small")
+            .env_remove("LD_AUDIT");
+        tool
+    };
+    let prolog = || assert_eq!(run(&mut tool_of_site("slurm/prolog")).code, Some(0));
+    let task_with = |name: &str, value: &str| {
+        let mut task = tool_of_site("slurm/task-prolog");
+        let ran = run(task.env("PATH", "/nowhere").env(name, value));
+        assert_eq!(ran.code, Some(0), "{ran:?}");
         ran.stdout
     };
-    let task = || task_with("");
-    assert_eq!(task(), "", "before the Prolog");
-    assert_eq!(prolog().code, Some(0));
-    let expected = format!(
-        "export LD_AUDIT={}.d/$PLATFORM\n\
-         export GLIBC_TUNABLES=glibc.rtld.optional_static_tls=8192\n",
-        copy.display()
-    );
-    assert_eq!(task(), expected);
+    let task = || task_with("BECALM", "");
+    let lines = |version: &str| {
+        format!(
+            "export LD_AUDIT={}/{version}/index.so.d/$PLATFORM\n\
+             export GLIBC_TUNABLES=glibc.rtld.optional_static_tls=8192\n",
+            node.display()
+        )
+    };
+    let next = || {
+        prolog();
+        task()
+    };
+    assert_eq!((task(), next()), (String::new(), String::new()), "nothing is published");
+    publish("versions/two");
+    publish("versions/one");
+    for version in ["versions/one", "versions/two", "versions/one"] {
+        // Times go forth and back.
+        point("current", version);
+        assert_eq!(next(), lines(version));
+    }
     // A job that is to run without the index, also if it has removed LD_AUDIT.
-    assert_eq!((task_with("off"), task_with("nobind,off")), (String::new(), String::new()));
-    assert_eq!(task_with("nobind"), format!("{expected}export BECALM=nobind\n"));
-    std::fs::remove_file(&copy).expect("removed");
-    assert_eq!(task(), "", "an index that is gone");
-    assert_eq!(prolog().code, Some(0));
-    assert_eq!(task(), expected);
+    assert_eq!(task_with("BECALM", "nobind,off"), "");
+    let expected = format!("{}export BECALM=nobind\n", lines("versions/one"));
+    assert_eq!(task_with("BECALM", "nobind"), expected);
+    // The session that submits the job has another version.
+    let inherited = format!("/other.so:{}/versions/0/index.so.d/$PLATFORM", node.display());
+    let expected = lines("versions/one").replace("LD_AUDIT=", "LD_AUDIT=/other.so:");
+    assert_eq!(task_with("LD_AUDIT", &inherited), expected);
+    // The first of the three pointers counts.
+    point("partition-small", "versions/two");
+    assert_eq!(next(), lines("versions/two"));
+    point("user-ada", "off");
+    assert_eq!(next(), "");
+    std::fs::remove_file(shared.join("user-ada")).expect("removed");
+    assert_eq!(next(), lines("versions/two"));
+    for pointer in ["partition-small", "current"] {
+        std::fs::remove_file(shared.join(pointer)).expect("removed");
+    }
+    assert_eq!(next(), "", "all pointers are gone");
+    assert_eq!(task_with("LD_AUDIT", &inherited[10..]), "unset LD_AUDIT\n");
+    // Jobs that began before still have their version. Without the site's folder, nothing is removed.
+    assert!(node.join("versions/two/index.so").exists());
+    point("current", "versions/two");
+    prolog();
+    std::fs::rename(&shared, store.path("away")).expect("renamed");
+    assert_eq!(next(), lines("versions/two"));
 }
 
 #[test]
