@@ -3,8 +3,8 @@
 //! `import` creates a store from this machine's programs, `fixture` builds programs with typical
 //! storms, `measure` counts the real loader's work for them, `bench` measures becalm itself,
 //! `field` measures published figures again, `scale` indexes computed stores of any size,
-//! `survey` checks very many files, `slowfs` mounts a file system with slow lookups, and `slowdisk`
-//! runs a command on a disk with slow reads.
+//! `survey` checks very many files, `simulate` computes starts of large jobs, `slowfs` mounts a file
+//! system with slow lookups, and `slowdisk` runs a command on a disk with slow reads.
 
 mod becalm;
 mod bench;
@@ -20,6 +20,7 @@ mod numbers;
 mod patchelf;
 mod programs;
 mod scale;
+mod simulate;
 mod slowdisk;
 mod slowfs;
 mod stored;
@@ -74,6 +75,8 @@ enum Command {
     Scale(scale::Scale),
     /// Measure a survey of very many files by becalm check --ndjson
     Survey(survey::Survey),
+    /// Compute when the last rank of a job of up to 10,000 nodes is through its imports
+    Simulate(simulate::Simulate),
     /// Mount a directory on which every lookup of a name is slow
     Slowfs(slowfs::SlowFs),
     /// Run a command with directories on a disk each of whose reads is slow
@@ -117,6 +120,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Fixture(fixture) => fixture::run(fixture),
         Command::Measure { store } => measure::run(&store),
         Command::Scale(args) => scale::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
         Command::Survey(args) => survey::run(&args),
     };
     done.map(|()| ExitCode::SUCCESS)

@@ -1,10 +1,12 @@
 //! `cargo xtask picture`: draws the picture of README.md, one file for light and one for dark
-//! pages.
+//! pages. With `--simulation`, [`nodes`] draws the one of docs/network-file-systems.md.
 //!
 //! The picture is the one of `becalm report`: the start of a program of a store by a stated CPU,
 //! and the same start with an index. The counts and the grid are taken from its pages unchanged.
 //! With the index each library is opened at its path, which the report draws as one column of its
 //! own. Here a library stays in the column of its directory, where the search found it.
+
+mod nodes;
 
 use std::ffi::OsStr;
 use std::fmt::Write;
@@ -36,8 +38,11 @@ const ROW: u32 = 10;
 #[derive(Args)]
 pub struct Options {
     /// The becalm whose report it is
+    #[arg(long, value_name = "FILE", required_unless_present = "simulation")]
+    becalm: Option<PathBuf>,
+    /// The output of `lab simulate --json`, to draw it
     #[arg(long, value_name = "FILE")]
-    becalm: PathBuf,
+    simulation: Option<PathBuf>,
     /// The store, as `lab import` makes it
     #[arg(long, value_name = "DIR", default_value = "target/lab/store")]
     store: PathBuf,
@@ -98,15 +103,23 @@ struct Start {
 /// Writes the two files.
 ///
 /// # Errors
-/// Returns an error if becalm fails or its page has no picture.
+/// Returns an error if becalm fails, its page has no picture, or the simulation cannot be read.
 pub fn run(options: &Options) -> Result<()> {
-    let scratch = tempfile::tempdir()?;
-    let starts = starts(options, scratch.path())?;
+    let (name, pictures) = match &options.simulation {
+        Some(file) => {
+            let simulation = nodes::Simulation::read(file)?;
+            ("nodes", COLOURS.each_ref().map(|colours| nodes::svg(&simulation, colours)))
+        }
+        None => {
+            let scratch = tempfile::tempdir()?;
+            let starts = starts(options, scratch.path())?;
+            ("start", COLOURS.each_ref().map(|colours| svg(&options.program, &starts, colours)))
+        }
+    };
     fs::create_dir_all(&options.out)?;
-    for colours in &COLOURS {
-        let path = options.out.join(format!("start-{}.svg", colours.name));
-        fs::write(&path, svg(&options.program, &starts, colours))
-            .with_context(|| path.display().to_string())?;
+    for (colours, picture) in COLOURS.iter().zip(pictures) {
+        let path = options.out.join(format!("{name}-{}.svg", colours.name));
+        fs::write(&path, picture).with_context(|| path.display().to_string())?;
         println!("{}", path.display());
     }
     Ok(())
@@ -117,12 +130,13 @@ fn starts(options: &Options, scratch: &Path) -> Result<[Start; 2]> {
     let store =
         options.store.canonicalize().with_context(|| options.store.display().to_string())?;
     let program = program(&store, &options.program)?;
+    let program_of_becalm = options.becalm.as_ref().context("no --becalm")?;
     let becalm = |arguments: &[&OsStr]| -> Result<()> {
-        let ran = Command::new(&options.becalm)
+        let ran = Command::new(program_of_becalm)
             .args(arguments)
             .env_remove("LD_LIBRARY_PATH")
             .output()
-            .with_context(|| options.becalm.display().to_string())?;
+            .with_context(|| program_of_becalm.display().to_string())?;
         ensure!(ran.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
         Ok(())
     };
