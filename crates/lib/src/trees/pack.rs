@@ -35,11 +35,11 @@ use crate::trees::started::MOST_PROGRAMS;
 use crate::trees::state::TreeRecordState;
 
 /// The first file of a pack.
-const MANIFEST: &str = ".becalm/pack.json";
+pub(super) const MANIFEST: &str = ".becalm/pack.json";
 /// The folder of the records.
-const RECORDS: &str = ".becalm/records";
+pub(super) const RECORDS: &str = ".becalm/records";
 /// The content of [`MANIFEST`].
-const MARK: &[u8] = b"{\"schema\":\"becalm/pack/1\"}\n";
+pub(super) const MARK: &[u8] = b"{\"schema\":\"becalm/pack/1\"}\n";
 /// First bytes of a squashfs image.
 const SQUASHFS: &[u8] = b"hsqs";
 /// The longest wait for another process that unpacks the same pack.

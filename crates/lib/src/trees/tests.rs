@@ -11,7 +11,8 @@ use rustix::fs::CWD;
 
 use super::attend::COUNTS;
 use super::check::Paths;
-use super::record::{Header, Kind, Record, RecordedPath};
+use super::pack::{MANIFEST, MARK, RECORDS};
+use super::record::{Copied, Header, Kind, PathState, Record, RecordedPath, SCHEMA};
 use super::started::{family, named};
 
 fn recorded(path: String, kind: Kind, target: Option<&str>) -> RecordedPath {
@@ -23,6 +24,48 @@ fn recorded(path: String, kind: Kind, target: Option<&str>) -> RecordedPath {
 fn results_count_as_long_as_they_are_renewed_for() {
     let longest = format!("#define LONGEST {}u\n", COUNTS.as_millis());
     assert!(include_str!("../../audit/tree.c").contains(&longest), "{longest}");
+}
+
+#[test]
+fn the_page_of_the_format_of_a_pack_has_its_files_and_fields() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/network-file-systems.md");
+    let page = fs::read_to_string(page).unwrap();
+    let page = page.split("## The format of a pack").nth(1).unwrap().split("\n## ").next().unwrap();
+    let identity = (1, 1, (1, 1), (1, 1));
+    let header = Header {
+        programs: vec![String::new()],
+        seen: vec![String::new()],
+        generation: Some((String::new(), identity)),
+        ..Header::default()
+    };
+    let numbers = look::numbers(&look::at(CWD, c"/", true).unwrap());
+    let names = Some(Vec::new());
+    let path = RecordedPath {
+        target: Some(String::new()),
+        copy: Some(Copied { name: String::new(), of: identity, loads: Some(true) }),
+        state: Some(PathState { found: numbers, followed: Some(numbers), names }),
+        read: true,
+        mapped: true,
+        kept: true,
+        added: true,
+        ..RecordedPath::default()
+    };
+    let [header, path] =
+        [serde_json::to_value(header), serde_json::to_value(path)].map(Result::unwrap);
+    for object in [&header, &path, &path["copy"], &path["state"]] {
+        for name in object.as_object().unwrap().keys() {
+            assert!(page.contains(&format!("`{name}`")), "{name}");
+        }
+    }
+    for kind in [Kind::Absent, Kind::File, Kind::Directory, Kind::Link, Kind::Other] {
+        let name = serde_json::to_value(kind).unwrap();
+        assert!(page.contains(&format!("`{}`", name.as_str().unwrap())), "{name}");
+    }
+    let mark = String::from_utf8_lossy(MARK);
+    for word in [MANIFEST, RECORDS, SCHEMA, mark.trim_end()] {
+        assert!(page.contains(word), "{word}");
+    }
+    assert_eq!(numbers.len(), 20);
 }
 
 #[test]
