@@ -378,8 +378,19 @@ fn the_demo_makes_a_storm_and_calms_it_and_leaves_nothing() {
     let ran = run(&mut scene.becalm(&["demo", text(&app), "--", "x"]));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.stdout.contains("3. The storm as it happens"), "{ran:?}");
-    let last = ran.stdout.lines().last().expect("lines");
-    assert!(last.contains("misses are gone; none is left."), "{ran:?}");
-    assert!(!last.starts_with("0 of"), "{last}");
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    let [.., gone, next] = lines.as_slice() else { panic!("{ran:?}") };
+    assert!(gone.contains("misses are gone; none is left. The loader took "), "{ran:?}");
+    assert!(!gone.starts_with("0 of") && next.starts_with("next  becalm run -- "), "{ran:?}");
+    scene.assert_clean();
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut demo = scene.becalm(&["demo", text(&app), "--", "x"]);
+    let unread = demo.stdout(writer).stderr(Stdio::piped()).output().expect("started");
+    assert_eq!(
+        (unread.status.code(), unread.stderr.as_slice()),
+        (Some(141), &b""[..]),
+        "{unread:?}"
+    );
     scene.assert_clean();
 }

@@ -26,7 +26,7 @@ use becalm_lib::targets::{self, Target};
 use becalm_lib::trace::observe::{Confined, watch};
 use becalm_lib::trace::options::Options;
 use becalm_lib::trace::refused::ObserveError;
-use becalm_lib::words::counted;
+use becalm_lib::words::{counted, milliseconds};
 use rayon::prelude::*;
 
 use crate::check::text as check_text;
@@ -60,6 +60,8 @@ struct Demo<'a> {
 struct Storm {
     opens: u64,
     stats: u64,
+    /// The loader's time.
+    loader_ns: u64,
 }
 
 impl Demo<'_> {
@@ -69,26 +71,25 @@ impl Demo<'_> {
             None => largest(Path::new("/usr/bin"))?,
         };
         let program = Program::look(&path, &StorePrefixes(OsString::new()))?;
-        self.say(&format!("1. {} as this machine has it", program.path.display()));
+        self.say(&format!("1. {} as this machine has it", program.path.display()))?;
         self.check(&program.path)?;
 
-        self.say("2. The same program in a store of one package a directory");
+        self.say("2. The same program in a store of one package a directory")?;
         let store = self.dir.join("store");
         let stored = import(&program.closure, &program.interpreter, &store)?;
         self.check(&stored)?;
 
-        self.say("3. The storm as it happens");
+        self.say("3. The storm as it happens")?;
         let before = self.observed(&stored, &Variables::new())?;
 
-        self.say("4. Calmed by an index: one file beside the store, nothing in it changed");
+        self.say("4. Calmed by an index: one file beside the store, nothing in it changed")?;
         let variables = self.index(store)?;
         let after = self.observed(&stored, &variables)?;
-        self.tell(&before, &after);
-        Ok(())
+        self.tell(&before, &after, &program.path)
     }
 
-    fn say(&self, what: &str) {
-        println!("\n{}", self.look.strong(what));
+    fn say(&self, what: &str) -> Result<()> {
+        Ok(terminal::line(format_args!("\n{}", self.look.strong(what)))?)
     }
 
     /// Prints the screen of `becalm check`.
@@ -127,12 +128,10 @@ impl Demo<'_> {
     /// Observes one start by tracing it, and another by the loader's own `LD_DEBUG` output.
     fn observed(&self, program: &Path, variables: &Variables) -> Result<Storm> {
         let storm = self.traced(program, variables)?;
-        println!(
-            "{:<9} {} and {} failed",
-            "becalm:",
-            counted(storm.opens, "open", "opens"),
-            counted(storm.stats, "stat", "stats")
-        );
+        let (opens, stats) = (storm.opens, storm.stats);
+        let opens = counted(opens, "open", "opens");
+        let stats = counted(stats, "stat", "stats");
+        terminal::line(format_args!("{:<9} {opens} and {stats} failed", "becalm:"))?;
         let logs = tempfile::tempdir_in(&self.dir)?;
         let mut command = Command::new(program);
         command.env_clear().envs(environment(variables)).stdin(Stdio::null());
@@ -143,7 +142,11 @@ impl Demo<'_> {
         for entry in fs::read_dir(logs.path())? {
             tried += fs::read_to_string(entry?.path())?.matches("trying file=").count() as u64;
         }
-        println!("{:<9} the loader tried {}", "LD_DEBUG:", counted(tried, "file", "files"));
+        let tried = counted(tried, "file", "files");
+        terminal::line(format_args!(
+            "{:<9} the loader tried {tried}, with those found",
+            "LD_DEBUG:"
+        ))?;
         Ok(storm)
     }
 
@@ -177,8 +180,9 @@ impl Demo<'_> {
         })?;
         let file = path_bytes(program);
         let seen = report.images.iter().find(|seen| seen.file == file);
-        let storm = seen.context("the program was not started")?.storm;
-        Ok(Storm { opens: storm.missed_opens, stats: storm.missed_stats })
+        let seen = seen.context("the program was not started")?;
+        let (opens, stats) = (seen.storm.missed_opens, seen.storm.missed_stats);
+        Ok(Storm { opens, stats, loader_ns: seen.loader.net_ns })
     }
 
     /// Runs a command within the time limit and discards its output.
@@ -199,12 +203,17 @@ impl Demo<'_> {
         )
     }
 
-    fn tell(&self, before: &Storm, after: &Storm) {
+    fn tell(&self, before: &Storm, after: &Storm, program: &Path) -> Result<()> {
         let (was, left) = (before.opens + before.stats, after.opens + after.stats);
         let gone =
             self.look.good(&format!("{} of {was} misses are gone", was.saturating_sub(left)));
         let what = if left == 0 { "none is left".to_owned() } else { format!("{left} are left") };
-        println!("\n{gone}; {what}.");
+        let [took, takes] = [before, after].map(|storm| milliseconds(storm.loader_ns as f64));
+        terminal::line(format_args!(
+            "\n{gone}; {what}. The loader took {took} ms before main, and takes {takes}.\nnext  becalm run -- {}",
+            program.display()
+        ))?;
+        Ok(())
     }
 }
 

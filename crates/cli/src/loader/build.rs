@@ -45,7 +45,7 @@ pub(crate) fn run(args: &BuildArgs) -> Result<ExitStatus> {
     let mut copy = Command::new("cp");
     steps.run(copy.args(["-a", "--remove-destination"]).arg(installed).arg(&args.prefix))?;
     steps.finish();
-    println!("{}", loader_in(&args.prefix)?.display());
+    crate::terminal::line(loader_in(&args.prefix)?.display())?;
     Ok(ExitStatus::Fine)
 }
 

@@ -45,6 +45,16 @@ fn of_stdout(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("standard output: {}", words(&error)))
 }
 
+/// Writes a line to standard output.
+///
+/// # Errors
+/// Returns an error if it cannot be written.
+pub(crate) fn line(text: impl std::fmt::Display) -> io::Result<()> {
+    let mut out = Stdout::new();
+    writeln!(out, "{text}")?;
+    out.flush()
+}
+
 /// Writes a command's report: one JSON object, or the text that `text` makes of it.
 ///
 /// # Errors
