@@ -312,6 +312,7 @@ impl Watched {
             relocations: true,
             record: false,
             files: false,
+            timeline: false,
             cold: options.cold,
             reads: None,
             store: StorePrefixes::default(),

@@ -1,17 +1,20 @@
-//! The relocation of a program's start, as its loader times and counts it (`LD_DEBUG=statistics`).
+//! The relocation of a program's start, as its loader times and counts it (`LD_DEBUG=statistics`), and the
+//! phases of another start, by the times of the loader's messages.
 //!
 //! The program is started a few times for this alone and killed at its entry point. Its loader and
 //! the constructors of its libraries run, and nothing of its own.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use becalm_core::record::audit_log::{self, Bindings};
+use becalm_core::record::phases::{self, Phases};
 use becalm_core::record::statistics::{self, Statistics};
 use becalm_host::loader_clock::LoaderClock;
-use becalm_host::trace::{Command, Entered, Streams, time_to_entry};
+use becalm_host::trace::{Command, Entered, Entry, Streams, stamped, time_to_entry};
 use serde::{Deserialize, Serialize};
 
 use crate::index::variables::{SWITCHES, with_switch};
@@ -42,6 +45,9 @@ pub struct Relocations {
     /// The bindings that an index applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bindings: Option<IndexedBindings>,
+    /// The phases of the fastest of three more starts; none if the loader does not write about them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phases: Option<Phases>,
     /// Why the module of an index left the bindings to the loader.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_applied: Option<String>,
@@ -73,6 +79,8 @@ pub fn measure(command: &Command, limit: Duration) -> Option<Relocations> {
     let mut timed = (0..STARTS).map(|_| start.timed()).collect::<Option<Vec<Relocations>>>()?;
     timed.sort_by_key(|one| one.ns);
     let mut median = timed.swap_remove(STARTS / 2);
+    // What disturbs a start makes it longer.
+    median.phases = (0..STARTS).filter_map(|_| start.phases()).min_by_key(|it| it.loader_ns);
     match decision {
         Some(Bindings::Applied { bound, relocations }) => {
             median.bindings = Some(IndexedBindings { bound, relocations });
@@ -101,18 +109,37 @@ struct Start<'a> {
 impl Start<'_> {
     /// Starts it with a variable set, up to its entry point. The result has the time and the text on
     /// standard error. This is a file without a name: nothing is left if becalm is interrupted.
-    fn enter(&self, (name, value): (OsString, OsString)) -> Option<(Duration, Vec<u8>)> {
+    fn enter(&self, variable: (OsString, OsString)) -> Option<(Duration, Vec<u8>)> {
         let mut stderr = tempfile::tempfile().ok()?;
+        let entry = self.enter_with(variable, stderr.try_clone().ok()?)?;
+        let mut written = Vec::new();
+        stderr.rewind().and_then(|()| stderr.read_to_end(&mut written)).ok()?;
+        Some((entry.time, written))
+    }
+
+    fn enter_with(&self, (name, value): (OsString, OsString), stderr: File) -> Option<Entry> {
         let others = self.environment.iter().filter(|(known, _)| *known != name);
         let command = Command {
             env: Some(others.cloned().chain([(name.clone(), value)]).collect()),
-            streams: Some(Streams::with_stderr(stderr.try_clone().ok()?).ok()?),
+            streams: Some(Streams::with_stderr(stderr).ok()?),
             ..self.command.clone()
         };
-        let Ok(Entered::After(time)) = time_to_entry(&command, self.limit) else { return None };
-        let mut written = Vec::new();
-        stderr.rewind().and_then(|()| stderr.read_to_end(&mut written)).ok()?;
-        Some((time, written))
+        match time_to_entry(&command, self.limit) {
+            Ok(Entered::After(entry)) => Some(entry),
+            _ => None,
+        }
+    }
+
+    /// Starts it with the loader's messages about its work.
+    fn phases(&self) -> Option<Phases> {
+        let (stderr, stamped) = stamped().ok()?;
+        let entry = self.enter_with(("LD_DEBUG".into(), "files,reloc".into()), stderr);
+        let texts = stamped.finish().into_iter();
+        let Entry { time, exec, began, faults } = entry?;
+        let since = |at: SystemTime| ns(at.duration_since(began).unwrap_or_default());
+        let texts: Vec<_> = texts.map(|(at, text)| (since(at), text)).collect();
+        let phases = phases::parse(&texts, ns(time))?;
+        Some(Phases { exec_ns: ns(exec), page_faults: faults, ..phases })
     }
 
     fn timed(&self) -> Option<Relocations> {
@@ -122,10 +149,13 @@ impl Start<'_> {
         let Statistics { total, relocation, lookups, cached, relative } = counts;
         let [total, relocation] = [total, relocation].map(|ticks| clock.duration(ticks?));
         let relocation = relocation.zip(total).map(|(part, total)| part * scale(total, time));
-        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let (loader_ns, ns) = (ns(time), relocation.map(ns));
         Some(Relocations { loader_ns, ns, lookups, cached, relative, ..Relocations::default() })
     }
+}
+
+fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The factor for the loader's times: it prints them without their last digit (see [`Statistics`]).

@@ -56,6 +56,30 @@ class IndexedBindings(Record):
 
 
 @dataclass
+class ObjectPhases(Record):
+    """The loader's work for one object. Times are in nanoseconds."""
+
+    name: str
+    search_ns: int
+    relocation_ns: int
+    constructors_ns: int
+
+
+@dataclass
+class Phases(Record):
+    """One start up to its entry point. Times are in nanoseconds."""
+
+    exec_ns: int
+    loader_ns: int
+    page_faults: int
+    start_ns: int
+    search_ns: int
+    relocation_ns: int
+    constructors_ns: int
+    objects: List[ObjectPhases]
+
+
+@dataclass
 class RelocationTime(Record):
     """The relocation of a start (``--relocations``). Times are in nanoseconds."""
 
@@ -65,6 +89,7 @@ class RelocationTime(Record):
     relative: int
     ns: Optional[int] = None
     bindings: Optional[IndexedBindings] = None
+    phases: Optional[Phases] = None
     not_applied: Optional[str] = None
 
 

@@ -165,6 +165,7 @@ impl Demo<'_> {
             relocations: false,
             record: false,
             files: false,
+            timeline: false,
             cold: false,
             reads: None,
             store: StorePrefixes::default(),

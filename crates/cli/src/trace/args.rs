@@ -4,9 +4,16 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use becalm_lib::trace::options::Options;
-use clap::{Args, ValueHint};
+use clap::{Args, ValueEnum, ValueHint};
 
 use crate::common_args::{ReadsArg, StoreArg, Until};
+
+/// A form of the report for other programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Trace Event JSON.
+    Chrome,
+}
 
 /// The flags of `becalm trace`.
 #[derive(Debug, Args)]
@@ -34,7 +41,7 @@ pub(crate) struct TraceArgs {
     #[arg(long, help_heading = "What is watched")]
     pub syscalls: bool,
 
-    /// Time the relocation of the program's objects, in four more starts
+    /// Time the relocation of the program's objects, in seven more starts
     ///
     /// They follow the traced start, so they find the files in memory.
     /// Each ends at the entry point: the constructors of the libraries run, and nothing of
@@ -56,7 +63,7 @@ pub(crate) struct TraceArgs {
     ///
     /// Files that it only looked up are not among them. With --follow, those of the processes that it starts
     /// too; with --json, each image has its own, with their kinds.
-    #[arg(long, conflicts_with_all = ["from", "probes", "predict"], help_heading = "Output")]
+    #[arg(long, conflicts_with_all = ["from", "format", "probes", "predict"], help_heading = "Output")]
     pub files: bool,
 
     /// Trace the processes that the program starts as well, and report each by itself
@@ -77,15 +84,23 @@ pub(crate) struct TraceArgs {
     #[arg(long, help_heading = "Output")]
     pub json: bool,
 
+    /// Write the start in time, for viewers such as Perfetto and speedscope
+    ///
+    /// `chrome` is Trace Event JSON: processes, the loader's and the program's phase, the search of each
+    /// library and each lookup, in the program's own time, the tracer's subtracted. With
+    /// --relocations also relocation and constructors. It goes where --json goes.
+    #[arg(long, value_name = "FORMAT", conflicts_with_all = ["json", "from"], help_heading = "Output")]
+    pub format: Option<Format>,
+
     /// Show the loader's probes, one a line, in the order in which they were made
     ///
     /// Each line has the call, the outcome, the search source, the requester and the path, as in
     /// `becalm check --probes`. The JSON always has them.
-    #[arg(long, conflicts_with = "json", help_heading = "Output")]
+    #[arg(long, conflicts_with_all = ["json", "format"], help_heading = "Output")]
     pub probes: bool,
 
     /// Show the prediction beside the observation, with the differences
-    #[arg(long, conflicts_with_all = ["json", "probes"], help_heading = "Output")]
+    #[arg(long, conflicts_with_all = ["json", "format", "probes"], help_heading = "Output")]
     pub predict: bool,
 
     /// Write the report to FILE, not to stderr (the JSON: not to stdout)
@@ -119,6 +134,7 @@ impl TraceArgs {
             relocations: self.relocations,
             record: self.record,
             files: self.files,
+            timeline: self.format.is_some(),
             cold: false,
             reads: self.reads.strategies(),
             store: self.store.prefixes(),

@@ -37,6 +37,10 @@ const TRACE_STREAMS: Section = Section {
             "On stdout, one line, after all output of the program. Name a file with -o if the \
              program writes to stdout as well.",
         ),
+        (
+            "--format chrome",
+            "As --json. A run without a tracer has no times, so it has no events; otherData has the notes.",
+        ),
     ],
 };
 
@@ -124,7 +128,8 @@ const TRACE_JSON: Section = Section {
             "relocations",
             "With --relocations, of starts after the traced one: loader_ns and of it ns, lookups (symbols), cached (relocations \
              with the symbol of the lookup before), relative, bindings (bound, relocations: what \
-             an index applied), not_applied (why not).",
+             an index applied), phases (of another start: exec_ns, start_ns, search_ns, relocation_ns, \
+             constructors_ns, page_faults, objects), not_applied (why not).",
         ),
         (
             "prediction",
@@ -143,6 +148,10 @@ const TRACE_EXAMPLES: Section = Section {
             "The loader's work alone; the program continues untraced.",
         ),
         ("becalm trace --syscalls -- python3 -c pass", "Every system call, by time."),
+        (
+            "becalm trace --format chrome -o start.json -- python3 -c 'import json'",
+            "The start in time, for ui.perfetto.dev or speedscope.",
+        ),
         (
             "becalm trace --follow --files -o list -- ./tool; cpio -o -H newc < list > tool.cpio",
             "The files that a run used, also those that it opened after its start.",

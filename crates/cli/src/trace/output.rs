@@ -1,4 +1,4 @@
-//! Output of a traced run: a screen, its probes, or one JSON object.
+//! Output of a traced run: a screen, its probes, its files, or one JSON object.
 
 use becalm_lib::json::document;
 use becalm_lib::trace::report::Report;
@@ -7,11 +7,14 @@ use crate::check::files::text::Written;
 use crate::terminal::probes;
 use crate::terminal::style::Look;
 use crate::trace::args::TraceArgs;
-use crate::trace::text;
+use crate::trace::{chrome, text};
 
 /// Returns the report in the requested form.
 #[must_use]
 pub(crate) fn report(look: Look, args: &TraceArgs, report: &Report) -> Vec<u8> {
+    if args.format.is_some() {
+        return chrome::document(report);
+    }
     if args.json {
         return document(report);
     }

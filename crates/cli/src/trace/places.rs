@@ -34,12 +34,13 @@ impl Places {
     pub(crate) fn open(args: &TraceArgs, color: When) -> Result<Self> {
         let output = args.output.as_deref().map(create).transpose()?;
         let log = args.log.as_deref().map(create).transpose()?;
-        let look = match (&output, args.json) {
+        let json = args.json || args.format.is_some();
+        let look = match (&output, json) {
             (Some(_), _) => Look::of_file(color),
             (None, true) => Look::of_file(When::Never),
             (None, false) => Look::of_stderr(color),
         };
-        Ok(Places { output, log, json: args.json, look })
+        Ok(Places { output, log, json, look })
     }
 
     /// True if the JSON object goes to the same stream as the program's output.

@@ -81,7 +81,7 @@ impl Start {
         self.enter()?;
         let no_entry = |why| BenchError::NoEntry { command: self.file.clone(), why };
         match time_to_entry(&self.command, limit)? {
-            Entered::After(time) => Ok(Taken { wall_ns: nanos(time), ..Taken::default() }),
+            Entered::After(entry) => Ok(Taken { wall_ns: nanos(entry.time), ..Taken::default() }),
             Entered::NoLoader => Err(no_entry("no loader comes before its entry point")),
             Entered::Ended => Err(no_entry("it ended before its entry point was reached")),
             Entered::TooLong => Err(self.too_long(limit)),

@@ -12,7 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::calibrate::nanos;
 use super::exec::Program;
 use super::sys::Pid;
-use super::{Image, Options, Phase, Share};
+use super::{Image, Options, Phase, Share, TimedLookup};
 
 /// A running image and its counts.
 #[derive(Debug)]
@@ -30,6 +30,7 @@ pub(super) struct Counting {
     opened: FxHashSet<BString>,
     max_opened: usize,
     max_lookups: usize,
+    max_timed: usize,
 }
 
 /// A call that has ended.
@@ -47,6 +48,10 @@ pub(super) struct Call {
     pub(super) tracer_ns: u64,
     /// The lookup, if the call looks for a file.
     pub(super) lookup: Option<Lookup>,
+    /// The thread.
+    pub(super) task: Pid,
+    /// The time at which it began.
+    pub(super) began: Instant,
 }
 
 impl Counting {
@@ -70,6 +75,7 @@ impl Counting {
             opened: FxHashSet::default(),
             max_opened: if options.opened { options.max_lookups } else { 0 },
             max_lookups: options.max_lookups,
+            max_timed: if options.timeline { options.max_lookups } else { 0 },
             image: Image {
                 path: program.path,
                 exec_path: program.exec_path,
@@ -109,7 +115,13 @@ impl Counting {
             opened: FxHashSet::default(),
             max_opened: self.max_opened,
             max_lookups: self.max_lookups,
+            max_timed: self.max_timed,
         }
+    }
+
+    /// Returns the time at which the image began.
+    pub(super) fn began(&self) -> Instant {
+        self.began
     }
 
     /// Returns the image as known so far.
@@ -163,6 +175,7 @@ impl Counting {
         row.errors += u64::from(call.failed);
         row.total_ns += call.ns;
         row.max_ns = row.max_ns.max(call.ns);
+        let at_ns = self.net_ns(call.began);
         let share = match call.phase {
             Phase::Loader => &mut self.image.loader,
             Phase::Program => &mut self.image.program,
@@ -171,8 +184,13 @@ impl Counting {
         let Some(lookup) = call.lookup else { return };
         share.hits += u64::from(!lookup.is_miss());
         share.missed.add(&lookup);
+        let class = (call.phase == Phase::Program).then(|| self.class_of(&lookup));
+        if self.image.timeline.len() < self.max_timed {
+            let task = call.task.unsigned_abs();
+            self.image.timeline.push(TimedLookup { task, at_ns, class, lookup: lookup.clone() });
+        }
         match call.phase {
-            Phase::Program => self.class(lookup),
+            Phase::Program => self.class(class.unwrap_or(Class::Other), lookup),
             Phase::Loader if !lookup.by_loader => self.image.initialisers += 1,
             Phase::Loader if self.image.lookups.len() < self.max_lookups => {
                 self.image.lookups.push(lookup);
@@ -181,10 +199,19 @@ impl Counting {
         }
     }
 
-    fn class(&mut self, lookup: Lookup) {
+    /// Returns a moment in the image's time, without the tracer's part until then.
+    fn net_ns(&self, at: Instant) -> u64 {
+        let tracer_ns = self.image.loader.tracer_ns + self.image.program.tracer_ns;
+        nanos(self.began, at).saturating_sub(tracer_ns)
+    }
+
+    fn class_of(&self, lookup: &Lookup) -> Class {
         let program = self.image.path.rsplit_str("/").next().unwrap_or_default();
         let caller = Caller { program: BStr::new(program), variables: &self.image.environment };
-        let class = class_of(&lookup, caller);
+        class_of(lookup, caller)
+    }
+
+    fn class(&mut self, class: Class, lookup: Lookup) {
         self.classes.add(class, &lookup);
         self.add_opened(&lookup);
         match class {
@@ -207,9 +234,10 @@ impl Counting {
         }
     }
 
-    /// Completes the image and returns it.
-    pub(super) fn finish(mut self) -> Image {
+    /// Completes the image and returns it. `first` is the time at which the first image began.
+    pub(super) fn finish(mut self, first: Option<Instant>) -> Image {
         self.end();
+        self.image.began_ns = first.map_or(0, |first| nanos(first, self.began));
         let ended = self.ended.unwrap_or(self.began);
         let [loader, program] = self.rows;
         let had_loader = self.entered.is_some() || self.phase == Phase::Loader;

@@ -3,7 +3,7 @@
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::exec::{Breakpoint, Program};
 use super::spawn::{Body, Exec, Failed, Report, Spawned, spawn};
@@ -14,14 +14,27 @@ use super::{Command, TraceError};
 /// Result of a timed start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entered {
-    /// The entry point was reached this long after the `execve`.
-    After(Duration),
+    /// The entry point was reached.
+    After(Entry),
     /// The program is static and begins at its entry point, or no breakpoint could be set there.
     NoLoader,
     /// The program ended before its entry point, because the loader failed.
     Ended,
     /// The program did not reach its entry point within the limit.
     TooLong,
+}
+
+/// A start up to its entry point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The time from the end of the `execve` to the entry point.
+    pub time: Duration,
+    /// The time of the `execve`, with a few system calls of the child before it.
+    pub exec: Duration,
+    /// The end of the `execve`.
+    pub began: SystemTime,
+    /// The page faults from the end of the `execve` on; 0 if they are not known.
+    pub faults: u64,
 }
 
 /// Starts a program, measures the time to its entry point and kills it there. For a wrapper that
@@ -36,6 +49,7 @@ pub fn time_to_entry(command: &Command, limit: Duration) -> Result<Entered, Trac
         Failed::Seize(source) => TraceError::NotPermitted { command: path.clone(), source },
     };
     let mut child = spawn(&Body::Exec(exec), false).map_err(failed)?;
+    let gone = Instant::now();
     child.go().map_err(|source| Failure::Wait(source).about(&path))?;
     let pid = child.pid;
     let (ended, waiting) = channel::<()>();
@@ -48,7 +62,7 @@ pub fn time_to_entry(command: &Command, limit: Duration) -> Result<Entered, Trac
             }
             too_long
         });
-        let entered = watch(child).map_err(|failure| failure.about(&path));
+        let entered = watch(child, gone).map_err(|failure| failure.about(&path));
         // The dropped sender wakes the other thread. Otherwise the join would last until the limit.
         drop(ended);
         match (entered, too_long.join()) {
@@ -90,8 +104,8 @@ impl Failure {
 }
 
 /// Runs the child to its entry point or to its end. The child has ended when this returns.
-fn watch(mut child: Spawned) -> Result<Entered, Failure> {
-    let mut running: Option<(Instant, Breakpoint)> = None;
+fn watch(mut child: Spawned, gone: Instant) -> Result<Entered, Failure> {
+    let mut running: Option<(Instant, Entry, Breakpoint)> = None;
     let mut entered = Entered::Ended;
     let mut is_program = false;
     loop {
@@ -99,6 +113,7 @@ fn watch(mut child: Spawned) -> Result<Entered, Failure> {
             Waited::End(..) if is_program => return Ok(entered),
             Waited::End(..) => return Err(never_started(&mut child)),
             Waited::Stop(task, Why::Exec) => {
+                let exec = gone.elapsed();
                 is_program = true;
                 let entry = Program::of(&task).entry;
                 let breakpoint = entry.and_then(|entry| Breakpoint::set(&task, entry));
@@ -112,15 +127,19 @@ fn watch(mut child: Spawned) -> Result<Entered, Failure> {
                 };
                 // The clock starts after the breakpoint is set, so that the tracer's work is not
                 // measured.
-                running = Some((Instant::now(), breakpoint));
+                let (time, began, faults) = (Duration::ZERO, SystemTime::now(), faults(child.pid));
+                let entry = Entry { time, exec, began, faults };
+                running = Some((Instant::now(), entry, breakpoint));
                 task.resume(Until::Filter, 0);
             }
             Waited::Stop(task, Why::Signal(signal)) => {
                 // Read before `is_hit`, which makes a system call.
                 let now = Instant::now();
                 match &running {
-                    Some((began, at)) if signal == libc::SIGTRAP && at.is_hit(&task) => {
-                        entered = Entered::After(now.duration_since(*began));
+                    Some((began, entry, at)) if signal == libc::SIGTRAP && at.is_hit(&task) => {
+                        let faults = faults(child.pid).saturating_sub(entry.faults);
+                        let time = now.duration_since(*began);
+                        entered = Entered::After(Entry { time, faults, ..*entry });
                         sys::kill(child.pid, libc::SIGKILL);
                         task.resume(Until::Filter, 0);
                     }
@@ -131,6 +150,14 @@ fn watch(mut child: Spawned) -> Result<Entered, Failure> {
             Waited::Stop(task, _) => task.resume(Until::Filter, 0),
         }
     }
+}
+
+/// Returns the page faults of a process so far (`minflt` and `majflt` of proc_pid_stat(5)).
+fn faults(pid: sys::Pid) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let after_name = stat.rsplit(") ").next().unwrap_or_default();
+    let fields = after_name.split(' ').enumerate().filter(|(at, _)| matches!(at, 7 | 9));
+    fields.filter_map(|(_, field)| field.parse::<u64>().ok()).sum()
 }
 
 fn never_started(child: &mut Spawned) -> Failure {

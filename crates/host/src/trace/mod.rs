@@ -39,6 +39,7 @@ mod rest;
 mod shared_cpu;
 mod signals;
 mod spawn;
+mod stamped;
 mod stopped;
 mod streams;
 mod supervisor;
@@ -65,11 +66,14 @@ use tracer::Tracer;
 use waits::Collector;
 use watchdog::Watchdog;
 
-pub use entry::{Entered, time_to_entry};
+pub use entry::{Entered, Entry, time_to_entry};
 pub use error::TraceError;
-pub use report::{Calibration, Exit, FileWaits, Image, Note, PageWaits, Share, Traced};
+pub use report::{
+    Calibration, Exit, FileWaits, Image, Note, PageWaits, Share, TimedLookup, Traced,
+};
 pub use rest::Rest;
 pub use shared_cpu::keep_off_this_processor;
+pub use stamped::{Stamped, stamped};
 pub use streams::Streams;
 pub use supervisor::Supervisor;
 pub use untraced::{Untraced, run_untraced};
@@ -126,6 +130,8 @@ pub struct Options {
     pub until_entry: bool,
     /// Keep the paths that each image opens after its entry point.
     pub opened: bool,
+    /// Keep the lookups of each image with their times.
+    pub timeline: bool,
     /// Record the waits for pages that are not in memory.
     pub pages: bool,
     /// With `pages`: the files are known not to be in memory. All page faults are reported from the begin, which
@@ -155,6 +161,7 @@ impl Default for Options {
             all_syscalls: false,
             until_entry: false,
             opened: false,
+            timeline: false,
             pages: false,
             cold: false,
             max_lookups: 1_000_000,
@@ -267,7 +274,10 @@ pub fn run_with(
     };
     let supervisor = tracer.options.supervisor.take();
     let overhead = tracer.overhead;
-    let mut images: Vec<Image> = tracer.images.into_iter().map(Counting::finish).collect();
+    let mut images: Vec<Image> = {
+        let first = tracer.images.first().map(Counting::began);
+        tracer.images.into_iter().map(|image| image.finish(first)).collect()
+    };
     let mut notes = tracer.notes;
     notes.extend(pages.and_then(|pages| add_pages(&mut images, pages, &used_before)));
     Ok(Traced { images, exit, overhead, notes, rest, supervisor })

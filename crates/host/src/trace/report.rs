@@ -35,6 +35,8 @@ pub struct Image {
     pub exec_path: BString,
     /// Process id.
     pub pid: u32,
+    /// Time from the begin of the first image to that of this one, in nanoseconds.
+    pub began_ns: u64,
     /// True if the image began with a fork and not with an `execve`.
     pub forked: bool,
     /// True if the entry point was reached, so that the loader has finished.
@@ -65,6 +67,9 @@ pub struct Image {
     /// directories, without the libraries that its loader opened. Empty without [`super::Options::opened`]; at most
     /// [`super::Options::max_lookups`].
     pub opened: Vec<BString>,
+    /// All lookups, in the order of their ends. Empty without [`super::Options::timeline`]; at most
+    /// [`super::Options::max_lookups`].
+    pub timeline: Vec<TimedLookup>,
     /// The environment variables that a loader or a class reads: `LD_*`, `GLIBC_TUNABLES`, `BECALM`
     /// and [`becalm_core::observe::classes::VARIABLES`].
     pub environment: Vec<(BString, BString)>,
@@ -73,6 +78,19 @@ pub struct Image {
     /// Its waits for pages that were not in memory; `None` if they were not measured
     /// ([`super::Options::pages`], [`Note::PagesNotMeasured`]).
     pub pages: Option<PageWaits>,
+}
+
+/// A lookup and its place in the image's time.
+#[derive(Clone, Debug)]
+pub struct TimedLookup {
+    /// The thread's id.
+    pub task: u32,
+    /// Time from the begin of the image without the tracer's part, in nanoseconds.
+    pub at_ns: u64,
+    /// The class of a lookup after the entry point.
+    pub class: Option<Class>,
+    /// The lookup.
+    pub lookup: Lookup,
 }
 
 /// Page faults that waited for a page: of a file that was not in memory or was being read, or swapped out.

@@ -326,15 +326,9 @@ impl<'a> Tracer<'a> {
             let event = Event { pid: pid.unsigned_abs(), image, phase, lookup };
             self.listener.looked_up(event);
         }
-        let failed = errno.is_some();
-        self.images[image].count(Call {
-            name,
-            phase,
-            failed,
-            ns,
-            tracer_ns: cost.cycle_ns,
-            lookup,
-        });
+        let (failed, tracer_ns) = (errno.is_some(), cost.cycle_ns);
+        let call = Call { name, phase, failed, ns, tracer_ns, lookup, task: pid, began };
+        self.images[image].count(call);
     }
 
     /// Handles a successful `execve`: one image ends and another begins.

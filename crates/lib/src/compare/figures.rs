@@ -81,6 +81,7 @@ fn watched(column: &Column, runs: &Runs) -> Result<Figures, CompareError> {
         relocations: true,
         record: false,
         files: false,
+        timeline: false,
         cold: false,
         reads: None,
         store: StorePrefixes::default(),

@@ -76,6 +76,7 @@ fn run(program: &Path, options: &Options) -> Result<Observed, NotObserved> {
         relocations: true,
         record: false,
         files: false,
+        timeline: false,
         cold: false,
         reads: None,
         store: assume.store.clone(),

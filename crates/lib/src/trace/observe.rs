@@ -95,6 +95,7 @@ fn run(
         all_syscalls: options.all_syscalls,
         until_entry: options.until_entry,
         opened: options.record || options.files,
+        timeline: options.timeline,
         pages: true,
         cold: options.cold,
         supervisor,

@@ -24,6 +24,8 @@ pub struct Options {
     pub record: bool,
     /// True if the files that each program uses are listed.
     pub files: bool,
+    /// True if the lookups are kept with their times.
+    pub timeline: bool,
     /// True if the files are known not to be in memory: page faults that wait for a page that is being read
     /// already are counted from the begin, and not only after the first major one.
     pub cold: bool,

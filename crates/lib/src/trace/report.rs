@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use becalm_core::cost::SearchCost;
 use becalm_core::observe::{Class, DlopenProbe};
 use becalm_core::probe::Probe;
-use becalm_host::trace;
+use becalm_host::trace::{self, TimedLookup};
 use bstr::BString;
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -166,6 +166,12 @@ pub struct Seen {
     pub environment: BTreeMap<String, String>,
     /// The observed [probes](#probe), with the requester from the model.
     pub probes: Vec<Probe>,
+    /// Time from the begin of the first image to that of this one, in nanoseconds.
+    #[serde(skip)]
+    pub began_ns: u64,
+    /// The lookups with their times, if the caller wants them.
+    #[serde(skip)]
+    pub timeline: Vec<TimedLookup>,
     /// The prediction of `becalm check`.
     #[serde(skip)]
     pub checked: Option<Box<Program>>,

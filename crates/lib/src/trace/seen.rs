@@ -208,6 +208,8 @@ impl Seen {
             dropped: image.dropped,
             environment: variables.map(|(name, value)| (text(name), text(value))).collect(),
             probes: loader.probes,
+            began_ns: image.began_ns,
+            timeline: image.timeline,
             checked,
             files: Vec::new(),
         }
