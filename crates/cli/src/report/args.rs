@@ -27,9 +27,9 @@ pub(crate) struct ReportArgs {
     #[arg(last = true, value_name = "ARGS")]
     pub args: Vec<OsString>,
 
-    /// Output file of the page
-    #[arg(short, long, required = true, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
-    pub output: PathBuf,
+    /// Output file of the page; without it, the program's name and .html, in the current directory
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub output: Option<PathBuf>,
 
     /// Make a page about a survey instead: the lines of `becalm check --ndjson`; - for standard
     /// input
@@ -74,6 +74,16 @@ pub(crate) struct ReportArgs {
 }
 
 impl ReportArgs {
+    /// Returns the output file.
+    pub(crate) fn output(&self) -> PathBuf {
+        let named = || {
+            let mut name = self.program.as_deref().and_then(Path::file_name)?.to_owned();
+            name.push(".html");
+            Some(name.into())
+        };
+        self.output.clone().or_else(named).unwrap_or_else(|| "survey.html".into())
+    }
+
     /// Returns the library's options for the page.
     ///
     /// # Errors

@@ -33,7 +33,15 @@ const REPORT_FIGURES: Section = Section {
         ),
         (
             "timeline",
-            "As becalm trace measures it, in one run, before anything else reads the files.",
+            "As becalm trace measures it, in one run, before anything else reads the files; below it a run \
+             with the index that becalm run would make. Loader and program add up to the measured start; \
+             what no part explains is shown as not attributed.",
+        ),
+        (
+            "libraries",
+            "Search, relocation and constructors of each object: the times of the loader's messages \
+             (LD_DEBUG=files,reloc) in the fastest of three more starts, in proportion to the run. musl \
+             writes none.",
         ),
         (
             "pages",
@@ -53,7 +61,7 @@ const REPORT_FIGURES: Section = Section {
 const REPORT_EXAMPLES: Section = Section {
     title: "Examples",
     entries: &[
-        ("becalm report inkscape -o storm.html", "The search of one program."),
+        ("becalm report inkscape", "The start of one program, in inkscape.html."),
         (
             "becalm report ./result/bin/magick --after ./indexed/bin/magick -o page.html",
             "Before and after beside each other.",

@@ -30,20 +30,21 @@ const MAX_COMPARISON: u64 = 64 << 20;
 /// Returns an error if the program or the file shown beside it cannot be read, or if the page
 /// cannot be written.
 pub(crate) fn run(args: &ReportArgs) -> Result<ExitStatus> {
+    let output = &args.output();
     if let Some(lines) = &args.survey {
         let page = survey::page(lines).with_context(|| name(lines))?;
-        write(&args.output, page.as_ref()).with_context(|| name(&args.output))?;
+        write(output, page.as_ref()).with_context(|| name(output))?;
         return Ok(ExitStatus::Fine);
     }
     let Some(program) = &args.program else { bail!("report: no program") };
     let report = report(&args.options(program)?)?;
     let comparison = args.compare.as_deref().map(comparison).transpose()?;
     let page = html::page(&report, comparison.as_ref())?;
-    write(&args.output, page.as_ref()).with_context(|| name(&args.output))?;
-    if args.output.is_file() {
+    write(output, page.as_ref()).with_context(|| name(output))?;
+    if output.is_file() {
         let line = report.before.line().map_or_else(String::new, |line| line + "\n");
         let mut out = Stdout::new();
-        writeln!(out, "{line}{} written", name(&args.output))?;
+        writeln!(out, "{line}{} written", name(output))?;
         out.flush()?;
     }
     Ok(ExitStatus::Fine)

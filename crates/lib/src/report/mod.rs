@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use self::start::Snapshot;
+use self::start::{Observed, Snapshot};
 use crate::assume::{self, AssumeError, Assumptions};
 use crate::escape::shown;
 use crate::json::ReadError;
@@ -50,6 +50,9 @@ pub struct Report {
     pub before: Snapshot,
     /// The program after a strategy was applied.
     pub after: Option<Snapshot>,
+    /// A run of the program with an index of its own, or the reason why there is none; `None` if nothing
+    /// is run, and beside `after`.
+    pub indexed: Option<Result<Observed, String>>,
 }
 
 /// The reason why there is no page.
@@ -112,8 +115,12 @@ fn name(path: &Path) -> String {
 pub fn report(options: &Options) -> Result<Report, ReportError> {
     let mut assumed = Assumptions::new(&options.assume)?;
     assumed.reads(None);
-    let before = snapshot::of(&options.program, options, &assumed)?;
+    let mut before = snapshot::of(&options.program, options, &assumed)?;
     let after = options.after.as_deref();
     let after = after.map(|path| snapshot::of(path, options, &assumed)).transpose()?;
-    Ok(Report { before, after })
+    let indexed = match &mut before.observed {
+        Ok(plain) if after.is_none() && !before.is_record => snapshot::indexed(plain, options),
+        _ => None,
+    };
+    Ok(Report { before, after, indexed })
 }

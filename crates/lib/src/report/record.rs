@@ -17,9 +17,9 @@ use crate::escape::shown;
 use crate::json;
 use crate::report::ReportError;
 use crate::report::start::{
-    Answered, Child, Node, NotObserved, Observed, Relocation, Snapshot, Try,
+    Answered, Child, ClassCounts, Node, NotObserved, Observed, Relocation, Snapshot, Try,
 };
-use crate::trace::report::{ClassLookups, Report, Seen};
+use crate::trace::report::{Report, Seen};
 
 /// True if a file begins like a JSON object.
 pub fn is_one(path: &Path) -> bool {
@@ -76,8 +76,7 @@ pub fn observed(report: &Report) -> Result<Observed, NotObserved> {
     let storm_ns = image.storm_ns.min(image.loader.net_ns);
     let relocation = image.relocations.as_ref().and_then(|relocations| {
         Some(Relocation {
-            // The time is from another start, so it can exceed the loader's time in this one.
-            ns: relocations.ns?.min(image.loader.net_ns - storm_ns),
+            ns: relocations.part_of(image.loader.net_ns)?.min(image.loader.net_ns - storm_ns),
             lookups: relocations.lookups,
             bound: relocations.bindings.map_or(0, |bindings| bindings.bound),
         })
@@ -88,27 +87,30 @@ pub fn observed(report: &Report) -> Result<Observed, NotObserved> {
         loader_ns: image.loader.net_ns,
         storm_ns,
         relocation,
+        phases: image.relocations.as_ref().and_then(|relocations| relocations.phases.clone()),
         program_ns: image.program.net_ns,
         pages: image.pages.clone(),
+        has_index: image.calmed_by.is_some(),
         storm: image.storm,
         as_predicted: image.prediction.as_ref().map(|prediction| prediction.equal),
-        classes: classes(image, |class| class.missed.total(), 1),
-        repeated: classes(image, |class| class.repeated.count, REPEATED),
+        classes: classes(image),
         dlopen_ns: image.dlopen.missed.ns.min(image.program.net_ns),
         dlopens: image.dlopen.probes.iter().map(dlopen_try).collect(),
         notes: report.notes.iter().map(note).collect(),
     })
 }
 
-/// Number of repeated lookups from which on a class is shown; fewer are normal.
-const REPEATED: u64 = 100;
-
-/// Returns the classes with at least `least` lookups, without `dlopen`, in descending order.
-fn classes(image: &Seen, count: fn(&ClassLookups) -> u64, least: u64) -> Vec<(String, u64)> {
+/// Returns the lookups of each class, without `dlopen`, in descending order.
+fn classes(image: &Seen) -> Vec<ClassCounts> {
     let others = image.classes.iter().filter(|class| class.class != Class::Dlopen);
-    let counts = others.map(|class| (json::name(&class.class), count(class)));
-    let mut counts: Vec<(String, u64)> = counts.filter(|(_, count)| *count >= least).collect();
-    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let counts = others.map(|class| ClassCounts {
+        name: json::name(&class.class),
+        lookups: class.hits + class.missed.total(),
+        misses: class.missed.total(),
+        repeated: class.repeated.count,
+    });
+    let mut counts: Vec<ClassCounts> = counts.collect();
+    counts.sort_by_key(|class| std::cmp::Reverse(class.lookups));
     counts
 }
 
@@ -232,22 +234,21 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_shown_with_their_misses_and_with_many_repeated_lookups() {
-        let class = |name: &str, misses: u64, repeated: u64| {
+    fn classes_are_counted_without_dlopen() {
+        let class = |name: &str, misses: u64, hits: u64| {
             format!(
-                r#"{{"class": "{name}", "missed": {{"opens": {misses}, "stats": 0, "others": 0, "ns": 0}},
-                "repeated": {{"count": {repeated}, "ns": 0, "paths": []}}}}"#
+                r#"{{"class": "{name}", "hits": {hits},
+                "missed": {{"opens": {misses}, "stats": 0, "others": 0, "ns": 0}},
+                "repeated": {{"count": 2, "ns": 0, "paths": []}}}}"#
             )
         };
-        let all = [class("perl", 3, 99), class("python", 0, 5868), class("dlopen", 9, 900)];
-        let text = format!(r#"{{"classes": [{}, {}]}}"#, all.join(","), class("node", 7, 100));
+        let all = [class("perl", 3, 9), class("python", 0, 5868), class("dlopen", 9, 900)];
+        let text = format!(r#"{{"classes": [{}]}}"#, all.join(","));
         let image: Seen = serde_json::from_str(&text).expect("an image");
-        let named = |list: &[(&str, u64)]| -> Vec<(String, u64)> {
-            list.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
-        };
-        let misses = classes(&image, |class| class.missed.total(), 1);
-        assert_eq!(misses, named(&[("node", 7), ("perl", 3)]));
-        let repeated = classes(&image, |class| class.repeated.count, REPEATED);
-        assert_eq!(repeated, named(&[("python", 5868), ("node", 100)]));
+        let counted = classes(&image);
+        let counts = |at: &ClassCounts| (at.lookups, at.misses, at.repeated);
+        let names: Vec<&str> = counted.iter().map(|class| class.name.as_str()).collect();
+        assert_eq!(names, ["python", "perl"]);
+        assert_eq!((counts(&counted[0]), counts(&counted[1])), ((5868, 0, 2), (12, 3, 2)));
     }
 }

@@ -1,5 +1,6 @@
 //! One program of the page: the predicted search and objects, and the results of a run.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use becalm_core::closure::Closure;
@@ -13,10 +14,11 @@ use crate::assume::Assumptions;
 use crate::check::starts::add_advice;
 use crate::check::{Program, Verdict, by_newer_glibc, check};
 use crate::escape::shown;
-use crate::first_line::FirstLine;
+use crate::first_line::{FirstLine, Indexed};
 use crate::report::start::{Answered, Child, Node, NotObserved, Observed, Snapshot, Try};
 use crate::report::{Options, ReportError, record};
 use crate::run::program;
+use crate::scratch_index::ScratchIndex;
 use crate::targets::{self, Target};
 use crate::trace;
 use crate::trace::observe::{Confined, watch};
@@ -39,7 +41,7 @@ pub(super) fn of(
     let target = target(&path, assumed)?;
     let session = assumed.fs.session();
     // Before the prediction, which reads the same files: the program waits for what is not in memory.
-    let observed = run(&target.host, options);
+    let observed = run(&target.host, options, std::env::vars_os().collect());
     match check(assumed, &session, &target) {
         (Verdict::Checked(mut program), Some(closure)) => {
             program.newer_glibc = by_newer_glibc(assumed, &session, (&program, &closure));
@@ -60,8 +62,36 @@ pub(super) fn of(
     }
 }
 
+/// Runs the program once more, with the index that `becalm run` would make, and adds its times to the first
+/// line of the plain run. `None` if that one had an index already.
+pub(super) fn indexed(plain: &mut Observed, options: &Options) -> Option<Result<Observed, String>> {
+    if plain.has_index {
+        return None;
+    }
+    let program = found(&options.program, options);
+    let program = std::path::absolute(&program).unwrap_or(program);
+    let index = match ScratchIndex::of(program.as_os_str()) {
+        Ok(index) => index,
+        Err(error) => return Some(Err(words_of_chain(&error))),
+    };
+    let indexed = match run(&program, options, index.environment()) {
+        Ok(indexed) => indexed,
+        Err(error) => return Some(Err(error.to_string())),
+    };
+    if let Some(line) = &mut plain.first_line {
+        line.indexed = Indexed::Takes(indexed.loader_ns, true);
+        let whole = |of: &Observed| of.loader_ns + of.program_ns;
+        line.whole = line.whole.map(|(before, _)| (before, Some(whole(&indexed))));
+    }
+    Some(Ok(indexed))
+}
+
 /// Runs the program once, for the timeline.
-fn run(program: &Path, options: &Options) -> Result<Observed, NotObserved> {
+fn run(
+    program: &Path,
+    options: &Options,
+    mut environment: Vec<(OsString, OsString)>,
+) -> Result<Observed, NotObserved> {
     let assume = &options.assume;
     let Some(run) = &options.run else { return Err(NotObserved::NotWanted) };
     if assume.sysroot.is_some() || assume.loader.is_some() || assume.libc.is_some() {
@@ -81,7 +111,6 @@ fn run(program: &Path, options: &Options) -> Result<Observed, NotObserved> {
         reads: None,
         store: assume.store.clone(),
     };
-    let mut environment: Vec<_> = std::env::vars_os().collect();
     for (name, value) in [
         ("LD_LIBRARY_PATH", &assume.library_path),
         ("LD_PRELOAD", &assume.preload),

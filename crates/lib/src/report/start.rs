@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use becalm_core::cost::SearchCost;
 use becalm_core::probe::{Call, Outcome, SearchSource};
+use becalm_core::record::phases::Phases;
 use bstr::BString;
 use thiserror::Error;
 
@@ -146,6 +147,19 @@ pub struct Relocation {
     pub bound: u32,
 }
 
+/// The lookups of one class after the entry point.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClassCounts {
+    /// The class.
+    pub name: String,
+    /// All lookups.
+    pub lookups: u64,
+    /// Those that failed.
+    pub misses: u64,
+    /// Those that succeeded and repeat an earlier one.
+    pub repeated: u64,
+}
+
 /// Results of one traced run. Times are in nanoseconds, without the tracer's own cost.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
@@ -160,19 +174,21 @@ pub struct Observed {
     /// Part of `loader_ns`: the relocation of all objects, timed in separate starts; `None` if the
     /// loader does not report it.
     pub relocation: Option<Relocation>,
+    /// The phases of a further start, with the files in memory; `None` if the loader does not write about
+    /// them.
+    pub phases: Option<Phases>,
     /// Time from the entry point to the end.
     pub program_ns: u64,
     /// Waits for pages that were not in memory, before the entry point and after it; `None` if they were not measured.
     pub pages: Option<Pages>,
+    /// True if the start used an index.
+    pub has_index: bool,
     /// Cost of the loader's search, as observed.
     pub storm: SearchCost,
     /// True if each probe was predicted; `None` without a prediction.
     pub as_predicted: Option<bool>,
-    /// Misses after the entry point, without those of `dlopen`: class of search and count.
-    pub classes: Vec<(String, u64)>,
-    /// Lookups after the entry point that succeed and repeat an earlier one: class of search and
-    /// count.
-    pub repeated: Vec<(String, u64)>,
+    /// Lookups after the entry point by class, without those of `dlopen`, most first.
+    pub classes: Vec<ClassCounts>,
     /// Part of `program_ns`: the failed opens and stats of `dlopen`.
     pub dlopen_ns: u64,
     /// The probes of `dlopen`, in the loader's order.

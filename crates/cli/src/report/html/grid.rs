@@ -9,7 +9,7 @@ use std::fmt::Write;
 use becalm_core::probe::{Call, SearchSource};
 use becalm_lib::escape::shown;
 use bstr::{BStr, ByteSlice};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
 use becalm_lib::report::start::Try;
@@ -42,6 +42,8 @@ pub(crate) struct Axes<'a> {
     needed: Vec<String>,
     /// Search directories, in the order in which they were tried.
     dirs: Vec<String>,
+    /// Number of needed strings without a miss in any picture.
+    folded: usize,
 }
 
 /// The picture of one start.
@@ -118,10 +120,14 @@ impl Cell {
 }
 
 impl<'a> Axes<'a> {
-    /// Makes the axes of all probes of all pictures.
-    pub(crate) fn of(tries: impl Iterator<Item = &'a Try>) -> Self {
-        let mut axes = Self::default();
-        for one in tries.filter(|one| one.counts() != (0, 0)) {
+    /// Makes the axes of all probes of all pictures, without the needed strings that have no miss.
+    pub(crate) fn of(tries: impl Iterator<Item = &'a Try> + Clone) -> Self {
+        let tries = tries.filter(|one| one.counts() != (0, 0));
+        let missed: FxHashSet<&BStr> =
+            tries.clone().filter(|one| one.counts().0 > 0).map(key).collect();
+        let all: FxHashSet<&BStr> = tries.clone().map(key).collect();
+        let mut axes = Self { folded: all.len() - missed.len(), ..Self::default() };
+        for one in tries.filter(|one| missed.contains(key(one))) {
             axes.rows.entry(key(one)).or_insert_with(|| {
                 axes.needed.push(shown(one.needed.as_bstr()));
                 axes.needed.len() - 1
@@ -132,6 +138,13 @@ impl<'a> Axes<'a> {
             });
         }
         axes
+    }
+}
+
+impl Axes<'_> {
+    /// Returns the number of needed strings without a miss.
+    pub(crate) fn folded(&self) -> usize {
+        self.folded
     }
 }
 

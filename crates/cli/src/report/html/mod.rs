@@ -1,7 +1,8 @@
 //! The page of `becalm report`: one file that loads nothing else, in particular nothing from the
 //! network.
 //!
-//! [`view`] turns the results into text and numbers, and [`advice`] compares the strategies.
+//! [`view`] turns the results into text and numbers, [`timeline`] the times, and [`advice`] compares the
+//! strategies.
 //! [`grid`] draws the search of the start, [`dlopen`] draws the search for libraries opened at run
 //! time, and [`tree`] draws the closure. `templates/report.html` inserts and escapes the results.
 //! The style and the script are separate files beside the template.
@@ -11,6 +12,7 @@ pub(crate) mod dlopen;
 pub(crate) mod format;
 pub(crate) mod grid;
 pub(crate) mod picture;
+pub(crate) mod timeline;
 pub(crate) mod tree;
 pub(crate) mod view;
 

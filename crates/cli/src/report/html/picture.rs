@@ -10,8 +10,10 @@ use crate::report::html::grid::{Axes, Grid, KINDS};
 pub(crate) struct Picture {
     pub(crate) width: usize,
     pub(crate) height: usize,
-    /// The largest width of the picture, in pixels.
-    pub(crate) widest: usize,
+    /// Width and height in pixels; those of a cell are whole.
+    pub(crate) px: (usize, usize),
+    /// Needed strings without a miss, which are not drawn.
+    pub(crate) folded: usize,
     pub(crate) label: String,
     pub(crate) layers: Vec<(&'static str, String)>,
     pub(crate) data: String,
@@ -31,6 +33,7 @@ pub(crate) struct Worst {
 impl Picture {
     pub(crate) fn of(grid: &Grid, axes: &Axes<'_>) -> Self {
         let (width, height) = grid.extent();
+        let px = cell_px(grid.size().1);
         let rows = grid.rows.iter().flatten().count();
         let columns = grid.columns.iter().filter(|column| column.misses + column.hits > 0).count();
         let layers = KINDS.iter().enumerate().map(|(kind, style)| (*style, grid.path(kind)));
@@ -45,7 +48,8 @@ impl Picture {
             ),
             layers: layers.filter(|(_, path)| !path.is_empty()).collect(),
             data: grid.json(axes),
-            widest: grid.size().1 * cell_px(grid.size().1),
+            px: (grid.size().1 * px, grid.size().0 * px),
+            folded: axes.folded(),
             left_out: (grid.left_out > 0).then(|| grouped(grid.left_out)),
             rows: grid
                 .rows
@@ -83,12 +87,13 @@ pub(crate) struct NeededRow {
     pub(crate) answer: String,
 }
 
-/// Returns the largest size of a cell in pixels: few columns do not make cells large.
+/// Returns the size of a cell in pixels: a picture of up to 120 columns fits half of a page.
 pub(crate) fn cell_px(columns: usize) -> usize {
     match columns {
         0..20 => 16,
-        20..60 => 12,
-        _ => 8,
+        20..60 => 8,
+        60..120 => 4,
+        _ => 3,
     }
 }
 

@@ -11,6 +11,7 @@
     const figure = frame.closest("figure");
     const svg = frame.querySelector("svg");
     const told = figure.querySelector(".told");
+    told.hidden = false;
     const data = JSON.parse(figure.querySelector("script").textContent);
     const rows = data.needed.length;
     const columns = data.dirs.length;
@@ -101,8 +102,14 @@
       if (!known || event.ctrlKey || event.altKey || event.metaKey) return;
       event.preventDefault();
       show(to[0], to[1]);
+      mark.scrollIntoView({ block: "nearest", inline: "nearest" });
     });
   };
 
   document.querySelectorAll(".storm-frame").forEach(attend);
+  // Paper shows what is folded.
+  const folded = document.querySelectorAll("details:not([open])");
+  const fold = (open) => () => folded.forEach((details) => { details.open = open; });
+  window.addEventListener("beforeprint", fold(true));
+  window.addEventListener("afterprint", fold(false));
 })();

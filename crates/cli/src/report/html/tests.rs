@@ -2,6 +2,7 @@
 
 use becalm_core::cost::SearchCost;
 use becalm_core::probe::{Call, Outcome, SearchSource};
+use becalm_core::record::phases::{ObjectPhases, Phases};
 
 use crate::report::html::grid::{Axes, Grid, KINDS};
 use crate::report::html::tree::{Step, steps};
@@ -9,7 +10,7 @@ use crate::report::html::*;
 use becalm_lib::advice::{Advice, Choice, Scope};
 use becalm_lib::compare::comparison::{Cell, Comparison, Row, RowKind, Verdict};
 use becalm_lib::report::start::{
-    Answered, Child, Node, NotObserved, Observed, Relocation, Snapshot, Try,
+    Answered, Child, ClassCounts, Node, NotObserved, Observed, Relocation, Snapshot, Try,
 };
 
 /// A name with an element, and with the ends of an attribute and of a script.
@@ -58,7 +59,7 @@ fn page_alone(report: &Report) -> Result<String> {
 }
 
 fn report(before: Snapshot) -> Report {
-    Report { before, after: None }
+    Report { before, after: None, indexed: None }
 }
 
 #[test]
@@ -155,11 +156,11 @@ fn relocation_is_drawn_beside_the_search_if_it_was_timed() {
         page_alone(&report(Snapshot { observed: Ok(observed), ..side(Vec::new()) })).expect("made")
     };
     let page = of(observed.clone());
-    let bar = "<span class=\"part-storm\" style=\"width: 10.0%\"></span>\
-               <span class=\"part-relocation\" style=\"width: 40.0%\"></span>\
-               <span class=\"part-loader\" style=\"width: 10.0%\"></span>\
-               <span class=\"part-program\" style=\"width: 40.0%\"></span>";
-    assert!(page.contains(bar), "{page}");
+    let widths =
+        [("storm", "10.0"), ("relocation", "40.0"), ("loader", "10.0"), ("program", "40.0")];
+    for (style, width) in widths {
+        assert!(page.contains(&format!("part-{style}\" style=\"width: {width}%\"")), "{page}");
+    }
     assert!(page.contains("84,483 symbols looked up, 7 bound from the index"));
     assert!(page.contains("data-figure=\"before.relocation_ms\">40.0<"));
     let plain = of(Observed { relocation: None, ..observed });
@@ -167,12 +168,59 @@ fn relocation_is_drawn_beside_the_search_if_it_was_timed() {
     assert!(!plain.contains("class=\"part-relocation\""));
 }
 
+#[test]
+fn the_parts_of_a_run_add_up_to_it() {
+    let ms = |ms: u64| ms * 1_000_000;
+    let object = ObjectPhases {
+        name: "libx.so".to_owned(),
+        search_ns: ms(6),
+        relocation_ns: ms(15),
+        constructors_ns: ms(6),
+    };
+    let phases = Phases {
+        exec_ns: ms(5),
+        loader_ns: ms(30),
+        page_faults: 70,
+        start_ns: ms(3),
+        search_ns: object.search_ns,
+        relocation_ns: object.relocation_ns,
+        constructors_ns: object.constructors_ns,
+        objects: vec![object],
+    };
+    let observed = Observed {
+        loader_ns: ms(60),
+        storm_ns: ms(2),
+        program_ns: ms(35),
+        phases: Some(phases),
+        ..Observed::default()
+    };
+    let snapshot = Snapshot { observed: Ok(observed.clone()), ..side(Vec::new()) };
+    let report = Report { indexed: Some(Ok(observed)), ..report(snapshot) };
+    let page = page_alone(&report).expect("made");
+    let parts = [
+        ("exec", "5.00"),
+        ("start", "6.00"),
+        ("storm", "2.00"),
+        ("search", "10.0"),
+        ("relocation", "30.0"),
+        ("constructors", "12.0"),
+        ("loader", "0.00"),
+        ("program", "35.0"),
+    ];
+    for (part, ms) in parts {
+        for lane in ["before", "indexed"] {
+            assert!(page.contains(&format!("\"{lane}.{part}_ms\">{ms}<")), "{lane} {part}: {page}");
+        }
+    }
+    assert!(page.contains("took <b>100 ms</b>, with 70 page faults"), "{page}");
+    assert!(page.contains("libx.so") && page.contains("<td class=\"n\">90.0 %</td>"), "{page}");
+}
+
 /// Returns a report and a comparison with the hostile name in every text.
 fn hostile() -> (Report, Comparison) {
     let observed = Observed {
         command: HOSTILE.to_owned(),
-        classes: vec![(HOSTILE.to_owned(), 1)],
-        repeated: vec![(HOSTILE.to_owned(), 100)],
+        classes: vec![ClassCounts { name: HOSTILE.to_owned(), ..ClassCounts::default() }],
         notes: vec![HOSTILE.to_owned()],
         ..Observed::default()
     };
@@ -212,7 +260,7 @@ fn hostile() -> (Report, Comparison) {
     };
     let after =
         Snapshot { observed: Err(NotObserved::Untraced(HOSTILE.to_owned())), ..bad.clone() };
-    (Report { before: bad, after: Some(after) }, comparison)
+    (Report { before: bad, after: Some(after), indexed: None }, comparison)
 }
 
 #[test]

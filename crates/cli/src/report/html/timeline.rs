@@ -1,0 +1,297 @@
+//! The start in time: a bar for each run, on one scale, and the libraries below.
+
+use std::time::Duration;
+
+use becalm_core::record::phases::{ObjectPhases, Phases};
+use becalm_lib::escape::shown;
+use becalm_lib::report::start::{ClassCounts, Observed, Relocation, Snapshot};
+use becalm_lib::trace::report::FileWaits;
+use becalm_lib::words::{counted, grouped, milliseconds, seconds};
+
+use crate::report::html::format::percent;
+
+/// Files of waits for pages that are listed.
+const FILES: usize = 20;
+/// Libraries that have a row.
+const LIBRARIES: usize = 15;
+/// Share of the scale from which on a part has its name in the bar, in per cent.
+const NAMED: f64 = 9.0;
+/// Marks of the scale.
+const MARKS: u64 = 4;
+
+/// The bars and the libraries.
+#[derive(Debug)]
+pub(crate) struct Timeline {
+    pub(crate) lanes: Vec<Lane>,
+    /// The marks of the scale, in milliseconds.
+    pub(crate) scale: Vec<String>,
+    pub(crate) libraries: Option<Libraries>,
+}
+
+/// The timeline of one program.
+#[derive(Debug, Default)]
+pub(crate) struct Lane {
+    pub(crate) id: &'static str,
+    pub(crate) heading: &'static str,
+    /// The reason why there are no times.
+    pub(crate) why_not: Option<String>,
+    pub(crate) command: String,
+    pub(crate) total: String,
+    /// The waits for pages in one line; empty if there are none.
+    pub(crate) waited: String,
+    pub(crate) files: Vec<FileRow>,
+    pub(crate) more_files: usize,
+    /// The page faults before the entry point; empty if they are not known.
+    pub(crate) faults: String,
+    pub(crate) parts: Vec<Part>,
+    /// Class, lookups, misses and repeated lookups after the entry point.
+    pub(crate) classes: Vec<[String; 4]>,
+    pub(crate) notes: Vec<String>,
+}
+
+/// A file for whose pages the start waited.
+#[derive(Debug)]
+pub(crate) struct FileRow {
+    pub(crate) path: String,
+    pub(crate) waits: String,
+    pub(crate) ms: String,
+}
+
+/// A part of the timeline.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) style: &'static str,
+    pub(crate) title: String,
+    /// The name in the bar; empty if there is no room.
+    pub(crate) label: &'static str,
+    pub(crate) ms: String,
+    /// Share of the longest timeline, in per cent.
+    pub(crate) width: String,
+    /// Share of its own timeline, in per cent.
+    pub(crate) share: String,
+}
+
+/// The loader's work by library.
+#[derive(Debug)]
+pub(crate) struct Libraries {
+    pub(crate) rows: Vec<Library>,
+    /// The libraries without a row: their number and time.
+    pub(crate) others: Option<(String, String)>,
+    pub(crate) has_indexed: bool,
+}
+
+/// A library.
+#[derive(Debug)]
+pub(crate) struct Library {
+    pub(crate) name: String,
+    /// Search, relocation and constructors: style, and share of the largest library in per cent.
+    pub(crate) parts: [(&'static str, String); 3],
+    pub(crate) ms: [String; 4],
+    pub(crate) share: String,
+    pub(crate) indexed: String,
+}
+
+/// Makes the timelines of a report: of its programs, each with the id and the heading, and of the run with an
+/// index.
+pub(crate) fn timeline<'a>(
+    sides: impl Iterator<Item = (&'static str, &'static str, &'a Snapshot)>,
+    indexed: Option<&Result<Observed, String>>,
+) -> Timeline {
+    let run = |(id, heading, side): (_, _, &'a Snapshot)| {
+        (id, heading, Some(side), side.observed.as_ref().map_err(ToString::to_string))
+    };
+    let mut runs: Vec<_> = sides.map(run).collect();
+    if let Some(indexed) = indexed {
+        runs.push(("indexed", "With an index", None, indexed.as_ref().map_err(Clone::clone)));
+    }
+    let longest = runs.iter().filter_map(|run| run.3.as_ref().ok()).map(|seen| whole(seen)).max();
+    let longest = longest.unwrap_or(0);
+    let lanes = runs.iter().map(|(id, heading, side, seen)| match seen {
+        Ok(seen) => Lane { id, heading, ..Lane::of(seen, *side, longest) },
+        Err(why) => Lane { id, heading, ..Lane::without(why, *side) },
+    });
+    let plain = runs.first().and_then(|run| run.3.as_ref().ok());
+    let indexed = indexed.and_then(|indexed| indexed.as_ref().ok());
+    let mark = |at| milliseconds((longest * at / MARKS) as f64);
+    Timeline {
+        lanes: lanes.collect(),
+        scale: if longest > 0 { (0..=MARKS).map(mark).collect() } else { Vec::new() },
+        libraries: plain.and_then(|plain| Libraries::of(plain, indexed)),
+    }
+}
+
+/// Returns the time of a whole run, with the `execve` if that is known.
+fn whole(seen: &Observed) -> u64 {
+    let exec_ns = seen.phases.as_ref().map_or(0, |phases| phases.exec_ns);
+    exec_ns + seen.loader_ns.saturating_add(seen.program_ns)
+}
+
+/// Returns a time of the phases in the run: they are of another start, whose loader may be faster.
+fn in_run(seen: &Observed, phases: &Phases, ns: u64) -> u64 {
+    (ns as f64 * seen.loader_ns as f64 / phases.loader_ns.max(1) as f64) as u64
+}
+
+impl Lane {
+    fn of(seen: &Observed, side: Option<&Snapshot>, longest: u64) -> Self {
+        let mut notes = seen.notes.clone();
+        if let (Some(false), Some(side)) = (seen.as_predicted, side) {
+            notes.push(format!(
+                "the run made {} failing opens and {} failing stats where {} and {} were predicted",
+                grouped(seen.storm.missed_opens),
+                grouped(seen.storm.missed_stats),
+                grouped(side.storm.missed_opens),
+                grouped(side.storm.missed_stats),
+            ));
+        }
+        let files = seen.pages.as_ref().map_or(&[][..], |pages| &pages.files);
+        let faults = seen.phases.as_ref().map(|phases| phases.page_faults).filter(|it| *it > 0);
+        Self {
+            waited: waited(seen).unwrap_or_default(),
+            files: files.iter().take(FILES).map(FileRow::of).collect(),
+            more_files: files.len().saturating_sub(FILES),
+            command: seen.command.clone(),
+            total: milliseconds(whole(seen) as f64),
+            faults: faults
+                .map(|faults| counted(faults, "page fault", "page faults"))
+                .unwrap_or_default(),
+            parts: parts(seen, longest),
+            classes: seen.classes.iter().map(class).collect(),
+            notes,
+            ..Self::default()
+        }
+    }
+
+    fn without(why: &str, side: Option<&Snapshot>) -> Self {
+        let counts = side.map(|side| {
+            let objects = counted(side.storm.objects, "object", "objects");
+            format!(
+                "; predicted are {objects} and {}",
+                counted(side.storm.misses(), "miss", "misses")
+            )
+        });
+        Self { why_not: Some(format!("{why}{}", counts.unwrap_or_default())), ..Self::default() }
+    }
+}
+
+/// Returns the parts of a run in the order of the start. The loader's parts are never more than its time.
+fn parts(seen: &Observed, longest: u64) -> Vec<Part> {
+    let of_phases = |of: fn(&Phases) -> u64| {
+        seen.phases.as_ref().map(|phases| in_run(seen, phases, of(phases)))
+    };
+    let mut rest = seen.loader_ns;
+    let mut take = |ns: u64| {
+        let ns = ns.min(rest);
+        rest -= ns;
+        ns
+    };
+    let storm_ns = take(seen.storm_ns);
+    let relocation = of_phases(|phases| phases.relocation_ns);
+    let relocation = relocation.or(seen.relocation.map(|it| it.ns)).map(&mut take);
+    let constructors = of_phases(|phases| phases.constructors_ns).map(&mut take);
+    let search = of_phases(|phases| phases.search_ns).map(|ns| take(ns.saturating_sub(storm_ns)));
+    let start = of_phases(|phases| phases.start_ns).map(&mut take);
+    let has_dlopen = seen.dlopen_ns > 0;
+    let program_ns = seen.program_ns.saturating_sub(seen.dlopen_ns);
+    let part = |style, label, title: &str, ns: u64| {
+        let width = 100.0 * ns as f64 / longest.max(1) as f64;
+        Part {
+            style,
+            title: title.to_owned(),
+            label: if width >= NAMED { label } else { "" },
+            ms: milliseconds(ns as f64),
+            width: percent(ns, longest),
+            share: percent(ns, whole(seen)),
+        }
+    };
+    let exec_ns = seen.phases.as_ref().map(|phases| phases.exec_ns);
+    let parts = [
+        exec_ns.map(|ns| part("exec", "execve", "kernel: execve", ns)),
+        start.map(|ns| part("start", "start", "loader: its own start", ns)),
+        Some(part("storm", "misses", "loader: failing opens and stats", storm_ns)),
+        search.map(|ns| part("search", "search", "loader: opening and mapping objects", ns)),
+        relocation.map(|ns| {
+            part("relocation", "relocation", &symbols(seen.relocation.unwrap_or_default()), ns)
+        }),
+        constructors
+            .map(|ns| part("constructors", "constructors", "constructors of libraries", ns)),
+        Some(part("loader", "loader", "loader: not attributed", rest)),
+        has_dlopen
+            .then(|| part("dlopen", "dlopen", "dlopen: failing opens and stats", seen.dlopen_ns)),
+        Some(part("program", "program", "program, from its entry point to its exit", program_ns)),
+    ];
+    parts.into_iter().flatten().collect()
+}
+
+impl Libraries {
+    /// Makes the rows of the libraries; `None` if the loader does not write about them.
+    fn of(plain: &Observed, indexed: Option<&Observed>) -> Option<Self> {
+        let phases = plain.phases.as_ref()?;
+        let most = phases.objects.first().map_or(0, ObjectPhases::ns);
+        let ms = |ns: u64| milliseconds(in_run(plain, phases, ns) as f64);
+        let of_indexed = |name: &str| {
+            let seen = indexed?;
+            let phases = seen.phases.as_ref()?;
+            let object = phases.objects.iter().find(|object| object.name == name)?;
+            Some(milliseconds(in_run(seen, phases, object.ns()) as f64))
+        };
+        let row = |object: &ObjectPhases| {
+            let ObjectPhases { name, search_ns, relocation_ns, constructors_ns } = object;
+            let parts = [
+                ("search", *search_ns),
+                ("relocation", *relocation_ns),
+                ("constructors", *constructors_ns),
+            ];
+            Library {
+                name: shown(name.as_bytes().into()),
+                parts: parts.map(|(style, ns)| (style, percent(ns, most))),
+                ms: [*search_ns, *relocation_ns, *constructors_ns, object.ns()].map(ms),
+                share: percent(object.ns(), phases.loader_ns),
+                indexed: of_indexed(name).unwrap_or_else(|| "–".to_owned()),
+            }
+        };
+        let others = phases.objects.get(LIBRARIES..).unwrap_or_default();
+        Some(Self {
+            rows: phases.objects.iter().take(LIBRARIES).map(row).collect(),
+            others: (!others.is_empty()).then(|| {
+                let ns = others.iter().map(ObjectPhases::ns).sum();
+                (counted(others.len() as u64, "other object", "other objects"), ms(ns))
+            }),
+            has_indexed: indexed.is_some_and(|seen| seen.phases.is_some()),
+        })
+    }
+}
+
+/// Describes the waits for pages: "first start 0.24 s: 0.18 s waiting for 46 pages".
+fn waited(seen: &Observed) -> Option<String> {
+    let pages = seen.pages.as_ref().filter(|pages| pages.waits > 0)?;
+    let total = Duration::from_nanos(seen.loader_ns.saturating_add(seen.program_ns)).as_secs_f64();
+    let waits = counted(pages.waits, "page", "pages");
+    Some(format!("first start {}: {} waiting for {waits}", seconds(total), seconds(pages.seconds)))
+}
+
+impl FileRow {
+    fn of(file: &FileWaits) -> Self {
+        Self {
+            path: shown(file.path.as_ref()),
+            waits: grouped(file.waits),
+            ms: milliseconds(file.seconds * 1e9),
+        }
+    }
+}
+
+/// Returns the title of relocation: the numbers of symbols looked up and bound.
+fn symbols(relocation: Relocation) -> String {
+    let lookups = counted(relocation.lookups, "symbol looked up", "symbols looked up");
+    match relocation.bound {
+        0 => format!("loader: relocation, {lookups}"),
+        bound => {
+            let bound = grouped(bound.into());
+            format!("loader: relocation, {lookups}, {bound} bound from the index")
+        }
+    }
+}
+
+fn class(class: &ClassCounts) -> [String; 4] {
+    let ClassCounts { name, lookups, misses, repeated } = class;
+    [name.clone(), grouped(*lookups), grouped(*misses), grouped(*repeated)]
+}
