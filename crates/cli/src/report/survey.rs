@@ -60,9 +60,9 @@ struct Row {
 
 impl Page {
     fn of(summary: &Summary) -> Self {
-        let Summary { all, errors, packages, owners, libcs, worst, sizes } = summary;
-        let files = counted(all.files, "file", "files");
-        let searching: u64 = sizes.iter().skip(1).sum();
+        let Summary { all, libraries, errors, packages, owners, libcs, .. } = summary;
+        let files = counted(all.files, "program", "programs");
+        let searching: u64 = summary.sizes.iter().skip(1).sum();
         let few = share_of_first(packages, all.misses);
         let verdict = format!(
             "{} of {files} search in vain: {} in all. {few}",
@@ -72,15 +72,16 @@ impl Page {
         let figures = vec![
             ("misses", grouped(all.misses)),
             ("of them in hwcaps subdirectories", grouped(all.hwcaps_misses)),
-            ("files that lack a library", grouped(all.broken)),
+            ("programs that lack a library", grouped(all.broken)),
             ("files that could not be checked", grouped(*errors)),
         ];
         let lists = vec![
+            programs("Programs", &summary.worst, all.files),
             groups("Packages and folders", packages),
-            programs(worst),
             groups("Owners", owners),
             groups("C libraries", libcs),
-            by_size(sizes),
+            by_size(&summary.sizes),
+            programs("Libraries, each loaded alone", &summary.worst_libraries, libraries.files),
         ];
         let version = env!("CARGO_PKG_VERSION");
         Self { version, style: include_str!("html/report.css"), files, verdict, figures, lists }
@@ -102,14 +103,14 @@ fn groups(title: &'static str, groups: &[(String, Group)]) -> List {
     let most = groups.first().map_or(1, |(_, group)| group.misses);
     let row = |(name, group): &(String, Group)| Row {
         name: becalm_lib::escape::shown(name.as_bytes().into()),
-        note: counted(group.files, "file", "files"),
+        note: counted(group.files, "program", "programs"),
         count: grouped(group.misses),
         share: percent(group.misses, most),
     };
     List { title, rows: groups.iter().take(ROWS).map(row).collect(), left_out: rest(groups.len()) }
 }
 
-fn programs(worst: &[(String, u64)]) -> List {
+fn programs(title: &'static str, worst: &[(String, u64)], files: u64) -> List {
     let most = worst.first().map_or(1, |(_, misses)| *misses);
     let row = |(name, misses): &(String, u64)| Row {
         name: becalm_lib::escape::shown(name.as_bytes().into()),
@@ -118,7 +119,8 @@ fn programs(worst: &[(String, u64)]) -> List {
         share: percent(*misses, most),
     };
     let rows = worst.iter().take(ROWS).map(row).collect();
-    List { title: "Programs and libraries", rows, left_out: String::new() }
+    let left_out = rest(usize::try_from(files).unwrap_or(usize::MAX));
+    List { title, rows, left_out }
 }
 
 /// Returns the number of files by misses.
@@ -138,7 +140,7 @@ fn by_size(sizes: &[u64]) -> List {
         share: percent(*count, most),
     };
     let rows = sizes.iter().enumerate().map(row).collect();
-    List { title: "Files by misses", rows, left_out: String::new() }
+    List { title: "Programs by misses", rows, left_out: String::new() }
 }
 
 fn rest(all: usize) -> String {

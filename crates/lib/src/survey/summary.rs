@@ -7,7 +7,8 @@ use becalm_core::cost::SearchCost;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::json::Report;
+use crate::check::Kind;
+use crate::json::{self, Report};
 use crate::survey::Surveyed;
 
 /// The number of programs that are listed.
@@ -41,11 +42,14 @@ pub enum SummaryError {
     },
 }
 
-/// The counts of a survey.
+/// The counts of a survey. A library's start is part of those of the programs that load it, so libraries are
+/// apart, and in no other count.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
-    /// All files that were checked.
+    /// All programs that were checked.
     pub all: Group,
+    /// All libraries that were checked.
+    pub libraries: Group,
     /// Files that could not be checked.
     pub errors: u64,
     /// By package, most misses first. Files outside the stores count by their directory.
@@ -56,11 +60,13 @@ pub struct Summary {
     pub libcs: Vec<(String, Group)>,
     /// The programs with most misses: path and misses.
     pub worst: Vec<(String, u64)>,
-    /// The number of files by misses: none, up to 9, up to 99, and so on by tens.
+    /// The libraries with most misses, as if each were loaded alone.
+    pub worst_libraries: Vec<(String, u64)>,
+    /// The number of programs by misses: none, up to 9, up to 99, and so on by tens.
     pub sizes: Vec<u64>,
 }
 
-/// The counts of some files.
+/// The counts of some programs or libraries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Group {
     /// Files.
@@ -78,6 +84,8 @@ pub struct Group {
 struct Line {
     schema: String,
     path: String,
+    #[serde(default)]
+    kind: String,
     #[serde(default)]
     error: Option<String>,
     #[serde(default)]
@@ -123,7 +131,7 @@ pub fn summary(lines: impl BufRead) -> Result<Summary, SummaryError> {
         }
         counting.add(line);
     }
-    match counting.summary.all.files + counting.summary.errors {
+    match counting.summary.all.files + counting.summary.libraries.files + counting.summary.errors {
         0 => Err(SummaryError::Empty),
         _ => Ok(counting.finish()),
     }
@@ -142,6 +150,11 @@ impl Counting {
             hwcaps_misses: line.storm.hwcaps_misses,
             broken: u64::from(!line.unresolved.is_empty() || line.stop.is_some()),
         };
+        if line.kind == json::name(&Kind::Library) {
+            self.summary.libraries.add(group);
+            add_worst(&mut self.summary.worst_libraries, line.path, misses);
+            return;
+        }
         let place = line.package.unwrap_or_else(|| directory(&line.path).to_owned());
         let owner = line.owner.or_else(|| line.uid.map(|uid| uid.to_string()));
         let libc = line.libc.unwrap_or_else(|| "none".to_owned());
@@ -153,18 +166,13 @@ impl Counting {
         let sizes = &mut self.summary.sizes;
         sizes.resize(sizes.len().max(size + 1), 0);
         sizes[size] += 1;
-        let worst = &mut self.summary.worst;
-        if misses > 0 {
-            worst.push((line.path, misses));
-        }
-        if worst.len() > 2 * WORST {
-            keep_worst(worst);
-        }
+        add_worst(&mut self.summary.worst, line.path, misses);
     }
 
     fn finish(self) -> Summary {
         let mut summary = self.summary;
         keep_worst(&mut summary.worst);
+        keep_worst(&mut summary.worst_libraries);
         let [packages, owners, libcs] = [self.packages, self.owners, self.libcs].map(worst_first);
         Summary { packages, owners, libcs, ..summary }
     }
@@ -176,6 +184,15 @@ impl Group {
         self.misses += other.misses;
         self.hwcaps_misses += other.hwcaps_misses;
         self.broken += other.broken;
+    }
+}
+
+fn add_worst(worst: &mut Vec<(String, u64)>, path: String, misses: u64) {
+    if misses > 0 {
+        worst.push((path, misses));
+    }
+    if worst.len() > 2 * WORST {
+        keep_worst(worst);
     }
 }
 
@@ -209,9 +226,13 @@ mod tests {
         let text = line("/s/a/1", "\"/s/a\"", 5)
             + &line("/s/a/2", "\"/s/a\"", 100)
             + &line("/usr/bin/x", "null", 0)
+            + &line("/s/a/lib.so", "\"/s/a\"", 900)
+                .replace("\"path\"", "\"kind\":\"library\",\"path\"")
             + "\n{\"schema\":\"becalm/survey/1\",\"path\":\"/gone\",\"error\":\"No such file\"}\n";
         let summary = summary(text.as_bytes()).expect("lines of a survey");
         assert_eq!((summary.all.files, summary.all.misses, summary.errors), (3, 105, 1));
+        assert_eq!((summary.libraries.files, summary.libraries.misses), (1, 900));
+        assert_eq!(summary.worst_libraries, [("/s/a/lib.so".to_owned(), 900)]);
         assert_eq!((summary.packages[0].0.as_str(), summary.packages[0].1.files), ("/s/a", 2));
         assert_eq!(summary.packages[1].0, "/usr/bin");
         assert_eq!((summary.owners[0].0.as_str(), summary.owners[0].1.broken), ("7", 3));
