@@ -76,11 +76,15 @@ pub fn measure(command: &Command, limit: Duration) -> Option<Relocations> {
     // The log's lines take time, so this start is not timed. It warms the caches.
     let (_, log) = start.enter(logged(&start.environment, STDERR.as_ref()))?;
     let decision = audit_log::bindings(&log);
-    let mut timed = (0..STARTS).map(|_| start.timed()).collect::<Option<Vec<Relocations>>>()?;
-    timed.sort_by_key(|one| one.ns);
-    let mut median = timed.swap_remove(STARTS / 2);
+    let mut timed = (0..STARTS).map(|_| start.timed()).collect::<Option<Vec<_>>>()?;
+    timed.sort_by_key(|(one, _)| one.ns);
+    let (mut median, loading_ns) = timed.swap_remove(STARTS / 2);
     // What disturbs a start makes it longer.
-    median.phases = (0..STARTS).filter_map(|_| start.phases()).min_by_key(|it| it.loader_ns);
+    let phases = (0..STARTS).filter_map(|_| start.phases()).min_by_key(|it| it.loader_ns);
+    median.phases = phases.map(|phases| match (loading_ns, median.ns) {
+        (Some(loading), Some(ns)) => phases.with_times(median.loader_ns, loading, ns),
+        _ => phases,
+    });
     match decision {
         Some(Bindings::Applied { bound, relocations }) => {
             median.bindings = Some(IndexedBindings { bound, relocations });
@@ -142,15 +146,20 @@ impl Start<'_> {
         Some(Phases { exec_ns: ns(exec), page_faults: faults, ..phases })
     }
 
-    fn timed(&self) -> Option<Relocations> {
+    /// Returns the relocation of a start, and the time of loading its objects.
+    fn timed(&self) -> Option<(Relocations, Option<u64>)> {
         let clock = LoaderClock::now();
         let (time, written) = self.enter(("LD_DEBUG".into(), "statistics".into()))?;
         let counts = statistics::parse(&written)?;
-        let Statistics { total, relocation, lookups, cached, relative } = counts;
-        let [total, relocation] = [total, relocation].map(|ticks| clock.duration(ticks?));
-        let relocation = relocation.zip(total).map(|(part, total)| part * scale(total, time));
-        let (loader_ns, ns) = (ns(time), relocation.map(ns));
-        Some(Relocations { loader_ns, ns, lookups, cached, relative, ..Relocations::default() })
+        let Statistics { total, relocation, loading, lookups, cached, relative } = counts;
+        let [total, relocation, loading] =
+            [total, relocation, loading].map(|ticks| clock.duration(ticks?));
+        let scaled = |part: Duration| Some(part * scale(total?, time));
+        let (relocation, loading) = (relocation.and_then(scaled), loading.and_then(scaled));
+        let (loader_ns, ns, loading) = (ns(time), relocation.map(ns), loading.map(ns));
+        let timed =
+            Relocations { loader_ns, ns, lookups, cached, relative, ..Relocations::default() };
+        Some((timed, loading))
     }
 }
 

@@ -87,6 +87,22 @@ pub fn parse(texts: &[(u64, Vec<u8>)], entry_ns: u64) -> Option<Phases> {
 }
 
 impl Phases {
+    /// Returns the phases with the loader's own times of a start without messages, which delay a search more
+    /// than the rest. The objects keep their shares.
+    #[must_use]
+    pub fn with_times(mut self, loader_ns: u64, search_ns: u64, relocation_ns: u64) -> Self {
+        let scaled =
+            |ns: u64, sum: u64, old: u64| (ns as f64 * sum as f64 / old.max(1) as f64) as u64;
+        for object in &mut self.objects {
+            object.search_ns = scaled(object.search_ns, search_ns, self.search_ns);
+            object.relocation_ns = scaled(object.relocation_ns, relocation_ns, self.relocation_ns);
+        }
+        self.objects.sort_by_key(|object| std::cmp::Reverse(object.ns()));
+        let parts = search_ns + relocation_ns + self.constructors_ns;
+        let start_ns = loader_ns.saturating_sub(parts);
+        Self { loader_ns, search_ns, relocation_ns, start_ns, ..self }
+    }
+
     fn add(&mut self, kind: Kind, object: usize, ns: u64) {
         let object = &mut self.objects[object];
         let (sum, part) = match kind {
@@ -143,6 +159,9 @@ mod tests {
         assert_eq!(sums.iter().sum::<u64>(), all);
         let names: Vec<_> = phases.objects.iter().map(|it| (it.name.as_str(), it.ns())).collect();
         assert_eq!(names, [("libx.so", 160), ("libc.so.6", 90)]);
+        let timed = phases.with_times(300, 35, 110);
+        assert_eq!((timed.start_ns, timed.search_ns, timed.constructors_ns), (85, 35, 70));
+        assert_eq!((timed.objects[0].search_ns, timed.objects[0].relocation_ns), (15, 80));
     }
 
     #[test]

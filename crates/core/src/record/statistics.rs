@@ -12,6 +12,8 @@ pub struct Statistics {
     pub total: Option<u64>,
     /// The time of relocation, as printed.
     pub relocation: Option<u64>,
+    /// The time of loading the objects, as printed.
+    pub loading: Option<u64>,
     /// Symbols that were looked up.
     pub lookups: u64,
     /// Relocations that use the symbol of the lookup before.
@@ -35,6 +37,7 @@ pub fn parse(output: &[u8]) -> Option<Statistics> {
     Some(Statistics {
         total: value("total startup time in dynamic loader"),
         relocation: value("time needed for relocation"),
+        loading: value("time needed to load objects"),
         lookups: value("number of relocations")?,
         cached: value("number of relocations from cache")?,
         relative: value("number of relative relocations")?,
@@ -64,6 +67,7 @@ mod tests {
         let expected = Statistics {
             total: Some(222_408),
             relocation: Some(41_938),
+            loading: Some(41_184),
             lookups: 101,
             cached: 7,
             relative: 4_437,
@@ -72,7 +76,7 @@ mod tests {
         assert_eq!(parse(&[OUTPUT, OUTPUT].concat()), Some(expected));
         let untimed: Vec<&[u8]> =
             OUTPUT.lines_with_terminator().filter(|line| !line.contains_str("time")).collect();
-        let without = Statistics { total: None, relocation: None, ..expected };
+        let without = Statistics { total: None, relocation: None, loading: None, ..expected };
         assert_eq!(parse(&untimed.concat()), Some(without));
     }
 
