@@ -173,6 +173,35 @@ fn a_program_of_the_index_that_is_started_later_is_answered_and_sees_what_came_b
 }
 
 #[test]
+fn a_session_with_another_index_leaves_the_table_to_the_index_of_the_program() {
+    let Some(scene) = Scene::new() else { return };
+    if !Command::new("strace").arg("-V").output().is_ok_and(|it| it.status.success()) {
+        assert!(becalm_testing::skipped("no strace"));
+        return;
+    }
+    let script = "sleep .3; [ -e \"$1/dir/new\" ] && echo there || echo missing";
+    scene.learn(script, "dir/new", "missing\n");
+    let (store, index, calls) = (scene.at("store"), scene.at("session.so"), scene.at("calls"));
+    fs::create_dir_all(store.join("one/lib")).unwrap();
+    compile("int one(void) { return 1; }", &store.join("one/lib/libone.so"), &["-shared"]);
+    let mut make = Command::new(becalm());
+    make.arg("index").arg("--store").args([&store, &store]).arg("-o").arg(&index);
+    assert!(make.output().unwrap().status.success());
+    let (becalm, session) = (becalm(), format!("LD_AUDIT={}", index.display()));
+    let (strace, name, mount) = (["strace", "-f", "-o", text(&calls)], "sh", scene.at("mount"));
+    let run = [text(&becalm), "run", "--", "/bin/sh", "-c", script, name, text(&mount)];
+    let command = [&["env", &session], &strace[..], &run[..]].concat();
+    let (printed, paths) = scene.mounted("", &command);
+    assert_eq!((printed.as_str(), paths.len()), ("missing\n", 1));
+    // The session's module is called first. If it took the table, the other one would ask for another.
+    let calls = fs::read_to_string(&calls).unwrap();
+    let begin = calls.find("execve(\"/bin/sh\"").expect("the shell");
+    let asked: Vec<&str> =
+        calls[begin..].lines().filter(|it| it.contains("@\"becalm-trees-")).collect();
+    assert!(asked.is_empty(), "{asked:?}");
+}
+
+#[test]
 fn a_program_with_fewer_rights_is_not_answered() {
     let Some(scene) = Scene::new() else { return };
     let own = scene.at("tree/own");

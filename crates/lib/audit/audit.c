@@ -93,7 +93,10 @@ find_bindings (void)
     }
   const char *path = process_executable ();
   if ((path != NULL && path[0] == '/' && bind_init (path)) || bind_init (real_path ()))
-    tree_ask ();
+    {
+      tree_take ();
+      tree_ask ();
+    }
   else
     stubs_decline ("not-indexed");
 }
@@ -150,7 +153,6 @@ la_objopen (struct link_map *map, long namespace, uintptr_t *cookie)
       process_init (map);
       log_init ();
       learn_init ();
-      tree_take ();
       library_path_init ();
       if (!process_is_off ())
         auditors_init (map);

@@ -164,26 +164,49 @@ take (int given, int events)
   events_fd = (moved >= 0 ? (int) moved : events) + 1;
 }
 
+/* What this program was started with. */
+struct offer
+{
+  uint64_t given, events, since;
+  const char *name;
+};
+
+/* Reads the offer. Returns 1 if its descriptors are for this process and nobody has taken them; else 0, and
+   the name is NULL if there is no offer. */
+static int
+read_offer (struct offer *offer)
+{
+  const long get_flags = 1;
+  uint64_t process;
+  const char *text = process_trees ();
+  offer->name = NULL;
+  if (text == NULL || process_is_off () || process_is_filtered () || !read_number (&text, &offer->given)
+      || !read_number (&text, &offer->events) || !read_number (&text, &process)
+      || !read_number (&text, &offer->since))
+    return 0;
+  offer->name = text;
+  return process == (uint64_t) sys_getpid () && control ((int) offer->given, get_flags, 0) == 0
+         && is_table ((int) offer->given) && is_of_events ((int) offer->events);
+}
+
 void
 tree_take (void)
 {
-  uint64_t given, events, process;
-  const char *text = process_trees ();
-  if (text == NULL || process_is_off () || process_is_filtered () || !read_number (&text, &given)
-      || !read_number (&text, &events) || !read_number (&text, &process)
-      || !read_number (&text, &since))
-    return;
-  if (process == (uint64_t) sys_getpid () && is_table ((int) given) && is_of_events ((int) events))
-    take ((int) given, (int) events);
+  struct offer offer;
+  if (read_offer (&offer))
+    {
+      since = offer.since;
+      take ((int) offer.given, (int) offer.events);
+    }
   else
-    door = text;
+    door = offer.name;
 }
 
 void
 tree_ask (void)
 {
-  /* Milliseconds. */
-  const int patience = 20;
+  /* Milliseconds. Without a pack's table, a program would find nothing in a tree that is gone. */
+  const int of_pack = 5000, of_tree = 20;
   /* The number of users that are not known in a namespace of users: several can have it. */
   const long unknown_user = 65534;
   const char *path = process_executable ();
@@ -191,6 +214,7 @@ tree_ask (void)
   int descriptors[2];
   if (door == NULL || path == NULL || system_call (NR_geteuid, 0, 0, 0, 0, 0) == unknown_user)
     return;
+  const int patience = text_after (door, "becalm-pack-") != NULL ? of_pack : of_tree;
   long fd = socket_connect (door, SOCKET_PACKETS, &pid);
   if (fd < 0)
     return;
@@ -211,6 +235,12 @@ tree_ask (void)
 void
 tree_settle (void)
 {
+  struct offer offer;
+  if (table_fd == 0 && table == NULL && read_offer (&offer))
+    {
+      sys_close ((int) offer.given);
+      sys_close ((int) offer.events);
+    }
   if (table_fd != 0)
     sys_close (table_fd - 1);
   if (events_fd != 0 && table == NULL)

@@ -15,7 +15,8 @@ enum tree_answer
   TREE_FOUND,
 };
 
-/* Takes the descriptors that `becalm run` has left open, so that no program inherits them. */
+/* Takes the descriptors that `becalm run` has left open, so that no program inherits them: in the module whose
+   index has the program. */
 void tree_take (void);
 
 /* Asks for descriptors, if none were left open for this program. */

@@ -114,7 +114,9 @@ fn name(pack: Option<Pack>) -> Option<String> {
         env::var_os(variable).hash(&mut hasher);
     }
     (table::MAGIC, pack).hash(&mut hasher);
-    Some(format!("becalm-trees-{}-{:016x}", trust::user(), hasher.finish()))
+    // A program waits longer for a table without which it finds nothing (`tree_ask` of `audit/tree.c`).
+    let of = if told_by(pack).is_some() { "pack" } else { "trees" };
+    Some(format!("becalm-{of}-{}-{:016x}", trust::user(), hasher.finish()))
 }
 
 /// Gets a table for a command, which this process will become: of a pack, if its results count for later
