@@ -187,8 +187,9 @@ fn parts(seen: &Observed, longest: u64) -> Vec<Part> {
     let storm_ns = take(seen.storm_ns);
     let relocation = of_phases(|phases| phases.relocation_ns);
     let relocation = relocation.or(seen.relocation.map(|it| it.ns)).map(&mut take);
-    let constructors = of_phases(|phases| phases.constructors_ns).map(&mut take);
     let search = of_phases(|phases| phases.search_ns).map(|ns| take(ns.saturating_sub(storm_ns)));
+    // The loader's messages make these longer.
+    let constructors = of_phases(|phases| phases.constructors_ns).map(&mut take);
     let start = of_phases(|phases| phases.start_ns).map(&mut take);
     let has_dlopen = seen.dlopen_ns > 0;
     let program_ns = seen.program_ns.saturating_sub(seen.dlopen_ns);
