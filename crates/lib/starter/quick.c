@@ -165,8 +165,8 @@ quick_open (char **environment, const char *name, uint32_t user)
   return length >= 0 && (size_t) length == size && quick_is_whole (quick, size) ? quick : NULL;
 }
 
-/* True if the file at a path of this length, and the directory that it is in, are on no network file system: on the device
-   of the program, or on one that is no number of the kernel's own. */
+/* True if the file at a path of this length, and the directory that it is in, are on no network file system:
+   on the device of the program, or on a block device. */
 static int
 is_near (const struct quick *quick, const char *path, size_t length)
 {
