@@ -90,8 +90,8 @@ pub struct Walked {
 }
 
 /// Finds the ELF and Mach-O files among `paths` and below the folders among them. Symbolic links
-/// among `paths` are followed. `/proc` and `/sys` are not walked from above. The paths are those of this machine (see
-/// [`crate::OsFs::host_path`]).
+/// among `paths` are followed. `/proc` and `/sys` are not walked from above. The paths are those of
+/// this machine (see [`crate::OsFs::host_path`]).
 #[must_use]
 pub fn find_objects(paths: &[PathBuf], options: WalkOptions<'_>) -> Walked {
     let walk = Walk { options, walked: Mutex::default() };

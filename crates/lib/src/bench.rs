@@ -19,7 +19,6 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::ahead::record::{Place, Record};
-use crate::assume::StorePrefixes;
 use crate::escape::shown;
 use crate::first_line::{FirstLine, Indexed, Loader};
 use crate::json;
@@ -306,16 +305,10 @@ impl Watched {
         let until_entry = options.until == Until::Entry;
         let watched = trace::options::Options {
             command: std::iter::once(program).chain(args).cloned().collect(),
-            all_syscalls: false,
-            follow: false,
             until_entry,
             relocations: true,
-            record: false,
-            files: false,
-            timeline: false,
             cold: options.cold,
-            reads: None,
-            store: StorePrefixes::default(),
+            ..trace::options::Options::default()
         };
         let confined = Confined {
             environment: env.clone().unwrap_or_else(|| env::vars_os().collect()),

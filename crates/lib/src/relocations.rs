@@ -45,7 +45,7 @@ pub struct Relocations {
     /// The bindings that an index applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bindings: Option<IndexedBindings>,
-    /// The phases of the fastest of three more starts; none if the loader does not write about them.
+    /// The phases of the fastest of three more starts, if the loader writes about them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phases: Option<Phases>,
     /// Why the module of an index left the bindings to the loader.

@@ -44,6 +44,8 @@ struct quick
   struct condition conditions[];
 };
 
+_Static_assert (sizeof (struct quick) == 232 && sizeof (struct condition) == 16, "as becalm writes them");
+
 #define QUICK_MAGIC "becalm\1\1"
 #define QUICK_SEED 4u
 /* The largest file. */

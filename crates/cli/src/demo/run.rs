@@ -157,19 +157,7 @@ impl Demo<'_> {
             true => command.push("--version".into()),
             false => command.extend(self.args.args.iter().cloned()),
         }
-        let options = Options {
-            command,
-            all_syscalls: false,
-            follow: false,
-            until_entry: false,
-            relocations: false,
-            record: false,
-            files: false,
-            timeline: false,
-            cold: false,
-            reads: None,
-            store: StorePrefixes::default(),
-        };
+        let options = Options { command, ..Options::default() };
         let confined = Confined {
             environment: environment(variables),
             streams: Streams::with_stderr(tempfile::tempfile_in(&self.dir)?)?,

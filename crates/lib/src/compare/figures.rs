@@ -10,7 +10,6 @@ use becalm_core::probe::{Call, Outcome};
 use becalm_host::child;
 use becalm_host::trace::{Streams, TraceError};
 
-use crate::assume::StorePrefixes;
 use crate::compare::apply::{environment, last_line};
 use crate::compare::column::Column;
 use crate::compare::error::CompareError;
@@ -75,16 +74,8 @@ fn watched(column: &Column, runs: &Runs) -> Result<Figures, CompareError> {
     let program = column.program.clone().into_os_string();
     let options = Options {
         command: [program].into_iter().chain(runs.args.iter().cloned()).collect(),
-        all_syscalls: false,
-        follow: false,
-        until_entry: false,
         relocations: true,
-        record: false,
-        files: false,
-        timeline: false,
-        cold: false,
-        reads: None,
-        store: StorePrefixes::default(),
+        ..Options::default()
     };
     let report = watch(&options, &confined).map_err(|error| match error {
         ObserveError::Trace(TraceError::TooLong { limit, .. }) => CompareError::TooLong(limit),

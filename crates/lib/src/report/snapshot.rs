@@ -100,16 +100,9 @@ fn run(
     let program = std::path::absolute(program).unwrap_or_else(|_| program.to_owned());
     let what = trace::options::Options {
         command: [program.into_os_string()].into_iter().chain(run.args.iter().cloned()).collect(),
-        all_syscalls: false,
-        follow: false,
-        until_entry: false,
         relocations: true,
-        record: false,
-        files: false,
-        timeline: false,
-        cold: false,
-        reads: None,
         store: assume.store.clone(),
+        ..trace::options::Options::default()
     };
     for (name, value) in [
         ("LD_LIBRARY_PATH", &assume.library_path),

@@ -6,7 +6,7 @@ use crate::assume::StorePrefixes;
 use becalm_core::strategy::Strategy;
 
 /// The command to run, and the extent of the trace.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The program to run, and its arguments.
     pub command: Vec<OsString>,
