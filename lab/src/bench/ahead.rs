@@ -29,7 +29,7 @@ use super::Spread;
 use super::busy::Busy;
 
 /// Number of starts that becalm learns from, and the pauses after them, in which it records.
-const LEARNED: usize = 5;
+const LEARNED: usize = 8;
 const PAUSE: Duration = Duration::from_secs(3);
 /// Time after a start in which pages may still be read ahead.
 const REST: Duration = Duration::from_millis(200);
@@ -258,7 +258,9 @@ fn recorded(cache: &Path) -> Result<BTreeMap<PathBuf, u64>> {
         let header = lines.next().context("an empty record")??;
         for line in lines {
             let file = line?;
-            let bytes = touched(&file["ranges"], header["starts"].as_u64().unwrap_or(1));
+            let since = file["since"].as_u64().unwrap_or(0);
+            let starts = header["starts"].as_u64().unwrap_or(1).saturating_sub(since);
+            let bytes = touched(&file["ranges"], starts);
             let path = file["path"].as_str().unwrap_or_default();
             let known: &mut u64 = files.entry(PathBuf::from(path)).or_default();
             // Another program touched others of its pages, or the same.

@@ -92,11 +92,11 @@ const RUN_AHEAD: Section = Section {
         (
             "recorded",
             "Another process records, at the lowest priority, which pages of which files the start \
-             touches, in the first three starts of a command and again after 30 days. Before Linux 6.7, \
-             or without an index, the record has up to 16 neighbours of each page as well. Directories \
-             that are listed and files that are read are recorded where the files of the start lie, \
-             from the second start on. becalm trace --record adds all that one start opens. The record \
-             is beside the indexes, *.pages.",
+             touches, in the first three to seven starts of a command and again after 30 days. Before \
+             Linux 6.7, or without an index, the record has up to 16 neighbours of each page as well. \
+             Directories that are listed and files that are read are recorded where the files of the \
+             start lie, from the second start on. becalm trace --record adds all that one start opens. \
+             The record is beside the indexes, *.pages.",
         ),
         (
             "read",

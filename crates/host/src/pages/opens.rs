@@ -56,25 +56,22 @@ impl Events {
 }
 
 impl Opens {
-    /// Watches a directory, those above it and those in it. What has been opened there before is not
-    /// seen.
+    /// Watches a directory, those above it, and those in all of them. What has been opened there before is
+    /// not seen.
     pub fn watch(&mut self, events: &Events, directory: &Path) {
-        if !self.listed.insert(directory.to_owned()) {
-            return;
-        }
-        for above in directory.ancestors() {
-            if !self.add(events, above) {
+        for directory in directory.ancestors() {
+            self.add(events, directory);
+            if !self.listed.insert(directory.to_owned()) {
                 break;
             }
+            // This is seen as well.
+            if directory.parent().is_some_and(|parent| self.known.contains(parent)) {
+                self.expect(directory);
+            }
+            // An interpreter reads files of a directory that it has not listed, such as its compiled
+            // modules, and lists others beside its own.
+            inside(directory).for_each(|path| self.add(events, &path));
         }
-        // This is seen as well.
-        if directory.parent().is_some_and(|parent| self.known.contains(parent)) {
-            self.expect(directory);
-        }
-        // An interpreter reads files of a directory that it has not listed, such as its compiled modules.
-        inside(directory).for_each(|path| {
-            self.add(events, &path);
-        });
     }
 
     /// Leaves out the next time that a path is opened: by becalm itself.
@@ -87,9 +84,9 @@ impl Opens {
         count.map(|count| *count -= 1).is_some()
     }
 
-    /// Watches a directory, unless anybody may write to it: what is in it is mostly not of this start.
-    /// Returns false if it was known before, or there are too many.
-    fn add(&mut self, events: &Events, directory: &Path) -> bool {
+    /// Watches a directory, unless there are too many, or anybody may write to it: what is in it is mostly
+    /// not of this start.
+    pub fn add(&mut self, events: &Events, directory: &Path) {
         let is_new = self.known.len() < MOST && self.known.insert(directory.to_owned());
         let what = WatchFlags::OPEN
             | WatchFlags::CLOSE_NOWRITE
@@ -101,7 +98,6 @@ impl Opens {
         {
             self.watched.insert(number, directory.to_owned());
         }
-        is_new
     }
 
     /// Reads the events that there are. A directory that was opened is watched from here on.

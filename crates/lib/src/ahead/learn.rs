@@ -124,8 +124,9 @@ fn watched(pid: u32, listener: &Listener, opens: Option<&Seen>) -> (Touched, boo
 
 /// Sees what is opened: a directory is watched before the program reads the files in it.
 fn see(seen: &Seen, is_over: &AtomicBool) {
-    for directory in &seen.known {
-        locked(&seen.opens).watch(&seen.events, directory);
+    // Those beside them take longer.
+    for watch in [Opens::add, Opens::watch] {
+        seen.known.iter().for_each(|it| watch(&mut locked(&seen.opens), &seen.events, it));
     }
     while !is_over.load(Ordering::Relaxed) {
         seen.events.wait(PAUSES.0);

@@ -38,8 +38,10 @@ const MOST_OPENED: usize = 20_000;
 pub(super) const MOST_OF_OPENED: u64 = 256;
 /// Number of pages that are looked at before a start.
 const SAMPLES: usize = 3;
-/// After this number of starts that were learned, no more are, until the record is old.
+/// A file is complete after this number of starts since the first that used it.
 const ENOUGH: u32 = 3;
+/// After this number of starts that were learned, no more are, until the record is old.
+const MOST_STARTS: u32 = MANY - 1;
 /// Later starts count as much as earlier ones: at this number, the counts are halved.
 const MANY: u32 = 8;
 /// A record is learned again after this time.
@@ -62,6 +64,9 @@ pub struct Header {
     pub learned: u64,
     /// The number of starts that were learned.
     pub starts: u32,
+    /// The number of starts before the first that used the newest file.
+    #[serde(default)]
+    pub since: u32,
     /// True if these are the touched pages alone. Otherwise they include up to 16 neighbours that were
     /// in memory.
     pub exact: bool,
@@ -84,6 +89,10 @@ pub struct RecordedFile {
     pub changed: (i64, i64),
     /// First page, number of pages, and number of starts that used them. A page has 4,096 bytes.
     pub ranges: Vec<(u64, u64, u32)>,
+    /// The number of starts before the first that used the file. Of a file that is read and closed,
+    /// earlier starts may have been learned without its directory.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub since: u32,
     /// True for a file that a traced start opened: up to its first MiB is read ahead.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub opened: bool,
@@ -229,8 +238,9 @@ impl Header {
     #[must_use]
     pub fn is_wanting(&self) -> bool {
         let learned = UNIX_EPOCH + Duration::from_secs(self.learned);
+        let is_new = self.starts < ENOUGH.saturating_add(self.since) || !self.exact;
         // A time in the future is wrong.
-        self.starts < ENOUGH || learned.elapsed().map_or(true, |age| age > OLD)
+        is_new && self.starts < MOST_STARTS || learned.elapsed().map_or(true, |age| age > OLD)
     }
 }
 
@@ -296,7 +306,9 @@ impl Record {
     pub fn add(&mut self, touched: &Touched, exact: bool) {
         if exact && !self.header.exact {
             self.files.retain(|file| file.opened);
-            self.files.iter_mut().for_each(|file| file.ranges.clear());
+            for file in &mut self.files {
+                (file.since, file.ranges) = (0, Vec::new());
+            }
             self.header.starts = 0;
         } else if self.header.exact && !exact {
             return;
@@ -310,6 +322,7 @@ impl Record {
             let Some(mut now) = RecordedFile::of(path) else { continue };
             let before = known.remove(&now.path).filter(|file| file.state() == now.state());
             now.opened = before.as_ref().is_some_and(|file| file.opened);
+            now.since = before.as_ref().map_or(self.header.starts - 1, |file| file.since);
             now.ranges = merged(&before.map(|file| file.ranges).unwrap_or_default(), pages.pages());
             ranges += now.ranges.len();
             if ranges > MOST_RANGES {
@@ -329,6 +342,7 @@ impl Record {
     fn age(&mut self) {
         self.header.starts /= 2;
         for file in &mut self.files {
+            file.since /= 2;
             file.ranges.iter_mut().for_each(|range| range.2 /= 2);
             file.ranges.retain(|range| range.2 > 0);
         }
@@ -375,6 +389,7 @@ impl Record {
         let is_short = |sample: &(String, u64)| sample.0.len() < MOST_HEADER / (2 * SAMPLES);
         self.header.samples =
             largest.iter().filter_map(sample).filter(is_short).take(SAMPLES).collect();
+        self.header.since = self.files.iter().map(|file| file.since).max().unwrap_or(0);
         self.header.bytes = wanted.iter().map(pages).sum::<u64>() * PAGE;
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         self.header.learned = now.map_or(0, |now| now.as_secs());
@@ -392,7 +407,8 @@ impl RecordedFile {
         let FileState { inode, size, changed } =
             if directory { listed } else { FileState::of(&facts) };
         let path = path.to_str()?.to_owned();
-        Some(Self { path, inode, size, changed, ranges: Vec::new(), opened: false, directory })
+        let ranges = Vec::new();
+        Some(Self { path, inode, size, changed, ranges, since: 0, opened: false, directory })
     }
 
     pub(super) fn directory(&self) -> Option<&Path> {
@@ -403,9 +419,12 @@ impl RecordedFile {
         FileState { inode: self.inode, size: self.size, changed: self.changed }
     }
 
-    /// Returns the ranges that at least half of the starts used, joined over small gaps.
+    /// Returns the ranges that at least half of the starts since the file's first use used, joined over
+    /// small gaps. What one later start alone used may be of another process.
     fn wanted(&self, starts: u32) -> Vec<(u64, u64)> {
-        let used = self.ranges.iter().filter(|range| range.2.saturating_mul(2) >= starts);
+        let half = starts.saturating_sub(self.since).div_ceil(2);
+        let least = if self.since == 0 { half } else { half.max(2) };
+        let used = self.ranges.iter().filter(|range| range.2 >= least);
         let begin = if self.opened { self.size.div_ceil(PAGE).min(MOST_OF_OPENED) } else { 0 };
         let begin = Some((0, begin)).filter(|range| range.1 > 0);
         let used = used
@@ -427,6 +446,11 @@ impl RecordedFile {
         }
         joined
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// Returns the number of pages between two ranges.

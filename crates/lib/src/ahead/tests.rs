@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use becalm_host::pages::{FileState, MOST_PAGES, Touched};
 use object::Endianness;
@@ -25,6 +26,7 @@ fn file(ranges: &[(u64, u64, u32)]) -> RecordedFile {
         size: 1 << 30,
         changed: (0, 0),
         ranges,
+        since: 0,
         opened: false,
         directory: false,
     }
@@ -91,6 +93,36 @@ fn starts_are_counted_page_by_page() {
     assert_eq!(record.files[0].ranges, [(1, 1, 1), (2, 1, 2), (3, 1, 3), (60, 1, 1)]);
     assert_eq!((record.header.starts, record.header.bytes), (3, 2 * 4096));
     assert_eq!(record.header.samples, [(path.to_str().expect("text").to_owned(), 3)]);
+}
+
+#[test]
+fn a_file_is_learned_in_three_starts_from_the_first_that_used_it() {
+    let dir = tempfile::tempdir().expect("made");
+    let (mapped, read) = (some_file(&dir), dir.path().join("read"));
+    fs::write(&read, "x").expect("written");
+    let mut record = Record { header: header(0), files: Vec::new() };
+    let mut learn = |has_read: bool| {
+        let mut touched = Touched::default();
+        touched.add_pages(&mapped, [1]);
+        if has_read {
+            touched.add_pages(&read, [0]);
+        }
+        record.add(&touched, true);
+        (record.wanted().len(), record.header.is_wanting())
+    };
+    assert_eq!([learn(false), learn(false), learn(true)], [(1, true); 3]);
+    assert_eq!(learn(true), (2, true), "one start may see what another process reads");
+    assert_eq!(learn(false), (2, false), "two of three starts used it");
+    assert_eq!([learn(false), learn(false)], [(2, false), (1, false)]);
+}
+
+#[test]
+fn a_record_with_neighbours_is_learned_up_to_seven_times() {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
+    let learned = |starts, exact| Header { exact, learned: now, ..header(starts) };
+    let wanting = [(2, true), (3, true), (3, false), (6, false), (7, false)];
+    let wanting = wanting.map(|(starts, exact)| learned(starts, exact).is_wanting());
+    assert_eq!(wanting, [true, false, true, true, false]);
 }
 
 #[test]
