@@ -273,7 +273,7 @@ fn manual_pages_and_completions_come_from_the_same_flags() {
         "ENVIRONMENT",
         "NO_COLOR",
         "LD_PRELOAD",
-        "becalm/check/1",
+        "docs/json.md",
         "EXAMPLES",
         "\\-\\-max\\-misses",
     ] {

@@ -1,10 +1,9 @@
 //! The manual's sections of `becalm bench`.
 
-use crate::terminal::manual::Section;
+use crate::terminal::manual::{JSON, Section};
 
 /// Last sections of the help and the man page of `becalm bench`.
-pub(crate) const BENCH: &[&Section] =
-    &[&BENCH_STATUS, &BENCH_FIGURES, &BENCH_JSON, &BENCH_EXAMPLES];
+pub(crate) const BENCH: &[&Section] = &[&BENCH_STATUS, &BENCH_FIGURES, &JSON, &BENCH_EXAMPLES];
 
 const BENCH_STATUS: Section = Section {
     title: "Exit status",
@@ -65,30 +64,6 @@ const BENCH_FIGURES: Section = Section {
              and all. The loader does not look up the bound ones.",
         ),
         ("CPU", "User and kernel time of the program and the children it waited for."),
-    ],
-};
-
-const BENCH_JSON: Section = Section {
-    title: "JSON",
-    entries: &[
-        (
-            "schema becalm/bench/1",
-            "One object: schema, until, cold, rounds, warmup, seed, machine (kernel, cpus, load, \
-             began), variants, notes.",
-        ),
-        (
-            "variant",
-            "name, control, program, args, environment (variables that differ from those of \
-             becalm; null for a removed variable), median_ns, low_ns and high_ns (quartiles), \
-             least_ns, most_ns, outliers, cpu_median_ns, major_faults and read_bytes (medians), \
-             ratio (ratio, low, high, level; null for the first), watched (null for the control), wall_ns and cpu_ns (one element a round).",
-        ),
-        (
-            "watched",
-            "loader_ns, misses, pages (waits, seconds, files; null without --cold), relocations (loader_ns and of it ns, lookups, cached, relative, \
-             bindings, not_applied; null if the loader does not report it), program_misses and \
-             program_repeated (after the entry point; null with --until entry).",
-        ),
     ],
 };
 

@@ -1,6 +1,6 @@
 //! The manual's sections of `becalm cache`.
 
-use crate::terminal::manual::Section;
+use crate::terminal::manual::{JSON, Section};
 
 /// Last sections of the help and the man page of `becalm cache`.
 pub(crate) const CACHE: &[&Section] = &[&STATUS, &FOLDER, &JSON, &EXAMPLES];
@@ -27,16 +27,6 @@ const FOLDER: Section = Section {
              are elsewhere and stay too. Ready pages (becalm run --share-pages) lie in the folder pages.",
         ),
     ],
-};
-
-const JSON: Section = Section {
-    title: "JSON",
-    entries: &[(
-        "schema becalm/cache/1",
-        "One object: cleared, trees (null if there is no folder: folder, copies, bytes, records of \
-         command, starts, paths, copies, learned, copied), pages (null if there is no folder: folder, files, \
-         bytes).",
-    )],
 };
 
 const EXAMPLES: Section = Section {

@@ -1,10 +1,10 @@
 //! `becalm env`.
 
 use crate::index::manual::INDEX_FILES;
-use crate::terminal::manual::Section;
+use crate::terminal::manual::{JSON, Section};
 
 /// Last sections of the help and the man page of `becalm env`.
-pub(crate) const ENV: &[&Section] = &[&ENV_STATUS, &INDEX_FILES, &ENV_JSON, &ENV_EXAMPLES];
+pub(crate) const ENV: &[&Section] = &[&ENV_STATUS, &INDEX_FILES, &JSON, &ENV_EXAMPLES];
 
 const ENV_STATUS: Section = Section {
     title: "Exit status",
@@ -12,15 +12,6 @@ const ENV_STATUS: Section = Section {
         ("0", "The lines are written."),
         ("2", "There is no index, it cannot be used, or a flag is wrong."),
     ],
-};
-
-const ENV_JSON: Section = Section {
-    title: "JSON",
-    entries: &[(
-        "schema becalm/env/1",
-        "One object: schema, index, module, static_tls, switch, variables (name, value: null if it is \
-         unset), is_old, unfit (program, reason: static-tls, alignment; bytes), gone.",
-    )],
 };
 
 const ENV_EXAMPLES: Section = Section {

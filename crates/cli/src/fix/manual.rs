@@ -1,10 +1,10 @@
 //! The manual's sections of `becalm fix`, `undo` and `verify`.
 
-use crate::terminal::manual::Section;
+use crate::terminal::manual::{JSON, Section};
 
 /// Last sections of the help and the man page of `becalm fix`.
 pub(crate) const FIX: &[&Section] =
-    &[&FIX_STATUS, &FIX_CARRIERS, &FIX_WRITING, &FIX_JSON, &FIX_EXAMPLES];
+    &[&FIX_STATUS, &FIX_CARRIERS, &FIX_WRITING, &JSON, &FIX_EXAMPLES];
 
 const FIX_STATUS: Section = Section {
     title: "Exit status",
@@ -94,35 +94,6 @@ const FIX_WRITING: Section = Section {
             "Files with something appended to the ELF image (AppImage, PyInstaller), the loader \
              itself, dynamic edits of static programs, files with several names unless \
              --hardlinks says what to do, set-id files without --setuid.",
-        ),
-    ],
-};
-
-pub(crate) const FIX_JSON: Section = Section {
-    title: "JSON",
-    entries: &[
-        (
-            "schema becalm/fix/1",
-            "One object: schema, carrier (the strategy), closure, dry_run, interrupted, plan (path, \
-             edits, outside, withdrawn, answers: needed, exact, hints), creations (path, kind, target, \
-             length), files and made (path, status: written, unchanged, refused, not-reached; \
-             old_length, new_length, reason, warnings), findings (path, needed, severity: \
-             passed-over, left, conflict, refused; what), programs (path, before, after: storms), \
-             errors (path, reason).",
-        ),
-        (
-            "schema becalm/undo/1",
-            "One object: schema, dry_run, interrupted, files and removed (as files above), kept (path, \
-             others), errors.",
-        ),
-        (
-            "schema becalm/verify/1",
-            "One object: schema, looked_at, objects (path, answers: carrier, needed, verdict: \
-             true, skips, stale, missing, superfluous, malformed; says, is), loads (path, equal, \
-             objects, lost, gained, reordered; with --load), indexes (path, machine, objects, edges, \
-             stores_changed, slots: programs, slots, with --load; differences: path, kind, needed, \
-             was, now), damaged (path, program, reason), unjudged (path, carrier, store), errors. \
-             A carrier is a strategy.",
         ),
     ],
 };

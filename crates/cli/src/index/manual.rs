@@ -1,10 +1,10 @@
 //! The manual's sections of `becalm index`, `run` and `env`.
 
-use crate::terminal::manual::Section;
+use crate::terminal::manual::{JSON, Section};
 
 /// Last sections of the help and the man page of `becalm index`.
 pub(crate) const INDEX: &[&Section] =
-    &[&INDEX_STATUS, &INDEX_TRUTH, &INDEX_FILES, &INDEX_JSON, &INDEX_EXAMPLES];
+    &[&INDEX_STATUS, &INDEX_TRUTH, &INDEX_FILES, &JSON, &INDEX_EXAMPLES];
 
 const INDEX_STATUS: Section = Section {
     title: "Exit status",
@@ -106,19 +106,6 @@ const INDEX_TRUTH: Section = Section {
              programs that need more than glibc's default.",
         ),
     ],
-};
-
-const INDEX_JSON: Section = Section {
-    title: "JSON",
-    entries: &[(
-        "schema becalm/index/1",
-        "One object: schema, index, written, machine, stores, objects, edges, bytes, \
-             table_bytes, directories (watched, snapshotted, not_snapshotted, \
-             modules_not_understood), left (reason, \
-             questions), static_tls (path, optional_static_tls or null), bindings (programs, \
-             relocations, bound, bytes, not_bound), paths (packages, paths, links, read, left_out, \
-             outside; if paths are indexed), other_machines, errors.",
-    )],
 };
 
 const INDEX_EXAMPLES: Section = Section {

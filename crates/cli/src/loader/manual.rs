@@ -1,10 +1,10 @@
 //! The manual's sections of `becalm loader`.
 
-use crate::terminal::manual::Section;
+use crate::terminal::manual::{JSON, Section};
 
 /// Last sections of the help and the man page of `becalm loader`.
 pub(crate) const LOADER: &[&Section] =
-    &[&STATUS, &BUILDING, &LOADER_ENVIRONMENT, &LOADER_FILES, &LOADER_JSON, &LOADER_EXAMPLES];
+    &[&STATUS, &BUILDING, &LOADER_ENVIRONMENT, &LOADER_FILES, &JSON, &LOADER_EXAMPLES];
 
 const STATUS: Section = Section {
     title: "Exit status",
@@ -83,14 +83,6 @@ const LOADER_FILES: Section = Section {
          lists.",
         ),
     ],
-};
-
-const LOADER_JSON: Section = Section {
-    title: "JSON",
-    entries: &[(
-        "schema becalm/loader/1",
-        "Of check: loader, notes (true or false), caches (true, false, or null without --store).",
-    )],
 };
 
 const LOADER_EXAMPLES: Section = Section {

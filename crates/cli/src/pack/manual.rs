@@ -1,6 +1,6 @@
 //! The manual's sections of `becalm pack` and `becalm unpack`.
 
-use crate::terminal::manual::Section;
+use crate::terminal::manual::{JSON, Section};
 
 /// Last sections of the help and the man page of `becalm pack`.
 pub(crate) const PACK: &[&Section] = &[&STATUS, &CONTENT, &JSON, &EXAMPLES];
@@ -59,15 +59,6 @@ const USE: Section = Section {
         ),
         ("becalm run --pack FILE", "Unpacks the file if this machine has not, then starts."),
     ],
-};
-
-const JSON: Section = Section {
-    title: "JSON",
-    entries: &[(
-        "schema becalm/pack/1",
-        "One object: file, files, bytes, records (of command, starts, paths, copies, learned, \
-         copied), left_out.",
-    )],
 };
 
 const EXAMPLES: Section = Section {

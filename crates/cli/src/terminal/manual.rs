@@ -51,6 +51,15 @@ pub(crate) const ENVIRONMENT: Section = Section {
     ],
 };
 
+pub(crate) const JSON: Section = Section {
+    title: "JSON",
+    entries: &[(
+        "--json",
+        "One object; schema names the command and the version of its fields. docs/json.md, which \
+         is installed with the documentation, describes each field.",
+    )],
+};
+
 /// Columns of wrapped help text.
 pub(crate) const HELP_WIDTH: usize = 80;
 

@@ -1,10 +1,10 @@
 //! The manual's sections of `becalm trace`.
 
-use crate::terminal::manual::{ENVIRONMENT, Section};
+use crate::terminal::manual::{ENVIRONMENT, JSON, Section};
 
 /// Last sections of the help and the man page of `becalm trace`.
 pub(crate) const TRACE: &[&Section] =
-    &[&TRACE_STATUS, &TRACE_STREAMS, &TRACE_WATCHING, &ENVIRONMENT, &TRACE_JSON, &TRACE_EXAMPLES];
+    &[&TRACE_STATUS, &TRACE_STREAMS, &TRACE_WATCHING, &ENVIRONMENT, &JSON, &TRACE_EXAMPLES];
 
 const TRACE_STATUS: Section = Section {
     title: "Exit status",
@@ -80,61 +80,6 @@ const TRACE_WATCHING: Section = Section {
         (
             "times",
             "The tracer's own cost is measured before the run and subtracted; both are shown.",
-        ),
-    ],
-};
-
-const TRACE_JSON: Section = Section {
-    title: "JSON",
-    entries: &[
-        (
-            "schema becalm/trace/1",
-            "One object: schema, command, images, exit (code or signal; null if it still runs), \
-             overhead (call_ns, cycle_ns, samples), all_syscalls, opens_alone, notes.",
-        ),
-        (
-            "image",
-            "One for each successful execve, the last one being the program; with --follow also \
-             one for each process: path, file, asked, pid, forked, interpreter, machine, libc, \
-             secure, immutable, reached_entry, storm, storm_ns, loader and program (the two \
-             shares), syscalls, classes, worst, dlopen, pages, relocations, prediction, no_prediction (why there is none), \
-             initialisers, dropped, environment, probes.",
-        ),
-        ("storm, probe", "As those of becalm check; of the loader's share alone."),
-        ("share", "net_ns, wall_ns, tracer_ns, calls, hits, missed, syscalls."),
-        (
-            "syscalls",
-            "name, count, errors, total_ns, max_ns; the most time first. Without --syscalls only \
-             the calls that look up files.",
-        ),
-        (
-            "class",
-            "class (dlopen, python, perl, guile, ocaml, ruby, node, r, emacs, gconv, locale, nss, \
-             fontconfig, xdg, qt-plugins, gi-typelibs, terminfo, path-lookup, other), hits, \
-             missed, dirs and names (of the misses), repeated (count, ns, paths: lookups that had \
-             succeeded before).",
-        ),
-        (
-            "dlopen",
-            "The loader's search after the entry point: missed, hits, found_misses (of names that \
-             were found), directories, needed (with found), objects, probes, dropped.",
-        ),
-        (
-            "pages",
-            "waits, seconds (in which a thread waited), files (path, waits, seconds; the worst 50). Null if \
-             the kernel does not report page faults.",
-        ),
-        (
-            "relocations",
-            "With --relocations, of starts after the traced one: loader_ns and of it ns, lookups (symbols), cached (relocations \
-             with the symbol of the lookup before), relative, bindings (bound, relocations: what \
-             an index applied), phases (of another start: exec_ns, start_ns, search_ns, relocation_ns, \
-             constructors_ns, page_faults, objects), not_applied (why not).",
-        ),
-        (
-            "prediction",
-            "equal, predicted and observed (storms), differences (how, at, probe, \
-             predicted_outcome), not_reached.",
         ),
     ],
 };

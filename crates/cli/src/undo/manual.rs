@@ -1,10 +1,10 @@
 //! `becalm undo`.
 
-use crate::fix::manual::{FIX_EXAMPLES, FIX_JSON};
-use crate::terminal::manual::Section;
+use crate::fix::manual::FIX_EXAMPLES;
+use crate::terminal::manual::{JSON, Section};
 
 /// Last sections of the help and the man page of `becalm undo`.
-pub(crate) const UNDO: &[&Section] = &[&UNDO_STATUS, &UNDO_WRITING, &FIX_JSON, &FIX_EXAMPLES];
+pub(crate) const UNDO: &[&Section] = &[&UNDO_STATUS, &UNDO_WRITING, &JSON, &FIX_EXAMPLES];
 
 const UNDO_STATUS: Section = Section {
     title: "Exit status",

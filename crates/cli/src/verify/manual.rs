@@ -1,10 +1,10 @@
 //! `becalm verify`.
 
-use crate::fix::manual::{FIX_EXAMPLES, FIX_JSON};
-use crate::terminal::manual::Section;
+use crate::fix::manual::FIX_EXAMPLES;
+use crate::terminal::manual::{JSON, Section};
 
 /// Last sections of the help and the man page of `becalm verify`.
-pub(crate) const VERIFY: &[&Section] = &[&VERIFY_STATUS, &FIX_JSON, &FIX_EXAMPLES];
+pub(crate) const VERIFY: &[&Section] = &[&VERIFY_STATUS, &JSON, &FIX_EXAMPLES];
 
 const VERIFY_STATUS: Section = Section {
     title: "Exit status",
