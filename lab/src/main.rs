@@ -2,13 +2,14 @@
 //!
 //! `import` creates a store from this machine's programs, `fixture` builds programs with typical
 //! storms, `measure` counts the real loader's work for them, `bench` measures becalm itself,
-//! `field` measures published figures again, `scale` indexes computed stores of any size,
+//! `compare` tries every strategy on a copy of a program, `field` measures published figures again, `scale` indexes computed stores of any size,
 //! `survey` checks very many files, `simulate` computes starts of large jobs, `slowfs` mounts a file
 //! system with slow lookups, and `slowdisk` runs a command on a disk with slow reads.
 
 mod becalm;
 mod bench;
 mod child;
+mod compare;
 mod dpkg;
 mod elf;
 mod field;
@@ -68,6 +69,15 @@ enum Command {
     /// Measure becalm in comparison with other tools
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Try every strategy on a copy of a program's closure and compare them
+    ///
+    /// The lab copies the packages of the program's closure and applies each strategy to its own
+    /// copy. A private mount namespace puts that copy in the place of the original, so that only
+    /// the programs started in it see it. The lab records the loaded files and the misses, times the
+    /// starts against each other, and tests each property on programs built for it. The store is
+    /// not changed.
+    #[command(override_usage = "lab compare [OPTIONS] PROGRAM [-- ARGS...]")]
+    Compare(Box<compare::args::CompareArgs>),
     /// Measure published figures again
     #[command(subcommand)]
     Field(field::Field),
@@ -103,6 +113,7 @@ fn run(command: Command) -> Result<ExitCode> {
     let done = match command {
         Command::Slowfs(args) => return slowfs::run(&args),
         Command::Slowdisk(args) => return slowdisk::run(&args),
+        Command::Compare(args) => return compare::run::run(&args),
         Command::Import { store, with, rpath, verify, program } => {
             import::run(&store, &program, &with, rpath, verify)
         }

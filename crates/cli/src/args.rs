@@ -10,7 +10,6 @@ use crate::advise::args::AdviseArgs;
 use crate::bench::args::BenchArgs;
 use crate::cache::args::CacheArgs;
 use crate::check::args::CheckArgs;
-use crate::compare::args::CompareArgs;
 use crate::demo::args::DemoArgs;
 use crate::doctor::args::DoctorArgs;
 use crate::elf::args::ElfArgs;
@@ -154,15 +153,6 @@ pub(crate) enum Command {
     /// Each answer of a note, an absolute needed string, a farm or a package's loader cache, made
     /// by becalm or by another tool, is compared with the result of the search.
     Verify(Box<VerifyArgs>),
-    /// Try every strategy on a copy of a program's closure and compare them
-    ///
-    /// becalm copies the packages of the program's closure and applies each strategy to its own
-    /// copy. A private mount namespace puts that copy in the place of the original, so that only
-    /// the programs started in it see it. becalm records the loaded files and the misses, times the
-    /// starts against each other, and tests each property on programs built for it. The store is
-    /// not changed.
-    #[command(override_usage = "becalm compare [OPTIONS] PROGRAM [-- ARGS...]")]
-    Compare(Box<CompareArgs>),
     /// Measure the startup time of a program, compared with others
     ///
     /// Each round starts every variant once, in a new random order, so that other load on the
@@ -209,7 +199,7 @@ pub(crate) fn definition() -> clap::Command {
 /// The commands by what they are for, in the order of the help.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Daily", &["run", "on", "off", "index", "env", "cache", "pack", "unpack"]),
-    ("Look", &["check", "advise", "doctor", "trace", "report", "bench", "compare", "demo"]),
+    ("Look", &["check", "advise", "doctor", "trace", "report", "bench", "demo"]),
     ("Change files", &["fix", "undo", "verify", "elf"]),
     ("Build", &["loader", "help"]),
 ];
@@ -302,7 +292,6 @@ pub(crate) fn manual_of(command: &str) -> &'static [&'static manual::Section] {
         "pack" => crate::pack::manual::PACK,
         "unpack" => crate::pack::manual::UNPACK,
         "check" => crate::check::manual::CHECK,
-        "compare" => crate::compare::manual::COMPARE,
         "demo" => crate::demo::manual::DEMO,
         "doctor" => crate::doctor::manual::DOCTOR,
         "elf" => crate::elf::manual::ELF,

@@ -12,7 +12,6 @@ pub(crate) mod beside;
 pub(crate) mod cache;
 pub(crate) mod check;
 pub(crate) mod common_args;
-pub(crate) mod compare;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod elf;
@@ -28,7 +27,6 @@ pub(crate) mod overview;
 pub(crate) mod pack;
 pub(crate) mod report;
 pub(crate) mod run;
-pub(crate) mod scratch;
 pub(crate) mod terminal;
 pub(crate) mod trace;
 pub(crate) mod undo;
@@ -70,7 +68,6 @@ fn dispatch(flags: &Cli) -> Result<ExitStatus> {
         Command::Undo(args) => undo::run::run(args, flags.color),
         Command::Verify(args) => verify::run::run(args, flags.color),
         Command::Bench(args) => bench::run::run(args, flags.color),
-        Command::Compare(args) => compare::run::run(args, flags.color),
         Command::Demo(args) => demo::run::run(args, flags.color),
         Command::Elf(args) => elf::run::run(args),
         Command::Report(args) => report::run::run(args),

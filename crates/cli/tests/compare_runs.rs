@@ -1,4 +1,4 @@
-//! `becalm compare` and `becalm demo` on a small store that is built here: the table says what
+//! `lab compare` and `becalm demo` on a small store that is built here: the table says what
 //! each strategy does, a broken start is refused in one line, and nothing is left behind.
 
 mod support;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use becalm_testing::{skip, skipped};
 use serde_json::Value;
 use support::store::{Store, let_the_clock_pass, nothing_to_test_with, text};
-use support::{Ran, assert_refused, cc, run};
+use support::{Ran, cc, run};
 
 /// A store, and its own directory for temporary files, which must be empty afterwards.
 struct Scene {
@@ -34,18 +34,28 @@ impl Scene {
         command
     }
 
+    /// Returns a command of the lab, which the workspace builds beside becalm.
+    fn lab(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(lab());
+        command.args(arguments).stdin(Stdio::null()).env("TMPDIR", &self.tmp);
+        for name in ["LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT"] {
+            command.env_remove(name);
+        }
+        command
+    }
+
     fn compare(&self, program: &Path, more: &[&str]) -> Ran {
         let root = self.store.root();
         let mut arguments = vec!["compare", "--store", text(&root)];
         arguments.extend(more);
         let at = arguments.iter().position(|argument| *argument == "--").unwrap_or(arguments.len());
         arguments.insert(at, text(program));
-        run(&mut self.becalm(&arguments))
+        run(&mut self.lab(&arguments))
     }
 
     fn compare_without_store(&self, program: &Path, strategies: &str) -> Value {
-        let some = ["compare", text(program), "--json", "--no-trials", "--carriers", strategies];
-        let ran = run(&mut self.becalm(&[&some[..], &["--runs", "1", "--run", ""]].concat()));
+        let some = ["compare", text(program), "--json", "--no-trials", "--strategies", strategies];
+        let ran = run(&mut self.lab(&[&some[..], &["--runs", "1", "--run", ""]].concat()));
         assert_eq!(ran.code, Some(0), "{ran:?}");
         serde_json::from_str(&ran.stdout).expect("JSON")
     }
@@ -65,8 +75,21 @@ fn no_mount_namespaces() -> bool {
     !made.is_ok_and(|made| made.status.success()) && skipped("no mount namespaces here")
 }
 
+/// The lab's program, beside becalm's.
+fn lab() -> PathBuf {
+    Path::new(env!("CARGO_BIN_EXE_becalm")).with_file_name("lab")
+}
+
+/// Asserts exit code 2, nothing on stdout, and one line on stderr that contains the words.
+fn assert_refused(ran: &Ran, words: &str) {
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{ran:?}");
+    assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
+    assert!(ran.stderr.starts_with("lab: ") && ran.stderr.contains(words), "{ran:?}");
+}
+
 fn nothing_to_compare_with() -> bool {
-    nothing_to_test_with() || no_mount_namespaces()
+    let is_built = lab().is_file() || !skipped("no lab beside becalm (cargo build -p lab)");
+    !is_built || nothing_to_test_with() || no_mount_namespaces()
 }
 
 /// The cell of a row and a column.
@@ -153,7 +176,7 @@ fn what_compare_writes_report_reads() {
         return;
     }
     let scene = Scene::new();
-    let asked = ["--json", "--runs", "1", "--run", "", "--no-trials", "--carriers", "absolute"];
+    let asked = ["--json", "--runs", "1", "--run", "", "--no-trials", "--strategies", "absolute"];
     let ran = scene.compare(&scene.store.app(), &asked);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let (file, page) = (scene.store.path("table.json"), scene.store.path("page.html"));
@@ -212,7 +235,7 @@ fn text_and_markdown_say_the_same_and_number_their_notes() {
         return;
     }
     let scene = Scene::new();
-    let asked = ["--runs", "1", "--run", "", "--no-trials", "--carriers", "note,index"];
+    let asked = ["--runs", "1", "--run", "", "--no-trials", "--strategies", "note,index"];
     let plain = scene.compare(&scene.store.app(), &asked).stdout;
     assert!(
         plain.contains("missed opens") && plain.contains("[1] no loader that reads it"),
@@ -329,7 +352,7 @@ fn an_interrupt_ends_it_with_130_and_nothing_left() {
     // Rounds without end, so that the interrupt meets a start.
     let store = text(&root);
     let asked = ["compare", "--store", store, "--runs", "2000", "--run", "", text(&app)];
-    let child = scene.becalm(&asked).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = scene.lab(&asked).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let mut child = child.expect("starts");
     let began = Instant::now();
     let has_scratch = || fs::read_dir(&scene.tmp).is_ok_and(|mut all| all.next().is_some());
@@ -355,7 +378,7 @@ fn no_room_and_no_right_are_said_and_nothing_is_left() {
     fs::File::create(&large).and_then(|file| file.set_len(2_000_000_000)).expect("made");
     assert_refused(&scene.compare(&scene.store.app(), &[]), "more than the 1500 MB");
     fs::remove_file(&large).expect("removed");
-    let mut command = scene.becalm(&["compare", text(&scene.store.app())]);
+    let mut command = scene.lab(&["compare", text(&scene.store.app())]);
     let ran = run(command.env("TMPDIR", "/nonexistent/tmp"));
     assert_refused(&ran, "no scratch directory in /nonexistent/tmp");
     if rustix::process::geteuid().is_root() {

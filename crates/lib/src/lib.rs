@@ -8,10 +8,9 @@
 //! [`verify`] compares what was applied with the search. [`index`] makes, reads, trusts and writes
 //! index files ([`traced_run`]: of what a run searched), [`run`] finds the index of a start,
 //! [`mod@env`] the variables of a session with one, [`doctor`] examines a session with one.
-//! [`trace`] runs a program, watches its loader and compares that with the prediction, [`compare`]
-//! tries every strategy on a copy of a program, [`bench`] times starts, [`relocations`] their
+//! [`trace`] runs a program, watches its loader and compares that with the prediction, [`bench`] times starts, [`relocations`] their
 //! symbol lookups, [`report`] collects the data
-//! of a page, [`cache`] what is kept beside indexes ([`trees`], [`pages`]). Long work shows itself by a [`progress::Progress`]; a report that is a [`json::Report`]
+//! of a page, [`compare`] what `lab compare` and the demonstration share, [`cache`] what is kept beside indexes ([`trees`], [`pages`]). Long work shows itself by a [`progress::Progress`]; a report that is a [`json::Report`]
 //! is the JSON document of its command ([`json::document`]).
 //!
 //! [`index::MODULES`] are the audit modules that an index is put into, compiled from `audit/` by
@@ -83,6 +82,7 @@ pub mod quick;
 pub mod relocations;
 pub mod report;
 pub mod run;
+pub mod scratch;
 pub mod scratch_index;
 pub mod secure;
 pub mod survey;

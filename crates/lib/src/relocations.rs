@@ -96,7 +96,8 @@ pub fn measure(command: &Command, limit: Duration) -> Option<Relocations> {
 }
 
 /// The module's switches with a log.
-pub(crate) fn logged(environment: &[(OsString, OsString)], log: &Path) -> (OsString, OsString) {
+#[must_use]
+pub fn logged(environment: &[(OsString, OsString)], log: &Path) -> (OsString, OsString) {
     let known = environment.iter().find(|(name, _)| name == SWITCHES);
     let mut switch = OsString::from("log:");
     switch.push(log);

@@ -15,7 +15,6 @@ from ._reports import (
     Bench,
     Cache,
     Check,
-    Compare,
     Doctor,
     Fix,
     Index,
@@ -221,19 +220,6 @@ def bench(
     return _report(
         Bench, ["bench", "--json", *flags, *args, _text(program), "--", *arguments]
     )
-
-
-def compare(
-    program: Path,
-    arguments: Sequence[str] = (),
-    *,
-    store: Optional[Paths] = None,
-    args: Sequence[str] = (),
-) -> Compare:
-    """Tries every strategy on a copy of a program's closure."""
-    flags = _flags(store=_list(store))
-    rest = ["--", *arguments] if arguments else []
-    return _report(Compare, ["compare", "--json", *flags, *args, _text(program), *rest])
 
 
 def run(

@@ -802,34 +802,6 @@ class Bench(Record):
 
 
 @dataclass
-class Cell(Record):
-    text: str = ""
-    value: Optional[float] = None
-    verdict: Optional[str] = None
-    note: Optional[str] = None
-
-
-@dataclass
-class Row(Record):
-    id: str
-    title: str
-    kind: str
-    cells: List[Cell]
-
-
-@dataclass
-class Compare(Record):
-    """What ``becalm compare`` measured and tried, a column for each strategy."""
-
-    schema: str
-    program: str
-    columns: List[str]
-    rows: List[Row]
-    notes: List[str] = field(default_factory=list)
-    exit_status: int = field(default=0, metadata={"json": ""})
-
-
-@dataclass
 class Advise(Record):
     """What each strategy would leave of a program's misses."""
 

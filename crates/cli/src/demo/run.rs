@@ -22,6 +22,7 @@ use becalm_lib::compare::program::Program;
 use becalm_lib::index::make;
 use becalm_lib::path::path_bytes;
 use becalm_lib::progress::Silent;
+use becalm_lib::scratch::Scratch;
 use becalm_lib::targets::{self, Target};
 use becalm_lib::trace::observe::{Confined, watch};
 use becalm_lib::trace::options::Options;
@@ -33,7 +34,6 @@ use crate::check::text as check_text;
 use crate::demo::args::DemoArgs;
 use crate::exit_code::ExitStatus;
 use crate::index::text as index_text;
-use crate::scratch::Scratch;
 use crate::terminal::style::{Look, When};
 use crate::terminal::{self, Stdout};
 

@@ -46,7 +46,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "PROGRAM", value_hint = ValueHint::FilePath, help_heading = "Content")]
     pub after: Option<PathBuf>,
 
-    /// The output of `becalm compare --json`, as part of the page
+    /// The output of `lab compare --json`, as part of the page
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Content")]
     pub compare: Option<PathBuf>,
 

@@ -54,7 +54,7 @@ const REPORT_FIGURES: Section = Section {
              looks up: the median of three more starts that end at the entry point (becalm trace \
              --relocations), on x86_64. A record has these numbers if it was made with that flag.",
         ),
-        ("strategies", "As becalm compare --json wrote them (schema becalm/compare/1)."),
+        ("strategies", "As lab compare --json wrote them (schema becalm/compare/1)."),
     ],
 };
 

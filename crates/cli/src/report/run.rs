@@ -21,7 +21,7 @@ use crate::report::args::ReportArgs;
 use crate::report::{html, survey};
 use crate::terminal::Stdout;
 
-/// The size limit of a table of `becalm compare`.
+/// The size limit of a table of `lab compare`.
 const MAX_COMPARISON: u64 = 64 << 20;
 
 /// Makes the page.
@@ -83,7 +83,7 @@ fn comparison(path: &Path) -> Result<Comparison> {
     json::read(&text).map_err(|error| match error {
         ReadError::Schema(_) => anyhow!("{}: {error}", name(path)),
         ReadError::Json(_) => {
-            anyhow!(error).context(format!("{}: not what becalm compare --json writes", name(path)))
+            anyhow!(error).context(format!("{}: not what lab compare --json writes", name(path)))
         }
     })
 }

@@ -1,142 +1,18 @@
-//! Applies strategies to objects and reverts them, like `becalm fix`, `index` and `undo`.
+//! The environment of a start with nothing applied, or with an index: for `lab compare` and `becalm
+//! demo`.
 
-use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::ffi::OsString;
+use std::path::Path;
 
 use becalm_core::index::tls::SESSION;
-use becalm_core::strategy::Severity;
-use becalm_core::strategy::Strategy;
-use becalm_host::write::{HardLinks, WriteOptions};
-use bstr::{BStr, BString, ByteSlice};
-use thiserror::Error;
 
-use crate::assume::{self, StorePrefixes};
-use crate::compare::error::CompareError;
-use crate::compare::kind::{Compared, Kind};
-use crate::escape::shown;
-use crate::fix::options::{Options, Resolve};
-use crate::fix::{fix, report::Report};
+use crate::assume;
 use crate::index::error::IndexError;
 use crate::index::variables::Settings;
-use crate::index::{file, make, platforms, variables};
-use crate::path::path_bytes;
-use crate::progress::Silent;
-use crate::undo;
-use crate::writing::{Changed, Outcome};
-
-/// Input of a strategy.
-#[derive(Clone, Debug)]
-pub(super) struct Site<'a> {
-    /// The programs.
-    pub programs: &'a [PathBuf],
-    /// All objects, the programs among them.
-    pub objects: &'a [PathBuf],
-    /// The prefixes to index.
-    pub prefixes: &'a [PathBuf],
-    /// The value of `--store`.
-    pub stores: &'a OsStr,
-    /// Path of the index to write.
-    pub index: PathBuf,
-}
+use crate::index::{file, platforms};
 
 /// Variables that a strategy needs in the environment.
 pub type Variables = Vec<(OsString, OsString)>;
-
-/// Hard-linked files are scratch copies, so their links may be broken. Set-id files are edited too.
-const WRITING: WriteOptions = WriteOptions {
-    in_place: false,
-    hard_links: HardLinks::Break,
-    set_id: true,
-    keep_times: false,
-    durability: becalm_host::write::Durability::Synced,
-};
-
-/// Wait before an index is made, longer than the resolution of a file system's clock. An index has
-/// no bindings of files that have just changed.
-pub(super) const GRAIN: Duration = Duration::from_millis(300);
-
-/// An applied strategy.
-#[derive(Debug)]
-pub(super) struct Done {
-    /// Environment variables with which the programs must be started.
-    pub variables: Variables,
-    /// Remark for the reader.
-    pub remark: Option<String>,
-    /// Reason why the index beside the store has no symbol bindings of the program, if it has none.
-    pub not_bound: Option<String>,
-}
-
-/// Applies a strategy to a site.
-///
-/// # Errors
-/// Returns an error if the strategy cannot be applied at all.
-pub(super) fn apply(kind: Kind, site: &Site<'_>) -> Result<Done, CompareError> {
-    if kind.is_index() {
-        return index(kind, site);
-    }
-    let (variables, report) = put(kind, site, &plain_assumptions())?;
-    let done = |remark| Done { variables, remark, not_bound: None };
-    let Some(report) = report else { return Ok(done(None)) };
-    let refused = refusals(&report);
-    let written = report.files.iter().chain(&report.made).any(|file| file.outcome.is_written());
-    let remark = match refused.as_slice() {
-        [] => None,
-        [first, ..] if !written => return Err(CompareError::Refused(first.clone())),
-        [one] => Some(one.clone()),
-        [first, rest @ ..] => Some(format!("{first}, and {} more", rest.len())),
-    };
-    Ok(done(remark))
-}
-
-/// Applies a strategy like [`apply`], with assumptions about the machine. Returns the variables and
-/// the report of `becalm fix`.
-///
-/// # Errors
-/// Returns an error if the strategy cannot be applied.
-pub(super) fn put(
-    kind: Kind,
-    site: &Site<'_>,
-    assumed: &assume::Options,
-) -> Result<(Variables, Option<Report>), CompareError> {
-    if kind.is_index() {
-        return Ok((index(kind, site)?.variables, None));
-    }
-    let Some(strategy) = kind.fix() else { return Ok((Vec::new(), None)) };
-    let paths = if kind.is_of_program() { site.programs } else { site.objects };
-    // A farm of a whole closure cannot serve two programs that share libraries.
-    let at_once = if kind == Kind::of(Strategy::Farm) { 1 } else { paths.len().max(1) };
-    let reports = here(|| {
-        let fixed = paths.chunks(at_once).map(|paths| fixed(site, strategy, paths, assumed));
-        fixed.collect::<Result<Vec<Report>, CompareError>>()
-    })??;
-    Ok((Vec::new(), reports.into_iter().reduce(joined)))
-}
-
-/// Runs work in a thread pool whose threads are in the mount namespace of this thread.
-fn here<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, CompareError> {
-    // The threads of the global pool are in another namespace; new threads inherit that of this
-    // one.
-    Ok(rayon::ThreadPoolBuilder::new().build()?.install(work))
-}
-
-fn fixed(
-    site: &Site<'_>,
-    (with, resolve, closure): (Strategy, Resolve, bool),
-    paths: &[PathBuf],
-    assumed: &assume::Options,
-) -> Result<Report, CompareError> {
-    let store = StorePrefixes(site.stores.to_owned());
-    let options = Options {
-        paths: paths.to_vec(),
-        resolve,
-        closure,
-        // More misses are allowed, because the table shows them.
-        allow_more_misses: true,
-        ..Options::of(with, true, assume::Options { store, ..assumed.clone() })
-    };
-    Ok(fix(&options, Some(WRITING), &Silent)?)
-}
 
 /// Returns the assumptions without the loader variables of the user's environment.
 pub fn plain_assumptions() -> assume::Options {
@@ -149,57 +25,6 @@ pub fn plain_assumptions() -> assume::Options {
     }
 }
 
-/// Returns one report with the lists of both.
-fn joined(mut all: Report, more: Report) -> Report {
-    all.plan.extend(more.plan);
-    all.creations.extend(more.creations);
-    all.files.extend(more.files);
-    all.made.extend(more.made);
-    all.findings.extend(more.findings);
-    all.programs.extend(more.programs);
-    all.problems.extend(more.problems);
-    all
-}
-
-/// Returns the files that a strategy could not or would not change, each with the reason.
-pub(super) fn refusals(report: &Report) -> Vec<String> {
-    let line =
-        |path: &BStr, why: &str| format!("{}: {why}", becalm_core::path::name(path).to_str_lossy());
-    let problems = report.problems.iter();
-    let mut all: Vec<String> = problems.map(|p| line(p.path.as_ref(), &p.reason)).collect();
-    let files = report.files.iter().chain(&report.made);
-    all.extend(files.filter_map(|file| Some(line(file.path.as_ref(), refusal(file)?))));
-    let grave = report.findings.iter().filter(|finding| finding.severity >= Severity::Conflict);
-    all.extend(grave.map(|finding| line(finding.path.as_ref(), &finding.what)));
-    all
-}
-
-fn refusal(file: &Changed) -> Option<&str> {
-    match &file.outcome {
-        Outcome::Refused { reason } => Some(reason),
-        _ => None,
-    }
-}
-
-/// Indexes the stores, and returns the variables of `becalm env`.
-fn index(kind: Kind, site: &Site<'_>) -> Result<Done, CompareError> {
-    let options = make::Options {
-        stores: site.prefixes.to_vec(),
-        prefixes: StorePrefixes(site.stores.to_owned()).paths(),
-        output: Some(site.index.clone()),
-        ..make::Options::default()
-    };
-    let report = here(|| make::index(&options, &Silent))??;
-    let is_nobind = kind == Kind::Strategy(Compared::IndexNobind);
-    let variables = index_variables(&site.index, is_nobind.then_some(variables::NO_BIND))?;
-    let bindings = report.content.map(|content| content.bindings);
-    let left_out = bindings.into_iter().flat_map(|bindings| bindings.not_bound);
-    let programs: Vec<BString> = site.programs.iter().map(|path| path_bytes(path)).collect();
-    let mut of_programs = left_out.filter(|program| programs.contains(&program.path));
-    let not_bound = of_programs.next().map(|program| program.reason.to_string());
-    Ok(Done { variables, remark: None, not_bound })
-}
-
 /// Returns the variables with which the programs of an index start, with a switch of its module.
 ///
 /// # Errors
@@ -207,57 +32,13 @@ fn index(kind: Kind, site: &Site<'_>) -> Result<Done, CompareError> {
 pub fn index_variables(
     index: &Path,
     switch: Option<&'static str>,
-) -> Result<Variables, CompareError> {
+) -> Result<Variables, IndexError> {
     let opened = file::open(index)?;
     let need = opened.index.static_tls().map_err(IndexError::damaged(&opened.path))?;
     let (module, static_tls) = (platforms::audit_path(&opened), SESSION.max(need.into()));
     let switch = switch.map(ToOwned::to_owned);
     let variables = Settings { module, static_tls, switch }.added(|_| None).into_iter();
     Ok(variables.filter_map(|it| Some((it.name.into(), it.value?))).collect())
-}
-
-/// A file that differs from its state before a strategy.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum NotUndone {
-    /// The file could not be reverted.
-    #[error("{}: {reason}", shown(.path.as_ref()))]
-    Refused {
-        /// The file.
-        path: BString,
-        /// The reason.
-        reason: String,
-    },
-    /// The file has other contents, is missing, or is new.
-    #[error("{} {how}", .path.display())]
-    Differs {
-        /// The file, below the packages.
-        path: PathBuf,
-        /// How it differs.
-        how: &'static str,
-    },
-}
-
-impl NotUndone {
-    pub(super) fn new(path: &Path, how: &'static str) -> Self {
-        Self::Differs { path: path.to_owned(), how }
-    }
-}
-
-/// Reverts a strategy. Returns a file that could not be reverted, or `None`.
-///
-/// # Errors
-/// Returns an error if no thread can be started.
-pub(super) fn revert(paths: &[PathBuf]) -> Result<Option<NotUndone>, CompareError> {
-    let options = undo::Options { writing: WRITING, ..undo::Options::default() };
-    let report = here(|| undo::undo(paths, &options, &Silent))?;
-    let not_undone = |path: &BString, reason: &str| {
-        let (path, reason) = (path.clone(), reason.to_owned());
-        NotUndone::Refused { path, reason }
-    };
-    let refused = report.files.iter().chain(&report.removed);
-    let mut refused = refused.filter_map(|file| Some(not_undone(&file.path, refusal(file)?)));
-    let problem = report.problems.last().map(|it| not_undone(&it.path, &it.reason));
-    Ok(refused.next_back().or(problem))
 }
 
 /// Environment variables that affect loaders and becalm's audit module.
@@ -272,25 +53,10 @@ const TAKEN: [&str; 8] = [
     "BECALM",
 ];
 
-/// Removes the variables of [`TAKEN`] from a command, and sets its stdin to `/dev/null`.
-pub(super) fn plain(command: &mut std::process::Command) {
-    for name in TAKEN {
-        command.env_remove(name);
-    }
-    command.stdin(std::process::Stdio::null());
-}
-
 /// Returns the environment of this process without the variables that affect loaders, and with the
 /// given ones.
 #[must_use]
 pub fn environment(variables: &Variables) -> Variables {
     let own = std::env::vars_os().filter(|(name, _)| !TAKEN.iter().any(|taken| name == taken));
     own.chain(variables.iter().cloned()).collect()
-}
-
-/// Returns the last line that is not blank, without the prefix `becalm: `.
-pub(super) fn last_line(text: &[u8]) -> String {
-    let line = text.lines().rfind(|line| !line.trim_ascii().is_empty()).unwrap_or_default();
-    let line = line.strip_prefix(b"becalm: ").unwrap_or(line);
-    shown(line.trim_ascii().as_bstr())
 }

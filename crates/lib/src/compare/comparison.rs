@@ -1,16 +1,16 @@
 //! `becalm/compare/1`: the strategies side by side, with a measurement or a test result in each
 //! cell.
 //!
-//! Written by `becalm compare --json`, read by `becalm report --compare`.
+//! Written by `lab compare --json`, read by `becalm report --compare`.
 
 use serde::{Deserialize, Serialize};
 
 use crate::json;
 
 /// Identifier of the row in which the verdict `no` is a finding.
-pub(super) const SAME: &str = "same-objects";
+pub const SAME: &str = "same-objects";
 
-/// The whole table: the JSON document of `becalm compare`.
+/// The whole table: the JSON document of `lab compare`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// The program that was compared.

@@ -1,26 +1,19 @@
-//! The reasons why strategies cannot be compared, or one of them cannot be tested.
+//! The reasons why a program cannot be examined or copied.
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use becalm_core::closure::ClosureError;
-use becalm_host::bench::BenchError;
-use becalm_host::mount_namespace::MountNamespaceError;
 use becalm_rewrite::RewriteError;
-use rayon::ThreadPoolBuildError;
 use thiserror::Error;
 
 use crate::escape::shown;
-use crate::fix::FixError;
-use crate::index::error::IndexError;
 use crate::path::path_bytes;
-use crate::trace::refused::ObserveError;
 
-/// The reason why strategies cannot be compared, or one of them cannot be tested.
+/// The reason why a program cannot be examined or copied.
 #[derive(Debug, Error)]
 #[non_exhaustive]
-pub enum CompareError {
+pub enum SubjectError {
     /// A file or directory cannot be read, copied or made.
     #[error("{}", .path.display())]
     Io {
@@ -40,30 +33,6 @@ pub enum CompareError {
     /// The program cannot be read.
     #[error(transparent)]
     Closure(#[from] ClosureError),
-    /// The unchanged program does not start.
-    #[error("{}", .program.display())]
-    Control {
-        /// The program, as it was named.
-        program: PathBuf,
-        /// The reason.
-        source: Box<CompareError>,
-    },
-    /// A mount namespace cannot be made or entered.
-    #[error(transparent)]
-    Namespace(#[from] MountNamespaceError),
-    /// A strategy cannot be planned.
-    #[error(transparent)]
-    Fix(#[from] FixError),
-    /// The stores cannot be indexed.
-    #[error(transparent)]
-    Index(#[from] IndexError),
-    /// A strategy changed nothing. The text is the first file that it did not change, with the
-    /// reason.
-    #[error("{0}")]
-    Refused(String),
-    /// No thread can be started.
-    #[error(transparent)]
-    Threads(#[from] ThreadPoolBuildError),
     /// The packages are too large to be copied.
     #[error("the packages of its closure hold {bytes} MB, more than the {most} MB that are copied")]
     TooLarge {
@@ -96,32 +65,6 @@ pub enum CompareError {
     /// The closure has no program.
     #[error("no program in its own closure")]
     NoProgram,
-    /// The given loader cannot replace the program's.
-    #[error("--loader")]
-    Loader(#[source] Box<CompareError>),
-    /// The program has no C library that another could replace.
-    #[error("the program loads no libc.so.6")]
-    NoLibc,
-    /// A start could not be traced.
-    #[error(transparent)]
-    Observe(#[from] ObserveError),
-    /// A start did not end in time.
-    #[error("did not end within {} s and was killed", .0.as_secs_f64())]
-    TooLong(Duration),
-    /// A start failed.
-    #[error("{how}{}", .said.as_ref().map(|said| format!(": {said}")).unwrap_or_default())]
-    Failed {
-        /// The failure, for example `exit code 1`.
-        how: String,
-        /// The last line that the program wrote.
-        said: Option<String>,
-    },
-    /// No column starts.
-    #[error("nothing to time")]
-    Nothing,
-    /// The starts could not be timed.
-    #[error(transparent)]
-    Bench(#[from] BenchError),
 }
 
 /// The reason why a program cannot be compared.
@@ -161,9 +104,9 @@ pub enum NotCompared {
     Stops(String),
 }
 
-impl CompareError {
+impl SubjectError {
     /// Converts an error of the system about a file or directory.
-    pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
+    pub fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         |source| Self::Io { path: path.to_owned(), source }
     }
 }

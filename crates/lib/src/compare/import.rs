@@ -1,6 +1,6 @@
 //! Copies a program of this machine into a store of its own, one library to a directory as in Nix,
 //! Guix and Spack. becalm's own editor sets the run paths and the interpreter. Used by
-//! `becalm demo`, and by `becalm compare` for a program outside the stores.
+//! `becalm demo`, and by `lab compare` for a program outside the stores.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,8 +17,13 @@ use becalm_core::loader::load::Role;
 use bstr::BString;
 use rustc_hash::FxHasher;
 
-use crate::compare::error::CompareError;
-use crate::compare::tree::check_room;
+use crate::compare::error::SubjectError;
+
+/// The maximum size of a copied tree in bytes.
+const MOST: u64 = 1_500_000_000;
+
+/// Bytes that must stay free on the file system.
+const SPARE: u64 = 64 << 20;
 
 /// An object to copy into the store.
 struct Object {
@@ -42,11 +47,11 @@ pub fn import(
     closure: &Closure,
     interpreter: &Path,
     store: &Path,
-) -> Result<PathBuf, CompareError> {
+) -> Result<PathBuf, SubjectError> {
     let objects = placed(closure, store)?;
     let length = |path: &Path| path.metadata().map(|about| about.len()).unwrap_or(0);
     let bytes = objects.iter().map(|object| length(&object.original)).sum();
-    fs::create_dir_all(store).map_err(CompareError::io(store))?;
+    fs::create_dir_all(store).map_err(SubjectError::io(store))?;
     // Each file may exist twice, before and after it is edited.
     check_room(store, bytes)?;
     let libc = store.join(package("c-library")).join("lib");
@@ -58,7 +63,7 @@ pub fn import(
         // The C library is not edited, and needs only its loader.
         if !object.place.starts_with(&libc) {
             let edited = becalm_rewrite::edit(bytes.as_slice(), &edits)
-                .map_err(|source| CompareError::Edit { path: object.original.clone(), source })?;
+                .map_err(|source| SubjectError::Edit { path: object.original.clone(), source })?;
             if let Some(patch) = edited.patch {
                 bytes = patch.applied_to(&bytes);
             }
@@ -67,11 +72,11 @@ pub fn import(
         for name in &object.names {
             let link = object.place.with_file_name(path_of(name.as_ref()));
             let target = object.place.file_name().unwrap_or_default();
-            symlink(target, &link).map_err(CompareError::io(&link))?;
+            symlink(target, &link).map_err(SubjectError::io(&link))?;
         }
     }
     let program = objects.into_iter().find(|object| object.is_program);
-    Ok(program.ok_or(CompareError::NoProgram)?.place)
+    Ok(program.ok_or(SubjectError::NoProgram)?.place)
 }
 
 impl Object {
@@ -87,13 +92,13 @@ impl Object {
 }
 
 /// Returns the objects of a closure, each with its path in the store.
-fn placed(closure: &Closure, store: &Path) -> Result<Vec<Object>, CompareError> {
+fn placed(closure: &Closure, store: &Path) -> Result<Vec<Object>, SubjectError> {
     let load = &closure.load;
     let mut places: BTreeMap<usize, PathBuf> = BTreeMap::new();
     let mut originals: BTreeMap<usize, PathBuf> = BTreeMap::new();
     for (at, object) in load.objects.iter().enumerate() {
         let path = path_of(object.path.as_ref());
-        let real = path.canonicalize().map_err(CompareError::io(&path))?;
+        let real = path.canonicalize().map_err(SubjectError::io(&path))?;
         let place = match object.role {
             Role::Program => store.join(package(&file_name(&real))).join("bin"),
             Role::Library => {
@@ -136,6 +141,26 @@ fn placed(closure: &Closure, store: &Path) -> Result<Vec<Object>, CompareError> 
     Ok(places.iter().map(one).collect())
 }
 
+/// Checks that trees of this size may be copied to a directory.
+///
+/// # Errors
+/// Returns an error if they are too large, or if there is not enough disk space.
+pub fn check_room(dir: &Path, bytes: u64) -> Result<(), SubjectError> {
+    let megabytes = |bytes: u64| bytes.div_ceil(1_000_000);
+    if bytes > MOST {
+        let (bytes, most) = (megabytes(bytes), megabytes(MOST));
+        return Err(SubjectError::TooLarge { bytes, most });
+    }
+    let about = rustix::fs::statvfs(dir).map_err(|errno| SubjectError::io(dir)(errno.into()))?;
+    // `f_bavail` leaves out the blocks that are reserved for root (statvfs(3)).
+    let free = about.f_bavail.saturating_mul(about.f_frsize);
+    if free < bytes.saturating_add(SPARE) {
+        let (free, needed) = (megabytes(free), megabytes(bytes + SPARE));
+        return Err(SubjectError::NoRoom { dir: dir.to_owned(), free, needed });
+    }
+    Ok(())
+}
+
 fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
@@ -152,18 +177,18 @@ fn package(name: &str) -> String {
     format!("{0:016x}{1:016x}-{plain}", hasher.finish(), !hasher.finish())
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, CompareError> {
-    fs::read(path).map_err(CompareError::io(path))
+fn read(path: &Path) -> Result<Vec<u8>, SubjectError> {
+    fs::read(path).map_err(SubjectError::io(path))
 }
 
 /// Writes an executable file, and the directories above it.
-fn put(path: &Path, bytes: &[u8]) -> Result<(), CompareError> {
+fn put(path: &Path, bytes: &[u8]) -> Result<(), SubjectError> {
     let write = || {
         fs::create_dir_all(path.parent().unwrap_or(path))?;
         fs::write(path, bytes)?;
         fs::set_permissions(path, fs::Permissions::from_mode(0o755))
     };
-    write().map_err(CompareError::io(path))
+    write().map_err(SubjectError::io(path))
 }
 
 #[cfg(test)]

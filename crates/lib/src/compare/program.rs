@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::advice::store_of;
 use crate::assume::StorePrefixes;
-use crate::compare::error::{CompareError, NotCompared};
+use crate::compare::error::{NotCompared, SubjectError};
 use crate::escape::shown;
 use crate::path::path_bytes;
 use crate::path::path_of;
@@ -52,10 +52,10 @@ impl Program {
     ///
     /// # Errors
     /// Returns an error if the program cannot be read or compared.
-    pub fn look(path: &Path, stores: &StorePrefixes) -> Result<Self, CompareError> {
+    pub fn look(path: &Path, stores: &StorePrefixes) -> Result<Self, SubjectError> {
         let path = found(path)?;
         refuse_script(&path)?;
-        let not_compared = |reason| CompareError::Program { path: path.clone(), reason };
+        let not_compared = |reason| SubjectError::Program { path: path.clone(), reason };
         let os = OsFs::new();
         let session = os.session();
         let subject = Subject::open(&session, path_bytes(&path).as_ref())?;
@@ -69,9 +69,9 @@ impl Program {
         let closure =
             closure::resolve(&session, subject, interpreter.as_ref(), facts.clone(), &none)?;
         refuse_broken(&closure).map_err(not_compared)?;
-        let real = |path: &BStr| -> Result<PathBuf, CompareError> {
+        let real = |path: &BStr| -> Result<PathBuf, SubjectError> {
             let path = path_of(path);
-            path.canonicalize().map_err(CompareError::io(&path))
+            path.canonicalize().map_err(SubjectError::io(&path))
         };
         let interpreter = real(interpreter.as_ref())?;
         let loaded = closure.load.objects.iter();
@@ -150,23 +150,23 @@ impl Program {
 ///
 /// # Errors
 /// Returns an error if the file does not exist, or is not a regular file.
-pub fn found(path: &Path) -> Result<PathBuf, CompareError> {
+pub fn found(path: &Path) -> Result<PathBuf, SubjectError> {
     let is_name = path.components().count() == 1 && !path.exists();
     let path = match is_name {
         true => Command::new(path, []).file().unwrap_or_else(|_| path.to_owned()),
         false => path.to_owned(),
     };
-    let real = path.canonicalize().map_err(CompareError::io(&path))?;
-    if !real.metadata().map_err(CompareError::io(&path))?.is_file() {
-        return Err(CompareError::Program { path, reason: NotCompared::NoFile });
+    let real = path.canonicalize().map_err(SubjectError::io(&path))?;
+    if !real.metadata().map_err(SubjectError::io(&path))?.is_file() {
+        return Err(SubjectError::Program { path, reason: NotCompared::NoFile });
     }
     Ok(real)
 }
 
-fn refuse_script(path: &Path) -> Result<(), CompareError> {
+fn refuse_script(path: &Path) -> Result<(), SubjectError> {
     let mut head = Vec::new();
     let read = File::open(path).and_then(|file| file.take(256).read_to_end(&mut head));
-    read.map_err(CompareError::io(path))?;
+    read.map_err(SubjectError::io(path))?;
     let reason = if let Some(script) = head.strip_prefix(b"#!") {
         let line = script.lines().next().unwrap_or_default().trim_ascii();
         NotCompared::Script(shown(line.as_bstr()))
@@ -175,7 +175,7 @@ fn refuse_script(path: &Path) -> Result<(), CompareError> {
     } else {
         return Ok(());
     };
-    Err(CompareError::Program { path: path.to_owned(), reason })
+    Err(SubjectError::Program { path: path.to_owned(), reason })
 }
 
 fn facts(os: &OsFs, interpreter: &BStr) -> Result<Arc<LoaderFacts>, NotCompared> {

@@ -19,10 +19,13 @@ const NOTE_TYPE: u64 = 0x63a8_6cb6;
 const PARTS: usize = 0x200;
 
 /// Content of an object.
-#[derive(Debug, Default)]
-pub(crate) struct Object<'a> {
+#[derive(Clone, Debug, Default)]
+pub struct Object<'a> {
+    /// Its soname.
     pub soname: Option<&'a str>,
+    /// Its one needed string.
     pub needed: Option<&'a str>,
+    /// Its `DT_RUNPATH`.
     pub runpath: Option<&'a str>,
     /// The one pair of its note, after the mark of a complete one.
     pub note: Option<(&'a str, &'a str)>,
@@ -105,7 +108,8 @@ fn number(tag: DynamicTag) -> u64 {
 }
 
 /// Returns the bytes of an object for the loader that `target` identifies.
-pub(crate) fn object(target: &Ident, object: &Object<'_>) -> Vec<u8> {
+#[must_use]
+pub fn object(target: &Ident, object: &Object<'_>) -> Vec<u8> {
     let mut parts = Out { target, bytes: vec![0; PARTS] };
     let strings = parts.bytes.len() as u64;
     let mut entries = Vec::new();

@@ -1,7 +1,7 @@
 //! Loaders that read complete notes and package caches, and their patches.
 
 pub mod check;
-pub(crate) mod fixture;
+pub mod fixture;
 pub mod manual;
 pub mod release;
 

@@ -21,12 +21,12 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use crate::compare::comparison::{Cell, Verdict};
 use crate::compare::table::answer;
 use crate::compare::trials::error::TrialError;
 use crate::compare::trials::experiments::{TRIALS, Trial};
 use crate::compare::trials::lab::Lab;
-use crate::words::words_of_chain;
+use becalm_lib::compare::comparison::{Cell, Verdict};
+use becalm_lib::words::words_of_chain;
 
 /// A strategy, in the form that a trial uses.
 trait Applied {

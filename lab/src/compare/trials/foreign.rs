@@ -4,19 +4,20 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::assume;
 use becalm_core::elf::{Class, Endian, Ident, ident};
 use becalm_core::loader::{GlibcVersion, Libc};
 use becalm_core::strategy::Strategy;
+use becalm_lib::assume;
 
-use crate::compare::apply::{self, Site, plain_assumptions};
-use crate::compare::comparison::{Cell, Verdict};
+use crate::compare::apply::{self, Site};
 use crate::compare::kind::{Compared, Kind};
 use crate::compare::table::answer;
 use crate::compare::trials::bench::Bench;
 use crate::compare::trials::error::TrialError;
-use crate::loader::fixture::{Object, object};
-use crate::words::words_of_chain;
+use becalm_lib::compare::apply::plain_assumptions;
+use becalm_lib::compare::comparison::{Cell, Verdict};
+use becalm_lib::loader::fixture::{Object, object};
+use becalm_lib::words::words_of_chain;
 
 /// `EM_S390`, which is big-endian.
 const S390: u16 = 22;

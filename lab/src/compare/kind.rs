@@ -3,13 +3,13 @@
 use becalm_core::strategy::Strategy;
 use serde::Serialize;
 
-use crate::advice::Scope;
-use crate::fix::options::Resolve;
+use becalm_lib::advice::Scope;
+use becalm_lib::fix::options::Resolve;
 
 /// A strategy as a column of the table. Three strategies have a second column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Compared {
+pub(crate) enum Compared {
     /// Absolute needed strings, from the loader's own answers.
     AbsoluteLoader,
     /// A directory of links for each object, with the libraries that the object itself needs.
@@ -24,7 +24,7 @@ pub enum Compared {
 
 impl Compared {
     /// All strategies, in the order of the table.
-    pub const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Usual(Strategy::Absolute),
         Self::AbsoluteLoader,
         Self::FarmLeaf,
@@ -37,7 +37,6 @@ impl Compared {
     ];
 }
 
-#[cfg(feature = "clap")]
 impl clap::ValueEnum for Compared {
     fn value_variants<'a>() -> &'a [Self] {
         &Self::ALL
@@ -54,14 +53,14 @@ impl clap::ValueEnum for Compared {
             }
             Self::Usual(strategy) => return strategy.to_possible_value(),
         };
-        Some(clap::builder::PossibleValue::new(crate::json::name(self)).help(help))
+        Some(clap::builder::PossibleValue::new(becalm_lib::json::name(self)).help(help))
     }
 }
 
 /// The subject of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub(super) enum Kind {
     /// The program as it is.
     Control,
     /// The program as it is, under the given loader.
@@ -82,13 +81,13 @@ impl Kind {
 
     /// Returns the name of the column.
     #[must_use]
-    pub fn name(self) -> String {
-        crate::json::name(&self)
+    pub(super) fn name(self) -> String {
+        becalm_lib::json::name(&self)
     }
 
     /// True if the column needs a loader that reads notes and caches.
     #[must_use]
-    pub fn wants_patched_loader(self) -> bool {
+    pub(super) fn wants_patched_loader(self) -> bool {
         match self {
             Self::Strategy(Compared::Usual(strategy)) => {
                 matches!(strategy, Strategy::Note | Strategy::Ldcache)

@@ -4,13 +4,14 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::Command;
 
-use crate::compare::apply::{self, Site, Variables};
+use crate::compare::apply::{self, Site};
 use crate::compare::kind::Kind;
 use crate::compare::trials::Applied;
 use crate::compare::trials::error::TrialError;
 use crate::compare::trials::lab::Lab;
-use crate::index::variables::TUNABLES;
 use becalm_core::strategy::Strategy;
+use becalm_lib::compare::apply::Variables;
+use becalm_lib::index::variables::TUNABLES;
 
 /// A strategy, or the untouched store.
 pub(super) struct Put {

@@ -6,17 +6,17 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::path::path_bytes;
 use becalm_core::edit::Edit;
 use becalm_host::{FactChoice, OsFs, loader_facts};
+use becalm_lib::path::path_bytes;
 
 use crate::compare::apply::plain;
-use crate::compare::comparison::Verdict;
 use crate::compare::trials::error::TrialError;
 use crate::compare::trials::experiments::TRIALS;
 use crate::compare::trials::lab::Lab;
 use crate::compare::trials::sources::{OBJECTS, Object};
 use crate::compare::trials::{Applied, Seen, judged, see_all};
+use becalm_lib::compare::comparison::Verdict;
 
 /// Trials that check for the same libraries and symbols.
 const FAITH: [&str; 13] = [

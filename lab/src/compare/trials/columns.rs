@@ -6,7 +6,6 @@ use std::sync::Arc;
 use becalm_core::strategy::Strategy;
 use becalm_host::mount_namespace::{Bind, MountNamespace};
 
-use crate::compare::comparison::{Cell, Row, RowKind, Verdict};
 use crate::compare::kind::{Compared, Kind};
 use crate::compare::outcome::NO_LOADER;
 use crate::compare::table::{answer, row};
@@ -17,8 +16,9 @@ use crate::compare::trials::lab::Lab;
 use crate::compare::trials::put::Put;
 use crate::compare::trials::static_build::StaticBuild;
 use crate::compare::trials::{Applied, NotSeen, Seen, foreign, judged, see_all};
-use crate::loader::check;
-use crate::words::words_of_chain;
+use becalm_lib::compare::comparison::{Cell, Row, RowKind, Verdict};
+use becalm_lib::loader::check;
+use becalm_lib::words::words_of_chain;
 
 /// Returns the rows of the properties. `step` is called before each column is tested.
 pub(in crate::compare) fn rows(bench: &Bench<'_>, kinds: &[Kind], step: impl Fn(Kind)) -> Vec<Row> {

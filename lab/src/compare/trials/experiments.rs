@@ -4,11 +4,11 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use crate::compare::apply::{last_line, plain};
-use crate::compare::comparison::Verdict;
 use crate::compare::trials::Applied;
 use crate::compare::trials::error::TrialError;
 use crate::compare::trials::lab::{Lab, Ran};
-use crate::index::variables::TUNABLES;
+use becalm_lib::compare::comparison::Verdict;
+use becalm_lib::index::variables::TUNABLES;
 
 /// A verdict, and details if the verdict alone is not enough.
 type Judged = (Verdict, Option<String>);

@@ -3,19 +3,19 @@
 use becalm_core::strategy::Strategy;
 use becalm_host::bench::{Measured, Timed};
 
-use crate::advice::Scope;
 use crate::compare::Options;
 use crate::compare::column::{Column, Stock};
-use crate::compare::comparison::{Cell, Comparison, Row, RowKind, SAME, Verdict};
 use crate::compare::figures::Figures;
 use crate::compare::kind::{Compared, Kind};
 use crate::compare::outcome::Outcome;
-use crate::compare::program::Program;
-use crate::escape::shown;
-use crate::loaded_index::IndexedBindings;
-use crate::path::path_bytes;
-use crate::relocations::Relocations;
-use crate::words::{grouped, milliseconds, ratio_parts};
+use becalm_lib::advice::Scope;
+use becalm_lib::compare::comparison::{Cell, Comparison, Row, RowKind, SAME, Verdict};
+use becalm_lib::compare::program::Program;
+use becalm_lib::escape::shown;
+use becalm_lib::loaded_index::IndexedBindings;
+use becalm_lib::path::path_bytes;
+use becalm_lib::relocations::Relocations;
+use becalm_lib::words::{grouped, milliseconds, ratio_parts};
 
 /// Makes the table.
 pub(super) fn made(

@@ -6,7 +6,7 @@ use crate::compare::footnotes::Footnotes;
 use becalm_lib::compare::comparison::{Comparison, RowKind};
 
 /// Returns the table, the reference of its numbers, and the notes. Writing to a String cannot fail.
-pub(crate) fn table(comparison: &Comparison) -> String {
+pub(super) fn table(comparison: &Comparison) -> String {
     let mut text = format!("| |{}\n", joined(comparison.columns.iter().map(|name| escaped(name))));
     let _ = writeln!(text, "| --- |{}", " ---: |".repeat(comparison.columns.len()));
     let mut footnotes = Footnotes::default();

@@ -6,15 +6,17 @@ use std::time::{Duration, Instant};
 
 use becalm_host::mount_namespace::{Bind, MountNamespace};
 
-use crate::compare::apply::{Done, GRAIN, NotUndone, Site, Variables, apply, revert};
+use crate::compare::apply::{Done, GRAIN, NotUndone, Site, apply, revert};
 use crate::compare::error::CompareError;
 use crate::compare::kind::Kind;
-use crate::compare::program::{Program, found};
-use crate::compare::tree::{Entry, How, check_room, copy_tree, entries};
+use crate::compare::tree::{Entry, How, copy_tree, entries};
+use becalm_lib::compare::apply::Variables;
+use becalm_lib::compare::import::check_room;
+use becalm_lib::compare::program::{Program, found};
 
 /// A strategy on a copy of the program's packages.
 #[derive(Debug)]
-pub struct Column {
+pub(super) struct Column {
     /// The subject of the column.
     pub kind: Kind,
     /// The program's file; for a static build, the file of that build.
@@ -37,7 +39,7 @@ pub struct Column {
 
 /// Changes made to a store by a strategy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Changes {
+pub(super) struct Changes {
     /// Growth of the store in bytes; negative if the files became smaller.
     pub bytes: i64,
     /// Number of changed files and links.
@@ -47,7 +49,7 @@ pub struct Changes {
 }
 
 /// The untouched copies of the packages, from which each column's copy is made.
-pub struct Stock {
+pub(super) struct Stock {
     /// Directory of the copies.
     pub tree: PathBuf,
     entries: Vec<Entry>,
@@ -62,7 +64,11 @@ impl Stock {
     ///
     /// # Errors
     /// Returns an error if there is not enough disk space, or if a file cannot be read.
-    pub fn copy(program: &Program, below: &Path, step: impl Fn()) -> Result<Self, CompareError> {
+    pub(super) fn copy(
+        program: &Program,
+        below: &Path,
+        step: impl Fn(),
+    ) -> Result<Self, CompareError> {
         let mut bytes = 0;
         for package in &program.packages {
             bytes += entries(package)?.iter().map(|entry| entry.bytes).sum::<u64>();
@@ -90,7 +96,7 @@ impl Column {
     /// # Errors
     /// Returns an error if the packages cannot be copied or mounted, or if the strategy cannot be
     /// applied.
-    pub fn make(
+    pub(super) fn make(
         kind: Kind,
         program: &Program,
         stock: &Stock,
@@ -153,7 +159,7 @@ impl Column {
     ///
     /// # Errors
     /// Returns an error if the file is not found, or if the mount namespace cannot be made.
-    pub fn of_static(file: &Path) -> Result<Self, CompareError> {
+    pub(super) fn of_static(file: &Path) -> Result<Self, CompareError> {
         let program = found(file)?;
         let about = program.metadata().map_err(CompareError::io(&program))?;
         let bytes = i64::try_from(about.len()).unwrap_or(i64::MAX);
@@ -172,8 +178,8 @@ impl Column {
     }
 
     /// Returns the paths of the audit modules that becalm makes the program load.
-    pub fn own_modules(&self) -> Vec<PathBuf> {
-        let mut own = vec![crate::fix::audit::index_beside(&self.program)];
+    pub(super) fn own_modules(&self) -> Vec<PathBuf> {
+        let mut own = vec![becalm_lib::fix::audit::index_beside(&self.program)];
         own.extend(self.index.canonicalize());
         own
     }
@@ -183,7 +189,7 @@ impl Column {
     /// # Errors
     /// Returns an error if there is no C library beside the loader, or if the program's C library
     /// is not found.
-    pub fn set_loader(&self, program: &Program, loader: &Path) -> Result<(), CompareError> {
+    pub(super) fn set_loader(&self, program: &Program, loader: &Path) -> Result<(), CompareError> {
         let name = Path::new("libc.so.6");
         let libc = loader.with_file_name(name);
         let libc = libc.canonicalize().map_err(CompareError::io(&libc))?;
@@ -207,7 +213,7 @@ impl Column {
     ///
     /// # Errors
     /// Returns an error if the mount namespace cannot be entered, or if a file cannot be read.
-    pub fn undo(
+    pub(super) fn undo(
         &self,
         program: &Program,
         stock: &Stock,

@@ -10,19 +10,20 @@ use becalm_core::probe::{Call, Outcome};
 use becalm_host::child;
 use becalm_host::trace::{Streams, TraceError};
 
-use crate::compare::apply::{environment, last_line};
+use crate::compare::apply::last_line;
 use crate::compare::column::Column;
 use crate::compare::error::CompareError;
-use crate::path::path_of;
-use crate::relocations::Relocations;
-use crate::trace::observe::{Confined, watch};
-use crate::trace::options::Options;
-use crate::trace::refused::ObserveError;
-use crate::trace::report::{Exit, Seen};
+use becalm_lib::compare::apply::environment;
+use becalm_lib::path::path_of;
+use becalm_lib::relocations::Relocations;
+use becalm_lib::trace::observe::{Confined, watch};
+use becalm_lib::trace::options::Options;
+use becalm_lib::trace::refused::ObserveError;
+use becalm_lib::trace::report::{Exit, Seen};
 
 /// The outcome of a start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub(super) struct Figures {
     /// The files of the objects that the loader found, links resolved, in order; without the
     /// program, its loader and the audit modules of becalm.
     pub objects: Vec<PathBuf>,
@@ -42,7 +43,7 @@ pub struct Figures {
 
 /// Settings for running the program.
 #[derive(Clone, Debug)]
-pub struct Runs {
+pub(super) struct Runs {
     /// A directory for its output.
     pub place: PathBuf,
     /// The program's arguments.
@@ -59,7 +60,7 @@ pub struct Runs {
 ///
 /// # Errors
 /// Returns an error if the program does not run, or cannot be traced.
-pub fn of(column: &Column, runs: &Runs) -> Result<Figures, CompareError> {
+pub(super) fn of(column: &Column, runs: &Runs) -> Result<Figures, CompareError> {
     column.mount_namespace.run(|| watched(column, runs))?
 }
 

@@ -5,14 +5,14 @@ use crate::compare::column::Column;
 use crate::compare::error::CompareError;
 use crate::compare::figures::Figures;
 use crate::compare::kind::Kind;
-use crate::words::words_of_chain;
+use becalm_lib::words::words_of_chain;
 
 /// The reason why a strategy that unpatched loaders do not read was not tested.
 pub(super) const NO_LOADER: &str = "no loader that reads it was given (--loader)";
 
 /// The outcome of one column.
 #[derive(Debug)]
-pub struct Outcome {
+pub(super) struct Outcome {
     /// The subject of the column.
     pub kind: Kind,
     /// The strategy on its copy, or the reason why it was not tested.
@@ -25,7 +25,7 @@ pub struct Outcome {
 
 /// The reason why a column has no traced start.
 #[derive(Debug)]
-pub enum NoFigures {
+pub(super) enum NoFigures {
     /// There is no column.
     NoColumn,
     /// No loader that reads the strategy was given.
@@ -37,13 +37,13 @@ pub enum NoFigures {
 impl Outcome {
     /// Returns the reason why the strategy was not tested.
     #[must_use]
-    pub fn no_column(&self) -> Option<String> {
+    pub(super) fn no_column(&self) -> Option<String> {
         self.column.as_ref().err().map(|error| words_of_chain(error))
     }
 
     /// Returns the reason why there is no traced start.
     #[must_use]
-    pub fn no_figures(&self) -> Option<String> {
+    pub(super) fn no_figures(&self) -> Option<String> {
         match self.figures.as_ref().err()? {
             NoFigures::NoColumn => self.no_column(),
             NoFigures::NoLoader => Some(NO_LOADER.to_owned()),

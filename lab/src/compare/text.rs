@@ -3,18 +3,17 @@
 use std::fmt::Write;
 
 use crate::compare::footnotes::Footnotes;
-use crate::terminal::style::Look;
 use becalm_lib::compare::comparison::{Cell, Comparison, Row, RowKind, Verdict};
 
 /// Returns the tables, the reference of their numbers, and the notes. Writing to a String cannot
 /// fail.
-pub(crate) fn table(look: Look, comparison: &Comparison) -> String {
-    let mut text = format!("{}\n", look.strong(&comparison.program));
+pub(super) fn table(comparison: &Comparison) -> String {
+    let mut text = format!("{}\n", comparison.program);
     let mut footnotes = Footnotes::default();
     for kind in [RowKind::Measure, RowKind::Property] {
         let rows: Vec<&Row> = comparison.rows.iter().filter(|row| row.kind == kind).collect();
         if !rows.is_empty() {
-            part(&mut text, look, comparison, &rows, &mut footnotes);
+            part(&mut text, comparison, &rows, &mut footnotes);
         }
     }
     text.push('\n');
@@ -22,7 +21,7 @@ pub(crate) fn table(look: Look, comparison: &Comparison) -> String {
         let _ = writeln!(text, "  {:>4} {note}", format!("[{}]", at + 1));
     }
     for note in &comparison.notes {
-        let _ = writeln!(text, "       {}", look.faint(note));
+        let _ = writeln!(text, "       {}", note);
     }
     text
 }
@@ -30,14 +29,13 @@ pub(crate) fn table(look: Look, comparison: &Comparison) -> String {
 /// Appends rows under the names of the columns.
 fn part<'a>(
     text: &mut String,
-    look: Look,
     comparison: &Comparison,
     rows: &[&'a Row],
     footnotes: &mut Footnotes<'a>,
 ) {
-    let cells: Vec<Vec<(&Cell, String)>> = rows
+    let cells: Vec<Vec<String>> = rows
         .iter()
-        .map(|row| row.cells.iter().map(|cell| (cell, words(cell, footnotes))).collect())
+        .map(|row| row.cells.iter().map(|cell| words(cell, footnotes)).collect())
         .collect();
     let title = rows.iter().map(|row| row.title.chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = comparison
@@ -45,18 +43,18 @@ fn part<'a>(
         .iter()
         .enumerate()
         .map(|(at, name)| {
-            let cells = cells.iter().filter_map(|row| row.get(at)).map(|(_, t)| t.chars().count());
+            let cells = cells.iter().filter_map(|row| row.get(at)).map(|text| text.chars().count());
             cells.chain([name.chars().count()]).max().unwrap_or(0)
         })
         .collect();
     let heading: Vec<String> =
         comparison.columns.iter().zip(&widths).map(|(name, &w)| format!("{name:>w$}")).collect();
-    let _ = writeln!(text, "\n  {:title$}  {}", "", look.strong(&heading.join("  ")));
+    let _ = writeln!(text, "\n  {:title$}  {}", "", heading.join("  "));
     for (row, cells) in rows.iter().zip(&cells) {
         let _ = write!(text, "  {:title$}", row.title);
-        for ((cell, words), &width) in cells.iter().zip(&widths) {
+        for (words, &width) in cells.iter().zip(&widths) {
             let pad = " ".repeat(2 + width.saturating_sub(words.chars().count()));
-            let _ = write!(text, "{pad}{}", painted(look, cell, words));
+            let _ = write!(text, "{pad}{words}");
         }
         text.push('\n');
     }
@@ -68,14 +66,5 @@ fn words<'a>(cell: &'a Cell, footnotes: &mut Footnotes<'a>) -> String {
     match footnotes.of(cell) {
         Some(number) => format!("{text} [{number}]"),
         None => text.to_owned(),
-    }
-}
-
-fn painted(look: Look, cell: &Cell, words: &str) -> String {
-    match cell.verdict {
-        Some(Verdict::Yes) => look.good(words),
-        Some(Verdict::No) => look.bad(words),
-        Some(_) => look.faint(words),
-        None => words.to_owned(),
     }
 }

@@ -1,22 +1,31 @@
 //! A scratch directory that is removed at the end, also after an error or an interrupt.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use std::{fs, io};
 
-use anyhow::{Context, Result, anyhow};
 use becalm_host::child::kill_descendants;
-use becalm_lib::words::words;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tempfile::TempDir;
+use thiserror::Error;
 
-use crate::exit_code::ExitStatus;
+/// The reason why there is no scratch directory, or it is left behind.
+#[derive(Debug, Error)]
+pub enum ScratchError {
+    /// The directory cannot be made.
+    #[error("no scratch directory in {}", .0.display())]
+    NotMade(PathBuf, #[source] io::Error),
+    /// The directory cannot be removed.
+    #[error("{}: cannot be removed", .0.display())]
+    Left(PathBuf, #[source] io::Error),
+}
 
 /// The directory.
-pub(crate) struct Scratch {
+#[derive(Debug)]
+pub struct Scratch {
     dir: Option<TempDir>,
     path: PathBuf,
     interrupted: Arc<AtomicBool>,
@@ -28,7 +37,12 @@ impl Scratch {
     ///
     /// # Errors
     /// Returns an error if the directory cannot be made, or if signals cannot be watched.
-    pub(crate) fn new() -> Result<Self> {
+    pub fn new() -> Result<Self, ScratchError> {
+        let place = std::env::temp_dir();
+        Self::below(&place).map_err(|error| ScratchError::NotMade(place, error))
+    }
+
+    fn below(place: &Path) -> io::Result<Self> {
         // Registered before the directory exists, so that no signal can leave it behind. The
         // thread that ends the process receives each signal from here on; the flag is for the
         // other threads.
@@ -38,11 +52,7 @@ impl Scratch {
         for signal in all {
             signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
         }
-        let place = std::env::temp_dir();
-        let dir = tempfile::Builder::new().prefix("becalm-").tempdir_in(&place);
-        let dir = dir.map_err(|error| {
-            anyhow!("no scratch directory in {}: {}", place.display(), words(&error))
-        })?;
+        let dir = tempfile::Builder::new().prefix("becalm-").tempdir_in(place)?;
         let path = dir.path().canonicalize()?;
         let of_thread = path.clone();
         std::thread::spawn(move || {
@@ -54,18 +64,22 @@ impl Scratch {
     }
 
     /// Returns its path, without links.
-    pub(crate) fn path(&self) -> &Path {
+    #[must_use]
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Removes the directory and returns the outcome of the work. If the work failed because a
     /// signal killed its child processes, there is no outcome: the signal ends the process.
-    pub(crate) fn done<T>(mut self, outcome: Result<T>) -> Result<T> {
+    ///
+    /// # Errors
+    /// Returns an error if the work failed, or the directory cannot be removed.
+    pub fn done<T, E: From<ScratchError>>(mut self, outcome: Result<T, E>) -> Result<T, E> {
         while self.interrupted.load(Ordering::Relaxed) {
             std::thread::park_timeout(Duration::from_secs(1));
         }
         if let Some(dir) = self.dir.take() {
-            dir.close().with_context(|| format!("{}: cannot be removed", self.path.display()))?;
+            dir.close().map_err(|error| ScratchError::Left(self.path, error))?;
         }
         outcome
     }
@@ -81,6 +95,6 @@ fn give_up(dir: &Path, signal: i32) -> ! {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    let status = ExitStatus::Signal(u8::try_from(signal).unwrap_or(u8::MAX));
-    std::process::exit(status.code().into())
+    // As shells report it.
+    std::process::exit(128 + signal)
 }

@@ -7,7 +7,7 @@ use becalm_host::mount_namespace::MountNamespaceError;
 use thiserror::Error;
 
 use crate::compare::error::CompareError;
-use crate::loader::check::LoaderCheckError;
+use becalm_lib::loader::check::LoaderCheckError;
 
 /// The reason why a property cannot be tested, or a strategy cannot be applied for it.
 #[derive(Debug, Error)]

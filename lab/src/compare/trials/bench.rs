@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::compare::program::Program;
+use becalm_lib::compare::program::Program;
 
 /// Inputs of the trials.
 pub(in crate::compare) struct Bench<'a> {

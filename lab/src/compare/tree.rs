@@ -7,12 +7,6 @@ use std::path::{Path, PathBuf};
 
 use crate::compare::error::CompareError;
 
-/// The maximum size of a copied tree in bytes.
-const MOST: u64 = 1_500_000_000;
-
-/// Bytes that must stay free on the file system.
-const SPARE: u64 = 64 << 20;
-
 /// The ways to copy the files of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
@@ -63,26 +57,6 @@ fn copy_file(from: &Path, to: &Path, about: &fs::Metadata) -> io::Result<()> {
         // The owner may open a read-only file to change its times; if that fails, the times do not
         // matter.
         let _ = fs::File::open(to).and_then(|file| file.set_modified(modified));
-    }
-    Ok(())
-}
-
-/// Checks that trees of this size may be copied to a directory.
-///
-/// # Errors
-/// Returns an error if they are too large, or if there is not enough disk space.
-pub(super) fn check_room(dir: &Path, bytes: u64) -> Result<(), CompareError> {
-    let megabytes = |bytes: u64| bytes.div_ceil(1_000_000);
-    if bytes > MOST {
-        let (bytes, most) = (megabytes(bytes), megabytes(MOST));
-        return Err(CompareError::TooLarge { bytes, most });
-    }
-    let about = rustix::fs::statvfs(dir).map_err(|errno| CompareError::io(dir)(errno.into()))?;
-    // `f_bavail` leaves out the blocks that are reserved for root (statvfs(3)).
-    let free = about.f_bavail.saturating_mul(about.f_frsize);
-    if free < bytes.saturating_add(SPARE) {
-        let (free, needed) = (megabytes(free), megabytes(bytes + SPARE));
-        return Err(CompareError::NoRoom { dir: dir.to_owned(), free, needed });
     }
     Ok(())
 }

@@ -1,19 +1,19 @@
-//! The arguments of `becalm compare`.
+//! The arguments of `lab compare`.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Result;
-use becalm_lib::compare::Options;
-use becalm_lib::compare::kind::Compared;
+use anyhow::{Context, Result};
+use becalm_lib::assume::StorePrefixes;
 use clap::{Args, ValueHint};
 
-use crate::bench::variants;
-use crate::common_args::{StoreArg, seconds};
+use crate::compare::Options;
+use crate::compare::kind::Compared;
 
-/// The flags of `becalm compare`.
-#[derive(Debug, Args)]
+/// Tries every strategy on a copy of a program's closure.
+#[derive(Args)]
+#[command(after_long_help = include_str!("help.txt"))]
 pub(crate) struct CompareArgs {
     /// The program: a path, or a name that is searched along PATH
     #[arg(value_name = "PROGRAM", value_hint = ValueHint::CommandName)]
@@ -24,42 +24,30 @@ pub(crate) struct CompareArgs {
     pub args: Vec<OsString>,
 
     /// The arguments as one line, split as by a shell; '' for none
-    #[arg(
-        long,
-        value_name = "LINE",
-        allow_hyphen_values = true,
-        conflicts_with = "args",
-        help_heading = "Program"
-    )]
+    #[arg(long, value_name = "LINE", allow_hyphen_values = true, conflicts_with = "args")]
     pub run: Option<String>,
 
     /// Kill a run that takes longer, in seconds
-    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds, help_heading = "Program")]
-    pub time_limit: Duration,
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
+    pub time_limit: f64,
 
     /// Compare starts that end with an exit code other than 0 as well
-    #[arg(short, long, help_heading = "Program")]
+    #[arg(short, long)]
     pub ignore_failure: bool,
 
     /// The strategies to compare, besides the untouched control; without it, all
-    #[arg(
-        long,
-        alias = "carriers",
-        value_name = "STRATEGY,…",
-        value_delimiter = ',',
-        help_heading = "Comparison"
-    )]
+    #[arg(long, value_name = "STRATEGY,…", value_delimiter = ',')]
     pub strategies: Vec<Compared>,
 
     /// A static build of the program, as another column
-    #[arg(long = "static", value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Comparison")]
+    #[arg(long = "static", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub static_build: Option<PathBuf>,
 
     /// A loader that reads notes and package caches, with its libc.so.6 beside it
     ///
     /// `becalm loader build` makes one. Notes and caches are tested only with it. It replaces the
     /// program's own loader for these strategies, and for a control of their own.
-    #[arg(long, value_name = "LD.SO", value_hint = ValueHint::FilePath, help_heading = "Comparison")]
+    #[arg(long, value_name = "LD.SO", value_hint = ValueHint::FilePath)]
     pub loader: Option<PathBuf>,
 
     /// Rounds in which the whole start is timed; without it, as many as fit into half a minute, 10
@@ -67,26 +55,25 @@ pub(crate) struct CompareArgs {
     #[arg(
         long,
         value_name = "N",
-        value_parser = clap::value_parser!(u16).range(1..=2000),
-        help_heading = "Comparison"
+        value_parser = clap::value_parser!(u16).range(1..=2000)
     )]
     pub runs: Option<u16>,
 
     /// Skip the properties, which are tested on programs built for it; only measure
-    #[arg(long, help_heading = "Comparison")]
+    #[arg(long)]
     pub no_trials: bool,
 
     /// Write one JSON object, schema becalm/compare/1
-    #[arg(long, help_heading = "Output")]
+    #[arg(long)]
     pub json: bool,
 
     /// Write a table for a page
-    #[arg(long, conflicts_with = "json", help_heading = "Output")]
+    #[arg(long, conflicts_with = "json")]
     pub markdown: bool,
 
-    /// The store prefixes.
-    #[command(flatten)]
-    pub store: StoreArg,
+    /// Prefixes of stores: directories below one never change once made; may be repeated
+    #[arg(long, value_name = "A:B", default_value = "/nix/store:/gnu/store")]
+    pub store: Vec<OsString>,
 }
 
 impl CompareArgs {
@@ -94,17 +81,31 @@ impl CompareArgs {
     ///
     /// # Errors
     /// Returns an error if a quote in the line of `--run` is not closed.
-    pub(crate) fn options(&self) -> Result<Options> {
+    pub(super) fn options(&self) -> Result<Options> {
+        let args = match &self.run {
+            Some(line) => {
+                let words = shlex::split(line).context("--run: a quote is not closed")?;
+                words.into_iter().map(OsString::from).collect()
+            }
+            None if self.args.is_empty() => vec!["--version".into()],
+            None => self.args.clone(),
+        };
+        let time_limit = Duration::try_from_secs_f64(self.time_limit).context("--time-limit")?;
         Ok(Options {
             name: self.program.clone(),
-            args: variants::arguments(self.run.as_deref(), &self.args)?,
+            args,
             strategies: self.strategies.clone(),
             static_build: self.static_build.clone(),
             loader: self.loader.clone(),
             rounds: self.runs.map(usize::from),
-            time_limit: self.time_limit,
+            time_limit,
             accept_failure: self.ignore_failure,
             with_trials: !self.no_trials,
         })
+    }
+
+    /// Returns the store prefixes.
+    pub(super) fn prefixes(&self) -> StorePrefixes {
+        StorePrefixes(self.store.join(OsStr::new(":")))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::hash::{Hash, Hasher};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Read, Seek};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,13 @@ use std::time::Duration;
 use becalm_core::record::audit_log::{self, Bindings};
 use becalm_host::child::status_within;
 use bstr::ByteSlice;
-use rustc_hash::FxHasher;
 
 use crate::compare::apply::{GRAIN, last_line, plain};
 use crate::compare::tree::{How, copy_tree};
 use crate::compare::trials::error::TrialError;
 use crate::compare::trials::sources::{AUDIT, EMPTY, OBJECTS, OUTSIDE, Object, SHOW};
-use crate::relocations;
-use crate::words::words_of_chain;
+use becalm_lib::relocations;
+use becalm_lib::words::words_of_chain;
 
 /// Time limit of a start; all programs need less.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -203,7 +202,7 @@ impl Lab {
 
     /// Returns the directory of a package, named as in the stores of Nix and Guix.
     fn package(&self, name: &str) -> PathBuf {
-        let mut hasher = FxHasher::default();
+        let mut hasher = DefaultHasher::new();
         name.hash(&mut hasher);
         self.store.join(format!("{0:016x}{0:016x}-{name}-1", hasher.finish()))
     }

@@ -1,0 +1,49 @@
+//! Compares strategies, and prints the table as text, Markdown or JSON.
+
+use std::io::{Write as _, stdout};
+use std::process::ExitCode;
+
+use anyhow::{Result, anyhow};
+use becalm_host::mount_namespace;
+use becalm_lib::compare::program::Program;
+use becalm_lib::json::document;
+use becalm_lib::progress::Silent;
+use becalm_lib::scratch::Scratch;
+use becalm_lib::words::words_of_chain;
+
+use crate::compare::args::CompareArgs;
+use crate::compare::error::CompareError;
+use crate::compare::{compare, markdown, text};
+
+/// Compares and prints. The exit code is 1 if a strategy makes the program load something else.
+///
+/// # Errors
+/// Returns an error if the program cannot be compared, or if disk space or a permission is missing.
+pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode> {
+    let options = args.options()?;
+    // Mount namespaces must be prepared before there is a second thread.
+    let namespaces = mount_namespace::prepare();
+    let found = Program::look(&args.program, &args.prefixes())
+        .map_err(|error| anyhow!(words_of_chain(&error)))?;
+    namespaces.map_err(|error| anyhow!(words_of_chain(&error)))?;
+    let scratch = Scratch::new()?;
+    let compared = compare(found, &options, scratch.path(), &Silent).map_err(|error| {
+        let hint = match error {
+            CompareError::Control { .. } => {
+                " (other arguments: --run; compare it all the same: --ignore-failure)"
+            }
+            _ => "",
+        };
+        anyhow!("{}{hint}", words_of_chain(&error))
+    });
+    let comparison = scratch.done(compared)?;
+    let written = if args.json {
+        document(&comparison)
+    } else if args.markdown {
+        markdown::table(&comparison).into_bytes()
+    } else {
+        text::table(&comparison).into_bytes()
+    };
+    stdout().write_all(&written)?;
+    Ok(ExitCode::from(u8::from(comparison.has_finding())))
+}
