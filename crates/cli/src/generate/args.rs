@@ -14,12 +14,6 @@ pub(crate) enum GenerateArgs {
         #[arg(value_hint = ValueHint::DirPath)]
         dir: PathBuf,
     },
-    /// Write a page a command for the book, in Markdown
-    Markdown {
-        /// Output directory
-        #[arg(value_hint = ValueHint::DirPath)]
-        dir: PathBuf,
-    },
     /// Write the completions of a shell to stdout
     Completions {
         /// Which shell

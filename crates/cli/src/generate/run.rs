@@ -11,7 +11,6 @@ use clap_mangen::Man;
 use crate::exit_code::ExitStatus;
 use crate::generate::args::GenerateArgs;
 use crate::generate::command_line::CommandLine;
-use crate::generate::markdown;
 use crate::terminal::manual::{self, Section};
 
 /// Writes the requested files.
@@ -21,7 +20,6 @@ use crate::terminal::manual::{self, Section};
 pub(crate) fn run(args: &GenerateArgs, cli: &CommandLine) -> Result<ExitStatus> {
     match args {
         GenerateArgs::Man { dir } => manual_pages(dir, cli)?,
-        GenerateArgs::Markdown { dir } => markdown::write(dir, cli)?,
         GenerateArgs::Completions { shell } => completions(*shell, cli)?,
     }
     Ok(ExitStatus::Fine)
