@@ -443,7 +443,7 @@ fn with_an_index_that_cannot_be_used_the_program_starts_and_becalm_says_why() {
     fs::write(&index, &whole[..whole.len() / 2]).expect("written");
     attempt(text(&index));
     fs::write(&index, b"\x7fELF").expect("written");
-    attempt("not an audit module");
+    attempt("not an index");
     let mut flipped = whole.clone();
     let table = flipped.windows(8).rposition(|bytes| bytes == b"becalmIX").expect("a table");
     flipped[table + 28] ^= 1;

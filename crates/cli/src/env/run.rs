@@ -29,9 +29,6 @@ pub(crate) fn run(args: &EnvArgs) -> Result<ExitStatus> {
         undo: args.undo,
     };
     let report = env::env(&options)?;
-    if report.is_old {
-        terminal::tell_of_age(&report.index);
-    }
     for unfit in &report.unfit {
         terminal::note(unfit.program.as_ref(), &words(unfit));
     }

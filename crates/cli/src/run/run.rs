@@ -72,14 +72,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
     let options = Options { told, wait: is_told, ..args.options() };
     match prepare(&options, found) {
         Ok(Launch::Indexed(indexed)) => {
-            if !args.quiet && !indexed.index.index.is_current() {
-                terminal::tell_of_age(&indexed.index.path);
-            }
-            // An older module does not know what the descriptors are for.
-            let offer = offer.filter(|_| indexed.index.index.is_current());
             let is_plain =
                 args.is_plain() && called.is_none() && learn.is_none() && offer.is_none();
-            if is_plain && indexed.index.index.is_current() {
+            if is_plain {
                 quick::remember(&path, &indexed);
             }
             let pages = args.share_pages.then(|| pages::begin(&indexed)).flatten();

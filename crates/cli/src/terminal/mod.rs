@@ -8,11 +8,9 @@ pub(crate) mod progress;
 pub(crate) mod style;
 
 use std::io::{self, BufWriter, StdoutLock, Write};
-use std::path::Path;
 
 use becalm_lib::escape::shown;
 use becalm_lib::json::{Report, document};
-use becalm_lib::path::path_bytes;
 use becalm_lib::targets::Problem;
 use bstr::BStr;
 
@@ -105,10 +103,4 @@ pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
         .chain()
         .filter_map(|cause| cause.downcast_ref::<io::Error>())
         .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
-}
-
-/// Prints that an index, which is of an older version, should be made again.
-pub(crate) fn tell_of_age(index: &Path) {
-    let what = "an index of an older version, used as it is; becalm index --update makes it anew";
-    note(path_bytes(index).as_ref(), what);
 }

@@ -11,7 +11,7 @@ use thiserror::Error;
 use super::header::Header;
 use super::layout::{Reader, Writer};
 use super::{Target, hash, layout};
-use crate::elf::{Class, Endian, ident};
+use crate::elf::{Class, ident};
 
 const PT_LOAD: u32 = object::elf::PT_LOAD.0;
 const PT_DYNAMIC: u32 = object::elf::PT_DYNAMIC.0;
@@ -135,16 +135,6 @@ impl Place {
     }
 }
 
-/// Returns the range of the last segment of a file, and its byte order. The file has `length`
-/// bytes, and its headers are in `head`.
-pub(super) fn segment(
-    head: &[u8],
-    length: usize,
-) -> Result<(std::ops::Range<usize>, Endian), EmbedError> {
-    let place = last_segment(head, length)?;
-    Ok((place.offset as usize..place.end, place.target.endian))
-}
-
 /// Returns true if a file with these first bytes has the headers of an index, even if the rest of it
 /// is damaged or missing: no section headers, and the segments of the module's linker script
 /// (`module.lds`) as far as `head` has them.
@@ -255,6 +245,7 @@ fn without_table<'a>(file: &'a [u8], place: &Place) -> &'a [u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::elf::Endian;
 
     #[test]
     fn a_machine_word_of_the_other_order_names_no_machine() {

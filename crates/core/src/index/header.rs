@@ -1,8 +1,4 @@
-//! The header of a table and its section directory, of this version and of those before.
-//!
-//! Version 1 had a fixed place for each of its sections. The bindings of versions 2 and 3 are left out:
-//! they had another encoding, or rest on other conditions. All versions give the same [`Section`]s, so
-//! that the readers of records need not know the version.
+//! The header of a table and its section directory.
 
 use super::layout::{self, Reader, kind};
 use super::{TableError, Target, hash};
@@ -32,32 +28,15 @@ impl Section {
 /// A header whose check fits and whose sections are all in the table.
 #[derive(Clone, Debug)]
 pub(super) struct Header {
-    pub(super) version: u32,
     pub(super) target: Target,
     pub(super) length: usize,
     pub(super) roots: u32,
     pub(super) settings: u32,
-    /// Zero in an index of an earlier release.
     pub(super) filters: u32,
-    /// The largest need of a program. Version 1 does not have it.
-    pub(super) static_tls: Option<u32>,
-    /// Offset of the checksum of the table, and the number of bytes there that count as zero in it.
-    pub(super) checksum: (usize, usize),
+    /// The largest need of a program.
+    pub(super) static_tls: u32,
     sections: Vec<Section>,
 }
-
-/// Sections of version 1: kind, place of offset and count in the header, size of a record.
-const SECTIONS_OF_1: [(u32, usize, usize); 8] = [
-    (kind::OBJECTS, 24, layout::OBJECT),
-    (kind::BUCKETS, 32, 4),
-    (kind::EDGES, 40, layout::EDGE),
-    (kind::CONDITIONS, 48, layout::CONDITION),
-    (kind::POOL, 56, 4),
-    (kind::DIRECTORIES, 64, layout::DIRECTORY),
-    (kind::STRINGS, 72, 1),
-    (kind::ORIGINS, 84, 4),
-];
-const HEADER_OF_1: usize = 120;
 
 /// The longest header with its directory.
 pub(super) const LONGEST: usize = layout::HEADER + layout::MAX_SECTIONS * layout::SECTION;
@@ -77,7 +56,7 @@ impl Header {
         let reader = Reader { endian, bytes };
         let word = |at| reader.word(at).ok_or(TableError::WrongLength);
         let version = word(12)?;
-        if !(1..=layout::VERSION).contains(&version) {
+        if version != layout::VERSION {
             return Err(TableError::OtherVersion(version));
         }
         let target = layout::target_of(word(16)?)
@@ -86,10 +65,7 @@ impl Header {
         if word(20)? as usize != length || length < layout::HEADER + layout::TRAILER {
             return Err(TableError::WrongLength);
         }
-        let header = match version {
-            1 => Self::first(reader, target, length)?,
-            _ => Self::with_directory(reader, version, target, length)?,
-        };
+        let header = Self::with_directory(reader, target, length)?;
         let outside = |section: &Section| {
             let bytes = section.count.checked_mul(section.size);
             bytes.and_then(|bytes| bytes.checked_add(section.at)).is_none_or(|end| end > length)
@@ -100,32 +76,8 @@ impl Header {
         Ok(header)
     }
 
-    fn first(reader: Reader<'_>, target: Target, length: usize) -> Result<Self, TableError> {
-        let word = |at| reader.word(at).ok_or(TableError::WrongLength);
-        let check = HEADER_OF_1 - 4;
-        let before = reader.bytes.get(..check).ok_or(TableError::WrongLength)?;
-        if word(check)? != hash::low(0, before) {
-            return Err(TableError::Damaged("its header"));
-        }
-        let section = |(kind, place, size)| {
-            Ok(Section { kind, at: word(place)? as usize, count: word(place + 4)? as usize, size })
-        };
-        Ok(Self {
-            version: 1,
-            target,
-            length,
-            roots: word(80)?,
-            settings: word(92)?,
-            filters: 0,
-            static_tls: None,
-            checksum: (104, 16),
-            sections: SECTIONS_OF_1.into_iter().map(section).collect::<Result<_, _>>()?,
-        })
-    }
-
     fn with_directory(
         reader: Reader<'_>,
-        version: u32,
         target: Target,
         length: usize,
     ) -> Result<Self, TableError> {
@@ -149,26 +101,15 @@ impl Header {
                 size: word(at + 12)? as usize,
             })
         };
-        let mut sections = (0..count).map(section).collect::<Result<Vec<_>, _>>()?;
-        if version < layout::VERSION {
-            sections.retain(|section| !kind::OF_BINDINGS.contains(&section.kind));
-        }
         Ok(Self {
-            version,
             target,
             length,
             roots: word(layout::ROOTS)?,
             settings: word(layout::SETTINGS)?,
             filters: word(layout::FILTERS)?,
-            static_tls: Some(word(layout::STATIC_TLS)?),
-            checksum: (layout::HEADER_CHECKSUM, layout::HEADER - layout::HEADER_CHECKSUM),
-            sections,
+            static_tls: word(layout::STATIC_TLS)?,
+            sections: (0..count).map(section).collect::<Result<_, _>>()?,
         })
-    }
-
-    /// Returns false for version 1, which had no section directory and other records.
-    pub(super) fn has_directory(&self) -> bool {
-        self.version > 1
     }
 
     /// Returns true if the table has bindings.

@@ -9,7 +9,7 @@ use super::Target;
 
 pub(super) const MAGIC: &[u8; 8] = b"becalmIX";
 pub(super) const ORDER: u32 = 0x0102_0304;
-/// The version that is written.
+/// The version that is written and read.
 pub(super) const VERSION: u32 = 4;
 pub(super) const HEADER: usize = 64;
 pub(super) const SECTIONS: usize = 24;
@@ -42,8 +42,6 @@ pub(super) const BACKWARD: usize = 8;
 
 /// The kinds of sections.
 pub(super) mod kind {
-    use std::ops::RangeInclusive;
-
     pub(in super::super) const OBJECTS: u32 = 1;
     pub(in super::super) const BUCKETS: u32 = 2;
     pub(in super::super) const EDGES: u32 = 3;
@@ -65,9 +63,6 @@ pub(super) mod kind {
     pub(in super::super) const PATH_PACKAGES: u32 = 25;
     pub(in super::super) const PATH_LINKS: u32 = 26;
     pub(in super::super) const PATH_SLOTS: u32 = 27;
-
-    /// The sections of bindings.
-    pub(in super::super) const OF_BINDINGS: RangeInclusive<u32> = BOUND_PROGRAMS..=BLOCK_WORDS;
 }
 
 pub(super) const BOUND_PROGRAM_UNDEFINED_FUNCTION: u32 = 1;

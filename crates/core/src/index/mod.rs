@@ -59,7 +59,7 @@ pub struct Index {
     /// The number of seccomp filters of the process that made the index. Under more of them the
     /// module makes no call that a C library does not make.
     pub filters: u32,
-    /// The loader that the answers are for; `None` in an index of version 1.
+    /// The loader that the answers are for.
     pub loader: Option<Loader>,
     /// The programs, each path once.
     pub programs: Vec<Program>,

@@ -3,14 +3,14 @@
 //! The header, the section directory and each record read are checked. The checksum of the whole
 //! table is checked by [`super::Table::read`] only.
 
-use bstr::{BStr, BString, ByteSlice};
+use bstr::{BStr, BString};
 use thiserror::Error;
 
 use super::encode::bucket_of;
 use super::header::{Header, LONGEST, Section};
 use super::layout::{self, Reader, kind};
 use super::tls::StaticTls;
-use super::{EmbedError, TableError, Target, embed, hash};
+use super::{TableError, Target, hash};
 use crate::elf::Endian;
 
 /// Bytes of a file at an offset.
@@ -34,10 +34,7 @@ pub enum RangedError {
     /// A range of it cannot be read.
     #[error("it cannot be read, or is shorter than it says")]
     Read,
-    /// It is not a module with a table.
-    #[error(transparent)]
-    NoModule(#[from] EmbedError),
-    /// Its table is damaged or of an unknown version.
+    /// It has no table, or one that is damaged or of another version.
     #[error(transparent)]
     Table(#[from] TableError),
 }
@@ -78,9 +75,6 @@ impl Start {
     }
 }
 
-/// The size limit on a module before a table of version 1, whose place has to be searched for.
-const LARGEST_MODULE: u64 = 1 << 20;
-
 impl<R: ReadAt> Ranged<R> {
     /// Reads the header of an index file of `length` bytes.
     ///
@@ -95,19 +89,15 @@ impl<R: ReadAt> Ranged<R> {
             let back = back.as_deref().and_then(|bytes| (Reader { endian, bytes }).word(0));
             if let Some(table) = length.checked_sub(u64::from(back.unwrap_or(0)))
                 && table + behind < length
-                && let Ok((header, first)) = header(&source, table, length)
             {
-                return Ok(Self { source, table, header, first });
+                match header(&source, table, length) {
+                    Ok((header, first)) => return Ok(Self { source, table, header, first }),
+                    Err(RangedError::Table(TableError::NotATable)) => {}
+                    Err(error) => return Err(error),
+                }
             }
         }
-        // A table of version 1 does not have its length at its end.
-        let whole = usize::try_from(length).map_err(|_| RangedError::Read)?;
-        let head = bytes(&source, 0, whole.min(4096))?;
-        let (segment, endian) = embed::segment(&head, whole)?;
-        let (start, end) = (segment.start as u64, segment.end as u64);
-        let table = start + search(&source, start, end, endian)?;
-        let (header, first) = header(&source, table, end)?;
-        Ok(Self { source, table, header, first })
+        Err(TableError::NotATable.into())
     }
 
     /// Returns the machine of the index.
@@ -116,18 +106,12 @@ impl<R: ReadAt> Ranged<R> {
         self.header.target
     }
 
-    /// Returns true for an index of the current version.
-    #[must_use]
-    pub fn is_current(&self) -> bool {
-        self.header.version == layout::VERSION
-    }
-
     /// Returns the checksum, which tells the index from others.
     ///
     /// # Errors
     /// Returns [`RangedError`] if the file is damaged.
     pub fn checksum(&self) -> Result<u64, RangedError> {
-        let bytes = self.bytes(self.header.checksum.0, 8)?;
+        let bytes = self.bytes(layout::HEADER_CHECKSUM, 8)?;
         let reader = Reader { endian: self.header.target.endian, bytes: &bytes };
         reader.long(0).ok_or(RangedError::Read)
     }
@@ -159,16 +143,9 @@ impl<R: ReadAt> Ranged<R> {
     }
 
     /// Returns the largest [`super::Program::static_tls`] of the programs.
-    ///
-    /// # Errors
-    /// Returns [`RangedError`] if the file is damaged.
-    pub fn static_tls(&self) -> Result<u32, RangedError> {
-        if let Some(static_tls) = self.header.static_tls {
-            return Ok(static_tls);
-        }
-        let objects = self.all(self.header.section(kind::OBJECTS, layout::OBJECT)?)?;
-        let needs = objects.chunks_exact(layout::OBJECT);
-        Ok(needs.filter_map(|record| self.word(record, 20)).max().unwrap_or(0))
+    #[must_use]
+    pub fn static_tls(&self) -> u32 {
+        self.header.static_tls
     }
 
     /// Returns the needs of static TLS of the programs ([`super::Program::static_tls`]).
@@ -176,14 +153,10 @@ impl<R: ReadAt> Ranged<R> {
     /// # Errors
     /// Returns [`RangedError`] if the file is damaged.
     pub fn static_tls_of_all(&self) -> Result<Vec<(BString, u32)>, RangedError> {
-        let (section, at) = if self.header.has_directory() {
-            (self.header.section(kind::PROGRAMS, layout::PROGRAM)?, 8)
-        } else {
-            (self.header.section(kind::OBJECTS, layout::OBJECT)?, 20)
-        };
+        let section = self.header.section(kind::PROGRAMS, layout::PROGRAM)?;
         let records = self.all(section)?;
         let needs = records.chunks_exact(section.size).filter_map(|record| {
-            let need = self.word(record, at).filter(|&need| need > 0)?;
+            let need = self.word(record, 8).filter(|&need| need > 0)?;
             Some(self.string(self.word(record, 0)?).map(|path| (path, need)))
         });
         needs.collect()
@@ -194,16 +167,12 @@ impl<R: ReadAt> Ranged<R> {
     /// # Errors
     /// Returns [`RangedError`] if the file is damaged.
     pub fn no_start(&self) -> Result<Vec<BString>, RangedError> {
-        let (section, at, flag) = if self.header.has_directory() {
-            let programs = self.header.section(kind::PROGRAMS, layout::PROGRAM)?;
-            (programs, 12, layout::PROGRAM_NO_START)
-        } else {
-            (self.header.section(kind::OBJECTS, layout::OBJECT)?, 16, 4)
-        };
+        let section = self.header.section(kind::PROGRAMS, layout::PROGRAM)?;
         let records = self.all(section)?;
+        let is_marked = |flags| flags & layout::PROGRAM_NO_START != 0;
         let marked = records
             .chunks_exact(section.size)
-            .filter(|record| self.word(record, at).is_some_and(|flags| flags & flag != 0));
+            .filter(|record| self.word(record, 12).is_some_and(is_marked));
         marked.map(|record| self.string(self.word(record, 0).unwrap_or(u32::MAX))).collect()
     }
 
@@ -237,7 +206,7 @@ impl<R: ReadAt> Ranged<R> {
     }
 
     /// Returns the needs of the program at a real path; `None` if the index has no record of it, or
-    /// a damaged one. An index of version 1 has no records of programs.
+    /// a damaged one.
     ///
     /// # Errors
     /// Returns [`RangedError`] if the file is damaged.
@@ -327,16 +296,4 @@ fn header(source: &impl ReadAt, table: u64, end: u64) -> Result<(Header, Vec<u8>
     let length = usize::try_from(end - table).map_err(|_| RangedError::Read)?;
     let first = bytes(source, table, length.min(PAGE))?;
     Ok((Header::read(&first, length)?, first))
-}
-
-/// Searches for the start of the table in its segment, because version 1 does not store it.
-fn search(source: &impl ReadAt, start: u64, end: u64, endian: Endian) -> Result<u64, RangedError> {
-    let segment = bytes(source, start, (end - start).min(LARGEST_MODULE) as usize)?;
-    let is_header = |at: usize| {
-        let reader = Reader { endian, bytes: &segment };
-        let length = reader.word(at + 20).map(u64::from);
-        reader.word(at + 8) == Some(layout::ORDER) && length == Some(end - start - at as u64)
-    };
-    let found = segment.find_iter(layout::MAGIC).find(|&at| is_header(at));
-    found.map(|at| at as u64).ok_or(RangedError::NoModule(EmbedError::NoTable))
 }

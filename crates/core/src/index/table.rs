@@ -44,12 +44,6 @@ impl<'a> Table<'a> {
         Ok(Self(Records { reader, header }))
     }
 
-    /// Returns true for a table of the current version.
-    #[must_use]
-    pub fn is_current(&self) -> bool {
-        self.0.is_current()
-    }
-
     /// Returns the machine of the table.
     #[must_use]
     pub fn target(&self) -> Target {
@@ -67,14 +61,10 @@ impl<'a> Table<'a> {
 }
 
 impl Records<'_> {
-    fn is_current(&self) -> bool {
-        self.header.version == layout::VERSION
-    }
-
     fn check_whole(&self) -> Result<(), TableError> {
-        let (at, zeros) = self.header.checksum;
+        let at = layout::HEADER_CHECKSUM;
         let mut zeroed = self.reader.bytes.to_vec();
-        zeroed[at..at + zeros].fill(0);
+        zeroed[at..layout::HEADER].fill(0);
         if self.reader.long(at) == Some(hash::bytes(0, &zeroed)) {
             Ok(())
         } else {
@@ -154,10 +144,9 @@ impl Records<'_> {
         }
     }
 
-    /// Reads the set whose place is at `at`, plus one. Version 1 had other words there.
+    /// Reads the set whose place is at `at`, plus one.
     pub(super) fn optional_set(&self, at: usize) -> Result<Option<Vec<u32>>, TableError> {
-        let place = if self.header.has_directory() { self.word(at)? } else { 0 };
-        place.checked_sub(1).map(|place| self.set(place)).transpose()
+        self.word(at)?.checked_sub(1).map(|place| self.set(place)).transpose()
     }
 
     fn search_dirs(&self) -> Result<Vec<SearchDir>, TableError> {
@@ -281,9 +270,6 @@ impl Records<'_> {
     }
 
     fn programs(&self) -> Result<Vec<Program>, TableError> {
-        if !self.header.has_directory() {
-            return self.programs_of_1();
-        }
         let programs = self.section(kind::PROGRAMS, layout::PROGRAM)?;
         programs.records().map(|at| self.program(at)).collect()
     }
@@ -291,38 +277,13 @@ impl Records<'_> {
     fn program(&self, at: usize) -> Result<Program, TableError> {
         let path = self.string(self.word(at)?)?;
         self.check(at, layout::PROGRAM, hash::bytes(0, path))?;
-        // Earlier versions had the list of the objects.
-        let load_order = match self.header.version < layout::VERSION {
-            true => 0,
-            false => u64::from(self.word(at + 16)?) | u64::from(self.word(at + 20)?) << 32,
-        };
         Ok(Program {
             path: path.to_owned(),
             interpreter: self.string(self.word(at + 4)?)?.to_owned(),
             static_tls: self.word(at + 8)?,
             no_start: self.word(at + 12)? & layout::PROGRAM_NO_START != 0,
-            load_order,
+            load_order: u64::from(self.word(at + 16)?) | u64::from(self.word(at + 20)?) << 32,
             seen: self.word(at + 24)?,
         })
-    }
-
-    /// Reads the programs of version 1, which kept the needs of a program in the record of its
-    /// object.
-    fn programs_of_1(&self) -> Result<Vec<Program>, TableError> {
-        const NO_START: u32 = 4;
-        let wanted = layout::OBJECT_PROGRAM | layout::OBJECT_CANONICAL;
-        let mut programs = Vec::new();
-        for at in self.section(kind::OBJECTS, layout::OBJECT)?.records() {
-            let flags = self.word(at + 16)?;
-            if flags & wanted == wanted {
-                programs.push(Program {
-                    path: self.string(self.word(at)?)?.to_owned(),
-                    static_tls: self.word(at + 20)?,
-                    no_start: flags & NO_START != 0,
-                    ..Program::default()
-                });
-            }
-        }
-        Ok(programs)
     }
 }

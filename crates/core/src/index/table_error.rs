@@ -10,8 +10,8 @@ pub enum TableError {
     /// The bytes do not start like a table.
     #[error("not an index")]
     NotATable,
-    /// The format version is unknown.
-    #[error("an index of format version {0}; known are 1 to {v}", v = layout::VERSION)]
+    /// The format version is another one.
+    #[error("an index of format version {0}, not {v}; becalm index makes it again", v = layout::VERSION)]
     OtherVersion(u32),
     /// The table is shorter or longer than its header says.
     #[error("the index is cut short or has bytes too many")]

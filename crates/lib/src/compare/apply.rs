@@ -34,7 +34,7 @@ pub fn index_variables(
     switch: Option<&'static str>,
 ) -> Result<Variables, IndexError> {
     let opened = file::open(index)?;
-    let need = opened.index.static_tls().map_err(IndexError::damaged(&opened.path))?;
+    let need = opened.index.static_tls();
     let (module, static_tls) = (platforms::audit_path(&opened), SESSION.max(need.into()));
     let switch = switch.map(ToOwned::to_owned);
     let variables = Settings { module, static_tls, switch }.added(|_| None).into_iter();

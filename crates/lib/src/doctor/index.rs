@@ -97,13 +97,6 @@ impl IndexState {
                 remedy: format!("becalm index --update -o {}", shown(state.path.as_ref())),
             });
         }
-        if !whole.is_current_version {
-            findings.push(Finding {
-                kind: FindingKind::OldFormat,
-                what: "the index has an older format".to_owned(),
-                remedy: format!("becalm index --update -o {}", shown(state.path.as_ref())),
-            });
-        }
         let list = session.library_path.as_deref();
         findings.extend(list.and_then(|list| state.of_library_path(index, list)));
         let of_libraries = match is_used {

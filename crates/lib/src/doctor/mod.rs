@@ -138,8 +138,6 @@ pub enum FindingKind {
     Stale,
     /// `LD_LIBRARY_PATH` names directories that the index does not have.
     LibraryPath,
-    /// The index has an older format.
-    OldFormat,
     /// Programs of the index or in `PATH` need more static TLS than the session has.
     StaticTls,
     /// Programs of the index or in `PATH` that do not start in the session.

@@ -55,8 +55,6 @@ pub struct Report {
     pub settings: Settings,
     /// The variables to change in the environment of becalm.
     pub variables: Vec<Variable>,
-    /// True if the index is of an older version, and is used nevertheless.
-    pub is_old: bool,
     /// Programs of the index that do not start in the session; empty if the index is removed.
     pub unfit: Vec<Unfit>,
     /// Files that do not exist and that `LD_AUDIT` no longer names (`--undo`).
@@ -120,7 +118,6 @@ pub fn env(options: &Options) -> Result<Report, EnvError> {
         index: platforms::index_of(&settings.module),
         variables: as_text(settings.added(|name| env::var_os(name)))?,
         settings,
-        is_old: !index.index.is_current(),
         unfit: unfit(&index, static_tls)?,
         gone: Vec::new(),
     })
@@ -156,7 +153,7 @@ fn undone(options: &Options, path: PathBuf) -> Result<Report, EnvError> {
     let settings = Settings { module: index.clone().into(), static_tls, switch: switch(options)? };
     let gone = gone.iter().map(|path| path_bytes(path)).collect();
     let variables = as_text(variables)?;
-    Ok(Report { index, settings, variables, is_old: false, unfit: Vec::new(), gone })
+    Ok(Report { index, settings, variables, unfit: Vec::new(), gone })
 }
 
 /// Returns the variables, unless the user's own part of one cannot be written.
@@ -220,7 +217,7 @@ fn unfit(index: &Opened, session: u64) -> Result<Vec<Unfit>, EnvError> {
     let damaged = || IndexError::damaged(&index.path);
     let mut unfit = Vec::new();
     // Most indexes have no such program, and then only the header is read for it.
-    if u64::from(index.index.static_tls().map_err(damaged())?) > session {
+    if u64::from(index.index.static_tls()) > session {
         let needs = index.index.static_tls_of_all().map_err(damaged())?;
         let needs = needs.into_iter().map(|(program, bytes)| (program, u64::from(bytes)));
         let more = needs.filter(|&(_, bytes)| bytes > session);

@@ -62,8 +62,6 @@ pub struct Whole {
     pub target: Target,
     /// The content of the index.
     pub index: Index,
-    /// True for the current version of the format.
-    pub is_current_version: bool,
     /// The file's bytes.
     pub bytes: Vec<u8>,
     /// The table alone.
@@ -98,9 +96,8 @@ fn whole(path: &Path, bytes: Vec<u8>) -> Result<Whole, IndexError> {
         return Err(IndexError::damaged(path)(IndexError::Module));
     }
     let index = table.index().map_err(IndexError::damaged(path))?;
-    let (target, is_current_version) = (table.target(), table.is_current());
-    let table = of_table.to_vec();
-    Ok(Whole { target, index, is_current_version, table, bytes })
+    let (target, table) = (table.target(), of_table.to_vec());
+    Ok(Whole { target, index, table, bytes })
 }
 
 /// Checks before the work that an index can be written there.

@@ -276,8 +276,7 @@ impl Options {
 
     /// Returns true if making the existing index again would give the same file.
     fn is_satisfied_by(&self, old: &Whole, programs: &[PathBuf], modules: &Modules) -> bool {
-        old.is_current_version
-            && self.stores.is_empty()
+        self.stores.is_empty()
             && !self.image
             && (old.index.paths.is_some() || !self.paths)
             && self.traced.is_none()
@@ -329,8 +328,10 @@ impl Options {
             Err(IndexError::Untrusted(why)) if self.stores.is_empty() => {
                 Err(IndexError::NotUpdated(why))
             }
-            Err(IndexError::Untrusted(why)) => {
-                let reason = format!("{why}; made anew");
+            Err(error @ (IndexError::Untrusted(_) | IndexError::Damaged { .. }))
+                if !self.stores.is_empty() =>
+            {
+                let reason = format!("{}; made anew", words_of_chain(&error));
                 progress.remark(&Problem { path: path_bytes(path), reason });
                 Ok(None)
             }
@@ -439,9 +440,7 @@ fn make(
     // Without stores, there is little to reuse.
     let updated = old.filter(|_| !stores.is_empty()).and_then(|(old, known)| {
         let of_old = IndexOptions { prefixes: known, ..options };
-        let ways = [options, of_old].into_iter();
-        // An index of an older version lacks some of the data to reuse.
-        let mut ways = ways.filter(|_| old.is_current_version);
+        let mut ways = [options, of_old].into_iter();
         ways.find_map(|way| update_stores(&os, &old.index, old.target, way))
     });
     let kept = updated.as_ref().map(kept_of);
