@@ -2,12 +2,13 @@
 //!
 //! `import` creates a store from this machine's programs, `fixture` builds programs with typical
 //! storms, `measure` counts the real loader's work for them, `bench` measures becalm itself,
-//! `compare` tries every strategy on a copy of a program, `field` measures published figures again, `scale` indexes computed stores of any size,
+//! `build-loader` builds a glibc with the loader patches, `compare` tries every strategy on a copy of a program, `field` measures published figures again, `scale` indexes computed stores of any size,
 //! `survey` checks very many files, `simulate` computes starts of large jobs, `slowfs` mounts a file
 //! system with slow lookups, and `slowdisk` runs a command on a disk with slow reads.
 
 mod becalm;
 mod bench;
+mod build_loader;
 mod child;
 mod compare;
 mod dpkg;
@@ -69,6 +70,13 @@ enum Command {
     /// Measure becalm in comparison with other tools
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Build a glibc whose loader reads notes and package caches
+    ///
+    /// Fetches Debian's glibc-source of the release through apt, with its own lists and cache and
+    /// the mirror of this machine's apt configuration; applies becalm's patches; builds; installs
+    /// into the prefix only. The package and the built files stay in the cache folder
+    /// ($XDG_CACHE_HOME/becalm/loader), so that a second run only copies.
+    BuildLoader(build_loader::BuildArgs),
     /// Try every strategy on a copy of a program's closure and compare them
     ///
     /// The lab copies the packages of the program's closure and applies each strategy to its own
@@ -127,6 +135,7 @@ fn run(command: Command) -> Result<ExitCode> {
             Ok(())
         }
         Command::Bench(bench) => bench::run(&bench),
+        Command::BuildLoader(args) => build_loader::run(&args),
         Command::Field(field) => field::run(&field),
         Command::Fixture(fixture) => fixture::run(fixture),
         Command::Measure { store } => measure::run(&store),

@@ -1,4 +1,4 @@
-//! `cargo xtask loader-trial`: builds patched loaders with `becalm loader build`, and tries them
+//! `cargo xtask loader-trial`: builds patched loaders with `lab build-loader`, and tries them
 //! and becalm's predictions of them.
 //!
 //! A loader has its prefix and its store compiled in. Both are in a folder that is the same for
@@ -21,9 +21,12 @@ pub struct Options {
     /// The releases to try; all by default
     #[arg(value_name = "VERSION")]
     releases: Vec<String>,
-    /// The becalm that builds
+    /// The becalm that is tried
     #[arg(long, value_name = "FILE")]
     becalm: PathBuf,
+    /// The lab that builds
+    #[arg(long, value_name = "FILE")]
+    lab: PathBuf,
     /// Number of random stores to try with each strategy
     #[arg(long, value_name = "N", default_value_t = 5)]
     stores: usize,
@@ -76,10 +79,10 @@ fn folder(given: Option<&Path>) -> Result<PathBuf> {
 /// Builds the loader of a release.
 fn build(options: &Options, folder: &Path, version: &str) -> Result<PathBuf> {
     println!("glibc {version}");
-    let mut becalm = Command::new(&options.becalm);
-    becalm.args(["loader", "build", "--minimal", "--glibc", version]);
-    becalm.arg("--prefix").arg(folder.join(version)).arg("--store").arg(folder.join("store"));
-    let done = becalm.output().with_context(|| options.becalm.display().to_string())?;
+    let mut lab = Command::new(&options.lab);
+    lab.args(["build-loader", "--minimal", "--glibc", version]);
+    lab.arg("--prefix").arg(folder.join(version)).arg("--store").arg(folder.join("store"));
+    let done = lab.output().with_context(|| options.lab.display().to_string())?;
     if !done.status.success() {
         bail!("{}", String::from_utf8_lossy(&done.stderr).trim());
     }

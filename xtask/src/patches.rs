@@ -20,7 +20,7 @@ use self::manual::without_manual;
 
 // The library embeds the generated patches, so it cannot be a dependency of what generates them.
 /// The manual of glibc.
-#[path = "../../crates/lib/src/loader/manual.rs"]
+#[path = "../../lab/src/build_loader/manual.rs"]
 pub mod manual;
 
 /// A release with patches.

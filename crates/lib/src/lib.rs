@@ -14,8 +14,7 @@
 //! is the JSON document of its command ([`json::document`]).
 //!
 //! [`index::MODULES`] are the audit modules that an index is put into, compiled from `audit/` by
-//! the build script. [`loader::Release`] names the glibc releases that `patches/glibc/` has a
-//! patch for.
+//! the build script.
 //!
 //! # Examples
 //!

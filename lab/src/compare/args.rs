@@ -45,7 +45,7 @@ pub(crate) struct CompareArgs {
 
     /// A loader that reads notes and package caches, with its libc.so.6 beside it
     ///
-    /// `becalm loader build` makes one. Notes and caches are tested only with it. It replaces the
+    /// `lab build-loader` makes one. Notes and caches are tested only with it. It replaces the
     /// program's own loader for these strategies, and for a control of their own.
     #[arg(long, value_name = "LD.SO", value_hint = ValueHint::FilePath)]
     pub loader: Option<PathBuf>,

@@ -52,7 +52,7 @@ fn table(text: &mut String, look: Look, report: &Report) {
     with_loader.dedup();
     let mut lines = advice.not_proposed();
     if !with_loader.is_empty() {
-        lines.push(format!("{}: with a loader of becalm loader build", with_loader.join(", ")));
+        lines.push(format!("{}: with a loader that has becalm's patches", with_loader.join(", ")));
     }
     for choice in &advice.options {
         if let Some(why) = &choice.refused {

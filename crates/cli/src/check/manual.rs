@@ -18,7 +18,7 @@ const EXAMPLES: Section = Section {
         ("becalm check --sysroot ~/arm64 /usr/bin", "All programs of another machine's file tree."),
         (
             "becalm check --reads note,ldcache --store /opt/store prog",
-            "The misses with a loader that becalm loader build made.",
+            "The misses with a loader that has becalm's patches.",
         ),
         (
             "becalm check --symbols prog",

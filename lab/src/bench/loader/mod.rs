@@ -33,10 +33,10 @@ pub(crate) struct LoaderBench {
     /// The becalm that writes notes and caches
     #[arg(long)]
     becalm: PathBuf,
-    /// Libraries of a patched glibc that trusts the store: PREFIX/lib of becalm loader build
+    /// Libraries of a patched glibc that trusts the store: PREFIX/lib of lab build-loader
     #[arg(long, value_name = "DIR")]
     patched: PathBuf,
-    /// Libraries of the same build without the patch (becalm loader build --unpatched)
+    /// Libraries of the same build without the patch (lab build-loader --unpatched)
     #[arg(long, value_name = "DIR")]
     unpatched: PathBuf,
     /// The store

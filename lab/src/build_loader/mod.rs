@@ -1,9 +1,16 @@
-//! `becalm loader build`: source, patches, configure, make, install.
+//! `lab build-loader`: source, patches, configure, make, install.
 //!
 //! Each build has its own folder in the cache, named by the release and by everything that goes
 //! into the build. When a build is done, its installed files are kept as `image`, below their
 //! prefix; if `image` exists, only copying is left to do. The log is kept; source and objects are
 //! removed as soon as they are no longer needed.
+
+mod manual;
+mod minimal;
+mod needs;
+mod release;
+mod source;
+mod steps;
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -11,14 +18,53 @@ use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
+use clap::{Args, ValueHint};
 
-use crate::exit_code::ExitStatus;
-use crate::loader::args::BuildArgs;
-use crate::loader::steps::Steps;
-use crate::loader::{minimal, needs, source};
+use self::manual::without_manual;
+use self::release::Release;
+use self::steps::Steps;
+
+/// What to build, and where to install it.
+#[derive(Debug, Args)]
+#[command(after_long_help = include_str!("help.txt"))]
+pub(crate) struct BuildArgs {
+    /// The release: 2.36, 2.41, 2.43 or 2.44
+    #[arg(long, value_name = "VERSION")]
+    pub glibc: Release,
+
+    /// Install directory; an absolute path, compiled in
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub prefix: PathBuf,
+
+    /// Store prefixes to compile in: the loader reads package caches only below them
+    #[arg(long, value_name = "A:B", default_value = "/nix/store:/gnu/store")]
+    pub store: String,
+
+    /// Build and install only the loader and libc.so.6
+    ///
+    /// These two must be of the same build. The other libraries of glibc, such as libm.so.6, may
+    /// come from another build of the same release.
+    #[arg(long)]
+    pub minimal: bool,
+
+    /// Build without the patch, for comparison
+    #[arg(long)]
+    pub unpatched: bool,
+
+    /// A glibc-source package that is already here; nothing is fetched
+    #[arg(long, value_name = "DEB", value_hint = ValueHint::FilePath)]
+    pub source: Option<PathBuf>,
+
+    /// Processes to build with; without it, as many as there are CPUs
+    #[arg(short, long, value_name = "N")]
+    pub jobs: Option<NonZeroUsize>,
+}
 
 /// Builds and installs.
-pub(crate) fn run(args: &BuildArgs) -> Result<ExitStatus> {
+///
+/// # Errors
+/// Returns an error if a step of the build fails.
+pub(crate) fn run(args: &BuildArgs) -> Result<()> {
     check(args)?;
     let release = &args.glibc;
     let folder = cache_folder()?.join(format!("{}-{:016x}", release.version, key(args)));
@@ -44,9 +90,8 @@ pub(crate) fn run(args: &BuildArgs) -> Result<ExitStatus> {
     // A file in use keeps its old contents.
     let mut copy = Command::new("cp");
     steps.run(copy.args(["-a", "--remove-destination"]).arg(installed).arg(&args.prefix))?;
-    steps.finish();
-    crate::terminal::line(loader_in(&args.prefix)?.display())?;
-    Ok(ExitStatus::Fine)
+    println!("{}", loader_in(&args.prefix)?.display());
+    Ok(())
 }
 
 /// Waits until no other process builds the same.
@@ -128,7 +173,7 @@ fn prepare(steps: &Steps, args: &BuildArgs, folder: &Path) -> Result<PathBuf> {
         for (number, patch) in (1..).zip(args.glibc.patches) {
             let file = folder.join(format!("{number}.patch"));
             // Debian's source has no manual.
-            fs::write(&file, becalm_lib::loader::without_manual(patch))?;
+            fs::write(&file, without_manual(patch))?;
             steps.patch(&tree, &file)?;
         }
     }

@@ -2,7 +2,7 @@
 
 /// Returns a patch without its changes of glibc's manual.
 #[must_use]
-pub fn without_manual(patch: &str) -> String {
+pub(crate) fn without_manual(patch: &str) -> String {
     let mut is_manual = false;
     let keeps = |line: &&str| {
         if line.starts_with("--- a/") || line.starts_with("--- /dev/null") {

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 /// A glibc release, its Debian suite and its patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Release {
+pub(crate) struct Release {
     /// glibc's version.
     pub version: &'static str,
     /// The Debian suite of its `glibc-source`.
@@ -18,12 +18,12 @@ macro_rules! patches {
     ($version:literal) => {
         [
             include_str!(concat!(
-                "../../patches/glibc/",
+                "../../../crates/lib/patches/glibc/",
                 $version,
                 "/0001-elf-Read-resolution-notes.patch"
             )),
             include_str!(concat!(
-                "../../patches/glibc/",
+                "../../../crates/lib/patches/glibc/",
                 $version,
                 "/0002-elf-Read-loader-caches-of-packages.patch"
             )),
@@ -41,7 +41,7 @@ const RELEASES: [Release; 4] = [
 /// A glibc release without a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no patch for it; there is one for {}", known())]
-pub struct NoPatch;
+pub(crate) struct NoPatch;
 
 impl FromStr for Release {
     type Err = NoPatch;
@@ -60,7 +60,7 @@ mod tests {
     use becalm_core::facts::{GLIBC_RANGE, Libc};
 
     use super::*;
-    use crate::loader::without_manual;
+    use crate::build_loader::manual::without_manual;
 
     #[test]
     fn a_release_without_a_patch_is_refused_with_those_that_have_one() {

@@ -8,10 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::build_loader::release::Release;
 use anyhow::{Context, Result, bail};
-use becalm_lib::loader::Release;
 
-use crate::loader::steps::Steps;
+use crate::build_loader::steps::Steps;
 
 /// A mirror, as the start of a one-line source of apt.
 #[derive(Debug, PartialEq, Eq)]

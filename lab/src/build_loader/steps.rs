@@ -1,19 +1,16 @@
-//! Runs the steps of a build: one line of progress on a terminal, the tools' output in a log.
+//! Runs the steps of a build: a line for each on a terminal, the tools' output in a log.
 
 use std::fs::{File, OpenOptions};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use indicatif::{ProgressBar, ProgressDrawTarget};
 
 /// The running build.
 #[derive(Debug)]
 pub(crate) struct Steps {
     log: PathBuf,
-    line: ProgressBar,
 }
 
 impl Steps {
@@ -23,18 +20,14 @@ impl Steps {
     /// Returns an error if the log cannot be written.
     pub(crate) fn new(log: PathBuf) -> Result<Self> {
         File::create(&log).with_context(|| log.display().to_string())?;
-        let line = if std::io::stderr().is_terminal() {
-            ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())
-        } else {
-            ProgressBar::hidden()
-        };
-        line.enable_steady_tick(Duration::from_millis(200));
-        Ok(Self { log, line })
+        Ok(Self { log })
     }
 
     /// Shows the current step.
     pub(crate) fn now(&self, doing: impl Into<String>) {
-        self.line.set_message(doing.into());
+        if std::io::stderr().is_terminal() {
+            eprintln!("{}", doing.into());
+        }
     }
 
     /// Runs one command to its end, with its output in the log.
@@ -70,10 +63,5 @@ impl Steps {
                 .current_dir(tree),
         )
         .with_context(|| file.display().to_string())
-    }
-
-    /// Removes the line of progress.
-    pub(crate) fn finish(&self) {
-        self.line.finish_and_clear();
     }
 }
