@@ -7,8 +7,7 @@
 use bstr::{BStr, BString, ByteSlice};
 use object::Endianness;
 use object::macho::{
-    self, CpuSubtype, CpuType, DylibCommand, FatArch32, FatArch64, LoadCommandType, MachHeader32,
-    MachHeader64,
+    self, CpuSubtype, CpuType, FatArch32, FatArch64, MachHeader32, MachHeader64,
 };
 use object::read::ReadRef;
 use object::read::macho::{FatArch, LoadCommandData, LoadCommandVariant, MachHeader, MachOFatFile};
@@ -35,34 +34,10 @@ pub struct MachO {
 pub struct Slice {
     /// The name of the CPU as in `lipo`, or `unknown`.
     pub cpu: &'static str,
-    /// The dylibs that dyld loads with it, in order.
-    pub dylibs: Vec<Dylib>,
+    /// The install names of the dylibs that dyld loads with it, in order, not expanded.
+    pub dylibs: Vec<BString>,
     /// The `LC_RPATH`s in order, not expanded.
     pub rpaths: Vec<BString>,
-}
-
-/// One dylib load command.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dylib {
-    /// The command, or the flag of the newer command.
-    pub kind: DylibKind,
-    /// The install name, not expanded.
-    pub name: BString,
-}
-
-/// The kind of a dylib load command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DylibKind {
-    /// `LC_LOAD_DYLIB`.
-    Load,
-    /// `LC_LOAD_WEAK_DYLIB`: may be missing.
-    Weak,
-    /// `LC_REEXPORT_DYLIB`.
-    Reexport,
-    /// `LC_LOAD_UPWARD_DYLIB`.
-    Upward,
-    /// `LC_LAZY_LOAD_DYLIB`: loaded at first use.
-    Lazy,
 }
 
 /// The prefix of an install name, which determines the paths of dyld.
@@ -89,14 +64,6 @@ pub enum MachOError {
     /// A structure is outside the file or invalid.
     #[error("malformed Mach-O file: {0}")]
     Malformed(&'static str),
-}
-
-impl Dylib {
-    /// Returns the class of its install name.
-    #[must_use]
-    pub fn class(&self) -> NameClass {
-        NameClass::of(self.name.as_bstr())
-    }
 }
 
 impl NameClass {
@@ -127,7 +94,7 @@ impl Slice {
     #[must_use]
     pub fn dyld_candidates(&self) -> usize {
         self.dylibs.iter().fold(0, |sum: usize, dylib| {
-            sum.saturating_add(match dylib.class() {
+            sum.saturating_add(match NameClass::of(dylib.as_bstr()) {
                 NameClass::Rpath => self.rpaths.len(),
                 _ => 1,
             })
@@ -247,8 +214,7 @@ fn take(
 ) -> object::read::Result<()> {
     match command.variant()? {
         LoadCommandVariant::Dylib(dylib) => {
-            let name = BString::from(command.string(endian, dylib.dylib.name)?);
-            slice.dylibs.push(Dylib { kind: kind(command, dylib, endian)?, name });
+            slice.dylibs.push(BString::from(command.string(endian, dylib.dylib.name)?));
         }
         LoadCommandVariant::Rpath(rpath) => {
             slice.rpaths.push(BString::from(command.string(endian, rpath.path)?));
@@ -256,36 +222,6 @@ fn take(
         _ => {}
     }
     Ok(())
-}
-
-/// Returns the kind of a command. It is in the flags of the newer `dylib_use_command`
-/// (`<mach-o/loader.h>`), and follows from the number of any other command.
-fn kind(
-    command: &LoadCommandData<'_, Endianness>,
-    dylib: &DylibCommand<Endianness>,
-    endian: Endianness,
-) -> object::read::Result<DylibKind> {
-    let Some(flags) = command.dylib_use_flags(endian, dylib)? else {
-        return Ok(kind_by_number(command.cmd()));
-    };
-    let by_flag = [
-        (macho::DYLIB_USE_DELAYED_INIT, DylibKind::Lazy),
-        (macho::DYLIB_USE_REEXPORT, DylibKind::Reexport),
-        (macho::DYLIB_USE_UPWARD, DylibKind::Upward),
-        (macho::DYLIB_USE_WEAK_LINK, DylibKind::Weak),
-    ];
-    let found = by_flag.into_iter().find(|(flag, _)| flags.contains(*flag));
-    Ok(found.map_or(DylibKind::Load, |(_, kind)| kind))
-}
-
-fn kind_by_number(number: LoadCommandType) -> DylibKind {
-    match number {
-        macho::LC_LOAD_WEAK_DYLIB => DylibKind::Weak,
-        macho::LC_REEXPORT_DYLIB => DylibKind::Reexport,
-        macho::LC_LOAD_UPWARD_DYLIB => DylibKind::Upward,
-        macho::LC_LAZY_LOAD_DYLIB => DylibKind::Lazy,
-        _ => DylibKind::Load,
-    }
 }
 
 /// Returns the name of a CPU as in `lipo`. The upper byte of a subtype has feature bits.

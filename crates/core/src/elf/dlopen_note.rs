@@ -9,27 +9,6 @@ use serde::Deserialize;
 pub struct DlopenEntry {
     /// The sonames of alternative libraries, best first.
     pub soname: Vec<String>,
-    /// The short name of the feature.
-    pub feature: Option<String>,
-    /// A description of the feature.
-    pub description: Option<String>,
-    /// The importance of the feature.
-    #[serde(default)]
-    pub priority: Priority,
-}
-
-/// The importance of a library that an object opens with `dlopen`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Priority {
-    /// The object does not work without it.
-    Required,
-    /// Only rarely used features need it.
-    Suggested,
-    /// The default, also for a missing or an unknown value.
-    #[default]
-    #[serde(other)]
-    Recommended,
 }
 
 /// Decodes the notes of one object ([`super::Notes::dlopen`]). Text that is not a JSON array is
@@ -60,19 +39,8 @@ mod tests {
             entries(text),
             [DlopenEntry {
                 soname: vec!["liblz4.so.1".to_owned(), "liblz4.so.0".to_owned()],
-                feature: Some("lz4".to_owned()),
-                description: Some("Compression".to_owned()),
-                priority: Priority::Suggested,
             }]
         );
-    }
-
-    #[test]
-    fn priority_is_recommended_unless_known() {
-        let text = r#"[{"soname":["a"]},{"soname":["b"],"priority":"vital"},
-            {"soname":["c"],"priority":"required"}]"#;
-        let priorities: Vec<_> = entries(text).iter().map(|entry| entry.priority).collect();
-        assert_eq!(priorities, [Priority::Recommended, Priority::Recommended, Priority::Required]);
     }
 
     #[test]
