@@ -8,7 +8,6 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|data: &[u8]| {
     let missing = compare::not_found(data);
     for process in ld_debug::parse(data) {
-        let probes = process.probes(&missing);
-        assert!(compare::with_ld_debug(&probes, &probes).is_none());
+        let _ = process.probes(&missing);
     }
 });

@@ -21,6 +21,7 @@ pub mod binding_trial;
 pub mod case;
 pub mod check_patches;
 pub mod crash_trial;
+pub mod difference;
 pub mod differential;
 pub mod documents;
 pub mod edit_trial;

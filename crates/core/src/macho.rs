@@ -6,9 +6,7 @@
 
 use bstr::{BStr, BString, ByteSlice};
 use object::Endianness;
-use object::macho::{
-    self, CpuSubtype, CpuType, FatArch32, FatArch64, MachHeader32, MachHeader64,
-};
+use object::macho::{self, CpuSubtype, CpuType, FatArch32, FatArch64, MachHeader32, MachHeader64};
 use object::read::ReadRef;
 use object::read::macho::{FatArch, LoadCommandData, LoadCommandVariant, MachHeader, MachOFatFile};
 use thiserror::Error;

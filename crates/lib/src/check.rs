@@ -181,7 +181,9 @@ pub struct Slice {
 
 impl Slice {
     fn of(slice: &macho::Slice) -> Self {
-        let count = |class| slice.dylibs.iter().filter(|name| NameClass::of(name.as_bstr()) == class).count();
+        let count = |class| {
+            slice.dylibs.iter().filter(|name| NameClass::of(name.as_bstr()) == class).count()
+        };
         Self {
             cpu: slice.cpu,
             dylibs: slice.dylibs.len(),

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use becalm_core::probe::{Call, Outcome};
-use becalm_core::record::compare::{candidates, with_ld_debug, with_strace};
+use becalm_core::record::compare::candidates;
 use becalm_core::record::strace::Attempt;
 use becalm_host::oracle::{Launch, LdDebug, Start, User, ld_debug, strace};
 use bstr::{BStr, BString, ByteSlice};
@@ -24,6 +24,7 @@ use serde::Deserialize;
 
 pub use report::Report;
 
+use crate::difference::{with_ld_debug, with_strace};
 use crate::predict::{Prediction, Request};
 use crate::user::is_root;
 

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use becalm_core::probe::Probe;
-use becalm_core::record::compare::{Difference, candidates, with_ld_debug, with_strace};
+use becalm_core::record::compare::candidates;
 use becalm_host::oracle::{Launch, OracleError, Start, ld_debug, strace};
 use bstr::{BStr, BString, ByteSlice};
 
 use super::candidates::{Object, Place};
+use crate::difference::{Difference, with_ld_debug, with_strace};
 use crate::predict::Request;
 
 /// A real directory for `LD_LIBRARY_PATH`, which has libraries of this machine.

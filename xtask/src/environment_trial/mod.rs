@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use becalm_core::record::compare::{candidates, with_ld_debug, with_strace};
+use becalm_core::record::compare::candidates;
 use becalm_host::oracle::{Launch, Start, User, ld_debug, strace};
 use bstr::BStr;
 use rayon::prelude::*;
@@ -20,6 +20,7 @@ use rayon::prelude::*;
 use self::random::Random;
 use self::scene::Scene;
 use crate::case::Predictor;
+use crate::difference::{with_ld_debug, with_strace};
 use crate::predict::Request;
 
 /// Options of the trial.

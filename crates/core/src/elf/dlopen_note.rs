@@ -37,9 +37,7 @@ mod tests {
             "soname":["liblz4.so.1","liblz4.so.0"]}]"#;
         assert_eq!(
             entries(text),
-            [DlopenEntry {
-                soname: vec!["liblz4.so.1".to_owned(), "liblz4.so.0".to_owned()],
-            }]
+            [DlopenEntry { soname: vec!["liblz4.so.1".to_owned(), "liblz4.so.0".to_owned()] }]
         );
     }
 

@@ -79,7 +79,8 @@ fn thin_images_of_every_class_and_byte_order() {
         let file = parse(&bytes[..]).unwrap();
         let [slice] = &file.slices[..] else { panic!("{file:?}") };
         assert_eq!(slice.cpu, "x86_64");
-        let dylibs: Vec<_> = slice.dylibs.iter().map(|name| NameClass::of(name.as_bstr())).collect();
+        let dylibs: Vec<_> =
+            slice.dylibs.iter().map(|name| NameClass::of(name.as_bstr())).collect();
         let expected = [
             NameClass::Absolute,
             NameClass::Rpath,

@@ -9,7 +9,7 @@ use crate::closure::Closure;
 use crate::cost::{SearchCost, is_of_hwcaps};
 use crate::path;
 use crate::probe::{Call, LoggedProbe, Outcome, Probe, SearchSource};
-use crate::record::compare::{Difference, candidates, with_strace};
+use crate::record::compare::candidates;
 use crate::record::strace::Attempt;
 
 /// The loader's observed lookups, attributed.
@@ -21,10 +21,6 @@ pub struct Attributed {
     /// For each observed probe the index of its predicted probe. For `None` the requester is empty,
     /// the needed string is the file name of the path, and the source is [`SearchSource::Direct`].
     pub predicted: Vec<Option<usize>>,
-    /// The predicted probes that were not observed.
-    pub unobserved: Vec<Probe>,
-    /// The first difference, if there is one.
-    pub difference: Option<Difference>,
     /// The counts of the observed probes. The number of objects and the search dirs come from the
     /// closure.
     pub storm: SearchCost,
@@ -50,7 +46,6 @@ pub fn attribute(observed: &[Lookup], closure: &Closure) -> Attributed {
     observed.retain(|attempt| attempt.outcome != Outcome::Hit || !read.contains(&attempt.path));
     let model: Vec<LoggedProbe<'_>> = closure.load.probes.iter().collect();
     let predicted = align(&observed, &model);
-    let difference = difference(&observed, &model, closure);
     let probes: Vec<Probe> = observed
         .into_iter()
         .zip(&predicted)
@@ -59,15 +54,8 @@ pub fn attribute(observed: &[Lookup], closure: &Closure) -> Attributed {
             None => unknown(attempt),
         })
         .collect();
-    let seen: FxHashSet<usize> = predicted.iter().flatten().copied().collect();
-    let unobserved = model
-        .iter()
-        .enumerate()
-        .filter(|(index, _)| !seen.contains(index))
-        .map(|(_, probe)| closure.probe(probe))
-        .collect();
     let storm = storm(&probes, &predicted, closure);
-    Attributed { probes, predicted, unobserved, difference, storm }
+    Attributed { probes, predicted, storm }
 }
 
 /// The number of steps in which the sequences must meet again after a difference.
@@ -116,25 +104,6 @@ fn meet(observed: &[Attempt], model: &[LoggedProbe<'_>]) -> (usize, usize) {
 /// depend on the requester.
 fn is_same(attempt: &Attempt, probe: &LoggedProbe<'_>) -> bool {
     attempt.call == probe.call && attempt.path == probe.path
-}
-
-/// Returns the first difference. The probes with all their fields are made only if there is one.
-fn difference(
-    observed: &[Attempt],
-    model: &[LoggedProbe<'_>],
-    closure: &Closure,
-) -> Option<Difference> {
-    let outcome = |probe: &LoggedProbe<'_>| match probe.outcome.is_failed_call() {
-        true => probe.outcome,
-        false => Outcome::Hit,
-    };
-    let agree = |(attempt, probe): (&Attempt, &LoggedProbe<'_>)| {
-        is_same(attempt, probe) && outcome(probe) == attempt.outcome
-    };
-    if observed.len() == model.len() && observed.iter().zip(model).all(agree) {
-        return None;
-    }
-    with_strace(&closure.probes().collect::<Vec<_>>(), observed)
 }
 
 fn known(attempt: Attempt, probe: &LoggedProbe<'_>, closure: &Closure) -> Probe {
