@@ -1,5 +1,6 @@
 //! The reasons why a program cannot be examined or copied.
 
+use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -28,7 +29,7 @@ pub enum SubjectError {
         /// The program.
         path: PathBuf,
         /// The reason.
-        reason: NotCompared,
+        reason: Cow<'static, str>,
     },
     /// The program cannot be read.
     #[error(transparent)]
@@ -67,44 +68,12 @@ pub enum SubjectError {
     NoProgram,
 }
 
-/// The reason why a program cannot be compared.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum NotCompared {
-    /// The path is not a file.
-    #[error("not a program")]
-    NoFile,
-    /// The file is a script.
-    #[error("a script; name what runs it: {0}")]
-    Script(String),
-    /// The file is not an ELF file.
-    #[error("not an ELF file")]
-    NotElf,
-    /// The program is static, so no loader searches for its libraries.
-    #[error(
-        "a static program: no loader searches for it; compare another program with it by --static"
-    )]
-    Static,
-    /// The file is a library.
-    #[error("a library, not a program")]
-    Library,
-    /// The loader is not known.
-    #[error("interpreter {0}")]
-    Interpreter(String),
-    /// The loader is musl's.
-    #[error(
-        "a program for musl, for which there is no index, no note and no cache; becalm fix --with \
-         absolute or farm calms it, becalm bench measures that"
-    )]
-    Musl,
-    /// Needed strings that are not found.
-    #[error("its closure is not complete: nothing answers {0}")]
-    Incomplete(String),
-    /// A needed string at which the loader stops.
-    #[error("the loader gives up at {0}")]
-    Stops(String),
-}
-
 impl SubjectError {
+    /// Returns the error of a program that cannot be compared.
+    pub(super) fn refused(path: &Path, reason: impl Into<Cow<'static, str>>) -> Self {
+        Self::Program { path: path.to_owned(), reason: reason.into() }
+    }
+
     /// Converts an error of the system about a file or directory.
     pub fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         |source| Self::Io { path: path.to_owned(), source }

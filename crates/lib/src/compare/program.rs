@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::advice::store_of;
 use crate::assume::StorePrefixes;
-use crate::compare::error::{NotCompared, SubjectError};
+use crate::compare::error::SubjectError;
 use crate::escape::shown;
 use crate::path::path_bytes;
 use crate::path::path_of;
@@ -55,20 +55,25 @@ impl Program {
     pub fn look(path: &Path, stores: &StorePrefixes) -> Result<Self, SubjectError> {
         let path = found(path)?;
         refuse_script(&path)?;
-        let not_compared = |reason| SubjectError::Program { path: path.clone(), reason };
+        let refused = |reason| Err(SubjectError::refused(&path, reason));
         let os = OsFs::new();
         let session = os.session();
         let subject = Subject::open(&session, path_bytes(&path).as_ref())?;
         let interpreter = match &subject.kind {
             SubjectKind::Program { interpreter } => interpreter.clone(),
-            SubjectKind::Static => return Err(not_compared(NotCompared::Static)),
-            SubjectKind::Library { .. } => return Err(not_compared(NotCompared::Library)),
+            SubjectKind::Static => {
+                return refused(
+                    "a static program: no loader searches for it; compare another program with it \
+                     by --static",
+                );
+            }
+            SubjectKind::Library { .. } => return refused("a library, not a program"),
         };
-        let facts = facts(&os, interpreter.as_ref()).map_err(not_compared)?;
+        let facts = facts(&os, &path, interpreter.as_ref())?;
         let none = Environment::default();
         let closure =
             closure::resolve(&session, subject, interpreter.as_ref(), facts.clone(), &none)?;
-        refuse_broken(&closure).map_err(not_compared)?;
+        refuse_broken(&path, &closure)?;
         let real = |path: &BStr| -> Result<PathBuf, SubjectError> {
             let path = path_of(path);
             path.canonicalize().map_err(SubjectError::io(&path))
@@ -158,7 +163,7 @@ pub fn found(path: &Path) -> Result<PathBuf, SubjectError> {
     };
     let real = path.canonicalize().map_err(SubjectError::io(&path))?;
     if !real.metadata().map_err(SubjectError::io(&path))?.is_file() {
-        return Err(SubjectError::Program { path, reason: NotCompared::NoFile });
+        return Err(SubjectError::refused(&path, "not a program"));
     }
     Ok(real)
 }
@@ -167,36 +172,45 @@ fn refuse_script(path: &Path) -> Result<(), SubjectError> {
     let mut head = Vec::new();
     let read = File::open(path).and_then(|file| file.take(256).read_to_end(&mut head));
     read.map_err(SubjectError::io(path))?;
-    let reason = if let Some(script) = head.strip_prefix(b"#!") {
+    if let Some(script) = head.strip_prefix(b"#!") {
         let line = script.lines().next().unwrap_or_default().trim_ascii();
-        NotCompared::Script(shown(line.as_bstr()))
+        let reason = format!("a script; name what runs it: {}", shown(line.as_bstr()));
+        Err(SubjectError::refused(path, reason))
     } else if !head.starts_with(b"\x7fELF") {
-        NotCompared::NotElf
+        Err(SubjectError::refused(path, "not an ELF file"))
     } else {
-        return Ok(());
-    };
-    Err(SubjectError::Program { path: path.to_owned(), reason })
+        Ok(())
+    }
 }
 
-fn facts(os: &OsFs, interpreter: &BStr) -> Result<Arc<LoaderFacts>, NotCompared> {
+fn facts(os: &OsFs, program: &Path, interpreter: &BStr) -> Result<Arc<LoaderFacts>, SubjectError> {
     let facts = loader_facts(os, interpreter, &FactChoice::default()).map_err(|error| {
         let (path, reason) = words_of_host(&error);
-        NotCompared::Interpreter(format!("{}: {reason}", shown(path.as_bstr())))
+        let reason = format!("interpreter {}: {reason}", shown(path.as_bstr()));
+        SubjectError::refused(program, reason)
     })?;
     if facts.libc == Libc::Musl {
-        return Err(NotCompared::Musl);
+        let reason = "a program for musl, for which there is no index, no note and no cache; becalm fix \
+             --with absolute or farm calms it, becalm bench measures that";
+        return Err(SubjectError::refused(program, reason));
     }
     Ok(facts)
 }
 
 /// Rejects a program whose unchanged start is broken: the comparison would show nothing.
-fn refuse_broken(closure: &Closure) -> Result<(), NotCompared> {
+fn refuse_broken(path: &Path, closure: &Closure) -> Result<(), SubjectError> {
     let unresolved: Vec<String> = closure.unresolved().iter().map(|needed| shown(needed)).collect();
     if !unresolved.is_empty() {
-        return Err(NotCompared::Incomplete(unresolved.join(", ")));
+        let reason =
+            format!("its closure is not complete: nothing answers {}", unresolved.join(", "));
+        return Err(SubjectError::refused(path, reason));
     }
     match closure.fatal() {
-        Some(fatal) => Err(NotCompared::Stops(shown(BString::as_ref(&fatal.needed)))),
+        Some(fatal) => {
+            let reason =
+                format!("the loader gives up at {}", shown(BString::as_ref(&fatal.needed)));
+            Err(SubjectError::refused(path, reason))
+        }
         None => Ok(()),
     }
 }
