@@ -7,11 +7,6 @@ pub trait Progress: Sync {
     /// Begins a phase of `total` pieces; it ends when the value is dropped.
     fn phase(&self, total: usize) -> Box<dyn Phase + '_>;
 
-    /// Begins work of `total` pieces, whose parts have names ([`Phase::now`]).
-    fn stages(&self, total: usize) -> Box<dyn Phase + '_> {
-        self.phase(total)
-    }
-
     /// Begins a phase of files whose number is not known in advance.
     fn search(&self) -> Box<dyn Search + '_> {
         Box::new(Silent)
@@ -37,9 +32,6 @@ pub trait Progress: Sync {
 pub trait Phase: Sync {
     /// Counts one more finished piece. Called from any thread.
     fn tick(&self);
-
-    /// Names the current step.
-    fn now(&self, _what: &str) {}
 }
 
 /// A phase whose total is not known in advance.

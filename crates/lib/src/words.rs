@@ -5,7 +5,6 @@ use std::io;
 
 use becalm_core::fs::Errno;
 use becalm_host::HostError;
-use becalm_host::bench::stats::Ratio;
 use bstr::BString;
 
 pub use crate::path::path_bytes;
@@ -97,14 +96,6 @@ pub fn milliseconds(ns: f64) -> String {
         _ => 0,
     };
     format!("{ms:.digits$}")
-}
-
-/// Returns a ratio and, if there is one, its interval.
-#[must_use]
-pub fn ratio_parts(ratio: Ratio) -> (String, Option<String>) {
-    let digits = if ratio.ratio < 0.1 { 3 } else { 2 };
-    let interval = ratio.interval.map(|(from, to)| format!("{from:.digits$}–{to:.digits$}"));
-    (format!("{:.digits$}", ratio.ratio), interval)
 }
 
 #[cfg(test)]

@@ -64,11 +64,7 @@ impl Stock {
     ///
     /// # Errors
     /// Returns an error if there is not enough disk space, or if a file cannot be read.
-    pub(super) fn copy(
-        program: &Program,
-        below: &Path,
-        step: impl Fn(),
-    ) -> Result<Self, CompareError> {
+    pub(super) fn copy(program: &Program, below: &Path) -> Result<Self, CompareError> {
         let mut bytes = 0;
         for package in &program.packages {
             bytes += entries(package)?.iter().map(|entry| entry.bytes).sum::<u64>();
@@ -77,7 +73,6 @@ impl Stock {
         let tree = below.join("stock");
         for (at, package) in program.packages.iter().enumerate() {
             copy_tree(package, &tree.join(at.to_string()), How::Copied)?;
-            step();
         }
         let original = below.join("original");
         // Linked: a revert replaces files and does not write into them, so the stock stays as it

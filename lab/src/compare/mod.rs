@@ -22,6 +22,7 @@ mod tree;
 mod trials;
 
 use std::ffi::OsString;
+use std::io::{IsTerminal as _, stderr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -43,7 +44,7 @@ use becalm_lib::compare::import::import;
 use becalm_lib::compare::program::Program;
 use becalm_lib::escape::shown;
 use becalm_lib::path::path_bytes;
-use becalm_lib::progress::{Phase, Progress};
+use becalm_lib::progress::Silent;
 
 /// Duration of the timing if no number of rounds is given.
 const TIMED: Duration = Duration::from_secs(30);
@@ -82,13 +83,12 @@ pub(super) fn compare(
     found: Program,
     options: &Options,
     place: &Path,
-    progress: &dyn Progress,
 ) -> Result<Comparison, CompareError> {
     let (program, name) = match found.package() {
         Some(_) => (found, None),
         None => (in_a_store(&found, place)?, Some(found.path)),
     };
-    let mut comparison = compared(options, &program, place, progress)?;
+    let mut comparison = compared(options, &program, place)?;
     if let Some(path) = name {
         comparison.program = shown(path_bytes(&path).as_ref());
         comparison.notes.push(
@@ -112,7 +112,6 @@ fn compared(
     options: &Options,
     program: &Program,
     place: &Path,
-    progress: &dyn Progress,
 ) -> Result<Comparison, CompareError> {
     let runs = Runs {
         place: place.to_owned(),
@@ -122,35 +121,38 @@ fn compared(
         hwcaps: program.hwcaps(),
     };
     let kinds = kinds(options);
-    let stages = progress.stages(program.packages.len() + kinds.len());
-    stages.now("copying the packages");
-    let stock = Stock::copy(program, place, || stages.tick())?;
+    now("copying the packages");
+    let stock = Stock::copy(program, place)?;
     let mut outcomes = Vec::new();
     for kind in kinds {
-        stages.now(&format!("applying: {}", kind.name()));
+        now(&format!("applying: {}", kind.name()));
         outcomes.push(outcome(kind, options, (program, &stock), &runs)?);
-        stages.tick();
     }
-    drop(stages);
-    let measured = timed(options, &outcomes, &runs, progress)?;
-    let stages = progress.stages(outcomes.len() * if options.with_trials { 2 } else { 1 });
+    now("timing the starts");
+    let measured = timed(options, &outcomes, &runs)?;
     for outcome in &mut outcomes {
-        stages.now(&format!("reverting: {}", outcome.kind.name()));
+        now(&format!("reverting: {}", outcome.kind.name()));
         if let (Kind::Strategy(_), Ok(column)) = (outcome.kind, &outcome.column) {
             // An index changes no file of the store, so there is nothing to revert.
             if !outcome.kind.is_index() {
                 outcome.undone = Some(column.undo(program, &stock)?);
             }
         }
-        stages.tick();
     }
     let trials = match options.with_trials {
-        true => tried(options, program, &outcomes, place, stages.as_ref())?,
+        true => tried(options, program, &outcomes, place)?,
         false => Vec::new(),
     };
     let mut comparison = table::made(options, program, &stock, &outcomes, &measured);
     comparison.rows.extend(trials);
     Ok(comparison)
+}
+
+/// Names the current step on a terminal.
+fn now(step: &str) {
+    if stderr().is_terminal() {
+        eprintln!("{step}");
+    }
 }
 
 /// Returns the columns, in order.
@@ -210,24 +212,17 @@ fn tried(
     program: &Program,
     outcomes: &[Outcome],
     place: &Path,
-    stages: &dyn Phase,
 ) -> Result<Vec<Row>, CompareError> {
     let loader = options.loader.as_deref().map(real).transpose()?;
     let bench = Bench { place: &place.join("trials"), program, loader: loader.as_deref() };
     let kinds: Vec<Kind> = outcomes.iter().map(|outcome| outcome.kind).collect();
     Ok(columns::rows(&bench, &kinds, |kind| {
-        stages.now(&format!("trying the properties: {}", kind.name()));
-        stages.tick();
+        now(&format!("trying the properties: {}", kind.name()));
     }))
 }
 
 /// Times the starts of all columns whose program starts.
-fn timed(
-    options: &Options,
-    outcomes: &[Outcome],
-    runs: &Runs,
-    progress: &dyn Progress,
-) -> Result<Measured, CompareError> {
+fn timed(options: &Options, outcomes: &[Outcome], runs: &Runs) -> Result<Measured, CompareError> {
     let mut variants = Vec::new();
     let mut first = None;
     for outcome in outcomes {
@@ -247,5 +242,5 @@ fn timed(
         ..bench::Options::default()
     };
     let mount_namespace = first.ok_or(CompareError::Nothing)?;
-    Ok(mount_namespace.run(|| measure(&variants, &options, progress))??)
+    Ok(mount_namespace.run(|| measure(&variants, &options, &Silent))??)
 }

@@ -7,7 +7,6 @@ use anyhow::{Result, anyhow};
 use becalm_host::mount_namespace;
 use becalm_lib::compare::program::Program;
 use becalm_lib::json::document;
-use becalm_lib::progress::Silent;
 use becalm_lib::scratch::Scratch;
 use becalm_lib::words::words_of_chain;
 
@@ -27,7 +26,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode> {
         .map_err(|error| anyhow!(words_of_chain(&error)))?;
     namespaces.map_err(|error| anyhow!(words_of_chain(&error)))?;
     let scratch = Scratch::new()?;
-    let compared = compare(found, &options, scratch.path(), &Silent).map_err(|error| {
+    let compared = compare(found, &options, scratch.path()).map_err(|error| {
         let hint = match error {
             CompareError::Control { .. } => {
                 " (other arguments: --run; compare it all the same: --ignore-failure)"

@@ -1,6 +1,7 @@
 //! Table of the measurements and trials, with the strategies side by side.
 
 use becalm_core::strategy::Strategy;
+use becalm_host::bench::stats::Ratio;
 use becalm_host::bench::{Measured, Timed};
 
 use crate::compare::Options;
@@ -15,7 +16,7 @@ use becalm_lib::escape::shown;
 use becalm_lib::loaded_index::IndexedBindings;
 use becalm_lib::path::path_bytes;
 use becalm_lib::relocations::Relocations;
-use becalm_lib::words::{grouped, milliseconds, ratio_parts};
+use becalm_lib::words::{grouped, milliseconds};
 
 /// Makes the table.
 pub(super) fn made(
@@ -311,4 +312,11 @@ fn notes(options: &Options, program: &Program, measured: &Measured) -> Vec<Strin
         );
     }
     notes
+}
+
+/// Returns a ratio and, if there is one, its interval.
+fn ratio_parts(ratio: Ratio) -> (String, Option<String>) {
+    let digits = if ratio.ratio < 0.1 { 3 } else { 2 };
+    let interval = ratio.interval.map(|(from, to)| format!("{from:.digits$}–{to:.digits$}"));
+    (format!("{:.digits$}", ratio.ratio), interval)
 }

@@ -12,9 +12,6 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 /// Work shorter than this shows nothing.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Interval at which a bar that names the current step is redrawn.
-const TICK: Duration = Duration::from_millis(200);
-
 /// Counts finished work from any thread; the bar appears once the work is long.
 #[derive(Debug)]
 pub(crate) struct Bar {
@@ -30,8 +27,6 @@ pub(crate) struct Bar {
 enum Form {
     /// Finished pieces out of a known number.
     Of(u64),
-    /// The same, with the name of the current step; shown from the beginning.
-    Stages(u64),
     /// The number of finished pieces, with their name in the plural.
     Count(&'static str),
 }
@@ -41,16 +36,6 @@ impl Bar {
     #[must_use]
     pub(crate) fn of(total: usize) -> Self {
         Self::new(Form::Of(total as u64))
-    }
-
-    /// Starts a bar for `total` pieces of work whose parts have names.
-    #[must_use]
-    pub(crate) fn of_stages(total: usize) -> Self {
-        let bar = Self::new(Form::Stages(total as u64));
-        if bar.wanted {
-            bar.shown.get_or_init(|| bar.form.bar()).enable_steady_tick(TICK);
-        }
-        bar
     }
 
     /// Starts a count without a known total; `what` names the pieces in the plural.
@@ -101,12 +86,6 @@ impl Phase for Bar {
     fn tick(&self) {
         self.add(1);
     }
-
-    fn now(&self, what: &str) {
-        if let Some(bar) = self.shown.get() {
-            bar.set_message(what.to_owned());
-        }
-    }
 }
 
 impl Search for Bar {
@@ -119,7 +98,6 @@ impl Form {
     fn bar(self) -> ProgressBar {
         let (total, template, message) = match self {
             Self::Of(total) => (Some(total), "{wide_bar} {human_pos}/{human_len} {eta}", ""),
-            Self::Stages(total) => (Some(total), "{bar:30} {elapsed} {msg}", ""),
             Self::Count(what) => (None, "{spinner} {human_pos} {msg}", what),
         };
         let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
@@ -138,10 +116,6 @@ pub(crate) struct Bars;
 impl Progress for Bars {
     fn phase(&self, total: usize) -> Box<dyn Phase + '_> {
         Box::new(Bar::of(total))
-    }
-
-    fn stages(&self, total: usize) -> Box<dyn Phase + '_> {
-        Box::new(Bar::of_stages(total))
     }
 }
 

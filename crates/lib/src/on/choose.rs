@@ -119,7 +119,6 @@ pub(super) fn of_path(
         if progress.is_interrupted() {
             break;
         }
-        phase.now(&first.name);
         let outcome = trial.of(first);
         trials.started.push(path_bytes(&first.path).to_string());
         match outcome {
