@@ -115,6 +115,26 @@ fn each_variant_is_watched_for_its_misses_and_its_relocation() {
 }
 
 #[test]
+fn a_thread_of_a_constructor_does_not_hold_up_the_measurement() {
+    if support::no_compiler() {
+        return;
+    }
+    const LIBRARY: &str = "#include <pthread.h>
+        #include <unistd.h>
+        static void *waits(void *it) { for (;;) pause(); return it; }
+        __attribute__((constructor)) static void made(void) { pthread_t it; pthread_create(&it, 0, waits, 0); }
+        int here(void) { return 0; }";
+    let dir = tempfile::tempdir().expect("a scratch directory");
+    let path = |name: &str| dir.path().join(name).to_str().expect("UTF-8").to_owned();
+    fs::write(path("t.c"), LIBRARY).expect("written");
+    fs::write(path("m.c"), "int here(void); int main(void) { return here(); }").expect("written");
+    support::cc_library(dir.path(), "t.c", "libt.so", &["-pthread"]);
+    support::cc(dir.path(), &["m.c", "-o", "m", "-L.", "-lt", "-Wl,-rpath,$ORIGIN"]);
+    let ran = json(&bench(&[&path("m"), "--rounds", "3", "--until", "entry", "--json"]));
+    assert_eq!(ran["variants"][0]["wall_ns"].as_array().map(Vec::len), Some(3), "{ran}");
+}
+
+#[test]
 fn a_static_program_has_no_relocation_to_tell_of() {
     let dir = tempfile::tempdir().expect("a scratch directory");
     let (source, program) = (dir.path().join("s.c"), dir.path().join("s"));

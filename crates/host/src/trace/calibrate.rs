@@ -49,7 +49,7 @@ pub(super) fn measure(child: &mut Spawned) -> io::Result<Calibration> {
 
 /// Measures a child of its own on whatever processor the scheduler chooses.
 pub(super) fn apart() -> Result<Calibration, Failed> {
-    let mut child = spawn(&Body::End, false)?;
+    let mut child = spawn(&Body::End, false, false)?;
     let measured = measure(&mut child).map_err(Failed::Seize);
     child.abandon();
     measured

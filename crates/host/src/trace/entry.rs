@@ -48,7 +48,8 @@ pub fn time_to_entry(command: &Command, limit: Duration) -> Result<Entered, Trac
         Failed::Fork(source) => TraceError::Fork { command: path.clone(), source },
         Failed::Seize(source) => TraceError::NotPermitted { command: path.clone(), source },
     };
-    let mut child = spawn(&Body::Exec(exec), false).map_err(failed)?;
+    // A thread that a constructor starts would stay stopped, and the end of the program would wait for it.
+    let mut child = spawn(&Body::Exec(exec), false, false).map_err(failed)?;
     let gone = Instant::now();
     child.go().map_err(|source| Failure::Wait(source).about(&path))?;
     let pid = child.pid;

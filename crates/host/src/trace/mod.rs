@@ -238,7 +238,7 @@ pub fn run_with(
     };
     let used_before = Used::by_children();
     let shared_cpu = SharedCpu::begin();
-    let mut child = spawn(&Body::Exec(exec), options.wants_filter()).map_err(failed)?;
+    let mut child = spawn(&Body::Exec(exec), options.wants_filter(), true).map_err(failed)?;
     let shared_cpu = shared_cpu.map(|shared_cpu| shared_cpu.with_child(child.pid));
     let watchdog = options.limit.map(|limit| Watchdog::start(child.pid, limit));
     // Before the child gets the go-ahead, so that no page fault and no signal of the program is missed.

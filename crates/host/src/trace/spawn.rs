@@ -145,7 +145,7 @@ pub(super) enum Failed {
 
 /// Forks a child and attaches to it. If `filtered`, the child installs the filter before its
 /// `execve`.
-pub(super) fn spawn(body: &Body, filtered: bool) -> Result<Spawned, Failed> {
+pub(super) fn spawn(body: &Body, filtered: bool, follows: bool) -> Result<Spawned, Failed> {
     let (wait, go) = io::pipe().map_err(Failed::Fork)?;
     let (reports, report) = io::pipe().map_err(Failed::Fork)?;
     // Built before the fork, because the child may not allocate memory.
@@ -168,7 +168,7 @@ pub(super) fn spawn(body: &Body, filtered: bool) -> Result<Spawned, Failed> {
     if pid < 0 {
         return Err(Failed::Fork(io::Error::last_os_error()));
     }
-    if let Err(error) = stopped::seize(pid) {
+    if let Err(error) = stopped::seize(pid, follows) {
         // Without the go-ahead byte the child exits.
         drop(go);
         let _ = sys::wait(Some(pid));

@@ -91,15 +91,13 @@ pub(super) fn wait(only: Option<Pid>) -> io::Result<Waited> {
     Ok(Waited::Stop(Stopped { pid }, why))
 }
 
-/// Attaches to a running task and to every task that it will create. The task keeps running.
-pub(super) fn seize(pid: Pid) -> io::Result<()> {
+/// Attaches to a running task and, if `follows`, to every task that it will create. The task keeps running.
+pub(super) fn seize(pid: Pid, follows: bool) -> io::Result<()> {
     // `PTRACE_O_EXITKILL` is left out, because the end of the tracer must not kill the program.
-    let options = libc::PTRACE_O_TRACESYSGOOD
-        | libc::PTRACE_O_TRACEEXEC
-        | libc::PTRACE_O_TRACEFORK
-        | libc::PTRACE_O_TRACEVFORK
-        | libc::PTRACE_O_TRACECLONE
-        | libc::PTRACE_O_TRACESECCOMP;
+    let options =
+        libc::PTRACE_O_TRACESYSGOOD | libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_TRACESECCOMP;
+    let births = libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK | libc::PTRACE_O_TRACECLONE;
+    let options = if follows { options | births } else { options };
     sys::ptrace(Request::Seize, pid, 0, options as u64)
 }
 
