@@ -218,11 +218,20 @@ impl Report {
         self.kept = KeptIndex::all();
     }
 
-    /// Adds the state of a program, and keeps only its own indexes. That there is no index is part of
-    /// that state.
+    /// Adds the state of a program, and keeps only its own indexes and records. That there is no index is part
+    /// of that state.
     pub fn about(&mut self, program: ProgramState) {
         self.findings.retain(|finding| finding.kind != FindingKind::NoIndex);
         self.kept.retain(|kept| kept.program == program.path);
+        let is_own = |command: &str| {
+            let file = Path::new(command).canonicalize();
+            file.is_ok_and(|file| path_bytes(&file) == program.path)
+        };
+        self.records.retain(|record| is_own(&record.command));
+        if let Some(trees) = &mut self.trees {
+            trees.records.retain(|record| is_own(&record.command));
+        }
+        self.trees = self.trees.take().filter(|trees| !trees.records.is_empty());
         self.program = Some(program);
     }
 }

@@ -24,7 +24,7 @@ pub enum NotBound {
     #[error("its start ends before any relocation")]
     NoStart,
     /// A library is missing, or a version.
-    #[error("a library or a version that it needs is missing")]
+    #[error("in an empty environment a library or a version that it needs is missing")]
     Missing,
     /// No object defines a symbol that has to exist at the start.
     #[error("nothing defines {0}")]
