@@ -56,9 +56,24 @@ fn the_help_groups_the_commands() {
 
 #[test]
 fn a_closed_pipe_ends_each_command_quietly() {
-    let commands: [&[&str]; 14] = [
+    let help = run(support::becalm().arg("--help")).stdout;
+    let of_help = help.lines().filter_map(|line| line.strip_prefix("  ")?.split_once(' '));
+    let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase());
+    let mut named: Vec<&str> = of_help.map(|(name, _)| name).filter(|it| is_name(it)).collect();
+    named.retain(|name| !["becalm", "help"].contains(name));
+    assert!(named.len() > 20 && named.contains(&"loader"), "{named:?}");
+    let helps: Vec<[&str; 2]> = named.iter().map(|name| [*name, "--help"]).collect();
+    let commands: [&[&str]; 20] = [
         &[],
         &["--help"],
+        &["run", "--", "cat", "/etc/passwd"],
+        &["env", "--undo"],
+        &["off"],
+        &["index", "--json", "--program", "/bin/sh", "-o", "index.so"],
+        &["trace", "--json", "--", "sh", "-c", ":"],
+        &["report", "--no-run", "sh", "-o", "page.html"],
+        &["undo", "/bin/sh"],
+        &["generate", "completions", "bash"],
         &["check", "sh"],
         &["check", "/usr/bin"],
         &["check", "--json", "sh"],
@@ -67,17 +82,15 @@ fn a_closed_pipe_ends_each_command_quietly() {
         &["cache"],
         &["bench", "--rounds", "1", "--run", "-c :", "sh"],
         &["on", "--list"],
-        &["elf", "--help"],
-        &["loader", "--help"],
         &["fix", "--with", "note", "--dry-run", "/bin/sh"],
         &["verify", "/bin/sh"],
     ];
-    for command in commands {
+    for command in commands.into_iter().chain(helps.iter().map(|it| &it[..])) {
         let home = tempfile::tempdir().expect("a scratch directory");
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
         let mut becalm = support::becalm();
-        becalm.args(command).env("HOME", home.path()).stdout(writer);
+        becalm.args(command).env("HOME", home.path()).current_dir(home.path()).stdout(writer);
         let ended = becalm.stderr(std::process::Stdio::piped()).output().expect("ran");
         assert_eq!(String::from_utf8_lossy(&ended.stderr), "", "{command:?}");
     }
@@ -146,4 +159,26 @@ fn a_first_run_at_a_terminal_says_that_an_index_is_being_made() {
     assert_eq!(quiet, "");
     let ran = run(&mut Store::new().becalm(&["run", "--no-ahead", "--", text(&app)]));
     assert_eq!(ran.stderr, "", "not at a terminal");
+}
+
+#[test]
+fn the_commands_of_the_readme_table_exist_with_their_flags() {
+    let readme = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let readme = std::fs::read_to_string(readme).expect("the page");
+    let table = readme.split("\n## Who you are").nth(1).expect("the table");
+    let rows =
+        table.lines().skip_while(|line| !line.starts_with("| use")).take_while(|it| !it.is_empty());
+    let mut checked = 0;
+    for span in rows.flat_map(|row| row.split('`').skip(1).step_by(2)) {
+        let Some((_, line)) = span.split_once("becalm ") else { continue };
+        let mut words = line.split([' ', ')']).take_while(|word| *word != "--");
+        let command = words.next().expect("a command");
+        let help = run(support::becalm().args([command, "--help"]));
+        assert_eq!(help.code, Some(0), "{span}: {help:?}");
+        for flag in words.filter(|word| word.starts_with("--")) {
+            assert!(help.stdout.contains(flag), "{span}: no {flag}");
+        }
+        checked += 1;
+    }
+    assert!(checked > 12, "{checked}");
 }
