@@ -96,6 +96,40 @@ fn a_record_is_shown_as_it_was_observed() {
 }
 
 #[test]
+fn two_records_are_on_one_scale() {
+    let dir = scratch();
+    let record = |name: &str, command: &str| {
+        let file = dir.path().join(name);
+        let flags = ["trace", "--json", "--relocations", "-o", text(&file), "--", "/bin/sh", "-c"];
+        let traced = run(becalm().args(flags).arg(command));
+        assert_eq!(traced.code, Some(0), "{traced:?}");
+        file
+    };
+    let (before, after) = (record("a.json", ":"), record("b.json", "sleep 0.2"));
+    let json: Value = serde_json::from_slice(&fs::read(&after).expect("read")).expect("JSON");
+    let page = page(dir.path(), &[text(&before), "--after", text(&after)]);
+    if json["opens_alone"] == true {
+        skip("no program can be traced here");
+        return;
+    }
+    assert!(page.contains("becalm 0.") && page.contains(json["made"].as_str().expect("a line")));
+    let lanes: Vec<&str> = page.split("<section class=\"lane\"").skip(1).collect();
+    let scale = |lane: &str| {
+        lane.split("class=\"scale\"")
+            .nth(1)
+            .and_then(|it| it.split("</div>").next())
+            .map(str::to_owned)
+    };
+    assert_eq!(lanes.len(), 2, "{page}");
+    assert_eq!(scale(lanes[0]), scale(lanes[1]));
+    let width = |lane: &str| {
+        let width = lane.split("part-program\" style=\"width: ").nth(1)?.split('%').next()?;
+        width.parse::<f64>().ok()
+    };
+    assert!(width(lanes[0]) < width(lanes[1]), "{page}");
+}
+
+#[test]
 fn before_and_after_stand_beside_each_other() {
     let dir = scratch();
     let page = page(dir.path(), &["--no-run", "/bin/sh", "--after", "/bin/cat"]);

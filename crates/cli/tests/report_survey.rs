@@ -33,6 +33,27 @@ fn the_page_names_the_worst_packages_and_programs() {
 }
 
 #[test]
+fn a_folder_gets_the_survey_by_time_and_a_page_of_each_program() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::of(FLAT);
+    let (root, lines, pages) = (store.root(), store.path("survey.ndjson"), store.path("pages"));
+    fs::create_dir(&pages).expect("a folder");
+    let root = text(&root);
+    let survey = ["check", "--ndjson", "--times", "--store", root, root];
+    let survey = run(becalm().args(survey));
+    assert!(survey.stdout.contains("\"indexed_ns\":"), "{survey:?}");
+    fs::write(&lines, &survey.stdout).expect("written");
+    let ran = run(becalm().args(["report", "--survey", text(&lines), "-o", text(&pages)]));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let html = fs::read_to_string(pages.join("index.html")).expect("a page");
+    let link = html.split("<a href=\"").nth(1).and_then(|it| it.split('"').next()).expect("a link");
+    let own = fs::read_to_string(pages.join(link)).expect("its page");
+    assert!(own.contains(text(&store.app())) && own.contains("What would help"), "{own}");
+}
+
+#[test]
 fn what_is_no_survey_is_refused_with_its_line() {
     let dir = tempfile::tempdir().expect("a scratch directory");
     let (lines, page) = (dir.path().join("lines"), dir.path().join("page.html"));

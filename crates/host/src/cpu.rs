@@ -9,7 +9,7 @@ pub(crate) const BASELINE: &str = "baseline";
 /// Returns the name of this machine's processor for a native object. Only x86-64 processors are
 /// distinguished; any other machine counts as the baseline.
 #[must_use]
-pub(crate) fn running() -> &'static str {
+pub fn running() -> &'static str {
     #[cfg(target_arch = "x86_64")]
     return x86_64();
     #[cfg(not(target_arch = "x86_64"))]

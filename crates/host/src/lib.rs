@@ -62,6 +62,7 @@ pub mod write;
 mod test_user;
 
 pub use ask::{FactChoice, loader_facts};
+pub use cpu::running as processor;
 pub use error::HostError;
 pub use os_fs::{OsFs, OsSymbols, Session};
 pub use regular::{open_regular, open_stream, read_regular};

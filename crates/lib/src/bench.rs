@@ -13,14 +13,13 @@ use becalm_host::bench::are_droppable;
 use becalm_host::bench::stats::LEVEL;
 use becalm_host::bench::{self, BenchError, Measured, Options, Timed, Until, Variant};
 use becalm_host::trace::{Command, Streams};
-use bstr::ByteSlice;
 use rustc_hash::FxHashSet;
 use serde::Serialize;
 use thiserror::Error;
 
 use crate::ahead::record::{Place, Record};
-use crate::escape::shown;
 use crate::first_line::{FirstLine, Indexed, Loader};
+use crate::here;
 use crate::json;
 use crate::progress::{Phase, Progress};
 use crate::relocations::Relocations;
@@ -337,12 +336,10 @@ impl Watched {
 
 impl Machine {
     fn here() -> Self {
-        let uname = rustix::system::uname();
-        let text = |part: &std::ffi::CStr| shown(part.to_bytes().as_bstr());
         let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         Self {
-            kernel: [uname.sysname(), uname.release(), uname.machine()].map(text).join(" "),
+            kernel: here::kernel(),
             cpus: std::thread::available_parallelism().map_or(1, usize::from),
             load: load.split(' ').next().and_then(|first| first.parse().ok()),
             began: since.unwrap_or(Duration::ZERO).as_secs(),

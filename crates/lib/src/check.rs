@@ -81,8 +81,8 @@ pub struct Program {
     /// a hwcaps subdirectory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub newer_glibc: Option<Newer>,
-    /// The estimated time of the start; absent if several files are checked, and for a start that is
-    /// not by glibc on this machine.
+    /// The estimated time of the start; absent if several files are checked (but with `--times`), and for a
+    /// start that is not by glibc on this machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimate: Option<Estimate>,
     /// The misses that each strategy would leave; absent if several files are checked, for a

@@ -94,5 +94,6 @@ pub mod verify;
 pub mod words;
 pub mod writing;
 
+pub mod here;
 pub mod index;
 pub mod loader;

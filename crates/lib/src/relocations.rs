@@ -78,11 +78,13 @@ pub fn measure(command: &Command, limit: Duration) -> Option<Relocations> {
     let decision = audit_log::bindings(&log);
     let mut timed = (0..STARTS).map(|_| start.timed()).collect::<Option<Vec<_>>>()?;
     timed.sort_by_key(|(one, _)| one.ns);
-    let (mut median, loading_ns) = timed.swap_remove(STARTS / 2);
+    let (mut median, clock) = timed.swap_remove(STARTS / 2);
     // What disturbs a start makes it longer.
     let phases = (0..STARTS).filter_map(|_| start.phases()).min_by_key(|it| it.loader_ns);
-    median.phases = phases.map(|phases| match (loading_ns, median.ns) {
-        (Some(loading), Some(ns)) => phases.with_times(median.loader_ns, loading, ns),
+    median.phases = phases.map(|phases| match (clock, median.ns) {
+        ([Some(total), Some(loading)], Some(ns)) => {
+            phases.with_times(median.loader_ns, total, [loading, ns])
+        }
         _ => phases,
     });
     match decision {
@@ -147,20 +149,19 @@ impl Start<'_> {
         Some(Phases { exec_ns: ns(exec), page_faults: faults, ..phases })
     }
 
-    /// Returns the relocation of a start, and the time of loading its objects.
-    fn timed(&self) -> Option<(Relocations, Option<u64>)> {
+    /// Returns the relocation of a start, and two times of its loader: the whole, and that of loading the objects.
+    fn timed(&self) -> Option<(Relocations, [Option<u64>; 2])> {
         let clock = LoaderClock::now();
         let (time, written) = self.enter(("LD_DEBUG".into(), "statistics".into()))?;
         let counts = statistics::parse(&written)?;
         let Statistics { total, relocation, loading, lookups, cached, relative } = counts;
         let [total, relocation, loading] =
             [total, relocation, loading].map(|ticks| clock.duration(ticks?));
-        let scaled = |part: Duration| Some(part * scale(total?, time));
-        let (relocation, loading) = (relocation.and_then(scaled), loading.and_then(scaled));
-        let (loader_ns, ns, loading) = (ns(time), relocation.map(ns), loading.map(ns));
+        let scaled = |part: Option<Duration>| Some(ns(part? * scale(total?, time)));
+        let (loader_ns, ns) = (ns(time), scaled(relocation));
         let timed =
             Relocations { loader_ns, ns, lookups, cached, relative, ..Relocations::default() };
-        Some((timed, loading))
+        Some((timed, [scaled(total), scaled(loading)]))
     }
 }
 

@@ -88,14 +88,14 @@ pub fn counted(number: u64, one: &str, many: &str) -> String {
 
 /// Formats nanoseconds as milliseconds, with the significant digits.
 #[must_use]
-pub fn milliseconds(ns: f64) -> String {
-    let ms = ns / 1e6;
-    let digits = match ms {
-        ms if ms < 10.0 => 2,
-        ms if ms < 100.0 => 1,
-        _ => 0,
+pub fn milliseconds(ns: u64) -> String {
+    let digits = match ns {
+        0 | 100_000_000.. => return grouped((ns + 500_000) / 1_000_000),
+        1..100_000 => 3,
+        ..10_000_000 => 2,
+        _ => 1,
     };
-    format!("{ms:.digits$}")
+    format!("{:.digits$}", ns as f64 / 1e6)
 }
 
 #[cfg(test)]
@@ -106,6 +106,12 @@ mod tests {
     fn an_errno_is_told_in_words_without_its_number() {
         assert_eq!(errno_words(Errno::NOENT), "No such file or directory");
         assert_eq!(errno_words(Errno::ACCES), "Permission denied");
+    }
+
+    #[test]
+    fn small_times_keep_their_digits() {
+        let texts = [0, 1_234, 12_345_678, 1_234_567_890].map(milliseconds);
+        assert_eq!(texts, ["0", "0.001", "12.3", "1,235"]);
     }
 
     #[test]

@@ -95,7 +95,7 @@ fn relocation(outcomes: &[Outcome]) -> Vec<Row> {
     let time = |_: &Outcome, relocations: &Relocations| match relocations.ns {
         Some(ns) => {
             let ns = ns as f64;
-            Cell { value: Some(ns / 1e6), text: milliseconds(ns), ..Cell::default() }
+            Cell { value: Some(ns / 1e6), text: milliseconds(ns as u64), ..Cell::default() }
         }
         None => none("glibc does not time itself on this machine"),
     };
@@ -134,7 +134,7 @@ fn times(outcomes: &[Outcome], measured: &Measured) -> Vec<Row> {
     let start = |outcome: &Outcome| match timed(outcome) {
         Some(timed) => {
             let median = timed.spread.median;
-            Cell { value: Some(median / 1e6), text: milliseconds(median), ..Cell::default() }
+            Cell { value: Some(median / 1e6), text: milliseconds(median as u64), ..Cell::default() }
         }
         None => missing(outcome),
     };
@@ -179,7 +179,7 @@ fn costs(outcomes: &[Outcome]) -> Vec<Row> {
         let ns = column.applied.as_secs_f64() * 1e9;
         match column.kind {
             Kind::Strategy(_) => {
-                Cell { value: Some(ns / 1e6), text: milliseconds(ns), ..Cell::default() }
+                Cell { value: Some(ns / 1e6), text: milliseconds(ns as u64), ..Cell::default() }
             }
             _ => Cell { text: "–".to_owned(), ..Cell::default() },
         }

@@ -492,6 +492,7 @@ class Trace(Record):
     schema: str
     images: List[Image]
     opens_alone: bool
+    made: Optional[str] = None
     command: List[str] = field(default_factory=list)
     exit: Optional[Exit] = None
     overhead: Optional[Overhead] = None
@@ -1005,6 +1006,7 @@ class SurveyLine(Record):
     secure: Optional[bool] = None
     immutable: Optional[bool] = None
     storm: Optional[Storm] = None
+    estimate: Optional[Estimate] = None
     unresolved: List[str] = field(default_factory=list)
     stop: Optional[str] = None
     package: Optional[str] = None

@@ -41,7 +41,7 @@ fn table(text: &mut String, look: Look, report: &Report) {
     }
     for (at, choice) in rows.iter().enumerate() {
         let misses = choice.misses.map_or_else(String::new, grouped);
-        let ms = choice.loader_ns.map_or_else(|| "-".to_owned(), |ns| milliseconds(ns as f64));
+        let ms = choice.loader_ns.map_or_else(|| "-".to_owned(), milliseconds);
         let changes = choice.scope.words();
         let row = format!("{:<12} {changes:<29} {misses:>8} {ms:>8}", choice.strategy);
         let _ = writeln!(text, "  {}", if at == 0 { look.good(&row) } else { row });

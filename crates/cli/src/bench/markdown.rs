@@ -18,9 +18,9 @@ pub(crate) fn report(report: &Report) -> String {
             text,
             "| {} | {} | {} to {} | {} |",
             escaped(&name(timed)),
-            milliseconds(timed.spread.median),
-            milliseconds(timed.spread.low),
-            milliseconds(timed.spread.high),
+            milliseconds(timed.spread.median as u64),
+            milliseconds(timed.spread.low as u64),
+            milliseconds(timed.spread.high as u64),
             ratio_words(timed.ratio),
         );
     }

@@ -30,7 +30,7 @@ pub(crate) const WATCHED: [&str; 7] =
 fn relocation(relocations: &Relocations) -> Option<String> {
     let ns = relocations.ns? as f64;
     let share = 100.0 * ns / relocations.loader_ns.max(1) as f64;
-    Some(format!("{} ({share:.0} %)", milliseconds(ns)))
+    Some(format!("{} ({share:.0} %)", milliseconds(ns as u64)))
 }
 
 /// Returns the cells of a variant for the columns of [`WATCHED`].
@@ -40,7 +40,7 @@ pub(crate) fn watched_cells(watched: &Watched) -> [String; 7] {
     let relocations = watched.relocations.as_ref();
     let bindings = relocations.and_then(|relocations| relocations.bindings);
     [
-        milliseconds(watched.loader_ns() as f64),
+        milliseconds(watched.loader_ns()),
         grouped(watched.misses),
         relocations.and_then(relocation).unwrap_or_else(none),
         number(relocations.map(|relocations| relocations.lookups)),

@@ -55,8 +55,11 @@ fn table(text: &mut String, look: Look, report: &Report) {
     let _ = writeln!(text, "  {:<width$}  {}", "", look.strong(&heading));
     for (timed, name) in report.measured.variants.iter().zip(&names) {
         let spread = timed.spread;
-        let quartiles = format!("{} – {}", milliseconds(spread.low), milliseconds(spread.high));
-        let cpu = cpu_column(&timed.cpu_median_ns().map_or_else(String::new, milliseconds));
+        let quartiles =
+            format!("{} – {}", milliseconds(spread.low as u64), milliseconds(spread.high as u64));
+        let cpu = cpu_column(
+            &timed.cpu_median_ns().map_or_else(String::new, |ns| milliseconds(ns as u64)),
+        );
         let words = ratio_words(timed.ratio);
         let ratio = match timed.ratio {
             Some(ratio) if timed.control || ratio.holds_one() => words,
@@ -67,7 +70,7 @@ fn table(text: &mut String, look: Look, report: &Report) {
         let _ = writeln!(
             text,
             "  {name:<width$}  {:>10}  {quartiles:>17}  {cpu}{ratio}",
-            milliseconds(spread.median)
+            milliseconds(spread.median as u64)
         );
     }
 }
@@ -144,8 +147,8 @@ fn distributions(text: &mut String, look: Look, report: &Report) {
     let axis = Axis::of(&report.measured);
     let ends = format!(
         "{:<half$}{:>half$}",
-        format!("{} ms", milliseconds(axis.from)),
-        format!("{} ms", milliseconds(axis.to)),
+        format!("{} ms", milliseconds(axis.from as u64)),
+        format!("{} ms", milliseconds(axis.to as u64)),
         half = BINS / 2
     );
     let _ = writeln!(text, "\n  {:<width$}  {}", "", look.faint(&ends));

@@ -54,6 +54,10 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "I/N", requires = "ndjson", help_heading = "Output")]
     pub shard: Option<Shard>,
 
+    /// Estimate the time of each program's start as well, for a survey by time
+    #[arg(long, requires = "ndjson", help_heading = "Output")]
+    pub times: bool,
+
     /// Flags about files.
     #[command(flatten)]
     pub files: FilesArgs,

@@ -49,7 +49,7 @@ pub(crate) fn run(args: &CheckArgs, mut assumed: Assumptions) -> Result<ExitStat
         output.failed.is_none()
     };
     let shard = args.shard.unwrap_or_default();
-    let options = Options { shard, max_misses: args.max_misses };
+    let options = Options { shard, max_misses: args.max_misses, times: args.times };
     survey::survey(&mut assumed, &args.paths, options, &|files| count.add(files), &each);
     drop(count);
     let mut output = output.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -197,7 +197,7 @@ impl Demo<'_> {
         let gone =
             self.look.good(&format!("{} of {was} misses are gone", was.saturating_sub(left)));
         let what = if left == 0 { "none is left".to_owned() } else { format!("{left} are left") };
-        let [took, takes] = [before, after].map(|storm| milliseconds(storm.loader_ns as f64));
+        let [took, takes] = [before, after].map(|storm| milliseconds(storm.loader_ns));
         terminal::line(format_args!(
             "\n{gone}; {what}. The loader took {took} ms before main, and takes {takes}.\nnext  becalm run -- {}",
             program.display()

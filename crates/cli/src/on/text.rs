@@ -25,9 +25,8 @@ pub(crate) fn programs(out: &mut impl Write, report: &Report) -> io::Result<()> 
 }
 
 fn line(program: &Program) -> String {
-    let ms = |ns: u64| milliseconds(ns as f64);
     let gain = match (program.plain_ns, program.on_ns) {
-        (Some(plain), Some(on)) => format!("{} to {} ms", ms(plain), ms(on)),
+        (Some(plain), Some(on)) => format!("{} to {} ms", milliseconds(plain), milliseconds(on)),
         _ => "not measured".to_owned(),
     };
     let bindings = match program.bindings {

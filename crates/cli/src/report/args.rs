@@ -31,6 +31,10 @@ pub(crate) struct ReportArgs {
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub output: Option<PathBuf>,
 
+    /// Open the page in the browser of the desktop (xdg-open)
+    #[arg(long, help_heading = "Output")]
+    pub open: bool,
+
     /// Make a page about a survey instead: the lines of `becalm check --ndjson`; - for standard
     /// input
     #[arg(

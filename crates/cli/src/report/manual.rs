@@ -33,15 +33,17 @@ const REPORT_FIGURES: Section = Section {
         ),
         (
             "timeline",
-            "As becalm trace measures it, in one run, before anything else reads the files; below it a run \
-             with the index that becalm run would make. Loader and program add up to the measured start; \
-             what no part explains is shown as not attributed.",
+            "The program's part as becalm trace measures it, in one run, before anything else reads the \
+             files; the loader's time as the median of three more starts, with the files in memory. Below \
+             it the same with the index that becalm run would make. Each part of the loader is measured by \
+             itself (its own clock, LD_DEBUG=statistics; constructors as below): what they leave is shown as \
+             not attributed, and may be less than nothing.",
         ),
         (
             "libraries",
             "Search, relocation and constructors of each object: the times of the loader's messages \
-             (LD_DEBUG=files,reloc) in the fastest of three more starts, in proportion to the run. musl \
-             writes none.",
+             (LD_DEBUG=files,reloc) in the fastest of three more starts; search and relocation are scaled to \
+             those without messages. musl writes none.",
         ),
         (
             "pages",

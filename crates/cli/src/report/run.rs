@@ -2,9 +2,11 @@
 //!
 //! [`becalm_lib::report`] collects the data, [`crate::report::html`] makes the page.
 
+use std::collections::HashMap;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::{fs, io};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -15,11 +17,12 @@ use becalm_lib::escape::shown;
 use becalm_lib::json::{self, ReadError};
 use becalm_lib::path::path_bytes;
 use becalm_lib::report::report;
+use becalm_lib::words::words;
 
 use crate::exit_code::ExitStatus;
 use crate::report::args::ReportArgs;
 use crate::report::{html, survey};
-use crate::terminal::Stdout;
+use crate::terminal::{self, Stdout};
 
 /// The size limit of a table of `lab compare`.
 const MAX_COMPARISON: u64 = 64 << 20;
@@ -32,22 +35,49 @@ const MAX_COMPARISON: u64 = 64 << 20;
 pub(crate) fn run(args: &ReportArgs) -> Result<ExitStatus> {
     let output = &args.output();
     if let Some(lines) = &args.survey {
-        let page = survey::page(lines).with_context(|| name(lines))?;
-        write(output, page.as_ref()).with_context(|| name(output))?;
-        return Ok(ExitStatus::Fine);
+        let summary = survey::read(lines).with_context(|| name(lines))?;
+        let is_folder = output.is_dir();
+        let pages = if is_folder { survey::pages(&summary, args)? } else { HashMap::new() };
+        let first = if is_folder { output.join("index.html") } else { output.clone() };
+        let page = survey::page(&summary, &pages)?;
+        let others = pages.values().map(|(name, page)| (output.join(name), page));
+        for (file, page) in others.chain([(first.clone(), &page)]) {
+            write(&file, page.as_ref()).with_context(|| name(&file))?;
+        }
+        return done(args, "", &first);
     }
     let Some(program) = &args.program else { bail!("report: no program") };
     let report = report(&args.options(program)?)?;
     let comparison = args.compare.as_deref().map(comparison).transpose()?;
     let page = html::page(&report, comparison.as_ref())?;
     write(output, page.as_ref()).with_context(|| name(output))?;
+    let line = report.before.line().map_or_else(String::new, |line| line + "\n");
+    done(args, &line, output)
+}
+
+/// Prints the lines about the page and its name, and opens it if that is wanted.
+fn done(args: &ReportArgs, line: &str, output: &Path) -> Result<ExitStatus> {
     if output.is_file() {
-        let line = report.before.line().map_or_else(String::new, |line| line + "\n");
         let mut out = Stdout::new();
         writeln!(out, "{line}{} written", name(output))?;
         out.flush()?;
     }
+    if args.open {
+        open(output);
+    }
     Ok(ExitStatus::Fine)
+}
+
+/// Opens the page in a browser, and says in a line if it cannot be opened.
+fn open(page: &Path) {
+    let mut command = Command::new("xdg-open");
+    command.arg(page).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let why = match command.status() {
+        Ok(status) if status.success() => return,
+        Ok(status) => status.to_string(),
+        Err(error) => words(&error),
+    };
+    terminal::note(path_bytes(page).as_ref(), &format!("not opened by xdg-open: {why}"));
 }
 
 /// Writes a page. An older page is kept whole if writing fails. A pipe or a device is written

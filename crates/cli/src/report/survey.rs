@@ -1,32 +1,63 @@
-//! `becalm report --survey`: a page about the lines of `becalm check --ndjson`.
+//! `becalm report --survey`: a page about the lines of `becalm check --ndjson`, and a page of each of its first
+//! programs.
 
+use std::collections::HashMap;
 use std::io::{self, BufReader};
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use askama::Template;
 use becalm_host::open_stream;
-use becalm_lib::survey::summary::{Group, Summary, summary};
-use becalm_lib::words::{counted, grouped};
+use becalm_lib::escape::shown;
+use becalm_lib::report::{Options, report};
+use becalm_lib::survey::summary::{Group, Lost, Summary, summary};
+use becalm_lib::words::{counted, grouped, milliseconds};
 
+use crate::report::args::ReportArgs;
+use crate::report::html;
 use crate::report::html::format::percent;
 
-/// Rows of a list.
+/// Rows of a list that are open at first, and programs that get a page.
 const ROWS: usize = 25;
 
-/// Reads the lines of a file, or of standard input for `-`, and makes the page.
+/// Pages by the path of their program: a name, and the text.
+type Pages = HashMap<String, (String, String)>;
+
+/// Reads the lines of a file, or of standard input for `-`.
 ///
 /// # Errors
 /// Returns an error if the lines cannot be read, or do not belong to a survey.
-pub(crate) fn page(path: &Path) -> Result<String> {
-    let read = || -> Result<Summary> {
-        Ok(match path.as_os_str() == "-" {
-            true => summary(io::stdin().lock())?,
-            false => summary(BufReader::new(open_stream(path)?))?,
-        })
-    };
-    let summary = read()?;
-    Page::of(&summary).render().context("the page cannot be made")
+pub(crate) fn read(path: &Path) -> Result<Summary> {
+    Ok(match path.as_os_str() == "-" {
+        true => summary(io::stdin().lock())?,
+        false => summary(BufReader::new(open_stream(path)?))?,
+    })
+}
+
+/// Makes a page of each of the first programs, as far as their files are here. Nothing is run.
+///
+/// # Errors
+/// Returns an error if a page cannot be made.
+pub(crate) fn pages(summary: &Summary, args: &ReportArgs) -> Result<Pages> {
+    let mut pages = Pages::new();
+    for (number, (path, _)) in (1..).zip(summary.worst.iter().take(ROWS)) {
+        let file = Path::new(path);
+        if let Ok(report) = report(&Options { run: None, ..args.options(file)? }) {
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
+            let name: String = name.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
+            let page = html::page(&report, None)?;
+            pages.insert(path.clone(), (format!("{number}-{name}.html"), page));
+        }
+    }
+    Ok(pages)
+}
+
+/// Makes the page of a survey, with links to the others.
+///
+/// # Errors
+/// Returns an error if the template cannot be rendered.
+pub(crate) fn page(summary: &Summary, pages: &Pages) -> Result<String> {
+    Page::of(summary, pages).render().context("the page cannot be made")
 }
 
 /// The page of a survey.
@@ -35,14 +66,15 @@ pub(crate) fn page(path: &Path) -> Result<String> {
 struct Page {
     version: &'static str,
     style: &'static str,
+    script: &'static str,
     files: String,
     verdict: String,
     figures: Vec<(&'static str, String)>,
     lists: Vec<List>,
 }
 
-/// One list, most misses first.
-#[derive(Debug)]
+/// One list, most time and misses first.
+#[derive(Debug, Default)]
 struct List {
     title: &'static str,
     rows: Vec<Row>,
@@ -53,74 +85,98 @@ struct List {
 #[derive(Debug)]
 struct Row {
     name: String,
+    /// The page about it; empty if there is none.
+    page: String,
     note: String,
     count: String,
     share: String,
 }
 
+impl List {
+    /// Returns the rows that are open at first, and the others.
+    fn parts(&self) -> (&[Row], &[Row]) {
+        self.rows.split_at(self.rows.len().min(ROWS))
+    }
+}
+
 impl Page {
-    fn of(summary: &Summary) -> Self {
+    fn of(summary: &Summary, pages: &Pages) -> Self {
         let Summary { all, libraries, errors, packages, owners, libcs, .. } = summary;
         let files = counted(all.files, "program", "programs");
         let searching: u64 = summary.sizes.iter().skip(1).sum();
-        let few = share_of_first(packages, all.misses);
+        let time = match all.lost.ns {
+            0 => String::new(),
+            ns => format!(" An index would save about {} ms of their starts.", milliseconds(ns)),
+        };
         let verdict = format!(
-            "{} of {files} search in vain: {} in all. {few}",
+            "{} of {files} search in vain: {} in all.{time}",
             grouped(searching),
-            counted(all.misses, "miss", "misses"),
+            counted(all.lost.misses, "miss", "misses"),
         );
         let figures = vec![
-            ("misses", grouped(all.misses)),
+            ("misses", grouped(all.lost.misses)),
             ("of them in hwcaps subdirectories", grouped(all.hwcaps_misses)),
             ("programs that lack a library", grouped(all.broken)),
             ("files that could not be checked", grouped(*errors)),
         ];
+        let groups = |title, groups: &[(String, Group)]| {
+            let note = |group: &Group| counted(group.files, "program", "programs");
+            List::of(
+                title,
+                groups.iter().map(|(name, of)| (name, note(of), of.lost)),
+                &Pages::new(),
+            )
+        };
+        let single = |title, worst: &[(String, Lost)], files: u64| {
+            let rows = worst.iter().map(|(name, lost)| (name, String::new(), *lost));
+            let left_out = match files.saturating_sub(worst.len() as u64) {
+                0 => String::new(),
+                more => format!("{} more lose less, or nothing", grouped(more)),
+            };
+            List { left_out, ..List::of(title, rows, pages) }
+        };
         let lists = vec![
-            programs("Programs", &summary.worst, all.files),
+            single("Programs", &summary.worst, all.files),
             groups("Packages and folders", packages),
             groups("Owners", owners),
             groups("C libraries", libcs),
             by_size(&summary.sizes),
-            programs("Libraries, each loaded alone", &summary.worst_libraries, libraries.files),
+            single("Libraries, each loaded alone", &summary.worst_libraries, libraries.files),
         ];
-        let version = env!("CARGO_PKG_VERSION");
-        Self { version, style: include_str!("html/report.css"), files, verdict, figures, lists }
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            style: include_str!("html/report.css"),
+            script: include_str!("html/filter.js"),
+            files,
+            verdict,
+            figures,
+            lists,
+        }
     }
 }
 
-/// Returns the share of all misses in the first tenth of the packages.
-fn share_of_first(packages: &[(String, Group)], all: u64) -> String {
-    let tenth = packages.len().div_ceil(10);
-    if all == 0 || packages.len() < 10 {
-        return String::new();
+impl List {
+    fn of<'a>(
+        title: &'static str,
+        rows: impl Iterator<Item = (&'a String, String, Lost)> + Clone,
+        pages: &Pages,
+    ) -> Self {
+        let most = rows.clone().next().map_or(Lost::default(), |row| row.2);
+        let row = |(name, note, Lost { ns, misses }): (&String, String, Lost)| Row {
+            name: shown(name.as_bytes().into()),
+            page: pages.get(name).map_or_else(String::new, |page| page.0.clone()),
+            note,
+            count: match ns {
+                0 => counted(misses, "miss", "misses"),
+                ns => {
+                    let misses = counted(misses, "miss", "misses");
+                    format!("{} ms, {misses}", milliseconds(ns))
+                }
+            },
+            share: if most.ns > 0 { percent(ns, most.ns) } else { percent(misses, most.misses) },
+        };
+        Self { title, rows: rows.map(row).collect(), left_out: String::new() }
     }
-    let misses: u64 = packages.iter().take(tenth).map(|(_, group)| group.misses).sum();
-    let packages = counted(tenth as u64, "package or folder has", "packages and folders have");
-    format!("{packages} {}% of them.", percent(misses, all))
-}
-
-fn groups(title: &'static str, groups: &[(String, Group)]) -> List {
-    let most = groups.first().map_or(1, |(_, group)| group.misses);
-    let row = |(name, group): &(String, Group)| Row {
-        name: becalm_lib::escape::shown(name.as_bytes().into()),
-        note: counted(group.files, "program", "programs"),
-        count: grouped(group.misses),
-        share: percent(group.misses, most),
-    };
-    List { title, rows: groups.iter().take(ROWS).map(row).collect(), left_out: rest(groups.len()) }
-}
-
-fn programs(title: &'static str, worst: &[(String, u64)], files: u64) -> List {
-    let most = worst.first().map_or(1, |(_, misses)| *misses);
-    let row = |(name, misses): &(String, u64)| Row {
-        name: becalm_lib::escape::shown(name.as_bytes().into()),
-        note: String::new(),
-        count: grouped(*misses),
-        share: percent(*misses, most),
-    };
-    let rows = worst.iter().take(ROWS).map(row).collect();
-    let left_out = rest(usize::try_from(files).unwrap_or(usize::MAX));
-    List { title, rows, left_out }
 }
 
 /// Returns the number of files by misses.
@@ -135,17 +191,11 @@ fn by_size(sizes: &[u64]) -> List {
     };
     let row = |(tens, count): (usize, &u64)| Row {
         name: name(tens),
+        page: String::new(),
         note: String::new(),
         count: grouped(*count),
         share: percent(*count, most),
     };
     let rows = sizes.iter().enumerate().map(row).collect();
-    List { title: "Programs by misses", rows, left_out: String::new() }
-}
-
-fn rest(all: usize) -> String {
-    match all.saturating_sub(ROWS) {
-        0 => String::new(),
-        more => format!("{} more", grouped(more as u64)),
-    }
+    List { title: "Programs by misses", rows, ..List::default() }
 }

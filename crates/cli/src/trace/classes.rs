@@ -4,11 +4,10 @@ use std::fmt::Write;
 
 use becalm_lib::escape::shown;
 use becalm_lib::trace::report::{ClassLookups, Seen};
-use becalm_lib::words::{counted, grouped};
+use becalm_lib::words::{counted, grouped, milliseconds};
 
 use crate::check::text::{BAR, bar};
 use crate::terminal::style::Look;
-use crate::trace::time::milliseconds;
 
 /// Returns the classes with misses, the worst first, with the directory that misses most.
 #[must_use]

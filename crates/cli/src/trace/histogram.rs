@@ -3,10 +3,9 @@
 use std::fmt::Write;
 
 use becalm_lib::trace::report::{Seen, Syscall};
-use becalm_lib::words::grouped;
+use becalm_lib::words::{grouped, milliseconds};
 
 use crate::terminal::style::Look;
-use crate::trace::time::milliseconds;
 
 /// Rows that are shown.
 const ROWS: usize = 12;

@@ -11,4 +11,3 @@ pub(crate) mod output;
 pub(crate) mod places;
 pub(crate) mod run;
 pub(crate) mod text;
-pub(crate) mod time;

@@ -6,12 +6,11 @@ use std::fmt::Write;
 use becalm_lib::escape::shown;
 use becalm_lib::relocations::Relocations;
 use becalm_lib::trace::report::{Exit, Misses, Offender, Report, Seen, Share};
-use becalm_lib::words::counted;
+use becalm_lib::words::{counted, milliseconds};
 
 use crate::beside;
 use crate::check::text::{WORST, bindings_of, heading, offenders};
 use crate::terminal::style::Look;
-use crate::trace::time::milliseconds;
 use crate::trace::{classes, histogram};
 
 /// Lines of a screen, without the shell's prompt.
@@ -296,12 +295,6 @@ fn percent(part: u64, whole: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn small_times_keep_their_digits() {
-        let texts = [0, 1_234, 12_345_678, 1_234_567_890].map(milliseconds);
-        assert_eq!(texts, ["0", "0.001", "12.3", "1,234"]);
-    }
 
     #[test]
     fn a_share_of_nothing_is_nothing() {

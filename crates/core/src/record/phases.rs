@@ -16,7 +16,8 @@ pub struct Phases {
     pub loader_ns: u64,
     /// Page faults in that time.
     pub page_faults: u64,
-    /// Of `loader_ns`: the loader's own start, before the first search.
+    /// Of `loader_ns`: the loader's own work beside the phases below; without a clock of its own, the time before
+    /// the first search.
     pub start_ns: u64,
     /// Of `loader_ns`: searching, opening and mapping the objects.
     pub search_ns: u64,
@@ -88,9 +89,15 @@ pub fn parse(texts: &[(u64, Vec<u8>)], entry_ns: u64) -> Option<Phases> {
 
 impl Phases {
     /// Returns the phases with the loader's own times of a start without messages, which delay a search more
-    /// than the rest. The objects keep their shares.
+    /// than the rest: of that start, of all that the loader timed in it, of search and relocation. The objects keep
+    /// their shares. What is left of `loader_ns` is in no phase.
     #[must_use]
-    pub fn with_times(mut self, loader_ns: u64, search_ns: u64, relocation_ns: u64) -> Self {
+    pub fn with_times(
+        mut self,
+        loader_ns: u64,
+        timed_ns: u64,
+        [search_ns, relocation_ns]: [u64; 2],
+    ) -> Self {
         let scaled =
             |ns: u64, sum: u64, old: u64| (ns as f64 * sum as f64 / old.max(1) as f64) as u64;
         for object in &mut self.objects {
@@ -98,8 +105,7 @@ impl Phases {
             object.relocation_ns = scaled(object.relocation_ns, relocation_ns, self.relocation_ns);
         }
         self.objects.sort_by_key(|object| std::cmp::Reverse(object.ns()));
-        let parts = search_ns + relocation_ns + self.constructors_ns;
-        let start_ns = loader_ns.saturating_sub(parts);
+        let start_ns = timed_ns.saturating_sub(search_ns + relocation_ns);
         Self { loader_ns, search_ns, relocation_ns, start_ns, ..self }
     }
 
@@ -159,8 +165,8 @@ mod tests {
         assert_eq!(sums.iter().sum::<u64>(), all);
         let names: Vec<_> = phases.objects.iter().map(|it| (it.name.as_str(), it.ns())).collect();
         assert_eq!(names, [("libx.so", 160), ("libc.so.6", 90)]);
-        let timed = phases.with_times(300, 35, 110);
-        assert_eq!((timed.start_ns, timed.search_ns, timed.constructors_ns), (85, 35, 70));
+        let timed = phases.with_times(300, 200, [35, 110]);
+        assert_eq!((timed.start_ns, timed.search_ns, timed.constructors_ns), (55, 35, 70));
         assert_eq!((timed.objects[0].search_ns, timed.objects[0].relocation_ns), (15, 80));
     }
 

@@ -3,6 +3,7 @@
 //!
 //! `snapshot` predicts a program and runs it once, [`record`] reads a record of `becalm trace`.
 
+mod modules;
 pub mod record;
 mod snapshot;
 pub mod start;
@@ -78,18 +79,12 @@ pub enum ReportError {
         /// The reason.
         source: ReadError,
     },
-    /// The record has no program.
-    #[error("{}: no program in it", name(.0))]
-    NoProgram(PathBuf),
     /// The file cannot be checked.
     #[error("{}: {}", shown(.0.path.as_ref()), .0.reason)]
     Problem(Problem),
-    /// The file is for another system.
-    #[error("{}: not a program of Linux", name(.0))]
-    NotLinux(PathBuf),
-    /// The path is a folder.
-    #[error("{}: a directory, not a program", name(.0))]
-    Folder(PathBuf),
+    /// The path is not one program, for this reason.
+    #[error("{}: {}", name(.0), .1)]
+    NotOne(PathBuf, &'static str),
 }
 
 impl ReportError {

@@ -14,11 +14,12 @@ use becalm_host::open_regular;
 use bstr::{BStr, BString, ByteSlice};
 
 use crate::escape::shown;
+use crate::first_line::{FirstLine, Loader};
 use crate::json;
-use crate::report::ReportError;
 use crate::report::start::{
     Answered, Child, ClassCounts, Node, NotObserved, Observed, Relocation, Snapshot, Try,
 };
+use crate::report::{ReportError, modules};
 use crate::trace::report::{Report, Seen};
 
 /// True if a file begins like a JSON object.
@@ -36,7 +37,7 @@ pub fn snapshot(path: &Path) -> Result<Snapshot, ReportError> {
     let text = fs::read(path).map_err(ReportError::io(path))?;
     let record: Report = json::read(&text)
         .map_err(|source| ReportError::Record { path: path.to_owned(), source })?;
-    let no_program = || ReportError::NoProgram(path.to_owned());
+    let no_program = || ReportError::NotOne(path.to_owned(), "no program in it");
     let image = record.images.last().ok_or_else(no_program)?;
     let text = |text: &String| shown(text.as_bytes().as_bstr());
     let interpreter = image.interpreter.as_ref().map(|path| shown(path.as_ref()));
@@ -73,27 +74,46 @@ pub fn observed(report: &Report) -> Result<Observed, NotObserved> {
         let why = why.unwrap_or_else(|| "no times were taken".to_owned());
         return Err(NotObserved::Untraced(why));
     }
-    let storm_ns = image.storm_ns.min(image.loader.net_ns);
+    let phases = image.relocations.as_ref().and_then(|relocations| relocations.phases.clone());
+    let loader_ns = phases.as_ref().map_or(image.loader.net_ns, |phases| phases.loader_ns);
+    // The misses of a start that waits for the disk may take longer than the whole search of the other.
+    let storm_ns = image.storm_ns.min(phases.as_ref().map_or(loader_ns, |it| it.search_ns));
     let relocation = image.relocations.as_ref().and_then(|relocations| {
         Some(Relocation {
-            ns: relocations.part_of(image.loader.net_ns)?.min(image.loader.net_ns - storm_ns),
+            ns: relocations.part_of(loader_ns)?,
             lookups: relocations.lookups,
             bound: relocations.bindings.map_or(0, |bindings| bindings.bound),
         })
     });
+    let timed = |line: FirstLine| {
+        let known = line.loader.unwrap_or_default();
+        let lookups_ns = relocation.map(|it| it.ns);
+        let loader = Loader { ns: loader_ns, misses_ns: storm_ns, lookups_ns, ..known };
+        let whole = line.whole.map(|_| (loader_ns + image.program.net_ns, None));
+        line.with_measured(loader, whole)
+    };
     Ok(Observed {
-        first_line: report.first_line(),
+        first_line: report
+            .first_line()
+            .map(|line| if phases.is_some() { timed(line) } else { line }),
         command: shown(report.command.join(" ").as_bytes().as_bstr()),
-        loader_ns: image.loader.net_ns,
+        made: report.made.as_ref().map(note),
+        loader_ns,
+        watched_ns: image.loader.net_ns.saturating_add(image.program.net_ns),
         storm_ns,
         relocation,
-        phases: image.relocations.as_ref().and_then(|relocations| relocations.phases.clone()),
+        phases,
         program_ns: image.program.net_ns,
         pages: image.pages.clone(),
         has_index: image.calmed_by.is_some(),
         storm: image.storm,
         as_predicted: image.prediction.as_ref().map(|prediction| prediction.equal),
         classes: classes(image),
+        modules: modules::by_time(
+            &image.timeline,
+            image.pid,
+            image.loader.net_ns.saturating_add(image.program.net_ns),
+        ),
         dlopen_ns: image.dlopen.missed.ns.min(image.program.net_ns),
         dlopens: image.dlopen.probes.iter().map(dlopen_try).collect(),
         notes: report.notes.iter().map(note).collect(),

@@ -58,7 +58,7 @@ pub(super) fn of(
             Ok(snapshot)
         }
         (Verdict::Problem(problem), _) => Err(problem.into()),
-        _ => Err(ReportError::NotLinux(path)),
+        _ => Err(ReportError::NotOne(path, "not a program of Linux")),
     }
 }
 
@@ -101,6 +101,7 @@ fn run(
     let what = trace::options::Options {
         command: [program.into_os_string()].into_iter().chain(run.args.iter().cloned()).collect(),
         relocations: true,
+        timeline: true,
         store: assume.store.clone(),
         ..trace::options::Options::default()
     };
@@ -142,7 +143,7 @@ fn target(path: &PathBuf, assumed: &Assumptions) -> Result<Target, ReportError> 
     }
     match targets.files.pop() {
         Some(target) if target.named && targets.files.is_empty() => Ok(target),
-        _ => Err(ReportError::Folder(path.clone())),
+        _ => Err(ReportError::NotOne(path.clone(), "a directory, not a program")),
     }
 }
 

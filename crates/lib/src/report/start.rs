@@ -167,8 +167,12 @@ pub struct Observed {
     pub first_line: Option<FirstLine>,
     /// The command line.
     pub command: String,
-    /// Time from the `execve` to the entry point.
+    /// Date, machine and becalm's version, if they are known.
+    pub made: Option<String>,
+    /// Time from the `execve` to the entry point: of the start of the phases, else of the watched run.
     pub loader_ns: u64,
+    /// The same time and `program_ns` of the watched run.
+    pub watched_ns: u64,
     /// Part of `loader_ns`: the failed opens and stats of the search.
     pub storm_ns: u64,
     /// Part of `loader_ns`: the relocation of all objects, timed in separate starts; `None` if the
@@ -189,6 +193,8 @@ pub struct Observed {
     pub as_predicted: Option<bool>,
     /// Lookups after the entry point by class, without those of `dlopen`, most first.
     pub classes: Vec<ClassCounts>,
+    /// The packages that an interpreter imported, with their times, most first; empty for a record.
+    pub modules: Vec<(String, u64)>,
     /// Part of `program_ns`: the failed opens and stats of `dlopen`.
     pub dlopen_ns: u64,
     /// The probes of `dlopen`, in the loader's order.

@@ -18,6 +18,7 @@ use rustc_hash::FxHashSet;
 use serde::Serialize;
 
 use crate::assume::Assumptions;
+use crate::check::starts::add_estimate;
 use crate::check::{Program, Verdict, check};
 use crate::json::{self, lossy, lossy_option};
 use crate::path::path_bytes;
@@ -71,6 +72,8 @@ pub struct Options {
     pub shard: Shard,
     /// The number of misses beyond which a program is over its budget.
     pub max_misses: Option<u64>,
+    /// True if the times of programs are estimated.
+    pub times: bool,
 }
 
 /// Receives the results for some files; returns false to end the survey.
@@ -88,9 +91,9 @@ pub fn survey(
     each: &Each<'_>,
 ) {
     assumed.fs.limit_memory(REMEMBERED);
-    let Options { shard, max_misses } = options;
+    let Options { shard, max_misses, times } = options;
     let (owners, seen) = (Owners::of_this_machine(), Mutex::default());
-    let work = Work { assumed, max_misses, owners, seen };
+    let work = Work { assumed, max_misses, times, owners, seen };
     let mut hosts = Vec::new();
     for path in paths {
         let inside = work.assumed.fs.inside(path);
@@ -132,6 +135,7 @@ pub fn survey(
 struct Work<'a> {
     assumed: &'a Assumptions,
     max_misses: Option<u64>,
+    times: bool,
     owners: Owners,
     seen: Mutex<FxHashSet<FileId>>,
 }
@@ -152,10 +156,15 @@ impl Work<'_> {
 
     fn check(&self, targets: &[Target]) -> Vec<Result<Surveyed, Problem>> {
         let session = self.assumed.fs.session();
-        let one = |target: &Target| match check(self.assumed, &session, target).0 {
-            Verdict::Checked(program) => Some(self.surveyed(&session, program, target)),
-            Verdict::Problem(problem) => Some(Err(problem)),
-            Verdict::Skipped => None,
+        let one = |target: &Target| match check(self.assumed, &session, target) {
+            (Verdict::Checked(mut program), closure) => {
+                if let Some(closure) = closure.filter(|_| self.times) {
+                    add_estimate(self.assumed, &session, target, (&mut program, &closure));
+                }
+                Some(self.surveyed(&session, program, target))
+            }
+            (Verdict::Problem(problem), _) => Some(Err(problem)),
+            (Verdict::Skipped, _) => None,
         };
         targets.iter().filter_map(one).collect()
     }

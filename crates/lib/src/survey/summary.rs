@@ -12,7 +12,7 @@ use crate::json::{self, Report};
 use crate::survey::Surveyed;
 
 /// The number of programs that are listed.
-const WORST: usize = 50;
+const WORST: usize = 1000;
 
 /// The reason why the lines cannot be read.
 #[derive(Debug, Error)]
@@ -52,18 +52,27 @@ pub struct Summary {
     pub libraries: Group,
     /// Files that could not be checked.
     pub errors: u64,
-    /// By package, most misses first. Files outside the stores count by their directory.
+    /// By package, most time and misses first. Files outside the stores count by their directory.
     pub packages: Vec<(String, Group)>,
     /// By owner of the file.
     pub owners: Vec<(String, Group)>,
     /// By C library and release.
     pub libcs: Vec<(String, Group)>,
-    /// The programs with most misses: path and misses.
-    pub worst: Vec<(String, u64)>,
-    /// The libraries with most misses, as if each were loaded alone.
-    pub worst_libraries: Vec<(String, u64)>,
+    /// The programs that lose most.
+    pub worst: Vec<(String, Lost)>,
+    /// The libraries that lose most, as if each were loaded alone.
+    pub worst_libraries: Vec<(String, Lost)>,
     /// The number of programs by misses: none, up to 9, up to 99, and so on by tens.
     pub sizes: Vec<u64>,
+}
+
+/// Loss of a start, ordered by time first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Lost {
+    /// The estimated time that an index saves, in nanoseconds; 0 if the lines have no estimates (`--times`).
+    pub ns: u64,
+    /// Failing opens and stats.
+    pub misses: u64,
 }
 
 /// The counts of some programs or libraries.
@@ -71,8 +80,8 @@ pub struct Summary {
 pub struct Group {
     /// Files.
     pub files: u64,
-    /// Failing opens and stats of all their starts, once each.
-    pub misses: u64,
+    /// Loss of all their starts, once each.
+    pub lost: Lost,
     /// Those in hwcaps subdirectories.
     pub hwcaps_misses: u64,
     /// Files with a needed string that nothing answers, or whose start the loader would end.
@@ -99,9 +108,17 @@ struct Line {
     #[serde(default)]
     storm: SearchCost,
     #[serde(default)]
+    estimate: Option<Times>,
+    #[serde(default)]
     unresolved: Vec<serde::de::IgnoredAny>,
     #[serde(default)]
     stop: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Times {
+    loader_ns: u64,
+    indexed_ns: Option<u64>,
 }
 
 /// The counts while lines are read.
@@ -144,15 +161,17 @@ impl Counting {
             return;
         }
         let misses = line.storm.misses();
+        let saved = line.estimate.and_then(|it| Some(it.loader_ns.saturating_sub(it.indexed_ns?)));
+        let lost = Lost { ns: saved.unwrap_or_default(), misses };
         let group = Group {
             files: 1,
-            misses,
+            lost,
             hwcaps_misses: line.storm.hwcaps_misses,
             broken: u64::from(!line.unresolved.is_empty() || line.stop.is_some()),
         };
         if line.kind == json::name(&Kind::Library) {
             self.summary.libraries.add(group);
-            add_worst(&mut self.summary.worst_libraries, line.path, misses);
+            add_worst(&mut self.summary.worst_libraries, line.path, lost);
             return;
         }
         let place = line.package.unwrap_or_else(|| directory(&line.path).to_owned());
@@ -166,7 +185,7 @@ impl Counting {
         let sizes = &mut self.summary.sizes;
         sizes.resize(sizes.len().max(size + 1), 0);
         sizes[size] += 1;
-        add_worst(&mut self.summary.worst, line.path, misses);
+        add_worst(&mut self.summary.worst, line.path, lost);
     }
 
     fn finish(self) -> Summary {
@@ -181,29 +200,30 @@ impl Counting {
 impl Group {
     fn add(&mut self, other: Self) {
         self.files += other.files;
-        self.misses += other.misses;
+        self.lost.ns += other.lost.ns;
+        self.lost.misses += other.lost.misses;
         self.hwcaps_misses += other.hwcaps_misses;
         self.broken += other.broken;
     }
 }
 
-fn add_worst(worst: &mut Vec<(String, u64)>, path: String, misses: u64) {
-    if misses > 0 {
-        worst.push((path, misses));
+fn add_worst(worst: &mut Vec<(String, Lost)>, path: String, lost: Lost) {
+    if lost > Lost::default() {
+        worst.push((path, lost));
     }
     if worst.len() > 2 * WORST {
         keep_worst(worst);
     }
 }
 
-fn keep_worst(worst: &mut Vec<(String, u64)>) {
+fn keep_worst(worst: &mut Vec<(String, Lost)>) {
     worst.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     worst.truncate(WORST);
 }
 
 fn worst_first(groups: BTreeMap<String, Group>) -> Vec<(String, Group)> {
     let mut groups: Vec<(String, Group)> = groups.into_iter().collect();
-    groups.sort_by_key(|(_, group)| std::cmp::Reverse(group.misses));
+    groups.sort_by_key(|(_, group)| std::cmp::Reverse(group.lost));
     groups
 }
 
@@ -214,6 +234,10 @@ fn directory(path: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn lost(ns: u64, misses: u64) -> Lost {
+        Lost { ns, misses }
+    }
 
     fn line(path: &str, package: &str, opens: u64) -> String {
         format!(
@@ -230,14 +254,20 @@ mod tests {
                 .replace("\"path\"", "\"kind\":\"library\",\"path\"")
             + "\n{\"schema\":\"becalm/survey/1\",\"path\":\"/gone\",\"error\":\"No such file\"}\n";
         let summary = summary(text.as_bytes()).expect("lines of a survey");
-        assert_eq!((summary.all.files, summary.all.misses, summary.errors), (3, 105, 1));
-        assert_eq!((summary.libraries.files, summary.libraries.misses), (1, 900));
-        assert_eq!(summary.worst_libraries, [("/s/a/lib.so".to_owned(), 900)]);
+        assert_eq!((summary.all.files, summary.all.lost.misses, summary.errors), (3, 105, 1));
+        assert_eq!((summary.libraries.files, summary.libraries.lost.misses), (1, 900));
+        assert_eq!(summary.worst_libraries, [("/s/a/lib.so".to_owned(), lost(0, 900))]);
         assert_eq!((summary.packages[0].0.as_str(), summary.packages[0].1.files), ("/s/a", 2));
         assert_eq!(summary.packages[1].0, "/usr/bin");
         assert_eq!((summary.owners[0].0.as_str(), summary.owners[0].1.broken), ("7", 3));
-        assert_eq!(summary.worst, [("/s/a/2".to_owned(), 100), ("/s/a/1".to_owned(), 5)]);
+        let of = |path: &str, ns, misses| (path.to_owned(), lost(ns, misses));
+        assert_eq!(summary.worst, [of("/s/a/2", 0, 100), of("/s/a/1", 0, 5)]);
         assert_eq!(summary.sizes, [1, 1, 0, 1]);
+        let slow = line("/usr/bin/x", "null", 1)
+            .replace("\"storm\"", "\"estimate\":{\"loader_ns\":9,\"indexed_ns\":2},\"storm\"");
+        let summary = self::summary((text + &slow).as_bytes()).expect("lines of a survey");
+        assert_eq!(summary.worst[0], of("/usr/bin/x", 7, 1));
+        assert_eq!(summary.packages[0].0, "/usr/bin");
     }
 
     #[test]

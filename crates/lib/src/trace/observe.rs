@@ -10,6 +10,7 @@ use std::time::Duration;
 use becalm_host::trace::{self, Command, Rest, Streams, Supervisor, TraceError, Traced};
 
 use crate::ahead::opened;
+use crate::here;
 use crate::path::path_of;
 use crate::relocations::{self, Relocations};
 use crate::trace::options::Options;
@@ -141,7 +142,9 @@ fn record(options: &Options, traced: &Traced) -> String {
 
 fn joined(options: &Options, assumed: &Assumed, traced: Traced, predictor: Predictor) -> Observed {
     let Traced { images, exit, overhead, notes, rest, supervisor } = traced;
+    let file = images.last().map(|image| path_of(image.path.as_ref()).to_owned());
     let report = Report {
+        made: file.map(|file| here::line(&file)),
         command: words_of_command(&options.command),
         images: join::images(images, predictor.answers(), assumed, options.files),
         exit: Exit::of(exit),

@@ -43,6 +43,10 @@ pub struct Report {
     pub opens_alone: bool,
     /// Notes for a reader, a sentence each.
     pub notes: Vec<String>,
+    /// Date, processor, kernel, file system of the program and becalm's version, for a reader; absent for a run
+    /// without a tracer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub made: Option<String>,
 }
 
 impl json::Report for Report {

@@ -37,10 +37,9 @@ pub fn report(
         command: words_of_command(&options.command),
         images: vec![seen(options, ran, environment)],
         exit,
-        overhead: None,
         notes,
-        all_syscalls: false,
         opens_alone: true,
+        ..Report::default()
     }
 }
 

@@ -53,12 +53,14 @@ impl AdviceView {
             strategy: choice.strategy.clone(),
             changes: choice.scope.words(),
             left: grouped(*left),
-            ms: choice.loader_ns.map_or_else(|| "–".to_owned(), |ns| milliseconds(ns as f64)),
+            ms: choice.loader_ns.map_or_else(|| "–".to_owned(), milliseconds),
             share: percent(*left, advice.before),
             is_best: advice.is_worth(choice) && choice.cost() == least,
             needs_reader: choice.needs_reader,
         };
-        usable.retain(|(choice, _)| choice.needs_reader || advice.is_worth(choice));
+        usable.retain(|(choice, left)| {
+            advice.is_worth(choice) || choice.needs_reader && *left < advice.before
+        });
         let refused = advice.options.iter().filter_map(|choice| {
             let reason = choice.refused.as_ref()?;
             Some(format!("{} of {}: {}", choice.strategy, choice.scope.words(), reason))

@@ -7,7 +7,7 @@ use becalm_lib::escape::shown;
 use bstr::{BString, ByteSlice};
 
 use crate::report::html::grid::{Axes, Grid};
-use crate::report::html::picture::{Picture, Worst, worst};
+use crate::report::html::picture::{List, Picture, lists};
 use becalm_lib::report::start::{Snapshot, Try};
 
 /// Searches of `dlopen` of one program.
@@ -19,13 +19,6 @@ pub(crate) struct Opened {
     pub(crate) told: String,
     pub(crate) picture: Option<Picture>,
     pub(crate) lists: Vec<List>,
-}
-
-/// The names with the most misses, of one kind.
-#[derive(Debug)]
-pub(crate) struct List {
-    pub(crate) title: &'static str,
-    pub(crate) worst: Vec<Worst>,
 }
 
 /// Returns the misses of `dlopen` in the run of a program.
@@ -50,21 +43,24 @@ impl Opened {
     fn of(id: &'static str, heading: &'static str, tries: &[Try], axes: &Axes<'_>) -> Self {
         let grid = Grid::of(tries, axes);
         let by = |of: fn(&Try) -> &BString| counts(tries, of);
-        let lists = [
-            ("Directories that cost most", by(|one| one.dir.as_ref().unwrap_or(&one.needed))),
-            ("Needed strings that cost most", by(|one| &one.needed)),
-            ("Objects that cost most", by(|one| &one.needed_by)),
+        let counted = [
+            by(|one| one.dir.as_ref().unwrap_or(&one.needed)),
+            by(|one| &one.needed),
+            by(|one| &one.needed_by),
         ];
-        let list = |(title, counts): (&'static str, BTreeMap<String, u64>)| List {
-            title,
-            worst: worst(counts.iter().map(|(name, misses)| (name.as_str(), *misses)).collect()),
-        };
+        let [dirs, needed, objects] = counted
+            .each_ref()
+            .map(|counts| counts.iter().map(|(name, misses)| (name.as_str(), *misses)).collect());
         Self {
             id,
             heading,
             told: format!("dlopen-{id}"),
             picture: grid.rows.iter().any(Option::is_some).then(|| Picture::of(&grid, axes)),
-            lists: lists.into_iter().map(list).filter(|list| !list.worst.is_empty()).collect(),
+            lists: lists([
+                ("Directories that cost most", dirs),
+                ("Needed strings that cost most", needed),
+                ("Objects that cost most", objects),
+            ]),
         }
     }
 }

@@ -66,7 +66,20 @@ impl Picture {
     }
 }
 
-pub(crate) fn worst(mut all: Vec<(&str, u64)>) -> Vec<Worst> {
+/// The names with the most misses, of one kind.
+#[derive(Debug)]
+pub(crate) struct List {
+    pub(crate) title: &'static str,
+    pub(crate) worst: Vec<Worst>,
+}
+
+/// Makes the lists of names with misses; none that would be empty.
+pub(crate) fn lists<const N: usize>(all: [(&'static str, Vec<(&str, u64)>); N]) -> Vec<List> {
+    let lists = all.into_iter().map(|(title, names)| List { title, worst: worst(names) });
+    lists.filter(|list| !list.worst.is_empty()).collect()
+}
+
+fn worst(mut all: Vec<(&str, u64)>) -> Vec<Worst> {
     all.retain(|(_, misses)| *misses > 0);
     all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
     let most = all.first().map_or(1, |(_, misses)| *misses);

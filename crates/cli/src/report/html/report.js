@@ -107,6 +107,16 @@
   };
 
   document.querySelectorAll(".storm-frame").forEach(attend);
+  // A button beside each command; a page that is opened as a file has a clipboard too.
+  document.querySelectorAll("pre").forEach((pre) => {
+    const button = document.createElement("button");
+    button.textContent = "Copy";
+    button.addEventListener("click", () => {
+      const done = (text) => () => { button.textContent = text; };
+      navigator.clipboard.writeText(pre.textContent.trim()).then(done("Copied"), done("Not copied"));
+    });
+    pre.before(button);
+  });
   // Paper shows what is folded.
   const folded = document.querySelectorAll("details:not([open])");
   const fold = (open) => () => folded.forEach((details) => { details.open = open; });

@@ -10,12 +10,14 @@ use becalm_lib::words::{counted, grouped, milliseconds, seconds};
 
 use crate::report::html::format::percent;
 
-/// Files of waits for pages that are listed.
+/// Files of waits for pages, and modules, that are listed.
 const FILES: usize = 20;
 /// Libraries that have a row.
 const LIBRARIES: usize = 15;
 /// Share of the scale from which on a part has its name in the bar, in per cent.
 const NAMED: f64 = 9.0;
+/// The style of what no part of the loader explains.
+const REST: &str = "loader";
 /// Marks of the scale.
 const MARKS: u64 = 4;
 
@@ -36,6 +38,8 @@ pub(crate) struct Lane {
     /// The reason why there are no times.
     pub(crate) why_not: Option<String>,
     pub(crate) command: String,
+    /// Date, machine and becalm's version.
+    pub(crate) made: Option<String>,
     pub(crate) total: String,
     /// The waits for pages in one line; empty if there are none.
     pub(crate) waited: String,
@@ -46,6 +50,8 @@ pub(crate) struct Lane {
     pub(crate) parts: Vec<Part>,
     /// Class, lookups, misses and repeated lookups after the entry point.
     pub(crate) classes: Vec<[String; 4]>,
+    /// Packages that were imported: name, time and share of the program's time.
+    pub(crate) modules: Vec<[String; 3]>,
     pub(crate) notes: Vec<String>,
 }
 
@@ -77,7 +83,8 @@ pub(crate) struct Libraries {
     pub(crate) rows: Vec<Library>,
     /// The libraries without a row: their number and time.
     pub(crate) others: Option<(String, String)>,
-    pub(crate) has_indexed: bool,
+    /// The heading of the times of the second run.
+    pub(crate) other: Option<&'static str>,
 }
 
 /// A library.
@@ -88,7 +95,8 @@ pub(crate) struct Library {
     pub(crate) parts: [(&'static str, String); 3],
     pub(crate) ms: [String; 4],
     pub(crate) share: String,
-    pub(crate) indexed: String,
+    /// The time in the second run.
+    pub(crate) other: String,
 }
 
 /// Makes the timelines of a report: of its programs, each with the id and the heading, and of the run with an
@@ -110,13 +118,13 @@ pub(crate) fn timeline<'a>(
         Ok(seen) => Lane { id, heading, ..Lane::of(seen, *side, longest) },
         Err(why) => Lane { id, heading, ..Lane::without(why, *side) },
     });
-    let plain = runs.first().and_then(|run| run.3.as_ref().ok());
-    let indexed = indexed.and_then(|indexed| indexed.as_ref().ok());
-    let mark = |at| milliseconds((longest * at / MARKS) as f64);
+    let mut seen = runs.iter().filter_map(|run| Some((run.1, *run.3.as_ref().ok()?)));
+    let (first, other) = (seen.next(), seen.next());
+    let mark = |at| milliseconds(longest * at / MARKS);
     Timeline {
         lanes: lanes.collect(),
         scale: if longest > 0 { (0..=MARKS).map(mark).collect() } else { Vec::new() },
-        libraries: plain.and_then(|plain| Libraries::of(plain, indexed)),
+        libraries: first.and_then(|(_, first)| Libraries::of(first, other)),
     }
 }
 
@@ -124,11 +132,6 @@ pub(crate) fn timeline<'a>(
 fn whole(seen: &Observed) -> u64 {
     let exec_ns = seen.phases.as_ref().map_or(0, |phases| phases.exec_ns);
     exec_ns + seen.loader_ns.saturating_add(seen.program_ns)
-}
-
-/// Returns a time of the phases in the run: they are of another start, whose loader may be faster.
-fn in_run(seen: &Observed, phases: &Phases, ns: u64) -> u64 {
-    (ns as f64 * seen.loader_ns as f64 / phases.loader_ns.max(1) as f64) as u64
 }
 
 impl Lane {
@@ -150,12 +153,14 @@ impl Lane {
             files: files.iter().take(FILES).map(FileRow::of).collect(),
             more_files: files.len().saturating_sub(FILES),
             command: seen.command.clone(),
-            total: milliseconds(whole(seen) as f64),
+            made: seen.made.clone(),
+            total: milliseconds(whole(seen)),
             faults: faults
                 .map(|faults| counted(faults, "page fault", "page faults"))
                 .unwrap_or_default(),
             parts: parts(seen, longest),
             classes: seen.classes.iter().map(class).collect(),
+            modules: seen.modules.iter().take(FILES).map(|it| module(it, seen)).collect(),
             notes,
             ..Self::default()
         }
@@ -173,67 +178,63 @@ impl Lane {
     }
 }
 
-/// Returns the parts of a run in the order of the start. The loader's parts are never more than its time.
+/// Returns the parts of a run in the order of the start. Each is measured by itself, so the loader's may be a
+/// little more than its time.
 fn parts(seen: &Observed, longest: u64) -> Vec<Part> {
-    let of_phases = |of: fn(&Phases) -> u64| {
-        seen.phases.as_ref().map(|phases| in_run(seen, phases, of(phases)))
-    };
-    let mut rest = seen.loader_ns;
-    let mut take = |ns: u64| {
-        let ns = ns.min(rest);
-        rest -= ns;
-        ns
-    };
-    let storm_ns = take(seen.storm_ns);
-    let relocation = of_phases(|phases| phases.relocation_ns);
-    let relocation = relocation.or(seen.relocation.map(|it| it.ns)).map(&mut take);
-    let search = of_phases(|phases| phases.search_ns).map(|ns| take(ns.saturating_sub(storm_ns)));
-    // The loader's messages make these longer.
-    let constructors = of_phases(|phases| phases.constructors_ns).map(&mut take);
-    let start = of_phases(|phases| phases.start_ns).map(&mut take);
-    let has_dlopen = seen.dlopen_ns > 0;
+    let phase = |of: fn(&Phases) -> u64| seen.phases.as_ref().map(of);
+    let search_ns = phase(|it| it.search_ns).map(|ns| ns.saturating_sub(seen.storm_ns));
+    let relocation = seen.relocation.unwrap_or_default();
+    let relocation_ns = phase(|it| it.relocation_ns).or(seen.relocation.map(|it| it.ns));
+    let symbols = symbols(relocation);
+    let of_loader = [
+        ("start", "start", "loader: its own start", phase(|it| it.start_ns)),
+        ("storm", "misses", "loader: failing opens and stats", Some(seen.storm_ns)),
+        ("search", "search", "loader: opening and mapping objects", search_ns),
+        ("relocation", "relocation", &symbols, relocation_ns),
+        (
+            "constructors",
+            "constructors",
+            "constructors of libraries",
+            phase(|it| it.constructors_ns),
+        ),
+    ];
+    let known: u64 = of_loader.iter().filter_map(|part| part.3).sum();
+    let (rest, more) = (seen.loader_ns.saturating_sub(known), known.saturating_sub(seen.loader_ns));
+    let dlopen_ns = Some(seen.dlopen_ns).filter(|ns| *ns > 0);
     let program_ns = seen.program_ns.saturating_sub(seen.dlopen_ns);
-    let part = |style, label, title: &str, ns: u64| {
+    let exec = ("exec", "execve", "kernel: execve", phase(|it| it.exec_ns));
+    let others = [
+        (REST, "loader", "loader: not attributed", Some(rest)),
+        ("dlopen", "dlopen", "dlopen: failing opens and stats", dlopen_ns),
+        ("program", "program", "program, from its entry point to its exit", Some(program_ns)),
+    ];
+    let part = |(style, label, title, ns): (_, _, &str, Option<u64>)| {
+        let ns = ns?;
         let width = 100.0 * ns as f64 / longest.max(1) as f64;
-        Part {
+        Some(Part {
             style,
             title: title.to_owned(),
             label: if width >= NAMED { label } else { "" },
-            ms: milliseconds(ns as f64),
+            ms: match more {
+                1.. if style == REST => format!("−{}", milliseconds(more)),
+                _ => milliseconds(ns),
+            },
             width: percent(ns, longest),
             share: percent(ns, whole(seen)),
-        }
+        })
     };
-    let exec_ns = seen.phases.as_ref().map(|phases| phases.exec_ns);
-    let parts = [
-        exec_ns.map(|ns| part("exec", "execve", "kernel: execve", ns)),
-        start.map(|ns| part("start", "start", "loader: its own start", ns)),
-        Some(part("storm", "misses", "loader: failing opens and stats", storm_ns)),
-        search.map(|ns| part("search", "search", "loader: opening and mapping objects", ns)),
-        relocation.map(|ns| {
-            part("relocation", "relocation", &symbols(seen.relocation.unwrap_or_default()), ns)
-        }),
-        constructors
-            .map(|ns| part("constructors", "constructors", "constructors of libraries", ns)),
-        Some(part("loader", "loader", "loader: not attributed", rest)),
-        has_dlopen
-            .then(|| part("dlopen", "dlopen", "dlopen: failing opens and stats", seen.dlopen_ns)),
-        Some(part("program", "program", "program, from its entry point to its exit", program_ns)),
-    ];
-    parts.into_iter().flatten().collect()
+    [exec].into_iter().chain(of_loader).chain(others).filter_map(part).collect()
 }
 
 impl Libraries {
     /// Makes the rows of the libraries; `None` if the loader does not write about them.
-    fn of(plain: &Observed, indexed: Option<&Observed>) -> Option<Self> {
-        let phases = plain.phases.as_ref()?;
+    fn of(first: &Observed, other: Option<(&'static str, &Observed)>) -> Option<Self> {
+        let phases = first.phases.as_ref()?;
         let most = phases.objects.first().map_or(0, ObjectPhases::ns);
-        let ms = |ns: u64| milliseconds(in_run(plain, phases, ns) as f64);
-        let of_indexed = |name: &str| {
-            let seen = indexed?;
-            let phases = seen.phases.as_ref()?;
-            let object = phases.objects.iter().find(|object| object.name == name)?;
-            Some(milliseconds(in_run(seen, phases, object.ns()) as f64))
+        let others = other.and_then(|(_, seen)| seen.phases.as_ref());
+        let of_other = |name: &str| {
+            let object = others?.objects.iter().find(|object| object.name == name)?;
+            Some(milliseconds(object.ns()))
         };
         let row = |object: &ObjectPhases| {
             let ObjectPhases { name, search_ns, relocation_ns, constructors_ns } = object;
@@ -245,19 +246,19 @@ impl Libraries {
             Library {
                 name: shown(name.as_bytes().into()),
                 parts: parts.map(|(style, ns)| (style, percent(ns, most))),
-                ms: [*search_ns, *relocation_ns, *constructors_ns, object.ns()].map(ms),
+                ms: [*search_ns, *relocation_ns, *constructors_ns, object.ns()].map(milliseconds),
                 share: percent(object.ns(), phases.loader_ns),
-                indexed: of_indexed(name).unwrap_or_else(|| "–".to_owned()),
+                other: of_other(name).unwrap_or_else(|| "–".to_owned()),
             }
         };
-        let others = phases.objects.get(LIBRARIES..).unwrap_or_default();
+        let rest = phases.objects.get(LIBRARIES..).unwrap_or_default();
         Some(Self {
             rows: phases.objects.iter().take(LIBRARIES).map(row).collect(),
-            others: (!others.is_empty()).then(|| {
-                let ns = others.iter().map(ObjectPhases::ns).sum();
-                (counted(others.len() as u64, "other object", "other objects"), ms(ns))
+            others: (!rest.is_empty()).then(|| {
+                let ns = rest.iter().map(ObjectPhases::ns).sum();
+                (counted(rest.len() as u64, "other object", "other objects"), milliseconds(ns))
             }),
-            has_indexed: indexed.is_some_and(|seen| seen.phases.is_some()),
+            other: other.filter(|_| others.is_some()).map(|(heading, _)| heading),
         })
     }
 }
@@ -265,7 +266,7 @@ impl Libraries {
 /// Describes the waits for pages: "first start 0.24 s: 0.18 s waiting for 46 pages".
 fn waited(seen: &Observed) -> Option<String> {
     let pages = seen.pages.as_ref().filter(|pages| pages.waits > 0)?;
-    let total = Duration::from_nanos(seen.loader_ns.saturating_add(seen.program_ns)).as_secs_f64();
+    let total = Duration::from_nanos(seen.watched_ns).as_secs_f64();
     let waits = counted(pages.waits, "page", "pages");
     Some(format!("first start {}: {} waiting for {waits}", seconds(total), seconds(pages.seconds)))
 }
@@ -275,7 +276,7 @@ impl FileRow {
         Self {
             path: shown(file.path.as_ref()),
             waits: grouped(file.waits),
-            ms: milliseconds(file.seconds * 1e9),
+            ms: milliseconds((file.seconds * 1e9) as u64),
         }
     }
 }
@@ -295,4 +296,8 @@ fn symbols(relocation: Relocation) -> String {
 fn class(class: &ClassCounts) -> [String; 4] {
     let ClassCounts { name, lookups, misses, repeated } = class;
     [name.clone(), grouped(*lookups), grouped(*misses), grouped(*repeated)]
+}
+
+fn module((name, ns): &(String, u64), seen: &Observed) -> [String; 3] {
+    [name.clone(), milliseconds(*ns), percent(*ns, seen.program_ns)]
 }

@@ -6,7 +6,7 @@ use becalm_lib::words::grouped;
 use crate::report::html::advice::{AdviceView, verdict};
 use crate::report::html::dlopen::{self, Opened};
 use crate::report::html::grid::{Axes, Grid};
-use crate::report::html::picture::{Picture, Worst, worst};
+use crate::report::html::picture::{List, Picture, lists};
 use crate::report::html::timeline::{Timeline, timeline};
 use crate::report::html::tree::{Step, steps};
 use becalm_lib::compare::comparison::{Cell, Comparison, RowKind, Verdict};
@@ -53,8 +53,7 @@ struct SnapshotView {
     how: &'static str,
     faults: Vec<String>,
     picture: Option<Picture>,
-    directories: Vec<Worst>,
-    needed: Vec<Worst>,
+    lists: Vec<List>,
     tree: Vec<Step>,
 }
 
@@ -93,7 +92,9 @@ impl Page {
             version: env!("CARGO_PKG_VERSION"),
             style: include_str!("report.css"),
             script: include_str!("report.js"),
-            first_line: report.before.line(),
+            first_line: sides()
+                .filter_map(|(_, _, side)| side.line())
+                .reduce(|a, b| a + ". After: " + &b),
             verdict: verdict(name, &report.before),
             advice: report.before.advice.as_ref().map(AdviceView::of),
             figures: figures(report),
@@ -165,8 +166,10 @@ impl SnapshotView {
             about: side.about.clone(),
             how: if side.is_record { "observed" } else { "predicted" },
             faults: side.faults.clone(),
-            directories: worst(columns.collect()),
-            needed: worst(rows.collect()),
+            lists: lists([
+                ("Directories that cost most", columns.collect()),
+                ("Needed strings that cost most", rows.collect()),
+            ]),
             picture: grid.rows.iter().any(Option::is_some).then(|| Picture::of(&grid, axes)),
             tree: steps(&side.nodes),
         }

@@ -1,0 +1,95 @@
+//! Describes this machine as a measurement on it needs: in one line for a reader, and the kernel alone.
+
+use std::fs;
+use std::path::Path;
+use std::time::SystemTime;
+
+use bstr::ByteSlice;
+
+use crate::escape::shown;
+
+const DAY: u64 = 24 * 60 * 60;
+
+/// Returns the date, the processor, the kernel, the file system of a file, and becalm's version.
+#[must_use]
+pub fn line(file: &Path) -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let parts = [
+        Some(format!("{} UTC", date(now.as_secs()))),
+        processor(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),
+        Some(kernel()),
+        file_system(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default(), file),
+        Some(format!("becalm {}", env!("CARGO_PKG_VERSION"))),
+    ];
+    shown(parts.into_iter().flatten().collect::<Vec<_>>().join(", ").as_bytes().into())
+}
+
+/// Returns system, release and machine of the kernel.
+#[must_use]
+pub fn kernel() -> String {
+    let uname = rustix::system::uname();
+    let text = |part: &std::ffi::CStr| shown(part.to_bytes().as_bstr());
+    [uname.sysname(), uname.release(), uname.machine()].map(text).join(" ")
+}
+
+/// Returns the model, and the name that decides on hwcaps subdirectories.
+fn processor(cpuinfo: &str) -> Option<String> {
+    let line = cpuinfo.lines().find_map(|line| line.strip_prefix("model name"))?;
+    let model = line.trim_start().trim_start_matches(':').trim();
+    Some(format!("{model} ({})", becalm_host::processor()))
+}
+
+/// Returns the type of the last mount over a file (proc_pid_mountinfo(5)).
+fn file_system(mounts: &str, file: &Path) -> Option<String> {
+    let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    let mounts = mounts.lines().filter_map(|line| {
+        let (place, kind) = (line.split(' ').nth(4)?, line.split_once(" - ")?.1.split(' ').next()?);
+        file.starts_with(place).then(|| (place.len(), kind.to_owned()))
+    });
+    Some(mounts.max_by_key(|(length, _)| *length)?.1)
+}
+
+/// Formats a time as year, month, day, hour and minute in the Gregorian calendar.
+fn date(seconds: u64) -> String {
+    let is_leap = |year: u64| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
+    let (mut day, mut year, mut month) = (seconds / DAY, 1970, 0);
+    let months = |year| [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    while day >= months(year)[month] {
+        day -= months(year)[month];
+        month = (month + 1) % 12;
+        year += u64::from(month == 0);
+    }
+    let minutes = seconds % DAY / 60;
+    format!("{year}-{:02}-{:02} {:02}:{:02}", month + 1, day + 1, minutes / 60, minutes % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_date_is_that_of_the_calendar() {
+        assert_eq!(date(0), "1970-01-01 00:00");
+        assert_eq!(date(951_782_340), "2000-02-28 23:59");
+        assert_eq!(date(951_782_400), "2000-02-29 00:00");
+        assert_eq!(date(4_107_542_400), "2100-03-01 00:00");
+    }
+
+    #[test]
+    fn the_file_system_is_that_of_the_deepest_mount() {
+        let mounts = "1 0 8:1 / / rw - ext4 /dev/a rw\n2 1 0:5 / /proc rw,x - proc proc rw\n";
+        let of = |path: &str| file_system(mounts, Path::new(path));
+        assert_eq!(of("/proc/self/status").as_deref(), Some("proc"));
+        assert_eq!(of("/procedures").as_deref(), Some("ext4"));
+        assert_eq!(file_system("", Path::new("/")), None);
+    }
+
+    #[test]
+    fn the_line_names_what_is_known_of_this_machine() {
+        let line = line(Path::new("/"));
+        assert!(line.contains(&kernel()) && line.ends_with(env!("CARGO_PKG_VERSION")), "{line}");
+        assert_eq!(processor("flags: x"), None);
+    }
+}
