@@ -406,6 +406,11 @@ fn the_demo_makes_a_storm_and_calms_it_and_leaves_nothing() {
     assert!(gone.contains("misses are gone; none is left. The loader took "), "{ran:?}");
     assert!(!gone.starts_with("0 of") && next.starts_with("next  becalm run -- "), "{ran:?}");
     scene.assert_clean();
+    let kept = scene.store.path("kept");
+    let again = run(&mut scene.becalm(&["demo", "--keep", text(&kept), text(&app), "--", "x"]));
+    assert_eq!(again.code, Some(0), "{again:?}");
+    let variables = run(&mut scene.becalm(&["env", "--index", text(&kept.join("index.so"))]));
+    assert!(variables.code == Some(0) && kept.join("store").is_dir(), "{variables:?}");
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
     let mut demo = scene.becalm(&["demo", text(&app), "--", "x"]);

@@ -19,6 +19,10 @@ pub(crate) struct DemoArgs {
     #[arg(last = true, requires = "program", value_name = "ARGS")]
     pub args: Vec<OsString>,
 
+    /// Keep the store and its index: a new folder
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub keep: Option<PathBuf>,
+
     /// Kill a run that takes longer, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "20", value_parser = seconds)]
     pub time_limit: Duration,

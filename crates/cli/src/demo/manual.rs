@@ -23,5 +23,6 @@ const DEMO_EXAMPLES: Section = Section {
     entries: &[
         ("becalm demo", "With the program of /usr/bin that has the most libraries."),
         ("becalm demo git", "With git."),
+        ("becalm demo --keep storm git", "The same; the store and its index stay in ./storm."),
     ],
 };

@@ -1,5 +1,5 @@
 //! `becalm demo`: makes a store with a large search out of a program of this machine, removes the
-//! search with an index, and shows the rest. The store is deleted at the end.
+//! search with an index, and shows the rest. The store is deleted at the end, unless it is kept.
 //!
 //! [`becalm_lib::compare::import`] makes the store; the library functions behind the commands, and
 //! `LD_DEBUG`, give the figures.
@@ -13,6 +13,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, anyhow, bail};
 use becalm_host::child::status_within;
 use becalm_host::trace::{Streams, TraceError};
+use becalm_host::write::{WriteOptions, Writer};
 use becalm_lib::assume::{Assumptions, StorePrefixes};
 use becalm_lib::check::starts::add_advice;
 use becalm_lib::check::{Verdict, by_newer_glibc, check};
@@ -43,9 +44,18 @@ use crate::terminal::{self, Stdout};
 /// Returns an error if there is no suitable program, or if a file cannot be written or a program
 /// cannot be run.
 pub(crate) fn run(args: &DemoArgs, color: When) -> Result<ExitStatus> {
+    let look = Look::of_stdout(color);
+    if let Some(kept) = &args.keep {
+        let writer = Writer::new(WriteOptions::default());
+        if !writer.make_dir(kept)? {
+            bail!("{}: there is such a directory", kept.display());
+        }
+        writer.settle_dir(kept)?;
+        Demo { args, look, dir: kept.canonicalize()? }.show()?;
+        return Ok(ExitStatus::Fine);
+    }
     let scratch = Scratch::new()?;
-    let demo = Demo { args, look: Look::of_stdout(color), dir: scratch.path().to_owned() };
-    let outcome = demo.show();
+    let outcome = Demo { args, look, dir: scratch.path().to_owned() }.show();
     scratch.done(outcome)?;
     Ok(ExitStatus::Fine)
 }
@@ -202,6 +212,14 @@ impl Demo<'_> {
             "\n{gone}; {what}. The loader took {took} ms before main, and takes {takes}.\nnext  becalm run -- {}",
             program.display()
         ))?;
+        if self.args.keep.is_some() {
+            let index = self.dir.join("index.so");
+            let kept = self.dir.display();
+            terminal::line(format_args!(
+                "kept  {kept}\n      eval \"$(becalm env --index {})\"   # this shell starts the programs of {kept}/store with it",
+                index.display()
+            ))?;
+        }
         Ok(())
     }
 }
