@@ -6,7 +6,8 @@
 //! [`calm`] measures the effect of an index, [`bind`] that of its bindings, [`start`] what `becalm run`
 //! adds to a start, [`trace`] the cost of tracing a start, [`fix`] that of writing notes, and
 //! [`loader`] the effect of notes and package caches with a patched loader. [`strategies`] counts the
-//! misses that each strategy leaves, [`ahead`] measures cold starts, and [`trees`] starts on a slow file system. The threads of [`busy`] read
+//! misses that each strategy leaves, [`ahead`] measures cold starts, [`trees`] starts on a slow file system, and
+//! [`estimate`] compares estimated starts. The threads of [`busy`] read
 //! from the same disk meanwhile.
 
 mod ahead;
@@ -15,6 +16,7 @@ mod busy;
 mod calm;
 mod check;
 mod closures;
+mod estimate;
 mod fix;
 mod list;
 mod loader;
@@ -87,6 +89,8 @@ pub(crate) enum Bench {
     Trees(TreesBench),
     /// Programs of a store untraced, under becalm trace, and under strace
     Trace(Common),
+    /// The estimates of `becalm check` in comparison with measured starts
+    Estimate(Common),
 }
 
 /// Options of the measurements of starts.
@@ -136,5 +140,6 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Ahead(args) => ahead::run(args),
         Bench::Trees(args) => trees::run(args),
         Bench::Trace(common) => trace::run(common),
+        Bench::Estimate(common) => estimate::run(common),
     }
 }
