@@ -30,8 +30,7 @@ const STDERR: &str = "/proc/self/fd/2";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Relocations {
-    /// The time from the `execve` to the entry point, of the start with the median time of
-    /// relocation.
+    /// The time from the `execve` to the entry point: the median of a few starts. The rest is of the same start.
     pub loader_ns: u64,
     /// Of that, the time of relocation; none on machines on which glibc does not time itself (x86_64
     /// does).
@@ -77,7 +76,7 @@ pub fn measure(command: &Command, limit: Duration) -> Option<Relocations> {
     let (_, log) = start.enter(logged(&start.environment, STDERR.as_ref()))?;
     let decision = audit_log::bindings(&log);
     let mut timed = (0..STARTS).map(|_| start.timed()).collect::<Option<Vec<_>>>()?;
-    timed.sort_by_key(|(one, _)| one.ns);
+    timed.sort_by_key(|(one, _)| one.loader_ns);
     let (mut median, clock) = timed.swap_remove(STARTS / 2);
     // What disturbs a start makes it longer.
     let phases = (0..STARTS).filter_map(|_| start.phases()).min_by_key(|it| it.loader_ns);
