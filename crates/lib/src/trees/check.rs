@@ -219,15 +219,11 @@ impl<'a> Paths<'a> {
         let is_recent = |&at: &usize| self.record.paths[at].unused == 0;
         let wanted = (0..self.known.len()).filter(is_wanted);
         let (recent, others): (Vec<usize>, Vec<usize>) = wanted.partition(is_recent);
-        for (wanted, watched) in [(recent, 0..self.of_links), (others, 0..0)] {
-            let of = |&at: &usize| [self.known[at].parent, self.known[at].own];
-            let of_paths = wanted.iter().flat_map(of).flatten();
-            let mut directories: Vec<usize> = watched.chain(of_paths).collect();
-            directories.sort_unstable();
-            directories.dedup();
-            in_parallel(directories.len(), |at| {
-                look.opened(directories[at]);
-            });
+        in_parallel(self.of_links, |at| {
+            look.opened(at);
+        });
+        // A path waits for its directory only.
+        for wanted in [recent, others] {
             in_parallel(wanted.len(), |at| table.publish(wanted[at], &look.at(wanted[at]), time));
         }
         if self.held.get().is_none() {
