@@ -31,7 +31,7 @@ mod trace;
 mod trees;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
@@ -111,16 +111,20 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// Writes the raw data and the machine's description, if the options name a file.
-    fn write(&self, mut data: serde_json::Value) -> Result<()> {
-        let Some(raw) = &self.raw else { return Ok(()) };
-        let read = |file| fs::read_to_string(file).unwrap_or_default().trim().to_owned();
-        let cpus = std::thread::available_parallelism().map_or(0, usize::from);
-        data["machine"] = read("/proc/version").into();
-        data["cpus"] = cpus.into();
-        data["load_afterwards"] = read("/proc/loadavg").into();
-        fs::write(raw, data.to_string()).with_context(|| raw.display().to_string())
+    fn write(&self, data: serde_json::Value) -> Result<()> {
+        write_raw(self.raw.as_deref(), data)
     }
+}
+
+/// Writes raw data and the machine's description, if the options name a file.
+fn write_raw(raw: Option<&Path>, mut data: serde_json::Value) -> Result<()> {
+    let Some(raw) = raw else { return Ok(()) };
+    let read = |file| fs::read_to_string(file).unwrap_or_default().trim().to_owned();
+    let cpus = std::thread::available_parallelism().map_or(0, usize::from);
+    data["machine"] = read("/proc/version").into();
+    data["cpus"] = cpus.into();
+    data["load_afterwards"] = read("/proc/loadavg").into();
+    fs::write(raw, data.to_string()).with_context(|| raw.display().to_string())
 }
 
 /// Runs a measurement.

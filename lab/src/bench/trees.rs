@@ -1,5 +1,6 @@
 //! Starts of a program whose tree is on a slow file system: as it is, and by `becalm run`; beside them the
-//! same program with the tree on the local disk, and in an image of the tree.
+//! same program with the tree on the local disk, in an image of the tree, on the local disk or the slow
+//! file system, and in a copy that the start makes first.
 //!
 //! The tree is mounted anew for each start, so that the kernel knows no names. Its files should not have
 //! changed for an hour, because becalm copies no others.
@@ -13,8 +14,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
+use serde_json::json;
 
-use super::Spread;
+use super::{Spread, write_raw};
 
 /// Maximum number of starts that becalm learns from, and the pauses after starts, in which it makes the
 /// index, records and copies.
@@ -36,6 +38,9 @@ pub(crate) struct TreesBench {
     /// Number of rounds; each runs every variant once
     #[arg(long, default_value_t = 5)]
     rounds: usize,
+    /// File for the raw times, one JSON object
+    #[arg(long)]
+    raw: Option<PathBuf>,
     /// The command
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
@@ -53,10 +58,18 @@ pub(super) fn run(args: &TreesBench) -> Result<()> {
         .into_iter()
         .chain(args.command.clone())
         .collect();
+    let own = std::env::current_exe()?;
+    // The words before a command that sees a directory as a slow file system has it.
+    let below = |forgetful: bool, directory: &Path| {
+        let delay = args.delay_us.to_string();
+        let words = [own.as_os_str(), "slowfs".as_ref(), "--delay-us".as_ref(), delay.as_ref()];
+        let directory = [directory.as_os_str(); 2];
+        let words = words.into_iter().chain(forgetful.then_some("--forgetful".as_ref()));
+        words.chain(directory).chain(["--".as_ref()]).map(ToOwned::to_owned).collect()
+    };
     let slow = |forgetful: bool, line: &[OsString]| -> Result<Duration> {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args(["slowfs", "--delay-us", &args.delay_us.to_string()]);
-        command.args(forgetful.then_some("--forgetful")).args([&tree, &tree]).arg("--").args(line);
+        let words: Vec<OsString> = below(forgetful, &tree);
+        let mut command = started(&[&words, line].concat());
         command.env("HOME", scratch.path()).env_remove("XDG_CACHE_HOME");
         command.env("BECALM_CACHE", scratch.path().join("copies"));
         command.env("BECALM_TRUST_TIMES", &tree);
@@ -70,27 +83,44 @@ pub(super) fn run(args: &TreesBench) -> Result<()> {
         learned += 1;
     }
     let local = |line: &[OsString]| -> Result<Duration> {
-        let mut command = Command::new(&line[0]);
-        command.args(&line[1..]).env("HOME", scratch.path()).env_remove("XDG_CACHE_HOME");
+        let mut command = started(line);
+        command.env("HOME", scratch.path()).env_remove("XDG_CACHE_HOME");
         command.env("BECALM_CACHE", scratch.path().join("copies"));
         timed(command)
     };
     // The index of the program as it is on the local disk.
     local(&by_becalm)?;
     sleep(PAUSE);
-    let image = scratch.path().join("tree.squashfs");
+    let images = scratch.path().join("images");
+    fs::create_dir(&images)?;
+    let image = images.join("tree.squashfs");
     make_image(&tree, &image)?;
     let (plain, mount) = (args.command.as_slice(), "mount -o loop,ro");
+    let on_slow = |mount: &str| {
+        timed(started(&[below(false, &images), on_tree(mount, &image, &tree, plain)].concat()))
+    };
+    let on_disk = |mount: &str| timed(started(&on_tree(mount, &image, &tree, plain)));
+    let copied = || {
+        let copy = scratch.path().join("copy");
+        let words = ["rsync".into(), "-a".into(), tree.join("").into(), copy.join("").into()];
+        let made = timed(started(&[below(false, &tree), words.to_vec()].concat()))?;
+        let start = timed(started(&on_tree("mount --bind", &copy, &tree, plain)))?;
+        fs::remove_dir_all(copy)?;
+        Ok(made + start)
+    };
     type Start<'a> = Box<dyn Fn() -> Result<Duration> + 'a>;
-    let starts: [(&str, Start<'_>); 8] = [
+    let starts: [(&str, Start<'_>); 11] = [
         ("local disk", Box::new(|| local(plain))),
         ("local disk, becalm run", Box::new(|| local(&by_becalm))),
         ("plain", Box::new(|| slow(false, plain))),
         ("becalm run", Box::new(|| slow(false, &by_becalm))),
         ("plain, nothing cached", Box::new(|| slow(true, plain))),
         ("becalm run, nothing cached", Box::new(|| slow(true, &by_becalm))),
-        ("squashfuse image", Box::new(|| in_image("squashfuse", &image, &tree, plain))),
-        ("squashfs image", Box::new(|| in_image(mount, &image, &tree, plain))),
+        ("squashfuse, image on local disk", Box::new(|| on_disk("squashfuse"))),
+        ("squashfs, image on local disk", Box::new(|| on_disk(mount))),
+        ("squashfuse, image on slow disk", Box::new(|| on_slow("squashfuse"))),
+        ("squashfs, image on slow disk", Box::new(|| on_slow(mount))),
+        ("copied by rsync in this start", Box::new(copied)),
     ];
     let mut times: Vec<Vec<Duration>> = vec![Vec::new(); starts.len()];
     for _ in 0..args.rounds {
@@ -102,11 +132,17 @@ pub(super) fn run(args: &TreesBench) -> Result<()> {
             }
         }
     }
+    let raw = starts.iter().zip(&times).map(|((name, _), all)| {
+        json!({ "way": name, "seconds": all.iter().map(Duration::as_secs_f64).collect::<Vec<_>>() })
+    });
+    let command: Vec<_> = plain.iter().map(|word| word.to_string_lossy()).collect();
+    let data = json!({ "command": command, "times": raw.collect::<Vec<_>>() });
+    write_raw(args.raw.as_deref(), data)?;
     for ((name, _), all) in starts.iter().zip(&times) {
         let ms = Spread::of(all.iter().map(|time| time.as_secs_f64() * 1e3));
         let pairs = all.iter().zip(&times[0]);
         let ratio = Spread::of(pairs.map(|(time, local)| time.as_secs_f64() / local.as_secs_f64()));
-        println!("{name:28} {ms} ms, {ratio} of the local disk");
+        println!("{name:31} {ms} ms, {ratio} of the local disk");
     }
     Ok(())
 }
@@ -118,14 +154,20 @@ fn make_image(tree: &Path, image: &Path) -> Result<()> {
     timed(command).context("mksquashfs (Debian's package squashfs-tools)").map(drop)
 }
 
-/// Starts a command with the image on the tree, mounted by this command; the time includes the mount.
-fn in_image(mount: &str, image: &Path, tree: &Path, line: &[OsString]) -> Result<Duration> {
+/// Returns the words that start a command with an image or a directory on the tree, mounted by this command; the
+/// time includes the mount.
+fn on_tree(mount: &str, image: &Path, tree: &Path, line: &[OsString]) -> Vec<OsString> {
     let script = format!("{mount} \"$0\" \"$1\" && shift || exit 99; \"$@\"");
     let script = format!("tree=$1; {script}; status=$?; umount \"$tree\"; exit $status");
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "--propagation", "private", "sh", "-c", &script]);
-    command.arg(image).arg(tree).args(line);
-    timed(command)
+    let words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", &script];
+    let words = words.into_iter().map(OsString::from);
+    words.chain([image.into(), tree.into()]).chain(line.iter().cloned()).collect()
+}
+
+fn started(words: &[OsString]) -> Command {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]);
+    command
 }
 
 /// True if a record names copies.
