@@ -147,12 +147,6 @@ look_at (const char *path, struct statx *found)
                       (long) found);
 }
 
-static uint64_t
-device_of (const struct statx *found)
-{
-  return (uint64_t) found->dev_major << 32 | found->dev_minor;
-}
-
 /* Returns the mount that a file is on, 0 from a kernel that does not report it (before 5.8). */
 static uint64_t
 mount_of (const struct statx *found)

@@ -39,8 +39,12 @@ enum does
   WRITES_0, WRITES_AT_1, WRITES_1, WRITES_AT_3, WRITES_AT_1_2,
   CREATES, MOVES_0_1, MOVES_AT_1_3,
   REOPEN, BIND,
-  /* Changes what stat returns, or makes a child, or waits for one, which may have done so. */
+  /* Changes what stat returns, or waits for a child, which may have done so. */
   FORGETS,
+  /* Makes a child, or lets another program have the descriptors. */
+  FORKS,
+  /* Locks or changes a file by a descriptor, or reads what a copy does not have. */
+  USES_FILE, FILE_CONTROL,
   /* Changes the meaning of paths. */
   MOVES, CLONE, CONTROL,
   /* Changes what the process may look at. */
@@ -49,7 +53,7 @@ enum does
   KERNEL_OPEN, KERNEL_OPENAT, KERNEL_OPENAT2, KERNEL_CLONE3,
 };
 
-#define CALLS 160
+#define CALLS 176
 #define TEXT(macro) TEXT_OF (macro)
 #define TEXT_OF(token) #token
 static const struct
@@ -96,16 +100,22 @@ static const struct
   { "setresgid", IDENTITY }, { "setgroups", IDENTITY }, { "initgroups", IDENTITY },
   { "setfsuid", IDENTITY }, { "setfsgid", IDENTITY }, { "capset", IDENTITY },
   { "wait", FORGETS }, { "waitpid", FORGETS }, { "wait3", FORGETS }, { "wait4", FORGETS },
-  { "waitid", FORGETS }, { "system", FORGETS }, { "popen", FORGETS }, { "pclose", FORGETS },
-  { "fork", FORGETS }, { "_Fork", FORGETS }, { "vfork", FORGETS }, { "forkpty", FORGETS },
-  { "posix_spawn", FORGETS }, { "posix_spawnp", FORGETS }, { "pidfd_spawn", FORGETS },
-  { "pidfd_spawnp", FORGETS },
-  { "chmod", FORGETS }, { "fchmod", FORGETS }, { "lchmod", FORGETS }, { "fchmodat", FORGETS },
-  { "chown", FORGETS }, { "fchown", FORGETS }, { "lchown", FORGETS }, { "fchownat", FORGETS },
-  { "utime", FORGETS }, { "utimes", FORGETS }, { "lutimes", FORGETS }, { "futimes", FORGETS },
-  { "futimesat", FORGETS }, { "futimens", FORGETS }, { "utimensat", FORGETS },
-  { "setxattr", FORGETS }, { "lsetxattr", FORGETS }, { "fsetxattr", FORGETS },
-  { "removexattr", FORGETS }, { "lremovexattr", FORGETS }, { "fremovexattr", FORGETS },
+  { "waitid", FORGETS }, { "system", FORKS }, { "popen", FORKS }, { "pclose", FORGETS },
+  { "fork", FORKS }, { "_Fork", FORKS }, { "vfork", FORKS }, { "forkpty", FORKS },
+  { "posix_spawn", FORKS }, { "posix_spawnp", FORKS }, { "pidfd_spawn", FORKS },
+  { "pidfd_spawnp", FORKS },
+  { "chmod", FORGETS }, { "fchmod", USES_FILE }, { "lchmod", FORGETS }, { "fchmodat", FORGETS },
+  { "chown", FORGETS }, { "fchown", USES_FILE }, { "lchown", FORGETS }, { "fchownat", FORGETS },
+  { "utime", FORGETS }, { "utimes", FORGETS }, { "lutimes", FORGETS }, { "futimes", USES_FILE },
+  { "futimesat", FORGETS }, { "futimens", USES_FILE }, { "utimensat", FORGETS },
+  { "setxattr", FORGETS }, { "lsetxattr", FORGETS }, { "fsetxattr", USES_FILE },
+  { "removexattr", FORGETS }, { "lremovexattr", FORGETS }, { "fremovexattr", USES_FILE },
+  { "fgetxattr", USES_FILE }, { "flistxattr", USES_FILE }, { "flock", USES_FILE },
+  { "lockf", USES_FILE }, { "lockf64", USES_FILE }, { "fcntl", FILE_CONTROL },
+  { "fcntl64", FILE_CONTROL },
+  { "execve", FORKS }, { "execv", FORKS }, { "execvp", FORKS }, { "execvpe", FORKS },
+  { "execl", FORKS }, { "execlp", FORKS }, { "execle", FORKS }, { "fexecve", FORKS },
+  { "execveat", FORKS },
 };
 #define CALL_COUNT (sizeof calls / sizeof *calls)
 _Static_assert (CALL_COUNT <= CALLS, "room for all");
@@ -123,7 +133,7 @@ static const struct link_map *libc STATE = NULL, *libpthread STATE = NULL;
 static int *(*error_number) (void) STATE = NULL;
 /* Points to __libc_single_threaded, which is nonzero while there is one thread. */
 static const char *single_threaded STATE = NULL;
-static elf_word duplicate STATE = 0, read_directory STATE = 0;
+static elf_word duplicate STATE = 0, read_directory STATE = 0, read_file STATE = 0;
 static unsigned char is_armed STATE = 0;
 static const char no_path[] = "";
 
@@ -133,6 +143,7 @@ extern const unsigned char becalm_stubs[] __attribute__ ((visibility ("hidden"))
 
 #define NO_CREAT 0100
 #define TMPFILE_ONLY 020000000
+#define READ_AND_WRITE 2u
 #define NEW_MOUNTS 0x00020000
 #define SET_SECCOMP 22
 
@@ -144,8 +155,9 @@ enum outcome
   ANSWERED,
   /* Jumps to strdup. */
   DUPLICATES,
-  /* Jumps to fdopendir. */
+  /* Jumps to fdopendir, or fdopen. */
   READS_DIRECTORY,
+  READS_FILE,
 };
 
 static enum outcome
@@ -163,8 +175,9 @@ fail (elf_word *args, int error, elf_sword value)
 static int
 is_absent (elf_word path)
 {
+  struct statx ignored;
   return paths_ask ((const char *) path, PATHS_ABSENT) == PATHS_ABSENT
-         || tree_stat ((const char *) path, 1, NULL) == TREE_ABSENT;
+         || tree_stat ((const char *) path, 1, &ignored) == TREE_ABSENT;
 }
 
 /* For a call that may be cancelled: only libc knows whether it is. */
@@ -177,25 +190,30 @@ fail_or_cancel (elf_word *args, unsigned path, elf_sword value)
   return PASSES;
 }
 
+/* Opens a path if the kernel need not be asked. Returns what tree_open does. */
+static long
+open_known (const char *path, unsigned flags)
+{
+  return paths_ask (path, PATHS_ABSENT) == PATHS_ABSENT ? TREE_NOT_THERE : tree_open (path, flags);
+}
+
 /* open and openat: FLAGS follow the path. */
 static enum outcome
 open_path (elf_word *args, unsigned path, int directory, int may_be_cancelled)
 {
   unsigned flags = (unsigned) args[path + 1];
   if (flags & (NO_CREAT | TMPFILE_ONLY))
-    paths_created (directory, (const char *) args[path]);
-  else if (is_absent (args[path]))
-    return may_be_cancelled ? fail_or_cancel (args, path, -1) : fail (args, NOT_THERE, -1);
-  else
     {
-      long fd = tree_open ((const char *) args[path], flags);
-      if (fd >= 0)
-        {
-          args[0] = (elf_word) fd;
-          return ANSWERED;
-        }
+      paths_created (directory, (const char *) args[path]);
+      return PASSES;
     }
-  return PASSES;
+  long fd = open_known ((const char *) args[path], flags);
+  if (fd == TREE_NOT_THERE)
+    return may_be_cancelled ? fail_or_cancel (args, path, -1) : fail (args, NOT_THERE, -1);
+  if (fd < 0)
+    return PASSES;
+  args[0] = (elf_word) fd;
+  return ANSWERED;
 }
 
 static enum outcome
@@ -205,32 +223,35 @@ open_file (elf_word *args)
   if (mode == NULL)
     return PASSES;
   int is_plain = mode[0] == 'r';
+  unsigned flags = 0;
   for (unsigned i = 1; is_plain && mode[i] != '\0'; i++)
-    is_plain = i < 6 && mode[i] != ',';
+    {
+      is_plain = i < 6 && mode[i] != ',';
+      flags |= mode[i] == 'e' ? TREE_CLOSE_ON_EXEC : 0;
+      flags |= mode[i] == '+' ? READ_AND_WRITE : 0;
+    }
   if (!is_plain)
     {
       if (mode[0] != 'r')
         paths_created (AT_FDCWD, (const char *) args[0]);
       return PASSES;
     }
-  if (is_absent (args[0]))
+  long fd = open_known ((const char *) args[0], flags);
+  if (fd == TREE_NOT_THERE)
     return fail_or_cancel (args, 0, 0);
-  const char *copy = tree_copy ((const char *) args[0]);
-  if (copy != NULL)
-    args[0] = (elf_word) copy;
-  return PASSES;
+  if (fd < 0)
+    return PASSES;
+  args[0] = (elf_word) fd;
+  return READS_FILE;
 }
 
 /* opendir, by a descriptor whose path the kernel need not look up. */
 static enum outcome
 open_directory (elf_word *args)
 {
-  const unsigned nonblocking = 04000, close_on_exec = 02000000;
-  if (is_absent (args[0]))
+  long fd = open_known ((const char *) args[0], TREE_DIRECTORY | TREE_NONBLOCKING | TREE_CLOSE_ON_EXEC);
+  if (fd == TREE_NOT_THERE)
     return fail (args, NOT_THERE, 0);
-  long fd = read_directory != 0
-                ? tree_open_directory ((const char *) args[0], nonblocking | close_on_exec)
-                : -1;
   if (fd < 0)
     return PASSES;
   args[0] = (elf_word) fd;
@@ -372,11 +393,13 @@ access_path (elf_word *args, elf_word path, elf_word mode, elf_word flags)
   struct statx found;
   if ((unsigned) mode & ~7u || (unsigned) flags & ~known)
     return PASSES;
-  if (is_absent (path))
+  const enum tree_answer answer = paths_ask ((const char *) path, PATHS_ABSENT) == PATHS_ABSENT
+                                      ? TREE_ABSENT
+                                      : tree_stat ((const char *) path, !(flags & NO_FOLLOW), &found);
+  if (answer == TREE_ABSENT)
     return fail (args, NOT_THERE, -1);
   /* Whether it may be read, the kernel decides. */
-  if ((unsigned) mode != 0
-      || tree_stat ((const char *) path, !(flags & NO_FOLLOW), &found) != TREE_FOUND)
+  if (answer != TREE_FOUND || (unsigned) mode != 0)
     return PASSES;
   args[0] = 0;
   return ANSWERED;
@@ -385,7 +408,6 @@ access_path (elf_word *args, elf_word path, elf_word mode, elf_word flags)
 static enum outcome
 read_link (elf_word *args, elf_word path, elf_word to, elf_sword size)
 {
-  struct statx found;
   if (size <= 0 || to == 0)
     return PASSES;
   switch (paths_ask ((const char *) path, PATHS_FILE))
@@ -398,18 +420,17 @@ read_link (elf_word *args, elf_word path, elf_word to, elf_sword size)
     default:
       break;
     }
-  const char *target = tree_link ((const char *) path);
-  if (target != NULL)
-    {
-      size_t length = strlen (target);
-      length = length < (size_t) size ? length : (size_t) size;
-      memcpy ((char *) to, target, length);
-      args[0] = length;
-      return ANSWERED;
-    }
-  return tree_stat ((const char *) path, 0, &found) == TREE_FOUND && (found.mode & 0170000) != 0120000
-             ? fail (args, NOT_A_LINK, -1)
-             : PASSES;
+  const char *target;
+  const enum tree_answer answer = tree_link ((const char *) path, &target);
+  if (answer == TREE_UNKNOWN)
+    return PASSES;
+  if (answer == TREE_ABSENT || target == NULL)
+    return fail (args, answer == TREE_ABSENT ? NOT_THERE : NOT_A_LINK, -1);
+  size_t length = strlen (target);
+  length = length < (size_t) size ? length : (size_t) size;
+  memcpy ((char *) to, target, length);
+  args[0] = length;
+  return ANSWERED;
 }
 
 /* realpath: a path that is already real is copied, by libc if that needs memory. */
@@ -500,7 +521,8 @@ does_of_number (elf_word number)
     case NR_rename: return MOVES_0_1;
     case NR_mkdir: case NR_rmdir: case NR_mknod: case NR_unlink: return WRITES_0;
     case NR_creat: return CREATES;
-    case NR_fork: case NR_vfork: case NR_chmod: case NR_chown: case NR_lchown: case NR_utime:
+    case NR_fork: case NR_vfork: return FORKS;
+    case NR_chmod: case NR_chown: case NR_lchown: case NR_utime:
     case NR_utimes: case NR_futimesat:
       return FORGETS;
     case NR_link: case NR_symlink: return WRITES_1;
@@ -520,10 +542,14 @@ does_of_number (elf_word number)
     case NR_symlinkat: return WRITES_AT_1_2;
     case NR_linkat: return WRITES_AT_3;
     case NR_renameat: case NR_renameat2: return MOVES_AT_1_3;
-    case NR_wait4: case NR_waitid: case NR_fchmod: case NR_fchmodat: case NR_fchmodat2:
-    case NR_fchown: case NR_fchownat: case NR_utimensat: case NR_setxattr: case NR_lsetxattr:
-    case NR_fsetxattr: case NR_removexattr: case NR_lremovexattr: case NR_fremovexattr:
+    case NR_wait4: case NR_waitid: case NR_fchmodat: case NR_fchmodat2: case NR_fchownat:
+    case NR_utimensat: case NR_setxattr: case NR_lsetxattr: case NR_removexattr:
+    case NR_lremovexattr:
       return FORGETS;
+    case NR_fchmod: case NR_fchown: case NR_fsetxattr: case NR_fremovexattr: case NR_flock:
+      return USES_FILE;
+    case NR_fcntl: return FILE_CONTROL;
+    case NR_execve: return FORKS;
     case NR_clone: return CLONE;
     case NR_clone3: return KERNEL_CLONE3;
     case NR_prctl: return CONTROL;
@@ -554,6 +580,14 @@ no_answers (void)
 {
   paths_off ();
   tree_off ();
+}
+
+/* True for commands of fcntl: F_GETLK, F_SETLK, F_SETLKW, the same for open file descriptions, F_SETLEASE,
+   F_NOTIFY. */
+static int
+is_about_locks (unsigned command)
+{
+  return command - 5 <= 2 || command - 36 <= 2 || command == 1024 || command == 1026;
 }
 
 /* Carries out a call. OF are the arguments that DOES uses; the result is returned in ARGS. */
@@ -593,15 +627,23 @@ perform (enum does does, elf_word *args, elf_word *of)
         paths_created (AT_FDCWD, (const char *) of[0]);
       return PASSES;
     case BIND: binds (of); return PASSES;
+    case USES_FILE: tree_restore ((int) of[0]); paths_forget (); return PASSES;
+    case FILE_CONTROL:
+      if (is_about_locks ((unsigned) of[1]))
+        tree_restore ((int) of[0]);
+      return PASSES;
+    case FORKS: tree_restore_all (); paths_forget (); return PASSES;
     case FORGETS: paths_forget (); return PASSES;
     case MOVES: no_answers (); return PASSES;
     case IDENTITY: tree_off (); return PASSES;
     case CLONE:
+      tree_restore_all ();
       paths_forget ();
       if (of[2] & NEW_MOUNTS)
         no_answers ();
       return PASSES;
     case KERNEL_CLONE3:
+      tree_restore_all ();
       paths_forget ();
       if (of[0] != 0 && *(const uint64_t *) of[0] & NEW_MOUNTS)
         no_answers ();
@@ -640,7 +682,7 @@ becalm_stub_called (unsigned call, elf_word *args)
   enum outcome outcome
       = does == SYSTEM_CALL ? system_call_by_number (args) : perform (does, args, args);
   const elf_word to[] = { [PASSES] = functions[call], [ANSWERED] = 0, [DUPLICATES] = duplicate,
-                          [READS_DIRECTORY] = read_directory };
+                          [READS_DIRECTORY] = read_directory, [READS_FILE] = read_file };
   return to[outcome];
 }
 
@@ -749,7 +791,8 @@ arm (void)
   single_threaded = dynamic_default_symbol (libc, "__libc_single_threaded");
   duplicate = (elf_word) dynamic_default_symbol (libc, "strdup");
   read_directory = (elf_word) dynamic_default_symbol (libc, "fdopendir");
-  return find_functions () > 0 ? NULL : "no-libc";
+  read_file = (elf_word) dynamic_default_symbol (libc, "fdopen");
+  return read_directory != 0 && read_file != 0 && find_functions () > 0 ? NULL : "no-libc";
 }
 
 void

@@ -139,6 +139,12 @@ sys_stat_open (int fd, struct statx *result)
   return sys_stat_at (fd, "", empty_path, result);
 }
 
+static inline uint64_t
+device_of (const struct statx *found)
+{
+  return (uint64_t) found->dev_major << 32 | found->dev_minor;
+}
+
 static inline long
 sys_statfs (const char *path, struct statfs *result)
 {

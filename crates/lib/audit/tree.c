@@ -81,7 +81,11 @@ _Static_assert (sizeof (struct header) == 4256, "as becalm writes it");
 _Static_assert (sizeof (struct entry) == 576, "as becalm writes it");
 
 static unsigned char *table STATE = NULL;
-static unsigned char is_off STATE = 0, has_copies_open STATE = 0;
+static unsigned char is_off STATE = 0;
+/* Whether descriptors of copies were opened, and whether a process has been made since. */
+static enum { NONE, BEFORE_FORK, AFTER_FORK } has_copies_open STATE = NONE;
+/* The number of descriptors that are looked at then. */
+#define MOST_RESTORED 256
 /* Plus one; 0 if there is none. */
 static int table_fd STATE = 0, events_fd STATE = 0;
 /* The beginning of this program, by the clock of the table. */
@@ -286,12 +290,6 @@ tree_off (void)
   __atomic_store_n (&is_off, 1, __ATOMIC_RELEASE);
 }
 
-static uint64_t
-device_of (const struct statx *found)
-{
-  return (uint64_t) found->dev_major << 32 | found->dev_minor;
-}
-
 static struct entry *
 find_entry (const char *path, size_t length, uint64_t hash)
 {
@@ -386,18 +384,24 @@ nothing_happened (void)
   return 0;
 }
 
-/* Reads an entry. Returns ASK if it does not count, or is being written. */
+/* Returns the state of the file that an entry is or, as a link, leads to. */
+static const struct statx *
+file_of (const struct entry *entry)
+{
+  return (entry->found.mode & 0170000) == 0120000 ? &entry->followed : &entry->found;
+}
+
+/* Reads an entry, without the events. Returns ASK if it does not count, or is being written. */
 static enum kind
-read_entry (const struct entry *entry, int follow, struct statx *found)
+peek (const struct entry *entry, int follow, struct statx *found)
 {
   uint64_t state = entry != NULL ? LOAD (entry->state) : 0;
   enum kind kind = state & 3;
   if (kind == ASK)
     return ASK;
-  if (kind != ABSENT && found != NULL)
+  if (kind != ABSENT)
     {
-      int is_link = (entry->found.mode & 0170000) == 0120000;
-      memcpy (found, follow && is_link ? &entry->followed : &entry->found, sizeof *found);
+      memcpy (found, follow ? file_of (entry) : &entry->found, sizeof *found);
       /* The link leads nowhere, or was not followed. */
       if (found->mode == 0)
         return ASK;
@@ -406,36 +410,41 @@ read_entry (const struct entry *entry, int follow, struct statx *found)
   /* The clock is coarse, and another one in another namespace. */
   const uint64_t step = 20;
   const int is_late = time > found_at + LONGEST || time + step < found_at;
-  if (time == 0 || found_at < since || (is_late && found_at != ALWAYS) || !nothing_happened ())
+  if (time == 0 || found_at < since || (is_late && found_at != ALWAYS))
     return ASK;
   __atomic_thread_fence (__ATOMIC_ACQUIRE);
-  if (LOAD (entry->state) != state)
+  return LOAD (entry->state) == state ? kind : ASK;
+}
+
+/* Reads an entry that counts. */
+static enum kind
+read_entry (const struct entry *entry, int follow, struct statx *found)
+{
+  enum kind kind = peek (entry, follow, found);
+  if (kind == ASK || !nothing_happened ())
     return ASK;
   __atomic_fetch_add (&head ()->asked, 1, __ATOMIC_RELAXED);
   return kind;
 }
 
+static const enum tree_answer answers[]
+    = { [ASK] = TREE_UNKNOWN, [ABSENT] = TREE_ABSENT, [FOUND] = TREE_FOUND, [COPIED] = TREE_FOUND };
+
 enum tree_answer
 tree_stat (const char *path, int follow, struct statx *found)
 {
-  struct statx ignored;
-  switch (read_entry (find (path, 's'), follow, found != NULL ? found : &ignored))
-    {
-    case ASK: return TREE_UNKNOWN;
-    case ABSENT: return TREE_ABSENT;
-    default: return TREE_FOUND;
-    }
+  return answers[read_entry (find (path, 's'), follow, found)];
 }
 
-const char *
-tree_link (const char *path)
+enum tree_answer
+tree_link (const char *path, const char **target)
 {
   const struct entry *entry = find (path, 's');
   struct statx found;
-  if (entry == NULL || entry->target == 0 || read_entry (entry, 0, &found) < FOUND
-      || (found.mode & 0170000) != 0120000)
-    return NULL;
-  return string_at (entry->target);
+  const enum kind kind = read_entry (entry, 0, &found);
+  const int is_link = kind >= FOUND && (found.mode & 0170000) == 0120000;
+  *target = is_link ? string_at (entry->target) : NULL;
+  return is_link && entry->target == 0 ? TREE_UNKNOWN : answers[kind];
 }
 
 /* A path whose links are followed name by name: what is real of it, and the rest, at the end of a buffer. */
@@ -508,19 +517,20 @@ static int
 follow_last (struct walk *walk)
 {
   const int invalid = 22;
-  struct statx found;
   char target[512];
   if (walk->length == 0)
     return 1;
   if (head ()->logs_all || is_below_a_base (walk->real))
     {
-      if (tree_stat (walk->real, 0, &found) != TREE_FOUND)
+      const struct entry *entry = find (walk->real, 's');
+      struct statx found;
+      if (peek (entry, 0, &found) < FOUND)
         return 0;
       const unsigned kind = found.mode & 0170000;
-      const char *leads = kind == 0120000 ? tree_link (walk->real) : NULL;
-      if (kind == 0120000)
-        return leads != NULL && follow (walk, leads, strlen (leads)) ? 1 : -1;
-      return kind == 0040000 || *walk->rest == '\0' ? 1 : -1;
+      if (kind != 0120000)
+        return kind == 0040000 || *walk->rest == '\0' ? 1 : -1;
+      const char *leads = string_at (entry->target);
+      return entry->target != 0 && follow (walk, leads, strlen (leads)) ? 1 : -1;
     }
   long size = sys_readlink (walk->real, target, sizeof target);
   if (size < 0)
@@ -553,81 +563,74 @@ tree_real (const char *path)
       /* Every name is told. */
       is_known &= done;
     }
-  if (!is_known)
+  if (!is_known || !nothing_happened ())
     return NULL;
+  __atomic_fetch_add (&head ()->asked, 1, __ATOMIC_RELAXED);
   if (walk.length == size && memcmp (walk.real, path, size) == 0)
     return path;
   const struct entry *entry = find (walk.real, 's');
   return entry != NULL ? string_at (entry->path) : NULL;
 }
 
-static int
-has_copy (const struct entry *entry, struct statx *found)
-{
-  struct statx copy;
-  return entry != NULL && entry->copy != 0 && read_entry (entry, 1, found) == COPIED
-         && sys_stat (string_at (entry->copy), &copy) == 0 && copy.ino == entry->copy_ino;
-}
+#define LINK_SIZE 64u
 
-const char *
-tree_copy (const char *path)
+/* Writes the path of the directory that the process beside has open for an entry. */
+static const char *
+held_directory (const struct entry *entry, char link[LINK_SIZE])
 {
-  const struct entry *entry = find (path, 'r');
-  if (!has_copy (entry, NULL))
-    return NULL;
-  __atomic_store_n (&has_copies_open, 1, __ATOMIC_RELEASE);
-  return string_at (entry->copy);
-}
-
-#ifdef __x86_64__
-# define DIRECTORY 0200000u
-#else
-# define DIRECTORY 040000u
-#endif
-
-long
-tree_open_directory (const char *path, unsigned flags)
-{
-  const struct entry *entry = find (path, 's');
-  struct statx found, opened;
-  uint32_t number = entry != NULL ? LOAD (entry->directory) : 0;
-  char of_number[DIGITS_SIZE], of_process[DIGITS_SIZE], link[64], *end = link;
-  if (number == 0 || read_entry (entry, 0, &found) != FOUND || (found.mode & 0170000) != 0040000)
-    return -1;
-  const char *parts[]
-      = { "/proc/", digits_of (head ()->holder, of_process), "/fd/", digits_of (number - 1, of_number) };
+  char of_number[DIGITS_SIZE], of_process[DIGITS_SIZE], *end = link;
+  const char *parts[] = { "/proc/", digits_of (head ()->holder, of_process), "/fd/",
+                          digits_of (LOAD (entry->directory) - 1, of_number) };
   for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++)
     {
       size_t length = strlen (parts[i]);
       memcpy (end, parts[i], length + 1);
       end += length;
     }
-  long fd = sys_open (link, (int) (flags | DIRECTORY), 0);
-  if (fd < 0)
-    return -1;
-  /* The holder may have ended. */
-  const int empty_path = 0x1000, unsynced = 0x4000;
-  if (sys_stat_at ((int) fd, "", empty_path | unsynced, &opened) == 0 && opened.ino == found.ino
-      && device_of (&opened) == device_of (&found))
-    return fd;
-  sys_close ((int) fd);
-  return -1;
+  return link;
 }
 
 long
 tree_open (const char *path, unsigned flags)
 {
-  /* O_CLOEXEC, O_NOCTTY, O_NONBLOCK, and O_LARGEFILE of any machine. */
-  const unsigned plain = 02000000 | 0400 | 04000 | 0100000 | 0400000;
-  if ((flags & ~plain) == DIRECTORY)
-    return tree_open_directory (path, flags);
-  if (flags & ~plain)
+  const unsigned more = flags & ~TREE_PLAIN;
+  const int is_directory = more == TREE_DIRECTORY, empty_path = 0x1000, unsynced = 0x4000;
+  const struct entry *entry = find (path, 's');
+  struct statx found, opened;
+  const enum kind kind = read_entry (entry, !is_directory, &found);
+  char link[LINK_SIZE];
+  const char *from = NULL;
+  uint64_t device, inode;
+  if (kind == ABSENT)
+    return TREE_NOT_THERE;
+  if (more == 0 && (entry == NULL || entry->copy == 0))
+    find (path, 'r');
+  if (kind == COPIED && more == 0)
     {
-      find (path, 's');
-      return -1;
+      from = string_at (entry->copy);
+      device = entry->copy_dev;
+      inode = entry->copy_ino;
     }
-  const char *copy = tree_copy (path);
-  return copy != NULL ? sys_open (copy, (int) flags, 0) : -1;
+  else if (kind == FOUND && is_directory && (found.mode & 0170000) == 0040000
+           && LOAD (entry->directory) != 0)
+    {
+      from = held_directory (entry, link);
+      device = device_of (&found);
+      inode = found.ino;
+    }
+  const long fd = from != NULL ? sys_open (from, (int) flags, 0) : -1;
+  if (fd < 0)
+    return -1;
+  /* The copy may have been removed, the process may have ended. */
+  if (sys_stat_at ((int) fd, "", empty_path | unsynced, &opened) == 0 && opened.ino == inode
+      && device_of (&opened) == device)
+    {
+      if (!is_directory)
+        __atomic_store_n (&has_copies_open, BEFORE_FORK, __ATOMIC_RELEASE);
+      return fd;
+    }
+  sys_close ((int) fd);
+  return -1;
 }
 
 /* Reads the stat of a file that has a copy open, however old it is. Returns 0 if the file has changed since:
@@ -642,8 +645,7 @@ read_original (const struct entry *entry, struct statx *found)
       uint64_t state = LOAD (entry->state);
       if ((state & 3) == ASK)
         continue;
-      int is_link = (entry->found.mode & 0170000) == 0120000;
-      memcpy (found, is_link ? &entry->followed : &entry->found, sizeof *found);
+      memcpy (found, file_of (entry), sizeof *found);
       __atomic_thread_fence (__ATOMIC_ACQUIRE);
       if (LOAD (entry->state) == state)
         return (state & 3) == COPIED;
@@ -651,12 +653,13 @@ read_original (const struct entry *entry, struct statx *found)
   return 0;
 }
 
-int
-tree_stat_open (int fd, struct statx *found)
+/* Returns the entry of which a descriptor is open for the copy. */
+static const struct entry *
+entry_of_copy (int fd)
 {
   struct statx copy;
   if (table == NULL || !LOAD (has_copies_open) || sys_stat_open (fd, &copy) != 0)
-    return 0;
+    return NULL;
   const struct slots *slots = (const struct slots *) (table + head ()->slots);
   const uint32_t *by_inode = slots->first + slots->mask + 1;
   uint64_t device = device_of (&copy);
@@ -664,11 +667,60 @@ tree_stat_open (int fd, struct statx *found)
        at = (at + 1) & slots->mask)
     {
       const struct entry *entry = &entries ()[number - 1];
-      if (entry->copy_ino != copy.ino || entry->copy_dev != device)
-        continue;
-      return read_original (entry, found);
+      if (entry->copy_ino == copy.ino && entry->copy_dev == device)
+        return entry;
     }
-  return 0;
+  return NULL;
+}
+
+int
+tree_stat_open (int fd, struct statx *found)
+{
+  const struct entry *entry = entry_of_copy (fd);
+  return entry != NULL && read_original (entry, found);
+}
+
+/* Opens the file of an entry at a descriptor of its copy, unless another file has its path now. */
+static void
+restore (int fd, const struct entry *entry)
+{
+  const long get_close_on_exec = 1, get_flags = 3, from_begin = 0, from_here = 1;
+  const int close_on_exec = 02000000;
+  struct statx opened;
+  const struct statx *file = file_of (entry);
+  long own = sys_open (string_at (entry->path), (int) control (fd, get_flags, 0) | close_on_exec, 0);
+  if (own < 0)
+    return;
+  long offset = system_call (NR_lseek, fd, 0, from_here, 0, 0);
+  long flags = control (fd, get_close_on_exec, 0) != 0 ? close_on_exec : 0;
+  if (sys_stat_open ((int) own, &opened) == 0 && opened.ino == file->ino
+      && device_of (&opened) == device_of (file)
+      && system_call (NR_lseek, own, offset, from_begin, 0, 0) == offset)
+    system_call (NR_dup3, own, fd, flags, 0, 0);
+  sys_close ((int) own);
+}
+
+void
+tree_restore (int fd)
+{
+  const struct entry *entry = entry_of_copy (fd);
+  if (entry != NULL)
+    restore (fd, entry);
+}
+
+void
+tree_restore_all (void)
+{
+  if (__atomic_load_n (&has_copies_open, __ATOMIC_ACQUIRE) != BEFORE_FORK)
+    return;
+  __atomic_store_n (&has_copies_open, AFTER_FORK, __ATOMIC_RELEASE);
+  for (int fd = 0; fd < MOST_RESTORED; fd++)
+    {
+      const struct entry *entry = entry_of_copy (fd);
+      /* The tree of a pack may be gone. */
+      if (entry != NULL && LOAD (entry->state) >> 2 != ALWAYS)
+        restore (fd, entry);
+    }
 }
 
 /* The objects that the loader has mapped: from copies, or files themselves. The loader calls the functions
@@ -813,7 +865,9 @@ tree_library (const char *path, const struct link_map *program)
       if (same != NULL && same->entry != NULL)
         return string_at (same->entry->copy);
     }
-  if (entry == NULL || !entry->loads || !has_answers () || !has_copy (entry, &found))
+  struct statx copy;
+  if (entry == NULL || !entry->loads || !has_answers () || read_entry (entry, 1, &found) != COPIED
+      || sys_stat (string_at (entry->copy), &copy) != 0 || copy.ino != entry->copy_ino)
     return path;
   know_files (program);
   if (has_no_room || loaded_count == MOST_LOADED

@@ -41,24 +41,39 @@ uint32_t tree_count (void);
 /* Answers stat, with FOLLOW, or lstat. FOUND is written if the answer is TREE_FOUND. */
 enum tree_answer tree_stat (const char *path, int follow, struct statx *found);
 
-/* Returns the target of a symbolic link; NULL if the kernel has to be asked. */
-const char *tree_link (const char *path);
+/* Answers readlink. TARGET is written if the answer is TREE_FOUND: NULL if the path is no link. */
+enum tree_answer tree_link (const char *path, const char **target);
 
 /* Answers realpath, for a path without `..`: PATH itself, or one in the table; NULL if the kernel has to be
    asked. */
 const char *tree_real (const char *path);
 
-/* Opens the copy of a file with the flags of open; negative if the kernel has to be asked. */
+/* O_DIRECTORY, and the flags with which a file is opened for reading: O_CLOEXEC, O_NOCTTY, O_NONBLOCK,
+   O_LARGEFILE. */
+#ifdef __x86_64__
+# define TREE_DIRECTORY 0200000u
+# define TREE_LARGE_FILE 0100000u
+#else
+# define TREE_DIRECTORY 040000u
+# define TREE_LARGE_FILE 0400000u
+#endif
+#define TREE_CLOSE_ON_EXEC 02000000u
+#define TREE_NONBLOCKING 04000u
+#define TREE_PLAIN (TREE_CLOSE_ON_EXEC | 0400 | TREE_NONBLOCKING | TREE_LARGE_FILE)
+/* There is no such path. */
+#define TREE_NOT_THERE (-2)
+
+/* Opens a directory, or the copy of a file, with the flags of open. Returns the descriptor, TREE_NOT_THERE,
+   or -1 if the kernel has to be asked. */
 long tree_open (const char *path, unsigned flags);
-
-/* Returns a descriptor of a directory; negative if the kernel has to be asked. */
-long tree_open_directory (const char *path, unsigned flags);
-
-/* Returns the path of the copy of a file, for reading; NULL if there is none. */
-const char *tree_copy (const char *path);
 
 /* Returns 1 with the stat of the original if a descriptor is open for a copy. */
 int tree_stat_open (int fd, struct statx *found);
+
+/* Lets a descriptor that is open for a copy be one of the original: before it is locked or changed, and before
+   other programs can get it. */
+void tree_restore (int fd);
+void tree_restore_all (void);
 
 /* Disables all answers. */
 void tree_off (void);

@@ -6,8 +6,10 @@
 #define NR_lremovexattr 15
 #define NR_fremovexattr 16
 #define NR_getcwd 17
+#define NR_dup3 24
 #define NR_fcntl 25
 #define NR_ioctl 29
+#define NR_flock 32
 #define NR_mknodat 33
 #define NR_mkdirat 34
 #define NR_unlinkat 35
@@ -27,6 +29,7 @@
 #define NR_openat 56
 #define NR_close 57
 #define NR_getdents64 61
+#define NR_lseek 62
 #define NR_read 63
 #define NR_write 64
 #define NR_pread64 67

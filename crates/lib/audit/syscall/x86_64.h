@@ -6,6 +6,7 @@
 #define NR_stat 4
 #define NR_fstat 5
 #define NR_lstat 6
+#define NR_lseek 8
 #define NR_munmap 11
 #define NR_ioctl 16
 #define NR_pread64 17
@@ -23,6 +24,7 @@
 #define NR_wait4 61
 #define NR_kill 62
 #define NR_fcntl 72
+#define NR_flock 73
 #define NR_getcwd 79
 #define NR_rename 82
 #define NR_mkdir 83
@@ -83,6 +85,7 @@
 #define NR_ppoll 271
 #define NR_unshare 272
 #define NR_utimensat 280
+#define NR_dup3 292
 #define NR_setns 308
 #define NR_renameat2 316
 #define NR_seccomp 317

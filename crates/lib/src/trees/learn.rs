@@ -217,7 +217,10 @@ fn keep(record: &mut Record, folder: &Path, kept: &FxHashSet<(u64, u64)>) {
 /// Copies the files that the program reads or maps and that have no copy as they are, and writes the record
 /// again.
 fn copy(place: &Place, record: &mut Record, identities: &[Option<Identity>]) {
-    let wanted = |path: &RecordedPath, identity: &Identity| path.is_used() && is_quiet(identity);
+    // An empty file may be one that is locked, by a library whose calls are not seen.
+    let wanted = |path: &RecordedPath, identity: &Identity| {
+        path.is_used() && identity.size > 0 && is_quiet(identity)
+    };
     if copy_wanted(record, &place.folder, identities, wanted) {
         record.finish(&place.folder);
         let _ = place.write(record);
