@@ -1,5 +1,5 @@
-//! What `lab build-loader` refuses before it does anything. `cargo xtask loader-trial` tests whole
-//! builds.
+//! Tests the refusals of `lab build-loader` before it does anything. `cargo xtask loader-trial` tests
+//! whole builds.
 
 use std::process::Command;
 

@@ -24,7 +24,7 @@ use self::manual::without_manual;
 use self::release::Release;
 use self::steps::Steps;
 
-/// What to build, and where to install it.
+/// The build, and the place to install it.
 #[derive(Debug, Args)]
 #[command(after_long_help = include_str!("help.txt"))]
 pub(crate) struct BuildArgs {

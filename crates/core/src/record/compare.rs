@@ -1,4 +1,4 @@
-//! What of a record can be compared with a prediction, and the lists and warnings that a loader writes.
+//! Parts of records that can be compared with a prediction, and the lists and warnings of a loader.
 
 use bstr::{BStr, BString, ByteSlice};
 
