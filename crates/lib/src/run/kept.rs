@@ -37,7 +37,7 @@ const KEPT: u64 = 256 << 20;
 /// After this time an index is compared with the files again, and a failed one is tried again.
 pub(crate) const FRESH: Duration = Duration::from_secs(3600);
 /// Part of the name: an index of another format is another file.
-const FORMAT: u32 = 10;
+const FORMAT: u32 = 11;
 /// The ending of the name of a decision ([`crate::quick`]).
 pub(crate) const QUICK: &str = "quick";
 
