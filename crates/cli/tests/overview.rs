@@ -61,7 +61,7 @@ fn a_closed_pipe_ends_each_command_quietly() {
     let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase());
     let mut named: Vec<&str> = of_help.map(|(name, _)| name).filter(|it| is_name(it)).collect();
     named.retain(|name| !["becalm", "help"].contains(name));
-    assert!(named.len() > 20 && named.contains(&"loader"), "{named:?}");
+    assert!(named.len() >= 20 && named.contains(&"loader"), "{named:?}");
     let helps: Vec<[&str; 2]> = named.iter().map(|name| [*name, "--help"]).collect();
     let commands: [&[&str]; 20] = [
         &[],

@@ -2,7 +2,7 @@
 //! the copies. Other processes do not see the mounts, and the kernel removes a namespace when its
 //! last process ends.
 //!
-//! `becalm compare` creates one namespace for each strategy; [`crate::bench`] starts programs in
+//! `lab compare` creates one namespace for each strategy; [`crate::bench`] starts programs in
 //! them.
 
 use std::fs::File;
