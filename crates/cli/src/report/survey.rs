@@ -85,7 +85,7 @@ struct List {
 #[derive(Debug)]
 struct Row {
     name: String,
-    /// The page about it; empty if there is none.
+    /// The name of its own page; empty without one.
     page: String,
     note: String,
     count: String,

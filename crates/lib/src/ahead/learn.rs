@@ -124,7 +124,7 @@ fn watched(pid: u32, listener: &Listener, opens: Option<&Seen>) -> (Touched, boo
 
 /// Sees what is opened: a directory is watched before the program reads the files in it.
 fn see(seen: &Seen, is_over: &AtomicBool) {
-    // Those beside them take longer.
+    // The directories that earlier starts used come first: to watch those beside them takes longer.
     for watch in [Opens::add, Opens::watch] {
         seen.known.iter().for_each(|it| watch(&mut locked(&seen.opens), &seen.events, it));
     }

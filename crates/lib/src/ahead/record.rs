@@ -91,7 +91,7 @@ pub struct RecordedFile {
     pub ranges: Vec<(u64, u64, u32)>,
     /// The number of starts before the first that used the file. Of a file that is read and closed,
     /// earlier starts may have been learned without its directory.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default)]
     pub since: u32,
     /// True for a file that a traced start opened: up to its first MiB is read ahead.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -446,11 +446,6 @@ impl RecordedFile {
         }
         joined
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(number: &u32) -> bool {
-    *number == 0
 }
 
 /// Returns the number of pages between two ranges.

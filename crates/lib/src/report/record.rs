@@ -75,6 +75,7 @@ pub fn observed(report: &Report) -> Result<Observed, NotObserved> {
         return Err(NotObserved::Untraced(why));
     }
     let phases = image.relocations.as_ref().and_then(|relocations| relocations.phases.clone());
+    let watched_ns = image.loader.net_ns.saturating_add(image.program.net_ns);
     let loader_ns = phases.as_ref().map_or(image.loader.net_ns, |phases| phases.loader_ns);
     // The misses of a start that waits for the disk may take longer than the whole search of the other.
     let storm_ns = image.storm_ns.min(phases.as_ref().map_or(loader_ns, |it| it.search_ns));
@@ -99,7 +100,7 @@ pub fn observed(report: &Report) -> Result<Observed, NotObserved> {
         command: shown(report.command.join(" ").as_bytes().as_bstr()),
         made: report.made.as_ref().map(note),
         loader_ns,
-        watched_ns: image.loader.net_ns.saturating_add(image.program.net_ns),
+        watched_ns,
         storm_ns,
         relocation,
         phases,
@@ -109,11 +110,7 @@ pub fn observed(report: &Report) -> Result<Observed, NotObserved> {
         storm: image.storm,
         as_predicted: image.prediction.as_ref().map(|prediction| prediction.equal),
         classes: classes(image),
-        modules: modules::by_time(
-            &image.timeline,
-            image.pid,
-            image.loader.net_ns.saturating_add(image.program.net_ns),
-        ),
+        modules: modules::by_time(&image.timeline, image.pid, watched_ns),
         dlopen_ns: image.dlopen.missed.ns.min(image.program.net_ns),
         dlopens: image.dlopen.probes.iter().map(dlopen_try).collect(),
         notes: report.notes.iter().map(note).collect(),
