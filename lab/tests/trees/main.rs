@@ -5,7 +5,7 @@ mod packs;
 mod scene;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
 
 use self::scene::{Scene, becalm, compile, text};
@@ -20,6 +20,21 @@ fn a_change_by_a_child_is_seen_at_once() {
     // Only the shell has a table, not its children, and the table has paths.
     assert!(matches!(paths[..], [paths] if paths >= 1), "{paths:?}");
     assert_eq!(scene.run("notrees,", script), (printed.to_owned(), vec![]));
+}
+
+#[test]
+fn what_a_link_that_leads_nowhere_leads_to_is_seen_at_once() {
+    let Some(scene) = Scene::new() else { return };
+    let outside = scene.at("outside");
+    symlink(&outside, scene.at("tree/dir/link")).unwrap();
+    let look = "sleep .3; look() { [ -e \"$1/dir/link/new\" ] && echo there || echo missing; \
+                [ -e \"$1/dir/gone/deep/new\" ] && echo there || echo missing; }; look $1; ";
+    let make = format!("mkdir {0}; touch {0}/new; look $1; rm -r {0}; look $1; ", text(&outside));
+    let of_tree =
+        "mkdir -p $1/dir/gone/deep; touch $1/dir/gone/deep/new; look $1; rm -r $1/dir/gone";
+    let printed = "missing\nmissing\nthere\nmissing\nmissing\nmissing\nmissing\nthere\n";
+    let paths = scene.learned(&[look, &make, of_tree].concat(), "deep/new", printed);
+    assert!(matches!(paths[..], [paths] if paths >= 2), "{paths:?}");
 }
 
 #[test]

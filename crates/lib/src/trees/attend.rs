@@ -12,6 +12,7 @@ use becalm_host::detached::lower_priority;
 use becalm_host::tree::look::{self, Changes};
 use becalm_host::tree::table::Table;
 use rustc_hash::FxHashSet;
+use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::trees::check::{Looked, Paths};
@@ -58,6 +59,13 @@ pub(super) fn more_descriptors() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
+/// Makes the kernel's table of this process's descriptors as large as it has to be. Call this while the process
+/// has one thread: with several, each waits while the table grows (`expand_fdtable` of Linux fs/file.c).
+fn make_room(descriptor: &OwnedFd, descriptors: u32) {
+    let last = i32::try_from(descriptors).unwrap_or(i32::MAX);
+    drop(fcntl_dupfd_cloexec(descriptor, last));
+}
+
 /// Returns devices and inodes of the files that a process has open.
 fn open_files(process: u32) -> FxHashSet<(u64, u64)> {
     let entries = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
@@ -72,6 +80,7 @@ impl Attended {
     pub(super) fn attend(self, table: OwnedFd, changes: OwnedFd, record: File) {
         let changes = Changes::from(changes);
         more_descriptors();
+        make_room(&table, self.header.paths);
         let door = self.door;
         thread::spawn(move || {
             while door.is_some_and(is_running) {

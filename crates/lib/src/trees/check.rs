@@ -1,6 +1,6 @@
 //! Looks at the recorded paths, many at once, and publishes what is found.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ struct Directory {
 enum Opened {
     /// It is watched.
     Watched(OwnedFd),
-    /// There is none.
+    /// There is nothing at its path, and what could appear there is seen in a watched directory.
     Missing,
     /// It cannot be opened or watched.
     Failed,
@@ -239,23 +239,34 @@ impl<'a> Paths<'a> {
 
 impl Look<'_> {
     fn opened(&self, at: usize) -> &Opened {
-        let open = || match self.open(&self.paths.directories[at]) {
+        self.opened[at].get_or_init(|| self.open(&self.paths.directories[at]))
+    }
+
+    /// Opens a directory and watches it: by its name in the one above it, if that is open, because then no other
+    /// name of the path is looked up. Below a missing directory nothing is looked up.
+    fn open(&self, directory: &Directory) -> Opened {
+        let (opened, above) = match directory.above.map(|above| self.opened(above)) {
+            Some(Opened::Missing) => return Opened::Missing,
+            Some(Opened::Watched(above)) => {
+                let name = directory.path.file_name().unwrap_or_default();
+                (look::directory(above.as_fd(), Path::new(name)), Some((above, name)))
+            }
+            Some(Opened::Failed) | None => (look::directory(CWD, &directory.path), None),
+        };
+        // A link that leads nowhere is not missing: what it leads to can appear anywhere.
+        let is_missing = || {
+            above.is_some_and(|(above, name)| {
+                c_path(Path::new(name)).is_some_and(|name| is_absent(above.as_fd(), &name))
+            })
+        };
+        match opened {
             Ok(directory) if self.changes.watch(directory.as_fd()).is_ok() => {
                 Opened::Watched(directory)
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Opened::Missing,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && is_missing() => {
+                Opened::Missing
+            }
             Ok(_) | Err(_) => Opened::Failed,
-        };
-        self.opened[at].get_or_init(open)
-    }
-
-    /// Opens a directory: by its name in the one above it, if that is open, because then no other name of the
-    /// path is looked up.
-    fn open(&self, directory: &Directory) -> io::Result<OwnedFd> {
-        let above = self.watched(directory.above);
-        match above.zip(directory.path.file_name()) {
-            Some((above, name)) => look::directory(above, Path::new(name)),
-            None => look::directory(CWD, &directory.path),
         }
     }
 
@@ -269,29 +280,16 @@ impl Look<'_> {
 
     fn at(&self, at: usize) -> Found {
         let (known, recorded) = (&self.paths.known[at], &self.paths.record.paths[at]);
-        let Some(parent) = self.watched(known.parent) else {
-            let is_missing = known.parent.is_some_and(|parent| self.is_missing(recorded, parent));
-            return if is_missing { Found::Absent } else { Found::Unknown };
+        let parent = match known.parent.map(|parent| self.opened(parent)) {
+            Some(Opened::Watched(parent)) => parent.as_fd(),
+            Some(Opened::Missing) => return Found::Absent,
+            Some(Opened::Failed) | None => return Found::Unknown,
         };
         match look::at(parent, &known.name, false) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Found::Absent,
             Ok(facts) => self.there(parent, known, recorded, facts).unwrap_or(Found::Unknown),
             Err(_) => Found::Unknown,
         }
-    }
-
-    /// True if a path below a missing directory is missing. It cannot appear without an event in the
-    /// directory above those that are missing.
-    fn is_missing(&self, recorded: &RecordedPath, mut directory: usize) -> bool {
-        while matches!(self.opened(directory), Opened::Missing) {
-            let Some(above) = self.paths.directories[directory].above else { return false };
-            directory = above;
-        }
-        let Some(above) = self.watched(Some(directory)) else { return false };
-        let rest = Path::new(&recorded.path).strip_prefix(&self.paths.directories[directory].path);
-        let rest = rest.ok().and_then(c_path);
-        let found = rest.map(|rest| look::at(above, &rest, false));
-        matches!(found, Some(Err(error)) if error.kind() == io::ErrorKind::NotFound)
     }
 
     /// Returns what is found at a path where there is something.
@@ -374,6 +372,12 @@ impl Look<'_> {
         let facts = look::open_file(file.as_fd()).ok().filter(is_same)?;
         Some((facts, copied))
     }
+}
+
+/// True if there is no such name in a directory, not even as a link.
+fn is_absent(directory: BorrowedFd<'_>, name: &CStr) -> bool {
+    let found = look::at(directory, name, false);
+    found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 /// Returns the trees that are on network file systems now.
