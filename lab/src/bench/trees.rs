@@ -183,3 +183,35 @@ fn timed(mut command: Command) -> Result<Duration> {
     ensure!(status.success(), "a start fails: {status}");
     Ok(began.elapsed())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the ways of a stored run with their times.
+    fn stored(program: &str) -> Vec<(String, Vec<f64>)> {
+        let file = format!("{}/runs/trees-{program}.json", env!("CARGO_MANIFEST_DIR"));
+        let run: serde_json::Value = serde_json::from_slice(&fs::read(file).unwrap()).unwrap();
+        let seconds = |row: &serde_json::Value| {
+            row["seconds"].as_array().unwrap().iter().map(|time| time.as_f64().unwrap()).collect()
+        };
+        let rows = run["times"].as_array().unwrap().iter();
+        rows.map(|row| (row["way"].as_str().unwrap().to_owned(), seconds(row))).collect()
+    }
+
+    #[test]
+    fn the_page_has_the_stored_times() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/network-file-systems.md");
+        let page = fs::read_to_string(page).unwrap();
+        let runs = ["python", "node", "perl", "ruby"].map(stored);
+        for at in 2..runs[0].len() {
+            let ratio = |run: &Vec<(String, Vec<f64>)>| {
+                let ratios = run[at].1.iter().zip(&run[0].1).map(|(time, local)| time / local);
+                Spread::of(ratios).to_string().split(' ').next().unwrap().to_owned()
+            };
+            let row =
+                format!("| {} | {} |\n", runs[0][at].0, runs.each_ref().map(ratio).join(" | "));
+            assert!(page.contains(&row), "{row}");
+        }
+    }
+}

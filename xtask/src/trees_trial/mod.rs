@@ -31,8 +31,6 @@ use crate::user::is_root;
 const INSIDE: &str = "BECALM_TREES_TRIAL_INSIDE";
 /// Starts before the first edit.
 const LEARNED: usize = 4;
-/// Most edits between two starts.
-const MOST_EDITS: usize = 20;
 /// Starts that run at once.
 const AT_ONCE: usize = 20;
 /// Starts whose differences are printed.
@@ -48,6 +46,9 @@ pub struct Options {
     /// Number of edits
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     edits: usize,
+    /// Most edits between two starts
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    most: u32,
     /// The becalm to try [default: the one beside this program]
     #[arg(long, value_name = "FILE")]
     becalm: Option<PathBuf>,
@@ -164,6 +165,7 @@ struct Trial {
     editor: Editor,
     rng: Rng,
     wanted: usize,
+    most: usize,
     counts: Counts,
 }
 
@@ -177,8 +179,8 @@ impl Trial {
         edit::age(&source, true, &mut rng)?;
         let (outside, listed) = (scene.outside(), Vec::new());
         let editor = Editor { source, mount, outside, listed, swapped: None, recent: Vec::new() };
-        let (wanted, counts) = (options.edits, Counts::default());
-        let mut trial = Self { scene, editor, rng, wanted, counts };
+        let (wanted, most) = (options.edits, options.most as usize);
+        let mut trial = Self { scene, editor, rng, wanted, most, counts: Counts::default() };
         trial.list()?;
         Ok(trial)
     }
@@ -255,7 +257,7 @@ impl Trial {
     fn round(&mut self, event: Event) -> Result<()> {
         self.counts.rounds += 1;
         let what = format!("round {}, {event:?}", self.counts.rounds);
-        let count = self.rng.usize(1..=MOST_EDITS);
+        let count = self.rng.usize(1..=self.most);
         let parent = (event == Event::Child).then(|| self.scene.start_of_child()).transpose()?;
         if parent.is_some() {
             self.pause();
@@ -387,7 +389,7 @@ impl Trial {
 
     /// Compares starts that run at once after some edits.
     fn at_once(&mut self) -> Result<()> {
-        let edits = self.edits(MOST_EDITS)?;
+        let edits = self.edits(self.most)?;
         let started = (0..AT_ONCE).map(|number| self.scene.start(&number.to_string()));
         let started = started.collect::<Result<Vec<_>>>()?;
         let ended = started.into_iter().map(|one| self.scene.wait(one));
