@@ -31,6 +31,6 @@ pub fn attend(pid: u32, command: &Path) {
 fn requested(place: &Place) -> Result<bool, RecordError> {
     let Some(mut file) = place.open()? else { return Ok(false) };
     let header = Header::read(&mut file)?;
-    request_recorded(file, None);
+    request_recorded(file);
     Ok(!header.is_wanting())
 }

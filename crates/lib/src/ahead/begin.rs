@@ -17,6 +17,7 @@ use crate::ahead::learn::{self, Beside};
 use crate::ahead::limits;
 use crate::ahead::record::{Header, Place, Record, RecordError};
 use crate::index::variables::{NO_AHEAD, SWITCHES, has_switch};
+use crate::trees;
 
 /// If no other process can be made, the pages are requested in this one, for at most this time.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -52,10 +53,10 @@ fn known(place: &Place, found_cold: bool) -> Result<Option<Beside>, RecordError>
     let is_cold = found_cold || is_cold(&header);
     if is_cold {
         let again = file.try_clone().map_err(|_| RecordError::Form)?;
-        let work = |file: OwnedFd| request_recorded(file.into(), None);
+        let work = |file: OwnedFd| request_rest(file.into(), None);
         if let Ok(Detached::WouldBeAChild) | Err(_) = detached(file.into(), Priority::Normal, work)
         {
-            request_recorded(again, Some(Instant::now() + PATIENCE));
+            request_rest(again, Some(Instant::now() + PATIENCE));
         }
     }
     let beside = if is_cold { Beside::Reader } else { Beside::Nobody };
@@ -70,8 +71,18 @@ pub(crate) fn complete_record(command: &Path) -> Option<(PathBuf, Vec<(String, u
     (!header.is_wanting()).then(|| (place.path().to_owned(), header.samples))
 }
 
-pub(super) fn request_recorded(file: File, until: Option<Instant>) {
+pub(super) fn request_recorded(file: File) {
     if let Ok(record) = Record::read(file) {
+        let _ = request(&record.wanted(), &limits());
+    }
+}
+
+/// Requests the pages of files that no other process reads for the start, which many starts share.
+fn request_rest(file: File, until: Option<Instant>) {
+    if let Ok(mut record) = Record::read(file) {
+        if let Some(others) = trees::looked_up(Path::new(&record.header.command)) {
+            record.leave_out(&others);
+        }
         let _ = request(&record.wanted(), &Limits { until, ..limits() });
     }
 }

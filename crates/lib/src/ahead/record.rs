@@ -17,11 +17,12 @@ use becalm_host::pages::ahead::Wanted;
 use becalm_host::pages::{FileState, MOST_PAGES, PAGE, Touched};
 use becalm_host::trust;
 use becalm_host::write::WriteError;
-use rustc_hash::{FxHashMap, FxHasher};
+use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::index::places::{self, cache_writer as writer, files_ending};
+use crate::trees::{self, is_slow};
 
 /// The form of a record.
 pub const SCHEMA: &str = "becalm/record/1";
@@ -302,6 +303,17 @@ impl Record {
         wanted.filter(|wanted| !wanted.ranges.is_empty()).collect()
     }
 
+    /// Leaves out what is looked up in trees that change. Libraries of the start there are not.
+    pub(super) fn leave_out(&mut self, others: &trees::record::Record) {
+        let paths: FxHashSet<&str> = others.paths.iter().map(|it| it.path.as_str()).collect();
+        let is_in_tree =
+            |path: &str| others.header.trees.iter().any(|tree| Path::new(path).starts_with(tree));
+        self.files.retain(|file| {
+            let is_looked_up = (file.opened || file.directory) && is_in_tree(&file.path);
+            !is_looked_up && !paths.contains(file.path.as_str())
+        });
+    }
+
     /// Adds the pages of another start. `exact` ones replace those that are not.
     pub fn add(&mut self, touched: &Touched, exact: bool) {
         if exact && !self.header.exact {
@@ -373,7 +385,7 @@ impl Record {
     }
 
     /// Sets the samples: a page of the program, whose directories the start needs first, and of each of
-    /// the files with the most pages.
+    /// the files with the most pages, of this machine's if there are any: each start opens them.
     fn finish(&mut self) {
         let wanted = self.wanted();
         let pages = |wanted: &Wanted| wanted.ranges.iter().map(|range| range.1).sum::<u64>();
@@ -387,8 +399,12 @@ impl Record {
         };
         // A header that is too long would not be read.
         let is_short = |sample: &(String, u64)| sample.0.len() < MOST_HEADER / (2 * SAMPLES);
-        self.header.samples =
-            largest.iter().filter_map(sample).filter(is_short).take(SAMPLES).collect();
+        let samples = largest.iter().filter_map(sample).filter(is_short);
+        let is_near = |path: &Path| program.as_deref() == Some(path) || !is_slow(path);
+        let (mut near, far): (Vec<_>, Vec<_>) = samples.partition(|it| is_near(Path::new(&it.0)));
+        near.extend(far);
+        near.truncate(SAMPLES);
+        self.header.samples = near;
         self.header.since = self.files.iter().map(|file| file.since).max().unwrap_or(0);
         self.header.bytes = wanted.iter().map(pages).sum::<u64>() * PAGE;
         let now = SystemTime::now().duration_since(UNIX_EPOCH);

@@ -12,6 +12,7 @@ use object::read::elf::{FileHeader, SectionHeader};
 use proptest::prelude::*;
 
 use super::record::{Header, Record, RecordedFile, SCHEMA};
+use crate::trees::record::RecordedPath;
 
 fn header(starts: u32) -> Header {
     Header { schema: SCHEMA.to_owned(), starts, exact: true, ..Header::default() }
@@ -83,6 +84,24 @@ fn the_program_is_looked_at_before_larger_files() {
     let samples = [(&program, 7), (&library, 89)];
     let samples = samples.map(|(path, page)| (path.to_str().expect("text").to_owned(), page));
     assert_eq!(record.header.samples, samples);
+}
+
+#[test]
+fn what_is_looked_up_in_a_tree_is_left_to_the_process_that_looks() {
+    let at = |path: &str| RecordedFile { path: path.to_owned(), ..file(&[(0, 1, 1)]) };
+    let traced = RecordedFile { opened: true, ..at("/tree/traced") };
+    let listed = RecordedFile { directory: true, ..at("/tree/dir") };
+    let others = RecordedFile { opened: true, ..at("/trees/traced") };
+    let files = vec![at("/tree/known"), traced, listed, at("/tree/library"), others, at("/x")];
+    let mut record = Record { header: header(1), files };
+    let mut looked_up = crate::trees::record::Record::default();
+    looked_up.header.trees.push("/tree".to_owned());
+    looked_up
+        .paths
+        .push(RecordedPath { path: "/tree/known".to_owned(), ..RecordedPath::default() });
+    record.leave_out(&looked_up);
+    let left: Vec<&str> = record.files.iter().map(|file| file.path.as_str()).collect();
+    assert_eq!(left, ["/tree/library", "/trees/traced", "/x"]);
 }
 
 #[test]

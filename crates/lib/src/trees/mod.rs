@@ -33,6 +33,9 @@ use becalm_core::index::volume;
 use rustix::fs::statfs;
 use rustix::process::{Pid, test_kill_process};
 
+use self::record::{Place, Record};
+use crate::index::variables::{SWITCHES, has_switch};
+
 /// The switch with which the program gets no answers about trees that change, and nothing is learned.
 pub const NO_TREES: &str = "notrees";
 /// The variable with directories, separated by colons, below which the times of files count although the
@@ -42,6 +45,13 @@ pub const TRUST_TIMES: &str = "BECALM_TRUST_TIMES";
 const THREADS: usize = 128;
 /// Size of their stacks.
 const STACK: usize = 128 * 1024;
+
+/// Returns what a second process looks up in a start of this command: it also reads these files ahead.
+pub(crate) fn looked_up(command: &Path) -> Option<Record> {
+    let is_off = has_switch(env::var_os(SWITCHES).as_deref(), NO_TREES);
+    let folder = folder::existing().filter(|_| !is_off)?;
+    Record::read(Place::of(folder, command).open()?)
+}
 
 /// Calls `work` with each number below `count`, many at once.
 fn in_parallel(count: usize, work: impl Fn(usize) + Sync) {
@@ -72,7 +82,7 @@ fn kind_of(path: &Path) -> Option<u32> {
 }
 
 /// True if calls about this path can take a round trip.
-fn is_slow(path: &Path) -> bool {
+pub(crate) fn is_slow(path: &Path) -> bool {
     kind_of(path).is_some_and(volume::is_networked)
 }
 
