@@ -11,6 +11,7 @@
 #include "dump.h"
 #include "dynamic.h"
 #include "condition.h"
+#include "idle.h"
 #include "learn.h"
 #include "library_path.h"
 #include "log.h"
@@ -43,7 +44,7 @@ static unsigned char has_ended STATE = 0;
 EXPORT unsigned
 la_version (unsigned version)
 {
-  if (!module_is_whole ())
+  if (start_is_idle () || !module_is_whole ())
     return 0;
   return version < LAV_CURRENT ? version : LAV_CURRENT;
 }
@@ -86,7 +87,7 @@ find_program (void)
 static void
 find_bindings (void)
 {
-  if (process_is_off () || !bind_is_possible ())
+  if (process_is_off () || program_is_unknown () || !bind_is_possible ())
     {
       stubs_decline ("not-indexed");
       return;

@@ -87,6 +87,14 @@ dynamic_run_path (const struct link_map *map)
   return result;
 }
 
+struct symbols
+dynamic_symbols (const struct link_map *map)
+{
+  const struct tables t = read_tables (map->dynamic);
+  return (struct symbols) { (const elf_sym *) dynamic_address (map, t.symbols),
+                            (const char *) dynamic_address (map, t.strings), t.strings_size };
+}
+
 const char *
 dynamic_soname (const struct link_map *map)
 {

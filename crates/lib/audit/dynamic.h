@@ -17,7 +17,17 @@ struct run_path
   int no_default;
 };
 
+/* The table of symbols and their names. */
+struct symbols
+{
+  const elf_sym *first;
+  const char *strings;
+  elf_word strings_size;
+};
+
 struct run_path dynamic_run_path (const struct link_map *map);
+
+struct symbols dynamic_symbols (const struct link_map *map);
 
 /* DT_SONAME, NULL if the object has none. */
 const char *dynamic_soname (const struct link_map *map);

@@ -5,12 +5,14 @@
 //! headers, which would follow, are removed. Before the table there is a checksum of the module, so
 //! that a damaged module gives no answers (`crates/lib/audit/whole.c`).
 
+use std::ops::Range;
+
 use bstr::ByteSlice;
 use thiserror::Error;
 
 use super::header::Header;
 use super::layout::{Reader, Writer};
-use super::{Target, hash, layout};
+use super::{Target, hash, layout, names};
 use crate::elf::{Class, ident};
 
 const PT_LOAD: u32 = object::elf::PT_LOAD.0;
@@ -53,6 +55,9 @@ pub fn embed(module: &[u8], table: &[u8]) -> Result<Vec<u8>, EmbedError> {
     file.extend_from_slice(table);
     let length = file.len() as u64 - place.offset;
     place.set_length(&mut file, length);
+    if let Some(room) = place.names(module) {
+        file[room].copy_from_slice(&names::of(table));
+    }
     place.set_check(&mut file, bare.len() - CHECK);
     let has_bindings = Header::read(table, table.len()).is_ok_and(|header| header.has_bindings());
     file[bare.len() - CHECK + HAS_BINDINGS] = u8::from(has_bindings);
@@ -73,6 +78,9 @@ pub fn split(file: &[u8]) -> Result<(Vec<u8>, &[u8]), EmbedError> {
     let mut module = bare.to_vec();
     place.set_length(&mut module, bare.len() as u64 - place.offset);
     module[bare.len() - CHECK..][..=HAS_BINDINGS].fill(0);
+    if let Some(room) = place.names(file) {
+        module[room].fill(0);
+    }
     Ok((module, table))
 }
 
@@ -119,6 +127,18 @@ impl Place {
         put(shoff, size, 0);
         put(shnum, 2, 0);
         put(shnum + 2, 2, 0);
+    }
+
+    /// Returns the place of the names of programs, after the program headers; `None` for a module that has
+    /// none, whose symbols follow there.
+    fn names(&self, file: &[u8]) -> Option<Range<usize>> {
+        let reader = Reader { endian: self.target.endian, bytes: file };
+        let (header, count, size) = match self.target.class {
+            Class::Elf64 => (64, reader.half(56)?, 56),
+            Class::Elf32 => (52, reader.half(44)?, 32),
+        };
+        let start = (header + usize::from(count) * size).next_multiple_of(8);
+        (start + names::SIZE <= self.dynamic).then_some(start..start + names::SIZE)
     }
 
     /// Hashes the bytes before the dynamic section, then those of the last segment before the check

@@ -13,6 +13,7 @@ mod encode;
 pub mod hash;
 mod header;
 mod layout;
+mod names;
 mod origins;
 pub mod paths;
 mod ranged;

@@ -15,7 +15,7 @@ use super::{
 use crate::elf::{Class, Endian};
 use crate::facts::GlibcVersion;
 
-const TARGETS: [Target; 3] = [
+pub(super) const TARGETS: [Target; 3] = [
     Target { machine: 62, class: Class::Elf64, endian: Endian::Little },
     Target { machine: 22, class: Class::Elf64, endian: Endian::Big },
     Target { machine: 40, class: Class::Elf32, endian: Endian::Little },
@@ -27,7 +27,7 @@ fn fingerprint(seed: u64) -> Fingerprint {
 }
 
 /// A store of `objects` objects that need ten others each, as in a Nix store.
-fn store(objects: usize) -> Index {
+pub(super) fn store(objects: usize) -> Index {
     let path = |object: usize| {
         BString::from(format!(
             "/nix/store/{:032x}-package-{}-1.{object}/lib/lib{object}.so.{}",

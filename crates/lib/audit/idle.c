@@ -1,0 +1,177 @@
+/* Decides before anything else whether the index can be of use to a start. If not, la_version returns 0
+   and the loader unloads the module, which costs less than to keep it.
+
+   The loader calls no function of the module with the program before la_version, but it passes the
+   environment to DT_INIT (call_init of glibc elf/dl-init.c), and the auxiliary vector follows that. On
+   machines without DT_INIT (RISC-V) no start is idle. */
+#include "idle.h"
+#include "dynamic.h"
+#include "hash.h"
+#include "headers.h"
+#include "system.h"
+
+#define AUX_PHDR 3
+#define AUX_PHNUM 5
+#define AUX_BASE 7
+#define AUX_EXECFN 31
+#define PT_PHDR 6u
+#define EINVAL_NEG (-22)
+
+#define PROGRAMS_BITS 14u
+#define PROGRAMS_PROBES 4u
+
+/* A Bloom filter of the file names of the programs, which becalm_core::index::embed writes. It is in the first
+   page, which the loader has read. */
+__attribute__ ((section (".programs"), visibility ("hidden"), aligned (8)))
+unsigned char becalm_programs[(1u << PROGRAMS_BITS) / 8] = { 0 };
+
+/* Not STATE, which is zero when whole.c looks at it. A flipped bit makes the module decline. */
+#define FIRST __attribute__ ((section (".data.first")))
+static unsigned char is_unknown FIRST = 0, is_idle FIRST = 0;
+
+struct start
+{
+  const char *path;
+  struct headers headers;
+  /* The program, as far as its headers tell. */
+  struct link_map map;
+};
+
+/* True if a variable may give the module work in any program. */
+static int
+is_of_module (const char *variable)
+{
+  return value_of (variable, "BECALM") != NULL || value_of (variable, "LD_LIBRARY_PATH") != NULL;
+}
+
+/* Reads the auxiliary vector. Returns 0 if the program cannot be found by it. */
+static int
+read_start (const elf_auxv *aux, struct start *start)
+{
+  elf_word loader = 0, headers = 0;
+  for (; aux->type != 0; aux++)
+    if (aux->type == AUX_PHDR)
+      headers = aux->value;
+    else if (aux->type == AUX_PHNUM)
+      start->headers.count = (unsigned) aux->value;
+    else if (aux->type == AUX_BASE)
+      loader = aux->value;
+    else if (aux->type == AUX_EXECFN)
+      start->path = (const char *) aux->value;
+  start->headers.first = (const elf_phdr *) headers;
+  const elf_phdr *own = NULL, *dynamic = NULL;
+  for (unsigned i = 0; headers != 0 && i < start->headers.count; i++)
+    if (start->headers.first[i].type == PT_PHDR)
+      own = &start->headers.first[i];
+    else if (start->headers.first[i].type == PT_DYNAMIC)
+      dynamic = &start->headers.first[i];
+  if (loader == 0 || start->path == NULL || own == NULL || dynamic == NULL)
+    return 0;
+  start->map.addr = headers - own->vaddr;
+  start->map.dynamic = (const elf_dyn *) (start->map.addr + dynamic->vaddr);
+  return 1;
+}
+
+static const elf_phdr *
+segment_of (const struct start *start, const void *address)
+{
+  const elf_word at = (elf_word) address - start->map.addr;
+  for (unsigned i = 0; i < start->headers.count; i++)
+    {
+      const elf_phdr *load = &start->headers.first[i];
+      if (load->type == PT_LOAD && at >= load->vaddr && at - load->vaddr < load->filesz)
+        return load;
+    }
+  return NULL;
+}
+
+/* True if the program itself calls dlopen, or if its symbols do not end at their strings in one segment,
+   as linkers place them. */
+static int
+opens_libraries (const struct start *start)
+{
+  const struct symbols symbols = dynamic_symbols (&start->map);
+  const elf_phdr *segment = segment_of (start, symbols.first);
+  if (segment == NULL || segment != segment_of (start, symbols.strings))
+    return 1;
+  for (const elf_sym *symbol = symbols.first; (const char *) (symbol + 1) <= symbols.strings; symbol++)
+    {
+      const char *name = symbols.strings + symbol->name;
+      if (symbol->section == 0 && symbol->name < symbols.strings_size
+          && (text_equal (name, "dlopen") || text_equal (name, "dlmopen")))
+        return 1;
+    }
+  return (const char *) symbols.first > symbols.strings;
+}
+
+/* True if the index may have a program at this path. */
+static int
+may_have (const char *path)
+{
+  const char *name = file_name (path);
+  uint64_t hash = hash_bytes (0, name, strlen (name));
+  for (unsigned i = 0; i < PROGRAMS_PROBES; i++, hash >>= PROGRAMS_BITS)
+    {
+      const uint64_t bit = hash & ((1u << PROGRAMS_BITS) - 1);
+      if (!(becalm_programs[bit / 8] >> bit % 8 & 1))
+        return 0;
+    }
+  return 1;
+}
+
+/* True if the program may have another file name than the path given to execve: that is a link, or a
+   script, whose path the kernel passes to the interpreter too. */
+static int
+may_have_other_name (const char *path, char **arguments)
+{
+  char byte;
+  for (arguments += *arguments != NULL; *arguments != NULL; arguments++)
+    if (text_equal (*arguments, path))
+      return 1;
+  return sys_readlink (path, &byte, sizeof byte) != EINVAL_NEG;
+}
+
+/* True if the index may have the program by the kernel's link, or if that cannot be read. It takes more
+   time than all the rest. */
+static int
+may_have_link (void)
+{
+  char path[1024];
+  const long length = sys_readlink ("/proc/self/exe", path, sizeof path);
+  if (length <= 0 || length == sizeof path)
+    return 1;
+  path[length] = '\0';
+  return may_have (path);
+}
+
+/* DT_INIT (module.flags). */
+__attribute__ ((visibility ("hidden"))) void
+becalm_init (int argument_count, char **arguments, char **environment)
+{
+  struct start start = { 0 };
+  (void) argument_count;
+  if (environment == NULL)
+    return;
+  char **variable = environment;
+  int is_used = 0;
+  for (; *variable != NULL; variable++)
+    is_used |= is_of_module (*variable);
+  if (!read_start ((const elf_auxv *) (variable + 1), &start))
+    return;
+  is_unknown = !may_have (start.path)
+               && !(may_have_other_name (start.path, arguments) && may_have_link ());
+  is_idle = is_unknown && !is_used && dynamic_run_path (&start.map).value == NULL
+            && !opens_libraries (&start);
+}
+
+int
+program_is_unknown (void)
+{
+  return is_unknown;
+}
+
+int
+start_is_idle (void)
+{
+  return is_idle;
+}
