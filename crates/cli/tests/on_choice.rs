@@ -149,6 +149,7 @@ impl Heavy {
     fn becalm(&self, arguments: &[&str]) -> Command {
         let mut command = self.store.becalm(&[arguments, &["--json"]].concat());
         command.env("XDG_DATA_DIRS", self.store.path("share"));
+        command.env("BECALM_CACHE", self.store.path("cache"));
         command
     }
 

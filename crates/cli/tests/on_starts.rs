@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use becalm_host::pages::resident::Residency;
+use becalm_testing::skip;
 use serde_json::{Value, json};
 use support::cold::{
     evict, is_evicted, kept, large_program, line, lines, pages_in_memory, residency,
@@ -44,6 +45,7 @@ impl Scene {
         for variable in ["XDG_STATE_HOME", "XDG_CONFIG_HOME", "ZDOTDIR"] {
             command.env_remove(variable);
         }
+        command.env("BECALM_CACHE", self.store.path("cache"));
         command.env("PATH", self.path()).env("SHELL", "/bin/sh");
         command
     }
@@ -57,6 +59,13 @@ impl Scene {
         let ran = run(&mut self.becalm(&[arguments, &["--json"]].concat()));
         assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
         store::json(&ran)
+    }
+
+    /// Returns the file with the number of starts of the app.
+    fn count_file(&self) -> PathBuf {
+        let folders = fs::read_dir(self.store.path("cache")).expect("listed").flatten();
+        let mut files = folders.map(|folder| folder.path().join("app.starts"));
+        files.find(|file| file.exists()).expect("a file of starts")
     }
 
     fn assert_listed(&self, is_fresh: bool, what: &str) {
@@ -364,7 +373,129 @@ fn a_dry_run_and_a_refused_name_write_nothing() {
         return;
     }
     let scene = Scene::new();
-    assert_eq!(run(&mut scene.becalm(&["on", "--dry-run", "app"])).code, Some(0));
+    let app = scene.store.app();
+    symlink(&app, app.with_file_name("alias")).expect("linked");
+    let listed = run(&mut scene.becalm(&["on", "--dry-run", "app", "alias"])).stdout;
+    assert!(listed.starts_with("alias, app ") && listed.lines().count() == 2, "{listed}");
     assert_eq!(run(&mut scene.becalm(&["on", "app", "no-such"])).code, Some(2));
     assert_eq!(fs::read_dir(scene.store.path("home")).expect("listed").count(), 0);
+}
+
+/// Starts the app, with the folder of counts on a full disk and on a read-only one, and switches programs on with
+/// the home directory on such disks.
+const DISKS: &str = r#"
+set -e
+mount --make-rprivate /
+mount -t tmpfs -o size=8k,mode=700 counts "$COUNTS"
+{ head -c 65536 /dev/zero || :; } 2>&- >"$COUNTS/app.starts" || :
+chmod 600 "$COUNTS/app.starts"
+app
+mount -o remount,ro "$COUNTS"
+app
+mount --bind "$HOME" "$HOME"
+mount -o remount,ro,bind "$HOME"
+! "$US" on app || echo written
+umount "$HOME"
+mount -t tmpfs -o size=64k home "$HOME"
+! "$US" on app || echo written
+"#;
+
+#[test]
+fn disks_that_take_nothing_stop_no_start_and_are_found_before_anything_is_listed() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let scene = Scene::new();
+    scene.on();
+    let count = scene.count_file();
+    let mut command = scene.becalm(&[]);
+    let mut shell = Command::new("unshare");
+    shell.args(["--mount", "sh", "-c", DISKS]).env("COUNTS", count.parent().expect("a folder"));
+    shell
+        .env("US", command.get_program())
+        .envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let ran = run(&mut shell);
+    if ran.stderr.contains("unshare:") || ran.stderr.contains("mount:") {
+        skip(&format!("nothing can be mounted here: {}", ran.stderr.trim()));
+        return;
+    }
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "one two\none two\n"), "{ran:?}");
+    let said: Vec<&str> = ran.stderr.lines().collect();
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(
+        said[0].contains("Read-only file system") && said[1].contains("bytes are free"),
+        "{said:?}"
+    );
+    command.args(["on", "--list"]);
+    assert!(run(&mut command).stdout.contains(", 0 starts, fresh"));
+}
+
+#[test]
+fn starts_are_counted_in_a_file_of_becalms_alone() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let scene = Scene::new();
+    scene.on();
+    let count = || scene.report(&["on", "--list"])["programs"][0]["starts"].as_u64();
+    assert_eq!(count(), Some(0));
+    scene.assert_started(true, &[], "counted");
+    scene.assert_started(false, &[("BECALM", "off")], "counted too");
+    assert_eq!(count(), Some(2));
+    scene.on();
+    assert_eq!(count(), Some(2), "switched on again");
+    let file = scene.count_file();
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -f 0; exec app"]).env("PATH", scene.path());
+    assert_eq!(run(&mut limited).stdout, "one two\n", "no file may be written");
+    assert_eq!(count(), Some(2), "no file may be written");
+
+    let other = scene.store.path("elsewhere");
+    fs::write(&other, "").expect("written");
+    fs::set_permissions(&other, fs::Permissions::from_mode(0o600)).expect("set");
+    let own = scene.store.path("own");
+    fs::rename(&file, &own).expect("moved");
+    scene.assert_started(true, &[], "no file");
+    assert!(!file.exists(), "a start makes no file");
+    symlink(&other, &file).expect("linked");
+    scene.assert_started(true, &[], "a link");
+    fs::remove_file(&file).expect("removed");
+    fs::write(&file, "").expect("written");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).expect("set");
+    scene.assert_started(true, &[], "a file with another mode");
+    let length = fs::metadata(&file).expect("is there").len();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("set");
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(&file, Some(65534), None).expect("given away");
+        scene.assert_started(true, &[], "a file of another user");
+        assert_eq!(fs::metadata(&file).expect("is there").len(), length);
+    }
+    fs::remove_file(&file).expect("removed");
+    run(Command::new("mkfifo").args(["-m", "600", text(&file)]));
+    scene.assert_started(true, &[], "a pipe");
+    assert_eq!(fs::metadata(&other).expect("is there").len(), 0);
+    fs::rename(&own, &file).expect("moved");
+    scene.report(&["off"]);
+    assert!(!scene.store.path("cache").exists(), "off removes the counts");
+}
+
+#[test]
+fn the_starter_makes_at_most_twenty_system_calls() {
+    if nothing_to_test_with() {
+        return;
+    }
+    if Command::new("strace").arg("-V").output().is_err() {
+        skip("no strace (Debian: strace)");
+        return;
+    }
+    let scene = Scene::new();
+    scene.on();
+    let calls = scene.store.path("calls");
+    let mut strace = Command::new("strace");
+    strace.arg("-o").arg(&calls).arg(scene.state("bin/app")).env("PATH", scene.path());
+    assert_eq!(run(&mut strace).stdout, "one two\n");
+    let calls = fs::read_to_string(&calls).expect("read");
+    // After its own start, up to that of the program.
+    let own = calls.lines().skip(1).position(|line| line.starts_with("execve("));
+    assert!(own.is_some_and(|own| own < 20), "{calls}");
 }

@@ -6,6 +6,7 @@
    and executes it. Whatever is unexpected leads to the plain start.
 
    It has no C library: the start of one takes longer than all of its own work. */
+#include "count.h"
 #include "started.h"
 #include "starts.h"
 #include "variables.h"
@@ -139,6 +140,8 @@ find_start (struct search *search, char *path, struct variables *variables)
   if (found == NULL)
     return;
   search->known = (const char *) starts + found->path;
+  if (!process->is_secure)
+    count_start ((const char *) starts + starts->counts, search->name, process->user);
   memcpy (name, module, sizeof module);
   if (process->is_secure || !variables_read (process->environment, variables)
       || has_byte (path, ':') || has_byte (path, '$') || sys_stat (path, &index) != 0

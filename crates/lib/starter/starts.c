@@ -9,7 +9,7 @@ is_whole (const struct starts *starts, size_t size)
   const size_t unchecked = offsetof (struct starts, index);
   if (memcmp (starts->magic, STARTS_MAGIC, sizeof starts->magic) != 0 || starts->length != size
       || bytes[size - 1] != '\0'
-      || starts->helper >= size || starts->pages >= size
+      || starts->helper >= size || starts->pages >= size || starts->counts >= size
       || starts->count > (size - sizeof *starts) / sizeof *starts->start)
     return 0;
   for (uint32_t i = 0; i < starts->count; i++)

@@ -28,13 +28,13 @@ struct starts
   uint64_t check;
   struct identity index;
   uint32_t count, length;
-  /* Offsets of the path of becalm, which is empty if nothing is read ahead, and of the folder of ready
-     pages. */
-  uint32_t helper, pages;
+  /* Offsets of the path of becalm, which is empty if nothing is read ahead, of the folder of ready
+     pages, and of that of counts. */
+  uint32_t helper, pages, counts, spare;
   struct start start[];
 };
 
-#define STARTS_MAGIC "becalm\0\3"
+#define STARTS_MAGIC "becalm\0\4"
 #define STARTS_SEED 3u
 /* The largest file. */
 #define STARTS_LARGEST 0x400000u

@@ -25,6 +25,7 @@ pub(crate) fn on(args: &OnArgs) -> Result<ExitStatus> {
         programs: args.programs.clone(),
         system: args.system,
         update: args.update,
+        writes: !args.dry_run,
         share_pages: args.share_pages && !args.no_share_pages,
     };
     let plan = plan(&options, &Bars)?;

@@ -18,13 +18,21 @@ pub(crate) fn programs(out: &mut impl Write, report: &Report) -> io::Result<()> 
         let network = if trials.no_network { "without a network" } else { "with the network" };
         writeln!(out, "started with --version, {network}: {started}; --json names them")?;
     }
-    for program in &report.programs {
-        writeln!(out, "{}", line(program))?;
+    for (at, program) in report.programs.iter().enumerate() {
+        let is_alias = |other: &&Program| program.real.is_some() && other.real == program.real;
+        let names: Vec<&str> =
+            report.programs.iter().filter(is_alias).map(|it| &*it.name).collect();
+        match report.programs[..at].iter().any(|other| is_alias(&other)) {
+            true => {}
+            false if names.len() > 1 => writeln!(out, "{}", line(program, &names.join(", ")))?,
+            false => writeln!(out, "{}", line(program, &program.name))?,
+        }
     }
     writeln!(out, "{}", counted(report.programs.len() as u64, "program", "programs"))
 }
 
-fn line(program: &Program) -> String {
+/// Returns the line of a program with these names.
+fn line(program: &Program, names: &str) -> String {
     let gain = match (program.plain_ns, program.on_ns) {
         (Some(plain), Some(on)) => format!("{} to {} ms", milliseconds(plain), milliseconds(on)),
         _ => "not measured".to_owned(),
@@ -38,14 +46,16 @@ fn line(program: &Program) -> String {
         Some(false) => ", stale",
         None => "",
     };
+    let starts = program.starts.map(|starts| counted(starts, "start", "starts"));
+    let starts = starts.map(|starts| format!(", {starts}")).unwrap_or_default();
     let pages = if program.shares_pages { ", ready pages" } else { "" };
     let launchers = match program.launchers.as_slice() {
         [] => String::new(),
         all => format!(", plainly by {}", shown(all.join(", ").as_bytes().into())),
     };
     let path = shown(path_bytes(&program.path).as_ref());
-    let name = shown(program.name.as_bytes().into());
-    format!("{name:20}  {gain}{bindings}{pages}{fresh}{launchers}  {path}")
+    let names = shown(names.as_bytes().into());
+    format!("{names:20}  {gain}{bindings}{starts}{pages}{fresh}{launchers}  {path}")
 }
 
 /// Writes what was changed, and when that takes effect.
@@ -55,7 +65,7 @@ fn line(program: &Program) -> String {
 pub(crate) fn written(out: &mut impl Write, report: &Report) -> io::Result<()> {
     files(out, &report.files)?;
     for program in report.programs.iter().filter(|program| program.fresh == Some(false)) {
-        writeln!(out, "not by the index: {}", line(program))?;
+        writeln!(out, "not by the index: {}", line(program, &program.name))?;
     }
     let folder = shown(path_bytes(&report.folder).as_ref());
     match report.written {

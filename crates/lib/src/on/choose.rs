@@ -79,8 +79,10 @@ pub(super) fn named(names: &[OsString], bin: &Path) -> Result<Vec<Program>, OnEr
             .ok_or_else(|| OnError::Program(crate::run::error::RunError::NotFound(name.clone())))?;
         let not_fit = |why| OnError::NotFit { name: name.clone(), why };
         fit(&path).map_err(not_fit)?;
-        libraries_of(&path.canonicalize().map_err(OnError::io(&path))?)?;
-        program_at(&path).ok_or_else(|| not_fit("its name is not UTF-8"))
+        let real = path.canonicalize().map_err(OnError::io(&path))?;
+        libraries_of(&real)?;
+        let program = program_at(&path).ok_or_else(|| not_fit("its name is not UTF-8"))?;
+        Ok(Program { real: Some(real), ..program })
     };
     names.iter().map(of_name).collect()
 }
@@ -101,8 +103,7 @@ pub(super) fn of_path(
     let candidates = folder.fill(candidates(bin, launchers, for_all), progress)?;
     let mut by_file: BTreeMap<PathBuf, Vec<Program>> = BTreeMap::new();
     for program in candidates.into_iter().filter(|program| program.bindings >= BINDINGS) {
-        let real = program.path.canonicalize().unwrap_or_default();
-        by_file.entry(real).or_default().push(program);
+        by_file.entry(program.real.clone().unwrap_or_default()).or_default().push(program);
     }
     let files: Vec<&PathBuf> = by_file.keys().collect();
     let assumed = Assumptions::new(&assume::Options::default()).ok();
@@ -197,7 +198,10 @@ fn program_at(path: &Path) -> Option<Program> {
         on_ns: None,
         shares_pages: false,
         fresh: None,
+        starts: None,
+        counted_since: None,
         launchers: Vec::new(),
+        real: None,
     })
 }
 

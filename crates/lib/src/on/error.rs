@@ -49,6 +49,14 @@ pub enum OnError {
         /// The error of the system.
         source: io::Error,
     },
+    /// The folder is on a full disk.
+    #[error("{}: {free} bytes are free", .path.display())]
+    NoRoom {
+        /// The directory.
+        path: PathBuf,
+        /// The bytes that are free.
+        free: u64,
+    },
     /// Another becalm has been at work for too long.
     #[error("{}: another becalm has been at work on it for minutes", .0.display())]
     Busy(PathBuf),

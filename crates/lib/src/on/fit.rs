@@ -1,7 +1,7 @@
 //! The programs whose start an index can change.
 
 use std::env;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use becalm_core::elf::machine_name;
 
@@ -9,10 +9,11 @@ use crate::index::programs::libraries_of;
 use crate::run::is_of_musl;
 use crate::run::program::{self, Start as Kind};
 
-/// True if an index can be made for a program, and has an effect on its start.
-pub(super) fn can_start(path: &Path) -> bool {
-    let real = path.canonicalize();
-    fit(path).is_ok() && real.is_ok_and(|real| libraries_of(&real).is_ok())
+/// Returns the file that a program's path leads to, if an index can be made for it and has an effect on its
+/// start.
+pub(super) fn file_that_can_start(path: &Path) -> Option<PathBuf> {
+    let real = path.canonicalize().ok()?;
+    (fit(path).is_ok() && libraries_of(&real).is_ok()).then_some(real)
 }
 
 /// Returns the reason if an index has no effect on the start of a program.

@@ -13,6 +13,7 @@ use becalm_core::index::tls;
 use becalm_host::index_store::BindThreshold;
 use becalm_host::write::{WriteError, WriteOptions, Writer};
 use rayon::prelude::*;
+use rustix::fs::Access;
 use serde::{Deserialize, Serialize};
 
 use crate::index::error::IndexError;
@@ -20,14 +21,15 @@ use crate::index::make;
 use crate::index::trust::{self, Rule};
 use crate::index::variables::text_of_switch;
 use crate::index::{STARTERS, file, places, platforms};
-use crate::on::Program;
 use crate::on::error::OnError;
-use crate::on::fit::can_start;
+use crate::on::fit::file_that_can_start;
 use crate::on::shells::{self, PathFile};
 use crate::on::table::{self, Helpers, Identity, Start};
+use crate::on::{Program, counts};
 use crate::pages;
 use crate::path::path_bytes;
 use crate::progress::Progress;
+use crate::trees;
 
 /// The folder for all users.
 const SYSTEM: &str = "var/lib/becalm/on";
@@ -35,14 +37,25 @@ const SYSTEM: &str = "var/lib/becalm/on";
 const TARGET: &str = "../becalm-starter";
 /// The longest wait for another process that changes the folder.
 const PATIENCE: Duration = Duration::from_secs(300);
+/// Bytes that an index of one program takes, with the module in it.
+const ROOM: u64 = 1 << 20;
 const PAUSE: Duration = Duration::from_millis(20);
+
+/// The user who starts the programs of a folder.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    One,
+    All,
+    /// Nobody: the starts are trials.
+    None,
+}
 
 /// A folder and the files that put it into `PATH`.
 pub(super) struct Folder {
     pub root: PathBuf,
     pub files: Vec<PathFile>,
-    /// True if the starter of this folder is for all users.
-    for_all: bool,
+    /// The user whose programs it has.
+    owner: Owner,
     writer: Writer,
 }
 
@@ -52,24 +65,28 @@ pub(super) struct Record {
     pub programs: Vec<Program>,
     /// Files and directories that did not exist before, each directory before what is in it.
     pub made: Vec<PathBuf>,
+    /// The folder with the numbers of starts.
+    #[serde(default)]
+    pub counts: Option<PathBuf>,
 }
 
 impl Folder {
     pub(super) fn of_user() -> Result<Self, OnError> {
         let root = places::switched_on().ok_or(OnError::NoHome)?;
-        Ok(Self::new(root, shells::of_user().ok_or(OnError::NoHome)?))
+        let files = shells::of_user().ok_or(OnError::NoHome)?;
+        Ok(Self { owner: Owner::One, ..Self::new(root, files) })
     }
 
     /// Returns the folder for all users below a root directory.
     pub(super) fn of_system(below: &Path) -> Self {
-        Self { for_all: true, ..Self::new(below.join(SYSTEM), shells::of_system(below)) }
+        Self { owner: Owner::All, ..Self::new(below.join(SYSTEM), shells::of_system(below)) }
     }
 
     pub(super) fn new(root: PathBuf, files: Vec<PathFile>) -> Self {
         Self {
             root,
             files,
-            for_all: false,
+            owner: Owner::None,
             writer: Writer::under(Rule::Chosen, WriteOptions::default()),
         }
     }
@@ -150,7 +167,10 @@ impl Folder {
         mut programs: Vec<Program>,
         progress: &dyn Progress,
     ) -> Result<Vec<Program>, OnError> {
-        programs.par_iter_mut().for_each(|it| it.fresh = Some(can_start(&it.path)));
+        programs.par_iter_mut().for_each(|it| {
+            it.real = it.real.take().or_else(|| file_that_can_start(&it.path));
+            it.fresh = Some(it.real.is_some());
+        });
         if programs.iter().any(is_on) {
             self.make_index(&programs, progress)?;
             let table = self.table(&mut programs)?;
@@ -169,7 +189,7 @@ impl Folder {
 
     fn make_index(&self, programs: &[Program], progress: &dyn Progress) -> Result<(), OnError> {
         let of_index = programs.iter().filter(|program| is_on(program));
-        let mut wanted: Vec<PathBuf> = of_index.flat_map(|it| it.path.canonicalize()).collect();
+        let mut wanted: Vec<PathBuf> = of_index.filter_map(|it| it.real.clone()).collect();
         wanted.sort();
         wanted.dedup();
         let options = make::Options {
@@ -190,8 +210,7 @@ impl Folder {
         let mut starts = Vec::new();
         for program in programs.iter_mut().filter(|program| is_on(program)) {
             program.fresh = Some(false);
-            let Ok(real) = program.path.canonicalize() else { continue };
-            let real = path_bytes(&real);
+            let real = path_bytes(program.real.as_deref().unwrap_or(&program.path));
             let known = opened.index.program(real.as_ref()).map_err(IndexError::damaged(&index))?;
             let known = known.unwrap_or_default();
             let Ok(facts) = program.path.metadata() else { continue };
@@ -213,16 +232,44 @@ impl Folder {
         let facts = index.metadata().map_err(OnError::io(&index))?;
         let of_pages = starts.iter().any(|it| it.shares_pages).then(pages::folder).flatten();
         let pages = of_pages.as_deref().and_then(text_of_switch).unwrap_or_default().to_owned();
-        let helpers = Helpers { becalm: self.helper(), pages };
+        let counts = self.counts();
+        for start in &starts {
+            if let (Some(folder), Ok(name)) = (&counts, str::from_utf8(&start.name)) {
+                counts::begin(&self.writer, folder, name);
+            }
+        }
+        let counts = counts.map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
+        let helpers = Helpers { becalm: self.helper(), pages, counts };
         Ok(table::encode(Identity::of(&facts), &helpers, &starts))
+    }
+
+    /// Returns the folder with the numbers of starts; makes it. Those of all users are not counted.
+    pub(super) fn counts(&self) -> Option<PathBuf> {
+        (self.owner == Owner::One).then(|| counts::folder(&self.root)).flatten()
+    }
+
+    /// Removes the numbers of starts of programs.
+    pub(super) fn forget_counts(&self, folder: &Path, names: &[String]) {
+        counts::remove(&self.writer, folder, names);
+    }
+
+    /// Returns an error if the folder cannot be written now.
+    pub(super) fn check_room(&self) -> Result<(), OnError> {
+        let there = self.root.ancestors().find(|path| path.exists()).unwrap_or(&self.root);
+        let access = Access::WRITE_OK | Access::EXEC_OK;
+        rustix::fs::access(there, access).map_err(|errno| OnError::io(there)(errno.into()))?;
+        match trees::folder::free(there) {
+            free if free < ROOM => Err(OnError::NoRoom { path: there.to_owned(), free }),
+            _ => Ok(()),
+        }
     }
 
     /// Returns the path of this becalm, which reads ahead; empty if others than those who start programs
     /// by the folder could replace it.
     fn helper(&self) -> String {
-        let is_trusted = |path: &PathBuf| match self.for_all {
-            true => trust::check_for_all(path).is_ok(),
-            false => trust::open(path).is_ok(),
+        let is_trusted = |path: &PathBuf| match self.owner {
+            Owner::All => trust::check_for_all(path).is_ok(),
+            Owner::One | Owner::None => trust::open(path).is_ok(),
         };
         let path = std::env::current_exe().ok().filter(is_trusted);
         path.and_then(|path| text_of_switch(&path).map(ToOwned::to_owned)).unwrap_or_default()

@@ -3,9 +3,10 @@
 //! [`folder`] has a link for each program, all of which lead to a starter (`starter/`); [`shells`] puts
 //! it at the front of `PATH`. [`choose`] finds the programs that gain, [`fit`] those that can, and
 //! [`launchers`] those of desktops. [`table`] is the file that the starter reads. [`fresh`] compares it
-//! with the files as they are.
+//! with the files as they are, and [`counts`] has the number of starts.
 
 mod choose;
+mod counts;
 pub mod error;
 mod fit;
 mod folder;
@@ -39,6 +40,8 @@ pub struct Options {
     pub system: bool,
     /// True to make the index of what is switched on again, and to switch on nothing else.
     pub update: bool,
+    /// True if the plan will be applied, so that a folder that cannot be written is an error at once.
+    pub writes: bool,
     /// True if the named programs, or those that are chosen, use ready pages ([`crate::pages`]).
     pub share_pages: bool,
 }
@@ -62,9 +65,18 @@ pub struct Program {
     /// True if it starts by the index, and it and its libraries are as they were; null before.
     #[serde(skip_deserializing)]
     pub fresh: Option<bool>,
+    /// The number of its starts by its link on this machine, also plain ones; null if they are not counted.
+    #[serde(skip_deserializing)]
+    pub starts: Option<u64>,
+    /// Seconds from 1970 to the moment when counting began.
+    #[serde(skip_deserializing)]
+    pub counted_since: Option<u64>,
     /// Desktop launchers that name it by its path, so that they start it plainly.
     #[serde(skip_deserializing)]
     pub launchers: Vec<String>,
+    /// The file that the path leads to, if it was predicted to start by an index.
+    #[serde(skip)]
+    pub real: Option<PathBuf>,
 }
 
 /// The JSON document of `becalm on`.
@@ -107,6 +119,9 @@ fn folder_of(system: bool) -> Result<Folder, OnError> {
 pub fn plan(options: &Options, progress: &dyn Progress) -> Result<Plan, OnError> {
     let folder = folder_of(options.system)?;
     folder.check()?;
+    if options.writes {
+        folder.check_room()?;
+    }
     let mut programs = folder.record()?.programs;
     let launchers = Launchers::of_environment(options.system);
     let mut trials = Trials::default();
@@ -154,6 +169,7 @@ pub fn apply(plan: Plan, progress: &dyn Progress) -> Result<Report, OnError> {
         }
     }
     folder.set_record(&record)?;
+    record.counts = folder.counts();
     report.programs = folder.fill(report.programs, progress)?;
     record.programs.clone_from(&report.programs);
     folder.set_record(&record)?;
@@ -190,6 +206,9 @@ pub fn switched_on(system: bool) -> Result<Vec<Program>, OnError> {
 /// Returns an error if the record cannot be read.
 pub fn list(system: bool) -> Result<Report, OnError> {
     let mut programs = switched_on(system)?;
+    if let Some(folder) = folder_of(system)?.record()?.counts {
+        programs.iter_mut().for_each(|program| counts::read(&folder, program));
+    }
     Launchers::of_environment(system).add_to(&mut programs);
     let (trials, files) = (Trials::default(), Vec::new());
     let folder = folder_of(system)?.bin();
@@ -236,7 +255,10 @@ pub fn off(
     }
     let (off, on): (Vec<Program>, Vec<Program>) =
         record.programs.drain(..).partition(|program| names.is_empty() || is_named(program));
-    let programs = off.into_iter().map(|program| program.name).collect();
+    let programs: Vec<String> = off.into_iter().map(|program| program.name).collect();
+    if let Some(counted) = &record.counts {
+        folder.forget_counts(counted, &programs);
+    }
     pages::state::remove_of(&folder.index());
     if !on.is_empty() {
         record.programs = folder.fill(on, progress)?;

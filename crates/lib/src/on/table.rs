@@ -1,5 +1,5 @@
 //! The file that the starter reads (`starter/starts.h`): which program a name leads to, the static TLS
-//! that it needs, the becalm that reads ahead and the folder of ready pages.
+//! that it needs, the becalm that reads ahead, and the folders of ready pages and of counts.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -7,11 +7,11 @@ use std::os::unix::fs::MetadataExt;
 use becalm_core::index::hash;
 
 /// The first bytes.
-const MAGIC: &[u8; 8] = b"becalm\0\x03";
+const MAGIC: &[u8; 8] = b"becalm\0\x04";
 /// The seed of the check.
 const SEED: u64 = 3;
 /// Bytes before the starts, and of each of them.
-const HEADER: usize = 64;
+const HEADER: usize = 72;
 const START: usize = 48;
 
 /// A file, as far as `stat` distinguishes it from another.
@@ -59,11 +59,18 @@ pub(super) struct Start {
     pub shares_pages: bool,
 }
 
-/// The becalm that reads ahead, and the folder of ready pages; empty if there is none.
+/// The becalm that reads ahead, and the folders of ready pages and of counts; empty if there is none.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Helpers {
     pub becalm: String,
     pub pages: String,
+    pub counts: String,
+}
+
+impl Helpers {
+    fn all(&self) -> [&str; 3] {
+        [&self.becalm, &self.pages, &self.counts]
+    }
 }
 
 /// Returns the file for an index and the programs.
@@ -72,9 +79,9 @@ pub(super) fn encode(index: Identity, helpers: &Helpers, starts: &[Start]) -> Ve
     let mut text = Vec::new();
     let mut rest = Vec::new();
     index.encode(&mut rest);
-    let of_starts = starts.iter().map(|it| it.name.len() + it.path.len() + 2);
-    let of_helpers = helpers.becalm.len() + helpers.pages.len() + 2;
-    let length = strings + of_helpers + of_starts.sum::<usize>();
+    let of_starts: Vec<usize> = starts.iter().map(|it| it.name.len() + it.path.len() + 2).collect();
+    let of_helpers = helpers.all().map(|it| it.len() + 1);
+    let length = strings + of_helpers.iter().chain(&of_starts).sum::<usize>();
     rest.extend((starts.len() as u32).to_ne_bytes());
     rest.extend((length as u32).to_ne_bytes());
     let mut string = |bytes: &[u8]| {
@@ -84,8 +91,10 @@ pub(super) fn encode(index: Identity, helpers: &Helpers, starts: &[Start]) -> Ve
         strings += bytes.len() + 1;
         at.to_ne_bytes()
     };
-    rest.extend(string(helpers.becalm.as_bytes()));
-    rest.extend(string(helpers.pages.as_bytes()));
+    for helper in helpers.all() {
+        rest.extend(string(helper.as_bytes()));
+    }
+    rest.extend([0; 4]);
     for start in starts {
         start.program.encode(&mut rest);
         rest.extend(start.static_tls.to_ne_bytes());
@@ -134,13 +143,15 @@ mod tests {
             static_tls: 8192,
             shares_pages: true,
         };
-        let helpers = Helpers { becalm: "/becalm".to_owned(), pages: "/pages".to_owned() };
+        let [becalm, pages, counts] = ["/becalm", "/pages", "/counts"].map(str::to_owned);
+        let helpers = Helpers { becalm, pages, counts };
         let file = encode(identity, &helpers, std::slice::from_ref(&start));
-        assert_eq!(file.len(), HEADER + START + 28);
+        assert_eq!(file.len(), HEADER + START + 36);
         let word = |at: usize| u32::from_ne_bytes(file[at..at + 4].try_into().unwrap()) as usize;
         assert_eq!((word(48), word(52)), (1, file.len()));
         assert_eq!(&file[word(56)..][..8], b"/becalm\0");
         assert_eq!(&file[word(60)..][..7], b"/pages\0");
+        assert_eq!(&file[word(64)..][..8], b"/counts\0");
         assert_eq!((word(HEADER + 32), word(HEADER + 44)), (8192, 1));
         assert_eq!(&file[word(HEADER + 36)..][..4], b"app\0");
         assert_eq!(&file[word(HEADER + 40)..], b"/bin/app\0");
