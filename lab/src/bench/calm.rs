@@ -102,6 +102,11 @@ pub(super) fn variant(
 }
 
 impl Variant {
+    /// Returns its variables.
+    pub(super) fn environment(&self) -> impl Iterator<Item = (&'static str, &String)> {
+        self.environment.iter().map(|(name, value)| (*name, value))
+    }
+
     /// Inserts arguments before those that all variants share.
     pub(super) fn with_prefix(mut self, prefix: &[&str]) -> Self {
         self.prefix = prefix.iter().map(|&argument| argument.to_owned()).collect();
@@ -193,6 +198,6 @@ pub(super) fn measure(
 fn once(variant: &Variant, arguments: &[&str]) -> Result<f64> {
     let mut command = Command::new(&variant.program);
     command.args(&variant.prefix).args(arguments);
-    command.envs(variant.environment.iter().map(|(name, value)| (name, value)));
+    command.envs(variant.environment());
     seconds(command).with_context(|| variant.name)
 }

@@ -4,7 +4,7 @@
 //! command lines, [`run`] measures one of them once, [`closures`] counts the objects that each tool
 //! resolved, [`summary`] computes ratios of the rounds, and [`machine`] describes the machine.
 //! [`calm`] measures the effect of an index, [`bind`] that of its bindings, [`start`] what `becalm run`
-//! adds to a start, [`trace`] the cost of tracing a start, [`fix`] that of writing notes, and
+//! adds to a start, [`on`] what `becalm on` gives, [`trace`] the cost of tracing a start, [`fix`] that of writing notes, and
 //! [`loader`] the effect of notes and package caches with a patched loader. [`strategies`] counts the
 //! misses that each strategy leaves, [`ahead`] measures cold starts, [`trees`] starts on a slow file system, and
 //! [`estimate`] compares estimated starts. The threads of [`busy`] read
@@ -21,6 +21,7 @@ mod fix;
 mod list;
 mod loader;
 mod machine;
+mod on;
 mod paths;
 mod run;
 mod start;
@@ -74,6 +75,14 @@ pub(crate) enum Bench {
     },
     /// Programs as they are, in the environment of `becalm env`, and started by `becalm run`
     Start {
+        #[command(flatten)]
+        common: Common,
+        /// Only this program; may be repeated
+        #[arg(long, value_name = "NAME")]
+        only: Vec<String>,
+    },
+    /// Programs that `becalm on` has switched on, and others with its folder in `PATH`
+    On {
         #[command(flatten)]
         common: Common,
         /// Only this program; may be repeated
@@ -139,6 +148,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Calm { common, only } => calm::run(common, only),
         Bench::Bind { common, only } => bind::run(common, only),
         Bench::Start { common, only } => start::run(common, only),
+        Bench::On { common, only } => on::run(common, only),
         Bench::Paths(args) => paths::run(args),
         Bench::Strategies(args) => strategies::run(args),
         Bench::Ahead(args) => ahead::run(args),
