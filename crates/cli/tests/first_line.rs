@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use support::store::{Store, json, nothing_to_test_with, text};
-use support::{cc, run};
+use support::{Ran, cc, run};
 
 /// Makes a program whose lookups take most of its start.
 fn heavy(store: &Store) -> PathBuf {
@@ -91,6 +91,37 @@ fn lookups_are_ended_by_an_index_and_the_commands_that_gain_are_named() {
         !screen.contains("…") && !screen.contains("STORE"),
         "no command to be completed: {screen}"
     );
+}
+
+#[test]
+fn a_budget_of_lookups_and_of_time_names_the_program_over_it() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let app = heavy(&store);
+    let app = text(&app);
+    let check = |flags: &[&str]| run(&mut store.becalm(&[&["check"], flags, &[app]].concat()));
+    let over = check(&["--max-lookups", "1000", "--max-ms", "0.001", "--json"]);
+    assert_eq!(over.code, Some(1), "{over:?}");
+    let document = |ran: &Ran| serde_json::from_str::<Value>(&ran.stdout).expect("JSON");
+    let program = &document(&over)["programs"][0];
+    assert_eq!(program["over_budget"], true, "{program}");
+    assert!(program["lookups"].as_u64() >= Some(30_000), "{program}");
+    let lines: Vec<&str> = over.stderr.lines().collect();
+    let [lookups, time] = lines[..] else { panic!("two lines: {over:?}") };
+    assert!(lookups.ends_with(" symbol lookups, over the budget of 1,000"), "{lookups}");
+    assert!(time.ends_with(" ms of loader before main, over the budget of 0.001"), "{time}");
+    let within = check(&["--max-lookups", "100000000", "--max-ms", "100000", "--ndjson"]);
+    assert_eq!((within.code, within.stderr.as_str()), (Some(0), ""));
+    assert_eq!(json(&within)["over_budget"], false, "{within:?}");
+    // Lookups are counted of any machine's program, time is estimated of this one's alone.
+    let assumed = ["--libc", "glibc-2.36", "--max-lookups", "1"];
+    assert_eq!(check(&assumed).code, Some(1));
+    let unknown = check(&["--libc", "glibc-2.36", "--max-ms", "100000", "--json"]);
+    assert_eq!(unknown.code, Some(2), "{unknown:?}");
+    assert!(unknown.stderr.contains("the budget of time is not judged"), "{unknown:?}");
+    assert!(document(&unknown)["programs"][0]["over_budget"].is_null(), "{unknown:?}");
 }
 
 /// A program that nothing owns, and one of this machine's packages.

@@ -1,5 +1,6 @@
 //! Checks one file: its kind, and the cost of its start.
 
+pub mod budget;
 pub mod starts;
 
 use std::io::{self, Write};
@@ -97,7 +98,10 @@ pub struct Program {
     /// True if the prediction was cut short.
     #[serde(skip)]
     pub incomplete: bool,
-    /// True if its misses exceed the budget (`--max-misses`).
+    /// Symbols that the loader looks up before `main` without an index (`--max-lookups`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lookups: Option<u64>,
+    /// True if it exceeds a budget (`--max-misses`, `--max-lookups`, `--max-ms`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over_budget: Option<bool>,
     /// The scripts that run the program, outermost first.
@@ -316,6 +320,14 @@ impl Program {
         is_broken || self.over_budget == Some(true) || lacks_symbols
     }
 
+    /// Returns the estimated time of the loader, with the index of the start if it has one.
+    #[must_use]
+    pub fn loader_ns(&self) -> Option<u64> {
+        let estimate = self.estimate?;
+        let indexed = estimate.indexed_ns.filter(|_| self.calmed_by.is_some());
+        Some(indexed.unwrap_or(estimate.loader_ns))
+    }
+
     fn new(assumed: &Assumptions, target: &Target, closure: &Closure, secure: bool) -> Self {
         let load = &closure.load;
         let libraries =
@@ -372,6 +384,7 @@ impl Program {
             unresolved: Vec::new(),
             stop: None,
             incomplete: false,
+            lookups: None,
             over_budget: None,
             newer_glibc: None,
             estimate: None,

@@ -117,12 +117,10 @@ impl Estimate {
         if !is_program || !is_here || libc == Libc::Musl {
             return None;
         }
-        let options = bind_options_of_environment();
-        let bindings = bind(&closure.load, libc, &assumed.fs.symbols(), options).ok()?;
         let machine = Machine::here();
         let cost = SearchCost::of(&closure.load);
         let misses = cost.misses() as f64 * Machine::miss(closure);
-        let work = RelocationWork::of(&bindings);
+        let work = work_of(assumed, closure)?;
         let is_bound = !BindThreshold::default().is_missed(
             libc,
             (work.symbolic + work.lazy) as usize,
@@ -138,6 +136,15 @@ impl Estimate {
     pub fn with_misses(&self, ns: u64, left: u64, before: u64) -> u64 {
         ns + (self.misses_ns as f64 * left as f64 / before.max(1) as f64) as u64
     }
+}
+
+/// Counts the relocations of a start; `None` without a loader, and if they cannot be read.
+#[must_use]
+pub fn work_of(assumed: &Assumptions, closure: &Closure) -> Option<RelocationWork> {
+    let libc = closure.facts.as_ref()?.libc;
+    let options = bind_options_of_environment();
+    let bindings = bind(&closure.load, libc, &assumed.fs.symbols(), options).ok()?;
+    Some(RelocationWork::of(&bindings))
 }
 
 /// The speed of this machine: the times of two kinds of work, relative to those of the machine of

@@ -284,6 +284,7 @@ class Program(Record):
     newer_glibc: Optional[NewerGlibc] = None
     estimate: Optional[Estimate] = None
     advice: Optional[Advice] = None
+    lookups: Optional[int] = None
     over_budget: Optional[bool] = None
     scripts: List[str] = field(default_factory=list)
     files: Optional[List[File]] = None

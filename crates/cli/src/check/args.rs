@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use becalm_lib::check::budget::Budget;
 use becalm_lib::survey::shard::Shard;
 use clap::{Args, ValueHint};
 
@@ -62,11 +63,9 @@ pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub files: FilesArgs,
 
-    /// Exit with 1 if a program has more than N failing opens and stats
-    ///
-    /// The budget applies to each program by itself; stderr names those over it.
-    #[arg(long, value_name = "N", help_heading = "Output")]
-    pub max_misses: Option<u64>,
+    /// The most that a program may cost.
+    #[command(flatten)]
+    pub budget: BudgetArgs,
 
     /// Compare the prediction with the record of `becalm trace --json` in FILE
     ///
@@ -75,7 +74,7 @@ pub(crate) struct CheckArgs {
         long,
         value_name = "FILE",
         value_hint = ValueHint::FilePath,
-        conflicts_with_all = ["tree", "probes", "max_misses"],
+        conflicts_with_all = ["tree", "probes", "BudgetArgs"],
         help_heading = "Output"
     )]
     pub against: Option<PathBuf>,
@@ -107,4 +106,33 @@ pub(crate) struct CheckArgs {
     /// Programs to check at once; without it, as many as there are CPUs
     #[arg(short, long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
+}
+
+/// The flags of a budget.
+#[derive(Debug, Args)]
+pub(crate) struct BudgetArgs {
+    /// Exit with 1 if a program has more than N failing opens and stats
+    ///
+    /// The budget applies to each program by itself; stderr names those over it.
+    #[arg(long, value_name = "N", help_heading = "Output")]
+    pub max_misses: Option<u64>,
+
+    /// Exit with 1 if the loader looks up more than N symbols for a program, without an index
+    ///
+    /// Like the misses, a count: the same on each machine with these files.
+    #[arg(long, value_name = "N", help_heading = "Output")]
+    pub max_lookups: Option<u64>,
+
+    /// Exit with 1 if a program takes the loader more than MS milliseconds
+    ///
+    /// The time is estimated, as that of the first line: it depends on this machine's speed. A
+    /// program whose time cannot be estimated here is a failure.
+    #[arg(long, value_name = "MS", help_heading = "Output")]
+    pub max_ms: Option<f64>,
+}
+
+impl BudgetArgs {
+    pub(crate) fn budget(&self) -> Budget {
+        Budget { misses: self.max_misses, lookups: self.max_lookups, ms: self.max_ms }
+    }
 }

@@ -11,8 +11,8 @@ const EXAMPLES: Section = Section {
         ("becalm check /usr/bin/git", "The cost of starting git."),
         ("becalm check --tree ./result/bin/magick", "The source of each library, and its cost."),
         (
-            "becalm check --max-misses 100 ./result",
-            "Fail a package's tests when its programs search too much.",
+            "becalm check --max-misses 100 --max-lookups 20000 ./result",
+            "Fail a package's tests when its programs search or look up too much.",
         ),
         ("becalm check --library-path /opt/lib: prog", "The cost with another LD_LIBRARY_PATH."),
         ("becalm check --sysroot ~/arm64 /usr/bin", "All programs of another machine's file tree."),

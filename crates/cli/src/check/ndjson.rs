@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
 use becalm_lib::assume::Assumptions;
+use becalm_lib::check::budget::Budget;
 use becalm_lib::json::document;
 use becalm_lib::survey::{self, Options, Surveyed, Unchecked};
 use becalm_lib::targets::Problem;
@@ -33,11 +34,12 @@ struct Output {
 pub(crate) fn run(args: &CheckArgs, mut assumed: Assumptions) -> Result<ExitStatus> {
     let out = BufWriter::with_capacity(64 * 1024, io::stdout());
     let output = Mutex::new(Output { out, status: ExitStatus::Fine, failed: None });
+    let budget = args.budget.budget();
     let count = Bar::counting("files looked at");
     let each = |results: Vec<Result<Surveyed, Problem>>| {
         let (mut lines, mut status) = (Vec::new(), ExitStatus::Fine);
         for result in results {
-            let (line, own) = written(result);
+            let (line, own) = written(result, &budget);
             lines.extend(line);
             status = status.and(own);
         }
@@ -49,7 +51,7 @@ pub(crate) fn run(args: &CheckArgs, mut assumed: Assumptions) -> Result<ExitStat
         output.failed.is_none()
     };
     let shard = args.shard.unwrap_or_default();
-    let options = Options { shard, max_misses: args.max_misses, times: args.times };
+    let options = Options { shard, budget, times: args.times };
     survey::survey(&mut assumed, &args.paths, options, &|files| count.add(files), &each);
     drop(count);
     let mut output = output.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -63,7 +65,7 @@ pub(crate) fn run(args: &CheckArgs, mut assumed: Assumptions) -> Result<ExitStat
 }
 
 /// Returns the line of one file, and its exit status.
-fn written(result: Result<Surveyed, Problem>) -> (Vec<u8>, ExitStatus) {
+fn written(result: Result<Surveyed, Problem>, budget: &Budget) -> (Vec<u8>, ExitStatus) {
     match result {
         Err(Problem { path, reason }) => {
             terminal::note(path.as_ref(), &reason);
@@ -71,7 +73,12 @@ fn written(result: Result<Surveyed, Problem>) -> (Vec<u8>, ExitStatus) {
         }
         Ok(surveyed) => {
             let program = &surveyed.program;
-            let status = match (program.incomplete, program.is_finding(false)) {
+            let not_judged = budget.not_judged(program);
+            if let Some(why) = not_judged {
+                terminal::note(program.path.as_ref(), why);
+            }
+            let is_failure = program.incomplete || not_judged.is_some();
+            let status = match (is_failure, program.is_finding(false)) {
                 (true, _) => ExitStatus::Failure,
                 (false, true) => ExitStatus::Finding,
                 (false, false) => ExitStatus::Fine,

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use becalm_core::closure::Closure;
 use becalm_lib::assume::Assumptions;
+use becalm_lib::check::budget::Budget;
 use becalm_lib::check::starts::{Checked, Options, Starts};
 use becalm_lib::check::{Document, Program};
 use becalm_lib::files::StartFile;
@@ -76,7 +77,7 @@ pub(crate) fn run(args: &CheckArgs, color: When) -> Result<ExitStatus> {
         bail!("--format cvmfs-bundle: a bundle is of one program");
     }
     let options = Options {
-        max_misses: args.max_misses,
+        budget: args.budget.budget(),
         newer_glibc: matches!(view, View::Screen | View::Json { .. }),
         advice,
         symbols,
@@ -89,7 +90,7 @@ pub(crate) fn run(args: &CheckArgs, color: When) -> Result<ExitStatus> {
     let mut run = Run {
         view,
         look,
-        max_misses: args.max_misses,
+        budget: args.budget.budget(),
         strict: args.symbols.strict,
         repository: args.files.repository.clone(),
         out: Stdout::new(),
@@ -143,7 +144,7 @@ fn shown(view: View, look: Look, program: &mut Program, closure: Option<&Closure
 struct Run {
     view: View,
     look: Look,
-    max_misses: Option<u64>,
+    budget: Budget,
     /// True if a library that is checked by itself has to be complete.
     strict: bool,
     /// The mount point of the repository that a bundle is for.
@@ -246,9 +247,10 @@ impl Run {
     /// Updates the exit status for a program's search and prints notes on it.
     fn judge(&mut self, program: &Program) {
         let path = program.path.as_ref();
-        if let (Some(true), Some(most)) = (program.over_budget, self.max_misses) {
-            let misses = program.storm.misses();
-            terminal::note(path, &format!("{misses} misses, over the budget of {most}"));
+        self.budget.over(program).iter().for_each(|over| terminal::note(path, over));
+        if let Some(why) = self.budget.not_judged(program) {
+            terminal::note(path, why);
+            self.status = self.status.and(ExitStatus::Failure);
         }
         if program.incomplete {
             terminal::note(path, "more probes than becalm follows; the counts are a part");

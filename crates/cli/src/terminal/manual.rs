@@ -19,7 +19,7 @@ pub(crate) const EXIT_STATUS: Section = Section {
         (
             "1",
             "There is a finding: a missing library, a start that the loader would refuse, a \
-             program over --max-misses.",
+             program over a budget.",
         ),
         (
             "2",

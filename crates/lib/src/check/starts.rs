@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 
 use crate::advice::Advice;
 use crate::assume::{self, Assumptions};
+use crate::check::budget::Budget;
 use crate::check::{Program, Report, Verdict, by_newer_glibc, check};
 use crate::estimate::Estimate;
 use crate::launch::{self, Finding, Launch};
@@ -31,8 +32,8 @@ const PIECES_A_THREAD: usize = 4;
 /// The fields of a [`Program`] that are reported in addition to its cost.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The number of misses beyond which a program is over its budget.
-    pub max_misses: Option<u64>,
+    /// The most that each start may cost.
+    pub budget: Budget,
     /// True if the cost with a newer glibc is reported.
     pub newer_glibc: bool,
     /// The assumptions for the plans of the advised strategies; `None` for no advice and no estimate.
@@ -133,13 +134,13 @@ impl<'a> Starts<'a> {
         };
         let launch = self.launches.get(&target.shown);
         program.scripts = launch.map_or_else(Vec::new, |it| it.scripts().cloned().collect());
-        let most = self.options.max_misses;
-        program.over_budget = most.map(|most| program.storm.misses() > most);
         if let Some(closure) = &closure
             && let Err(problem) = self.add(session, target, (&mut program, closure))
         {
             return Some(Err(problem));
         }
+        let of = (&mut *program, closure.as_ref());
+        self.options.budget.judge((self.assumed, session), target, of);
         if self.options.probes {
             // A static program has no closure, and no probes.
             let probes = closure.as_ref().map(|closure| closure.probes().collect());

@@ -18,6 +18,7 @@ use rustc_hash::FxHashSet;
 use serde::Serialize;
 
 use crate::assume::Assumptions;
+use crate::check::budget::Budget;
 use crate::check::starts::add_estimate;
 use crate::check::{Program, Verdict, check};
 use crate::json::{self, lossy, lossy_option};
@@ -70,8 +71,8 @@ impl json::Report for Unchecked<'_> {
 pub struct Options {
     /// The share of the files that is checked.
     pub shard: Shard,
-    /// The number of misses beyond which a program is over its budget.
-    pub max_misses: Option<u64>,
+    /// The most that each start may cost.
+    pub budget: Budget,
     /// True if the times of programs are estimated.
     pub times: bool,
 }
@@ -91,9 +92,9 @@ pub fn survey(
     each: &Each<'_>,
 ) {
     assumed.fs.limit_memory(REMEMBERED);
-    let Options { shard, max_misses, times } = options;
+    let Options { shard, budget, times } = options;
     let (owners, seen) = (Owners::of_this_machine(), Mutex::default());
-    let work = Work { assumed, max_misses, times, owners, seen };
+    let work = Work { assumed, budget, times, owners, seen };
     let mut hosts = Vec::new();
     for path in paths {
         let inside = work.assumed.fs.inside(path);
@@ -134,7 +135,7 @@ pub fn survey(
 
 struct Work<'a> {
     assumed: &'a Assumptions,
-    max_misses: Option<u64>,
+    budget: Budget,
     times: bool,
     owners: Owners,
     seen: Mutex<FxHashSet<FileId>>,
@@ -158,9 +159,11 @@ impl Work<'_> {
         let session = self.assumed.fs.session();
         let one = |target: &Target| match check(self.assumed, &session, target) {
             (Verdict::Checked(mut program), closure) => {
-                if let Some(closure) = closure.filter(|_| self.times) {
-                    add_estimate(self.assumed, &session, target, (&mut program, &closure));
+                if let Some(closure) = closure.as_ref().filter(|_| self.times) {
+                    add_estimate(self.assumed, &session, target, (&mut program, closure));
                 }
+                let of = (&mut *program, closure.as_ref());
+                self.budget.judge((self.assumed, &session), target, of);
                 Some(self.surveyed(&session, program, target))
             }
             (Verdict::Problem(problem), _) => Some(Err(problem)),
@@ -172,12 +175,11 @@ impl Work<'_> {
     fn surveyed(
         &self,
         fs: &dyn FileSystem,
-        mut program: Box<Program>,
+        program: Box<Program>,
         target: &Target,
     ) -> Result<Surveyed, Problem> {
         use std::os::unix::fs::MetadataExt;
         let path = || target.shown.clone();
-        program.over_budget = self.max_misses.map(|most| program.storm.misses() > most);
         let facts = target.host.metadata();
         let facts = facts.map_err(|error| Problem { path: path(), reason: words(&error) })?;
         let real = fs.canonicalize(target.inside.as_ref()).unwrap_or_else(|_| path());

@@ -1,0 +1,87 @@
+//! The most that a start may cost, for a test in CI.
+
+use becalm_core::closure::Closure;
+use becalm_host::Session;
+
+use crate::assume::Assumptions;
+use crate::check::{Kind, Program};
+use crate::estimate::{Estimate, work_of};
+use crate::targets::Target;
+use crate::words::{counted, grouped};
+
+/// The limits of each start; `None` for a cost without a limit.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Budget {
+    /// Misses of the loader.
+    pub misses: Option<u64>,
+    /// Symbols that the loader looks up.
+    pub lookups: Option<u64>,
+    /// Estimated milliseconds of the loader.
+    pub ms: Option<f64>,
+}
+
+impl Budget {
+    /// Counts what is limited in a start, and sets whether it is over the budget.
+    pub fn judge(
+        &self,
+        (assumed, session): (&Assumptions, &Session<'_>),
+        target: &Target,
+        (program, closure): (&mut Program, Option<&Closure>),
+    ) {
+        if let Some(closure) = closure {
+            if self.ms.is_some() && program.estimate.is_none() {
+                let (start, is_calmed) = ((closure, program.secure), program.calmed_by.is_some());
+                program.estimate = Estimate::of_target(assumed, session, target, start, is_calmed);
+            }
+            if self.lookups.is_some() {
+                let known = program.estimate.map(|estimate| estimate.relocation);
+                let work = known.or_else(|| work_of(assumed, closure));
+                program.lookups = work.map(|work| work.lookups);
+            }
+        }
+        let has_limits = self.misses.is_some() || self.lookups.is_some() || self.ms.is_some();
+        program.over_budget = match self.over(program).is_empty() {
+            true if !has_limits || self.not_judged(program).is_some() => None,
+            is_within => Some(!is_within),
+        };
+    }
+
+    /// Returns the costs that are over the budget, in words.
+    #[must_use]
+    pub fn over(&self, program: &Program) -> Vec<String> {
+        let over = |cost: Option<u64>, most: Option<u64>, what: [&str; 2]| {
+            let (cost, most) = cost.zip(most).filter(|(cost, most)| cost > most)?;
+            Some(format!(
+                "{}, over the budget of {}",
+                counted(cost, what[0], what[1]),
+                grouped(most)
+            ))
+        };
+        let ms = program.loader_ns().map(|ns| ns as f64 / 1e6).zip(self.ms);
+        let ms = ms.filter(|(ms, most)| ms > most).map(|(ms, most)| {
+            format!("about {ms:.1} ms of loader before main, over the budget of {most}")
+        });
+        let lookups = ["symbol lookup", "symbol lookups"];
+        [
+            over(Some(program.storm.misses()), self.misses, ["miss", "misses"]),
+            over(program.lookups, self.lookups, lookups),
+            ms,
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
+    /// Returns what is limited and not known of a start by a loader, in words.
+    #[must_use]
+    pub fn not_judged(&self, program: &Program) -> Option<&'static str> {
+        let has_loader = matches!(program.kind, Kind::Program | Kind::Library);
+        if has_loader && self.lookups.is_some() && program.lookups.is_none() {
+            return Some("the budget of lookups is not judged: its relocations cannot be read");
+        }
+        let is_timed = program.kind == Kind::Program && self.ms.is_some();
+        let is_unknown = is_timed && program.loader_ns().is_none();
+        is_unknown
+            .then_some("the budget of time is not judged: not a start by glibc on this machine")
+    }
+}
