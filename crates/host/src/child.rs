@@ -90,7 +90,7 @@ pub fn kill_descendants() {
 }
 
 /// Returns a process and its descendants, the process first.
-fn family_of(id: u32) -> Vec<u32> {
+pub(crate) fn family_of(id: u32) -> Vec<u32> {
     let mut family = vec![id];
     let mut at = 0;
     while let Some(&parent) = family.get(at) {

@@ -38,6 +38,7 @@ pub mod detached;
 pub mod error;
 mod filters;
 mod fingerprint;
+pub mod idle;
 pub mod index_store;
 pub mod inherited;
 pub mod loader_clock;

@@ -32,7 +32,7 @@ use crate::words::{self, counted};
 /// A finished measurement: the JSON document of `becalm bench`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// The end of the measured time: `exit` of the program, or its `entry` point.
+    /// The end of the measured time: `exit` of the program, its first `idle` moment, or its `entry` point.
     pub until: &'static str,
     /// True if the kernel's caches were dropped before each start: those of the machine, or, if a note
     /// says so, the pages of the files of the start.
@@ -184,6 +184,7 @@ pub fn bench(
         first_line: first_line(&figures, options.until),
         until: match options.until {
             Until::Exit => "exit",
+            Until::Idle => "idle",
             Until::Entry => "entry",
         },
         cold: options.cold,
@@ -204,7 +205,7 @@ fn first_line(figures: &[Figures], until: Until) -> FirstLine {
     // A part is never larger than its whole, although they are of different starts.
     let loader_ns = |of: &Figures| match until {
         Until::Entry => Some(of.median_ns),
-        Until::Exit => of.watched.as_ref().map(|it| it.loader_ns().min(of.median_ns)),
+        Until::Exit | Until::Idle => of.watched.as_ref().map(|it| it.loader_ns().min(of.median_ns)),
     };
     let loader = loader_ns(plain).zip(plain.watched.as_ref()).map(|(ns, watched)| Loader {
         ns,
@@ -214,9 +215,10 @@ fn first_line(figures: &[Figures], until: Until) -> FirstLine {
         is_measured: true,
     });
     let takes = indexed.and_then(loader_ns).map(|ns| Indexed::Takes(ns, true));
-    let whole = (until == Until::Exit).then(|| (plain.median_ns, indexed.map(|it| it.median_ns)));
+    let whole = (until != Until::Entry).then(|| (plain.median_ns, indexed.map(|it| it.median_ns)));
     let program = plain.program.clone();
-    FirstLine { program, loader, indexed: takes.unwrap_or_default(), whole }
+    let until_idle = until == Until::Idle;
+    FirstLine { program, loader, indexed: takes.unwrap_or_default(), whole, until_idle }
 }
 
 /// Returns the options with the files of the recorded starts of the programs, if these are to be
@@ -305,6 +307,7 @@ impl Watched {
         let watched = trace::options::Options {
             command: std::iter::once(program).chain(args).cloned().collect(),
             until_entry,
+            until_idle: options.until == Until::Idle,
             relocations: true,
             cold: options.cold,
             ..trace::options::Options::default()

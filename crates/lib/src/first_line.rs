@@ -19,6 +19,8 @@ pub struct FirstLine {
     pub indexed: Indexed,
     /// The times of the whole start, without and with the index, if they were measured.
     pub whole: Option<(u64, Option<u64>)>,
+    /// True if the whole start ends at the first idle moment, and not at the exit.
+    pub until_idle: bool,
 }
 
 /// The loader's time in a start.
@@ -76,6 +78,7 @@ impl FirstLine {
             loader: has_loader.then_some(loader),
             indexed,
             whole: None,
+            until_idle: false,
         }
     }
 }
@@ -91,7 +94,7 @@ impl FirstLine {
             Indexed::Used(plain) => Indexed::Used(scaled(plain)),
             other => other,
         };
-        Self { program: self.program, loader: Some(loader), indexed, whole }
+        Self { loader: Some(loader), indexed, whole, ..self }
     }
 }
 
@@ -158,11 +161,12 @@ impl fmt::Display for FirstLine {
                 }
             }
         }
+        let to = if self.until_idle { "to its first idle moment" } else { "in all" };
         match self.whole {
             Some((plain, Some(indexed))) => {
-                write!(f, "; from {} to {} ms in all", ms(plain), ms(indexed))
+                write!(f, "; from {} to {} ms {to}", ms(plain), ms(indexed))
             }
-            Some((plain, None)) => write!(f, "; {} ms in all", ms(plain)),
+            Some((plain, None)) => write!(f, "; {} ms {to}", ms(plain)),
             None => Ok(()),
         }
     }
@@ -192,7 +196,7 @@ mod tests {
 
     fn line(loader: Loader, indexed: Indexed, whole: Option<(u64, Option<u64>)>) -> String {
         let program = "/usr/bin/app".to_owned();
-        FirstLine { program, loader: Some(loader), indexed, whole }.to_string()
+        FirstLine { program, loader: Some(loader), indexed, whole, until_idle: false }.to_string()
     }
 
     #[test]
@@ -201,6 +205,15 @@ mod tests {
             line(LOADER, Indexed::Takes(24_000_000, true), Some((108_000_000, Some(46_400_000)))),
             "app: 58 ms of loader before main, 40 of them relocation; with an index 24 ms (0.41); \
              from 108 to 46 ms in all"
+        );
+        let idle = FirstLine {
+            whole: Some((2_000_000_000, None)),
+            until_idle: true,
+            ..FirstLine::default()
+        };
+        assert_eq!(
+            FirstLine { loader: Some(LOADER), ..idle }.to_string(),
+            ": 58 ms of loader before main, 40 of them relocation; 2,000 ms to its first idle moment"
         );
         let estimated = Loader { is_measured: false, misses_ns: 9_000_000, ..LOADER };
         assert_eq!(

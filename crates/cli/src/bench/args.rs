@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::{Args, ValueHint};
+use clap::{Args, ValueEnum, ValueHint};
 
-use crate::common_args::{Until, seconds};
+use crate::common_args::seconds;
 
 /// The flags of `becalm bench`.
 #[derive(Debug, Args)]
@@ -48,10 +48,12 @@ pub(crate) struct BenchArgs {
 
     /// End of the measured time
     ///
-    /// `exit` is the whole run of the program. `entry` is the loader's work alone: from
-    /// the execve to the entry point, where the program is killed.
+    /// `exit` is the whole run of the program. `idle` is for programs that do not end, such as
+    /// servers: the run to its first idle moment, in which all its threads sleep for half a second,
+    /// and at which it is killed. `entry` is the loader's work alone: from the execve to the entry
+    /// point, where the program is killed.
     #[arg(long, value_name = "WHEN", default_value = "exit", help_heading = "Measurement")]
-    pub until: Until,
+    pub until: End,
 
     /// Rounds; in each, every variant is started once
     ///
@@ -122,6 +124,17 @@ pub(crate) struct BenchArgs {
     /// Write one JSON object, schema becalm/bench/1; the same as --export json
     #[arg(long, help_heading = "Output")]
     pub json: bool,
+}
+
+/// The end of the measured time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum End {
+    /// The end of the program.
+    Exit,
+    /// Its first idle moment.
+    Idle,
+    /// Its entry point.
+    Entry,
 }
 
 /// An output form, and its destination.

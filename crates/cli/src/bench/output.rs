@@ -10,6 +10,7 @@ use becalm_lib::words::{counted, grouped, milliseconds};
 pub(crate) fn setting(report: &Report) -> String {
     let span = match report.until {
         "exit" => "whole start",
+        "idle" => "start to the first idle moment",
         _ => "execve to entry point",
     };
     let caches = if report.cold { "cold" } else { "warm" };

@@ -18,9 +18,8 @@ use becalm_lib::words::{self, words_of_chain};
 use bstr::ByteSlice;
 use rustix::fs::{Mode, OFlags};
 
-use crate::bench::args::{BenchArgs, Export, Form};
+use crate::bench::args::{BenchArgs, End, Export, Form};
 use crate::bench::{csv, markdown, text, variants};
-use crate::common_args;
 use crate::exit_code::ExitStatus;
 use crate::terminal::Stdout;
 use crate::terminal::progress::Bars;
@@ -68,14 +67,18 @@ pub(crate) fn in_words(error: &BenchError) -> anyhow::Error {
     if matches!(error, BenchError::Failed { .. }) {
         text.push_str(" (other arguments: --run; measure it all the same: --ignore-failure)");
     }
+    if matches!(error, BenchError::TooLong { .. }) {
+        text.push_str(" (a program that waits: --until idle)");
+    }
     anyhow!(text)
 }
 
 fn options(args: &BenchArgs) -> Options {
     Options {
         until: match args.until {
-            common_args::Until::Exit => Until::Exit,
-            common_args::Until::Entry => Until::Entry,
+            End::Exit => Until::Exit,
+            End::Idle => Until::Idle,
+            End::Entry => Until::Entry,
         },
         rounds: match args.rounds {
             Some(rounds) => Rounds::Exactly(rounds.into()),

@@ -69,6 +69,9 @@ pub(crate) struct ReportArgs {
     pub run: Option<String>,
 
     /// Kill a run that takes longer, in seconds, and leave the timeline out
+    ///
+    /// A program that does not end, such as a server, is run to its first idle moment: until all its threads have
+    /// slept for half a second.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds, help_heading = "Content")]
     pub timeout: Duration,
 

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::{fs, io};
@@ -18,6 +18,7 @@ use becalm_lib::json::{self, ReadError};
 use becalm_lib::path::path_bytes;
 use becalm_lib::report::report;
 use becalm_lib::words::words;
+use rustix::fs::Mode;
 
 use crate::exit_code::ExitStatus;
 use crate::report::args::ReportArgs;
@@ -85,22 +86,22 @@ fn open(page: &Path) {
 fn write(output: &Path, page: &[u8]) -> Result<()> {
     let old = match fs::metadata(output) {
         Ok(old) if !old.is_file() => return Ok(trust::create(output)?.write_all(page)?),
-        Ok(old) => Some(old.permissions()),
+        Ok(old) => Some(old),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(error.into()),
     };
-    let place = Rule::Named.real(output)?;
-    let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty());
     // The umask applies to a new page, as if it were written in place.
-    let mut new = tempfile::Builder::new()
-        .permissions(fs::Permissions::from_mode(0o666))
-        .tempfile_in(folder.unwrap_or(Path::new(".")))?;
-    new.write_all(page)?;
-    if let Some(mode) = old {
-        new.as_file().set_permissions(mode)?;
-    }
-    let new = new.into_temp_path();
-    Ok(Writer::new(WriteOptions::default()).rename(&new, &place)?)
+    let mode = old.map_or_else(|| 0o666 & !umask(), |old| old.mode() & 0o7777);
+    let writer = Writer::new(WriteOptions::default());
+    writer.write_new(&Rule::Named.real(output)?, page, mode, |_| true)?;
+    Ok(())
+}
+
+/// Returns the umask. No other thread makes a file meanwhile.
+fn umask() -> u32 {
+    let mask = rustix::process::umask(Mode::empty());
+    rustix::process::umask(mask);
+    mask.bits()
 }
 
 /// Reads a `becalm/compare/1` object.

@@ -131,6 +131,7 @@ impl TraceArgs {
             all_syscalls: self.syscalls,
             follow: self.follow,
             until_entry: self.until == Until::Entry,
+            until_idle: false,
             relocations: self.relocations,
             record: self.record,
             files: self.files,

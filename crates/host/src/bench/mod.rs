@@ -51,6 +51,8 @@ pub enum Until {
     /// The entry point, so only the loader's work is measured, from the `execve` on. The program
     /// runs under ptrace, stops at those two places and is killed at the second.
     Entry,
+    /// The first idle moment ([`crate::idle`]), at which the program is killed, or its end.
+    Idle,
 }
 
 /// Number of rounds.
@@ -143,6 +145,15 @@ impl Timed {
         let times: Vec<f64> = self.runs.iter().map(|run| run.cpu_ns as f64).collect();
         times.iter().any(|&time| time > 0.0).then(|| Spread::of(&times).median)
     }
+}
+
+/// Measures one start of a command.
+///
+/// # Errors
+/// Returns the errors of [`measure`].
+pub fn once(command: &Command, options: &Options) -> Result<Taken, BenchError> {
+    let (name, command) = (String::new(), command.clone());
+    run::Start::new(&Variant { name, command, mount_namespace: None }, options)?.once(options)
 }
 
 /// Measures the variants and compares them with the first one. After each start `done` is called

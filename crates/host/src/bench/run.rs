@@ -6,7 +6,8 @@ use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use super::{BenchError, Options, Until, Variant, caches};
-use crate::child::{ends_within, kill_family, last_line};
+use crate::child::{ends_within, kill_family, kill_tree, last_line};
+use crate::idle::{self, Waited};
 use crate::mount_namespace::MountNamespace;
 use crate::trace::{Command, Entered, time_to_entry};
 use crate::used::Used;
@@ -55,7 +56,7 @@ impl Start {
         // If no scratch file can be created, the program's output is discarded.
         let mut output = tempfile::tempfile().ok();
         let stderr = output.as_ref().and_then(|file| file.try_clone().ok());
-        let (status, _) = self.to_exit(options, stderr.map_or_else(Stdio::null, Stdio::from))?;
+        let (status, _) = self.to_end(options, stderr.map_or_else(Stdio::null, Stdio::from))?;
         self.check(status, options, || {
             let line = last_line(output.as_mut()?)?;
             Some(String::from_utf8_lossy(&line).into_owned())
@@ -69,8 +70,8 @@ impl Start {
         }
         match options.until {
             Until::Entry => self.to_entry(options.timeout),
-            Until::Exit => {
-                let (status, taken) = self.to_exit(options, Stdio::null())?;
+            Until::Exit | Until::Idle => {
+                let (status, taken) = self.to_end(options, Stdio::null())?;
                 self.check(status, options, || None)?;
                 Ok(taken)
             }
@@ -88,20 +89,38 @@ impl Start {
         }
     }
 
-    fn to_exit(&self, options: &Options, stderr: Stdio) -> Result<(ExitStatus, Taken), BenchError> {
+    /// Starts the command until it ends or is idle. An idle one has no exit status.
+    fn to_end(
+        &self,
+        options: &Options,
+        stderr: Stdio,
+    ) -> Result<(Option<ExitStatus>, Taken), BenchError> {
         let mut command = self.std_command();
         command.stderr(stderr);
         self.enter()?;
         let before = Used::by_children();
         let began = Instant::now();
         let mut child = command.spawn().map_err(|source| self.not_started(source))?;
-        let in_time = ends_within(&mut child, options.timeout);
-        let wall = began.elapsed();
-        if !in_time.map_err(|source| self.not_started(source))? {
-            kill_family(&mut child);
-            return Err(self.too_long(options.timeout));
+        let waited = match options.until {
+            Until::Idle => idle::wait(&mut child, options.timeout),
+            _ => ends_within(&mut child, options.timeout)
+                .map(|ended| if ended { Waited::Ended } else { Waited::TooLong }),
+        };
+        let waited = waited.map_err(|source| self.not_started(source))?;
+        let wall = match waited {
+            Waited::Ended => began.elapsed(),
+            Waited::Idle(since) => since.saturating_duration_since(began),
+            Waited::TooLong => {
+                kill_family(&mut child);
+                return Err(self.too_long(options.timeout));
+            }
+        };
+        let is_idle = matches!(waited, Waited::Idle(_));
+        if is_idle {
+            kill_tree(child.id());
         }
         let status = child.wait().map_err(|source| self.not_started(source))?;
+        let status = (!is_idle).then_some(status);
         let used = Used::by_children();
         let taken = Taken {
             wall_ns: nanos(wall),
@@ -137,13 +156,12 @@ impl Start {
 
     fn check(
         &self,
-        status: ExitStatus,
+        status: Option<ExitStatus>,
         options: &Options,
         said: impl FnOnce() -> Option<String>,
     ) -> Result<(), BenchError> {
-        if status.success() || options.accept_failure {
-            return Ok(());
-        }
+        let failed = |status: &ExitStatus| !status.success() && !options.accept_failure;
+        let Some(status) = status.filter(failed) else { return Ok(()) };
         let command = self.file.clone();
         Err(BenchError::Failed { command, how: status.to_string(), said: said() })
     }

@@ -163,6 +163,11 @@ impl Counting {
         self.ended.get_or_insert_with(Instant::now);
     }
 
+    /// Moves a later end to a moment after which the image did nothing.
+    pub(super) fn ended_before(&mut self, moment: Instant) {
+        self.ended = self.ended.map(|ended| ended.min(moment.max(self.began)));
+    }
+
     /// Counts a call. A lookup of the loader is kept, a lookup of the program is classified.
     pub(super) fn count(&mut self, call: Call) {
         // Most names are known after a few calls, and `entry` would move the name on each of them.

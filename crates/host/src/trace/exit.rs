@@ -9,17 +9,19 @@ pub enum Exit {
     Signal(i32),
     /// Still running and no longer traced: [`super::Options::until_entry`].
     Running,
+    /// Killed at its first idle moment: [`super::Options::until_idle`].
+    Idle,
 }
 
 impl Exit {
     /// Returns the exit code that a shell would report: 128+n for a signal, `None` for a running
-    /// program.
+    /// or an idle program.
     #[must_use]
     pub fn code(self) -> Option<u8> {
         match self {
             Exit::Code(code) => Some(code),
             Exit::Signal(signal) => Some(128u8.saturating_add(u8::try_from(signal).unwrap_or(127))),
-            Exit::Running => None,
+            Exit::Running | Exit::Idle => None,
         }
     }
 }

@@ -145,6 +145,9 @@ pub struct Options {
     /// processes are killed; processes that outlive the program are killed with its end. Signals
     /// are left to this process.
     pub limit: Option<Duration>,
+    /// With `limit`: the run ends at the program's first idle moment as well ([`crate::idle`]). The program and
+    /// its processes are killed there.
+    pub until_idle: bool,
 }
 
 impl Options {
@@ -167,6 +170,7 @@ impl Default for Options {
             max_lookups: 1_000_000,
             supervisor: None,
             limit: None,
+            until_idle: false,
         }
     }
 }
@@ -214,7 +218,7 @@ impl<F: FnMut(Event<'_>)> Listener for F {
     }
 }
 
-/// Runs a program and traces it to its end, or to its entry point.
+/// Runs a program and traces it to its end, its entry point or its first idle moment.
 ///
 /// # Errors
 /// Returns an error if the program could not be started or traced. No process is left running.
@@ -240,12 +244,12 @@ pub fn run_with(
     let shared_cpu = SharedCpu::begin();
     let mut child = spawn(&Body::Exec(exec), options.wants_filter(), true).map_err(failed)?;
     let shared_cpu = shared_cpu.map(|shared_cpu| shared_cpu.with_child(child.pid));
-    let watchdog = options.limit.map(|limit| Watchdog::start(child.pid, limit));
+    let affinity = || shared_cpu.as_ref().map(SharedCpu::original);
+    let watchdog = options
+        .limit
+        .map(|limit| Watchdog::start(child.pid, limit, options.until_idle, affinity()));
     // Before the child gets the go-ahead, so that no page fault and no signal of the program is missed.
-    let pages = options.pages.then(|| {
-        let affinity = shared_cpu.as_ref().map(SharedCpu::original);
-        Collector::start(child.pid, affinity, options.cold)
-    });
+    let pages = options.pages.then(|| Collector::start(child.pid, affinity(), options.cold));
     let forwarding = options.limit.is_none().then(|| signals::forward_to(child.pid));
     let overhead = match calibrate::measure(&mut child) {
         // The child already ran on a processor of its own choice, so one measurement serves for
@@ -263,7 +267,12 @@ pub fn run_with(
     let watched = tracer.watch();
     if let Some(watchdog) = watchdog {
         tracer.kill_rest();
-        watchdog.end().map_err(|limit| TraceError::TooLong { command, limit })?;
+        let idle = watchdog.end().map_err(|limit| TraceError::TooLong { command, limit })?;
+        let was_killed = tracer.exit == Some(Exit::Signal(libc::SIGKILL));
+        if let Some(since) = idle.filter(|_| was_killed) {
+            tracer.exit = Some(Exit::Idle);
+            tracer.images.iter_mut().for_each(|image| image.ended_before(since));
+        }
     }
     watched?;
     let exit = tracer.exit.unwrap_or(Exit::Running);

@@ -105,6 +105,7 @@ pub fn observed(report: &Report) -> Result<Observed, NotObserved> {
         relocation,
         phases,
         program_ns: image.program.net_ns,
+        until_idle: report.is_idle,
         pages: image.pages.clone(),
         has_index: image.calmed_by.is_some(),
         storm: image.storm,

@@ -2,12 +2,14 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use becalm_core::closure::Closure;
 use becalm_core::cost::is_of_hwcaps;
 use becalm_core::loader::load::{Answer, Load, Role};
 use becalm_core::probe::{LoggedProbe, SearchSource};
-use becalm_host::trace::{Streams, TraceError};
+use becalm_host::bench::{self, Until};
+use becalm_host::trace::{Command, Streams, TraceError};
 use bstr::{BString, ByteSlice};
 
 use crate::assume::Assumptions;
@@ -24,6 +26,9 @@ use crate::trace;
 use crate::trace::observe::{Confined, watch};
 use crate::trace::refused::ObserveError;
 use crate::words::{words, words_of_chain};
+
+/// Whole starts that are timed.
+const WHOLE_STARTS: usize = 3;
 
 /// Returns the snapshot of a program, or of a record of its start.
 ///
@@ -80,13 +85,12 @@ pub(super) fn indexed(plain: &mut Observed, options: &Options) -> Option<Result<
     };
     if let Some(line) = &mut plain.first_line {
         line.indexed = Indexed::Takes(indexed.loader_ns, true);
-        let whole = |of: &Observed| of.loader_ns + of.program_ns;
-        line.whole = line.whole.map(|(before, _)| (before, Some(whole(&indexed))));
+        line.whole = line.whole.map(|(before, _)| (before, Some(indexed.whole_ns())));
     }
     Some(Ok(indexed))
 }
 
-/// Runs the program once, for the timeline.
+/// Runs the program once under the tracer, for the timeline, and then for the time of its whole start.
 fn run(
     program: &Path,
     options: &Options,
@@ -101,6 +105,7 @@ fn run(
     let what = trace::options::Options {
         command: [program.into_os_string()].into_iter().chain(run.args.iter().cloned()).collect(),
         relocations: true,
+        until_idle: true,
         timeline: true,
         store: assume.store.clone(),
         ..trace::options::Options::default()
@@ -117,13 +122,31 @@ fn run(
     }
     let failed = |error| NotObserved::NotWatched(words(&error));
     let streams = Streams::nowhere().map_err(failed)?;
-    let confined = Confined { environment, streams, limit: run.limit };
+    let confined = Confined { environment: environment.clone(), streams, limit: run.limit };
     // Every exit code is accepted: the report shows how the program ended.
     let report = watch(&what, &confined).map_err(|error| match error {
         ObserveError::Trace(TraceError::TooLong { limit, .. }) => NotObserved::TooLong(limit),
         error => NotObserved::NotWatched(words_of_chain(&error)),
     })?;
-    record::observed(&report)
+    let mut observed = record::observed(&report)?;
+    let command =
+        Command { env: Some(environment), ..Command::new(&what.command[0], run.args.clone()) };
+    whole(&command, run.limit).into_iter().for_each(|ns| observed.set_whole(ns));
+    Ok(observed)
+}
+
+/// Returns the time of a whole start: the median of a few that are not traced.
+fn whole(command: &Command, limit: Duration) -> Option<u64> {
+    let options = bench::Options {
+        until: Until::Idle,
+        timeout: limit,
+        accept_failure: true,
+        ..bench::Options::default()
+    };
+    let one = |_| bench::once(command, &options).ok().map(|taken| taken.wall_ns);
+    let mut times = (0..WHOLE_STARTS).map(one).collect::<Option<Vec<u64>>>()?;
+    times.sort_unstable();
+    Some(times[WHOLE_STARTS / 2])
 }
 
 /// Returns the path itself. A name that is not a file here is searched for along `PATH`.

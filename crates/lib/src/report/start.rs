@@ -181,8 +181,11 @@ pub struct Observed {
     /// The phases of a further start, with the files in memory; `None` if the loader does not write about
     /// them.
     pub phases: Option<Phases>,
-    /// Time from the entry point to the end.
+    /// Time from the entry point to the end: of a whole start that was not traced, what is before the entry point
+    /// subtracted; else of the watched run.
     pub program_ns: u64,
+    /// True if the end is the first idle moment of a program that waits, and not its exit.
+    pub until_idle: bool,
     /// Waits for pages that were not in memory, before the entry point and after it; `None` if they were not measured.
     pub pages: Option<Pages>,
     /// True if the start used an index.
@@ -201,4 +204,51 @@ pub struct Observed {
     pub dlopens: Vec<Try>,
     /// Notes on the run for the reader.
     pub notes: Vec<String>,
+}
+
+impl Observed {
+    /// Returns the time of the whole start, with the `execve` if that is known.
+    #[must_use]
+    pub fn whole_ns(&self) -> u64 {
+        self.before_main_ns().saturating_add(self.program_ns)
+    }
+
+    fn before_main_ns(&self) -> u64 {
+        self.phases.as_ref().map_or(0, |phases| phases.exec_ns).saturating_add(self.loader_ns)
+    }
+
+    /// Takes the time of the whole start from others, which were not traced. What the traced run says about the
+    /// program keeps its share.
+    pub(super) fn set_whole(&mut self, whole_ns: u64) {
+        let program_ns = whole_ns.saturating_sub(self.before_main_ns());
+        let share = program_ns as f64 / self.program_ns.max(1) as f64;
+        let scaled = |ns: u64| (ns as f64 * share) as u64;
+        self.dlopen_ns = scaled(self.dlopen_ns);
+        self.modules.iter_mut().for_each(|module| module.1 = scaled(module.1));
+        self.program_ns = program_ns;
+        if let Some(line) = &mut self.first_line {
+            line.whole = line.whole.map(|_| (whole_ns, None));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_the_program_keep_their_share_of_a_whole_start() {
+        let mut observed = Observed {
+            loader_ns: 40,
+            program_ns: 200,
+            dlopen_ns: 50,
+            modules: vec![("numpy".to_owned(), 100)],
+            ..Observed::default()
+        };
+        observed.set_whole(140);
+        assert_eq!((observed.program_ns, observed.dlopen_ns, observed.modules[0].1), (100, 25, 50));
+        assert_eq!(observed.whole_ns(), 140);
+        observed.set_whole(30);
+        assert_eq!((observed.program_ns, observed.whole_ns()), (0, 40));
+    }
 }

@@ -16,6 +16,8 @@ pub struct Options {
     pub follow: bool,
     /// True if tracing ends at the entry point of the first program.
     pub until_entry: bool,
+    /// True if a run with a limit ends at the program's first idle moment as well ([`becalm_host::idle`]).
+    pub until_idle: bool,
     /// True if the program is started a few times more, up to its entry point, to time its relocation. These
     /// starts come after the traced one.
     pub relocations: bool,

@@ -33,6 +33,9 @@ pub struct Report {
     pub images: Vec<Seen>,
     /// The exit of the program: `{"code": 0}` or `{"signal": 11}`; null if it is no longer traced.
     pub exit: Option<Exit>,
+    /// True if the run ended at the program's first idle moment.
+    #[serde(skip)]
+    pub is_idle: bool,
     /// The cost of tracing on this machine, measured before the program starts; null if nothing was
     /// traced.
     pub overhead: Option<Overhead>,
@@ -71,9 +74,11 @@ impl Report {
             misses: seen.storm.misses(),
             is_measured: true,
         };
-        let whole = self.exit.map(|_| (ns + seen.program.net_ns, None));
+        let is_whole = self.exit.is_some() || self.is_idle;
+        let whole = is_whole.then_some((ns + seen.program.net_ns, None));
         let unknown = || FirstLine { program: seen.path.to_string(), ..FirstLine::default() };
-        Some(line.unwrap_or_else(unknown).with_measured(loader, whole))
+        let line = line.unwrap_or_else(unknown).with_measured(loader, whole);
+        Some(FirstLine { until_idle: self.is_idle, ..line })
     }
 }
 
@@ -412,7 +417,7 @@ impl Exit {
         match exit {
             trace::Exit::Code(code) => Some(Self::Code(code)),
             trace::Exit::Signal(signal) => Some(Self::Signal(signal)),
-            trace::Exit::Running => None,
+            trace::Exit::Running | trace::Exit::Idle => None,
         }
     }
 

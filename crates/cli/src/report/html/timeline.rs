@@ -112,7 +112,8 @@ pub(crate) fn timeline<'a>(
     if let Some(indexed) = indexed {
         runs.push(("indexed", "With an index", None, indexed.as_ref().map_err(Clone::clone)));
     }
-    let longest = runs.iter().filter_map(|run| run.3.as_ref().ok()).map(|seen| whole(seen)).max();
+    let longest =
+        runs.iter().filter_map(|run| run.3.as_ref().ok()).map(|seen| seen.whole_ns()).max();
     let longest = longest.unwrap_or(0);
     let lanes = runs.iter().map(|(id, heading, side, seen)| match seen {
         Ok(seen) => Lane { id, heading, ..Lane::of(seen, *side, longest) },
@@ -126,12 +127,6 @@ pub(crate) fn timeline<'a>(
         scale: if longest > 0 { (0..=MARKS).map(mark).collect() } else { Vec::new() },
         libraries: first.and_then(|(_, first)| Libraries::of(first, other)),
     }
-}
-
-/// Returns the time of a whole run, with the `execve` if that is known.
-fn whole(seen: &Observed) -> u64 {
-    let exec_ns = seen.phases.as_ref().map_or(0, |phases| phases.exec_ns);
-    exec_ns + seen.loader_ns.saturating_add(seen.program_ns)
 }
 
 impl Lane {
@@ -154,7 +149,7 @@ impl Lane {
             more_files: files.len().saturating_sub(FILES),
             command: seen.command.clone(),
             made: seen.made.clone(),
-            total: milliseconds(whole(seen)),
+            total: milliseconds(seen.whole_ns()),
             faults: faults
                 .map(|faults| counted(faults, "page fault", "page faults"))
                 .unwrap_or_default(),
@@ -202,11 +197,15 @@ fn parts(seen: &Observed, longest: u64) -> Vec<Part> {
     let (rest, more) = (seen.loader_ns.saturating_sub(known), known.saturating_sub(seen.loader_ns));
     let dlopen_ns = Some(seen.dlopen_ns).filter(|ns| *ns > 0);
     let program_ns = seen.program_ns.saturating_sub(seen.dlopen_ns);
+    let to_end = match seen.until_idle {
+        true => "program, from its entry point to its first idle moment",
+        false => "program, from its entry point to its exit",
+    };
     let exec = ("exec", "execve", "kernel: execve", phase(|it| it.exec_ns));
     let others = [
         (REST, "loader", "loader: not attributed", Some(rest)),
         ("dlopen", "dlopen", "dlopen: failing opens and stats", dlopen_ns),
-        ("program", "program", "program, from its entry point to its exit", Some(program_ns)),
+        ("program", "program", to_end, Some(program_ns)),
     ];
     let part = |(style, label, title, ns): (_, _, &str, Option<u64>)| {
         let ns = ns?;
@@ -220,7 +219,7 @@ fn parts(seen: &Observed, longest: u64) -> Vec<Part> {
                 _ => milliseconds(ns),
             },
             width: percent(ns, longest),
-            share: percent(ns, whole(seen)),
+            share: percent(ns, seen.whole_ns()),
         })
     };
     [exec].into_iter().chain(of_loader).chain(others).filter_map(part).collect()
