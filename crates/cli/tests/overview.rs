@@ -160,25 +160,3 @@ fn a_first_run_at_a_terminal_says_that_an_index_is_being_made() {
     let ran = run(&mut Store::new().becalm(&["run", "--no-ahead", "--", text(&app)]));
     assert_eq!(ran.stderr, "", "not at a terminal");
 }
-
-#[test]
-fn the_commands_of_the_readme_table_exist_with_their_flags() {
-    let readme = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
-    let readme = std::fs::read_to_string(readme).expect("the page");
-    let table = readme.split("\n## Who you are").nth(1).expect("the table");
-    let rows =
-        table.lines().skip_while(|line| !line.starts_with("| use")).take_while(|it| !it.is_empty());
-    let mut checked = 0;
-    for span in rows.flat_map(|row| row.split('`').skip(1).step_by(2)) {
-        let Some((_, line)) = span.split_once("becalm ") else { continue };
-        let mut words = line.split([' ', ')']).take_while(|word| *word != "--");
-        let command = words.next().expect("a command");
-        let help = run(support::becalm().args([command, "--help"]));
-        assert_eq!(help.code, Some(0), "{span}: {help:?}");
-        for flag in words.filter(|word| word.starts_with("--")) {
-            assert!(help.stdout.contains(flag), "{span}: no {flag}");
-        }
-        checked += 1;
-    }
-    assert!(checked > 12, "{checked}");
-}
