@@ -19,10 +19,14 @@ fn folder() -> TempDir {
 
 /// Makes a folder with what was learned of one command: a file with a copy of these bytes, and an absent one.
 fn learned(bytes: &str) -> TempDir {
+    learned_of("/nfs/bin/app", bytes)
+}
+
+fn learned_of(command: &str, bytes: &str) -> TempDir {
     let folder = folder();
     fs::create_dir(folder.path().join("copies")).unwrap();
     fs::write(folder.path().join("copies/app.py~1"), bytes).unwrap();
-    let header = json!({"schema": "becalm/tree/2", "command": "/nfs/bin/app", "learned": 1, "starts": 3,
+    let header = json!({"schema": "becalm/tree/2", "command": command, "learned": 1, "starts": 3,
         "paths": 2, "text": 0, "trees": ["/nfs"], "programs": ["/nfs/bin/other"]});
     let copy =
         json!({"name": "app.py~1", "of": [7, bytes.len(), [1_700_000_000, 5], [1_700_000_001, 6]]});
@@ -32,8 +36,7 @@ fn learned(bytes: &str) -> TempDir {
     ];
     let text = format!("{header}\n[]\n{}\n{}\n", paths[0], paths[1]);
     // Named by the path of the command, as a first start names it.
-    let found =
-        run(becalm().args(["pack", "-o", "x", "/nfs/bin/app"]).env("BECALM_CACHE", folder.path()));
+    let found = run(becalm().args(["pack", "-o", "x", command]).env("BECALM_CACHE", folder.path()));
     assert_eq!(found.code, Some(2), "{found:?}");
     fs::write(folder.path().join("any.tree"), text).unwrap();
     folder
@@ -131,4 +134,52 @@ fn a_start_unpacks_once_and_clearing_forgets_that_it_did() {
     assert_eq!(in_folder(there.path(), &["cache", "--clear"]).code, Some(0));
     start();
     assert_eq!(copies(there.path()).pop().unwrap().0, name);
+}
+
+/// Returns the indexes that were made in a home directory.
+fn made(home: &Path) -> usize {
+    let entries = home.join(".cache/becalm/programs").read_dir();
+    let paths = entries.into_iter().flatten().flatten().map(|it| it.path());
+    paths.filter(|it| it.extension().is_some_and(|it| it == "so")).count()
+}
+
+#[test]
+fn the_first_start_has_the_index_of_the_pack() {
+    let (out, home, other_home) = (folder(), folder(), folder());
+    let program = out.path().join("true");
+    fs::copy("/bin/true", &program).unwrap();
+    let program = program.to_str().unwrap();
+    let here = learned_of(program, "print(1)\n");
+    let pack = out.path().join("pack.tar");
+    let pack = pack.to_str().unwrap();
+    let by = |folder: &Path, home: &Path, arguments: &[&str]| {
+        run(becalm().args(arguments).env("BECALM_CACHE", folder).env("HOME", home))
+    };
+    let packed = document(&by(here.path(), home.path(), &["pack", "-o", pack, "--json"]));
+    assert_eq!(packed["indexes"], 1);
+    let bytes = fs::read(pack).unwrap();
+    document(&by(here.path(), other_home.path(), &["pack", "-o", pack, "--json"]));
+    assert_eq!(fs::read(pack).unwrap(), bytes, "the same bytes with an index that is made now");
+
+    let (there, its_home) = (folder(), folder());
+    let log = out.path().join("log");
+    let start = |switch: &str, environment: &[(&str, &str)]| {
+        let arguments = ["run", "--strict", "--pack", pack, "--", program];
+        let mut command = becalm();
+        command.args(arguments).env("BECALM_CACHE", there.path()).env("HOME", its_home.path());
+        let ran = run(command.env("BECALM", switch).envs(environment.iter().copied()));
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
+    };
+    start(&format!("log:{}", log.display()), &[]);
+    assert_eq!(made(its_home.path()), 0);
+    let log = fs::read_to_string(log).unwrap();
+    assert!(log.contains("\tapplied\t"), "{log}");
+    // In another environment the libraries may be others, so the index is made as without a pack.
+    start("", &[("LD_LIBRARY_PATH", "/nowhere")]);
+    assert_eq!(made(its_home.path()), 1);
+    // A machine with another file of the start outside the trees does not take the index.
+    fs::write(program, fs::read(program).unwrap()).unwrap();
+    let other = folder();
+    let unpacked = document(&in_folder(other.path(), &["unpack", pack, "--json"]));
+    assert_eq!((&unpacked["indexes"], &unpacked["files"]), (&0.into(), &1.into()));
 }

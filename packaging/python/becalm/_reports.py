@@ -940,6 +940,7 @@ class Pack(Record):
     file: str
     files: int
     bytes: int
+    indexes: int
     records: List[TreeRecord] = field(default_factory=list)
     left_out: List[str] = field(default_factory=list)
 

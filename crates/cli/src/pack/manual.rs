@@ -28,12 +28,13 @@ const CONTENT: Section = Section {
         (
             "folder .becalm",
             "The records: the paths that starts look up, the state of each, and the names in each \
-             directory. Of programs that the command starts too.",
+             directory, and the index. Of programs that the command starts too. An index counts for the becalm \
+             that made it, and on machines that have the same C library.",
         ),
         (
             "left out",
             "Files of more than 64 MiB, files that programs keep open, files of trees in which times do \
-             not count, the index.",
+             not count.",
         ),
     ],
 };

@@ -7,6 +7,8 @@ use std::io::Write;
 use anyhow::Result;
 use becalm_lib::trees::pack::{self, PackReport};
 use becalm_lib::trees::state::TreesState;
+use becalm_lib::trees::unpack;
+use becalm_lib::words::counted;
 
 use crate::doctor::text::looked_up;
 use crate::exit_code::ExitStatus;
@@ -32,15 +34,18 @@ pub(crate) fn pack(args: &PackArgs, color: When) -> Result<ExitStatus> {
 /// # Errors
 /// Returns an error if the file is no pack.
 pub(crate) fn unpack(args: &UnpackArgs, color: When) -> Result<ExitStatus> {
-    print(args.json, color, "unpacked", &pack::unpack(&args.file)?)
+    print(args.json, color, "unpacked", &unpack::unpack(&args.file)?)
 }
 
 fn print(json: bool, color: When, done: &str, report: &PackReport) -> Result<ExitStatus> {
-    let PackReport { file, files, bytes, records, left_out } = report.clone();
+    let PackReport { file, files, bytes, indexes, records, left_out } = report.clone();
     let state = TreesState { folder: file, copies: files, bytes, records };
     terminal::write_report(json, report, |out| {
         let mut text = String::new();
         looked_up(&mut text, Look::of_stdout(color), done, usize::MAX, &state);
+        if indexes > 0 {
+            let _ = writeln!(text, "{done} {}", counted(indexes, "index", "indexes"));
+        }
         for (at, path) in left_out.iter().take(LISTED + 1).enumerate() {
             let more = format!("{} more files", left_out.len() - at);
             let path = if at < LISTED { path } else { &more };

@@ -143,6 +143,7 @@ impl RunArgs {
             paths: self.paths,
             only: self.only,
             wait: false,
+            packed: None,
             told: None,
         }
     }

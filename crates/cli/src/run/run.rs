@@ -69,7 +69,8 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
     command.args(called.as_ref().map(|_| &path)).args(arguments);
     let mut variables = Vec::new();
     let told = offer.as_ref().map(|it| it.programs().to_vec());
-    let options = Options { told, wait: is_told, ..args.options() };
+    let packed = pack.and_then(|pack| pack.index(&path));
+    let options = Options { told, wait: is_told, packed, ..args.options() };
     match prepare(&options, found) {
         Ok(Launch::Indexed(indexed)) => {
             let is_plain =

@@ -10,8 +10,8 @@ use anyhow::{Error, Result};
 use becalm_lib::path::path_bytes;
 use becalm_lib::run::error::RunError;
 use becalm_lib::run::program::{self, Found};
-use becalm_lib::trees::pack;
 use becalm_lib::trees::packed::{Check, Pack};
+use becalm_lib::trees::unpack;
 
 use crate::run::args::RunArgs;
 use crate::terminal;
@@ -27,7 +27,7 @@ const SILENT: &str = "does not answer; started without what is known of it";
 /// Returns an error if it cannot be unpacked and the start is strict. Otherwise a line says so.
 pub(crate) fn unpacked(args: &RunArgs) -> Result<Option<Pack>> {
     let Some(file) = &args.pack else { return Ok(None) };
-    match pack::ensure(file, args.check.into()) {
+    match unpack::ensure(file, args.check.into()) {
         Ok(pack) => Ok(Some(pack)),
         Err(error) if args.strict => Err(error.into()),
         Err(error) => {

@@ -124,12 +124,25 @@ pub fn check_place(path: &Path) -> Result<(), IndexError> {
 /// # Errors
 /// Returns an error if that fails; the old index is then unchanged.
 pub fn write(path: &Path, sealed: &Sealed, rule: Rule) -> Result<(), IndexError> {
+    write_bytes(path, sealed.machine.target, &sealed.file, rule)
+}
+
+/// As [`write`], for the bytes of an index.
+///
+/// # Errors
+/// Returns an error if that fails; the old index is then unchanged.
+pub fn write_bytes(
+    path: &Path,
+    target: Target,
+    bytes: &[u8],
+    rule: Rule,
+) -> Result<(), IndexError> {
     let writer = Writer::under(rule, WriteOptions::default());
     let dir = platforms::dir_of(path);
     let is_new_dir = dir.symlink_metadata().is_err();
     let write = || -> Result<(), IndexError> {
-        platforms::make(&writer, path, sealed.machine.target)?;
-        Ok(writer.replace(path, &sealed.file, 0o644)?)
+        platforms::make(&writer, path, target)?;
+        Ok(writer.replace(path, bytes, 0o644)?)
     };
     write().inspect_err(|_| {
         // A directory without an index leads nowhere. Another process may have written one.

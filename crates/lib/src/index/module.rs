@@ -51,11 +51,16 @@ impl Modules {
         }
     }
 
+    /// Returns the bytes of an index with this table; `None` if there is no module for its machine.
+    #[must_use]
+    pub fn around(&self, target: Target, table: &[u8]) -> Option<Vec<u8>> {
+        embed(&self.of(target)?, table).ok()
+    }
+
     /// True if sealing the table of a file again would give the same file: its module is the
     /// current one.
     pub fn has_sealed(&self, target: Target, table: &[u8], file: &[u8]) -> bool {
-        let module = self.of(target);
-        module.is_some_and(|module| embed(&module, table).is_ok_and(|sealed| sealed == file))
+        self.around(target, table).is_some_and(|sealed| sealed == file)
     }
 
     /// Returns the index of the machine with most objects, of the machines that have a module.

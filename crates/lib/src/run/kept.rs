@@ -82,10 +82,7 @@ impl Place {
     ) -> Result<Self, RunError> {
         let folder = places::cache().ok_or(RunError::NoHome)?;
         let mut hasher = FxHasher::default();
-        (env!("CARGO_PKG_VERSION"), FORMAT).hash(&mut hasher);
-        store.0.hash(&mut hasher);
-        dirs.hash(&mut hasher);
-        environment_of_process().preload.hash(&mut hasher);
+        environment(dirs, store).hash(&mut hasher);
         program.real.hash(&mut hasher);
         if let Some(paths) = paths {
             paths.hash(&mut hasher);
@@ -202,6 +199,17 @@ impl Place {
         };
         names.filter_map(place).collect()
     }
+}
+
+/// Returns a hash of the environment that an index is for, and of becalm's version.
+#[must_use]
+pub fn environment(dirs: &[PathBuf], store: &StorePrefixes) -> u64 {
+    let mut hasher = FxHasher::default();
+    (env!("CARGO_PKG_VERSION"), FORMAT).hash(&mut hasher);
+    store.0.hash(&mut hasher);
+    dirs.hash(&mut hasher);
+    environment_of_process().preload.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// True for a time in the future too, which the clock may not reach for years.

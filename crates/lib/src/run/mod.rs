@@ -38,6 +38,8 @@ pub struct Options {
     pub strict: bool,
     /// True if a missing index is made first.
     pub wait: bool,
+    /// The index that a pack has for the program, if none is kept.
+    pub packed: Option<PathBuf>,
     /// The store prefixes, for an index that is made.
     pub store: StorePrefixes,
     /// True if file lookups are answered from the paths of the index.
@@ -216,10 +218,45 @@ fn place_of(
     program: &Program,
     paths: Option<&Opened>,
 ) -> Result<Place, RunError> {
-    let list = env::var_os("LD_LIBRARY_PATH");
-    let dirs: Vec<PathBuf> = list.iter().flat_map(|list| dirs_of(&[list])).collect();
     let paths = paths.map(|index| (index.path.as_path(), index.modified));
-    Place::of(program, &dirs, &options.store, paths, options.told.clone())
+    Place::of(program, &library_path(), &options.store, paths, options.told.clone())
+}
+
+/// Returns the directories of `LD_LIBRARY_PATH`.
+fn library_path() -> Vec<PathBuf> {
+    let list = env::var_os("LD_LIBRARY_PATH");
+    list.iter().flat_map(|list| dirs_of(&[list])).collect()
+}
+
+/// Returns a hash of the environment that indexes are made for now, and of becalm's version.
+#[must_use]
+pub fn environment() -> u64 {
+    kept::environment(&library_path(), &StorePrefixes::default())
+}
+
+/// Returns the table of the index that is kept for a command and programs that it starts. Makes the index if there
+/// is none.
+///
+/// # Errors
+/// Returns an error if there can be no index.
+pub fn table(command: Found, told: Vec<PathBuf>) -> Result<Vec<u8>, RunError> {
+    let program = Program::look(program::behind_env(command).0)?;
+    let options = Options { told: Some(told), ..Options::default() };
+    let place = place_of(&options, &program, None)?;
+    if let Kept::Nothing = place.look()? {
+        settle(&program)?;
+        making::here(&place, &program, &options.store, None)?;
+    }
+    Ok(file::read_trusted(&place.path())?.table)
+}
+
+/// Waits until the files of a start are so old that an index of them leaves none out.
+fn settle(program: &Program) -> Result<(), RunError> {
+    let files = making::files_of_start(program)?;
+    let above = files.iter().filter_map(|it| it.parent().map(Path::to_owned));
+    let directories: Vec<PathBuf> = above.collect();
+    let_settle(files.iter().chain(&directories));
+    Ok(())
 }
 
 /// Adds the needs of a program's start to the index.
@@ -290,7 +327,14 @@ fn kept_for(
 ) -> Result<Option<Indexed>, RunError> {
     let place = place_of(options, program, paths)?;
     let paths = paths.map(|index| index.path.as_path());
-    match place.look()? {
+    let kept = place.look()?;
+    if let (Kept::Nothing, Some(packed), None) = (&kept, &options.packed, paths)
+        && let Ok(index) = file::open(packed)
+        && let Ok(Some(known)) = known_to(&index, program)
+    {
+        return with_need(index, program, known).map(Some);
+    }
+    match kept {
         Kept::Index { index, is_stale } => {
             if is_stale {
                 // The existing index is good enough for this start.
@@ -303,11 +347,7 @@ fn kept_for(
         Kept::Failed(why) => Err(RunError::Failed(why)),
         Kept::Nothing if options.strict || options.wait => {
             if options.wait {
-                // Files that were made a moment ago would be left out.
-                let files = making::files_of_start(program)?;
-                let above = files.iter().filter_map(|it| it.parent().map(Path::to_owned));
-                let directories: Vec<PathBuf> = above.collect();
-                let_settle(files.iter().chain(&directories));
+                settle(program)?;
             }
             making::here(&place, program, &options.store, paths)?;
             let index = file::open(&place.path())?;

@@ -16,11 +16,13 @@ pub mod folder;
 mod learn;
 pub mod pack;
 pub mod packed;
+mod packed_index;
 pub mod record;
 mod started;
 pub mod state;
 #[cfg(test)]
 mod tests;
+pub mod unpack;
 
 use std::env;
 use std::ffi::CString;

@@ -24,6 +24,7 @@ use crate::index::places::cache_writer as writer;
 use crate::run::making::files_of_start;
 use crate::run::program::{self, Program};
 use crate::trees::check::Paths;
+use crate::trees::packed_index::{self, Written};
 use crate::trees::record::{
     Copied, Header, IdentityNumbers, Kind, PathState, Place, Record, RecordedPath,
 };
@@ -102,6 +103,13 @@ impl Pack {
         let folder = self.folder(&folder::existing()?);
         let place = in_files(&folder, command.to_str()?);
         place.metadata().is_ok_and(|facts| facts.is_file()).then_some(place)
+    }
+
+    /// Returns the index that the pack has for a command, if it can be used here and now.
+    #[must_use]
+    pub fn index(self, command: &Path) -> Option<PathBuf> {
+        let place = self.place(&folder::existing()?, &std::path::absolute(command).ok()?);
+        packed_index::find(&place.folder, &place)
     }
 
     /// Returns the use of this pack by a command with this header: without looking at the tree, if the file
@@ -263,14 +271,20 @@ fn names(directory: &Path) -> Option<Vec<String>> {
     Some(names)
 }
 
-/// Writes the records and directories of a pack, unless they are there.
-pub(super) fn write(pack: Pack, folder: &Path, records: &[Record]) -> io::Result<()> {
+/// Writes the records, indexes and directories of a pack, unless they are there.
+pub(super) fn write(
+    pack: Pack,
+    folder: &Path,
+    records: &[Record],
+    indexes: &[Written],
+) -> io::Result<()> {
     let place = pack.folder(folder);
     if place.exists() {
         return Ok(());
     }
     let part = place.with_extension(format!("{}.part", std::process::id()));
     let made = fill(&part, folder, records)
+        .and_then(|()| packed_index::write(&part, indexes))
         .and_then(|()| writer().rename(&part, &place).map_err(io::Error::other));
     if made.is_err() {
         let _ = fs::remove_dir_all(&part);

@@ -1,0 +1,283 @@
+//! Packs on a machine that starts with them: they are unpacked into its folder of records and copies once.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::hash::{Hash, Hasher};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use becalm_host::tree::table::MOST_BASES;
+use becalm_host::trust;
+use rustc_hash::{FxHashMap, FxHasher};
+use tar::Archive;
+use tempfile::TempDir;
+
+use crate::index::places::{self, cache_writer as writer};
+use crate::run::program;
+use crate::trees::copies::{self, Making};
+use crate::trees::folder::{self, UNPACKED};
+use crate::trees::pack::{INDEXES, MANIFEST, MARK, PackError, PackReport, RECORDS};
+use crate::trees::packed::{self, Check, Pack};
+use crate::trees::packed_index;
+use crate::trees::record::{Copied, MOST_BYTES, Place, Record};
+use crate::trees::started::MOST_PROGRAMS;
+use crate::trees::state::TreeRecordState;
+
+/// First bytes of a squashfs image.
+const SQUASHFS: &[u8] = b"hsqs";
+/// Maximum length of the table of an index.
+const MOST_OF_INDEX: u64 = 256 << 20;
+/// The longest wait for another process that unpacks the same pack.
+const PATIENCE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A pack that is read.
+enum Source {
+    /// A tar file, with place and length of each of its files.
+    Tar(File, BTreeMap<Vec<u8>, (u64, u64)>),
+    /// The files of an image.
+    Folder(TempDir),
+}
+
+impl Source {
+    /// Opens a pack. An image is unpacked into a scratch folder in `folder`.
+    fn open(pack: &Path, folder: &Path) -> Result<Self, PackError> {
+        let open = || -> io::Result<Self> {
+            let (mut file, facts) = program::open(pack)?;
+            if !facts.is_file() {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            let mut first = Vec::new();
+            Read::by_ref(&mut file).take(SQUASHFS.len() as u64).read_to_end(&mut first)?;
+            if first == SQUASHFS {
+                return Self::of_image(pack, folder);
+            }
+            file.rewind()?;
+            let mut places = BTreeMap::new();
+            for entry in Archive::new(&file).entries_with_seek()? {
+                let entry = entry?;
+                if entry.header().entry_type().is_file() {
+                    let place = (entry.raw_file_position(), entry.size());
+                    places.insert(entry.path_bytes().into_owned(), place);
+                }
+            }
+            Ok(Self::Tar(file, places))
+        };
+        let mut source = open().map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => PackError::io(pack)(error),
+            _ => PackError::NotAPack(pack.to_owned()),
+        })?;
+        let is_ours = source.read(MANIFEST, 4096).is_some_and(|mark| mark == MARK);
+        is_ours.then_some(source).ok_or_else(|| PackError::NotAPack(pack.to_owned()))
+    }
+
+    fn of_image(pack: &Path, folder: &Path) -> io::Result<Self> {
+        let scratch = tempfile::tempdir_in(folder)?;
+        let mut tool = Command::new("unsquashfs");
+        tool.args(["-quiet", "-no-progress", "-no-xattrs", "-force", "-dest"]);
+        let status = tool.arg(scratch.path()).arg(pack).stdout(Stdio::null()).status()?;
+        status.success().then_some(Self::Folder(scratch)).ok_or(io::ErrorKind::InvalidData.into())
+    }
+
+    /// Returns the names in a folder of the pack, with that of the folder.
+    fn names(&self, folder: &str) -> Vec<String> {
+        let names: Vec<Vec<u8>> = match self {
+            Self::Tar(_, places) => places.keys().cloned().collect(),
+            Self::Folder(scratch) => {
+                let found = scratch.path().join(folder).read_dir().into_iter().flatten().flatten();
+                let path = |it: fs::DirEntry| format!("{folder}/{}", it.file_name().display());
+                found.map(|it| path(it).into_bytes()).collect()
+            }
+        };
+        let inside = format!("{folder}/");
+        let names = names.into_iter().filter_map(|name| String::from_utf8(name).ok());
+        names.filter(|name| name.starts_with(&inside)).collect()
+    }
+
+    /// Opens a file with its length.
+    fn file(&mut self, path: &str) -> Option<(File, u64)> {
+        match self {
+            Self::Tar(file, places) => {
+                let &(place, length) = places.get(path.as_bytes())?;
+                file.seek(SeekFrom::Start(place)).ok()?;
+                Some((file.try_clone().ok()?, length))
+            }
+            Self::Folder(scratch) => {
+                // The image is not ours: no link leads out of it.
+                let root = scratch.path().canonicalize().ok()?;
+                let real =
+                    root.join(path).canonicalize().ok().filter(|it| it.starts_with(&root))?;
+                let file = File::open(real).ok()?;
+                let facts = file.metadata().ok().filter(fs::Metadata::is_file)?;
+                Some((file, facts.len()))
+            }
+        }
+    }
+
+    fn read(&mut self, path: &str, most: u64) -> Option<Vec<u8>> {
+        let (file, length) = self.file(path).filter(|it| it.1 <= most)?;
+        let mut bytes = Vec::new();
+        file.take(length).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
+    }
+}
+
+/// Adds the records and files of a pack to the folder of this machine. What is known already stays; of a file
+/// that has two copies, the one of the record that was learned last counts.
+///
+/// # Errors
+/// Returns an error if the file is no pack, or cannot be read.
+pub fn unpack(pack: &Path) -> Result<PackReport, PackError> {
+    unpack_as(Pack { hash: hash(pack)?, check: Check::Start }, pack)
+}
+
+fn unpack_as(unpacked: Pack, pack: &Path) -> Result<PackReport, PackError> {
+    let folder = folder::made().ok_or(PackError::NoFolder)?;
+    let mut source = Source::open(pack, &folder)?;
+    let (file, records, left_out) = (pack.to_owned(), Vec::new(), Vec::new());
+    let mut report = PackReport { file, files: 0, bytes: 0, indexes: 0, records, left_out };
+    let mut told = Vec::new();
+    for name in source.names(RECORDS) {
+        let record = source.read(&name, MOST_BYTES).and_then(|bytes| Record::parse(&bytes));
+        let Some(mut record) = record else { return Err(PackError::NotAPack(pack.to_owned())) };
+        let place = Place::of(folder.clone(), Path::new(&record.header.command));
+        let (files, bytes) = copy(&mut source, &mut record, &folder);
+        record.finish(&folder);
+        if record.paths.iter().any(|path| path.state.is_some()) {
+            told.push(record.clone());
+        }
+        // Otherwise this machine learns it now.
+        let Some(lock) = place.lock() else { continue };
+        record.header.generation = None;
+        record.paths.retain(|path| !path.added);
+        for path in &mut record.paths {
+            path.state = None;
+            path.copy = path.copy.take().filter(|_| path.is_used());
+        }
+        let known = place.open().and_then(Record::read);
+        let mut record = known.map_or_else(|| record.clone(), |known| merged(known, &record));
+        record.finish(&folder);
+        if place.write(&record).is_ok() {
+            (report.files, report.bytes) = (report.files + files, report.bytes + bytes);
+            report.records.push(TreeRecordState::of(&record));
+        }
+        place.unlock();
+        drop(lock);
+    }
+    let indexes = indexes(&mut source, &told);
+    report.indexes = indexes.len() as u64;
+    packed::write(unpacked, &folder, &told, &indexes).map_err(PackError::io(&folder))?;
+    Ok(report)
+}
+
+/// Returns the indexes of a pack that are of this version and for the libraries of this machine, by name.
+fn indexes(source: &mut Source, records: &[Record]) -> Vec<packed_index::Written> {
+    let trees: Vec<&Path> = records.iter().flat_map(|it| &it.header.trees).map(Path::new).collect();
+    let names = source.names(INDEXES);
+    let read = |name: String| {
+        let own = name.rsplit_once('/')?.1.to_owned();
+        packed_index::around(own, &source.read(&name, MOST_OF_INDEX)?, &trees)
+    };
+    names.into_iter().filter_map(read).collect()
+}
+
+/// Returns a hash of the identity of a pack's file.
+fn hash(pack: &Path) -> Result<u64, PackError> {
+    let facts = pack.metadata().map_err(PackError::io(pack))?;
+    let mut hasher = FxHasher::default();
+    let times = (facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec());
+    (facts.ino(), facts.size(), times).hash(&mut hasher);
+    Ok(hasher.finish())
+}
+
+/// Returns a record with what another one has besides.
+fn merged(mut record: Record, other: &Record) -> Record {
+    let is_newer = other.header.learned > record.header.learned;
+    let by_path = record.paths.iter().enumerate().map(|(at, it)| (it.path.clone(), at));
+    let known: FxHashMap<String, usize> = by_path.collect();
+    for path in &other.paths {
+        match known.get(&path.path).map(|&at| &mut record.paths[at].copy) {
+            None => record.paths.push(path.clone()),
+            Some(copy) if path.copy.is_some() && (is_newer || copy.is_none()) => {
+                copy.clone_from(&path.copy);
+            }
+            Some(_) => {}
+        }
+    }
+    let add = |to: &mut Vec<String>, more: &[String], most: usize| {
+        to.extend(more.iter().filter(|&it| !to.contains(it)).cloned().collect::<Vec<_>>());
+        to.truncate(most);
+    };
+    add(&mut record.watched, &other.watched, usize::MAX);
+    add(&mut record.header.trees, &other.header.trees, MOST_BASES);
+    add(&mut record.header.programs, &other.header.programs, MOST_PROGRAMS);
+    record.header.starts = record.header.starts.max(other.header.starts);
+    record
+}
+
+/// Makes the copies of a record from the files of a pack. What is missing has no copy. Returns the number of
+/// files that are new, and their bytes.
+fn copy(source: &mut Source, record: &mut Record, folder: &Path) -> (u64, u64) {
+    let Some(mut making) = Making::new(folder) else {
+        record.paths.iter_mut().for_each(|it| it.copy = None);
+        return (0, 0);
+    };
+    let (mut files, mut bytes) = (0, 0);
+    for path in record.paths.iter_mut().filter(|it| it.copy.is_some()) {
+        let Some(identity) = path.copy.as_ref().map(|it| it.identity()) else { continue };
+        let original = Path::new(&path.path);
+        let before = making.count();
+        let made = source.file(path.path.trim_start_matches('/')).and_then(|(mut file, length)| {
+            (length == identity.size).then(|| making.add(original, &identity, &mut file))?
+        });
+        if making.count() > before {
+            (files, bytes) = (files + 1, bytes + identity.size);
+        }
+        // The name says for which file the copy is, whatever the pack calls it.
+        path.copy = made.map(|name| Copied::new(name, identity));
+    }
+    if !making.finish() {
+        record.paths.iter_mut().for_each(|it| it.copy = None);
+        return (0, 0);
+    }
+    for path in record.paths.iter_mut().filter(|it| it.mapped) {
+        if let Some(copy) = &mut path.copy {
+            copy.loads = Some(copies::is_loadable(&copies::path(folder, &copy.name)));
+        }
+    }
+    (files, bytes)
+}
+
+/// Unpacks a pack, unless that was done on this machine. Of several processes one does it, and the others wait.
+///
+/// # Errors
+/// Returns an error if it cannot be unpacked.
+pub fn ensure(pack: &Path, check: Check) -> Result<Pack, PackError> {
+    let folder = folder::made().ok_or(PackError::NoFolder)?;
+    let hash = hash(pack)?;
+    let unpacked = Pack { hash, check };
+    let mark = folder.join(places::cached_name(pack, hash, UNPACKED));
+    let lock = mark.with_extension(format!("{UNPACKED}-lock"));
+    let is_done = || trust::open(&mark).is_ok();
+    let began = Instant::now();
+    while !is_done() {
+        let locked: Option<OwnedFd> = writer().lock(&lock).map_err(|_| PackError::NoFolder)?;
+        if let Some(held) = locked {
+            let done = if is_done() { Ok(()) } else { unpack_as(unpacked, pack).map(drop) };
+            let done = done.map(|()| drop(writer().replace(&mark, b"", 0o600)));
+            let _ = writer().remove(&lock);
+            drop(held);
+            return done.map(|()| unpacked);
+        }
+        if began.elapsed() > PATIENCE {
+            return Err(PackError::Busy(pack.to_owned()));
+        }
+        thread::sleep(PAUSE);
+    }
+    Ok(unpacked)
+}
