@@ -183,3 +183,52 @@ fn the_first_start_has_the_index_of_the_pack() {
     let unpacked = document(&in_folder(other.path(), &["unpack", pack, "--json"]));
     assert_eq!((&unpacked["indexes"], &unpacked["files"]), (&0.into(), &1.into()));
 }
+
+#[test]
+fn a_whole_tree_is_packed_without_a_start_and_needed_no_more() {
+    let (here, there, home, out) = (folder(), folder(), folder(), folder());
+    let tree = out.path().join("tree");
+    fs::create_dir_all(tree.join("lib/sub")).unwrap();
+    fs::write(tree.join("lib/one"), "one\n").unwrap();
+    fs::write(tree.join("lib/sub/two"), "two\n").unwrap();
+    std::os::unix::fs::symlink("lib", tree.join("link")).unwrap();
+    let pack = out.path().join("pack.tar");
+    let pack = pack.to_str().unwrap();
+    let by = |folder: &Path, arguments: &[&str]| {
+        let mut command = becalm();
+        command.args(arguments).env("BECALM_CACHE", folder).env("HOME", home.path());
+        run(command.env("BECALM_TRUST_TIMES", &tree))
+    };
+    let arguments = ["pack", "-o", pack, "/bin/cat", tree.to_str().unwrap(), "--json"];
+    let packed = document(&by(here.path(), &arguments));
+    let counts = ["files", "bytes", "indexes"].map(|name| packed[name].as_u64().unwrap());
+    assert_eq!((counts, &packed["left_out"]), ([2, 8, 1], &json!([])), "{packed}");
+    let bytes = fs::read(pack).unwrap();
+    document(&by(here.path(), &arguments));
+    assert_eq!(fs::read(pack).unwrap(), bytes, "the same bytes each time");
+    let alone = by(here.path(), &["pack", "-o", pack, tree.join("lib").to_str().unwrap()]);
+    assert!(alone.stderr.contains("name a program as well"), "{alone:?}");
+
+    let names = ["lib/one", "lib/sub/two", "link"].map(|name| tree.join(name));
+    fs::rename(&tree, out.path().join("gone")).unwrap();
+    let cat = |path: &Path| {
+        let path = path.to_str().unwrap();
+        by(there.path(), &["run", "--pack", pack, "--check", "never", "--", "/bin/cat", path])
+    };
+    assert_eq!([cat(&names[0]), cat(&names[1])].map(|ran| ran.stdout), ["one\n", "two\n"]);
+    // The program is told what was there: a name that is new is not, unless the path goes back by `..`.
+    fs::create_dir_all(tree.join("lib/sub")).unwrap();
+    fs::write(tree.join("lib/new"), "new\n").unwrap();
+    assert_eq!(cat(&tree.join("lib/new")).stdout, "");
+    assert_eq!(cat(&tree.join("lib/sub/../new")).stdout, "new\n");
+    assert_eq!(cat(&tree.join("lib/./new")).stdout, "new\n");
+    assert_eq!(cat(&names[0]).stdout, "one\n");
+    let metrics = || by(there.path(), &["cache", "--metrics"]).stdout;
+    let is_counted = |it: &String| it.contains("becalm_starts_total{uid=") && it.contains("} 6\n");
+    let found = std::iter::repeat_with(|| {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        metrics()
+    });
+    let found: Vec<String> = found.take(200).take_while(|it| !is_counted(it)).collect();
+    assert!(is_counted(&metrics()), "{found:?}");
+}

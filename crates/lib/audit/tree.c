@@ -56,6 +56,7 @@ struct entry
   uint64_t copy_dev, copy_ino;
   /* USED is the number of times that programs have asked for the path. DIRECTORY is the number of the holder's
      descriptor and one. */
+  /* LOADS is true if the loader may map the copy, and for a directory if the table has all names in it. */
   uint32_t used, is_mapped, loads, directory;
   struct statx found, followed;
 };
@@ -351,6 +352,30 @@ tell (uint64_t hash, const char *path, size_t length, char what)
   __atomic_store_n (into, what, __ATOMIC_RELEASE);
 }
 
+/* An entry of which the result is that there is nothing. */
+static struct entry missing STATE;
+
+/* True if PATH is not there because it leads through a name that a directory of which all names are known does
+   not have. */
+static int
+is_missing (const char *path, size_t length)
+{
+  while (length > 0)
+    {
+      while (length > 0 && path[--length] != '/')
+        ;
+      const struct entry *entry = find_entry (path, length, hash_bytes (0, path, length));
+      if (entry == NULL)
+        continue;
+      const char *name = path + length + 1;
+      const int is_here = name[0] == '.' && (name[1] == '/' || name[1] == '\0');
+      const int is_above = name[0] == '.' && name[1] == '.' && (name[2] == '/' || name[2] == '\0');
+      return (LOAD (entry->state) & 3) == FOUND && (entry->found.mode & 0170000) == 0040000
+             && LOAD (entry->loads) && *name != '/' && *name != '\0' && !is_here && !is_above;
+    }
+  return 0;
+}
+
 /* Returns the entry of a path; NULL if there is none, or all answers are disabled. */
 static struct entry *
 find (const char *path, char what)
@@ -363,6 +388,11 @@ find (const char *path, char what)
   size_t length = strlen (path);
   uint64_t hash = hash_bytes (0, path, length);
   struct entry *found = find_entry (path, length, hash);
+  if (found == NULL && is_missing (path, length))
+    {
+      found = &missing;
+      __atomic_store_n (&missing.state, ALWAYS << 2 | ABSENT, __ATOMIC_RELEASE);
+    }
   if (found != NULL)
     __atomic_fetch_add (&found->used, 1, __ATOMIC_RELAXED);
   if (found == NULL || (what == 'r' && found->copy == 0) || (what == 'm' && !found->is_mapped))
@@ -866,7 +896,7 @@ tree_library (const char *path, const struct link_map *program)
         return string_at (same->entry->copy);
     }
   struct statx copy;
-  if (entry == NULL || !entry->loads || !has_answers () || read_entry (entry, 1, &found) != COPIED
+  if (entry == NULL || !LOAD (entry->loads) || !has_answers () || read_entry (entry, 1, &found) != COPIED
       || sys_stat (string_at (entry->copy), &copy) != 0 || copy.ino != entry->copy_ino)
     return path;
   know_files (program);

@@ -904,12 +904,24 @@ class TreeRecord(Record):
 
 
 @dataclass
+class Counts(Record):
+    """The starts that were answered."""
+
+    starts: int
+    declined: int
+    ended: int
+    answers: int
+    stale: int
+
+
+@dataclass
 class Trees(Record):
     """The folder of what starts look up on network file systems."""
 
     folder: str
     copies: int
     bytes: int
+    counts: Counts
     records: List[TreeRecord] = field(default_factory=list)
 
 

@@ -13,6 +13,10 @@ pub(crate) struct CacheArgs {
     #[arg(short = 'n', long, requires = "clear")]
     pub dry_run: bool,
 
+    /// Write the counts of answered starts in the text format of Prometheus
+    #[arg(long, conflicts_with_all = ["clear", "json"])]
+    pub metrics: bool,
+
     /// Write one JSON object, schema becalm/cache/1
     #[arg(long)]
     pub json: bool,

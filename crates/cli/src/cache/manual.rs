@@ -3,7 +3,7 @@
 use crate::terminal::manual::{JSON, Section};
 
 /// Last sections of the help and the man page of `becalm cache`.
-pub(crate) const CACHE: &[&Section] = &[&STATUS, &FOLDER, &JSON, &EXAMPLES];
+pub(crate) const CACHE: &[&Section] = &[&STATUS, &FOLDER, &METRICS, &JSON, &EXAMPLES];
 
 const STATUS: Section = Section {
     title: "Exit status",
@@ -29,10 +29,29 @@ const FOLDER: Section = Section {
     ],
 };
 
+const METRICS: Section = Section {
+    title: "Metrics",
+    entries: &[
+        (
+            "unit",
+            "Counters since the folder was made or cleared, with the label uid; no command line is in them.",
+        ),
+        ("becalm_starts_total", "Programs that were offered results of lookups."),
+        ("becalm_declined_starts_total", "Programs that took none: no index binds them."),
+        ("becalm_ended_starts_total", "Programs whose answers ended at a change on this machine."),
+        ("becalm_answers_total", "Lookups and opens that were answered."),
+        (
+            "becalm_stale_files_total",
+            "Files that differed from their copy, once for a table of starts that begin together.",
+        ),
+    ],
+};
+
 const EXAMPLES: Section = Section {
     title: "Examples",
     entries: &[
         ("becalm cache", "What is kept, and of which commands."),
+        ("becalm cache --metrics >becalm.prom", "For the node exporter's textfile collector."),
         ("becalm cache --clear", "Forget it: the next starts learn again."),
     ],
 };

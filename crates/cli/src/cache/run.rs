@@ -24,6 +24,11 @@ pub(crate) fn run(args: &CacheArgs, color: When) -> Result<ExitStatus> {
     if args.clear && !args.dry_run {
         report = cache::clear(report)?;
     }
+    if args.metrics {
+        let counts = report.trees.map(|trees| trees.counts).unwrap_or_default();
+        anstream::stdout().write_all(counts.metrics().as_bytes())?;
+        return Ok(ExitStatus::Fine);
+    }
     terminal::write_report(args.json, &report, |out| {
         out.write_all(text(args, color, &report).as_bytes())
     })?;

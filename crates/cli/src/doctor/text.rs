@@ -7,6 +7,7 @@ use becalm_lib::doctor::{
     Alone, IndexState, LeftOut, LoaderState, ModuleKind, ProgramState, Report,
 };
 use becalm_lib::escape::shown;
+use becalm_lib::trees::counts::Counts;
 use becalm_lib::trees::state::TreesState;
 use becalm_lib::words::{counted, grouped};
 use bstr::ByteSlice;
@@ -192,7 +193,10 @@ fn recorded(text: &mut String, look: Look, report: &Report) {
             (true, false) => "the next start is recorded too",
             (true, true) => "complete",
         };
-        let age = age_in_words(record.learned);
+        let age = match record.starts {
+            0 => "none learned".to_owned(),
+            _ => age_in_words(record.learned),
+        };
         let command = shown(record.command.as_bytes().as_bstr());
         row(text, look, title, &format!("{command}: {mib:.1} MiB, {starts}, {age}; {state}"));
     }
@@ -211,6 +215,14 @@ pub(crate) fn looked_up(
     let copies = counted(trees.copies, "copy", "copies");
     let folder = shown(trees.folder.as_os_str().as_encoded_bytes().as_bstr());
     row(text, look, title, &format!("{folder}: {copies}, {mib:.1} MiB"));
+    let Counts { starts, declined, ended, answers, stale } = trees.counts;
+    if starts > 0 {
+        let [starts, declined, ended, answers, stale] =
+            [starts, declined, ended, answers, stale].map(grouped);
+        let answered =
+            format!("{answers} answers in {starts} starts; {declined} declined, {ended} ended");
+        row(text, look, "answered", &format!("{answered} by a change; {stale} stale files"));
+    }
     for record in trees.records.iter().take(most) {
         let paths = counted(record.paths.into(), "path", "paths");
         let starts = counted(record.starts.into(), "start", "starts");

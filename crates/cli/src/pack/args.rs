@@ -9,7 +9,10 @@ use clap::{Args, ValueEnum, ValueHint};
 #[derive(Debug, Args)]
 pub(crate) struct PackArgs {
     /// The commands, by the paths or names with which they are started; all that were learned without any
-    #[arg(value_name = "PROGRAM", value_hint = ValueHint::FilePath)]
+    ///
+    /// A directory is packed whole, also what no start has looked up: for the commands that are named, of which
+    /// nothing need be learned, or for all learned ones that use it.
+    #[arg(value_name = "PROGRAM|TREE", value_hint = ValueHint::FilePath)]
     pub programs: Vec<PathBuf>,
 
     /// The file to write

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 
 use anyhow::Result;
+use becalm_lib::trees::counts::Counts;
 use becalm_lib::trees::pack::{self, PackReport};
 use becalm_lib::trees::state::TreesState;
 use becalm_lib::trees::unpack;
@@ -39,7 +40,8 @@ pub(crate) fn unpack(args: &UnpackArgs, color: When) -> Result<ExitStatus> {
 
 fn print(json: bool, color: When, done: &str, report: &PackReport) -> Result<ExitStatus> {
     let PackReport { file, files, bytes, indexes, records, left_out } = report.clone();
-    let state = TreesState { folder: file, copies: files, bytes, records };
+    let counts = Counts::default();
+    let state = TreesState { folder: file, copies: files, bytes, counts, records };
     terminal::write_report(json, report, |out| {
         let mut text = String::new();
         looked_up(&mut text, Look::of_stdout(color), done, usize::MAX, &state);

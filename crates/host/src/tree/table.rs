@@ -61,7 +61,7 @@ struct Entry {
     copy_ino: u64,
     used: AtomicU32,
     is_mapped: u32,
-    loads: u32,
+    loads: AtomicU32,
     /// The holder's descriptor of the directory, plus one.
     directory: AtomicU32,
     found: Facts,
@@ -250,7 +250,7 @@ impl Table {
                 (*entry).copy = copy;
                 (*entry).target = target;
                 (*entry).is_mapped = new.is_mapped.into();
-                (*entry).loads = new.loads.into();
+                (*entry).loads = AtomicU32::new(new.loads.into());
             }
             self.enter(hash as u32, 0, at);
         }
@@ -264,6 +264,17 @@ impl Table {
         let number = directory.as_raw_fd().cast_unsigned() + 1;
         // SAFETY: inside the mapping; the field is atomic.
         unsafe { (*self.entry(at)).directory.store(number, Ordering::Release) };
+    }
+
+    /// Says that all names in a directory are in the table: programs are told that there are no others.
+    pub fn set_complete(&self, at: usize) {
+        self.let_map(at);
+    }
+
+    /// Lets the loader map the copy of an entry instead of the library.
+    pub fn let_map(&self, at: usize) {
+        // SAFETY: inside the mapping; the field is atomic.
+        unsafe { (*self.entry(at)).loads.store(1, Ordering::Release) };
     }
 
     /// Enters an entry into the slots of one half, which are more than the entries.
@@ -398,6 +409,12 @@ impl Table {
     pub fn activity(&self) -> u64 {
         let head = self.head();
         head.asked.load(Ordering::Relaxed) + head.log_used.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of answers that programs have had.
+    #[must_use]
+    pub fn answers(&self) -> u64 {
+        self.head().asked.load(Ordering::Relaxed)
     }
 
     /// Disables all answers.

@@ -16,9 +16,11 @@ use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::trees::check::{Looked, Paths};
+use crate::trees::counts::{Counter, Counts};
 use crate::trees::learn::{self, Started};
+use crate::trees::packed::Pack;
 use crate::trees::record::{Header, Place, Record};
-use crate::trees::{folder, is_running, started};
+use crate::trees::{folder, is_running, started, unchanged};
 
 /// The longest time that a program is attended.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -39,6 +41,9 @@ const REFRESHED: [Duration; 2] = [Duration::from_millis(600), Duration::from_mil
 /// If programs of this command were started together: the time without another one after which the
 /// paths are looked at, once for all of them, and the longest time to wait.
 const TOGETHER: [Duration; 2] = [Duration::from_millis(15), Duration::from_millis(100)];
+/// Of such programs, so many that began later are worth another look at all paths: a look takes more calls than one
+/// of them makes, as the kernel knows what the first ones have looked up.
+const ENOUGH: u64 = 4;
 
 /// The programs that share a table.
 pub(super) struct Attended {
@@ -49,8 +54,8 @@ pub(super) struct Attended {
     pub(super) folder: Option<PathBuf>,
     /// The first line of the record.
     pub(super) header: Header,
-    /// The process that gives the tables, if what is found counts as long as it runs.
-    pub(super) door: Option<u32>,
+    /// The process that gives the tables and its pack, if what is found counts as long as it runs.
+    pub(super) door: Option<(u32, Pack)>,
 }
 
 /// Allows this process as many descriptors as it may have: each directory takes one.
@@ -83,7 +88,7 @@ impl Attended {
         make_room(&table, self.header.paths);
         let door = self.door;
         thread::spawn(move || {
-            while door.is_some_and(is_running) {
+            while door.is_some_and(|(door, _)| is_running(door)) {
                 thread::sleep(PAUSE_OF_NODE);
             }
             thread::sleep(LAST);
@@ -94,7 +99,9 @@ impl Attended {
         let (process, command) = (self.process, self.command.clone());
         let watching = thread::spawn(move || started::watch(process, &command));
         let record = Record::read(record).unwrap_or_default();
-        let (together, looked) = self.answer(&table, &changes, &record);
+        let mut counter = Counter::new(folder::made().filter(|_| !record.paths.is_empty()));
+        let (together, looked) = self.answer(&table, &changes, &record, &mut counter);
+        counter.add(Counts::of(&table, Some(&record), changes.happened()));
         table.turn_off();
         let kept = open_files(self.process);
         lower_priority();
@@ -106,9 +113,19 @@ impl Attended {
 
     /// Answers until the starts are over. Returns the number of programs that began with the first one, and
     /// what was found; nothing if something has changed.
-    fn answer(&self, table: &Table, changes: &Changes, record: &Record) -> (u64, Looked) {
-        let mut paths = Paths::of(record, self.folder.as_deref().unwrap_or(Path::new("/")));
+    fn answer(
+        &self,
+        table: &Table,
+        changes: &Changes,
+        record: &Record,
+        counter: &mut Counter,
+    ) -> (u64, Looked) {
+        let folder = self.folder.as_deref().unwrap_or(Path::new("/"));
+        let mut paths = Paths::of(record, folder);
         paths.lasts = self.door.is_some();
+        if let Some((_, pack)) = self.door {
+            paths.map_from(|path| pack.file(folder, path));
+        }
         let is_filled = paths.fill(table) && !record.paths.is_empty();
         if record.header.together > 1 {
             wait_for_others(table);
@@ -119,13 +136,21 @@ impl Attended {
         }
         let (took, together) = (at.elapsed(), table.programs());
         match self.door {
-            Some(door) => {
+            Some((door, pack)) => {
+                if is_filled && unchanged::is_unchanged(pack, folder, &self.command, changes) {
+                    paths.let_map(table);
+                }
                 while is_running(door) && !changes.happened() {
                     thread::sleep(PAUSE_OF_NODE);
+                    counter.update(|| Counts::of(table, Some(record), false));
                 }
             }
             None => {
-                self.keep_fresh(table, changes, is_filled.then_some(&paths), (at, looked, took))
+                let paths = is_filled.then_some(&paths);
+                let enough = if record.header.together > 1 { ENOUGH } else { 1 };
+                self.keep_fresh(table, changes, paths, (at, looked, took), enough, || {
+                    counter.update(|| Counts::of(table, Some(record), false));
+                });
             }
         }
         let looked = paths.looked(table);
@@ -140,12 +165,16 @@ impl Attended {
         changes: &Changes,
         paths: Option<&Paths<'_>>,
         looked: (Instant, u64, Duration),
+        enough: u64,
+        mut count: impl FnMut(),
     ) {
         let (mut at, mut looked, mut took) = looked;
         let mut began = Instant::now();
         let (mut news, mut activity, mut last) = (began, 0, table.last_since());
+        let mut programs = table.programs();
         while self.is_wanted(table) && began.elapsed() < LONGEST && news.elapsed() < IDLE {
             thread::sleep(PAUSE);
+            count();
             if table.activity() != activity {
                 (activity, news) = (table.activity(), Instant::now());
             }
@@ -155,14 +184,14 @@ impl Attended {
             }
             let [least, most] = REFRESHED;
             let pause = COUNTS.saturating_sub(EARLIER + took * 3 / 2).clamp(least, most);
-            let is_old = last > looked;
+            let is_old = last > looked && table.programs() >= programs + enough;
             // Results that nobody asks for need not be fresh.
             let is_due = news > at && at.elapsed() > pause;
             if let Some(paths) = paths
                 && (is_old || is_due)
                 && !changes.happened()
             {
-                (at, looked) = (Instant::now(), look::now());
+                (at, looked, programs) = (Instant::now(), look::now(), table.programs());
                 paths.look(table, changes, is_old);
                 took = at.elapsed();
             }

@@ -54,9 +54,23 @@ struct Known {
     /// The last component of the path.
     name: CString,
     copy: Option<(CString, Identity)>,
+    /// Its place in the folder of a pack, from which libraries are mapped.
+    place: Option<CString>,
     /// The directory that it is in, and its own number if it is one.
     parent: Option<usize>,
     own: Option<usize>,
+}
+
+impl Known {
+    /// Returns the file that is mapped instead of a library.
+    fn mapped(&self) -> Option<&CString> {
+        self.place.as_ref().or(self.copy.as_ref().map(|(copy, _)| copy))
+    }
+}
+
+/// True for a path in which the loader would expand nothing.
+fn is_plain(path: &CString) -> bool {
+    !path.as_bytes().contains(&b'$')
 }
 
 /// The paths of a start.
@@ -81,20 +95,28 @@ pub(super) struct Paths<'a> {
 
 impl<'a> Paths<'a> {
     pub(super) fn of(record: &'a Record, folder: &Path) -> Self {
-        let trees: Vec<&Path> = live_trees(&record.header).collect();
-        let mut paths = Self::below(&trees, record, folder);
+        Self::in_trees(&live_trees(&record.header).collect::<Vec<_>>(), record, folder)
+    }
+
+    /// As [`Self::of`], for trees on any file system.
+    pub(super) fn anywhere(record: &'a Record, folder: &Path) -> Self {
+        let trees: Vec<&Path> = record.header.trees.iter().map(Path::new).collect();
+        Self::in_trees(&trees, record, folder)
+    }
+
+    fn in_trees(trees: &[&Path], record: &'a Record, folder: &Path) -> Self {
+        let mut paths = Self::below(trees, record, folder);
         paths.outer = trees.iter().flat_map(|it| it.ancestors().skip(1)).map(Into::into).collect();
         paths.outer.sort();
         paths.outer.dedup();
-        for tree in &trees {
+        for tree in trees {
             let facts = c_path(tree).and_then(|tree| look::at(CWD, &tree, true).ok());
             paths.timed.extend(facts.filter(|_| times_count(tree)).map(|it| look::device(&it)));
         }
         paths
     }
 
-    /// Returns the paths of a pack's record, of which nothing is looked up. Libraries are mapped from these
-    /// places, which have the directories of the tree.
+    /// Returns the paths of a pack's record, of which nothing is looked up.
     pub(super) fn packed(
         record: &'a Record,
         folder: &Path,
@@ -102,13 +124,26 @@ impl<'a> Paths<'a> {
     ) -> Self {
         let mut paths = Self::below(&[], record, folder);
         paths.is_packed = true;
-        for (known, recorded) in paths.known.iter_mut().zip(&record.paths) {
-            let place = c_path(&place(&recorded.path)).filter(|_| recorded.mapped);
-            if let (Some((copy, _)), Some(place)) = (&mut known.copy, place) {
-                *copy = place;
-            }
-        }
+        paths.map_from(place);
         paths
+    }
+
+    /// Sets the places from which libraries are mapped, which have the directories of the tree.
+    pub(super) fn map_from(&mut self, place: impl Fn(&str) -> PathBuf) {
+        for (known, recorded) in self.known.iter_mut().zip(&self.record.paths) {
+            let is_mapped = recorded.mapped && known.copy.is_some();
+            known.place = c_path(&place(&recorded.path)).filter(|_| is_mapped);
+        }
+    }
+
+    /// Lets the loader map libraries from these places, whatever is in them.
+    pub(super) fn let_map(&self, table: &Table) {
+        let has_place = |at: &usize| self.known[*at].place.as_ref().is_some_and(is_plain);
+        let is_code = self.is_code();
+        (0..self.known.len())
+            .filter(has_place)
+            .filter(|_| is_code)
+            .for_each(|at| table.let_map(at));
     }
 
     /// Returns the paths, and the directories in these trees.
@@ -139,7 +174,7 @@ impl<'a> Paths<'a> {
                 Some((c_path(&copies::path(folder, &copy.name))?, copy.identity()))
             });
             let name = CString::new(name).unwrap_or_default();
-            paths.known.push(Known { name, copy, parent, own });
+            paths.known.push(Known { name, copy, place: None, parent, own });
         }
         paths
     }
@@ -168,14 +203,10 @@ impl<'a> Paths<'a> {
     /// Returns the trees and paths for the table.
     pub(super) fn entries(&self) -> (Vec<CString>, Vec<NewEntry>) {
         let string = |text: &String| CString::new(text.as_bytes()).unwrap_or_default();
-        let is_code = self.known.iter().find_map(|known| known.copy.as_ref()).is_some_and(|copy| {
-            look::open(CWD, &copy.0).is_ok_and(|file| look::is_mapped_as_code(file.as_fd()))
-        });
-        // The loader would expand a dollar sign.
-        let is_plain = |path: &CString| !path.as_bytes().contains(&b'$');
+        let is_code = self.is_code();
         let entry = |(known, recorded): (&Known, &RecordedPath)| NewEntry {
             path: string(&recorded.path),
-            copy: known.copy.as_ref().map(|(path, _)| path.clone()),
+            copy: known.mapped().cloned(),
             target: recorded.target.as_ref().map(string),
             is_mapped: recorded.mapped,
             loads: is_code
@@ -183,11 +214,19 @@ impl<'a> Paths<'a> {
                     .copy
                     .as_ref()
                     .is_some_and(|copy| self.is_packed || copy.loads == Some(true))
-                && known.copy.as_ref().is_some_and(|(path, _)| is_plain(path)),
+                && known.mapped().is_some_and(is_plain),
         };
         let entries: Vec<NewEntry> = self.known.iter().zip(&self.record.paths).map(entry).collect();
         let trees = self.record.header.trees.iter().map(string).collect();
         (trees, entries)
+    }
+
+    /// True if copies can be mapped as code.
+    fn is_code(&self) -> bool {
+        let copy = self.known.iter().find_map(|known| known.copy.as_ref());
+        copy.is_some_and(|(copy, _)| {
+            look::open(CWD, copy).is_ok_and(|file| look::is_mapped_as_code(file.as_fd()))
+        })
     }
 
     /// Returns what the last look has found. No path is looked up.

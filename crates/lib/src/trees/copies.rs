@@ -9,7 +9,7 @@ use std::fs::{self, File, OpenOptions};
 use std::hash::{Hash, Hasher};
 use std::io::{self, Read};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -72,8 +72,9 @@ pub(super) fn whole(copy: &CStr, identity: &Identity) -> Option<(u64, u64)> {
 /// Copies that are being made.
 pub(super) struct Making {
     folder: PathBuf,
-    /// Bytes that may still be used.
+    /// Bytes that may still be used, by all and by one.
     room: u64,
+    most: u64,
     made: Vec<(PathBuf, PathBuf)>,
 }
 
@@ -88,7 +89,12 @@ impl Making {
         }
         let used = make_room(&copies);
         let room = MOST_OF_ALL.saturating_sub(used).min(folder::free(folder) / 4);
-        Some(Self { folder: copies, room, made: Vec::new() })
+        Some(Self { folder: copies, room, most: MOST, made: Vec::new() })
+    }
+
+    /// As [`Self::new`], for a pack: as many bytes as the file system has room for.
+    pub(super) fn of_pack(folder: &Path) -> Option<Self> {
+        Some(Self { room: folder::free(folder) / 4 * 3, most: u64::MAX, ..Self::new(folder)? })
     }
 
     /// Copies a file with this identity. Returns the name; `None` if the file has changed, or there is no
@@ -127,7 +133,7 @@ impl Making {
         if place.symlink_metadata().is_ok_and(|facts| facts.len() == identity.size) {
             return Some(name);
         }
-        (identity.size <= MOST && identity.size <= self.room).then_some(())?;
+        (identity.size <= self.most && identity.size <= self.room).then_some(())?;
         let part = self.folder.join(format!("{name}.{}.{UNFINISHED}", std::process::id()));
         if write(&part).is_none() {
             let _ = fs::remove_file(&part);
@@ -185,13 +191,14 @@ fn copied(original: &Path, identity: &Identity, part: &Path) -> Option<()> {
     is_same()
 }
 
-/// Removes the copies that were not used for the longest time until there is room for others, and unfinished
+/// Removes the copies that are of no pack and were not used for the longest time, until there is room for others, and unfinished
 /// ones that nobody makes any more. Returns the bytes that are left.
 fn make_room(copies: &Path) -> u64 {
     let entries = copies.read_dir().into_iter().flatten().flatten();
     let mut all: Vec<(SystemTime, u64, PathBuf)> = entries
         .filter_map(|entry| {
-            let facts = entry.metadata().ok()?;
+            // One with a second name belongs to a pack that was unpacked.
+            let facts = entry.metadata().ok().filter(|it| it.nlink() == 1)?;
             Some((facts.accessed().ok()?.max(facts.modified().ok()?), facts.len(), entry.path()))
         })
         .collect();

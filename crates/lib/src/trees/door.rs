@@ -20,6 +20,7 @@ use rustc_hash::FxHasher;
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 use crate::trees::attend::{Attended, more_descriptors};
+use crate::trees::counts::{Counter, Counts};
 use crate::trees::packed::{self, Check, Pack, Told, Unpacked};
 use crate::trees::record::{Header, Place};
 use crate::trees::{TRUST_TIMES, folder, is_running};
@@ -171,15 +172,23 @@ struct Shared {
     table: Table,
     changes: Changes,
     made: Instant,
-    /// Of a pack: its folder, and its directories, which programs open.
-    unpacked: Option<(Unpacked, Vec<OwnedFd>)>,
+    told: Option<ToldHere>,
+}
+
+/// The part of a table that was filled from a pack: no other process attends it.
+struct ToldHere {
+    /// The folder of the pack.
+    folder: Unpacked,
+    /// Its directories, which programs open.
+    _directories: Vec<OwnedFd>,
+    counter: Counter,
 }
 
 impl Shared {
     /// True if a program that begins now can use the table. `lasts` is true if it can be of any age.
     fn is_open(&self, lasts: bool) -> bool {
         let is_young = lasts || self.made.elapsed() < OLD;
-        let is_removed = self.unpacked.as_ref().is_some_and(|(folder, _)| !folder.is_there());
+        let is_removed = self.told.as_ref().is_some_and(|told| !told.folder.is_there());
         !self.table.is_off() && is_young && !is_removed && !self.changes.happened()
     }
 
@@ -189,6 +198,13 @@ impl Shared {
             0 => self.made.elapsed() < PAUSE,
             Table::LEFT => false,
             process => is_running(process),
+        }
+    }
+
+    /// Counts the programs of a table that was filled from a pack.
+    fn count(&mut self) {
+        if let Some(told) = &mut self.told {
+            told.counter.add(Counts::of(&self.table, None, false));
         }
     }
 }
@@ -226,12 +242,14 @@ impl Door {
             if looked.elapsed() >= PAUSE {
                 looked = Instant::now();
                 self.programs.retain(|&process| is_running(process));
+                self.tables.iter_mut().for_each(Shared::count);
                 self.tables.retain(Shared::is_attended);
                 if !self.programs.is_empty() || !(lasts || self.tables.is_empty()) {
                     last = looked;
                 }
             }
         }
+        self.tables.iter_mut().for_each(Shared::count);
     }
 
     /// Gives a process the table of its command; closes the connection if there is none.
@@ -280,9 +298,11 @@ impl Door {
             }
             let Some(told) = packed::tell(pack, &folder, &command) else { continue };
             left.extend(told.programs.iter().map(PathBuf::from));
-            let Told { file, table, changes, directories, folder, .. } = told;
-            let (made, unpacked) = (Instant::now(), Some((folder, directories)));
-            self.tables.push(Shared { command, file, table, changes, made, unpacked });
+            let Told { file, table, changes, directories, folder: of_pack, .. } = told;
+            let counter = Counter::new(Some(folder.clone()));
+            let told = ToldHere { folder: of_pack, _directories: directories, counter };
+            let (made, told) = (Instant::now(), Some(told));
+            self.tables.push(Shared { command, file, table, changes, made, told });
         }
         Some(())
     }
@@ -294,17 +314,22 @@ impl Door {
         let folder = folder::existing();
         let place = folder.clone().map(|folder| Place::of(folder, command));
         let mut record = place.and_then(|it| it.open());
-        let header = record.as_mut().and_then(Header::read).unwrap_or_default();
+        let mut header = record.as_mut().and_then(Header::read).unwrap_or_default();
+        if let (Some(pack), Some(folder)) = (self.pack, &folder) {
+            // A library is mapped from its place in the pack, which has its path at the end.
+            let before = pack.file(folder, "").as_os_str().len() as u32 + 1;
+            header.text = header.text.saturating_mul(2).saturating_add(header.paths * before);
+        }
         // Another start may replace the file meanwhile.
         let record = record.or_else(|| File::open("/dev/null").ok())?.into();
         let sizes = header.sizes();
         let file = table::make(sizes, header.paths == 0 || header.is_wanting()).ok()?;
         let table = Table::map(&file, sizes).ok()?;
         let changes = Changes::new().ok()?;
-        let door = self.pack.map(|_| std::process::id());
+        let door = self.pack.map(|pack| (std::process::id(), pack));
         let attended = Attended { command: command.to_owned(), process, folder, header, door };
-        let (command, made, unpacked) = (command.to_owned(), Instant::now(), None);
-        let shared = Shared { command, file, table, changes, made, unpacked };
+        let (command, made) = (command.to_owned(), Instant::now());
+        let shared = Shared { command, file, table, changes, made, told: None };
         Some((shared, attended, record))
     }
 

@@ -105,11 +105,11 @@ fn add(record: &mut Record, told: Vec<(Use, Vec<u8>)>) {
 
 /// The trees on network file systems, by directory.
 #[derive(Default)]
-struct Trees(FxHashMap<PathBuf, Option<PathBuf>>);
+pub(super) struct Trees(FxHashMap<PathBuf, Option<PathBuf>>);
 
 impl Trees {
     /// Returns the topmost directory above a path that is on a network file system with all below it.
-    fn of(&mut self, path: &Path) -> Option<PathBuf> {
+    pub(super) fn of(&mut self, path: &Path) -> Option<PathBuf> {
         let parent = path.parent()?;
         if let Some(known) = self.0.get(parent) {
             return known.clone();
@@ -221,7 +221,7 @@ fn copy(place: &Place, record: &mut Record, identities: &[Option<Identity>]) {
     let wanted = |path: &RecordedPath, identity: &Identity| {
         path.is_used() && identity.size > 0 && is_quiet(identity)
     };
-    if copy_wanted(record, &place.folder, identities, wanted) {
+    if copy_wanted(record, &place.folder, identities, Making::new, wanted) {
         record.finish(&place.folder);
         let _ = place.write(record);
     }
@@ -235,7 +235,7 @@ fn is_quiet(identity: &Identity) -> bool {
 
 /// Copies all regular files of a record, for a pack: that a program reads a file may not be known yet.
 pub(super) fn copy_all(record: &mut Record, folder: &Path, identities: &[Option<Identity>]) {
-    copy_wanted(record, folder, identities, |_, _| true);
+    copy_wanted(record, folder, identities, Making::of_pack, |_, _| true);
 }
 
 /// Copies files that are wanted. Returns true if the record is another one then.
@@ -243,6 +243,7 @@ fn copy_wanted(
     record: &mut Record,
     folder: &Path,
     identities: &[Option<Identity>],
+    making: fn(&Path) -> Option<Making>,
     is_wanted: impl Fn(&RecordedPath, &Identity) -> bool,
 ) -> bool {
     let trees: Vec<PathBuf> = record.header.trees.iter().map(PathBuf::from).collect();
@@ -258,15 +259,15 @@ fn copy_wanted(
             wanted.push((at, identity));
         }
     }
-    let is_copied = !wanted.is_empty() && make(record, folder, wanted).is_some();
+    let is_copied = !wanted.is_empty() && make(record, making(folder), wanted).is_some();
     let is_marked = mark_loadable(record, folder);
     is_copied || is_marked
 }
 
 /// Makes copies of files with these identities.
-fn make(record: &mut Record, folder: &Path, wanted: Vec<(usize, Identity)>) -> Option<()> {
+fn make(record: &mut Record, making: Option<Making>, wanted: Vec<(usize, Identity)>) -> Option<()> {
     thread::sleep(copies::SETTLED);
-    let mut making = Making::new(folder)?;
+    let mut making = making?;
     let mut made = Vec::new();
     for (at, identity) in wanted {
         let name = making.copy(Path::new(&record.paths[at].path), &identity);

@@ -11,6 +11,7 @@ mod attend;
 pub mod begin;
 mod check;
 mod copies;
+pub mod counts;
 mod door;
 pub mod folder;
 mod learn;
@@ -22,7 +23,9 @@ mod started;
 pub mod state;
 #[cfg(test)]
 mod tests;
+mod unchanged;
 pub mod unpack;
+mod whole;
 
 use std::env;
 use std::ffi::CString;

@@ -13,16 +13,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde::Serialize;
-use tar::{Builder, Header as Entry};
+use tar::{Builder, EntryType, Header as Entry};
 use tempfile::NamedTempFile;
 use thiserror::Error;
 
 use crate::index::places::cache_writer as writer;
 use crate::json::{Report, lossy_os};
 use crate::run::program;
-use crate::trees::record::{Place, Record, RecordedPath};
+use crate::trees::record::{Kind, Place, Record, RecordedPath};
 use crate::trees::state::TreeRecordState;
-use crate::trees::{copies, folder, packed, packed_index};
+use crate::trees::{copies, folder, packed, packed_index, whole};
 
 /// The first file of a pack.
 pub(super) const MANIFEST: &str = ".becalm/pack.json";
@@ -44,6 +44,9 @@ pub enum PackError {
         "{0}: no start of it was learned here on a network file system (becalm cache lists commands)"
     )]
     NotLearned(PathBuf),
+    /// No command of a tree was learned, and none is named.
+    #[error("{0}: no start of a program of it was learned here: name a program as well")]
+    NoProgram(PathBuf),
     /// There is no folder of records and copies.
     #[error(
         "no folder of this user on a local disk that has room for copies; BECALM_CACHE names one"
@@ -100,7 +103,8 @@ impl Report for PackReport {
 }
 
 /// Writes a pack with what starts of these commands look up and read, and of the programs that they start; of
-/// all commands if none is named. `generation` is a file that changes whenever the tree does.
+/// all commands if none is named. Directories among them are packed whole, for the commands that are named, or all
+/// that use them. `generation` is a file that changes whenever the tree does.
 ///
 /// # Errors
 /// Returns an error if no start of a command was learned, or the file cannot be written.
@@ -110,14 +114,28 @@ pub fn write(
     commands: &[PathBuf],
     generation: Option<&Path>,
 ) -> Result<PackReport, PackError> {
-    let folder = folder::existing().ok_or(PackError::NothingLearned)?;
-    let mut records = chosen(&folder, commands)?;
+    let (trees, commands): (Vec<PathBuf>, Vec<PathBuf>) =
+        commands.iter().cloned().partition(|path| path.is_dir());
+    let folder = if trees.is_empty() { folder::existing() } else { folder::made() };
+    let folder = folder.ok_or(PackError::NothingLearned)?;
+    let mut records = chosen(&folder, &commands, &trees)?;
     let generation = generation.map(|path| {
         let of = packed::generation(path).map_err(PackError::io(path))?;
         let path = std::path::absolute(path).map_err(PackError::io(path))?;
         Ok((path.to_string_lossy().into_owned(), of))
     });
     let generation = generation.transpose()?;
+    let mut left_out = BTreeSet::new();
+    for tree in &trees {
+        let tree = std::path::absolute(tree).map_err(PackError::io(tree))?;
+        let used =
+            records.values_mut().filter(|it| !commands.is_empty() || whole::is_of(it, &tree));
+        let added: Vec<Vec<String>> = used.map(|record| whole::add(record, &tree)).collect();
+        if added.is_empty() {
+            return Err(PackError::NoProgram(tree));
+        }
+        left_out.extend(added.into_iter().flatten());
+    }
     for record in records.values_mut() {
         packed::complete(record, &folder);
         record.header.generation.clone_from(&generation);
@@ -125,8 +143,8 @@ pub fn write(
     let is_file =
         |path: &RecordedPath| path.state.as_ref().is_some_and(|it| it.identity().is_some());
     let paths = records.values().flat_map(|record| &record.paths);
-    let left_out = paths.filter(|path| is_file(path) && path.copy.is_none());
-    let left_out: BTreeSet<String> = left_out.map(|path| path.path.clone()).collect();
+    let without = paths.filter(|path| is_file(path) && path.copy.is_none());
+    left_out.extend(without.map(|path| path.path.clone()));
     let above = to.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let part = NamedTempFile::new_in(above).map_err(PackError::io(to))?;
     let indexes = records.values().filter_map(|record| {
@@ -152,8 +170,13 @@ pub fn write(
     Ok(PackReport { file: to.to_owned(), files, bytes, indexes, records, left_out })
 }
 
-/// Returns the records of commands and of the programs that they start, by name.
-fn chosen(folder: &Path, commands: &[PathBuf]) -> Result<BTreeMap<String, Record>, PackError> {
+/// Returns the records of commands and of the programs that they start, by name. With trees, nothing need be learned
+/// of a command.
+fn chosen(
+    folder: &Path,
+    commands: &[PathBuf],
+    trees: &[PathBuf],
+) -> Result<BTreeMap<String, Record>, PackError> {
     let read = |place: &Place| place.open().and_then(Record::read);
     let mut records = BTreeMap::new();
     if commands.is_empty() {
@@ -167,7 +190,8 @@ fn chosen(folder: &Path, commands: &[PathBuf]) -> Result<BTreeMap<String, Record
         let path = std::path::absolute(found.unwrap_or_else(|_| command.clone()));
         let path = path.map_err(PackError::io(&command))?;
         let place = Place::of(folder.to_owned(), &path);
-        match read(&place) {
+        let unlearned = || (is_named && !trees.is_empty()).then(|| whole::unlearned(&path));
+        match read(&place).or_else(unlearned) {
             Some(_) if records.contains_key(place.name()) => {}
             Some(record) => {
                 let started = record.header.programs.iter();
@@ -178,10 +202,19 @@ fn chosen(folder: &Path, commands: &[PathBuf]) -> Result<BTreeMap<String, Record
             None => {}
         }
     }
-    match records.values().any(|record| !record.paths.is_empty()) {
+    match !trees.is_empty() || records.values().any(|record| !record.paths.is_empty()) {
         true => Ok(records),
         false => Err(PackError::NothingLearned),
     }
+}
+
+/// Returns the header of a file of root.
+fn entry(size: u64, time: u64, mode: u32) -> Entry {
+    let mut entry = Entry::new_gnu();
+    entry.set_size(size);
+    entry.set_mtime(time);
+    entry.set_mode(mode);
+    entry
 }
 
 /// The content of a pack.
@@ -196,32 +229,44 @@ impl Content<'_> {
     /// Writes records, indexes and files. The same ones make the same bytes.
     fn archive(&self, to: impl Write) -> io::Result<(u64, u64)> {
         let mut archive = Builder::new(to);
-        let mut add = |path: &str, size: u64, time: u64, bytes: &mut dyn Read| {
-            let mut entry = Entry::new_gnu();
-            entry.set_size(size);
-            entry.set_mtime(time);
-            entry.set_mode(0o644);
+        let mut add = |path: &str, mut entry: Entry, bytes: &mut dyn Read| {
             archive.append_data(&mut entry, path, bytes)
         };
-        add(MANIFEST, MARK.len() as u64, 0, &mut &MARK[..])?;
+        let plain = |size: usize| entry(size as u64, 0, 0o644);
+        add(MANIFEST, plain(MARK.len()), &mut &MARK[..])?;
         let mut files = BTreeMap::new();
         for (name, record) in self.records {
             let text = record.text();
-            add(&format!("{RECORDS}/{name}"), text.len() as u64, 0, &mut text.as_slice())?;
-            files.extend(record.paths.iter().filter_map(|it| Some((&it.path, it.copy.as_ref()?))));
+            add(&format!("{RECORDS}/{name}"), plain(text.len()), &mut text.as_slice())?;
+            files.extend(record.paths.iter().map(|it| (&it.path, it)));
         }
         for (name, table) in &self.indexes {
-            add(&format!("{INDEXES}/{name}"), table.len() as u64, 0, &mut table.as_slice())?;
+            add(&format!("{INDEXES}/{name}"), plain(table.len()), &mut table.as_slice())?;
         }
         let (mut count, mut bytes) = (0, 0);
-        for (path, copy) in files {
+        let mut files = files.into_iter().peekable();
+        while let Some((path, recorded)) = files.next() {
+            let name = path.trim_start_matches('/');
+            let Some(copy) = &recorded.copy else {
+                // Not one on the way to other files, which have its name in their paths.
+                let is_above = |(next, _): &(&String, _)| Path::new(next).starts_with(path);
+                if let (Kind::Link, Some(target)) = (recorded.kind, &recorded.target)
+                    && !files.peek().is_some_and(is_above)
+                {
+                    let mut link = entry(0, 0, 0o777);
+                    link.set_entry_type(EntryType::Symlink);
+                    archive.append_link(&mut link, name, target)?;
+                }
+                continue;
+            };
             let identity = copy.identity();
             let Ok(mut file) = File::open(copies::path(self.folder, &copy.name)) else { continue };
             if file.metadata()?.len() != identity.size {
                 continue;
             }
             let time = u64::try_from(identity.modified.0).unwrap_or(0);
-            add(path.trim_start_matches('/'), identity.size, time, &mut file)?;
+            let mode = if recorded.is_executable() { 0o755 } else { 0o644 };
+            archive.append_data(&mut entry(identity.size, time, mode), name, &mut file)?;
             (count, bytes) = (count + 1, bytes + identity.size);
         }
         archive.into_inner()?.flush()?;

@@ -70,6 +70,16 @@ impl Pack {
         folder.join(FOLDER).join(format!("{:016x}", self.hash))
     }
 
+    /// Returns the record of a command.
+    pub(super) fn record(self, folder: &Path, command: &Path) -> Option<Record> {
+        Record::read(self.place(folder, command).open()?)
+    }
+
+    /// Returns the place of a file of the tree.
+    pub(super) fn file(self, folder: &Path, path: &str) -> PathBuf {
+        in_files(&self.folder(folder), path)
+    }
+
     /// True if the pack knows this command.
     #[must_use]
     pub fn knows(self, command: &Path) -> bool {
@@ -216,7 +226,7 @@ fn add_states(record: &mut Record, folder: &Path) -> Option<()> {
     let sizes = record.header.sizes();
     let table = Table::map(table::make(sizes, false).ok()?, sizes).ok()?;
     let changes = Changes::new().ok()?;
-    let paths = Paths::of(record, folder);
+    let paths = Paths::anywhere(record, folder);
     paths.fill(&table).then_some(())?;
     paths.look(&table, &changes, true);
     let found = paths.looked(&table).found;
@@ -315,11 +325,13 @@ fn fill(part: &Path, folder: &Path, records: &[Record]) -> io::Result<()> {
         let place = in_files(part, &path.path);
         match (&path.target, copied.get(&path.path)) {
             (Some(target), _) if path.kind == Kind::Link => new_link(Path::new(target), &place)?,
-            (_, Some(copy)) if path.is_program() => {
-                fs::set_permissions(copy, Permissions::from_mode(0o700))?;
+            // Copies with a second name are kept.
+            (_, Some(copy)) => {
+                if path.is_executable() {
+                    fs::set_permissions(copy, Permissions::from_mode(0o700))?;
+                }
                 existing(fs::hard_link(copy, &place))?;
             }
-            (_, Some(copy)) => new_link(copy, &place)?,
             (_, None) => {}
         }
     }
@@ -409,9 +421,9 @@ impl Unpacked {
 /// Makes the table of a command; `None` if the pack does not know the command. No path of the tree is looked
 /// up.
 pub(super) fn tell(pack: Pack, folder: &Path, command: &Path) -> Option<Told> {
-    let record = Record::read(pack.place(folder, command).open()?)?;
+    let record = pack.record(folder, command)?;
     let files = pack.folder(folder);
-    let (trees, entries) = Paths::packed(&record, folder, |path| in_files(&files, path)).entries();
+    let (trees, entries) = Paths::packed(&record, folder, |path| pack.file(folder, path)).entries();
     let sizes = Sizes::of(&trees, &entries);
     let file = table::make(sizes, false).ok()?;
     let table = Table::map(&file, sizes).ok()?;
@@ -426,6 +438,8 @@ pub(super) fn tell(pack: Pack, folder: &Path, command: &Path) -> Option<Told> {
 /// Publishes the states of a record, and opens its directories.
 fn publish(record: &Record, table: &Table, folder: &Path, pack: &Path) -> Vec<OwnedFd> {
     let mut directories = Vec::new();
+    let known: FxHashSet<&str> = record.paths.iter().map(|it| it.path.as_str()).collect();
+    let has = |path: &str, name: &String| known.contains(format!("{path}/{name}").as_str());
     // A directory and the one that is opened instead are the same for programs.
     let mut instead = FxHashMap::default();
     for (at, path) in record.paths.iter().enumerate() {
@@ -436,6 +450,9 @@ fn publish(record: &Record, table: &Table, folder: &Path, pack: &Path) -> Vec<Ow
         });
         if let Some((facts, directory)) = opened {
             table.hold(at, directory.as_fd());
+            if state.names.iter().flatten().all(|name| has(&path.path, name)) {
+                table.set_complete(at);
+            }
             directories.push(directory);
             let original = look::facts(&state.found);
             instead.insert((look::device(&original), original.stx_ino), facts);

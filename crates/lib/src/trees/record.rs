@@ -95,6 +95,16 @@ impl Kind {
             _ => Self::Other,
         }
     }
+
+    /// Returns the kind of a file with this metadata.
+    pub(super) fn of_metadata(facts: &fs::Metadata) -> Self {
+        match facts.file_type() {
+            kind if kind.is_file() => Self::File,
+            kind if kind.is_dir() => Self::Directory,
+            kind if kind.is_symlink() => Self::Link,
+            _ => Self::Other,
+        }
+    }
 }
 
 /// The copy of a file.
@@ -166,8 +176,8 @@ impl PathState {
         (look::kind(&facts) == look::FILE).then(|| Identity::of(&facts))
     }
 
-    pub(super) fn is_executable(&self) -> bool {
-        let facts = look::facts(&self.found);
+    fn is_executable(&self) -> bool {
+        let facts = look::facts(self.followed.as_ref().unwrap_or(&self.found));
         look::kind(&facts) == look::FILE && facts.stx_mode & 0o111 != 0
     }
 }
@@ -186,9 +196,9 @@ impl RecordedPath {
         self.read || self.mapped
     }
 
-    /// True for a file that a program reads and that can be executed.
-    pub(super) fn is_program(&self) -> bool {
-        self.read && self.state.as_ref().is_some_and(PathState::is_executable)
+    /// True for a file that can be executed.
+    pub(super) fn is_executable(&self) -> bool {
+        self.state.as_ref().is_some_and(PathState::is_executable)
     }
 }
 

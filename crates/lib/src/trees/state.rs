@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::index::places::files_ending;
 use crate::json::lossy_os;
+use crate::trees::counts::{self, Counts};
 use crate::trees::folder::{self, UNPACKED};
 use crate::trees::record::{Place, Record};
 use crate::trees::{copies, packed, times_count};
@@ -21,6 +22,8 @@ pub struct TreesState {
     pub copies: u64,
     /// The bytes of the copies.
     pub bytes: u64,
+    /// The starts that were answered; all 0 for a pack.
+    pub counts: Counts,
     /// The records, those that were learned last first.
     pub records: Vec<TreeRecordState>,
 }
@@ -67,7 +70,8 @@ pub fn clear(folder: &Path) -> io::Result<()> {
     let removed = Place::all(folder).into_iter().map(|place| place.remove());
     let files = copies.read_dir().into_iter().flatten().flatten();
     let marks = files_ending(folder, UNPACKED);
-    let files = files.map(|file| file.path()).chain(marks);
+    let counts = Some(folder.join(counts::FILE)).filter(|path| path.exists());
+    let files = files.map(|file| file.path()).chain(marks).chain(counts);
     let removed: Vec<_> = removed.chain(files.map(fs::remove_file)).collect();
     let is_empty = match fs::remove_dir(copies) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -86,5 +90,6 @@ pub fn state() -> Option<TreesState> {
     let copies = fs::read_dir(copies::path(&folder, "")).into_iter().flatten().flatten();
     let lengths: Vec<u64> = copies.filter_map(|it| Some(it.metadata().ok()?.len())).collect();
     let (copies, bytes) = (lengths.len() as u64, lengths.iter().sum());
-    Some(TreesState { folder, copies, bytes, records })
+    let counts = Counts::read(&folder);
+    Some(TreesState { folder, copies, bytes, counts, records })
 }

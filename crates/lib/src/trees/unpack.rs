@@ -223,7 +223,7 @@ fn merged(mut record: Record, other: &Record) -> Record {
 /// Makes the copies of a record from the files of a pack. What is missing has no copy. Returns the number of
 /// files that are new, and their bytes.
 fn copy(source: &mut Source, record: &mut Record, folder: &Path) -> (u64, u64) {
-    let Some(mut making) = Making::new(folder) else {
+    let Some(mut making) = Making::of_pack(folder) else {
         record.paths.iter_mut().for_each(|it| it.copy = None);
         return (0, 0);
     };

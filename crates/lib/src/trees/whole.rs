@@ -1,0 +1,60 @@
+//! Whole trees in a pack: also what no start has looked up yet.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustc_hash::FxHashSet;
+
+use crate::trees::learn::Trees;
+use crate::trees::record::{Header, Kind, MOST_PATHS, Record, RecordedPath};
+
+/// Returns a record of a command of which nothing was learned.
+pub(super) fn unlearned(command: &Path) -> Record {
+    let command = command.to_string_lossy().into_owned();
+    Record { header: Header { command, ..Header::default() }, ..Record::default() }
+}
+
+/// True if a command, or what its starts looked up, is in a directory.
+pub(super) fn is_of(record: &Record, directory: &Path) -> bool {
+    let trees = record.header.trees.iter().map(Path::new);
+    Path::new(&record.header.command).starts_with(directory)
+        || trees.into_iter().any(|tree| tree.starts_with(directory) || directory.starts_with(tree))
+}
+
+/// Adds everything in a directory to a record. Returns the files that are left out, because a record has no more
+/// paths, or their names are not UTF-8.
+pub(super) fn add(record: &mut Record, directory: &Path) -> Vec<String> {
+    let tree = Trees::default().of(&directory.join("any")).unwrap_or_else(|| directory.to_owned());
+    let tree = tree.to_string_lossy().into_owned();
+    if !record.header.trees.contains(&tree) {
+        record.header.trees.push(tree);
+    }
+    let mut known: FxHashSet<String> = record.paths.iter().map(|it| it.path.clone()).collect();
+    let (mut left, mut left_out) = (vec![directory.to_owned()], Vec::new());
+    while let Some(path) = left.pop() {
+        let kind = path.symlink_metadata().map_or(Kind::Other, |it| Kind::of_metadata(&it));
+        if kind == Kind::Directory {
+            left.extend(entries(&path));
+        }
+        let name = path.to_str().filter(|it| RecordedPath::split(it).is_some());
+        let Some(name) = name.filter(|_| record.paths.len() < MOST_PATHS) else {
+            left_out.push(path.to_string_lossy().into_owned());
+            continue;
+        };
+        if kind == Kind::Other || !known.insert(name.to_owned()) {
+            continue;
+        }
+        let target = path.read_link().ok().and_then(|it| it.to_str().map(ToOwned::to_owned));
+        let path = name.to_owned();
+        record.paths.push(RecordedPath { path, kind, target, added: true, ..Default::default() });
+    }
+    left_out
+}
+
+/// Returns the paths in a directory, the last one first.
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.sort_by(|a, b| b.cmp(a));
+    paths
+}
