@@ -25,8 +25,10 @@ use crate::trees::packed::{self, Check, Pack, Told, Unpacked};
 use crate::trees::record::{Header, Place};
 use crate::trees::{TRUST_TIMES, folder, is_running};
 
-/// The longest time to wait for a table, and for one that is filled from a pack before it is given.
+/// The longest time to wait for a table, for one whose results count for later starts, and for one that is filled from
+/// a pack before it is given.
 const PATIENCE: Duration = Duration::from_millis(50);
+const PATIENCE_FOR_NODE: Duration = Duration::from_secs(1);
 const PATIENCE_FOR_PACK: Duration = Duration::from_secs(5);
 /// How often a start asks for such a table.
 const ATTEMPTS: u32 = 5;
@@ -143,7 +145,11 @@ fn ask_once(name: &str, command: &Path, pack: Option<Pack>) -> Option<Given> {
     };
     local_socket::send(&connection, command.as_os_str().as_bytes(), &[]).ok()?;
     let since = size_of::<u64>();
-    let patience = if told_by(pack).is_some() { PATIENCE_FOR_PACK } else { PATIENCE };
+    let patience = match pack {
+        Some(Pack { check: Check::Never, .. }) => PATIENCE_FOR_PACK,
+        Some(_) => PATIENCE_FOR_NODE,
+        None => PATIENCE,
+    };
     let (bytes, descriptors) = local_socket::receive(&connection, since, patience)?;
     let since = u64::from_ne_bytes(bytes.try_into().ok()?);
     let [table, changes] = descriptors.try_into().ok()?;
@@ -254,7 +260,9 @@ impl Door {
 
     /// Gives a process the table of its command; closes the connection if there is none.
     fn answer(&mut self, connection: &OwnedFd, process: u32) -> Option<()> {
-        let (bytes, _) = local_socket::receive(connection, LONGEST_PATH, PATIENCE_OF_DOOR)?;
+        // On a busy node it may be a while before a process that has connected goes on.
+        let patience = if self.pack.is_some() { PATIENCE_FOR_NODE } else { PATIENCE_OF_DOOR };
+        let (bytes, _) = local_socket::receive(connection, LONGEST_PATH, patience)?;
         let of = process.to_string();
         (View::of(&of)? == self.view).then_some(())?;
         let path = bytes.split(|&byte| byte == 0).next()?;
