@@ -17,30 +17,30 @@ use support::{cc, run};
 const NAMESPACE: &str = r#"
 set -e
 mount --make-rprivate /
-mkdir "$HERE/root" && mount -t tmpfs root "$HERE/root"
+mkdir "$HERE/top" && mount -t tmpfs root "$HERE/top"
 for entry in /*; do
   if [ -L "$entry" ]; then
-    cp -P "$entry" "$HERE/root"
+    cp -P "$entry" "$HERE/top"
   elif [ -d "$entry" ]; then
-    mkdir "$HERE/root$entry"
+    mkdir "$HERE/top$entry"
     case $entry in
-      /dev | /proc | /sys) mount --rbind "$entry" "$HERE/root$entry" ;;
+      /dev | /proc | /sys) mount --rbind "$entry" "$HERE/top$entry" ;;
       /nix | /gnu | /apps | /opt) ;;
-      *) mount --bind "$entry" "$HERE/root$entry" ;;
+      *) mount --bind "$entry" "$HERE/top$entry" ;;
     esac
   fi
 done
 for place in nix gnu apps opt; do
-  mkdir -p "$HERE/places/$place" "$HERE/root/$place"
-  mount --bind "$HERE/places/$place" "$HERE/root/$place"
+  mkdir -p "$HERE/places/$place" "$HERE/top/$place"
+  mount --bind "$HERE/places/$place" "$HERE/top/$place"
 done
-PATH=$PATH:/usr/sbin:/sbin exec chroot "$HERE/root" /bin/sh -e "$HERE/row"
+PATH=$PATH:/usr/sbin:/sbin exec chroot "$HERE/top" /bin/sh -e "$HERE/row"
 "#;
 
 /// Functions for the rows: `store DIR` makes packages whose program searches, `calm` is a start without a miss, `kept` waits
 /// for the index of one program.
 const PRELUDE: &str = r#"
-mkdir "$HERE/work" "$HERE/home" && cd "$HERE/work"
+mkdir "$HERE/cwd" "$HERE/home" && cd "$HERE/cwd"
 store() {
   two=$1/fghijklmnpqrsvwxyz0123456789abcd-two-1/lib one=$1/0123456789abcdfghijklmnpqrsvwxyz-one-1/lib
   app=$1/abcdfghijklmnpqrsvwxyz0123456789-app-1/bin/app
@@ -197,11 +197,8 @@ fn each_row_of_the_readme_does_what_it_says() {
         fs::write(store.path("row"), row).expect("written");
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", NAMESPACE]).env_clear();
-        let path = format!(
-            "{}:{}/work/bin:/usr/bin:/bin",
-            text(&store.path("bin")),
-            text(&store.path(""))
-        );
+        let path =
+            format!("{}:{}/cwd/bin:/usr/bin:/bin", text(&store.path("bin")), text(&store.path("")));
         let here = store.path("");
         command.env("HERE", &here).env("HOME", store.path("home")).env("PATH", path);
         let ran = run(command.env("XDG_DATA_DIRS", store.path("none")));
