@@ -131,7 +131,9 @@ impl<'a> Paths<'a> {
     /// Sets the places from which libraries are mapped, which have the directories of the tree.
     pub(super) fn map_from(&mut self, place: impl Fn(&str) -> PathBuf) {
         for (known, recorded) in self.known.iter_mut().zip(&self.record.paths) {
-            let is_mapped = recorded.mapped && known.copy.is_some();
+            // Of a packed directory it is not known what is mapped. A link's copy is another file than its target's.
+            let is_library = recorded.mapped || (recorded.added && recorded.kind == Kind::File);
+            let is_mapped = is_library && known.copy.is_some();
             known.place = c_path(&place(&recorded.path)).filter(|_| is_mapped);
         }
     }

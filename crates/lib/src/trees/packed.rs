@@ -273,7 +273,7 @@ fn state(mut facts: Facts) -> Numbers {
 }
 
 /// Returns the names in a directory; `None` if it cannot be listed, or one is not UTF-8.
-fn names(directory: &Path) -> Option<Vec<String>> {
+pub(super) fn names(directory: &Path) -> Option<Vec<String>> {
     let entries = directory.read_dir().ok()?;
     let names = entries.map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut names = names.collect::<Option<Vec<String>>>()?;
