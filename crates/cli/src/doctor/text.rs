@@ -232,8 +232,11 @@ pub(crate) fn looked_up(
             (_, true) => format!("{} from copies", grouped(record.copies.into())),
         };
         let command = shown(record.command.as_bytes().as_bstr());
-        let age = age_in_words(record.learned);
-        row(text, look, "", &format!("{command}: {paths}, {copied}; {starts}, {age}"));
+        let learned = match record.starts {
+            0 => "no start learned".to_owned(),
+            _ => format!("{starts}, {}", age_in_words(record.learned)),
+        };
+        row(text, look, "", &format!("{command}: {paths}, {copied}; {learned}"));
     }
     and_more(text, look, trees.records.len().saturating_sub(most));
 }
