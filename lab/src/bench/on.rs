@@ -141,7 +141,8 @@ fn without_numbers_of_a_run(line: &str) -> String {
         text += "0x";
         text += word.trim_start_matches(|c: char| c.is_ascii_hexdigit());
     }
-    text
+    // strace aligns what a call returns.
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -159,7 +160,7 @@ mod tests {
         );
         assert_eq!(
             of("1 read(3, \"5602-5603 r--p\"..., 8192) = 9"),
-            of("1 read(3, \"1\", 8192) = 9")
+            of("1 read(3, \"1\", 8192)      = 9")
         );
         assert_eq!(of("1 getrandom(\"\\x01\", 8, 0) = 8"), of("2 getrandom(\"\\x02\", 8, 0) = 8"));
     }
