@@ -273,13 +273,22 @@ impl Content<'_> {
         Ok((count, bytes))
     }
 
+    /// Returns when the newest file was changed, in seconds.
+    fn newest(&self) -> u64 {
+        let copies = self.records.values().flat_map(|record| &record.paths);
+        let times = copies.filter_map(|it| it.copy.as_ref()?.identity().modified.0.try_into().ok());
+        times.max().unwrap_or(0)
+    }
+
     /// Writes a squashfs image of the same content.
     fn image(&self, mut to: &File, above: &Path) -> io::Result<(u64, u64)> {
         let scratch = tempfile::tempdir_in(above)?;
         let image = scratch.path().join("image");
         let mut tool = Command::new("sqfstar");
         tool.args(["-quiet", "-no-progress", "-comp", "zstd", "-reproducible"]);
-        tool.args(["-root-mode", "755", "-mkfs-time", "0"]).arg(&image);
+        tool.args(["-root-mode", "755"]).arg(&image);
+        // No time in the image is a later one: it makes the directories on the way to files.
+        tool.env("SOURCE_DATE_EPOCH", self.newest().to_string());
         tool.stdin(Stdio::piped()).stdout(Stdio::null());
         let missing = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => {
