@@ -54,10 +54,11 @@ pub(crate) struct Watch {
     awake: u32,
 }
 
-/// The number of threads, and of their context switches.
+/// The number of threads, the sum of their numbers, by which others are seen, and their context switches.
 #[derive(Clone, Copy, Debug, Default)]
 struct Threads {
     number: u64,
+    numbers: u64,
     switches: u64,
 }
 
@@ -77,7 +78,8 @@ impl Watch {
         self.awake = 0;
         let is_same = |then: Threads| {
             let wakes = threads.switches.saturating_sub(then.switches);
-            threads.number == then.number && wakes <= WAKES.max(threads.number)
+            let are_same = (threads.number, threads.numbers) == (then.number, then.numbers);
+            are_same && wakes <= WAKES.max(threads.number)
         };
         let (since, then) = self.quiet.filter(|quiet| is_same(quiet.1)).unwrap_or((now, threads));
         self.quiet = Some((since, then));
@@ -93,6 +95,7 @@ fn asleep(process: u32) -> Option<Threads> {
         let tasks = fs::read_dir(format!("/proc/{process}/task"));
         for task in tasks.into_iter().flatten().flatten() {
             threads.number += 1;
+            threads.numbers += task.file_name().to_str().map_or(0, |it| it.parse().unwrap_or(0));
             threads.switches += switches(&task.path())?;
         }
     }
