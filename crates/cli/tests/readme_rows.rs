@@ -37,8 +37,8 @@ done
 PATH=$PATH:/usr/sbin:/sbin exec chroot "$HERE/top" /bin/sh -e "$HERE/row"
 "#;
 
-/// Functions for the rows: `store DIR` makes packages whose program searches, `calm` is a start without a miss, `kept` is true
-/// if there is an index of a program.
+/// Functions for the rows: `store DIR` makes packages whose program searches, `calm` is a start without a miss,
+/// `kept` is true if there is an index of a program.
 const PRELUDE: &str = r#"
 mkdir "$HERE/cwd" "$HERE/home" && cd "$HERE/cwd"
 store() {

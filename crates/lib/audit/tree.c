@@ -55,8 +55,8 @@ struct entry
   uint64_t state;
   uint64_t copy_dev, copy_ino;
   /* USED is the number of times that programs have asked for the path. DIRECTORY is the number of the holder's
-     descriptor and one. */
-  /* LOADS is true if the loader may map the copy, and for a directory if the table has all names in it. */
+     descriptor and one. LOADS is true if the loader may map the copy, and for a directory if the table has all
+     names in it. */
   uint32_t used, is_mapped, loads, directory;
   struct statx found, followed;
 };

@@ -187,18 +187,14 @@ fn recorded(text: &mut String, look: Look, report: &Report) {
     for (at, record) in records.iter().take(NAMED).enumerate() {
         let title = if at == 0 { "read ahead" } else { "" };
         let mib = record.bytes as f64 / f64::from(1 << 20);
-        let starts = counted(record.starts.into(), "start", "starts");
+        let learned = learned_in_words(record.starts, record.learned);
         let state = match (record.usable, record.complete) {
             (false, _) => "not read: the file system does not say what is in memory",
             (true, false) => "the next start is recorded too",
             (true, true) => "complete",
         };
-        let age = match record.starts {
-            0 => "none learned".to_owned(),
-            _ => age_in_words(record.learned),
-        };
         let command = shown(record.command.as_bytes().as_bstr());
-        row(text, look, title, &format!("{command}: {mib:.1} MiB, {starts}, {age}; {state}"));
+        row(text, look, title, &format!("{command}: {mib:.1} MiB, {learned}; {state}"));
     }
     and_more(text, look, records.len().saturating_sub(NAMED));
 }
@@ -225,17 +221,13 @@ pub(crate) fn looked_up(
     }
     for record in trees.records.iter().take(most) {
         let paths = counted(record.paths.into(), "path", "paths");
-        let starts = counted(record.starts.into(), "start", "starts");
         let copied = match (record.paths, record.copied) {
             (0, _) => "nothing is looked up ahead".to_owned(),
             (_, false) => "no copies: times of its files are not trusted".to_owned(),
             (_, true) => format!("{} from copies", grouped(record.copies.into())),
         };
         let command = shown(record.command.as_bytes().as_bstr());
-        let learned = match record.starts {
-            0 => "no start learned".to_owned(),
-            _ => format!("{starts}, {}", age_in_words(record.learned)),
-        };
+        let learned = learned_in_words(record.starts, record.learned);
         row(text, look, "", &format!("{command}: {paths}, {copied}; {learned}"));
     }
     and_more(text, look, trees.records.len().saturating_sub(most));
@@ -244,6 +236,14 @@ pub(crate) fn looked_up(
 fn and_more(text: &mut String, look: Look, more: usize) {
     if more > 0 {
         row(text, look, "", &format!("and {} more; --json names all", grouped(more as u64)));
+    }
+}
+
+/// Returns the number of starts of a record, and its age.
+fn learned_in_words(starts: u32, learned: u64) -> String {
+    match starts {
+        0 => "no start learned".to_owned(),
+        _ => format!("{}, {}", counted(starts.into(), "start", "starts"), age_in_words(learned)),
     }
 }
 

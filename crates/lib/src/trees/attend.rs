@@ -147,8 +147,7 @@ impl Attended {
             }
             None => {
                 let paths = is_filled.then_some(&paths);
-                let enough = if record.header.together > 1 { ENOUGH } else { 1 };
-                self.keep_fresh(table, changes, paths, (at, looked, took), enough, || {
+                self.keep_fresh(table, changes, paths, (at, looked, took), || {
                     counter.update(|| Counts::of(table, Some(record), false));
                 });
             }
@@ -165,13 +164,13 @@ impl Attended {
         changes: &Changes,
         paths: Option<&Paths<'_>>,
         looked: (Instant, u64, Duration),
-        enough: u64,
         mut count: impl FnMut(),
     ) {
         let (mut at, mut looked, mut took) = looked;
         let mut began = Instant::now();
         let (mut news, mut activity, mut last) = (began, 0, table.last_since());
         let mut programs = table.programs();
+        let enough = if self.header.together > 1 { ENOUGH } else { 1 };
         while self.is_wanted(table) && began.elapsed() < LONGEST && news.elapsed() < IDLE {
             thread::sleep(PAUSE);
             count();

@@ -28,7 +28,8 @@ pub(super) fn is_unchanged(pack: Pack, folder: &Path, command: &Path, changes: &
     let parents: Vec<_> = parents.collect::<BTreeSet<_>>().into_iter().collect();
     let links = files.iter().filter(|(it, _)| it.kind == Kind::Link);
     let targets = links.filter_map(|(it, _)| above(&Path::new(&it.path).canonicalize().ok()?));
-    let directories: Vec<_> = targets.chain(parents.iter().cloned()).collect();
+    let directories: BTreeSet<_> = targets.chain(parents.iter().cloned()).collect();
+    let directories: Vec<_> = directories.into_iter().collect();
     let names =
         |it: &RecordedPath| Some((PathBuf::from(&it.path), it.state.as_ref()?.names.clone()?));
     let listed: BTreeMap<_, _> = record.paths.iter().filter_map(names).collect();
