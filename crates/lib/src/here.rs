@@ -8,14 +8,11 @@ use bstr::ByteSlice;
 
 use crate::escape::shown;
 
-const DAY: u64 = 24 * 60 * 60;
-
 /// Returns the date, the processor, the kernel, the file system of a file, and becalm's version.
 #[must_use]
 pub fn line(file: &Path) -> String {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let parts = [
-        Some(format!("{} UTC", date(now.as_secs()))),
+        Some(humantime::format_rfc3339_seconds(SystemTime::now()).to_string()),
         processor(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),
         Some(kernel()),
         file_system(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default(), file),
@@ -49,33 +46,9 @@ fn file_system(mounts: &str, file: &Path) -> Option<String> {
     Some(mounts.max_by_key(|(length, _)| *length)?.1)
 }
 
-/// Formats a time as year, month, day, hour and minute in the Gregorian calendar.
-fn date(seconds: u64) -> String {
-    let is_leap = |year: u64| {
-        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
-    };
-    let (mut day, mut year, mut month) = (seconds / DAY, 1970, 0);
-    let months = |year| [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    while day >= months(year)[month] {
-        day -= months(year)[month];
-        month = (month + 1) % 12;
-        year += u64::from(month == 0);
-    }
-    let minutes = seconds % DAY / 60;
-    format!("{year}-{:02}-{:02} {:02}:{:02}", month + 1, day + 1, minutes / 60, minutes % 60)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_date_is_that_of_the_calendar() {
-        assert_eq!(date(0), "1970-01-01 00:00");
-        assert_eq!(date(951_782_340), "2000-02-28 23:59");
-        assert_eq!(date(951_782_400), "2000-02-29 00:00");
-        assert_eq!(date(4_107_542_400), "2100-03-01 00:00");
-    }
 
     #[test]
     fn the_file_system_is_that_of_the_deepest_mount() {
