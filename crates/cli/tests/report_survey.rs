@@ -2,7 +2,10 @@
 
 mod support;
 
+use std::cmp::Reverse;
 use std::fs::{self, File};
+
+use serde_json::Value;
 
 use support::store::{FLAT, Store, nothing_to_test_with, text};
 use support::{becalm, run};
@@ -33,13 +36,18 @@ fn the_page_names_the_worst_packages_and_programs() {
 }
 
 #[test]
-fn a_folder_gets_the_survey_by_time_and_a_page_of_each_program() {
+fn a_folder_gets_the_survey_by_time_and_a_page_of_each_file() {
     if nothing_to_test_with() {
         return;
     }
     let store = Store::of(FLAT);
     let (root, lines, pages) = (store.root(), store.path("survey.ndjson"), store.path("pages"));
     fs::create_dir(&pages).expect("a folder");
+    // More than the rows that are open at first.
+    for number in 0..30 {
+        let copy = store.app().with_file_name(format!("app{number}"));
+        fs::copy(store.app(), copy).expect("copied");
+    }
     let root = text(&root);
     let survey = ["check", "--ndjson", "--times", "--store", root, root];
     let survey = run(becalm().args(survey));
@@ -48,9 +56,30 @@ fn a_folder_gets_the_survey_by_time_and_a_page_of_each_program() {
     let ran = run(becalm().args(["report", "--survey", text(&lines), "-o", text(&pages)]));
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let html = fs::read_to_string(pages.join("index.html")).expect("a page");
-    let link = html.split("<a href=\"").nth(1).and_then(|it| it.split('"').next()).expect("a link");
-    let own = fs::read_to_string(pages.join(link)).expect("its page");
-    assert!(own.contains(text(&store.app())) && own.contains("What would help"), "{own}");
+    let links = html.split("<a href=\"").skip(1).filter_map(|it| it.split('"').next());
+    let own: Vec<String> =
+        links.map(|link| fs::read_to_string(pages.join(link)).expect("its page")).collect();
+    for (page, path) in own.iter().zip(listed(&survey.stdout)) {
+        assert!(page.contains(&path) && page.contains("What would help"), "{path}: {page}");
+    }
+    assert_eq!(own.len(), listed(&survey.stdout).len());
+    assert!(own.len() > 30, "{html}");
+}
+
+/// Returns the files that lose something, in the order of the page: programs first, most first.
+fn listed(lines: &str) -> Vec<String> {
+    let number = |line: &Value, path: &str| line.pointer(path).and_then(Value::as_u64);
+    let lost = |line: &Value| {
+        let saved = number(line, "/estimate/loader_ns").zip(number(line, "/estimate/indexed_ns"));
+        let misses = ["/storm/missed_opens", "/storm/missed_stats"].map(|it| number(line, it));
+        let misses: u64 = misses.into_iter().flatten().sum();
+        (saved.map_or(0, |(plain, indexed)| plain.saturating_sub(indexed)), misses)
+    };
+    let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("a line"));
+    let mut lines: Vec<Value> = lines.filter(|line| lost(line) > (0, 0)).collect();
+    let path = |line: &Value| line["path"].as_str().unwrap_or_default().to_owned();
+    lines.sort_by_key(|line| (line["kind"] == "library", Reverse(lost(line)), path(line)));
+    lines.iter().map(path).collect()
 }
 
 #[test]

@@ -37,14 +37,16 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitStatus> {
     let output = &args.output();
     if let Some(lines) = &args.survey {
         let summary = survey::read(lines).with_context(|| name(lines))?;
-        let is_folder = output.is_dir();
-        let pages = if is_folder { survey::pages(&summary, args)? } else { HashMap::new() };
-        let first = if is_folder { output.join("index.html") } else { output.clone() };
-        let page = survey::page(&summary, &pages)?;
-        let others = pages.values().map(|(name, page)| (output.join(name), page));
-        for (file, page) in others.chain([(first.clone(), &page)]) {
-            write(&file, page.as_ref()).with_context(|| name(&file))?;
-        }
+        let write =
+            |file: &Path, page: &str| write(file, page.as_ref()).with_context(|| name(file));
+        let (first, pages) = match output.is_dir() {
+            true => {
+                let pages = |name: &str, page: &str| write(&output.join(name), page);
+                (output.join("index.html"), survey::pages(&summary, args, pages)?)
+            }
+            false => (output.clone(), HashMap::new()),
+        };
+        write(&first, &survey::page(&summary, &pages)?)?;
         return done(args, "", &first);
     }
     let Some(program) = &args.program else { bail!("report: no program") };

@@ -1,5 +1,4 @@
-//! `becalm report --survey`: a page about the lines of `becalm check --ndjson`, and a page of each of its first
-//! programs.
+//! `becalm report --survey`: a page about the lines of `becalm check --ndjson`, and a page of each listed file.
 
 use std::collections::HashMap;
 use std::io::{self, BufReader};
@@ -12,16 +11,21 @@ use becalm_lib::escape::shown;
 use becalm_lib::report::{Options, report};
 use becalm_lib::survey::summary::{Group, Lost, Summary, summary};
 use becalm_lib::words::{counted, grouped, milliseconds};
+use rayon::prelude::*;
 
 use crate::report::args::ReportArgs;
 use crate::report::html;
 use crate::report::html::format::percent;
+use crate::terminal::progress::Bar;
 
-/// Rows of a list that are open at first, and programs that get a page.
+/// Rows of a list that are open at first.
 const ROWS: usize = 25;
 
-/// Pages by the path of their program: a name, and the text.
-type Pages = HashMap<String, (String, String)>;
+/// Pages that are made at once, and then written.
+const AT_ONCE: usize = 64;
+
+/// Names of pages by the path of their program or library.
+type Pages = HashMap<String, String>;
 
 /// Reads the lines of a file, or of standard input for `-`.
 ///
@@ -34,22 +38,43 @@ pub(crate) fn read(path: &Path) -> Result<Summary> {
     })
 }
 
-/// Makes a page of each of the first programs, as far as their files are here. Nothing is run.
+/// Makes a page of each listed program and library whose file is here, and gives `write` its name and text. Nothing
+/// is run.
 ///
 /// # Errors
-/// Returns an error if a page cannot be made.
-pub(crate) fn pages(summary: &Summary, args: &ReportArgs) -> Result<Pages> {
+/// Returns an error if a page cannot be made or written.
+pub(crate) fn pages(
+    summary: &Summary,
+    args: &ReportArgs,
+    write: impl Fn(&str, &str) -> Result<()>,
+) -> Result<Pages> {
+    let listed = summary.worst.iter().chain(&summary.worst_libraries);
+    let listed: Vec<_> = (1..).zip(listed.map(|(path, _)| path)).collect();
+    let bar = Bar::of(listed.len());
     let mut pages = Pages::new();
-    for (number, (path, _)) in (1..).zip(summary.worst.iter().take(ROWS)) {
-        let file = Path::new(path);
-        if let Ok(report) = report(&Options { run: None, ..args.options(file)? }) {
-            let name = file.file_name().unwrap_or_default().to_string_lossy();
-            let name: String = name.chars().filter(|c| c.is_ascii_alphanumeric()).collect();
-            let page = html::page(&report, None)?;
-            pages.insert(path.clone(), (format!("{number}-{name}.html"), page));
+    for some in listed.chunks(AT_ONCE) {
+        let made: Result<Vec<_>> =
+            some.par_iter().map(|(number, path)| own_page(*number, path, args)).collect();
+        for ((_, path), page) in some.iter().zip(made?) {
+            if let Some((name, text)) = page {
+                write(&name, &text)?;
+                pages.insert(String::clone(path), name);
+            }
         }
+        bar.add(some.len());
     }
     Ok(pages)
+}
+
+/// Returns name and text of a file's page; `None` if the file is not here or cannot be checked.
+fn own_page(number: usize, path: &str, args: &ReportArgs) -> Result<Option<(String, String)>> {
+    let file = Path::new(path);
+    let Ok(report) = report(&Options { run: None, ..args.options(file)? }) else {
+        return Ok(None);
+    };
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let name: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
+    Ok(Some((format!("{number}-{name}.html"), html::page(&report, None)?)))
 }
 
 /// Makes the page of a survey, with links to the others.
@@ -164,7 +189,7 @@ impl List {
         let most = rows.clone().next().map_or(Lost::default(), |row| row.2);
         let row = |(name, note, Lost { ns, misses }): (&String, String, Lost)| Row {
             name: shown(name.as_bytes().into()),
-            page: pages.get(name).map_or_else(String::new, |page| page.0.clone()),
+            page: pages.get(name).cloned().unwrap_or_default(),
             note,
             count: match ns {
                 0 => counted(misses, "miss", "misses"),

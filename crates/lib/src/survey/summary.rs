@@ -11,8 +11,8 @@ use crate::check::Kind;
 use crate::json::{self, Report};
 use crate::survey::Surveyed;
 
-/// The number of programs that are listed.
-const WORST: usize = 1000;
+/// The number of programs, and of libraries, that are listed: some megabytes of a page.
+const WORST: usize = 10_000;
 
 /// The reason why the lines cannot be read.
 #[derive(Debug, Error)]
