@@ -191,6 +191,19 @@ fn a_program_alone_is_compared_with_an_index_of_its_own() {
 }
 
 #[test]
+fn a_program_that_does_not_end_is_measured_to_its_first_idle_moment() {
+    let idle = ["sleep", "--run", "3600", "--until", "idle", "--rounds", "1", "--warmup", "1"];
+    let ran = bench(&idle);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let first = ran.stdout.lines().next().expect("a line");
+    assert!(first.ends_with(" ms to its first idle moment"), "{first}");
+    let json = json(&bench(&[&idle[..], &["--json"]].concat()));
+    assert_eq!((&json["until"], &json["variants"][0]["args"][0]), (&"idle".into(), &"3600".into()));
+    let taken = json["variants"][0]["wall_ns"][0].as_u64().expect("a time");
+    assert!(taken < 3_600_000_000_000, "{taken}");
+}
+
+#[test]
 fn two_forms_do_not_share_stdout() {
     assert_refused(&bench(&["sh", "--json", "--export", "csv"]), "two forms");
 }

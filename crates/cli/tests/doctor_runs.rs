@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use support::store::{FLAT, Store, json, let_the_clock_pass, nothing_to_test_with, text};
-use support::{Ran, becalm, cc_library, run};
+use support::{Ran, becalm, cc, cc_library, run};
 
 /// A store with an index, made when the clock is past the last change.
 fn indexed() -> Store {
@@ -82,6 +82,24 @@ fn a_stale_index_is_a_finding_with_the_command_that_mends_it() {
     let arguments: Vec<&str> = remedy.split(' ').skip(1).collect();
     assert_eq!(run(&mut store.becalm(&arguments)).code, Some(0), "{remedy}");
     assert_eq!(in_session(&store, "--json").code, Some(0), "mended by: {remedy}");
+}
+
+#[test]
+fn a_program_that_an_index_does_not_help_is_offered_none() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let doctor = |program: &str| run(&mut store.becalm(&["doctor", program])).stdout;
+    let dir = store.path("other");
+    fs::write(dir.join("main.c"), "int main(void) { return 0; }\n").expect("written");
+    cc(&dir, &["-static", "main.c", "-o", "static"]);
+    let said = doctor(text(&dir.join("static")));
+    assert!(said.starts_with("static: no loader before main\n"), "{said}");
+    assert!(!said.contains("becalm run"), "{said}");
+    let said = doctor(text(&store.app()));
+    let offers = said.contains("no index of its own: becalm run -- ");
+    assert_eq!(offers, !said.contains("an index gains nothing here"), "{said}");
 }
 
 #[test]

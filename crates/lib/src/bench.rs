@@ -218,7 +218,8 @@ fn first_line(figures: &[Figures], until: Until) -> FirstLine {
     let whole = (until != Until::Entry).then(|| (plain.median_ns, indexed.map(|it| it.median_ns)));
     let program = plain.program.clone();
     let until_idle = until == Until::Idle;
-    FirstLine { program, loader, indexed: takes.unwrap_or_default(), whole, until_idle }
+    let indexed = takes.unwrap_or_default();
+    FirstLine { program, loader, indexed, whole, until_idle, imports: None }
 }
 
 /// Returns the options with the files of the recorded starts of the programs, if these are to be

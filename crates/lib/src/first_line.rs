@@ -21,7 +21,23 @@ pub struct FirstLine {
     pub whole: Option<(u64, Option<u64>)>,
     /// True if the whole start ends at the first idle moment, and not at the exit.
     pub until_idle: bool,
+    /// The work of an interpreter after the entry point, if the start was traced.
+    pub imports: Option<Imports>,
 }
+
+/// The file calls of an interpreter for its modules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Imports {
+    /// The time from the entry point to the end.
+    pub ns: u64,
+    /// The number of calls.
+    pub calls: u64,
+    /// Their purpose, as a title.
+    pub what: &'static str,
+}
+
+/// Fewer file calls of an interpreter are not worth a word.
+pub const MANY_CALLS: u64 = 100;
 
 /// The loader's time in a start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -77,14 +93,24 @@ impl FirstLine {
             program: program.path.to_string(),
             loader: has_loader.then_some(loader),
             indexed,
-            whole: None,
-            until_idle: false,
+            ..Self::default()
         }
     }
 }
 
 impl FirstLine {
-    /// Returns the line with measured times. An estimate of the start with an index keeps its factor.
+    /// False if an index would not make the start quicker, or not enough to be worth a command.
+    #[must_use]
+    pub fn gains(&self) -> bool {
+        match (&self.loader, &self.indexed) {
+            (None, _) | (_, Indexed::None(_)) => false,
+            (Some(loader), Indexed::Takes(ns, _)) => is_gain(*ns, loader.ns),
+            _ => true,
+        }
+    }
+
+    /// Returns the line with measured times; a start without a loader has none of it. An estimate of the start with
+    /// an index keeps its factor.
     #[must_use]
     pub fn with_measured(self, loader: Loader, whole: Option<(u64, Option<u64>)>) -> Self {
         let known = self.loader.map_or(0, |known| known.ns).max(1);
@@ -94,7 +120,7 @@ impl FirstLine {
             Indexed::Used(plain) => Indexed::Used(scaled(plain)),
             other => other,
         };
-        Self { loader: Some(loader), indexed, whole, ..self }
+        Self { loader: Some(loader).filter(|it| it.ns > 0).or(self.loader), indexed, whole, ..self }
     }
 }
 
@@ -140,11 +166,13 @@ impl fmt::Display for FirstLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.program.rsplit('/').next().unwrap_or_default();
         write!(f, "{}: ", shown(name.into()))?;
-        let Some(loader) = &self.loader else {
-            return f.write_str("no loader before main");
-        };
-        f.write_str(&loader.words())?;
+        let loader = self.loader.unwrap_or_default();
+        match &self.loader {
+            Some(loader) => f.write_str(&loader.words())?,
+            None => f.write_str("no loader before main")?,
+        }
         match self.indexed {
+            _ if self.loader.is_none() => {}
             Indexed::Unknown => {}
             Indexed::Used(plain) => {
                 let factor = loader.ns as f64 / plain.max(1) as f64;
@@ -155,11 +183,14 @@ impl fmt::Display for FirstLine {
                 let factor = ns as f64 / loader.ns.max(1) as f64;
                 let about = if is_measured { "" } else { "about " };
                 let time = format!("{about}{} ms ({factor:.2})", ms(ns));
-                match is_gain(ns, loader.ns) {
+                match self.gains() {
                     true => write!(f, "; with an index {time}")?,
                     false => write!(f, "; an index gains nothing here: {time}")?,
                 }
             }
+        }
+        if let Some(Imports { ns, calls, what }) = self.imports {
+            write!(f, "; then {} ms, with {} file calls for {what}", ms(ns), grouped(calls))?;
         }
         let to = if self.until_idle { "to its first idle moment" } else { "in all" };
         match self.whole {
@@ -196,7 +227,8 @@ mod tests {
 
     fn line(loader: Loader, indexed: Indexed, whole: Option<(u64, Option<u64>)>) -> String {
         let program = "/usr/bin/app".to_owned();
-        FirstLine { program, loader: Some(loader), indexed, whole, until_idle: false }.to_string()
+        FirstLine { program, loader: Some(loader), indexed, whole, ..FirstLine::default() }
+            .to_string()
     }
 
     #[test]
@@ -214,6 +246,17 @@ mod tests {
         assert_eq!(
             FirstLine { loader: Some(LOADER), ..idle }.to_string(),
             ": 58 ms of loader before main, 40 of them relocation; 2,000 ms to its first idle moment"
+        );
+        let traced = FirstLine {
+            loader: Some(LOADER),
+            imports: Some(Imports { ns: 459_000_000, calls: 2_525, what: "Python imports" }),
+            whole: Some((517_000_000, None)),
+            ..FirstLine::default()
+        };
+        assert_eq!(
+            traced.to_string(),
+            ": 58 ms of loader before main, 40 of them relocation; then 459 ms, with 2,525 file calls for Python imports; \
+             517 ms in all"
         );
         let estimated = Loader { is_measured: false, misses_ns: 9_000_000, ..LOADER };
         assert_eq!(
@@ -239,5 +282,8 @@ mod tests {
             FirstLine { program: "static".to_owned(), ..FirstLine::default() }.to_string(),
             "static: no loader before main"
         );
+        let measured = FirstLine { program: "static".to_owned(), ..FirstLine::default() }
+            .with_measured(Loader::default(), Some((7_900_000, None)));
+        assert_eq!(measured.to_string(), "static: no loader before main; 7.9 ms in all");
     }
 }

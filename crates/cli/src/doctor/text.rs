@@ -153,7 +153,7 @@ fn of_program(text: &mut String, look: Look, report: &Report, program: &ProgramS
         None => "not switched on",
     };
     row(text, look, "", on);
-    if report.kept.is_empty() {
+    if report.kept.is_empty() && program.gains {
         row(text, look, "", &format!("no index of its own: becalm run -- {path} makes one"));
     }
 }
@@ -164,7 +164,10 @@ fn kept(text: &mut String, look: Look, report: &Report) {
         let title = if at == 0 { "becalm run" } else { "" };
         let mib = kept.bytes as f64 / f64::from(1 << 20);
         let age = age_in_words(kept.compared);
-        let state = if kept.fresh { "fresh" } else { "stale: the next start makes it anew" };
+        let state = match kept.fresh {
+            true => "fresh",
+            false => "stale: becalm run makes it anew an hour after it was compared",
+        };
         let program = shown(kept.program.as_ref());
         row(text, look, title, &format!("{program}: index of {mib:.1} MiB, {age}; {state}"));
     }

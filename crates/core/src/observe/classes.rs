@@ -58,6 +58,13 @@ pub enum Class {
 }
 
 impl Class {
+    /// True for the searches of interpreters for their modules.
+    #[must_use]
+    pub fn is_of_modules(self) -> bool {
+        use Class::{Emacs, Guile, Node, Ocaml, Perl, Python, R, Ruby};
+        matches!(self, Python | Perl | Guile | Ocaml | Ruby | Node | R | Emacs)
+    }
+
     /// All classes, in the order of the documentation.
     pub const ALL: [Class; 19] = [
         Class::Dlopen,

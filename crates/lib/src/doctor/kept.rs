@@ -63,6 +63,9 @@ pub struct ProgramState {
     pub path: BString,
     /// The first line that other commands print about it.
     pub first_line: String,
+    /// True if an index makes it start quicker, as far as that can be predicted.
+    #[serde(skip)]
+    pub gains: bool,
     /// True if `becalm on` has switched it on and it starts by the index; false if it is switched on
     /// and does not; null if it is not switched on.
     pub switched_on: Option<bool>,
@@ -77,14 +80,18 @@ impl ProgramState {
         let Program { real, .. } = Program::look(program::find(name)?)?;
         let path = path_bytes(&real);
         let line = first_line(&real);
-        let first_line = line.unwrap_or_else(|| format!("{}: cannot be predicted", real.display()));
+        let gains = line.as_ref().is_none_or(FirstLine::gains);
+        let first_line = line.map_or_else(
+            || format!("{}: cannot be predicted", real.display()),
+            |line| line.to_string(),
+        );
         let programs = [false, true].into_iter().flat_map(on::switched_on).flatten();
         let mut of_path = programs.filter(|it| it.path.canonicalize().is_ok_and(|it| it == real));
-        Ok(Self { path, first_line, switched_on: of_path.next().and_then(|it| it.fresh) })
+        Ok(Self { path, first_line, gains, switched_on: of_path.next().and_then(|it| it.fresh) })
     }
 }
 
-fn first_line(program: &Path) -> Option<String> {
+fn first_line(program: &Path) -> Option<FirstLine> {
     let assumed = Assumptions::new(&assume::Options::default()).ok()?;
     let target = Target::named(&assumed, program);
     let session = assumed.fs.session();
@@ -94,5 +101,5 @@ fn first_line(program: &Path) -> Option<String> {
     if let Some(closure) = &closure {
         add_estimate(&assumed, &session, &target, (&mut program, closure));
     }
-    Some(FirstLine::of(&program).to_string())
+    Some(FirstLine::of(&program))
 }

@@ -217,9 +217,10 @@ impl Observed {
         self.phases.as_ref().map_or(0, |phases| phases.exec_ns).saturating_add(self.loader_ns)
     }
 
-    /// Takes the time of the whole start from others, which were not traced. What the traced run says about the
-    /// program keeps its share.
+    /// Takes the time of the whole start from others, which were not traced; it is at least that of its parts before
+    /// `main`. What the traced run says about the program keeps its share.
     pub(super) fn set_whole(&mut self, whole_ns: u64) {
+        let whole_ns = whole_ns.max(self.before_main_ns());
         let program_ns = whole_ns.saturating_sub(self.before_main_ns());
         let share = program_ns as f64 / self.program_ns.max(1) as f64;
         let scaled = |ns: u64| (ns as f64 * share) as u64;
@@ -228,6 +229,7 @@ impl Observed {
         self.program_ns = program_ns;
         if let Some(line) = &mut self.first_line {
             line.whole = line.whole.map(|_| (whole_ns, None));
+            line.imports.iter_mut().for_each(|imports| imports.ns = program_ns);
         }
     }
 }
@@ -243,6 +245,7 @@ mod tests {
             program_ns: 200,
             dlopen_ns: 50,
             modules: vec![("numpy".to_owned(), 100)],
+            first_line: Some(FirstLine { whole: Some((240, None)), ..FirstLine::default() }),
             ..Observed::default()
         };
         observed.set_whole(140);
@@ -250,5 +253,7 @@ mod tests {
         assert_eq!(observed.whole_ns(), 140);
         observed.set_whole(30);
         assert_eq!((observed.program_ns, observed.whole_ns()), (0, 40));
+        let whole = observed.first_line.and_then(|line| line.whole);
+        assert_eq!(whole, Some((40, None)), "a part is never larger than its whole");
     }
 }

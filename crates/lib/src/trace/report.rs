@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::beside::Beside;
 use crate::check::Program;
 use crate::files::StartFile;
-use crate::first_line::{FirstLine, Loader};
+use crate::first_line::{FirstLine, Imports, Loader, MANY_CALLS};
 use crate::json::{self, lossy, lossy_option};
 use crate::loaded_index::IndexedBindings;
 use crate::relocations::Relocations;
@@ -78,7 +78,18 @@ impl Report {
         let whole = is_whole.then_some((ns + seen.program.net_ns, None));
         let unknown = || FirstLine { program: seen.path.to_string(), ..FirstLine::default() };
         let line = line.unwrap_or_else(unknown).with_measured(loader, whole);
-        Some(FirstLine { until_idle: self.is_idle, ..line })
+        Some(FirstLine { until_idle: self.is_idle, imports: seen.imports(), ..line })
+    }
+}
+
+impl Seen {
+    /// Returns the calls of the interpreter that makes most of them, if they are many.
+    fn imports(&self) -> Option<Imports> {
+        let calls = |class: &ClassLookups| class.hits + class.missed.total();
+        let of_modules = self.classes.iter().filter(|class| class.class.is_of_modules());
+        let most = of_modules.max_by_key(|class| calls(class))?;
+        let (ns, calls, what) = (self.program.net_ns, calls(most), most.class.title());
+        (calls >= MANY_CALLS).then_some(Imports { ns, calls, what })
     }
 }
 
