@@ -156,6 +156,17 @@ fn a_program_that_is_run_has_a_timeline_or_the_page_says_why_not() {
 }
 
 #[test]
+fn a_program_that_waits_is_shown_to_its_first_idle_moment() {
+    let dir = scratch();
+    let page = page(dir.path(), &["sleep", "--run", "3600"]);
+    if page.contains("No timeline: ") {
+        skip("no program can be traced here");
+        return;
+    }
+    assert!(page.contains("program, from its entry point to its first idle moment"), "{page}");
+}
+
+#[test]
 fn a_program_that_does_not_end_is_killed_and_the_page_made_all_the_same() {
     let dir = scratch();
     let page = page(dir.path(), &["sleep", "--run", "1234.5", "--timeout", "0.5"]);

@@ -33,10 +33,10 @@ const REPORT_FIGURES: Section = Section {
         ),
         (
             "timeline",
-            "The whole as the median of three starts without a tracer, to the exit or the first idle moment (all \
-             threads sleep for half a second; the program is killed there); the loader's time as the median \
-             of three more, to the entry point; the program's part is the rest. What the program looks up \
-             is seen in a traced run before them. Below it the same with the index that becalm run would \
+            "The whole as the median of a few starts without a tracer, plain and with an index in turns, to the \
+             exit or the first idle moment (all threads sleep for half a second; the program is killed there); \
+             the loader's time as the median of three more, to the entry point; the program's part is the rest. \
+             What the program looks up is seen in a traced run before them. Below it the same with the index that becalm run would \
              make. Each part of the loader is measured by itself (its own clock, LD_DEBUG=statistics; \
              constructors as below): what they leave is shown as not attributed, and may be less than \
              nothing.",

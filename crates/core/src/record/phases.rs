@@ -89,8 +89,8 @@ pub fn parse(texts: &[(u64, Vec<u8>)], entry_ns: u64) -> Option<Phases> {
 
 impl Phases {
     /// Returns the phases with the loader's own times of a start without messages, which delay a search more
-    /// than the rest: of that start, of all that the loader timed in it, of search and relocation. The objects keep
-    /// their shares. What is left of `loader_ns` is in no phase.
+    /// than the rest: of that start, of all that the loader timed in it, of search and relocation. The constructors,
+    /// which the loader does not time, take at most what is left. The objects keep their shares.
     #[must_use]
     pub fn with_times(
         mut self,
@@ -100,13 +100,16 @@ impl Phases {
     ) -> Self {
         let scaled =
             |ns: u64, sum: u64, old: u64| (ns as f64 * sum as f64 / old.max(1) as f64) as u64;
+        let constructors_ns = self.constructors_ns.min(loader_ns.saturating_sub(timed_ns));
         for object in &mut self.objects {
             object.search_ns = scaled(object.search_ns, search_ns, self.search_ns);
             object.relocation_ns = scaled(object.relocation_ns, relocation_ns, self.relocation_ns);
+            object.constructors_ns =
+                scaled(object.constructors_ns, constructors_ns, self.constructors_ns);
         }
         self.objects.sort_by_key(|object| std::cmp::Reverse(object.ns()));
         let start_ns = timed_ns.saturating_sub(search_ns + relocation_ns);
-        Self { loader_ns, search_ns, relocation_ns, start_ns, ..self }
+        Self { loader_ns, search_ns, relocation_ns, start_ns, constructors_ns, ..self }
     }
 
     fn add(&mut self, kind: Kind, object: usize, ns: u64) {
@@ -168,6 +171,8 @@ mod tests {
         let timed = phases.with_times(300, 200, [35, 110]);
         assert_eq!((timed.start_ns, timed.search_ns, timed.constructors_ns), (55, 35, 70));
         assert_eq!((timed.objects[0].search_ns, timed.objects[0].relocation_ns), (15, 80));
+        let timed = timed.with_times(235, 200, [35, 110]);
+        assert_eq!((timed.constructors_ns, timed.objects[0].constructors_ns), (35, 25));
     }
 
     #[test]

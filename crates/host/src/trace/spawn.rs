@@ -154,6 +154,9 @@ pub(super) fn spawn(body: &Body, filtered: bool, follows: bool) -> Result<Spawne
     // SAFETY: the child only makes system calls on memory allocated before the fork, and then
     // exits. It takes no lock that another thread may hold.
     let pid = unsafe {
+        // The time of execve includes freeing the child's copy of this heap, so its free part goes first.
+        #[cfg(target_env = "gnu")]
+        libc::malloc_trim(0);
         match libc::fork() {
             0 => child(
                 body,

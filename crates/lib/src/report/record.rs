@@ -9,6 +9,7 @@ use std::path::Path;
 use becalm_core::cost::SearchCost;
 use becalm_core::observe::{Class, DlopenProbe};
 use becalm_core::probe::{Call, Outcome, Probe, SearchSource};
+use becalm_core::record::phases::Phases;
 use becalm_core::search::hwcaps::search_dir;
 use becalm_host::open_regular;
 use bstr::{BStr, BString, ByteSlice};
@@ -62,6 +63,14 @@ pub fn snapshot(path: &Path) -> Result<Snapshot, ReportError> {
     })
 }
 
+/// Returns the time of the misses in the search of the start that was not traced. The tracer makes each call longer,
+/// so the misses keep their share of the traced search, which is longer as well.
+fn misses_of_search(phases: &Phases, seen: &Seen) -> u64 {
+    let others_ns = phases.loader_ns.saturating_sub(phases.search_ns);
+    let traced_ns = seen.loader.net_ns.saturating_sub(others_ns).max(seen.storm_ns).max(1);
+    (phases.search_ns as f64 * seen.storm_ns as f64 / traced_ns as f64) as u64
+}
+
 /// Returns the times and classes of a traced run.
 ///
 /// # Errors
@@ -77,8 +86,8 @@ pub fn observed(report: &Report) -> Result<Observed, NotObserved> {
     let phases = image.relocations.as_ref().and_then(|relocations| relocations.phases.clone());
     let watched_ns = image.loader.net_ns.saturating_add(image.program.net_ns);
     let loader_ns = phases.as_ref().map_or(image.loader.net_ns, |phases| phases.loader_ns);
-    // The misses of a start that waits for the disk may take longer than the whole search of the other.
-    let storm_ns = image.storm_ns.min(phases.as_ref().map_or(loader_ns, |it| it.search_ns));
+    let storm_ns = image.storm_ns.min(loader_ns);
+    let storm_ns = phases.as_ref().map_or(storm_ns, |it| misses_of_search(it, image));
     let relocation = image.relocations.as_ref().and_then(|relocations| {
         Some(Relocation {
             ns: relocations.part_of(loader_ns)?,
@@ -249,6 +258,18 @@ mod tests {
         assert_eq!(nodes.len(), 2);
         assert_eq!(nodes[0].children[0].misses, 2);
         assert_eq!(nodes[0].children[0].answer, Answered::Loaded(1, SearchSource::Runpath));
+    }
+
+    #[test]
+    fn misses_keep_their_share_of_a_search_that_the_tracer_makes_longer() {
+        let seen = |net: u64, storm: u64| {
+            let text = format!(r#"{{"loader": {{"net_ns": {net}}}, "storm_ns": {storm}}}"#);
+            serde_json::from_str::<Seen>(&text).expect("an image")
+        };
+        let phases = Phases { loader_ns: 60, search_ns: 10, ..Phases::default() };
+        assert_eq!(misses_of_search(&phases, &seen(75, 10)), 4);
+        assert_eq!(misses_of_search(&phases, &seen(40, 30)), 10, "never more than the search");
+        assert_eq!(misses_of_search(&phases, &seen(0, 0)), 0);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::check::{Program, Verdict, by_newer_glibc, check};
 use crate::escape::shown;
 use crate::first_line::{FirstLine, Indexed};
 use crate::report::start::{Answered, Child, Node, NotObserved, Observed, Snapshot, Try};
-use crate::report::{Options, ReportError, record};
+use crate::report::{Options, ReportError, Run, record};
 use crate::run::program;
 use crate::scratch_index::ScratchIndex;
 use crate::targets::{self, Target};
@@ -28,7 +28,7 @@ use crate::trace::refused::ObserveError;
 use crate::words::{words, words_of_chain};
 
 /// Whole starts that are timed.
-const WHOLE_STARTS: usize = 3;
+const WHOLE_STARTS: usize = 5;
 
 /// Returns the snapshot of a program, or of a record of its start.
 ///
@@ -79,10 +79,17 @@ pub(super) fn indexed(plain: &mut Observed, options: &Options) -> Option<Result<
         Ok(index) => index,
         Err(error) => return Some(Err(words_of_chain(&error))),
     };
-    let indexed = match run(&program, options, index.environment()) {
+    let mut indexed = match run(&program, options, index.environment()) {
         Ok(indexed) => indexed,
         Err(error) => return Some(Err(error.to_string())),
     };
+    let run = options.run.as_ref()?;
+    let both = [std::env::vars_os().collect(), index.environment()];
+    let both = both.map(|environment| command(&program, run, options, environment));
+    if let Some([before, after]) = whole(&both, run.limit) {
+        plain.set_whole(before);
+        indexed.set_whole(after);
+    }
     if let Some(line) = &mut plain.first_line {
         line.indexed = Indexed::Takes(indexed.loader_ns, true);
         line.whole = line.whole.map(|(before, _)| (before, Some(indexed.whole_ns())));
@@ -94,7 +101,7 @@ pub(super) fn indexed(plain: &mut Observed, options: &Options) -> Option<Result<
 fn run(
     program: &Path,
     options: &Options,
-    mut environment: Vec<(OsString, OsString)>,
+    environment: Vec<(OsString, OsString)>,
 ) -> Result<Observed, NotObserved> {
     let assume = &options.assume;
     let Some(run) = &options.run else { return Err(NotObserved::NotWanted) };
@@ -103,13 +110,36 @@ fn run(
     }
     let program = std::path::absolute(program).unwrap_or_else(|_| program.to_owned());
     let what = trace::options::Options {
-        command: [program.into_os_string()].into_iter().chain(run.args.iter().cloned()).collect(),
+        command: [program.clone().into()].into_iter().chain(run.args.iter().cloned()).collect(),
         relocations: true,
         until_idle: true,
         timeline: true,
         store: assume.store.clone(),
         ..trace::options::Options::default()
     };
+    let command = command(&program, run, options, environment);
+    let failed = |error| NotObserved::NotWatched(words(&error));
+    let streams = Streams::nowhere().map_err(failed)?;
+    let environment = command.env.clone().unwrap_or_default();
+    let confined = Confined { environment, streams, limit: run.limit };
+    // Every exit code is accepted: the report shows how the program ended.
+    let report = watch(&what, &confined).map_err(|error| match error {
+        ObserveError::Trace(TraceError::TooLong { limit, .. }) => NotObserved::TooLong(limit),
+        error => NotObserved::NotWatched(words_of_chain(&error)),
+    })?;
+    let mut observed = record::observed(&report)?;
+    whole(&[command], run.limit).into_iter().for_each(|[ns]| observed.set_whole(ns));
+    Ok(observed)
+}
+
+/// Returns the command of a run, with the assumed variables in its environment.
+fn command(
+    program: &Path,
+    run: &Run,
+    options: &Options,
+    mut environment: Vec<(OsString, OsString)>,
+) -> Command {
+    let assume = &options.assume;
     for (name, value) in [
         ("LD_LIBRARY_PATH", &assume.library_path),
         ("LD_PRELOAD", &assume.preload),
@@ -120,33 +150,28 @@ fn run(
             environment.push((name.into(), value.clone()));
         }
     }
-    let failed = |error| NotObserved::NotWatched(words(&error));
-    let streams = Streams::nowhere().map_err(failed)?;
-    let confined = Confined { environment: environment.clone(), streams, limit: run.limit };
-    // Every exit code is accepted: the report shows how the program ended.
-    let report = watch(&what, &confined).map_err(|error| match error {
-        ObserveError::Trace(TraceError::TooLong { limit, .. }) => NotObserved::TooLong(limit),
-        error => NotObserved::NotWatched(words_of_chain(&error)),
-    })?;
-    let mut observed = record::observed(&report)?;
-    let command =
-        Command { env: Some(environment), ..Command::new(&what.command[0], run.args.clone()) };
-    whole(&command, run.limit).into_iter().for_each(|ns| observed.set_whole(ns));
-    Ok(observed)
+    Command { env: Some(environment), ..Command::new(program.as_os_str(), run.args.clone()) }
 }
 
-/// Returns the time of a whole start: the median of a few that are not traced.
-fn whole(command: &Command, limit: Duration) -> Option<u64> {
+/// Returns the times of whole starts of each command: the medians of a few that are not traced, in turns, so that
+/// what slows the machine down slows them all.
+fn whole<const N: usize>(commands: &[Command; N], limit: Duration) -> Option<[u64; N]> {
     let options = bench::Options {
         until: Until::Idle,
         timeout: limit,
         accept_failure: true,
         ..bench::Options::default()
     };
-    let one = |_| bench::once(command, &options).ok().map(|taken| taken.wall_ns);
-    let mut times = (0..WHOLE_STARTS).map(one).collect::<Option<Vec<u64>>>()?;
-    times.sort_unstable();
-    Some(times[WHOLE_STARTS / 2])
+    let mut times = [[0; WHOLE_STARTS]; N];
+    for round in 0..WHOLE_STARTS {
+        for (command, times) in commands.iter().zip(&mut times) {
+            times[round] = bench::once(command, &options).ok()?.wall_ns;
+        }
+    }
+    Some(times.map(|mut times| {
+        times.sort_unstable();
+        times[WHOLE_STARTS / 2]
+    }))
 }
 
 /// Returns the path itself. A name that is not a file here is searched for along `PATH`.
