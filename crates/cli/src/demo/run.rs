@@ -28,7 +28,7 @@ use becalm_lib::targets::{self, Target};
 use becalm_lib::trace::observe::{Confined, watch};
 use becalm_lib::trace::options::Options;
 use becalm_lib::trace::refused::ObserveError;
-use becalm_lib::words::{counted, milliseconds};
+use becalm_lib::words::{counted, grouped, milliseconds};
 use rayon::prelude::*;
 
 use crate::check::text as check_text;
@@ -204,9 +204,9 @@ impl Demo<'_> {
 
     fn tell(&self, before: &Storm, after: &Storm, program: &Path) -> Result<()> {
         let (was, left) = (before.opens + before.stats, after.opens + after.stats);
-        let gone =
-            self.look.good(&format!("{} of {was} misses are gone", was.saturating_sub(left)));
-        let what = if left == 0 { "none is left".to_owned() } else { format!("{left} are left") };
+        let [was, left, gone] = [was, left, was.saturating_sub(left)].map(grouped);
+        let gone = self.look.good(&format!("{gone} of {was} misses are gone"));
+        let what = if left == "0" { "none is left".to_owned() } else { format!("{left} are left") };
         let [took, takes] = [before, after].map(|storm| milliseconds(storm.loader_ns));
         terminal::line(format_args!(
             "\n{gone}; {what}. The loader took {took} ms before main, and takes {takes}.\nnext  becalm run -- {}",

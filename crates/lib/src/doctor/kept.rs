@@ -29,7 +29,7 @@ pub struct KeptIndex {
     pub bytes: u64,
     /// The time when it was made or last compared with the files, in seconds since 1970.
     pub compared: u64,
-    /// True if the program and its libraries are as they were.
+    /// False if a file or directory of it is known to have changed.
     pub fresh: bool,
 }
 
@@ -44,7 +44,7 @@ impl KeptIndex {
         let facts = path.metadata().ok()?;
         let compared = facts.modified().ok()?.duration_since(UNIX_EPOCH).ok()?.as_secs();
         let program = index.programs.first()?.path.clone();
-        Some(Self { program, bytes: facts.len(), compared, fresh: current::is_current(&index) })
+        Some(Self { program, bytes: facts.len(), compared, fresh: !current::has_changed(&index) })
     }
 
     /// Returns those of the cache, by program.

@@ -45,22 +45,44 @@ pub fn not_snapshotted(index: &Index, list: &OsStr) -> Vec<PathBuf> {
 /// store has one: that of its directory if packages are added to and removed from it, else those of
 /// everything in it.
 pub fn is_current(index: &Index) -> bool {
+    holds(index, false)
+}
+
+/// True if a fingerprint of the index no longer matches. One that could not be taken, since the file had just changed
+/// or its file system cannot be trusted with times, says nothing.
+pub fn has_changed(index: &Index) -> bool {
+    !holds(index, true)
+}
+
+/// Compares all fingerprints. `unknown` is the result for one that could not be taken.
+fn holds(index: &Index, unknown: bool) -> bool {
     let fingerprints = OsFingerprints::default();
-    let zero = Fingerprint::default();
     let is_watched = |root: &BString| index.folders.iter().any(|f| f.walked && f.path == *root);
     let is_root = |at: usize| index.roots.contains(&(at as u32));
     let holds = |(at, condition): (usize, &Condition)| match condition {
-        Condition::Directory(path, fingerprint) if is_root(at) && *fingerprint == zero => {
-            is_watched(path)
+        Condition::Directory(path, known) if *known == Fingerprint::default() => {
+            unknown || is_root(at) && is_watched(path)
+        }
+        Condition::StoreDirectory(_, known) | Condition::File(_, known)
+            if *known == Fingerprint::default() =>
+        {
+            unknown
         }
         condition => fingerprints.hold(condition),
     };
-    let is_seen = |path: &BString, seen: u32| fingerprints.is_as_seen(path.as_ref(), seen);
+    let is_seen = |path: &BString, seen: u32| match seen {
+        0 => unknown,
+        seen => fingerprints.is_as_seen(path.as_ref(), seen),
+    };
     let is_named = |object: &&Object| !object.path.is_empty();
-    // A folder that only contains other folders proves nothing.
-    let counts = |folder: &&Folder| folder.walked || folder.digest != Folder::UNKNOWN;
+    let is_as_it_was = |folder: &Folder| match (folder.walked, folder.digest) {
+        // A folder that only contains other folders proves nothing.
+        (false, Folder::UNKNOWN) => true,
+        (true, Folder::UNKNOWN) => unknown,
+        _ => fingerprints.is_as_it_was(folder),
+    };
     index.conditions.iter().enumerate().all(holds)
-        && index.folders.iter().filter(counts).all(|folder| fingerprints.is_as_it_was(folder))
+        && index.folders.iter().all(is_as_it_was)
         && index.objects.iter().filter(is_named).all(|object| is_seen(&object.path, object.seen))
         && index.programs.iter().all(|program| is_seen(&program.path, program.seen))
         && index.paths.as_ref().is_none_or(paths::is_current)
