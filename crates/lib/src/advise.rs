@@ -13,6 +13,7 @@ use crate::estimate::Estimate;
 use crate::first_line::FirstLine;
 use crate::json::{self, lossy, lossy_list, lossy_option};
 use crate::targets::{Problem, Target};
+use crate::trees::begin::is_networked;
 
 /// The strategies for one program: the JSON document of `becalm advise`.
 #[derive(Clone, Debug, Serialize)]
@@ -36,6 +37,8 @@ pub struct Report {
     /// The best of the strategies that can be proposed, by its position in `options`: the one that
     /// leaves least time. Of two that leave the same, the one that changes less.
     pub best: Option<usize>,
+    /// True if the program is on a network file system, as it is named: `becalm run` looks up its files ahead.
+    pub networked: bool,
     /// The first line.
     #[serde(skip)]
     pub first_line: FirstLine,
@@ -75,6 +78,7 @@ pub fn advise(
         best: best(&advice),
         advice,
         named_stores: named_stores(options),
+        networked: is_networked(&target.host),
         first_line: FirstLine::of(&program),
     })
 }

@@ -52,6 +52,22 @@ fn a_program_of_the_index_that_is_started_later_is_answered_and_sees_what_came_b
 }
 
 #[test]
+fn advice_for_a_program_on_the_network_names_what_becalm_run_does_there() {
+    let Some(scene) = Scene::new() else { return };
+    let python = scene.at("mount/python");
+    // As in a virtual environment, whose Python is a link to that of the machine.
+    symlink("/usr/bin/python3", scene.at("tree/python")).unwrap();
+    let becalm = becalm();
+    let ask = |command: &str| scene.mounted("", &[text(&becalm), command, text(&python)]).0;
+    let advice = ask("advise");
+    assert!(advice.contains(&format!("becalm run -- {}\n", text(&python))), "{advice}");
+    assert!(advice.contains("its imports         becalm run also looks up files"), "{advice}");
+    let doctor = ask("doctor");
+    let ahead = format!("on a network file system: becalm run -- {} looks up", text(&python));
+    assert!(doctor.contains(&ahead), "{doctor}");
+}
+
+#[test]
 fn a_session_with_another_index_leaves_the_table_to_the_index_of_the_program() {
     let Some(scene) = Scene::new() else { return };
     if !Command::new("strace").arg("-V").output().is_ok_and(|it| it.status.success()) {

@@ -818,6 +818,7 @@ class Advise(Record):
     calmed_by: Optional[str] = None
     assumed_store: Optional[str] = None
     named_stores: List[str] = field(default_factory=list)
+    networked: bool = False
     best: Optional[int] = None
     exit_status: int = field(default=0, metadata={"json": ""})
 

@@ -21,6 +21,7 @@ pub(crate) fn screen(look: Look, report: &Report) -> String {
     }
     if report.advice.options.is_empty() {
         let _ = writeln!(text, "  {}: nothing to gain", look.good("no misses"));
+        conclusion(&mut text, report);
         return text;
     }
     let before = counted(report.advice.before, "miss", "misses");
@@ -79,6 +80,13 @@ fn conclusion(text: &mut String, report: &Report) {
             let session = format!("becalm index {} && eval \"$(becalm env)\"", stores.join(" "));
             lines.push(("a whole session", session));
         }
+    }
+    if report.networked {
+        if lines.is_empty() {
+            lines.push(("this start", format!("becalm run -- {}", quoted(&report.path))));
+        }
+        let ahead = "becalm run also looks up files on the network ahead, and reads copies of them";
+        lines.push(("its imports", ahead.to_owned()));
     }
     if let Some(program) = advice.best(Scope::Program) {
         lines.push(("in this file", program.command.clone()));

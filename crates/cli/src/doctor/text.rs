@@ -7,6 +7,8 @@ use becalm_lib::doctor::{
     Alone, IndexState, LeftOut, LoaderState, ModuleKind, ProgramState, Report,
 };
 use becalm_lib::escape::shown;
+use becalm_lib::path::path_bytes;
+use becalm_lib::trees::begin::is_networked;
 use becalm_lib::trees::counts::Counts;
 use becalm_lib::trees::state::TreesState;
 use becalm_lib::words::{counted, grouped};
@@ -153,8 +155,16 @@ fn of_program(text: &mut String, look: Look, report: &Report, program: &ProgramS
         None => "not switched on",
     };
     row(text, look, "", on);
-    if report.kept.is_empty() && program.gains {
-        row(text, look, "", &format!("no index of its own: becalm run -- {path} makes one"));
+    let named = shown(path_bytes(&program.named).as_ref());
+    let offer = match (is_networked(&program.named), program.gains) {
+        (true, _) => {
+            format!("on a network file system: becalm run -- {named} looks up its files ahead")
+        }
+        (false, true) => format!("no index of its own: becalm run -- {named} makes one"),
+        (false, false) => return,
+    };
+    if report.kept.is_empty() {
+        row(text, look, "", &offer);
     }
 }
 

@@ -63,6 +63,9 @@ pub struct ProgramState {
     pub path: BString,
     /// The first line that other commands print about it.
     pub first_line: String,
+    /// The program as it is named: a virtual environment's Python is a link to another one.
+    #[serde(skip)]
+    pub named: PathBuf,
     /// True if an index makes it start quicker, as far as that can be predicted.
     #[serde(skip)]
     pub gains: bool,
@@ -77,7 +80,9 @@ impl ProgramState {
     /// # Errors
     /// Returns an error if there is no such program.
     pub fn of(name: &OsStr) -> Result<Self, RunError> {
-        let Program { real, .. } = Program::look(program::find(name)?)?;
+        let found = program::find(name)?;
+        let named = found.path.clone();
+        let Program { real, .. } = Program::look(found)?;
         let path = path_bytes(&real);
         let line = first_line(&real);
         let gains = line.as_ref().is_none_or(FirstLine::gains);
@@ -87,7 +92,8 @@ impl ProgramState {
         );
         let programs = [false, true].into_iter().flat_map(on::switched_on).flatten();
         let mut of_path = programs.filter(|it| it.path.canonicalize().is_ok_and(|it| it == real));
-        Ok(Self { path, first_line, gains, switched_on: of_path.next().and_then(|it| it.fresh) })
+        let switched_on = of_path.next().and_then(|it| it.fresh);
+        Ok(Self { path, named, first_line, gains, switched_on })
     }
 }
 

@@ -86,17 +86,22 @@ pub fn begin(command: &Path, arguments: &[OsString], pack: Option<Pack>) -> Opti
 /// True if the command, one of its first arguments, the current directory or the first directory of a
 /// variable is on a network's file system.
 fn is_used(command: &Path, arguments: &[OsString]) -> bool {
-    // Only file systems without a device have such numbers.
-    let is_without_device =
-        |path: &Path| path.metadata().is_ok_and(|facts| rustix::fs::major(facts.dev()) == 0);
     let arguments = arguments.iter().take(ARGUMENTS).map(Path::new);
     let values: Vec<OsString> = VARIABLES.iter().filter_map(env::var_os).collect();
     let variables: Vec<PathBuf> =
         values.iter().filter_map(|value| env::split_paths(value).next()).collect();
     let paths = [command, Path::new(".")].into_iter().chain(arguments);
     let mut paths = paths.chain(variables.iter().map(PathBuf::as_path));
+    paths.any(is_networked)
+}
+
+/// True if a file, or the directory of the link that names it, is on a network's file system.
+#[must_use]
+pub fn is_networked(path: &Path) -> bool {
+    // Only file systems without a device have such numbers.
+    let is_without_device =
+        |path: &Path| path.metadata().is_ok_and(|facts| rustix::fs::major(facts.dev()) == 0);
     let is_there = |path: &Path| is_without_device(path) && is_slow(path);
     // A virtual environment's program is a link to one elsewhere.
-    let above = |path: &Path| path.parent().is_some_and(|it| it != Path::new("") && is_there(it));
-    paths.any(|path| is_there(path) || above(path))
+    is_there(path) || path.parent().is_some_and(|it| it != Path::new("") && is_there(it))
 }
