@@ -42,9 +42,9 @@ const SYMBOLIC: f64 = 55.0;
 const RELATIVE: f64 = 10.3;
 const BOUND: f64 = 22.0;
 const BOUND_RELATIVE: f64 = 5.4;
-/// Nanoseconds of the two kinds of work on that machine, as [`Machine::measure`] does them.
+/// Nanoseconds of the two kinds of work on that machine, as [`Machine::measure`] does them in a release build.
 const KERNEL_UNIT: f64 = 11.5e3;
-const LOADER_UNIT: f64 = 12.8e3;
+const LOADER_UNIT: f64 = 10.2e3;
 /// The part of the loader's time that a gain has to be to be worth a command, and a part of it to be worth a
 /// word.
 pub const PART: f64 = 0.1;
