@@ -30,11 +30,12 @@ use becalm_core::index::tls::StaticTls;
 use becalm_core::index::{Condition, Index, Program, Target};
 use becalm_core::search::Stores;
 use becalm_core::search::store::below;
-use bstr::{BStr, BString, ByteSlice};
+use bstr::{BString, ByteSlice};
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 
 use crate::filters::filters;
+use crate::path::{path_bytes, path_of};
 use crate::{FactChoice, Format, Found, HostError, OsFs, WalkOptions, find_objects, loader_facts};
 
 pub use bound::{BindThreshold, Binding};
@@ -137,11 +138,12 @@ fn index_walked(os: &OsFs, roots: Vec<PathBuf>, options: IndexOptions<'_>) -> In
     let progress = options.progress;
     let walk = WalkOptions { progress, every_name: true, folders: true, ..WalkOptions::default() };
     let walked = find_objects(&roots, walk);
-    let mut paths: Vec<BString> = options.files.iter().map(|path| bytes_of(&real(path))).collect();
+    let mut paths: Vec<BString> =
+        options.files.iter().map(|path| path_bytes(&real(path))).collect();
     paths.extend(elf_paths(&walked.objects, &roots));
     paths.sort_unstable();
     paths.dedup();
-    let folders: Vec<BString> = walked.folders.iter().map(|folder| bytes_of(folder)).collect();
+    let folders: Vec<BString> = walked.folders.iter().map(|folder| path_bytes(folder)).collect();
     let mut indexed = index_paths(os, &paths, &folders, options);
     indexed.errors.splice(0..0, walked.errors);
     indexed
@@ -150,13 +152,13 @@ fn index_walked(os: &OsFs, roots: Vec<PathBuf>, options: IndexOptions<'_>) -> In
 /// Returns the ELF files of a walk, except those beside an index and those in a hidden directory at
 /// the top of a store: Nix keeps a second name of every file in `.links`.
 fn elf_paths(objects: &[Found], roots: &[PathBuf]) -> Vec<BString> {
-    let roots: Vec<BString> = roots.iter().map(|root| bytes_of(root)).collect();
+    let roots: Vec<BString> = roots.iter().map(|root| path_bytes(root)).collect();
     let is_hidden = |path: &BString| {
         roots.iter().any(|root| below(path, root).is_some_and(|p| p.starts_with(b".")))
     };
     let elf = objects.iter().filter(|found| found.format == Format::Elf);
     let elf = elf.filter(|found| !own_files::is_beside_index(&found.path));
-    elf.map(|found| bytes_of(&found.path)).filter(|path| !is_hidden(path)).collect()
+    elf.map(|found| path_bytes(&found.path)).filter(|path| !is_hidden(path)).collect()
 }
 
 /// Returns the immutable prefixes: stores and additional prefixes as named and with links resolved,
@@ -164,7 +166,7 @@ fn elf_paths(objects: &[Found], roots: &[PathBuf]) -> Vec<BString> {
 fn immutable(os: &OsFs, options: IndexOptions<'_>) -> Stores {
     let prefixes = options.prefixes.iter().filter(|prefix| prefix.is_dir());
     let all = options.stores.iter().chain(prefixes).filter(|tree| !is_changed_in_place(tree));
-    let mut paths: Vec<BString> = all.map(|path| bytes_of(path)).collect();
+    let mut paths: Vec<BString> = all.map(|path| path_bytes(path)).collect();
     paths.sort_unstable();
     Stores::of(paths).resolved(&os.session())
 }
@@ -255,8 +257,8 @@ impl Work<'_> {
     fn named_by_links(&self, known: &mut FxHashSet<BString>) -> Vec<BString> {
         let files = self.options.files.iter().filter(|path| path.is_absolute());
         // An object of another machine is not known by its real path either.
-        let of_machine = files.filter(|path| known.contains(&bytes_of(&real(path))));
-        let paths: Vec<BString> = of_machine.map(|path| bytes_of(path)).collect();
+        let of_machine = files.filter(|path| known.contains(&path_bytes(&real(path))));
+        let paths: Vec<BString> = of_machine.map(|path| path_bytes(path)).collect();
         paths.into_iter().filter(|path| known.insert(path.clone())).collect()
     }
 
@@ -447,20 +449,12 @@ fn names_of(dirs: &FxHashSet<Arc<BString>>) -> Option<FxHashSet<BString>> {
 fn names_in(dir: &BString) -> Option<Vec<BString>> {
     match Path::new(OsStr::from_bytes(dir)).read_dir() {
         Ok(entries) => {
-            let names = entries.map(|entry| Some(bytes_of(Path::new(&entry.ok()?.file_name()))));
+            let names = entries.map(|entry| Some(path_bytes(Path::new(&entry.ok()?.file_name()))));
             names.collect()
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(Vec::new()),
         Err(_) => None,
     }
-}
-
-fn bytes_of(path: &Path) -> BString {
-    path.as_os_str().as_bytes().into()
-}
-
-fn path_of(bytes: &BStr) -> PathBuf {
-    PathBuf::from(OsStr::from_bytes(bytes))
 }
 
 fn without_slashes(mut path: BString) -> BString {

@@ -47,6 +47,7 @@ pub mod mount_namespace;
 pub mod oracle;
 pub mod os_fs;
 pub mod pages;
+pub mod path;
 pub mod path_table;
 mod ranges;
 mod regular;

@@ -26,6 +26,7 @@ use self::reading::{
     resolved, statx_at,
 };
 use crate::index_store::{OsFingerprints, now};
+use crate::path::path_of;
 
 /// Permission for everybody to search a directory.
 const SEARCH_FOR_ALL: u16 = 0o111;
@@ -260,10 +261,6 @@ fn young_are_as_they_were(paths: &Paths) -> bool {
             |now: &Package| (&now.table, now.fingerprint) == (&known.table, known.fingerprint);
         store.packages.contains(&known.name) && read.is_ok_and(|(now, _)| is_same(&now))
     })
-}
-
-fn path_of(path: &BString) -> PathBuf {
-    PathBuf::from(std::ffi::OsStr::from_bytes(path))
 }
 
 /// The path of a package.

@@ -75,7 +75,7 @@ impl StorePrefixes {
     /// Returns the prefixes as the user named them.
     #[must_use]
     pub fn paths(&self) -> Vec<PathBuf> {
-        self.parsed().iter().map(path_of).collect()
+        self.parsed().iter().map(|path| path_of(path)).collect()
     }
 
     fn parsed(&self) -> Stores {

@@ -2,22 +2,10 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+pub use becalm_host::path::{path_bytes, path_of};
 use bstr::{BString, ByteSlice};
-
-/// Returns the bytes of a path.
-#[must_use]
-pub fn path_bytes(path: &Path) -> BString {
-    // On Unix a path is its bytes.
-    <[u8]>::from_path(path).unwrap_or_default().into()
-}
-
-/// Returns the path of some bytes.
-#[must_use]
-pub fn path_of(bytes: &bstr::BStr) -> PathBuf {
-    PathBuf::from(OsStr::from_bytes(bytes))
-}
 
 /// Returns the bytes of an argument.
 pub fn bytes(text: &OsString) -> BString {
@@ -52,11 +40,13 @@ fn elements_of<'a>(
     let elements = lists
         .filter(|list| !list.is_empty())
         .flat_map(|list| list.split(|byte| separators.contains(byte)));
-    elements.map(|element| path_of(element.as_bstr()))
+    elements.map(path_of)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]

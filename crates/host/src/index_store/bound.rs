@@ -25,7 +25,7 @@ use object::ReadCache;
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{OsFingerprints, Work, bytes_of, path_of};
+use super::{OsFingerprints, Work, path_bytes, path_of};
 use crate::os_fs::Session;
 
 /// Programs whose bindings are in memory at once.
@@ -211,7 +211,7 @@ impl Work<'_> {
         let mut not_bound = Vec::new();
         let Some(options) = self.options.bind else { return (binder.finish(), not_bound) };
         let is_wanted = |path: &&BString| {
-            options.only.is_none_or(|only| only.iter().any(|file| bytes_of(file) == **path))
+            options.only.is_none_or(|only| only.iter().any(|file| path_bytes(file) == **path))
         };
         let mut paths: Vec<BString> = paths.iter().filter(is_wanted).cloned().collect();
         if !is_applied(&self.group.ident) {

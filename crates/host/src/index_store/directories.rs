@@ -12,7 +12,7 @@ use becalm_core::index::{Condition, Fingerprint, Folder};
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashSet;
 
-use super::{Work, bytes_of, is_changed_in_place, real, without_slashes};
+use super::{Work, is_changed_in_place, path_bytes, real, without_slashes};
 use becalm_core::search::store::below;
 
 impl<'a> Work<'a> {
@@ -26,7 +26,7 @@ impl<'a> Work<'a> {
         let flat = self.roots(gatherer, resolved);
         let mut seen: FxHashSet<BString> = FxHashSet::default();
         for dir in self.options.dirs {
-            let path = without_slashes(bytes_of(dir));
+            let path = without_slashes(path_bytes(dir));
             if !seen.insert(path.clone()) {
                 continue;
             }
@@ -73,7 +73,8 @@ impl<'a> Work<'a> {
         for store in self.stores.iter() {
             let mut inside = paths.iter().filter_map(|path| below(path, store)).peekable();
             let is_used = inside.peek().is_some();
-            let is_named = self.options.stores.iter().any(|named| bytes_of(&real(named)) == store);
+            let is_named =
+                self.options.stores.iter().any(|named| path_bytes(&real(named)) == store);
             if !is_used && !is_named {
                 continue;
             }
@@ -88,7 +89,7 @@ impl<'a> Work<'a> {
         // No directory shows what changed in these trees, so `--update` walks them again.
         let stores = self.options.stores.iter().filter(|tree| is_changed_in_place(tree));
         for tree in stores.chain(self.options.trees) {
-            gatherer.root(bytes_of(&real(tree)), Fingerprint::default());
+            gatherer.root(path_bytes(&real(tree)), Fingerprint::default());
         }
         flat
     }
@@ -143,7 +144,7 @@ impl<'a> Work<'a> {
         let mut names = Vec::new();
         let ident = &self.group.ident;
         for entry in Path::new(OsStr::from_bytes(&path)).read_dir().ok()? {
-            let name = bytes_of(Path::new(&entry.ok()?.file_name()));
+            let name = path_bytes(Path::new(&entry.ok()?.file_name()));
             names.push(name_in(&session, path.as_ref(), name.as_ref(), ident)?);
         }
         names.sort_unstable();

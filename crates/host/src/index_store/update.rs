@@ -24,8 +24,8 @@ use super::names::Names;
 use super::own_files::{self, is_beside_index};
 use super::rpath::{ListedDirs, certain_paths};
 use super::{
-    Group, IndexOptions, Indexed, MachineIndex, OsFingerprints, Seen, Work, by_machine, bytes_of,
-    elf_paths, immutable, kind_of, names_of, path_of, real,
+    Group, IndexOptions, Indexed, MachineIndex, OsFingerprints, Seen, Work, by_machine, elf_paths,
+    immutable, kind_of, names_of, path_bytes, path_of, real,
 };
 use crate::{FactChoice, HostError, OsFs, WalkOptions, find_objects, loader_facts};
 
@@ -181,7 +181,7 @@ impl<'a> Before<'a> {
         let walked: FxHashMap<&BStr, bool> =
             walked.map(|(folder, &same)| (folder.path.as_bstr(), same)).collect();
         let roots: Vec<PathBuf> = options.stores.iter().map(|path| real(path)).collect();
-        if !roots.iter().all(|root| walked.contains_key(bytes_of(root).as_bstr())) {
+        if !roots.iter().all(|root| walked.contains_key(path_bytes(root).as_bstr())) {
             return None;
         }
         let (mut paths, mut folders, mut errors) = (Vec::new(), Vec::new(), Vec::new());
@@ -195,9 +195,9 @@ impl<'a> Before<'a> {
                 Ok((below, files)) => {
                     folders.push(folder.to_owned());
                     paths.extend(files);
-                    let in_root = roots.iter().any(|root| bytes_of(root) == folder);
+                    let in_root = roots.iter().any(|root| path_bytes(root) == folder);
                     let is_known = |below: &PathBuf| {
-                        walked.contains_key(bytes_of(below).as_bstr())
+                        walked.contains_key(path_bytes(below).as_bstr())
                             || (in_root && is_hidden(below))
                     };
                     new.extend(below.into_iter().filter(|below| !is_known(below)));
@@ -211,8 +211,8 @@ impl<'a> Before<'a> {
             WalkOptions { progress, every_name: true, folders: true, ..WalkOptions::default() };
         let found = find_objects(&new, walk);
         paths.extend(elf_paths(&found.objects, &roots));
-        paths.extend(options.files.iter().map(|path| bytes_of(&real(path))));
-        folders.extend(found.folders.iter().map(|folder| bytes_of(folder)));
+        paths.extend(options.files.iter().map(|path| path_bytes(&real(path))));
+        folders.extend(found.folders.iter().map(|folder| path_bytes(folder)));
         errors.extend(found.errors);
         Some(Walk { paths, folders, errors })
     }
@@ -421,7 +421,7 @@ fn list(folder: &BStr) -> std::io::Result<(Vec<PathBuf>, Vec<BString>)> {
         if kind.is_dir() {
             folders.push(entry.path());
         } else if kind.is_file() && is_elf(&entry.path()) && !is_beside_index(&entry.path()) {
-            files.push(bytes_of(&entry.path()));
+            files.push(path_bytes(&entry.path()));
         }
     }
     Ok((folders, files))

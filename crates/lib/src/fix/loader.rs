@@ -1,10 +1,6 @@
 //! `--resolve loader`: the files that the real loader opens, from a run of that loader which ends
 //! before the program's entry point.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
-
 use becalm_core::closure::{Closure, SubjectKind};
 use becalm_core::loader::load::Role;
 use becalm_core::strategy::absolute::LoaderAnswer;
@@ -12,6 +8,7 @@ use becalm_host::oracle::{self, Launch, OracleError, Start};
 use bstr::BStr;
 use thiserror::Error;
 
+use crate::path::path_of;
 use crate::targets::Target;
 use crate::words::words_of_chain;
 
@@ -41,7 +38,7 @@ pub fn answers(target: &Target, closure: &Closure) -> Result<Vec<LoaderAnswer>, 
         SubjectKind::Program { .. } => Launch::Trace,
         SubjectKind::Library { .. } | SubjectKind::Static => {
             let loader = loader(closure).ok_or(NoAnswers::NoLoader)?;
-            Launch::TraceBy { loader: path(loader) }
+            Launch::TraceBy { loader: path_of(loader) }
         }
     };
     let record = oracle::ld_debug(&Start::new(&target.host, way)).map_err(NoAnswers::NotRun)?;
@@ -71,8 +68,4 @@ pub fn answers(target: &Target, closure: &Closure) -> Result<Vec<LoaderAnswer>, 
 pub fn loader(closure: &Closure) -> Option<&BStr> {
     let objects = &closure.load.objects;
     objects.iter().find(|object| object.role == Role::Loader).map(|loader| loader.path.as_ref())
-}
-
-fn path(bytes: &BStr) -> PathBuf {
-    PathBuf::from(OsStr::from_bytes(bytes))
 }

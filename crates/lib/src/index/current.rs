@@ -22,7 +22,7 @@ pub fn stores(index: &Index) -> Vec<PathBuf> {
     let (walked, others): (Vec<&BStr>, Vec<&BStr>) =
         roots(index).map(Condition::path).partition(|path| is_walked(path));
     let stores = if walked.is_empty() { others } else { walked };
-    stores.into_iter().map(path_of).collect()
+    stores.into_iter().map(|path| path_of(path)).collect()
 }
 
 /// Returns the directories that were snapshotted for `LD_LIBRARY_PATH`.

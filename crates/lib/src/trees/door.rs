@@ -267,7 +267,7 @@ impl Door {
         (View::of(&of)? == self.view).then_some(())?;
         let path = bytes.split(|&byte| byte == 0).next()?;
         let directory = || fs::read_link(format!("/proc/{of}/cwd")).ok();
-        let path = crate::path::path_of(path.into());
+        let path = crate::path::path_of(path);
         let path = if path.is_absolute() { path } else { directory()?.join(path) };
         let command = std::path::absolute(path).ok()?;
         if let Some(pack) = told_by(self.pack) {

@@ -1,7 +1,6 @@
 //! Removes files that becalm made: directories of links, loader caches, indexes, and the
 //! directories that were made for them.
 
-use std::ffi::OsStr;
 use std::fs::{self, ReadDir};
 use std::iter;
 use std::os::unix::ffi::OsStrExt;
@@ -13,7 +12,7 @@ use becalm_host::write::{Existing, has_mode_of_made};
 use bstr::ByteSlice;
 use rustc_hash::FxHashSet;
 
-use crate::path::path_bytes;
+use crate::path::{path_bytes, path_of};
 use crate::writing::making::{is_our_farm, lies_in_farms, made_above, settle};
 use crate::writing::{Changed, Editor, Outcome, reason};
 
@@ -133,7 +132,7 @@ impl<'a> Remover<'a> {
 /// Returns the path of the list of objects that were changed to name a farm.
 pub(crate) fn list_of(farm: &Path) -> Option<PathBuf> {
     let list = farm::list_of(farm.as_os_str().as_bytes().as_bstr())?;
-    Some(PathBuf::from(OsStr::from_bytes(&list)))
+    Some(path_of(&list))
 }
 
 pub(crate) fn folders_in(dir: &Path) -> Vec<PathBuf> {

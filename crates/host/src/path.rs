@@ -1,0 +1,19 @@
+//! Paths as bytes; on Unix these are the same.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use bstr::BString;
+
+/// Returns the bytes of a path.
+#[must_use]
+pub fn path_bytes(path: &Path) -> BString {
+    path.as_os_str().as_bytes().into()
+}
+
+/// Returns the path of some bytes.
+#[must_use]
+pub fn path_of(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(bytes))
+}
