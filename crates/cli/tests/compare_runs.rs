@@ -242,7 +242,7 @@ fn text_and_markdown_say_the_same_and_number_their_notes() {
         "{plain}"
     );
     let markdown = scene.compare(&scene.store.app(), &[&asked[..], &["--markdown"]].concat());
-    assert!(markdown.stdout.starts_with("| | control | note | index |\n| --- |"), "{markdown:?}");
+    assert!(markdown.stdout.starts_with("| | control | index | note |\n| --- |"), "{markdown:?}");
     assert!(markdown.stdout.contains("| missed opens |"), "{markdown:?}");
     scene.assert_clean();
 }
@@ -266,7 +266,7 @@ fn a_store_that_is_not_named_is_found_as_check_finds_it() {
     let notes = table["notes"].as_array().expect("a list");
     let root = scene.store.root();
     for note in [
-        "changed in the program and its libraries: absolute, farm (--closure)",
+        "changed in the program and its libraries: farm (--closure), absolute",
         "changed in the program alone: audit",
         "changed in no file: index",
         &format!("{} is taken as the program's store; --store names another", root.display()),

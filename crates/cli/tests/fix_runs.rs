@@ -3,26 +3,44 @@
 
 mod support;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
+use becalm_core::strategy::Strategy;
 use serde_json::Value;
-use support::chain::Store;
+use support::chain::{Store, strategies};
 use support::{becalm, cc, no_compiler, run, twenty};
-
-/// The arguments of each strategy, and whether it shortens the search of the machine's own loader.
-const STRATEGIES: [(&[&str], bool); 6] = [
-    (&["note"], false),
-    (&["absolute"], true),
-    (&["absolute", "--resolve", "loader"], true),
-    (&["farm"], true),
-    (&["farm", "--closure"], true),
-    (&["ldcache"], false),
-];
 
 fn fix<'a>(strategy: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
     [&["fix", "--with"], strategy, more].concat()
+}
+
+/// The strategies whose answers a report of `becalm verify` has; an index beside a program is one
+/// of `audit`.
+fn verified(report: &str) -> BTreeSet<String> {
+    let json: Value = serde_json::from_str(report).expect("JSON");
+    let objects = json["objects"].as_array().expect("a list").iter();
+    let answers = objects.flat_map(|object| object["answers"].as_array().expect("a list"));
+    let names = answers.map(|answer| answer["carrier"].as_str().expect("a name").to_owned());
+    let indexes = json["indexes"].as_array().expect("a list").iter();
+    names.chain(indexes.map(|_| Strategy::Audit.to_string())).collect()
+}
+
+#[test]
+fn advice_has_every_strategy() {
+    if no_compiler() {
+        return;
+    }
+    let store = Store::new();
+    let ran = store.on(&["advise", "--json"], &store.app());
+    let json: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+    let options = json["options"].as_array().expect("a list").iter();
+    let known: Vec<&str> = options.map(|it| it["strategy"].as_str().expect("a name")).collect();
+    for strategy in Strategy::ALL {
+        assert!(known.contains(&strategy.to_string().as_str()), "{strategy}: {known:?}");
+    }
 }
 
 #[test]
@@ -35,16 +53,17 @@ fn every_strategy_leaves_the_program_as_it_was_and_undo_gives_back_every_byte() 
     let (prints, misses) = (store.prints(), store.misses());
     assert_eq!(prints, "1 2\n");
     assert!(misses > 0);
-    for (strategy, is_calm_here) in STRATEGIES {
+    for (with, strategy) in strategies() {
+        let is_calm_here = with.row().format.is_none();
         let target = if strategy.contains(&"--closure") { store.app() } else { store.root() };
-        let ran = store.on(&fix(strategy, &[]), &target);
+        let ran = store.on(&fix(&strategy, &[]), &target);
         assert_eq!(ran.code, Some(0), "{strategy:?}: {}", ran.stderr);
         assert_ne!(store.content(), before, "{strategy:?}");
         assert_eq!(store.prints(), prints, "{strategy:?}");
         assert!(!is_calm_here || store.misses() < misses, "{strategy:?}: {}", store.misses());
-        let ran = store.becalm(&["verify", "--load"]);
+        let ran = store.becalm(&["verify", "--load", "--json"]);
         assert_eq!(ran.code, Some(0), "{strategy:?}: {}{}", ran.stdout, ran.stderr);
-        assert!(ran.stdout.contains("all true"), "{strategy:?}: {}", ran.stdout);
+        assert!(verified(&ran.stdout).contains(&with.to_string()), "{strategy:?}: {}", ran.stdout);
 
         let ran = store.becalm(&["undo"]);
         assert_eq!(ran.code, Some(0), "{strategy:?}: {}", ran.stderr);
@@ -114,11 +133,11 @@ fn a_second_fix_has_nothing_to_do() {
         return;
     }
     let store = Store::new();
-    for (strategy, _) in STRATEGIES {
+    for (_, strategy) in strategies() {
         let target = if strategy.contains(&"--closure") { store.app() } else { store.root() };
-        store.on(&fix(strategy, &[]), &target);
+        store.on(&fix(&strategy, &[]), &target);
         let once = store.content();
-        let ran = store.on(&fix(strategy, &["--json"]), &target);
+        let ran = store.on(&fix(&strategy, &["--json"]), &target);
         let json: Value = serde_json::from_str(&ran.stdout).expect("JSON");
         let all = json["files"].as_array().unwrap().iter().chain(json["made"].as_array().unwrap());
         let written = all.filter(|done| done["status"] == "written").count();
@@ -197,8 +216,8 @@ fn a_dry_run_shows_the_plan_and_writes_nothing() {
     }
     let store = Store::new();
     let before = store.content();
-    for (strategy, _) in STRATEGIES {
-        let ran = store.on(&fix(strategy, &["--dry-run"]), &store.app());
+    for (_, strategy) in strategies() {
+        let ran = store.on(&fix(&strategy, &["--dry-run"]), &store.app());
         assert_eq!(ran.code, Some(0), "{strategy:?}: {}", ran.stderr);
         assert!(ran.stdout.contains("would be changed"), "{strategy:?}: {}", ran.stdout);
         assert!(ran.stdout.contains("storm"), "{strategy:?}: {}", ran.stdout);

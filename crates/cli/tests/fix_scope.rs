@@ -10,10 +10,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use support::chain::Store;
+use support::chain::{Store, strategies};
 use support::{Ran, cc, no_compiler};
 
-const STRATEGIES: [&[&str]; 5] = [&["note"], &["absolute"], &["farm"], &["ldcache"], &["audit"]];
+/// The strategies, each planned for the named files.
+fn names() -> Vec<Vec<&'static str>> {
+    strategies().map(|(_, arguments)| arguments).filter(|it| it.len() == 1).collect()
+}
 
 fn fix<'a>(strategy: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
     [&["fix", "--with"], strategy, more].concat()
@@ -55,7 +58,7 @@ fn a_package_is_changed_and_its_dependencies_are_not() {
     let store = Store::new();
     let before = store.content();
     let (package, app) = (store.root().join("ccc-app"), store.app());
-    for (strategy, target) in STRATEGIES.iter().flat_map(|s| [(s, &package), (s, &app)]) {
+    for (strategy, target) in names().iter().flat_map(|s| [(s, &package), (s, &app)]) {
         let ran = store.on(&fix(strategy, &[]), target);
         assert_eq!(ran.code, Some(0), "{strategy:?}: {}", ran.stderr);
         let all = changed(&before, &store.content());
@@ -76,8 +79,8 @@ fn a_part_of_a_package_is_changed_alone() {
     let store = Store::new();
     let before = store.content();
     let part = store.root().join("ccc-app/bin");
-    for strategy in STRATEGIES {
-        let ran = store.on(&fix(strategy, &[]), &part);
+    for strategy in names() {
+        let ran = store.on(&fix(&strategy, &[]), &part);
         // A loader looks for a cache at the root of the package alone.
         let code = if strategy == ["ldcache"] { 1 } else { 0 };
         assert_eq!(ran.code, Some(code), "{strategy:?}: {}", ran.stderr);
@@ -86,7 +89,7 @@ fn a_part_of_a_package_is_changed_alone() {
         let outside: Vec<&PathBuf> = all.iter().filter(|p| !p.starts_with(&part)).collect();
         assert!(outside.is_empty(), "{strategy:?}: {outside:?}");
         assert_eq!(store.prints(), "1 2\n");
-        let again = store.on(&fix(strategy, &[]), &part);
+        let again = store.on(&fix(&strategy, &[]), &part);
         assert_eq!(again.code, Some(code), "{strategy:?}: {}", again.stderr);
         assert_eq!(store.on(&["undo"], &part).code, Some(0));
         assert_eq!(changed(&before, &store.content()), Vec::<PathBuf>::new(), "{strategy:?}");
@@ -383,9 +386,9 @@ fn a_store_named_through_a_link_is_the_same_store() {
     let store = Store::new();
     let link = store.dir.path().join("link");
     std::os::unix::fs::symlink(store.root(), &link).expect("linked");
-    for strategy in STRATEGIES {
+    for strategy in names() {
         let mut command = support::becalm();
-        command.args(fix(strategy, &["--dry-run", "--json"])).arg("--store").arg(&link);
+        command.args(fix(&strategy, &["--dry-run", "--json"])).arg("--store").arg(&link);
         let ran = support::run(command.arg(store.app()));
         let report = json(&ran);
         let planned = report["plan"].as_array().expect("a plan").iter();

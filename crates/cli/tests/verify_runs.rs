@@ -341,7 +341,10 @@ fn a_farm_or_cache_without_its_store_is_not_called_true() {
 fn nothing_to_compare_is_said_so() {
     let ran = run(becalm().args(["verify", "/bin/sh"]));
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    assert!(ran.stdout.starts_with("nothing to compare: no note, "), "{ran:?}");
+    assert!(
+        ran.stdout.starts_with("nothing to compare: no strategy and no index here "),
+        "{ran:?}"
+    );
     let text = tempfile::NamedTempFile::new().expect("made");
     fs::write(text.path(), "root:x:0:0\n").expect("written");
     let ran = run(becalm().arg("verify").arg(text.path()));

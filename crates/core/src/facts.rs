@@ -155,11 +155,47 @@ impl AuditAnswers {
     }
 }
 
-/// The strategies that a patched loader supports. No released glibc supports any.
+/// A format of answers that only patched loaders read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Resolution notes of objects.
+    Notes,
+    /// Loader caches of packages.
+    PackageCaches,
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(match self {
+            Self::Notes => "notes",
+            Self::PackageCaches => "package caches",
+        })
+    }
+}
+
+/// The formats that a patched loader reads. No released glibc reads any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Readers {
     /// True if the loader reads the complete resolution notes of objects.
     pub note: bool,
     /// The prefixes below which the loader reads each package's `etc/ld.so.cache`.
     pub package_caches: Vec<BString>,
+}
+
+impl Readers {
+    /// Returns readers of some formats, with package caches below `stores`.
+    #[must_use]
+    pub fn of(formats: &[Format], stores: &[BString]) -> Self {
+        let caches = formats.contains(&Format::PackageCaches).then(|| stores.to_vec());
+        Self { note: formats.contains(&Format::Notes), package_caches: caches.unwrap_or_default() }
+    }
+
+    /// Returns true if the loader reads a format.
+    #[must_use]
+    pub fn has(&self, format: Format) -> bool {
+        match format {
+            Format::Notes => self.note,
+            Format::PackageCaches => !self.package_caches.is_empty(),
+        }
+    }
 }

@@ -54,6 +54,7 @@ pub mod facts;
 pub mod fs;
 pub mod index;
 pub mod loader;
+pub mod lossy;
 pub mod macho;
 pub mod observe;
 pub mod patch;

@@ -4,6 +4,7 @@
 //! store may be a whole file system.
 
 use std::ffi::OsStr;
+use std::iter;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -13,6 +14,7 @@ use becalm_core::facts::{Environment, Readers};
 use becalm_core::loader::load::Role;
 use becalm_core::path;
 use becalm_core::search::Stores;
+use becalm_core::strategy::row::Unit;
 use becalm_core::strategy::{Finding, Strategy};
 use becalm_host::index_store::IndexOptions;
 use bstr::{BStr, BString, ByteSlice};
@@ -22,7 +24,7 @@ use crate::assume::{self, Assumptions, StorePrefixes};
 use crate::escape::shown;
 use crate::estimate::{Estimate, is_gain};
 use crate::fix::foresee::Foreseen;
-use crate::fix::options::Options;
+use crate::fix::options::{Options, of_files};
 use crate::fix::{audit, foresee};
 use crate::follow::{Followed, follow};
 use crate::packages;
@@ -83,15 +85,27 @@ pub enum Scope {
     Closure,
 }
 
-/// Strategies of `becalm fix`, with and without `--leaf`.
-const OF_FIX: [(Strategy, bool); 6] = [
-    (Strategy::Audit, false),
-    (Strategy::Farm, false),
-    (Strategy::Farm, true),
-    (Strategy::Absolute, false),
-    (Strategy::Note, false),
-    (Strategy::Ldcache, false),
-];
+/// A strategy of `becalm fix`, and whether it is planned with `--leaf` although it need not be.
+type OfFix = (Strategy, bool);
+
+/// Returns the strategies of `becalm fix`, without and with `--leaf`.
+fn of_fix() -> impl Iterator<Item = OfFix> {
+    let can_be_leaf = |with: Strategy| matches!(with.row().unit, Unit::ObjectOrClosure(..));
+    of_files().flat_map(move |with| {
+        iter::once((with, false)).chain(can_be_leaf(with).then_some((with, true)))
+    })
+}
+
+/// Returns true if a strategy can be applied to the files of a scope.
+fn is_for((with, leaf): OfFix, scope: Scope) -> bool {
+    match with.row().unit {
+        // The audit entry belongs to the program.
+        Unit::Program => scope == Scope::Program,
+        // A farm of the graph changes all objects of the program.
+        Unit::ObjectOrClosure(..) if !leaf => scope == Scope::Closure,
+        _ => true,
+    }
+}
 
 impl Advice {
     /// Predicts each strategy for the program of a closure. `None` if there is nothing to gain: no
@@ -234,22 +248,10 @@ impl Forecast<'_> {
         let alone = std::slice::from_ref(self.target);
         let all = self.targets();
         for (scope, files) in [(Scope::Program, alone), (Scope::Closure, &all)] {
-            for (with, leaf) in OF_FIX {
-                // The others only end misses.
-                if self.before == 0 && with != Strategy::Audit {
-                    continue;
-                }
-                // The audit entry belongs to the program; a farm of the graph changes all its
-                // objects.
-                let is_for = match with {
-                    Strategy::Audit => scope == Scope::Program,
-                    Strategy::Farm if !leaf => scope == Scope::Closure,
-                    _ => true,
-                };
-                if is_for {
-                    options.push(self.of_fix((with, leaf), scope, files));
-                }
-            }
+            // The others only end misses.
+            let can_gain = |with: Strategy| self.before > 0 || with.row().unit.is_index();
+            let all = of_fix().filter(|it| can_gain(it.0) && is_for(*it, scope));
+            options.extend(all.map(|it| self.of_fix(it, scope, files)));
         }
         options
     }
@@ -267,15 +269,15 @@ impl Forecast<'_> {
 
     fn choice(
         &self,
-        (with, leaf): (Strategy, bool),
+        (with, leaf): OfFix,
         scope: Scope,
         needs_reader: bool,
         misses: Option<u64>,
         refused: Option<String>,
     ) -> Choice {
-        let without_misses = |estimate: &Estimate| match with {
-            Strategy::Index | Strategy::Audit => estimate.indexed_ns,
-            _ => Some(estimate.loader_ns - estimate.misses_ns),
+        let without_misses = |estimate: &Estimate| match with.row().unit.is_index() {
+            true => estimate.indexed_ns,
+            false => Some(estimate.loader_ns - estimate.misses_ns),
         };
         let strategy = format!("{with}{}", if leaf { " --leaf" } else { "" });
         let loader_ns = self.estimate.zip(misses).and_then(|(estimate, left)| {
@@ -293,13 +295,10 @@ impl Forecast<'_> {
         audit::left_by_index(&self.assumed.fs, start, options).map(|storm| storm.misses())
     }
 
-    fn of_fix(&self, (with, leaf): (Strategy, bool), scope: Scope, files: &[Target]) -> Choice {
+    fn of_fix(&self, (with, leaf): OfFix, scope: Scope, files: &[Target]) -> Choice {
         let options = Options::of(with, leaf, self.assume.clone());
         // A farm of the graph is planned for the program and changes its libraries as well.
-        let files = match with {
-            Strategy::Farm if !leaf => std::slice::from_ref(self.target),
-            _ => files,
-        };
+        let files = if options.closure { std::slice::from_ref(self.target) } else { files };
         let foreseen = foresee::foresee(&options, self.assumed, files, &self.environment);
         let Foreseen { starts, problems, findings } = match foreseen {
             Ok(foreseen) => foreseen,
@@ -311,17 +310,13 @@ impl Forecast<'_> {
         let start = starts.into_iter().find(|start| start.path == self.target.shown);
         let misses = start.and_then(|start| start.after).map(|storm| storm.misses());
         // Its index has no directory of an environment.
-        let misses = match with {
-            Strategy::Audit => misses.and_then(|_| self.left_by_index(&[]).ok()),
-            _ => misses,
+        let misses = match with.row().unit.is_index() {
+            true => misses.and_then(|_| self.left_by_index(&[]).ok()),
+            false => misses,
         };
         let problem = problems.into_iter().find(|problem| problem.path == self.target.shown);
         let refused = problem.map(|problem| problem.reason);
-        let needs_reader = match with {
-            Strategy::Note => !self.reads.note,
-            Strategy::Ldcache => self.reads.package_caches.is_empty(),
-            _ => false,
-        };
+        let needs_reader = with.row().format.is_some_and(|format| !self.reads.has(format));
         let misses = misses.filter(|_| refused.is_none());
         let refused = match misses {
             None => refused.or_else(|| Some(self.why_refused(&findings))),

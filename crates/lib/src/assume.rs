@@ -175,12 +175,9 @@ impl Assumptions {
     /// Sets the strategies that loaders read; if none are given, they are detected in the loaders'
     /// files, as `GLIBC_TUNABLES` enables them.
     pub fn reads(&mut self, reads: Option<&[Strategy]>) {
-        let has = |strategy| reads.is_some_and(|reads| reads.contains(&strategy));
         self.finds_readers = reads.is_none();
-        self.environment.reads = Readers {
-            note: has(Strategy::Note),
-            package_caches: if has(Strategy::Ldcache) { self.stores.to_vec() } else { Vec::new() },
-        };
+        let formats = reads.unwrap_or_default().iter().filter_map(|strategy| strategy.row().format);
+        self.environment.reads = Readers::of(&formats.collect::<Vec<_>>(), &self.stores.to_vec());
     }
 
     /// Returns the formats that a loader reads, if they are detected. In secure-execution mode

@@ -9,6 +9,8 @@ use serde::ser::SerializeSeq;
 use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 
+pub use becalm_core::lossy::{lossy, lossy_option};
+
 /// A report of a command, which is one JSON document.
 pub trait Report: Serialize {
     /// The document's schema, `becalm/<command>/<version>`.
@@ -73,11 +75,6 @@ pub fn name(value: &impl Serialize) -> String {
     }
 }
 
-/// Serialises a byte string as text.
-pub fn lossy<S: Serializer>(value: &BString, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(&value.to_str_lossy())
-}
-
 /// Serialises a string of the system as text.
 pub fn lossy_os<S: Serializer>(value: &impl AsRef<OsStr>, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&value.as_ref().to_string_lossy())
@@ -87,14 +84,6 @@ pub fn lossy_os<S: Serializer>(value: &impl AsRef<OsStr>, to: S) -> Result<S::Ok
 pub fn lossy_os_option<S: Serializer>(value: &Option<OsString>, to: S) -> Result<S::Ok, S::Error> {
     match value {
         Some(value) => lossy_os(value, to),
-        None => to.serialize_none(),
-    }
-}
-
-/// Serialises a byte string that may be absent, as text or null.
-pub fn lossy_option<S: Serializer>(value: &Option<BString>, to: S) -> Result<S::Ok, S::Error> {
-    match value {
-        Some(value) => lossy(value, to),
         None => to.serialize_none(),
     }
 }

@@ -4,9 +4,7 @@
 //! run path names its directory of links, and a loader cache names its author.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use becalm_core::elf;
@@ -21,11 +19,11 @@ use serde::Serialize;
 use crate::fix::audit;
 use crate::index::file::is_index;
 use crate::json::{self, lossy};
-use crate::path::path_bytes;
+use crate::path::{path_bytes, path_of};
 use crate::problem::Problem;
 use crate::progress::Progress;
 use crate::words::{words, words_of_host};
-use crate::writing::making::{is_our_cache, is_our_index, lies_in_farms};
+use crate::writing::making::{is_of_package, is_our_index, lies_in_farms, package_files};
 use crate::writing::removing::{Remover, folders_in, list_of};
 use crate::writing::{Changed, Done, Editor, Outcome, revert};
 
@@ -119,7 +117,7 @@ pub fn undo(paths: &[PathBuf], options: &Options, progress: &dyn Progress) -> Re
     // After the objects are restored: until then their run paths name these directories.
     let in_use = remove_made(&mut remover, &paths, &done, &before);
     for cache in &found.caches {
-        remover.remove(cache, is_our_cache);
+        remover.remove(cache, is_of_package);
     }
     for farms in &found.farms {
         remover.sweep(farms, &in_use);
@@ -286,7 +284,9 @@ fn find(paths: &[PathBuf]) -> Found {
                 found.problems.push(Problem { path: path_bytes(path), reason: words(&error) });
             }
             Ok(about) if about.is_dir() => add_folder(path, &mut found),
-            Ok(_) if path.ends_with("etc/ld.so.cache") => found.caches.push(path.clone()),
+            Ok(_) if package_files().any(|file| path.ends_with(file.below)) => {
+                found.caches.push(path.clone());
+            }
             Ok(_) => {
                 found.caches.extend(caches_of(path));
                 found.objects.push((path.clone(), true));
@@ -302,15 +302,18 @@ fn find(paths: &[PathBuf]) -> Found {
     found
 }
 
-/// Returns becalm's loader caches that answer for an object: those of the packages it is in.
+/// Returns becalm's files that answer for an object: those of the packages it is in.
 fn caches_of(object: &Path) -> Vec<PathBuf> {
     let real = object.canonicalize().unwrap_or_else(|_| object.to_owned());
-    let caches = real.ancestors().skip(1).map(|dir| dir.join("etc/ld.so.cache"));
-    caches.filter(|cache| is_our_cache_at(cache)).collect()
+    real.ancestors().skip(1).flat_map(caches_in).collect()
 }
 
-fn is_our_cache_at(cache: &Path) -> bool {
-    cache.is_file() && fs::read(cache).is_ok_and(|bytes| is_our_cache(&Existing::File(bytes)))
+/// Returns becalm's files in a package.
+fn caches_in(package: &Path) -> impl Iterator<Item = PathBuf> {
+    let is_ours = |path: &PathBuf| {
+        path.is_file() && fs::read(path).is_ok_and(|bytes| is_of_package(&Existing::File(bytes)))
+    };
+    package_files().map(move |file| package.join(file.below)).filter(is_ours)
 }
 
 fn add_folder(folder: &Path, found: &mut Found) {
@@ -340,10 +343,8 @@ fn add_package(package: &Path, folder: &Path, found: &mut Found) {
     found.farms.extend(farms.filter(|farms| is_below(farms)));
     let places = ["etc", "lib"].map(|name| package.join(name));
     found.places.extend(places.into_iter().filter(|place| is_on_its_way(place)));
-    let cache = package.join("etc/ld.so.cache");
-    if is_our_cache_at(&cache) && cache.canonicalize().is_ok_and(|cache| is_below(&cache)) {
-        found.caches.push(cache);
-    }
+    let is_inside = |cache: &PathBuf| cache.canonicalize().is_ok_and(|cache| is_below(&cache));
+    found.caches.extend(caches_in(package).filter(is_inside));
 }
 
 /// True for an object for which the loader uses its package's cache.
@@ -358,6 +359,6 @@ fn has_run_path(object: &Path) -> bool {
 fn farms_of(dynamic: Option<elf::Dynamic>) -> Vec<PathBuf> {
     let run_path = dynamic.as_ref().and_then(elf::Dynamic::run_path);
     let dirs = run_path.into_iter().flat_map(|list| list.split_str(":"));
-    let dirs = dirs.map(|dir| PathBuf::from(OsStr::from_bytes(dir)));
+    let dirs = dirs.map(path_of);
     dirs.filter(|dir| lies_in_farms(dir)).collect()
 }

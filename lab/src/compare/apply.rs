@@ -100,7 +100,7 @@ pub(super) fn put(
     let Some(strategy) = kind.fix() else { return Ok((Vec::new(), None)) };
     let paths = if kind.is_of_program() { site.programs } else { site.objects };
     // A farm of a whole closure cannot serve two programs that share libraries.
-    let at_once = if kind == Kind::of(Strategy::Farm) { 1 } else { paths.len().max(1) };
+    let at_once = if kind.is_of_closure() { 1 } else { paths.len().max(1) };
     let reports = here(|| {
         let fixed = paths.chunks(at_once).map(|paths| fixed(site, strategy, paths, assumed));
         fixed.collect::<Result<Vec<Report>, CompareError>>()

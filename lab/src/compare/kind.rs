@@ -1,6 +1,10 @@
 //! The columns of a comparison.
 
+use std::iter;
+use std::sync::LazyLock;
+
 use becalm_core::strategy::Strategy;
+use becalm_core::strategy::row::Unit;
 use serde::Serialize;
 
 use becalm_lib::advice::Scope;
@@ -22,24 +26,21 @@ pub(crate) enum Compared {
     Usual(Strategy),
 }
 
-impl Compared {
-    /// All strategies, in the order of the table.
-    pub(super) const ALL: [Self; 9] = [
-        Self::Usual(Strategy::Absolute),
-        Self::AbsoluteLoader,
-        Self::FarmLeaf,
-        Self::Usual(Strategy::Farm),
-        Self::Usual(Strategy::Note),
-        Self::Usual(Strategy::Ldcache),
-        Self::Usual(Strategy::Index),
-        Self::IndexNobind,
-        Self::Usual(Strategy::Audit),
-    ];
-}
+/// The columns, in the order of the table.
+static ALL: LazyLock<Vec<Compared>> = LazyLock::new(|| {
+    let second = |strategy| match strategy {
+        Strategy::Absolute => Some(Compared::AbsoluteLoader),
+        Strategy::Farm => Some(Compared::FarmLeaf),
+        Strategy::Index => Some(Compared::IndexNobind),
+        _ => None,
+    };
+    let columns = Strategy::ALL.iter();
+    columns.flat_map(|&it| iter::once(Compared::Usual(it)).chain(second(it))).collect()
+});
 
 impl clap::ValueEnum for Compared {
     fn value_variants<'a>() -> &'a [Self] {
-        &Self::ALL
+        &ALL
     }
 
     fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
@@ -74,11 +75,6 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Returns the column of a strategy; for `farm`, the one with the whole closure.
-    pub(super) const fn of(strategy: Strategy) -> Self {
-        Self::Strategy(Compared::Usual(strategy))
-    }
-
     /// Returns the name of the column.
     #[must_use]
     pub(super) fn name(self) -> String {
@@ -88,49 +84,65 @@ impl Kind {
     /// True if the column needs a loader that reads notes and caches.
     #[must_use]
     pub(super) fn wants_patched_loader(self) -> bool {
-        match self {
-            Self::Strategy(Compared::Usual(strategy)) => {
-                matches!(strategy, Strategy::Note | Strategy::Ldcache)
-            }
-            _ => self == Self::PatchedControl,
-        }
+        self == Self::PatchedControl
+            || self.strategy().is_some_and(|strategy| strategy.row().format.is_some())
+    }
+
+    /// Returns the strategy of the column.
+    pub(super) fn strategy(self) -> Option<Strategy> {
+        let Self::Strategy(compared) = self else { return None };
+        Some(match compared {
+            Compared::AbsoluteLoader => Strategy::Absolute,
+            Compared::FarmLeaf => Strategy::Farm,
+            Compared::IndexNobind => Strategy::Index,
+            Compared::Usual(strategy) => strategy,
+        })
+    }
+
+    /// Returns what the column's strategy plans at once.
+    pub(super) fn unit(self) -> Option<Unit> {
+        self.strategy().map(|strategy| strategy.row().unit)
     }
 
     /// True if the strategy is an index beside the store, which changes no file.
     pub(super) fn is_index(self) -> bool {
-        matches!(self, Self::Strategy(Compared::Usual(Strategy::Index) | Compared::IndexNobind))
+        matches!(self.unit(), Some(Unit::Stores))
     }
 
     /// True if the strategy makes an index, which may have symbol bindings.
     pub(super) fn has_bindings(self) -> bool {
-        self.is_index() || self == Self::of(Strategy::Audit)
+        self.unit().is_some_and(|unit| unit.is_index())
     }
 
     /// Returns the `strategy`, `resolve` and `closure` options of `becalm fix`; `None` for a column
     /// that does not change the store.
     pub(super) fn fix(self) -> Option<(Strategy, Resolve, bool)> {
-        let Self::Strategy(strategy) = self else { return None };
-        match strategy {
-            Compared::AbsoluteLoader => Some((Strategy::Absolute, Resolve::Loader, false)),
-            Compared::FarmLeaf => Some((Strategy::Farm, Resolve::Static, false)),
-            Compared::Usual(Strategy::Index) | Compared::IndexNobind => None,
-            Compared::Usual(with) => Some((with, Resolve::Static, with == Strategy::Farm)),
-        }
+        let resolve = match self {
+            Self::Strategy(Compared::AbsoluteLoader) => Resolve::Loader,
+            _ => Resolve::Static,
+        };
+        let strategy = self.strategy().filter(|_| !self.is_index())?;
+        Some((strategy, resolve, self.is_of_closure()))
     }
 
     /// Returns the scope of the files that a strategy changes, as in `becalm advise`.
     pub(super) fn scope(self) -> Option<Scope> {
-        match self {
-            _ if self.is_index() => Some(Scope::Nothing),
-            Self::Strategy(Compared::Usual(Strategy::Audit)) => Some(Scope::Program),
-            Self::Strategy(_) => Some(Scope::Closure),
-            _ => None,
-        }
+        self.unit().map(|unit| match unit {
+            Unit::Stores => Scope::Nothing,
+            Unit::Program => Scope::Program,
+            _ => Scope::Closure,
+        })
     }
 
     /// True if `becalm fix` gets the program alone instead of all its objects.
     pub(super) fn is_of_program(self) -> bool {
-        [Strategy::Farm, Strategy::Audit].map(Self::of).contains(&self)
+        self.is_of_closure() || matches!(self.unit(), Some(Unit::Program))
+    }
+
+    /// True if all objects of a program are planned together (`--closure`).
+    pub(super) fn is_of_closure(self) -> bool {
+        self != Self::Strategy(Compared::FarmLeaf)
+            && matches!(self.unit(), Some(Unit::ObjectOrClosure(..)))
     }
 }
 
@@ -140,7 +152,7 @@ mod tests {
 
     #[test]
     fn a_column_has_the_name_of_its_strategy() {
-        let farms = [Kind::Strategy(Compared::FarmLeaf), Kind::of(Strategy::Farm)];
+        let farms = [Compared::FarmLeaf, Compared::Usual(Strategy::Farm)].map(Kind::Strategy);
         assert_eq!(farms.map(Kind::name), ["farm-leaf", "farm"]);
         assert_eq!([Kind::Control, Kind::PatchedControl].map(Kind::name), ["control", "patched"]);
     }

@@ -28,6 +28,7 @@ use std::time::Duration;
 
 use becalm_host::bench::{self, Measured, Rounds, Until, Variant};
 use becalm_host::trace::Command;
+use clap::ValueEnum as _;
 
 use self::column::{Column, Stock};
 use self::error::CompareError;
@@ -157,7 +158,7 @@ fn now(step: &str) {
 
 /// Returns the columns, in order.
 fn kinds(options: &Options) -> Vec<Kind> {
-    let all = Compared::ALL.into_iter();
+    let all = Compared::value_variants().iter().copied();
     let wanted =
         all.filter(|one| options.strategies.is_empty() || options.strategies.contains(one));
     let mut kinds = vec![Kind::Control];

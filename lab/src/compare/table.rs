@@ -1,13 +1,12 @@
 //! Table of the measurements and trials, with the strategies side by side.
 
-use becalm_core::strategy::Strategy;
 use becalm_host::bench::stats::Ratio;
 use becalm_host::bench::{Measured, Timed};
 
 use crate::compare::Options;
 use crate::compare::column::{Column, Stock};
 use crate::compare::figures::Figures;
-use crate::compare::kind::{Compared, Kind};
+use crate::compare::kind::Kind;
 use crate::compare::outcome::Outcome;
 use becalm_lib::advice::Scope;
 use becalm_lib::compare::comparison::{Cell, Comparison, Row, RowKind, SAME, Verdict};
@@ -263,7 +262,7 @@ fn scopes(outcomes: &[Outcome]) -> Vec<String> {
     let of = |scope: Scope, text: &str| {
         let kinds = outcomes.iter().map(|outcome| outcome.kind);
         let names = kinds.filter(|kind| kind.scope() == Some(scope)).map(|kind| match kind {
-            Kind::Strategy(Compared::Usual(Strategy::Farm)) => "farm (--closure)".to_owned(),
+            kind if kind.is_of_closure() => format!("{} (--closure)", kind.name()),
             kind => kind.name(),
         });
         let names: Vec<String> = names.collect();

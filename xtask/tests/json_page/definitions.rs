@@ -13,22 +13,24 @@ pub(crate) struct Definitions {
 pub(crate) type Field = (String, String);
 
 /// The definitions of one file.
-struct File {
-    path: PathBuf,
-    items: BTreeMap<String, syn::Item>,
+pub(crate) struct File {
+    pub(crate) path: PathBuf,
+    pub(crate) items: BTreeMap<String, syn::Item>,
     /// The paths that its `use` items bring in, by name.
     imported: BTreeMap<String, Vec<String>>,
 }
 
 /// The serde attributes of an item, a variant or a field.
 #[derive(Default)]
-struct Serde {
-    rename: Option<String>,
-    tag: Option<String>,
-    kebab: bool,
-    flatten: bool,
-    skip: bool,
-    may_be_absent: bool,
+pub(crate) struct Serde {
+    pub(crate) rename: Option<String>,
+    pub(crate) tag: Option<String>,
+    /// The function of `serialize_with`, without its module.
+    pub(crate) with: Option<String>,
+    pub(crate) kebab: bool,
+    pub(crate) flatten: bool,
+    pub(crate) skip: bool,
+    pub(crate) may_be_absent: bool,
 }
 
 impl Definitions {
@@ -38,11 +40,15 @@ impl Definitions {
 
     /// The fields of a struct, those of the structs in it included.
     pub(crate) fn fields(&self, file: &str, name: &str) -> Vec<Field> {
-        let file = File::read(self.root.join(file));
+        let file = self.file(file);
         let mut fields = Vec::new();
         let item = file.items.get(name).unwrap_or_else(|| panic!("{name} is not in {file:?}"));
         self.add(&file, item, "", &mut fields);
         fields
+    }
+
+    pub(crate) fn file(&self, path: &str) -> File {
+        File::read(self.root.join(path))
     }
 
     fn add(&self, file: &File, item: &syn::Item, prefix: &str, fields: &mut Vec<Field>) {
@@ -109,12 +115,13 @@ impl Definitions {
         }
     }
 
-    /// The definition of a name in a file, if serde writes it by its fields or variants.
+    /// The definition of a name in a file, if it has no part of the page.
     fn resolve(&self, file: &File, name: &str) -> Option<(File, syn::Item)> {
-        // These have a part of the page.
-        if matches!(name, "SearchCost" | "Probe") {
-            return None;
-        }
+        if matches!(name, "SearchCost" | "Probe") { None } else { self.find(file, name) }
+    }
+
+    /// The definition of a name in a file, if serde writes it by its fields or variants.
+    pub(crate) fn find(&self, file: &File, name: &str) -> Option<(File, syn::Item)> {
         if let Some(item) = file.items.get(name) {
             return Some((File::read(file.path.clone()), item.clone()));
         }
@@ -126,6 +133,7 @@ impl Definitions {
                 src.to_owned()
             }
             "self" if file.path.ends_with("mod.rs") => file.path.parent()?.to_owned(),
+            "super" if !file.path.ends_with("mod.rs") => file.path.parent()?.to_owned(),
             "becalm_lib" => self.root.join("crates/lib/src"),
             "becalm_core" => self.root.join("crates/core/src"),
             module if file.path.ends_with("mod.rs") => file.path.parent()?.join(module),
@@ -136,7 +144,7 @@ impl Definitions {
         let file = File::read(there.into_iter().find(|path| path.is_file())?);
         match file.items.get(name).cloned() {
             Some(item) => Some((file, item)),
-            None => self.resolve(&file, name),
+            None => self.find(&file, name),
         }
     }
 }
@@ -157,6 +165,16 @@ impl File {
             match &item {
                 syn::Item::Struct(it) => drop(file.items.insert(it.ident.to_string(), item)),
                 syn::Item::Enum(it) => drop(file.items.insert(it.ident.to_string(), item)),
+                // A row of a table is a variant.
+                syn::Item::Macro(it) if it.mac.path.is_ident("strategies") => {
+                    let rows = &it.mac.tokens;
+                    let item: syn::ItemEnum = syn::parse_quote! {
+                        #[derive(Serialize)]
+                        #[serde(rename_all = "kebab-case")]
+                        enum Strategy { #rows }
+                    };
+                    file.items.insert(item.ident.to_string(), syn::Item::Enum(item));
+                }
                 syn::Item::Use(it) => bring_in(&it.tree, &mut Vec::new(), &mut file.imported),
                 _ => {}
             }
@@ -210,17 +228,7 @@ fn inner(ty: &syn::Type) -> (Option<String>, bool) {
 
 /// The values of an enum that serde writes as strings, with their meanings.
 fn values(item: &syn::ItemEnum) -> String {
-    let is_written = item.attrs.iter().any(|attribute| {
-        let mut has = false;
-        if attribute.path().is_ident("derive") {
-            let _ = attribute.parse_nested_meta(|meta| {
-                has |= meta.path.is_ident("Serialize");
-                Ok(())
-            });
-        }
-        has
-    });
-    if !is_written {
+    if !is_written(&item.attrs) {
         return String::new();
     }
     let kebab = Serde::of(&item.attrs).kebab;
@@ -232,7 +240,21 @@ fn values(item: &syn::ItemEnum) -> String {
     item.variants.iter().map(value).collect()
 }
 
-fn name_of(ident: &syn::Ident, kebab: bool) -> String {
+/// True if serde writes an item by its fields or variants.
+pub(crate) fn is_written(attributes: &[syn::Attribute]) -> bool {
+    attributes.iter().any(|attribute| {
+        let mut has = false;
+        if attribute.path().is_ident("derive") {
+            let _ = attribute.parse_nested_meta(|meta| {
+                has |= meta.path.is_ident("Serialize");
+                Ok(())
+            });
+        }
+        has
+    })
+}
+
+pub(crate) fn name_of(ident: &syn::Ident, kebab: bool) -> String {
     let mut name = String::new();
     for c in ident.to_string().chars() {
         if kebab && c.is_uppercase() {
@@ -246,7 +268,7 @@ fn name_of(ident: &syn::Ident, kebab: bool) -> String {
 }
 
 /// The first paragraph of a doc comment.
-fn doc(attributes: &[syn::Attribute]) -> String {
+pub(crate) fn doc(attributes: &[syn::Attribute]) -> String {
     let mut lines = Vec::new();
     for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("doc")) {
         if let syn::Meta::NameValue(meta) = &attribute.meta
@@ -261,7 +283,7 @@ fn doc(attributes: &[syn::Attribute]) -> String {
 }
 
 impl Serde {
-    fn of(attributes: &[syn::Attribute]) -> Self {
+    pub(crate) fn of(attributes: &[syn::Attribute]) -> Self {
         let mut serde = Self::default();
         for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("serde")) {
             let _ = attribute.parse_nested_meta(|meta| {
@@ -272,6 +294,9 @@ impl Serde {
                 if let Ok(value) = meta.value() {
                     let text: syn::LitStr = value.parse()?;
                     match name.as_str() {
+                        "serialize_with" => {
+                            serde.with = text.value().rsplit("::").next().map(str::to_owned);
+                        }
                         "rename" => serde.rename = Some(text.value()),
                         "tag" => serde.tag = Some(text.value()),
                         "rename_all" => serde.kebab = text.value() == "kebab-case",

@@ -98,8 +98,9 @@ fn core_touches_nothing_outside_itself() {
 }
 
 /// The modules of core that each module may name.
-const CORE_LAYERS: [(&str, &[&str]); 17] = [
+const CORE_LAYERS: [(&str, &[&str]); 18] = [
     ("path", &[]),
+    ("lossy", &[]),
     ("elf", &[]),
     ("macho", &[]),
     ("facts", &[]),
@@ -114,7 +115,10 @@ const CORE_LAYERS: [(&str, &[&str]); 17] = [
     ("cost", &["elf", "facts", "fs", "probe", "search", "loader", "closure"]),
     (
         "strategy",
-        &["edit", "elf", "facts", "fs", "probe", "search", "loader", "closure", "cost", "path"],
+        &[
+            "edit", "elf", "facts", "fs", "probe", "search", "loader", "closure", "cost", "path",
+            "lossy",
+        ],
     ),
     ("index", &["elf", "facts", "fs", "search", "loader", "closure", "symbols", "path"]),
     ("record", &["fs", "probe"]),

@@ -11,7 +11,7 @@ use anyhow::{Result, anyhow, bail};
 use becalm_core::loader::Libc;
 use becalm_core::strategy::Strategy;
 use becalm_lib::assume;
-use becalm_lib::fix::options::STRATEGIES;
+use becalm_lib::fix::options::of_files;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
 
@@ -154,8 +154,8 @@ impl ReadsArg {
 
 /// Parses a strategy that a loader may have been patched to read, or `none`.
 fn readable() -> impl TypedValueParser<Value = Option<Strategy>> {
-    let values = [Strategy::Note, Strategy::Ldcache];
-    let values = values.iter().filter_map(ValueEnum::to_possible_value);
+    let values = Strategy::ALL.iter().filter(|strategy| strategy.row().format.is_some());
+    let values = values.filter_map(ValueEnum::to_possible_value);
     let none = PossibleValue::new("none").help("Neither");
     PossibleValuesParser::new([none].into_iter().chain(values))
         .map(|name| Strategy::from_str(&name, false).ok())
@@ -163,7 +163,7 @@ fn readable() -> impl TypedValueParser<Value = Option<Strategy>> {
 
 /// Parses the name of a strategy of `becalm fix`.
 pub(crate) fn strategy_of_fix() -> impl TypedValueParser<Value = Strategy> {
-    let values = STRATEGIES.iter().filter_map(ValueEnum::to_possible_value);
+    let values = of_files().filter_map(|strategy| strategy.to_possible_value());
     PossibleValuesParser::new(values).try_map(|name| Strategy::from_str(&name, false))
 }
 

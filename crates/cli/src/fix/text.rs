@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use becalm_core::strategy::Strategy;
+use becalm_core::strategy::row::Unit;
 use becalm_lib::escape::shown;
 use becalm_lib::fix::judge::Start;
 use becalm_lib::fix::report::{CreatedKind, Finding, PlannedFile, Report, Severity};
@@ -146,13 +146,11 @@ fn write_findings(out: &mut impl Write, report: &Report) -> io::Result<()> {
 /// Writes the cost of the programs' starts before and after.
 fn write_starts(out: &mut impl Write, look: Look, report: &Report) -> io::Result<()> {
     let starts = &report.programs;
-    let reader = match report.strategy {
-        Strategy::Note => " with a loader that reads notes",
-        Strategy::Ldcache => " with a loader that reads package caches",
-        Strategy::Absolute | Strategy::Farm | Strategy::Index | Strategy::Audit => "",
-    };
+    let row = report.strategy.row();
+    let reader = row.format.map(|format| format!(" with a loader that reads {format}"));
+    let reader = reader.unwrap_or_default();
     // The cache of a whole closure is for Guix's loader, which the model does not have.
-    let is_for_guix = report.strategy == Strategy::Ldcache && report.closure;
+    let is_for_guix = report.closure && matches!(row.unit, Unit::Package(_));
     const NOT_PREDICTED: &str = "not predicted for Guix's loader, which --closure is for";
     for start in starts.iter().take(SHOWN) {
         let before = grouped(start.before.misses());
@@ -168,7 +166,7 @@ fn write_starts(out: &mut impl Write, look: Look, report: &Report) -> io::Result
         let before = total(|start| start.before.misses());
         let after = total(|start| start.after.unwrap_or(start.before).misses());
         let programs = grouped(starts.len() as u64);
-        let after = if is_for_guix { NOT_PREDICTED.to_owned() } else { after + reader };
+        let after = if is_for_guix { NOT_PREDICTED.to_owned() } else { after + &reader };
         writeln!(out, "storm  all {programs} programs: {before} misses -> {after}")?;
     }
     Ok(())

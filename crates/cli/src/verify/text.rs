@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use becalm_core::strategy::Strategy;
+use becalm_core::strategy::{Checked, Strategy, Verdict};
 use becalm_lib::escape::shown;
-use becalm_lib::verify::{Answer, Loads, Report, Verdict};
+use becalm_lib::verify::{Loads, Report};
 use becalm_lib::words::{counted, grouped};
 use bstr::BString;
 
@@ -48,15 +48,11 @@ pub(crate) fn text(out: &mut impl Write, look: Look, report: &Report) -> io::Res
             (0, true) => Ok(()),
             (0, false) => writeln!(out, "nothing was compared"),
             (_, true) => {
-                writeln!(
-                    out,
-                    "{looked_at} looked at: no note, absolute path, farm or cache to compare"
-                )
+                writeln!(out, "{looked_at} looked at: no strategy to compare")
             }
             (_, false) => writeln!(
                 out,
-                "nothing to compare: no note, absolute path, farm, cache or index here ({looked_at} \
-                 looked at)"
+                "nothing to compare: no strategy and no index here ({looked_at} looked at)"
             ),
         };
     }
@@ -76,19 +72,15 @@ pub(crate) fn text(out: &mut impl Write, look: Look, report: &Report) -> io::Res
 /// Writes a line for each store whose farms and caches were not compared.
 fn write_unjudged(out: &mut impl Write, look: Look, report: &Report) -> io::Result<()> {
     let mut stores: BTreeMap<(&BString, Strategy), u64> = BTreeMap::new();
-    for unjudged in &report.unjudged {
-        *stores.entry((&unjudged.store, unjudged.strategy)).or_default() += 1;
+    for unchecked in report.unjudged.iter().map(|it| &it.unchecked) {
+        *stores.entry((&unchecked.store, unchecked.strategy)).or_default() += 1;
     }
     for ((store, strategy), number) in stores {
-        let strategy = match strategy {
-            Strategy::Ldcache => "loader cache (ldcache)".to_owned(),
-            strategy => strategy.to_string(),
-        };
         let objects = counted(number, "object", "objects");
         let verb = if number == 1 { "has" } else { "have" };
         writeln!(
             out,
-            "{objects} {verb} a {strategy} that was {}: name the store with --store {}",
+            "{objects} {verb} answers of {strategy} that were {}: name the store with --store {}",
             look.bad("not compared"),
             shown(store.as_ref())
         )?;
@@ -97,7 +89,7 @@ fn write_unjudged(out: &mut impl Write, look: Look, report: &Report) -> io::Resu
 }
 
 /// Returns the text on one answer; `None` if there is nothing to report.
-fn words(look: Look, checked: &Answer) -> Option<String> {
+fn words(look: Look, checked: &Checked) -> Option<String> {
     let strategy = checked.strategy;
     let needed = shown(checked.needed.as_ref());
     let what = match &checked.verdict {

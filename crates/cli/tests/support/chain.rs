@@ -6,6 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use becalm_core::strategy::Strategy;
+use becalm_core::strategy::row::Unit;
 use serde_json::Value;
 
 use super::{Ran, becalm, cc, cc_library, run};
@@ -19,6 +21,22 @@ pub struct Store {
 /// The library that needs nothing, and the one that needs it.
 const ONE: &str = "aaa-one/lib/libone.so";
 const TWO: &str = "bbb-two/lib/libtwo.so";
+
+/// Every strategy that changes files, with the arguments of `becalm fix --with` for each way to plan
+/// it.
+pub fn strategies() -> impl Iterator<Item = (Strategy, Vec<&'static str>)> {
+    let of = |strategy: Strategy| {
+        let ways: &[&[&str]] = match strategy.row().unit {
+            Unit::Stores => &[],
+            Unit::Start(_) => &[&[], &["--resolve", "loader"]],
+            Unit::ObjectOrClosure(..) => &[&[], &["--closure"]],
+            _ => &[&[]],
+        };
+        let name: &str = strategy.to_string().leak();
+        ways.iter().map(move |way| (strategy, [&[name], *way].concat()))
+    };
+    Strategy::ALL.iter().copied().flat_map(of)
+}
 
 impl Store {
     /// Makes a store with so many empty directories that a farm saves more than it costs.

@@ -9,20 +9,27 @@
 //! A library's `$ORIGIN` comes from the path by which it was found, not from the target of a link. A
 //! library that uses `$ORIGIN` is therefore never linked.
 
-pub use super::farm_place::{FARMS, list_of};
 use std::collections::{BTreeMap, BTreeSet};
 
 use bstr::{BStr, BString, ByteSlice};
 
+use super::applied::{Applied, Verdict};
+use super::farm_place::is_farm;
+pub use super::farm_place::{FARMS, list_of};
 use super::note::{openable, reason_to_skip};
 use super::own::{self, Look, OwnDir, OwnPath, Standing};
 use super::plan::{Creation, FilePlan, Finding, FindingKind, Plan, PlannedAnswer};
+use super::row::{Row, Unit};
 use super::settings::Settings;
 use crate::closure::{Closure, Subject};
 use crate::edit::{Edit, RunPathKind};
 use crate::elf::ObjectView;
 use crate::fs::FileSystem;
 use crate::loader::load::{Reason, Role};
+
+/// The row of `farm`.
+pub const ROW: Row =
+    Row { unit: Unit::ObjectOrClosure(leaf, graph), format: None, file: None, verify, unnamed };
 
 /// Plans the farm of one object, for its own needed strings.
 #[must_use]
@@ -214,13 +221,6 @@ impl<'a> Site<'a> {
 /// A farm and its links: name, target.
 type Segment = (BString, BTreeMap<BString, BString>);
 
-/// Returns true for a farm made by becalm.
-pub(super) fn is_farm(dir: &OwnDir, settings: &Settings) -> bool {
-    let Some(name) = &dir.name else { return false };
-    let Some(root) = settings.stores.package_of(name.as_ref()) else { return false };
-    name[root.len()..].contains_str(["/", FARMS, "/"].concat())
-}
-
 fn is_below(path: &[u8], folder: &[u8]) -> bool {
     path.strip_prefix(folder).is_some_and(|below| below.starts_with(b"/"))
 }
@@ -247,7 +247,7 @@ struct Links {
     findings: Vec<Finding>,
 }
 
-pub(super) struct Found {
+struct Found {
     /// Position of the directory in the run path.
     dir: usize,
     path: BString,
@@ -275,18 +275,14 @@ impl Links {
 }
 
 /// Returns true for the farm of a whole closure.
-pub(super) fn has_list(fs: &dyn FileSystem, farm: &OwnDir) -> bool {
+fn has_list(fs: &dyn FileSystem, farm: &OwnDir) -> bool {
     let Some(name) = &farm.name else { return false };
     let list = list_of(name.trim_end_with(|c| c == '/').as_bstr());
     list.is_some_and(|list| fs.stat(list.as_ref()).is_ok())
 }
 
 /// Returns the answer of an object's own run path if a link can replace it.
-pub(super) fn link(
-    fs: &dyn FileSystem,
-    own: &OwnPath<'_>,
-    needed: &BStr,
-) -> Result<Found, FindingKind> {
+fn link(fs: &dyn FileSystem, own: &OwnPath<'_>, needed: &BStr) -> Result<Found, FindingKind> {
     for (at, dir) in own.dirs.iter().enumerate() {
         match (own.look(dir, needed), dir.standing) {
             // A directory that may change stays before the farm with the names that are found after
@@ -442,4 +438,40 @@ impl Graph {
 
 fn is_fixed(dir: &OwnDir) -> bool {
     dir.standing == Standing::Fixed
+}
+
+/// Checks the links of farms. A name without a link is a finding only if the object's own farm could
+/// have a link for it. The farm of a whole closure may lack it, and a library that uses `$ORIGIN` is
+/// never linked.
+fn verify(applied: &Applied<'_>) -> Vec<(BString, Verdict)> {
+    let Applied { fs, own, farms, names, .. } = applied;
+    if farms.is_empty() {
+        return Vec::new();
+    }
+    let is_of_closure = farms.iter().any(|farm| has_list(*fs, farm));
+    let check = |name: &BString| {
+        let needed = name.as_bstr();
+        let linked = farms.iter().find(|farm| own.look(farm, needed) == Look::Hit);
+        let says = linked.and_then(|farm| farm.name.as_ref());
+        let says = says.map(|dir| BString::from([dir.as_slice(), needed].concat()));
+        let verdict = match (&says, applied.plain(needed)) {
+            // In the farm of a whole closure, the object's own run path may lack the file.
+            (Some(_), None) => Verdict::True,
+            (Some(_), Some(_)) => applied.compare(needed, says),
+            (None, Some(is)) if is.dir > 0 && !is_of_closure => {
+                link(*fs, own, needed).ok()?;
+                Verdict::Missing { is: is.path }
+            }
+            (None, _) => return None,
+        };
+        Some((name.clone(), verdict))
+    };
+    names.iter().filter_map(check).collect()
+}
+
+/// Returns the package of a farm in the run path that is outside the named stores.
+fn unnamed(applied: &Applied<'_>) -> Option<BString> {
+    let names = applied.own.dirs.iter().filter_map(|dir| dir.name.as_ref());
+    let mut names = names.filter(|name| !applied.settings.stores.contain(name));
+    names.find_map(|name| Some(name[..name.find(["/", FARMS, "/"].concat())?].into()))
 }

@@ -9,15 +9,18 @@
 
 use std::collections::BTreeMap;
 
-use bstr::{BStr, BString};
+use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashSet;
 
+use super::applied::{Applied, Verdict};
 use super::note::{openable, reason_to_skip};
 use super::own::{self, Look, OwnDir, OwnPath, Standing};
 use super::plan::{Creation, FilePlan, Finding, FindingKind, Plan, PlannedAnswer};
+use super::row::{PackageFile, Row, Unit};
 use super::settings::Settings;
 use crate::closure::{Closure, Subject};
 use crate::elf::Ident;
+use crate::facts::Format;
 use crate::fs::{FileId, FileSystem};
 use crate::loader::glibc;
 use crate::loader::load::{LoadedObject, Reason, Role};
@@ -26,6 +29,18 @@ use crate::search::loader_cache::{LoaderCache, NewEntry, write};
 
 /// The text of the generator section, by which becalm recognises its own caches.
 pub(crate) const GENERATOR: &str = "becalm";
+
+/// The cache of a package.
+const CACHE: PackageFile = PackageFile { below: "etc/ld.so.cache", is_ours };
+
+/// The row of `ldcache`.
+pub const ROW: Row = Row {
+    unit: Unit::Package(plan_with_closures),
+    format: Some(Format::PackageCaches),
+    file: Some(CACHE),
+    verify,
+    unnamed,
+};
 
 /// Plans the caches of the objects' packages. All objects of a package must be given, because the
 /// answers of a missing one are not compared.
@@ -71,12 +86,6 @@ pub fn plan_with_closures(
         package.finish(root, &mut plan);
     }
     plan
-}
-
-/// Returns the path of the cache of a package.
-#[must_use]
-pub fn path_in(root: &BStr) -> BString {
-    [root.as_ref(), &b"/etc/ld.so.cache"[..]].concat().into()
 }
 
 /// The needed strings of one package's objects, by ABI.
@@ -280,7 +289,7 @@ impl<'a> Package<'a> {
         let Some(target) = self.target else { return };
         self.leave_out_other_answers(plan);
         let mut entered: BTreeMap<(i32, BString), BString> = BTreeMap::new();
-        let path = path_in(root.as_ref());
+        let path = CACHE.path_in(root.as_ref());
         for (key, answer) in self.answers {
             match answer {
                 Ok(found) => {
@@ -333,11 +342,46 @@ fn place(fs: &dyn FileSystem, root: &BStr, path: BString, bytes: Vec<u8>, plan: 
 }
 
 /// Returns true for the bytes of a cache that becalm made.
-#[must_use]
-pub fn is_ours(bytes: std::sync::Arc<[u8]>) -> bool {
+fn is_ours(bytes: std::sync::Arc<[u8]>) -> bool {
     use crate::elf::Endian::{Big, Little};
     [Little, Big].into_iter().any(|endian| {
         LoaderCache::parse(std::sync::Arc::clone(&bytes), endian)
             .is_some_and(|cache| cache.generator() == GENERATOR)
     })
+}
+
+/// Checks the entries of the package's cache.
+fn verify(applied: &Applied<'_>) -> Vec<(BString, Verdict)> {
+    let Some(cache) = cache_of(applied) else { return Vec::new() };
+    let flags = entry_flags(&applied.subject.view.ident);
+    let check = |name: &BString| {
+        let mut entries = cache.entries();
+        let entry = entries.find(|e| e.soname == name.as_bstr() && e.flags == flags)?;
+        let says = applied.is_fit(entry.path).then(|| entry.path.to_owned());
+        Some((name.clone(), applied.compare_skipping(name.as_ref(), says, |_| false)))
+    };
+    applied.names.iter().filter_map(check).collect()
+}
+
+fn cache_of(applied: &Applied<'_>) -> Option<LoaderCache> {
+    let view = &applied.subject.view;
+    if !own::has_run_path_entry(view) {
+        return None;
+    }
+    let root = applied.settings.stores.package_of(applied.path.as_ref())?;
+    LoaderCache::parse_for(applied.fs.read(CACHE.path_in(root).as_ref()).ok()?, &view.ident)
+}
+
+/// Returns the package of an object outside the named stores, if it has a cache of becalm.
+fn unnamed(applied: &Applied<'_>) -> Option<BString> {
+    let path = &applied.path;
+    if !own::has_run_path_entry(&applied.subject.view) || applied.settings.stores.contain(path) {
+        return None;
+    }
+    // The root of the package is not known without its store, so every parent directory is tried.
+    let ends = path.rfind_iter("/").filter(|&end| end > 0);
+    let is_cached = |package: &&[u8]| {
+        applied.fs.read(CACHE.path_in(package.as_bstr()).as_ref()).is_ok_and(is_ours)
+    };
+    ends.map(|end| &path[..end]).find(is_cached).map(BString::from)
 }

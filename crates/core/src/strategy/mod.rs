@@ -1,28 +1,24 @@
 //! The [strategies](Strategy), which make a [`Plan`] from single objects or from a closure. A plan is data:
 //! `becalm-rewrite` makes bytes from its [`crate::edit::Edit`]s, and `becalm-host` writes them.
 //!
-//! | module | strategy |
-//! | --- | --- |
-//! | [`note`] | the resolution note of each object (`docs/note-format.md`) |
-//! | [`absolute`] | each `DT_NEEDED` becomes an absolute path |
-//! | [`farm`] | a directory of links for each object, first in its run path |
-//! | [`ldcache`] | `etc/ld.so.cache` at the root of each package |
-//!
-//! They share these modules: [`crate::search::store`] defines the directories that cannot change and
+//! [`names`] lists them. They share these modules: [`crate::search::store`] defines the directories that cannot change and
 //! may be skipped. `own` finds the answer of an object's own run path, which holds in every program.
 //! [`planned`] predicts a start with an applied plan. [`verify`] compares the applied answers with the
-//! plain search.
+//! plain search, by the [`row`] of each strategy.
 
 pub mod absolute;
+pub mod applied;
 pub mod farm;
 mod farm_place;
+pub mod index;
 pub mod ldcache;
-mod names;
+pub mod names;
 pub mod note;
 mod own;
 pub mod patchelf;
 pub mod plan;
 pub mod planned;
+pub mod row;
 pub mod settings;
 #[cfg(test)]
 mod tests;

@@ -6,17 +6,29 @@
 
 use bstr::{BStr, BString};
 
+use super::applied::{Applied, Verdict};
 use super::own::{self, Ended, Look, OwnDir, OwnPath, Standing};
 use super::plan::{FilePlan, Finding, FindingKind, Plan, PlannedAnswer};
+use super::row::{Row, Unit};
 use super::settings::{self, Settings, Special};
 use crate::closure::{Subject, SubjectKind};
 use crate::edit::Edit;
-use crate::elf::resolution_note::COMPLETE;
+use crate::elf::resolution_note::{self, Answer, COMPLETE};
+use crate::facts::Format;
 use crate::fs::FileSystem;
 use crate::search::dst;
 
 /// `PATH_MAX`: the limit on a path and its NUL, in bytes.
 const PATH_MAX: usize = 4096;
+
+/// The row of `note`.
+pub const ROW: Row = Row {
+    unit: Unit::Object(plan),
+    format: Some(Format::Notes),
+    file: None,
+    verify,
+    unnamed: |_| None,
+};
 
 /// Plans the note of one object. `subject.path` may be any path to the object. The plan has the path
 /// with links resolved.
@@ -181,11 +193,6 @@ fn list(own: &OwnPath<'_>, needed: &BStr, subject: &Subject) -> List {
     list
 }
 
-/// Returns the exact answer of a note to a needed string, if there is one.
-pub(super) fn exact(own: &OwnPath<'_>, needed: &BStr, subject: &Subject) -> Option<BString> {
-    list(own, needed, subject).exact
-}
-
 /// Returns true for a `DT_NEEDED`. The other recorded names may be missing.
 fn is_needed(subject: &Subject, needed: &BStr) -> bool {
     subject.view.needed().any(|name| name == needed)
@@ -243,4 +250,66 @@ pub(super) fn openable(path: &BStr) -> Result<(), FindingKind> {
         return Err(FindingKind::HoldsToken(path.to_owned()));
     }
     Ok(())
+}
+
+/// Checks the note of an object: one of becalm, of patchelf 0.19.3 or of the hook of nixpkgs.
+fn verify(applied: &Applied<'_>) -> Vec<(BString, Verdict)> {
+    let Some(descriptor) = &applied.subject.view.notes.resolution else { return Vec::new() };
+    let mut checked: Vec<(BString, Verdict)> = Vec::new();
+    for record in resolution_note::records(descriptor) {
+        match record {
+            // A loader ignores the whole note, so earlier verdicts do not count.
+            Err(error) => {
+                return vec![(BString::default(), Verdict::Malformed { says: error.to_string() })];
+            }
+            Ok(record) => checked.push((record.needed.to_owned(), verify_record(applied, &record))),
+        }
+    }
+    let recorded = checked.len();
+    for name in &applied.names {
+        if checked[..recorded].iter().any(|(needed, _)| needed == name) {
+            continue;
+        }
+        if let Some(is) = list(&applied.own, name.as_ref(), applied.subject).exact {
+            checked.push((name.clone(), Verdict::Missing { is }));
+        }
+    }
+    checked
+}
+
+/// Follows one list as the loader does.
+fn verify_record(applied: &Applied<'_>, record: &resolution_note::Record<'_>) -> Verdict {
+    let Applied { own, names, .. } = applied;
+    let needed = record.needed;
+    if !names.iter().any(|name| name == needed) {
+        return Verdict::Superfluous;
+    }
+    let mut hints: Vec<&BStr> = Vec::new();
+    let mut gone = false;
+    for answer in &record.answers {
+        let found = match *answer {
+            Answer::Exact(path) => {
+                let path = own.expand(path).filter(|path| applied.is_fit(path.as_ref()));
+                gone |= path.is_none();
+                path
+            }
+            Answer::Hint(dir) => {
+                hints.push(dir);
+                let dir = own.dir(dir);
+                let is_hit = own.look(&dir, needed) == Look::Hit;
+                is_hit.then(|| [dir.name.unwrap_or_default().as_slice(), needed].concat().into())
+            }
+        };
+        if found.is_some() {
+            let is_hint = |dir: &OwnDir| {
+                hints.iter().any(|hint| own.dir(hint) == *dir || *hint == dir.written)
+            };
+            return applied.compare_skipping(needed, found, is_hint);
+        }
+    }
+    // The plain search replaces a missing answer. An answer whose file is gone is stale.
+    if gone {
+        return Verdict::Stale { says: None, is: applied.plain(needed).map(|is| is.path) };
+    }
+    Verdict::True
 }

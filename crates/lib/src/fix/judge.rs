@@ -4,8 +4,8 @@
 use becalm_core::closure::Closure;
 use becalm_core::cost::{SearchCost, misses_by_object};
 use becalm_core::fs::FileSystem;
-use becalm_core::strategy::Strategy;
 use becalm_core::strategy::planned::{Outlook, Planned as Foreseen, planned};
+use becalm_core::strategy::row::PackageFile;
 use becalm_core::strategy::{Creation, Finding, FindingKind, Plan};
 use bstr::BString;
 use rayon::prelude::*;
@@ -37,9 +37,6 @@ const ATTEMPTS: usize = 8;
 /// The number of programs that share one cached view of the directories.
 const IN_A_SESSION: usize = 16;
 
-/// Path of a package's loader cache, after the slash that ends the package's path.
-const CACHE: &[u8] = b"etc/ld.so.cache";
-
 /// The prediction for one program.
 enum Verdict {
     /// It loads the same objects.
@@ -57,6 +54,7 @@ pub fn judge(planner: &Planner<'_>, all: &mut Planned) -> Vec<Start> {
     let unseen = planner.unseen(all);
     let programs = all.programs.len();
     all.programs.extend(unseen);
+    let made = planner.options.with.row().file.as_ref();
     let mut refused: Vec<Finding> = Vec::new();
     let mut replaced = false;
     let mut afters: Vec<Option<SearchCost>> = Vec::new();
@@ -79,7 +77,7 @@ pub fn judge(planner: &Planner<'_>, all: &mut Planned) -> Vec<Start> {
         }
         // If no edit can be blamed for the change, or too many attempts were made, the whole plan
         // is dropped.
-        if attempt == ATTEMPTS || !cut(&mut all.plan, &guilty) {
+        if attempt == ATTEMPTS || !cut(&mut all.plan, made, &guilty) {
             all.plan.withdraw(|_| true);
             all.plan.creations.clear();
             afters.fill(None);
@@ -117,15 +115,15 @@ fn starts(programs: &[Program], afters: Vec<Option<SearchCost>>) -> Vec<Start> {
     programs.iter().zip(afters).map(start).collect()
 }
 
-/// Removes the edits of the files from a plan; if they have none, the loader caches of their
-/// packages. Returns false if there was nothing to remove.
-fn cut(plan: &mut Plan, guilty: &FxHashSet<BString>) -> bool {
+/// Removes the edits of the files from a plan; if they have none, the files made in their packages.
+/// Returns false if there was nothing to remove.
+fn cut(plan: &mut Plan, made: Option<&PackageFile>, guilty: &FxHashSet<BString>) -> bool {
     if plan.withdraw(|file| guilty.contains(file)) {
         return true;
     }
     let before = plan.creations.len();
     let is_read = |creation: &Creation| {
-        let root = creation.path().strip_suffix(CACHE);
+        let root = made.and_then(|made| creation.path().strip_suffix(made.below.as_bytes()));
         let of_package = |file: &BString| root.is_some_and(|root| file.starts_with(root));
         matches!(creation, Creation::File { .. }) && guilty.iter().any(of_package)
     };
@@ -134,7 +132,7 @@ fn cut(plan: &mut Plan, guilty: &FxHashSet<BString>) -> bool {
 }
 
 fn foresee(planner: &Planner<'_>, plan: &Plan, programs: &[Program]) -> Vec<Verdict> {
-    if planner.options.with == Strategy::Audit {
+    if planner.options.with.row().unit.is_index() {
         // The model does not predict audit modules: the index gives the answers of the search.
         let answered = Answered::of(plan);
         let planned: FxHashSet<&BString> = plan.files.iter().map(|file| &file.path).collect();
@@ -233,7 +231,7 @@ fn files(fs: &dyn FileSystem, before: &Closure, foreseen: &Foreseen) -> FxHashSe
 #[cfg(test)]
 mod tests {
     use becalm_core::edit::Edit;
-    use becalm_core::strategy::FilePlan;
+    use becalm_core::strategy::{FilePlan, Strategy};
 
     use super::*;
 
@@ -254,13 +252,14 @@ mod tests {
     fn edits_are_blamed_before_caches_and_those_of_a_start_alone() {
         let files = vec![edited("/s/a/lib/liba.so"), edited("/s/b/lib/libb.so")];
         let creations = vec![cache("/s/a"), cache("/s/ab")];
+        let made = Strategy::Ldcache.row().file.as_ref();
         let mut plan = Plan { files, creations, ..Plan::default() };
         let guilty = start(&["/s/a/lib/liba.so", "/s/p/bin/prog"]);
-        assert!(cut(&mut plan, &guilty));
+        assert!(cut(&mut plan, made, &guilty));
         assert_eq!(plan.files.iter().map(|f| f.edits.len()).collect::<Vec<_>>(), [0, 1]);
         assert_eq!(plan.creations.len(), 2);
-        assert!(cut(&mut plan, &guilty));
+        assert!(cut(&mut plan, made, &guilty));
         assert_eq!(plan.creations, [cache("/s/ab")], "a package whose name begins alike stays");
-        assert!(!cut(&mut plan, &guilty), "nothing is left to blame");
+        assert!(!cut(&mut plan, made, &guilty), "nothing is left to blame");
     }
 }

@@ -15,6 +15,7 @@ pub mod scope;
 use std::thread;
 use std::time::Duration;
 
+use becalm_core::strategy::row::Unit;
 use becalm_core::strategy::{Plan, Severity, Strategy};
 use becalm_host::index_store::OsFingerprints;
 use becalm_host::write::WriteOptions;
@@ -24,7 +25,7 @@ use rustc_hash::FxHashSet;
 use thiserror::Error;
 
 use self::apply::Applied;
-use self::options::{Options, STRATEGIES};
+use self::options::Options;
 use self::plan::{PlanError, Planned, Planner, Program};
 use self::refused::Tried;
 use self::report::Report;
@@ -132,7 +133,7 @@ fn attempt(
     report.problems = planned.problems;
     if let Some(writing) = writing {
         let mut applied = apply::apply(&planner, &planned.plan, &found.littered, writing);
-        if options.with == Strategy::Audit && !applied.interrupted {
+        if options.with.row().unit.is_index() && !applied.interrupted {
             add_bindings(&mut applied, options, &found.files, (writing, progress))?;
         }
         if applied.has_gaps() {
@@ -194,7 +195,7 @@ fn measure_again(
     programs: &[Program],
     progress: &dyn Progress,
 ) -> Result<(), FixError> {
-    if options.with == Strategy::Audit {
+    if options.with.row().unit.is_index() {
         forget_unwritten(report, applied, programs);
         return Ok(());
     }
@@ -221,15 +222,11 @@ impl Options {
     /// # Errors
     /// Returns an error for options that the strategy does not use.
     fn check(&self) -> Result<(), FixError> {
-        if !STRATEGIES.contains(&self.with) {
-            return Err(FixError::NotForFiles(self.with));
+        match &self.with.row().unit {
+            Unit::Stores => Err(FixError::NotForFiles(self.with)),
+            unit if self.closure && !unit.has_closures() => Err(FixError::NotForClosures),
+            Unit::Program if !self.prefix_map.is_empty() => Err(FixError::NotElsewhere),
+            _ => Ok(()),
         }
-        if self.closure && !matches!(self.with, Strategy::Farm | Strategy::Ldcache) {
-            return Err(FixError::NotForClosures);
-        }
-        if !self.prefix_map.is_empty() && self.with == Strategy::Audit {
-            return Err(FixError::NotElsewhere);
-        }
-        Ok(())
     }
 }

@@ -4,12 +4,15 @@ use std::path::PathBuf;
 
 use becalm_core::fs::Mapping;
 use becalm_core::strategy::Strategy;
+use becalm_core::strategy::row::Unit;
 
 use crate::assume;
 
-/// The strategies that files can be fixed with: all but the index, which is beside them.
-pub const STRATEGIES: [Strategy; 5] =
-    [Strategy::Note, Strategy::Absolute, Strategy::Farm, Strategy::Ldcache, Strategy::Audit];
+/// Returns the strategies that files can be fixed with: all but the index, which is beside them.
+pub fn of_files() -> impl Iterator<Item = Strategy> {
+    let changes_files = |it: &Strategy| !matches!(it.row().unit, Unit::Stores);
+    Strategy::ALL.iter().copied().filter(changes_files)
+}
 
 /// The sources of the answers of the absolute strategy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +37,7 @@ pub enum Compat {
 pub struct Options {
     /// The files, or folders of them.
     pub paths: Vec<PathBuf>,
-    /// The strategy, one of [`STRATEGIES`].
+    /// The strategy, one of [`of_files`].
     pub with: Strategy,
     /// `absolute`: where the paths come from.
     pub resolve: Resolve,
@@ -63,7 +66,7 @@ impl Options {
             with,
             resolve: Resolve::Static,
             keep: Vec::new(),
-            closure: with == Strategy::Farm && !leaf,
+            closure: !leaf && matches!(with.row().unit, Unit::ObjectOrClosure(..)),
             allow_more_misses: false,
             dlopen: Vec::new(),
             compat: None,

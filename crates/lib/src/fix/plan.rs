@@ -7,13 +7,12 @@ use std::path::PathBuf;
 use becalm_core::closure::{Closure, Subject, SubjectKind};
 use becalm_core::cost::{SearchCost, misses_by_object};
 use becalm_core::edit::Edit;
-use becalm_core::facts::{Environment, Libc};
+use becalm_core::facts::{Environment, Format, Libc, Readers};
 use becalm_core::fs::{FileKind, FileSystem, MappedFs, Mapping};
 use becalm_core::probe::ProbeLog;
-use becalm_core::strategy::Strategy;
+use becalm_core::strategy::row::{Row, Unit};
 use becalm_core::strategy::{
-    FilePlan, Finding, FindingKind, Names, Plan, Settings, Severity, absolute, farm, ldcache, note,
-    patchelf,
+    FilePlan, Finding, FindingKind, Names, Plan, Settings, Severity, patchelf,
 };
 use becalm_host::{HostError, WalkOptions, find_objects};
 use bstr::{BStr, BString, ByteSlice};
@@ -22,7 +21,7 @@ use rustc_hash::FxHashSet;
 use thiserror::Error;
 
 use crate::assume::Assumptions;
-use crate::fix::options::{Compat, Options, Resolve};
+use crate::fix::options::{Options, Resolve};
 use crate::follow::{Followed, follow_where};
 use crate::path::bytes;
 use crate::problem::NoPlace;
@@ -126,15 +125,9 @@ impl<'a> Planner<'a> {
     pub fn environment(&self, reads: bool) -> Environment {
         let library_path = self.options.assume.library_path.as_ref().map(bytes);
         let library_path = library_path.filter(|list| !list.is_empty());
-        let mut environment = Environment { library_path, ..Environment::default() };
-        match self.options.with {
-            Strategy::Note => environment.reads.note = reads,
-            Strategy::Ldcache if reads => {
-                environment.reads.package_caches = self.settings.stores.to_vec();
-            }
-            _ => {}
-        }
-        environment
+        let format = self.row().format.filter(|_| reads);
+        let reads = Readers::of(format.as_slice(), &self.settings.stores.to_vec());
+        Environment { library_path, reads, ..Environment::default() }
     }
 
     /// Returns the files under their final names.
@@ -187,23 +180,33 @@ impl<'a> Planner<'a> {
         }
         let session = self.assumed.fs.session();
         let fs = self.mapped(&session);
-        if self.options.with == Strategy::Ldcache {
+        if let Unit::Package(plan) = self.row().unit {
             let subjects = std::mem::take(&mut all.subjects);
             let programs = all.programs.iter().filter(|_| self.options.closure);
             let closures: Vec<&Closure> = programs.map(|program| &program.closure).collect();
-            all.parts.push(self.caches(&fs, subjects, &closures));
+            let plan = |subjects: &[_]| plan(&fs, subjects, &closures, &self.settings);
+            all.parts.push(self.packages(&fs, subjects, plan));
         }
         all.plan = Plan::gather(std::mem::take(&mut all.parts));
-        if self.options.with == Strategy::Farm && self.options.closure {
-            self.finish_closures(&fs, &mut all)?;
+        if let (Unit::ObjectOrClosure(leaf, _), true) = (self.row().unit, self.options.closure) {
+            let leaf = |subject: &Subject| leaf(&fs, subject, &self.settings);
+            finish_closures(&fs, &mut all, leaf)?;
         }
         Ok(all)
     }
 
-    /// Plans the caches of the targets' packages. A cache answers for every object of its package,
-    /// so the objects that are not targets are resolved as well, and it has no answer that
-    /// contradicts one of them.
-    fn caches(&self, fs: &MappedFs<'_>, mut subjects: Vec<Subject>, closures: &[&Closure]) -> Plan {
+    fn row(&self) -> &'static Row {
+        self.options.with.row()
+    }
+
+    /// Plans the targets' packages. The answers are for every object of a package, so the objects
+    /// that are not targets are resolved as well, and no answer contradicts one of them.
+    fn packages(
+        &self,
+        fs: &MappedFs<'_>,
+        mut subjects: Vec<Subject>,
+        plan: impl Fn(&[Subject]) -> Plan,
+    ) -> Plan {
         let real = |path: &BString| fs.canonicalize(path.as_ref()).unwrap_or_else(|_| path.clone());
         let mut known: FxHashSet<BString> = subjects.iter().map(|s| real(&s.path)).collect();
         let targets = known.clone();
@@ -221,7 +224,7 @@ impl<'a> Planner<'a> {
                 subjects.push(subject);
             }
         }
-        let mut plan = ldcache::plan_with_closures(fs, &subjects, closures, &self.settings);
+        let mut plan = plan(&subjects);
         let is_told = |path: &BString| targets.contains(path) || !known.contains(path);
         plan.files.retain(|file| is_told(&file.path));
         for root in roots.iter().filter(|root| self.is_outside(root)) {
@@ -239,29 +242,6 @@ impl<'a> Planner<'a> {
         let folders = || self.settings.folders.iter();
         let covers = |folder: &BString| folder == root || is_in(root.as_ref(), folder);
         folders().any(|folder| is_in(folder.as_ref(), root)) && !folders().any(covers)
-    }
-
-    /// Gives its own farm to each library that no program of the targets loads.
-    ///
-    /// # Errors
-    /// Returns an error if two programs load the same library, whose run path can begin with the
-    /// farm of one of them only.
-    fn finish_closures(&self, fs: &dyn FileSystem, all: &mut Planned) -> Result<(), PlanError> {
-        if all.plan.findings.iter().any(|finding| finding.what == FindingKind::TwoPlans) {
-            return Err(PlanError::SharedLibraries { programs: all.programs.len() });
-        }
-        let planned: FxHashSet<BString> =
-            all.plan.files.iter().map(|file| file.path.clone()).collect();
-        let subjects = std::mem::take(&mut all.subjects);
-        let is_left = |subject: &&Subject| {
-            let path = subject.path.as_ref();
-            !planned.contains(&fs.canonicalize(path).unwrap_or_else(|_| path.to_owned()))
-        };
-        let left = subjects.iter().filter(is_left);
-        let leaves = left.map(|subject| farm::leaf(fs, subject, &self.settings));
-        let graphs = std::mem::take(&mut all.plan);
-        all.plan = Plan::gather([graphs].into_iter().chain(leaves));
-        Ok(())
     }
 
     fn one(&self, fs: &MappedFs<'_>, target: &Target, planned: &mut Planned) {
@@ -282,15 +262,15 @@ impl<'a> Planner<'a> {
             }
         };
         let is_program = matches!(closure.subject.kind, SubjectKind::Program { .. });
-        // Planned after the programs, if none of them loads it.
-        let is_later = self.options.with == Strategy::Farm
-            && self.options.closure
-            && !is_program
-            && !target.named;
-        if self.options.with == Strategy::Ldcache || is_later {
+        let is_later = match self.row().unit {
+            Unit::Package(_) => true,
+            // Planned after the programs, if none of them loads it.
+            Unit::ObjectOrClosure(..) => self.options.closure && !is_program && !target.named,
+            _ => false,
+        };
+        if is_later {
             planned.subjects.push(closure.subject.clone());
-        }
-        if !is_later {
+        } else {
             let plan = self.of_closure(fs, &target, &closure, &mut planned.problems);
             planned.parts.push(plan);
         }
@@ -307,24 +287,22 @@ impl<'a> Planner<'a> {
     fn program(&self, target: Target, mut closure: Closure) -> Program {
         let storm = SearchCost::of(&closure.load);
         let misses = misses_by_object(&closure.load);
-        if self.options.with != Strategy::Audit {
+        if !self.row().unit.is_index() {
             closure.load.probes = ProbeLog::default();
         }
         Program { target, closure, storm, misses }
     }
 
-    /// Returns the edited libraries that no program of the targets loads, as starts of their own. A
-    /// farm adds a directory to the search, which may cost more than it saves.
+    /// Returns the libraries with another run path that no program of the targets loads, as starts of
+    /// their own. The search along the new one may cost more than it saves.
     pub fn unseen(&self, all: &Planned) -> Vec<Program> {
-        if self.options.with != Strategy::Farm {
-            return Vec::new();
-        }
         let session = self.assumed.fs.session();
         let fs = self.mapped(&session);
         let real = |path: &BString| fs.canonicalize(path.as_ref()).unwrap_or_else(|_| path.clone());
         let objects = all.programs.iter().flat_map(|program| &program.closure.load.objects);
         let seen: FxHashSet<BString> = objects.map(|object| real(&object.path)).collect();
-        let files = all.plan.files.iter().filter(|file| !file.edits.is_empty());
+        let is_run_path = |edit: &Edit| matches!(edit, Edit::RunPath { .. });
+        let files = all.plan.files.iter().filter(|file| file.edits.iter().any(is_run_path));
         let edited: FxHashSet<&BString> = files.map(|file| &file.path).collect();
         let is_unseen = |target: &&Target| {
             let path = real(&target.inside);
@@ -349,10 +327,10 @@ impl<'a> Planner<'a> {
     /// True if a library's plan depends on its whole start. If each object is planned alone, only
     /// programs' starts are needed, for the comparison.
     fn needs_closure(&self, target: &Target) -> bool {
-        match self.options.with {
-            Strategy::Note | Strategy::Ldcache | Strategy::Index => false,
-            Strategy::Farm => self.options.closure && target.named,
-            Strategy::Absolute | Strategy::Audit => true,
+        match self.row().unit {
+            Unit::Object(_) | Unit::Package(_) | Unit::Stores => false,
+            Unit::ObjectOrClosure(..) => self.options.closure && target.named,
+            Unit::Start(_) | Unit::Program => true,
         }
     }
 
@@ -363,12 +341,20 @@ impl<'a> Planner<'a> {
         closure: &Closure,
         problems: &mut Vec<Problem>,
     ) -> Plan {
-        match self.options.with {
-            Strategy::Note => match self.options.compat {
-                None => note::plan(fs, &closure.subject, &self.settings),
-                Some(Compat::Patchelf) => as_patchelf(fs, closure),
-            },
-            Strategy::Absolute => {
+        let row = self.row();
+        match row.unit {
+            Unit::Object(_)
+                if row.format == Some(Format::Notes) && self.options.compat.is_some() =>
+            {
+                as_patchelf(fs, closure)
+            }
+            Unit::ObjectOrClosure(_, plan) if self.options.closure => {
+                plan(fs, closure, &self.settings)
+            }
+            Unit::Object(plan) | Unit::ObjectOrClosure(plan, _) => {
+                plan(fs, &closure.subject, &self.settings)
+            }
+            Unit::Start(plan) => {
                 let told = match self.options.resolve {
                     Resolve::Static => None,
                     Resolve::Loader => match crate::fix::loader::answers(target, closure) {
@@ -380,12 +366,9 @@ impl<'a> Planner<'a> {
                         }
                     },
                 };
-                let scope = absolute::Scope::Subject;
-                absolute::plan(fs, closure, scope, told.as_deref(), &self.settings)
+                plan(fs, closure, told.as_deref(), &self.settings)
             }
-            Strategy::Farm if self.options.closure => farm::graph(fs, closure, &self.settings),
-            Strategy::Farm => farm::leaf(fs, &closure.subject, &self.settings),
-            Strategy::Audit => {
+            Unit::Program => {
                 let stores = self.options.assume.store.paths();
                 match crate::fix::audit::plan_audit(&self.assumed.fs, closure, &stores) {
                     Ok(plan) => plan,
@@ -398,9 +381,34 @@ impl<'a> Planner<'a> {
                 }
             }
             // A package's objects are planned together. An index changes no object.
-            Strategy::Ldcache | Strategy::Index => Plan::default(),
+            Unit::Package(_) | Unit::Stores => Plan::default(),
         }
     }
+}
+
+/// Gives its own plan to each library that no program of the targets loads.
+///
+/// # Errors
+/// Returns an error if two programs load the same library, whose run path can begin with the farm of
+/// one of them only.
+fn finish_closures(
+    fs: &dyn FileSystem,
+    all: &mut Planned,
+    leaf: impl Fn(&Subject) -> Plan,
+) -> Result<(), PlanError> {
+    if all.plan.findings.iter().any(|finding| finding.what == FindingKind::TwoPlans) {
+        return Err(PlanError::SharedLibraries { programs: all.programs.len() });
+    }
+    let planned: FxHashSet<BString> = all.plan.files.iter().map(|file| file.path.clone()).collect();
+    let subjects = std::mem::take(&mut all.subjects);
+    let is_left = |subject: &&Subject| {
+        let path = subject.path.as_ref();
+        !planned.contains(&fs.canonicalize(path).unwrap_or_else(|_| path.to_owned()))
+    };
+    let leaves = subjects.iter().filter(is_left).map(leaf);
+    let graphs = std::mem::take(&mut all.plan);
+    all.plan = Plan::gather([graphs].into_iter().chain(leaves));
+    Ok(())
 }
 
 /// Returns the plan of a program in a folder that cannot have an audit entry. Libraries there never

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::path::Path;
 
 use becalm_core::edit::Edit;
-use becalm_core::strategy::Strategy;
 use bstr::BString;
 use object::ReadCache;
 use rayon::prelude::*;
@@ -40,7 +39,7 @@ pub(crate) fn withdraw(planner: &Planner<'_>, planned: &mut Planned, tried: Trie
         return;
     }
     planned.plan.withdraw(|path| refused.contains_key(path));
-    if planner.options.with == Strategy::Audit {
+    if planner.options.with.row().unit.is_index() {
         // Without its entry, a program has no index.
         planned.plan.files.retain(|file| !refused.contains_key(&file.path));
     }

@@ -9,7 +9,6 @@ pub mod index;
 mod load;
 pub mod slots;
 
-use becalm_core::strategy::Strategy;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
@@ -30,7 +29,7 @@ use crate::fix::audit::SUFFIX as OF_PROGRAM;
 use crate::follow::{FollowError, Followed, follow_where};
 use crate::index::error::IndexError;
 use crate::index::{file, platforms};
-use crate::json::{self, lossy, lossy_option};
+use crate::json::{self, lossy};
 use crate::path::path_bytes;
 use crate::problem::Problem;
 use crate::progress::Progress;
@@ -83,12 +82,9 @@ pub struct Unjudged {
     /// The object.
     #[serde(serialize_with = "lossy")]
     pub path: BString,
-    /// The strategy.
-    #[serde(rename = "carrier")]
-    pub strategy: Strategy,
-    /// The store to name.
-    #[serde(serialize_with = "lossy")]
-    pub store: BString,
+    /// The strategy and the store.
+    #[serde(flatten)]
+    pub unchecked: Unchecked,
 }
 
 /// One object with a strategy.
@@ -98,57 +94,7 @@ pub struct Object {
     #[serde(serialize_with = "lossy")]
     pub path: BString,
     /// Its answers.
-    pub answers: Vec<Answer>,
-}
-
-/// One answer, compared with that of the search.
-#[derive(Clone, Debug, Serialize)]
-pub struct Answer {
-    /// The strategy that gives it.
-    #[serde(rename = "carrier")]
-    pub strategy: Strategy,
-    /// The needed string.
-    #[serde(serialize_with = "lossy")]
-    pub needed: BString,
-    /// The result of the comparison.
-    #[serde(flatten)]
-    pub verdict: Verdict,
-}
-
-/// The result of comparing an answer with the plain search.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "verdict", rename_all = "kebab-case")]
-pub enum Verdict {
-    /// The plain search gives the same.
-    True,
-    /// The plain search gives the same today. The answer skips a directory that may change.
-    Skips {
-        /// The directory.
-        #[serde(serialize_with = "lossy")]
-        says: BString,
-    },
-    /// The answer and the plain search lead to different files.
-    Stale {
-        /// The file of the answer, if it exists.
-        #[serde(serialize_with = "lossy_option", skip_serializing_if = "Option::is_none")]
-        says: Option<BString>,
-        /// The file of the plain search, if it finds one.
-        #[serde(serialize_with = "lossy_option", skip_serializing_if = "Option::is_none")]
-        is: Option<BString>,
-    },
-    /// There is no answer, and the plain search finds a file.
-    Missing {
-        /// The file.
-        #[serde(serialize_with = "lossy")]
-        is: BString,
-    },
-    /// The object does not need it.
-    Superfluous,
-    /// The note cannot be read. A loader continues as if there were no note.
-    Malformed {
-        /// A description of the fault.
-        says: String,
-    },
+    pub answers: Vec<Checked>,
 }
 
 impl json::Report for Report {
@@ -242,15 +188,11 @@ impl Verifier {
         report.looked_at += 1;
         let answers = verify::object(&session, &closure.subject, &self.settings);
         if !answers.is_empty() {
-            let answers = answers.into_iter().map(Answer::from).collect();
             report.objects.push(Object { path: target.shown.clone(), answers });
         }
         let unchecked = verify::unchecked(&session, &closure.subject, &self.settings).into_iter();
-        report.unjudged.extend(unchecked.map(|Unchecked { strategy, store }| Unjudged {
-            path: target.shown.clone(),
-            strategy,
-            store,
-        }));
+        let unjudged = |unchecked| Unjudged { path: target.shown.clone(), unchecked };
+        report.unjudged.extend(unchecked.map(unjudged));
         let audit = closure.subject.view.dynamic.as_ref().and_then(|d| d.audit.as_ref());
         // `DT_AUDIT` has paths of the running system, which are others inside another root.
         if let Some(list) = audit.filter(|_| self.assumed.fs.is_real_root()) {
@@ -350,27 +292,5 @@ impl Report {
     #[must_use]
     pub fn has_bad_index(&self) -> bool {
         !self.damaged.is_empty() || self.indexes.iter().any(|index| !index.differences.is_empty())
-    }
-}
-
-impl Verdict {
-    /// Returns true if the answer is wrong, is missing or cannot be read.
-    #[must_use]
-    pub fn is_finding(&self) -> bool {
-        matches!(self, Self::Stale { .. } | Self::Missing { .. } | Self::Malformed { .. })
-    }
-}
-
-impl From<Checked> for Answer {
-    fn from(checked: Checked) -> Self {
-        let verdict = match checked.verdict {
-            verify::Verdict::True => Verdict::True,
-            verify::Verdict::Skips(says) => Verdict::Skips { says },
-            verify::Verdict::Stale { says, is } => Verdict::Stale { says, is },
-            verify::Verdict::Missing(is) => Verdict::Missing { is },
-            verify::Verdict::Superfluous => Verdict::Superfluous,
-            verify::Verdict::Malformed(error) => Verdict::Malformed { says: error.to_string() },
-        };
-        Self { strategy: checked.strategy, needed: checked.needed, verdict }
     }
 }

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use becalm_core::path;
-use becalm_core::strategy::{Creation, farm, ldcache};
+use becalm_core::strategy::row::PackageFile;
+use becalm_core::strategy::{Creation, Strategy, farm};
 use becalm_host::write::Existing;
 use bstr::{BStr, ByteSlice};
 
@@ -111,8 +112,9 @@ pub(crate) fn made_above(path: &Path) -> impl Iterator<Item = &Path> {
 /// True for a directory that becalm makes if it is missing.
 fn is_made(dir: &Path) -> bool {
     let farms = Path::new(farm::FARMS);
-    let is_above = || farms.parent().is_some_and(|above| dir.ends_with(above));
-    lies_in_farms(dir) || dir.ends_with(farms) || is_above() || dir.ends_with("etc")
+    let made = package_files().map(|file| Path::new(file.below)).chain([farms]);
+    let mut above = made.filter_map(Path::parent);
+    lies_in_farms(dir) || dir.ends_with(farms) || above.any(|above| dir.ends_with(above))
 }
 
 /// True if the directory of a creation is missing.
@@ -155,7 +157,7 @@ fn one(
     };
     let made = match (creation, links) {
         (Creation::File { bytes, .. }, _) => {
-            let ours = |existing: &Existing| is_our_cache(existing) || is_our_index(existing);
+            let ours = |existing: &Existing| is_of_package(existing) || is_our_index(existing);
             let write = || writer.write_new(here, bytes, MODE, ours);
             editor.wait_for(write, is_taken).map(|made| (made, bytes.len()))
         }
@@ -196,9 +198,16 @@ fn changed(path: &BStr, outcome: Outcome) -> Changed {
     Changed { path: path.to_owned(), outcome, warnings: Vec::new() }
 }
 
-/// True for a loader cache that becalm wrote.
-pub(crate) fn is_our_cache(existing: &Existing) -> bool {
-    matches!(existing, Existing::File(bytes) if ldcache::is_ours(Arc::from(bytes.as_slice())))
+/// Returns the files that strategies make in packages.
+pub(crate) fn package_files() -> impl Iterator<Item = &'static PackageFile> {
+    Strategy::ALL.iter().filter_map(|strategy| strategy.row().file.as_ref())
+}
+
+/// True for a file of a package that becalm wrote.
+pub(crate) fn is_of_package(existing: &Existing) -> bool {
+    let Existing::File(bytes) = existing else { return false };
+    let bytes: Arc<[u8]> = Arc::from(bytes.as_slice());
+    package_files().any(|file| (file.is_ours)(Arc::clone(&bytes)))
 }
 
 /// True for an index; only becalm makes one.

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use becalm_core::strategy::Strategy;
+use becalm_core::facts::Format;
 use becalm_host::mount_namespace::{Bind, MountNamespace};
 
-use crate::compare::kind::{Compared, Kind};
+use crate::compare::kind::Kind;
 use crate::compare::outcome::NO_LOADER;
 use crate::compare::table::{answer, row};
 use crate::compare::trials::bench::Bench;
@@ -186,9 +186,8 @@ impl Patched {
 
     /// Returns the cells of a strategy, except those about the machine's own loader.
     fn cells(&self, kind: Kind) -> Result<Vec<Cell>, Arc<TrialError>> {
-        if let (Kind::Strategy(Compared::Usual(Strategy::Ldcache)), Some(why)) =
-            (kind, &self.elsewhere)
-        {
+        let format = kind.strategy().and_then(|strategy| strategy.row().format);
+        if let (Some(Format::PackageCaches), Some(why)) = (format, &self.elsewhere) {
             return Err(Arc::clone(why));
         }
         let cells = || self.stage.cells(kind, Some(false));

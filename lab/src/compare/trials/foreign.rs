@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use becalm_core::elf::{Class, Endian, Ident, ident};
 use becalm_core::loader::{GlibcVersion, Libc};
-use becalm_core::strategy::Strategy;
+use becalm_core::strategy::row::Unit;
 use becalm_lib::assume;
 
 use crate::compare::apply::{self, Site};
@@ -105,7 +105,7 @@ fn foreseen(kind: Kind, site: &Site<'_>, program: &PathBuf) -> Result<(u64, u64)
     let (was, is) = (was.misses(), is.misses());
     let now = fs::read(program).map_err(TrialError::io(program))?;
     // A loader cache leaves the program as it is.
-    if kind != Kind::of(Strategy::Ldcache) && now == before {
+    if !matches!(kind.unit(), Some(Unit::Package(_))) && now == before {
         return Err(TrialError::Unchanged);
     }
     Ok((was, is))

@@ -9,7 +9,6 @@ use crate::compare::kind::Kind;
 use crate::compare::trials::Applied;
 use crate::compare::trials::error::TrialError;
 use crate::compare::trials::lab::Lab;
-use becalm_core::strategy::Strategy;
 use becalm_lib::compare::apply::Variables;
 use becalm_lib::index::variables::TUNABLES;
 
@@ -28,7 +27,7 @@ impl Put {
 impl Applied for Put {
     fn apply(&mut self, lab: &Lab) -> Result<(), TrialError> {
         let mut programs = lab.programs();
-        if self.kind == Kind::of(Strategy::Farm) {
+        if self.kind.is_of_closure() {
             programs.extend(lab.plugins());
         }
         let site = Site {

@@ -10,7 +10,7 @@ use crate::fs::MemFs;
 use crate::fs::mem::ObjectBuilder;
 use crate::loader::facts::plain_glibc;
 use crate::search::Stores;
-use crate::strategy::absolute::{self, LoaderAnswer, Scope};
+use crate::strategy::absolute::{self, LoaderAnswer};
 use crate::strategy::{Creation, FindingKind, Names, Plan, Settings, farm};
 
 pub(super) const LD_SO: &str = "/lib/ld.so";
@@ -53,8 +53,8 @@ pub(super) fn closure_in(fs: &MemFs, environment: &Environment) -> Closure {
     closure::resolve(fs, subject, LD_SO.into(), facts(), environment).expect("the fixture's loader")
 }
 
-fn plan(fs: &MemFs, scope: Scope) -> Plan {
-    absolute::plan(fs, &closure(fs), scope, None, &settings())
+fn plan(fs: &MemFs) -> Plan {
+    absolute::plan(fs, &closure(fs), None, &settings())
 }
 
 /// Formats each replaced needed string as `file: from > to`.
@@ -88,25 +88,18 @@ fn needed_strings_become_paths_and_libc_keeps_its_short_name() {
         .object("/s/b/lib/libb.so", library("libb.so"))
         .object("/s/g/lib/libGL.so.1", library("libGL.so.1"))
         .object("/s/g/lib/libc.so.6", library("libc.so.6"));
-    assert_eq!(renamed(&plan(&fs, Scope::Subject)), ["/s/p/bin/prog: liba.so > /s/a/lib/liba.so"]);
-    let whole = plan(&fs, Scope::Closure);
-    assert_eq!(
-        renamed(&whole),
-        [
-            "/s/a/lib/liba.so: libb.so > /s/b/lib/libb.so",
-            "/s/p/bin/prog: liba.so > /s/a/lib/liba.so"
-        ]
-    );
-    let kept = whole.findings.iter().filter(|f| f.what == FindingKind::Kept).count();
+    let plan = plan(&fs);
+    assert_eq!(renamed(&plan), ["/s/p/bin/prog: liba.so > /s/a/lib/liba.so"]);
+    let kept = plan.findings.iter().filter(|f| f.what == FindingKind::Kept).count();
     assert_eq!(kept, 2);
     let before = closure(&fs);
-    let after = planned(&fs, &before, &whole, &Environment::default()).unwrap();
+    let after = planned(&fs, &before, &plan, &Environment::default()).unwrap();
     assert!(after.is_equal(), "{:?}", after.finding());
     assert_eq!(after.after.load.resolutions[0].needed, "/s/a/lib/liba.so");
 }
 
 #[test]
-fn an_answer_of_this_program_only_is_not_written_into_a_library() {
+fn a_library_has_the_answer_of_its_own_start_and_a_program_that_loads_another_is_detected() {
     let fs = base()
         .object(
             "/s/p/bin/prog",
@@ -120,13 +113,13 @@ fn an_answer_of_this_program_only_is_not_written_into_a_library() {
         .object("/s/a/lib/liba.so", library("liba.so").needed("libb.so").runpath("/s/b2/lib"))
         .object("/s/b1/lib/libb.so", library("libb.so"))
         .object("/s/b2/lib/libb.so", library("libb.so"));
-    let plan = plan(&fs, Scope::Closure);
-    assert_eq!(plan.files[0].edits, []);
-    assert_eq!(
-        kinds(&plan),
-        ["/s/a/lib/liba.so: libb.so: the answer /s/b1/lib/libb.so is that of this program, \
-             not of the object alone"]
-    );
+    let library = Subject::open(&fs, "/s/a/lib/liba.so".into()).expect("the fixture's library");
+    let start = closure::resolve(&fs, library, LD_SO.into(), facts(), &Environment::default());
+    let plan = absolute::plan(&fs, &start.expect("the loader"), None, &settings());
+    assert_eq!(renamed(&plan), ["/s/a/lib/liba.so: libb.so > /s/b2/lib/libb.so"]);
+    let after = planned(&fs, &closure(&fs), &plan, &Environment::default()).unwrap();
+    let finding = after.finding().expect("a refusal").what.to_string();
+    assert!(finding.contains("/s/b2/lib/libb.so"), "{finding}");
 }
 
 #[test]
@@ -138,7 +131,7 @@ fn a_plan_that_would_load_another_object_is_detected() {
         .object("/s/a/lib/libq.so", library("libq.so").needed("liba.so"));
     let before = closure(&fs);
     assert_eq!(before.unresolved().len(), 0);
-    let plan = plan(&fs, Scope::Subject);
+    let plan = plan(&fs);
     let after = planned(&fs, &before, &plan, &Environment::default()).unwrap();
     assert_eq!(after.unresolved, ["liba.so"]);
     let finding = after.finding().expect("a refusal").what.to_string();
@@ -156,7 +149,7 @@ fn answers_of_the_loader_replace_those_of_the_model() {
         needed: "liba.so".into(),
         path: "/elsewhere/liba.so".into(),
     }];
-    let plan = absolute::plan(&fs, &closure(&fs), Scope::Subject, Some(&told), &settings());
+    let plan = absolute::plan(&fs, &closure(&fs), Some(&told), &settings());
     assert_eq!(renamed(&plan), ["/s/p/bin/prog: liba.so > /elsewhere/liba.so"]);
     assert_eq!(plan.findings[0].what, FindingKind::Missing);
 }
@@ -169,12 +162,12 @@ fn paths_that_the_loader_would_change_are_not_written() {
         .object("/s/$x/libt.so", library("libt.so"))
         .object("/rel/libn.so", library("libn.so"))
         .cwd("/");
-    let texts = kinds(&plan(&fs, Scope::Subject));
+    let texts = kinds(&plan(&fs));
     assert_eq!(texts, ["/s/p/bin/prog: libn.so: rel/libn.so: relative to the current directory"]);
     let with = |path: BString| {
         let told =
             [LoaderAnswer { needed_by: "/s/p/bin/prog".into(), needed: "libt.so".into(), path }];
-        let plan = absolute::plan(&fs, &closure(&fs), Scope::Subject, Some(&told), &settings());
+        let plan = absolute::plan(&fs, &closure(&fs), Some(&told), &settings());
         plan.findings[0].what.clone()
     };
     assert_eq!(with("/s/$LIB/a".into()), FindingKind::HoldsToken("/s/$LIB/a".into()));
@@ -188,7 +181,7 @@ fn a_library_with_hwcaps_variants_keeps_its_short_name() {
         .object("/s/p/bin/prog", prog().needed("liba.so"))
         .object("/s/a/lib/liba.so", library("liba.so"))
         .object("/s/a/lib/glibc-hwcaps/x86-64-v3/liba.so", library("liba.so"));
-    let plan = plan(&fs, Scope::Subject);
+    let plan = plan(&fs);
     assert_eq!(plan.files[0].edits, []);
     assert_eq!(plan.findings[0].what, FindingKind::Variant("/s/a/lib/liba.so".into()));
 }
@@ -207,7 +200,7 @@ fn musl_has_no_hwcaps_variants_so_its_libraries_get_their_paths() {
     let facts = crate::loader::facts::musl();
     let closure = closure::resolve(&fs, subject, MUSL.into(), facts, &Environment::default());
     let closure = closure.expect("the fixture's loader");
-    let plan = absolute::plan(&fs, &closure, Scope::Subject, None, &settings());
+    let plan = absolute::plan(&fs, &closure, None, &settings());
     assert_eq!(renamed(&plan), ["/s/p/bin/prog: liba.so > /s/a/lib/liba.so"]);
     for plan in
         [farm::leaf(&fs, &closure.subject, &settings()), farm::graph(&fs, &closure, &settings())]

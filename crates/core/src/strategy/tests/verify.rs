@@ -71,7 +71,7 @@ fn a_note_of_patchelf_that_skips_a_mutable_directory_is_true_today() {
     let note = "liba.so\0=/s/a/lib/liba.so\0libb.so\0=/s/b/lib/libb.so\0\0";
     let verdict = of_note(packages(), note);
     assert_eq!(verdict[0].1, Verdict::True);
-    assert_eq!(verdict[1].1, Verdict::Skips("/m".into()));
+    assert_eq!(verdict[1].1, Verdict::Skips { says: "/m".into() });
     assert!(!verdict[1].1.is_finding());
     let later = packages().object("/m/libb.so", library("libb.so"));
     let is = stale(Some("/s/b/lib/libb.so"), Some("/m/libb.so"));
@@ -97,12 +97,15 @@ fn missing_superfluous_and_malformed_answers_are_detected() {
         of_note(packages(), "libold.so\0=/s/a/lib/liba.so\0\0"),
         [
             ("libold.so".into(), Verdict::Superfluous),
-            ("liba.so".into(), Verdict::Missing("/s/a/lib/liba.so".into())),
-            ("libb.so".into(), Verdict::Missing("/s/b/lib/libb.so".into()))
+            ("liba.so".into(), Verdict::Missing { is: "/s/a/lib/liba.so".into() }),
+            ("libb.so".into(), Verdict::Missing { is: "/s/b/lib/libb.so".into() })
         ]
     );
     let broken = of_note(packages(), "liba.so\0=/s/a/lib/liba.so\0libb.so\0");
-    assert_eq!(broken, [(String::new(), Verdict::Malformed(NoteError::Truncated))]);
+    assert_eq!(
+        broken,
+        [(String::new(), Verdict::Malformed { says: NoteError::Truncated.to_string() })]
+    );
 }
 
 #[test]
@@ -136,7 +139,11 @@ fn a_farm_with_a_wrong_link_is_stale_and_one_without_a_link_misses_it() {
                 "liba.so".to_owned(),
                 stale(Some(says.as_str()), Some("/s/a/lib/liba.so"))
             ),
-            (Strategy::Farm, "libb.so".to_owned(), Verdict::Missing("/s/b/lib/libb.so".into()))
+            (
+                Strategy::Farm,
+                "libb.so".to_owned(),
+                Verdict::Missing { is: "/s/b/lib/libb.so".into() }
+            )
         ]
     );
 }

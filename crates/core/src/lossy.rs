@@ -1,0 +1,23 @@
+//! Byte strings as text: bytes that are not UTF-8 become U+FFFD.
+
+use bstr::{BString, ByteSlice};
+use serde::Serializer;
+
+/// Serialises a byte string as text.
+///
+/// # Errors
+/// Returns an error of the serializer.
+pub fn lossy<S: Serializer>(value: &BString, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&value.to_str_lossy())
+}
+
+/// Serialises a byte string that may be absent, as text or null.
+///
+/// # Errors
+/// Returns an error of the serializer.
+pub fn lossy_option<S: Serializer>(value: &Option<BString>, to: S) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => lossy(value, to),
+        None => to.serialize_none(),
+    }
+}

@@ -1,0 +1,93 @@
+//! The row of a strategy: what it plans, who reads it, and how its answers are compared.
+
+use std::sync::Arc;
+
+use bstr::{BStr, BString};
+
+use super::applied::{Applied, Verdict};
+use super::plan::Plan;
+use super::settings::Settings;
+use crate::closure::{Closure, Subject};
+use crate::facts::Format;
+use crate::fs::FileSystem;
+
+/// A strategy, as the commands know it. Its file has its row, and [`super::Strategy`] lists all.
+pub struct Row {
+    /// The unit that is planned at once, and the function that plans it.
+    pub unit: Unit,
+    /// The format that only patched loaders read; none if the answers are for every loader.
+    pub format: Option<Format>,
+    /// The file that it makes in each package. Its links are below [`super::farm::FARMS`].
+    pub file: Option<PackageFile>,
+    /// Compares the applied answers of an object, each with its needed string.
+    pub verify: fn(&Applied<'_>) -> Vec<(BString, Verdict)>,
+    /// Returns the package of answers that `verify` cannot compare, because its store is not named.
+    pub unnamed: fn(&Applied<'_>) -> Option<BString>,
+}
+
+/// Plans one object.
+type OfObject = fn(&dyn FileSystem, &Subject, &Settings) -> Plan;
+/// Plans all objects of a closure.
+type OfClosure = fn(&dyn FileSystem, &Closure, &Settings) -> Plan;
+/// Plans the subject of a closure by the closure's answers, or by those of the loader.
+type OfStart = fn(&dyn FileSystem, &Closure, Option<&[LoaderAnswer]>, &Settings) -> Plan;
+/// Plans the packages of objects, with the closures of their programs.
+type OfPackages = fn(&dyn FileSystem, &[Subject], &[&Closure], &Settings) -> Plan;
+
+/// One answer of the loader itself (`--resolve loader`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoaderAnswer {
+    /// The path of the requester in the closure.
+    pub needed_by: BString,
+    /// The needed string.
+    pub needed: BString,
+    /// The file the loader opened.
+    pub path: BString,
+}
+
+/// The unit that a strategy plans at once.
+#[derive(Clone, Copy)]
+pub enum Unit {
+    /// Each object, by its own run path.
+    Object(OfObject),
+    /// Each object, by its own run path; with `--closure`, all objects of a program together.
+    ObjectOrClosure(OfObject, OfClosure),
+    /// Each object, by its own start.
+    Start(OfStart),
+    /// All objects of a package together; with `--closure`, with those that its programs load.
+    Package(OfPackages),
+    /// A program, which gets an index of its start.
+    Program,
+    /// Whole stores, which get an index beside them; no file is changed.
+    Stores,
+}
+
+/// A file that a strategy makes in a package.
+pub struct PackageFile {
+    /// Its path below the package's root.
+    pub below: &'static str,
+    /// Recognises its content.
+    pub is_ours: fn(Arc<[u8]>) -> bool,
+}
+
+impl PackageFile {
+    /// Returns the path of the file in a package.
+    #[must_use]
+    pub fn path_in(&self, root: &BStr) -> BString {
+        [root.as_ref(), self.below.as_bytes()].join(&b'/').into()
+    }
+}
+
+impl Unit {
+    /// Returns true if an index has the answers.
+    #[must_use]
+    pub fn is_index(&self) -> bool {
+        matches!(self, Self::Program | Self::Stores)
+    }
+
+    /// Returns true if the libraries of a program can be planned with it (`--closure`).
+    #[must_use]
+    pub fn has_closures(&self) -> bool {
+        matches!(self, Self::ObjectOrClosure(..) | Self::Package(_))
+    }
+}
