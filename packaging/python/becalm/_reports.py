@@ -1,6 +1,6 @@
-"""The reports of becalm's commands. docs/json.md has the meaning of each field.
+"""The reports of becalm's commands, written by `BECALM_BLESS=1 cargo nextest run -p xtask --test json_page`.
 
-A field with a default may be absent from the JSON. Counts are of one start.
+A field with a default may be absent from the JSON. docs/json.md has the meaning of each field.
 """
 
 from __future__ import annotations
@@ -10,10 +10,145 @@ from typing import Dict, List, Optional
 
 from ._decode import Record
 
+__all__ = [
+    "Advice",
+    "Advise",
+    "Alone",
+    "Answer",
+    "Bench",
+    "Beside",
+    "BindingReport",
+    "Bindings",
+    "Cache",
+    "Changed",
+    "Check",
+    "Checked",
+    "Choice",
+    "ClassLookups",
+    "Counts",
+    "Created",
+    "Damaged",
+    "DefinerCount",
+    "Difference",
+    "Differing",
+    "Directories",
+    "Dlopen",
+    "DlopenProbe",
+    "Doctor",
+    "DoctorFinding",
+    "Estimate",
+    "Exit",
+    "Failed",
+    "Figures",
+    "FileWaits",
+    "Finding",
+    "Fix",
+    "Image",
+    "Index",
+    "IndexState",
+    "IndexedAnswer",
+    "IndexedBindings",
+    "IndexedLookup",
+    "IndexedStart",
+    "InterposedSymbol",
+    "Kept",
+    "KeptIndex",
+    "Left",
+    "LeftOut",
+    "LeftOutPackage",
+    "LoaderState",
+    "Loads",
+    "Machine",
+    "MissedName",
+    "MissedPath",
+    "Misses",
+    "MissingVersionReport",
+    "Module",
+    "Needed",
+    "Newer",
+    "Object",
+    "ObjectPhases",
+    "Offender",
+    "OtherMachine",
+    "Overhead",
+    "Pack",
+    "Pages",
+    "PagesState",
+    "PathTable",
+    "Phases",
+    "PlannedFile",
+    "Probe",
+    "Program",
+    "ProgramState",
+    "ProgramTls",
+    "Ratio",
+    "RecordState",
+    "RelocationCounts",
+    "RelocationWork",
+    "Relocations",
+    "Repeated",
+    "RepeatedPath",
+    "Share",
+    "Slice",
+    "Start",
+    "StartFile",
+    "StartedSlots",
+    "Storm",
+    "SurveyLine",
+    "SymbolReport",
+    "Syscall",
+    "Trace",
+    "TreeRecordState",
+    "TreesState",
+    "Unbound",
+    "UndefinedSymbol",
+    "Undo",
+    "Unjudged",
+    "Verified",
+    "Verify",
+    "Watched",
+    "Worst",
+]
+
+
+@dataclass
+class IndexedBindings(Record):
+    """Symbol bindings of a start that an index has."""
+
+    bound: int
+    relocations: int
+
+
+@dataclass
+class IndexedAnswer(Record):
+    """A lookup and its answer."""
+
+    needed_by: str
+    needed: str
+    path: str
+
+
+@dataclass
+class IndexedLookup(Record):
+    """A lookup that an index may answer."""
+
+    needed_by: str
+    needed: str
+
+
+@dataclass
+class IndexedStart(Record):
+    """The effect of an index on one start."""
+
+    answers: List[IndexedAnswer]
+    unanswered: List[IndexedLookup]
+    bindings: Optional[IndexedBindings] = None
+    not_applied: Optional[str] = None
+
 
 @dataclass
 class Storm(Record):
-    """The loader's search in one start, in counts."""
+    """The cost of the loader's search in one start. Every field is a count."""
 
     objects: int
     search_dirs: int
@@ -21,7 +156,7 @@ class Storm(Record):
     hits: int
     missed_opens: int
     missed_stats: int
-    hwcaps_misses: int = 0
+    hwcaps_misses: int
 
     @property
     def misses(self) -> int:
@@ -30,8 +165,73 @@ class Storm(Record):
 
 
 @dataclass
+class Newer(Record):
+    """The same start by another release of glibc."""
+
+    libc: str
+    storm: Storm
+
+
+@dataclass
+class RelocationWork(Record):
+    """The numbers of one start's relocation."""
+
+    lookups: int
+    searched: int
+    symbolic: int
+    lazy: int
+    relative: int
+    pages: int
+
+
+@dataclass
+class Estimate(Record):
+    """The estimated time of a start until its program's entry point, in nanoseconds, with the files in memory."""
+
+    loader_ns: int
+    misses_ns: int
+    lookups_ns: int
+    relative_ns: int
+    relocation: RelocationWork
+    indexed_ns: Optional[int] = None
+
+
+@dataclass
+class Choice(Record):
+    """One strategy on one set of files."""
+
+    strategy: str
+    scope: str
+    needs_reader: bool
+    command: str
+    misses: Optional[int] = None
+    loader_ns: Optional[int] = None
+    refused: Optional[str] = None
+
+
+@dataclass
+class Advice(Record):
+    """The strategies for one program, and the misses and the time that each would leave."""
+
+    before: int
+    options: List[Choice]
+    before_ns: Optional[int] = None
+    owner: Optional[str] = None
+    assumed_store: Optional[str] = None
+
+
+@dataclass
+class StartFile(Record):
+    """A file that a start needs."""
+
+    path: str
+    kind: str
+    target: Optional[str] = None
+
+
+@dataclass
 class Probe(Record):
-    """One attempt of the loader on one path."""
+    """One attempt of the loader on one candidate path."""
 
     needed_by: str
     needed: str
@@ -42,22 +242,348 @@ class Probe(Record):
 
 
 @dataclass
+class UndefinedSymbol(Record):
+    """A strong reference that nothing defines."""
+
+    object: str
+    symbol: str
+    lazy: bool
+    version: Optional[str] = None
+
+
+@dataclass
+class MissingVersionReport(Record):
+    """A version that is needed and not defined."""
+
+    object: str
+    library: str
+    version: str
+    weak: bool
+
+
+@dataclass
+class InterposedSymbol(Record):
+    """A symbol that several objects define."""
+
+    symbol: str
+    definer: str
+    others: List[str]
+    references: int
+    copy: bool
+    version: Optional[str] = None
+
+
+@dataclass
+class DefinerCount(Record):
+    """The number of symbols of one object that another defines."""
+
+    object: str
+    definer: str
+    symbols: int
+
+
+@dataclass
+class RelocationCounts(Record):
+    """Relocations by kind, added up over all objects."""
+
+    relative: int
+    relr: int
+    glob_dat: int
+    jump_slot: int
+    lazy: int
+    absolute: int
+    copy: int
+    irelative: int
+    tls: int
+    other: int
+    ifunc: int
+    unique: int
+    undefined_weak: int
+
+
+@dataclass
+class BindingReport(Record):
+    """One binding."""
+
+    object: str
+    offset: int
+    kind: str
+    value: int
+    addend: int
+    type: str
+    lazy: bool
+    symbol: Optional[str] = None
+    version: Optional[str] = None
+    definer: Optional[str] = None
+
+
+@dataclass
+class SymbolReport(Record):
+    """Undefined and interposed symbols, missing versions, the definers of symbols, and counts of relocations. Bytes of names and paths that are not UTF-8 become U+FFFD."""
+
+    undefined: List[UndefinedSymbol]
+    missing_versions: List[MissingVersionReport]
+    interposed: List[InterposedSymbol]
+    definers: List[DefinerCount]
+    relocations: RelocationCounts
+    bindings: Optional[List[BindingReport]] = None
+
+
+@dataclass
+class Differing(Record):
+    """One difference between prediction and observation."""
+
+    how: str
+    at: int
+    probe: Probe
+    predicted_outcome: Optional[str] = None
+
+
+@dataclass
+class Beside(Record):
+    """The comparison, step by step."""
+
+    equal: bool
+    predicted: Storm
+    observed: Storm
+    differences: List[Differing]
+    not_reached: int
+
+
+@dataclass
+class Slice(Record):
+    """Counts of the load commands of one slice of a Mach-O file."""
+
+    cpu: str
+    dylibs: int
+    absolute: int
+    rpath_dylibs: int
+    rpaths: int
+    dyld_candidates: int
+
+
+@dataclass
+class Program(Record):
+    """The predicted start of one file."""
+
+    path: str
+    kind: str
+    machine: str
+    secure: bool
+    immutable: bool
+    storm: Storm
+    unresolved: List[str]
+    libc: Optional[str] = None
+    interpreter: Optional[str] = None
+    calmed_by: Optional[str] = None
+    indexed_bindings: Optional[IndexedBindings] = None
+    indexed: Optional[IndexedStart] = None
+    newer_glibc: Optional[Newer] = None
+    estimate: Optional[Estimate] = None
+    advice: Optional[Advice] = None
+    stop: Optional[str] = None
+    lookups: Optional[int] = None
+    over_budget: Optional[bool] = None
+    scripts: List[str] = field(default_factory=list)
+    files: Optional[List[StartFile]] = None
+    probes: Optional[List[Probe]] = None
+    symbols: Optional[SymbolReport] = None
+    against: Optional[Beside] = None
+    slices: Optional[List[Slice]] = None
+
+
+@dataclass
 class Failed(Record):
-    """A path that a command could not do its work on."""
+    """A file that could not be processed, and the reason."""
 
     path: str
     reason: str
 
 
 @dataclass
-class IndexedBindings(Record):
-    bound: int
-    relocations: int
+class Check(Record):
+    """The checked files: the JSON document of `becalm check`, which [`Document`] writes in parts."""
+
+    schema: str
+    programs: List[Program]
+    total: Storm
+    errors: List[Failed]
+    exit_status: int = field(default=0, metadata={"json": ""})
+
+
+@dataclass
+class Advise(Record):
+    """The strategies for one program: the JSON document of `becalm advise`."""
+
+    schema: str
+    path: str
+    storm: Storm
+    before: int
+    options: List[Choice]
+    named_stores: List[str]
+    calmed_by: Optional[str] = None
+    estimate: Optional[Estimate] = None
+    before_ns: Optional[int] = None
+    owner: Optional[str] = None
+    assumed_store: Optional[str] = None
+    best: Optional[int] = None
+    exit_status: int = field(default=0, metadata={"json": ""})
+
+
+@dataclass
+class Misses(Record):
+    """Failed lookups."""
+
+    opens: int
+    stats: int
+    others: int
+    ns: int
+
+
+@dataclass
+class Syscall(Record):
+    """The calls of one name. Times are in nanoseconds, the tracer's own cost subtracted."""
+
+    name: str
+    count: int
+    errors: int
+    total_ns: int
+    max_ns: int
+
+
+@dataclass
+class Share(Record):
+    """Calls and time of one phase. Times are in nanoseconds."""
+
+    net_ns: int
+    wall_ns: int
+    tracer_ns: int
+    calls: int
+    hits: int
+    missed: Misses
+    syscalls: List[Syscall]
+
+
+@dataclass
+class MissedPath(Record):
+    """Misses in a directory."""
+
+    path: str
+    misses: int
+
+
+@dataclass
+class MissedName(Record):
+    """Misses of a file name."""
+
+    name: str
+    misses: int
+
+
+@dataclass
+class RepeatedPath(Record):
+    """A path that is found repeatedly."""
+
+    path: str
+    times: int
+
+
+@dataclass
+class Repeated(Record):
+    """Successful lookups that repeat an earlier one."""
+
+    count: int
+    ns: int
+    paths: List[RepeatedPath]
+
+
+@dataclass
+class ClassLookups(Record):
+    """The lookups of one class."""
+
+    class_: str = field(metadata={"json": "class"})
+    hits: int
+    missed: Misses
+    dirs: List[MissedPath]
+    names: List[MissedName]
+    repeated: Repeated
+
+
+@dataclass
+class Offender(Record):
+    """Misses of one cause."""
+
+    name: str
+    opens: int
+    stats: int
+
+
+@dataclass
+class Worst(Record):
+    """Misses of the loader by their causes, the most first."""
+
+    directories: List[Offender]
+    needed: List[Offender]
+    objects: List[Offender]
+
+
+@dataclass
+class Needed(Record):
+    """Misses of a needed string."""
+
+    name: str
+    opens: int
+    stats: int
+    found: bool
+
+
+@dataclass
+class DlopenProbe(Record):
+    """One attempt of the loader after the entry point."""
+
+    needed_by: str
+    needed: str
+    directory: str
+    path: str
+    call: str
+    outcome: str
+
+
+@dataclass
+class Dlopen(Record):
+    """The loader's search after the entry point."""
+
+    missed: Misses
+    hits: int
+    found_misses: int
+    directories: List[Offender]
+    needed: List[Needed]
+    objects: List[Offender]
+    probes: List[DlopenProbe]
+    dropped: int
+
+
+@dataclass
+class FileWaits(Record):
+    """The waits for pages of one file."""
+
+    path: str
+    waits: int
+    seconds: float
+
+
+@dataclass
+class Pages(Record):
+    """The waits for pages that were not in memory: page faults that are major, or that sleep for a page of a file because it is being read already; from the fault to its end. Waits in system calls, as in `read` and `open`, are not among them."""
+
+    waits: int
+    seconds: float
+    files: List[FileWaits]
 
 
 @dataclass
 class ObjectPhases(Record):
-    """The loader's work for one object. Times are in nanoseconds."""
+    """The loader's work for one object, in nanoseconds."""
 
     name: str
     search_ns: int
@@ -80,8 +606,8 @@ class Phases(Record):
 
 
 @dataclass
-class RelocationTime(Record):
-    """The relocation of a start (``--relocations``). Times are in nanoseconds."""
+class Relocations(Record):
+    """The relocation of one start. Times are in nanoseconds."""
 
     loader_ns: int
     lookups: int
@@ -94,363 +620,19 @@ class RelocationTime(Record):
 
 
 @dataclass
-class NewerGlibc(Record):
-    """The same start by a glibc without legacy hwcaps subdirectories."""
-
-    libc: str
-    storm: Storm
-
-
-@dataclass
-class Option(Record):
-    """What a strategy would leave of a start's misses and time, and the command that applies it."""
-
-    strategy: str
-    scope: str
-    needs_reader: bool
-    misses: Optional[int] = None
-    loader_ns: Optional[int] = None
-    command: str = ""
-    refused: Optional[str] = None
-
-
-@dataclass
-class RelocationWork(Record):
-    """What the time of a start's relocation depends on."""
-
-    lookups: int
-    searched: int
-    symbolic: int
-    lazy: int
-    relative: int
-    pages: int
-
-
-@dataclass
-class Estimate(Record):
-    """The estimated time of a start until the program's entry point, in nanoseconds."""
-
-    loader_ns: int
-    misses_ns: int
-    lookups_ns: int
-    relative_ns: int
-    relocation: RelocationWork
-    indexed_ns: Optional[int] = None
-
-
-@dataclass
-class Advice(Record):
-    before: int
-    options: List[Option]
-    before_ns: Optional[int] = None
-    owner: Optional[str] = None
-    assumed_store: Optional[str] = None
-
-
-@dataclass
-class Undefined(Record):
-    object: str
-    symbol: str
-    lazy: bool
-    version: Optional[str] = None
-
-
-@dataclass
-class MissingVersion(Record):
-    object: str
-    library: str
-    version: str
-    weak: bool
-
-
-@dataclass
-class Interposed(Record):
-    symbol: str
-    definer: str
-    others: List[str]
-    references: int
-    copy: bool
-    version: Optional[str] = None
-
-
-@dataclass
-class Definer(Record):
-    object: str
-    definer: str
-    symbols: int
-
-
-@dataclass
-class Relocations(Record):
-    relative: int
-    relr: int
-    glob_dat: int
-    jump_slot: int
-    lazy: int
-    absolute: int
-    copy: int
-    irelative: int
-    tls: int
-    other: int
-    ifunc: int
-    unique: int
-    undefined_weak: int
-
-
-@dataclass
-class Binding(Record):
-    """One relocation's symbol and the object that defines it."""
-
-    object: str
-    offset: int
-    kind: str
-    value: int
-    addend: int
-    type: str
-    lazy: bool
-    symbol: Optional[str] = None
-    version: Optional[str] = None
-    definer: Optional[str] = None
-
-
-@dataclass
-class Symbols(Record):
-    undefined: List[Undefined]
-    missing_versions: List[MissingVersion]
-    interposed: List[Interposed]
-    definers: List[Definer]
-    relocations: Relocations
-    bindings: Optional[List[Binding]] = None
-
-
-@dataclass
-class Difference(Record):
-    """A probe in which a prediction and an observation differ."""
-
-    how: str
-    at: int
-    probe: Probe
-    predicted_outcome: Optional[str] = None
-
-
-@dataclass
-class Against(Record):
-    """A prediction beside an observation."""
-
-    equal: bool
-    predicted: Storm
-    observed: Storm
-    differences: List[Difference]
-    not_reached: int
-
-
-@dataclass
-class Slice(Record):
-    """One slice of a Mach-O file."""
-
-    cpu: str
-    dylibs: int
-    absolute: int
-    rpath_dylibs: int
-    rpaths: int
-    dyld_candidates: int
-
-
-@dataclass
-class File(Record):
-    """A file that a start needs."""
-
-    path: str
-    kind: str
-    target: Optional[str] = None
-
-
-@dataclass
-class Program(Record):
-    """The predicted start of one file."""
-
-    path: str
-    kind: str
-    machine: str
-    secure: bool
-    immutable: bool
-    storm: Storm
-    unresolved: List[str]
-    libc: Optional[str] = None
-    interpreter: Optional[str] = None
-    stop: Optional[str] = None
-    calmed_by: Optional[str] = None
-    indexed_bindings: Optional[IndexedBindings] = None
-    newer_glibc: Optional[NewerGlibc] = None
-    estimate: Optional[Estimate] = None
-    advice: Optional[Advice] = None
-    lookups: Optional[int] = None
-    over_budget: Optional[bool] = None
-    scripts: List[str] = field(default_factory=list)
-    files: Optional[List[File]] = None
-    probes: Optional[List[Probe]] = None
-    symbols: Optional[Symbols] = None
-    against: Optional[Against] = None
-    slices: Optional[List[Slice]] = None
-
-
-@dataclass
-class Check(Record):
-    """What ``becalm check`` predicts."""
-
-    schema: str
-    programs: List[Program]
-    total: Storm
-    errors: List[Failed]
-    exit_status: int = field(default=0, metadata={"json": ""})
-
-
-@dataclass
-class Syscall(Record):
-    name: str
-    count: int
-    errors: int
-    total_ns: int
-    max_ns: int
-
-
-@dataclass
-class Missed(Record):
-    opens: int
-    stats: int
-    others: int
-    ns: int
-
-
-@dataclass
-class Share(Record):
-    """What the loader or the program did: the time, the calls, the failed lookups."""
-
-    net_ns: int
-    wall_ns: int
-    tracer_ns: int
-    calls: int
-    hits: int
-    missed: Missed
-    syscalls: List[Syscall]
-
-
-@dataclass
-class DirMisses(Record):
-    path: str
-    misses: int
-
-
-@dataclass
-class NameMisses(Record):
-    name: str
-    misses: int
-
-
-@dataclass
-class RepeatedPath(Record):
-    path: str
-    times: int
-
-
-@dataclass
-class Repeated(Record):
-    """Successful lookups that repeat an earlier one."""
-
-    count: int
-    ns: int
-    paths: List[RepeatedPath]
-
-
-@dataclass
-class ClassShare(Record):
-    """Lookups after the entry point by who searches; ``class_`` is JSON's ``class``."""
-
-    hits: int
-    missed: Missed
-    dirs: List[DirMisses]
-    class_: str = field(metadata={"json": "class"})
-    names: List[NameMisses] = field(default_factory=list)
-    repeated: Optional[Repeated] = None
-
-
-@dataclass
-class Offender(Record):
-    name: str
-    opens: int
-    stats: int
-
-
-@dataclass
-class Worst(Record):
-    directories: List[Offender]
-    needed: List[Offender]
-    objects: List[Offender]
-
-
-@dataclass
-class DlopenNeeded(Record):
-    name: str
-    opens: int
-    stats: int
-    found: bool
-
-
-@dataclass
-class DlopenProbe(Record):
-    needed_by: str
-    needed: str
-    directory: str
-    path: str
-    call: str
-    outcome: str
-
-
-@dataclass
-class Dlopen(Record):
-    """The loader's search after the entry point."""
-
-    missed: Missed
-    hits: int
-    found_misses: int
-    directories: List[Offender]
-    needed: List[DlopenNeeded]
-    objects: List[Offender]
-    probes: List[DlopenProbe]
-    dropped: int
-
-
-@dataclass
-class FileWaits(Record):
-    path: str = ""
-    waits: int = 0
-    seconds: float = 0.0
-
-
-@dataclass
-class Pages(Record):
-    waits: int = 0
-    seconds: float = 0.0
-    files: List[FileWaits] = field(default_factory=list)
-
-
-@dataclass
 class Image(Record):
-    """One program image of a run. Of a log (``trace(from_log=…)``) it has the first fields only."""
+    """One image, with its prediction."""
 
     path: str
     pid: int
     probes: List[Probe]
-    questions: Optional[int] = None
-    answered: Optional[int] = None
-    missed_opens: Optional[int] = None
     file: Optional[str] = None
     asked: Optional[str] = None
-    forked: bool = False
+    forked: Optional[bool] = None
     interpreter: Optional[str] = None
     machine: Optional[str] = None
     libc: Optional[str] = None
-    secure: bool = False
+    secure: Optional[bool] = None
     immutable: Optional[bool] = None
     reached_entry: Optional[bool] = None
     storm: Optional[Storm] = None
@@ -458,29 +640,36 @@ class Image(Record):
     loader: Optional[Share] = None
     program: Optional[Share] = None
     syscalls: List[Syscall] = field(default_factory=list)
-    classes: List[ClassShare] = field(default_factory=list)
+    classes: List[ClassLookups] = field(default_factory=list)
     worst: Optional[Worst] = None
     dlopen: Optional[Dlopen] = None
     calmed_by: Optional[str] = None
     indexed_bindings: Optional[IndexedBindings] = None
     pages: Optional[Pages] = None
-    relocations: Optional[RelocationTime] = None
-    prediction: Optional[Against] = None
+    relocations: Optional[Relocations] = None
+    prediction: Optional[Beside] = None
     no_prediction: Optional[str] = None
-    initialisers: int = 0
-    files: Optional[List[File]] = None
-    dropped: int = 0
+    initialisers: Optional[int] = None
+    dropped: Optional[int] = None
     environment: Dict[str, str] = field(default_factory=dict)
+    files: List[StartFile] = field(default_factory=list)
+    questions: Optional[int] = None
+    answered: Optional[int] = None
+    missed_opens: Optional[int] = None
 
 
 @dataclass
 class Exit(Record):
+    """The exit of a program."""
+
     code: Optional[int] = None
     signal: Optional[int] = None
 
 
 @dataclass
 class Overhead(Record):
+    """The cost of tracing, in nanoseconds."""
+
     call_ns: int
     cycle_ns: int
     samples: int
@@ -488,23 +677,25 @@ class Overhead(Record):
 
 @dataclass
 class Trace(Record):
-    """What ``becalm trace`` saw. The last image is the program."""
+    """A traced run: the JSON document of `becalm trace`."""
 
     schema: str
     images: List[Image]
     opens_alone: bool
-    made: Optional[str] = None
     command: List[str] = field(default_factory=list)
     exit: Optional[Exit] = None
     overhead: Optional[Overhead] = None
-    all_syscalls: bool = False
-    from_log: bool = False
+    all_syscalls: Optional[bool] = None
     notes: List[str] = field(default_factory=list)
+    made: Optional[str] = None
+    from_log: Optional[bool] = None
     exit_status: int = field(default=0, metadata={"json": ""})
 
 
 @dataclass
 class Directories(Record):
+    """The directories of an index."""
+
     watched: int
     snapshotted: int
     not_snapshotted: List[str]
@@ -513,40 +704,71 @@ class Directories(Record):
 
 @dataclass
 class Left(Record):
+    """Lookups that are left to the loader for one reason."""
+
     reason: str
     questions: int
 
 
 @dataclass
-class StaticTls(Record):
+class ProgramTls(Record):
+    """A program that needs more static TLS than there is by default."""
+
     path: str
     optional_static_tls: Optional[int] = None
 
 
 @dataclass
-class NotBound(Record):
+class Unbound(Record):
+    """A program that is not bound."""
+
     path: str
     reason: str
 
 
 @dataclass
-class BindingCounts(Record):
+class Bindings(Record):
+    """The symbol bindings of an index."""
+
     programs: int
     relocations: int
     bound: int
     bytes: int
-    not_bound: List[NotBound]
+    not_bound: List[Unbound]
+
+
+@dataclass
+class LeftOutPackage(Record):
+    """A package whose paths are not indexed."""
+
+    path: str
+    reason: str
+    passing: bool
+
+
+@dataclass
+class PathTable(Record):
+    """The paths below the packages of stores."""
+
+    packages: int
+    paths: int
+    links: int
+    read: int
+    left_out: List[LeftOutPackage]
+    outside: List[str]
 
 
 @dataclass
 class OtherMachine(Record):
+    """Objects for another machine."""
+
     machine: str
     objects: int
 
 
 @dataclass
 class Index(Record):
-    """What ``becalm index`` wrote. ``written`` is false if the index was up to date."""
+    """An index that was made or found up to date: the JSON document of `becalm index`."""
 
     schema: str
     index: str
@@ -557,58 +779,21 @@ class Index(Record):
     bytes: int
     table_bytes: int
     errors: List[Failed]
-    stores: List[str] = field(default_factory=list)
-    kept: int = 0
+    stores: Optional[List[str]] = None
+    kept: Optional[int] = None
     directories: Optional[Directories] = None
     left: List[Left] = field(default_factory=list)
-    static_tls: List[StaticTls] = field(default_factory=list)
-    bindings: Optional[BindingCounts] = None
+    static_tls: List[ProgramTls] = field(default_factory=list)
+    bindings: Optional[Bindings] = None
+    paths: Optional[PathTable] = None
     other_machines: List[OtherMachine] = field(default_factory=list)
     exit_status: int = field(default=0, metadata={"json": ""})
 
 
 @dataclass
-class IndexDifference(Record):
-    path: str
-    kind: str
-    needed: Optional[str] = None
-    was: Optional[str] = None
-    now: Optional[str] = None
+class Checked(Record):
+    """One answer, compared with that of the search."""
 
-
-@dataclass
-class StartedSlots(Record):
-    programs: int
-    slots: int
-
-
-@dataclass
-class VerifiedIndex(Record):
-    path: str
-    machine: str
-    objects: int
-    edges: int
-    stores_changed: bool
-    differences: List[IndexDifference]
-    slots: Optional[StartedSlots] = None
-
-
-@dataclass
-class DamagedIndex(Record):
-    path: str
-    reason: str
-    program: Optional[str] = None
-
-
-@dataclass
-class Unjudged(Record):
-    path: str
-    carrier: str
-    store: str
-
-
-@dataclass
-class VerifiedAnswer(Record):
     carrier: str
     needed: str
     verdict: str
@@ -617,13 +802,17 @@ class VerifiedAnswer(Record):
 
 
 @dataclass
-class VerifiedObject(Record):
+class Object(Record):
+    """One object with a strategy."""
+
     path: str
-    answers: List[VerifiedAnswer]
+    answers: List[Checked]
 
 
 @dataclass
 class Loads(Record):
+    """The load set of a program, compared with the one without its strategies."""
+
     path: str
     equal: bool
     objects: int
@@ -633,22 +822,74 @@ class Loads(Record):
 
 
 @dataclass
+class StartedSlots(Record):
+    """Real starts with and without the bindings of an index."""
+
+    programs: int
+    slots: int
+
+
+@dataclass
+class Difference(Record):
+    """One difference."""
+
+    path: str
+    kind: str
+    needed: Optional[str] = None
+    was: Optional[str] = None
+    now: Optional[str] = None
+
+
+@dataclass
+class Verified(Record):
+    """The comparison of one index with the search."""
+
+    path: str
+    machine: str
+    objects: int
+    edges: int
+    stores_changed: bool
+    differences: List[Difference]
+    slots: Optional[StartedSlots] = None
+
+
+@dataclass
+class Damaged(Record):
+    """A file that should be an index and is not. The module or the loader ignores it."""
+
+    path: str
+    reason: str
+    program: Optional[str] = None
+
+
+@dataclass
+class Unjudged(Record):
+    """An object with a farm or a loader cache that was not compared."""
+
+    path: str
+    carrier: str
+    store: str
+
+
+@dataclass
 class Verify(Record):
-    """What ``becalm verify`` found, of indexes (``indexes``) and of files (``objects``)."""
+    """The answers of strategies and indexes, compared with those of the search: the JSON document of `becalm verify`."""
 
     schema: str
+    looked_at: int
+    objects: List[Object]
+    loads: List[Loads]
+    indexes: List[Verified]
+    damaged: List[Damaged]
+    unjudged: List[Unjudged]
     errors: List[Failed]
-    indexes: List[VerifiedIndex] = field(default_factory=list)
-    looked_at: int = 0
-    objects: List[VerifiedObject] = field(default_factory=list)
-    loads: List[Loads] = field(default_factory=list)
-    damaged: List[DamagedIndex] = field(default_factory=list)
-    unjudged: List[Unjudged] = field(default_factory=list)
     exit_status: int = field(default=0, metadata={"json": ""})
 
 
 @dataclass
-class PlanAnswer(Record):
+class Answer(Record):
+    """The answer for one needed string."""
+
     needed: str
     hints: List[str]
     exact: Optional[str] = None
@@ -656,15 +897,19 @@ class PlanAnswer(Record):
 
 @dataclass
 class PlannedFile(Record):
+    """The plan for one file."""
+
     path: str
     edits: int
     outside: bool
-    answers: List[PlanAnswer]
-    withdrawn: bool = False
+    withdrawn: bool
+    answers: List[Answer]
 
 
 @dataclass
-class Creation(Record):
+class Created(Record):
+    """A file or directory that a plan creates."""
+
     path: str
     kind: str
     target: Optional[str] = None
@@ -672,19 +917,21 @@ class Creation(Record):
 
 
 @dataclass
-class Done(Record):
-    """What became of a file."""
+class Changed(Record):
+    """A file or directory to write, and its outcome."""
 
     path: str
     status: str
+    warnings: List[str]
     old_length: Optional[int] = None
     new_length: Optional[int] = None
     reason: Optional[str] = None
-    warnings: List[str] = field(default_factory=list)
 
 
 @dataclass
 class Finding(Record):
+    """An answer or file that a plan leaves out."""
+
     path: str
     severity: str
     what: str
@@ -692,7 +939,9 @@ class Finding(Record):
 
 
 @dataclass
-class ProgramStart(Record):
+class Start(Record):
+    """One program's start, before and after."""
+
     path: str
     before: Storm
     after: Optional[Storm] = None
@@ -700,38 +949,40 @@ class ProgramStart(Record):
 
 @dataclass
 class Fix(Record):
-    """What ``becalm fix`` planned and wrote. ``carrier`` is the strategy."""
+    """A strategy applied to some files: the plan and the results. The JSON document of `becalm fix`."""
 
     schema: str
     carrier: str
+    closure: bool
     dry_run: bool
     interrupted: bool
     plan: List[PlannedFile]
-    creations: List[Creation]
-    files: List[Done]
-    made: List[Done]
+    creations: List[Created]
+    files: List[Changed]
+    made: List[Changed]
     findings: List[Finding]
-    programs: List[ProgramStart]
+    programs: List[Start]
     errors: List[Failed]
-    closure: bool = False
     exit_status: int = field(default=0, metadata={"json": ""})
 
 
 @dataclass
 class Kept(Record):
+    """A loader cache that is kept, because it answers for objects of its package that were not named."""
+
     path: str
     others: int
 
 
 @dataclass
 class Undo(Record):
-    """What ``becalm undo`` restored."""
+    """The report of a revert: the JSON document of `becalm undo`."""
 
     schema: str
     dry_run: bool
     interrupted: bool
-    files: List[Done]
-    removed: List[Done]
+    files: List[Changed]
+    removed: List[Changed]
     kept: List[Kept]
     errors: List[Failed]
     exit_status: int = field(default=0, metadata={"json": ""})
@@ -739,6 +990,8 @@ class Undo(Record):
 
 @dataclass
 class Machine(Record):
+    """The machine of a measurement, as far as it affects the figures."""
+
     kernel: str
     cpus: int
     began: int
@@ -747,6 +1000,8 @@ class Machine(Record):
 
 @dataclass
 class Ratio(Record):
+    """The ratio of a variant's time to the first variant's."""
+
     ratio: float
     level: float
     low: Optional[float] = None
@@ -755,18 +1010,20 @@ class Ratio(Record):
 
 @dataclass
 class Watched(Record):
-    """What was seen of a variant in further starts."""
+    """The observations of a variant in further starts, which are not timed: one traced start, cold if those of the measurement are, and then those for its relocation, with the files in memory."""
 
     loader_ns: int
     misses: int
     pages: Optional[Pages] = None
-    relocations: Optional[RelocationTime] = None
+    relocations: Optional[Relocations] = None
     program_misses: Optional[int] = None
     program_repeated: Optional[int] = None
 
 
 @dataclass
-class Variant(Record):
+class Figures(Record):
+    """The figures of one variant. Times are in nanoseconds."""
+
     name: str
     control: bool
     program: str
@@ -789,7 +1046,7 @@ class Variant(Record):
 
 @dataclass
 class Bench(Record):
-    """What ``becalm bench`` measured. The last variant is the control."""
+    """A finished measurement: the JSON document of `becalm bench`."""
 
     schema: str
     until: str
@@ -798,34 +1055,14 @@ class Bench(Record):
     warmup: int
     seed: int
     machine: Machine
-    variants: List[Variant]
+    variants: List[Figures]
     notes: List[str]
     exit_status: int = field(default=0, metadata={"json": ""})
 
 
 @dataclass
-class Advise(Record):
-    """What each strategy would leave of a program's misses."""
-
-    schema: str
-    path: str
-    storm: Storm
-    before: int
-    options: List[Option]
-    before_ns: Optional[int] = None
-    owner: Optional[str] = None
-    estimate: Optional[Estimate] = None
-    calmed_by: Optional[str] = None
-    assumed_store: Optional[str] = None
-    named_stores: List[str] = field(default_factory=list)
-    networked: bool = False
-    best: Optional[int] = None
-    exit_status: int = field(default=0, metadata={"json": ""})
-
-
-@dataclass
-class AuditElement(Record):
-    """An element of ``LD_AUDIT``."""
+class Module(Record):
+    """One element of `LD_AUDIT`."""
 
     element: str
     path: str
@@ -834,7 +1071,7 @@ class AuditElement(Record):
 
 @dataclass
 class LeftOut(Record):
-    """A program that an index does not answer for in every lookup, or that may not start with it."""
+    """A program that does not start in a session, or that has no answers in an index, or not all."""
 
     path: str
     reason: str
@@ -843,7 +1080,7 @@ class LeftOut(Record):
 
 @dataclass
 class IndexState(Record):
-    """The index of a session."""
+    """An index and its state."""
 
     path: str
     usable: bool
@@ -861,7 +1098,7 @@ class IndexState(Record):
 
 @dataclass
 class LoaderState(Record):
-    """The loader of ``/bin/sh``."""
+    """The capabilities of the loader of this machine's programs."""
 
     path: str
     libc: str
@@ -869,20 +1106,41 @@ class LoaderState(Record):
     takes_bindings: bool
     reads_notes: bool
     reads_package_caches: bool
-    hwcaps: List[str] = field(default_factory=list)
+    hwcaps: List[str]
 
 
 @dataclass
-class SessionFinding(Record):
-    """What keeps a session from being calmed, and what to do about it."""
+class ProgramState(Record):
+    """The state of one program."""
 
-    kind: str
-    what: str
-    remedy: str
+    path: str
+    first_line: str
+    switched_on: Optional[bool] = None
 
 
 @dataclass
-class RecordedStart(Record):
+class Alone(Record):
+    """Programs that have an index of their own, whatever the session uses."""
+
+    kept: int
+    switched_on: int
+    stale: int
+
+
+@dataclass
+class KeptIndex(Record):
+    """An index of a single program."""
+
+    program: str
+    bytes: int
+    compared: int
+    fresh: bool
+
+
+@dataclass
+class RecordState(Record):
+    """A record of starts, from which pages are read ahead."""
+
     command: str
     starts: int
     complete: bool
@@ -893,8 +1151,19 @@ class RecordedStart(Record):
 
 
 @dataclass
-class TreeRecord(Record):
-    """The paths that starts of a command look up on network file systems."""
+class Counts(Record):
+    """Counts since the folder was made, or cleared."""
+
+    starts: int
+    declined: int
+    ended: int
+    answers: int
+    stale: int
+
+
+@dataclass
+class TreeRecordState(Record):
+    """A record of the paths that starts of a command look up."""
 
     command: str
     starts: int
@@ -905,30 +1174,49 @@ class TreeRecord(Record):
 
 
 @dataclass
-class Counts(Record):
-    """The starts that were answered."""
-
-    starts: int
-    declined: int
-    ended: int
-    answers: int
-    stale: int
-
-
-@dataclass
-class Trees(Record):
+class TreesState(Record):
     """The folder of what starts look up on network file systems."""
 
     folder: str
     copies: int
     bytes: int
     counts: Counts
-    records: List[TreeRecord] = field(default_factory=list)
+    records: List[TreeRecordState]
 
 
 @dataclass
-class ReadyPages(Record):
-    """The folder of relocated pages that starts share."""
+class DoctorFinding(Record):
+    """A fault of the session."""
+
+    kind: str
+    what: str
+    remedy: str
+
+
+@dataclass
+class Doctor(Record):
+    """The state of a session: the JSON document of `becalm doctor`."""
+
+    schema: str
+    calmed: bool
+    modules: List[Module]
+    switches: List[str]
+    left_out: List[LeftOut]
+    alone: Alone
+    kept: List[KeptIndex]
+    records: List[RecordState]
+    findings: List[DoctorFinding]
+    static_tls: Optional[int] = None
+    index: Optional[IndexState] = None
+    loader: Optional[LoaderState] = None
+    program: Optional[ProgramState] = None
+    trees: Optional[TreesState] = None
+    exit_status: int = field(default=0, metadata={"json": ""})
+
+
+@dataclass
+class PagesState(Record):
+    """The ready pages of programs."""
 
     folder: str
     files: int
@@ -937,94 +1225,61 @@ class ReadyPages(Record):
 
 @dataclass
 class Cache(Record):
-    """What is kept of programs beside indexes."""
+    """The JSON document of `becalm cache`."""
 
     schema: str
     cleared: bool
-    trees: Optional[Trees] = None
-    pages: Optional[ReadyPages] = None
+    trees: Optional[TreesState] = None
+    pages: Optional[PagesState] = None
+    exit_status: int = field(default=0, metadata={"json": ""})
 
 
 @dataclass
 class Pack(Record):
-    """What learned starts need, in one file."""
+    """The JSON document of `becalm pack` and `becalm unpack`."""
 
     schema: str
     file: str
     files: int
     bytes: int
     indexes: int
-    records: List[TreeRecord] = field(default_factory=list)
-    left_out: List[str] = field(default_factory=list)
-
-
-@dataclass
-class Alone(Record):
-    """Programs that have an index of their own."""
-
-    kept: int
-    switched_on: int
-    stale: int
-
-
-@dataclass
-class ProgramState(Record):
-    """The program that was named, and what it starts by."""
-
-    path: str
-    first_line: str
-    switched_on: Optional[bool] = None
-
-
-@dataclass
-class KeptIndex(Record):
-    """An index of a single program that ``becalm run`` keeps."""
-
-    program: str
-    bytes: int
-    compared: int
-    fresh: bool
-
-
-@dataclass
-class Doctor(Record):
-    """Whether the session uses an index, which, and what is wrong with it."""
-
-    schema: str
-    calmed: bool
-    modules: List[AuditElement]
-    switches: List[str]
-    findings: List[SessionFinding]
-    alone: Alone
-    left_out: List[LeftOut] = field(default_factory=list)
-    records: List[RecordedStart] = field(default_factory=list)
-    static_tls: Optional[int] = None
-    index: Optional[IndexState] = None
-    loader: Optional[LoaderState] = None
-    trees: Optional[Trees] = None
-    program: Optional[ProgramState] = None
-    kept: List[KeptIndex] = field(default_factory=list)
+    records: List[TreeRecordState]
+    left_out: List[str]
     exit_status: int = field(default=0, metadata={"json": ""})
 
 
 @dataclass
 class SurveyLine(Record):
-    """One file of a survey. ``error`` says why a file could not be checked: only ``path`` is with it."""
+    """A program of a survey: the line of `becalm check --ndjson`."""
 
+    schema: str
     path: str
-    schema: Optional[str] = None
-    error: Optional[str] = None
     kind: Optional[str] = None
     machine: Optional[str] = None
     libc: Optional[str] = None
     interpreter: Optional[str] = None
     secure: Optional[bool] = None
     immutable: Optional[bool] = None
+    calmed_by: Optional[str] = None
+    indexed_bindings: Optional[IndexedBindings] = None
+    indexed: Optional[IndexedStart] = None
     storm: Optional[Storm] = None
+    newer_glibc: Optional[Newer] = None
     estimate: Optional[Estimate] = None
+    advice: Optional[Advice] = None
     unresolved: List[str] = field(default_factory=list)
     stop: Optional[str] = None
+    lookups: Optional[int] = None
+    over_budget: Optional[bool] = None
+    scripts: List[str] = field(default_factory=list)
+    files: Optional[List[StartFile]] = None
+    probes: Optional[List[Probe]] = None
+    symbols: Optional[SymbolReport] = None
+    against: Optional[Beside] = None
+    slices: Optional[List[Slice]] = None
     package: Optional[str] = None
     uid: Optional[int] = None
     owner: Optional[str] = None
     bytes: Optional[int] = None
+    error: Optional[str] = None
+    exit_status: int = field(default=0, metadata={"json": ""})

@@ -176,7 +176,7 @@ class Reports(unittest.TestCase):
 
 
 class Decoding(unittest.TestCase):
-    STORM = {"objects": 1, "search_dirs": 2, "probes": 3, "hits": 4, "missed_opens": 5}
+    STORM = {"objects": 1, "search_dirs": 2, "probes": 3, "hits": 4, "missed_opens": 5, "hwcaps_misses": 0}
 
     def test_fields_of_a_newer_binary_are_kept(self):
         from becalm._decode import decode

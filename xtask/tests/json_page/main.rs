@@ -1,9 +1,11 @@
 //! The tables of fields in `docs/json.md` are those of the reports' definitions: their names as
-//! serde writes them, their doc comments as meanings. `BECALM_BLESS=1` writes the page anew.
+//! serde writes them, their doc comments as meanings. So are the classes of the Python package.
+//! `BECALM_BLESS=1` writes both anew.
 //!
 //! A table stands between `<!-- fields: FILE TYPE -->` and `<!-- end of fields -->`.
 
 mod definitions;
+mod python;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -39,13 +41,24 @@ fn page(text: &str, definitions: &Definitions) -> String {
 
 #[test]
 fn the_page_has_the_fields_of_the_reports() {
-    let file = root().join("docs/json.md");
-    let text = fs::read_to_string(&file).expect("the page");
-    let now = page(&text, &Definitions::new(root()));
+    compare("docs/json.md", |text| page(text, &Definitions::new(root())));
+}
+
+#[test]
+fn the_python_package_has_the_fields_of_the_reports() {
+    let module = "packaging/python/becalm/_reports.py";
+    compare(module, |_| python::module(&Definitions::new(root())));
+}
+
+/// Compares a file with what it should be, or writes it.
+fn compare(file: &str, made: impl Fn(&str) -> String) {
+    let path = root().join(file);
+    let text = fs::read_to_string(&path).expect("the file");
+    let now = made(&text);
     if std::env::var_os("BECALM_BLESS").is_some() {
-        fs::write(&file, &now).expect("the page is written");
+        fs::write(&path, &now).expect("the file is written");
     } else {
-        assert_eq!(text, now, "docs/json.md is out of date; BECALM_BLESS=1 writes it");
+        assert_eq!(text, now, "{file} is out of date; BECALM_BLESS=1 writes it");
     }
 }
 
