@@ -166,6 +166,7 @@ fn a_task_of_slurm_follows_the_pointer_of_the_site_and_runs_no_becalm() {
         assert_eq!(made.code, Some(0), "{made:?}");
         let lines = run(becalm().args(["env", "--for", "profile.d", "--index"]).arg(index));
         std::fs::write(folder.join("env.sh"), lines.stdout).expect("written");
+        std::fs::write(folder.join("job-line"), format!("becalm: {version}\n")).expect("written");
     };
     let point = |pointer: &str, target: &str| {
         let _ = std::fs::remove_file(shared.join(pointer));
@@ -174,9 +175,8 @@ fn a_task_of_slurm_follows_the_pointer_of_the_site_and_runs_no_becalm() {
     let tool_of_site = |piece: &str| {
         let mut tool = tool("/bin/sh", &[integration(piece).to_str().expect("UTF-8")]);
         tool.env("BECALM_SHARED", &shared).env("BECALM_NODE_FOLDER", &node);
-        tool.env("SLURM_JOB_USER", "ada")
-            .env("SLURM_JOB_PARTITION", "small")
-            .env_remove("LD_AUDIT");
+        tool.env("SLURM_JOB_USER", "ada").env("SLURM_JOB_PARTITION", "small");
+        tool.env("SLURMD_NODENAME", "n1").env("SLURM_STEP_ID", "0").env_remove("LD_AUDIT");
         tool
     };
     let prolog = || assert_eq!(run(&mut tool_of_site("slurm/prolog")).code, Some(0));
@@ -206,6 +206,14 @@ fn a_task_of_slurm_follows_the_pointer_of_the_site_and_runs_no_becalm() {
         point("current", version);
         assert_eq!(next(), lines(version));
     }
+    // The script of a batch job is no step.
+    let expected = format!("print becalm: versions/one\n{}", lines("versions/one"));
+    assert_eq!(task_with("SLURM_STEP_ID", ""), expected);
+    // A version that cannot be copied leaves no part of it on the node.
+    std::fs::create_dir_all(shared.join("versions/bad/env.sh")).expect("made");
+    point("current", "versions/bad");
+    assert_eq!((next(), node.join(".part").exists()), (lines("versions/one"), false));
+    point("current", "versions/one");
     // A job that is to run without the index, also if it has removed LD_AUDIT.
     assert_eq!(task_with("BECALM", "nobind,off"), "");
     let expected = format!("{}export BECALM=nobind\n", lines("versions/one"));
@@ -214,12 +222,15 @@ fn a_task_of_slurm_follows_the_pointer_of_the_site_and_runs_no_becalm() {
     let inherited = format!("/other.so:{}/versions/0/index.so.d/$PLATFORM", node.display());
     let expected = lines("versions/one").replace("LD_AUDIT=", "LD_AUDIT=/other.so:");
     assert_eq!(task_with("LD_AUDIT", &inherited), expected);
-    // The first of the three pointers counts.
+    // The first of the four pointers counts.
     point("partition-small", "versions/two");
     assert_eq!(next(), lines("versions/two"));
+    point("node-n1", "versions/one");
+    assert_eq!(next(), lines("versions/one"));
     point("user-ada", "off");
     assert_eq!(next(), "");
     std::fs::remove_file(shared.join("user-ada")).expect("removed");
+    std::fs::remove_file(shared.join("node-n1")).expect("removed");
     assert_eq!(next(), lines("versions/two"));
     for pointer in ["partition-small", "current"] {
         std::fs::remove_file(shared.join(pointer)).expect("removed");
