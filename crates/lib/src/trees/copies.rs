@@ -97,6 +97,14 @@ impl Making {
         Some(Self { room: folder::free(folder) / 4 * 3, most: u64::MAX, ..Self::new(folder)? })
     }
 
+    /// True if there is room for those of these files that have no copy.
+    pub(super) fn fits<'a>(&self, files: impl Iterator<Item = (&'a Path, Identity)>) -> bool {
+        let is_new = |(original, of): &(&Path, Identity)| {
+            self.folder.join(name(original, of)).symlink_metadata().is_err()
+        };
+        files.filter(is_new).map(|(_, of)| of.size).fold(0, u64::saturating_add) <= self.room
+    }
+
     /// Copies a file with this identity. Returns the name; `None` if the file has changed, or there is no
     /// room.
     pub(super) fn copy(&mut self, original: &Path, identity: &Identity) -> Option<String> {

@@ -84,10 +84,8 @@ fn is_usable(folder: &Path) -> bool {
     is_own && Rule::Chosen.real(folder).is_ok_and(|real| real == folder)
 }
 
-fn make(folder: &Path) -> bool {
+/// Makes a folder, unless it is there: another start may have made it just now.
+pub(super) fn make(folder: &Path) -> bool {
     let Some(above) = folder.parent() else { return false };
-    !is_slow(above)
-        && free(above) >= ROOM
-        && std::fs::DirBuilder::new().mode(0o700).create(folder).is_ok()
-        && is_usable(folder)
+    !is_slow(above) && free(above) >= ROOM && own(folder).is_some()
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,8 @@ use rustix::fs::CWD;
 
 use super::attend::COUNTS;
 use super::check::Paths;
+use super::copies::Making;
+use super::folder;
 use super::pack::{MANIFEST, MARK, RECORDS};
 use super::record::{Copied, Header, Kind, PathState, Record, RecordedPath, SCHEMA};
 use super::started::{family, named};
@@ -18,6 +21,23 @@ use super::started::{family, named};
 fn recorded(path: String, kind: Kind, target: Option<&str>) -> RecordedPath {
     let target = target.map(ToOwned::to_owned);
     RecordedPath { path, kind, target, ..RecordedPath::default() }
+}
+
+#[test]
+fn a_folder_that_another_start_has_made_is_used() {
+    let above = tempfile::tempdir().unwrap();
+    let folder = above.path().join("becalm");
+    assert!(folder::make(&folder) && folder::make(&folder));
+}
+
+#[test]
+fn files_of_a_pack_without_room_for_them_are_not_begun() {
+    let folder = tempfile::tempdir().unwrap();
+    let making = Making::of_pack(folder.path()).unwrap();
+    let of = |size| Identity { size, ..Identity::of(&look::at(CWD, c"/", false).unwrap()) };
+    let fits =
+        |sizes: [u64; 2]| making.fits(sizes.map(|size| (Path::new("/a"), of(size))).into_iter());
+    assert!(fits([1, 1]) && !fits([1, 1 << 62]) && !fits([u64::MAX, u64::MAX]));
 }
 
 #[test]

@@ -24,7 +24,7 @@ use crate::trees::folder::{self, UNPACKED};
 use crate::trees::pack::{INDEXES, MANIFEST, MARK, PackError, PackReport, RECORDS};
 use crate::trees::packed::{self, Check, Pack};
 use crate::trees::packed_index;
-use crate::trees::record::{Copied, MOST_BYTES, Place, Record};
+use crate::trees::record::{Copied, MOST_BYTES, Place, Record, RecordedPath};
 use crate::trees::started::MOST_PROGRAMS;
 use crate::trees::state::TreeRecordState;
 
@@ -146,7 +146,8 @@ fn unpack_as(unpacked: Pack, pack: &Path) -> Result<PackReport, PackError> {
         let record = source.read(&name, MOST_BYTES).and_then(|bytes| Record::parse(&bytes));
         let Some(mut record) = record else { return Err(PackError::NotAPack(pack.to_owned())) };
         let place = Place::of(folder.clone(), Path::new(&record.header.command));
-        let (files, bytes) = copy(&mut source, &mut record, &folder);
+        let copied = copy(&mut source, &mut record, &folder);
+        let (files, bytes) = copied.ok_or(PackError::NoFolder)?;
         record.finish(&folder);
         if record.paths.iter().any(|path| path.state.is_some()) {
             told.push(record.clone());
@@ -221,36 +222,36 @@ fn merged(mut record: Record, other: &Record) -> Record {
 }
 
 /// Makes the copies of a record from the files of a pack. What is missing has no copy. Returns the number of
-/// files that are new, and their bytes.
-fn copy(source: &mut Source, record: &mut Record, folder: &Path) -> (u64, u64) {
-    let Some(mut making) = Making::of_pack(folder) else {
-        record.paths.iter_mut().for_each(|it| it.copy = None);
-        return (0, 0);
-    };
-    let (mut files, mut bytes) = (0, 0);
-    for path in record.paths.iter_mut().filter(|it| it.copy.is_some()) {
-        let Some(identity) = path.copy.as_ref().map(|it| it.identity()) else { continue };
+/// files that are new, and their bytes; `None` if there is no room, so that a later start tries again.
+fn copy(source: &mut Source, record: &mut Record, folder: &Path) -> Option<(u64, u64)> {
+    let mut making = Making::of_pack(folder)?;
+    let of = |path: &RecordedPath| path.copy.as_ref().map(Copied::identity);
+    let files = record.paths.iter().filter_map(|path| Some((Path::new(&path.path), of(path)?)));
+    making.fits(files).then_some(())?;
+    let (mut files, mut bytes, mut is_whole) = (0, 0, true);
+    for path in &mut record.paths {
+        let Some(identity) = of(path) else { continue };
         let original = Path::new(&path.path);
         let before = making.count();
-        let made = source.file(path.path.trim_start_matches('/')).and_then(|(mut file, length)| {
-            (length == identity.size).then(|| making.add(original, &identity, &mut file))?
+        let file = source.file(path.path.trim_start_matches('/'));
+        let made = file.filter(|(_, length)| *length == identity.size).map(|(mut file, _)| {
+            let made = making.add(original, &identity, &mut file);
+            is_whole &= made.is_some();
+            made
         });
         if making.count() > before {
             (files, bytes) = (files + 1, bytes + identity.size);
         }
         // The name says for which file the copy is, whatever the pack calls it.
-        path.copy = made.map(|name| Copied::new(name, identity));
+        path.copy = made.flatten().map(|name| Copied::new(name, identity));
     }
-    if !making.finish() {
-        record.paths.iter_mut().for_each(|it| it.copy = None);
-        return (0, 0);
-    }
+    (making.finish() && is_whole).then_some(())?;
     for path in record.paths.iter_mut().filter(|it| it.mapped) {
         if let Some(copy) = &mut path.copy {
             copy.loads = Some(copies::is_loadable(&copies::path(folder, &copy.name)));
         }
     }
-    (files, bytes)
+    Some((files, bytes))
 }
 
 /// Unpacks a pack, unless that was done on this machine. Of several processes one does it, and the others wait.
