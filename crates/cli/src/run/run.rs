@@ -15,7 +15,7 @@ use becalm_lib::pages;
 use becalm_lib::path::path_bytes;
 use becalm_lib::quick;
 use becalm_lib::run::{Launch, Options, prepare, program};
-use becalm_lib::trees::packed::Check;
+use becalm_lib::trees::packed::Pack;
 use becalm_lib::trees::{self, begin::Offer};
 use becalm_lib::words::words;
 
@@ -44,13 +44,12 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
         return Ok(ExitStatus::Fine);
     }
     let pack = with_pack::unpacked(args)?;
-    let (path, found) = match with_pack::command(name, pack) {
-        Ok(found) => found,
+    let start = match with_pack::start(args, name, pack) {
+        Ok(start) => start,
         Err(error) => return Ok(not_started(&error.into(), io::ErrorKind::NotFound)),
     };
-    // The tree may not answer, so nothing is read ahead, and the index is made first.
-    let is_told = pack.is_some_and(|pack| pack.check == Check::Never && pack.knows(&path));
-    let is_silent = pack.is_some_and(|pack| with_pack::is_silent(args, pack, &path, is_told));
+    let interpreter = with_pack::interpreter(&start);
+    let with_pack::Start { path, found, pack, is_told, is_silent } = start;
     // Before anything else is read.
     let learn = if args.no_ahead || is_told || is_silent {
         None
@@ -63,18 +62,21 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
         trees::begin::begin(&path, arguments, pack)
     };
     // `env` itself would start by the index, and take what is meant for the program.
-    let (found, called) = program::behind_env(found);
+    let (found, called) = match interpreter {
+        Some((place, called)) => (program::Found::unopened(place), called),
+        None => program::behind_env(found),
+    };
     let mut command = Command::new(&found.path);
-    command.arg0(called.as_ref().unwrap_or(name));
-    command.args(called.as_ref().map(|_| &path)).args(arguments);
+    command.arg0(called.first().unwrap_or(name)).args(called.iter().skip(1));
+    command.args(called.first().map(|_| &path)).args(arguments);
     let mut variables = Vec::new();
     let told = offer.as_ref().map(|it| it.programs().to_vec());
     let packed = pack.and_then(|pack| pack.index(&path));
-    let options = Options { told, wait: is_told, packed, ..args.options() };
+    let options = Options { told, wait: is_told, packed: packed.clone(), ..args.options() };
     match prepare(&options, found) {
         Ok(Launch::Indexed(indexed)) => {
             let is_plain =
-                args.is_plain() && called.is_none() && learn.is_none() && offer.is_none();
+                args.is_plain() && called.is_empty() && learn.is_none() && offer.is_none();
             if is_plain {
                 quick::remember(&path, &indexed);
             }
@@ -83,6 +85,9 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
                 learn.into_iter().chain(offer.and_then(Offer::accept)).chain(pages).collect();
             let switches = (!switches.is_empty()).then(|| switches.join(","));
             variables = indexed.variables(args.no_bind, switches.as_deref(), args.only);
+            let is_placed = is_told && packed.is_some_and(|packed| packed == indexed.index.path);
+            let places = pack.filter(|_| is_placed).and_then(Pack::library_path);
+            command.envs(places.into_iter().flatten());
             // execve closes the descriptor without a call of its own.
             std::mem::forget(indexed);
         }

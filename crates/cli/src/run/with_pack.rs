@@ -2,7 +2,9 @@
 //! the pack.
 
 use std::env;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -39,41 +41,72 @@ pub(crate) fn unpacked(args: &RunArgs) -> Result<Option<Pack>> {
     }
 }
 
-/// Finds the path of a command and the file to execute: if the tree is not asked, that of the pack.
+/// A command that is started with a pack, or without one.
+pub(crate) struct Start {
+    /// The path of the command.
+    pub path: PathBuf,
+    /// The file to execute.
+    pub found: Found,
+    /// The pack, as this start uses it.
+    pub pack: Option<Pack>,
+    /// True if the program is told what is in the pack.
+    pub is_told: bool,
+    /// True if the start should not look at the tree, because it does not answer.
+    pub is_silent: bool,
+}
+
+/// Finds the path of a command and the file to execute: if the tree is not asked, that of the pack. Prints a line if
+/// the tree does not answer, or if the pack does not have the command.
 ///
 /// # Errors
 /// Returns an error if there is no such command.
-pub(crate) fn command(name: &OsStr, pack: Option<Pack>) -> Result<(PathBuf, Found), RunError> {
-    let unpacked = |path: &Path| pack.filter(|it| it.check == Check::Never)?.program(path);
-    if name.as_bytes().contains(&b'/')
-        && let Some(place) = unpacked(name.as_ref())
-    {
-        return Ok((name.into(), Found::unopened(place)));
-    }
-    match program::find(name) {
-        Ok(found) => Ok((found.path.clone(), found)),
-        Err(error) => {
-            let dirs = env::var_os("PATH").unwrap_or_default();
-            let paths = env::split_paths(&dirs).map(|dir| dir.join(name));
-            let found = paths.filter_map(|path| Some((unpacked(&path)?, path))).next();
-            found.map(|(place, path)| (path, Found::unopened(place))).ok_or(error)
+pub(crate) fn start(args: &RunArgs, name: &OsStr, pack: Option<Pack>) -> Result<Start, RunError> {
+    let (path, found) = found(name, pack)?;
+    let silent = pack.and_then(|pack| pack.silent_tree(&path));
+    let is_silent = silent.is_some();
+    let pack = pack.map(|pack| if is_silent { pack } else { pack.of_start(&path) });
+    let never = pack.filter(|pack| pack.check == Check::Never);
+    let is_told = never.is_some_and(|pack| pack.knows(&path));
+    let note = |of: &[u8], what: &str| {
+        if !args.quiet {
+            terminal::note(of.into(), what);
         }
+    };
+    if never.is_some() && !is_told {
+        note(path_bytes(&path).as_ref(), NOT_PACKED);
     }
+    if let Some(tree) = silent {
+        note(tree.as_bytes(), SILENT);
+    }
+    let place = never.and_then(|pack| pack.program(&path));
+    let found = place.map_or(found, Found::unopened);
+    Ok(Start { path, found, pack, is_told, is_silent })
 }
 
-/// True if a start should not look at the tree, because it does not answer. Prints a line then, and if the
-/// pack does not have the command.
-pub(crate) fn is_silent(args: &RunArgs, pack: Pack, path: &Path, is_told: bool) -> bool {
-    let is_unknown = pack.check == Check::Never && !is_told;
-    let silent = pack.silent_tree(path);
-    if args.quiet {
-        return silent.is_some();
-    }
-    if is_unknown {
-        terminal::note(path_bytes(path).as_ref(), NOT_PACKED);
-    }
-    if let Some(tree) = &silent {
-        terminal::note(tree.as_bytes().into(), SILENT);
-    }
-    silent.is_some()
+fn found(name: &OsStr, pack: Option<Pack>) -> Result<(PathBuf, Found), RunError> {
+    let found = program::find(name).map(|found| (found.path.clone(), found));
+    found.or_else(|error| {
+        // The tree may be gone.
+        let never = pack.filter(|it| it.check == Check::Never);
+        let dirs = env::var_os("PATH").unwrap_or_default();
+        let mut paths = env::split_paths(&dirs).map(|dir| dir.join(name));
+        let known = paths.find(|path| never.is_some_and(|it| it.program(path).is_some()));
+        known.map(|path| (path.clone(), Found::unopened(path))).ok_or(error)
+    })
+}
+
+/// Returns the interpreter that a script of the pack names, with the words by which it is called before the script, if
+/// the pack has it too.
+pub(crate) fn interpreter(start: &Start) -> Option<(PathBuf, Vec<OsString>)> {
+    let pack = start.pack.filter(|_| start.is_told)?;
+    let mut line = [0; 256];
+    let length = File::open(&start.found.path).ok()?.read(&mut line).ok()?;
+    let line = line[..length].strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
+    let line = line.trim_ascii();
+    let end = line.iter().position(|byte| b" \t".contains(byte)).unwrap_or(line.len());
+    // As the kernel, which gives what follows as one argument.
+    let words = [&line[..end], line[end..].trim_ascii_start()].map(OsStr::from_bytes);
+    let place = pack.program(Path::new(words[0]))?;
+    let words = words.into_iter().filter(|it| !it.is_empty()).map(ToOwned::to_owned);
+    Some((place, words.collect()))
 }

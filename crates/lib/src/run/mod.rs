@@ -328,7 +328,9 @@ fn kept_for(
     let place = place_of(options, program, paths)?;
     let paths = paths.map(|index| index.path.as_path());
     let kept = place.look()?;
-    if let (Kept::Nothing, Some(packed), None) = (&kept, &options.packed, paths)
+    // A start that does not look at the tree needs that of the pack.
+    let is_first = options.wait || matches!(kept, Kept::Nothing);
+    if let (true, Some(packed), None) = (is_first, &options.packed, paths)
         && let Ok(index) = file::open(packed)
         && let Ok(Some(known)) = known_to(&index, program)
     {

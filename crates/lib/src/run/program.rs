@@ -188,7 +188,7 @@ fn start(file: &File, head: &[u8]) -> Option<Start> {
 /// Returns the program that the `env` in a script's first line would execute, and the name by which it would call it.
 /// Any other file is returned as it is, also if `env` would have anything else to do.
 #[must_use]
-pub fn behind_env(mut found: Found) -> (Found, Option<OsString>) {
+pub fn behind_env(mut found: Found) -> (Found, Vec<OsString>) {
     if found.opened.is_none() {
         found.opened = open(&found.path).ok();
     }
@@ -197,8 +197,8 @@ pub fn behind_env(mut found: Found) -> (Found, Option<OsString>) {
         _ => None,
     };
     match named_by_env(&found) {
-        Some((named, called)) => (named, Some(called)),
-        None => (found, None),
+        Some((named, called)) => (named, vec![called]),
+        None => (found, Vec::new()),
     }
 }
 

@@ -73,8 +73,8 @@ pub fn begin(command: &Path, arguments: &[OsString], pack: Option<Pack>) -> Opti
     let header = |place: Option<Place>| Header::read(&mut place?.open()?);
     let places = folder.as_deref().zip(pack);
     let packed = header(places.map(|(folder, pack)| pack.place(folder, &command)));
-    let pack = pack.and_then(|pack| pack.used_by(packed.as_ref()));
-    let is_told = pack.is_some_and(|pack| pack.check == Check::Never);
+    let is_told = packed.is_some() && pack.is_some_and(|pack| pack.check == Check::Never);
+    let pack = pack.filter(|pack| is_told || pack.check != Check::Never);
     let of_machine = || header(folder.clone().map(|folder| Place::of(folder, &command)));
     let header = packed.filter(|_| is_told).or_else(of_machine).unwrap_or_default();
     (header.paths > 0 || is_used(&command, arguments)).then_some(())?;

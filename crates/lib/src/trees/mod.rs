@@ -10,6 +10,7 @@
 mod attend;
 pub mod begin;
 mod check;
+mod complete;
 mod copies;
 pub mod counts;
 mod door;
@@ -18,6 +19,7 @@ mod learn;
 pub mod pack;
 pub mod packed;
 mod packed_index;
+mod placed_index;
 pub mod record;
 mod started;
 pub mod state;

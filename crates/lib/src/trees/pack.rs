@@ -22,7 +22,7 @@ use crate::json::{Report, lossy_os};
 use crate::run::program;
 use crate::trees::record::{Kind, Place, Record, RecordedPath};
 use crate::trees::state::TreeRecordState;
-use crate::trees::{copies, folder, packed, packed_index, whole};
+use crate::trees::{complete, copies, folder, packed, packed_index, whole};
 
 /// The first file of a pack.
 pub(super) const MANIFEST: &str = ".becalm/pack.json";
@@ -137,7 +137,7 @@ pub fn write(
         left_out.extend(added.into_iter().flatten());
     }
     for record in records.values_mut() {
-        packed::complete(record, &folder);
+        complete::complete(record, &folder);
         record.header.generation.clone_from(&generation);
     }
     let is_file =

@@ -4,31 +4,29 @@
 //! The directories are made again in a folder of this machine, with the same names: links to the copies, and
 //! to the tree for what is not in the pack. Programs list these directories.
 
+use std::env;
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use becalm_host::detached::{Detached, Priority, detached};
 use becalm_host::local_socket;
-use becalm_host::tree::look::{self, Changes, Facts, Identity, Numbers};
+use becalm_host::tree::look::{self, Changes, Identity, Numbers};
 use becalm_host::tree::table::{self, Found, Sizes, Table};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::CWD;
 
 use crate::index::places::cache_writer as writer;
-use crate::run::making::files_of_start;
-use crate::run::program::{self, Program};
 use crate::trees::check::Paths;
 use crate::trees::packed_index::{self, Written};
-use crate::trees::record::{
-    Copied, Header, IdentityNumbers, Kind, PathState, Place, Record, RecordedPath,
-};
-use crate::trees::{c_path, copies, folder, in_parallel, kind_of, learn};
+use crate::trees::placed_index::Places;
+use crate::trees::record::{Copied, Header, IdentityNumbers, Kind, Place, Record, RecordedPath};
+use crate::trees::{c_path, copies, folder, kind_of};
 
 /// The folder of the packs that were unpacked.
 const FOLDER: &str = "packed";
@@ -119,22 +117,39 @@ impl Pack {
     #[must_use]
     pub fn index(self, command: &Path) -> Option<PathBuf> {
         let place = self.place(&folder::existing()?, &std::path::absolute(command).ok()?);
-        packed_index::find(&place.folder, &place)
+        packed_index::find(&place.folder, &place, self.check == Check::Never)
     }
 
-    /// Returns the use of this pack by a command with this header: without looking at the tree, if the file
-    /// of its generation is as it was. `None` if the pack does not know the command.
-    pub(super) fn used_by(self, header: Option<&Header>) -> Option<Self> {
-        match (self.check, header) {
-            (Check::Never, None) => None,
-            (Check::Never, Some(_)) => Some(self),
-            (_, Some(Header { generation: Some((path, of)), .. }))
-                if generation(Path::new(path)).is_ok_and(|now| now == *of) =>
-            {
-                Some(Self { check: Check::Never, ..self })
-            }
-            _ => Some(self),
-        }
+    /// Returns `LD_LIBRARY_PATH` with the places of this pack's directories, and the variable that saves it for the
+    /// program (`audit/only.c`); `None` if none of its directories is in the pack.
+    #[must_use]
+    pub fn library_path(self) -> Option<[(&'static str, OsString); 2]> {
+        let saved = env::var_os("LD_LIBRARY_PATH")?;
+        let pack = self.folder(&folder::existing()?);
+        let place = |dir: PathBuf| {
+            let place = dir.to_str().filter(|it| it.starts_with('/')).map(|it| in_files(&pack, it));
+            let is_there = |it: &PathBuf| it.symlink_metadata().is_ok_and(|facts| facts.is_dir());
+            place.filter(is_there).unwrap_or(dir)
+        };
+        let placed = env::join_paths(env::split_paths(&saved).map(place)).ok()?;
+        let both = [("LD_LIBRARY_PATH", placed), ("BECALM_LD_LIBRARY_PATH", saved)];
+        (both[0].1 != both[1].1).then_some(both)
+    }
+
+    /// Returns the use of this pack by a start of a command: without looking at the tree, if the file of its
+    /// generation is as it was.
+    #[must_use]
+    pub fn of_start(self, command: &Path) -> Self {
+        let header = || {
+            let place = self.place(&folder::existing()?, &std::path::absolute(command).ok()?);
+            Header::read(&mut place.open()?)
+        };
+        let is_same = |(path, of): (String, IdentityNumbers)| {
+            generation(Path::new(&path)).is_ok_and(|now| now == of)
+        };
+        let generation = || header().and_then(|it| it.generation);
+        let is_never = self.check == Check::Never || generation().is_some_and(is_same);
+        if is_never { Self { check: Check::Never, ..self } } else { self }
     }
 }
 
@@ -145,156 +160,21 @@ pub(super) fn generation(path: &Path) -> io::Result<IdentityNumbers> {
     Ok((inode, size, modified, changed))
 }
 
-/// Adds to a record the files of the command itself and what is in the tree now, and makes the copies that are
-/// missing.
-pub(super) fn complete(record: &mut Record, folder: &Path) {
-    // Packs should be the same each time.
-    let learned = record.header.learned;
-    add_program(record);
-    add_directories(record);
-    record.finish(folder);
-    if add_states(record, folder).is_some() {
-        add_copies(record, folder);
-        record.finish(folder);
-    }
-    record.header.learned = learned;
-}
-
-/// Makes the copies that are missing, and drops those of other contents.
-fn add_copies(record: &mut Record, folder: &Path) {
-    let identities: Vec<Option<Identity>> =
-        record.paths.iter().map(|path| path.state.as_ref()?.identity()).collect();
-    learn::copy_all(record, folder, &identities);
-    for (path, identity) in record.paths.iter_mut().zip(identities) {
-        let is_same = |copy: &Copied| identity.is_none_or(|it| it == copy.identity());
-        path.copy = path.copy.take().filter(is_same);
-    }
-}
-
-/// Adds the program of a command and the libraries of its start, as far as they are in its trees.
-fn add_program(record: &mut Record) {
-    let command = PathBuf::from(&record.header.command);
-    let program = program::find(command.as_os_str()).and_then(Program::look);
-    let libraries = program.and_then(|program| files_of_start(&program)).unwrap_or_default();
-    let mut files: Vec<RecordedPath> = Vec::new();
-    for (at, path) in [command].into_iter().chain(libraries).enumerate() {
-        let target = path.read_link().ok().and_then(|it| it.to_str().map(ToOwned::to_owned));
-        let Some(path) = path.to_str().map(ToOwned::to_owned) else { continue };
-        let is_inside = record.header.trees.iter().any(|tree| Path::new(&path).starts_with(tree))
-            && Path::new(&path).symlink_metadata().is_ok();
-        if is_inside && RecordedPath::split(&path).is_some() {
-            // The command, and the program if the command is a link.
-            let (read, mapped) = (at <= 1, at > 1);
-            let added = true;
-            files.push(RecordedPath { path, target, read, mapped, added, ..Default::default() });
-        }
-    }
-    for file in files {
-        match record.paths.iter_mut().find(|known| known.path == file.path) {
-            Some(known) => {
-                known.read |= file.read;
-                known.mapped |= file.mapped;
-            }
-            None => record.paths.push(file),
-        }
-    }
-}
-
-/// Adds the trees and the directories on the way to each path.
-fn add_directories(record: &mut Record) {
-    let mut known: FxHashSet<String> = record.paths.iter().map(|it| it.path.clone()).collect();
-    let trees = record.header.trees.clone();
-    let paths: Vec<String> = record.paths.iter().map(|it| it.path.clone()).chain(trees).collect();
-    let is_inside = |it: &Path| record.header.trees.iter().any(|tree| it.starts_with(tree));
-    for path in &paths {
-        for above in Path::new(path).ancestors().take_while(|it| is_inside(it)) {
-            let Some(path) = above.to_str().filter(|it| RecordedPath::split(it).is_some()) else {
-                continue;
-            };
-            if !known.insert(path.to_owned()) {
-                continue;
-            }
-            // Otherwise it would not be watched while the states are looked up.
-            let (path, kind) = (path.to_owned(), Kind::Directory);
-            record.paths.push(RecordedPath { path, kind, added: true, ..Default::default() });
-        }
-    }
-}
-
-/// Looks at all paths of a record, and adds their states.
-fn add_states(record: &mut Record, folder: &Path) -> Option<()> {
-    let sizes = record.header.sizes();
-    let table = Table::map(table::make(sizes, false).ok()?, sizes).ok()?;
-    let changes = Changes::new().ok()?;
-    let paths = Paths::anywhere(record, folder);
-    paths.fill(&table).then_some(())?;
-    paths.look(&table, &changes, true);
-    let found = paths.looked(&table).found;
-    let trees = record.header.trees.clone();
-    for (path, mut found) in record.paths.iter_mut().zip(found) {
-        if trees.contains(&path.path) {
-            let facts = c_path(Path::new(&path.path)).and_then(|it| look::at(CWD, &it, false).ok());
-            let there = |facts| Found::There { facts, followed: None, copy: None };
-            found = facts.map_or(Found::Unknown, there);
-        }
-        let Found::There { facts, followed, .. } = found else {
-            let is_absent = matches!(found, Found::Absent);
-            path.kind = if is_absent { Kind::Absent } else { Kind::Other };
-            continue;
-        };
-        path.kind = Kind::of(&facts);
-        let (found, followed) = (state(facts), followed.map(state));
-        path.state = Some(PathState { found, followed, names: None });
-    }
-    add_names(record);
-    Some(())
-}
-
-/// Adds the names in the directories. Each listing waits for the file system.
-fn add_names(record: &mut Record) {
-    let directories: Vec<usize> =
-        (0..record.paths.len()).filter(|&at| record.paths[at].kind == Kind::Directory).collect();
-    let listed: Vec<OnceLock<Option<Vec<String>>>> =
-        directories.iter().map(|_| OnceLock::new()).collect();
-    in_parallel(directories.len(), |at| {
-        let _ = listed[at].set(names(Path::new(&record.paths[directories[at]].path)));
-    });
-    for (at, names) in directories.into_iter().zip(listed) {
-        if let Some(state) = &mut record.paths[at].state {
-            state.names = names.into_inner().flatten();
-        }
-    }
-}
-
-/// Returns the numbers of a state. Reading a file changes its atime, and packs should be the same each time.
-fn state(mut facts: Facts) -> Numbers {
-    facts.stx_atime = facts.stx_mtime;
-    look::numbers(&facts)
-}
-
-/// Returns the names in a directory; `None` if it cannot be listed, or one is not UTF-8.
-pub(super) fn names(directory: &Path) -> Option<Vec<String>> {
-    let entries = directory.read_dir().ok()?;
-    let names = entries.map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut names = names.collect::<Option<Vec<String>>>()?;
-    names.sort();
-    Some(names)
-}
-
 /// Writes the records, indexes and directories of a pack, unless they are there.
 pub(super) fn write(
     pack: Pack,
     folder: &Path,
     records: &[Record],
-    indexes: &[Written],
+    indexes: Vec<Written>,
 ) -> io::Result<()> {
     let place = pack.folder(folder);
     if place.exists() {
         return Ok(());
     }
     let part = place.with_extension(format!("{}.part", std::process::id()));
+    let places = Places::of(records, &place.join(FILES), &part.join(FILES));
     let made = fill(&part, folder, records)
-        .and_then(|()| packed_index::write(&part, indexes))
+        .and_then(|()| packed_index::write(&part, indexes, &places))
         .and_then(|()| writer().rename(&part, &place).map_err(io::Error::other));
     if made.is_err() {
         let _ = fs::remove_dir_all(&part);
@@ -321,10 +201,17 @@ fn fill(part: &Path, folder: &Path, records: &[Record]) -> io::Result<()> {
         };
         make(&in_files(part, directory.unwrap_or_default()))?;
     }
+    let known: FxHashSet<&str> = all().map(|it| it.path.as_str()).collect();
     for path in all() {
         let place = in_files(part, &path.path);
         match (&path.target, copied.get(&path.path)) {
-            (Some(target), _) if path.kind == Kind::Link => new_link(Path::new(target), &place)?,
+            (Some(target), _) if path.kind == Kind::Link => {
+                // What is packed is found in the folder.
+                let up = "../".repeat(path.path.matches('/').count() - 1);
+                let inside = target.strip_prefix('/').filter(|_| known.contains(target.as_str()));
+                let inside = inside.map(|target| up + target);
+                new_link(Path::new(inside.as_ref().unwrap_or(target)), &place)?;
+            }
             // Copies with a second name are kept.
             (_, Some(copy)) => {
                 if path.is_executable() {

@@ -6,17 +6,19 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use becalm_core::index::{Condition, Fingerprint, Index, Table, Target};
+use becalm_core::index::{Condition, Fingerprint, Index, Table, Target, encode};
 
 use crate::index::file;
 use crate::index::module::Modules;
 use crate::index::trust::Rule;
 use crate::path::path_of;
 use crate::run::{self, program};
+use crate::trees::placed_index::{Places, placed};
 use crate::trees::record::{Place, Record};
 
-/// The folder of indexes in that of a pack that was unpacked.
+/// The folder of indexes in that of a pack that was unpacked, and of those for starts that do not look at the tree.
 const FOLDER: &str = "indexes";
+const PLACED: &str = "placed";
 /// The file that changes when a library is installed.
 const LOADER_CACHE: &str = "/etc/ld.so.cache";
 
@@ -24,6 +26,7 @@ const LOADER_CACHE: &str = "/etc/ld.so.cache";
 pub(super) struct Written {
     name: String,
     target: Target,
+    index: Index,
     bytes: Vec<u8>,
 }
 
@@ -45,10 +48,10 @@ pub(super) fn table(record: &Record) -> Option<Vec<u8>> {
 /// libraries than this machine has outside the trees.
 pub(super) fn around(name: String, table: &[u8], trees: &[&Path]) -> Option<Written> {
     let read = Table::read(table).ok()?;
-    let target = read.target();
-    is_for_this_machine(&read.index().ok()?, trees).then_some(())?;
+    let (target, index) = (read.target(), read.index().ok()?);
+    is_for_this_machine(&index, trees).then_some(())?;
     let bytes = Modules::new(None).ok()?.around(target, table)?;
-    Some(Written { name, target, bytes })
+    Some(Written { name, target, index, bytes })
 }
 
 /// True if the files of starts outside the trees have the lengths and times with which they were indexed. Those in
@@ -70,21 +73,26 @@ fn is_for_this_machine(index: &Index, trees: &[&Path]) -> bool {
     })
 }
 
-/// Writes indexes into the folder of a pack.
-pub(super) fn write(pack: &Path, indexes: &[Written]) -> io::Result<()> {
-    let folder = pack.join(FOLDER);
-    DirBuilder::new().mode(0o700).recursive(true).create(&folder)?;
-    for index in indexes {
-        let place = folder.join(&index.name);
-        file::write_bytes(&place, index.target, &index.bytes, Rule::Chosen)
-            .map_err(io::Error::other)?;
+/// Writes indexes into the folder of a pack, and those in which the files are in these places.
+pub(super) fn write(pack: &Path, indexes: Vec<Written>, places: &Places<'_>) -> io::Result<()> {
+    for Written { name, target, index, bytes } in indexes {
+        let table = encode(&placed(index, places), target).map_err(io::Error::other)?;
+        let modules = Modules::new(None).map_err(io::Error::other)?;
+        let of_places = modules.around(target, &table).unwrap_or_default();
+        for (folder, bytes) in [(FOLDER, bytes), (PLACED, of_places)] {
+            let folder = pack.join(folder);
+            DirBuilder::new().mode(0o700).recursive(true).create(&folder)?;
+            file::write_bytes(&folder.join(&name), target, &bytes, Rule::Chosen)
+                .map_err(io::Error::other)?;
+        }
     }
     Ok(())
 }
 
 /// Returns the index of a command in the folder of a pack, if no library was installed since it was unpacked.
-pub(super) fn find(pack: &Path, place: &Place) -> Option<PathBuf> {
-    let index = pack.join(FOLDER).join(name(place));
+pub(super) fn find(pack: &Path, place: &Place, is_placed: bool) -> Option<PathBuf> {
+    let folder = if is_placed { PLACED } else { FOLDER };
+    let index = pack.join(folder).join(name(place));
     let time = |path: &Path| path.metadata().and_then(|facts| facts.modified()).ok();
     let unpacked = time(&index)?;
     let installed = time(LOADER_CACHE.as_ref()).unwrap_or(SystemTime::UNIX_EPOCH);

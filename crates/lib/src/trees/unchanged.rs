@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use becalm_host::tree::look::{self, Changes, Identity};
 use rustix::fs::CWD;
 
-use crate::trees::packed::{self, Pack};
+use crate::trees::packed::Pack;
 use crate::trees::record::{Kind, RecordedPath};
-use crate::trees::{c_path, in_parallel, times_count};
+use crate::trees::{c_path, complete, in_parallel, times_count};
 
 /// True if every file that a pack has for a command is in the tree as it was packed, and no directory has other
 /// names. From then on each change on this machine is an event.
@@ -46,7 +46,7 @@ pub(super) fn is_unchanged(pack: Pack, folder: &Path, command: &Path, changes: &
     // The watches are older than what is compared.
     in_parallel(parents.len(), |at| {
         let is_as_packed =
-            |packed: &&Vec<String>| packed::names(&parents[at]).as_ref() == Some(*packed);
+            |packed: &&Vec<String>| complete::names(&parents[at]).as_ref() == Some(*packed);
         needs(listed.get(&parents[at]).filter(is_as_packed).map(drop));
     });
     in_parallel(files.len(), |at| {

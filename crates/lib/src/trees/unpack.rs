@@ -172,7 +172,7 @@ fn unpack_as(unpacked: Pack, pack: &Path) -> Result<PackReport, PackError> {
     }
     let indexes = indexes(&mut source, &told);
     report.indexes = indexes.len() as u64;
-    packed::write(unpacked, &folder, &told, &indexes).map_err(PackError::io(&folder))?;
+    packed::write(unpacked, &folder, &told, indexes).map_err(PackError::io(&folder))?;
     Ok(report)
 }
 

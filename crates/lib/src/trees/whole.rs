@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rustc_hash::FxHashSet;
 
+use crate::trees::complete;
 use crate::trees::learn::Trees;
 use crate::trees::record::{Header, Kind, MOST_PATHS, Record, RecordedPath};
 
@@ -44,7 +45,7 @@ pub(super) fn add(record: &mut Record, directory: &Path) -> Vec<String> {
         if kind == Kind::Other || !known.insert(name.to_owned()) {
             continue;
         }
-        let target = path.read_link().ok().and_then(|it| it.to_str().map(ToOwned::to_owned));
+        let target = complete::target_of(&path);
         let path = name.to_owned();
         record.paths.push(RecordedPath { path, kind, target, added: true, ..Default::default() });
     }
