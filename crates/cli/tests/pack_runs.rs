@@ -236,3 +236,39 @@ fn a_whole_tree_is_packed_without_a_start_and_needed_no_more() {
     let found: Vec<String> = found.take(200).take_while(|it| !is_counted(it)).collect();
     assert!(is_counted(&metrics()), "{found:?}");
 }
+
+#[test]
+fn a_traced_run_is_packed_with_what_it_used_of_a_tree() {
+    let (here, there, home, out) = (folder(), folder(), folder(), folder());
+    let at = |name: &str| out.path().join(name).to_str().unwrap().to_owned();
+    fs::create_dir_all(at("tree/lib")).unwrap();
+    for name in ["one", "two"] {
+        fs::write(out.path().join("tree/lib").join(name), format!("{name}\n")).unwrap();
+    }
+    let by = |folder: &Path, arguments: &[&str]| {
+        let mut command = becalm();
+        command.args(arguments).env("BECALM_CACHE", folder).env("HOME", home.path());
+        run(command.env("BECALM_TRUST_TIMES", at("tree")))
+    };
+    let (run_file, pack, one) = (at("run.json"), at("pack.tar"), at("tree/lib/one"));
+    let traced = ["trace", "--files", "--json", "-o", &run_file, "--", "/bin/cat", &one];
+    assert_eq!(by(here.path(), &traced).stdout, "one\n");
+    let (tree, from) = (at("tree"), ["pack", "-o", &pack, "--from", &run_file, "--json"]);
+    let packed = document(&by(here.path(), &[&from[..], &[&tree]].concat()));
+    assert_eq!((&packed["files"], &packed["indexes"]), (&1.into(), &1.into()), "{packed}");
+    assert_eq!(
+        (&packed["records"][0]["command"], &packed["left_out"]),
+        (&"/bin/cat".into(), &json!([]))
+    );
+    let without = by(here.path(), &from);
+    assert!(without.stderr.contains("name a directory as well"), "{without:?}");
+    fs::write(at("text"), "{}").unwrap();
+    let other = by(here.path(), &["pack", "-o", &pack, "--from", &at("text"), &tree]);
+    assert!(other.stderr.contains("becalm trace --files --json"), "{other:?}");
+
+    fs::rename(&tree, at("gone")).unwrap();
+    let cat = |path: &str| {
+        by(there.path(), &["run", "--pack", &pack, "--check", "never", "--", "/bin/cat", path])
+    };
+    assert_eq!([cat(&one), cat(&at("tree/lib/two"))].map(|ran| ran.stdout), ["one\n", ""]);
+}

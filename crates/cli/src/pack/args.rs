@@ -19,6 +19,12 @@ pub(crate) struct PackArgs {
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
 
+    /// Pack what a traced run used (becalm trace --files --json), of which nothing need be learned
+    ///
+    /// The commands are those of the run. A directory that is named is not packed whole: only its files count.
+    #[arg(long, value_name = "RUN.json", value_hint = ValueHint::FilePath)]
+    pub from: Option<PathBuf>,
+
     /// A file below the tree that changes whenever the tree does: if it is as it was, starts compare nothing
     /// else
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

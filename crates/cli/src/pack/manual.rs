@@ -69,6 +69,10 @@ const EXAMPLES: Section = Section {
             "becalm pack -o env.tar .venv/bin/python",
             "What starts of this environment's Python need, after some by becalm run.",
         ),
+        (
+            "becalm trace --files --json -o run.json -- app; becalm pack -o app.tar --from run.json",
+            "What one run used, of which nothing was learned.",
+        ),
         ("becalm unpack env.tar", "On another node: its first start is one that was learned."),
         ("becalm run --pack env.tar -- .venv/bin/python app.py", "Both, in a job script."),
     ],

@@ -25,8 +25,8 @@ const LISTED: usize = 5;
 /// # Errors
 /// Returns an error if nothing was learned, or the file cannot be written.
 pub(crate) fn pack(args: &PackArgs, color: When) -> Result<ExitStatus> {
-    let report =
-        pack::write(&args.output, args.format(), &args.programs, args.generation.as_deref())?;
+    let (run, generation) = (args.from.as_deref(), args.generation.as_deref());
+    let report = pack::write(&args.output, args.format(), &args.programs, run, generation)?;
     print(args.json, color, "packed", &report)
 }
 

@@ -15,6 +15,7 @@ mod copies;
 pub mod counts;
 mod door;
 pub mod folder;
+mod from_run;
 mod learn;
 pub mod pack;
 pub mod packed;

@@ -22,7 +22,7 @@ use crate::json::{Report, lossy_os};
 use crate::run::program;
 use crate::trees::record::{Kind, Place, Record, RecordedPath};
 use crate::trees::state::TreeRecordState;
-use crate::trees::{complete, copies, folder, packed, packed_index, whole};
+use crate::trees::{complete, copies, folder, from_run, packed, packed_index, whole};
 
 /// The first file of a pack.
 pub(super) const MANIFEST: &str = ".becalm/pack.json";
@@ -47,6 +47,12 @@ pub enum PackError {
     /// No command of a tree was learned, and none is named.
     #[error("{0}: no start of a program of it was learned here: name a program as well")]
     NoProgram(PathBuf),
+    /// The file is no report of a run with its files.
+    #[error("{0}: no run with its files (becalm trace --files --json)")]
+    NotARun(PathBuf),
+    /// No file of a run can be packed.
+    #[error("{0}: the run used no file on a network file system: name a directory as well")]
+    NotOfATree(PathBuf),
     /// There is no folder of records and copies.
     #[error(
         "no folder of this user on a local disk that has room for copies; BECALM_CACHE names one"
@@ -104,7 +110,8 @@ impl Report for PackReport {
 
 /// Writes a pack with what starts of these commands look up and read, and of the programs that they start; of
 /// all commands if none is named. Directories among them are packed whole, for the commands that are named, or all
-/// that use them. `generation` is a file that changes whenever the tree does.
+/// that use them. With `run`, a report of `becalm trace --files --json`, the commands are those of the run, and of
+/// directories only the files are packed that it used. `generation` is a file that changes whenever the tree does.
 ///
 /// # Errors
 /// Returns an error if no start of a command was learned, or the file cannot be written.
@@ -112,13 +119,18 @@ pub fn write(
     to: &Path,
     format: Format,
     commands: &[PathBuf],
+    run: Option<&Path>,
     generation: Option<&Path>,
 ) -> Result<PackReport, PackError> {
     let (trees, commands): (Vec<PathBuf>, Vec<PathBuf>) =
         commands.iter().cloned().partition(|path| path.is_dir());
-    let folder = if trees.is_empty() { folder::existing() } else { folder::made() };
+    let is_learned = trees.is_empty() && run.is_none();
+    let folder = if is_learned { folder::existing() } else { folder::made() };
     let folder = folder.ok_or(PackError::NothingLearned)?;
-    let mut records = chosen(&folder, &commands, &trees)?;
+    let mut records = match run {
+        Some(run) => of_run(run, &trees, &folder)?,
+        None => chosen(&folder, &commands, &trees)?,
+    };
     let generation = generation.map(|path| {
         let of = packed::generation(path).map_err(PackError::io(path))?;
         let path = std::path::absolute(path).map_err(PackError::io(path))?;
@@ -126,7 +138,7 @@ pub fn write(
     });
     let generation = generation.transpose()?;
     let mut left_out = BTreeSet::new();
-    for tree in &trees {
+    for tree in trees.iter().filter(|_| run.is_none()) {
         let tree = std::path::absolute(tree).map_err(PackError::io(tree))?;
         let used =
             records.values_mut().filter(|it| !commands.is_empty() || whole::is_of(it, &tree));
@@ -143,7 +155,8 @@ pub fn write(
     let is_file =
         |path: &RecordedPath| path.state.as_ref().is_some_and(|it| it.identity().is_some());
     let paths = records.values().flat_map(|record| &record.paths);
-    let without = paths.filter(|path| is_file(path) && path.copy.is_none());
+    let is_for_state = |path: &RecordedPath| path.added && path.kept;
+    let without = paths.filter(|path| is_file(path) && path.copy.is_none() && !is_for_state(path));
     left_out.extend(without.map(|path| path.path.clone()));
     let above = to.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let part = NamedTempFile::new_in(above).map_err(PackError::io(to))?;
@@ -168,6 +181,21 @@ pub fn write(
     let records = records.values().map(TreeRecordState::of).collect();
     let left_out = left_out.into_iter().collect();
     Ok(PackReport { file: to.to_owned(), files, bytes, indexes, records, left_out })
+}
+
+/// Returns the records of a run, by name.
+fn of_run(
+    run: &Path,
+    trees: &[PathBuf],
+    folder: &Path,
+) -> Result<BTreeMap<String, Record>, PackError> {
+    let records = from_run::records(run, trees).map_err(PackError::io(run))?;
+    let records = records.ok_or_else(|| PackError::NotARun(run.to_owned()))?;
+    if records.iter().all(|it| it.paths.is_empty()) {
+        return Err(PackError::NotOfATree(run.to_owned()));
+    }
+    let place = |it: &Record| Place::of(folder.to_owned(), Path::new(&it.header.command));
+    Ok(records.into_iter().map(|it| (place(&it).name().to_owned(), it)).collect())
 }
 
 /// Returns the records of commands and of the programs that they start, by name. With trees, nothing need be learned

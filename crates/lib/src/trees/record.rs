@@ -135,8 +135,8 @@ pub struct RecordedPath {
     /// True if the loader maps it after the start.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub mapped: bool,
-    /// True if a program had it open long after it began: it may read what is added later, so it has no
-    /// copy.
+    /// True if it has no copy: a program had it open long after it began, and may read what is added later; or
+    /// only a pack has it, for its state.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub kept: bool,
     /// The copy.

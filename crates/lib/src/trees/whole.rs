@@ -53,7 +53,7 @@ pub(super) fn add(record: &mut Record, directory: &Path) -> Vec<String> {
 }
 
 /// Returns the paths in a directory, the last one first.
-fn entries(directory: &Path) -> Vec<PathBuf> {
+pub(super) fn entries(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     paths.sort_by(|a, b| b.cmp(a));

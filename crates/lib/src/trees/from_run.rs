@@ -1,0 +1,105 @@
+//! Records of a traced run (`becalm trace --files --json`), for a pack of a program of which nothing was learned.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use rustc_hash::FxHashSet;
+use serde::Deserialize;
+
+use crate::trees::learn::Trees;
+use crate::trees::record::{MOST_PATHS, Record, RecordedPath};
+use crate::trees::whole;
+
+/// The part of a report that is read.
+#[derive(Deserialize)]
+struct Run {
+    schema: String,
+    images: Vec<Image>,
+}
+
+#[derive(Deserialize)]
+struct Image {
+    asked: PathBuf,
+    #[serde(default)]
+    files: Vec<File>,
+}
+
+#[derive(Deserialize)]
+struct File {
+    path: String,
+    kind: String,
+    target: Option<String>,
+}
+
+/// Returns a record for each program of a run, with its files below these directories, or in trees on network file
+/// systems if there are none. Returns `None` if the file is no report of a run with its files.
+pub(super) fn records(run: &Path, directories: &[PathBuf]) -> io::Result<Option<Vec<Record>>> {
+    let parsed = serde_json::from_slice(&fs::read(run)?).ok();
+    let is_run = |it: &Run| {
+        it.schema == "becalm/trace/1" && it.images.iter().any(|image| !image.files.is_empty())
+    };
+    let Some(parsed) = parsed.filter(is_run) else { return Ok(None) };
+    let directories = directories.iter().map(std::path::absolute);
+    let directories: Vec<PathBuf> = directories.collect::<io::Result<_>>()?;
+    let mut records: Vec<Record> = Vec::new();
+    for Image { asked, files } in parsed.images {
+        let command = std::path::absolute(&asked)?;
+        let name = command.to_string_lossy();
+        let known = records.iter().position(|it| it.header.command == name);
+        let at = known.unwrap_or(records.len());
+        if known.is_none() {
+            records.push(whole::unlearned(&command));
+        }
+        add(&mut records[at], files, &directories);
+    }
+    records.iter_mut().for_each(add_beside);
+    let programs: Vec<String> = records.iter().map(|it| it.header.command.clone()).collect();
+    for record in &mut records {
+        let others = programs.iter().filter(|it| **it != record.header.command);
+        record.header.programs = others.cloned().collect();
+    }
+    Ok(Some(records))
+}
+
+/// Adds the files of a run that are in trees.
+fn add(record: &mut Record, files: Vec<File>, directories: &[PathBuf]) {
+    let mut trees = Trees::default();
+    for File { path, kind, target } in files {
+        let is_named = directories.iter().find(|it| Path::new(&path).starts_with(it));
+        let tree = match trees.of(Path::new(&path)) {
+            Some(tree) if directories.is_empty() || is_named.is_some() => tree,
+            _ => match is_named {
+                Some(tree) => tree.clone(),
+                None => continue,
+            },
+        };
+        let tree = tree.to_string_lossy().into_owned();
+        if RecordedPath::split(&path).is_none() || record.paths.iter().any(|it| it.path == path) {
+            continue;
+        }
+        if !record.header.trees.contains(&tree) {
+            record.header.trees.push(tree);
+        }
+        let mapped = kind == "library";
+        let (read, added) = (!mapped, true);
+        record.paths.push(RecordedPath { path, target, read, mapped, added, ..Default::default() });
+    }
+}
+
+/// Adds what is beside these files and on the way to them: the run may have looked at all of it. It has no copies.
+fn add_beside(record: &mut Record) {
+    let mut known: FxHashSet<String> = record.paths.iter().map(|it| it.path.clone()).collect();
+    let trees: Vec<PathBuf> = record.header.trees.iter().map(PathBuf::from).collect();
+    let above = record.paths.iter().flat_map(|it| Path::new(&it.path).ancestors().skip(1));
+    let is_inside = |it: &&Path| trees.iter().any(|tree| it.starts_with(tree));
+    let directories: FxHashSet<PathBuf> = above.filter(is_inside).map(ToOwned::to_owned).collect();
+    for path in directories.iter().flat_map(|it| whole::entries(it)) {
+        let Some(path) = path.to_str().filter(|it| known.insert((*it).to_owned())) else {
+            continue;
+        };
+        if record.paths.len() < MOST_PATHS {
+            let (path, added, kept) = (path.to_owned(), true, true);
+            record.paths.push(RecordedPath { path, added, kept, ..Default::default() });
+        }
+    }
+}
