@@ -196,6 +196,7 @@ fn a_whole_tree_is_packed_without_a_start_and_needed_no_more() {
     fs::write(tree.join("lib/one"), "one\n").unwrap();
     fs::write(tree.join("lib/sub/two"), "two\n").unwrap();
     std::os::unix::fs::symlink("lib", tree.join("link")).unwrap();
+    std::os::unix::fs::symlink("sub/two", tree.join("lib/three")).unwrap();
     let pack = out.path().join("pack.tar");
     let pack = pack.to_str().unwrap();
     let by = |folder: &Path, arguments: &[&str]| {
@@ -213,13 +214,16 @@ fn a_whole_tree_is_packed_without_a_start_and_needed_no_more() {
     let alone = by(here.path(), &["pack", "-o", pack, tree.join("lib").to_str().unwrap()]);
     assert!(alone.stderr.contains("name a program as well"), "{alone:?}");
 
-    let names = ["lib/one", "lib/sub/two", "link"].map(|name| tree.join(name));
+    let names = ["lib/one", "lib/sub/two", "lib/three"].map(|name| tree.join(name));
     fs::rename(&tree, out.path().join("gone")).unwrap();
     let cat = |path: &Path| {
         let path = path.to_str().unwrap();
         by(there.path(), &["run", "--pack", pack, "--check", "never", "--", "/bin/cat", path])
     };
-    assert_eq!([cat(&names[0]), cat(&names[1])].map(|ran| ran.stdout), ["one\n", "two\n"]);
+    let printed = names.each_ref().map(|name| cat(name).stdout);
+    assert_eq!(printed, ["one\n", "two\n", "two\n"]);
+    // The link is one, and its content is there once.
+    assert_eq!(copies(there.path()).len(), 2);
     // The program is told what was there: a name that is new is not, unless the path goes back by `..`.
     fs::create_dir_all(tree.join("lib/sub")).unwrap();
     fs::write(tree.join("lib/new"), "new\n").unwrap();
@@ -228,7 +232,7 @@ fn a_whole_tree_is_packed_without_a_start_and_needed_no_more() {
     assert_eq!(cat(&tree.join("lib/./new")).stdout, "new\n");
     assert_eq!(cat(&names[0]).stdout, "one\n");
     let metrics = || by(there.path(), &["cache", "--metrics"]).stdout;
-    let is_counted = |it: &String| it.contains("becalm_starts_total{uid=") && it.contains("} 6\n");
+    let is_counted = |it: &String| it.contains("becalm_starts_total{uid=") && it.contains("} 7\n");
     let found = std::iter::repeat_with(|| {
         sleep(Duration::from_millis(100));
         metrics()

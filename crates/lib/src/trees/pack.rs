@@ -12,6 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use rustc_hash::FxHashSet;
 use serde::Serialize;
 use tar::{Builder, EntryType, Header as Entry};
 use tempfile::NamedTempFile;
@@ -245,6 +246,16 @@ fn entry(size: u64, time: u64, mode: u32) -> Entry {
     entry
 }
 
+/// Returns the links of a record that lead to files which the record does not have.
+pub(super) fn links_alone(record: &Record) -> impl Iterator<Item = &str> {
+    let of = |kind| {
+        let paths = record.paths.iter().filter(move |it| it.kind == kind);
+        paths.filter_map(|it| Some((it.path.as_str(), it.copy.as_ref()?.of)))
+    };
+    let files: FxHashSet<_> = of(Kind::File).map(|(_, identity)| identity).collect();
+    of(Kind::Link).filter(move |(_, identity)| !files.contains(identity)).map(|(path, _)| path)
+}
+
 /// The content of a pack.
 struct Content<'a> {
     folder: &'a Path,
@@ -272,10 +283,13 @@ impl Content<'_> {
             add(&format!("{INDEXES}/{name}"), plain(table.len()), &mut table.as_slice())?;
         }
         let (mut count, mut bytes) = (0, 0);
+        let alone: FxHashSet<&str> = self.records.values().flat_map(links_alone).collect();
         let mut files = files.into_iter().peekable();
         while let Some((path, recorded)) = files.next() {
             let name = path.trim_start_matches('/');
-            let Some(copy) = &recorded.copy else {
+            // The content of a link to a file of the pack is there once.
+            let is_whole = recorded.kind != Kind::Link || alone.contains(path.as_str());
+            let Some(copy) = recorded.copy.as_ref().filter(|_| is_whole) else {
                 // Not one on the way to other files, which have its name in their paths.
                 let is_above = |(next, _): &(&String, _)| Path::new(next).starts_with(path);
                 if let (Kind::Link, Some(target)) = (recorded.kind, &recorded.target)

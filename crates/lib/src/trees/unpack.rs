@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use becalm_host::tree::table::MOST_BASES;
 use becalm_host::trust;
-use rustc_hash::{FxHashMap, FxHasher};
+use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 use tar::Archive;
 use tempfile::TempDir;
 
@@ -21,10 +21,10 @@ use crate::index::places::{self, cache_writer as writer};
 use crate::run::program;
 use crate::trees::copies::{self, Making};
 use crate::trees::folder::{self, UNPACKED};
-use crate::trees::pack::{INDEXES, MANIFEST, MARK, PackError, PackReport, RECORDS};
+use crate::trees::pack::{INDEXES, MANIFEST, MARK, PackError, PackReport, RECORDS, links_alone};
 use crate::trees::packed::{self, Check, Pack};
 use crate::trees::packed_index;
-use crate::trees::record::{Copied, MOST_BYTES, Place, Record, RecordedPath};
+use crate::trees::record::{Copied, Kind, MOST_BYTES, Place, Record, RecordedPath};
 use crate::trees::started::MOST_PROGRAMS;
 use crate::trees::state::TreeRecordState;
 
@@ -226,11 +226,22 @@ fn merged(mut record: Record, other: &Record) -> Record {
 fn copy(source: &mut Source, record: &mut Record, folder: &Path) -> Option<(u64, u64)> {
     let mut making = Making::of_pack(folder)?;
     let of = |path: &RecordedPath| path.copy.as_ref().map(Copied::identity);
-    let files = record.paths.iter().filter_map(|path| Some((Path::new(&path.path), of(path)?)));
+    let alone: FxHashSet<&str> = links_alone(record).collect();
+    let is_whole = |it: &&RecordedPath| it.kind != Kind::Link || alone.contains(it.path.as_str());
+    let files = record.paths.iter().filter(is_whole);
+    let files = files.filter_map(|path| Some((Path::new(&path.path), of(path)?)));
     making.fits(files).then_some(())?;
     let (mut files, mut bytes, mut is_whole) = (0, 0, true);
-    for path in &mut record.paths {
-        let Some(identity) = of(path) else { continue };
+    let mut linked = FxHashMap::default();
+    let (links, others): (Vec<_>, Vec<_>) =
+        record.paths.iter_mut().partition(|it| it.kind == Kind::Link);
+    for path in others.into_iter().chain(links).filter(|it| it.copy.is_some()) {
+        let Some(copied) = &path.copy else { continue };
+        let identity = copied.identity();
+        if let Some(copy) = linked.get(&copied.of).filter(|_| path.kind == Kind::Link) {
+            path.copy = Some(Copied::clone(copy));
+            continue;
+        }
         let original = Path::new(&path.path);
         let before = making.count();
         let file = source.file(path.path.trim_start_matches('/'));
@@ -244,6 +255,7 @@ fn copy(source: &mut Source, record: &mut Record, folder: &Path) -> Option<(u64,
         }
         // The name says for which file the copy is, whatever the pack calls it.
         path.copy = made.flatten().map(|name| Copied::new(name, identity));
+        linked.extend(path.copy.clone().map(|copy| (copy.of, copy)));
     }
     (making.finish() && is_whole).then_some(())?;
     for path in record.paths.iter_mut().filter(|it| it.mapped) {
