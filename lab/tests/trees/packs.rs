@@ -268,3 +268,23 @@ fn of_the_starts_of_a_node_the_first_alone_compares_the_pack_with_the_tree() {
     let compared = lookups("start", 4);
     assert!(compared > 3 * first, "{compared}");
 }
+
+#[test]
+fn a_tree_that_does_not_answer_is_said_and_the_program_starts_without_it() {
+    let Some(scene) = Scene::new() else { return };
+    let script = "sleep .5; [ -e \"$1/dir/none\" ] || echo none";
+    scene.learn(script, "dir/none", "none\n");
+    let (becalm, pack, mount) = (becalm(), scene.at("pack.tar"), scene.at("mount"));
+    scene.mounted("", &[text(&becalm), "pack", "-o", text(&pack), "/bin/sh"]);
+    forget(&scene);
+    for (check, is_asked) in [("start", true), ("node", true), ("never", false)] {
+        let run = [text(&becalm), "run", "--pack", text(&pack), "--check", check, "--"];
+        let program = ["/bin/sh", "-c", if is_asked { "echo none" } else { script }, "sh"];
+        let merged = ["/bin/sh", "-c", "exec \"$0\" \"$@\" 2>&1"];
+        let command = [&merged[..], &run, &program, &[text(&mount)]].concat();
+        let printed = scene.mounted_as(&["--fail", "hang"], "", &command).0;
+        end_all(text(&pack));
+        assert_eq!(printed.lines().last(), Some("none"), "{check}: {printed}");
+        assert_eq!(printed.contains("does not answer; started without"), is_asked, "{printed}");
+    }
+}

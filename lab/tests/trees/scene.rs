@@ -58,10 +58,21 @@ impl Scene {
 
     /// Runs a command while the tree is mounted.
     pub(crate) fn mounted(&self, switches: &str, command: &[&str]) -> (String, Vec<u32>) {
+        self.mounted_as(&[], switches, command)
+    }
+
+    /// Runs a command while the tree is mounted with more options.
+    pub(crate) fn mounted_as(
+        &self,
+        options: &[&str],
+        switches: &str,
+        command: &[&str],
+    ) -> (String, Vec<u32>) {
         let log = self.at("log");
         let _ = fs::remove_file(&log);
         let mut lab = Command::new(env!("CARGO_BIN_EXE_lab"));
-        lab.args(["slowfs", "--delay-us", "0", "--forgetful", "--writable", "--requests"]);
+        lab.args(["slowfs", "--delay-us", "0", "--forgetful", "--writable"]).args(options);
+        lab.arg("--requests");
         self.1.set(self.1.get() + 1);
         lab.args([self.requests(), self.at("tree"), self.at("mount")]).arg("--").args(command);
         lab.env("HOME", self.at("home")).env_remove("XDG_CACHE_HOME").current_dir("/");

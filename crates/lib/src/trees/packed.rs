@@ -19,7 +19,7 @@ use becalm_host::local_socket;
 use becalm_host::tree::look::{self, Changes, Identity, Numbers};
 use becalm_host::tree::table::{self, Found, Sizes, Table};
 use rustc_hash::{FxHashMap, FxHashSet};
-use rustix::fs::CWD;
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 use crate::index::places::cache_writer as writer;
 use crate::trees::check::Paths;
@@ -95,7 +95,9 @@ impl Pack {
         let (ours, theirs) = UnixStream::pair().ok()?;
         let begun = detached(theirs.into(), Priority::Normal, |connection| {
             for tree in &trees {
+                // Either may be known to the kernel without a question to the server.
                 kind_of(Path::new(tree));
+                let _ = statx(CWD, tree.as_str(), AtFlags::STATX_FORCE_SYNC, StatxFlags::MTIME);
                 let _ = local_socket::send(&connection, b".", &[]);
             }
         });
