@@ -167,6 +167,19 @@ impl Advice {
         })
     }
 
+    /// Takes measured times of the loader instead of estimates: plain, and with an index. Those of other strategies
+    /// keep their share.
+    pub(crate) fn set_measured(&mut self, plain_ns: u64, indexed_ns: u64) {
+        let Some(before) = self.before_ns.replace(plain_ns) else { return };
+        let scaled = |ns: u64| (ns as f64 * plain_ns as f64 / before.max(1) as f64) as u64;
+        for choice in &mut self.options {
+            let is_index = choice.strategy == Strategy::Audit.to_string();
+            let is_index = is_index || choice.scope == Scope::Nothing;
+            choice.loader_ns =
+                choice.loader_ns.map(|ns| if is_index { indexed_ns } else { scaled(ns) });
+        }
+    }
+
     /// Returns the option that leaves least time, or misses if there are no times, with the program's
     /// own loader. Of two that leave the same, the first one, because it changes less.
     #[must_use]
@@ -199,9 +212,11 @@ impl Advice {
             .partition(|it| it.scope != Scope::Nothing && self.owner.is_some());
         let mut lines = Vec::new();
         if let (Some(owner), false) = (self.owner, of_fix.is_empty()) {
-            lines.push(format!(
-                "becalm fix is not proposed: {owner} owns the program, and an upgrade would write it anew"
-            ));
+            let why = match owner {
+                "Nix" | "Guix" => "never changes a file of its store",
+                _ => "would write it anew with an upgrade",
+            };
+            lines.push(format!("becalm fix is not proposed: {owner} owns the program, and {why}"));
         }
         if let (false, number) = (others.is_empty(), others.len() as u64) {
             let gain = if number == 1 { "gains" } else { "gain" };

@@ -7,7 +7,7 @@ use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
-use std::{fs, io};
+use std::io;
 
 use becalm_host::bench::are_droppable;
 use becalm_host::bench::stats::LEVEL;
@@ -340,12 +340,11 @@ impl Watched {
 
 impl Machine {
     fn here() -> Self {
-        let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         Self {
             kernel: here::kernel(),
-            cpus: std::thread::available_parallelism().map_or(1, usize::from),
-            load: load.split(' ').next().and_then(|first| first.parse().ok()),
+            cpus: here::processors(),
+            load: here::load(),
             began: since.unwrap_or(Duration::ZERO).as_secs(),
         }
     }
@@ -424,13 +423,7 @@ fn notes(measured: &Measured, machine: &Machine) -> Vec<String> {
     if outliers * 10 > starts {
         notes.push(format!("{outliers} of {starts} starts are outliers: a busy machine"));
     }
-    if let Some(load) = machine.load
-        && load > machine.cpus as f64
-    {
-        notes.push(format!(
-            "load {load:.1} on {} when it began",
-            counted(machine.cpus as u64, "processor", "processors")
-        ));
-    }
+    let busy = machine.load.and_then(|load| here::busy(load, machine.cpus));
+    notes.extend(busy.map(|busy| format!("{busy} when it began")));
     notes
 }

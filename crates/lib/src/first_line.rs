@@ -176,7 +176,7 @@ impl fmt::Display for FirstLine {
             Indexed::Unknown => {}
             Indexed::Used(plain) => {
                 let factor = loader.ns as f64 / plain.max(1) as f64;
-                write!(f, ", with the index of this session ({factor:.2} of a plain start)")?;
+                write!(f, ", with the index in use ({factor:.2} of a plain start)")?;
             }
             Indexed::None(why) => write!(f, "; an index has no effect: {why}")?,
             Indexed::Takes(ns, is_measured) => {

@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use bstr::ByteSlice;
 
 use crate::escape::shown;
+use crate::words::counted;
 
 /// Returns the date, the processor, the kernel, the file system of a file, and becalm's version.
 #[must_use]
@@ -16,6 +17,7 @@ pub fn line(file: &Path) -> String {
         processor(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),
         Some(kernel()),
         file_system(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default(), file),
+        load().and_then(|load| busy(load, processors())),
         Some(format!("becalm {}", env!("CARGO_PKG_VERSION"))),
     ];
     shown(parts.into_iter().flatten().collect::<Vec<_>>().join(", ").as_bytes().into())
@@ -27,6 +29,26 @@ pub fn kernel() -> String {
     let uname = rustix::system::uname();
     let text = |part: &std::ffi::CStr| shown(part.to_bytes().as_bstr());
     [uname.sysname(), uname.release(), uname.machine()].map(text).join(" ")
+}
+
+/// Returns the load average of the last minute.
+#[must_use]
+pub fn load() -> Option<f64> {
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    load.split(' ').next()?.parse().ok()
+}
+
+/// Returns the number of processors that becalm may use.
+#[must_use]
+pub fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Describes a load that spoils measurements.
+#[must_use]
+pub fn busy(load: f64, processors: usize) -> Option<String> {
+    let on = counted(processors as u64, "processor", "processors");
+    (load > processors as f64).then(|| format!("load {load:.1} on {on}"))
 }
 
 /// Returns the model, and the name that decides on hwcaps subdirectories.
@@ -57,6 +79,12 @@ mod tests {
         assert_eq!(of("/proc/self/status").as_deref(), Some("proc"));
         assert_eq!(of("/procedures").as_deref(), Some("ext4"));
         assert_eq!(file_system("", Path::new("/")), None);
+    }
+
+    #[test]
+    fn a_load_counts_if_there_is_more_work_than_processors() {
+        assert_eq!(busy(2.0, 2), None);
+        assert_eq!(busy(7.68, 2).as_deref(), Some("load 7.7 on 2 processors"));
     }
 
     #[test]

@@ -75,6 +75,9 @@ fn by_run(first: &Variant, flags: &[&str]) -> Result<Variant> {
 
 /// Returns the first variant with an index of its program, or the reason why there is none.
 pub(crate) fn indexed(first: &Variant) -> Result<(Variant, ScratchIndex), NoIndex> {
+    if env::var_os("LD_AUDIT").is_some_and(|list| !list.is_empty()) {
+        return Err(NoIndex::NoEffect("this session sets LD_AUDIT already"));
+    }
     let index = ScratchIndex::of(&first.command.program)?;
     let command = Command { env: Some(index.environment()), ..first.command.clone() };
     let name = INDEXED.to_owned();

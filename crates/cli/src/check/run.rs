@@ -56,6 +56,9 @@ pub(crate) fn run(args: &CheckArgs, color: When) -> Result<ExitStatus> {
     let mut options = args.assume.options();
     if let Some(index) = &args.index {
         options.audit = Some(loaded_index::audit_list(index)?);
+    } else if args.budget.budget().has_limits() {
+        // A budget is of a plain start, also in a session that has an index.
+        options.audit.get_or_insert_default();
     }
     let mut assumed = Assumptions::new(&options)?;
     assumed.reads(args.reads.strategies().as_deref());
@@ -161,6 +164,9 @@ impl Run {
     fn check(&mut self, starts: &Starts<'_>, targets: Targets) -> Result<()> {
         for folder in &targets.empty_folders {
             terminal::note(folder.as_ref(), "no ELF files in this folder");
+            if self.budget.has_limits() {
+                self.status = self.status.and(ExitStatus::Failure);
+            }
         }
         for problem in targets.problems {
             self.report(problem);

@@ -164,7 +164,8 @@ fn of_program(text: &mut String, look: Look, report: &Report, program: &ProgramS
         (false, false) => return,
     };
     if report.kept.is_empty() {
-        row(text, look, "", &offer);
+        // Never shortened: it is to be typed.
+        let _ = writeln!(text, "{:INDENT$}{offer}", "");
     }
 }
 

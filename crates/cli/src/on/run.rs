@@ -33,11 +33,10 @@ pub(crate) fn on(args: &OnArgs) -> Result<ExitStatus> {
         terminal::write_report(args.json, &plan.report, |out| text::programs(out, &plan.report))?;
         return Ok(ExitStatus::Fine);
     }
-    // Before anything is written.
+    // Before anything is written. A reader that has gone does not stop that.
     if !args.json {
         let mut out = Stdout::new();
-        text::programs(&mut out, &plan.report)?;
-        out.flush()?;
+        let _ = text::programs(&mut out, &plan.report).and_then(|()| out.flush());
     }
     let report = apply(plan, &Bars)?;
     for problem in &report.problems {

@@ -80,7 +80,8 @@ pub(crate) fn written(out: &mut impl Write, report: &Report) -> io::Result<()> {
 /// Returns an error if the output cannot be written.
 pub(crate) fn off(out: &mut impl Write, report: &OffReport) -> io::Result<()> {
     writeln!(out, "{} off", counted(report.programs.len() as u64, "program", "programs"))?;
-    files(out, &report.files)
+    files(out, &report.files)?;
+    if report.programs.is_empty() { Ok(()) } else { writeln!(out, "in this shell: hash -r") }
 }
 
 fn files(out: &mut impl Write, files: &[PathFile]) -> io::Result<()> {

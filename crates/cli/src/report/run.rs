@@ -18,7 +18,7 @@ use becalm_lib::json::{self, ReadError};
 use becalm_lib::path::path_bytes;
 use becalm_lib::report::report;
 use becalm_lib::words::words;
-use rustix::fs::Mode;
+use rustix::fs::{Access, Mode};
 
 use crate::exit_code::ExitStatus;
 use crate::report::args::ReportArgs;
@@ -50,6 +50,12 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitStatus> {
         return done(args, "", &first);
     }
     let Some(program) = &args.program else { bail!("report: no program") };
+    // Before the starts, which take some seconds.
+    let folder = output.parent().filter(|it| !it.as_os_str().is_empty());
+    let writable = rustix::fs::access(folder.unwrap_or(Path::new(".")), Access::WRITE_OK);
+    if !output.exists() {
+        writable.map_err(io::Error::from).with_context(|| name(output))?;
+    }
     let report = report(&args.options(program)?)?;
     let comparison = args.compare.as_deref().map(comparison).transpose()?;
     let page = html::page(&report, comparison.as_ref())?;

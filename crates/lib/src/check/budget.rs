@@ -21,6 +21,12 @@ pub struct Budget {
 }
 
 impl Budget {
+    /// True if a cost has a limit.
+    #[must_use]
+    pub fn has_limits(&self) -> bool {
+        self.misses.is_some() || self.lookups.is_some() || self.ms.is_some()
+    }
+
     /// Counts what is limited in a start, and sets whether it is over the budget.
     pub fn judge(
         &self,
@@ -39,9 +45,8 @@ impl Budget {
                 program.lookups = work.map(|work| work.lookups);
             }
         }
-        let has_limits = self.misses.is_some() || self.lookups.is_some() || self.ms.is_some();
         program.over_budget = match self.over(program).is_empty() {
-            true if !has_limits || self.not_judged(program).is_some() => None,
+            true if !self.has_limits() || self.not_judged(program).is_some() => None,
             is_within => Some(!is_within),
         };
     }

@@ -117,5 +117,10 @@ pub fn report(options: &Options) -> Result<Report, ReportError> {
         Ok(plain) if after.is_none() && !before.is_record => snapshot::indexed(plain, options),
         _ => None,
     };
+    if let (Some(Ok(indexed)), Ok(plain), Some(advice)) =
+        (&indexed, &before.observed, &mut before.advice)
+    {
+        advice.set_measured(plain.loader_ns, indexed.loader_ns);
+    }
     Ok(Report { before, after, indexed })
 }
