@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
+use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
-use std::io;
 
 use becalm_host::bench::are_droppable;
 use becalm_host::bench::stats::LEVEL;

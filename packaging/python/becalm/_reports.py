@@ -421,6 +421,7 @@ class Advise(Record):
     before: int
     options: List[Choice]
     named_stores: List[str]
+    networked: bool
     calmed_by: Optional[str] = None
     estimate: Optional[Estimate] = None
     before_ns: Optional[int] = None
