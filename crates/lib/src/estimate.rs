@@ -27,15 +27,15 @@ use crate::path::path_of;
 use crate::symbols::bind_options_of_environment;
 use crate::targets::Target;
 
-/// Nanoseconds of the kernel's work: of an `execve`, of loading an object, of making a relocated
-/// page, of loading the audit module, of its calls for an object.
+/// Nanoseconds of the kernel's calls: of an `execve`, of loading an object, of loading the audit module, of its calls
+/// for an object.
 const EXEC: f64 = 515e3;
 const OBJECT: f64 = 20e3;
-const PAGE: f64 = 2.9e3;
 const MODULE: f64 = 51e3;
 const AUDITED: f64 = 6e3;
-/// Nanoseconds of the loader's work: of a lookup, of a hash table in it, of a relocation with and
-/// without a symbol; of both by the module.
+/// Nanoseconds of work in memory: of copying a relocated page, of a lookup, of a hash table in it, of a relocation with
+/// and without a symbol; of both by the module.
+const PAGE: f64 = 2.9e3;
 const LOOKUP: f64 = 68.0;
 const TABLE: f64 = 6.2;
 const SYMBOLIC: f64 = 55.0;
@@ -193,7 +193,7 @@ impl Machine {
             [work.lookups, work.searched, work.symbolic, work.lazy, work.relative, work.pages]
                 .map(|count| count as f64);
         let start = self.kernel * (EXEC + OBJECT * objects);
-        let pages = self.kernel * PAGE * pages;
+        let pages = self.loader * PAGE * pages;
         let by_loader = lookups * LOOKUP + searched * TABLE + symbolic * SYMBOLIC;
         let by_loader = self.loader * by_loader;
         let relative_ns = pages + self.loader * RELATIVE * (relative + lazy);
