@@ -172,9 +172,10 @@ impl Advice {
     pub(crate) fn set_measured(&mut self, plain_ns: u64, indexed_ns: u64) {
         let Some(before) = self.before_ns.replace(plain_ns) else { return };
         let scaled = |ns: u64| (ns as f64 * plain_ns as f64 / before.max(1) as f64) as u64;
+        let indexes = Strategy::ALL.iter().filter(|it| it.row().unit.is_index());
+        let indexes: Vec<String> = indexes.map(ToString::to_string).collect();
         for choice in &mut self.options {
-            let is_index = choice.strategy == Strategy::Audit.to_string();
-            let is_index = is_index || choice.scope == Scope::Nothing;
+            let is_index = indexes.contains(&choice.strategy);
             choice.loader_ns =
                 choice.loader_ns.map(|ns| if is_index { indexed_ns } else { scaled(ns) });
         }

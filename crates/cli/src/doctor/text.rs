@@ -8,7 +8,6 @@ use becalm_lib::doctor::{
 };
 use becalm_lib::escape::shown;
 use becalm_lib::path::path_bytes;
-use becalm_lib::trees::begin::is_networked;
 use becalm_lib::trees::counts::Counts;
 use becalm_lib::trees::state::TreesState;
 use becalm_lib::words::{counted, grouped};
@@ -156,7 +155,7 @@ fn of_program(text: &mut String, look: Look, report: &Report, program: &ProgramS
     };
     row(text, look, "", on);
     let named = shown(path_bytes(&program.named).as_ref());
-    let offer = match (is_networked(&program.named), program.gains) {
+    let offer = match (program.networked, program.gains) {
         (true, _) => {
             format!("on a network file system: becalm run -- {named} looks up its files ahead")
         }

@@ -1,8 +1,8 @@
 //! The [strategies](Strategy), which make a [`Plan`] from single objects or from a closure. A plan is data:
 //! `becalm-rewrite` makes bytes from its [`crate::edit::Edit`]s, and `becalm-host` writes them.
 //!
-//! [`names`] lists them. They share these modules: [`crate::search::store`] defines the directories that cannot change and
-//! may be skipped. `own` finds the answer of an object's own run path, which holds in every program.
+//! [`names`] lists them. They share these modules: [`crate::search::store`] defines the directories that cannot change
+//! and may be skipped. `own` finds the answer of an object's own run path, which holds in every program.
 //! [`planned`] predicts a start with an applied plan. [`verify`] compares the applied answers with the
 //! plain search, by the [`row`] of each strategy.
 

@@ -18,6 +18,7 @@ use crate::path::path_bytes;
 use crate::run::error::RunError;
 use crate::run::program::{self, Program};
 use crate::targets::Target;
+use crate::trees::begin::is_networked;
 
 /// An index of a single program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -66,6 +67,9 @@ pub struct ProgramState {
     /// The program as it is named: a virtual environment's Python is a link to another one.
     #[serde(skip)]
     pub named: PathBuf,
+    /// True if it is on a network file system, as it is named.
+    #[serde(skip)]
+    pub networked: bool,
     /// True if an index makes it start quicker, as far as that can be predicted.
     #[serde(skip)]
     pub gains: bool,
@@ -82,6 +86,7 @@ impl ProgramState {
     pub fn of(name: &OsStr) -> Result<Self, RunError> {
         let found = program::find(name)?;
         let named = found.path.clone();
+        let networked = is_networked(&named);
         let Program { real, .. } = Program::look(found)?;
         let path = path_bytes(&real);
         let line = first_line(&real);
@@ -93,7 +98,7 @@ impl ProgramState {
         let programs = [false, true].into_iter().flat_map(on::switched_on).flatten();
         let mut of_path = programs.filter(|it| it.path.canonicalize().is_ok_and(|it| it == real));
         let switched_on = of_path.next().and_then(|it| it.fresh);
-        Ok(Self { path, named, first_line, gains, switched_on })
+        Ok(Self { path, named, networked, first_line, gains, switched_on })
     }
 }
 

@@ -46,7 +46,11 @@ pub(super) fn of(
     let target = target(&path, assumed)?;
     let session = assumed.fs.session();
     // Before the prediction, which reads the same files: the program waits for what is not in memory.
-    let observed = run(&target.host, options, std::env::vars_os().collect());
+    let mut observed = run(&target.host, options, std::env::vars_os().collect());
+    // Otherwise it is timed beside its start with an index.
+    if let (Some(_), Some(run), Ok(observed)) = (&options.after, &options.run, &mut observed) {
+        set_whole(observed, &own_command(&target.host, run, options), run.limit);
+    }
     match check(assumed, &session, &target) {
         (Verdict::Checked(mut program), Some(closure)) => {
             program.newer_glibc = by_newer_glibc(assumed, &session, (&program, &closure));
@@ -67,26 +71,22 @@ pub(super) fn of(
     }
 }
 
-/// Runs the program once more, with the index that `becalm run` would make, and adds its times to the first
-/// line of the plain run. `None` if that one had an index already.
+/// Runs the program once more, with the index that `becalm run` would make, times whole starts of both, and adds the
+/// times to the first line of the plain run. `None` if that one had an index already.
 pub(super) fn indexed(plain: &mut Observed, options: &Options) -> Option<Result<Observed, String>> {
-    if plain.has_index {
-        return None;
-    }
-    let program = found(&options.program, options);
-    let program = std::path::absolute(&program).unwrap_or(program);
-    let index = match ScratchIndex::of(program.as_os_str()) {
-        Ok(index) => index,
-        Err(error) => return Some(Err(words_of_chain(&error))),
-    };
-    let mut indexed = match run(&program, options, index.environment()) {
-        Ok(indexed) => indexed,
-        Err(error) => return Some(Err(error.to_string())),
-    };
     let run = options.run.as_ref()?;
-    let both = [std::env::vars_os().collect(), index.environment()];
-    let both = both.map(|environment| command(&program, run, options, environment));
-    if let Some([before, after]) = whole(&both, run.limit) {
+    let program = absolute(&found(&options.program, options));
+    let own = own_command(&program, run, options);
+    let indexed = (!plain.has_index).then(|| by_index(&program, options));
+    let (mut indexed, index) = match indexed {
+        Some(Ok(indexed)) => indexed,
+        other => {
+            set_whole(plain, &own, run.limit);
+            return other.map(|it| it.map(|(indexed, _)| indexed));
+        }
+    };
+    let with = command(&program, run, options, index.environment());
+    if let Some([before, after]) = whole(&[&own, &with], run.limit) {
         plain.set_whole(before);
         indexed.set_whole(after);
     }
@@ -97,7 +97,13 @@ pub(super) fn indexed(plain: &mut Observed, options: &Options) -> Option<Result<
     Some(Ok(indexed))
 }
 
-/// Runs the program once under the tracer, for the timeline, and then for the time of its whole start.
+fn by_index(program: &Path, options: &Options) -> Result<(Observed, ScratchIndex), String> {
+    let index = ScratchIndex::of(program.as_os_str()).map_err(|error| words_of_chain(&error))?;
+    let observed = run(program, options, index.environment()).map_err(|error| error.to_string())?;
+    Ok((observed, index))
+}
+
+/// Runs the program once under the tracer, for the timeline.
 fn run(
     program: &Path,
     options: &Options,
@@ -108,7 +114,7 @@ fn run(
     if assume.sysroot.is_some() || assume.loader.is_some() || assume.libc.is_some() {
         return Err(NotObserved::OtherMachine);
     }
-    let program = std::path::absolute(program).unwrap_or_else(|_| program.to_owned());
+    let program = absolute(program);
     let what = trace::options::Options {
         command: [program.clone().into()].into_iter().chain(run.args.iter().cloned()).collect(),
         relocations: true,
@@ -117,19 +123,25 @@ fn run(
         store: assume.store.clone(),
         ..trace::options::Options::default()
     };
-    let command = command(&program, run, options, environment);
+    let environment = command(&program, run, options, environment).env.unwrap_or_default();
     let failed = |error| NotObserved::NotWatched(words(&error));
     let streams = Streams::nowhere().map_err(failed)?;
-    let environment = command.env.clone().unwrap_or_default();
     let confined = Confined { environment, streams, limit: run.limit };
     // Every exit code is accepted: the report shows how the program ended.
     let report = watch(&what, &confined).map_err(|error| match error {
         ObserveError::Trace(TraceError::TooLong { limit, .. }) => NotObserved::TooLong(limit),
         error => NotObserved::NotWatched(words_of_chain(&error)),
     })?;
-    let mut observed = record::observed(&report)?;
-    whole(&[command], run.limit).into_iter().for_each(|[ns]| observed.set_whole(ns));
-    Ok(observed)
+    record::observed(&report)
+}
+
+fn absolute(program: &Path) -> PathBuf {
+    std::path::absolute(program).unwrap_or_else(|_| program.to_owned())
+}
+
+/// Returns the command of a run in this environment.
+fn own_command(program: &Path, run: &Run, options: &Options) -> Command {
+    command(&absolute(program), run, options, std::env::vars_os().collect())
 }
 
 /// Returns the command of a run, with the assumed variables in its environment.
@@ -155,7 +167,7 @@ fn command(
 
 /// Returns the times of whole starts of each command: the medians of a few that are not traced, in turns, so that
 /// what slows the machine down slows them all.
-fn whole<const N: usize>(commands: &[Command; N], limit: Duration) -> Option<[u64; N]> {
+fn whole<const N: usize>(commands: &[&Command; N], limit: Duration) -> Option<[u64; N]> {
     let options = bench::Options {
         until: Until::Idle,
         timeout: limit,
@@ -172,6 +184,10 @@ fn whole<const N: usize>(commands: &[Command; N], limit: Duration) -> Option<[u6
         times.sort_unstable();
         times[WHOLE_STARTS / 2]
     }))
+}
+
+fn set_whole(observed: &mut Observed, command: &Command, limit: Duration) {
+    whole(&[command], limit).into_iter().for_each(|[ns]| observed.set_whole(ns));
 }
 
 /// Returns the path itself. A name that is not a file here is searched for along `PATH`.
