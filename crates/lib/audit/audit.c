@@ -82,8 +82,8 @@ find_program (void)
   return path != NULL ? table_find_object (path) : NO_OBJECT;
 }
 
-/* Finds the bindings of the program by either path; the program is identified by more than its
-   name. */
+/* Finds the bindings of the program by either path, and the answers of its trees; the program is identified by more
+   than its name. */
 static void
 find_bindings (void)
 {
@@ -93,10 +93,13 @@ find_bindings (void)
       return;
     }
   const char *path = process_executable ();
-  if ((path != NULL && path[0] == '/' && bind_init (path)) || bind_init (real_path ()))
+  /* From a pack, a program is found with libraries that it did not have when it was packed. */
+  if ((path != NULL && path[0] == '/' && bind_init (path)) || bind_init (real_path ()) || tree_is_of_pack ())
     {
       tree_take ();
       tree_ask ();
+      /* Libraries are found in it. */
+      tree_is_told ();
     }
   else
     stubs_decline ("not-indexed");
@@ -420,8 +423,8 @@ la_objsearch (const char *name, uintptr_t *cookie, unsigned flag)
       chain_asks (member);
       result = answer (name, member);
     }
-  if (has_started && !auditors_search ())
-    result = tree_library (result, program);
+  if (!auditors_search ())
+    result = has_started ? tree_library (result, program) : tree_place (result);
   if (!has_ended)
     log_lookup (cookie, flag, name, result);
   return result;

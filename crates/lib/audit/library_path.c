@@ -9,6 +9,7 @@
 #include "process.h"
 #include "system.h"
 #include "table.h"
+#include "tree.h"
 
 #define PATH_SIZE 4096u
 /* Elements kept in static memory; a longer list costs a system call. */
@@ -28,9 +29,11 @@ enum kind
   HOLDS,
   /* Not in the table, or changed since. */
   UNLISTED,
-  /* Those that were looked at: it does not exist, or has no hwcaps subdirectories. */
+  /* Those that were looked at: it does not exist, or has no hwcaps subdirectories; PACKED: the program is told
+     what is in it. */
   ABSENT,
   PLAIN,
+  PACKED,
   UNKNOWN,
 };
 
@@ -239,6 +242,26 @@ look_for (const struct element *e, const char *name)
   return compose (e, name) ? sys_stat (candidate, &found) : -1;
 }
 
+/* Looks by what the program is told. */
+static enum tree_answer
+is_told_of (const struct element *e, const char *name)
+{
+  struct statx found;
+  return compose (e, name) ? tree_stat (candidate, 1, &found) : TREE_UNKNOWN;
+}
+
+/* True for a directory of which the program is told all, without hwcaps subdirectories. */
+static int
+is_packed (const struct element *e)
+{
+  const char *name = hwcaps_names;
+  if (!tree_is_told () || is_told_of (e, ".") != TREE_FOUND)
+    return 0;
+  while (*name != '\0' && is_told_of (e, name) == TREE_ABSENT)
+    name += strlen (name) + 1;
+  return *name == '\0';
+}
+
 /* A mode may change without the directory's fingerprint. The path is then in the buffer. */
 static int
 is_for_all (const struct element *e, const char *name)
@@ -272,7 +295,7 @@ find_listed (const char *name, int may_look, unsigned *end)
       if (e->kind == UNSEEN)
         {
           e->directory = table_ready () ? table_find_directory (e->path, e->length) : NULL;
-          e->kind = e->directory != NULL ? LISTED : UNLISTED;
+          e->kind = is_packed (e) ? PACKED : e->directory != NULL ? LISTED : UNLISTED;
         }
       if (e->kind == LISTED || e->kind == HOLDS)
         {
@@ -280,6 +303,12 @@ find_listed (const char *name, int may_look, unsigned *end)
           *end = i;
           if (has != 0)
             return has == 2;
+        }
+      else if (e->kind == PACKED)
+        {
+          *end = i;
+          if (is_told_of (e, name) != TREE_ABSENT)
+            return tree_place (candidate) != candidate;
         }
       else if (e->kind == UNKNOWN
                || (e->kind != ABSENT && (!may_look || lost > won || ++looks > MOST_LOOKS)))
@@ -332,6 +361,12 @@ library_path_ask (const char *name, int may_look, const char **path)
   lost += (unsigned) (!holds && has_looked);
   if (!holds || end == element_count)
     return holds ? LIBRARY_PATH_NOTHING : LIBRARY_PATH_UNKNOWN;
+  if (elements[end].kind == PACKED)
+    {
+      compose (&elements[end], name);
+      *path = tree_place (candidate);
+      return LIBRARY_PATH_FOUND;
+    }
   if (!is_for_all (&elements[end], name) || (conditions_used_listing () && !file_fits (candidate)))
     return LIBRARY_PATH_UNKNOWN;
   *path = candidate;

@@ -4,13 +4,9 @@
 
    `BECALM=...,only:LETTERS,...` says what was added: this word and what follows it; for the letters
    `a` and `t`, the last element of LD_AUDIT and of GLIBC_TUNABLES. A capital letter, also `B` for
-   BECALM itself, says that the variable was not set. A start from a pack has other directories in
-   LD_LIBRARY_PATH, and the variable as it was under a longer name. */
+   BECALM itself, says that the variable was not set. */
 #include "only.h"
 #include "process.h"
-
-/* The longer name, as crates/lib/src/trees/packed.rs writes it. */
-#define SAVED "BECALM_LD_LIBRARY_PATH"
 
 /* Returns the last word of the list that begins with `only:`, NULL if there is none. */
 static char *
@@ -74,12 +70,10 @@ restore (char *variable, const char *letters)
 void
 only_restore (void)
 {
-  char letters[8] = { 0 }, *library_path = NULL;
+  char letters[8] = { 0 };
   char **environment = process_environment ();
   for (char **at = environment; at != NULL && *at != NULL; at++)
     {
-      if (value_of (*at, SAVED) != NULL)
-        library_path = *at + sizeof "BECALM_" - 1;
       char *value = (char *) value_of (*at, "BECALM");
       const char *word = value != NULL ? find_word (value) : NULL;
       if (word == NULL)
@@ -88,13 +82,11 @@ only_restore (void)
       for (size_t i = 0; i + 1 < sizeof letters && word[i] != '\0' && word[i] != ','; i++)
         letters[i] = word[i];
     }
-  if (letters[0] == '\0' && library_path == NULL)
+  if (letters[0] == '\0')
     return;
   char **to = environment;
   for (char **from = environment; *from != NULL; from++)
-    if (library_path != NULL && value_of (*from, "LD_LIBRARY_PATH") != NULL)
-      *to++ = library_path;
-    else if (value_of (*from, SAVED) == NULL && restore (*from, letters))
+    if (restore (*from, letters))
       *to++ = *from;
   while (*to != NULL)
     *to++ = NULL;

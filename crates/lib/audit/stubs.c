@@ -37,12 +37,14 @@ enum does
   /* Makes or removes the path in the first argument; in the second, relative to the first; and
      so on. */
   WRITES_0, WRITES_AT_1, WRITES_1, WRITES_AT_3, WRITES_AT_1_2,
-  CREATES, MOVES_0_1, MOVES_AT_1_3,
+  CREATES, MAKES_DIRECTORY, MOVES_0_1, MOVES_AT_1_3,
   REOPEN, BIND,
   /* Changes what stat returns, or waits for a child, which may have done so. */
   FORGETS,
-  /* Makes a child, or lets another program have the descriptors. */
-  FORKS,
+  /* Makes a child, or lets another program have the descriptors: that in the first argument, or the second. */
+  FORKS, EXECUTES_0, EXECUTES_1,
+  /* Tells about the file system of the first argument. */
+  STAT_FILE_SYSTEM,
   /* Locks or changes a file by a descriptor, or reads what a copy does not have. */
   USES_FILE, FILE_CONTROL,
   /* Changes the meaning of paths. */
@@ -78,7 +80,7 @@ static const struct
   { "realpath", REAL_PATH }, { "__realpath_chk", REAL_PATH_CHECKED },
   { "canonicalize_file_name", CANONICAL },
   { "syscall", SYSTEM_CALL },
-  { "creat", CREATES }, { "creat64", CREATES }, { "mkdir", WRITES_0 }, { "mkfifo", WRITES_0 },
+  { "creat", CREATES }, { "creat64", CREATES }, { "mkdir", MAKES_DIRECTORY }, { "mkfifo", WRITES_0 },
   { "mknod", WRITES_0 }, { "mkstemp", WRITES_0 }, { "mkstemp64", WRITES_0 },
   { "mkostemp", WRITES_0 }, { "mkostemp64", WRITES_0 }, { "mkstemps", WRITES_0 },
   { "mkstemps64", WRITES_0 }, { "mkostemps", WRITES_0 }, { "mkostemps64", WRITES_0 },
@@ -102,8 +104,8 @@ static const struct
   { "wait", FORGETS }, { "waitpid", FORGETS }, { "wait3", FORGETS }, { "wait4", FORGETS },
   { "waitid", FORGETS }, { "system", FORKS }, { "popen", FORKS }, { "pclose", FORGETS },
   { "fork", FORKS }, { "_Fork", FORKS }, { "vfork", FORKS }, { "forkpty", FORKS },
-  { "posix_spawn", FORKS }, { "posix_spawnp", FORKS }, { "pidfd_spawn", FORKS },
-  { "pidfd_spawnp", FORKS },
+  { "posix_spawn", EXECUTES_1 }, { "posix_spawnp", EXECUTES_1 }, { "pidfd_spawn", EXECUTES_1 },
+  { "pidfd_spawnp", EXECUTES_1 },
   { "chmod", FORGETS }, { "fchmod", USES_FILE }, { "lchmod", FORGETS }, { "fchmodat", FORGETS },
   { "chown", FORGETS }, { "fchown", USES_FILE }, { "lchown", FORGETS }, { "fchownat", FORGETS },
   { "utime", FORGETS }, { "utimes", FORGETS }, { "lutimes", FORGETS }, { "futimes", USES_FILE },
@@ -113,9 +115,12 @@ static const struct
   { "fgetxattr", USES_FILE }, { "flistxattr", USES_FILE }, { "flock", USES_FILE },
   { "lockf", USES_FILE }, { "lockf64", USES_FILE }, { "fcntl", FILE_CONTROL },
   { "fcntl64", FILE_CONTROL },
-  { "execve", FORKS }, { "execv", FORKS }, { "execvp", FORKS }, { "execvpe", FORKS },
-  { "execl", FORKS }, { "execlp", FORKS }, { "execle", FORKS }, { "fexecve", FORKS },
+  { "execve", EXECUTES_0 }, { "execv", EXECUTES_0 }, { "execvp", EXECUTES_0 },
+  { "execvpe", EXECUTES_0 }, { "execl", EXECUTES_0 }, { "execlp", EXECUTES_0 },
+  { "execle", EXECUTES_0 }, { "fexecve", FORKS },
   { "execveat", FORKS },
+  { "statfs", STAT_FILE_SYSTEM }, { "statfs64", STAT_FILE_SYSTEM },
+  { "statvfs", STAT_FILE_SYSTEM }, { "statvfs64", STAT_FILE_SYSTEM },
 };
 #define CALL_COUNT (sizeof calls / sizeof *calls)
 _Static_assert (CALL_COUNT <= CALLS, "room for all");
@@ -171,6 +176,7 @@ fail (elf_word *args, int error, elf_sword value)
 #define HERE ((elf_word) AT_FDCWD)
 #define NOT_THERE 2
 #define NOT_A_LINK 22
+#define IS_THERE 17
 
 static int
 is_absent (elf_word path)
@@ -398,8 +404,12 @@ access_path (elf_word *args, elf_word path, elf_word mode, elf_word flags)
                                       : tree_stat ((const char *) path, !(flags & NO_FOLLOW), &found);
   if (answer == TREE_ABSENT)
     return fail (args, NOT_THERE, -1);
-  /* Whether it may be read, the kernel decides. */
-  if (answer != TREE_FOUND || (unsigned) mode != 0)
+  if (answer != TREE_FOUND)
+    return PASSES;
+  /* Whether it may be read, the kernel decides, unless it was packed. */
+  const unsigned may_execute = 1, may_write = 2;
+  const int is_wanted = (unsigned) mode != 0 && (!tree_is_told () || mode & may_write);
+  if (is_wanted || (mode & may_execute && !(found.mode & 0111)))
     return PASSES;
   args[0] = 0;
   return ANSWERED;
@@ -464,6 +474,17 @@ writes (elf_word directory, elf_word path)
   paths_written ((int) directory, (const char *) path, 0);
 }
 
+/* A program that is told of a directory need not hear that the one above it is gone. */
+static enum outcome
+make_directory (elf_word *args, elf_word path)
+{
+  struct statx found;
+  if (tree_is_told () && tree_stat ((const char *) path, 0, &found) == TREE_FOUND)
+    return fail (args, IS_THERE, -1);
+  writes (HERE, path);
+  return PASSES;
+}
+
 static void
 moves (elf_word directory, elf_word path)
 {
@@ -519,7 +540,8 @@ does_of_number (elf_word number)
     case NR_fstat: return FSTAT;
     case NR_access: return ACCESS;
     case NR_rename: return MOVES_0_1;
-    case NR_mkdir: case NR_rmdir: case NR_mknod: case NR_unlink: return WRITES_0;
+    case NR_mkdir: return MAKES_DIRECTORY;
+    case NR_rmdir: case NR_mknod: case NR_unlink: return WRITES_0;
     case NR_creat: return CREATES;
     case NR_fork: case NR_vfork: return FORKS;
     case NR_chmod: case NR_chown: case NR_lchown: case NR_utime:
@@ -549,7 +571,7 @@ does_of_number (elf_word number)
     case NR_fchmod: case NR_fchown: case NR_fsetxattr: case NR_fremovexattr: case NR_flock:
       return USES_FILE;
     case NR_fcntl: return FILE_CONTROL;
-    case NR_execve: return FORKS;
+    case NR_execve: return EXECUTES_0;
     case NR_clone: return CLONE;
     case NR_clone3: return KERNEL_CLONE3;
     case NR_prctl: return CONTROL;
@@ -590,6 +612,14 @@ is_about_locks (unsigned command)
   return command - 5 <= 2 || command - 36 <= 2 || command == 1024 || command == 1026;
 }
 
+static enum outcome
+forks (void)
+{
+  tree_restore_all ();
+  paths_forget ();
+  return PASSES;
+}
+
 /* Carries out a call. OF are the arguments that DOES uses; the result is returned in ARGS. */
 static enum outcome
 perform (enum does does, elf_word *args, elf_word *of)
@@ -627,12 +657,16 @@ perform (enum does does, elf_word *args, elf_word *of)
         paths_created (AT_FDCWD, (const char *) of[0]);
       return PASSES;
     case BIND: binds (of); return PASSES;
+    case MAKES_DIRECTORY: return make_directory (args, of[0]);
     case USES_FILE: tree_restore ((int) of[0]); paths_forget (); return PASSES;
     case FILE_CONTROL:
       if (is_about_locks ((unsigned) of[1]))
         tree_restore ((int) of[0]);
       return PASSES;
-    case FORKS: tree_restore_all (); paths_forget (); return PASSES;
+    case FORKS: return forks ();
+    case STAT_FILE_SYSTEM: of[0] = (elf_word) tree_place ((const char *) of[0]); return PASSES;
+    case EXECUTES_0: of[0] = (elf_word) tree_place ((const char *) of[0]); return forks ();
+    case EXECUTES_1: of[1] = (elf_word) tree_place ((const char *) of[1]); return forks ();
     case FORGETS: paths_forget (); return PASSES;
     case MOVES: no_answers (); return PASSES;
     case IDENTITY: tree_off (); return PASSES;

@@ -93,6 +93,8 @@ static int table_fd STATE = 0, events_fd STATE = 0;
 static uint64_t since STATE = 0;
 /* The name of the process that gives tables, if none was left open. */
 static const char *door STATE = NULL;
+/* Whether the table is filled from a pack alone. */
+static unsigned char is_told STATE = 0;
 
 #define LOAD(at) __atomic_load_n (&(at), __ATOMIC_ACQUIRE)
 
@@ -194,10 +196,19 @@ read_offer (struct offer *offer)
          && is_table ((int) offer->given) && is_of_events ((int) offer->events);
 }
 
+int
+tree_is_of_pack (void)
+{
+  struct offer offer;
+  read_offer (&offer);
+  return offer.name != NULL && text_after (offer.name, "becalm-pack-") != NULL;
+}
+
 void
 tree_take (void)
 {
   struct offer offer;
+  is_told = (unsigned char) tree_is_of_pack ();
   if (read_offer (&offer))
     {
       since = offer.since;
@@ -205,6 +216,12 @@ tree_take (void)
     }
   else
     door = offer.name;
+}
+
+int
+tree_is_told (void)
+{
+  return is_told && tree_init ();
 }
 
 void
@@ -219,7 +236,7 @@ tree_ask (void)
   int descriptors[2];
   if (door == NULL || path == NULL || system_call (NR_geteuid, 0, 0, 0, 0, 0) == unknown_user)
     return;
-  const int patience = text_after (door, "becalm-pack-") != NULL ? of_pack : of_tree;
+  const int patience = is_told ? of_pack : of_tree;
   long fd = socket_connect (door, SOCKET_PACKETS, &pid);
   if (fd < 0)
     return;
@@ -259,6 +276,8 @@ tree_init (void)
   const long read_write = 3, shared = 1;
   uint64_t size = 0;
   struct statx file;
+  if (table != NULL)
+    return 1;
   if (table_fd == 0 || events_fd == 0
       || system_call (NR_pread64, table_fd - 1, (long) &size, sizeof size,
                       offsetof (struct header, size), 0)
@@ -376,12 +395,51 @@ is_missing (const char *path, size_t length)
   return 0;
 }
 
+/* A path without empty names and names of one dot. */
+struct plain
+{
+  char buffer[1024];
+  /* True if what is there has to be a directory. */
+  int is_directory;
+};
+
+/* Returns such a path: PATH itself, or one in the buffer; PATH if it is too long for it. */
+static const char *
+plain_path (const char *path, struct plain *plain)
+{
+  size_t length = 0;
+  plain->is_directory = 0;
+  for (const char *at = path; *at == '/'; )
+    {
+      size_t size = 1;
+      while (at[size] != '\0' && at[size] != '/')
+        size++;
+      plain->is_directory = size == 1 || (size == 2 && at[1] == '.');
+      if (length + size >= sizeof plain->buffer)
+        break;
+      if (!plain->is_directory)
+        {
+          memcpy (plain->buffer + length, at, size);
+          length += size;
+        }
+      at += size;
+      if (*at == '\0' && length > 0)
+        {
+          plain->buffer[length] = '\0';
+          return plain->buffer;
+        }
+    }
+  return path;
+}
+
 /* Returns the entry of a path; NULL if there is none, or all answers are disabled. */
 static struct entry *
 find (const char *path, char what)
 {
   if (table == NULL || path == NULL || path[0] != '/')
     return NULL;
+  struct plain plain;
+  path = plain_path (path, &plain);
   struct header *of = head ();
   if (LOAD (of->is_off) || (!of->logs_all && !is_below_a_base (path)))
     return NULL;
@@ -397,6 +455,10 @@ find (const char *path, char what)
     __atomic_fetch_add (&found->used, 1, __ATOMIC_RELAXED);
   if (found == NULL || (what == 'r' && found->copy == 0) || (what == 'm' && !found->is_mapped))
     tell (hash, path, length, what);
+  /* The kernel says which error it is, and follows links. */
+  if (found != NULL && plain.is_directory && (found->found.mode & 0170000) != 0040000
+      && (LOAD (found->state) & 3) != ABSENT)
+    return NULL;
   return LOAD (is_off) ? NULL : found;
 }
 
@@ -436,11 +498,11 @@ peek (const struct entry *entry, int follow, struct statx *found)
       if (found->mode == 0)
         return ASK;
     }
-  uint64_t time = clock_now (), found_at = state >> 2;
+  const uint64_t found_at = state >> 2, time = found_at != ALWAYS ? clock_now () : ALWAYS;
   /* The clock is coarse, and another one in another namespace. */
   const uint64_t step = 20;
   const int is_late = time > found_at + LONGEST || time + step < found_at;
-  if (time == 0 || found_at < since || (is_late && found_at != ALWAYS))
+  if (time == 0 || found_at < since || is_late)
     return ASK;
   __atomic_thread_fence (__ATOMIC_ACQUIRE);
   return LOAD (entry->state) == state ? kind : ASK;
@@ -521,14 +583,15 @@ step (struct walk *walk)
   while (name[size] != '\0' && name[size] != '/')
     size++;
   const int is_here = size == 1 && *name == '.';
-  if (size == 0 || is_here || walk->length + 1 + size >= sizeof walk->real)
+  if (size == 0 || walk->length + 1 + size >= sizeof walk->real)
     return 0;
-  if (size == 2 && name[0] == '.' && name[1] == '.')
+  if (is_here || (size == 2 && name[0] == '.' && name[1] == '.'))
     {
-      /* It was in a link's target. Only of what is in the table it is known that it is a directory. */
+      /* Only of what is in the table it is known that it is a directory. */
       if (!head ()->logs_all && !is_below_a_base (walk->real))
         return 0;
-      cut_last (walk);
+      if (!is_here)
+        cut_last (walk);
     }
   else
     {
@@ -576,13 +639,13 @@ tree_real (const char *path)
       || (!head ()->logs_all && !is_below_a_base (path)))
     return NULL;
   const size_t size = strlen (path);
-  if (size >= sizeof walk.buffer || path[size - 1] == '/')
+  if (size + 1 >= sizeof walk.buffer)
     return NULL;
-  for (const char *at = path; *at != '\0'; at++)
-    if (at[0] == '/' && at[1] == '.' && at[2] == '.' && (at[3] == '/' || at[3] == '\0'))
-      return NULL;
-  walk.rest = walk.buffer + sizeof walk.buffer - size - 1;
+  walk.rest = walk.buffer + sizeof walk.buffer - size - 2;
   memcpy (walk.rest, path, size + 1);
+  /* What a slash follows is a directory. */
+  if (path[size - 1] == '/')
+    memcpy (walk.rest + size, ".", 2);
   walk.length = walk.links = 0;
   int is_known = 1;
   while (*walk.rest != '\0')
@@ -600,6 +663,17 @@ tree_real (const char *path)
     return path;
   const struct entry *entry = find (walk.real, 's');
   return entry != NULL ? string_at (entry->path) : NULL;
+}
+
+const char *
+tree_place (const char *path)
+{
+  struct statx found;
+  if (!is_told || table == NULL)
+    return path;
+  const char *real = tree_real (path);
+  const struct entry *entry = find (real != NULL ? real : path, 's');
+  return read_entry (entry, 1, &found) == COPIED ? string_at (entry->copy) : path;
 }
 
 #define LINK_SIZE 64u
@@ -922,5 +996,14 @@ tree_library (const char *path, const struct link_map *program)
   return path;
 }
 int tree_init (void) { return 0; }
+int tree_is_of_pack (void) { return 0; }
+int tree_is_told (void) { return 0; }
+const char *tree_place (const char *path) { return path; }
+enum tree_answer
+tree_stat (const char *path, int follow, struct statx *found)
+{
+  (void) path, (void) follow, (void) found;
+  return TREE_UNKNOWN;
+}
 
 #endif

@@ -15,6 +15,9 @@ enum tree_answer
   TREE_FOUND,
 };
 
+/* True if tables are filled from a pack alone: the process that gives them has another name (door.rs). */
+int tree_is_of_pack (void);
+
 /* Takes the descriptors that `becalm run` has left open, so that no program inherits them: in the module whose
    index has the program. */
 void tree_take (void);
@@ -24,6 +27,9 @@ void tree_ask (void);
 
 /* Maps the table. Returns 0 if this program has no table. */
 int tree_init (void);
+
+/* True if the program is told what is in a pack, from its start on. */
+int tree_is_told (void);
 
 /* Closes what is not needed after the start. */
 void tree_settle (void);
@@ -44,8 +50,7 @@ enum tree_answer tree_stat (const char *path, int follow, struct statx *found);
 /* Answers readlink. TARGET is written if the answer is TREE_FOUND: NULL if the path is no link. */
 enum tree_answer tree_link (const char *path, const char **target);
 
-/* Answers realpath, for a path without `..`: PATH itself, or one in the table; NULL if the kernel has to be
-   asked. */
+/* Answers realpath: PATH itself, or one in the table; NULL if the kernel has to be asked. */
 const char *tree_real (const char *path);
 
 /* O_DIRECTORY, and the flags with which a file is opened for reading: O_CLOEXEC, O_NOCTTY, O_NONBLOCK,
@@ -62,6 +67,9 @@ const char *tree_real (const char *path);
 #define TREE_PLAIN (TREE_CLOSE_ON_EXEC | 0400 | TREE_NONBLOCKING | TREE_LARGE_FILE)
 /* There is no such path. */
 #define TREE_NOT_THERE (-2)
+
+/* Returns the place of a file in the pack that the program is told of, or PATH itself. */
+const char *tree_place (const char *path);
 
 /* Opens a directory, or the copy of a file, with the flags of open. Returns the descriptor, TREE_NOT_THERE,
    or -1 if the kernel has to be asked. */

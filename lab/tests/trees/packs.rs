@@ -124,6 +124,79 @@ fn a_pack_is_compared_in_each_start_once_a_machine_or_never() {
     assert!(lookups <= 4, "{lookups}");
 }
 
+/// A program that prints what it is told of the directory in its argument.
+const ASKER: &str = r#"
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+int deep (void);
+int main (int argc, char **argv)
+{
+  char path[4096], real[PATH_MAX] = "none";
+  struct stat found;
+  struct statfs system;
+  printf ("%d", deep ());
+#define AT(name) (snprintf (path, sizeof path, "%s%s", argv[1], name), path)
+  printf (" %d %d %d", access (AT ("/dir"), R_OK), access (AT ("/dir/file"), X_OK), access (AT ("/dir/"), F_OK));
+  printf (" %d %d", stat (AT ("//dir/.//file"), &found), stat (AT ("/dir/file/"), &found));
+  fclose (fopen (AT ("/dir/file"), "r"));
+  realpath (AT ("/bin/../dir/"), real);
+  printf (" %s %d", real, statfs (AT ("/dir/file"), &system));
+  int made = mkdir (AT ("/dir"), 0777);
+  printf (" %d %d\n", made, errno == EEXIST);
+  return 0;
+}"#;
+
+#[test]
+fn a_program_that_another_one_starts_is_found_without_the_tree_with_its_libraries_and_answers() {
+    let Some(scene) = Scene::new() else { return };
+    for name in ["bin", "lib"] {
+        fs::create_dir(scene.at("tree").join(name)).unwrap();
+    }
+    let library = scene.at("tree/lib/libdeep.so");
+    compile(CHAIN[0], &library, &["-shared", "-fPIC", "-Wl,-soname,libdeep.so"]);
+    compile(ASKER, &scene.at("tree/bin/asker"), &[text(&library)]);
+    let [script, asker, mount] =
+        ["mount/bin/script", "mount/bin/asker", "mount"].map(|name| scene.at(name));
+    // Nothing but the script knows where its library is.
+    let of_script = format!(
+        "#!/bin/sh\nexport LD_LIBRARY_PATH={}/lib\n\"{}\" \"$1\" && exec \"{1}\" \"$1\"\n",
+        mount.display(),
+        asker.display()
+    );
+    fs::write(scene.at("tree/bin/script"), of_script).unwrap();
+    fs::set_permissions(scene.at("tree/bin/script"), fs::Permissions::from_mode(0o755)).unwrap();
+    let (becalm, run) = (becalm(), scene.at("run.json"));
+    let command = [text(&script), text(&mount)];
+    let trace = [text(&becalm), "trace", "--files", "--follow", "--json", "-o", text(&run), "--"];
+    let plain = scene.mounted("", &[&trace[..], &command].concat()).0;
+    let line = format!("21 0 -1 0 0 -1 {}/dir 0 -1 1\n", mount.display());
+    assert_eq!(plain, line.repeat(2));
+    let packs = [
+        ("run.tar", [text(&mount), "--from", text(&run)]),
+        ("whole.tar", [text(&script), text(&asker), text(&mount)]),
+    ];
+    let packs = packs.map(|(name, of)| {
+        let pack = scene.at(name);
+        scene.mounted("", &[&[text(&becalm), "pack", "-o", text(&pack)], &of[..]].concat());
+        pack
+    });
+    forget(&scene);
+    fs::remove_dir_all(scene.at("tree")).unwrap();
+    fs::create_dir(scene.at("tree")).unwrap();
+    for pack in packs {
+        let run =
+            [text(&becalm), "run", "--strict", "--pack", text(&pack), "--check", "never", "--"];
+        let printed = scene.mounted("", &[&run[..], &command].concat()).0;
+        end_all(text(&pack));
+        assert_eq!(printed, plain, "{}", pack.display());
+    }
+}
+
 /// A program that prints what its library returns, and a library that needs another one.
 const CHAIN: [&str; 3] = [
     "int deep (void) { return 21; }",
@@ -225,7 +298,7 @@ fn ld_library_path_leads_to_the_pack_without_the_tree_and_is_as_it_was_for_the_p
     compile(CHAIN[0], &library, &["-shared", "-fPIC", "-Wl,-soname,libdeep.so"]);
     let source = "#include <stdio.h>\n#include <stdlib.h>\nint deep (void); int main (void) \
                   { printf (\"%d %s\\n\", deep (), getenv (\"LD_LIBRARY_PATH\")); fflush (stdout); \
-                  return system (\"echo $LD_LIBRARY_PATH $BECALM_LD_LIBRARY_PATH\"); }";
+                  return system (\"echo $LD_LIBRARY_PATH\"); }";
     compile(source, &scene.at("tree/bin/program"), &[text(&library)]);
     let [program, mount, libraries] =
         ["mount/bin/program", "mount", "mount/lib"].map(|name| scene.at(name));

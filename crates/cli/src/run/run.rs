@@ -15,7 +15,6 @@ use becalm_lib::pages;
 use becalm_lib::path::path_bytes;
 use becalm_lib::quick;
 use becalm_lib::run::{Launch, Options, prepare, program};
-use becalm_lib::trees::packed::Pack;
 use becalm_lib::trees::{self, begin::Offer};
 use becalm_lib::words::words;
 
@@ -72,7 +71,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
     let mut variables = Vec::new();
     let told = offer.as_ref().map(|it| it.programs().to_vec());
     let packed = pack.and_then(|pack| pack.index(&path));
-    let options = Options { told, wait: is_told, packed: packed.clone(), ..args.options() };
+    let options = Options { told, wait: is_told, packed, ..args.options() };
     match prepare(&options, found) {
         Ok(Launch::Indexed(indexed)) => {
             let is_plain =
@@ -85,9 +84,6 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
                 learn.into_iter().chain(offer.and_then(Offer::accept)).chain(pages).collect();
             let switches = (!switches.is_empty()).then(|| switches.join(","));
             variables = indexed.variables(args.no_bind, switches.as_deref(), args.only);
-            let is_placed = is_told && packed.is_some_and(|packed| packed == indexed.index.path);
-            let places = pack.filter(|_| is_placed).and_then(Pack::library_path);
-            command.envs(places.into_iter().flatten());
             // execve closes the descriptor without a call of its own.
             std::mem::forget(indexed);
         }

@@ -1,24 +1,29 @@
 //! Makes the index of a program: in another process, or in the next `becalm index`.
 
+use std::collections::BTreeSet;
+use std::env;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use becalm_core::closure::{self, Closure, Subject};
 use becalm_core::facts::{Environment, GLIBC_RANGE, Libc};
-use becalm_core::index::{Start as Known, tls};
+use becalm_core::index::{Start as Known, encode, tls};
 use becalm_core::loader::load::Role;
 use becalm_host::detached::{Detached, Priority, detached};
-use becalm_host::index_store::{BindThreshold, Binding, IndexOptions, index_files, trees_beside};
+use becalm_host::index_store::{
+    BindThreshold, Binding, IndexOptions, MachineIndex, index_files, trees_beside,
+};
 use becalm_host::{FactChoice, OsFs, loader_facts};
 use bstr::{BString, ByteSlice};
 use serde::{Deserialize, Serialize};
 
 use crate::assume::StorePrefixes;
-use crate::index::module::Modules;
+use crate::index::error::IndexError;
+use crate::index::module::{Modules, Sealed};
 use crate::index::trust::Rule;
 use crate::index::variables::environment_of_process;
 use crate::index::{current, file};
@@ -52,6 +57,9 @@ struct Request {
     /// Is there if the program is bound, however few relocations it has, and so are these.
     #[serde(default)]
     told: Option<Vec<Vec<u8>>>,
+    /// Libraries for which these may be started with another `LD_LIBRARY_PATH`.
+    #[serde(default)]
+    libraries: Vec<Vec<u8>>,
 }
 
 impl Request {
@@ -80,6 +88,7 @@ impl Request {
             trees: trees.into_iter().map(bytes).collect(),
             paths_from: paths.map(|path| bytes(path.to_owned())),
             told: others.map(|others| others.into_iter().map(bytes).collect()),
+            libraries: Vec::new(),
         }
     }
 
@@ -90,6 +99,21 @@ impl Request {
             preload: self.preload.clone().map(BString::from),
             ..Environment::default()
         }
+    }
+
+    /// Returns the environment in which a program finds those of the libraries that it needs, if that is another one.
+    fn environment_of(&self, program: &Closure) -> Option<Environment> {
+        let of_name = |needed: &[u8]| {
+            let mut libraries = self.libraries.iter().map(|path| path_of(path.as_bstr()));
+            libraries.find(|path| path.file_name().is_some_and(|name| name.as_bytes() == needed))
+        };
+        let needed = program.load.resolutions.iter().filter_map(|it| of_name(&it.needed));
+        let dirs: BTreeSet<PathBuf> = needed.filter_map(|it| Some(it.parent()?.into())).collect();
+        let all = dirs.into_iter().chain(self.dirs());
+        let list = env::join_paths(all).ok().filter(|list| !list.is_empty())?;
+        let library_path = Some(BString::from(list.into_vec()));
+        let other = Environment { library_path, ..self.environment() };
+        (other.library_path != self.environment().library_path).then_some(other)
     }
 
     fn dirs(&self) -> Vec<PathBuf> {
@@ -182,9 +206,29 @@ fn locked(place: &Place, request: &Request, lock: OwnedFd) -> Result<(), RunErro
 }
 
 fn make(place: &Place, request: &Request) -> Result<(), RunError> {
+    Ok(file::write(&place.path(), &sealed(request)?, Rule::Chosen)?)
+}
+
+/// Makes the table of an index of a program and of those that it starts. These may be started so that they find
+/// others of these libraries.
+///
+/// # Errors
+/// Returns an error if there can be no index.
+pub fn table(
+    program: &Program,
+    told: &[PathBuf],
+    libraries: Vec<Vec<u8>>,
+) -> Result<Vec<u8>, RunError> {
+    let request = Request::of(program, &StorePrefixes::default(), None, Some(told));
+    let MachineIndex { index, target, .. } = sealed(&Request { libraries, ..request })?.machine;
+    Ok(encode(&index, target).map_err(IndexError::from)?)
+}
+
+fn sealed(request: &Request) -> Result<Sealed, RunError> {
     let os = OsFs::new();
     let program = path_of(request.program.as_bstr());
-    let mut files = files_of(&closure(&os, &program, request)?);
+    let environment = request.environment();
+    let mut files = files_of(&closure(&os, &program, &environment)?);
     let from = request.paths_from.as_ref().map(|path| path_of(path.as_bstr()));
     let from = from.map(|path| file::read_trusted(&path)).transpose()?;
     let mut only = vec![program];
@@ -193,17 +237,21 @@ fn make(place: &Place, request: &Request) -> Result<(), RunError> {
     let others: Vec<PathBuf> = bound.map(|program| path_of(program.path.as_ref())).collect();
     let others = if others.len() < MOST_PROGRAMS { others } else { Vec::new() };
     let seen = request.told.iter().flatten().map(|path| path_of(path.as_bstr()));
+    let mut environments = vec![environment];
     for other in others.into_iter().chain(seen) {
-        if let Ok(closure) = closure(&os, &other, request) {
-            files.extend(files_of(&closure));
-            only.push(other);
+        let Ok(found) = closure(&os, &other, &environments[0]) else { continue };
+        files.extend(files_of(&found));
+        let environment = request.environment_of(&found);
+        if let Some(environment) = environment.filter(|it| !environments.contains(it)) {
+            files.extend(closure(&os, &other, &environment).iter().flat_map(files_of));
+            environments.push(environment);
         }
+        only.push(other);
     }
     let stores: Vec<PathBuf> = request.stores.iter().map(|path| path_of(path.as_bstr())).collect();
     let trees: Vec<PathBuf> = request.trees.iter().map(|path| path_of(path.as_bstr())).collect();
     let dirs = request.dirs();
     let (stores, trees, files) = (&stores, &trees, &files);
-    let environments = [request.environment()];
     // Stubs need bindings.
     let needs_stubs = from.is_some() || request.told.is_some();
     let threshold = if needs_stubs { BindThreshold::ALL } else { BindThreshold::default() };
@@ -223,8 +271,7 @@ fn make(place: &Place, request: &Request) -> Result<(), RunError> {
             machine.index.paths.clone_from(&from.index.paths);
         }
     }
-    let sealed = Modules::new(None)?.seal(indexed)?;
-    Ok(file::write(&place.path(), &sealed, Rule::Chosen)?)
+    Ok(Modules::new(None)?.seal(indexed)?)
 }
 
 /// Returns the program and libraries of a start.
@@ -240,12 +287,12 @@ fn files_of(closure: &Closure) -> Vec<PathBuf> {
 /// Returns an error if the start cannot be predicted.
 pub fn files_of_start(program: &Program) -> Result<Vec<PathBuf>, RunError> {
     let request = Request::of(program, &StorePrefixes::default(), None, None);
-    let closure = closure(&OsFs::new(), &program.real, &request)?;
+    let closure = closure(&OsFs::new(), &program.real, &request.environment())?;
     Ok(closure.load.objects.iter().map(|object| path_of(object.path.as_ref())).collect())
 }
 
-/// Returns the closure of the program of a request.
-fn closure(os: &OsFs, program: &Path, request: &Request) -> Result<Closure, RunError> {
+/// Returns the closure of a program in an environment.
+fn closure(os: &OsFs, program: &Path, environment: &Environment) -> Result<Closure, RunError> {
     let subject = Subject::open(&os.session(), path_bytes(program).as_ref())?;
     let interpreter = subject.interpreter().unwrap_or_default().to_owned();
     let facts = loader_facts(os, interpreter.as_ref(), &FactChoice::default());
@@ -257,13 +304,12 @@ fn closure(os: &OsFs, program: &Path, request: &Request) -> Result<Closure, RunE
         }
         Libc::Glibc(_) => {}
     }
-    let environment = request.environment();
     Ok(closure::resolve(
         &os.session(),
         subject,
         interpreter.as_ref(),
         Arc::clone(&facts),
-        &environment,
+        environment,
     )?)
 }
 
@@ -271,7 +317,7 @@ fn closure(os: &OsFs, program: &Path, request: &Request) -> Result<Closure, RunE
 pub fn need(program: &Program, store: &StorePrefixes) -> Known {
     let request = Request::of(program, store, None, None);
     let os = OsFs::new();
-    let Ok(closure) = closure(&os, &program.real, &request) else {
+    let Ok(closure) = closure(&os, &program.real, &request.environment()) else {
         return Known::default();
     };
     tls::of_closure(&closure, &os.symbols()).into()

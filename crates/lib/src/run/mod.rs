@@ -234,20 +234,19 @@ pub fn environment() -> u64 {
     kept::environment(&library_path(), &StorePrefixes::default())
 }
 
-/// Returns the table of the index that is kept for a command and programs that it starts. Makes the index if there
-/// is none.
+/// Returns the table of an index of a command and programs that it starts. These may be started so that they find
+/// others of these libraries.
 ///
 /// # Errors
 /// Returns an error if there can be no index.
-pub fn table(command: Found, told: Vec<PathBuf>) -> Result<Vec<u8>, RunError> {
+pub fn table(
+    command: Found,
+    told: &[PathBuf],
+    libraries: Vec<Vec<u8>>,
+) -> Result<Vec<u8>, RunError> {
     let program = Program::look(program::behind_env(command).0)?;
-    let options = Options { told: Some(told), ..Options::default() };
-    let place = place_of(&options, &program, None)?;
-    if let Kept::Nothing = place.look()? {
-        settle(&program)?;
-        making::here(&place, &program, &options.store, None)?;
-    }
-    Ok(file::read_trusted(&place.path())?.table)
+    settle(&program)?;
+    making::table(&program, told, libraries)
 }
 
 /// Waits until the files of a start are so old that an index of them leaves none out.

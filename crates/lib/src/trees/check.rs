@@ -132,7 +132,8 @@ impl<'a> Paths<'a> {
     pub(super) fn map_from(&mut self, place: impl Fn(&str) -> PathBuf) {
         for (known, recorded) in self.known.iter_mut().zip(&self.record.paths) {
             // Of a packed directory it is not known what is mapped. A link's copy is another file than its target's.
-            let is_library = recorded.mapped || (recorded.added && recorded.kind == Kind::File);
+            let may_be = recorded.added || recorded.is_executable();
+            let is_library = recorded.mapped || (may_be && recorded.kind == Kind::File);
             let is_mapped = is_library && known.copy.is_some();
             known.place = c_path(&place(&recorded.path)).filter(|_| is_mapped);
         }

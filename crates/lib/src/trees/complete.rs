@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::thread;
 
 use becalm_core::path::normal;
 use becalm_host::tree::look::{self, Changes, Facts, Identity, Numbers};
@@ -15,22 +16,30 @@ use crate::run::making::files_of_start;
 use crate::run::program::{self, Program};
 use crate::trees::check::Paths;
 use crate::trees::record::{Copied, Kind, PathState, Record, RecordedPath};
-use crate::trees::{c_path, in_parallel, learn};
+use crate::trees::{c_path, copies, in_parallel, learn};
 
-/// Adds to a record the files of the command itself and what is in the tree now, and makes the copies that are
+/// Adds to records the files of the commands themselves and what is in the tree now, and makes the copies that are
 /// missing.
-pub(super) fn complete(record: &mut Record, folder: &Path) {
-    // Packs should be the same each time.
-    let learned = record.header.learned;
-    add_program(record);
-    add_targets(record);
-    add_directories(record);
-    record.finish(folder);
-    if add_states(record, folder).is_some() {
+pub(super) fn complete<'a>(records: impl Iterator<Item = &'a mut Record>, folder: &Path) {
+    let mut looked = Vec::new();
+    for record in records {
+        // Packs should be the same each time.
+        let learned = record.header.learned;
+        add_program(record);
+        add_targets(record);
+        add_directories(record);
+        record.finish(folder);
+        let is_looked = add_states(record, folder).is_some();
+        record.header.learned = learned;
+        looked.extend(is_looked.then_some(record));
+    }
+    thread::sleep(copies::SETTLED);
+    for record in looked {
+        let learned = record.header.learned;
         add_copies(record, folder);
         record.finish(folder);
+        record.header.learned = learned;
     }
-    record.header.learned = learned;
 }
 
 /// Makes the copies that are missing, and drops those of other contents.
@@ -44,23 +53,27 @@ fn add_copies(record: &mut Record, folder: &Path) {
     }
 }
 
-/// Adds the program of a command and the libraries of its start, as far as they are in its trees.
+/// Adds the program of a command, the libraries of its start, and the programs that it starts, as far as they are in
+/// its trees.
 fn add_program(record: &mut Record) {
     let command = PathBuf::from(&record.header.command);
     let program = program::find(command.as_os_str()).and_then(Program::look);
     // Of a script, the interpreter that it names.
     let named = program.as_ref().map_or_else(|_| command.clone(), |program| program.path.clone());
     let libraries = program.and_then(|program| files_of_start(&program)).unwrap_or_default();
+    // The first is the program, where it is if the path is a link.
+    let (program, libraries) = libraries.split_at(libraries.len().min(1));
+    let programs = [command, named].into_iter().chain(program.iter().cloned());
+    let programs = programs.chain(record.header.programs.iter().map(PathBuf::from));
+    let all = programs.map(|it| (it, false)).chain(libraries.iter().cloned().map(|it| (it, true)));
     let mut files: Vec<RecordedPath> = Vec::new();
-    for (at, path) in [command, named].into_iter().chain(libraries).enumerate() {
+    for (path, mapped) in all {
         let target = target_of(&path);
         let Some(path) = path.to_str().map(ToOwned::to_owned) else { continue };
         let is_inside = record.header.trees.iter().any(|tree| Path::new(&path).starts_with(tree))
             && Path::new(&path).symlink_metadata().is_ok();
         if is_inside && RecordedPath::split(&path).is_some() {
-            // The command, the program, and where it is if that is a link.
-            let (read, mapped) = (at <= 2, at > 2);
-            let added = true;
+            let (read, added) = (!mapped, true);
             files.push(RecordedPath { path, target, read, mapped, added, ..Default::default() });
         }
     }
@@ -69,6 +82,7 @@ fn add_program(record: &mut Record) {
             Some(known) => {
                 known.read |= file.read;
                 known.mapped |= file.mapped;
+                known.kept &= !known.added;
             }
             None => record.paths.push(file),
         }

@@ -156,8 +156,10 @@ impl Making {
     pub(super) fn finish(&self) -> bool {
         let is_synced =
             self.made.is_empty() || File::open(&self.folder).is_ok_and(|it| syncfs(it).is_ok());
+        // One writer looks for what is left of killed ones once.
+        let writer = writer();
         for (part, place) in &self.made {
-            if !(is_synced && writer().rename(part, place).is_ok()) {
+            if !(is_synced && writer.rename(part, place).is_ok()) {
                 let _ = fs::remove_file(part);
             }
         }

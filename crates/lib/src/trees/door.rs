@@ -269,8 +269,9 @@ impl Door {
         let directory = || fs::read_link(format!("/proc/{of}/cwd")).ok();
         let path = crate::path::path_of(path);
         let path = if path.is_absolute() { path } else { directory()?.join(path) };
-        let command = std::path::absolute(path).ok()?;
+        let mut command = std::path::absolute(path).ok()?;
         if let Some(pack) = told_by(self.pack) {
+            command = pack.original(&folder::existing()?, command);
             self.tell(pack, &command);
         }
         let known = self.known(&command);

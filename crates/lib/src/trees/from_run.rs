@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 use serde::Deserialize;
 
 use crate::trees::learn::Trees;
-use crate::trees::record::{MOST_PATHS, Record, RecordedPath};
+use crate::trees::record::{Kind, MOST_PATHS, Record, RecordedPath};
 use crate::trees::whole;
 
 /// The part of a report that is read.
@@ -53,17 +53,14 @@ pub(super) fn records(run: &Path, directories: &[PathBuf]) -> io::Result<Option<
         add(&mut records[at], files, &directories);
     }
     records.iter_mut().for_each(add_beside);
-    let programs: Vec<String> = records.iter().map(|it| it.header.command.clone()).collect();
-    for record in &mut records {
-        let others = programs.iter().filter(|it| **it != record.header.command);
-        record.header.programs = others.cloned().collect();
-    }
+    whole::start_each_other(records.iter_mut());
     Ok(Some(records))
 }
 
 /// Adds the files of a run that are in trees.
 fn add(record: &mut Record, files: Vec<File>, directories: &[PathBuf]) {
     let mut trees = Trees::default();
+    let mut known: FxHashSet<String> = record.paths.iter().map(|it| it.path.clone()).collect();
     for File { path, kind, target } in files {
         let is_named = directories.iter().find(|it| Path::new(&path).starts_with(it));
         let tree = match trees.of(Path::new(&path)) {
@@ -74,15 +71,16 @@ fn add(record: &mut Record, files: Vec<File>, directories: &[PathBuf]) {
             },
         };
         let tree = tree.to_string_lossy().into_owned();
-        if RecordedPath::split(&path).is_none() || record.paths.iter().any(|it| it.path == path) {
+        if RecordedPath::split(&path).is_none() || !known.insert(path.clone()) {
             continue;
         }
         if !record.header.trees.contains(&tree) {
             record.header.trees.push(tree);
         }
-        let mapped = kind == "library";
+        let (kind, mapped) = (Kind::at(Path::new(&path)), kind == "library");
         let (read, added) = (!mapped, true);
-        record.paths.push(RecordedPath { path, target, read, mapped, added, ..Default::default() });
+        let new = RecordedPath { path, kind, target, read, mapped, added, ..Default::default() };
+        record.paths.push(new);
     }
 }
 
@@ -93,13 +91,13 @@ fn add_beside(record: &mut Record) {
     let above = record.paths.iter().flat_map(|it| Path::new(&it.path).ancestors().skip(1));
     let is_inside = |it: &&Path| trees.iter().any(|tree| it.starts_with(tree));
     let directories: FxHashSet<PathBuf> = above.filter(is_inside).map(ToOwned::to_owned).collect();
-    for path in directories.iter().flat_map(|it| whole::entries(it)) {
-        let Some(path) = path.to_str().filter(|it| known.insert((*it).to_owned())) else {
+    for at in directories.iter().flat_map(|it| whole::entries(it)) {
+        let Some(path) = at.to_str().filter(|it| known.insert((*it).to_owned())) else {
             continue;
         };
         if record.paths.len() < MOST_PATHS {
-            let (path, added, kept) = (path.to_owned(), true, true);
-            record.paths.push(RecordedPath { path, added, kept, ..Default::default() });
+            let (kind, path, added, kept) = (Kind::at(&at), path.to_owned(), true, true);
+            record.paths.push(RecordedPath { path, kind, added, kept, ..Default::default() });
         }
     }
 }

@@ -221,7 +221,11 @@ fn copy(place: &Place, record: &mut Record, identities: &[Option<Identity>]) {
     let wanted = |path: &RecordedPath, identity: &Identity| {
         path.is_used() && identity.size > 0 && is_quiet(identity)
     };
-    if copy_wanted(record, &place.folder, identities, Making::new, wanted) {
+    let settled = |folder: &Path| {
+        thread::sleep(copies::SETTLED);
+        Making::new(folder)
+    };
+    if copy_wanted(record, &place.folder, identities, settled, wanted) {
         record.finish(&place.folder);
         let _ = place.write(record);
     }
@@ -233,7 +237,8 @@ fn is_quiet(identity: &Identity) -> bool {
     SystemTime::now().duration_since(changed).is_ok_and(|age| age > QUIET)
 }
 
-/// Copies all regular files of a record, for a pack: that a program reads a file may not be known yet.
+/// Copies all regular files of a record, for a pack: that a program reads a file may not be known yet. Their
+/// identities were found out [`copies::SETTLED`] ago.
 pub(super) fn copy_all(record: &mut Record, folder: &Path, identities: &[Option<Identity>]) {
     copy_wanted(record, folder, identities, Making::of_pack, |_, _| true);
 }
@@ -243,7 +248,7 @@ fn copy_wanted(
     record: &mut Record,
     folder: &Path,
     identities: &[Option<Identity>],
-    making: fn(&Path) -> Option<Making>,
+    making: impl FnOnce(&Path) -> Option<Making>,
     is_wanted: impl Fn(&RecordedPath, &Identity) -> bool,
 ) -> bool {
     let trees: Vec<PathBuf> = record.header.trees.iter().map(PathBuf::from).collect();
@@ -266,7 +271,6 @@ fn copy_wanted(
 
 /// Makes copies of files with these identities.
 fn make(record: &mut Record, making: Option<Making>, wanted: Vec<(usize, Identity)>) -> Option<()> {
-    thread::sleep(copies::SETTLED);
     let mut making = making?;
     let mut made = Vec::new();
     for (at, identity) in wanted {

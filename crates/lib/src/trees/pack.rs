@@ -56,7 +56,7 @@ pub enum PackError {
     NotOfATree(PathBuf),
     /// There is no folder of records and copies.
     #[error(
-        "no folder of this user on a local disk that has room for copies; BECALM_CACHE names one"
+        "no folder of this user alone (mode 700) on a local disk with room for copies; BECALM_CACHE names one"
     )]
     NoFolder,
     /// The file is no pack.
@@ -98,7 +98,7 @@ pub struct PackReport {
     /// The number of indexes that were packed, or unpacked: those of this version and for the libraries of this
     /// machine.
     pub indexes: u64,
-    /// The records that were packed; those of this machine after unpacking.
+    /// The records that were packed, or unpacked.
     pub records: Vec<TreeRecordState>,
     /// Files that starts look up and that are not in the pack: programs keep them open, the times of their tree
     /// do not count, or they are long.
@@ -126,8 +126,10 @@ pub fn write(
     let (trees, commands): (Vec<PathBuf>, Vec<PathBuf>) =
         commands.iter().cloned().partition(|path| path.is_dir());
     let is_learned = trees.is_empty() && run.is_none();
-    let folder = if is_learned { folder::existing() } else { folder::made() };
-    let folder = folder.ok_or(PackError::NothingLearned)?;
+    let folder = match is_learned {
+        true => folder::existing().ok_or(PackError::NothingLearned)?,
+        false => folder::made().ok_or(PackError::NoFolder)?,
+    };
     let mut records = match run {
         Some(run) => of_run(run, &trees, &folder)?,
         None => chosen(&folder, &commands, &trees)?,
@@ -149,10 +151,8 @@ pub fn write(
         }
         left_out.extend(added.into_iter().flatten());
     }
-    for record in records.values_mut() {
-        complete::complete(record, &folder);
-        record.header.generation.clone_from(&generation);
-    }
+    complete::complete(records.values_mut(), &folder);
+    records.values_mut().for_each(|it| it.header.generation.clone_from(&generation));
     let is_file =
         |path: &RecordedPath| path.state.as_ref().is_some_and(|it| it.identity().is_some());
     let paths = records.values().flat_map(|record| &record.paths);
@@ -161,9 +161,10 @@ pub fn write(
     left_out.extend(without.map(|path| path.path.clone()));
     let above = to.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let part = NamedTempFile::new_in(above).map_err(PackError::io(to))?;
+    let libraries = packed_index::libraries(records.values());
     let indexes = records.values().filter_map(|record| {
         let place = Place::of(folder.clone(), Path::new(&record.header.command));
-        Some((packed_index::name(&place), packed_index::table(record)?))
+        Some((packed_index::name(&place), packed_index::table(record, &libraries)?))
     });
     let content = Content { folder: &folder, records: &records, indexes: indexes.collect() };
     let packed = match format {
@@ -231,6 +232,9 @@ fn chosen(
             None => {}
         }
     }
+    if !trees.is_empty() && !commands.is_empty() {
+        whole::start_each_other(records.values_mut());
+    }
     match !trees.is_empty() || records.values().any(|record| !record.paths.is_empty()) {
         true => Ok(records),
         false => Err(PackError::NothingLearned),
@@ -277,7 +281,11 @@ impl Content<'_> {
         for (name, record) in self.records {
             let text = record.text();
             add(&format!("{RECORDS}/{name}"), plain(text.len()), &mut text.as_slice())?;
-            files.extend(record.paths.iter().map(|it| (&it.path, it)));
+            for path in &record.paths {
+                // Another program may only have looked at it.
+                let known = files.entry(&path.path).or_insert(path);
+                *known = if known.copy.is_some() { known } else { path };
+            }
         }
         for (name, table) in &self.indexes {
             add(&format!("{INDEXES}/{name}"), plain(table.len()), &mut table.as_slice())?;

@@ -4,8 +4,6 @@
 //! The directories are made again in a folder of this machine, with the same names: links to the copies, and
 //! to the tree for what is not in the pack. Programs list these directories.
 
-use std::env;
-use std::ffi::OsString;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -78,6 +76,12 @@ impl Pack {
         in_files(&self.folder(folder), path)
     }
 
+    /// Returns the path in the tree of what is at a path here.
+    pub(super) fn original(self, folder: &Path, path: PathBuf) -> PathBuf {
+        let rest = path.strip_prefix(self.file(folder, "")).map(|it| Path::new("/").join(it));
+        rest.unwrap_or(path)
+    }
+
     /// True if the pack knows this command.
     #[must_use]
     pub fn knows(self, command: &Path) -> bool {
@@ -120,22 +124,6 @@ impl Pack {
     pub fn index(self, command: &Path) -> Option<PathBuf> {
         let place = self.place(&folder::existing()?, &std::path::absolute(command).ok()?);
         packed_index::find(&place.folder, &place, self.check == Check::Never)
-    }
-
-    /// Returns `LD_LIBRARY_PATH` with the places of this pack's directories, and the variable that saves it for the
-    /// program (`audit/only.c`); `None` if none of its directories is in the pack.
-    #[must_use]
-    pub fn library_path(self) -> Option<[(&'static str, OsString); 2]> {
-        let saved = env::var_os("LD_LIBRARY_PATH")?;
-        let pack = self.folder(&folder::existing()?);
-        let place = |dir: PathBuf| {
-            let place = dir.to_str().filter(|it| it.starts_with('/')).map(|it| in_files(&pack, it));
-            let is_there = |it: &PathBuf| it.symlink_metadata().is_ok_and(|facts| facts.is_dir());
-            place.filter(is_there).unwrap_or(dir)
-        };
-        let placed = env::join_paths(env::split_paths(&saved).map(place)).ok()?;
-        let both = [("LD_LIBRARY_PATH", placed), ("BECALM_LD_LIBRARY_PATH", saved)];
-        (both[0].1 != both[1].1).then_some(both)
     }
 
     /// Returns the use of this pack by a start of a command: without looking at the tree, if the file of its

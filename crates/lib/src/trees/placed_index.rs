@@ -69,9 +69,6 @@ pub(super) fn placed(mut index: Index, places: &Places<'_>) -> Index {
     }
     for dir in &mut index.search_dirs {
         keep(&mut dir.conditions);
-        if let Some(path) = places.at(dir.path.as_ref()) {
-            (dir.path, dir.look) = (path, false);
-        }
     }
     index.directories.retain(|it| !of_tree[it.condition as usize]);
     let objects = index.objects.iter();

@@ -96,12 +96,12 @@ impl Kind {
         }
     }
 
-    /// Returns the kind of a file with this metadata.
-    pub(super) fn of_metadata(facts: &fs::Metadata) -> Self {
-        match facts.file_type() {
-            kind if kind.is_file() => Self::File,
-            kind if kind.is_dir() => Self::Directory,
-            kind if kind.is_symlink() => Self::Link,
+    /// Returns the kind of what is at a path.
+    pub(super) fn at(path: &Path) -> Self {
+        match path.symlink_metadata().map(|facts| facts.file_type()) {
+            Ok(kind) if kind.is_file() => Self::File,
+            Ok(kind) if kind.is_dir() => Self::Directory,
+            Ok(kind) if kind.is_symlink() => Self::Link,
             _ => Self::Other,
         }
     }

@@ -149,6 +149,7 @@ fn unpack_as(unpacked: Pack, pack: &Path) -> Result<PackReport, PackError> {
         let copied = copy(&mut source, &mut record, &folder);
         let (files, bytes) = copied.ok_or(PackError::NoFolder)?;
         record.finish(&folder);
+        let state = TreeRecordState::of(&record);
         if record.paths.iter().any(|path| path.state.is_some()) {
             told.push(record.clone());
         }
@@ -165,7 +166,7 @@ fn unpack_as(unpacked: Pack, pack: &Path) -> Result<PackReport, PackError> {
         record.finish(&folder);
         if place.write(&record).is_ok() {
             (report.files, report.bytes) = (report.files + files, report.bytes + bytes);
-            report.records.push(TreeRecordState::of(&record));
+            report.records.push(state);
         }
         place.unlock();
         drop(lock);

@@ -8,11 +8,27 @@ use rustc_hash::FxHashSet;
 use crate::trees::complete;
 use crate::trees::learn::Trees;
 use crate::trees::record::{Header, Kind, MOST_PATHS, Record, RecordedPath};
+use crate::trees::started::MOST_PROGRAMS;
 
 /// Returns a record of a command of which nothing was learned.
 pub(super) fn unlearned(command: &Path) -> Record {
     let command = command.to_string_lossy().into_owned();
     Record { header: Header { command, ..Header::default() }, ..Record::default() }
+}
+
+/// Lets each of the commands of these records be one that the others start: if there are too many, those that use
+/// trees.
+pub(super) fn start_each_other<'a>(records: impl Iterator<Item = &'a mut Record>) {
+    let mut records: Vec<&mut Record> = records.collect();
+    records.sort_by_key(|record| record.paths.is_empty());
+    let commands: Vec<String> = records.iter().map(|it| it.header.command.clone()).collect();
+    for Record { header, .. } in &mut records {
+        for other in commands.iter().filter(|it| **it != header.command) {
+            if !header.programs.contains(other) && header.programs.len() < MOST_PROGRAMS {
+                header.programs.push(other.clone());
+            }
+        }
+    }
 }
 
 /// True if a command, or what its starts looked up, is in a directory.
@@ -33,7 +49,7 @@ pub(super) fn add(record: &mut Record, directory: &Path) -> Vec<String> {
     let mut known: FxHashSet<String> = record.paths.iter().map(|it| it.path.clone()).collect();
     let (mut left, mut left_out) = (vec![directory.to_owned()], Vec::new());
     while let Some(path) = left.pop() {
-        let kind = path.symlink_metadata().map_or(Kind::Other, |it| Kind::of_metadata(&it));
+        let kind = Kind::at(&path);
         if kind == Kind::Directory {
             left.extend(entries(&path));
         }
