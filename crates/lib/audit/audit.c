@@ -245,6 +245,8 @@ static int
 is_there (uint32_t flags, const char *path)
 {
   struct statx found;
+  if (tree_place (path) != path)
+    return 1;
   if (conditions_used_listing () && !file_fits (path))
     return 0;
   if (!(flags & EDGE_LOOK) && roots_hold ())

@@ -892,6 +892,15 @@ tree_closed (const uintptr_t *cookie)
       }
 }
 
+/* Returns the entry of an object that the loader knows by this path: of a program that is told, that of the file
+   to which the path leads, which need not be there to be asked. */
+static struct entry *
+entry_of_object (const char *path)
+{
+  const char *real = is_told ? tree_real (path) : NULL;
+  return entry_of (real != NULL ? real : path);
+}
+
 static int
 has_answers (void)
 {
@@ -929,7 +938,7 @@ know_files (const struct link_map *program)
       const char *path = file->map->name;
       if (path == NULL || path[0] != '/' || !is_below_a_base (path))
         file->map = NULL;
-      else if (stat_file (path, entry_of (path), &found))
+      else if (stat_file (path, entry_of_object (path), &found))
         {
           file->device = device_of (&found);
           file->inode = found.ino;
@@ -953,7 +962,7 @@ tree_library (const char *path, const struct link_map *program)
   next.entry = NULL;
   if (table == NULL || path[0] != '/')
     return path;
-  struct entry *entry = entry_of (path);
+  struct entry *entry = entry_of_object (path);
   for (unsigned i = 0; i < loaded_count && copies_loaded > 0; i++)
     if (loaded[i].entry != NULL)
       {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use becalm_core::index::bound::BoundProgram;
 use becalm_core::index::build::Fingerprints;
-use becalm_core::index::{Condition, Fingerprint, Index, Object, Program};
+use becalm_core::index::{Condition, Fingerprint, Index, Object, Program, SearchDir};
 use becalm_core::path::normal;
 use becalm_host::index_store::OsFingerprints;
 use bstr::{BStr, BString, ByteSlice};
@@ -67,9 +67,11 @@ pub(super) fn placed(mut index: Index, places: &Places<'_>) -> Index {
             }
         }
     }
-    for dir in &mut index.search_dirs {
-        keep(&mut dir.conditions);
-    }
+    index.search_dirs.iter_mut().for_each(|dir| keep(&mut dir.conditions));
+    let dirs = index.search_dirs.iter();
+    let dirs = dirs.filter_map(|it| Some((places.at(it.path.as_ref())?, it.clone())));
+    let dirs: Vec<_> = dirs.map(|(path, it)| SearchDir { path, look: false, ..it }).collect();
+    index.search_dirs.extend(dirs);
     index.directories.retain(|it| !of_tree[it.condition as usize]);
     let objects = index.objects.iter();
     let objects = objects.filter_map(|it| Some((places.at(it.path.as_ref())?, it.clone())));
