@@ -102,6 +102,15 @@ pub struct LoaderFacts {
     pub tunables: Tunables,
 }
 
+impl LoaderFacts {
+    /// Returns true if an answer of a loader cache is in a system directory. glibc compares the
+    /// prefixes, so that a subdirectory counts as well.
+    #[must_use]
+    pub fn is_in_system_dirs(&self, path: &BStr) -> bool {
+        self.system_dirs.iter().any(|dir| path.starts_with(dir))
+    }
+}
+
 /// The tunables that decide whether a start succeeds. Those that mask hwcaps are in the other facts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tunables {

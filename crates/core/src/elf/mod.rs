@@ -111,6 +111,12 @@ impl ObjectView {
             || self.needed().any(|name| name.starts_with_str("libc.musl-"))
     }
 
+    /// Returns true for an object with [`DF_1_NODEFLIB`].
+    #[must_use]
+    pub fn is_nodeflib(&self) -> bool {
+        self.has_flag_1(DF_1_NODEFLIB)
+    }
+
     fn has_flag_1(&self, flag: u64) -> bool {
         self.dynamic.as_ref().is_some_and(|dynamic| dynamic.flags_1 & flag != 0)
     }
@@ -216,6 +222,13 @@ impl Dynamic {
     #[must_use]
     pub fn run_path(&self) -> Option<&BString> {
         self.runpath.as_ref().or(self.rpath.as_ref())
+    }
+
+    /// Returns the `DT_RPATH` that counts: `elf_get_dynamic_info` clears that of an object with
+    /// `DT_RUNPATH`.
+    #[must_use]
+    pub fn rpath_that_counts(&self) -> Option<&BString> {
+        self.rpath.as_ref().filter(|_| self.runpath.is_none())
     }
 }
 

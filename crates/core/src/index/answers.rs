@@ -10,12 +10,13 @@ use rustc_hash::FxHashMap;
 use super::hash::{NameHash, run_path_digest};
 use super::{Condition, Directory, Edge, Index, Object};
 use crate::closure::Closure;
-use crate::elf::{DF_1_NODEFLIB, ObjectView};
 use crate::facts::{AuditAnswers, Environment};
 use crate::fs::{Errno, FileSystem};
+use crate::loader::glibc::run_path::RunPath;
 use crate::loader::load::{LoadedObject, Role};
 use crate::path;
 use crate::search::hwcaps::arch::Arch;
+use crate::search::order::Requester;
 
 /// More directories of `LD_LIBRARY_PATH` that are not in the index are not looked at.
 const MOST_LOOKS: usize = 16;
@@ -68,20 +69,14 @@ struct Module<'a> {
     holds: &'a dyn Fn(&Condition) -> bool,
 }
 
-/// A run path as the module reads it. An empty run path is ignored.
-struct RunPath<'v> {
-    value: &'v BStr,
-    is_rpath: bool,
-}
-
 impl<'a> Module<'a> {
     /// `answer`: returns the path for a needed string, if the module has one.
     fn answer(&self, asking: &'a LoadedObject, needed: &BStr) -> Option<BString> {
         if needed.contains(&b'/') || self.is_loader(needed) {
             return None;
         }
-        let run_path = run_path(&asking.view);
-        let is_rpath = run_path.as_ref().is_some_and(|run_path| run_path.is_rpath);
+        let run_path = RunPath::of(&asking.view);
+        let is_rpath = run_path.as_ref().is_some_and(RunPath::is_rpath);
         match self.identify(asking) {
             Some(object) => {
                 let answer = self.answer_from_table(object, needed, is_rpath);
@@ -144,7 +139,7 @@ impl<'a> Module<'a> {
             }
         }
         let common = self.by_path.get(BStr::new(""));
-        let common = common.filter(|_| flags_1(&asking.view) & DF_1_NODEFLIB == 0);
+        let common = common.filter(|_| !asking.view.is_nodeflib());
         let edges = common.into_iter().flat_map(|common| &common.edges);
         let edge = edges.into_iter().find(|edge| edge.needed() == needed);
         let first = self.after_library_path(needed, edge.map(|edge| &edge.path))?;
@@ -155,15 +150,13 @@ impl<'a> Module<'a> {
 
     /// Returns the objects whose `DT_RPATH` is searched for a requester, in order.
     fn chain(&self, asking: &'a LoadedObject) -> Vec<&'a LoadedObject> {
-        let has_runpath =
-            |view: &ObjectView| view.dynamic.as_ref().is_some_and(|d| d.runpath.is_some());
-        if has_runpath(&asking.view) {
+        if Requester::of(&asking.view).has_runpath {
             return Vec::new();
         }
         let objects = &self.plain.load.objects;
         let above = |object: &&'a LoadedObject| object.loaded_by.map(|at| &objects[at]);
         let all = std::iter::successors(Some(asking), above);
-        all.filter(|it| run_path(&it.view).is_some_and(|it| it.is_rpath)).collect()
+        all.filter(|it| RunPath::of(&it.view).is_some_and(|it| it.is_rpath())).collect()
     }
 
     fn hold(&self, conditions: &[u32]) -> bool {
@@ -186,10 +179,9 @@ impl<'a> Module<'a> {
 
     /// `identify`: returns the object of the index that matches an object of the process.
     fn identify(&self, asking: &LoadedObject) -> Option<&'a Object> {
-        let no_default = flags_1(&asking.view) & DF_1_NODEFLIB != 0;
-        let RunPath { value, is_rpath } = run_path(&asking.view)?;
+        let run_path = RunPath::of(&asking.view)?;
         let object = self.find(asking)?;
-        (object.run_path == run_path_digest(value, is_rpath, no_default)).then_some(object)
+        (object.run_path == run_path_digest(&run_path)).then_some(object)
     }
 
     /// `find_object` and `find_program`.
@@ -293,17 +285,6 @@ impl<'a> Module<'a> {
     }
 }
 
-fn flags_1(view: &ObjectView) -> u64 {
-    view.dynamic.as_ref().map_or(0, |dynamic| dynamic.flags_1)
-}
-
-fn run_path(view: &ObjectView) -> Option<RunPath<'_>> {
-    let dynamic = view.dynamic.as_ref()?;
-    let is_rpath = dynamic.runpath.is_none();
-    let value = dynamic.run_path()?.as_bstr();
-    (!value.is_empty()).then_some(RunPath { value, is_rpath })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -357,7 +338,8 @@ mod tests {
     }
 
     fn index() -> Index {
-        let of_program = run_path_digest("/s/a:/s/b".into(), false, false);
+        let requester = Requester { has_rpath: false, has_runpath: true, no_default_dirs: false };
+        let of_program = run_path_digest(&RunPath { value: "/s/a:/s/b".into(), requester });
         let edges = vec![edge("/s/a/liba.so"), edge("/s/b/libb.so"), edge("/s/b/ld.so.1")];
         let objects = vec![object("/bin/prog", of_program, edges)];
         let conditions = vec![Condition::Absent("/s/a/libb.so".into())];

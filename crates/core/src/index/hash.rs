@@ -5,6 +5,9 @@
 
 use bstr::BStr;
 
+use crate::loader::glibc::run_path::RunPath;
+use crate::search::order::Requester;
+
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 const FINISH: u64 = 0xbf58_476d_1ce4_e5b9;
 
@@ -53,9 +56,10 @@ pub(super) fn low(seed: u64, of: &[u8]) -> u32 {
 /// Returns the digest of an object's run path. The module computes it from the object in memory and
 /// gives no answer if it differs, which detects an object that was replaced.
 #[must_use]
-pub fn run_path_digest(value: &BStr, is_rpath: bool, no_default_dirs: bool) -> u32 {
-    let seed = 1 | u64::from(is_rpath) << 1 | u64::from(no_default_dirs) << 2;
-    low(seed, value)
+pub(crate) fn run_path_digest(run_path: &RunPath<'_>) -> u32 {
+    let Requester { has_rpath, no_default_dirs, .. } = run_path.requester;
+    let seed = 1 | u64::from(has_rpath) << 1 | u64::from(no_default_dirs) << 2;
+    low(seed, run_path.value)
 }
 
 /// The hash of a name in a directory. Bit 0 is set if the file with this name is certain to be the

@@ -134,7 +134,7 @@ pub struct Object {
     /// True if its whole run path is immutable and was searched, no other object's `DT_RPATH`
     /// applies, and the loader cache and the system directories follow.
     pub closed: bool,
-    /// [`hash::run_path_digest`] of the run path that the answers depend on.
+    /// The hash of the run path that the answers depend on.
     pub run_path: u32,
     /// True if it names an interpreter.
     pub is_program: bool,

@@ -25,6 +25,7 @@ use crate::closure::{Closure, Subject};
 use crate::edit::{Edit, RunPathKind};
 use crate::elf::ObjectView;
 use crate::fs::FileSystem;
+use crate::loader::glibc::run_path::RunPath;
 use crate::loader::load::{Reason, Role};
 
 /// The row of `farm`.
@@ -89,7 +90,7 @@ pub fn graph(fs: &dyn FileSystem, closure: &Closure, settings: &Settings) -> Pla
 
 /// Returns the edit that sets the run path to `value`, or `None` if the run path is equal.
 fn run_path_edit(view: &ObjectView, value: BString) -> Option<Edit> {
-    if own::run_path(view).is_some_and(|path| value == path.value) {
+    if RunPath::of(view).is_some_and(|path| value == path.value) {
         return None;
     }
     Some(Edit::RunPath { kind: RunPathKind::Keep, value: Some(value) })

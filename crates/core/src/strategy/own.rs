@@ -79,7 +79,7 @@ impl<'a> OwnPath<'a> {
         settings: &'a Settings,
     ) -> Self {
         let is_program = matches!(subject.kind, SubjectKind::Program { .. });
-        let whole = run_path(&subject.view).map(|path| path.value).unwrap_or_default();
+        let whole = RunPath::of(&subject.view).map(|path| path.value).unwrap_or_default();
         let place = Place { fs, settings, origin: glibc::dirname(path), is_program };
         let mut dirs: Vec<OwnDir> = Vec::new();
         for element in whole.split(|&byte| byte == b':') {
@@ -147,14 +147,9 @@ impl<'a> OwnPath<'a> {
     }
 }
 
-/// Returns the run path that counts, if there is one.
-pub(super) fn run_path(view: &ObjectView) -> Option<RunPath<'_>> {
-    RunPath::of(view.dynamic.as_ref()?)
-}
-
 /// Returns true if an object has a run path, which may be empty.
 pub(super) fn has_run_path_entry(view: &ObjectView) -> bool {
-    view.dynamic.as_ref().is_some_and(|d| d.runpath.is_some() || d.rpath.is_some())
+    view.dynamic.as_ref().is_some_and(|d| d.run_path().is_some())
 }
 
 /// Returns true if the loader chooses the file by the CPU: it is in a `glibc-hwcaps` subdirectory, or

@@ -169,7 +169,7 @@ fn needed(dynamic: &mut Dynamic) -> impl Iterator<Item = &mut Dependency> {
 fn set_run_path(dynamic: &mut Dynamic, kind: RunPathKind, value: Option<BString>) {
     let is_rpath = match kind {
         // In an object with both entries only `DT_RUNPATH` counts.
-        RunPathKind::Keep => dynamic.rpath.is_some() && dynamic.runpath.is_none(),
+        RunPathKind::Keep => dynamic.rpath_that_counts().is_some(),
         RunPathKind::Rpath => true,
         RunPathKind::Runpath => false,
     };

@@ -24,7 +24,6 @@ use super::{
 use crate::elf::{Ident, ObjectView, dlopen_entries};
 use crate::facts::{Libc, LoaderFacts};
 use crate::fs::{Errno, FileSystem};
-use crate::loader::glibc::run_path::RunPath;
 use crate::search::Stores;
 
 pub use listed::name_in;
@@ -270,11 +269,6 @@ impl Gatherer {
             next
         })
     }
-}
-
-/// Returns [`Object::run_path`] of a run path.
-fn digest(run_path: &RunPath<'_>) -> u32 {
-    hash::run_path_digest(run_path.value, run_path.is_rpath, run_path.no_default_dirs)
 }
 
 /// Returns the names that an object may look up: its dependencies, then the names of its

@@ -1,5 +1,5 @@
-//! The search itself, in the order of `_dl_map_object` (glibc 2.36 `elf/dl-load.c`). Each step
-//! records the conditions of its outcome.
+//! The search itself, in the order of [`Requester::sources`]. Each step records the conditions of its
+//! outcome.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,16 +10,18 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::cache::Cache;
 use super::{
-    Condition, Deferred, Edge, Listed, Object, ResolvedObject, Sources, digest, edge,
-    is_in_package, lookups,
+    Condition, Deferred, Edge, Listed, Object, ResolvedObject, Sources, edge, is_in_package,
+    lookups,
 };
 use crate::elf::{Ident, ObjectView};
 use crate::fs::{Errno, FileKind, FileSystem, OpenedFile};
+use crate::index::hash::run_path_digest;
 use crate::loader::glibc::dirname;
 use crate::loader::glibc::run_path::{Look, RunPath, fixed_dir, look};
 use crate::loader::glibc::verify::{self, Verdict};
 use crate::path;
 use crate::search::hwcaps::variants::Variants;
+use crate::search::order::{Requester, Source};
 use crate::search::store::below;
 
 /// Finds the answers for objects. Directories are remembered between objects.
@@ -100,26 +102,26 @@ impl<'a> Resolver<'a> {
         view: &ObjectView,
         canonical: bool,
     ) -> Option<ResolvedObject> {
-        let dynamic = view.dynamic.as_ref()?;
-        let run_path = RunPath::of(dynamic)?;
+        let run_path = RunPath::of(view)?;
+        let Requester { has_rpath, no_default_dirs, .. } = run_path.requester;
         let mut resolved = ResolvedObject::of(path.to_owned());
         resolved.object.canonical = canonical;
-        resolved.object.run_path = digest(&run_path);
+        resolved.object.run_path = run_path_digest(&run_path);
         resolved.object.is_program = view.interpreter.is_some() && !view.is_library();
         // A program's own DT_RPATH is all that it searches before LD_LIBRARY_PATH. A library also
         // searches the DT_RPATH of the objects above it.
-        let leads = !run_path.is_rpath || view.interpreter.is_some();
+        let leads = !has_rpath || view.interpreter.is_some();
         let dirs = self.directories(path, &run_path);
         resolved.object.closed = leads
-            && !run_path.no_default_dirs
+            && !no_default_dirs
             && dirs.iter().all(|dir| dir.as_ref().is_some_and(|dir| dir.is_closed()));
         resolved.searched = dirs.iter().flatten().map(|dir| Arc::clone(&dir.plain)).collect();
         resolved.in_stores = dirs.iter().flatten().filter_map(|dir| dir.in_store.clone()).collect();
-        resolved.has_rpath = run_path.is_rpath && dirs.iter().all(Option::is_some);
+        resolved.has_rpath = has_rpath && dirs.iter().all(Option::is_some);
         for name in lookups(view) {
             let mut lookup = Lookup { resolver: self, name: name.as_ref(), conditions: Vec::new() };
             let mut answer = edge(BString::default());
-            match lookup.ask(&dirs, &run_path, leads, &mut answer) {
+            match lookup.ask(&dirs, run_path.requester, leads, &mut answer) {
                 Step::Found { path, look } => {
                     answer.look = look || !self.is_for_all(path.as_ref());
                     answer.path = path;
@@ -312,32 +314,39 @@ impl Lookup<'_, '_> {
     fn ask(
         &mut self,
         dirs: &[Option<Rc<Dir>>],
-        run_path: &RunPath<'_>,
+        requester: Requester,
         leads: bool,
         answer: &mut Edge,
     ) -> Step {
         if self.name.is_empty() || self.name.find_byteset(b"/$").is_some() {
             return Step::Deferred(Deferred::NoPlainName);
         }
+        for source in requester.sources(false) {
+            answer.before_library_path = source == Source::Rpath;
+            let step = match source {
+                // No released loader has stored answers, and the module searches
+                // `LD_LIBRARY_PATH` in each start.
+                Source::StoredAnswers | Source::LibraryPath => Step::NotHere,
+                Source::Rpath | Source::Runpath => match self.ask_run_path(dirs) {
+                    // The `DT_RPATH`s of the objects above come next, which differ between
+                    // processes.
+                    Step::NotHere if !leads => Step::Deferred(Deferred::Ancestors),
+                    step => step,
+                },
+                Source::LoaderCache => self.ask_cache(requester.no_default_dirs),
+                Source::SystemDirs => self.ask_system_dirs(),
+            };
+            found_or_left!(step);
+        }
+        Step::NotHere
+    }
+
+    fn ask_run_path(&mut self, dirs: &[Option<Rc<Dir>>]) -> Step {
         for dir in dirs {
             let Some(dir) = dir else { return Step::Deferred(Deferred::OpenElement) };
-            match self.ask_dir(dir) {
-                Step::NotHere => {}
-                end => {
-                    answer.before_library_path = run_path.is_rpath;
-                    return end;
-                }
-            }
+            found_or_left!(self.ask_dir(dir));
         }
-        // The `DT_RPATH`s of the objects above come next, which differ between processes.
-        if !leads {
-            return Step::Deferred(Deferred::Ancestors);
-        }
-        found_or_left!(self.ask_cache(run_path.no_default_dirs));
-        if run_path.no_default_dirs {
-            return Step::NotHere;
-        }
-        self.ask_system_dirs()
+        Step::NotHere
     }
 
     fn ask_dir(&mut self, dir: &Dir) -> Step {
@@ -400,8 +409,7 @@ impl Lookup<'_, '_> {
         else {
             return Step::NotHere;
         };
-        let in_system = |path: &BStr| sources.facts.system_dirs.iter().any(|d| path.starts_with(d));
-        if no_default_dirs && in_system(path) {
+        if no_default_dirs && sources.facts.is_in_system_dirs(path) {
             return Step::NotHere;
         }
         // The module takes the last component of an answer as the needed string.

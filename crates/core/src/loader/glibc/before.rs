@@ -61,6 +61,6 @@ impl Process<'_> {
             && reads.package_caches.is_empty()
             // The DSTs of this path have the values of the program.
             && !self.environment.library_path.as_ref().is_some_and(|path| path.contains(&b'$'))
-            && (!self.has_rpath || self.has_runpath(request.needed_by))
+            && (!self.has_rpath || self.requester(request.needed_by).has_runpath)
     }
 }

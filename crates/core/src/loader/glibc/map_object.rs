@@ -10,12 +10,13 @@ use super::dirs::PathList;
 use super::open_path::{Found, Search, Step};
 use super::verify;
 use super::{CacheState, Ended, Named, Process, dirname};
-use crate::elf::DF_1_NODEFLIB;
+use crate::elf::Dynamic;
 use crate::loader::GlibcVersion;
 use crate::loader::load::{Answer, LoadedObject, Refusal, Role};
 use crate::probe::{Call, Outcome, SearchSource};
 use crate::search::dst;
 use crate::search::loader_cache::LoaderCache;
+use crate::search::order::{Requester, Source};
 
 /// The parameters of `_dl_map_object`, apart from the name.
 #[derive(Clone, Copy)]
@@ -87,47 +88,32 @@ impl Process<'_> {
         }
     }
 
-    /// Searches for a name without a slash. As in `_dl_map_object`, a source is searched if no
-    /// source before it has the file (`fd == -1`).
+    /// Searches for a name without a slash.
     fn search_sources(&mut self, search: &Search<'_>, request: Request) -> Result<Step, Ended> {
-        // A patched loader reads the note or package cache of an object with DT_RPATH before the
-        // DT_RPATH itself. This is not in glibc.
-        let mut step = self.search_stored_answers(search, request, true)?;
-
-        // `loader->l_info[DT_RUNPATH] == NULL`: if the requester has DT_RUNPATH, no DT_RPATH is
-        // searched for it, not even that of another object.
-        if step.is_not_here() && !self.has_runpath(request.needed_by) {
-            step = self.search_rpaths(search, request)?;
+        let requester = self.requester(request.needed_by);
+        for source in requester.sources(search.secure && self.environment.secure) {
+            let step = match source {
+                Source::StoredAnswers => self.search_stored_answers(search, request)?,
+                Source::Rpath => self.search_rpaths(search, request)?,
+                Source::LibraryPath => {
+                    let dirs = Rc::clone(&self.library_path);
+                    self.open_path(search, &dirs, SearchSource::LibraryPath)?
+                }
+                Source::Runpath => {
+                    let dirs = self.runpath_of(request.needed_by)?;
+                    self.open_path(search, &dirs, SearchSource::Runpath)?
+                }
+                Source::LoaderCache => self.search_loader_cache(search, request)?,
+                Source::SystemDirs => {
+                    let dirs = Rc::clone(&self.system_dirs);
+                    self.open_path(search, &dirs, SearchSource::System)?
+                }
+            };
+            if !step.is_not_here() {
+                return Ok(step);
+            }
         }
-
-        // `__rtld_env_path_list`: LD_LIBRARY_PATH.
-        if step.is_not_here() {
-            let dirs = Rc::clone(&self.library_path);
-            step = self.open_path(search, &dirs, SearchSource::LibraryPath)?;
-        }
-
-        // A patched loader reads the stored answers of an object with DT_RUNPATH here.
-        if step.is_not_here() {
-            step = self.search_stored_answers(search, request, false)?;
-        }
-
-        // `l_runpath_dirs`: the DT_RUNPATH of the requester alone. It is not inherited.
-        if step.is_not_here() {
-            let dirs = self.runpath_of(request.needed_by)?;
-            step = self.open_path(search, &dirs, SearchSource::Runpath)?;
-        }
-
-        // `_dl_load_cache_lookup`: ld.so.cache, except for preloads of a set-id program.
-        if step.is_not_here() && !(search.secure && self.environment.secure) {
-            step = self.search_loader_cache(search, request)?;
-        }
-
-        // `__rtld_search_dirs`: the compiled-in directories, unless DF_1_NODEFLIB forbids them.
-        if step.is_not_here() && !self.is_nodeflib(request.needed_by) {
-            let dirs = Rc::clone(&self.system_dirs);
-            step = self.open_path(search, &dirs, SearchSource::System)?;
-        }
-        Ok(step)
+        Ok(Step::NotHere)
     }
 
     /// Searches the `DT_RPATH` of the requester, of the objects that loaded it, and of the program.
@@ -180,11 +166,7 @@ impl Process<'_> {
         let Some(path) = cache.lookup(search.name, &self.cache_query) else {
             return Ok(Step::NotHere);
         };
-        // An object with DF_1_NODEFLIB takes no answer in a system directory. glibc compares the
-        // prefixes, so that a subdirectory counts as well.
-        if self.is_nodeflib(request.needed_by)
-            && self.facts.system_dirs.iter().any(|dir| path.starts_with(dir))
-        {
+        if self.requester(request.needed_by).no_default_dirs && self.facts.is_in_system_dirs(path) {
             return Ok(Step::NotHere);
         }
         // A stale cache is not fatal: if the file is gone, `fd` stays -1 and the system directories
@@ -238,25 +220,18 @@ impl Process<'_> {
         })
     }
 
-    pub(super) fn is_nodeflib(&self, object: usize) -> bool {
-        let dynamic = self.load.objects[object].view.dynamic.as_ref();
-        dynamic.is_some_and(|dynamic| dynamic.flags_1 & DF_1_NODEFLIB != 0)
+    pub(super) fn requester(&self, object: usize) -> Requester {
+        Requester::of(&self.load.objects[object].view)
     }
 
-    pub(super) fn has_runpath(&self, object: usize) -> bool {
-        let dynamic = self.load.objects[object].view.dynamic.as_ref();
-        dynamic.is_some_and(|dynamic| dynamic.runpath.is_some())
-    }
-
-    /// `cache_rpath` for `DT_RPATH`. An object that has `DT_RUNPATH` as well has no `DT_RPATH`.
+    /// `cache_rpath` for `DT_RPATH`.
     pub(super) fn rpath_of(&mut self, object: usize) -> Result<PathList, Ended> {
         // The DSTs of an object have the same values in every lookup, so one expansion is enough.
         if let Some(dirs) = &self.maps[object].rpath {
             return Ok(Rc::clone(dirs));
         }
         let dynamic = self.load.objects[object].view.dynamic.as_ref();
-        // `elf_get_dynamic_info` clears `l_info[DT_RPATH]` of an object with `DT_RUNPATH`.
-        let rpath = dynamic.filter(|d| d.runpath.is_none()).and_then(|d| d.rpath.clone());
+        let rpath = dynamic.and_then(Dynamic::rpath_that_counts).cloned();
         let dirs = self.decompose(object, rpath)?;
         self.maps[object].rpath = Some(Rc::clone(&dirs));
         Ok(dirs)

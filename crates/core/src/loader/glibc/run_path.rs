@@ -11,31 +11,30 @@ use bstr::{BStr, BString, ByteSlice};
 
 use super::dirs::directory_name;
 use super::verify::{Fitness, fitness};
-use crate::elf::{DF_1_NODEFLIB, Dynamic, Ident};
+use crate::elf::{Ident, ObjectView};
 use crate::fs::{Errno, FileKind, FileSystem, OpenedFile};
 use crate::search::dst::{self, Tokens};
+use crate::search::order::Requester;
 
 /// The run path of an object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunPath<'a> {
     /// The string, which is not empty.
     pub(crate) value: &'a BStr,
-    /// True for `DT_RPATH`, which the objects loaded by this one inherit.
-    pub(crate) is_rpath: bool,
-    /// True for an object with `DF_1_NODEFLIB`, for which the system directories are not searched.
-    pub(crate) no_default_dirs: bool,
+    /// The object.
+    pub(crate) requester: Requester,
 }
 
 impl<'a> RunPath<'a> {
     /// Returns the run path that counts. An empty one is ignored (`decompose_rpath`).
-    pub(crate) fn of(dynamic: &'a Dynamic) -> Option<Self> {
-        let value = dynamic.run_path()?;
-        (!value.is_empty()).then(|| Self {
-            value: value.as_ref(),
-            // `Dynamic::run_path` prefers `DT_RUNPATH`, as `elf_get_dynamic_info` does.
-            is_rpath: dynamic.runpath.is_none(),
-            no_default_dirs: dynamic.flags_1 & DF_1_NODEFLIB != 0,
-        })
+    pub(crate) fn of(view: &'a ObjectView) -> Option<Self> {
+        let value = view.dynamic.as_ref()?.run_path()?;
+        (!value.is_empty()).then(|| Self { value: value.as_ref(), requester: Requester::of(view) })
+    }
+
+    /// Returns true for `DT_RPATH`, which the objects loaded by this one inherit.
+    pub(crate) fn is_rpath(&self) -> bool {
+        self.requester.has_rpath
     }
 }
 

@@ -57,28 +57,17 @@ impl NoteTable {
 }
 
 impl Process<'_> {
-    /// Searches the stored answers of the requester. `in_rpath` is true for the call before the
-    /// search along `DT_RPATH`, and false for the call before `DT_RUNPATH`. The answers of an object
-    /// are used in one of the two calls only.
+    /// Searches the stored answers of the requester.
     pub(super) fn search_stored_answers(
         &mut self,
         search: &Search<'_>,
         request: Request,
-        in_rpath: bool,
     ) -> Result<Step, Ended> {
         let reads = &self.environment.reads;
         if !reads.note && reads.package_caches.is_empty() {
             return Ok(Step::NotHere);
         }
         let object = request.needed_by;
-        let dynamic = self.load.objects[object].view.dynamic.as_ref();
-        let has_runpath = dynamic.is_some_and(|d| d.runpath.is_some());
-        let has_rpath = !has_runpath && dynamic.is_some_and(|d| d.rpath.is_some());
-        // The answers replace a search of the object's own run path and so must come at its place:
-        // before `LD_LIBRARY_PATH` for `DT_RPATH`, after it for `DT_RUNPATH`.
-        if !(if in_rpath { has_rpath } else { has_runpath }) {
-            return Ok(Step::NotHere);
-        }
         // An object with a complete note does not use its package cache, even if the note lacks the
         // name or is ignored.
         if let Some(note) = self.note_of(object) {
@@ -170,9 +159,7 @@ impl Process<'_> {
         if !self.is_needed(search, object) && !self.is_searched_for(search, object, path)? {
             return Ok(Step::NotHere);
         }
-        if self.is_nodeflib(object)
-            && self.facts.system_dirs.iter().any(|dir| path.starts_with(dir))
-        {
+        if self.requester(object).no_default_dirs && self.facts.is_in_system_dirs(path) {
             return Ok(Step::NotHere);
         }
         let expanded = dst::expand(path, &self.tokens(object));
@@ -200,7 +187,7 @@ impl Process<'_> {
         path: &BStr,
     ) -> Result<bool, Ended> {
         // An object with both entries has no `DT_RPATH` for the loader.
-        let own = match self.has_runpath(object) {
+        let own = match self.requester(object).has_runpath {
             true => self.runpath_of(object)?,
             false => self.rpath_of(object)?,
         };
