@@ -158,8 +158,8 @@ fn unusable(path: &BStr, view: &ObjectView) -> ClosureError {
 /// `/lib/ld-musl-$(ARCH).so.1`).
 fn usual_interpreter(view: &ObjectView) -> Option<BString> {
     // A library has no interpreter, but one linked with musl needs musl's C library.
-    let mut needed = view.dynamic.iter().flat_map(|d| &d.dependencies);
-    let musl = needed
+    let musl = view
+        .dependencies()
         .find_map(|dependency| dependency.name.strip_prefix(b"libc.musl-"))
         .and_then(|rest| rest.strip_suffix(b".so.1"));
     if let Some(arch) = musl {

@@ -83,12 +83,28 @@ impl ObjectView {
         self.ident.e_type == ET_DYN && !marked && !self.has_flag_1(DF_1_PIE)
     }
 
+    /// Returns `DT_SONAME`.
+    #[must_use]
+    pub fn soname(&self) -> Option<&BStr> {
+        Some(self.dynamic.as_ref()?.soname.as_ref()?.as_bstr())
+    }
+
+    /// Returns [`Dynamic::dependencies`].
+    pub fn dependencies(&self) -> impl Iterator<Item = &Dependency> {
+        self.dynamic.iter().flat_map(|dynamic| &dynamic.dependencies)
+    }
+
+    /// Returns the names that the object may look up: its dependencies, then the sonames of its
+    /// `.note.dlopen`.
+    pub(crate) fn lookups(&self) -> impl Iterator<Item = BString> {
+        let at_run_time = dlopen_entries(&self.notes.dlopen).into_iter().flat_map(|it| it.soname);
+        self.dependencies().map(|it| it.name.clone()).chain(at_run_time.map(BString::from))
+    }
+
     /// Returns the `DT_NEEDED` strings in order, their DSTs not expanded. `DT_FILTER` and
     /// `DT_AUXILIARY` are left out.
     pub fn needed(&self) -> impl Iterator<Item = &BStr> {
-        self.dynamic
-            .iter()
-            .flat_map(|dynamic| &dynamic.dependencies)
+        self.dependencies()
             .filter(|dependency| dependency.kind == DependencyKind::Needed)
             .map(|dependency| dependency.name.as_bstr())
     }

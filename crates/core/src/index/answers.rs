@@ -172,8 +172,7 @@ impl<'a> Module<'a> {
     fn is_loader(&self, needed: &BStr) -> bool {
         let mut loaders = self.plain.load.objects.iter().filter(|it| it.role == Role::Loader);
         loaders.any(|loader| {
-            let soname = loader.view.dynamic.as_ref().and_then(|dynamic| dynamic.soname.as_ref());
-            soname.is_some_and(|it| it == needed) || path::name(&loader.path) == needed
+            loader.view.soname() == Some(needed) || path::name(&loader.path) == needed
         })
     }
 

@@ -197,10 +197,9 @@ impl<'a> Walk<'a> {
     /// `load_direct_deps`: only `DT_NEEDED` counts.
     fn load_direct_deps(&mut self, requester: usize) -> Result<(), LogFull> {
         let view = Arc::clone(&self.load.objects[requester].view);
-        let dependencies = view.dynamic.iter().flat_map(|dynamic| &dynamic.dependencies);
-        for needed in dependencies.filter(|entry| entry.kind == DependencyKind::Needed) {
+        for needed in view.needed() {
             let reason = Reason::Dependency(DependencyKind::Needed);
-            self.resolve(requester, needed.name.clone(), reason)?;
+            self.resolve(requester, needed.to_owned(), reason)?;
         }
         Ok(())
     }
@@ -454,8 +453,7 @@ impl<'a> Walk<'a> {
     /// Returns true if an object is a C library. musl looks up the symbols `__libc_start_main` and
     /// `stdin` in it. The model compares the soname instead, and the build id with the loader's.
     fn is_c_library(&self, view: &ObjectView) -> bool {
-        let soname = view.dynamic.as_ref().and_then(|dynamic| dynamic.soname.as_ref());
-        let named = soname.is_some_and(|name| {
+        let named = view.soname().is_some_and(|name| {
             name == "libc.so" || name == "libc.so.6" || name.starts_with(b"libc.musl-")
         });
         named || (view.build_id.is_some() && view.build_id == self.start.loader.build_id)

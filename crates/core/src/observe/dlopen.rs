@@ -132,8 +132,7 @@ impl Requesters {
         self.names.insert(path::name(path).to_owned());
         let Ok(file) = fs.open(path.as_ref()) else { return };
         let Ok(object) = &file.object else { return };
-        let needed = object.dynamic.iter().flat_map(|dynamic| &dynamic.dependencies);
-        for dependency in needed {
+        for dependency in object.dependencies() {
             self.by_name.entry(dependency.name.clone()).or_default().push_back(path.clone());
         }
     }

@@ -133,6 +133,6 @@ impl<'a> Applied<'a> {
     /// Returns true if the loader would load a file as a library.
     pub(super) fn is_fit(&self, path: &BStr) -> bool {
         let file = self.fs.open(path);
-        file.is_ok_and(|file| glibc::fitness(&file, &self.own.view.ident) == glibc::Fitness::Good)
+        file.is_ok_and(|file| glibc::fitness(&file, &self.own.view.ident) == glibc::Verdict::Good)
     }
 }

@@ -16,7 +16,7 @@ use bstr::{BStr, BString, ByteSlice};
 use super::applied::{Applied, Verdict};
 use super::farm_place::is_farm;
 pub use super::farm_place::{FARMS, list_of};
-use super::note::{openable, reason_to_skip};
+use super::note::{openable, opened, reason_to_skip};
 use super::own::{self, Look, OwnDir, OwnPath, Standing};
 use super::plan::{Creation, FilePlan, Finding, FindingKind, Plan, PlannedAnswer};
 use super::row::{Row, Unit};
@@ -51,14 +51,12 @@ pub fn leaf(fs: &dyn FileSystem, subject: &Subject, settings: &Settings) -> Plan
         plan.findings.extend(links.findings);
         return plan;
     }
-    let mut plan = Plan { findings: links.findings, ..Plan::default() };
-    for (dir, names) in segments {
-        site.create(&dir, &names, &mut plan);
-    }
-    let mut file = FilePlan { path: site.path.clone(), edits: Vec::new(), answers: links.answers };
-    file.edits.extend(run_path_edit(&subject.view, value));
-    plan.files.push(file);
-    plan
+    let mut parts = vec![Plan { findings: links.findings, ..Plan::default() }];
+    parts.extend(segments.iter().map(|(dir, names)| site.create(dir, names)));
+    let edits = run_path_edit(&subject.view, value).into_iter().collect();
+    let (path, answers) = (site.path.clone(), links.answers);
+    parts.push(Plan::of_file(FilePlan { path, edits, answers }));
+    Plan::gather(parts)
 }
 
 /// Plans one farm for the whole closure of a program, first in the run path of each object. It must
@@ -167,26 +165,25 @@ impl<'a> Site<'a> {
     }
 
     /// Plans a directory, its parents below the package's root, and its links.
-    fn create(&self, dir: &BString, names: &BTreeMap<BString, BString>, plan: &mut Plan) {
+    fn create(&self, dir: &BString, names: &BTreeMap<BString, BString>) -> Plan {
+        let mut creations = Vec::new();
         let below = &dir[self.root.len() + 1..];
         let ends = below.find_iter("/").chain([below.len()]);
         for end in ends {
             let path: BString = dir[..self.root.len() + 1 + end].into();
             // A second run finds the directories of the first and plans nothing.
             if self.fs.stat(path.as_ref()).is_err() {
-                let creations = vec![Creation::Directory(path)];
-                plan.merge(Plan { creations, ..Plan::default() });
+                creations.push(Creation::Directory(path));
             }
         }
         for (name, target) in names {
             let path: BString = [dir.as_slice(), b"/", name].concat().into();
             let target = self.target(path.as_ref(), target);
-            if self.is_there(path.as_ref(), target.as_ref()) {
-                continue;
+            if !self.is_there(path.as_ref(), target.as_ref()) {
+                creations.push(Creation::Link { path, target });
             }
-            let creations = vec![Creation::Link { path, target }];
-            plan.merge(Plan { creations, ..Plan::default() });
         }
+        Plan::creating(creations)
     }
 
     fn is_in_store(&self, path: &BString) -> bool {
@@ -289,7 +286,7 @@ fn link(fs: &dyn FileSystem, own: &OwnPath<'_>, needed: &BStr) -> Result<Found, 
             // A directory that may change stays before the farm with the names that are found after
             // it (`runs`).
             (Look::Nothing, _) => {}
-            (Look::Ends(ended), _) => return Err(ended.what()),
+            (Look::Ends(what), _) => return Err(what),
             // A link would answer before this directory, which may get another file.
             (Look::Hit, Standing::Searched | Standing::Moves) => {
                 return Err(FindingKind::MutableBefore(dir.written.clone()));
@@ -307,9 +304,7 @@ fn link(fs: &dyn FileSystem, own: &OwnPath<'_>, needed: &BStr) -> Result<Found, 
 
 /// Returns an error for a library that would behave differently if a link led to it.
 fn linkable(fs: &dyn FileSystem, own: &OwnPath<'_>, path: &BString) -> Result<(), FindingKind> {
-    openable(path.as_ref())?;
-    let file = fs.open(path.as_ref());
-    let file = file.map_err(|errno| FindingKind::Unreadable { path: path.clone(), errno })?;
+    let file = opened(fs, path)?;
     let Ok(view) = &file.object else { return Err(FindingKind::GivesUp(path.clone())) };
     if uses_origin(view) {
         return Err(FindingKind::UsesOrigin(path.clone()));
@@ -402,16 +397,16 @@ impl Graph {
     }
 
     fn plan(self, site: &Site<'_>, objects: Vec<(BString, Subject, OwnPath<'_>)>) -> Plan {
-        let mut plan = Plan { findings: self.findings, ..Plan::default() };
+        let mut parts = vec![Plan { findings: self.findings, ..Plan::default() }];
         let names = self.names.into_iter();
         let names: BTreeMap<BString, BString> =
             names.filter_map(|(name, path)| Some((name, path.ok()?))).collect();
         if names.is_empty() {
             let is_bare = objects.iter().all(|(.., own)| own.dirs.is_empty());
-            plan.merge(Plan::only(site.path.as_ref(), nothing_found(is_bare)));
-            return plan;
+            parts.push(Plan::only(site.path.as_ref(), nothing_found(is_bare)));
+            return Plan::gather(parts);
         }
-        site.create(&site.farm, &names, &mut plan);
+        parts.push(site.create(&site.farm, &names));
         if let Some(list) = list_of(site.farm.as_ref()) {
             let changed = objects.iter().map(|(path, ..)| path).filter(|path| **path != site.path);
             let numbered = changed.enumerate();
@@ -419,7 +414,7 @@ impl Graph {
             let up = "../".repeat(list.find_iter("/").count());
             let target = |path: &BString| [up.as_bytes(), &path[1..]].concat().into();
             let links = numbered.map(|(at, path)| (format!("{at:04}").into(), target(path)));
-            site.create(&list, &links.collect(), &mut plan);
+            parts.push(site.create(&list, &links.collect()));
         }
         for (path, subject, own) in objects {
             let dirs = own.dirs.iter().map(|dir| &dir.written);
@@ -431,9 +426,9 @@ impl Graph {
             };
             let answers = needed_strings.into_iter().map(answer).collect();
             let edits = run_path_edit(&subject.view, value.into()).into_iter().collect();
-            plan.merge(Plan { files: vec![FilePlan { path, edits, answers }], ..Plan::default() });
+            parts.push(Plan::of_file(FilePlan { path, edits, answers }));
         }
-        plan
+        Plan::gather(parts)
     }
 }
 

@@ -13,7 +13,7 @@ use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashSet;
 
 use super::applied::{Applied, Verdict};
-use super::note::{openable, reason_to_skip};
+use super::note::{opened, reason_to_skip};
 use super::own::{self, Look, OwnDir, OwnPath, Standing};
 use super::plan::{Creation, FilePlan, Finding, FindingKind, Plan, PlannedAnswer};
 use super::row::{PackageFile, Row, Unit};
@@ -59,20 +59,20 @@ pub fn plan_with_closures(
     closures: &[&Closure],
     settings: &Settings,
 ) -> Plan {
-    let mut plan = Plan::default();
+    let mut parts = Vec::new();
     let mut packages: BTreeMap<BString, Package<'_>> = BTreeMap::new();
     for subject in subjects {
         let path = super::real_path(fs, subject.path.as_ref());
         if let Some(what) = reason_to_skip(subject) {
-            plan.merge(Plan::only(path.as_ref(), what));
+            parts.push(Plan::only(path.as_ref(), what));
             continue;
         }
         let Some(root) = settings.stores.package_of(path.as_ref()).map(ToOwned::to_owned) else {
-            plan.merge(Plan::only(path.as_ref(), FindingKind::OutsideStores));
+            parts.push(Plan::only(path.as_ref(), FindingKind::OutsideStores));
             continue;
         };
         let package = packages.entry(root).or_insert_with(|| Package::new(fs, settings));
-        package.add(path, subject, &mut plan);
+        parts.push(package.add(path, subject));
     }
     for closure in closures {
         let path = super::real_path(fs, closure.subject.path.as_ref());
@@ -83,9 +83,9 @@ pub fn plan_with_closures(
     }
     // Only now are the answers of all objects of a package known.
     for (root, package) in packages {
-        package.finish(root, &mut plan);
+        parts.extend(package.finish(root));
     }
-    plan
+    Plan::gather(parts)
 }
 
 /// The needed strings of one package's objects, by ABI.
@@ -129,20 +129,20 @@ impl<'a> Package<'a> {
         }
     }
 
-    fn add(&mut self, path: BString, subject: &Subject, plan: &mut Plan) {
+    /// Adds an object. Returns its findings.
+    fn add(&mut self, path: BString, subject: &Subject) -> Plan {
         let ident = subject.view.ident;
         let target = self.target.get_or_insert(ident);
         // A cache has one byte order, which its header names.
         if target.endian != ident.endian {
-            plan.merge(Plan::only(path.as_ref(), FindingKind::OtherByteOrder));
-            return;
+            return Plan::only(path.as_ref(), FindingKind::OtherByteOrder);
         }
         let own = OwnPath::new(self.fs, path.as_ref(), subject, self.settings);
         if !own::has_run_path_entry(&subject.view) {
             // The loader reads the cache only for objects with a run path, which may be empty.
-            plan.merge(Plan::only(path.as_ref(), FindingKind::NoRunPath));
-            return;
+            return Plan::only(path.as_ref(), FindingKind::NoRunPath);
         }
+        let mut plan = Plan::default();
         let flags = entry_flags(&ident);
         let mut answers = Vec::new();
         for needed in own::names(&subject.view, &self.settings.dlopen) {
@@ -158,6 +158,7 @@ impl<'a> Package<'a> {
             self.run_paths.push((path.clone(), flags, own));
         }
         self.files.push((FilePlan { path, edits: Vec::new(), answers }, flags));
+        plan
     }
 
     /// Adds the needed strings of a program's libraries, with the answers of the program's start.
@@ -201,9 +202,7 @@ impl<'a> Package<'a> {
     }
 
     fn entered(&self, path: BString) -> Result<Entered, FindingKind> {
-        openable(path.as_ref())?;
-        let file = self.fs.open(path.as_ref());
-        let file = file.map_err(|errno| FindingKind::Unreadable { path: path.clone(), errno })?;
+        let file = opened(self.fs, &path)?;
         // Under two paths one file can have two values of `$ORIGIN`, and so other libraries.
         let origin = super::real_path(self.fs, glibc::dirname(&path).as_ref());
         Ok(Entered { path, id: file.id, origin })
@@ -214,7 +213,7 @@ impl<'a> Package<'a> {
         let mut before = None;
         for dir in &own.dirs {
             match (own.look(dir, needed), dir.standing) {
-                (Look::Ends(ended), _) => return Err(ended.what()),
+                (Look::Ends(what), _) => return Err(what),
                 (Look::Nothing, Standing::Fixed) => {}
                 // A file may be added to this directory later, before the answer.
                 (Look::Nothing, _) => before = before.or(Some(&dir.written)),
@@ -256,7 +255,8 @@ impl<'a> Package<'a> {
 
     /// Removes the answers that differ from those of another run path with the same directory. The
     /// loader would accept them for an object with this run path.
-    fn leave_out_other_answers(&mut self, plan: &mut Plan) {
+    fn leave_out_other_answers(&mut self) -> Plan {
+        let mut plan = Plan::default();
         let mut answers = std::mem::take(&mut self.answers);
         for ((flags, name), answer) in &mut answers {
             for (path, own_flags, own) in &self.run_paths {
@@ -283,11 +283,12 @@ impl<'a> Package<'a> {
             }
         }
         self.answers = answers;
+        plan
     }
 
-    fn finish(mut self, root: BString, plan: &mut Plan) {
-        let Some(target) = self.target else { return };
-        self.leave_out_other_answers(plan);
+    fn finish(mut self, root: BString) -> Vec<Plan> {
+        let Some(target) = self.target else { return Vec::new() };
+        let mut plan = self.leave_out_other_answers();
         let mut entered: BTreeMap<(i32, BString), BString> = BTreeMap::new();
         let path = CACHE.path_in(root.as_ref());
         for (key, answer) in self.answers {
@@ -302,33 +303,34 @@ impl<'a> Package<'a> {
                 Err(_) => {}
             }
         }
+        let mut parts = vec![plan];
         for (mut file, flags) in self.files {
             for answer in &mut file.answers {
                 answer.exact = entered.get(&(flags, answer.needed.clone())).cloned();
             }
-            plan.merge(Plan { files: vec![file], ..Plan::default() });
+            parts.push(Plan::of_file(file));
         }
         let entries: Vec<NewEntry> = entered
             .into_iter()
             .map(|((flags, soname), path)| NewEntry { soname, path, flags, hwcaps_name: None })
             .collect();
         if entries.is_empty() {
-            plan.merge(Plan::only(root.as_ref(), FindingKind::NothingToSkip));
+            parts.push(Plan::only(root.as_ref(), FindingKind::NothingToSkip));
         } else if let Some(bytes) = write(&target, entries, GENERATOR) {
-            place(self.fs, root.as_ref(), path, bytes, plan);
+            parts.push(place(self.fs, root.as_ref(), path, bytes));
         }
+        parts
     }
 }
 
 /// Plans the file, unless an equal file or a foreign one exists.
-fn place(fs: &dyn FileSystem, root: &BStr, path: BString, bytes: Vec<u8>, plan: &mut Plan) {
+fn place(fs: &dyn FileSystem, root: &BStr, path: BString, bytes: Vec<u8>) -> Plan {
     if let Ok(there) = fs.read(path.as_ref()) {
         if there[..] == bytes[..] {
-            return;
+            return Plan::default();
         }
         if !is_ours(there) {
-            plan.merge(Plan::only(root, FindingKind::InTheWay(path)));
-            return;
+            return Plan::only(root, FindingKind::InTheWay(path));
         }
     }
     let dir: BString = [root.as_ref(), &b"/etc"[..]].concat().into();
@@ -337,8 +339,7 @@ fn place(fs: &dyn FileSystem, root: &BStr, path: BString, bytes: Vec<u8>, plan: 
         creations.push(Creation::Directory(dir));
     }
     creations.push(Creation::File { path, bytes });
-    // Each package is planned once, so no other part of the plan creates these.
-    plan.creations.extend(creations);
+    Plan::creating(creations)
 }
 
 /// Returns true for the bytes of a cache that becalm made.

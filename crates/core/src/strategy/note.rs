@@ -4,10 +4,12 @@
 //! every program (see `own`). The note never gives another answer than the plain search: a directory
 //! that may change becomes a hint at its position in the order, so that the note is complete.
 
+use std::sync::Arc;
+
 use bstr::{BStr, BString};
 
 use super::applied::{Applied, Verdict};
-use super::own::{self, Ended, Look, OwnDir, OwnPath, Standing};
+use super::own::{self, Look, OwnDir, OwnPath, Standing};
 use super::plan::{FilePlan, Finding, FindingKind, Plan, PlannedAnswer};
 use super::row::{Row, Unit};
 use super::settings::{self, Settings, Special};
@@ -15,7 +17,7 @@ use crate::closure::{Subject, SubjectKind};
 use crate::edit::Edit;
 use crate::elf::resolution_note::{self, Answer, COMPLETE};
 use crate::facts::Format;
-use crate::fs::FileSystem;
+use crate::fs::{FileSystem, OpenedFile};
 use crate::search::dst;
 
 /// `PATH_MAX`: the limit on a path and its NUL, in bytes.
@@ -112,8 +114,7 @@ pub(super) fn reason_to_skip(subject: &Subject) -> Option<FindingKind> {
     if subject.kind == SubjectKind::Static {
         return Some(FindingKind::StaticProgram);
     }
-    let soname = subject.view.dynamic.as_ref().and_then(|dynamic| dynamic.soname.as_ref());
-    match soname.and_then(|soname| settings::special(soname)) {
+    match subject.view.soname().and_then(|soname| settings::special(soname)) {
         Some(Special::Loader) => Some(FindingKind::Loader),
         Some(Special::Libc) => Some(FindingKind::Libc),
         None => None,
@@ -166,7 +167,7 @@ fn list(own: &OwnPath<'_>, needed: &BStr, subject: &Subject) -> List {
                 skipped = true;
                 continue;
             }
-            (Look::Ends(ended), _) => list.finding = Some(ended.what()),
+            (Look::Ends(what), _) => list.finding = Some(what.clone()),
             _ => {}
         }
         if expressible(&dir.written).is_err() {
@@ -196,17 +197,6 @@ fn list(own: &OwnPath<'_>, needed: &BStr, subject: &Subject) -> List {
 /// Returns true for a `DT_NEEDED`. The other recorded names may be missing.
 fn is_needed(subject: &Subject, needed: &BStr) -> bool {
     subject.view.needed().any(|name| name == needed)
-}
-
-impl Ended {
-    pub(super) fn what(&self) -> FindingKind {
-        match self {
-            Ended::Refused(path) => FindingKind::GivesUp(path.clone()),
-            Ended::Errno(path, errno) => {
-                FindingKind::Unreadable { path: path.clone(), errno: *errno }
-            }
-        }
-    }
 }
 
 /// Makes the exact answer in a directory, with the directory as in the run path.
@@ -250,6 +240,12 @@ pub(super) fn openable(path: &BStr) -> Result<(), FindingKind> {
         return Err(FindingKind::HoldsToken(path.to_owned()));
     }
     Ok(())
+}
+
+/// Opens a file that the loader would open as written.
+pub(super) fn opened(fs: &dyn FileSystem, path: &BString) -> Result<Arc<OpenedFile>, FindingKind> {
+    openable(path.as_ref())?;
+    fs.open(path.as_ref()).map_err(|errno| FindingKind::Unreadable { path: path.clone(), errno })
 }
 
 /// Checks the note of an object: one of becalm, of patchelf 0.19.3 or of the hook of nixpkgs.

@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use bstr::{BStr, BString, ByteSlice};
 
+use super::plan::FindingKind;
 use super::settings::Settings;
 use crate::closure::{Subject, SubjectKind};
-use crate::elf::{ObjectView, dlopen_entries};
+use crate::elf::ObjectView;
 use crate::fs::{Errno, FileSystem};
 use crate::loader::glibc;
 use crate::loader::glibc::run_path::{self, RunPath, fixed_dir, fixed_path};
@@ -60,14 +61,7 @@ pub(super) enum Look {
     /// The search continues.
     Nothing,
     /// The loader's search ends here without an answer.
-    Ends(Ended),
-}
-
-/// The reason why a search ends without an answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
-    Refused(BString),
-    Errno(BString, Errno),
+    Ends(FindingKind),
 }
 
 impl<'a> OwnPath<'a> {
@@ -115,17 +109,18 @@ impl<'a> OwnPath<'a> {
         let Some(name) = &dir.name else { return Look::Nothing };
         let minor = self.place.settings.glibc_minor;
         let candidate = || BString::from([name.as_slice(), needed].concat());
+        let unreadable = |errno| FindingKind::Unreadable { path: candidate(), errno };
         match run_path::look(self.fs, name.as_ref(), needed, &self.view.ident, minor) {
             run_path::Look::Found(_) => Look::Hit,
             // musl ends its search at the first file that opens.
             run_path::Look::PassedOver if self.view.is_for_musl() => {
-                Look::Ends(Ended::Refused(candidate()))
+                Look::Ends(FindingKind::GivesUp(candidate()))
             }
             run_path::Look::Absent | run_path::Look::PassedOver => Look::Nothing,
             // Another user may open this file. A plan must not depend on the user who makes it.
-            run_path::Look::Denied => Look::Ends(Ended::Errno(candidate(), Errno::ACCES)),
-            run_path::Look::EndsSource(errno) => Look::Ends(Ended::Errno(candidate(), errno)),
-            run_path::Look::Refused => Look::Ends(Ended::Refused(candidate())),
+            run_path::Look::Denied => Look::Ends(unreadable(Errno::ACCES)),
+            run_path::Look::EndsSource(errno) => Look::Ends(unreadable(errno)),
+            run_path::Look::Refused => Look::Ends(FindingKind::GivesUp(candidate())),
         }
     }
 
@@ -139,7 +134,8 @@ impl<'a> OwnPath<'a> {
                     return Some((at, [name.as_slice(), needed].concat().into()));
                 }
                 // `open_path` continues after EACCES.
-                Look::Nothing | Look::Ends(Ended::Errno(_, Errno::ACCES)) => {}
+                Look::Nothing | Look::Ends(FindingKind::Unreadable { errno: Errno::ACCES, .. }) => {
+                }
                 Look::Ends(_) => return None,
             }
         }
@@ -214,11 +210,8 @@ impl Place<'_> {
 /// dependency entries, the sonames of its `.note.dlopen`, and `also`. Empty names are left out, and so
 /// are names with a slash or a token, which are paths.
 pub(super) fn names(view: &ObjectView, also: &[BString]) -> Vec<BString> {
-    let dependencies = view.dynamic.iter().flat_map(|dynamic| &dynamic.dependencies);
-    let opened = dlopen_entries(&view.notes.dlopen).into_iter().flat_map(|entry| entry.soname);
-    let mut names: Vec<BString> = dependencies
-        .map(|dependency| dependency.name.clone())
-        .chain(opened.map(BString::from))
+    let mut names: Vec<BString> = view
+        .lookups()
         .chain(also.iter().cloned())
         .filter(|name| !name.is_empty() && !name.contains(&b'/') && !dst::has_token(name))
         .collect();

@@ -250,20 +250,8 @@ impl Plan {
         self.creations.is_empty() && self.files.iter().all(|file| file.edits.is_empty())
     }
 
-    /// Adds another plan, of other objects or of another program. If both change a file in different
-    /// ways, the file is not changed and a finding names it.
-    pub(crate) fn merge(&mut self, other: Plan) {
-        let Plan { files, creations, findings } = other;
-        self.findings.extend(findings);
-        for file in files {
-            self.add_file(file);
-        }
-        for creation in creations {
-            self.add_creation(creation);
-        }
-    }
-
-    /// Merges many plans at once, as [`Plan::merge`] does two.
+    /// Merges plans of several objects or programs. If two change a file in different ways, the file
+    /// is not changed and a finding names it.
     #[must_use]
     pub fn gather(parts: impl IntoIterator<Item = Plan>) -> Plan {
         let mut whole = Plan::default();
@@ -345,19 +333,14 @@ impl Plan {
         self.creations = kept;
     }
 
-    fn add_file(&mut self, file: FilePlan) {
-        match self.files.binary_search_by(|known| known.path.cmp(&file.path)) {
-            Err(at) => self.files.insert(at, file),
-            Ok(at) => self.findings.extend(self.files[at].reconcile(&file)),
-        }
+    /// Makes a plan that creates files.
+    pub(super) fn creating(creations: Vec<Creation>) -> Self {
+        Self { creations, ..Self::default() }
     }
 
-    fn add_creation(&mut self, creation: Creation) {
-        let known = self.creations.iter().find(|known| known.path() == creation.path());
-        match known {
-            None => self.creations.push(creation),
-            Some(known) => self.findings.extend(contradiction(known, &creation)),
-        }
+    /// Makes a plan for one file.
+    pub(super) fn of_file(file: FilePlan) -> Self {
+        Self { files: vec![file], ..Self::default() }
     }
 
     /// Makes a plan with one finding about a file.

@@ -36,8 +36,7 @@ pub(super) fn of(load: &Load, version: GlibcVersion) -> Vec<usize> {
 }
 
 fn is_libc(load: &Load, object: usize) -> bool {
-    let dynamic = load.objects[object].view.dynamic.as_ref();
-    dynamic.and_then(|dynamic| dynamic.soname.as_ref()).is_some_and(|name| name == "libc.so.6")
+    load.objects[object].view.soname().is_some_and(|name| name == "libc.so.6")
 }
 
 /// Returns `l_initfini` before the sort: the dependencies of each object, in order.

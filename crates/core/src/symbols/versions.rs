@@ -65,9 +65,8 @@ fn names(load: &Load) -> FxHashMap<&[u8], usize> {
         if object.namespace != 0 {
             continue;
         }
-        let soname = object.view.dynamic.as_ref().and_then(|dynamic| dynamic.soname.as_ref());
-        for name in soname.map(|name| name.as_bytes()).into_iter().chain([object.path.as_bytes()]) {
-            add(name, index);
+        for name in object.view.soname().into_iter().chain([object.path.as_bstr()]) {
+            add(name.as_bytes(), index);
         }
     }
     for asked in &load.resolutions {

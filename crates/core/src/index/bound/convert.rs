@@ -235,8 +235,7 @@ impl Writer<'_> {
     }
 
     fn is_c_library(&self, object: usize) -> bool {
-        let dynamic = self.load.objects[object].view.dynamic.as_ref();
-        let soname = dynamic.and_then(|dynamic| dynamic.soname.as_ref());
+        let soname = self.load.objects[object].view.soname();
         soname.is_some_and(|soname| C_LIBRARY.iter().any(|known| soname == known))
     }
 

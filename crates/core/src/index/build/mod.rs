@@ -21,7 +21,7 @@ use super::{
     Condition, Directory, Edge, Fingerprint, Folder, Index, Loader, Object, Program, SearchDir,
     Time, hash,
 };
-use crate::elf::{Ident, ObjectView, dlopen_entries};
+use crate::elf::Ident;
 use crate::facts::{Libc, LoaderFacts};
 use crate::fs::{Errno, FileSystem};
 use crate::search::Stores;
@@ -269,18 +269,6 @@ impl Gatherer {
             next
         })
     }
-}
-
-/// Returns the names that an object may look up: its dependencies, then the names of its
-/// `.note.dlopen`, each once.
-fn lookups(view: &ObjectView) -> Vec<BString> {
-    let needed = view.dynamic.iter().flat_map(|dynamic| &dynamic.dependencies);
-    let mut names: Vec<BString> = needed.map(|dependency| dependency.name.clone()).collect();
-    let at_run_time = dlopen_entries(&view.notes.dlopen);
-    names.extend(at_run_time.into_iter().flat_map(|entry| entry.soname).map(BString::from));
-    let mut seen = rustc_hash::FxHashSet::default();
-    names.retain(|name| seen.insert(name.clone()));
-    names
 }
 
 /// Makes an edge without conditions.

@@ -11,14 +11,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::cache::Cache;
 use super::{
     Condition, Deferred, Edge, Listed, Object, ResolvedObject, Sources, edge, is_in_package,
-    lookups,
 };
 use crate::elf::{Ident, ObjectView};
 use crate::fs::{Errno, FileKind, FileSystem, OpenedFile};
 use crate::index::hash::run_path_digest;
-use crate::loader::glibc::dirname;
 use crate::loader::glibc::run_path::{Look, RunPath, fixed_dir, look};
-use crate::loader::glibc::verify::{self, Verdict};
+use crate::loader::glibc::{Verdict, dirname, fitness};
 use crate::path;
 use crate::search::hwcaps::variants::Variants;
 use crate::search::order::{Requester, Source};
@@ -118,7 +116,8 @@ impl<'a> Resolver<'a> {
         resolved.searched = dirs.iter().flatten().map(|dir| Arc::clone(&dir.plain)).collect();
         resolved.in_stores = dirs.iter().flatten().filter_map(|dir| dir.in_store.clone()).collect();
         resolved.has_rpath = has_rpath && dirs.iter().all(Option::is_some);
-        for name in lookups(view) {
+        let mut seen = FxHashSet::default();
+        for name in view.lookups().filter(|name| seen.insert(name.clone())) {
             let mut lookup = Lookup { resolver: self, name: name.as_ref(), conditions: Vec::new() };
             let mut answer = edge(BString::default());
             match lookup.ask(&dirs, run_path.requester, leads, &mut answer) {
@@ -188,7 +187,7 @@ impl<'a> Resolver<'a> {
                 let path = BString::from([dir.name.as_bytes(), name.as_bytes()].concat());
                 let stays = !dir.immutable
                     || (stores.contain_file(fs, path.as_ref()) && self.is_for_all(path.as_ref()));
-                Some(stays && is_loadable(&file) && goes_by(fs, &file, path.as_ref()))
+                Some(stays && is_readable(&file) && goes_by(fs, &file, path.as_ref()))
             }
             Look::PassedOver if dir.immutable => None,
             _ => Some(false),
@@ -380,7 +379,7 @@ impl Lookup<'_, '_> {
         if !goes_by(sources.fs, &file, path.as_ref()) {
             return Step::Deferred(Deferred::OtherName);
         }
-        if !is_loadable(&file) {
+        if !is_readable(&file) {
             return Step::Deferred(Deferred::Candidate);
         }
         let look = !immutable || self.leads_out(&path);
@@ -464,8 +463,7 @@ pub(super) fn is_library(
     path: &BStr,
     host: &Ident,
 ) -> bool {
-    let is_good = matches!(verify::open_verify(file, host), Verdict::Good);
-    is_good && goes_by(fs, file, path) && is_loadable(file)
+    fitness(file, host) == Verdict::Good && goes_by(fs, file, path) && is_readable(file)
 }
 
 /// Returns true if the object always has the last component of this path as its name: from its
@@ -476,18 +474,16 @@ pub(super) fn is_library(
 /// an answer of an audit module only the path. A later requester of the needed string that cannot
 /// find the file itself would then fail.
 fn goes_by(fs: &dyn FileSystem, file: &Arc<OpenedFile>, path: &BStr) -> bool {
-    let soname = file.object.as_ref().ok().and_then(|view| view.dynamic.as_ref()?.soname.clone());
-    match soname {
+    match file.object.as_ref().ok().and_then(|view| view.soname()) {
         Some(soname) => path::name(path) == soname,
         None => fs.canonicalize(path).is_ok_and(|real| path::name(&real) == path::name(path)),
     }
 }
 
-/// Returns true if the loader maps the file for every user.
-fn is_loadable(file: &Arc<OpenedFile>) -> bool {
+/// Returns true if every user may read the file.
+fn is_readable(file: &OpenedFile) -> bool {
     const READABLE_BY_ALL: u32 = 0o004;
-    let view = file.object.as_ref();
-    file.mode & READABLE_BY_ALL != 0 && view.is_ok_and(|view| verify::map_from_fd(view).is_ok())
+    file.mode & READABLE_BY_ALL != 0
 }
 
 fn without_slash(dir: &BString) -> &BStr {

@@ -151,7 +151,7 @@ impl Process<'_> {
         let object = queue.nodes[at].object;
         let view = self.load.objects[object].view.clone();
         let mut inserted = Vec::new();
-        for dependency in view.dynamic.iter().flat_map(|dynamic| &dynamic.dependencies) {
+        for dependency in view.dependencies() {
             // `openaux` maps the object before the next entry is read. The order of the entries is
             // therefore the order of the probes.
             let Some(dep) = self.follow_one(object, dependency)? else { continue };

@@ -219,7 +219,7 @@ impl LoadGraph {
             }
         };
         let mut edges = Vec::new();
-        for dependency in view.dynamic.iter().flat_map(|dynamic| &dynamic.dependencies) {
+        for dependency in view.dependencies() {
             let name = process.expand_dependency(needed_by, dependency).ok()?;
             let reason = Reason::Dependency(dependency.kind);
             let resolution = process.begin(needed_by, name.as_ref(), reason).ok()?;
@@ -261,8 +261,7 @@ impl LoadGraph {
         let file = *self.files.entry(*id).or_insert(next);
         self.loaded.resize(self.files.len(), 0);
         let name = self.name(path.as_ref());
-        let soname = view.dynamic.as_ref().and_then(|dynamic| dynamic.soname.as_ref());
-        let soname = soname.map(|soname| self.name(soname.as_ref()));
+        let soname = view.soname().map(|soname| self.name(soname));
         let (path, view, needs) = (path.clone(), Arc::clone(view), Needs::Unread);
         self.objects.push(GraphObject { path, view, file, name, soname, needs });
         self.objects.len() - 1

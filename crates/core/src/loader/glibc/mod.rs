@@ -21,7 +21,7 @@ pub(crate) mod verify;
 
 pub use before::FoundBefore;
 pub use graph::{GraphObject, LoadGraph, Scope};
-pub(crate) use verify::{Fitness, fitness};
+pub(crate) use verify::{Verdict, fitness};
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -231,8 +231,8 @@ impl<'a> Process<'a> {
             self.add_name(namespace, index, path.as_ref());
         }
         // `_dl_map_object` compares a needed string with the sonames of the loaded objects too.
-        if let Some(soname) = object.view.dynamic.as_ref().and_then(|d| d.soname.clone()) {
-            self.add_name(namespace, index, soname.as_ref());
+        if let Some(soname) = object.view.soname() {
+            self.add_name(namespace, index, soname);
         }
         let dynamic = object.view.dynamic.as_ref();
         self.has_rpath |= dynamic.is_some_and(|dynamic| dynamic.rpath.is_some());

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bstr::{BStr, BString, ByteSlice};
 
 use super::dirs::directory_name;
-use super::verify::{Fitness, fitness};
+use super::verify::{Verdict, fitness};
 use crate::elf::{Ident, ObjectView};
 use crate::fs::{Errno, FileKind, FileSystem, OpenedFile};
 use crate::search::dst::{self, Tokens};
@@ -91,11 +91,11 @@ pub(crate) fn look(
     let candidate = BString::from([dir.as_bytes(), name.as_bytes()].concat());
     match fs.open(candidate.as_ref()) {
         Ok(file) => match fitness(&file, host) {
-            Fitness::Good => Look::Found(file),
+            Verdict::Good => Look::Found(file),
             // `open_verify` sets `ENOENT` for a file of another class or machine, so that the
             // search continues.
-            Fitness::PassedOver => Look::PassedOver,
-            Fitness::Refused(_) => Look::Refused,
+            Verdict::PassedOver(_) => Look::PassedOver,
+            Verdict::Refused(_) => Look::Refused,
         },
         // `ENOENT` and `EACCES` need no `stat`: the search continues whether the directory exists
         // or not.

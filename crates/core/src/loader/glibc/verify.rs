@@ -8,23 +8,14 @@ use crate::fs::{Errno, OpenedFile};
 use crate::loader::load::Refusal;
 use crate::probe::Outcome;
 
-/// The result of `open_verify`.
+/// The loader's reaction to a file that opened, as a library of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The file is a library for this process.
     Good,
-    /// The loader skips the file with errno `ENOENT` and continues the search.
+    /// The loader skips the file (another class or machine) with errno `ENOENT` and continues the
+    /// search.
     PassedOver(Outcome),
-    /// The loader raises an error, which ends the search.
-    Refused(Refusal),
-}
-
-/// The loader's reaction to a file that opened, as a library of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fitness {
-    /// The loader loads the file.
-    Good,
-    /// The loader skips the file (another class or machine) and continues the search.
-    PassedOver,
     /// The loader raises an error, which ends the search.
     Refused(Refusal),
 }
@@ -32,14 +23,13 @@ pub(crate) enum Fitness {
 /// Checks a file that opened as `open_verify` and `_dl_map_object_from_fd` do. `host` is the
 /// header of an object of the process.
 #[must_use]
-pub(crate) fn fitness(file: &OpenedFile, host: &Ident) -> Fitness {
-    match open_verify(file, host) {
-        Verdict::PassedOver(_) => Fitness::PassedOver,
-        Verdict::Refused(refusal) => Fitness::Refused(refusal),
-        Verdict::Good => match &file.object {
-            Err(_) => Fitness::Refused(Refusal::Malformed),
-            Ok(view) => map_from_fd(view).map_or_else(Fitness::Refused, |()| Fitness::Good),
-        },
+pub(crate) fn fitness(file: &OpenedFile, host: &Ident) -> Verdict {
+    match (open_verify(file, host), &file.object) {
+        (Verdict::Good, Ok(view)) => {
+            map_from_fd(view).map_or_else(Verdict::Refused, |()| Verdict::Good)
+        }
+        (Verdict::Good, Err(_)) => Verdict::Refused(Refusal::Malformed),
+        (verdict, _) => verdict,
     }
 }
 

@@ -17,8 +17,8 @@ fn file(path: &str, needed: &str) -> Plan {
 fn two_different_plans_for_one_file_are_dropped_and_named() {
     let parts = || [file("/b", "x"), file("/a", "x"), file("/b", "y"), file("/b", "x")];
     let gathered = Plan::gather(parts());
-    let mut merged = Plan::default();
-    parts().into_iter().for_each(|part| merged.merge(part));
+    let one_by_one = |whole, part| Plan::gather([whole, part]);
+    let merged = parts().into_iter().fold(Plan::default(), one_by_one);
     assert_eq!(gathered, merged);
     let edits: Vec<_> = merged.files.iter().map(|f| (f.path.to_string(), f.edits.len())).collect();
     assert_eq!(edits, [("/a".to_owned(), 1), ("/b".to_owned(), 0)]);
