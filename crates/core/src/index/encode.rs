@@ -75,23 +75,18 @@ fn assemble(
     filters: u32,
     trailer: &BStr,
 ) -> Result<Vec<u8>, EncodeError> {
-    let narrow = |size: usize| {
-        u32::try_from(size).map_err(|_| EncodeError::TooLarge("more than 4 GiB of table"))
-    };
+    let narrow = |size: usize| layout::narrow(size, "more than 4 GiB of table");
     let first = layout::HEADER + sections.len() * layout::SECTION;
     let mut directory = Writer::new(target.endian);
     let mut body = Writer::new(target.endian);
     for (kind, size, records) in sections {
-        directory.word(*kind);
-        directory.word(narrow(first + body.bytes.len())?);
-        directory.word(narrow(records.bytes.len() / size)?);
-        directory.word(narrow(*size)?);
+        let (at, count) = (first + body.bytes.len(), records.bytes.len() / size);
+        directory.words([*kind, narrow(at)?, narrow(count)?, narrow(*size)?]);
         body.bytes.extend_from_slice(&records.bytes);
         body.align();
     }
     let length = narrow(first + body.bytes.len() + layout::BACKWARD + layout::TRAILER)?;
-    body.word(0);
-    body.word(length);
+    body.words([0, length]);
     let trailer_at = body.bytes.len();
     // Leading slashes do not change a path. The trailer ends at the end of the table, so that a
     // reader of the path has seen the last byte.
@@ -101,12 +96,9 @@ fn assemble(
 
     let mut table = Writer::new(target.endian);
     table.bytes.extend_from_slice(layout::MAGIC);
-    table.word(layout::ORDER);
-    table.word(layout::VERSION);
-    table.word(layout::machine_word(target));
-    table.word(length);
+    table.words([layout::ORDER, layout::VERSION, layout::machine_word(target), length]);
     table.word(sections.len() as u32);
-    words.into_iter().for_each(|word| table.word(word));
+    table.words(words);
     table.bytes.resize(layout::HEADER, 0);
     table.bytes.extend_from_slice(&directory.bytes);
     table.bytes.extend_from_slice(&body.bytes);
@@ -152,8 +144,7 @@ impl Encoder {
         }
         let length = u16::try_from(string.len())
             .map_err(|_| EncodeError::PathTooLong(string[..80].into()))?;
-        let place = u32::try_from(self.strings.bytes.len())
-            .map_err(|_| EncodeError::TooLarge("more than 4 GiB of strings"))?;
+        let place = layout::narrow(self.strings.bytes.len(), "more than 4 GiB of strings")?;
         self.strings.half(length);
         self.strings.bytes.extend_from_slice(string);
         self.strings.bytes.push(0);
@@ -176,9 +167,7 @@ impl Encoder {
             .filter(|&place| place <= layout::EDGE_SET)
             .ok_or(EncodeError::TooLarge("too many sets of guards"))?;
         self.pool.word(conditions.len() as u32);
-        for &condition in conditions {
-            self.pool.word(condition);
-        }
+        self.pool.words(conditions.iter().copied());
         let check = hash::low(u64::from(place), &self.pool.bytes[start..]);
         self.pool.word(check);
         self.sets.insert(conditions.to_vec(), place);
@@ -213,20 +202,41 @@ impl Encoder {
     /// Writes the object records, sorted by bucket, and the buckets with their ends.
     fn objects(&mut self, index: &Index) -> Result<(Writer, Writer), EncodeError> {
         let paths = paths_of(&index.objects);
-        let mut records = Writer::new(self.target.endian);
-        for at in in_buckets(&paths) {
-            let rpath = match &index.objects[at].rpath {
-                Some(dirs) => self.set(dirs, index.search_dirs.len())? + 1,
+        let records = self.records(in_buckets(&paths), |encoder, record, at| {
+            let object = &index.objects[at];
+            let rpath = match &object.rpath {
+                Some(dirs) => encoder.set(dirs, index.search_dirs.len())? + 1,
                 None => 0,
             };
-            let in_stores = match &index.objects[at].in_stores[..] {
+            let in_stores = match &object.in_stores[..] {
                 [] => 0,
-                dirs => self.set(dirs, index.conditions.len())? + 1,
+                dirs => encoder.set(dirs, index.conditions.len())? + 1,
             };
-            let sets = [rpath, in_stores];
-            self.object(&mut records, &index.objects[at], sets, index.conditions.len())?;
-        }
+            let path = encoder.string(&object.path)?;
+            let edges = encoder.edge_list(object, index.conditions.len())?;
+            let flags = (u32::from(object.canonical) * layout::OBJECT_CANONICAL)
+                | (u32::from(object.closed) * layout::OBJECT_CLOSED)
+                | (u32::from(object.is_program) * layout::OBJECT_PROGRAM);
+            record.words([path, edges, object.edges.len() as u32, object.run_path]);
+            record.words([flags, rpath, in_stores]);
+            Ok(hash::bytes(0, &object.path))
+        })?;
         Ok((records, self.buckets(&paths)))
+    }
+
+    /// Writes a record for each item. `write` returns the seed of the record's check.
+    fn records<T>(
+        &mut self,
+        items: impl IntoIterator<Item = T>,
+        mut write: impl FnMut(&mut Self, &mut Writer, T) -> Result<u64, EncodeError>,
+    ) -> Result<Writer, EncodeError> {
+        let mut records = Writer::new(self.target.endian);
+        for item in items {
+            let start = records.bytes.len();
+            let seed = write(self, &mut records, item)?;
+            seal(&mut records, start, seed);
+        }
+        Ok(records)
     }
 
     /// Writes the end of each bucket: one more than the position of its last record.
@@ -245,144 +255,74 @@ impl Encoder {
         buckets
     }
 
-    fn object(
-        &mut self,
-        records: &mut Writer,
-        object: &Object,
-        sets: [u32; 2],
-        conditions: usize,
-    ) -> Result<(), EncodeError> {
-        let start = records.bytes.len();
-        let path = self.string(&object.path)?;
-        let edges = self.edge_list(object, conditions)?;
-        records.word(path);
-        records.word(edges);
-        records.word(object.edges.len() as u32);
-        records.word(object.run_path);
-        records.word(
-            (u32::from(object.canonical) * layout::OBJECT_CANONICAL)
-                | (u32::from(object.closed) * layout::OBJECT_CLOSED)
-                | (u32::from(object.is_program) * layout::OBJECT_PROGRAM),
-        );
-        sets.into_iter().for_each(|set| records.word(set));
-        seal(records, start, hash::bytes(0, &object.path));
-        Ok(())
-    }
-
     /// Writes an object's edges and returns their place. Objects with the same answers share them.
     fn edge_list(&mut self, object: &Object, conditions: usize) -> Result<u32, EncodeError> {
         let mut sorted: Vec<(u32, &Edge)> =
             object.edges.iter().map(|edge| (hash::low(0, edge.needed()), edge)).collect();
         sorted.sort_by(|a, b| (a.0, &a.1.path).cmp(&(b.0, &b.1.path)));
-        let mut list = Writer::new(self.target.endian);
-        for (name_hash, edge) in sorted {
-            let start = list.bytes.len();
-            list.word(name_hash);
-            let path = self.string(&edge.path)?;
-            list.word(path);
-            let set = self.set(&edge.conditions, conditions)?;
-            list.word(set | flags_of(edge));
-            seal(&mut list, start, hash::bytes(u64::from(object.run_path), &edge.path));
-        }
+        let list = self.records(sorted, |encoder, record, (name_hash, edge)| {
+            let path = encoder.string(&edge.path)?;
+            let set = encoder.set(&edge.conditions, conditions)?;
+            record.words([name_hash, path, set | flags_of(edge)]);
+            Ok(hash::bytes(u64::from(object.run_path), &edge.path))
+        })?;
         if let Some(&place) = self.edge_lists.get(&list.bytes) {
             return Ok(place);
         }
-        let place = u32::try_from(self.edges.bytes.len() / layout::EDGE)
-            .map_err(|_| EncodeError::TooLarge("more than 4 G edges"))?;
+        let place = layout::narrow(self.edges.bytes.len() / layout::EDGE, "more than 4 G edges")?;
         self.edges.bytes.extend_from_slice(&list.bytes);
         self.edge_lists.insert(list.bytes, place);
         Ok(place)
     }
 
     fn loader(&mut self, loader: Option<&Loader>) -> Result<Writer, EncodeError> {
-        let mut records = Writer::new(self.target.endian);
-        let Some(loader) = loader else { return Ok(records) };
         let list = |elements: &[BString]| BString::from(bstr::join(":", elements));
         let optional = |value: &Option<BString>| value.clone().unwrap_or_default();
-        let paths = self.string(&loader.paths)?;
-        let strings = [
-            optional(&loader.cache_path),
-            list(&loader.system_dirs),
-            list(&loader.hwcaps),
-            optional(&loader.platform),
-            loader.lib.clone(),
-        ];
-        records.word(paths);
-        records.word(u32::from(loader.release.major) << 16 | u32::from(loader.release.minor));
-        for string in &strings {
-            let place = self.string(string)?;
-            records.word(place);
-        }
-        records.word(
-            (u32::from(loader.cache_path.is_some()) * layout::LOADER_HAS_CACHE)
-                | (u32::from(loader.platform.is_some()) * layout::LOADER_HAS_PLATFORM),
-        );
-        records.word(0);
-        seal(&mut records, 0, 0);
-        Ok(records)
+        self.records(loader, |encoder, record, loader| {
+            let strings = [
+                optional(&loader.cache_path),
+                list(&loader.system_dirs),
+                list(&loader.hwcaps),
+                optional(&loader.platform),
+                loader.lib.clone(),
+            ];
+            record.word(encoder.string(&loader.paths)?);
+            record.word(u32::from(loader.release.major) << 16 | u32::from(loader.release.minor));
+            for string in &strings {
+                record.word(encoder.string(string)?);
+            }
+            let flags = (u32::from(loader.cache_path.is_some()) * layout::LOADER_HAS_CACHE)
+                | (u32::from(loader.platform.is_some()) * layout::LOADER_HAS_PLATFORM);
+            record.words([flags, 0]);
+            Ok(0)
+        })
     }
 
     /// Writes the program records, sorted by bucket, and the buckets.
     fn programs(&mut self, programs: &[Program]) -> Result<(Writer, Writer), EncodeError> {
         let paths: Vec<&BString> = programs.iter().map(|program| &program.path).collect();
-        let mut records = Writer::new(self.target.endian);
-        for at in in_buckets(&paths) {
+        let records = self.records(in_buckets(&paths), |encoder, record, at| {
             let program = &programs[at];
-            let start = records.bytes.len();
-            let (path, interpreter) =
-                (self.string(&program.path)?, self.string(&program.interpreter)?);
-            records.word(path);
-            records.word(interpreter);
-            records.word(program.static_tls);
-            records.word(u32::from(program.no_start) * layout::PROGRAM_NO_START);
-            records.word(program.load_order as u32);
-            records.word((program.load_order >> 32) as u32);
-            records.word(program.seen);
-            records.word(0);
-            records.word(0);
-            seal(&mut records, start, hash::bytes(0, &program.path));
-        }
+            record.word(encoder.string(&program.path)?);
+            record.word(encoder.string(&program.interpreter)?);
+            let no_start = u32::from(program.no_start) * layout::PROGRAM_NO_START;
+            record.words([program.static_tls, no_start]);
+            record.words([program.load_order as u32, (program.load_order >> 32) as u32]);
+            record.words([program.seen, 0, 0]);
+            Ok(hash::bytes(0, &program.path))
+        })?;
         Ok((records, self.buckets(&paths)))
     }
 
     fn conditions(&mut self, conditions: &[Condition]) -> Result<Writer, EncodeError> {
-        let mut records = Writer::new(self.target.endian);
-        for condition in conditions {
-            let start = records.bytes.len();
-            let (kind, path, fingerprint) = match condition {
-                Condition::Directory(path, fingerprint) => {
-                    (layout::CONDITION_DIRECTORY, path, *fingerprint)
-                }
-                Condition::StoreDirectory(path, fingerprint) => {
-                    (layout::CONDITION_STORE_DIRECTORY, path, *fingerprint)
-                }
-                Condition::Absent(path) => (layout::CONDITION_ABSENT, path, Fingerprint::default()),
-                Condition::File(path, fingerprint) => (layout::CONDITION_FILE, path, *fingerprint),
-                Condition::ImageDirectory(path, fingerprint) => {
-                    (layout::CONDITION_IMAGE_DIRECTORY, path, *fingerprint)
-                }
-                Condition::ImageFile(path, fingerprint) => {
-                    (layout::CONDITION_IMAGE_FILE, path, *fingerprint)
-                }
-                Condition::Loader(path) => (layout::CONDITION_LOADER, path, Fingerprint::default()),
-                Condition::AbsentPackage(path) => {
-                    (layout::CONDITION_ABSENT_PACKAGE, path, Fingerprint::default())
-                }
-            };
-            let place = self.string(path)?;
-            records.word(place);
-            records.word(kind);
-            for number in [fingerprint.volume, fingerprint.ino, fingerprint.size] {
-                records.long(number);
-            }
-            records.long(fingerprint.mtime.sec.cast_unsigned());
-            records.long(fingerprint.ctime.sec.cast_unsigned());
-            records.word(fingerprint.mtime.nsec);
-            records.word(fingerprint.ctime.nsec);
-            records.word(0);
-            seal(&mut records, start, hash::bytes(0, path));
-        }
-        Ok(records)
+        self.records(conditions, |encoder, record, condition| {
+            let (kind, path, Fingerprint { volume, ino, size, mtime, ctime }) = condition.parts();
+            record.words([encoder.string(path)?, kind]);
+            [volume, ino, size].into_iter().for_each(|number| record.long(number));
+            record.times(mtime, ctime);
+            record.word(0);
+            Ok(hash::bytes(0, path))
+        })
     }
 
     fn directories(
@@ -395,26 +335,16 @@ impl Encoder {
             .map(|directory| (hash::low(0, &directory.path), directory))
             .collect();
         sorted.sort_by(|a, b| (a.0, &a.1.path).cmp(&(b.0, &b.1.path)));
-        let mut records = Writer::new(self.target.endian);
-        for (path_hash, directory) in sorted {
-            if directory.condition as usize >= conditions {
-                return Err(EncodeError::NoSuchGuard(directory.condition));
+        self.records(sorted, |encoder, record, (path_hash, directory)| {
+            let Directory { path, condition, names } = directory;
+            if *condition as usize >= conditions {
+                return Err(EncodeError::NoSuchGuard(*condition));
             }
-            let start = records.bytes.len();
-            let path = self.string(&directory.path)?;
-            let (names, count, check) =
-                self.names(directory.names.as_deref().unwrap_or_default())?;
-            records.word(path_hash);
-            records.word(path);
-            records.word(directory.condition);
-            records.word(names);
-            records.word(count);
-            records.word(check);
-            let has_names = directory.names.is_some();
-            records.word(if has_names { layout::DIRECTORY_HAS_NAMES } else { 0 });
-            seal(&mut records, start, hash::bytes(0, &directory.path));
-        }
-        Ok(records)
+            record.words([path_hash, encoder.string(path)?, *condition]);
+            record.words(encoder.names(names.as_deref().unwrap_or_default())?);
+            record.word(u32::from(names.is_some()) * layout::DIRECTORY_HAS_NAMES);
+            Ok(hash::bytes(0, path))
+        })
     }
 
     fn search_dirs(
@@ -427,34 +357,26 @@ impl Encoder {
         for dir in dirs {
             sets.push(self.set(&dir.conditions, conditions)?);
         }
-        let mut records = Writer::new(self.target.endian);
-        for (dir, set) in dirs.iter().zip(sets) {
-            let start = records.bytes.len();
-            let path = self.string(&dir.path)?;
-            let (names, count, check) = self.names(&dir.names)?;
-            let flags = u32::from(dir.look) * layout::SEARCH_DIR_LOOK;
-            for word in [path, set, names, count, check, flags, 0] {
-                records.word(word);
-            }
-            seal(&mut records, start, hash::bytes(0, &dir.path));
-        }
-        Ok(records)
+        self.records(dirs.iter().zip(sets), |encoder, record, (dir, set)| {
+            record.words([encoder.string(&dir.path)?, set]);
+            record.words(encoder.names(&dir.names)?);
+            record.words([u32::from(dir.look) * layout::SEARCH_DIR_LOOK, 0]);
+            Ok(hash::bytes(0, &dir.path))
+        })
     }
 
     /// Writes the names of a directory, two words each with the upper one first. Returns place,
     /// count and check.
-    fn names(&mut self, names: &[hash::NameHash]) -> Result<(u32, u32, u32), EncodeError> {
+    fn names(&mut self, names: &[hash::NameHash]) -> Result<[u32; 3], EncodeError> {
         let mut names = names.to_vec();
         names.sort_unstable();
         let start = self.pool.bytes.len();
         for name in &names {
-            self.pool.word((name.0 >> 32) as u32);
-            self.pool.word(name.0 as u32);
+            self.pool.words([(name.0 >> 32) as u32, name.0 as u32]);
         }
-        let place = u32::try_from(start / 4)
-            .map_err(|_| EncodeError::TooLarge("too many names of directories"))?;
+        let place = layout::narrow(start / 4, "too many names of directories")?;
         let check = hash::low(0, &self.pool.bytes[start..]);
-        Ok((place, names.len() as u32, check))
+        Ok([place, names.len() as u32, check])
     }
 }
 
@@ -476,15 +398,7 @@ fn in_buckets(paths: &[&BString]) -> Vec<usize> {
 }
 
 fn flags_of(edge: &Edge) -> u32 {
-    let mut flags = 0;
-    for (is_set, flag) in [
-        (edge.before_library_path, layout::EDGE_BEFORE_LIBRARY_PATH),
-        (edge.outside, layout::EDGE_OUTSIDE),
-        (edge.look, layout::EDGE_LOOK),
-    ] {
-        if is_set {
-            flags |= flag;
-        }
-    }
-    flags
+    (u32::from(edge.before_library_path) * layout::EDGE_BEFORE_LIBRARY_PATH)
+        | (u32::from(edge.outside) * layout::EDGE_OUTSIDE)
+        | (u32::from(edge.look) * layout::EDGE_LOOK)
 }

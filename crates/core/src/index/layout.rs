@@ -5,7 +5,7 @@ use object::{Endian as _, Endianness};
 
 use crate::elf::{Class, Endian};
 
-use super::Target;
+use super::{EncodeError, Target, Time};
 
 pub(super) const MAGIC: &[u8; 8] = b"becalmIX";
 pub(super) const ORDER: u32 = 0x0102_0304;
@@ -118,6 +118,11 @@ pub(super) fn target_of(word: u32) -> Option<Target> {
     Some(Target { machine: (word & 0xffff) as u16, class, endian })
 }
 
+/// Returns a number of the format. The error names what is too large.
+pub(super) fn narrow(number: usize, what: &'static str) -> Result<u32, EncodeError> {
+    u32::try_from(number).map_err(|_| EncodeError::TooLarge(what))
+}
+
 /// Bytes written in a byte order.
 pub(super) struct Writer {
     pub(super) endian: Endian,
@@ -137,8 +142,19 @@ impl Writer {
         self.bytes.extend_from_slice(&Endianness::from(self.endian).write_u32(value));
     }
 
+    pub(super) fn words(&mut self, values: impl IntoIterator<Item = u32>) {
+        values.into_iter().for_each(|value| self.word(value));
+    }
+
     pub(super) fn long(&mut self, value: u64) {
         self.bytes.extend_from_slice(&Endianness::from(self.endian).write_u64(value));
+    }
+
+    /// Adds the times of a fingerprint: the seconds of both, then the nanoseconds.
+    pub(super) fn times(&mut self, mtime: Time, ctime: Time) {
+        self.long(mtime.sec.cast_unsigned());
+        self.long(ctime.sec.cast_unsigned());
+        self.words([mtime.nsec, ctime.nsec]);
     }
 
     /// Adds zeros up to the next multiple of eight.

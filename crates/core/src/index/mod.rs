@@ -206,16 +206,22 @@ impl Condition {
     /// Returns the path that the condition checks.
     #[must_use]
     pub fn path(&self) -> &BStr {
-        match self {
-            Condition::Directory(path, _)
-            | Condition::Absent(path)
-            | Condition::File(path, _)
-            | Condition::Loader(path)
-            | Condition::AbsentPackage(path)
-            | Condition::StoreDirectory(path, _)
-            | Condition::ImageDirectory(path, _)
-            | Condition::ImageFile(path, _) => path.as_ref(),
-        }
+        self.parts().1.as_ref()
+    }
+
+    /// Returns the kind in a table, the path and the fingerprint.
+    fn parts(&self) -> (u32, &BString, Fingerprint) {
+        let (kind, path, fingerprint) = match self {
+            Self::Directory(path, known) => (layout::CONDITION_DIRECTORY, path, Some(known)),
+            Self::Absent(path) => (layout::CONDITION_ABSENT, path, None),
+            Self::File(path, known) => (layout::CONDITION_FILE, path, Some(known)),
+            Self::Loader(path) => (layout::CONDITION_LOADER, path, None),
+            Self::AbsentPackage(path) => (layout::CONDITION_ABSENT_PACKAGE, path, None),
+            Self::StoreDirectory(path, at) => (layout::CONDITION_STORE_DIRECTORY, path, Some(at)),
+            Self::ImageDirectory(path, at) => (layout::CONDITION_IMAGE_DIRECTORY, path, Some(at)),
+            Self::ImageFile(path, known) => (layout::CONDITION_IMAGE_FILE, path, Some(known)),
+        };
+        (kind, path, fingerprint.copied().unwrap_or_default())
     }
 
     /// Returns the condition as that of an image. Conditions without times are returned unchanged.

@@ -10,7 +10,7 @@
 use bstr::{BStr, BString};
 use rustc_hash::FxHashMap;
 
-use super::layout::{Reader, Writer};
+use super::layout::{self, Reader, Writer};
 use super::{EncodeError, Folder, Object, TableError};
 use crate::elf::Endian;
 use crate::path;
@@ -92,9 +92,8 @@ impl<'a> Origins<'a> {
         let mut records = Writer::new(endian);
         records.word(tree.nodes.len() as u32);
         for (node, &name) in tree.nodes.iter().zip(names) {
-            records.word(node.parent | (u32::from(node.walked) * WALKED));
-            records.word(name);
-            records.word(node.digest);
+            let parent = node.parent | (u32::from(node.walked) * WALKED);
+            records.words([parent, name, node.digest]);
         }
         let start = records.bytes.len() / 4 + RECORD * objects;
         Self { records, lists: Writer::new(endian), known: FxHashMap::default(), tree, start }
@@ -102,8 +101,7 @@ impl<'a> Origins<'a> {
 
     pub(super) fn object(&mut self, object: &'a Object) -> Result<(), EncodeError> {
         let list = self.list(&object.searched)?;
-        self.records.word(object.seen);
-        self.records.word(list);
+        self.records.words([object.seen, list]);
         let deferred = object.deferred.as_chunks::<4>().0;
         deferred.iter().for_each(|four| self.records.word(u32::from_le_bytes(*four)));
         Ok(())
@@ -113,8 +111,8 @@ impl<'a> Origins<'a> {
         if let Some(&place) = self.known.get(searched) {
             return Ok(place);
         }
-        let place = u32::try_from(self.start + self.lists.bytes.len() / 4)
-            .map_err(|_| EncodeError::TooLarge("too many search directories"))?;
+        let place = self.start + self.lists.bytes.len() / 4;
+        let place = layout::narrow(place, "too many search directories")?;
         self.lists.word(searched.len() as u32);
         for &folder in searched {
             let node = self.tree.places.get(folder as usize).copied();

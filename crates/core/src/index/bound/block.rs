@@ -100,7 +100,7 @@ impl Block {
         match self {
             Block::Relatives(relatives) => {
                 words.word(relatives.len() as u32);
-                relatives.iter().for_each(|relative| words.word(relative.value));
+                words.words(relatives.iter().map(|relative| relative.value));
                 put_offsets(&mut words, relatives.iter().map(|relative| relative.offset));
             }
             Block::Bindings { slots, indirects, residuals, lazies } => {
@@ -123,24 +123,19 @@ fn bindings(
     let wide = targets.count > usize::from(u16::MAX) + 1;
     let counts =
         [targets.definers.len(), targets.count, slots.len(), residuals.len(), indirects.len()];
-    counts.into_iter().for_each(|count| words.word(count as u32));
-    words.word(lazies.len() as u32);
-    words.word(if wide { WIDE } else { 0 });
+    words.words(counts.map(|count| count as u32));
+    words.words([lazies.len() as u32, u32::from(wide) * WIDE]);
     for (definer, values) in &targets.definers {
-        words.word(definer.word());
-        words.word(values.len() as u32);
+        words.words([definer.word(), values.len() as u32]);
     }
-    for value in targets.definers.values().flat_map(BTreeMap::keys) {
-        words.word(value.cast_unsigned());
-    }
+    words.words(targets.definers.values().flat_map(BTreeMap::keys).map(|it| it.cast_unsigned()));
     for Residual { offset, symbol, kind, addend } in residuals {
-        [*offset, *symbol, *kind, addend.cast_unsigned()].into_iter().for_each(|w| words.word(w));
+        words.words([*offset, *symbol, *kind, addend.cast_unsigned()]);
     }
     for Indirect { offset, definer, value } in indirects {
-        words.word(*offset);
-        words.word(targets.definers[definer][value]);
+        words.words([*offset, targets.definers[definer][value]]);
     }
-    lazies.iter().for_each(|&offset| words.word(offset));
+    words.words(lazies.iter().copied());
     for SlotBinding { definer, value, .. } in slots {
         let target = targets.definers[definer][value];
         if wide { words.word(target) } else { words.half(target as u16) }

@@ -72,9 +72,8 @@ impl Sections {
     }
 
     fn block(&mut self, index: usize, block: &[u8]) -> Result<(), EncodeError> {
-        let at = u32::try_from(self.words.bytes.len() / 4);
-        self.blocks.word(at.map_err(|_| EncodeError::TooLarge("too many bindings"))?);
-        self.blocks.word((block.len() / 4) as u32);
+        let at = layout::narrow(self.words.bytes.len() / 4, "too many bindings")?;
+        self.blocks.words([at, (block.len() / 4) as u32]);
         self.blocks.long(hash::block(index as u64, block));
         self.words.bytes.extend_from_slice(block);
         Ok(())
@@ -84,42 +83,32 @@ impl Sections {
         let records = &mut self.objects;
         let start = records.bytes.len();
         let build_id = object.build_id.unwrap_or(BuildId { address: 0, length: 0, hash: 0 });
-        records.word(path);
-        records.word(if object.is_rooted { layout::BOUND_OBJECT_ROOTED } else { 0 });
+        records.words([path, u32::from(object.is_rooted) * layout::BOUND_OBJECT_ROOTED]);
         records.long(object.dynamic);
         records.long(object.dynamic_hash);
         records.long(build_id.hash);
-        records.word(build_id.address);
-        records.word(build_id.length);
+        records.words([build_id.address, build_id.length]);
         records.long(object.tables.as_ref().map_or(0, |tables| tables.hash));
-        records.word(tables);
-        records.word(object.condition);
-        records.word(0);
+        records.words([tables, object.condition, 0]);
         layout::seal(records, start, hash::bytes(0, &object.path));
     }
 
     fn program(&mut self, program: &BoundProgram, path: u32, variables: Option<u32>) {
         let first = self.members.bytes.len();
         for Member { object, writes } in &program.members {
-            self.members.word(*object);
             let Writes { relatives, bindings, changes } =
                 writes.unwrap_or(Writes { relatives: NO_BLOCK, bindings: NO_BLOCK, changes: None });
-            for block in [relatives, bindings, changes.unwrap_or(NO_BLOCK)] {
-                self.members.word(block);
-            }
+            let changes = changes.unwrap_or(NO_BLOCK);
+            self.members.words([*object, relatives, bindings, changes]);
         }
         let members_check = hash::low(0, &self.members.bytes[first..]);
         let records = &mut self.programs;
         let start = records.bytes.len();
-        records.word(hash::low(0, &program.path));
-        records.word(path);
-        records.word((first / layout::MEMBER) as u32);
-        records.word(program.members.len() as u32);
-        records.word(members_check);
+        records.words([hash::low(0, &program.path), path, (first / layout::MEMBER) as u32]);
+        records.words([program.members.len() as u32, members_check]);
         let flag = layout::BOUND_PROGRAM_UNDEFINED_FUNCTION;
-        records.word(if program.undefined_function { flag } else { 0 });
-        records.word(program.relocations);
-        records.word(program.bindings);
+        records.word(u32::from(program.undefined_function) * flag);
+        records.words([program.relocations, program.bindings]);
         records.word(variables.map_or(0, |place| place.saturating_add(1)));
         layout::seal(records, start, hash::bytes(0, &program.path));
     }

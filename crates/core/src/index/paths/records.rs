@@ -76,25 +76,19 @@ impl Sections {
         });
         records.long(volume);
         records.long(ino);
-        records.long(mtime.sec.cast_unsigned());
-        records.long(ctime.sec.cast_unsigned());
-        records.word(mtime.nsec);
-        records.word(ctime.nsec);
-        for _ in 0..3 {
-            records.word(0);
-        }
+        records.times(mtime, ctime);
+        records.words([0; 3]);
         layout::seal(records, start, root_state(root.path.as_ref()));
     }
 
     fn package(&mut self, package: &Package, name: u32) -> Result<(), EncodeError> {
-        const TOO_MANY: EncodeError = EncodeError::TooLarge("too many paths");
-        let narrow = |number: usize| u32::try_from(number).map_err(|_| TOO_MANY);
+        let narrow = |number: usize| layout::narrow(number, "too many paths");
         let slots = narrow(self.slots.bytes.len() / 4)?;
         let links = narrow(self.links.bytes.len() / layout::PATH_LINK)?;
         for (number, block) in package.table.blocks.iter().enumerate() {
             let start = self.slots.bytes.len();
             self.slots.word(0);
-            block.iter().for_each(|&slot| self.slots.word(slot));
+            self.slots.words(block.iter().copied());
             let check =
                 hash::low(block_seed(package.state, number), &self.slots.bytes[start + 4..]);
             self.slots.set_word(start, check);
@@ -111,19 +105,9 @@ impl Sections {
         let Fingerprint { ino, mtime, ctime, .. } = package.fingerprint;
         records.long(package.state);
         records.long(ino);
-        records.long(mtime.sec.cast_unsigned());
-        records.long(ctime.sec.cast_unsigned());
-        records.word(mtime.nsec);
-        records.word(ctime.nsec);
-        records.word(slots);
-        records.word(words);
-        records.word(self.blocks);
-        records.word(links);
-        records.word(package.table.links.len() as u32);
-        records.word(package.root);
-        records.word(name);
-        records.word(if package.young { YOUNG } else { 0 });
-        records.word(0);
+        records.times(mtime, ctime);
+        records.words([slots, words, self.blocks, links, package.table.links.len() as u32]);
+        records.words([package.root, name, u32::from(package.young) * YOUNG, 0]);
         layout::seal(records, start, 0);
         self.blocks += package.table.blocks.len() as u32;
         Ok(())
