@@ -33,21 +33,21 @@ impl SearchCost {
     /// Counts a start.
     #[must_use]
     pub fn of(load: &Load) -> Self {
-        let mut storm = Self {
-            objects: load.objects.len() as u64,
-            probes: load.probes.len() as u64,
-            ..Self::default()
-        };
+        let probes = load.probes.iter().map(|probe| Counted::new(&probe, probe.outcome));
+        Self::count(load, probes)
+    }
+
+    /// Counts probes of a start.
+    pub(crate) fn count<'a>(load: &Load, probes: impl Iterator<Item = Counted<'a>>) -> Self {
+        let mut storm = Self { objects: load.objects.len() as u64, ..Self::default() };
         let mut dirs: FxHashSet<&BStr> = FxHashSet::default();
-        for probe in load.probes.iter() {
-            // The current directory has an empty name. A direct path has no directory.
-            if is_searched(probe.source, probe.dir, probe.path) {
-                dirs.insert(probe.dir);
-            }
-            storm.hits += u64::from(probe.outcome == Outcome::Hit);
-            if probe.outcome.is_failed_call() {
-                storm.hwcaps_misses += u64::from(is_of_hwcaps(&probe));
-                match probe.call {
+        for Counted { dir, is_of_hwcaps, call, outcome } in probes {
+            storm.probes += 1;
+            dirs.extend(dir);
+            storm.hits += u64::from(outcome == Outcome::Hit);
+            if outcome.is_failed_call() {
+                storm.hwcaps_misses += u64::from(is_of_hwcaps);
+                match call {
                     Call::Open => storm.missed_opens += 1,
                     Call::Stat => storm.missed_stats += 1,
                 }
@@ -72,6 +72,25 @@ impl SearchCost {
         self.missed_opens += other.missed_opens;
         self.missed_stats += other.missed_stats;
         self.hwcaps_misses += other.hwcaps_misses;
+    }
+}
+
+/// A probe, as [`SearchCost`] counts it.
+pub(crate) struct Counted<'a> {
+    /// The search dir. A direct path has none.
+    pub(crate) dir: Option<&'a BStr>,
+    /// As [`is_of_hwcaps`].
+    pub(crate) is_of_hwcaps: bool,
+    pub(crate) call: Call,
+    pub(crate) outcome: Outcome,
+}
+
+impl<'a> Counted<'a> {
+    /// Makes a predicted probe with an outcome.
+    pub(crate) fn new(probe: &LoggedProbe<'a>, outcome: Outcome) -> Self {
+        // The current directory has an empty name.
+        let dir = is_searched(probe.source, probe.dir, probe.path).then_some(probe.dir);
+        Self { dir, is_of_hwcaps: is_of_hwcaps(probe), call: probe.call, outcome }
     }
 }
 

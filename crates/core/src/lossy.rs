@@ -1,7 +1,7 @@
 //! Byte strings as text: bytes that are not UTF-8 become U+FFFD.
 
 use bstr::{BString, ByteSlice};
-use serde::Serializer;
+use serde::{Deserialize, Deserializer, Serializer};
 
 /// Serialises a byte string as text.
 ///
@@ -9,6 +9,16 @@ use serde::Serializer;
 /// Returns an error of the serializer.
 pub fn lossy<S: Serializer>(value: &BString, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(&value.to_str_lossy())
+}
+
+pub(crate) use self::lossy as serialize;
+
+/// Reads a byte string from text.
+///
+/// # Errors
+/// Returns an error of the deserializer.
+pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<BString, D::Error> {
+    String::deserialize(from).map(BString::from)
 }
 
 /// Serialises a byte string that may be absent, as text or null.

@@ -12,15 +12,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Probe {
     /// The path of the requester, as the loader opened it.
-    #[serde(with = "crate::probe::lossy")]
+    #[serde(with = "crate::lossy")]
     pub needed_by: BString,
     /// The needed string (`DT_NEEDED`, `DT_FILTER`, a preload, …) being searched.
-    #[serde(with = "crate::probe::lossy")]
+    #[serde(with = "crate::lossy")]
     pub needed: BString,
     /// The rule that supplied the search directory.
     pub source: SearchSource,
     /// The path in the system call.
-    #[serde(with = "crate::probe::lossy")]
+    #[serde(with = "crate::lossy")]
     pub path: BString,
     /// The kind of the system call.
     pub call: Call,
@@ -134,22 +134,6 @@ impl Display for Call {
 impl Display for Outcome {
     fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
         self.serialize(to)
-    }
-}
-
-/// Byte strings as JSON strings. Bytes that are not UTF-8 become U+FFFD.
-pub mod lossy {
-    use bstr::{BString, ByteSlice};
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    /// Writes the string.
-    pub fn serialize<S: Serializer>(value: &BString, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(&value.to_str_lossy())
-    }
-
-    /// Reads the string.
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<BString, D::Error> {
-        String::deserialize(from).map(BString::from)
     }
 }
 

@@ -1,14 +1,13 @@
 //! Joins the observed attempts of the loader with the predicted probes, so that each attempt gets a
 //! requester, a needed string and a search source.
 
-use bstr::{BStr, BString, ByteSlice};
-use rustc_hash::FxHashSet;
+use bstr::{BString, ByteSlice};
 
 use super::Lookup;
 use crate::closure::Closure;
-use crate::cost::{SearchCost, is_of_hwcaps};
+use crate::cost::{Counted, SearchCost};
 use crate::path;
-use crate::probe::{Call, LoggedProbe, Outcome, Probe, SearchSource};
+use crate::probe::{LoggedProbe, Outcome, Probe, SearchSource};
 use crate::record::compare::candidates;
 use crate::record::strace::Attempt;
 
@@ -24,14 +23,6 @@ pub struct Attributed {
     /// The counts of the observed probes. The number of objects and the search dirs come from the
     /// closure.
     pub storm: SearchCost,
-}
-
-impl Attributed {
-    /// Returns the number of observed probes without a prediction.
-    #[must_use]
-    pub fn unpredicted(&self) -> usize {
-        self.predicted.iter().filter(|index| index.is_none()).count()
-    }
 }
 
 /// Joins the lookups of a start, in order, with the closure of the program.
@@ -54,7 +45,14 @@ pub fn attribute(observed: &[Lookup], closure: &Closure) -> Attributed {
             None => unknown(attempt),
         })
         .collect();
-    let storm = storm(&probes, &predicted, closure);
+    let counted = |(probe, index): (&Probe, &Option<usize>)| match index {
+        Some(index) => Counted::new(&model[*index], probe.outcome),
+        // Only a predicted probe has a search dir, so that others do not count as hwcaps misses.
+        None => {
+            Counted { dir: None, is_of_hwcaps: false, call: probe.call, outcome: probe.outcome }
+        }
+    };
+    let storm = SearchCost::count(&closure.load, probes.iter().zip(&predicted).map(counted));
     Attributed { probes, predicted, storm }
 }
 
@@ -133,34 +131,6 @@ fn unknown(attempt: Attempt) -> Probe {
         path: attempt.path,
         call: attempt.call,
         outcome: attempt.outcome,
-    }
-}
-
-fn storm(probes: &[Probe], predicted: &[Option<usize>], closure: &Closure) -> SearchCost {
-    let dirs: Vec<&BStr> = closure.load.probes.iter().map(|probe| probe.dir).collect();
-    let searched = |(index, probe): (&Option<usize>, &Probe)| {
-        let dir = dirs[(*index)?];
-        crate::cost::is_searched(probe.source, dir, probe.path.as_bstr()).then_some(dir)
-    };
-    let missed = |call: Call| {
-        let failed = |probe: &&Probe| probe.call == call && probe.outcome.is_failed_call();
-        probes.iter().filter(failed).count() as u64
-    };
-    let in_subdirectory: Vec<bool> =
-        closure.load.probes.iter().map(|probe| is_of_hwcaps(&probe)).collect();
-    // Only a predicted probe has a search dir, so that others do not count as hwcaps misses.
-    let of_hwcaps = |(index, probe): &(&Option<usize>, &Probe)| {
-        probe.outcome.is_failed_call() && index.is_some_and(|index| in_subdirectory[index])
-    };
-    let distinct: FxHashSet<&BStr> = predicted.iter().zip(probes).filter_map(searched).collect();
-    SearchCost {
-        objects: closure.load.objects.len() as u64,
-        search_dirs: distinct.len() as u64,
-        probes: probes.len() as u64,
-        hits: probes.iter().filter(|probe| probe.outcome == Outcome::Hit).count() as u64,
-        missed_opens: missed(Call::Open),
-        missed_stats: missed(Call::Stat),
-        hwcaps_misses: predicted.iter().zip(probes).filter(of_hwcaps).count() as u64,
     }
 }
 

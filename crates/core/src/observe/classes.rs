@@ -65,29 +65,6 @@ impl Class {
         matches!(self, Python | Perl | Guile | Ocaml | Ruby | Node | R | Emacs)
     }
 
-    /// All classes, in the order of the documentation.
-    pub const ALL: [Class; 19] = [
-        Class::Dlopen,
-        Class::Python,
-        Class::Perl,
-        Class::Guile,
-        Class::Ocaml,
-        Class::Ruby,
-        Class::Node,
-        Class::R,
-        Class::Emacs,
-        Class::Gconv,
-        Class::Locale,
-        Class::Nss,
-        Class::Fontconfig,
-        Class::Xdg,
-        Class::QtPlugins,
-        Class::GiTypelibs,
-        Class::Terminfo,
-        Class::PathLookup,
-        Class::Other,
-    ];
-
     /// Returns the name for the screen.
     #[must_use]
     pub fn title(self) -> &'static str {

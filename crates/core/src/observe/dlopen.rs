@@ -23,16 +23,16 @@ use crate::search::hwcaps;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DlopenProbe {
     /// The requester. It is empty for the argument of `dlopen` itself.
-    #[serde(with = "crate::probe::lossy")]
+    #[serde(with = "crate::lossy")]
     pub needed_by: BString,
     /// The name.
-    #[serde(with = "crate::probe::lossy")]
+    #[serde(with = "crate::lossy")]
     pub needed: BString,
     /// The search dir, without a hwcaps subdirectory.
-    #[serde(with = "crate::probe::lossy")]
+    #[serde(with = "crate::lossy")]
     pub directory: BString,
     /// The candidate path.
-    #[serde(with = "crate::probe::lossy")]
+    #[serde(with = "crate::lossy")]
     pub path: BString,
     /// The kind of the call.
     pub call: Call,

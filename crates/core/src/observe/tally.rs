@@ -105,8 +105,9 @@ impl ClassTallies {
             return;
         }
         counting.missed.add(lookup);
-        counting.charge(lookup.dir());
-        counting.charge_name(lookup.name());
+        let is_counted = charge(&mut counting.dirs, lookup.dir());
+        counting.other_dirs += u64::from(!is_counted);
+        charge(&mut counting.names, lookup.name());
     }
 
     /// Returns the counts. The class with the most misses and repetitions is first, equal numbers are
@@ -122,24 +123,6 @@ impl ClassTallies {
 }
 
 impl Counting {
-    fn charge(&mut self, dir: &BStr) {
-        if let Some(count) = self.dirs.get_mut(dir) {
-            *count += 1;
-        } else if self.dirs.len() < ClassTallies::MAX_DIRS {
-            self.dirs.insert(dir.to_owned(), 1);
-        } else {
-            self.other_dirs += 1;
-        }
-    }
-
-    fn charge_name(&mut self, name: &BStr) {
-        if let Some(count) = self.names.get_mut(name) {
-            *count += 1;
-        } else if self.names.len() < ClassTallies::MAX_DIRS {
-            self.names.insert(name.to_owned(), 1);
-        }
-    }
-
     fn repeat(&mut self, lookup: &Lookup) {
         let found = self.found.entry(lookup.kind).or_default();
         if let Some(times) = found.get_mut(&lookup.path) {
@@ -167,6 +150,15 @@ impl Counting {
             repeated: Repeated { count: self.repeated, ns: self.repeated_ns, paths },
         }
     }
+}
+
+/// Counts a name. Returns false if there are too many others.
+fn charge(counts: &mut FxHashMap<BString, u64>, name: &BStr) -> bool {
+    let is_counted = counts.contains_key(name) || counts.len() < ClassTallies::MAX_DIRS;
+    if is_counted {
+        *counts.entry(name.to_owned()).or_default() += 1;
+    }
+    is_counted
 }
 
 fn most_first(counts: FxHashMap<BString, u64>) -> Vec<(BString, u64)> {

@@ -1,7 +1,7 @@
 //! Tests that sequences are joined where they are equal, and again after a difference.
 
 use super::*;
-use crate::probe::ProbeLog;
+use crate::probe::{Call, ProbeLog};
 
 fn attempt(path: &str, outcome: Outcome) -> Attempt {
     Attempt { call: Call::Open, path: path.into(), outcome }
