@@ -6,20 +6,18 @@
 
 use std::sync::Arc;
 
-use becalm_core::elf;
+use becalm_core::elf::{self, ElfError};
 use becalm_core::fs::FileId;
 use becalm_core::loader::load::{Load, LoadedObject, Role};
 use becalm_core::loader::{GlibcVersion, Libc};
-use becalm_core::symbols::{
-    BindOptions, ObjectSymbols, SymbolFileError, SymbolFiles, SymbolReport, bind,
-};
+use becalm_core::symbols::{BindOptions, ObjectSymbols, SymbolFiles, SymbolReport, bind};
 use libfuzzer_sys::fuzz_target;
 use object::read::ReadCache;
 
 struct Same(Arc<ObjectSymbols>);
 
 impl SymbolFiles for Same {
-    fn symbols(&self, _: &LoadedObject) -> Result<Arc<ObjectSymbols>, SymbolFileError> {
+    fn symbols(&self, _: &LoadedObject) -> Result<Arc<ObjectSymbols>, ElfError> {
         Ok(Arc::clone(&self.0))
     }
 }

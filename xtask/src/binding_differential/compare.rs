@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 use becalm_core::elf::Words;
 use becalm_core::loader::load::{Load, Role};
-use becalm_core::symbols::machine::{KnownMachine, PPC64_OPT_TLS};
+use becalm_core::symbols::machine::KnownMachine;
 use becalm_core::symbols::{At, Binding, Bindings, ObjectSymbols, RelocationKind, Slot};
 
 use super::recorder::Recording;
@@ -274,6 +274,7 @@ fn is_malloc_hook(symbols: &ObjectSymbols, offset: u64) -> bool {
 /// True for an object whose TLS relocations the loader may turn into static ones
 /// (ppc64, `PPC64_OPT_TLS`).
 fn relaxed(symbols: &ObjectSymbols) -> bool {
+    const PPC64_OPT_TLS: u64 = 1;
     symbols.machine() == Some(KnownMachine::Ppc64le) && symbols.ppc64_options() & PPC64_OPT_TLS != 0
 }
 

@@ -55,21 +55,6 @@ impl ObjectBindings {
         self.bindings.iter().filter(|binding| binding.kind.group() == Group::Symbolic)
     }
 
-    /// Returns the TLS relocations.
-    pub fn tls(&self) -> impl Iterator<Item = &Binding> {
-        self.bindings.iter().filter(|binding| binding.kind.group() == Group::Tls)
-    }
-
-    /// Returns the `COPY` relocations.
-    pub fn copies(&self) -> impl Iterator<Item = &Binding> {
-        self.bindings.iter().filter(|binding| binding.kind == RelocationKind::Copy)
-    }
-
-    /// Returns the `IRELATIVE` relocations.
-    pub fn irelative(&self) -> impl Iterator<Item = &Binding> {
-        self.bindings.iter().filter(|binding| binding.kind == RelocationKind::Irelative)
-    }
-
     /// Returns true if the binding is made at the first call, not at the start.
     #[must_use]
     pub fn is_lazy(&self, binding: &Binding) -> bool {

@@ -14,13 +14,9 @@ use super::machine::{KnownMachine, PPC64_OPT_MULTI_TOC};
 use super::object::{ObjectSymbols, Symbol};
 use super::relocations::Relocation;
 use super::version_table::Version;
-use super::{BindError, BindOptions, order, versions};
+use super::{BindError, BindOptions, MAX_STEPS, bind_each, order, versions};
 use crate::facts::GlibcVersion;
-use crate::loader::load::Load;
-
-/// The limit on symbols compared and objects searched for one start. The largest real programs take
-/// some tens of millions.
-const MAX_STEPS: u64 = 1 << 31;
+use crate::loader::load::{Load, Role};
 
 /// Binds every object of a start, in the order of relocation.
 pub(super) fn bind(
@@ -40,19 +36,13 @@ pub(super) fn bind(
         extern_protected_data: version < GlibcVersion { major: 2, minor: 36 },
         options,
     };
-    let mut bound: Vec<ObjectBindings> =
-        load.objects.iter().map(|_| ObjectBindings::default()).collect();
-    for &index in &relocation_order {
-        let Some(symbols) = &objects[index] else { continue };
-        let path = || load.objects[index].path.clone();
-        let bindings = scopes
-            .relocate(index, symbols)
-            .ok_or_else(|| BindError::TooManySteps { path: path() })?;
+    let bound = bind_each(load, &objects, &relocation_order, |index, symbols| {
+        let bindings = scopes.relocate(index, symbols)?;
         // The loader itself is never bound lazily: dl_main relocates it with a mode of 0.
-        let is_loader = load.objects[index].role == crate::loader::load::Role::Loader;
+        let is_loader = load.objects[index].role == Role::Loader;
         let lazy = !options.bind_now && !symbols.binds_now() && !is_loader;
-        bound[index] = ObjectBindings { symbols: Some(Arc::clone(symbols)), bindings, lazy };
-    }
+        Some(ObjectBindings { symbols: Some(Arc::clone(symbols)), bindings, lazy })
+    })?;
     Ok(Bindings { objects: bound, scope: load.scope.clone(), relocation_order, missing_versions })
 }
 

@@ -37,9 +37,7 @@ pub enum KnownMachine {
     Riscv64,
 }
 
-/// `PPC64_OPT_TLS` of `DT_PPC64_OPT`: TLS relocations of static TLS are optimised.
-pub const PPC64_OPT_TLS: u64 = 1;
-/// `PPC64_OPT_MULTI_TOC`: no call within the object skips the TOC setup.
+/// `PPC64_OPT_MULTI_TOC` of `DT_PPC64_OPT`: no call within the object skips the TOC setup.
 pub(crate) const PPC64_OPT_MULTI_TOC: u64 = 2;
 
 impl KnownMachine {

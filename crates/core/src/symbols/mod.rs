@@ -42,7 +42,6 @@ use thiserror::Error;
 
 use crate::elf::ElfError;
 use crate::facts::Libc;
-use crate::fs::Errno;
 use crate::loader::load::{Load, LoadedObject};
 
 pub use binding::{
@@ -60,19 +59,8 @@ pub trait SymbolFiles {
     /// Reads the tables of an object ([`ObjectSymbols::read`]).
     ///
     /// # Errors
-    /// Returns [`SymbolFileError`] if the file cannot be read or its tables contradict each other.
-    fn symbols(&self, object: &LoadedObject) -> Result<Arc<ObjectSymbols>, SymbolFileError>;
-}
-
-/// The reason why the symbol tables of a file cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum SymbolFileError {
-    /// The file cannot be opened or read.
-    #[error("cannot be read (errno {})", .0.0)]
-    Unreadable(Errno),
-    /// A table is outside the file or contradicts another.
-    #[error(transparent)]
-    Elf(#[from] ElfError),
+    /// Returns [`ElfError`] if the file cannot be read or its tables contradict each other.
+    fn symbols(&self, object: &LoadedObject) -> Result<Arc<ObjectSymbols>, ElfError>;
 }
 
 /// Settings that change the bindings of a start beyond its files.
@@ -95,7 +83,7 @@ pub enum BindError {
         /// The object.
         path: BString,
         /// The error.
-        source: SymbolFileError,
+        source: ElfError,
     },
     /// The object is for a machine with unknown relocation types.
     #[error("{path}: relocations of {machine} are not known")]
@@ -138,6 +126,28 @@ pub fn bind(
     }
 }
 
+/// The limit on symbols compared and objects searched for one start. The largest real programs take
+/// some tens of millions.
+const MAX_STEPS: u64 = 1 << 31;
+
+/// Makes the bindings of each object in the order of relocation. `relocate` returns `None` if its
+/// lookups take too many steps.
+fn bind_each<'a>(
+    load: &Load,
+    objects: &'a [Option<Arc<ObjectSymbols>>],
+    order: &[usize],
+    mut relocate: impl FnMut(usize, &'a Arc<ObjectSymbols>) -> Option<ObjectBindings>,
+) -> Result<Vec<ObjectBindings>, BindError> {
+    let mut bound = vec![ObjectBindings::default(); load.objects.len()];
+    for &index in order {
+        let Some(symbols) = &objects[index] else { continue };
+        let path = || load.objects[index].path.clone();
+        bound[index] =
+            relocate(index, symbols).ok_or_else(|| BindError::TooManySteps { path: path() })?;
+    }
+    Ok(bound)
+}
+
 /// Reads the tables of the objects. An object of an audit module has `None`.
 fn read(
     object: &LoadedObject,
@@ -149,7 +159,7 @@ fn read(
     let path = || object.path.clone();
     let symbols =
         files.symbols(object).map_err(|source| BindError::Object { path: path(), source })?;
-    if !symbols.has_known_machine() {
+    if symbols.machine().is_none() {
         let machine = symbols.ident().machine_name();
         return Err(BindError::Machine { path: path(), machine });
     }

@@ -9,11 +9,8 @@ use super::binding::{Binding, Bindings, Definer, ObjectBindings, RelocationKind,
 use super::hash::{HashTable, gnu_hash, sysv_hash};
 use super::object::{ObjectSymbols, Symbol};
 use super::relocations::Relocation;
-use super::{BindError, versions};
+use super::{BindError, MAX_STEPS, bind_each, versions};
 use crate::loader::load::{Load, Role};
-
-/// The limit on steps, as for glibc. No real program reaches it.
-const MAX_STEPS: u64 = 1 << 31;
 
 /// Binds every object of a start. musl checks no needed versions, and ignores `DT_SYMBOLIC` and
 /// lazy binding. It relocates the list of objects from the second on, then the program.
@@ -24,17 +21,12 @@ pub(super) fn bind(
     let mut relocation_order: Vec<usize> = load.scope.iter().copied().skip(1).collect();
     // The program is last, because its COPY relocations read the relocated data of libraries.
     relocation_order.extend(load.scope.first());
-    let mut bound: Vec<ObjectBindings> =
-        load.objects.iter().map(|_| ObjectBindings::default()).collect();
     let loader = load.objects.iter().position(|object| object.role == Role::Loader);
     let mut names = Names { objects: &objects, scope: &load.scope, loader, steps: 0 };
-    for &index in &relocation_order {
-        let Some(symbols) = &objects[index] else { continue };
-        let bindings = names
-            .relocate(index, symbols)
-            .ok_or_else(|| BindError::TooManySteps { path: load.objects[index].path.clone() })?;
-        bound[index] = ObjectBindings { symbols: Some(Arc::clone(symbols)), bindings, lazy: false };
-    }
+    let bound = bind_each(load, &objects, &relocation_order, |index, symbols| {
+        let bindings = names.relocate(index, symbols)?;
+        Some(ObjectBindings { symbols: Some(Arc::clone(symbols)), bindings, lazy: false })
+    })?;
     let missing_versions = Vec::<versions::MissingVersion>::new();
     Ok(Bindings { objects: bound, scope: load.scope.clone(), relocation_order, missing_versions })
 }

@@ -183,12 +183,6 @@ impl ObjectSymbols {
         self.ident
     }
 
-    /// True if the relocation types of the machine are known.
-    #[must_use]
-    pub(crate) fn has_known_machine(&self) -> bool {
-        self.machine.is_some()
-    }
-
     /// The machine, if its relocation types are known.
     #[must_use]
     pub fn machine(&self) -> Option<KnownMachine> {

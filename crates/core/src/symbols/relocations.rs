@@ -145,7 +145,7 @@ impl<'data, R: ReadRef<'data>> Reader<'_, 'data, R> {
                     // A `REL` entry has its addend in the word that it relocates.
                     None => self.in_place(entry.offset),
                 };
-                self.push_relative(entry.offset, addend)?;
+                push(&mut self.found.relative, Relative { offset: entry.offset, addend })?;
                 return Ok(None);
             }
             TypeOf::Symbolic(kind) => kind,
@@ -160,14 +160,6 @@ impl<'data, R: ReadRef<'data>> Reader<'_, 'data, R> {
         };
         let has_addend = entry.addend.is_some();
         Ok(Some(Relocation { offset: entry.offset, kind, symbol, addend, has_addend, lazy_table }))
-    }
-
-    fn push_relative(&mut self, offset: u64, addend: u64) -> Result<(), ElfError> {
-        if self.found.relative.len() == MAX_RELOCATIONS {
-            return Err(ElfError::Malformed("it has more relocations than becalm follows"));
-        }
-        self.found.relative.push(Relative { offset, addend });
-        Ok(())
     }
 
     /// Returns the word of the file at an address, before relocation, or 0 beyond the file.
@@ -214,11 +206,15 @@ impl<'data, R: ReadRef<'data>> Reader<'_, 'data, R> {
     }
 
     fn push_relr(&mut self, offset: u64) -> Result<(), ElfError> {
-        if self.found.relr.len() == MAX_RELOCATIONS {
-            return Err(ElfError::Malformed("it has more relocations than becalm follows"));
-        }
         let addend = self.in_place(offset);
-        self.found.relr.push(Relative { offset, addend });
-        Ok(())
+        push(&mut self.found.relr, Relative { offset, addend })
     }
+}
+
+fn push(list: &mut Vec<Relative>, relative: Relative) -> Result<(), ElfError> {
+    if list.len() == MAX_RELOCATIONS {
+        return Err(ElfError::Malformed("it has more relocations than becalm follows"));
+    }
+    list.push(relative);
+    Ok(())
 }

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use becalm_core::closure::{Closure, FoundBefore, Starts};
 use becalm_core::elf::{ElfError, Endian};
 use becalm_core::facts::{Environment, GlibcVersion, Libc, LoaderFacts};
-use becalm_core::fs::Errno;
 use becalm_core::index::bound::{
     Binder, Bound, BoundObject, Facts, ImageFacts, NewProgram, NotBound, RELEASES, StartVariables,
     Tables, Written, dynamic_of, is_applied, tables_of, written,
@@ -17,9 +16,7 @@ use becalm_core::index::build::{Fingerprints, Gatherer};
 use becalm_core::index::{Condition, Fingerprint, Index};
 use becalm_core::loader::load::{Answer, Load, LoadedObject, Role};
 use becalm_core::search::store::below;
-use becalm_core::symbols::{
-    self, BindOptions, Bindings, ObjectSymbols, SymbolFileError, SymbolFiles,
-};
+use becalm_core::symbols::{self, BindOptions, Bindings, ObjectSymbols, SymbolFiles};
 use bstr::{BStr, BString};
 use object::ReadCache;
 use rayon::prelude::*;
@@ -101,7 +98,7 @@ struct Known {
 }
 
 impl Files {
-    pub(super) fn get(&self, path: &BString) -> Result<Arc<ObjectFile>, SymbolFileError> {
+    pub(super) fn get(&self, path: &BString) -> Result<Arc<ObjectFile>, ElfError> {
         let lock = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = lock().files.get(path) {
             return Ok(Arc::clone(known));
@@ -118,7 +115,7 @@ impl Files {
         Ok(file)
     }
 
-    fn read(&self, path: &BString) -> Result<ObjectFile, SymbolFileError> {
+    fn read(&self, path: &BString) -> Result<ObjectFile, ElfError> {
         let fingerprint = self.fingerprints.fingerprint(path.as_ref()).ok();
         let of_content =
             |known: Fingerprint| Fingerprint { size: known.size, ..Fingerprint::default() };
@@ -126,9 +123,8 @@ impl Files {
             Some(known) if known.volume == 0 => Some(of_content(known)),
             known => known.filter(|known| known.is_settled(self.fingerprints.now())),
         };
-        let unreadable = |error: std::io::Error| {
-            SymbolFileError::Unreadable(Errno(error.raw_os_error().unwrap_or(libc::EIO)))
-        };
+        let unreadable =
+            |error: std::io::Error| ElfError::Unreadable(error.raw_os_error().unwrap_or(libc::EIO));
         let file = File::open(path_of(path.as_ref())).map_err(unreadable)?;
         let cache = ReadCache::new(file);
         let symbols = Arc::new(ObjectSymbols::read(&cache)?);
@@ -140,7 +136,7 @@ impl Files {
 }
 
 impl SymbolFiles for Files {
-    fn symbols(&self, object: &LoadedObject) -> Result<Arc<ObjectSymbols>, SymbolFileError> {
+    fn symbols(&self, object: &LoadedObject) -> Result<Arc<ObjectSymbols>, ElfError> {
         self.get(&object.path).map(|file| Arc::clone(&file.symbols))
     }
 }

@@ -3,9 +3,10 @@
 use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use becalm_core::fs::{FileId, FileKind};
+use becalm_core::elf::ElfError;
+use becalm_core::fs::{Errno, FileId, FileKind};
 use becalm_core::loader::load::LoadedObject;
-use becalm_core::symbols::{ObjectSymbols, SymbolFileError, SymbolFiles};
+use becalm_core::symbols::{ObjectSymbols, SymbolFiles};
 use object::ReadCache;
 use rustc_hash::FxHashMap;
 
@@ -42,8 +43,8 @@ impl OsFs {
 }
 
 impl SymbolFiles for OsSymbols<'_> {
-    fn symbols(&self, object: &LoadedObject) -> Result<Arc<ObjectSymbols>, SymbolFileError> {
-        let unreadable = SymbolFileError::Unreadable;
+    fn symbols(&self, object: &LoadedObject) -> Result<Arc<ObjectSymbols>, ElfError> {
+        let unreadable = |errno: Errno| ElfError::Unreadable(errno.0);
         let file = self.fs.root.open_to_read(&object.path).map_err(unreadable)?;
         let found = rustix::fs::fstat(&file).map_err(|error| unreadable(root::errno(error)))?;
         let stat = Stat::new(&found);

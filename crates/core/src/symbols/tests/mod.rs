@@ -11,10 +11,8 @@ use std::sync::Arc;
 
 use bstr::BString;
 
-use super::{
-    BindOptions, Binding, Bindings, Definer, ObjectSymbols, SymbolFileError, SymbolFiles, bind,
-};
-use crate::elf;
+use super::{BindOptions, Binding, Bindings, Definer, ObjectSymbols, SymbolFiles, bind};
+use crate::elf::{self, ElfError};
 use crate::facts::{GlibcVersion, Libc};
 use crate::fs::FileId;
 use crate::loader::load::{Load, LoadedObject, Role};
@@ -26,9 +24,9 @@ const GLIBC: Libc = Libc::Glibc(GlibcVersion { major: 2, minor: 36 });
 struct Built(Vec<(BString, Arc<ObjectSymbols>)>);
 
 impl SymbolFiles for Built {
-    fn symbols(&self, object: &LoadedObject) -> Result<Arc<ObjectSymbols>, SymbolFileError> {
+    fn symbols(&self, object: &LoadedObject) -> Result<Arc<ObjectSymbols>, ElfError> {
         let found = self.0.iter().find(|(path, _)| *path == object.path);
-        let (_, symbols) = found.ok_or(SymbolFileError::Unreadable(crate::fs::Errno::NOENT))?;
+        let (_, symbols) = found.ok_or(ElfError::Unreadable(crate::fs::Errno::NOENT.0))?;
         Ok(Arc::clone(symbols))
     }
 }

@@ -5,7 +5,7 @@ use object::elf::{self, DT_PPC64_OPT};
 use super::image::{Image, SLOTS, Sym};
 use super::{bound, one};
 use crate::elf::{Class, Endian};
-use crate::symbols::{At, Definer, ObjectSymbols, Relative, Slot};
+use crate::symbols::{At, Definer, ObjectSymbols, Relative, RelocationKind, Slot};
 
 fn slot(images: &[Image]) -> Slot {
     let bindings = bound(images);
@@ -127,5 +127,6 @@ fn irelative_relocations_come_last_and_have_a_resolver_of_their_own_object() {
     let resolver = At { object: 0, address: 0x80 };
     let slot = bindings.slot(0, &one(&bindings, 0, 1));
     assert_eq!(slot, Some(Slot::Resolver { resolver, addend: 0 }));
-    assert_eq!(bindings.objects[0].irelative().count(), 1);
+    let kinds = bindings.objects[0].bindings.iter().map(|binding| binding.kind);
+    assert_eq!(kinds.filter(|kind| *kind == RelocationKind::Irelative).count(), 1);
 }
