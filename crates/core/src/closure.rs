@@ -12,7 +12,7 @@ use thiserror::Error;
 use crate::elf::{Class, ET_DYN, ET_EXEC, ElfError, Endian, Ident, ObjectView};
 use crate::fs::{Errno, FileSystem, OpenedFile};
 use crate::loader::load::{Answer, Load, LoadedObject, Resolution, Role, Start, Stop};
-use crate::loader::{Environment, Libc, LoaderFacts, glibc, musl};
+use crate::loader::{Environment, GlibcVersion, Libc, LoaderFacts, glibc, musl};
 use crate::probe::{LoggedProbe, Probe};
 
 /// Returned if a file has no closure.
@@ -278,16 +278,12 @@ impl<'a> Starts<'a> {
     /// # Errors
     /// Returns the errors of [`resolve`].
     pub fn resolve(&self, subject: Subject, interpreter: &BStr) -> Result<Closure, ClosureError> {
-        let (fs, environment) = (self.fs, self.environment);
         let start = self.start(&subject, interpreter)?;
-        let facts = &self.facts;
-        let load = match facts.libc {
-            Libc::Glibc(version) => {
-                glibc::load(fs, &start, version, facts, environment, self.found)
-            }
-            Libc::Musl => musl::load(fs, &start, facts, environment),
+        let load = match self.facts.libc {
+            Libc::Glibc(version) => self.process(&start, version).load(),
+            Libc::Musl => musl::load(self.fs, &start, &self.facts, self.environment),
         };
-        Ok(Closure { subject, facts: Some(Arc::clone(facts)), load })
+        Ok(Closure { subject, facts: Some(Arc::clone(&self.facts)), load })
     }
 
     /// Predicts the scope of a program's start alone, with the objects and searches of earlier
@@ -302,7 +298,11 @@ impl<'a> Starts<'a> {
     ) -> Option<Scope> {
         let Libc::Glibc(version) = self.facts.libc else { return None };
         let start = self.start(subject, interpreter).ok()?;
-        glibc::scope(graph, self.fs, &start, version, &self.facts, self.environment, self.found)
+        graph.scope(&|| self.process(&start, version))
+    }
+
+    fn process<'p>(&'p self, start: &'p Start, version: GlibcVersion) -> glibc::Process<'p> {
+        glibc::Process::new(self.fs, start, version, &self.facts, self.environment, self.found)
     }
 
     fn start(&self, subject: &Subject, interpreter: &BStr) -> Result<Start, ClosureError> {
@@ -333,14 +333,7 @@ impl<'a> Starts<'a> {
 /// Makes the closure of a static program, which has the program only.
 #[must_use]
 pub fn of_static(subject: Subject) -> Closure {
-    let object = LoadedObject {
-        path: subject.path.clone(),
-        id: subject.file.id,
-        view: Arc::clone(&subject.view),
-        role: Role::Program,
-        loaded_by: None,
-        namespace: 0,
-    };
+    let object = LoadedObject::new(&subject.path, subject.file.id, &subject.view, Role::Program);
     let load = Load { objects: vec![object], ..Load::default() };
     Closure { subject, facts: None, load }
 }

@@ -98,6 +98,14 @@ pub struct LoadedObject {
     pub namespace: usize,
 }
 
+impl LoadedObject {
+    /// Makes an object of the base namespace that no lookup loaded.
+    pub(crate) fn new(path: &BString, id: FileId, view: &Arc<ObjectView>, role: Role) -> Self {
+        let (path, view) = (path.clone(), Arc::clone(view));
+        Self { path, id, view, role, loaded_by: None, namespace: 0 }
+    }
+}
+
 /// The reason why an object is in the load set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {

@@ -149,8 +149,8 @@ impl<'a> Walk<'a> {
         role: Role,
         loaded_by: Option<usize>,
     ) -> usize {
-        let (path, view) = (path.clone(), Arc::clone(view));
-        self.load.objects.push(LoadedObject { path, id, view, role, loaded_by, namespace: 0 });
+        let object = LoadedObject::new(path, id, view, role);
+        self.load.objects.push(LoadedObject { loaded_by, ..object });
         // `load_preload` passes no `needed_by`, so that a chain ends at a preload.
         let above = loaded_by.filter(|_| role == Role::Library);
         self.known.push(Known { above, ..Known::default() });

@@ -6,7 +6,7 @@
 //!
 //! A start has no walk if a search may have another result in its process (`DT_RPATH`, an errno
 //! other than `ENOENT`), if a library is missing or refused, or if something other than a
-//! `DT_NEEDED` loads an object. [`super::load`] predicts these.
+//! `DT_NEEDED` loads an object. [`Process::load`] predicts these.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -98,8 +98,9 @@ impl LoadGraph {
         &self.objects[number]
     }
 
-    /// Predicts the scope of a start. `process` makes the process before any search.
-    pub(super) fn scope<'a>(&mut self, process: &dyn Fn() -> Process<'a>) -> Option<Scope> {
+    /// Predicts the scope of a start that has nothing else to predict one by one. `process` makes the
+    /// process before any search.
+    pub(crate) fn scope<'a>(&mut self, process: &dyn Fn() -> Process<'a>) -> Option<Scope> {
         let first = process();
         let ident = Ident { e_type: 0, ..first.start.view.ident };
         if !first.loads_only_needed() || *self.ident.get_or_insert(ident) != ident {
@@ -215,7 +216,7 @@ impl LoadGraph {
             Role::Loader => LOADER,
             _ => {
                 let origin = process.origin_of(&path);
-                process.add_object(library(path, &view, FileId { dev: 0, ino: 0 }), origin)
+                process.add_object(library(&path, &view, FileId { dev: 0, ino: 0 }), origin)
             }
         };
         let mut edges = Vec::new();
@@ -249,7 +250,7 @@ impl LoadGraph {
         }
         let view = Arc::clone(file.object.as_ref().ok()?);
         verify::map_from_fd(&view).ok()?;
-        let object = library(path, &view, file.id);
+        let object = library(&path, &view, file.id);
         let number = self.add(&object);
         self.by_path.insert(object.path, number);
         Some(number)
@@ -278,7 +279,7 @@ impl LoadGraph {
     }
 }
 
-fn library(path: BString, view: &Arc<ObjectView>, id: FileId) -> LoadedObject {
-    let (view, role, loaded_by) = (Arc::clone(view), Role::Library, Some(PROGRAM));
-    LoadedObject { path, id, view, role, loaded_by, namespace: 0 }
+fn library(path: &BString, view: &Arc<ObjectView>, id: FileId) -> LoadedObject {
+    let object = LoadedObject::new(path, id, view, Role::Library);
+    LoadedObject { loaded_by: Some(PROGRAM), ..object }
 }

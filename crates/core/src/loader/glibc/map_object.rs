@@ -8,9 +8,9 @@ use bstr::{BStr, BString, ByteSlice};
 
 use super::dirs::PathList;
 use super::open_path::{Found, Search, Step};
+use super::run_path::RunPath;
 use super::verify;
 use super::{CacheState, Ended, Named, Process, dirname};
-use crate::elf::Dynamic;
 use crate::loader::GlibcVersion;
 use crate::loader::load::{Answer, LoadedObject, Refusal, Role};
 use crate::probe::{Call, Outcome, SearchSource};
@@ -225,38 +225,34 @@ impl Process<'_> {
     }
 
     /// `cache_rpath` for `DT_RPATH`.
-    pub(super) fn rpath_of(&mut self, object: usize) -> Result<PathList, Ended> {
-        // The DSTs of an object have the same values in every lookup, so one expansion is enough.
-        if let Some(dirs) = &self.maps[object].rpath {
-            return Ok(Rc::clone(dirs));
+    fn rpath_of(&mut self, object: usize) -> Result<PathList, Ended> {
+        match self.requester(object).has_rpath {
+            true => self.run_path_of(object),
+            false => Ok(PathList::default()),
         }
-        let dynamic = self.load.objects[object].view.dynamic.as_ref();
-        let rpath = dynamic.and_then(Dynamic::rpath_that_counts).cloned();
-        let dirs = self.decompose(object, rpath)?;
-        self.maps[object].rpath = Some(Rc::clone(&dirs));
-        Ok(dirs)
     }
 
     /// `cache_rpath` for `DT_RUNPATH`.
-    pub(super) fn runpath_of(&mut self, object: usize) -> Result<PathList, Ended> {
-        if let Some(dirs) = &self.maps[object].runpath {
-            return Ok(Rc::clone(dirs));
+    fn runpath_of(&mut self, object: usize) -> Result<PathList, Ended> {
+        match self.requester(object).has_runpath {
+            true => self.run_path_of(object),
+            false => Ok(PathList::default()),
         }
-        let dynamic = self.load.objects[object].view.dynamic.as_ref();
-        let runpath = dynamic.and_then(|d| d.runpath.clone());
-        let dirs = self.decompose(object, runpath)?;
-        self.maps[object].runpath = Some(Rc::clone(&dirs));
-        Ok(dirs)
     }
 
-    /// `decompose_rpath`: splits a run path. An empty one is ignored.
-    fn decompose(&mut self, object: usize, path: Option<BString>) -> Result<PathList, Ended> {
-        match path {
-            Some(path) if !path.is_empty() => {
-                self.fill_in(object, path.as_ref(), |byte| byte == b':')
-            }
-            _ => Ok(PathList::default()),
+    /// `decompose_rpath`: splits the run path that counts. An empty one is ignored.
+    pub(super) fn run_path_of(&mut self, object: usize) -> Result<PathList, Ended> {
+        // The DSTs of an object have the same values in every lookup, so one expansion is enough.
+        if let Some(dirs) = &self.maps[object].run_path {
+            return Ok(Rc::clone(dirs));
         }
+        let view = Arc::clone(&self.load.objects[object].view);
+        let dirs = match RunPath::of(&view) {
+            Some(path) => self.fill_in(object, path.value, |byte| byte == b':')?,
+            None => PathList::default(),
+        };
+        self.maps[object].run_path = Some(Rc::clone(&dirs));
+        Ok(dirs)
     }
 
     /// `_dl_map_object_from_fd`: finds the loaded object of a file, or adds a new one.

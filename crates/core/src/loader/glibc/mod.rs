@@ -24,7 +24,6 @@ pub use graph::{GraphObject, LoadGraph, Scope};
 pub(crate) use verify::{Verdict, fitness};
 
 use std::rc::Rc;
-use std::sync::Arc;
 
 use bstr::{BStr, BString};
 use rustc_hash::FxHashMap;
@@ -37,43 +36,11 @@ use crate::probe::{Call, Outcome, SearchSource};
 use crate::search::dst::{Secure, Tokens};
 use crate::search::loader_cache::{CacheQuery, LoaderCache};
 
-/// Predicts one start of a program under glibc release `version`.
-#[must_use]
-pub(crate) fn load(
-    fs: &dyn FileSystem,
-    start: &Start,
-    version: GlibcVersion,
-    facts: &LoaderFacts,
-    environment: &Environment,
-    found_before: Option<&FoundBefore>,
-) -> Load {
-    let mut process = Process::new(fs, start, version, facts, environment);
-    process.found_before = found_before;
-    if let Err(Ended) = process.start() {
-        debug_assert!(process.load.stop.is_some());
-    }
-    process.load
-}
-
-/// Predicts the scope of a start that has nothing else to predict one by one ([`graph`]).
-pub(crate) fn scope(
-    graph: &mut LoadGraph,
-    fs: &dyn FileSystem,
-    start: &Start,
-    version: GlibcVersion,
-    facts: &LoaderFacts,
-    environment: &Environment,
-    found_before: Option<&FoundBefore>,
-) -> Option<Scope> {
-    graph
-        .scope(&|| Process { found_before, ..Process::new(fs, start, version, facts, environment) })
-}
-
 /// Returned if the start ends early, for the reason in [`Load::stop`].
 struct Ended;
 
 /// The state of the loader in one process.
-struct Process<'a> {
+pub(crate) struct Process<'a> {
     fs: &'a dyn FileSystem,
     start: &'a Start,
     version: GlibcVersion,
@@ -109,10 +76,8 @@ struct Process<'a> {
 /// The fields of `struct link_map` that the search uses.
 #[derive(Default)]
 struct LinkMap {
-    /// `l_rpath_dirs`.
-    rpath: Option<PathList>,
-    /// `l_runpath_dirs`.
-    runpath: Option<PathList>,
+    /// `l_rpath_dirs` or `l_runpath_dirs`.
+    run_path: Option<PathList>,
     /// The object whose `DT_RPATH` is searched after this one's: `l_loader`, or an object
     /// further up if those between have nothing to search.
     rpath_above: Option<usize>,
@@ -148,12 +113,14 @@ const VDSO_NAMES: [&str; 4] =
     ["linux-vdso.so.1", "linux-gate.so.1", "linux-vdso32.so.1", "linux-vdso64.so.1"];
 
 impl<'a> Process<'a> {
-    fn new(
+    /// Makes the process of a start under glibc release `version`, before any search.
+    pub(crate) fn new(
         fs: &'a dyn FileSystem,
         start: &'a Start,
         version: GlibcVersion,
         facts: &'a LoaderFacts,
         environment: &'a Environment,
+        found_before: Option<&'a FoundBefore>,
     ) -> Self {
         let mut dirs = Dirs::new(facts);
         // `_dl_init_paths` adds these first, so that a run path with such a name shares the entry.
@@ -176,12 +143,20 @@ impl<'a> Process<'a> {
             cache_query: CacheQuery::new(&start.view.ident, facts),
             errno: Errno(0),
             candidate: BString::default(),
-            found_before: None,
+            found_before,
             met_an_error: false,
             has_rpath: false,
         };
         process.add_program_and_loader();
         process
+    }
+
+    /// Predicts the start.
+    pub(crate) fn load(mut self) -> Load {
+        if let Err(Ended) = self.start() {
+            debug_assert!(self.load.stop.is_some());
+        }
+        self.load
     }
 
     /// Adds the two objects that the kernel or `dl_main` maps before the search starts: the
@@ -191,25 +166,12 @@ impl<'a> Process<'a> {
     /// recognises them by their inode.
     fn add_program_and_loader(&mut self) {
         let start = self.start;
-        let program = LoadedObject {
-            path: start.path.clone(),
-            id: start.file.id,
-            view: Arc::clone(&start.view),
-            role: Role::Program,
-            loaded_by: None,
-            namespace: 0,
-        };
+        let program = LoadedObject::new(&start.path, start.file.id, &start.view, Role::Program);
         self.add_object(program, start.origin.clone());
         // The program's l_name and its only libname are the empty string.
         self.add_name(0, 0, BStr::new(""));
-        let loader = LoadedObject {
-            path: start.interpreter.clone(),
-            id: FileId { dev: 0, ino: 0 },
-            view: Arc::clone(&start.loader),
-            role: Role::Loader,
-            loaded_by: None,
-            namespace: 0,
-        };
+        let id = FileId { dev: 0, ino: 0 };
+        let loader = LoadedObject::new(&start.interpreter, id, &start.loader, Role::Loader);
         // `setup_vdso` adds the link map of the vDSO, which answers to its soname.
         for name in VDSO_NAMES {
             self.namespaces[0].names.insert(name.into(), Named::Vdso);

@@ -186,11 +186,7 @@ impl Process<'_> {
         object: usize,
         path: &BStr,
     ) -> Result<bool, Ended> {
-        // An object with both entries has no `DT_RPATH` for the loader.
-        let own = match self.requester(object).has_runpath {
-            true => self.runpath_of(object)?,
-            false => self.rpath_of(object)?,
-        };
+        let own = self.run_path_of(object)?;
         let names = |dir: &usize| {
             path.strip_prefix(self.dirs.list[*dir].name.as_slice()) == Some(search.name.as_bytes())
         };
