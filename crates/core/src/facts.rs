@@ -156,12 +156,6 @@ impl AuditAnswers {
     pub fn into_objects(self) -> impl Iterator<Item = (BString, BTreeMap<BString, BString>)> {
         self.0.into_iter()
     }
-
-    /// Returns true if there are no answers.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }
 
 /// A format of answers that only patched loaders read.

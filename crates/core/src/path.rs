@@ -26,6 +26,17 @@ pub fn parent(path: &[u8]) -> &BStr {
     path[..path.iter().rposition(|&byte| byte == b'/').unwrap_or(0)].as_bstr()
 }
 
+/// Splits a path into its directory, with its slash, and its last component.
+pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    path.split_at(path.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1))
+}
+
+/// Returns the path that a link leads to.
+pub(crate) fn of_target(link: &[u8], target: &[u8]) -> BString {
+    let dir = if target.starts_with(b"/") { b"" } else { split(link).0 };
+    [dir, target].concat().into()
+}
+
 /// Returns the absolute path without `.`, `..` and double slashes. As in the kernel, `..` at the root
 /// stays at the root.
 #[must_use]

@@ -207,7 +207,7 @@ pub fn path_table(
     // fingerprint of its root never matches.
     let of_roots = roots.iter().map(|store| store.root(walk.now)).collect();
     table.paths = Paths::new(of_roots, packages);
-    table.count = table.paths.len();
+    table.count = table.paths.count();
     Ok(table)
 }
 

@@ -10,7 +10,7 @@ use object::read::ReadRef;
 use object::read::elf::{Dyn, FileHeader};
 
 use super::dynamic::Memory;
-use super::parse::{dynamic_segment, ident, segments};
+use super::parse::{dynamic_segment, segments, source};
 use super::segment::Segment;
 use super::source::Source;
 use super::{Class, ElfError, Endian, Ident};
@@ -36,12 +36,7 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
     /// # Errors
     /// Returns [`ElfError`] if these are not an ELF header and all program headers.
     pub fn new(data: R) -> Result<Self, ElfError> {
-        let source = Source::new(data)?;
-        let head = source.bytes(0, source.len().min(64)).unwrap_or_default();
-        if !head.starts_with(b"\x7fELF") {
-            return Err(ElfError::NotElf);
-        }
-        let ident = ident(head).ok_or(ElfError::Malformed("its header is truncated or unknown"))?;
+        let (source, ident) = source(data)?;
         let endian = ident.endian.into();
         let segments = match ident.class {
             Class::Elf32 => segments::<FileHeader32<Endianness>, R>(&source, endian)?,

@@ -8,6 +8,7 @@ mod dynamic;
 mod image;
 mod machine;
 mod notes;
+mod numbers;
 mod parse;
 mod segment;
 mod source;
@@ -28,6 +29,7 @@ use thiserror::Error;
 pub use dlopen_note::{DlopenEntry, dlopen_entries};
 pub use image::{Image, Words};
 pub use machine::machine_name;
+pub(crate) use numbers::{Reader, Writer};
 pub use parse::{Head, head, ident, parse};
 
 /// The parts of one ELF file that a loader or becalm uses.
@@ -55,17 +57,19 @@ pub struct ObjectView {
 }
 
 impl ObjectView {
-    /// Returns true for a program that the kernel starts without a loader: one without an
-    /// interpreter that is `ET_EXEC`, a static PIE, or a position-independent image without
-    /// `PT_DYNAMIC`. A loader and a library are not static: their `PT_DYNAMIC` lacks `DF_1_PIE`.
-    #[must_use]
-    pub fn is_static(&self) -> bool {
-        let starts_alone = match self.ident.e_type {
-            ET_EXEC => true,
-            ET_DYN => self.has_load && (self.dynamic.is_none() || self.has_flag_1(DF_1_PIE)),
-            _ => false,
-        };
-        starts_alone && self.interpreter.is_none() && self.interpreter_fault.is_none()
+    /// Makes an object of which only the header is known.
+    pub(crate) fn new(ident: Ident) -> Self {
+        Self {
+            ident,
+            has_load: false,
+            interpreter: None,
+            interpreter_fault: None,
+            dynamic: None,
+            build_id: None,
+            tls: None,
+            exec_stack: None,
+            notes: Notes::default(),
+        }
     }
 
     /// Returns true for an object that can be started: it has an interpreter, is `ET_EXEC`, or has
@@ -161,21 +165,33 @@ pub struct Ident {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// `ELFCLASS32`.
-    Elf32,
+    Elf32 = 1,
     /// `ELFCLASS64`.
-    Elf64,
+    Elf64 = 2,
+}
+
+impl Class {
+    /// Returns the class with a number.
+    pub(crate) fn of(number: u8) -> Option<Self> {
+        [Self::Elf32, Self::Elf64].into_iter().find(|class| *class as u8 == number)
+    }
 }
 
 /// `EI_DATA`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Endian {
     /// `ELFDATA2LSB`.
-    Little,
+    Little = 1,
     /// `ELFDATA2MSB`.
-    Big,
+    Big = 2,
 }
 
 impl Endian {
+    /// Returns the byte order with a number.
+    pub(crate) fn of(number: u8) -> Option<Self> {
+        [Self::Little, Self::Big].into_iter().find(|endian| *endian as u8 == number)
+    }
+
     /// Reads the 16-bit number at `at`; `None` if the bytes end before.
     #[must_use]
     pub fn u16(self, bytes: &[u8], at: usize) -> Option<u16> {

@@ -12,7 +12,7 @@ use object::read::elf::{FileHeader, ProgramHeader};
 
 use super::dynamic::{self, Memory};
 use super::source::Source;
-use super::{Class, ET_DYN, ET_EXEC, ElfError, Endian, Ident, Notes, ObjectView, Tls, notes};
+use super::{Class, ET_DYN, ET_EXEC, ElfError, Endian, Ident, ObjectView, Tls, notes};
 
 /// `PATH_MAX`: the kernel's limit on the size of `PT_INTERP`, NUL included.
 const INTERPRETER_MAX: u64 = 4096;
@@ -38,24 +38,9 @@ const PAGE: u64 = 4096;
 /// strings and notes exceed 16 MiB. A malformed `PT_INTERP` is not an error but
 /// [`ObjectView::interpreter_fault`].
 pub fn parse<'data, R: ReadRef<'data>>(data: R) -> Result<ObjectView, ElfError> {
-    let mut source = Source::new(data)?;
-    let head = source.bytes(0, source.len().min(64)).unwrap_or_default();
-    if !head.starts_with(b"\x7fELF") {
-        return Err(ElfError::NotElf);
-    }
-    let ident = ident(head).ok_or(ElfError::Malformed("its header is truncated or unknown"))?;
+    let (mut source, ident) = source(data)?;
     // A file that no loader maps (`ET_REL`, `ET_CORE`) keeps these empty fields.
-    let mut view = ObjectView {
-        ident,
-        has_load: false,
-        interpreter: None,
-        interpreter_fault: None,
-        dynamic: None,
-        build_id: None,
-        tls: None,
-        exec_stack: None,
-        notes: Notes::default(),
-    };
+    let mut view = ObjectView::new(ident);
     if matches!(ident.e_type, ET_EXEC | ET_DYN) {
         match ident.class {
             Class::Elf32 => fill::<FileHeader32<Endianness>, R>(&mut view, &mut source)?,
@@ -63,6 +48,19 @@ pub fn parse<'data, R: ReadRef<'data>>(data: R) -> Result<ObjectView, ElfError> 
         }
     }
     Ok(view)
+}
+
+/// Reads the first fields of the header.
+pub(super) fn source<'data, R: ReadRef<'data>>(
+    data: R,
+) -> Result<(Source<'data, R>, Ident), ElfError> {
+    let source = Source::new(data)?;
+    let head = source.bytes(0, source.len().min(64)).unwrap_or_default();
+    if !head.starts_with(b"\x7fELF") {
+        return Err(ElfError::NotElf);
+    }
+    let ident = ident(head).ok_or(ElfError::Malformed("its header is truncated or unknown"))?;
+    Ok((source, ident))
 }
 
 /// The parts of a file's first bytes that the kernel reads to start a program.
@@ -100,16 +98,7 @@ pub fn ident(head: &[u8]) -> Option<Ident> {
     if !head.starts_with(b"\x7fELF") {
         return None;
     }
-    let class = match head.get(4)? {
-        1 => Class::Elf32,
-        2 => Class::Elf64,
-        _ => return None,
-    };
-    let endian = match head.get(5)? {
-        1 => Endian::Little,
-        2 => Endian::Big,
-        _ => return None,
-    };
+    let (class, endian) = (Class::of(*head.get(4)?)?, Endian::of(*head.get(5)?)?);
     // `e_flags` follows three addresses, whose size depends on the class.
     let flags_at = match class {
         Class::Elf32 => 36,

@@ -313,7 +313,7 @@ fn an_interpreter_that_the_kernel_rejects_is_a_fault_and_not_an_error() {
         let view = view(&image);
         assert_eq!(view.needed().collect::<Vec<_>>(), ["a"]);
         assert_eq!(view.interpreter, None);
-        assert!(!view.is_static() && !view.is_program() && view.is_library());
+        assert!(!view.is_program() && view.is_library());
         view.interpreter_fault.expect("a fault")
     };
     assert_eq!(image(5), "its PT_INTERP does not end in a NUL");
@@ -345,7 +345,7 @@ fn objects_that_no_loader_maps_have_no_dynamic() {
         image.patch_at(56, 2, 0xffff);
         let view = view(&image);
         assert_eq!((view.dynamic.clone(), view.has_load), (None, false));
-        assert!(!view.is_program() && !view.is_static());
+        assert!(!view.is_program());
     }
 }
 
@@ -371,18 +371,15 @@ fn the_last_tls_that_is_not_empty_counts() {
 
 #[test]
 fn kinds_of_programs() {
-    let kinds = |builder: Builder| {
-        let view = view(&builder.build());
-        (view.is_program(), view.is_static())
-    };
+    let is_program = |builder: Builder| view(&builder.build()).is_program();
     let library = Builder::elf64().needed("a");
-    assert_eq!(kinds(library.clone()), (false, false));
-    assert_eq!(kinds(library.clone().interpreter("/ld")), (true, false));
-    assert_eq!(kinds(library.header(2, 62, 0).interpreter("/ld")), (true, false));
-    assert_eq!(kinds(Builder::elf64().header(2, 62, 0)), (true, true));
+    assert!(!is_program(library.clone()));
+    assert!(is_program(library.clone().interpreter("/ld")));
+    assert!(is_program(library.header(2, 62, 0).interpreter("/ld")));
+    assert!(is_program(Builder::elf64().header(2, 62, 0)));
     let static_pie = Builder::elf64().number(elf::DT_FLAGS_1, DF_1_PIE);
-    assert_eq!(kinds(static_pie), (true, true));
-    assert_eq!(kinds(Builder::elf64().without_load()), (false, false));
+    assert!(is_program(static_pie));
+    assert!(!is_program(Builder::elf64().without_load()));
 }
 
 #[test]

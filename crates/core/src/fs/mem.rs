@@ -28,6 +28,7 @@ use bstr::{BStr, BString};
 pub use self::object::ObjectBuilder;
 use super::{Errno, FileId, FileKind, FileSystem, OpenedFile};
 use crate::elf::{ElfError, ObjectView};
+use crate::path::split;
 
 /// `NAME_MAX`: the limit on a component, in bytes.
 const NAME_MAX: usize = 255;
@@ -383,13 +384,6 @@ fn last(place: &Place) -> usize {
 
 fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|byte| *byte == b'/').filter(|name| !name.is_empty())
-}
-
-/// Splits a path into its directory and its last component. The directory has its slash, and is empty
-/// for the current directory.
-fn split(path: &[u8]) -> (&[u8], &[u8]) {
-    let start = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
-    path.split_at(start)
 }
 
 fn fixture_error(path: &[u8], errno: Errno) -> ! {

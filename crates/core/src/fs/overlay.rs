@@ -147,7 +147,7 @@ impl<'a> Overlay<'a> {
         for followed in 0..MAX_LINKS {
             match self.added.at.get(&place) {
                 Some((_, Added::Link(target))) => {
-                    place = self.place(joined(&place, target).as_ref())
+                    place = self.place(path::of_target(&place, target).as_ref())
                 }
                 Some(added) => return Ok((place, added)),
                 // The base does not know the added links and directories on the path.
@@ -235,7 +235,7 @@ impl FileSystem for Overlay<'_> {
     }
 
     fn read_link(&self, path: &BStr) -> Result<BString, Errno> {
-        let (dir, name) = path.split_at(path.rfind_byte(b'/').map_or(0, |slash| slash + 1));
+        let (dir, name) = path::split(path);
         // The last component is not followed, so only the directory is resolved.
         let mut place = if dir.is_empty() { self.current_dir() } else { self.place(dir.as_bstr()) };
         if !place.ends_with(b"/") {
@@ -257,15 +257,6 @@ impl FileSystem for Overlay<'_> {
 /// The last component of a path.
 fn last(path: &[u8]) -> &[u8] {
     path::name(path::without_end_slashes(path))
-}
-
-/// Returns the path that a link at `place` leads to.
-fn joined(place: &[u8], target: &[u8]) -> BString {
-    if target.starts_with(b"/") {
-        return target.into();
-    }
-    let dir = place.iter().rposition(|&byte| byte == b'/').map_or(0, |at| at + 1);
-    [&place[..dir], target].concat().into()
 }
 
 #[cfg(test)]

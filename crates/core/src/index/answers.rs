@@ -308,32 +308,12 @@ mod tests {
     }
 
     fn edge(path: &str) -> Edge {
-        Edge {
-            path: path.into(),
-            before_library_path: false,
-            outside: false,
-            look: true,
-            conditions: vec![0],
-        }
+        Edge { path: path.into(), look: true, conditions: vec![0], ..Edge::default() }
     }
 
     fn object(path: &str, run_path: u32, edges: Vec<Edge>) -> Object {
-        let (canonical, closed, is_program) = (true, false, false);
-        let (seen, searched, deferred, rpath) = (0, Vec::new(), [0; 8], None);
         let path = path.into();
-        Object {
-            path,
-            canonical,
-            closed,
-            run_path,
-            is_program,
-            seen,
-            searched,
-            deferred,
-            in_stores: Vec::new(),
-            rpath,
-            edges,
-        }
+        Object { path, canonical: true, run_path, edges, ..Object::default() }
     }
 
     fn index() -> Index {

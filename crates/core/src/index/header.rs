@@ -23,6 +23,12 @@ impl Section {
     pub(super) fn record(self, index: usize) -> Option<usize> {
         (index < self.count).then(|| self.at + index * self.size)
     }
+
+    /// Returns the `count` records from a position on, or `None` if the section has fewer.
+    pub(super) fn part(self, first: usize, count: usize) -> Option<Self> {
+        let is_there = first.checked_add(count).is_some_and(|end| end <= self.count);
+        is_there.then(|| Self { at: self.at + first * self.size, count, ..self })
+    }
 }
 
 /// A header whose check fits and whose sections are all in the table.

@@ -1,9 +1,7 @@
-//! Sizes and bits of the format (`docs/index-format.md`), and numbers in a target's byte
-//! order.
-
-use object::{Endian as _, Endianness};
+//! Sizes and bits of the format (`docs/index-format.md`).
 
 use crate::elf::{Class, Endian};
+pub(super) use crate::elf::{Reader, Writer};
 
 use super::{EncodeError, Target, Time};
 
@@ -92,30 +90,15 @@ pub(super) const CONDITION_STORE_DIRECTORY: u32 = 8;
 
 /// Returns the machine word of the header.
 pub(super) fn machine_word(target: Target) -> u32 {
-    let class = match target.class {
-        Class::Elf32 => 1,
-        Class::Elf64 => 2,
-    };
-    let data = match target.endian {
-        Endian::Little => 1,
-        Endian::Big => 2,
-    };
-    u32::from(target.machine) | class << 16 | data << 24
+    let Target { machine, class, endian } = target;
+    u32::from(machine) | (class as u32) << 16 | (endian as u32) << 24
 }
 
 /// Returns the machine of a machine word, or `None` if the word is invalid.
 pub(super) fn target_of(word: u32) -> Option<Target> {
-    let class = match word >> 16 & 0xff {
-        1 => Class::Elf32,
-        2 => Class::Elf64,
-        _ => return None,
-    };
-    let endian = match word >> 24 {
-        1 => Endian::Little,
-        2 => Endian::Big,
-        _ => return None,
-    };
-    Some(Target { machine: (word & 0xffff) as u16, class, endian })
+    let [endian, class, ..] = word.to_be_bytes();
+    let (class, endian) = (Class::of(class)?, Endian::of(endian)?);
+    Some(Target { machine: word as u16, class, endian })
 }
 
 /// Returns a number of the format. The error names what is too large.
@@ -123,33 +106,7 @@ pub(super) fn narrow(number: usize, what: &'static str) -> Result<u32, EncodeErr
     u32::try_from(number).map_err(|_| EncodeError::TooLarge(what))
 }
 
-/// Bytes written in a byte order.
-pub(super) struct Writer {
-    pub(super) endian: Endian,
-    pub(super) bytes: Vec<u8>,
-}
-
 impl Writer {
-    pub(super) fn new(endian: Endian) -> Self {
-        Self { endian, bytes: Vec::new() }
-    }
-
-    pub(super) fn half(&mut self, value: u16) {
-        self.bytes.extend_from_slice(&Endianness::from(self.endian).write_u16(value));
-    }
-
-    pub(super) fn word(&mut self, value: u32) {
-        self.bytes.extend_from_slice(&Endianness::from(self.endian).write_u32(value));
-    }
-
-    pub(super) fn words(&mut self, values: impl IntoIterator<Item = u32>) {
-        values.into_iter().for_each(|value| self.word(value));
-    }
-
-    pub(super) fn long(&mut self, value: u64) {
-        self.bytes.extend_from_slice(&Endianness::from(self.endian).write_u64(value));
-    }
-
     /// Adds the times of a fingerprint: the seconds of both, then the nanoseconds.
     pub(super) fn times(&mut self, mtime: Time, ctime: Time) {
         self.long(mtime.sec.cast_unsigned());
@@ -161,35 +118,10 @@ impl Writer {
     pub(super) fn align(&mut self) {
         self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
     }
-
-    pub(super) fn set_word(&mut self, at: usize, value: u32) {
-        self.bytes[at..at + 4].copy_from_slice(&Endianness::from(self.endian).write_u32(value));
-    }
 }
 
 /// Ends a record with its check.
 pub(super) fn seal(records: &mut Writer, start: usize, seed: u64) {
     let check = super::hash::low(seed, &records.bytes[start..]);
     records.word(check);
-}
-
-/// Numbers read in a byte order; `None` beyond the end.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Reader<'a> {
-    pub(super) endian: Endian,
-    pub(super) bytes: &'a [u8],
-}
-
-impl Reader<'_> {
-    pub(super) fn half(&self, at: usize) -> Option<u16> {
-        self.endian.u16(self.bytes, at)
-    }
-
-    pub(super) fn word(&self, at: usize) -> Option<u32> {
-        self.endian.u32(self.bytes, at)
-    }
-
-    pub(super) fn long(&self, at: usize) -> Option<u64> {
-        self.endian.u64(self.bytes, at)
-    }
 }

@@ -124,7 +124,7 @@ impl Program {
 }
 
 /// A requester, under one of the paths by which it is loaded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Object {
     /// The path, as the loader names it. It is empty for the common object, whose answers are for
     /// every object without a run path.
@@ -156,7 +156,7 @@ pub struct Object {
 }
 
 /// One answer. The needed string is the part of the path after the last slash.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edge {
     /// The path: search directory, slash, needed string.
     pub path: BString,

@@ -4,7 +4,7 @@ use bstr::BStr;
 
 use super::header::{Header, Section};
 use super::layout::{Reader, kind};
-use super::{TableError, hash};
+use super::{TableError, Time, hash};
 
 /// The bytes of a table and its header.
 #[derive(Clone, Debug)]
@@ -25,6 +25,15 @@ impl<'a> Records<'a> {
     }
 
     /// Returns the section of a kind.
+    /// Reads what `Writer::times` writes.
+    pub(super) fn times(&self, at: usize) -> Result<(Time, Time), TableError> {
+        let time = |sec: usize, nsec: usize| {
+            let sec = self.long(at + sec)?.cast_signed();
+            Ok::<_, TableError>(Time { sec, nsec: self.word(at + nsec)? })
+        };
+        Ok((time(0, 16)?, time(8, 20)?))
+    }
+
     pub(super) fn section(&self, kind: u32, size: usize) -> Result<Section, TableError> {
         self.header.section(kind, size)
     }

@@ -6,13 +6,13 @@
 use super::table_error::TableError;
 use bstr::{BString, ByteSlice};
 
-use super::header::{Header, Section};
+use super::header::Header;
 use super::layout::{self, Reader, kind};
 use super::origins::{Origin, OriginsReader as Origins};
 use super::records::Records;
 use super::{
     Condition, Directory, Edge, Fingerprint, Index, Loader, Object, Program, SearchDir, Target,
-    Time, hash,
+    hash,
 };
 use super::{bound, paths};
 use crate::facts::GlibcVersion;
@@ -111,23 +111,18 @@ impl Records<'_> {
         self.check(at, layout::OBJECT, hash::bytes(0, path))?;
         let (first, count) = (self.word(at + 4)? as usize, self.word(at + 8)? as usize);
         let (run_path, flags) = (self.word(at + 12)?, self.word(at + 16)?);
-        let edges = self.section(kind::EDGES, layout::EDGE)?;
-        if first.checked_add(count).is_none_or(|end| end > edges.count) {
-            return Err(TableError::Damaged("an object's answers leave it"));
-        }
-        let edges = Section { at: edges.at + first * layout::EDGE, count, ..edges };
+        let edges = self.section(kind::EDGES, layout::EDGE)?.part(first, count);
+        let edges = edges.ok_or(TableError::Damaged("an object's answers leave it"))?;
         Ok(Object {
             path: path.to_owned(),
             canonical: flags & layout::OBJECT_CANONICAL != 0,
             closed: flags & layout::OBJECT_CLOSED != 0,
             is_program: flags & layout::OBJECT_PROGRAM != 0,
             run_path,
-            seen: 0,
-            searched: Vec::new(),
             in_stores: self.optional_set(at + 24)?.unwrap_or_default(),
             rpath: self.rpath(at)?,
-            deferred: [0; 8],
             edges: edges.records().map(|at| self.edge(at, run_path)).collect::<Result<_, _>>()?,
+            ..Object::default()
         })
     }
 
@@ -183,11 +178,9 @@ impl Records<'_> {
     fn set(&self, place: u32) -> Result<Vec<u32>, TableError> {
         let pool = self.section(kind::POOL, 4)?;
         let outside = TableError::Damaged("a set of guards leaves it");
-        let start = pool.at + 4 * place as usize;
-        let count = if (place as usize) < pool.count { self.word(start)? as usize } else { 0 };
-        if (place as usize).checked_add(count + 2).is_none_or(|end| end > pool.count) {
-            return Err(outside);
-        }
+        let start = pool.record(place as usize).ok_or(outside.clone())?;
+        let count = self.word(start)? as usize;
+        pool.part(place as usize, count + 2).ok_or(outside)?;
         self.check(start, 4 * (count + 2), u64::from(place))?;
         (1..=count).map(|word| self.word(start + 4 * word)).collect()
     }
@@ -195,16 +188,9 @@ impl Records<'_> {
     fn condition(&self, at: usize) -> Result<Condition, TableError> {
         let path: BString = self.string(self.word(at)?)?.to_owned();
         self.check(at, layout::CONDITION, hash::bytes(0, &path))?;
-        let time = |sec: usize, nsec: usize| {
-            Ok(Time { sec: self.long(at + sec)?.cast_signed(), nsec: self.word(at + nsec)? })
-        };
-        let fingerprint = Fingerprint {
-            volume: self.long(at + 8)?,
-            ino: self.long(at + 16)?,
-            size: self.long(at + 24)?,
-            mtime: time(32, 48)?,
-            ctime: time(40, 52)?,
-        };
+        let (volume, ino) = (self.long(at + 8)?, self.long(at + 16)?);
+        let (size, (mtime, ctime)) = (self.long(at + 24)?, self.times(at + 32)?);
+        let fingerprint = Fingerprint { volume, ino, size, mtime, ctime };
         match self.word(at + 4)? {
             layout::CONDITION_DIRECTORY => Ok(Condition::Directory(path, fingerprint)),
             layout::CONDITION_ABSENT => Ok(Condition::Absent(path)),
@@ -228,13 +214,10 @@ impl Records<'_> {
 
     /// Reads the names. Their place, count and check are at `at`.
     fn names(&self, at: usize) -> Result<Vec<hash::NameHash>, TableError> {
-        let pool = self.section(kind::POOL, 4)?;
         let (first, count) = (self.word(at)? as usize, self.word(at + 4)? as usize);
-        let end = count.checked_mul(2).and_then(|words| words.checked_add(first));
-        if end.is_none_or(|end| end > pool.count) {
-            return Err(TableError::Damaged("a directory's names leave it"));
-        }
-        let start = pool.at + 4 * first;
+        let pool = self.section(kind::POOL, 4)?;
+        let names = count.checked_mul(2).and_then(|words| pool.part(first, words));
+        let start = names.ok_or(TableError::Damaged("a directory's names leave it"))?.at;
         if self.word(at + 8)? != hash::low(0, &self.reader.bytes[start..start + 8 * count]) {
             return Err(TableError::Damaged("the check of a directory's names does not fit"));
         }

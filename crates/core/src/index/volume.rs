@@ -11,62 +11,64 @@ const LOOP_MAJOR: u32 = 7;
 /// Types whose content is an image: squashfs, EROFS, cramfs, ISO 9660, romfs. Inodes and times are
 /// chosen by whoever makes the image.
 const IMAGES: [u32; 5] = [0x7371_7368, 0xe0f5_e1e2, 0x28cd_3d45, 0x9660, 0x7275];
-/// Types that set both times of a directory at each change of its names: ext2/3/4, XFS, Btrfs, F2FS,
-/// bcachefs, ZFS, tmpfs, ramfs, JFS, ReiserFS, NILFS, UBIFS, OCFS2, GFS2, NFS, Lustre, GPFS, Ceph,
-/// BeeGFS, AFS (two implementations).
-const TIMED: [u32; 21] = [
-    0xef53,
-    0x5846_5342,
-    0x9123_683e,
-    0xf2f5_2010,
-    0xca45_1a4e,
-    0x2fc1_2fc1,
-    0x0102_1994,
-    0x8584_58f6,
-    0x3153_464a,
-    0x5265_4973,
-    0x3434,
-    0x2405_1905,
-    0x7461_636f,
-    0x0116_1970,
-    0x6969,
-    0x0bd0_0bd0,
-    0x4750_4653,
-    0x00c3_6400,
-    0x1983_0326,
-    0x6b41_4653,
-    0x5346_414f,
-];
+/// A file system, by `f_type`.
+struct Known {
+    kind: u32,
+    /// True if it sets both times of a directory at each change of its names.
+    sets_times: bool,
+    /// True for a network file system and for FUSE.
+    is_networked: bool,
+}
 
-/// Types of network file systems, and FUSE: NFS, SMB (three), Lustre, GPFS, Ceph, BeeGFS, AFS (two), 9P,
-/// PanFS, Coda.
-const NETWORKED: [u32; 14] = [
-    0x6969,
-    0x517b,
-    0xfe53_4d42,
-    0xff53_4d42,
-    0x0bd0_0bd0,
-    0x4750_4653,
-    0x00c3_6400,
-    0x1983_0326,
-    0x6b41_4653,
-    0x5346_414f,
-    0x0102_1997,
-    0xaad7_aaea,
-    0x7375_7245,
-    0x6573_5546,
+const fn local(kind: u32) -> Known {
+    Known { kind, sets_times: true, is_networked: false }
+}
+
+const fn remote(kind: u32, sets_times: bool) -> Known {
+    Known { kind, sets_times, is_networked: true }
+}
+
+const KNOWN: [Known; 28] = [
+    local(0xef53),              // ext2, ext3, ext4
+    local(0x5846_5342),         // XFS
+    local(0x9123_683e),         // Btrfs
+    local(0xf2f5_2010),         // F2FS
+    local(0xca45_1a4e),         // bcachefs
+    local(0x2fc1_2fc1),         // ZFS
+    local(0x0102_1994),         // tmpfs
+    local(0x8584_58f6),         // ramfs
+    local(0x3153_464a),         // JFS
+    local(0x5265_4973),         // ReiserFS
+    local(0x3434),              // NILFS
+    local(0x2405_1905),         // UBIFS
+    local(0x7461_636f),         // OCFS2
+    local(0x0116_1970),         // GFS2
+    remote(0x6969, true),       // NFS
+    remote(0x517b, false),      // SMB
+    remote(0xfe53_4d42, false), // SMB
+    remote(0xff53_4d42, false), // SMB
+    remote(0x0bd0_0bd0, true),  // Lustre
+    remote(0x4750_4653, true),  // GPFS
+    remote(0x00c3_6400, true),  // Ceph
+    remote(0x1983_0326, true),  // BeeGFS
+    remote(0x6b41_4653, true),  // AFS
+    remote(0x5346_414f, true),  // AFS
+    remote(0x0102_1997, false), // 9P
+    remote(0xaad7_aaea, false), // PanFS
+    remote(0x7375_7245, false), // Coda
+    remote(0x6573_5546, false), // FUSE
 ];
 
 /// Returns true for a network file system and for FUSE, by `f_type`: each call can take a round trip.
 #[must_use]
 pub fn is_networked(kind: u32) -> bool {
-    NETWORKED.contains(&kind)
+    KNOWN.iter().any(|known| known.kind == kind && known.is_networked)
 }
 
 /// Returns true if the file system sets the times of a file at each change, by `f_type`.
 #[must_use]
 pub fn sets_times(kind: u32) -> bool {
-    TIMED.contains(&kind)
+    KNOWN.iter().any(|known| known.kind == kind && known.sets_times)
 }
 
 /// The fields of `statfs` and `statx` that identify a file system.
@@ -152,7 +154,7 @@ impl Volume {
         match self.identified_by() {
             IdentifiedBy::Mount | IdentifiedBy::BackingFile => !own.is_empty(),
             IdentifiedBy::Unknown => false,
-            _ => TIMED.contains(&self.kind),
+            _ => sets_times(self.kind),
         }
     }
 }

@@ -27,6 +27,7 @@ use crate::elf::ObjectView;
 use crate::fs::FileSystem;
 use crate::loader::glibc::run_path::RunPath;
 use crate::loader::load::{Reason, Role};
+use crate::path;
 
 /// The row of `farm`.
 pub const ROW: Row =
@@ -204,12 +205,7 @@ impl<'a> Site<'a> {
     }
 
     fn is_there(&self, link: &BStr, target: &BStr) -> bool {
-        let leads: BString = if target.starts_with(b"/") {
-            target.to_owned()
-        } else {
-            let dir = link.rfind_byte(b'/').map_or(0, |at| at + 1);
-            [&link[..dir], target.as_bytes()].concat().into()
-        };
+        let leads = path::of_target(link, target);
         let real = self.fs.canonicalize(link);
         // Two failed resolutions would be equal as well.
         real.is_ok() && real == self.fs.canonicalize(leads.as_ref())

@@ -158,10 +158,9 @@ pub(super) fn is_variant(fs: &dyn FileSystem, view: &ObjectView, path: &BStr) ->
     if path.contains_str("/glibc-hwcaps/") {
         return true;
     }
-    let name = path.rfind_byte(b'/').map_or(0, |at| at + 1);
+    let (dir, name) = path::split(path);
     Arch::of(&view.ident).levels().iter().any(|level| {
-        let dir = &path.as_bytes()[..name];
-        let parts = [dir, b"glibc-hwcaps/", level.name.as_bytes(), b"/", &path.as_bytes()[name..]];
+        let parts = [dir, b"glibc-hwcaps/", level.name.as_bytes(), b"/", name];
         fs.stat(BStr::new(&parts.concat())).is_ok()
     })
 }

@@ -244,12 +244,6 @@ impl FindingKind {
 }
 
 impl Plan {
-    /// Returns true if the plan changes nothing.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.creations.is_empty() && self.files.iter().all(|file| file.edits.is_empty())
-    }
-
     /// Merges plans of several objects or programs. If two change a file in different ways, the file
     /// is not changed and a finding names it.
     #[must_use]

@@ -15,6 +15,13 @@ use crate::fs::FileSystem;
 use crate::strategy::Plan;
 use crate::strategy::planned::{self, Outlook, Planned};
 
+impl Plan {
+    /// Returns true if the plan changes nothing.
+    fn is_empty(&self) -> bool {
+        self.creations.is_empty() && self.files.iter().all(|file| file.edits.is_empty())
+    }
+}
+
 /// Predicts a start with an applied plan.
 fn planned(
     fs: &dyn FileSystem,

@@ -3,7 +3,7 @@
 use bstr::BString;
 
 use crate::elf::{
-    Class, DF_1_PIE, Dependency, DependencyKind, Dynamic, ET_DYN, Endian, Ident, Notes, ObjectView,
+    Class, DF_1_PIE, Dependency, DependencyKind, Dynamic, ET_DYN, Endian, Ident, ObjectView, Writer,
 };
 
 /// The default machine of an object.
@@ -43,19 +43,8 @@ impl ObjectBuilder {
             machine: EM_X86_64,
             flags: 0,
         };
-        Self {
-            view: ObjectView {
-                has_load: true,
-                ident,
-                interpreter: None,
-                interpreter_fault: None,
-                dynamic: Some(Dynamic::default()),
-                build_id: None,
-                tls: None,
-                exec_stack: Some(false),
-                notes: Notes::default(),
-            },
-        }
+        let (has_load, dynamic, exec_stack) = (true, Some(Dynamic::default()), Some(false));
+        Self { view: ObjectView { has_load, dynamic, exec_stack, ..ObjectView::new(ident) } }
     }
 
     fn dynamic(&mut self) -> &mut Dynamic {
@@ -215,32 +204,25 @@ impl From<ObjectBuilder> for ObjectView {
 /// Writes an ELF header with `ident` (gABI, "ELF Header"), padded with zeros to the length of a small
 /// object. The program header table is empty, but its entry size is right.
 pub(super) fn header_bytes(ident: &Ident) -> Vec<u8> {
-    let wide = ident.class == Class::Elf64;
-    let little = ident.endian == Endian::Little;
-    let mut bytes = b"\x7fELF".to_vec();
-    let class = if wide { 2 } else { 1 };
-    let data = if little { 1 } else { 2 };
-    bytes.extend([class, data, 1, ident.os_abi, ident.abi_version]);
-    bytes.resize(16, 0);
-    let mut number = |value: u64, width: usize| {
-        let all = value.to_le_bytes();
-        let mut part = all[..width].to_vec();
-        if !little {
-            part.reverse();
-        }
-        bytes.extend(part);
+    let mut out = Writer::new(ident.endian);
+    let Ident { class, endian, os_abi, abi_version, e_type, machine, flags } = *ident;
+    out.bytes.extend_from_slice(b"\x7fELF");
+    out.bytes.extend([class as u8, endian as u8, 1, os_abi, abi_version]);
+    out.bytes.resize(16, 0);
+    let address = |out: &mut Writer, value: u16| match class {
+        Class::Elf32 => out.word(value.into()),
+        Class::Elf64 => out.long(value.into()),
     };
-    let address = if wide { 8 } else { 4 };
-    let (header_size, entry_size) = if wide { (64, 56) } else { (52, 32) };
-    number(ident.e_type.into(), 2);
-    number(ident.machine.into(), 2);
-    number(1, 4); // e_version
-    number(0, address); // e_entry
-    number(header_size, address); // e_phoff
-    number(0, address); // e_shoff
-    number(ident.flags.into(), 4);
-    number(header_size, 2); // e_ehsize
-    number(entry_size, 2); // e_phentsize
-    bytes.resize(4096, 0);
-    bytes
+    let (header_size, entry_size) = if class == Class::Elf64 { (64, 56) } else { (52, 32) };
+    out.half(e_type);
+    out.half(machine);
+    out.word(1); // e_version
+    address(&mut out, 0); // e_entry
+    address(&mut out, header_size); // e_phoff
+    address(&mut out, 0); // e_shoff
+    out.word(flags);
+    out.half(header_size); // e_ehsize
+    out.half(entry_size); // e_phentsize
+    out.bytes.resize(4096, 0);
+    out.bytes
 }

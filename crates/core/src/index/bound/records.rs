@@ -4,7 +4,6 @@ use bstr::BString;
 
 use super::{Bound, BoundObject, BoundProgram, BuildId, Member, StartVariables, Tables, Writes};
 use crate::elf::Endian;
-use crate::index::header::Section;
 use crate::index::layout::{self, Writer, kind};
 use crate::index::records::Records;
 use crate::index::{EncodeError, TableError, hash};
@@ -164,13 +163,9 @@ fn object(table: &Records<'_>, at: usize) -> Result<BoundObject, TableError> {
 fn program(table: &Records<'_>, at: usize) -> Result<BoundProgram, TableError> {
     let path = table.string(table.word(at + 4)?)?.to_owned();
     table.check(at, layout::BOUND_PROGRAM, hash::bytes(0, &path))?;
-    let members = table.section(kind::MEMBERS, layout::MEMBER)?;
     let (first, count) = (table.word(at + 8)? as usize, table.word(at + 12)? as usize);
-    let outside = TableError::Damaged("a program's objects leave it");
-    if first.checked_add(count).is_none_or(|end| end > members.count) {
-        return Err(outside);
-    }
-    let members = Section { at: members.at + first * layout::MEMBER, count, ..members };
+    let members = table.section(kind::MEMBERS, layout::MEMBER)?.part(first, count);
+    let members = members.ok_or(TableError::Damaged("a program's objects leave it"))?;
     let flags = table.word(at + 20)?;
     let variables = table.word(at + 32)?.checked_sub(1);
     let variables = variables.map(|place| table.string(place)).transpose()?;
@@ -201,10 +196,7 @@ fn blocks(table: &Records<'_>) -> Result<Vec<Vec<u8>>, TableError> {
     for (index, at) in table.section(kind::BLOCKS, layout::BLOCK)?.records().enumerate() {
         let (first, count) = (table.word(at)? as usize, table.word(at + 4)? as usize);
         let outside = TableError::Damaged("a block of bindings leaves it");
-        if first.checked_add(count).is_none_or(|end| end > words.count) {
-            return Err(outside);
-        }
-        let start = words.at + 4 * first;
+        let start = words.part(first, count).ok_or(outside)?.at;
         let block = table.reader.bytes[start..start + 4 * count].to_vec();
         if hash::block(index as u64, &block) != table.long(at + 8)? {
             return Err(TableError::Damaged("the check of a block of bindings does not fit"));

@@ -81,7 +81,7 @@ pub struct Sources<'a> {
 }
 
 /// An object with its answers. Their conditions are not in an index yet.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResolvedObject {
     /// The object; its edges' `conditions` are empty.
     pub object: Object,
@@ -269,9 +269,4 @@ impl Gatherer {
             next
         })
     }
-}
-
-/// Makes an edge without conditions.
-fn edge(path: BString) -> Edge {
-    Edge { path, before_library_path: false, outside: false, look: false, conditions: Vec::new() }
 }

@@ -9,9 +9,7 @@ use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::cache::Cache;
-use super::{
-    Condition, Deferred, Edge, Listed, Object, ResolvedObject, Sources, edge, is_in_package,
-};
+use super::{Condition, Deferred, Edge, Listed, ResolvedObject, Sources, is_in_package};
 use crate::elf::{Ident, ObjectView};
 use crate::fs::{Errno, FileKind, FileSystem, OpenedFile};
 use crate::index::hash::run_path_digest;
@@ -102,7 +100,8 @@ impl<'a> Resolver<'a> {
     ) -> Option<ResolvedObject> {
         let run_path = RunPath::of(view)?;
         let Requester { has_rpath, no_default_dirs, .. } = run_path.requester;
-        let mut resolved = ResolvedObject::of(path.to_owned());
+        let mut resolved = ResolvedObject::default();
+        resolved.object.path = path.to_owned();
         resolved.object.canonical = canonical;
         resolved.object.run_path = run_path_digest(&run_path);
         resolved.object.is_program = view.interpreter.is_some() && !view.is_library();
@@ -119,7 +118,7 @@ impl<'a> Resolver<'a> {
         let mut seen = FxHashSet::default();
         for name in view.lookups().filter(|name| seen.insert(name.clone())) {
             let mut lookup = Lookup { resolver: self, name: name.as_ref(), conditions: Vec::new() };
-            let mut answer = edge(BString::default());
+            let mut answer = Edge::default();
             match lookup.ask(&dirs, run_path.requester, leads, &mut answer) {
                 Step::Found { path, look } => {
                     answer.look = look || !self.is_for_all(path.as_ref());
@@ -206,7 +205,7 @@ impl<'a> Resolver<'a> {
     /// object's run path has a name.
     #[must_use]
     pub fn common(&self, is_outside: impl Fn(&BStr) -> bool) -> ResolvedObject {
-        let mut resolved = ResolvedObject::of(BString::default());
+        let mut resolved = ResolvedObject::default();
         let Some(Cache { cache: Some(cache), .. }) = &self.cache else { return resolved };
         let mut names: Vec<&BStr> = cache.entries().map(|entry| entry.soname).collect();
         names.sort_unstable();
@@ -216,7 +215,7 @@ impl<'a> Resolver<'a> {
             if let Step::Found { path, look } = lookup.ask_cache(false) {
                 let outside = is_outside(name);
                 let look = look || !self.is_for_all(path.as_ref());
-                resolved.object.edges.push(Edge { look, outside, ..edge(path) });
+                resolved.object.edges.push(Edge { path, look, outside, ..Edge::default() });
                 resolved.conditions.push(lookup.conditions);
             }
         }
@@ -428,27 +427,6 @@ impl Lookup<'_, '_> {
             found_or_left!(self.ask_dir(&dir));
         }
         Step::NotHere
-    }
-}
-
-impl ResolvedObject {
-    /// Makes an object without answers.
-    fn of(path: BString) -> Self {
-        let object = Object {
-            path,
-            canonical: false,
-            closed: false,
-            run_path: 0,
-            is_program: false,
-            seen: 0,
-            searched: Vec::new(),
-            in_stores: Vec::new(),
-            rpath: None,
-            deferred: [0; 8],
-            edges: Vec::new(),
-        };
-        let (conditions, searched, in_stores) = (Vec::new(), Vec::new(), Vec::new());
-        Self { object, conditions, searched, in_stores, has_rpath: false }
     }
 }
 

@@ -204,18 +204,6 @@ impl PackageBuilder {
         self.links.push(link);
     }
 
-    /// Returns the number of paths.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Returns true if the package is empty.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
     /// Makes the table.
     #[must_use]
     pub fn finish(self) -> PackageTable {
@@ -291,14 +279,8 @@ impl PackageTable {
 
     /// Returns the number of paths. Paths that share a slot count once.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.blocks.iter().flatten().filter(|&&slot| slot != 0).count()
-    }
-
-    /// Returns true if nothing is below the package.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// Returns the links to directories.
@@ -339,14 +321,8 @@ impl Paths {
 
     /// Returns the number of paths.
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.read().map(|package| 1 + package.table.len()).sum()
-    }
-
-    /// Returns true if no package was read.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.read().next().is_none()
+    pub fn count(&self) -> usize {
+        self.read().map(|package| 1 + package.table.count()).sum()
     }
 
     /// Returns the table's answer for a path if every package is unchanged, as `paths_ask` of

@@ -8,7 +8,7 @@ use super::{
 use crate::elf::Endian;
 use crate::index::layout::{self, Writer, kind};
 use crate::index::records::Records;
-use crate::index::{EncodeError, Fingerprint, TableError, Time, hash};
+use crate::index::{EncodeError, Fingerprint, TableError, hash};
 
 /// Flag of a package that changed shortly before it was read.
 const YOUNG: u32 = 1;
@@ -132,18 +132,10 @@ pub(in crate::index) fn read(table: &Records<'_>) -> Result<Option<Paths>, Table
     Ok(Some(Paths { packages: packages.collect::<Result<_, _>>()?, roots }))
 }
 
-fn times(table: &Records<'_>, at: usize) -> Result<(Time, Time), TableError> {
-    let time = |sec: usize, nsec: usize| {
-        let sec = table.long(at + sec)?.cast_signed();
-        Ok::<_, TableError>(Time { sec, nsec: table.word(at + nsec)? })
-    };
-    Ok((time(0, 16)?, time(8, 20)?))
-}
-
 fn root(table: &Records<'_>, at: usize) -> Result<Root, TableError> {
     let path = table.string(table.word(at)?)?.to_owned();
     table.check(at, layout::PATH_ROOT, root_state(path.as_ref()))?;
-    let (mtime, ctime) = times(table, at + 24)?;
+    let (mtime, ctime) = table.times(at + 24)?;
     let (volume, ino) = (table.long(at + 8)?, table.long(at + 16)?);
     let extent = match table.word(at + 4)? {
         0 => Extent::All,
@@ -156,7 +148,7 @@ fn root(table: &Records<'_>, at: usize) -> Result<Root, TableError> {
 fn package(table: &Records<'_>, at: usize, roots: &[Root]) -> Result<Package, TableError> {
     table.check(at, layout::PATH_PACKAGE, 0)?;
     let (state, ino) = (table.long(at)?, table.long(at + 8)?);
-    let (mtime, ctime) = times(table, at + 16)?;
+    let (mtime, ctime) = table.times(at + 16)?;
     let root = table.word(at + 60)?;
     let name = table.string(table.word(at + 64)?)?.to_owned();
     let is_of = |root: &Root| step(root_state(root.path.as_ref()), &name) == state;
@@ -189,15 +181,13 @@ fn blocks(
     if words == 0 {
         return Ok(Vec::new());
     }
-    let (first, words) = (first as usize, words as usize);
-    let is_there = first.checked_add(words).is_some_and(|end| end <= slots.count);
+    let words = words as usize;
     let is_whole = words >= 3 && (words <= BLOCK || words % BLOCK == 0);
-    if !is_there || !is_whole {
-        return Err(TableError::Damaged("a package's paths leave it"));
-    }
+    let slots = slots.part(first as usize, words).filter(|_| is_whole);
+    let slots = slots.ok_or(TableError::Damaged("a package's paths leave it"))?;
     let size = words.min(BLOCK);
     let block = |number: usize| {
-        let start = slots.at + 4 * (first + number * size);
+        let start = slots.at + 4 * number * size;
         let of_slots = table.reader.bytes.get(start + 4..start + 4 * size).unwrap_or_default();
         if table.word(start)? != hash::low(block_seed(package, number), of_slots) {
             return Err(TableError::Damaged("the check of a package's paths does not fit"));
@@ -212,15 +202,12 @@ fn blocks(
 
 fn links(table: &Records<'_>, first: u32, count: u32) -> Result<Vec<Link>, TableError> {
     let links = table.section(kind::PATH_LINKS, layout::PATH_LINK)?;
-    let (first, count) = (first as usize, count as usize);
-    if first.checked_add(count).is_none_or(|end| end > links.count) {
-        return Err(TableError::Damaged("a package's links leave it"));
-    }
+    let links = links.part(first as usize, count as usize);
+    let links = links.ok_or(TableError::Damaged("a package's links leave it"))?;
     let link = |at: usize| {
         table.check(at, layout::PATH_LINK, 0)?;
         let (state, target) = (table.long(at)?, table.long(at + 8)?);
         Ok(Link { state, target, package: table.long(at + 16)? })
     };
-    let start = links.at + first * layout::PATH_LINK;
-    (0..count).map(|number| link(start + number * layout::PATH_LINK)).collect()
+    links.records().map(link).collect()
 }

@@ -141,7 +141,7 @@ fn two_paths_with_one_fingerprint_are_both_found_and_of_unknown_kind() {
     builder.add(other, Kind::File);
     let table = builder.finish();
     assert_eq!((table.kind(one), table.kind(other)), (Some(Kind::Other), Some(Kind::Other)));
-    assert_eq!(table.len(), 1);
+    assert_eq!(table.count(), 1);
 }
 
 #[test]

@@ -49,7 +49,7 @@ pub(crate) fn open_verify(file: &OpenedFile, host: &Ident) -> Verdict {
         return Verdict::Refused(Refusal::NotElf);
     }
     // A biarch system has libraries of both classes: this is not an error (`found_other_class`).
-    if head[4] != class_byte(host) {
+    if head[4] != host.class as u8 {
         return Verdict::PassedOver(Outcome::WrongClass);
     }
     verify_header(head, host)
@@ -60,7 +60,7 @@ fn verify_header(head: &[u8], host: &Ident) -> Verdict {
     // The loader reads the fields in its own byte order. A file of the other byte order therefore
     // looks like a file for another machine.
     let header = Header { head, endian: host.endian, class: host.class };
-    let ident_ok = head[5] == data_byte(host) && head[6] == 1 && header.os_abi_is_known();
+    let ident_ok = head[5] == host.endian as u8 && head[6] == 1 && header.os_abi_is_known();
     if ident_ok && header.word(20) != 1 {
         return Verdict::Refused(Refusal::Header);
     }
@@ -102,20 +102,6 @@ pub(crate) fn map_from_fd(view: &ObjectView) -> Result<(), Refusal> {
 
 /// The errno that `open_verify` sets if it skips a file.
 pub(super) const PASSED_OVER: Errno = Errno::NOENT;
-
-fn class_byte(host: &Ident) -> u8 {
-    match host.class {
-        Class::Elf32 => 1,
-        Class::Elf64 => 2,
-    }
-}
-
-fn data_byte(host: &Ident) -> u8 {
-    match host.endian {
-        Endian::Little => 1,
-        Endian::Big => 2,
-    }
-}
 
 /// The ELF header of a file, read with the loader's class and byte order.
 struct Header<'a> {

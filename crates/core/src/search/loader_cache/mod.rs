@@ -12,4 +12,4 @@ pub use read::{CacheEntry, LoaderCache, NEW_MAGIC};
 pub use write::{NewEntry, write};
 
 #[cfg(test)]
-pub(crate) mod build;
+pub(crate) mod testing;

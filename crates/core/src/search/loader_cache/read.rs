@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bstr::{BStr, ByteSlice};
 
-use crate::elf::{Class, Endian, Ident};
+use crate::elf::{Class, Endian, Ident, Reader};
 use crate::search::hwcaps::arch::machine;
 
 const OLD_MAGIC: &[u8] = b"ld.so-1.7.0";
@@ -108,22 +108,7 @@ pub(super) fn isa_level(hwcap: u64) -> u32 {
     ((hwcap >> 32) & ISA_LEVEL_MASK) as u32
 }
 
-/// Reads numbers of one byte order at an offset.
-#[derive(Clone, Copy)]
-struct Reader<'bytes> {
-    bytes: &'bytes [u8],
-    endian: Endian,
-}
-
 impl Reader<'_> {
-    fn u32(&self, offset: usize) -> Option<u32> {
-        self.endian.u32(self.bytes, offset)
-    }
-
-    fn u64(&self, offset: usize) -> Option<u64> {
-        self.endian.u64(self.bytes, offset)
-    }
-
     /// Returns true if a magic is at an offset.
     fn has(&self, offset: usize, magic: &[u8]) -> bool {
         self.bytes.get(offset..).is_some_and(|rest| rest.starts_with(magic))
@@ -151,13 +136,15 @@ impl Reader<'_> {
     /// `cache_extension_load`: returns the offset and size of the last section with a tag. Offsets
     /// are relative to the file, in the compat format as well.
     fn section(&self, header: usize, tag: u32) -> Option<(usize, usize)> {
-        let directory = self.u32(header + NEW_EXTENSION)? as usize;
+        let directory = self.word(header + NEW_EXTENSION)? as usize;
         // Releases before 2.33 write zeros here.
-        if directory == 0 || !directory.is_multiple_of(4) || self.u32(directory)? != EXTENSION_MAGIC
+        if directory == 0
+            || !directory.is_multiple_of(4)
+            || self.word(directory)? != EXTENSION_MAGIC
         {
             return None;
         }
-        let count = self.u32(directory + 4)? as usize;
+        let count = self.word(directory + 4)? as usize;
         // A directory that does not fit in the file makes glibc ignore all extensions.
         let sections = self.bytes.get(directory + 8..)?.len() / 16;
         if count > sections {
@@ -167,11 +154,11 @@ impl Reader<'_> {
         for index in 0..count {
             let section = directory + 8 + index * 16;
             let (offset, size) =
-                (self.u32(section + 8)? as usize, self.u32(section + 12)? as usize);
+                (self.word(section + 8)? as usize, self.word(section + 12)? as usize);
             if offset.checked_add(size)? > self.bytes.len() {
                 return None;
             }
-            if self.u32(section)? == tag {
+            if self.word(section)? == tag {
                 found = Some((offset, size));
             }
         }
@@ -219,12 +206,12 @@ impl LoaderCache {
                 }
                 // In the compat format glibc does not compare this count with the size of the file.
                 // [`LoaderCache::raw`] checks each entry.
-                let count = reader.u32(header + NEW_COUNT)?;
+                let count = reader.word(header + NEW_COUNT)?;
                 // String indices count from the new header, in the compat format too.
                 Layout { is_new: true, count, first: header + NEW_HEADER, strings: header }
             }
             None => {
-                let count = reader.u32(OLD_HEADER - 4)?;
+                let count = reader.word(OLD_HEADER - 4)?;
                 // In the old format they count from the end of the table
                 // (`&cache->libs[cache->nlibs]`).
                 let strings = OLD_HEADER + count as usize * OLD_ENTRY;
@@ -249,10 +236,10 @@ impl LoaderCache {
         let offset = (index as usize).checked_mul(size)?.checked_add(self.layout.first)?;
         let reader = self.reader();
         Some(RawEntry {
-            flags: reader.u32(offset)?.cast_signed(),
-            key: reader.u32(offset + 4)?,
-            value: reader.u32(offset + 8)?,
-            hwcap: if self.layout.is_new { reader.u64(offset + 16)? } else { 0 },
+            flags: reader.word(offset)?.cast_signed(),
+            key: reader.word(offset + 4)?,
+            value: reader.word(offset + 8)?,
+            hwcap: if self.layout.is_new { reader.long(offset + 16)? } else { 0 },
         })
     }
 
@@ -273,7 +260,7 @@ impl LoaderCache {
     pub(super) fn hwcaps_names(&self) -> impl Iterator<Item = &BStr> {
         let (first, count) = self.hwcaps_names;
         (0..count).map(move |index| {
-            let offset = self.reader().u32(first + index * 4).unwrap_or(u32::MAX);
+            let offset = self.reader().word(first + index * 4).unwrap_or(u32::MAX);
             self.bytes.get(offset as usize..).map(up_to_nul).unwrap_or_default()
         })
     }
@@ -311,7 +298,7 @@ fn new_header(reader: &Reader<'_>) -> bool {
     len > NEW_HEADER
         && reader.has(0, NEW_MAGIC)
         && reader
-            .u32(NEW_COUNT)
+            .word(NEW_COUNT)
             .is_some_and(|count| (len - NEW_HEADER) / NEW_ENTRY >= count as usize)
 }
 
@@ -322,7 +309,7 @@ fn embedded_header(reader: &Reader<'_>, alignment: usize) -> Option<Option<usize
     if len <= OLD_HEADER || !reader.has(0, OLD_MAGIC) {
         return None;
     }
-    let count = reader.u32(OLD_HEADER - 4)? as usize;
+    let count = reader.word(OLD_HEADER - 4)? as usize;
     if (len - OLD_HEADER) / OLD_ENTRY < count {
         return None;
     }

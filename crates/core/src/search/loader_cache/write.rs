@@ -10,14 +10,12 @@ use std::cmp::Ordering;
 use bstr::{BString, ByteSlice};
 use rustc_hash::FxHashMap;
 
-use object::{Endian as _, Endianness};
-
 use super::lookup::{cache_flags, has_signed_char, libcmp};
 use super::read::{
     EXTENSION_MAGIC, HWCAP_EXTENSION, NEW_ENTRY, NEW_HEADER, NEW_MAGIC, TAG_GENERATOR,
     TAG_GLIBC_HWCAPS,
 };
-use crate::elf::{Endian, Ident};
+use crate::elf::{Endian, Ident, Writer};
 use crate::search::hwcaps::arch::machine;
 
 /// `sizeof (struct cache_extension)`.
@@ -66,23 +64,21 @@ pub fn write(target: &Ident, mut entries: Vec<NewEntry>, generator: &str) -> Opt
     let base = NEW_HEADER + entries.len() * NEW_ENTRY;
     let strings = Strings::new(&entries, u32::try_from(base).ok()?)?;
     let extension = (base + strings.bytes.len()).next_multiple_of(4);
-    let mut out = Out { endian: target.endian, bytes: Vec::with_capacity(extension + 256) };
+    let mut out = Writer::new(target.endian);
     out.bytes.extend_from_slice(NEW_MAGIC);
-    out.u32(u32::try_from(entries.len()).ok()?);
-    out.u32(u32::try_from(strings.bytes.len()).ok()?);
+    out.word(u32::try_from(entries.len()).ok()?);
+    out.word(u32::try_from(strings.bytes.len()).ok()?);
     // `cache_file_new_flags_endian_little` or `_big`.
     let byte_order = if target.endian == Endian::Little { 2 } else { 3 };
     out.bytes.extend([byte_order, 0, 0, 0]);
-    out.u32(u32::try_from(extension).ok()?);
+    out.word(u32::try_from(extension).ok()?);
     // The unused words at the end of `struct cache_file_new`.
     out.bytes.extend([0; 12]);
     for entry in &entries {
         let index = entry.hwcaps_name.as_ref().and_then(|name| names.binary_search(&name).ok());
-        out.u32(entry.flags.cast_unsigned());
-        out.u32(strings.at(&entry.soname)?);
-        out.u32(strings.at(&entry.path)?);
-        out.u32(0);
-        out.u64(index.map_or(0, |index| HWCAP_EXTENSION | index as u64));
+        let (soname, path) = (strings.at(&entry.soname)?, strings.at(&entry.path)?);
+        out.words([entry.flags.cast_unsigned(), soname, path, 0]);
+        out.long(index.map_or(0, |index| HWCAP_EXTENSION | index as u64));
     }
     out.bytes.extend_from_slice(&strings.bytes);
     out.bytes.resize(extension, 0);
@@ -91,18 +87,23 @@ pub fn write(target: &Ident, mut entries: Vec<NewEntry>, generator: &str) -> Opt
 }
 
 /// `write_extensions`.
-fn extensions(out: &mut Out, strings: &Strings, names: &[&BString], generator: &str) -> Option<()> {
+fn extensions(
+    out: &mut Writer,
+    strings: &Strings,
+    names: &[&BString],
+    generator: &str,
+) -> Option<()> {
     let sections = if names.is_empty() { 1 } else { 2 };
     let data = out.bytes.len() + DIRECTORY + sections * SECTION;
     let array = names.len() * 4;
-    out.u32(EXTENSION_MAGIC);
-    out.u32(u32::try_from(sections).ok()?);
+    out.word(EXTENSION_MAGIC);
+    out.word(u32::try_from(sections).ok()?);
     out.section(TAG_GENERATOR, data + array, generator.len())?;
     if !names.is_empty() {
         out.section(TAG_GLIBC_HWCAPS, data, array)?;
     }
     for name in names {
-        out.u32(strings.at(name)?);
+        out.word(strings.at(name)?);
     }
     out.bytes.extend_from_slice(generator.as_bytes());
     Some(())
@@ -167,26 +168,9 @@ fn by_end(a: &BString, b: &BString) -> Ordering {
     differs.unwrap_or_else(|| b.len().cmp(&a.len()))
 }
 
-/// The bytes written so far. Numbers are written in the target's byte order.
-struct Out {
-    endian: Endian,
-    bytes: Vec<u8>,
-}
-
-impl Out {
-    fn u32(&mut self, value: u32) {
-        self.bytes.extend(Endianness::from(self.endian).write_u32(value));
-    }
-
-    fn u64(&mut self, value: u64) {
-        self.bytes.extend(Endianness::from(self.endian).write_u64(value));
-    }
-
+impl Writer {
     fn section(&mut self, tag: u32, offset: usize, size: usize) -> Option<()> {
-        self.u32(tag);
-        self.u32(0);
-        self.u32(u32::try_from(offset).ok()?);
-        self.u32(u32::try_from(size).ok()?);
+        self.words([tag, 0, u32::try_from(offset).ok()?, u32::try_from(size).ok()?]);
         Some(())
     }
 }

@@ -4,7 +4,7 @@
 use super::*;
 use crate::elf::Endian;
 use crate::facts::GlibcVersion;
-use crate::search::loader_cache::build::{
+use crate::search::loader_cache::testing::{
     Row, compat_format, named, new_format, old_format, row, with_hwcap,
 };
 
