@@ -2,6 +2,9 @@
 
 use bstr::{BStr, BString, ByteSlice};
 
+/// `PATH_MAX`: the kernel's limit on a path and its NUL, in bytes.
+pub(crate) const PATH_MAX: usize = 4096;
+
 /// Returns the last component. It is empty for a path that ends in a slash.
 #[must_use]
 pub fn name(path: &[u8]) -> &BStr {

@@ -28,12 +28,10 @@ use bstr::{BStr, BString};
 pub use self::object::ObjectBuilder;
 use super::{Errno, FileId, FileKind, FileSystem, OpenedFile};
 use crate::elf::{ElfError, ObjectView};
-use crate::path::split;
+use crate::path::{PATH_MAX, split};
 
 /// `NAME_MAX`: the limit on a component, in bytes.
 const NAME_MAX: usize = 255;
-/// `PATH_MAX`: the limit on a path and its NUL, in bytes.
-const PATH_MAX: usize = 4096;
 /// `MAXSYMLINKS`: the limit on links in one walk.
 const MAX_LINKS: u32 = 40;
 /// The length of the head of an opened file, in bytes.

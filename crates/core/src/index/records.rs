@@ -25,6 +25,28 @@ impl<'a> Records<'a> {
     }
 
     /// Returns the section of a kind.
+    /// Reads all records of a section.
+    pub(super) fn all<T>(
+        &self,
+        kind: u32,
+        size: usize,
+        read: impl Fn(&Self, usize) -> Result<T, TableError>,
+    ) -> Result<Vec<T>, TableError> {
+        self.section(kind, size)?.records().map(|at| read(self, at)).collect()
+    }
+
+    /// Reads the path of a record of `size` bytes, whose place is in `field`, and checks the record.
+    pub(super) fn path(
+        &self,
+        at: usize,
+        field: usize,
+        size: usize,
+    ) -> Result<&'a BStr, TableError> {
+        let path = self.string(self.word(at + field)?)?;
+        self.check(at, size, hash::bytes(0, path))?;
+        Ok(path)
+    }
+
     /// Reads what `Writer::times` writes.
     pub(super) fn times(&self, at: usize) -> Result<(Time, Time), TableError> {
         let time = |sec: usize, nsec: usize| {

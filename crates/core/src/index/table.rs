@@ -74,8 +74,6 @@ impl Records<'_> {
 
     fn index(&self) -> Result<Index, TableError> {
         let objects = self.section(kind::OBJECTS, layout::OBJECT)?;
-        let conditions = self.section(kind::CONDITIONS, layout::CONDITION)?;
-        let directories = self.section(kind::DIRECTORIES, layout::DIRECTORY)?;
         self.section(kind::BUCKETS, 4)?;
         self.section(kind::PROGRAM_BUCKETS, 4)?;
         let origins = self.section(kind::ORIGINS, 4)?;
@@ -89,26 +87,19 @@ impl Records<'_> {
             folders: origins.folders(|place| self.string(place))?,
             settings: self.header.settings,
             filters: self.header.filters,
-            conditions: conditions
-                .records()
-                .map(|at| self.condition(at))
-                .collect::<Result<_, _>>()?,
+            conditions: self.all(kind::CONDITIONS, layout::CONDITION, Self::condition)?,
             roots: self.set(self.header.roots)?,
-            directories: directories
-                .records()
-                .map(|at| self.directory(at))
-                .collect::<Result<_, _>>()?,
-            search_dirs: self.search_dirs()?,
+            directories: self.all(kind::DIRECTORIES, layout::DIRECTORY, Self::directory)?,
+            search_dirs: self.all(kind::SEARCH_DIRS, layout::SEARCH_DIR, Self::search_dir)?,
             loader: self.loader()?,
-            programs: self.programs()?,
+            programs: self.all(kind::PROGRAMS, layout::PROGRAM, Self::program)?,
             bound: bound::read(self)?,
             paths: paths::read(self)?,
         })
     }
 
     fn object(&self, at: usize) -> Result<Object, TableError> {
-        let path = self.string(self.word(at)?)?;
-        self.check(at, layout::OBJECT, hash::bytes(0, path))?;
+        let path = self.path(at, 0, layout::OBJECT)?;
         let (first, count) = (self.word(at + 4)? as usize, self.word(at + 8)? as usize);
         let (run_path, flags) = (self.word(at + 12)?, self.word(at + 16)?);
         let edges = self.section(kind::EDGES, layout::EDGE)?.part(first, count);
@@ -129,8 +120,7 @@ impl Records<'_> {
     /// Reads the `DT_RPATH` of an object.
     fn rpath(&self, at: usize) -> Result<Option<Vec<u32>>, TableError> {
         let dirs = self.optional_set(at + 20)?;
-        let count =
-            self.section(kind::SEARCH_DIRS, layout::SEARCH_DIR).map_or(0, |dirs| dirs.count);
+        let count = self.section(kind::SEARCH_DIRS, layout::SEARCH_DIR)?.count;
         match dirs {
             Some(dirs) if dirs.iter().any(|&dir| dir as usize >= count) => {
                 Err(TableError::Damaged("a DT_RPATH leaves it"))
@@ -144,16 +134,8 @@ impl Records<'_> {
         self.word(at)?.checked_sub(1).map(|place| self.set(place)).transpose()
     }
 
-    fn search_dirs(&self) -> Result<Vec<SearchDir>, TableError> {
-        let Ok(dirs) = self.section(kind::SEARCH_DIRS, layout::SEARCH_DIR) else {
-            return Ok(Vec::new());
-        };
-        dirs.records().map(|at| self.search_dir(at)).collect()
-    }
-
     fn search_dir(&self, at: usize) -> Result<SearchDir, TableError> {
-        let path = self.string(self.word(at)?)?;
-        self.check(at, layout::SEARCH_DIR, hash::bytes(0, path))?;
+        let path = self.path(at, 0, layout::SEARCH_DIR)?;
         Ok(SearchDir {
             path: path.to_owned(),
             conditions: self.set(self.word(at + 4)?)?,
@@ -186,8 +168,7 @@ impl Records<'_> {
     }
 
     fn condition(&self, at: usize) -> Result<Condition, TableError> {
-        let path: BString = self.string(self.word(at)?)?.to_owned();
-        self.check(at, layout::CONDITION, hash::bytes(0, &path))?;
+        let path = self.path(at, 0, layout::CONDITION)?.to_owned();
         let (volume, ino) = (self.long(at + 8)?, self.long(at + 16)?);
         let (size, (mtime, ctime)) = (self.long(at + 24)?, self.times(at + 32)?);
         let fingerprint = Fingerprint { volume, ino, size, mtime, ctime };
@@ -205,8 +186,7 @@ impl Records<'_> {
     }
 
     fn directory(&self, at: usize) -> Result<Directory, TableError> {
-        let path = self.string(self.word(at + 4)?)?;
-        self.check(at, layout::DIRECTORY, hash::bytes(0, path))?;
+        let path = self.path(at, 4, layout::DIRECTORY)?;
         let has_names = self.word(at + 24)? & layout::DIRECTORY_HAS_NAMES != 0;
         let names = if has_names { Some(self.names(at + 12)?) } else { None };
         Ok(Directory { path: path.to_owned(), condition: self.word(at + 8)?, names })
@@ -252,14 +232,8 @@ impl Records<'_> {
         }))
     }
 
-    fn programs(&self) -> Result<Vec<Program>, TableError> {
-        let programs = self.section(kind::PROGRAMS, layout::PROGRAM)?;
-        programs.records().map(|at| self.program(at)).collect()
-    }
-
     fn program(&self, at: usize) -> Result<Program, TableError> {
-        let path = self.string(self.word(at)?)?;
-        self.check(at, layout::PROGRAM, hash::bytes(0, path))?;
+        let path = self.path(at, 0, layout::PROGRAM)?;
         Ok(Program {
             path: path.to_owned(),
             interpreter: self.string(self.word(at + 4)?)?.to_owned(),

@@ -18,10 +18,8 @@ use crate::edit::Edit;
 use crate::elf::resolution_note::{self, Answer, COMPLETE};
 use crate::facts::Format;
 use crate::fs::{FileSystem, OpenedFile};
+use crate::path::PATH_MAX;
 use crate::search::dst;
-
-/// `PATH_MAX`: the limit on a path and its NUL, in bytes.
-const PATH_MAX: usize = 4096;
 
 /// The row of `note`.
 pub const ROW: Row = Row {

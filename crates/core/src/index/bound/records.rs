@@ -115,11 +115,9 @@ impl Sections {
 
 /// Reads the bindings of a table.
 pub(in crate::index) fn read(table: &Records<'_>) -> Result<Bound, TableError> {
-    let objects = table.section(kind::BOUND_OBJECTS, layout::BOUND_OBJECT)?;
-    let programs = table.section(kind::BOUND_PROGRAMS, layout::BOUND_PROGRAM)?;
     let bound = Bound {
-        objects: objects.records().map(|at| object(table, at)).collect::<Result<_, _>>()?,
-        programs: programs.records().map(|at| program(table, at)).collect::<Result<_, _>>()?,
+        objects: table.all(kind::BOUND_OBJECTS, layout::BOUND_OBJECT, object)?,
+        programs: table.all(kind::BOUND_PROGRAMS, layout::BOUND_PROGRAM, program)?,
         blocks: blocks(table)?,
     };
     let is_there = |index: u32, count: usize| (index as usize) < count;
@@ -139,8 +137,7 @@ pub(in crate::index) fn read(table: &Records<'_>) -> Result<Bound, TableError> {
 }
 
 fn object(table: &Records<'_>, at: usize) -> Result<BoundObject, TableError> {
-    let path = table.string(table.word(at)?)?.to_owned();
-    table.check(at, layout::BOUND_OBJECT, hash::bytes(0, &path))?;
+    let path = table.path(at, 0, layout::BOUND_OBJECT)?.to_owned();
     let length = table.word(at + 36)?;
     let build_id = BuildId { hash: table.long(at + 24)?, address: table.word(at + 32)?, length };
     let ranges = table.optional_set(at + 48)?;
@@ -161,8 +158,7 @@ fn object(table: &Records<'_>, at: usize) -> Result<BoundObject, TableError> {
 }
 
 fn program(table: &Records<'_>, at: usize) -> Result<BoundProgram, TableError> {
-    let path = table.string(table.word(at + 4)?)?.to_owned();
-    table.check(at, layout::BOUND_PROGRAM, hash::bytes(0, &path))?;
+    let path = table.path(at, 4, layout::BOUND_PROGRAM)?.to_owned();
     let (first, count) = (table.word(at + 8)? as usize, table.word(at + 12)? as usize);
     let members = table.section(kind::MEMBERS, layout::MEMBER)?.part(first, count);
     let members = members.ok_or(TableError::Damaged("a program's objects leave it"))?;

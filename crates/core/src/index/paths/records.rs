@@ -122,19 +122,17 @@ fn block_seed(package: u64, block: usize) -> u64 {
 
 /// Reads the paths of a table; `None` if it has none.
 pub(in crate::index) fn read(table: &Records<'_>) -> Result<Option<Paths>, TableError> {
-    let roots = table.section(kind::PATH_ROOTS, layout::PATH_ROOT)?;
-    if roots.count == 0 {
+    let roots = table.all(kind::PATH_ROOTS, layout::PATH_ROOT, root)?;
+    if roots.is_empty() {
         return Ok(None);
     }
-    let packages = table.section(kind::PATH_PACKAGES, layout::PATH_PACKAGE)?;
-    let roots: Vec<Root> = roots.records().map(|at| root(table, at)).collect::<Result<_, _>>()?;
-    let packages = packages.records().map(|at| package(table, at, &roots));
-    Ok(Some(Paths { packages: packages.collect::<Result<_, _>>()?, roots }))
+    let read = |table: &Records<'_>, at| package(table, at, &roots);
+    let packages = table.all(kind::PATH_PACKAGES, layout::PATH_PACKAGE, read)?;
+    Ok(Some(Paths { packages, roots }))
 }
 
 fn root(table: &Records<'_>, at: usize) -> Result<Root, TableError> {
-    let path = table.string(table.word(at)?)?.to_owned();
-    table.check(at, layout::PATH_ROOT, root_state(path.as_ref()))?;
+    let path = table.path(at, 0, layout::PATH_ROOT)?.to_owned();
     let (mtime, ctime) = table.times(at + 24)?;
     let (volume, ino) = (table.long(at + 8)?, table.long(at + 16)?);
     let extent = match table.word(at + 4)? {
@@ -182,7 +180,7 @@ fn blocks(
         return Ok(Vec::new());
     }
     let words = words as usize;
-    let is_whole = words >= 3 && (words <= BLOCK || words % BLOCK == 0);
+    let is_whole = words >= 3 && (words <= BLOCK || words.is_multiple_of(BLOCK));
     let slots = slots.part(first as usize, words).filter(|_| is_whole);
     let slots = slots.ok_or(TableError::Damaged("a package's paths leave it"))?;
     let size = words.min(BLOCK);

@@ -9,6 +9,7 @@ use super::{MAX_SYSTEM_DIRS, dst_lib, musl, readers, release};
 use crate::elf::resolution_note::COMPLETE;
 use crate::facts::Readers;
 use crate::loader::{Libc, LoaderFacts};
+use crate::path::PATH_MAX;
 use crate::search::hwcaps::CpuCaps;
 
 /// Finds the C library that a loader belongs to, and its release.
@@ -116,9 +117,6 @@ fn start_of(bytes: &[u8], end: usize) -> usize {
     let unprintable = bytes[first..end].iter().rposition(|byte| !is_printable(byte));
     unprintable.map_or(first, |at| first + at + 1)
 }
-
-/// The kernel's limit on the length of a path.
-const PATH_MAX: usize = 4096;
 
 /// Returns true if the path has a slash at both ends and a component that starts with `lib`.
 fn is_library_dir(text: &BStr) -> bool {
