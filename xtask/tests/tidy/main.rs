@@ -107,7 +107,7 @@ const CORE_LAYERS: [(&str, &[&str]); 18] = [
     ("edit", &[]),
     ("patch", &[]),
     ("fs", &["elf", "path"]),
-    ("probe", &["fs"]),
+    ("probe", &["fs", "lossy"]),
     ("search", &["elf", "facts", "fs", "probe", "path"]),
     ("loader", &["elf", "facts", "fs", "probe", "search", "path"]),
     ("closure", &["elf", "facts", "fs", "probe", "search", "loader"]),
@@ -122,7 +122,7 @@ const CORE_LAYERS: [(&str, &[&str]); 18] = [
     ),
     ("index", &["elf", "facts", "fs", "search", "loader", "closure", "symbols", "path"]),
     ("record", &["fs", "probe"]),
-    ("observe", &["fs", "probe", "search", "closure", "cost", "record", "path"]),
+    ("observe", &["fs", "probe", "search", "closure", "cost", "record", "path", "lossy"]),
 ];
 
 #[test]

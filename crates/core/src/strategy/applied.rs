@@ -6,7 +6,6 @@
 use bstr::{BStr, BString};
 use serde::Serialize;
 
-use super::farm_place::is_farm;
 use super::own::{self, OwnDir, OwnPath, Standing};
 use super::settings::Settings;
 use crate::closure::Subject;
@@ -87,7 +86,7 @@ impl<'a> Applied<'a> {
     ) -> Self {
         let path = super::real_path(fs, subject.path.as_ref());
         let mut own = OwnPath::new(fs, path.as_ref(), subject, settings);
-        let farms = own.dirs.extract_if(.., |dir| is_farm(dir, settings)).collect();
+        let farms = own.dirs.extract_if(.., |dir| dir.is_farm(settings)).collect();
         let names = own::names(&subject.view, &settings.dlopen);
         Self { fs, path, subject, settings, own, farms, names }
     }

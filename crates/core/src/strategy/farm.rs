@@ -14,7 +14,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use bstr::{BStr, BString, ByteSlice};
 
 use super::applied::{Applied, Verdict};
-use super::farm_place::is_farm;
 pub use super::farm_place::{FARMS, list_of};
 use super::note::{openable, opened, reason_to_skip};
 use super::own::{self, Look, OwnDir, OwnPath, Standing};
@@ -136,7 +135,7 @@ impl<'a> Site<'a> {
     /// Parses the run path of the object, without farms from an earlier run.
     fn own(&self, subject: &Subject) -> OwnPath<'a> {
         let mut own = OwnPath::new(self.fs, self.path.as_ref(), subject, self.settings);
-        own.dirs.retain(|dir| !is_farm(dir, self.settings));
+        own.dirs.retain(|dir| !dir.is_farm(self.settings));
         own
     }
 

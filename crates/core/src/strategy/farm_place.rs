@@ -2,9 +2,6 @@
 
 use bstr::{BStr, BString, ByteSlice};
 
-use super::own::OwnDir;
-use super::settings::Settings;
-
 /// The directory of all farms, below a package's root.
 pub const FARMS: &str = "lib/becalm-farm";
 
@@ -19,11 +16,4 @@ pub fn list_of(farm: &BStr) -> Option<BString> {
     let at = farm.rfind(FARMS)? + FARMS.len();
     let below = farm[at..].strip_prefix(b"/")?;
     Some([&farm[..at], LISTS.as_bytes(), below].join(&b'/').into())
-}
-
-/// Returns true for a farm made by becalm.
-pub(super) fn is_farm(dir: &OwnDir, settings: &Settings) -> bool {
-    let Some(name) = &dir.name else { return false };
-    let Some(root) = settings.stores.package_of(name.as_ref()) else { return false };
-    name[root.len()..].contains_str(["/", FARMS, "/"].concat())
 }

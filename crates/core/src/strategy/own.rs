@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use bstr::{BStr, BString, ByteSlice};
 
+use super::farm_place::FARMS;
 use super::plan::FindingKind;
 use super::settings::Settings;
 use crate::closure::{Subject, SubjectKind};
@@ -38,6 +39,15 @@ pub(super) struct OwnDir {
     pub(super) name: Option<BString>,
     /// The role of the element in a plan.
     pub(super) standing: Standing,
+}
+
+impl OwnDir {
+    /// Returns true for a farm made by becalm.
+    pub(super) fn is_farm(&self, settings: &Settings) -> bool {
+        let Some(name) = &self.name else { return false };
+        let Some(root) = settings.stores.package_of(name.as_ref()) else { return false };
+        name[root.len()..].contains_str(["/", FARMS, "/"].concat())
+    }
 }
 
 /// The role of an element of a run path in a plan.
