@@ -98,11 +98,9 @@ pub enum HostError {
 /// Describes an error of the system, without its number.
 #[must_use]
 pub fn words(error: &io::Error) -> String {
-    let mut text = error.to_string();
-    if error.raw_os_error().is_some()
-        && let Some(at) = text.rfind(" (os error ")
-    {
-        text.truncate(at);
-    }
-    text
+    let text = error.to_string();
+    let Some((before, number)) = text.split_once(" (os error ") else { return text };
+    // Errors of temporary files end with a path.
+    let rest = number.split_once(')').map_or("", |(_, rest)| rest);
+    format!("{before}{rest}")
 }

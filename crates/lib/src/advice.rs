@@ -303,7 +303,7 @@ impl Forecast<'_> {
         Choice { strategy, scope, needs_reader, misses, loader_ns, command, refused }
     }
 
-    fn left_by_index(&self, dirs: &[PathBuf]) -> Result<u64, audit::AuditError> {
+    fn left_by_index(&self, dirs: &[PathBuf]) -> anyhow::Result<u64> {
         let prefixes = &self.assume.store.paths();
         let facts = Some(&self.assumed.choice);
         let options = IndexOptions { prefixes, dirs, facts, ..IndexOptions::default() };
@@ -319,7 +319,7 @@ impl Forecast<'_> {
         let Foreseen { starts, problems, findings } = match foreseen {
             Ok(foreseen) => foreseen,
             Err(error) => {
-                let refused = Some(words_of_chain(&error));
+                let refused = Some(words_of_chain(error.as_ref()));
                 return self.choice((with, leaf), scope, false, None, refused);
             }
         };

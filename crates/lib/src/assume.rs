@@ -4,13 +4,13 @@ use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use anyhow::{Result, anyhow};
 use becalm_core::fs::FileSystem;
 use becalm_core::loader::{Environment, Libc, LoaderFacts, Readers, facts};
 use becalm_core::search::Stores;
 use becalm_core::strategy::Strategy;
 use becalm_host::{FactChoice, HostError, OsFs};
 use bstr::{BStr, BString, ByteSlice};
-use thiserror::Error;
 
 use crate::index::indexes::Indexes;
 use crate::index::variables::{NO_BIND, OFF, SWITCHES, TUNABLES, has_switch};
@@ -83,17 +83,9 @@ impl StorePrefixes {
     }
 }
 
-/// The reason why the assumptions cannot be established.
-#[derive(Debug, Error)]
-pub enum AssumeError {
-    /// The sysroot is not a directory that can be used as a root.
-    #[error("{}", in_words(.0))]
-    Root(HostError),
-}
-
-fn in_words(error: &HostError) -> String {
+fn in_words(error: &HostError) -> anyhow::Error {
     let (path, reason) = words_of_host(error);
-    format!("{}: {reason}", crate::escape::shown(path.as_bstr()))
+    anyhow!("{}: {reason}", crate::escape::shown(path.as_bstr()))
 }
 
 /// The assumptions that are the same for every file of one run.
@@ -126,10 +118,10 @@ impl Assumptions {
     ///
     /// # Errors
     /// Returns an error if the sysroot is not a directory that can be used as a root.
-    pub fn new(options: &Options) -> Result<Self, AssumeError> {
+    pub fn new(options: &Options) -> Result<Self> {
         let fs = match &options.sysroot {
             None => OsFs::new(),
-            Some(dir) => OsFs::in_root(dir).map_err(AssumeError::Root)?,
+            Some(dir) => OsFs::in_root(dir).map_err(|error| in_words(&error))?,
         };
         let is_here = options.sysroot.is_none();
         let variable = |flag: &Option<OsString>, name: &str| -> Option<BString> {

@@ -5,17 +5,16 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
-use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
+use anyhow::{Context, Result, bail};
 use becalm_host::bench::are_droppable;
 use becalm_host::bench::stats::LEVEL;
 use becalm_host::bench::{self, BenchError, Measured, Options, Timed, Until, Variant};
 use becalm_host::trace::{Command, Streams};
 use rustc_hash::FxHashSet;
 use serde::Serialize;
-use thiserror::Error;
 
 use crate::ahead::record::{Place, Record};
 use crate::first_line::{FirstLine, Indexed, Loader};
@@ -25,7 +24,6 @@ use crate::progress::{Phase, Progress};
 use crate::relocations::Relocations;
 use crate::trace;
 use crate::trace::observe::{Confined, watch};
-use crate::trace::refused::ObserveError;
 use crate::trace::report::Pages;
 use crate::words::{self, counted};
 
@@ -262,32 +260,13 @@ fn watch_all(variants: &[Variant], options: &Options) -> (Vec<Option<Watched>>, 
         watched.push(match Watched::of(variant, options) {
             Ok(watched) => Some(watched),
             Err(why) => {
+                let why = words::words_of_chain(why.as_ref());
                 notes.push(format!("{}: not watched: {why}", variant.name));
                 None
             }
         });
     }
     (watched, notes)
-}
-
-/// The reason why a variant is not watched.
-#[derive(Debug, Error)]
-enum NotWatched {
-    /// The streams of its starts cannot be made.
-    #[error("{}", words::words(.0))]
-    Streams(io::Error),
-    /// The caches cannot be dropped.
-    #[error("{}", words::words_of_chain(.0))]
-    Cold(#[from] BenchError),
-    /// It cannot be traced.
-    #[error("{}", words::words_of_chain(.0))]
-    Observe(#[from] ObserveError),
-    /// No start can be traced here; the note says why.
-    #[error("{0}")]
-    Untraced(String),
-    /// It executed nothing.
-    #[error("it executed nothing")]
-    Nothing,
 }
 
 impl Watched {
@@ -302,7 +281,7 @@ impl Watched {
     ///
     /// # Errors
     /// Returns an error if the variant cannot be traced.
-    fn of(variant: &Variant, options: &Options) -> Result<Self, NotWatched> {
+    fn of(variant: &Variant, options: &Options) -> Result<Self> {
         let Command { program, args, env, .. } = &variant.command;
         let until_entry = options.until == Until::Entry;
         let watched = trace::options::Options {
@@ -315,7 +294,7 @@ impl Watched {
         };
         let confined = Confined {
             environment: env.clone().unwrap_or_else(|| env::vars_os().collect()),
-            streams: Streams::nowhere().map_err(NotWatched::Streams)?,
+            streams: Streams::nowhere()?,
             limit: options.timeout,
         };
         if options.cold {
@@ -323,9 +302,9 @@ impl Watched {
         }
         let report = watch(&watched, &confined)?;
         if report.opens_alone {
-            return Err(NotWatched::Untraced(report.notes.into_iter().next().unwrap_or_default()));
+            bail!(report.notes.into_iter().next().unwrap_or_default());
         }
-        let seen = report.images.into_iter().next_back().ok_or(NotWatched::Nothing)?;
+        let seen = report.images.into_iter().next_back().context("it executed nothing")?;
         let repeated = seen.classes.iter().map(|class| class.repeated.count).sum();
         Ok(Self {
             loader_ns: seen.loader.net_ns,

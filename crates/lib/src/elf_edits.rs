@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use becalm_core::edit::{Edit, RunPathKind};
-use becalm_core::elf::{self, Dependency, DependencyKind, ET_DYN, ElfError, ObjectView};
-use becalm_core::fs::{Errno, FileSystem};
+use becalm_core::elf::{self, Dependency, DependencyKind, ET_DYN, ObjectView};
+use becalm_core::fs::FileSystem;
 use becalm_core::strategy::patchelf;
 use becalm_host::OsFs;
 use becalm_host::write::WriteOptions;
@@ -189,24 +189,14 @@ impl Changes {
     }
 }
 
-/// Returned if a file cannot be read as an object.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OpenError {
-    /// The file cannot be opened.
-    #[error("{}", errno_words(*.0))]
-    Open(Errno),
-    /// The file is not a valid ELF file.
-    #[error(transparent)]
-    Elf(#[from] ElfError),
-}
-
 /// Reads an object.
 ///
 /// # Errors
-/// Returns [`OpenError`] if the file cannot be opened or is not a valid ELF file.
-pub fn open(fs: &OsFs, file: &Path) -> Result<Arc<ObjectView>, OpenError> {
+/// Returns an error if the file cannot be opened or is not a valid ELF file.
+pub fn open(fs: &OsFs, file: &Path) -> anyhow::Result<Arc<ObjectView>> {
     let path = fs.inside(file);
-    let opened = fs.session().open(path.as_ref()).map_err(OpenError::Open)?;
+    let opened =
+        fs.session().open(path.as_ref()).map_err(|errno| anyhow::anyhow!(errno_words(errno)))?;
     Ok(opened.object.clone()?)
 }
 

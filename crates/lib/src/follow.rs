@@ -2,18 +2,17 @@
 //! shares.
 
 use std::fs::File;
-use std::io;
 use std::sync::Arc;
 
+use anyhow::{Context, Result, anyhow, bail};
 use becalm_core::closure::{self, Closure, ClosureError, Subject, SubjectKind};
 use becalm_core::elf::ElfError;
 use becalm_core::fs::{Errno, FileSystem};
 use becalm_core::loader::{Environment, Libc, LoaderFacts};
-use becalm_core::macho::{self, MachO, MachOError};
+use becalm_core::macho::{self, MachO};
 use becalm_host::{FactChoice, HostError};
 use bstr::{BStr, BString, ByteSlice};
 use object::ReadCache;
-use thiserror::Error;
 
 use crate::assume::{Assumptions, Secure};
 use crate::secure::is_started_secure;
@@ -24,44 +23,9 @@ use crate::words::{errno_words, words, words_of_host};
 /// no loader takes.
 const EM_NONE: u16 = 0;
 
-/// The reason why the start of a file cannot be followed. The caller adds the path of the file.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum FollowError {
-    /// The file cannot be read.
-    #[error("{}", errno_words(*.0))]
-    Unreadable(Errno),
-    /// The file cannot be opened.
-    #[error("{}", words(.0))]
-    Open(io::Error),
-    /// The file or its interpreter is invalid.
-    #[error("{}", words_of_closure(.0))]
-    Closure(#[from] ClosureError),
-    /// No loader is known for a library.
-    #[error("no loader known for a library of this machine ({0}); name it with --loader")]
-    NoLoader(&'static str),
-    /// The interpreter cannot be used.
-    #[error("{}", words_of_interpreter(.0))]
-    Interpreter(HostError),
-    /// The file is a script.
-    #[error("a script, which no loader starts; the program is {0}")]
-    Script(String),
-    /// The file is neither ELF nor Mach-O.
-    #[error("neither an ELF nor a Mach-O file")]
-    OtherFormat,
-    /// The Mach-O file is damaged.
-    #[error(transparent)]
-    MachO(#[from] MachOError),
-}
-
-fn words_of_interpreter(error: &HostError) -> String {
-    let (path, reason) = words_of_host(error);
-    format!("interpreter {}: {reason}", crate::escape::shown(path.as_bstr()))
-}
-
-/// Describes an error without the path of the file.
-fn words_of_closure(error: &ClosureError) -> String {
-    match error {
+/// Returns an error without the path of the file.
+fn of_closure(error: &ClosureError) -> anyhow::Error {
+    anyhow!(match error {
         ClosureError::Open { errno, .. } => errno_words(*errno),
         ClosureError::Elf { source: ElfError::Unreadable(errno), .. } => errno_words(Errno(*errno)),
         ClosureError::Elf { source, .. } => source.to_string(),
@@ -69,7 +33,7 @@ fn words_of_closure(error: &ClosureError) -> String {
         ClosureError::Interpreter { interpreter, reason, .. } => {
             format!("interpreter {}: {reason}", crate::escape::shown(interpreter.as_ref()))
         }
-    }
+    })
 }
 
 /// The result of following one file's start.
@@ -93,7 +57,7 @@ pub fn follow(
     fs: &dyn FileSystem,
     target: &Target,
     environment: &Environment,
-) -> Result<Followed, FollowError> {
+) -> Result<Followed> {
     follow_where(assumed, fs, target, environment, |_| true)
 }
 
@@ -138,14 +102,14 @@ pub fn follow_where(
     target: &Target,
     environment: &Environment,
     walks: impl FnOnce(&SubjectKind) -> bool,
-) -> Result<Followed, FollowError> {
+) -> Result<Followed> {
     let subject = match Subject::open(fs, target.inside.as_ref()) {
         Ok(subject) => subject,
         Err(ClosureError::NotLoadable { .. }) if !target.named => return Ok(Followed::Nothing),
         Err(ClosureError::Elf { source: ElfError::NotElf, .. }) => {
             return not_elf(fs, target);
         }
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(of_closure(&error)),
     };
     if subject.view.ident.machine == EM_NONE && !target.named {
         return Ok(Followed::Nothing);
@@ -162,40 +126,46 @@ pub fn follow_where(
     };
     let facts = facts_of(assumed, interpreter.as_ref(), secure)?;
     let environment = environment_of(assumed, environment, &facts, secure);
-    let closure = closure::resolve(fs, subject, interpreter.as_ref(), facts, &environment)?;
+    let closure = closure::resolve(fs, subject, interpreter.as_ref(), facts, &environment);
+    let closure = closure.map_err(|error| of_closure(&error))?;
     Ok(Followed::Elf(Box::new(closure), secure))
 }
 
-fn interpreter_of(assumed: &Assumptions, subject: &Subject) -> Result<BString, FollowError> {
+fn interpreter_of(assumed: &Assumptions, subject: &Subject) -> Result<BString> {
     let own = || subject.interpreter().map(BStr::to_owned);
     let machine = || subject.view.ident.machine_name();
-    assumed.loader.clone().or_else(own).ok_or_else(|| FollowError::NoLoader(machine()))
+    assumed.loader.clone().or_else(own).with_context(|| {
+        let machine = machine();
+        format!("no loader known for a library of this machine ({machine}); name it with --loader")
+    })
 }
 
-fn facts_of(
-    assumed: &Assumptions,
-    interpreter: &BStr,
-    secure: bool,
-) -> Result<Arc<LoaderFacts>, FollowError> {
+fn facts_of(assumed: &Assumptions, interpreter: &BStr, secure: bool) -> Result<Arc<LoaderFacts>> {
     becalm_host::loader_facts(&assumed.fs, interpreter, &assumed.choice_of(secure))
-        .map_err(FollowError::Interpreter)
+        .map_err(|error| of_interpreter(&error))
+}
+
+fn of_interpreter(error: &HostError) -> anyhow::Error {
+    let (path, reason) = words_of_host(error);
+    anyhow!("interpreter {}: {reason}", crate::escape::shown(path.as_bstr()))
 }
 
 /// Handles a file that is not ELF: one of macOS, or an error.
-fn not_elf(fs: &dyn FileSystem, target: &Target) -> Result<Followed, FollowError> {
-    let opened = fs.open(target.inside.as_ref()).map_err(FollowError::Unreadable)?;
-    let head = opened.head.as_ref().map_err(|errno| FollowError::Unreadable(*errno))?;
+fn not_elf(fs: &dyn FileSystem, target: &Target) -> Result<Followed> {
+    let unreadable = |errno| anyhow!(errno_words(errno));
+    let opened = fs.open(target.inside.as_ref()).map_err(unreadable)?;
+    let head = opened.head.as_ref().map_err(|errno| unreadable(*errno))?;
     if let Some(line) = head.strip_prefix(b"#!") {
         let line = line.lines().next().unwrap_or_default();
         let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
         let by = words.next().map(|name| crate::escape::shown(name.as_bstr()));
         let by = by.unwrap_or_else(|| "its interpreter".to_owned());
-        return Err(FollowError::Script(by));
+        bail!("a script, which no loader starts; the program is {by}");
     }
     if !macho::is_macho(head) {
-        return Err(FollowError::OtherFormat);
+        bail!("neither an ELF nor a Mach-O file");
     }
-    let file = File::open(&target.host).map_err(FollowError::Open)?;
+    let file = File::open(&target.host).map_err(|error| anyhow!(words(&error)))?;
     let file = macho::parse(&ReadCache::new(file))?;
     Ok(Followed::MachO(file))
 }

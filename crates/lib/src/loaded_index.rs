@@ -16,7 +16,6 @@ use becalm_host::index_store::OsFingerprints;
 use bstr::{BStr, BString};
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 use crate::assume::Assumptions;
 use crate::index::error::IndexError;
@@ -58,23 +57,6 @@ pub struct IndexedBindings {
     pub bound: u32,
     /// All relocations with a symbol.
     pub relocations: u32,
-}
-
-/// The reason why the module of an index leaves the bindings of a start to the loader.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum NotApplied {
-    /// `BECALM=nobind`.
-    #[error("BECALM=nobind")]
-    Off,
-    /// The index has none.
-    #[error("the index has none of this program")]
-    NotIndexed,
-    /// The start loads other objects, or loads them in another order.
-    #[error("the start loads other objects than were indexed")]
-    OtherObjects,
-    /// A file changed since.
-    #[error("{0} is not as it was indexed")]
-    Changed(BString),
 }
 
 /// The effect of an index on one start.
@@ -136,7 +118,7 @@ pub fn indexed_start(
         }
     }
     let applied = applied(assumed, session, &index, closure);
-    let not_applied = applied.as_ref().err().map(ToString::to_string);
+    let not_applied = applied.as_ref().err().cloned();
     Some(IndexedStart { answers, unanswered, bindings: applied.ok(), not_applied })
 }
 
@@ -158,16 +140,17 @@ fn applied(
     session: &Session<'_>,
     index: &BString,
     closure: &Closure,
-) -> Result<IndexedBindings, NotApplied> {
+) -> Result<IndexedBindings, String> {
     if assumed.bindings_are_off {
-        return Err(NotApplied::Off);
+        return Err("BECALM=nobind".to_owned());
     }
-    let read = assumed.indexes.read(index).ok_or(NotApplied::NotIndexed)?;
+    let not_indexed = "the index has none of this program";
+    let read = assumed.indexes.read(index).ok_or(not_indexed)?;
     let Bound { programs, objects, .. } = &read.index.bound;
     let real = session.canonicalize(closure.subject.path.as_ref());
-    let real = real.map_err(|_| NotApplied::NotIndexed)?;
+    let real = real.map_err(|_| not_indexed)?;
     let mut starts = programs.iter().filter(|program| program.path == real).peekable();
-    starts.peek().ok_or(NotApplied::NotIndexed)?;
+    starts.peek().ok_or(not_indexed)?;
     // An audit module and its libraries have a namespace of their own (ld.so(8), "LD_AUDIT").
     let loaded = closure.load.objects.iter().skip(1);
     let loaded = loaded.filter(|object| object.role != Role::Audit && object.namespace == 0);
@@ -186,12 +169,12 @@ fn applied(
         program.members.len() == loaded.len() + 1
             && pairs.all(|(object, path)| is_same(&object.path, path))
     });
-    let program = program.ok_or(NotApplied::OtherObjects)?;
+    let program = program.ok_or("the start loads other objects than were indexed")?;
     let fingerprints = OsFingerprints::default();
     for object in program.members.iter().filter_map(|m| objects.get(m.object as usize)) {
         let condition = read.index.conditions.get(object.condition as usize);
         if !condition.is_some_and(|condition| fingerprints.hold(condition)) {
-            return Err(NotApplied::Changed(object.path.clone()));
+            return Err(format!("{} is not as it was indexed", object.path));
         }
     }
     let (bound, relocations) = (program.bindings, program.relocations);
@@ -206,7 +189,7 @@ pub fn audit_list(index: &Path) -> Result<OsString, IndexError> {
     file::read(index)?;
     let path = index.canonicalize().map_err(IndexError::io(index))?;
     if !file::can_be_named(&path) {
-        return Err(IndexError::NoName(path));
+        return Err(IndexError::no_name(&path));
     }
     Ok(path.into())
 }

@@ -2,10 +2,15 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use becalm_host::path::{path_bytes, path_of};
 use bstr::{BString, ByteSlice};
+
+/// Returns the text of a path, for the context of an error.
+pub(crate) fn at(path: &Path) -> impl FnOnce() -> String {
+    || path.display().to_string()
+}
 
 /// Returns the bytes of an argument.
 pub fn bytes(text: &OsString) -> BString {

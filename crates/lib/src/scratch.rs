@@ -6,22 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::{fs, io};
 
+use anyhow::{Context, Result};
 use becalm_host::child::kill_descendants;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use tempfile::TempDir;
-use thiserror::Error;
-
-/// The reason why there is no scratch directory, or it is left behind.
-#[derive(Debug, Error)]
-pub enum ScratchError {
-    /// The directory cannot be made.
-    #[error("no scratch directory in {}", .0.display())]
-    NotMade(PathBuf, #[source] io::Error),
-    /// The directory cannot be removed.
-    #[error("{}: cannot be removed", .0.display())]
-    Left(PathBuf, #[source] io::Error),
-}
 
 /// The directory.
 #[derive(Debug)]
@@ -37,9 +26,9 @@ impl Scratch {
     ///
     /// # Errors
     /// Returns an error if the directory cannot be made, or if signals cannot be watched.
-    pub fn new() -> Result<Self, ScratchError> {
+    pub fn new() -> Result<Self> {
         let place = std::env::temp_dir();
-        Self::below(&place).map_err(|error| ScratchError::NotMade(place, error))
+        Self::below(&place).with_context(|| format!("no scratch directory in {}", place.display()))
     }
 
     fn below(place: &Path) -> io::Result<Self> {
@@ -74,12 +63,12 @@ impl Scratch {
     ///
     /// # Errors
     /// Returns an error if the work failed, or the directory cannot be removed.
-    pub fn done<T, E: From<ScratchError>>(mut self, outcome: Result<T, E>) -> Result<T, E> {
+    pub fn done<T>(mut self, outcome: Result<T>) -> Result<T> {
         while self.interrupted.load(Ordering::Relaxed) {
             std::thread::park_timeout(Duration::from_secs(1));
         }
         if let Some(dir) = self.dir.take() {
-            dir.close().map_err(|error| ScratchError::Left(self.path, error))?;
+            dir.close().with_context(|| format!("{}: cannot be removed", self.path.display()))?;
         }
         outcome
     }

@@ -2,39 +2,19 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::io;
 
+use anyhow::{Result, bail};
 use becalm_core::index::tls;
 use becalm_host::index_store::BindThreshold;
 use tempfile::TempDir;
-use thiserror::Error;
 
 use crate::index::error::IndexError;
 use crate::index::variables::Variable;
 use crate::index::{file, make};
 use crate::path::{dirs_of, path_bytes};
 use crate::progress::Silent;
-use crate::run::error::RunError;
 use crate::run::program::{self, Program, Start};
 use crate::run::{Indexed, is_of_musl};
-use crate::words::words;
-
-/// The reason why a program has no index.
-#[derive(Debug, Error)]
-pub enum NoIndex {
-    /// The program cannot be found or read.
-    #[error(transparent)]
-    Program(#[from] RunError),
-    /// An index has no effect on its start.
-    #[error("{0}")]
-    NoEffect(&'static str),
-    /// The index cannot be made.
-    #[error(transparent)]
-    Index(#[from] IndexError),
-    /// The folder cannot be made.
-    #[error("{}", words(.0))]
-    Io(#[from] io::Error),
-}
 
 /// The index; dropping it removes the folder.
 #[derive(Debug)]
@@ -48,13 +28,13 @@ impl ScratchIndex {
     ///
     /// # Errors
     /// Returns an error if there is no such index.
-    pub fn of(command: &OsStr) -> Result<Self, NoIndex> {
+    pub fn of(command: &OsStr) -> Result<Self> {
         let program = Program::look(program::find(command)?)?;
         match &program.start {
-            Start::Static => return Err(NoIndex::NoEffect("a static program")),
-            Start::Secure => return Err(NoIndex::NoEffect("it starts in secure-execution mode")),
+            Start::Static => bail!("a static program"),
+            Start::Secure => bail!("it starts in secure-execution mode"),
             Start::Loader { interpreter, .. } if is_of_musl(interpreter) => {
-                return Err(NoIndex::NoEffect("musl's loader has no audit modules"));
+                bail!("musl's loader has no audit modules")
             }
             Start::Loader { .. } => {}
         }

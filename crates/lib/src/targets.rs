@@ -4,6 +4,7 @@ use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use anyhow::{Result, anyhow, bail};
 use becalm_core::index::Fingerprint;
 use becalm_core::index::build::Fingerprints;
 use becalm_host::index_store::OsFingerprints;
@@ -11,7 +12,6 @@ use becalm_host::trace::Command;
 use becalm_host::{WalkOptions, find_objects};
 use bstr::{BString, ByteSlice};
 use rayon::prelude::*;
-use thiserror::Error;
 
 use crate::assume::Assumptions;
 use crate::path::path_bytes;
@@ -89,29 +89,7 @@ pub fn fingerprints(files: &[Target]) -> Vec<Option<Fingerprint>> {
     files.par_iter().map(of).collect()
 }
 
-/// The reason why a path is not a target. The caller adds the path.
-#[derive(Debug, Error)]
-enum NoTarget {
-    /// The path does not exist in the assumed root.
-    #[error(transparent)]
-    NoPlace(#[from] NoPlace),
-    /// The path cannot be examined.
-    #[error("{}", words(.0))]
-    NotThere(io::Error),
-    /// The path is a bare name of a program.
-    #[error("{}; PATH has {}", words(.error), crate::escape::shown(path_bytes(.known).as_bstr()))]
-    InPath {
-        /// The error of the system.
-        error: io::Error,
-        /// The program of that name.
-        known: PathBuf,
-    },
-    /// The path leads to a device, socket or FIFO.
-    #[error("not a regular file")]
-    NotRegular,
-}
-
-fn add(assumed: &Assumptions, path: &Path, targets: &mut Targets) -> Result<(), NoTarget> {
+fn add(assumed: &Assumptions, path: &Path, targets: &mut Targets) -> Result<()> {
     let inside = assumed.fs.inside(path);
     let host = assumed.fs.host_path(inside.as_bstr()).map_err(NoPlace::from)?;
     let found = host.metadata().map_err(|error| not_there(assumed, path, error))?;
@@ -120,19 +98,18 @@ fn add(assumed: &Assumptions, path: &Path, targets: &mut Targets) -> Result<(), 
     } else if is_regular(&found) {
         targets.files.push(Target { shown: path_bytes(path), inside, host, named: true });
     } else {
-        return Err(NoTarget::NotRegular);
+        bail!("not a regular file");
     }
     Ok(())
 }
 
 /// Returns the reason why a path cannot be examined; for a bare name, with the file along `PATH`.
-fn not_there(assumed: &Assumptions, path: &Path, error: io::Error) -> NoTarget {
+fn not_there(assumed: &Assumptions, path: &Path, error: io::Error) -> anyhow::Error {
     let is_name = path.components().count() == 1 && error.kind() == io::ErrorKind::NotFound;
     let known = Command::new(path, []).file().ok().filter(|_| is_name && assumed.fs.is_real_root());
-    match known {
-        Some(known) => NoTarget::InPath { error, known },
-        None => NoTarget::NotThere(error),
-    }
+    let known = known
+        .map(|known| format!("; PATH has {}", crate::escape::shown(path_bytes(&known).as_bstr())));
+    anyhow!("{}{}", words(&error), known.unwrap_or_default())
 }
 
 fn is_regular(found: &Metadata) -> bool {

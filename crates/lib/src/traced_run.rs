@@ -22,7 +22,9 @@ use crate::trace::report::Report;
 pub fn read(path: &Path, named: &[PathBuf]) -> Result<Traced, IndexError> {
     let bytes = fs::read(path).map_err(IndexError::io(path))?;
     let record = json::read(&bytes).map_err(|error| match error {
-        ReadError::Schema(_) => IndexError::NotARecord(path.to_owned()),
+        ReadError::Schema(_) => {
+            IndexError::Refused(format!("{}: no record of becalm trace --json", path.display()))
+        }
         error => IndexError::damaged(path)(error),
     })?;
     Ok(searched(&record, named))

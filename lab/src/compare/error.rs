@@ -9,17 +9,15 @@ use becalm_host::mount_namespace::MountNamespaceError;
 use rayon::ThreadPoolBuildError;
 use thiserror::Error;
 
-use becalm_lib::compare::error::SubjectError;
-use becalm_lib::fix::FixError;
 use becalm_lib::index::error::IndexError;
 use becalm_lib::trace::refused::ObserveError;
 
 /// The reason why strategies cannot be compared, or one of them cannot be tested.
 #[derive(Debug, Error)]
 pub(crate) enum CompareError {
-    /// A file cannot be read, copied or made, or the program cannot be compared.
+    /// A file cannot be read, copied or made, the program cannot be compared, or a strategy not be planned.
     #[error(transparent)]
-    Subject(#[from] SubjectError),
+    Subject(#[from] anyhow::Error),
     /// The unchanged program does not start.
     #[error("{}", .program.display())]
     Control {
@@ -31,9 +29,6 @@ pub(crate) enum CompareError {
     /// A mount namespace cannot be made or entered.
     #[error(transparent)]
     Namespace(#[from] MountNamespaceError),
-    /// A strategy cannot be planned.
-    #[error(transparent)]
-    Fix(#[from] FixError),
     /// The stores cannot be indexed.
     #[error(transparent)]
     Index(#[from] IndexError),
@@ -75,6 +70,6 @@ pub(crate) enum CompareError {
 impl CompareError {
     /// Converts an error of the system about a file or directory.
     pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
-        |source| SubjectError::io(path)(source).into()
+        |source| anyhow::Error::from(source).context(path.display().to_string()).into()
     }
 }

@@ -23,7 +23,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode> {
     // Mount namespaces must be prepared before there is a second thread.
     let namespaces = mount_namespace::prepare();
     let found = Program::look(&args.program, &args.prefixes())
-        .map_err(|error| anyhow!(words_of_chain(&error)))?;
+        .map_err(|error| anyhow!(words_of_chain(error.as_ref())))?;
     namespaces.map_err(|error| anyhow!(words_of_chain(&error)))?;
     let scratch = Scratch::new()?;
     let compared = compare(found, &options, scratch.path()).map_err(|error| {

@@ -43,7 +43,8 @@ pub(crate) fn run(args: &BenchArgs, color: When) -> Result<ExitStatus> {
                 kept = Some(index);
             }
             Err(why) => {
-                alone = Some(format!("not compared with an index: {}", words_of_chain(&why)))
+                alone =
+                    Some(format!("not compared with an index: {}", words_of_chain(why.as_ref())))
             }
         }
     }

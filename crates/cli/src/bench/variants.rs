@@ -12,7 +12,7 @@ use becalm_host::trace::Command;
 use becalm_lib::bench::INDEXED;
 use becalm_lib::escape::shown;
 use becalm_lib::path::path_bytes;
-use becalm_lib::scratch_index::{NoIndex, ScratchIndex};
+use becalm_lib::scratch_index::ScratchIndex;
 use bstr::{BStr, BString, ByteSlice};
 
 use crate::bench::args::BenchArgs;
@@ -74,9 +74,9 @@ fn by_run(first: &Variant, flags: &[&str]) -> Result<Variant> {
 }
 
 /// Returns the first variant with an index of its program, or the reason why there is none.
-pub(crate) fn indexed(first: &Variant) -> Result<(Variant, ScratchIndex), NoIndex> {
+pub(crate) fn indexed(first: &Variant) -> Result<(Variant, ScratchIndex)> {
     if env::var_os("LD_AUDIT").is_some_and(|list| !list.is_empty()) {
-        return Err(NoIndex::NoEffect("this session sets LD_AUDIT already"));
+        bail!("this session sets LD_AUDIT already");
     }
     let index = ScratchIndex::of(&first.command.program)?;
     let command = Command { env: Some(index.environment()), ..first.command.clone() };

@@ -3,21 +3,19 @@
 //! `becalm demo`, and by `lab compare` for a program outside the stores.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::hash::{Hash, Hasher};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-use crate::path::path_bytes;
-use crate::path::path_of;
+use crate::path::{at, path_bytes, path_of};
+use anyhow::{Context, Result, bail};
 use becalm_core::closure::Closure;
 use becalm_core::edit::{Edit, RunPathKind};
 use becalm_core::loader::is_of_c_library;
 use becalm_core::loader::load::Role;
 use bstr::BString;
 use rustc_hash::FxHasher;
-
-use crate::compare::error::SubjectError;
 
 /// The maximum size of a copied tree in bytes.
 const MOST: u64 = 1_500_000_000;
@@ -43,15 +41,11 @@ struct Object {
 ///
 /// # Errors
 /// Returns an error if there is not enough disk space, or an object cannot be read or edited.
-pub fn import(
-    closure: &Closure,
-    interpreter: &Path,
-    store: &Path,
-) -> Result<PathBuf, SubjectError> {
+pub fn import(closure: &Closure, interpreter: &Path, store: &Path) -> Result<PathBuf> {
     let objects = placed(closure, store)?;
     let length = |path: &Path| path.metadata().map(|about| about.len()).unwrap_or(0);
     let bytes = objects.iter().map(|object| length(&object.original)).sum();
-    fs::create_dir_all(store).map_err(SubjectError::io(store))?;
+    fs::create_dir_all(store).with_context(at(store))?;
     // Each file may exist twice, before and after it is edited.
     check_room(store, bytes)?;
     let libc = store.join(package("c-library")).join("lib");
@@ -62,8 +56,8 @@ pub fn import(
         let edits = object.edits(&loader);
         // The C library is not edited, and needs only its loader.
         if !object.place.starts_with(&libc) {
-            let edited = becalm_rewrite::edit(bytes.as_slice(), &edits)
-                .map_err(|source| SubjectError::Edit { path: object.original.clone(), source })?;
+            let edited = becalm_rewrite::edit(bytes.as_slice(), &edits);
+            let edited = edited.with_context(at(&object.original))?;
             if let Some(patch) = edited.patch {
                 bytes = patch.applied_to(&bytes);
             }
@@ -72,11 +66,11 @@ pub fn import(
         for name in &object.names {
             let link = object.place.with_file_name(path_of(name.as_ref()));
             let target = object.place.file_name().unwrap_or_default();
-            symlink(target, &link).map_err(SubjectError::io(&link))?;
+            symlink(target, &link).with_context(at(&link))?;
         }
     }
     let program = objects.into_iter().find(|object| object.is_program);
-    Ok(program.ok_or(SubjectError::NoProgram)?.place)
+    Ok(program.context("no program in its own closure")?.place)
 }
 
 impl Object {
@@ -92,13 +86,13 @@ impl Object {
 }
 
 /// Returns the objects of a closure, each with its path in the store.
-fn placed(closure: &Closure, store: &Path) -> Result<Vec<Object>, SubjectError> {
+fn placed(closure: &Closure, store: &Path) -> Result<Vec<Object>> {
     let load = &closure.load;
     let mut places: BTreeMap<usize, PathBuf> = BTreeMap::new();
     let mut originals: BTreeMap<usize, PathBuf> = BTreeMap::new();
-    for (at, object) in load.objects.iter().enumerate() {
+    for (number, object) in load.objects.iter().enumerate() {
         let path = path_of(object.path.as_ref());
-        let real = path.canonicalize().map_err(SubjectError::io(&path))?;
+        let real = path.canonicalize().with_context(at(&path))?;
         let place = match object.role {
             Role::Program => store.join(package(&file_name(&real))).join("bin"),
             Role::Library => {
@@ -109,8 +103,8 @@ fn placed(closure: &Closure, store: &Path) -> Result<Vec<Object>, SubjectError> 
             _ => continue,
         };
         let name = if object.role == Role::Program { &real } else { &path };
-        places.insert(at, place.join(name.file_name().unwrap_or_default()));
-        originals.insert(at, real);
+        places.insert(number, place.join(name.file_name().unwrap_or_default()));
+        originals.insert(number, real);
     }
     let one = |(&at, place): (&usize, &PathBuf)| {
         let mut object = Object {
@@ -145,18 +139,23 @@ fn placed(closure: &Closure, store: &Path) -> Result<Vec<Object>, SubjectError> 
 ///
 /// # Errors
 /// Returns an error if they are too large, or if there is not enough disk space.
-pub fn check_room(dir: &Path, bytes: u64) -> Result<(), SubjectError> {
+pub fn check_room(dir: &Path, bytes: u64) -> Result<()> {
     let megabytes = |bytes: u64| bytes.div_ceil(1_000_000);
     if bytes > MOST {
         let (bytes, most) = (megabytes(bytes), megabytes(MOST));
-        return Err(SubjectError::TooLarge { bytes, most });
+        bail!(
+            "the packages of its closure hold {bytes} MB, more than the {most} MB that are copied"
+        );
     }
-    let about = rustix::fs::statvfs(dir).map_err(|errno| SubjectError::io(dir)(errno.into()))?;
+    let about = rustix::fs::statvfs(dir).map_err(io::Error::from).with_context(at(dir))?;
     // `f_bavail` leaves out the blocks that are reserved for root (statvfs(3)).
     let free = about.f_bavail.saturating_mul(about.f_frsize);
     if free < bytes.saturating_add(SPARE) {
         let (free, needed) = (megabytes(free), megabytes(bytes + SPARE));
-        return Err(SubjectError::NoRoom { dir: dir.to_owned(), free, needed });
+        bail!(
+            "{}: no room: {free} MB are free, {needed} are needed; TMPDIR names another place",
+            dir.display()
+        );
     }
     Ok(())
 }
@@ -177,18 +176,18 @@ fn package(name: &str) -> String {
     format!("{0:016x}{1:016x}-{plain}", hasher.finish(), !hasher.finish())
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, SubjectError> {
-    fs::read(path).map_err(SubjectError::io(path))
+fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).with_context(at(path))
 }
 
 /// Writes an executable file, and the directories above it.
-fn put(path: &Path, bytes: &[u8]) -> Result<(), SubjectError> {
+fn put(path: &Path, bytes: &[u8]) -> Result<()> {
     let write = || {
         fs::create_dir_all(path.parent().unwrap_or(path))?;
         fs::write(path, bytes)?;
         fs::set_permissions(path, fs::Permissions::from_mode(0o755))
     };
-    write().map_err(SubjectError::io(path))
+    write().with_context(at(path))
 }
 
 #[cfg(test)]

@@ -3,6 +3,5 @@
 
 pub mod apply;
 pub mod comparison;
-pub mod error;
 pub mod import;
 pub mod program;

@@ -2,6 +2,7 @@
 //! compared are rejected here, before anything is copied.
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStringExt;
@@ -10,11 +11,10 @@ use std::sync::Arc;
 
 use crate::advice::store_of;
 use crate::assume::StorePrefixes;
-use crate::compare::error::SubjectError;
 use crate::escape::shown;
-use crate::path::path_bytes;
-use crate::path::path_of;
+use crate::path::{at, path_bytes, path_of};
 use crate::words::words_of_host;
+use anyhow::{Context, Result, anyhow};
 use becalm_core::closure::{self, Closure, Subject, SubjectKind};
 use becalm_core::facts::{Environment, Libc, LoaderFacts};
 use becalm_core::loader::load::Role;
@@ -52,10 +52,10 @@ impl Program {
     ///
     /// # Errors
     /// Returns an error if the program cannot be read or compared.
-    pub fn look(path: &Path, stores: &StorePrefixes) -> Result<Self, SubjectError> {
+    pub fn look(path: &Path, stores: &StorePrefixes) -> Result<Self> {
         let path = found(path)?;
         refuse_script(&path)?;
-        let refused = |reason| Err(SubjectError::refused(&path, reason));
+        let refused = |reason| Err(refused(&path, reason));
         let os = OsFs::new();
         let session = os.session();
         let subject = Subject::open(&session, path_bytes(&path).as_ref())?;
@@ -74,9 +74,9 @@ impl Program {
         let closure =
             closure::resolve(&session, subject, interpreter.as_ref(), facts.clone(), &none)?;
         refuse_broken(&path, &closure)?;
-        let real = |path: &BStr| -> Result<PathBuf, SubjectError> {
+        let real = |path: &BStr| -> Result<PathBuf> {
             let path = path_of(path);
-            path.canonicalize().map_err(SubjectError::io(&path))
+            path.canonicalize().with_context(at(&path))
         };
         let interpreter = real(interpreter.as_ref())?;
         let loaded = closure.load.objects.iter();
@@ -155,61 +155,66 @@ impl Program {
 ///
 /// # Errors
 /// Returns an error if the file does not exist, or is not a regular file.
-pub fn found(path: &Path) -> Result<PathBuf, SubjectError> {
+pub fn found(path: &Path) -> Result<PathBuf> {
     let is_name = path.components().count() == 1 && !path.exists();
     let path = match is_name {
         true => Command::new(path, []).file().unwrap_or_else(|_| path.to_owned()),
         false => path.to_owned(),
     };
-    let real = path.canonicalize().map_err(SubjectError::io(&path))?;
-    if !real.metadata().map_err(SubjectError::io(&path))?.is_file() {
-        return Err(SubjectError::refused(&path, "not a program"));
+    let real = path.canonicalize().with_context(at(&path))?;
+    if !real.metadata().with_context(at(&path))?.is_file() {
+        return Err(refused(&path, "not a program"));
     }
     Ok(real)
 }
 
-fn refuse_script(path: &Path) -> Result<(), SubjectError> {
+fn refuse_script(path: &Path) -> Result<()> {
     let mut head = Vec::new();
     let read = File::open(path).and_then(|file| file.take(256).read_to_end(&mut head));
-    read.map_err(SubjectError::io(path))?;
+    read.with_context(at(path))?;
     if let Some(script) = head.strip_prefix(b"#!") {
         let line = script.lines().next().unwrap_or_default().trim_ascii();
         let reason = format!("a script; name what runs it: {}", shown(line.as_bstr()));
-        Err(SubjectError::refused(path, reason))
+        Err(refused(path, reason))
     } else if !head.starts_with(b"\x7fELF") {
-        Err(SubjectError::refused(path, "not an ELF file"))
+        Err(refused(path, "not an ELF file"))
     } else {
         Ok(())
     }
 }
 
-fn facts(os: &OsFs, program: &Path, interpreter: &BStr) -> Result<Arc<LoaderFacts>, SubjectError> {
+fn facts(os: &OsFs, program: &Path, interpreter: &BStr) -> Result<Arc<LoaderFacts>> {
     let facts = loader_facts(os, interpreter, &FactChoice::default()).map_err(|error| {
         let (path, reason) = words_of_host(&error);
         let reason = format!("interpreter {}: {reason}", shown(path.as_bstr()));
-        SubjectError::refused(program, reason)
+        refused(program, reason)
     })?;
     if facts.libc == Libc::Musl {
         let reason = "a program for musl, for which there is no index, no note and no cache; becalm fix \
              --with absolute or farm calms it, becalm bench measures that";
-        return Err(SubjectError::refused(program, reason));
+        return Err(refused(program, reason));
     }
     Ok(facts)
 }
 
+/// Returns the error of a program that cannot be compared.
+fn refused(path: &Path, reason: impl Display) -> anyhow::Error {
+    anyhow!("{}: {reason}", shown(path_bytes(path).as_ref()))
+}
+
 /// Rejects a program whose unchanged start is broken: the comparison would show nothing.
-fn refuse_broken(path: &Path, closure: &Closure) -> Result<(), SubjectError> {
+fn refuse_broken(path: &Path, closure: &Closure) -> Result<()> {
     let unresolved: Vec<String> = closure.unresolved().iter().map(|needed| shown(needed)).collect();
     if !unresolved.is_empty() {
         let reason =
             format!("its closure is not complete: nothing answers {}", unresolved.join(", "));
-        return Err(SubjectError::refused(path, reason));
+        return Err(refused(path, reason));
     }
     match closure.fatal() {
         Some(fatal) => {
             let reason =
                 format!("the loader gives up at {}", shown(BString::as_ref(&fatal.needed)));
-            Err(SubjectError::refused(path, reason))
+            Err(refused(path, reason))
         }
         None => Ok(()),
     }

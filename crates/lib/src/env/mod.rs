@@ -5,22 +5,21 @@
 //! ([`need_of_session`]): a larger one would keep programs from making threads with small stacks.
 //! Programs that need more are named.
 
-pub mod error;
-
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use anyhow::{Context, Result, anyhow, bail};
 use bstr::BString;
 use serde::Serialize;
 
-use crate::env::error::EnvError;
 use crate::index::error::IndexError;
 use crate::index::file::{self, Opened};
+use crate::index::trust::{self, Untrusted};
 use crate::index::variables::{
     self, AHEAD, AUDIT, NO_BIND, PATHS, SWITCHES, Settings, TUNABLES, Variable,
 };
-use crate::index::{places, platforms, trust};
+use crate::index::{places, platforms};
 use crate::json::{self, lossy, lossy_list, lossy_os};
 use crate::path::path_bytes;
 use crate::run::making::need_of_session;
@@ -95,24 +94,27 @@ pub enum Reason {
 ///
 /// # Errors
 /// Returns an error if there is no index, or it cannot be used as the options want it.
-pub fn env(options: &Options) -> Result<Report, EnvError> {
+pub fn env(options: &Options) -> Result<Report> {
     let path = path_of(options)?;
     if options.undo {
         return undone(options, path);
     }
     let index = file::open(&path)?;
     if options.for_all {
-        let not_for_all = |why| EnvError::NotForAll { path: index.path.clone(), why };
-        trust::check_for_all(&index.path).map_err(not_for_all)?;
+        trust::check_for_all(&index.path).map_err(|why| not_for_all(&index.path, &why))?;
     }
     let static_tls = options.static_tls.unwrap_or_else(need_of_session);
     if options.paths && !index.index.has_paths() {
-        return Err(EnvError::WithoutPaths(path));
+        bail!(
+            "{}: the index has no paths; becalm index --paths STORE... makes one with those of \
+             packages",
+            path.display()
+        );
     }
     let settings =
         Settings { module: platforms::audit_path(&index), static_tls, switch: switch(options)? };
     if settings.module.to_str().is_none_or(|path| path.contains(char::is_control)) {
-        return Err(EnvError::NoText(format!("the path {}", index.path.display())));
+        return Err(no_text(format_args!("the path {}", index.path.display())));
     }
     Ok(Report {
         index: platforms::index_of(&settings.module),
@@ -127,7 +129,7 @@ pub fn env(options: &Options) -> Result<Report, EnvError> {
 /// TLS and the switches, which all indexes share, are removed with the last one. An index may be damaged or
 /// missing: this is when it is removed. Without a named index, every element that is gone is
 /// removed too, because nothing shows whether it was an index.
-fn undone(options: &Options, path: PathBuf) -> Result<Report, EnvError> {
+fn undone(options: &Options, path: PathBuf) -> Result<Report> {
     let index = std::path::absolute(&path).map_err(IndexError::io(path))?;
     let list = env::var_os(AUDIT);
     let of_session = variables::indexes(list.as_deref(), Some(&index));
@@ -157,10 +159,10 @@ fn undone(options: &Options, path: PathBuf) -> Result<Report, EnvError> {
 }
 
 /// Returns the variables, unless the user's own part of one cannot be written.
-fn as_text(variables: Vec<Variable>) -> Result<Vec<Variable>, EnvError> {
+fn as_text(variables: Vec<Variable>) -> Result<Vec<Variable>> {
     let is_text = |value: &OsString| value.to_str().is_some();
     match variables.iter().find(|it| it.value.as_ref().is_some_and(|value| !is_text(value))) {
-        Some(other) => Err(EnvError::NoText(format!("the value of {}", other.name))),
+        Some(other) => Err(no_text(format_args!("the value of {}", other.name))),
         None => Ok(variables),
     }
 }
@@ -171,7 +173,7 @@ fn is_same(a: &Path, b: &Path) -> bool {
 }
 
 /// Returns the switches of the module.
-fn switch(options: &Options) -> Result<Option<String>, EnvError> {
+fn switch(options: &Options) -> Result<Option<String>> {
     let lookups = options.no_bind.then_some(NO_BIND).or(options.paths.then_some(PATHS));
     let ahead = options.ahead.then(becalm).transpose()?.map(|becalm| format!("{AHEAD}{becalm}"));
     let all: Vec<String> = lookups.map(ToOwned::to_owned).into_iter().chain(ahead).collect();
@@ -179,30 +181,56 @@ fn switch(options: &Options) -> Result<Option<String>, EnvError> {
 }
 
 /// Returns the path of this program, for the audit module.
-fn becalm() -> Result<String, EnvError> {
-    let path = env::current_exe().map_err(EnvError::Itself)?;
+fn becalm() -> Result<String> {
+    let path = env::current_exe().context("the path of becalm is not known")?;
     variables::text_of_switch(&path)
         .map(ToOwned::to_owned)
-        .ok_or_else(|| EnvError::NoText(format!("the path {}", path.display())))
+        .ok_or_else(|| no_text(format_args!("the path {}", path.display())))
 }
 
 /// Returns the stores of an index, whose directories show that packages come or go.
 ///
 /// # Errors
 /// Returns an error if the file is no index.
-pub fn stores(index: &Path) -> Result<Vec<BString>, EnvError> {
+pub fn stores(index: &Path) -> Result<Vec<BString>> {
     let opened = file::open(index)?;
     Ok(opened.index.roots().map_err(IndexError::damaged(index))?)
 }
 
 /// Returns the path of the named index; otherwise that of this session if it is removed, or the
 /// default one.
-fn path_of(options: &Options) -> Result<PathBuf, EnvError> {
+fn path_of(options: &Options) -> Result<PathBuf> {
     let of_session = || options.undo.then(index_of_session).flatten();
     let path = options.index.clone().or_else(of_session).or_else(places::found);
     let own = places::own();
     let path = path.or_else(|| own.clone().filter(|_| options.undo));
-    path.ok_or_else(|| own.map_or(EnvError::NoHome, EnvError::NoIndex))
+    path.ok_or_else(|| match own {
+        Some(own) => anyhow!("no index at {}; becalm index STORE... makes one", own.display()),
+        None => anyhow!(
+            "HOME is not set, so no index of this user can be found, and there is none at {}; \
+             --index FILE names one",
+            places::SYSTEM
+        ),
+    })
+}
+
+/// Returns the error for an index that not all users can use. If a user cannot read it, the loader prints an
+/// error at every start of that user's programs. If a program uses another user's index, it grants that user its
+/// privileges.
+fn not_for_all(index: &Path, why: &Untrusted) -> anyhow::Error {
+    let missing = Path::new(places::SYSTEM).parent().filter(|dir| !dir.is_dir());
+    let make_dir = missing.map_or(String::new(), |dir| format!("mkdir -p {} && ", dir.display()));
+    anyhow!(
+        "{}: not for the programs of all users: {why}; as root, make one for all with \
+         {make_dir}becalm index STORE... -o {}",
+        index.display(),
+        places::SYSTEM
+    )
+}
+
+/// Returns the error for text that cannot be in a line for a shell or tool.
+fn no_text(what: std::fmt::Arguments<'_>) -> anyhow::Error {
+    anyhow!("{what} cannot be written for a shell or tool: not UTF-8, or with a control character")
 }
 
 /// Returns the first index of this session.
@@ -213,7 +241,7 @@ fn index_of_session() -> Option<PathBuf> {
 /// Returns the programs of the index that do not fit a session with this static TLS. A module cannot
 /// help programs that need a larger alignment: the loader lays out static TLS before it calls a
 /// module.
-fn unfit(index: &Opened, session: u64) -> Result<Vec<Unfit>, EnvError> {
+fn unfit(index: &Opened, session: u64) -> Result<Vec<Unfit>> {
     let damaged = || IndexError::damaged(&index.path);
     let mut unfit = Vec::new();
     // Most indexes have no such program, and then only the header is read for it.

@@ -6,9 +6,9 @@
 //! program whose libraries need more than the default static TLS is refused.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::{Path, PathBuf};
 
+use anyhow::{Result, anyhow, bail, ensure};
 use becalm_core::closure::{Closure, SubjectKind};
 use becalm_core::cost::{SearchCost, is_of_hwcaps};
 use becalm_core::edit::Edit;
@@ -22,9 +22,7 @@ use becalm_host::OsFs;
 use becalm_host::index_store::{Binding, IndexOptions, index_files};
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashSet;
-use thiserror::Error;
 
-use crate::index::error::IndexError;
 use crate::index::module::{Modules, Sealed};
 use crate::path::{path_bytes, path_of};
 use crate::words::{words, words_of_chain};
@@ -34,42 +32,6 @@ const FIRST_GLIBC: GlibcVersion = GlibcVersion { major: 2, minor: 32 };
 
 /// Suffix of the name of a program's index beside it.
 pub(crate) const SUFFIX: &[u8] = b".becalm.so";
-
-/// The reason why a program cannot have its own index. The caller adds its path.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum AuditError {
-    /// The program cannot be read.
-    #[error("{}", words(.0))]
-    Io(io::Error),
-    /// `DT_AUDIT` cannot name the index.
-    #[error("its path has a colon or a dollar sign, which DT_AUDIT cannot name")]
-    NoName,
-    /// The index cannot be made.
-    #[error("{}", words_of_chain(.0))]
-    Index(IndexError),
-    /// No loader can start the program under an audit module.
-    #[error("its libraries need more static TLS than an audited start can have")]
-    NoStart,
-    /// The files are in another root.
-    #[error("an index is made on the machine it is for, not with --sysroot")]
-    OtherRoot,
-    /// The file is a library.
-    #[error("no program: the loader reads DT_AUDIT of programs alone")]
-    NoProgram,
-    /// The program's C library is too old or not glibc.
-    #[error("{0} does not support DT_AUDIT; it needs glibc-2.32")]
-    Old(Libc),
-    /// The program is static.
-    #[error("a static program: no loader reads its DT_AUDIT")]
-    NoLoader,
-    /// The program needs a tunable.
-    #[error(
-        "its libraries need {0} bytes of static TLS, more than there are under an audit module; \
-         becalm run can raise that, DT_AUDIT cannot"
-    )]
-    StaticTls(u64),
-}
 
 /// Returns the path of the index of a program.
 #[must_use]
@@ -83,14 +45,14 @@ pub fn index_beside(program: &Path) -> PathBuf {
 ///
 /// # Errors
 /// Returns the reason why the program is refused.
-pub fn plan_audit(os: &OsFs, closure: &Closure, prefixes: &[PathBuf]) -> Result<Plan, AuditError> {
+pub fn plan_audit(os: &OsFs, closure: &Closure, prefixes: &[PathBuf]) -> Result<Plan> {
     check(os, closure)?;
     let program = path_of(closure.subject.path.as_ref());
-    let program = program.canonicalize().map_err(AuditError::Io)?;
+    let program = program.canonicalize().map_err(|error| anyhow!(words(&error)))?;
     let place = index_beside(&program);
     let element = path_bytes(&place);
     if element.find_byteset(b":$").is_some() {
-        return Err(AuditError::NoName);
+        bail!("its path has a colon or a dollar sign, which DT_AUDIT cannot name");
     }
     let edits = edits(closure, element.as_ref());
     // Bindings are valid for the current file only. They are planned again once it has its entry.
@@ -111,13 +73,13 @@ pub fn plan_audit(os: &OsFs, closure: &Closure, prefixes: &[PathBuf]) -> Result<
 }
 
 /// Makes the index of all objects of a start.
-fn seal(os: &OsFs, closure: &Closure, options: IndexOptions<'_>) -> Result<Sealed, AuditError> {
+fn seal(os: &OsFs, closure: &Closure, options: IndexOptions<'_>) -> Result<Sealed> {
     let objects = closure.load.objects.iter();
     let objects = objects.filter(|object| matches!(object.role, Role::Program | Role::Library));
     let files: Vec<PathBuf> = objects.map(|object| path_of(object.path.as_ref())).collect();
     let options = IndexOptions { files: &files, ..options };
     let sealed = Modules::new(None).and_then(|modules| modules.seal(index_files(os, options)));
-    sealed.map_err(AuditError::Index)
+    sealed.map_err(|error| anyhow!(words_of_chain(&error)))
 }
 
 /// Returns the search cost that an index of the start's own objects would leave in the start's
@@ -129,10 +91,10 @@ pub fn left_by_index(
     os: &OsFs,
     (closure, environment): (&Closure, &Environment),
     options: IndexOptions<'_>,
-) -> Result<SearchCost, AuditError> {
+) -> Result<SearchCost> {
     check_root(os)?;
     if tls::of_closure(closure, &os.symbols()).impossible {
-        return Err(AuditError::NoStart);
+        bail!("its libraries need more static TLS than an audited start can have");
     }
     let sealed = seal(os, closure, options)?;
     let files = answers(os, (closure, environment), &sealed.machine.index);
@@ -140,28 +102,28 @@ pub fn left_by_index(
     Ok(Answered::of(&plan).storm_left(closure))
 }
 
-fn check_root(os: &OsFs) -> Result<(), AuditError> {
-    match os.is_real_root() {
-        true => Ok(()),
-        false => Err(AuditError::OtherRoot),
-    }
+fn check_root(os: &OsFs) -> Result<()> {
+    ensure!(os.is_real_root(), "an index is made on the machine it is for, not with --sysroot");
+    Ok(())
 }
 
-fn check(os: &OsFs, closure: &Closure) -> Result<(), AuditError> {
+fn check(os: &OsFs, closure: &Closure) -> Result<()> {
     check_root(os)?;
-    match closure.subject.kind {
-        SubjectKind::Program { .. } => {}
-        SubjectKind::Static => return Err(AuditError::NoLoader),
-        SubjectKind::Library { .. } => return Err(AuditError::NoProgram),
+    if let SubjectKind::Library { .. } = closure.subject.kind {
+        bail!("no program: the loader reads DT_AUDIT of programs alone");
     }
     match closure.facts.as_ref().map(|facts| facts.libc) {
+        None => bail!("a static program: no loader reads its DT_AUDIT"),
         Some(Libc::Glibc(version)) if version >= FIRST_GLIBC => {}
-        Some(libc) => return Err(AuditError::Old(libc)),
-        None => return Err(AuditError::NoLoader),
+        Some(libc) => bail!("{libc} does not support DT_AUDIT; it needs glibc-2.32"),
     }
     let need = tls::of_closure(closure, &os.symbols());
     if need.impossible || need.tunable().is_some() {
-        return Err(AuditError::StaticTls(need.bytes));
+        bail!(
+            "its libraries need {} bytes of static TLS, more than there are under an audit module; \
+             becalm run can raise that, DT_AUDIT cannot",
+            need.bytes
+        );
     }
     Ok(())
 }

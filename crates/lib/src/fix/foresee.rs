@@ -9,7 +9,7 @@ use crate::assume::Assumptions;
 use crate::fix::judge::{self, Start};
 use crate::fix::loader::loader;
 use crate::fix::options::Options;
-use crate::fix::plan::{PlanError, Planned, Planner};
+use crate::fix::plan::{Planned, Planner};
 use crate::fix::refused::{self, Tried};
 use crate::fix::scope::Scope;
 use crate::progress::Silent;
@@ -36,7 +36,7 @@ pub fn foresee(
     assumed: &Assumptions,
     files: &[Target],
     here: &Environment,
-) -> Result<Foreseen, PlanError> {
+) -> anyhow::Result<Foreseen> {
     let mut planner = Planner::new(options, assumed, &Silent);
     planner.walks_packages = false;
     let mut planned = planner.plan(files)?;

@@ -1,49 +1,33 @@
 //! `--resolve loader`: the files that the real loader opens, from a run of that loader which ends
 //! before the program's entry point.
 
+use anyhow::{Context, Result, anyhow, bail};
 use becalm_core::closure::{Closure, SubjectKind};
 use becalm_core::loader::load::Role;
 use becalm_core::strategy::absolute::LoaderAnswer;
-use becalm_host::oracle::{self, Launch, OracleError, Start};
+use becalm_host::oracle::{self, Launch, Start};
 use bstr::BStr;
-use thiserror::Error;
 
 use crate::path::path_of;
 use crate::targets::Target;
 use crate::words::words_of_chain;
 
-/// The reason why a loader gives no answers. The caller adds the path of the file.
-#[derive(Debug, Error)]
-pub enum NoAnswers {
-    /// The object has no loader.
-    #[error("no loader to ask")]
-    NoLoader,
-    /// The loader cannot be run.
-    #[error("--resolve loader: {}", words_of_chain(.0))]
-    NotRun(OracleError),
-    /// The loader ends the start.
-    #[error("--resolve loader: the loader gives up: {0}")]
-    Stops(String),
-    /// The loader is not glibc's.
-    #[error("--resolve loader: its loader keeps no record (LD_DEBUG)")]
-    NoRecord,
-}
-
 /// Returns the loader's answers, with an empty environment.
 ///
 /// # Errors
 /// Returns an error if the loader cannot be run.
-pub fn answers(target: &Target, closure: &Closure) -> Result<Vec<LoaderAnswer>, NoAnswers> {
+pub fn answers(target: &Target, closure: &Closure) -> Result<Vec<LoaderAnswer>> {
     let way = match closure.subject.kind {
         SubjectKind::Program { .. } => Launch::Trace,
         SubjectKind::Library { .. } | SubjectKind::Static => {
-            let loader = loader(closure).ok_or(NoAnswers::NoLoader)?;
+            let loader = loader(closure).context("no loader to ask")?;
             Launch::TraceBy { loader: path_of(loader) }
         }
     };
-    let record = oracle::ld_debug(&Start::new(&target.host, way)).map_err(NoAnswers::NotRun)?;
+    let record = oracle::ld_debug(&Start::new(&target.host, way))
+        .map_err(|error| anyhow!("--resolve loader: {}", words_of_chain(&error)))?;
     if let Some(fatal) = record.fatal {
-        return Err(NoAnswers::Stops(fatal.to_string()));
+        bail!("--resolve loader: the loader gives up: {fatal}");
     }
     let searches = record.searches.into_iter();
     let mapped = searches.filter(|search| search.mapped && !search.at_run_time);
@@ -59,7 +43,7 @@ pub fn answers(target: &Target, closure: &Closure) -> Result<Vec<LoaderAnswer>, 
         .collect();
     let asks = closure.subject.view.needed().next().is_some();
     if told.is_empty() && asks {
-        return Err(NoAnswers::NoRecord);
+        bail!("--resolve loader: its loader keeps no record (LD_DEBUG)");
     }
     Ok(told)
 }

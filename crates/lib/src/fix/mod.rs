@@ -15,47 +15,26 @@ pub mod scope;
 use std::thread;
 use std::time::Duration;
 
+use anyhow::{Result, bail};
 use becalm_core::strategy::row::Unit;
-use becalm_core::strategy::{Plan, Severity, Strategy};
+use becalm_core::strategy::{Plan, Severity};
 use becalm_host::index_store::OsFingerprints;
 use becalm_host::write::WriteOptions;
 use bstr::BString;
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
-use thiserror::Error;
 
 use self::apply::Applied;
 use self::options::Options;
-use self::plan::{PlanError, Planned, Planner, Program};
+use self::plan::{Planned, Planner, Program};
 use self::refused::Tried;
 use self::report::Report;
 use self::scope::Scope;
-use crate::assume::{AssumeError, Assumptions};
+use crate::assume::Assumptions;
 use crate::index::settled::let_settle;
 use crate::path::path_bytes;
 use crate::progress::Progress;
 use crate::targets::{self, Target};
-
-/// The reason why no file was fixed.
-#[derive(Debug, Error)]
-pub enum FixError {
-    /// The strategy changes no file.
-    #[error("--with {0} is for no file: becalm index makes an index")]
-    NotForFiles(Strategy),
-    /// The strategy has no answers for a program's whole closure.
-    #[error("--closure is for --with farm and --with ldcache")]
-    NotForClosures,
-    /// An index has the fingerprints of files, and those of a package under construction are not
-    /// known yet.
-    #[error("--prefix-map is not for --with audit: its index is made where the program stays")]
-    NotElsewhere,
-    /// The assumptions about the machine cannot be established.
-    #[error(transparent)]
-    Assume(#[from] AssumeError),
-    /// Nothing can be planned.
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-}
 
 /// How often files are planned again because another process changes them.
 const ATTEMPTS: u32 = 12;
@@ -71,7 +50,7 @@ pub fn fix(
     options: &Options,
     writing: Option<WriteOptions>,
     progress: &dyn Progress,
-) -> Result<Report, FixError> {
+) -> Result<Report> {
     options.check()?;
     let mut number = 1;
     loop {
@@ -84,7 +63,7 @@ pub fn fix(
 }
 
 /// Returns the assumptions of a plan. No variable of the current environment counts.
-fn assumptions(options: &Options) -> Result<Assumptions, AssumeError> {
+fn assumptions(options: &Options) -> Result<Assumptions> {
     let mut assumed = Assumptions::new(&options.assume)?;
     assumed.choice.tunables.clear();
     Ok(assumed)
@@ -97,7 +76,7 @@ fn attempt(
     writing: Option<WriteOptions>,
     progress: &dyn Progress,
     is_last: bool,
-) -> Result<Option<Report>, FixError> {
+) -> Result<Option<Report>> {
     let assumed = assumptions(options)?;
     let found = targets::find(&assumed, &options.paths);
     if let Some(writing) = writing {
@@ -170,7 +149,7 @@ fn add_bindings(
     options: &Options,
     targets: &[Target],
     (writing, progress): (WriteOptions, &dyn Progress),
-) -> Result<(), FixError> {
+) -> Result<()> {
     let written = applied.files.iter().filter(|file| file.outcome.is_written());
     let written: FxHashSet<&BString> = written.map(|file| &file.path).collect();
     let is_written = |target: &&Target| target.real().is_some_and(|real| written.contains(&real));
@@ -194,7 +173,7 @@ fn measure_again(
     options: &Options,
     programs: &[Program],
     progress: &dyn Progress,
-) -> Result<(), FixError> {
+) -> Result<()> {
     if options.with.row().unit.is_index() {
         forget_unwritten(report, applied, programs);
         return Ok(());
@@ -221,11 +200,20 @@ impl Options {
     ///
     /// # Errors
     /// Returns an error for options that the strategy does not use.
-    fn check(&self) -> Result<(), FixError> {
+    fn check(&self) -> Result<()> {
         match &self.with.row().unit {
-            Unit::Stores => Err(FixError::NotForFiles(self.with)),
-            unit if self.closure && !unit.has_closures() => Err(FixError::NotForClosures),
-            Unit::Program if !self.prefix_map.is_empty() => Err(FixError::NotElsewhere),
+            Unit::Stores => {
+                bail!("--with {} is for no file: becalm index makes an index", self.with)
+            }
+            unit if self.closure && !unit.has_closures() => {
+                bail!("--closure is for --with farm and --with ldcache")
+            }
+            // An index has the fingerprints of files, and those of a package under construction are not known yet.
+            Unit::Program if !self.prefix_map.is_empty() => {
+                bail!(
+                    "--prefix-map is not for --with audit: its index is made where the program stays"
+                )
+            }
             _ => Ok(()),
         }
     }

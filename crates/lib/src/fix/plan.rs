@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+use anyhow::{Result, bail};
 use becalm_core::closure::{Closure, Subject, SubjectKind};
 use becalm_core::cost::{SearchCost, misses_by_object};
 use becalm_core::edit::Edit;
@@ -18,7 +19,6 @@ use becalm_host::{HostError, WalkOptions, find_objects};
 use bstr::{BStr, BString, ByteSlice};
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
-use thiserror::Error;
 
 use crate::assume::Assumptions;
 use crate::fix::options::{Options, Resolve};
@@ -30,21 +30,6 @@ use crate::targets::{Problem, Target};
 
 /// The number of files that share one cached view of the directories.
 const IN_A_SESSION: usize = 64;
-
-/// The reason why nothing can be planned.
-#[derive(Debug, Error)]
-pub enum PlanError {
-    /// Two programs load the same library, whose run path can begin with the farm of one of them
-    /// only.
-    #[error(
-        "--closure: {programs} programs share libraries, and a library can have the farm of one \
-         program only; name one program, or give each object its own farm (--leaf)"
-    )]
-    SharedLibraries {
-        /// The number of programs.
-        programs: usize,
-    },
-}
 
 /// The settings of every file's plan.
 pub struct Planner<'a> {
@@ -156,7 +141,7 @@ impl<'a> Planner<'a> {
     ///
     /// # Errors
     /// Returns an error if the programs among them cannot have one farm each (`--closure`).
-    pub fn plan(&self, files: &[Target]) -> Result<Planned, PlanError> {
+    pub fn plan(&self, files: &[Target]) -> Result<Planned> {
         let progress = self.progress.phase(files.len());
         let some = |files: &[Target]| {
             let session = self.assumed.fs.session();
@@ -395,9 +380,13 @@ fn finish_closures(
     fs: &dyn FileSystem,
     all: &mut Planned,
     leaf: impl Fn(&Subject) -> Plan,
-) -> Result<(), PlanError> {
+) -> Result<()> {
     if all.plan.findings.iter().any(|finding| finding.what == FindingKind::TwoPlans) {
-        return Err(PlanError::SharedLibraries { programs: all.programs.len() });
+        bail!(
+            "--closure: {} programs share libraries, and a library can have the farm of one \
+             program only; name one program, or give each object its own farm (--leaf)",
+            all.programs.len()
+        );
     }
     let planned: FxHashSet<BString> = all.plan.files.iter().map(|file| file.path.clone()).collect();
     let subjects = std::mem::take(&mut all.subjects);

@@ -42,7 +42,7 @@ pub fn open_if_there(path: &Path) -> Result<Option<Opened>, IndexError> {
 
 fn opened(path: PathBuf, file: TrustedFile) -> Result<Opened, IndexError> {
     if !can_be_named(&path) {
-        return Err(IndexError::NoName(path));
+        return Err(IndexError::no_name(&path));
     }
     let (length, modified) = (file.facts.len(), file.facts.modified().ok());
     let index = Ranged::open(file, length).map_err(IndexError::damaged(&path))?;
@@ -112,7 +112,10 @@ pub fn check_place(path: &Path) -> Result<(), IndexError> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) => Err(IndexError::io(path)(error)),
         Ok(_) if is_index(path) => Ok(()),
-        Ok(_) => Err(IndexError::Taken(path.to_owned())),
+        Ok(_) => {
+            let path = path.display();
+            Err(IndexError::Refused(format!("{path}: not an index; not overwritten")))
+        }
     }
 }
 

@@ -326,7 +326,8 @@ impl Options {
         }
         match file::read_trusted(path) {
             Err(IndexError::Untrusted(why)) if self.stores.is_empty() => {
-                Err(IndexError::NotUpdated(why))
+                let remedy = "name the stores, and it is made anew from their files";
+                Err(IndexError::Refused(format!("{why}; {remedy}")))
             }
             Err(error @ (IndexError::Untrusted(_) | IndexError::Damaged { .. }))
                 if !self.stores.is_empty() =>
@@ -348,7 +349,9 @@ impl Options {
         let path = match &self.output {
             Some(path) => path.clone(),
             None => {
-                let path = places::own().ok_or(IndexError::NoHome)?;
+                let path = places::own().ok_or_else(|| {
+                    IndexError::Refused("no home directory; name the index with -o".to_owned())
+                })?;
                 let dir = path.parent().unwrap_or(Path::new("/"));
                 trust::make_dirs(dir)?;
                 path
@@ -377,13 +380,15 @@ impl Options {
             dirs.extend(current::snapshotted(old));
         }
         if stores.is_empty() && programs.is_empty() {
-            let none = self.programs.first().cloned().map(IndexError::NoProgram);
-            return Err(none.unwrap_or(IndexError::NoStores));
+            return Err(IndexError::Refused(match self.programs.first() {
+                Some(folder) => format!("{}: no program in this folder", folder.display()),
+                None => "nothing to update: name the stores".to_owned(),
+            }));
         }
         for store in &mut stores {
             let absolute = std::path::absolute(&*store).map_err(IndexError::io(&*store));
             if !store.metadata().map_err(IndexError::io(&*store))?.is_dir() {
-                return Err(IndexError::NoFolder(store.clone()));
+                return Err(IndexError::Refused(format!("{}: not a folder", store.display())));
             }
             *store = absolute?;
         }
@@ -457,7 +462,10 @@ fn make(
     let paths = path_stores.map(add_paths).transpose()?;
     let is_only_paths = paths.is_some() && has_no_files;
     let sealed = modules.seal(indexed).map_err(|error| match error {
-        IndexError::Nothing if is_only_paths => IndexError::OnlyPaths,
+        IndexError::Nothing if is_only_paths => IndexError::Refused(format!(
+            "{error} in the stores; --program names the program whose lookups the paths answer, \
+             such as the interpreter of the scripts there"
+        )),
         error => error,
     })?;
     // A link to an index stays one.

@@ -36,7 +36,8 @@ impl Modules {
     pub fn new(path: Option<&Path>) -> Result<Self, IndexError> {
         let Some(path) = path else { return Ok(Self { given: None }) };
         let bytes = fs::read(path).map_err(IndexError::io(path))?;
-        let ident = elf::ident(&bytes).ok_or_else(|| IndexError::NotAModule(path.to_owned()))?;
+        let ident = elf::ident(&bytes)
+            .ok_or_else(|| IndexError::Refused(format!("{}: no module", path.display())))?;
         Ok(Self { given: Some((Target::of(&ident), bytes)) })
     }
 
@@ -76,12 +77,15 @@ impl Modules {
         let counted = |machine: &MachineIndex| (machine.target, machine.index.objects.len());
         let Some(at) = machines.iter().position(|machine| self.of(machine.target).is_some()) else {
             let objects = elf::machine_name(machines[0].target.machine);
-            return Err(match &self.given {
+            return Err(IndexError::Refused(match &self.given {
                 Some((given, _)) => {
-                    IndexError::OtherModule { given: elf::machine_name(given.machine), objects }
+                    let given = elf::machine_name(given.machine);
+                    format!("the module is for {given}, the objects are for {objects}")
                 }
-                None => IndexError::NoModule(objects),
-            });
+                None => format!(
+                    "no audit module for {objects} is built in; becalm index takes one with --module"
+                ),
+            }));
         };
         let machine = machines.remove(at);
         let module = self.of(machine.target).unwrap_or_default();

@@ -13,6 +13,7 @@ use becalm_host::{FactChoice, OsFs, loader_facts};
 use crate::index::error::IndexError;
 use crate::path::{path_bytes, path_of};
 use crate::secure::is_started_secure;
+use crate::words::words_of_host;
 
 /// Bytes of a file that are read to decide whether it is a program.
 const HEAD: usize = 4096;
@@ -56,8 +57,11 @@ pub(super) fn check_one_machine(programs: &[PathBuf]) -> Result<(), IndexError> 
     for program in programs {
         let machine = machine(program)?;
         if machine != of_first {
-            let (program, first) = (program.clone(), first.clone());
-            return Err(IndexError::Machines { program, machine, first, of_first });
+            let (program, first) = (program.display(), first.display());
+            return Err(IndexError::Refused(format!(
+                "{program} is for {machine}, {first} for {of_first}: an index is for one machine; \
+                 make another with becalm index --program {program} -o FILE"
+            )));
         }
     }
     Ok(())
@@ -75,7 +79,10 @@ pub(crate) fn libraries_of(program: &Path) -> Result<Vec<PathBuf>, IndexError> {
     let subject = Subject::open(&session, path_bytes(program).as_ref())?;
     let interpreter = subject.interpreter().unwrap_or_default().to_owned();
     let facts = loader_facts(&os, interpreter.as_ref(), &FactChoice::default());
-    let facts = facts.map_err(|error| IndexError::Loader { program: program.to_owned(), error })?;
+    let facts = facts.map_err(|error| {
+        let (path, reason) = words_of_host(&error);
+        IndexError::Refused(format!("{}: interpreter {path}: {reason}", program.display()))
+    })?;
     let environment = Environment::default();
     let closure = closure::resolve(&session, subject, interpreter.as_ref(), facts, &environment)?;
     let objects = closure.load.objects.iter();

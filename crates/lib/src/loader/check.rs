@@ -6,19 +6,20 @@
 //! output is the answer. Whether musl reads notes is detected in its file.
 
 use std::fs;
-use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
+use anyhow::{Context, Result, bail};
 use becalm_core::elf::resolution_note::COMPLETE;
-use becalm_core::elf::{self, ElfError, Ident};
+use becalm_core::elf::{self, Ident};
 use bstr::{BString, ByteSlice};
 use serde::Serialize;
-use thiserror::Error;
+use tempfile::TempDir;
 
 use crate::json::{self, lossy};
 use crate::loader::fixture::{self, Object};
+use crate::path::at;
 
 const SONAME: &str = "libbecalm-fixture.so.1";
 
@@ -38,71 +39,30 @@ impl json::Report for Report {
     const SCHEMA: &'static str = "becalm/loader/1";
 }
 
-/// The reason why a loader cannot be tested.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum LoaderCheckError {
-    /// A file or folder cannot be read or written.
-    #[error("{}", .path.display())]
-    Io {
-        /// The file or folder.
-        path: PathBuf,
-        /// The error of the system.
-        source: io::Error,
-    },
-    /// The file is no object.
-    #[error("{}", .path.display())]
-    Elf {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        source: ElfError,
-    },
-    /// The object is no loader.
-    #[error("{}: not a loader", .0.display())]
-    NotALoader(PathBuf),
-    /// The loader is for another machine.
-    #[error("{}: cannot be run here", .loader.display())]
-    NotRun {
-        /// The loader.
-        loader: PathBuf,
-        /// The error of the system.
-        source: io::Error,
-    },
-    /// The loader prints no result for the program.
-    #[error("{}: does not list a program's libraries", .0.display())]
-    NotListed(PathBuf),
-}
-
-fn failed(path: &Path) -> impl FnOnce(io::Error) -> LoaderCheckError + '_ {
-    |source| LoaderCheckError::Io { path: path.to_owned(), source }
-}
-
 /// Tests which formats a loader reads; package caches are tested below one of its store prefixes.
 ///
 /// # Errors
 /// Returns an error if the file is not a loader, or cannot be run.
-pub fn check(named: &Path, store: Option<&Path>) -> Result<Report, LoaderCheckError> {
-    let loader = fs::canonicalize(named).map_err(failed(named))?;
-    let bytes = fs::read(&loader).map_err(failed(&loader))?;
-    let view = elf::parse(bytes.as_slice())
-        .map_err(|source| LoaderCheckError::Elf { path: loader.clone(), source })?;
+pub fn check(named: &Path, store: Option<&Path>) -> Result<Report> {
+    let loader = fs::canonicalize(named).with_context(at(named))?;
+    let bytes = fs::read(&loader).with_context(at(&loader))?;
+    let view = elf::parse(bytes.as_slice()).with_context(at(&loader))?;
     // The file will be executed, so any other file is rejected.
     let is_loader = !view.is_program() && (has_name_of_loader(&view) || is_musl(named));
     if !is_loader {
-        return Err(LoaderCheckError::NotALoader(loader));
+        bail!("{}: not a loader", loader.display());
     }
     let trial = Trial { loader: &loader, target: view.ident };
 
-    let folder = Folder::new(&std::env::temp_dir())?;
+    let scratch = folder(&std::env::temp_dir())?;
     // musl crashes on an object without a hash table, like those of the fixture. Its reader has the
     // mark of complete notes.
     let notes = match is_musl(named) {
         true => bytes.contains_str(COMPLETE),
-        false => trial.reads_notes(&folder.path)?,
+        false => trial.reads_notes(scratch.path())?,
     };
     let caches = match store {
-        Some(store) => Some(trial.reads_caches(&Folder::new(store)?.path)?),
+        Some(store) => Some(trial.reads_caches(folder(store)?.path())?),
         None => None,
     };
     Ok(Report { loader: loader.as_os_str().as_bytes().into(), notes, caches })
@@ -126,7 +86,7 @@ struct Trial<'a> {
 
 impl Trial<'_> {
     /// True if a note gives another answer than a plain search.
-    fn reads_notes(&self, folder: &Path) -> Result<bool, LoaderCheckError> {
+    fn reads_notes(&self, folder: &Path) -> Result<bool> {
         let (first, second) = (folder.join("first"), folder.join("second"));
         self.library(&first)?;
         let library = self.library(&second)?;
@@ -144,7 +104,7 @@ impl Trial<'_> {
     }
 
     /// True if the cache of a package that is made in `folder` gives the answer.
-    fn reads_caches(&self, folder: &Path) -> Result<bool, LoaderCheckError> {
+    fn reads_caches(&self, folder: &Path) -> Result<bool> {
         let library = self.library(&folder.join("lib"))?;
         let absent = folder.join("absent").display().to_string();
         let program = Object { needed: Some(SONAME), runpath: Some(&absent), ..Object::default() };
@@ -153,57 +113,43 @@ impl Trial<'_> {
         let cache = folder.join("etc/ld.so.cache");
         let made = fs::create_dir(folder.join("etc"));
         let bytes = fixture::cache(&self.target, SONAME, &library);
-        made.and_then(|()| fs::write(&cache, bytes)).map_err(failed(&cache))?;
+        made.and_then(|()| fs::write(&cache, bytes)).with_context(at(&cache))?;
         self.finds(&path, &library)
     }
 
-    fn library(&self, folder: &Path) -> Result<String, LoaderCheckError> {
+    fn library(&self, folder: &Path) -> Result<String> {
         let path = folder.join("apart").join(SONAME);
         self.write(&path, &Object { soname: Some(SONAME), ..Object::default() })?;
         Ok(path.display().to_string())
     }
 
-    fn write(&self, path: &Path, object: &Object<'_>) -> Result<(), LoaderCheckError> {
+    fn write(&self, path: &Path, object: &Object<'_>) -> Result<()> {
         let write = || -> std::io::Result<()> {
             path.parent().map_or(Ok(()), fs::create_dir_all)?;
             fs::write(path, fixture::object(&self.target, object))
         };
-        write().map_err(failed(path))
+        write().with_context(at(path))
     }
 
-    fn finds(&self, program: &Path, library: &str) -> Result<bool, LoaderCheckError> {
+    fn finds(&self, program: &Path, library: &str) -> Result<bool> {
         let done = Command::new(self.loader)
             .arg("--list")
             .arg(program)
             .env_clear()
             .stdin(Stdio::null())
             .output()
-            .map_err(|source| LoaderCheckError::NotRun { loader: self.loader.into(), source })?;
+            .with_context(|| format!("{}: cannot be run here", self.loader.display()))?;
         let told = String::from_utf8_lossy(&done.stdout);
         if !told.contains(SONAME) && !String::from_utf8_lossy(&done.stderr).contains(SONAME) {
-            return Err(LoaderCheckError::NotListed(self.loader.into()));
+            bail!("{}: does not list a program's libraries", self.loader.display());
         }
         Ok(told.contains(library))
     }
 }
 
-/// A folder that is removed when it is dropped.
-struct Folder {
-    path: PathBuf,
-}
-
-impl Folder {
-    fn new(inside: &Path) -> Result<Self, LoaderCheckError> {
-        let inside = fs::canonicalize(inside).map_err(failed(inside))?;
-        let path = inside.join(format!("becalm-loader-check-{}", std::process::id()));
-        fs::create_dir(&path).map_err(failed(&path))?;
-        Ok(Self { path })
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // If it cannot be removed, there is no remedy.
-        let _ = fs::remove_dir_all(&self.path);
-    }
+/// Makes a folder that is removed when it is dropped. Returns its path without links.
+fn folder(inside: &Path) -> Result<TempDir> {
+    let inside = fs::canonicalize(inside).with_context(at(inside))?;
+    let named = tempfile::Builder::new().prefix("becalm-loader-check-").tempdir_in(&inside);
+    named.with_context(at(&inside))
 }

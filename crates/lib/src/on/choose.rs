@@ -6,6 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::{Context, Result, anyhow};
 use becalm_host::confined::{Confinement, Ended, Start};
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
@@ -17,12 +18,12 @@ use crate::index::programs::libraries_of;
 use crate::index::trust;
 use crate::index::variables::{NO_AHEAD, SWITCHES};
 use crate::on::Program;
-use crate::on::error::OnError;
 use crate::on::fit::fit;
 use crate::on::folder::Folder;
 use crate::on::launchers::Launchers;
-use crate::path::path_bytes;
+use crate::path::{at, path_bytes};
 use crate::progress::Progress;
+use crate::run::error::RunError;
 use crate::run::program;
 
 /// The smallest gain of a program that is switched on without having been named, and its part of the
@@ -65,7 +66,7 @@ pub struct Trials {
 }
 
 /// Returns the named programs.
-pub(super) fn named(names: &[OsString], bin: &Path) -> Result<Vec<Program>, OnError> {
+pub(super) fn named(names: &[OsString], bin: &Path) -> Result<Vec<Program>> {
     let of_name = |name: &OsString| {
         let dirs = path_dirs(bin);
         let path = match name.to_str() {
@@ -75,11 +76,10 @@ pub(super) fn named(names: &[OsString], bin: &Path) -> Result<Vec<Program>, OnEr
                 .map(|dir| dir.join(name))
                 .find(|path| program::find(path.as_os_str()).is_ok() && is_executable(path)),
         };
-        let path = path
-            .ok_or_else(|| OnError::Program(crate::run::error::RunError::NotFound(name.clone())))?;
-        let not_fit = |why| OnError::NotFit { name: name.clone(), why };
+        let path = path.ok_or_else(|| RunError::NotFound(name.clone()))?;
+        let not_fit = |why| anyhow!("{}: {why}", name.to_string_lossy());
         fit(&path).map_err(not_fit)?;
-        let real = path.canonicalize().map_err(OnError::io(&path))?;
+        let real = path.canonicalize().with_context(at(&path))?;
         libraries_of(&real)?;
         let program = program_at(&path).ok_or_else(|| not_fit("its name is not UTF-8"))?;
         Ok(Program { real: Some(real), ..program })
@@ -94,9 +94,9 @@ pub(super) fn of_path(
     launchers: &Launchers,
     for_all: bool,
     progress: &dyn Progress,
-) -> Result<(Vec<Program>, Trials), OnError> {
-    let scratch = tempfile::tempdir().map_err(OnError::io(env::temp_dir()))?;
-    let real = scratch.path().canonicalize().map_err(OnError::io(scratch.path()))?;
+) -> Result<(Vec<Program>, Trials)> {
+    let scratch = tempfile::tempdir().with_context(at(&env::temp_dir()))?;
+    let real = scratch.path().canonicalize().with_context(at(scratch.path()))?;
     let folder = Folder::new(real.join("on"), Vec::new());
     folder.check()?;
     let (lock, _) = folder.lock()?;

@@ -4,11 +4,12 @@
 //! `on.json`. A start meanwhile finds a whole old state, a whole new one, or starts plainly: the
 //! starter compares the index with the file of starts, which is written last.
 
-use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
+use anyhow::{Context, Result, anyhow, bail};
 use becalm_core::index::tls;
 use becalm_host::index_store::BindThreshold;
 use becalm_host::write::{WriteError, WriteOptions, Writer};
@@ -21,13 +22,12 @@ use crate::index::make;
 use crate::index::trust::{self, Rule};
 use crate::index::variables::text_of_switch;
 use crate::index::{STARTERS, file, places, platforms};
-use crate::on::error::OnError;
 use crate::on::fit::file_that_can_start;
 use crate::on::shells::{self, PathFile};
 use crate::on::table::{self, Helpers, Identity, Start};
 use crate::on::{Program, counts};
 use crate::pages;
-use crate::path::path_bytes;
+use crate::path::{at, path_bytes};
 use crate::progress::Progress;
 use crate::trees;
 
@@ -71,9 +71,10 @@ pub(super) struct Record {
 }
 
 impl Folder {
-    pub(super) fn of_user() -> Result<Self, OnError> {
-        let root = places::switched_on().ok_or(OnError::NoHome)?;
-        let files = shells::of_user().ok_or(OnError::NoHome)?;
+    pub(super) fn of_user() -> Result<Self> {
+        let no_home = "no home directory for the folder of links";
+        let root = places::switched_on().context(no_home)?;
+        let files = shells::of_user().context(no_home)?;
         Ok(Self { owner: Owner::One, ..Self::new(root, files) })
     }
 
@@ -110,25 +111,28 @@ impl Folder {
     }
 
     /// Returns an error if the path cannot be in the variables, or nothing can start here.
-    pub(super) fn check(&self) -> Result<(), OnError> {
+    pub(super) fn check(&self) -> Result<()> {
         match shells::can_have(&self.root) {
             true => starter().map(drop),
-            false => Err(OnError::NoName(self.root.clone())),
+            false => bail!(
+                "{}: the path of the folder has a character that PATH or a shell would interpret",
+                self.root.display()
+            ),
         }
     }
 
     /// Returns the record; an empty one if nothing is switched on.
-    pub(super) fn record(&self) -> Result<Record, OnError> {
+    pub(super) fn record(&self) -> Result<Record> {
         let path = self.record_file();
         match trust::open(&path) {
             Err(error) if error.is_missing() => Ok(Record::default()),
-            found => serde_json::from_reader(found?.file).map_err(|_| OnError::Record(path)),
+            found => serde_json::from_reader(found?.file).map_err(|_| damaged(&path)),
         }
     }
 
     /// Makes the folder and locks it against other becalm processes. Returns the directories that were
     /// made.
-    pub(super) fn lock(&self) -> Result<(OwnedFd, Vec<PathBuf>), OnError> {
+    pub(super) fn lock(&self) -> Result<(OwnedFd, Vec<PathBuf>)> {
         let path = self.root.join("lock");
         let began = Instant::now();
         // An attempt that gets no lock may have made directories too.
@@ -143,14 +147,14 @@ impl Folder {
                 Err(error) => return Err(error.into()),
             }
             if began.elapsed() > PATIENCE {
-                return Err(OnError::Busy(self.root.clone()));
+                bail!("{}: another becalm has been at work on it for minutes", self.root.display());
             }
             std::thread::sleep(PAUSE);
         }
     }
 
     /// Makes a directory and those above it. Returns those that were made.
-    fn make_dirs(&self, dir: &Path) -> Result<Vec<PathBuf>, OnError> {
+    fn make_dirs(&self, dir: &Path) -> Result<Vec<PathBuf>> {
         let is_missing = |dir: &&Path| dir.symlink_metadata().is_err();
         let mut made: Vec<PathBuf> =
             dir.ancestors().take_while(is_missing).map(Path::to_owned).collect();
@@ -166,7 +170,7 @@ impl Folder {
         &self,
         mut programs: Vec<Program>,
         progress: &dyn Progress,
-    ) -> Result<Vec<Program>, OnError> {
+    ) -> Result<Vec<Program>> {
         programs.par_iter_mut().for_each(|it| {
             it.real = it.real.take().or_else(|| file_that_can_start(&it.path));
             it.fresh = Some(it.real.is_some());
@@ -187,7 +191,7 @@ impl Folder {
         Ok(programs)
     }
 
-    fn make_index(&self, programs: &[Program], progress: &dyn Progress) -> Result<(), OnError> {
+    fn make_index(&self, programs: &[Program], progress: &dyn Progress) -> Result<()> {
         let of_index = programs.iter().filter(|program| is_on(program));
         let mut wanted: Vec<PathBuf> = of_index.filter_map(|it| it.real.clone()).collect();
         wanted.sort();
@@ -203,7 +207,7 @@ impl Folder {
     }
 
     /// Returns the file of starts, and adds to the programs what the index knows about them.
-    fn table(&self, programs: &mut [Program]) -> Result<Vec<u8>, OnError> {
+    fn table(&self, programs: &mut [Program]) -> Result<Vec<u8>> {
         let index = self.index();
         let bound = file::read_trusted(&index)?.index.bound;
         let opened = file::open(&index)?;
@@ -229,7 +233,7 @@ impl Folder {
                 shares_pages: program.shares_pages,
             });
         }
-        let facts = index.metadata().map_err(OnError::io(&index))?;
+        let facts = index.metadata().with_context(at(&index))?;
         let of_pages = starts.iter().any(|it| it.shares_pages).then(pages::folder).flatten();
         let pages = of_pages.as_deref().and_then(text_of_switch).unwrap_or_default().to_owned();
         let counts = self.counts();
@@ -254,12 +258,12 @@ impl Folder {
     }
 
     /// Returns an error if the folder cannot be written now.
-    pub(super) fn check_room(&self) -> Result<(), OnError> {
+    pub(super) fn check_room(&self) -> Result<()> {
         let there = self.root.ancestors().find(|path| path.exists()).unwrap_or(&self.root);
         let access = Access::WRITE_OK | Access::EXEC_OK;
-        rustix::fs::access(there, access).map_err(|errno| OnError::io(there)(errno.into()))?;
+        rustix::fs::access(there, access).map_err(io::Error::from).with_context(at(there))?;
         match trees::folder::free(there) {
-            free if free < ROOM => Err(OnError::NoRoom { path: there.to_owned(), free }),
+            free if free < ROOM => bail!("{}: {free} bytes are free", there.display()),
             _ => Ok(()),
         }
     }
@@ -284,7 +288,7 @@ impl Folder {
     }
 
     /// Removes the links whose names are not kept.
-    fn keep_links(&self, is_kept: impl Fn(&str) -> bool) -> Result<(), OnError> {
+    fn keep_links(&self, is_kept: impl Fn(&str) -> bool) -> Result<()> {
         for entry in self.bin().read_dir().into_iter().flatten().flatten() {
             let name = entry.file_name();
             let is_kept = name.to_str().is_some_and(&is_kept);
@@ -296,14 +300,14 @@ impl Folder {
     }
 
     /// Writes the record.
-    pub(super) fn set_record(&self, record: &Record) -> Result<(), OnError> {
+    pub(super) fn set_record(&self, record: &Record) -> Result<()> {
         let path = self.record_file();
-        let text = serde_json::to_vec_pretty(record).map_err(|_| OnError::Record(path.clone()))?;
+        let text = serde_json::to_vec_pretty(record).map_err(|_| damaged(&path))?;
         Ok(self.writer.replace(&path, &text, 0o644)?)
     }
 
     /// Adds the directory of links to a file of `PATH`. Returns what was made for it.
-    pub(super) fn add_to(&self, file: &mut PathFile) -> Result<Vec<PathBuf>, OnError> {
+    pub(super) fn add_to(&self, file: &mut PathFile) -> Result<Vec<PathBuf>> {
         let mut made = self.make_dirs(file.path.parent().unwrap_or(Path::new("/")))?;
         if file.add(&self.writer, &self.bin().to_string_lossy())? {
             made.push(file.path.clone());
@@ -312,13 +316,13 @@ impl Folder {
     }
 
     /// Removes the directory of links from a file of `PATH`.
-    pub(super) fn remove_from(&self, file: &mut PathFile, made: &[PathBuf]) -> Result<(), OnError> {
+    pub(super) fn remove_from(&self, file: &mut PathFile, made: &[PathBuf]) -> Result<()> {
         let is_made = made.contains(&file.path);
         file.remove(&self.writer, is_made)
     }
 
     /// Removes the folder's own files and every directory that was made for it and is empty.
-    pub(super) fn clear(&self, made: &[PathBuf]) -> Result<(), OnError> {
+    pub(super) fn clear(&self, made: &[PathBuf]) -> Result<()> {
         self.keep_links(|_| false)?;
         let index = self.index();
         if platforms::is_beside(&index) {
@@ -337,10 +341,17 @@ impl Folder {
 }
 
 /// Returns the starter for this machine.
-fn starter() -> Result<&'static [u8], OnError> {
+fn starter() -> Result<&'static [u8]> {
     let machine = std::env::consts::ARCH;
     let found = STARTERS.iter().find(|(known, _)| *known == machine);
-    found.map(|(_, starter)| *starter).ok_or(OnError::NoStarter(machine))
+    found
+        .map(|(_, starter)| *starter)
+        .with_context(|| format!("no starter for {machine} is built in"))
+}
+
+/// Returns the error for a record of what is switched on that cannot be read.
+fn damaged(record: &Path) -> anyhow::Error {
+    anyhow!("{}: damaged; becalm off removes all", record.display())
 }
 
 /// True if a program of a folder that is being filled starts by the index.

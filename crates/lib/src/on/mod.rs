@@ -18,11 +18,11 @@ pub(crate) mod table;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use anyhow::{Result, bail};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 pub use self::choose::{NotChosen, Trials};
-use self::error::OnError;
 use self::folder::Folder;
 use self::fresh::Known;
 use self::launchers::Launchers;
@@ -108,7 +108,7 @@ pub struct Plan {
     folder: Folder,
 }
 
-fn folder_of(system: bool) -> Result<Folder, OnError> {
+fn folder_of(system: bool) -> Result<Folder> {
     if system { Ok(Folder::of_system(Path::new("/"))) } else { Folder::of_user() }
 }
 
@@ -116,7 +116,7 @@ fn folder_of(system: bool) -> Result<Folder, OnError> {
 ///
 /// # Errors
 /// Returns an error if a named program cannot be switched on, or the folder cannot be used.
-pub fn plan(options: &Options, progress: &dyn Progress) -> Result<Plan, OnError> {
+pub fn plan(options: &Options, progress: &dyn Progress) -> Result<Plan> {
     let folder = folder_of(options.system)?;
     folder.check()?;
     if options.writes {
@@ -149,7 +149,7 @@ pub fn plan(options: &Options, progress: &dyn Progress) -> Result<Plan, OnError>
 ///
 /// # Errors
 /// Returns an error if the folder cannot be written.
-pub fn apply(plan: Plan, progress: &dyn Progress) -> Result<Report, OnError> {
+pub fn apply(plan: Plan, progress: &dyn Progress) -> Result<Report> {
     let Plan { mut report, folder } = plan;
     if report.programs.is_empty() {
         return Ok(report);
@@ -165,7 +165,7 @@ pub fn apply(plan: Plan, progress: &dyn Progress) -> Result<Report, OnError> {
     for file in &mut report.files {
         match folder.add_to(file) {
             Ok(made) => record.made.extend(made),
-            Err(error) => report.problems.push(crate::words::words_of_chain(&error)),
+            Err(error) => report.problems.push(crate::words::words_of_chain(error.as_ref())),
         }
     }
     folder.set_record(&record)?;
@@ -182,7 +182,7 @@ pub fn apply(plan: Plan, progress: &dyn Progress) -> Result<Report, OnError> {
 ///
 /// # Errors
 /// Returns an error if the record cannot be read.
-pub fn programs(system: bool) -> Result<Vec<Program>, OnError> {
+pub fn programs(system: bool) -> Result<Vec<Program>> {
     Ok(folder_of(system)?.record()?.programs)
 }
 
@@ -190,7 +190,7 @@ pub fn programs(system: bool) -> Result<Vec<Program>, OnError> {
 ///
 /// # Errors
 /// Returns an error if the record cannot be read.
-pub fn switched_on(system: bool) -> Result<Vec<Program>, OnError> {
+pub fn switched_on(system: bool) -> Result<Vec<Program>> {
     let folder = folder_of(system)?;
     let mut programs = folder.record()?.programs;
     let known = Known::of(&folder);
@@ -204,7 +204,7 @@ pub fn switched_on(system: bool) -> Result<Vec<Program>, OnError> {
 ///
 /// # Errors
 /// Returns an error if the record cannot be read.
-pub fn list(system: bool) -> Result<Report, OnError> {
+pub fn list(system: bool) -> Result<Report> {
     let mut programs = switched_on(system)?;
     if let Some(folder) = folder_of(system)?.record()?.counts {
         programs.iter_mut().for_each(|program| counts::read(&folder, program));
@@ -232,15 +232,11 @@ impl json::Report for OffReport {
 ///
 /// # Errors
 /// Returns an error if a named program is not switched on, or something cannot be removed.
-pub fn off(
-    names: &[OsString],
-    system: bool,
-    progress: &dyn Progress,
-) -> Result<OffReport, OnError> {
+pub fn off(names: &[OsString], system: bool, progress: &dyn Progress) -> Result<OffReport> {
     let mut folder = folder_of(system)?;
     if !folder.bin().is_dir() {
         return match names.first() {
-            Some(name) => Err(OnError::NotOn(name.clone())),
+            Some(name) => bail!("{}: not switched on", name.to_string_lossy()),
             None => Ok(OffReport { programs: Vec::new(), files: Vec::new() }),
         };
     }
@@ -251,7 +247,7 @@ pub fn off(
     if let Some(name) =
         names.iter().find(|name| record.programs.iter().all(|it| **name != *it.name))
     {
-        return Err(OnError::NotOn(name.clone()));
+        bail!("{}: not switched on", name.to_string_lossy());
     }
     let (off, on): (Vec<Program>, Vec<Program>) =
         record.programs.drain(..).partition(|program| names.is_empty() || is_named(program));

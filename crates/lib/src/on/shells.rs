@@ -5,6 +5,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use anyhow::{Context, Result};
 use becalm_core::patch::{Patch, Write};
 use becalm_host::read_regular;
 use becalm_host::write::{Existing, Writer};
@@ -13,7 +14,7 @@ use serde::Serialize;
 
 use crate::index::places;
 use crate::json::lossy_os;
-use crate::on::error::OnError;
+use crate::path::at;
 
 const BEGIN: &str = "# >>> becalm on: programs that start by its index; becalm off removes this";
 const END: &str = "# <<< becalm on\n";
@@ -114,7 +115,7 @@ pub(super) fn can_have(folder: &Path) -> bool {
 
 impl PathFile {
     /// Adds the folder. Returns true if the file did not exist.
-    pub(super) fn add(&mut self, writer: &Writer, folder: &str) -> Result<bool, OnError> {
+    pub(super) fn add(&mut self, writer: &Writer, folder: &str) -> Result<bool> {
         let lines = self.syntax.lines(folder);
         let Some(old) = self.read()? else {
             let text = format!("{BEGIN}{PLAIN}{lines}{END}");
@@ -131,7 +132,7 @@ impl PathFile {
     }
 
     /// Removes the folder again; with `is_made`, a file in which nothing else is.
-    pub(super) fn remove(&mut self, writer: &Writer, is_made: bool) -> Result<(), OnError> {
+    pub(super) fn remove(&mut self, writer: &Writer, is_made: bool) -> Result<()> {
         let Some(old) = self.read()? else { return Ok(()) };
         let Some(new) = without_block(&old) else { return Ok(()) };
         if new.is_empty() && is_made {
@@ -142,16 +143,16 @@ impl PathFile {
         self.write(writer, &old, &new)
     }
 
-    fn read(&self) -> Result<Option<Vec<u8>>, OnError> {
+    fn read(&self) -> Result<Option<Vec<u8>>> {
         match read_regular(&self.path) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(OnError::io(&self.path)(error)),
+            Err(error) => Err(error).with_context(at(&self.path)),
         }
     }
 
     /// Writes the file as an edit of the old one, whose mode, owner and links stay.
-    fn write(&mut self, writer: &Writer, old: &[u8], new: &[u8]) -> Result<(), OnError> {
+    fn write(&mut self, writer: &Writer, old: &[u8], new: &[u8]) -> Result<()> {
         if old == new {
             return Ok(());
         }

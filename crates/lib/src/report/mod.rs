@@ -9,16 +9,14 @@ mod snapshot;
 pub mod start;
 
 use std::ffi::OsString;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use thiserror::Error;
+use anyhow::{Result, anyhow};
 
 use self::start::{Observed, Snapshot};
-use crate::assume::{self, AssumeError, Assumptions};
+use crate::assume::{self, Assumptions};
 use crate::escape::shown;
-use crate::json::ReadError;
 use crate::path::path_bytes;
 use crate::problem::Problem;
 
@@ -56,47 +54,9 @@ pub struct Report {
     pub indexed: Option<Result<Observed, String>>,
 }
 
-/// The reason why there is no page.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum ReportError {
-    /// The sysroot cannot be used.
-    #[error(transparent)]
-    Assume(#[from] AssumeError),
-    /// A file cannot be read.
-    #[error("{}", name(.path))]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The error of the system.
-        source: io::Error,
-    },
-    /// The file is not a record.
-    #[error("{}{}", name(.path), if matches!(.source, ReadError::Json(_)) { ": not what becalm trace --json writes" } else { "" })]
-    Record {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        source: ReadError,
-    },
-    /// The file cannot be checked.
-    #[error("{}: {}", shown(.0.path.as_ref()), .0.reason)]
-    Problem(Problem),
-    /// The path is not one program, for this reason.
-    #[error("{}: {}", name(.0), .1)]
-    NotOne(PathBuf, &'static str),
-}
-
-impl ReportError {
-    fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
-        |source| Self::Io { path: path.to_owned(), source }
-    }
-}
-
-impl From<Problem> for ReportError {
-    fn from(problem: Problem) -> Self {
-        Self::Problem(problem)
-    }
+/// Returns the error of a file that cannot be checked.
+fn unchecked(problem: &Problem) -> anyhow::Error {
+    anyhow!("{}: {}", shown(problem.path.as_ref()), problem.reason)
 }
 
 fn name(path: &Path) -> String {
@@ -107,7 +67,7 @@ fn name(path: &Path) -> String {
 ///
 /// # Errors
 /// Returns an error if one of them cannot be read. A run that fails is part of the report.
-pub fn report(options: &Options) -> Result<Report, ReportError> {
+pub fn report(options: &Options) -> Result<Report> {
     let mut assumed = Assumptions::new(&options.assume)?;
     assumed.reads(None);
     let mut before = snapshot::of(&options.program, options, &assumed)?;

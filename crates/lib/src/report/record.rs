@@ -6,6 +6,7 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
+use anyhow::{Context, Error, Result};
 use becalm_core::cost::SearchCost;
 use becalm_core::observe::{Class, DlopenProbe};
 use becalm_core::probe::{Call, Outcome, Probe, SearchSource};
@@ -16,11 +17,11 @@ use bstr::{BStr, BString, ByteSlice};
 
 use crate::escape::shown;
 use crate::first_line::{FirstLine, Loader};
-use crate::json;
+use crate::json::{self, ReadError};
 use crate::report::start::{
-    Answered, Child, ClassCounts, Node, NotObserved, Observed, Relocation, Snapshot, Try,
+    Answered, Child, ClassCounts, Node, Observed, Relocation, Snapshot, Try,
 };
-use crate::report::{ReportError, modules};
+use crate::report::{modules, name};
 use crate::trace::report::{Report, Seen};
 
 /// True if a file begins like a JSON object.
@@ -34,12 +35,15 @@ pub fn is_one(path: &Path) -> bool {
 ///
 /// # Errors
 /// Returns an error if the file is not a record of a traced run, or if the record has no program.
-pub fn snapshot(path: &Path) -> Result<Snapshot, ReportError> {
-    let text = fs::read(path).map_err(ReportError::io(path))?;
-    let record: Report = json::read(&text)
-        .map_err(|source| ReportError::Record { path: path.to_owned(), source })?;
-    let no_program = || ReportError::NotOne(path.to_owned(), "no program in it");
-    let image = record.images.last().ok_or_else(no_program)?;
+pub fn snapshot(path: &Path) -> Result<Snapshot> {
+    let text = fs::read(path).with_context(|| name(path))?;
+    let record: Report = json::read(&text).map_err(|error| {
+        let is_json = matches!(error, ReadError::Json(_));
+        let what = if is_json { ": not what becalm trace --json writes" } else { "" };
+        Error::from(error).context(format!("{}{what}", name(path)))
+    })?;
+    let no_program = || format!("{}: no program in it", name(path));
+    let image = record.images.last().with_context(no_program)?;
     let text = |text: &String| shown(text.as_bytes().as_bstr());
     let interpreter = image.interpreter.as_ref().map(|path| shown(path.as_ref()));
     let tries: Vec<Try> = image.probes.iter().map(a_try).collect();
@@ -75,13 +79,13 @@ fn misses_of_search(phases: &Phases, seen: &Seen) -> u64 {
 ///
 /// # Errors
 /// Returns an error if no times were taken.
-pub fn observed(report: &Report) -> Result<Observed, NotObserved> {
-    let image = report.images.last().ok_or(NotObserved::NoProgram)?;
+pub fn observed(report: &Report) -> Result<Observed, String> {
+    let image = report.images.last().ok_or("no program in it")?;
     let note = |note: &String| shown(note.as_bytes().as_bstr());
     if report.opens_alone {
         let why = report.notes.first().map(note);
         let why = why.unwrap_or_else(|| "no times were taken".to_owned());
-        return Err(NotObserved::Untraced(why));
+        return Err(why);
     }
     let phases = image.relocations.as_ref().and_then(|relocations| relocations.phases.clone());
     let watched_ns = image.loader.net_ns.saturating_add(image.program.net_ns);

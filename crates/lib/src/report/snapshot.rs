@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::{Result, bail};
 use becalm_core::closure::Closure;
 use becalm_core::cost::is_of_hwcaps;
 use becalm_core::loader::load::{Answer, Load, Role};
@@ -17,8 +18,8 @@ use crate::check::starts::add_advice;
 use crate::check::{Program, Verdict, by_newer_glibc, check};
 use crate::escape::shown;
 use crate::first_line::{FirstLine, Indexed};
-use crate::report::start::{Answered, Child, Node, NotObserved, Observed, Snapshot, Try};
-use crate::report::{Options, ReportError, Run, record};
+use crate::report::start::{Answered, Child, Node, Observed, Snapshot, Try};
+use crate::report::{Options, Run, name, record, unchecked};
 use crate::run::program;
 use crate::scratch_index::ScratchIndex;
 use crate::targets::{self, Target};
@@ -34,11 +35,7 @@ const WHOLE_STARTS: usize = 5;
 ///
 /// # Errors
 /// Returns an error if the file is neither a program nor a record, or cannot be read.
-pub(super) fn of(
-    path: &Path,
-    options: &Options,
-    assumed: &Assumptions,
-) -> Result<Snapshot, ReportError> {
+pub(super) fn of(path: &Path, options: &Options, assumed: &Assumptions) -> Result<Snapshot> {
     if record::is_one(path) {
         return record::snapshot(path);
     }
@@ -66,8 +63,8 @@ pub(super) fn of(
             }
             Ok(snapshot)
         }
-        (Verdict::Problem(problem), _) => Err(problem.into()),
-        _ => Err(ReportError::NotOne(path, "not a program of Linux")),
+        (Verdict::Problem(problem), _) => Err(unchecked(&problem)),
+        _ => bail!("{}: not a program of Linux", name(&path)),
     }
 }
 
@@ -98,8 +95,9 @@ pub(super) fn indexed(plain: &mut Observed, options: &Options) -> Option<Result<
 }
 
 fn by_index(program: &Path, options: &Options) -> Result<(Observed, ScratchIndex), String> {
-    let index = ScratchIndex::of(program.as_os_str()).map_err(|error| words_of_chain(&error))?;
-    let observed = run(program, options, index.environment()).map_err(|error| error.to_string())?;
+    let index =
+        ScratchIndex::of(program.as_os_str()).map_err(|error| words_of_chain(error.as_ref()))?;
+    let observed = run(program, options, index.environment())?;
     Ok((observed, index))
 }
 
@@ -108,11 +106,13 @@ fn run(
     program: &Path,
     options: &Options,
     environment: Vec<(OsString, OsString)>,
-) -> Result<Observed, NotObserved> {
+) -> Result<Observed, String> {
     let assume = &options.assume;
-    let Some(run) = &options.run else { return Err(NotObserved::NotWanted) };
+    let Some(run) = &options.run else {
+        return Err("the program was not run (--no-run)".to_owned());
+    };
     if assume.sysroot.is_some() || assume.loader.is_some() || assume.libc.is_some() {
-        return Err(NotObserved::OtherMachine);
+        return Err("the prediction is for another machine: the program was not run".to_owned());
     }
     let program = absolute(program);
     let what = trace::options::Options {
@@ -124,13 +124,16 @@ fn run(
         ..trace::options::Options::default()
     };
     let environment = command(&program, run, options, environment).env.unwrap_or_default();
-    let failed = |error| NotObserved::NotWatched(words(&error));
-    let streams = Streams::nowhere().map_err(failed)?;
+    let not_watched = |why| format!("the run could not be watched: {why}");
+    let streams = Streams::nowhere().map_err(|error| not_watched(words(&error)))?;
     let confined = Confined { environment, streams, limit: run.limit };
     // Every exit code is accepted: the report shows how the program ended.
     let report = watch(&what, &confined).map_err(|error| match error {
-        ObserveError::Trace(TraceError::TooLong { limit, .. }) => NotObserved::TooLong(limit),
-        error => NotObserved::NotWatched(words_of_chain(&error)),
+        ObserveError::Trace(TraceError::TooLong { limit, .. }) => {
+            let limit = limit.as_secs_f64();
+            format!("the program did not end within {limit} s; name arguments with --run")
+        }
+        error => not_watched(words_of_chain(&error)),
     })?;
     record::observed(&report)
 }
@@ -200,14 +203,14 @@ fn found(path: &Path, options: &Options) -> PathBuf {
     path.to_owned()
 }
 
-fn target(path: &PathBuf, assumed: &Assumptions) -> Result<Target, ReportError> {
+fn target(path: &PathBuf, assumed: &Assumptions) -> Result<Target> {
     let mut targets = targets::find(assumed, std::slice::from_ref(path));
     if let Some(problem) = targets.problems.pop() {
-        return Err(problem.into());
+        return Err(unchecked(&problem));
     }
     match targets.files.pop() {
         Some(target) if target.named && targets.files.is_empty() => Ok(target),
-        _ => Err(ReportError::NotOne(path.clone(), "a directory, not a program")),
+        _ => bail!("{}: a directory, not a program", name(path)),
     }
 }
 

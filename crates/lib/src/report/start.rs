@@ -1,12 +1,9 @@
 //! The data of one program's start on the page.
 
-use std::time::Duration;
-
 use becalm_core::cost::SearchCost;
 use becalm_core::probe::{Call, Outcome, SearchSource};
 use becalm_core::record::phases::Phases;
 use bstr::BString;
-use thiserror::Error;
 
 use crate::advice::Advice;
 use crate::first_line::FirstLine;
@@ -39,7 +36,7 @@ pub struct Snapshot {
     /// The objects, the program first.
     pub nodes: Vec<Node>,
     /// The outcome of a run, or the reason why there is none.
-    pub observed: Result<Observed, NotObserved>,
+    pub observed: Result<Observed, String>,
 }
 
 impl Snapshot {
@@ -50,29 +47,6 @@ impl Snapshot {
             self.observed.as_ref().ok().and_then(|observed| observed.first_line.as_ref());
         measured.or(self.first_line.as_ref()).map(ToString::to_string)
     }
-}
-
-/// Reason why there is no observed run.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum NotObserved {
-    /// The caller wants no run.
-    #[error("the program was not run (--no-run)")]
-    NotWanted,
-    /// The prediction is not for this machine.
-    #[error("the prediction is for another machine: the program was not run")]
-    OtherMachine,
-    /// The run did not end in time.
-    #[error("the program did not end within {} s; name arguments with --run", .0.as_secs_f64())]
-    TooLong(Duration),
-    /// The program cannot be started or traced.
-    #[error("the run could not be watched: {0}")]
-    NotWatched(String),
-    /// The program ran untraced, so there are no times.
-    #[error("{0}")]
-    Untraced(String),
-    /// The record has no program.
-    #[error("no program in it")]
-    NoProgram,
 }
 
 /// One probe, and its place in the picture.

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::BufRead;
 
+use anyhow::{Context, Result, bail};
 use becalm_core::cost::SearchCost;
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
 use crate::check::Kind;
 use crate::json::{self, Report};
@@ -13,34 +13,6 @@ use crate::survey::Surveyed;
 
 /// The number of programs, and of libraries, that are listed: some megabytes of a page.
 const WORST: usize = 10_000;
-
-/// The reason why the lines cannot be read.
-#[derive(Debug, Error)]
-pub enum SummaryError {
-    /// They cannot be read at all.
-    #[error("cannot be read")]
-    Read(#[source] std::io::Error),
-    /// The survey has no line. A FIFO that nobody writes to has none.
-    #[error("no line of becalm check --ndjson")]
-    Empty,
-    /// A line does not have the form that a survey writes.
-    #[error("line {line} is not a line of becalm check --ndjson")]
-    Line {
-        /// The number of the line, from 1 on.
-        line: u64,
-        /// The parser's error.
-        #[source]
-        source: serde_json::Error,
-    },
-    /// A line of another schema.
-    #[error("line {line} is of schema {schema}, not {}", Surveyed::SCHEMA)]
-    Schema {
-        /// The number of the line, from 1 on.
-        line: u64,
-        /// Its schema.
-        schema: String,
-    },
-}
 
 /// The counts of a survey. A library's start is part of those of the programs that load it, so libraries are
 /// apart, and in no other count.
@@ -133,23 +105,23 @@ struct Counting {
 /// Adds up the lines of a survey. Empty lines are skipped.
 ///
 /// # Errors
-/// Returns [`SummaryError`] if a line cannot be read or is not one of a survey, or if the survey has no line.
-pub fn summary(lines: impl BufRead) -> Result<Summary, SummaryError> {
+/// Returns an error if a line cannot be read or is not one of a survey, or if the survey has no line.
+pub fn summary(lines: impl BufRead) -> Result<Summary> {
     let mut counting = Counting::default();
     for (number, line) in (1..).zip(lines.split(b'\n')) {
-        let line = line.map_err(SummaryError::Read)?;
+        let line = line.context("cannot be read")?;
         if line.trim_ascii().is_empty() {
             continue;
         }
         let line: Line = serde_json::from_slice(&line)
-            .map_err(|source| SummaryError::Line { line: number, source })?;
+            .with_context(|| format!("line {number} is not a line of becalm check --ndjson"))?;
         if line.schema != Surveyed::SCHEMA {
-            return Err(SummaryError::Schema { line: number, schema: line.schema });
+            bail!("line {number} is of schema {}, not {}", line.schema, Surveyed::SCHEMA);
         }
         counting.add(line);
     }
     match counting.summary.all.files + counting.summary.libraries.files + counting.summary.errors {
-        0 => Err(SummaryError::Empty),
+        0 => bail!("no line of becalm check --ndjson"),
         _ => Ok(counting.finish()),
     }
 }
@@ -275,7 +247,8 @@ mod tests {
         let error =
             summary(&b"\n{\"schema\":\"other\",\"path\":\"/x\"}\n"[..]).expect_err("refused");
         assert_eq!(error.to_string(), "line 2 is of schema other, not becalm/survey/1");
-        assert!(matches!(summary(&b"\n"[..]), Err(SummaryError::Empty)));
+        let error = summary(&b"\n"[..]).expect_err("refused");
+        assert_eq!(error.to_string(), "no line of becalm check --ndjson");
         let error = summary(&b"{}\n"[..]).expect_err("refused");
         assert!(error.to_string().starts_with("line 1 is not a line"), "{error}");
     }

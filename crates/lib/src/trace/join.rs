@@ -12,7 +12,6 @@ use bstr::{BStr, BString, ByteSlice};
 use crate::beside::{Beside, Scope};
 use crate::check::Program;
 use crate::files::{FileList, FileUse, StartFile};
-use crate::trace::no_prediction::NoPrediction;
 use crate::trace::predict::{self, Answer, Answers, Assumed};
 use crate::trace::report::Seen;
 use crate::trace::seen::Loader;
@@ -72,7 +71,7 @@ fn files(image: &Image) -> Vec<StartFile> {
 fn join(image: Image, answer: Option<Answer>, assumed: &Assumed) -> Seen {
     if image.forked {
         let path = predict::shown_path(&image);
-        return unpredicted(image, path, NoPrediction::Fork);
+        return unpredicted(image, path, "a fork: no loader was at work".to_owned());
     }
     let Answer { path, said } = answer.unwrap_or_else(|| Answer::about(&image, assumed));
     match said {
@@ -83,7 +82,7 @@ fn join(image: Image, answer: Option<Answer>, assumed: &Assumed) -> Seen {
 
 /// Returns an image without a prediction, and the reason.
 #[must_use]
-pub fn unpredicted(image: Image, path: BString, why: NoPrediction) -> Seen {
+pub fn unpredicted(image: Image, path: BString, why: String) -> Seen {
     let probes = raw_probes(&image.lookups);
     let loader = Loader {
         storm: raw_storm(&probes),

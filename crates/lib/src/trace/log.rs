@@ -1,16 +1,17 @@
 //! Reports from logs of the audit module, without a run (`becalm trace --from`).
 
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::io::Read;
+use std::path::Path;
 
+use anyhow::{Context, Result, bail};
 use becalm_core::probe::Probe;
 use becalm_core::record::audit_log::{self, AuditedProcess};
 use becalm_host::open_stream;
 use bstr::BString;
 use serde::Serialize;
-use thiserror::Error;
 
 use crate::json::{self, lossy};
+use crate::path::at;
 
 /// The processes of a log: the JSON document of `becalm trace --from`.
 #[derive(Clone, Debug, Serialize)]
@@ -46,33 +47,16 @@ pub struct Logged {
     pub probes: Vec<Probe>,
 }
 
-/// The reason why a file is not shown as a log.
-#[derive(Debug, Error)]
-pub enum LogError {
-    /// The file cannot be read.
-    #[error("{}", .path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The error of the system.
-        source: io::Error,
-    },
-    /// The file has no line of the module.
-    #[error("{}: not a log of the audit module (BECALM=log:FILE)", .0.display())]
-    NoLog(PathBuf),
-}
-
 /// Reads a log.
 ///
 /// # Errors
 /// Returns an error if the file cannot be read or has no line of the module.
-pub fn read(log: &Path) -> Result<Report, LogError> {
-    let io = |source| LogError::Io { path: log.to_owned(), source };
+pub fn read(log: &Path) -> Result<Report> {
     let mut bytes = Vec::new();
-    open_stream(log).and_then(|mut log| log.read_to_end(&mut bytes)).map_err(io)?;
+    open_stream(log).and_then(|mut log| log.read_to_end(&mut bytes)).with_context(at(log))?;
     let images: Vec<Logged> = audit_log::parse(&bytes).iter().map(Logged::of).collect();
     if images.is_empty() {
-        return Err(LogError::NoLog(log.to_owned()));
+        bail!("{}: not a log of the audit module (BECALM=log:FILE)", log.display());
     }
     Ok(Report { from_log: true, opens_alone: true, images })
 }

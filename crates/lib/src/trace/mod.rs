@@ -4,7 +4,6 @@
 pub mod foreign;
 pub mod join;
 pub mod log;
-pub mod no_prediction;
 pub mod notes;
 pub mod observe;
 pub mod options;

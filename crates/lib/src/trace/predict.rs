@@ -28,7 +28,6 @@ use crate::index::variables::{
 };
 use crate::path::path_bytes;
 use crate::targets::Target;
-use crate::trace::no_prediction::NoPrediction;
 use crate::trace::options::Options;
 
 /// The number of images that are predicted while the program runs. Their predictions are kept until
@@ -41,7 +40,7 @@ pub struct Answer {
     /// The program's path, as it is displayed.
     pub path: BString,
     /// The prediction, or the reason why there is none.
-    pub said: Result<(Program, Closure), NoPrediction>,
+    pub said: Result<(Program, Closure), String>,
 }
 
 /// The assumptions that are the same for all images.
@@ -139,7 +138,7 @@ pub fn predict(
     image: &Image,
     path: &BString,
     assumed: &Assumed,
-) -> Result<(Program, Closure), NoPrediction> {
+) -> Result<(Program, Closure), String> {
     let assumed = assumed.of(image);
     let host = Path::new(OsStr::from_bytes(path));
     let target = Target::named(&assumed, host);
@@ -149,8 +148,8 @@ pub fn predict(
             add_estimate(&assumed, &session, &target, (&mut program, &closure));
             Ok((*program, closure))
         }
-        (Verdict::Problem(problem), _) => Err(NoPrediction::NotChecked(problem.reason)),
-        _ => Err(NoPrediction::NotStarted),
+        (Verdict::Problem(problem), _) => Err(problem.reason),
+        _ => Err("nothing that a loader starts".to_owned()),
     }
 }
 

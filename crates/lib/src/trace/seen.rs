@@ -12,7 +12,6 @@ use rustc_hash::FxHashMap;
 
 use crate::beside::Beside;
 use crate::check::Program;
-use crate::trace::no_prediction::NoPrediction;
 use crate::trace::report::{
     ClassLookups, Dlopen, FileWaits, MissedName, MissedPath, Misses, Needed, Offender, Overhead,
     Pages, Repeated, RepeatedPath, Seen, Share, Syscall, Worst,
@@ -164,12 +163,12 @@ impl Seen {
     pub(super) fn of(
         image: Image,
         path: BString,
-        program: Result<Program, NoPrediction>,
+        program: Result<Program, String>,
         loader: Loader,
     ) -> Self {
         let (checked, no_prediction) = match program {
             Ok(program) => (Some(Box::new(program)), None),
-            Err(why) => (None, Some(why.to_string())),
+            Err(why) => (None, Some(why)),
         };
         let of_check = checked.as_deref();
         let classes: Vec<_> = image.classes.into_iter().map(ClassLookups::of).collect();

@@ -7,22 +7,20 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use becalm_core::closure::{self, Closure, ClosureError, Subject};
+use anyhow::{Result, anyhow, bail};
+use becalm_core::closure::{self, Closure, Subject};
 use becalm_core::elf;
 use becalm_core::facts::Environment;
 use becalm_core::fs::{FileId, FileSystem, Overlay};
 use becalm_core::loader::load::Role;
-use becalm_host::oracle::{self, Launch, OracleError, Start};
-use becalm_rewrite::RewriteError;
+use becalm_host::oracle::{self, Launch, Start};
 use bstr::{BStr, BString};
 use object::ReadCache;
 use serde::Serialize;
-use thiserror::Error;
 
 use crate::assume::Assumptions;
 use crate::json::{lossy, lossy_list};
@@ -49,31 +47,6 @@ pub struct Loads {
     pub reordered: bool,
 }
 
-/// The reason why the load sets of a program cannot be compared. The caller adds its path.
-#[derive(Debug, Error)]
-pub(crate) enum LoadError {
-    /// The program is below another root.
-    #[error("--load: nothing of another root is run")]
-    OtherRoot,
-    /// The loader cannot be run.
-    #[error("--load: {}", words_of_chain(.0))]
-    NotRun(OracleError),
-    /// The start without the strategies cannot be predicted.
-    #[error(transparent)]
-    Closure(#[from] ClosureError),
-    /// A file cannot be opened.
-    #[error("{}", words(.0))]
-    Io(io::Error),
-    /// The original bytes of an object cannot be read.
-    #[error("{path}: {error}")]
-    Original {
-        /// The object.
-        path: BString,
-        /// The reason.
-        error: RewriteError,
-    },
-}
-
 /// Runs the loader and compares.
 ///
 /// # Errors
@@ -83,12 +56,12 @@ pub(crate) fn compare(
     assumed: &Assumptions,
     target: &Target,
     closure: &Closure,
-) -> Result<Loads, LoadError> {
+) -> Result<Loads> {
     if !assumed.fs.is_real_root() {
-        return Err(LoadError::OtherRoot);
+        bail!("--load: nothing of another root is run");
     }
-    let record =
-        oracle::ld_debug(&Start::new(&target.host, Launch::Trace)).map_err(LoadError::NotRun)?;
+    let record = oracle::ld_debug(&Start::new(&target.host, Launch::Trace))
+        .map_err(|error| anyhow!("--load: {}", words_of_chain(&error)))?;
     // The loader's own list: LD_DEBUG does not show the lookups that an audit module answers.
     let objects = closure.load.objects.iter();
     let mut loaders = objects.filter(|object| object.role == Role::Loader);
@@ -116,7 +89,7 @@ fn identified(path: BString) -> Option<(FileId, BString)> {
 }
 
 /// Returns the libraries of the start without the edits, in load order.
-fn plain(fs: &dyn FileSystem, now: &Closure) -> Result<Vec<(FileId, BString)>, LoadError> {
+fn plain(fs: &dyn FileSystem, now: &Closure) -> Result<Vec<(FileId, BString)>> {
     let mut overlay = Overlay::new(fs);
     for object in &now.load.objects {
         if let Some(view) = original(object.path.as_ref())? {
@@ -136,8 +109,8 @@ fn plain(fs: &dyn FileSystem, now: &Closure) -> Result<Vec<(FileId, BString)>, L
 }
 
 /// Returns the object as it was before becalm edited it; `None` if becalm did not edit it.
-fn original(path: &BStr) -> Result<Option<elf::ObjectView>, LoadError> {
-    let file = File::open(Path::new(OsStr::from_bytes(path))).map_err(LoadError::Io)?;
-    becalm_rewrite::original(&ReadCache::new(file))
-        .map_err(|error| LoadError::Original { path: path.to_owned(), error })
+fn original(path: &BStr) -> Result<Option<elf::ObjectView>> {
+    let file = File::open(Path::new(OsStr::from_bytes(path)));
+    let file = file.map_err(|error| anyhow!(words(&error)))?;
+    becalm_rewrite::original(&ReadCache::new(file)).map_err(|error| anyhow!("{path}: {error}"))
 }

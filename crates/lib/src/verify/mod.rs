@@ -13,8 +13,8 @@ use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use thiserror::Error;
 
+use anyhow::Result;
 use becalm_core::closure::SubjectKind;
 use becalm_core::facts::Environment;
 use becalm_core::strategy::Settings;
@@ -24,9 +24,9 @@ use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 use serde::Serialize;
 
-use crate::assume::{self, AssumeError, Assumptions};
+use crate::assume::{self, Assumptions};
 use crate::fix::audit::SUFFIX as OF_PROGRAM;
-use crate::follow::{FollowError, Followed, follow_where};
+use crate::follow::{Followed, follow_where};
 use crate::index::error::IndexError;
 use crate::index::{file, platforms};
 use crate::json::{self, lossy};
@@ -106,7 +106,7 @@ impl json::Report for Report {
 ///
 /// # Errors
 /// Returns an error if the assumptions about the machine cannot be established.
-pub fn verify(options: &Options, progress: &dyn Progress) -> Result<Report, AssumeError> {
+pub fn verify(options: &Options, progress: &dyn Progress) -> Result<Report> {
     let assumed = Assumptions::new(&options.assume)?;
     let found = targets::find(&assumed, &options.paths);
     let settings = Settings { stores: assumed.stores.clone(), ..Settings::default() };
@@ -168,7 +168,7 @@ impl Verifier {
         all
     }
 
-    fn one(&self, target: &Target, part: &mut Part) -> Result<(), NotVerified> {
+    fn one(&self, target: &Target, part: &mut Part) -> Result<()> {
         if should_be_index(target) {
             let (shown, host) = (target.shown.clone(), target.host.clone());
             part.indexes.push(FoundIndex { shown, host, program: None });
@@ -265,16 +265,6 @@ fn damage(error: &IndexError, is_needed: bool) -> Option<String> {
         }
         _ => None,
     }
-}
-
-/// The reason why a file is not verified. The caller adds its path.
-#[derive(Debug, Error)]
-#[error(transparent)]
-enum NotVerified {
-    /// Its start cannot be followed.
-    Follow(#[from] FollowError),
-    /// Its load sets cannot be compared.
-    Load(#[from] load::LoadError),
 }
 
 impl Report {

@@ -5,18 +5,16 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use thiserror::Error;
 
+use anyhow::{Context, Result, anyhow, bail};
 use becalm_core::facts::Environment;
 use becalm_core::index::tls::SESSION;
 use becalm_core::record::audit_log::{self, Bindings};
 use becalm_host::child::status_within;
 use bstr::{BString, ByteSlice};
-use rustix::fs::Mode;
 
 use crate::index::variables::{AUDIT, STATIC_TLS, SWITCHES, TUNABLES};
 use crate::path::path_of;
@@ -54,30 +52,16 @@ pub struct Slots {
     pub not_applied: Option<String>,
 }
 
-/// The reason why a program has no slots to compare. The caller adds its path.
-#[derive(Debug, Error)]
-pub enum SlotError {
-    /// A file cannot be made, or the program not be started.
-    #[error("{}", words(.0))]
-    Io(io::Error),
-    /// The program did not reach its first instruction in time.
-    #[error("did not start within {} s", LIMIT.as_secs())]
-    TooLong,
-    /// The module wrote nothing.
-    #[error("its loader did not load the index")]
-    NotLoaded,
-}
-
 /// Starts a program three times and compares.
 ///
 /// # Errors
 /// Returns an error if a start fails, or if it has no slots: its loader does not load the index.
-pub fn compare(trial: &SlotTrial<'_>) -> Result<Slots, SlotError> {
-    let folder = Scratch::new().map_err(SlotError::Io)?;
-    let plain = trial.slots(&folder, "nobind")?;
-    let again = trial.slots(&folder, "nobind")?;
-    let log = folder.0.join("log");
-    let bound = trial.slots(&folder, &format!("log:{}", log.display()))?;
+pub fn compare(trial: &SlotTrial<'_>) -> Result<Slots> {
+    let folder = tempfile::Builder::new().prefix("becalm-slots-").tempdir().map_err(in_words)?;
+    let plain = trial.slots(folder.path(), "nobind")?;
+    let again = trial.slots(folder.path(), "nobind")?;
+    let log = folder.path().join("log");
+    let bound = trial.slots(folder.path(), &format!("log:{}", log.display()))?;
     let said = fs::read(&log).unwrap_or_default();
     let mut result = compared(&plain, &again, &bound);
     result.not_applied = not_applied(&said);
@@ -86,8 +70,8 @@ pub fn compare(trial: &SlotTrial<'_>) -> Result<Slots, SlotError> {
 
 impl SlotTrial<'_> {
     /// Returns the lines that the module dumps.
-    fn slots(&self, folder: &Scratch, switches: &str) -> Result<Vec<u8>, SlotError> {
-        let dump = folder.0.join("dump");
+    fn slots(&self, folder: &Path, switches: &str) -> Result<Vec<u8>> {
+        let dump = folder.join("dump");
         // The dump of an earlier start must not count for this one.
         let _ = fs::remove_file(&dump);
         let mut command = Command::new(self.program);
@@ -103,13 +87,16 @@ impl SlotTrial<'_> {
                 command.env(name, path_of(value.as_bstr()));
             }
         }
-        let mut child = command.spawn().map_err(SlotError::Io)?;
-        match status_within(&mut child, LIMIT).map_err(SlotError::Io)? {
-            Some(_) => {}
-            None => return Err(SlotError::TooLong),
+        let mut child = command.spawn().map_err(in_words)?;
+        if status_within(&mut child, LIMIT).map_err(in_words)?.is_none() {
+            bail!("did not start within {} s", LIMIT.as_secs());
         }
-        fs::read(&dump).map_err(|_| SlotError::NotLoaded)
+        fs::read(&dump).ok().context("its loader did not load the index")
     }
+}
+
+fn in_words(error: std::io::Error) -> anyhow::Error {
+    anyhow!(words(&error))
 }
 
 /// Compares two starts, without the slots in which the first differs from `again`.
@@ -150,31 +137,6 @@ fn not_applied(log: &[u8]) -> Option<String> {
         Some(Bindings::Applied { .. }) => None,
         Some(Bindings::Declined(why)) => Some(format!("declined {why}")),
         None => Some("the module says nothing of bindings".to_owned()),
-    }
-}
-
-/// A folder of this user, removed at the end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> io::Result<Self> {
-        let base = std::env::temp_dir();
-        for attempt in 0..100 {
-            let path = base.join(format!("becalm-slots-{}-{attempt}", std::process::id()));
-            // `mkdir` fails if the name exists, so another user cannot provide the folder.
-            match rustix::fs::mkdir(&path, Mode::RWXU) {
-                Err(rustix::io::Errno::EXIST) => {}
-                made => return made.map(|()| Self(path)).map_err(Into::into),
-            }
-        }
-        Err(io::ErrorKind::AlreadyExists.into())
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // A remaining folder does no harm.
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

@@ -8,8 +8,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
-use thiserror::Error;
 
+use anyhow::{Result, bail};
 use becalm_core::fs::FileId;
 use becalm_core::patch::Patch;
 use becalm_host::write::{FileUnderEdit, Prepared, Reader, WriteError, WriteOptions, Writer};
@@ -295,26 +295,15 @@ impl<'a> Editor<'a> {
     }
 }
 
-/// The reason why no change of a file is proposed. The caller adds its path.
-#[derive(Debug, Error)]
-enum NoProposal {
-    /// The file could not be read in full.
-    #[error("{0}")]
-    Read(String),
-    /// The file cannot be edited.
-    #[error(transparent)]
-    Rewrite(#[from] RewriteError),
-}
-
 /// Returns the proposed change of a file, unless the file could not be read in full.
 fn proposal(
     file: &FileUnderEdit,
     propose: impl FnOnce(&Reader) -> Result<Proposal, RewriteError>,
-) -> Result<Proposal, NoProposal> {
+) -> Result<Proposal> {
     let proposal = propose(file.reader());
     // An error of reading is the cause of any error that the proposal reports.
     match file.reader().error() {
-        Some(error) => Err(NoProposal::Read(words(error))),
+        Some(error) => bail!(words(error)),
         None => Ok(proposal?),
     }
 }

@@ -7,7 +7,6 @@ use becalm_host::mount_namespace::MountNamespaceError;
 use thiserror::Error;
 
 use crate::compare::error::CompareError;
-use becalm_lib::loader::check::LoaderCheckError;
 
 /// The reason why a property cannot be tested, or a strategy cannot be applied for it.
 #[derive(Debug, Error)]
@@ -69,7 +68,7 @@ pub(super) enum TrialError {
     NoCaches(PathBuf),
     /// The given loader cannot be tested.
     #[error(transparent)]
-    Loader(#[from] LoaderCheckError),
+    Loader(#[from] anyhow::Error),
     /// A mount namespace cannot be made or entered.
     #[error(transparent)]
     Namespace(#[from] MountNamespaceError),

@@ -10,7 +10,7 @@ use crate::report::html::*;
 use becalm_lib::advice::{Advice, Choice, Scope};
 use becalm_lib::compare::comparison::{Cell, Comparison, Row, RowKind, Verdict};
 use becalm_lib::report::start::{
-    Answered, Child, ClassCounts, Node, NotObserved, Observed, Relocation, Snapshot, Try,
+    Answered, Child, ClassCounts, Node, Observed, Relocation, Snapshot, Try,
 };
 
 /// A name with an element, and with the ends of an attribute and of a script.
@@ -50,7 +50,7 @@ fn side(tries: Vec<Try>) -> Snapshot {
         faults: Vec::new(),
         tries,
         nodes,
-        observed: Err(NotObserved::NotWanted),
+        observed: Err("the program was not run (--no-run)".to_owned()),
     }
 }
 
@@ -262,8 +262,7 @@ fn hostile() -> (Report, Comparison) {
         rows: vec![row],
         notes: vec![HOSTILE.to_owned()],
     };
-    let after =
-        Snapshot { observed: Err(NotObserved::Untraced(HOSTILE.to_owned())), ..bad.clone() };
+    let after = Snapshot { observed: Err(HOSTILE.to_owned()), ..bad.clone() };
     (Report { before: bad, after: Some(after), indexed: None }, comparison)
 }
 

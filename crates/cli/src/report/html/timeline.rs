@@ -106,7 +106,7 @@ pub(crate) fn timeline<'a>(
     indexed: Option<&Result<Observed, String>>,
 ) -> Timeline {
     let run = |(id, heading, side): (_, _, &'a Snapshot)| {
-        (id, heading, Some(side), side.observed.as_ref().map_err(ToString::to_string))
+        (id, heading, Some(side), side.observed.as_ref().map_err(Clone::clone))
     };
     let mut runs: Vec<_> = sides.map(run).collect();
     if let Some(indexed) = indexed {
