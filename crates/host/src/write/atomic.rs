@@ -12,7 +12,7 @@ use super::copy::Copy;
 use super::dir::Dir;
 use super::error::WriteError;
 use super::file::FileUnderEdit;
-use super::sys::{self, Sys};
+use super::sys::Sys;
 use super::temporary::Temporary;
 use super::{WriteOptions, blocks, metadata, reader};
 
@@ -44,8 +44,8 @@ impl Atomic {
 
     fn fill(&self, sys: &Sys, patch: &Patch) -> io::Result<()> {
         let Self { old, new, .. } = self;
-        let copy = Copy { sys, path: &new.path, from: &old.reader.file, to: &new.fd };
-        let set_length = |length| sys.set_length(&new.path, &new.fd, length).map_err(sys::error);
+        let copy = Copy { sys, from: old.on(), to: new.on() };
+        let set_length = |length| sys.set_length(new.on(), length);
         let size = old.facts.fingerprint.size;
         let shares = copy.share()?;
         let mut length = if shares { size } else { 0 };
@@ -56,12 +56,9 @@ impl Atomic {
             length = blocks::start_of(patch.length);
             set_length(length)?;
         }
-        let read = |offset, bytes: &mut [u8]| {
-            reader::read_exact(sys, &old.path, &old.reader.file, bytes, offset)
-        };
+        let read = |offset, bytes: &mut [u8]| reader::read_exact(sys, old.on(), bytes, offset);
         for write in blocks::whole(patch, size, shares, read)? {
-            let written = sys.write(&new.path, &new.fd, &write.bytes, write.offset);
-            written.map_err(sys::error)?;
+            sys.write(new.on(), &write.bytes, write.offset)?;
             length = length.max(write.offset + write.bytes.len() as u64);
         }
         // Copying skips a hole at the end, so the new file may be shorter than the old one.
@@ -72,20 +69,20 @@ impl Atomic {
     }
 
     fn not_filled(&self, source: io::Error) -> WriteError {
-        let path = self.old.path.clone();
+        let path = &self.old.path;
         // The file has become shorter since it was opened.
         if source.kind() == io::ErrorKind::UnexpectedEof {
-            return WriteError::Changed { path };
+            return WriteError::Changed(path.clone());
         }
-        WriteError::Failed { path, what: "be written anew", source }
+        WriteError::failed(path, "be written anew", source)
     }
 
     /// Checks that the name still refers to the opened file and that the file is unchanged.
     fn check_unchanged(&self, sys: &Sys) -> Result<(), WriteError> {
         let Self { old, new, .. } = self;
-        match sys.stat_at(&old.path, &new.dir.fd, old.name()) {
+        match sys.stat_at(&new.dir.on().named(old.name(), &old.path)) {
             Ok(now) if now.fingerprint == old.facts.fingerprint => Ok(()),
-            Ok(_) | Err(Errno::NOENT) => Err(WriteError::Changed { path: old.path.clone() }),
+            Ok(_) | Err(Errno::NOENT) => Err(WriteError::Changed(old.path.clone())),
             Err(errno) => Err(self.failed("be inspected", errno)),
         }
     }
@@ -100,6 +97,6 @@ impl Atomic {
     }
 
     fn failed(&self, what: &'static str, errno: Errno) -> WriteError {
-        WriteError::Failed { path: self.old.path.clone(), what, source: sys::error(errno) }
+        WriteError::failed(&self.old.path, what, errno)
     }
 }

@@ -30,7 +30,7 @@ use super::atomic::Atomic;
 use super::error::WriteError;
 use super::in_place::InPlace;
 use super::release::Release;
-use super::sys::{self, Sys};
+use super::sys::{On, Sys};
 
 /// Up to this number of files, each file is synced alone. `syncfs` would also wait for writes of
 /// other programs to the file system.
@@ -97,11 +97,8 @@ pub(super) fn commit(
     batch: Vec<Prepared>,
 ) -> Vec<Result<Written, WriteError>> {
     let mut slots: Vec<Slot> = batch.into_iter().map(|prepared| Ok(prepared.0)).collect();
-    let not_reached = |work: &mut Work, errno| WriteError::Failed {
-        path: work.path().to_owned(),
-        what: "reach the disk",
-        source: sys::error(errno),
-    };
+    let not_reached =
+        |work: &mut Work, errno| WriteError::failed(work.path(), "reach the disk", errno);
     if wait {
         sync(sys, &mut slots, leader, not_reached);
     }
@@ -118,8 +115,8 @@ pub(super) fn commit(
     });
     if wait {
         sync(sys, &mut slots, dependents, |work, errno| match work {
-            Work::Atomic(_) => not_synced(work, errno),
-            Work::InPlace(in_place) => in_place.overwritten_unsynced(sys::error(errno)),
+            Work::Atomic(_) => WriteError::not_synced(work.path(), errno),
+            Work::InPlace(in_place) => in_place.overwritten_unsynced(errno),
         });
     }
     each(&mut slots, |work| match work {
@@ -127,14 +124,10 @@ pub(super) fn commit(
         Work::InPlace(in_place) => in_place.shorten(),
     });
     if wait {
-        sync(sys, &mut slots, shortened, |work, errno| not_synced(work, errno));
+        sync(sys, &mut slots, shortened, |work, errno| WriteError::not_synced(work.path(), errno));
     }
     release.close(slots.iter().flatten().filter_map(Work::replaced).collect());
     slots.into_iter().map(|slot| slot.map(|work| work.written())).collect()
-}
-
-fn not_synced(work: &Work, errno: Errno) -> WriteError {
-    WriteError::NotSynced { path: work.path().to_owned(), source: sys::error(errno) }
 }
 
 /// Runs a step for each file that has not failed.
@@ -152,8 +145,7 @@ fn each(slots: &mut [Slot], step: impl Fn(&mut Work) -> Result<(), WriteError> +
 #[derive(Clone, Copy)]
 struct Target<'a> {
     id: FileId,
-    fd: &'a OwnedFd,
-    path: &'a Path,
+    on: On<'a>,
 }
 
 fn leader(work: &Work) -> Option<Target<'_>> {
@@ -165,20 +157,14 @@ fn leader(work: &Work) -> Option<Target<'_>> {
 
 fn new_content(work: &Work) -> Option<Target<'_>> {
     match work {
-        Work::Atomic(atomic) => {
-            let (fd, path) = (&atomic.new.fd, atomic.new.path.as_path());
-            Some(Target { id: atomic.new.id, fd, path })
-        }
+        Work::Atomic(atomic) => Some(Target { id: atomic.new.id, on: atomic.new.on() }),
         Work::InPlace(_) => leader(work),
     }
 }
 
 fn dependents(work: &Work) -> Option<Target<'_>> {
     match work {
-        Work::Atomic(atomic) => {
-            let dir = &atomic.new.dir;
-            Some(Target { id: dir.id, fd: &dir.fd, path: &dir.path })
-        }
+        Work::Atomic(atomic) => Some(Target { id: atomic.new.dir.id, on: atomic.new.dir.on() }),
         Work::InPlace(in_place) => Some(whole(in_place)),
     }
 }
@@ -191,7 +177,7 @@ fn shortened(work: &Work) -> Option<Target<'_>> {
 }
 
 fn whole(in_place: &InPlace) -> Target<'_> {
-    Target { id: in_place.id(), fd: &in_place.fd, path: &in_place.old.path }
+    Target { id: in_place.id(), on: in_place.on() }
 }
 
 /// Syncs the `target` of each file.
@@ -216,18 +202,15 @@ fn sync_targets(sys: &Sys, targets: &[Option<Target<'_>>]) -> Vec<Option<Errno>>
     let unique: FxHashMap<FileId, Target<'_>> =
         targets.iter().flatten().map(|target| (target.id, *target)).collect();
     if unique.len() <= FEW || !*SYNCFS_REPORTS_ERRORS {
-        let outcome = |(id, target): (&FileId, &Target<'_>)| {
-            Some((*id, sys.sync(target.path, target.fd).err()?))
-        };
+        let outcome =
+            |(id, target): (&FileId, &Target<'_>)| Some((*id, sys.sync(target.on).err()?));
         let errors: FxHashMap<FileId, Errno> = unique.par_iter().filter_map(outcome).collect();
         return targets.iter().map(|t| t.and_then(|t| errors.get(&t.id).copied())).collect();
     }
     // One descriptor is enough for a file system (syncfs(2)).
     let systems: FxHashMap<u64, Target<'_>> =
         unique.values().map(|target| (target.id.dev, *target)).collect();
-    let outcome = |(dev, target): (&u64, &Target<'_>)| {
-        Some((*dev, sys.sync_all(target.path, target.fd).err()?))
-    };
+    let outcome = |(dev, target): (&u64, &Target<'_>)| Some((*dev, sys.sync_all(target.on).err()?));
     let errors: FxHashMap<u64, Errno> = systems.par_iter().filter_map(outcome).collect();
     // `syncfs` does not name the file that failed, so the error counts for all files of the system.
     targets.iter().map(|t| t.and_then(|t| errors.get(&t.id.dev).copied())).collect()

@@ -2,40 +2,36 @@
 //! copying. Holes stay holes.
 
 use std::io;
-use std::os::fd::OwnedFd;
-use std::path::Path;
 
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
 use super::facts::Facts;
-use super::sys::{self, Sys};
+use super::sys::{On, Sys};
 
 /// Maximum number of bytes that one call copies.
 const PIECE: u64 = 1024 * 1024 * 1024;
 /// Size of the buffer for file systems on which the kernel cannot copy.
 const BUFFER: u64 = 256 * 1024;
 
-/// Source, target and name of a copy.
+/// Source and target of a copy.
 pub(super) struct Copy<'a> {
     pub(super) sys: &'a Sys,
-    /// Path of `to`, for messages.
-    pub(super) path: &'a Path,
-    pub(super) from: &'a OwnedFd,
-    pub(super) to: &'a OwnedFd,
+    pub(super) from: On<'a>,
+    pub(super) to: On<'a>,
 }
 
 impl Copy<'_> {
     /// Shares all blocks. Returns false if the file system cannot.
     pub(super) fn share(&self) -> io::Result<bool> {
-        match self.sys.share(self.path, self.from, self.to) {
+        match self.sys.share(self.from, self.to) {
             Ok(()) => Ok(true),
             // EXDEV: different file systems, for example below an overlay. EINVAL: NOCOW files and
             // other kinds whose blocks cannot be shared.
             Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::XDEV | Errno::INVAL | Errno::NOSYS) => {
                 Ok(false)
             }
-            Err(errno) => Err(sys::error(errno)),
+            Err(errno) => Err(errno.into()),
         }
     }
 
@@ -48,16 +44,15 @@ impl Copy<'_> {
         }
         let mut at = 0;
         while at < len {
-            let start = match self.sys.seek(self.path, self.from, SeekFrom::Data(at)) {
+            let start = match self.sys.seek(self.from, SeekFrom::Data(at)) {
                 Ok(start) if start < len => start,
                 // `ENXIO`: only a hole follows (lseek(2)).
                 Ok(_) | Err(Errno::NXIO) => return Ok(()),
                 // This file system does not report holes.
                 Err(Errno::INVAL) => return self.range(at, len),
-                Err(errno) => return Err(sys::error(errno)),
+                Err(errno) => return Err(errno.into()),
             };
-            let end = self.sys.seek(self.path, self.from, SeekFrom::Hole(start));
-            let end = end.map_err(sys::error)?.min(len);
+            let end = self.sys.seek(self.from, SeekFrom::Hole(start))?.min(len);
             self.range(start, end)?;
             at = end;
         }
@@ -68,7 +63,7 @@ impl Copy<'_> {
     fn range(&self, mut at: u64, end: u64) -> io::Result<()> {
         while at < end {
             let piece = (end - at).min(PIECE);
-            match self.sys.copy(self.path, self.from, self.to, at, piece as usize) {
+            match self.sys.copy(self.from, self.to, at, piece as usize) {
                 // Some file systems return 0 if they do not support the call.
                 Ok(0) => return self.through_memory(at, end),
                 Ok(count) => at += count as u64,
@@ -82,7 +77,7 @@ impl Copy<'_> {
                     | Errno::PERM
                     | Errno::BADF,
                 ) => return self.through_memory(at, end),
-                Err(errno) => return Err(sys::error(errno)),
+                Err(errno) => return Err(errno.into()),
             }
         }
         Ok(())
@@ -93,14 +88,13 @@ impl Copy<'_> {
         let mut buffer = vec![0; (end - at).min(BUFFER) as usize];
         while at < end {
             let size = (end - at).min(BUFFER) as usize;
-            match self.sys.read(self.path, self.from, &mut buffer[..size], at) {
+            match self.sys.read(self.from, &mut buffer[..size], at) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(count) => {
-                    let write = self.sys.write(self.path, self.to, &buffer[..count], at);
-                    write.map_err(sys::error)?;
+                    self.sys.write(self.to, &buffer[..count], at)?;
                     at += count as u64;
                 }
-                Err(errno) => return Err(sys::error(errno)),
+                Err(errno) => return Err(errno.into()),
             }
         }
         Ok(())

@@ -13,7 +13,7 @@ use rustix::fs::{FileType, FlockOperation};
 use rustix::io::Errno;
 
 use super::error::WriteError;
-use super::sys::{self, Sys};
+use super::sys::{self, On, Sys};
 
 /// Prefix of temporary names; 16 hexadecimal digits follow.
 const PREFIX: &str = ".becalm-new-";
@@ -35,37 +35,41 @@ impl Dir {
         path: &Path,
         clean: impl FnOnce(FileId) -> bool,
     ) -> Result<Self, WriteError> {
-        let failed = |errno| WriteError::Open { path: path.to_owned(), source: sys::error(errno) };
+        let failed = |errno: Errno| WriteError::open(path, errno);
         let (fd, _) = sys.find(path, sys::DIRECTORY)?;
-        let id = sys.stat(path, &fd).map_err(failed)?.fingerprint.id;
+        let id = sys.stat(On { path, fd: &fd }).map_err(failed)?.fingerprint.id;
         let mut dir = Self { fd, path: path.to_owned(), id, removed: 0 };
         let free = FlockOperation::NonBlockingLockExclusive;
-        if clean(id) && sys.lock(path, &dir.fd, free).is_ok() {
+        if clean(id) && sys.lock(dir.on(), free).is_ok() {
             dir.removed = dir.remove_leftovers(sys);
         }
         // The change from an exclusive to a shared lock is not atomic (flock(2)). If another run
         // cleans in between, this one has no temporary file here yet.
         // This waits only while another run removes leftovers. Without such locks (NFS, for a
         // directory) leftovers are removed only when their own file is written again.
-        match sys.lock(path, &dir.fd, FlockOperation::LockShared) {
+        match sys.lock(dir.on(), FlockOperation::LockShared) {
             Ok(()) => Ok(dir),
             Err(errno) if unsupported(errno) => Ok(dir),
             Err(errno) => Err(failed(errno)),
         }
     }
 
+    pub(super) fn on(&self) -> On<'_> {
+        On { path: &self.path, fd: &self.fd }
+    }
+
     /// Removes all temporary files and directories and returns their number. If one cannot be
     /// removed, it stays for the next run.
     fn remove_leftovers(&self, sys: &Sys) -> usize {
-        let names = sys.list(&self.path, &self.fd).unwrap_or_default();
+        let names = sys.list(self.on()).unwrap_or_default();
         let ours = names.iter().filter(|name| is_leftover(name));
         ours.filter(|name| self.remove_leftover(sys, name)).count()
     }
 
     fn remove_leftover(&self, sys: &Sys, name: &OsStr) -> bool {
-        let path = self.path.join(name);
-        match sys.stat_at(&path, &self.fd, name).map(|facts| facts.file_type) {
-            Ok(FileType::RegularFile) => sys.remove(&path, &self.fd, name).is_ok(),
+        let at = self.on().at(name);
+        match sys.stat_at(&at).map(|facts| facts.file_type) {
+            Ok(FileType::RegularFile) => sys.remove(&at).is_ok(),
             Ok(FileType::Directory) => self.remove_links_dir(sys, name).is_ok(),
             _ => false,
         }
@@ -73,16 +77,17 @@ impl Dir {
 
     /// Removes a directory of symbolic links. Fails with `NOTEMPTY` if it has anything else.
     pub(super) fn remove_links_dir(&self, sys: &Sys, name: &OsStr) -> Result<(), Errno> {
-        let path = self.path.join(name);
-        let inner = sys.open_dir_at(&path, &self.fd, name)?;
-        for link in sys.list(&path, &inner)? {
-            let link_path = path.join(&link);
-            if sys.stat_at(&link_path, &inner, &link)?.file_type != FileType::Symlink {
+        let at = self.on().at(name);
+        let fd = sys.open_dir_at(&at)?;
+        let inner = On { path: &at.path, fd: &fd };
+        for link in sys.list(inner)? {
+            let link = inner.at(&link);
+            if sys.stat_at(&link)?.file_type != FileType::Symlink {
                 return Err(Errno::NOTEMPTY);
             }
-            sys.remove(&link_path, &inner, &link)?;
+            sys.remove(&link)?;
         }
-        sys.remove_dir(&path, &self.fd, name)
+        sys.remove_dir(&at)
     }
 }
 

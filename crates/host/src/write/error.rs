@@ -1,7 +1,7 @@
 //! Errors of writing a file.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 use thiserror::Error;
@@ -25,24 +25,15 @@ pub enum WriteError {
     #[error("{0}")]
     Untrusted(Untrusted),
     /// The path is a directory, FIFO, socket or device.
-    #[error("{}: not a regular file", path.display())]
-    NotRegular {
-        /// The file.
-        path: PathBuf,
-    },
+    #[error("{}: not a regular file", .0.display())]
+    NotRegular(PathBuf),
     /// Another becalm has locked the file.
-    #[error("{}: another becalm is editing it", path.display())]
-    Locked {
-        /// The file, directory or temporary file.
-        path: PathBuf,
-    },
+    #[error("{}: another becalm is editing it", .0.display())]
+    Locked(PathBuf),
     /// The name refers to another file than the opened one, or the file's content, owner or mode
     /// has changed since it was opened.
-    #[error("{}: was changed by another program; nothing was written", path.display())]
-    Changed {
-        /// The file.
-        path: PathBuf,
-    },
+    #[error("{}: was changed by another program; nothing was written", .0.display())]
+    Changed(PathBuf),
     /// The file has several names, and the options do not choose how to treat them.
     #[error(
         "{}: has {links} hard links; choose with --hardlinks to break or to keep them",
@@ -55,11 +46,8 @@ pub enum WriteError {
         links: u64,
     },
     /// The file is set-uid or set-gid, and the options do not allow to write such files.
-    #[error("{}: is set-uid or set-gid; needs --setuid", path.display())]
-    SetId {
-        /// The file.
-        path: PathBuf,
-    },
+    #[error("{}: is set-uid or set-gid; needs --setuid", .0.display())]
+    SetId(PathBuf),
     /// The kernel would remove these rights if the file were written in place.
     #[error(
         "{}: writing it in place would remove its {what}; replace it instead",
@@ -80,17 +68,11 @@ pub enum WriteError {
         flag: &'static str,
     },
     /// The file system is mounted read-only.
-    #[error("{}: is on a read-only file system", path.display())]
-    ReadOnlyFileSystem {
-        /// The file.
-        path: PathBuf,
-    },
+    #[error("{}: is on a read-only file system", .0.display())]
+    ReadOnlyFileSystem(PathBuf),
     /// A running program executes the file, so it cannot be written in place.
-    #[error("{}: is being executed and cannot be written in place", path.display())]
-    TextBusy {
-        /// The file.
-        path: PathBuf,
-    },
+    #[error("{}: is being executed and cannot be written in place", .0.display())]
+    TextBusy(PathBuf),
     /// The new file could not get the owner of the old one.
     #[error(
         "{}: belongs to user {uid}, group {gid}; the new file cannot get that owner",
@@ -116,17 +98,11 @@ pub enum WriteError {
         source: io::Error,
     },
     /// The patch has ranges that overlap, are out of order or end beyond its length.
-    #[error("{}: the patch has ranges that overlap or exceed the file", path.display())]
-    BadPatch {
-        /// The file.
-        path: PathBuf,
-    },
+    #[error("{}: the patch has ranges that overlap or exceed the file", .0.display())]
+    BadPatch(PathBuf),
     /// The path exists, and becalm did not create it.
-    #[error("{}: exists and was not made by becalm", path.display())]
-    NotOurs {
-        /// The file or directory.
-        path: PathBuf,
-    },
+    #[error("{}: exists and was not made by becalm", .0.display())]
+    NotOurs(PathBuf),
     /// A system call failed.
     #[error("{}: cannot {what}", path.display())]
     Failed {
@@ -160,6 +136,21 @@ pub enum WriteError {
 }
 
 impl WriteError {
+    /// Returns the error of a file that cannot be opened.
+    pub(super) fn open(path: &Path, source: impl Into<io::Error>) -> Self {
+        Self::Open { path: path.to_owned(), source: source.into() }
+    }
+
+    /// Returns the error of an operation that failed.
+    pub(super) fn failed(path: &Path, what: &'static str, source: impl Into<io::Error>) -> Self {
+        Self::Failed { path: path.to_owned(), what, source: source.into() }
+    }
+
+    /// Returns the error of a sync that failed after the write.
+    pub(super) fn not_synced(path: &Path, source: impl Into<io::Error>) -> Self {
+        Self::NotSynced { path: path.to_owned(), source: source.into() }
+    }
+
     /// True if the file or a directory on the way to it does not exist.
     #[must_use]
     pub fn is_missing(&self) -> bool {

@@ -1,7 +1,6 @@
 //! Opens a file for an edit: finds it, locks it and records its state.
 
 use std::ffi::{OsStr, OsString};
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -14,7 +13,7 @@ use super::dir::unsupported;
 use super::error::WriteError;
 use super::facts::Facts;
 use super::reader::Reader;
-use super::sys::{self, Sys};
+use super::sys::{At, On, Sys};
 use crate::fingerprint::Fingerprint;
 
 /// Time for which a file's times may stay equal while it changes: one tick of the slowest kernel
@@ -41,26 +40,26 @@ impl FileUnderEdit {
                 return Ok(file);
             }
         }
-        Err(WriteError::Changed { path: path.to_owned() })
+        Err(WriteError::Changed(path.to_owned()))
     }
 
     /// Returns `None` if the name refers to another file by the time the file is locked.
     fn try_open(sys: &Sys, path: &Path, locked: bool) -> Result<Option<Self>, WriteError> {
-        let failed = |source| WriteError::Open { path: path.to_owned(), source };
         // The path that is renamed later is that of the file itself.
         let (fd, real) = sys.find(path, OFlags::RDONLY)?;
-        let stat = || sys.stat(&real, &fd).map_err(|errno| failed(sys::error(errno)));
+        let on = On { path: &real, fd: &fd };
+        let stat = || sys.stat(on).map_err(|errno| WriteError::open(path, errno));
         let mut facts = stat()?;
         if facts.file_type != FileType::RegularFile {
-            return Err(WriteError::NotRegular { path: path.to_owned() });
+            return Err(WriteError::NotRegular(path.to_owned()));
         }
         if locked {
-            lock(sys, &real, &fd)?;
+            lock(sys, on)?;
             // A run that held the lock may have written the file in place meanwhile.
             facts = stat()?;
         }
         // A run that held the lock may have renamed a new file to this name meanwhile.
-        let named = sys.stat_at(&real, rustix::fs::CWD, real.as_os_str());
+        let named = sys.stat_at(&At::here(&real));
         if named.map(|named| named.fingerprint.id) != Ok(facts.fingerprint.id) {
             return Ok(None);
         }
@@ -101,10 +100,14 @@ impl FileUnderEdit {
     /// one.
     pub(super) fn locked(mut self, sys: &Sys) -> Result<Self, WriteError> {
         if !self.locked {
-            lock(sys, &self.path, &self.reader.file)?;
+            lock(sys, self.on())?;
             self.locked = true;
         }
         Ok(self)
+    }
+
+    pub(super) fn on(&self) -> On<'_> {
+        On { path: &self.path, fd: &self.reader.file }
     }
 
     pub(super) fn name(&self) -> &OsStr {
@@ -126,23 +129,17 @@ pub(super) fn parent(path: &Path) -> PathBuf {
 
 /// Returns the last component of a path, which is a name in [`parent`].
 pub(super) fn name(path: &Path) -> Result<OsString, WriteError> {
-    path.file_name()
-        .map(OsStr::to_owned)
-        .ok_or_else(|| WriteError::NotOurs { path: path.to_owned() })
+    path.file_name().map(OsStr::to_owned).ok_or_else(|| WriteError::NotOurs(path.to_owned()))
 }
 
 /// Locks a file against other becalm processes. If the file system has no locks, the temporary
 /// file's name serves instead, because only one process can create it.
-pub(super) fn lock(sys: &Sys, path: &Path, fd: &OwnedFd) -> Result<(), WriteError> {
-    match sys.lock(path, fd, FlockOperation::NonBlockingLockExclusive) {
+pub(super) fn lock(sys: &Sys, on: On<'_>) -> Result<(), WriteError> {
+    match sys.lock(on, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(()),
-        Err(Errno::WOULDBLOCK) => Err(WriteError::Locked { path: path.to_owned() }),
+        Err(Errno::WOULDBLOCK) => Err(WriteError::Locked(on.path.to_owned())),
         Err(errno) if unsupported(errno) => Ok(()),
-        Err(errno) => Err(WriteError::Failed {
-            path: path.to_owned(),
-            what: "be locked",
-            source: sys::error(errno),
-        }),
+        Err(errno) => Err(WriteError::failed(on.path, "be locked", errno)),
     }
 }
 

@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use super::error::WriteError;
 use super::facts::Facts;
 use super::file::{self, FileUnderEdit};
-use super::sys::{self, Sys};
+use super::sys::{At, On, Sys};
 use super::{WriteOptions, metadata, reader};
 
 /// `f_type` of overlayfs, from `linux/magic.h`.
@@ -68,7 +68,7 @@ impl InPlace {
     ) -> Result<Self, WriteError> {
         // The kernel removes capabilities at a write (`file_remove_privs`), and only privileged
         // users can set them again.
-        if metadata::has_capabilities(sys, &old.path, &old.reader.file) {
+        if metadata::has_capabilities(sys, old.on()) {
             let what = "file capabilities";
             return Err(WriteError::RightsInPlace { path: old.path.clone(), what });
         }
@@ -105,9 +105,9 @@ impl InPlace {
         self.grow()?;
         // The last range may end before the new length.
         if self.grown.fingerprint.size < self.length {
-            let set = self.sys.set_length(&self.old.path, &self.fd, self.length);
+            let set = self.sys.set_length(self.on(), self.length);
             self.grown = self.stat()?;
-            set.map_err(|errno| self.failed("be extended", sys::error(errno)))?;
+            set.map_err(|errno| self.failed("be extended", errno))?;
         }
         Ok(())
     }
@@ -115,7 +115,7 @@ impl InPlace {
     fn read_old_bytes(&mut self, ranges: Vec<(u64, Vec<u8>)>) -> io::Result<()> {
         for (offset, new) in ranges {
             let mut old = vec![0; new.len()];
-            reader::read_exact(&self.sys, &self.old.path, &self.fd, &mut old, offset)?;
+            reader::read_exact(&self.sys, self.on(), &mut old, offset)?;
             self.inside.push(Inside { offset, new, old });
         }
         Ok(())
@@ -123,36 +123,33 @@ impl InPlace {
 
     /// Writes the ranges in `beyond`.
     fn grow(&mut self) -> Result<(), WriteError> {
-        let all = |(offset, bytes): &(u64, Vec<u8>)| {
-            self.sys.write(&self.old.path, &self.fd, bytes, *offset)
-        };
+        let all = |(offset, bytes): &(u64, Vec<u8>)| self.sys.write(self.on(), bytes, *offset);
         let written = self.beyond.iter().try_for_each(all);
         // Read even after a failed write, because `drop` compares the file with this state.
         self.grown = self.stat()?;
-        written.map_err(|errno| self.failed("be extended", sys::error(errno)))
+        written.map_err(|errno| self.failed("be extended", errno))
     }
 
     /// Checks that the path still names the file and that only this edit has changed it.
     fn check_unchanged(&self) -> Result<(), WriteError> {
         let path = &self.old.path;
-        let named = self.sys.stat_at(path, rustix::fs::CWD, path.as_os_str());
+        let named = self.sys.stat_at(&At::here(path));
         let still_named = named.is_ok_and(|named| named.fingerprint.id == self.id());
         if still_named && self.stat()?.fingerprint == self.grown.fingerprint {
             Ok(())
         } else {
-            Err(WriteError::Changed { path: path.clone() })
+            Err(WriteError::Changed(path.clone()))
         }
     }
 
     /// Overwrites the bytes inside. If a write fails, restores the old bytes.
     pub(super) fn overwrite(&mut self) -> Result<(), WriteError> {
         self.check_unchanged()?;
-        let path = &self.old.path;
         // Before the first write: after a part of it, truncation alone would not undo the edit.
         self.stage = Stage::Inside;
         for range in &self.inside {
-            if let Err(errno) = self.sys.write(path, &self.fd, &range.new, range.offset) {
-                return Err(self.restore(sys::error(errno)));
+            if let Err(errno) = self.sys.write(self.on(), &range.new, range.offset) {
+                return Err(self.restore(errno.into()));
             }
         }
         // The times are set after the truncation, which would change them again.
@@ -162,6 +159,10 @@ impl InPlace {
         // From here on a failure must not truncate the file.
         self.stage = Stage::Done;
         self.restore_times()
+    }
+
+    pub(super) fn on(&self) -> On<'_> {
+        On { path: &self.old.path, fd: &self.fd }
     }
 
     /// Returns true if the patch makes the file longer.
@@ -181,11 +182,11 @@ impl InPlace {
 
     /// Returns the error of a failed sync after the overwrite. The file is left as it is, with its
     /// trailer.
-    pub(super) fn overwritten_unsynced(&mut self, source: io::Error) -> WriteError {
+    pub(super) fn overwritten_unsynced(&mut self, errno: Errno) -> WriteError {
         // Some new bytes may have reached the disk, and then the trailer has the only copy of the
         // old ones.
         self.stage = Stage::Done;
-        WriteError::NotSynced { path: self.old.path.clone(), source }
+        WriteError::not_synced(&self.old.path, errno)
     }
 
     /// Truncates the file if the patch makes it shorter.
@@ -196,8 +197,8 @@ impl InPlace {
         // All bytes inside have their final values, and the trailer has the same values. Nothing is
         // left to undo.
         self.stage = Stage::Done;
-        let cut = self.sys.set_length(&self.old.path, &self.fd, self.length);
-        cut.map_err(|errno| self.half_written(sys::error(errno)))?;
+        let cut = self.sys.set_length(self.on(), self.length);
+        cut.map_err(|errno| self.half_written(errno.into()))?;
         self.restore_times()
     }
 
@@ -205,20 +206,19 @@ impl InPlace {
         if !self.keep_times {
             return Ok(());
         }
-        let set = self.sys.set_times(&self.old.path, &self.fd, &self.old.facts.times());
-        set.map_err(|errno| self.failed("have its times kept", sys::error(errno)))
+        let set = self.sys.set_times(self.on(), &self.old.facts.times());
+        set.map_err(|errno| self.failed("have its times kept", errno))
     }
 
     /// Restores the old bytes after `cause`, in the order of an undo.
     fn restore(&mut self, cause: io::Error) -> WriteError {
-        let path = &self.old.path;
         let ranges = || {
             for range in &self.inside {
-                self.sys.write(path, &self.fd, &range.old, range.offset)?;
+                self.sys.write(self.on(), &range.old, range.offset)?;
             }
             // Before the length is restored, because the trailer has the only other copy of these
             // bytes.
-            self.sys.sync(path, &self.fd)
+            self.sys.sync(self.on())
         };
         if ranges().is_err() {
             return self.half_written(cause);
@@ -237,12 +237,12 @@ impl InPlace {
     }
 
     fn stat(&self) -> Result<Facts, WriteError> {
-        let facts = self.sys.stat(&self.old.path, &self.fd);
-        facts.map_err(|errno| self.failed("be inspected", sys::error(errno)))
+        let facts = self.sys.stat(self.on());
+        facts.map_err(|errno| self.failed("be inspected", errno))
     }
 
-    fn failed(&self, what: &'static str, source: io::Error) -> WriteError {
-        WriteError::Failed { path: self.old.path.clone(), what, source }
+    fn failed(&self, what: &'static str, source: impl Into<io::Error>) -> WriteError {
+        WriteError::failed(&self.old.path, what, source)
     }
 }
 
@@ -250,19 +250,19 @@ impl Drop for InPlace {
     /// Truncates the file to its old length if nothing inside was overwritten and no other program
     /// has changed the length.
     fn drop(&mut self) {
-        let (path, old) = (&self.old.path, &self.old.facts);
-        let Ok(now) = self.sys.stat(path, &self.fd) else { return };
+        let (on, old) = (self.on(), &self.old.facts);
+        let Ok(now) = self.sys.stat(on) else { return };
         let ours = old.fingerprint.size..=self.length;
         if self.stage != Stage::Outside || !ours.contains(&now.fingerprint.size) {
             return;
         }
         if now.fingerprint.size != old.fingerprint.size {
-            let _ = self.sys.set_length(path, &self.fd, old.fingerprint.size);
+            let _ = self.sys.set_length(on, old.fingerprint.size);
         }
         // The old times are restored only if the last change of the content was this edit's.
         let only_by_us = now.fingerprint.mtime == self.grown.fingerprint.mtime;
         if only_by_us && now.fingerprint.mtime != old.fingerprint.mtime {
-            let _ = self.sys.set_times(path, &self.fd, &old.times());
+            let _ = self.sys.set_times(on, &old.times());
         }
     }
 }
@@ -290,7 +290,7 @@ type Ranges = Vec<(u64, Vec<u8>)>;
 /// Opens the file again for writing and checks that it is the same.
 fn open_to_write(sys: &Sys, old: &FileUnderEdit) -> Result<(OwnedFd, Facts), WriteError> {
     let path = &old.path;
-    let failed = |source| WriteError::Open { path: path.clone(), source };
+    let failed = |errno: Errno| WriteError::open(path, errno);
     let mut made_writable = false;
     let fd = match sys.open(path, OFlags::RDWR) {
         Err(Errno::ACCESS) if rustix::process::geteuid().as_raw() == old.facts.fingerprint.uid => {
@@ -302,11 +302,12 @@ fn open_to_write(sys: &Sys, old: &FileUnderEdit) -> Result<(OwnedFd, Facts), Wri
     let fd = fd.map_err(|errno| match errno {
         // The kernel denies writes to the file of a running program, but not to a mapped library
         // (open(2), "ETXTBSY").
-        Errno::TXTBSY => WriteError::TextBusy { path: path.clone() },
-        Errno::ROFS => WriteError::ReadOnlyFileSystem { path: path.clone() },
-        errno => failed(sys::error(errno)),
+        Errno::TXTBSY => WriteError::TextBusy(path.clone()),
+        Errno::ROFS => WriteError::ReadOnlyFileSystem(path.clone()),
+        errno => failed(errno),
     })?;
-    let now = sys.stat(path, &fd).map_err(|errno| failed(sys::error(errno)))?;
+    let on = On { path, fd: &fd };
+    let now = sys.stat(on).map_err(failed)?;
     let mut expected = old.facts.fingerprint;
     if made_writable {
         // The two changes of the mode have updated it.
@@ -317,24 +318,20 @@ fn open_to_write(sys: &Sys, old: &FileUnderEdit) -> Result<(OwnedFd, Facts), Wri
         // another inode, which is not locked yet.
         (expected.id, expected.ctime) = (now.fingerprint.id, now.fingerprint.ctime);
         if now.fingerprint.id != old.facts.fingerprint.id && now.fingerprint == expected {
-            file::lock(sys, path, &fd)?;
+            file::lock(sys, on)?;
         }
     }
-    if now.fingerprint == expected {
-        Ok((fd, now))
-    } else {
-        Err(WriteError::Changed { path: path.clone() })
-    }
+    if now.fingerprint == expected { Ok((fd, now)) } else { Err(WriteError::Changed(path.clone())) }
 }
 
 /// Opens a file that this user owns and whose mode forbids writing. The mode is the same
 /// afterwards.
 fn open_read_only_file(sys: &Sys, old: &FileUnderEdit) -> Result<OwnedFd, Errno> {
-    let (path, mode) = (&old.path, old.facts.fingerprint.mode);
-    sys.set_mode(path, &*old.reader.file, mode | 0o200)?;
-    let fd = sys.open(path, OFlags::RDWR);
+    let mode = old.facts.fingerprint.mode;
+    sys.set_mode(old.on(), mode | 0o200)?;
+    let fd = sys.open(&old.path, OFlags::RDWR);
     // The mode is restored even if the open failed.
-    sys.set_mode(path, &*old.reader.file, mode)?;
+    sys.set_mode(old.on(), mode)?;
     fd
 }
 

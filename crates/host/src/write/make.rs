@@ -19,7 +19,7 @@ use super::dir::{Dir, is_leftover, temporary_name};
 use super::error::WriteError;
 use super::file::{self, name, parent};
 use super::reader::read_exact;
-use super::sys;
+use super::sys::{self, At, On};
 use super::temporary::Temporary;
 
 /// Maximum size of a file that is shown to the caller. becalm creates no larger ones.
@@ -90,12 +90,16 @@ impl Place {
         hasher.finish()
     }
 
+    pub(super) fn at(&self) -> At<'_> {
+        self.dir.on().named(&self.name, &self.path)
+    }
+
     pub(super) fn failed(&self, what: &'static str) -> impl Fn(Errno) -> WriteError {
         let path = self.path.clone();
         move |errno| match errno {
-            Errno::EXIST => WriteError::Changed { path: path.clone() },
-            Errno::ROFS => WriteError::ReadOnlyFileSystem { path: path.clone() },
-            errno => WriteError::Failed { path: path.clone(), what, source: sys::error(errno) },
+            Errno::EXIST => WriteError::Changed(path.clone()),
+            Errno::ROFS => WriteError::ReadOnlyFileSystem(path.clone()),
+            errno => WriteError::failed(&path, what, errno),
         }
     }
 }
@@ -122,20 +126,20 @@ impl Writer {
             None => RenameFlags::NOREPLACE,
             Some(Existing::File(old)) if old == bytes => return Ok(false),
             Some(file @ Existing::File(_)) if ours(file) => RenameFlags::empty(),
-            Some(_) => return Err(WriteError::NotOurs { path: place.path.clone() }),
+            Some(_) => return Err(WriteError::NotOurs(place.path.clone())),
         };
         let sys = &self.sys;
         // No lock protects a file that does not exist, so an existing temporary file may belong to
         // another run.
         let mut new = Temporary::create(sys, &place.dir, place.temporary(), false)?;
-        sys.write(&new.path, &new.fd, bytes, 0).map_err(&failed)?;
+        sys.write(new.on(), bytes, 0).map_err(&failed)?;
         // Set after the write. Until then the mode is 0600, and other users cannot read a part of
         // the file.
-        sys.set_mode(&new.path, &new.fd, mode).map_err(&failed)?;
+        sys.set_mode(new.on(), mode).map_err(&failed)?;
         // If the rename reached the disk first, a power failure would leave an empty file at the
         // name.
         if self.waits() {
-            sys.sync(&new.path, &new.fd).map_err(&failed)?;
+            sys.sync(new.on()).map_err(&failed)?;
         }
         self.check_unchanged(&place, existing.as_ref())?;
         // Some file systems reject every flag of renameat2.
@@ -170,7 +174,7 @@ impl Writer {
             None => {}
             Some(Existing::Links(old)) if *old == wanted => return Ok(false),
             Some(dir @ Existing::Links(_)) if ours(dir) => {}
-            Some(_) => return Err(WriteError::NotOurs { path: place.path.clone() }),
+            Some(_) => return Err(WriteError::NotOurs(place.path.clone())),
         }
         let temporary = temporary_name(place.temporary());
         let made = self.fill_links(&place, &temporary, &wanted);
@@ -212,29 +216,27 @@ impl Writer {
         let failed = place.failed("be removed");
         let Some(existing) = self.inspect(place)? else { return Ok(false) };
         if !ours(&existing) {
-            return Err(WriteError::NotOurs { path: place.path.clone() });
+            return Err(WriteError::NotOurs(place.path.clone()));
         }
         match self.inspect(place)? {
             None => return Ok(false),
             Some(now) if now == existing => {}
-            Some(_) => return Err(WriteError::Changed { path: place.path.clone() }),
+            Some(_) => return Err(WriteError::Changed(place.path.clone())),
         }
         let (sys, dir) = (&self.sys, &place.dir);
         match existing {
             Existing::File(_) => {
-                sys.remove(&place.path, &dir.fd, &place.name).map_err(failed)?;
+                sys.remove(&place.at()).map_err(failed)?;
             }
             // The rename hides the directory at once. If a later step fails, a leftover remains
             // that the next run removes.
             Existing::Links(_) => {
                 let temporary = temporary_name(place.temporary());
-                let to = dir.path.join(&temporary);
-                let flags = RenameFlags::empty();
-                sys.rename(&place.path, &dir.fd, &place.name, (&temporary, &to), flags)
-                    .map_err(&failed)?;
+                let (to, flags) = (dir.on().at(&temporary), RenameFlags::empty());
+                sys.rename(&place.at(), &to, flags).map_err(&failed)?;
                 dir.remove_links_dir(sys, &temporary).map_err(failed)?;
             }
-            Existing::Other => return Err(WriteError::NotOurs { path: place.path.clone() }),
+            Existing::Other => return Err(WriteError::NotOurs(place.path.clone())),
         }
         self.sync_names(place)?;
         Ok(true)
@@ -248,9 +250,9 @@ impl Writer {
     /// Returns an error if the directory cannot be created.
     pub fn make_dir(&self, path: &Path) -> Result<bool, WriteError> {
         let place = self.place(path)?;
-        let (sys, dir) = (&self.sys, &place.dir);
+        let sys = &self.sys;
         let failed = place.failed("be made");
-        match sys.make_dir(&place.path, &dir.fd, &place.name) {
+        match sys.make_dir(&place.at()) {
             Ok(()) => {}
             Err(Errno::EXIST) if path.is_dir() => {
                 return sys.find(path, sys::DIRECTORY).map(|_| false);
@@ -258,9 +260,9 @@ impl Writer {
             Err(errno) => return Err(failed(errno)),
         }
         // Does not follow a link: if one has replaced the new directory, its target keeps its mode.
-        let made = sys.open_dir_at(&place.path, &dir.fd, &place.name).map_err(&failed)?;
-        let mode = DIRECTORY_MODE | ON_ITS_WAY;
-        sys.set_mode(&place.path, &made, mode).map_err(&failed)?;
+        let made = sys.open_dir_at(&place.at()).map_err(&failed)?;
+        let made = On { path, fd: &made };
+        sys.set_mode(made, DIRECTORY_MODE | ON_ITS_WAY).map_err(&failed)?;
         self.sync_names(&place)?;
         Ok(true)
     }
@@ -291,12 +293,13 @@ impl Writer {
         let place = self.place(path)?;
         let failed = place.failed("have its mode changed");
         let sys = &self.sys;
-        let here = sys.open_dir_at(path, &place.dir.fd, &place.name).map_err(&failed)?;
-        let mode = sys.stat(path, &here).map_err(&failed)?.fingerprint.mode & 0o7777;
+        let fd = sys.open_dir_at(&place.at()).map_err(&failed)?;
+        let here = On { path, fd: &fd };
+        let mode = sys.stat(here).map_err(&failed)?.fingerprint.mode & 0o7777;
         let Some(mode) = wanted(mode) else { return Ok(false) };
-        sys.set_mode(path, &here, mode).map_err(&failed)?;
+        sys.set_mode(here, mode).map_err(&failed)?;
         if self.waits() {
-            sys.sync(path, &here).map_err(&failed)?;
+            sys.sync(here).map_err(&failed)?;
         }
         Ok(true)
     }
@@ -307,7 +310,7 @@ impl Writer {
     /// Returns an error if the removal fails for any other reason.
     pub fn remove_empty_dir(&self, path: &Path) -> Result<bool, WriteError> {
         let Some(place) = self.place_if_there(path)? else { return Ok(false) };
-        match self.sys.remove_dir(&place.path, &place.dir.fd, &place.name) {
+        match self.sys.remove_dir(&place.at()) {
             Ok(()) => self.sync_names(&place).map(|()| true),
             // POSIX allows `EEXIST` too for a directory that is not empty.
             Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => Ok(false),
@@ -331,9 +334,8 @@ impl Writer {
 
     /// Reads the content of a place.
     fn inspect(&self, place: &Place) -> Result<Option<Existing>, WriteError> {
-        let (sys, dir) = (&self.sys, &place.dir);
         let failed = place.failed("be inspected");
-        let facts = match sys.stat_at(&place.path, &dir.fd, &place.name) {
+        let facts = match self.sys.stat_at(&place.at()) {
             Err(Errno::NOENT) => return Ok(None),
             facts => facts.map_err(&failed)?,
         };
@@ -345,36 +347,35 @@ impl Writer {
     }
 
     fn read_file(&self, place: &Place) -> Result<Option<Existing>, WriteError> {
-        let (sys, dir, path) = (&self.sys, &place.dir, &place.path);
+        let (sys, path) = (&self.sys, &place.path);
         let failed = place.failed("be read");
-        let file = sys.open_at(path, &dir.fd, &place.name, OFlags::RDONLY).map_err(&failed)?;
+        let file = sys.open_at(&place.at(), OFlags::RDONLY).map_err(&failed)?;
+        let file = On { path, fd: &file };
         // The name may have been given to another file since the inspection.
-        let facts = sys.stat(path, &file).map_err(&failed)?;
+        let facts = sys.stat(file).map_err(&failed)?;
         if facts.file_type != FileType::RegularFile || facts.fingerprint.size > MAX_SHOWN {
             return Ok(Some(Existing::Other));
         }
         // Another becalm may be replacing the file.
-        file::lock(sys, path, &file)?;
+        file::lock(sys, file)?;
         let mut bytes = vec![0; facts.fingerprint.size as usize];
-        read_exact(sys, path, &file, &mut bytes, 0).map_err(|source| WriteError::Failed {
-            path: path.clone(),
-            what: "be read",
-            source,
-        })?;
+        read_exact(sys, file, &mut bytes, 0)
+            .map_err(|error| WriteError::failed(path, "be read", error))?;
         Ok(Some(Existing::File(bytes)))
     }
 
     fn read_links(&self, place: &Place) -> Result<Option<Existing>, Errno> {
-        let (sys, path) = (&self.sys, &place.path);
-        let inner = sys.open_dir_at(path, &place.dir.fd, &place.name)?;
+        let sys = &self.sys;
+        let fd = sys.open_dir_at(&place.at())?;
+        let inner = On { path: &place.path, fd: &fd };
         let mut links = Links::new();
-        for name in sys.list(path, &inner)? {
-            let link = path.join(&name);
-            if sys.stat_at(&link, &inner, &name)?.file_type != FileType::Symlink {
+        for name in sys.list(inner)? {
+            let link = inner.at(&name);
+            if sys.stat_at(&link)?.file_type != FileType::Symlink {
                 return Ok(Some(Existing::Other));
             }
             if !is_leftover(&name) {
-                let target = sys.read_link(&link, &inner, &name)?;
+                let target = sys.read_link(&link)?;
                 links.push((name, target));
             }
         }
@@ -387,7 +388,7 @@ impl Writer {
         if self.inspect(place)?.as_ref() == seen {
             Ok(())
         } else {
-            Err(WriteError::Changed { path: place.path.clone() })
+            Err(WriteError::Changed(place.path.clone()))
         }
     }
 
@@ -398,22 +399,22 @@ impl Writer {
         temporary: &OsStr,
         links: &[(OsString, PathBuf)],
     ) -> Result<(), WriteError> {
-        let (sys, dir) = (&self.sys, &place.dir);
-        let path = dir.path.join(temporary);
+        let (sys, at) = (&self.sys, place.dir.on().at(temporary));
         let failed = place.failed("be made");
         // The directory may belong to a running process, because a name cannot be locked.
-        match sys.make_dir(&path, &dir.fd, temporary) {
-            Err(Errno::EXIST) => return Err(WriteError::Locked { path }),
+        match sys.make_dir(&at) {
+            Err(Errno::EXIST) => return Err(WriteError::Locked(at.path)),
             made => made.map_err(&failed)?,
         }
-        let inner = sys.open_dir_at(&path, &dir.fd, temporary).map_err(&failed)?;
+        let fd = sys.open_dir_at(&at).map_err(&failed)?;
+        let inner = On { path: &at.path, fd: &fd };
         for (name, target) in links {
-            sys.link(&path.join(name), &inner, name, target).map_err(&failed)?;
+            sys.link(&inner.at(name), target).map_err(&failed)?;
         }
         // Until here only its owner can use the directory.
-        sys.set_mode(&path, &inner, DIRECTORY_MODE).map_err(&failed)?;
+        sys.set_mode(inner, DIRECTORY_MODE).map_err(&failed)?;
         if self.waits() {
-            sys.sync(&path, &inner).map_err(&failed)?;
+            sys.sync(inner).map_err(&failed)?;
         }
         Ok(())
     }
@@ -428,10 +429,8 @@ impl Writer {
         links: &[(OsString, PathBuf)],
     ) -> Result<(), WriteError> {
         self.check_unchanged(place, existing)?;
-        let (sys, dir) = (&self.sys, &place.dir);
-        let from = dir.path.join(temporary);
-        let rename =
-            |flags| sys.rename(&from, &dir.fd, temporary, (&place.name, &place.path), flags);
+        let from = place.dir.on().at(temporary);
+        let rename = |flags| self.sys.rename(&from, &place.at(), flags);
         let put = if existing.is_some() {
             // Exchanged in one step, so that the name always leads to a complete directory.
             match rename(RenameFlags::EXCHANGE) {
@@ -452,25 +451,24 @@ impl Writer {
     /// Changes a directory of links link by link, so that each name always has its old or its new
     /// target.
     fn change_links(&self, place: &Place, links: &[(OsString, PathBuf)]) -> Result<(), Errno> {
-        let (sys, path) = (&self.sys, &place.path);
-        let inner = sys.open_dir_at(path, &place.dir.fd, &place.name)?;
+        let sys = &self.sys;
+        let fd = sys.open_dir_at(&place.at())?;
+        let inner = On { path: &place.path, fd: &fd };
         let temporary = temporary_name(place.temporary());
-        let temporary_path = path.join(&temporary);
+        let temporary = inner.at(&temporary);
         for (name, target) in links {
             // A killed run may have left this name.
-            let _ = sys.remove(&temporary_path, &inner, &temporary);
-            sys.link(&temporary_path, &inner, &temporary, target)?;
-            let to = (name.as_os_str(), path.join(name));
-            let flags = RenameFlags::empty();
-            sys.rename(&temporary_path, &inner, &temporary, (to.0, &to.1), flags)?;
+            let _ = sys.remove(&temporary);
+            sys.link(&temporary, target)?;
+            sys.rename(&temporary, &inner.at(name), RenameFlags::empty())?;
         }
         // Removed last, so that an interruption leaves no wanted link missing.
-        for name in sys.list(path, &inner)? {
+        for name in sys.list(inner)? {
             if !links.iter().any(|(wanted, _)| *wanted == name) {
-                sys.remove(&path.join(&name), &inner, &name)?;
+                sys.remove(&inner.at(&name))?;
             }
         }
-        if self.waits() { sys.sync(path, &inner) } else { Ok(()) }
+        if self.waits() { sys.sync(inner) } else { Ok(()) }
     }
 
     /// Syncs the directory after names were added or removed.
@@ -478,9 +476,7 @@ impl Writer {
         if !self.waits() {
             return Ok(());
         }
-        self.sys.sync(&place.dir.path, &place.dir.fd).map_err(|errno| WriteError::NotSynced {
-            path: place.path.clone(),
-            source: sys::error(errno),
-        })
+        let not_synced = |errno| WriteError::not_synced(&place.path, errno);
+        self.sys.sync(place.dir.on()).map_err(not_synced)
     }
 }

@@ -1,14 +1,12 @@
 //! Copies a file's metadata to the file that replaces it.
 
 use std::ffi::{CStr, CString};
-use std::os::fd::OwnedFd;
-use std::path::Path;
 
 use rustix::io::Errno;
 
 use super::error::WriteError;
 use super::file::FileUnderEdit;
-use super::sys::{self, Sys};
+use super::sys::{On, Sys};
 use super::temporary::Temporary;
 
 /// Attributes that the kernel computes from the content; a copy would be wrong.
@@ -26,31 +24,24 @@ pub(super) fn copy(
     new: &Temporary,
     times: bool,
 ) -> Result<(), WriteError> {
-    let failed = |what| {
-        move |errno| WriteError::Failed { path: old.path.clone(), what, source: sys::error(errno) }
-    };
-    let fingerprint = &old.facts.fingerprint;
-    let made = sys.stat(&new.path, &new.fd).map_err(failed("be inspected"))?.fingerprint;
-    if (made.uid, made.gid) != (fingerprint.uid, fingerprint.gid) {
-        sys.set_owner(&new.path, &new.fd, (fingerprint.uid, fingerprint.gid)).map_err(|_| {
-            WriteError::Owner { path: old.path.clone(), uid: fingerprint.uid, gid: fingerprint.gid }
-        })?;
+    let failed = |what| move |errno| WriteError::failed(&old.path, what, errno);
+    let (fingerprint, on) = (&old.facts.fingerprint, new.on());
+    let (uid, gid) = (fingerprint.uid, fingerprint.gid);
+    let not_owned = || WriteError::Owner { path: old.path.clone(), uid, gid };
+    let made = sys.stat(on).map_err(failed("be inspected"))?.fingerprint;
+    if (made.uid, made.gid) != (uid, gid) {
+        sys.set_owner(on, (uid, gid)).map_err(|_| not_owned())?;
     }
     copy_attributes(sys, old, new)?;
-    sys.set_mode(&new.path, &new.fd, fingerprint.mode).map_err(failed("have its mode kept"))?;
+    sys.set_mode(on, fingerprint.mode).map_err(failed("have its mode kept"))?;
     if times {
-        let times = old.facts.times();
-        sys.set_times(&new.path, &new.fd, &times).map_err(failed("have its times kept"))?;
+        sys.set_times(on, &old.facts.times()).map_err(failed("have its times kept"))?;
     }
-    let made = sys.stat(&new.path, &new.fd).map_err(failed("be inspected"))?.fingerprint;
-    if (made.uid, made.gid, made.mode) != (fingerprint.uid, fingerprint.gid, fingerprint.mode) {
+    let made = sys.stat(on).map_err(failed("be inspected"))?.fingerprint;
+    if (made.uid, made.gid, made.mode) != (uid, gid, fingerprint.mode) {
         // The file has a set-gid bit and the user is not in the group, or the file system has one
         // owner for all files.
-        return Err(WriteError::Owner {
-            path: old.path.clone(),
-            uid: fingerprint.uid,
-            gid: fingerprint.gid,
-        });
+        return Err(not_owned());
     }
     Ok(())
 }
@@ -58,39 +49,37 @@ pub(super) fn copy(
 /// Sets the attributes of `old`, and removes those that `new` got from its directory (a default
 /// access control list, a label) and `old` does not have.
 fn copy_attributes(sys: &Sys, old: &FileUnderEdit, new: &Temporary) -> Result<(), WriteError> {
-    let kept = |name: &CStr, errno| WriteError::Attribute {
+    let kept = |name: &CStr, errno: Errno| WriteError::Attribute {
         path: old.path.clone(),
         name: name.to_string_lossy().into_owned(),
-        source: sys::error(errno),
+        source: errno.into(),
     };
-    let from = &*old.reader.file;
-    let wanted = names(sys, &old.path, from).map_err(|errno| kept(c"list", errno))?;
-    let there = names(sys, &new.path, &new.fd).map_err(|errno| kept(c"list", errno))?;
+    let (from, to) = (old.on(), new.on());
+    let wanted = names(sys, from).map_err(|errno| kept(c"list", errno))?;
+    let there = names(sys, to).map_err(|errno| kept(c"list", errno))?;
     for name in there.iter().filter(|&name| !wanted.contains(name)) {
-        sys.remove_attribute(&new.path, &new.fd, name).map_err(|errno| kept(name, errno))?;
+        sys.remove_attribute(to, name).map_err(|errno| kept(name, errno))?;
     }
     for name in &wanted {
-        let value = sys.attribute(&old.path, from, name).map_err(|errno| kept(name, errno))?;
-        let same =
-            there.contains(name) && sys.attribute(&new.path, &new.fd, name).as_ref() == Ok(&value);
+        let value = sys.attribute(from, name).map_err(|errno| kept(name, errno))?;
+        let same = there.contains(name) && sys.attribute(to, name).as_ref() == Ok(&value);
         if !same {
             // Only a different value is set: SELinux requires additional rights to set a label.
-            let set = sys.set_attribute(&new.path, &new.fd, name, &value);
-            set.map_err(|errno| kept(name, errno))?;
+            sys.set_attribute(to, name, &value).map_err(|errno| kept(name, errno))?;
         }
     }
     Ok(())
 }
 
 /// Returns true if the file has capabilities or they cannot be read.
-pub(super) fn has_capabilities(sys: &Sys, path: &Path, file: &OwnedFd) -> bool {
-    let value = sys.attribute(path, file, CAPABILITY);
+pub(super) fn has_capabilities(sys: &Sys, on: On<'_>) -> bool {
+    let value = sys.attribute(on, CAPABILITY);
     !matches!(value, Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::NOSYS))
 }
 
 /// Returns the names of a file's attributes without the computed ones.
-fn names(sys: &Sys, path: &Path, file: &OwnedFd) -> Result<Vec<CString>, Errno> {
-    let mut list = match sys.attributes(path, file) {
+fn names(sys: &Sys, on: On<'_>) -> Result<Vec<CString>, Errno> {
+    let mut list = match sys.attributes(on) {
         Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(Vec::new()),
         list => list?,
     };

@@ -147,7 +147,7 @@ impl Writer {
         // batch.
         file.reader.forget();
         if !is_valid(&patch) {
-            return Err(WriteError::BadPatch { path: file.path });
+            return Err(WriteError::BadPatch(file.path));
         }
         if in_place {
             let prepared = InPlace::prepare(&self.sys, file, patch, &self.options)?;
@@ -174,7 +174,7 @@ impl Writer {
     pub fn apply(&self, file: FileUnderEdit, patch: Patch) -> Result<Written, WriteError> {
         let path = file.path.clone();
         let prepared = self.prepare(file, patch)?;
-        self.commit(vec![prepared]).pop().unwrap_or(Err(WriteError::Changed { path }))
+        self.commit(vec![prepared]).pop().unwrap_or(Err(WriteError::Changed(path)))
     }
 
     /// Removes leftovers of killed runs from a directory, unless another becalm is using it.
@@ -206,7 +206,7 @@ impl Writer {
             return Err(WriteError::Protected { path: path(), flag });
         }
         if facts.fingerprint.set_id() && !options.set_id {
-            return Err(WriteError::SetId { path: path() });
+            return Err(WriteError::SetId(path()));
         }
         let links = facts.fingerprint.links;
         let in_place = match options.hard_links {

@@ -1,7 +1,7 @@
 //! Options for writing files.
 
 /// Options for writing files. The defaults are the safest choices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
     /// Overwrite the file and keep its inode, instead of replacing it. Other names of the file and
     /// processes that have it open see the change. A process that executes the file may crash. A
@@ -15,18 +15,6 @@ pub struct WriteOptions {
     pub keep_times: bool,
     /// Protection against a power failure.
     pub durability: Durability,
-}
-
-impl Default for WriteOptions {
-    fn default() -> Self {
-        Self {
-            in_place: false,
-            hard_links: HardLinks::Refuse,
-            set_id: false,
-            keep_times: false,
-            durability: Durability::Synced,
-        }
-    }
 }
 
 /// Treatment of a file with several names.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use object::ReadRef;
 use rustix::io::Errno;
 
-use super::sys::{self, Sys};
+use super::sys::{On, Sys};
 use crate::ranges::{self, Full, Limits, Ranges};
 
 /// Minimum size and alignment of a read, in bytes.
@@ -90,7 +90,8 @@ impl Reader {
     /// Reads `size` bytes, or fewer after an error.
     fn read(&self, start: u64, size: u64) -> Vec<u8> {
         let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
-        let (filled, result) = fill(&self.sys.0, &self.path, &self.file, &mut bytes, start);
+        let on = On { path: &self.path, fd: &self.file };
+        let (filled, result) = fill(&self.sys.0, on, &mut bytes, start);
         if let Err(error) = result {
             self.fail(error);
         }
@@ -114,31 +115,19 @@ impl<'d> ReadRef<'d> for &'d Reader {
 }
 
 /// Fills `bytes` from `offset` on. Returns `UnexpectedEof` if the file ends before.
-pub(super) fn read_exact(
-    sys: &Sys,
-    path: &std::path::Path,
-    file: &OwnedFd,
-    bytes: &mut [u8],
-    offset: u64,
-) -> io::Result<()> {
-    fill(sys, path, file, bytes, offset).1
+pub(super) fn read_exact(sys: &Sys, on: On<'_>, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+    fill(sys, on, bytes, offset).1
 }
 
 /// Fills `bytes` and returns how many of them were read, and the reason if not all were.
-fn fill(
-    sys: &Sys,
-    path: &std::path::Path,
-    file: &OwnedFd,
-    bytes: &mut [u8],
-    offset: u64,
-) -> (usize, io::Result<()>) {
+fn fill(sys: &Sys, on: On<'_>, bytes: &mut [u8], offset: u64) -> (usize, io::Result<()>) {
     let mut filled = 0;
     while filled < bytes.len() {
-        match sys.read(path, file, &mut bytes[filled..], offset + filled as u64) {
+        match sys.read(on, &mut bytes[filled..], offset + filled as u64) {
             Ok(0) => return (filled, Err(io::ErrorKind::UnexpectedEof.into())),
             Ok(count) => filled += count,
             Err(Errno::INTR) => {}
-            Err(errno) => return (filled, Err(sys::error(errno))),
+            Err(errno) => return (filled, Err(errno.into())),
         }
     }
     (filled, Ok(()))

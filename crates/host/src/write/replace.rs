@@ -13,6 +13,7 @@ use super::dir::temporary_name;
 use super::error::WriteError;
 use super::file::name;
 use super::make::Place;
+use super::sys::On;
 use super::temporary::{Temporary, drawn};
 
 /// Attempts to lock a file whose name others remove.
@@ -31,10 +32,10 @@ impl Writer {
             |number| Temporary::create(sys, &place.dir, number, false),
             |error| matches!(error, WriteError::Locked { .. }),
         )?;
-        sys.write(&new.path, &new.fd, bytes, 0).map_err(&failed)?;
-        sys.set_mode(&new.path, &new.fd, mode).map_err(&failed)?;
+        sys.write(new.on(), bytes, 0).map_err(&failed)?;
+        sys.set_mode(new.on(), mode).map_err(&failed)?;
         if self.waits() {
-            sys.sync(&new.path, &new.fd).map_err(&failed)?;
+            sys.sync(new.on()).map_err(&failed)?;
         }
         new.rename(&place.name, &place.path, RenameFlags::empty()).map_err(&failed)?;
         self.sync_names(&place)
@@ -48,8 +49,7 @@ impl Writer {
         let place = self.place(path)?;
         let link = |number| {
             let temporary = temporary_name(number);
-            let from = place.dir.path.join(&temporary);
-            self.sys.link(&from, &place.dir.fd, &temporary, target).map(|()| temporary)
+            self.sys.link(&place.dir.on().at(&temporary), target).map(|()| temporary)
         };
         let made = drawn(link, |errno| *errno == Errno::EXIST);
         self.rename_in(&place, made.map_err(place.failed("be made"))?)
@@ -65,10 +65,9 @@ impl Writer {
 
     /// Renames a file in the directory of `place` to that place, or removes it.
     fn rename_in(&self, place: &Place, from: OsString) -> Result<(), WriteError> {
-        let (sys, dir, path) = (&self.sys, &place.dir, place.dir.path.join(&from));
-        let to = (place.name.as_os_str(), place.path.as_path());
-        sys.rename(&path, &dir.fd, &from, to, RenameFlags::empty()).map_err(|errno| {
-            let _ = sys.remove(&path, &dir.fd, &from);
+        let (sys, from) = (&self.sys, place.dir.on().at(&from));
+        sys.rename(&from, &place.at(), RenameFlags::empty()).map_err(|errno| {
+            let _ = sys.remove(&from);
             place.failed("be replaced")(errno)
         })?;
         self.sync_names(place)
@@ -80,7 +79,7 @@ impl Writer {
     /// Returns an error if it cannot be removed.
     pub fn remove(&self, path: &Path) -> Result<(), WriteError> {
         let place = self.place(path)?;
-        match self.sys.remove(path, &place.dir.fd, &place.name) {
+        match self.sys.remove(&place.at()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(place.failed("be removed")(errno)),
         }
@@ -93,11 +92,12 @@ impl Writer {
     pub fn remove_with_files(&self, path: &Path) -> Result<(), WriteError> {
         let (place, sys) = (self.place(path)?, &self.sys);
         let failed = place.failed("be removed");
-        let inner = sys.open_dir_at(path, &place.dir.fd, &place.name).map_err(&failed)?;
-        for name in sys.list(path, &inner).map_err(&failed)? {
-            sys.remove(&path.join(&name), &inner, &name).map_err(&failed)?;
+        let fd = sys.open_dir_at(&place.at()).map_err(&failed)?;
+        let inner = On { path, fd: &fd };
+        for name in sys.list(inner).map_err(&failed)? {
+            sys.remove(&inner.at(&name)).map_err(&failed)?;
         }
-        sys.remove_dir(path, &place.dir.fd, &place.name).map_err(failed)
+        sys.remove_dir(&place.at()).map_err(failed)
     }
 
     /// Opens or creates an empty file and locks it; `None` if another process has the lock. A holder may
@@ -109,16 +109,17 @@ impl Writer {
         let (place, sys) = (self.place(path)?, &self.sys);
         let failed = place.failed("be locked");
         for _ in 0..TRIES {
-            let file = sys.open_or_create_at(path, &place.dir.fd, &place.name).map_err(&failed)?;
-            let found = sys.stat(path, &file).map_err(&failed)?;
+            let file = sys.open_or_create_at(&place.at()).map_err(&failed)?;
+            let on = On { path, fd: &file };
+            let found = sys.stat(on).map_err(&failed)?;
             if found.file_type != FileType::RegularFile {
-                return Err(WriteError::NotRegular { path: path.to_owned() });
+                return Err(WriteError::NotRegular(path.to_owned()));
             }
-            match sys.lock(path, &file, FlockOperation::NonBlockingLockExclusive) {
+            match sys.lock(on, FlockOperation::NonBlockingLockExclusive) {
                 Err(Errno::WOULDBLOCK) => return Ok(None),
                 locked => locked.map_err(&failed)?,
             }
-            let named = sys.stat_at(path, &place.dir.fd, &place.name);
+            let named = sys.stat_at(&place.at());
             if named.is_ok_and(|named| named.fingerprint.id == found.fingerprint.id) {
                 return Ok(Some(file));
             }

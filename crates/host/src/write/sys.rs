@@ -4,15 +4,15 @@
 //! behave as if the process had been killed there.
 
 use std::ffi::{CStr, OsStr, OsString};
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::buffer::spare_capacity;
 use rustix::fs::{self, AtFlags, FlockOperation, Mode, OFlags, RenameFlags, StatxFlags};
-use rustix::io::Errno;
+use rustix::io::{Errno, Result};
+use rustix::process::{Gid, Uid};
 
 use super::error::WriteError;
 use super::facts::Facts;
@@ -98,6 +98,38 @@ pub(super) struct Sys {
     rule: Rule,
 }
 
+/// An open file or directory.
+#[derive(Clone, Copy)]
+pub(super) struct On<'a> {
+    pub(super) path: &'a Path,
+    pub(super) fd: &'a OwnedFd,
+}
+
+/// A name in an open directory.
+pub(super) struct At<'a> {
+    pub(super) path: PathBuf,
+    dir: BorrowedFd<'a>,
+    name: &'a OsStr,
+}
+
+impl<'a> On<'a> {
+    pub(super) fn at(self, name: &'a OsStr) -> At<'a> {
+        At { path: self.path.join(name), dir: self.fd.as_fd(), name }
+    }
+
+    /// Does the same for a name whose path is known.
+    pub(super) fn named(self, name: &'a OsStr, path: &Path) -> At<'a> {
+        At { path: path.to_owned(), ..self.at(name) }
+    }
+}
+
+impl<'a> At<'a> {
+    /// Returns the name that a path is in the current directory.
+    pub(super) fn here(path: &'a Path) -> Self {
+        At { path: path.to_owned(), dir: fs::CWD, name: path.as_os_str() }
+    }
+}
+
 /// Flags for directory descriptors.
 pub(super) const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
@@ -111,7 +143,7 @@ impl Sys {
     }
 
     /// Applies `faults` and returns how many of `len` bytes may be written.
-    fn pass(&self, path: &Path, call: Call<'_>, len: usize) -> Result<usize, Errno> {
+    fn pass(&self, path: &Path, call: Call<'_>, len: usize) -> Result<usize> {
         match self.faults.as_ref().map(|faults| faults.before(path, call)) {
             None | Some(Verdict::Pass) => Ok(len),
             Some(Verdict::Short(count)) => Ok(count.min(len)),
@@ -119,11 +151,16 @@ impl Sys {
         }
     }
 
+    /// Makes a call again while a signal interrupts it, unless a fault keeps it from being made.
+    fn call<T>(&self, path: &Path, call: Call<'_>, make: impl FnMut() -> Result<T>) -> Result<T> {
+        self.pass(path, call, 0)?;
+        rustix::io::retry_on_intr(make)
+    }
+
     /// Opens a file at a path without links. Does not wait for the other end of a FIFO.
-    pub(super) fn open(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
-        self.pass(path, Call::Open, 0)?;
+    pub(super) fn open(&self, path: &Path, flags: OFlags) -> Result<OwnedFd> {
         let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
-        retry(|| trust::open_without_links(path, flags, Mode::empty()))
+        self.call(path, Call::Open, || trust::open_without_links(path, flags, Mode::empty()))
     }
 
     /// Does the same for any path, whose links are followed if the rule allows it. Returns the path
@@ -132,124 +169,80 @@ impl Sys {
         &self,
         path: &Path,
         flags: OFlags,
-    ) -> Result<(OwnedFd, PathBuf), WriteError> {
-        let failed = |errno| WriteError::Open { path: path.to_owned(), source: error(errno) };
-        self.pass(path, Call::Open, 0).map_err(failed)?;
+    ) -> std::result::Result<(OwnedFd, PathBuf), WriteError> {
+        self.pass(path, Call::Open, 0).map_err(|errno| WriteError::open(path, errno))?;
         let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
         Ok(self.rule.open(path, flags, Mode::empty())?)
     }
 
+    /// Opens a name in a directory, not following a symbolic link.
+    fn openat(&self, at: &At<'_>, call: Call<'_>, flags: OFlags, mode: u32) -> Result<OwnedFd> {
+        let (flags, mode) = (flags | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::from_raw_mode(mode));
+        self.call(&at.path, call, || fs::openat(at.dir, at.name, flags, mode))
+    }
+
     /// Opens a file in a directory.
-    pub(super) fn open_at(
-        &self,
-        path: &Path,
-        dir: impl AsFd,
-        name: &OsStr,
-        flags: OFlags,
-    ) -> Result<OwnedFd, Errno> {
-        self.pass(path, Call::Open, 0)?;
-        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-        retry(|| fs::openat(&dir, name, flags, Mode::empty()))
+    pub(super) fn open_at(&self, at: &At<'_>, flags: OFlags) -> Result<OwnedFd> {
+        self.openat(at, Call::Open, flags | OFlags::NONBLOCK | OFlags::NOCTTY, 0)
     }
 
-    /// Opens or creates a file in a directory. Does not follow a symbolic link.
-    pub(super) fn open_or_create_at(
-        &self,
-        path: &Path,
-        dir: impl AsFd,
-        name: &OsStr,
-    ) -> Result<OwnedFd, Errno> {
-        self.pass(path, Call::Create, 0)?;
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        retry(|| fs::openat(&dir, name, flags | OFlags::CLOEXEC, Mode::from_raw_mode(0o644)))
+    /// Opens or creates a file in a directory.
+    pub(super) fn open_or_create_at(&self, at: &At<'_>) -> Result<OwnedFd> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK;
+        self.openat(at, Call::Create, flags, 0o644)
     }
 
-    /// Opens a directory in another, not following a symbolic link.
-    pub(super) fn open_dir_at(
-        &self,
-        path: &Path,
-        dir: impl AsFd,
-        name: &OsStr,
-    ) -> Result<OwnedFd, Errno> {
-        self.pass(path, Call::Open, 0)?;
-        retry(|| fs::openat(&dir, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty()))
+    /// Opens a directory in another.
+    pub(super) fn open_dir_at(&self, at: &At<'_>) -> Result<OwnedFd> {
+        self.openat(at, Call::Open, DIRECTORY, 0)
     }
 
     /// Creates a file that only its owner can read and write.
-    pub(super) fn create(
-        &self,
-        path: &Path,
-        dir: impl AsFd,
-        name: &OsStr,
-    ) -> Result<OwnedFd, Errno> {
-        self.pass(path, Call::Create, 0)?;
+    pub(super) fn create(&self, at: &At<'_>) -> Result<OwnedFd> {
         // `O_EXCL` also refuses a symbolic link that another user has put there (open(2)).
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        retry(|| fs::openat(&dir, name, flags | OFlags::NOFOLLOW, Mode::RUSR | Mode::WUSR))
+        self.openat(at, Call::Create, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL, 0o600)
     }
 
     /// Returns the state of an open file.
-    pub(super) fn stat(&self, path: &Path, file: impl AsFd) -> Result<Facts, Errno> {
-        self.pass(path, Call::Stat, 0)?;
-        match fs::statx(&file, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS) {
+    pub(super) fn stat(&self, on: On<'_>) -> Result<Facts> {
+        self.pass(on.path, Call::Stat, 0)?;
+        match fs::statx(on.fd, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS) {
             Ok(found) => Ok(Facts::of_statx(&found)),
             // Some sandboxes forbid statx.
-            Err(Errno::NOSYS | Errno::PERM) => fs::fstat(&file).map(|found| Facts::of(&found)),
+            Err(Errno::NOSYS | Errno::PERM) => fs::fstat(on.fd).map(|found| Facts::of(&found)),
             Err(error) => Err(error),
         }
     }
 
     /// Returns the state of a name in a directory, not following a symbolic link.
-    pub(super) fn stat_at(
-        &self,
-        path: &Path,
-        dir: impl AsFd,
-        name: &OsStr,
-    ) -> Result<Facts, Errno> {
-        self.pass(path, Call::Stat, 0)?;
-        match fs::statx(&dir, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS) {
+    pub(super) fn stat_at(&self, at: &At<'_>) -> Result<Facts> {
+        self.pass(&at.path, Call::Stat, 0)?;
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        match fs::statx(at.dir, at.name, flags, StatxFlags::BASIC_STATS) {
             Ok(found) => Ok(Facts::of_statx(&found)),
             Err(Errno::NOSYS | Errno::PERM) => {
-                fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW).map(|found| Facts::of(&found))
+                fs::statat(at.dir, at.name, flags).map(|found| Facts::of(&found))
             }
             Err(error) => Err(error),
         }
     }
 
     /// Takes a lock, or fails at once with `EWOULDBLOCK` if another process has it.
-    pub(super) fn lock(
-        &self,
-        path: &Path,
-        file: impl AsFd,
-        operation: FlockOperation,
-    ) -> Result<(), Errno> {
-        self.pass(path, Call::Lock, 0)?;
-        retry(|| fs::flock(&file, operation))
+    pub(super) fn lock(&self, on: On<'_>, operation: FlockOperation) -> Result<()> {
+        self.call(on.path, Call::Lock, || fs::flock(on.fd, operation))
     }
 
     /// Reads up to `bytes.len()` bytes from `offset` on.
-    pub(super) fn read(
-        &self,
-        path: &Path,
-        file: impl AsFd,
-        bytes: &mut [u8],
-        offset: u64,
-    ) -> Result<usize, Errno> {
-        self.pass(path, Call::Read, 0)?;
-        retry(|| rustix::io::pread(&file, &mut *bytes, offset))
+    pub(super) fn read(&self, on: On<'_>, bytes: &mut [u8], offset: u64) -> Result<usize> {
+        self.call(on.path, Call::Read, || rustix::io::pread(on.fd, &mut *bytes, offset))
     }
 
     /// Writes all of `bytes` at `offset`.
-    pub(super) fn write(
-        &self,
-        path: &Path,
-        file: impl AsFd,
-        mut bytes: &[u8],
-        mut offset: u64,
-    ) -> Result<(), Errno> {
+    pub(super) fn write(&self, on: On<'_>, mut bytes: &[u8], mut offset: u64) -> Result<()> {
         while !bytes.is_empty() {
-            let allowed = self.pass(path, Call::Write { offset, bytes }, bytes.len())?;
-            let count = retry(|| rustix::io::pwrite(&file, &bytes[..allowed], offset))?;
+            let allowed = self.pass(on.path, Call::Write { offset, bytes }, bytes.len())?;
+            let write = || rustix::io::pwrite(on.fd, &bytes[..allowed], offset);
+            let count = rustix::io::retry_on_intr(write)?;
             // Without this check a device that accepts no bytes would make the loop endless.
             if count == 0 && allowed > 0 {
                 return Err(Errno::IO);
@@ -261,191 +254,116 @@ impl Sys {
     }
 
     /// Makes `to` share the blocks of `from` (btrfs, XFS, bcachefs and others).
-    pub(super) fn share(&self, path: &Path, from: impl AsFd, to: impl AsFd) -> Result<(), Errno> {
-        self.pass(path, Call::Clone, 0)?;
-        retry(|| fs::ioctl_ficlone(&to, &from))
+    pub(super) fn share(&self, from: On<'_>, to: On<'_>) -> Result<()> {
+        self.call(to.path, Call::Clone, || fs::ioctl_ficlone(to.fd, from.fd))
     }
 
     /// Copies up to `len` bytes at the same offset, in the kernel.
-    pub(super) fn copy(
-        &self,
-        path: &Path,
-        from: impl AsFd,
-        to: impl AsFd,
-        offset: u64,
-        len: usize,
-    ) -> Result<usize, Errno> {
-        self.pass(path, Call::Copy, 0)?;
-        retry(|| {
+    pub(super) fn copy(&self, from: On<'_>, to: On<'_>, offset: u64, len: usize) -> Result<usize> {
+        self.call(to.path, Call::Copy, || {
             let (mut there, mut here) = (offset, offset);
-            fs::copy_file_range(&from, Some(&mut there), &to, Some(&mut here), len)
+            fs::copy_file_range(from.fd, Some(&mut there), to.fd, Some(&mut here), len)
         })
     }
 
     /// Returns the offset of the next data or hole at or after an offset. Fails with `ENXIO` at the
     /// end.
-    pub(super) fn seek(
-        &self,
-        path: &Path,
-        file: impl AsFd,
-        to: fs::SeekFrom,
-    ) -> Result<u64, Errno> {
-        self.pass(path, Call::Stat, 0)?;
-        fs::seek(&file, to)
+    pub(super) fn seek(&self, on: On<'_>, to: fs::SeekFrom) -> Result<u64> {
+        self.call(on.path, Call::Stat, || fs::seek(on.fd, to))
     }
 
-    pub(super) fn set_length(&self, path: &Path, file: impl AsFd, len: u64) -> Result<(), Errno> {
-        self.pass(path, Call::SetLength(len), 0)?;
-        retry(|| fs::ftruncate(&file, len))
+    pub(super) fn set_length(&self, on: On<'_>, len: u64) -> Result<()> {
+        self.call(on.path, Call::SetLength(len), || fs::ftruncate(on.fd, len))
     }
 
     /// Sets the permission and set-id bits.
-    pub(super) fn set_mode(&self, path: &Path, file: impl AsFd, mode: u32) -> Result<(), Errno> {
-        self.pass(path, Call::Metadata, 0)?;
-        fs::fchmod(&file, Mode::from_raw_mode(mode))
+    pub(super) fn set_mode(&self, on: On<'_>, mode: u32) -> Result<()> {
+        self.call(on.path, Call::Metadata, || fs::fchmod(on.fd, Mode::from_raw_mode(mode)))
     }
 
-    pub(super) fn set_owner(
-        &self,
-        path: &Path,
-        file: impl AsFd,
-        (uid, gid): (u32, u32),
-    ) -> Result<(), Errno> {
-        self.pass(path, Call::Metadata, 0)?;
-        let owner = rustix::process::Uid::from_raw(uid);
-        let group = rustix::process::Gid::from_raw(gid);
-        fs::fchown(&file, Some(owner), Some(group))
+    pub(super) fn set_owner(&self, on: On<'_>, (uid, gid): (u32, u32)) -> Result<()> {
+        let (user, group) = (Uid::from_raw(uid), Gid::from_raw(gid));
+        self.call(on.path, Call::Metadata, || fs::fchown(on.fd, Some(user), Some(group)))
     }
 
-    pub(super) fn set_times(
-        &self,
-        path: &Path,
-        file: impl AsFd,
-        times: &fs::Timestamps,
-    ) -> Result<(), Errno> {
-        self.pass(path, Call::Metadata, 0)?;
-        fs::futimens(&file, times)
+    pub(super) fn set_times(&self, on: On<'_>, times: &fs::Timestamps) -> Result<()> {
+        self.call(on.path, Call::Metadata, || fs::futimens(on.fd, times))
     }
 
     /// Returns the names of a file's extended attributes, each with its NUL.
-    pub(super) fn attributes(&self, path: &Path, file: impl AsFd) -> Result<Vec<u8>, Errno> {
-        self.pass(path, Call::Stat, 0)?;
-        with_growing_buffer(|buffer| fs::flistxattr(&file, spare_capacity(buffer)))
+    pub(super) fn attributes(&self, on: On<'_>) -> Result<Vec<u8>> {
+        self.pass(on.path, Call::Stat, 0)?;
+        with_growing_buffer(|buffer| fs::flistxattr(on.fd, spare_capacity(buffer)))
     }
 
     /// Returns the value of an extended attribute.
-    pub(super) fn attribute(
-        &self,
-        path: &Path,
-        file: impl AsFd,
-        name: &CStr,
-    ) -> Result<Vec<u8>, Errno> {
-        self.pass(path, Call::Stat, 0)?;
-        with_growing_buffer(|buffer| fs::fgetxattr(&file, name, spare_capacity(buffer)))
+    pub(super) fn attribute(&self, on: On<'_>, name: &CStr) -> Result<Vec<u8>> {
+        self.pass(on.path, Call::Stat, 0)?;
+        with_growing_buffer(|buffer| fs::fgetxattr(on.fd, name, spare_capacity(buffer)))
     }
 
-    pub(super) fn set_attribute(
-        &self,
-        path: &Path,
-        file: impl AsFd,
-        name: &CStr,
-        value: &[u8],
-    ) -> Result<(), Errno> {
-        self.pass(path, Call::Attribute, 0)?;
-        fs::fsetxattr(&file, name, value, fs::XattrFlags::empty())
+    pub(super) fn set_attribute(&self, on: On<'_>, name: &CStr, value: &[u8]) -> Result<()> {
+        let flags = fs::XattrFlags::empty();
+        self.call(on.path, Call::Attribute, || fs::fsetxattr(on.fd, name, value, flags))
     }
 
-    pub(super) fn remove_attribute(
-        &self,
-        path: &Path,
-        file: impl AsFd,
-        name: &CStr,
-    ) -> Result<(), Errno> {
-        self.pass(path, Call::Attribute, 0)?;
-        fs::fremovexattr(&file, name)
+    pub(super) fn remove_attribute(&self, on: On<'_>, name: &CStr) -> Result<()> {
+        self.call(on.path, Call::Attribute, || fs::fremovexattr(on.fd, name))
     }
 
     /// Syncs one file or directory and the metadata needed to find it.
-    pub(super) fn sync(&self, path: &Path, file: impl AsFd) -> Result<(), Errno> {
-        self.pass(path, Call::Sync, 0)?;
+    pub(super) fn sync(&self, on: On<'_>) -> Result<()> {
         // `fdatasync` would not sync the owner and the mode, which are part of the edit.
-        retry(|| fs::fsync(&file))
+        self.call(on.path, Call::Sync, || fs::fsync(on.fd))
     }
 
-    /// Syncs the whole file system of `file`.
-    pub(super) fn sync_all(&self, path: &Path, file: impl AsFd) -> Result<(), Errno> {
-        self.pass(path, Call::SyncAll, 0)?;
-        retry(|| fs::syncfs(&file))
+    /// Syncs the whole file system of a file.
+    pub(super) fn sync_all(&self, on: On<'_>) -> Result<()> {
+        self.call(on.path, Call::SyncAll, || fs::syncfs(on.fd))
     }
 
-    /// Renames `from` to `to`, both in `dir`. `path` is the full path of `from`.
-    pub(super) fn rename(
-        &self,
-        path: &Path,
-        dir: impl AsFd,
-        from: &OsStr,
-        to: (&OsStr, &Path),
-        flags: RenameFlags,
-    ) -> Result<(), Errno> {
-        self.pass(path, Call::Rename(to.1), 0)?;
-        // Plain `renameat` works on every kernel and file system; the flags of `renameat2` do not.
-        if flags.is_empty() {
-            retry(|| fs::renameat(&dir, from, &dir, to.0))
-        } else {
-            retry(|| fs::renameat_with(&dir, from, &dir, to.0, flags))
-        }
+    /// Renames a file in its directory.
+    pub(super) fn rename(&self, from: &At<'_>, to: &At<'_>, flags: RenameFlags) -> Result<()> {
+        self.call(&from.path, Call::Rename(&to.path), || {
+            // Plain `renameat` works on every kernel and file system; the flags of `renameat2` do not.
+            match flags.is_empty() {
+                true => fs::renameat(from.dir, from.name, to.dir, to.name),
+                false => fs::renameat_with(from.dir, from.name, to.dir, to.name, flags),
+            }
+        })
     }
 
-    pub(super) fn remove(&self, path: &Path, dir: impl AsFd, name: &OsStr) -> Result<(), Errno> {
-        self.pass(path, Call::Remove, 0)?;
-        retry(|| fs::unlinkat(&dir, name, AtFlags::empty()))
+    pub(super) fn remove(&self, at: &At<'_>) -> Result<()> {
+        self.call(&at.path, Call::Remove, || fs::unlinkat(at.dir, at.name, AtFlags::empty()))
     }
 
-    pub(super) fn remove_dir(
-        &self,
-        path: &Path,
-        dir: impl AsFd,
-        name: &OsStr,
-    ) -> Result<(), Errno> {
-        self.pass(path, Call::Remove, 0)?;
-        retry(|| fs::unlinkat(&dir, name, AtFlags::REMOVEDIR))
+    pub(super) fn remove_dir(&self, at: &At<'_>) -> Result<()> {
+        self.call(&at.path, Call::Remove, || fs::unlinkat(at.dir, at.name, AtFlags::REMOVEDIR))
     }
 
     /// Creates a directory that only its owner can use, with the sticky bit.
-    pub(super) fn make_dir(&self, path: &Path, dir: impl AsFd, name: &OsStr) -> Result<(), Errno> {
-        self.pass(path, Call::MakeDir, 0)?;
-        retry(|| fs::mkdirat(&dir, name, Mode::RWXU | Mode::SVTX))
+    pub(super) fn make_dir(&self, at: &At<'_>) -> Result<()> {
+        let mode = Mode::RWXU | Mode::SVTX;
+        self.call(&at.path, Call::MakeDir, || fs::mkdirat(at.dir, at.name, mode))
     }
 
-    pub(super) fn link(
-        &self,
-        path: &Path,
-        dir: impl AsFd,
-        name: &OsStr,
-        target: &Path,
-    ) -> Result<(), Errno> {
-        self.pass(path, Call::Link, 0)?;
-        retry(|| fs::symlinkat(target, &dir, name))
+    pub(super) fn link(&self, at: &At<'_>, target: &Path) -> Result<()> {
+        self.call(&at.path, Call::Link, || fs::symlinkat(target, at.dir, at.name))
     }
 
     /// Returns the target of a symbolic link.
-    pub(super) fn read_link(
-        &self,
-        path: &Path,
-        dir: impl AsFd,
-        name: &OsStr,
-    ) -> Result<PathBuf, Errno> {
-        self.pass(path, Call::Read, 0)?;
-        let target = retry(|| fs::readlinkat(&dir, name, Vec::new()))?;
+    pub(super) fn read_link(&self, at: &At<'_>) -> Result<PathBuf> {
+        let read = || fs::readlinkat(at.dir, at.name, Vec::new());
+        let target = self.call(&at.path, Call::Read, read)?;
         Ok(OsString::from_vec(target.into_bytes()).into())
     }
 
     /// Returns the names in a directory without `.` and `..`.
-    pub(super) fn list(&self, path: &Path, dir: impl AsFd) -> Result<Vec<OsString>, Errno> {
-        self.pass(path, Call::List, 0)?;
+    pub(super) fn list(&self, on: On<'_>) -> Result<Vec<OsString>> {
+        self.pass(on.path, Call::List, 0)?;
         let mut names = Vec::new();
-        // The directory is opened again, so the position of `dir` does not change.
-        for entry in fs::Dir::read_from(&dir)? {
+        // The directory is opened again, so its position does not change.
+        for entry in fs::Dir::read_from(on.fd)? {
             let entry = entry?;
             let name = entry.file_name().to_bytes();
             if name != b"." && name != b".." {
@@ -456,16 +374,9 @@ impl Sys {
     }
 }
 
-/// Repeats a call while a signal interrupts it.
-fn retry<T>(call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
-    rustix::io::retry_on_intr(call)
-}
-
 /// Makes a call with a buffer that grows while it is too small, up to the kernel's limit of 64 KB
 /// for the names and the value of extended attributes (xattr(7)).
-fn with_growing_buffer(
-    mut call: impl FnMut(&mut Vec<u8>) -> Result<usize, Errno>,
-) -> Result<Vec<u8>, Errno> {
+fn with_growing_buffer(mut call: impl FnMut(&mut Vec<u8>) -> Result<usize>) -> Result<Vec<u8>> {
     let mut size = 256;
     loop {
         let mut buffer = Vec::with_capacity(size);
@@ -475,9 +386,4 @@ fn with_growing_buffer(
             Ok(_) => return Ok(buffer),
         }
     }
-}
-
-/// Converts an error number to the standard library's error.
-pub(super) fn error(errno: Errno) -> io::Error {
-    io::Error::from_raw_os_error(errno.raw_os_error())
 }

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::dir::{Dir, temporary_name};
 use super::error::WriteError;
-use super::sys::{self, Sys};
+use super::sys::{At, On, Sys};
 
 /// Random numbers that are drawn for a name before it is an error that all are taken.
 const DRAWS: usize = 16;
@@ -39,27 +39,33 @@ impl Temporary {
         locked: bool,
     ) -> Result<Self, WriteError> {
         let name = temporary_name(number);
-        let path = dir.path.join(&name);
-        let mut made = sys.create(&path, &dir.fd, &name);
+        let at = dir.on().at(&name);
+        let mut made = sys.create(&at);
         if matches!(made, Err(Errno::EXIST)) && locked {
-            let _ = sys.remove(&path, &dir.fd, &name);
-            made = sys.create(&path, &dir.fd, &name);
+            let _ = sys.remove(&at);
+            made = sys.create(&at);
         }
+        let path = at.path;
         let fd = match made {
             Ok(fd) => fd,
-            Err(Errno::EXIST) => return Err(WriteError::Locked { path }),
+            Err(Errno::EXIST) => return Err(WriteError::Locked(path)),
             Err(errno) => return Err(not_created(sys, dir, path, errno)),
         };
         let (sys, dir, id) = (sys.clone(), dir.clone(), dir.id);
         // Made before the state is read, so that a failure removes the file.
         let mut new = Self { sys, dir, name, path, fd, id, named: true };
-        let facts = new.sys.stat(&new.path, &new.fd).map_err(|errno| WriteError::Failed {
-            path: new.path.clone(),
-            what: "be inspected",
-            source: sys::error(errno),
-        })?;
-        new.id = facts.fingerprint.id;
+        let facts = new.sys.stat(new.on());
+        let failed = |errno| WriteError::failed(&new.path, "be inspected", errno);
+        new.id = facts.map_err(failed)?.fingerprint.id;
         Ok(new)
+    }
+
+    pub(super) fn on(&self) -> On<'_> {
+        On { path: &self.path, fd: &self.fd }
+    }
+
+    fn at(&self) -> At<'_> {
+        self.dir.on().at(&self.name)
     }
 
     /// Renames the file to its final name in the same directory.
@@ -69,7 +75,7 @@ impl Temporary {
         path: &Path,
         flags: RenameFlags,
     ) -> Result<(), Errno> {
-        self.sys.rename(&self.path, &self.dir.fd, &self.name, (name, path), flags)?;
+        self.sys.rename(&self.at(), &self.dir.on().named(name, path), flags)?;
         self.named = false;
         Ok(())
     }
@@ -79,7 +85,7 @@ impl Drop for Temporary {
     fn drop(&mut self) {
         if self.named {
             // If it cannot be removed now, the next run removes it.
-            let _ = self.sys.remove(&self.path, &self.dir.fd, &self.name);
+            let _ = self.sys.remove(&self.at());
         }
     }
 }
@@ -101,16 +107,12 @@ pub(super) fn drawn<T, E>(
 
 /// Returns the error of a failed creation.
 fn not_created(sys: &Sys, dir: &Dir, path: PathBuf, errno: Errno) -> WriteError {
-    let is_immutable = || sys.stat(&dir.path, &dir.fd).is_ok_and(|facts| facts.immutable);
+    let is_immutable = || sys.stat(dir.on()).is_ok_and(|facts| facts.immutable);
     match errno {
-        Errno::ROFS => WriteError::ReadOnlyFileSystem { path },
+        Errno::ROFS => WriteError::ReadOnlyFileSystem(path),
         Errno::PERM if is_immutable() => {
             WriteError::Protected { path: dir.path.clone(), flag: "immutable" }
         }
-        _ => WriteError::Failed {
-            path,
-            what: "make a temporary file beside the one to be written",
-            source: sys::error(errno),
-        },
+        _ => WriteError::failed(&path, "make a temporary file beside the one to be written", errno),
     }
 }

@@ -120,7 +120,7 @@ pub fn make(writer: &Writer, index: &Path, target: Target) -> Result<(), IndexEr
     let dir = dir_of(index);
     // Only becalm makes this directory, so a link there is somebody else's.
     if dir.is_symlink() {
-        return Err(WriteError::NotOurs { path: dir }.into());
+        return Err(WriteError::NotOurs(dir).into());
     }
     writer.make_dir(&dir)?;
     let goal = Path::new("..").join(index.file_name().unwrap_or_default());

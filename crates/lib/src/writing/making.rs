@@ -136,7 +136,7 @@ fn make_above(editor: &Editor<'_>, here: &Path) {
 fn no_link(here: &Path) -> Result<(), WriteError> {
     let own = here.ancestors().take_while(|dir| lies_in_farms(&dir.join("any")));
     match { own }.find(|dir| dir.is_symlink()) {
-        Some(link) => Err(WriteError::NotOurs { path: link.to_owned() }),
+        Some(link) => Err(WriteError::NotOurs(link.to_owned())),
         None => Ok(()),
     }
 }
