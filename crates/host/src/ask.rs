@@ -51,9 +51,8 @@ const MAX_OUTPUT: u64 = 1024 * 1024;
 /// are determined once for each file and choice.
 ///
 /// # Errors
-/// Returns [`HostError::Interpreter`] if the file cannot be read, [`HostError::UnknownLoader`] if
-/// it is not a known loader, [`HostError::NotALoader`] if it is not a loader of the chosen C
-/// library, and [`HostError::UnknownCpu`] if its machine has no such processor.
+/// Returns [`HostError::Interpreter`] if the file cannot be read, and [`HostError::Unusable`] if it is
+/// not a known loader, or not one of the chosen C library, or if its machine has no such processor.
 pub fn loader_facts(
     fs: &OsFs,
     interpreter: &BStr,
@@ -81,9 +80,10 @@ fn determine(
     loader: &OpenInterpreter,
     choice: &FactChoice,
 ) -> Result<LoaderFacts, HostError> {
-    let unknown = || match choice.libc {
-        Some(libc) => HostError::NotALoader { path: path_of(interpreter), libc },
-        None => HostError::UnknownLoader { path: path_of(interpreter) },
+    let unusable = |reason: String| HostError::unusable(path_of(interpreter), reason);
+    let unknown = || {
+        let reason = choice.libc.map(|libc| format!("not a loader of {libc}"));
+        unusable(reason.unwrap_or("no loader known here; name its rules with --libc".to_owned()))
     };
     let ident = elf::ident(&loader.bytes).ok_or_else(unknown)?;
     let libc = choice.libc.or_else(|| libc_of(fs, interpreter, &loader.bytes));
@@ -111,8 +111,8 @@ fn determine(
         None if native => cpu::running(),
         None => cpu::BASELINE,
     };
-    let caps = hwcaps::for_cpu(&ident, libc, cpu)
-        .map_err(|source| HostError::UnknownCpu { path: path_of(interpreter), source })?;
+    let caps =
+        hwcaps::for_cpu(&ident, libc, cpu).map_err(|unknown| unusable(unknown.to_string()))?;
     facts::from_bytes(&loader.bytes, libc, caps).ok_or_else(unknown)
 }
 

@@ -237,8 +237,9 @@ impl Work<'_> {
         let choice = self.options.facts.unwrap_or(&choice);
         let facts = loader_facts(self.os, self.group.interpreter.as_ref(), choice)?;
         if !matches!(facts.libc, Libc::Glibc(version) if version >= GLIBC_RANGE.0) {
-            let path = Path::new(OsStr::from_bytes(&self.group.interpreter)).to_owned();
-            return Err(HostError::NoAudit { path, libc: facts.libc });
+            let libc = facts.libc;
+            let reason = format!("an index has no effect on {libc}; it needs glibc 2.31 or later");
+            return Err(HostError::unusable(path_of(self.group.interpreter.as_ref()), reason));
         }
         self.loaders = self.alike(&facts, choice);
         let mut known: FxHashSet<BString> = self.group.paths.iter().cloned().collect();

@@ -62,29 +62,17 @@ pub enum Untrusted {
         owner: u32,
     },
     /// Others may write the file or a directory on the way to it.
-    #[error("not used: others than its owner may write {}", .path.display())]
-    Writable {
-        /// The file or directory.
-        path: PathBuf,
-    },
+    #[error("not used: others than its owner may write {}", .0.display())]
+    Writable(PathBuf),
     /// Users other than the owner may not read the file or search a directory on the way to it.
-    #[error("other users may not read {}", .path.display())]
-    Private {
-        /// The file or directory.
-        path: PathBuf,
-    },
+    #[error("other users may not read {}", .0.display())]
+    Private(PathBuf),
     /// The path leads to a directory, FIFO, socket or device.
-    #[error("not used: {} is no regular file", .path.display())]
-    NoFile {
-        /// The file or directory.
-        path: PathBuf,
-    },
+    #[error("not used: {} is no regular file", .0.display())]
+    NoFile(PathBuf),
     /// There are more links than the kernel follows.
-    #[error("{}: too many links", .path.display())]
-    Links {
-        /// The file or directory.
-        path: PathBuf,
-    },
+    #[error("{}: too many links", .0.display())]
+    Links(PathBuf),
 }
 
 impl Untrusted {
@@ -137,7 +125,7 @@ pub fn open(path: &Path) -> Result<TrustedFile, Untrusted> {
     let facts = file.metadata().map_err(io)?;
     check(path, &facts)?;
     if !facts.is_file() {
-        return Err(Untrusted::NoFile { path: path.to_owned() });
+        return Err(Untrusted::NoFile(path.to_owned()));
     }
     Ok(TrustedFile { file, facts })
 }
@@ -158,7 +146,7 @@ pub fn check_for_all(path: &Path) -> Result<(), Untrusted> {
         }
         // The permissions of a symbolic link are not used (symlink(7)).
         if facts.mode() & wanted == 0 && !facts.is_symlink() {
-            return Err(Untrusted::Private { path: path.to_owned() });
+            return Err(Untrusted::Private(path.to_owned()));
         }
         Ok(())
     });
@@ -324,7 +312,7 @@ fn follow(
         }
         links += 1;
         if links > MAX_LINKS {
-            return Err(Untrusted::Links { path: path.to_owned() });
+            return Err(Untrusted::Links(path.to_owned()));
         }
         let (facts, target) = read_link(&at)?;
         check(&at, &facts)?;
@@ -383,7 +371,7 @@ pub fn check(path: &Path, facts: &Metadata) -> Result<(), Untrusted> {
     }
     let is_shared = facts.is_dir() && facts.mode() & STICKY != 0;
     if facts.mode() & WRITABLE != 0 && !facts.is_symlink() && !is_shared {
-        return Err(Untrusted::Writable { path: path() });
+        return Err(Untrusted::Writable(path()));
     }
     Ok(())
 }

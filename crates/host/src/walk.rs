@@ -109,7 +109,7 @@ pub fn find_objects(paths: &[PathBuf], options: WalkOptions<'_>) -> Walked {
     });
     let mut walked = walk.walked.into_inner().unwrap_or_else(PoisonError::into_inner);
     walked.objects.sort_by(|a, b| a.path.cmp(&b.path).then(b.named.cmp(&a.named)));
-    walked.errors.sort_by(|a, b| path_of(a).cmp(path_of(b)));
+    walked.errors.sort_by(|a, b| a.path().cmp(b.path()));
     walked.folders.sort();
     walked.littered.sort();
     walked.littered.dedup();
@@ -130,7 +130,10 @@ impl Walk<'_> {
     fn named(&self, path: &Path) {
         match probe_named(path) {
             Ok(Some(found)) => self.keep(Walked { objects: vec![found], ..Walked::default() }),
-            Ok(None) => self.fail(vec![HostError::NotAnObject { path: path.to_owned() }]),
+            Ok(None) => {
+                let reason = "neither an ELF nor a Mach-O file";
+                self.fail(vec![HostError::unusable(path, reason)]);
+            }
             Err(error) => self.fail(vec![error]),
         }
     }
@@ -266,7 +269,7 @@ fn probe_named(path: &Path) -> Result<Option<Found>, HostError> {
     let stat = rustix::fs::statat(CWD, path, AtFlags::empty()).map_err(fail)?;
     // Checked before the open, because opening a device can have side effects.
     if is_special(&stat) {
-        return Err(HostError::NotRegular { path: path.to_owned() });
+        return Err(HostError::unusable(path, "not a regular file"));
     }
     let file = open(CWD, path, OFlags::empty()).map_err(fail)?;
     let looked = look_at(&file).map_err(fail)?;
@@ -344,22 +347,6 @@ fn format_of(start: &[u8]) -> Option<Format> {
 
 fn read_error(path: &Path, source: impl Into<io::Error>) -> HostError {
     HostError::Read { path: path.to_owned(), source: source.into() }
-}
-
-/// Returns the path of a walk's error.
-fn path_of(error: &HostError) -> &Path {
-    match error {
-        HostError::OpenRoot { path, .. }
-        | HostError::NoOpenat2 { path, .. }
-        | HostError::Read { path, .. }
-        | HostError::NotAnObject { path }
-        | HostError::NotRegular { path }
-        | HostError::Interpreter { path, .. }
-        | HostError::UnknownCpu { path, .. }
-        | HostError::UnknownLoader { path }
-        | HostError::NotALoader { path, .. }
-        | HostError::NoAudit { path, .. } => path,
-    }
 }
 
 #[cfg(test)]

@@ -36,28 +36,11 @@ fn told(error: &(dyn Error + 'static)) -> String {
 /// Returns the path that an error of the host is about, and a description of the error.
 #[must_use]
 pub fn words_of_host(error: &HostError) -> (BString, String) {
-    let (path, reason) = match error {
-        HostError::OpenRoot { path, source } => {
-            (path, format!("cannot be used as a root: {}", words(source)))
-        }
-        HostError::NoOpenat2 { path, source } => {
-            (path, format!("another root needs the openat2 system call: {}", words(source)))
-        }
-        HostError::Read { path, source } | HostError::Interpreter { path, source } => {
-            (path, words(source))
-        }
-        HostError::NotAnObject { path } => (path, "neither an ELF nor a Mach-O file".to_owned()),
-        HostError::NotRegular { path } => (path, "not a regular file".to_owned()),
-        HostError::UnknownCpu { path, source } => (path, source.to_string()),
-        HostError::NoAudit { path, libc } => {
-            (path, format!("an index has no effect on {libc}; it needs glibc 2.31 or later"))
-        }
-        HostError::NotALoader { path, libc } => (path, format!("not a loader of {libc}")),
-        HostError::UnknownLoader { path } => {
-            (path, "no loader known here; name its rules with --libc".to_owned())
-        }
+    let reason = match error {
+        HostError::Read { source, .. } | HostError::Interpreter { source, .. } => words(source),
+        HostError::Unusable { reason, .. } => reason.clone(),
     };
-    (path_bytes(path), reason)
+    (path_bytes(error.path()), reason)
 }
 
 /// Formats seconds: those above 10 ms with two decimals, shorter times in milliseconds.

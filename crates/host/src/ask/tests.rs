@@ -57,7 +57,8 @@ fn a_file_that_is_no_loader_is_an_error_with_its_path() {
         let path: bstr::BString = <[u8]>::from_path(&top.path().join(name)).unwrap().into();
         loader_facts(&fs, path.as_bstr(), &FactChoice::default()).unwrap_err()
     };
-    assert!(matches!(error_of("text"), HostError::UnknownLoader { .. }));
+    let reason = "text: no loader known here; name its rules with --libc";
+    assert!(error_of("text").to_string().ends_with(reason));
     let error = error_of("absent");
     assert!(
         matches!(&error, HostError::Interpreter { source, .. }
@@ -86,7 +87,7 @@ fn the_output_of_this_machines_loader_agrees_with_its_bytes() {
     assert_eq!(loader_facts(&here, path, &least).unwrap().hwcaps, [""; 0]);
     let none = FactChoice { cpu: Some("6502".to_owned()), ..FactChoice::default() };
     let error = loader_facts(&here, path, &none).unwrap_err();
-    assert!(matches!(error, HostError::UnknownCpu { .. }));
+    assert!(error.to_string().contains("6502"), "{error}");
 }
 
 #[test]

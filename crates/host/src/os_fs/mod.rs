@@ -84,8 +84,8 @@ impl OsFs {
     /// is held open, so it may be renamed meanwhile.
     ///
     /// # Errors
-    /// Returns [`HostError::OpenRoot`] if `dir` is not a directory or cannot be opened, and
-    /// [`HostError::NoOpenat2`] if the kernel cannot confine lookups.
+    /// Returns [`HostError::Unusable`] if `dir` is not a directory or cannot be opened, and if the
+    /// kernel cannot confine lookups.
     pub fn in_root(dir: &Path) -> Result<Self, HostError> {
         Ok(Self::on(Root::inside(dir)?))
     }

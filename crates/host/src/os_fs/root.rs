@@ -14,6 +14,7 @@ use rustix::io::Errno as OsErrno;
 
 use super::stat::Stat;
 use crate::HostError;
+use crate::error::words;
 
 /// Maximum number of attempts of a lookup inside a root. The kernel returns `EAGAIN` if it cannot
 /// rule out a concurrent rename.
@@ -32,16 +33,18 @@ impl Root {
     /// Opens another root and checks that the kernel can confine lookups to it.
     pub(super) fn inside(path: &Path) -> Result<Self, HostError> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let open_root =
-            |source: OsErrno| HostError::OpenRoot { path: path.to_owned(), source: source.into() };
+        let failed = |what: &str, errno: OsErrno| {
+            HostError::unusable(path, format!("{what}: {}", words(&errno.into())))
+        };
+        let open_root = |errno| failed("cannot be used as a root", errno);
         let dir = rustix::fs::openat(CWD, path, flags, Mode::empty()).map_err(open_root)?;
         let stat = rustix::fs::fstat(&dir).map_err(open_root)?;
         // Tried once here, so that an error of a later lookup is one of its path.
         match rustix::fs::openat2(&dir, ".", flags, Mode::empty(), ResolveFlags::IN_ROOT) {
             Ok(_) => Ok(Self::Inside { dir, id: Stat::new(&stat).fingerprint.id }),
             // A sandbox may forbid the call with `EPERM`.
-            Err(source @ (OsErrno::NOSYS | OsErrno::PERM | OsErrno::INVAL)) => {
-                Err(HostError::NoOpenat2 { path: path.to_owned(), source: source.into() })
+            Err(errno @ (OsErrno::NOSYS | OsErrno::PERM | OsErrno::INVAL)) => {
+                Err(failed("another root needs the openat2 system call", errno))
             }
             Err(source) => Err(open_root(source)),
         }

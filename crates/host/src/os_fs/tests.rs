@@ -435,7 +435,7 @@ fn a_root_must_be_a_directory() {
     fs::write(top.path().join("file"), b"").unwrap();
     for path in ["file", "absent"] {
         let error = OsFs::in_root(&top.path().join(path)).unwrap_err();
-        assert!(matches!(error, HostError::OpenRoot { .. }), "{error:?}");
+        assert!(error.to_string().contains(": cannot be used as a root: "), "{error}");
     }
 }
 

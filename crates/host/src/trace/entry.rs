@@ -1,12 +1,14 @@
 //! Measures the time from the `execve` to the entry point. The program runs under ptrace and stops
 //! only at those two places, so the measurement hardly disturbs it.
 
+use std::io;
+use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::exec::{Breakpoint, Program};
-use super::spawn::{Body, Exec, Failed, Report, Spawned, spawn};
+use super::spawn::{Body, Exec, Spawned, spawn};
 use super::stopped::{self, Until, Waited, Why};
 use super::sys;
 use super::{Command, TraceError};
@@ -44,14 +46,9 @@ pub struct Entry {
 /// Returns an error if the program could not be started or traced. No process is left running.
 pub fn time_to_entry(command: &Command, limit: Duration) -> Result<Entered, TraceError> {
     let (exec, path) = Exec::new(command)?;
-    let failed = |failed| match failed {
-        Failed::Fork(source) => TraceError::Fork { command: path.clone(), source },
-        Failed::Seize(source) => TraceError::NotPermitted { command: path.clone(), source },
-    };
-    // A thread that a constructor starts would stay stopped, and the end of the program would wait for it.
-    let mut child = spawn(&Body::Exec(exec), false, false).map_err(failed)?;
+    let mut child = spawn(&Body::Exec(exec), false, false).map_err(|failed| failed.about(&path))?;
     let gone = Instant::now();
-    child.go().map_err(|source| Failure::Wait(source).about(&path))?;
+    child.go().map_err(|source| not_watched(&path, source))?;
     let pid = child.pid;
     let (ended, waiting) = channel::<()>();
     thread::scope(|scope| {
@@ -63,7 +60,7 @@ pub fn time_to_entry(command: &Command, limit: Duration) -> Result<Entered, Trac
             }
             too_long
         });
-        let entered = watch(child, gone).map_err(|failure| failure.about(&path));
+        let entered = watch(child, gone, (&path, command.dir.as_deref().unwrap_or(&path)));
         // The dropped sender wakes the other thread. Otherwise the join would last until the limit.
         drop(ended);
         match (entered, too_long.join()) {
@@ -73,46 +70,23 @@ pub fn time_to_entry(command: &Command, limit: Duration) -> Result<Entered, Trac
     })
 }
 
-/// Reason why nothing was measured.
-enum Failure {
-    /// The child did not execute the program; the errno of `execve`, if the child reported one.
-    Exec(Option<i32>),
-    /// The child could not enter the directory.
-    Directory(i32),
-    /// Waiting for the child failed.
-    Wait(std::io::Error),
-}
-
-impl Failure {
-    fn about(self, path: &std::path::Path) -> TraceError {
-        let command = path.to_owned();
-        match self {
-            Self::Exec(Some(errno)) => {
-                TraceError::Exec { command, source: std::io::Error::from_raw_os_error(errno) }
-            }
-            Self::Exec(None) => TraceError::Tracer {
-                command,
-                call: "execve",
-                source: std::io::ErrorKind::Interrupted.into(),
-            },
-            Self::Directory(errno) => TraceError::Directory {
-                dir: command,
-                source: std::io::Error::from_raw_os_error(errno),
-            },
-            Self::Wait(source) => TraceError::Tracer { command, call: "wait", source },
-        }
-    }
+fn not_watched(command: &Path, source: io::Error) -> TraceError {
+    TraceError::Tracer { command: command.to_owned(), call: "wait", source }
 }
 
 /// Runs the child to its entry point or to its end. The child has ended when this returns.
-fn watch(mut child: Spawned, gone: Instant) -> Result<Entered, Failure> {
+fn watch(
+    mut child: Spawned,
+    gone: Instant,
+    (command, dir): (&Path, &Path),
+) -> Result<Entered, TraceError> {
     let mut running: Option<(Instant, Entry, Breakpoint)> = None;
     let mut entered = Entered::Ended;
     let mut is_program = false;
     loop {
-        match stopped::wait(Some(child.pid)).map_err(Failure::Wait)? {
+        match stopped::wait(Some(child.pid)).map_err(|source| not_watched(command, source))? {
             Waited::End(..) if is_program => return Ok(entered),
-            Waited::End(..) => return Err(never_started(&mut child)),
+            Waited::End(..) => return Err(child.never_started(command, dir)),
             Waited::Stop(task, Why::Exec) => {
                 let exec = gone.elapsed();
                 is_program = true;
@@ -159,13 +133,4 @@ fn faults(pid: sys::Pid) -> u64 {
     let after_name = stat.rsplit(") ").next().unwrap_or_default();
     let fields = after_name.split(' ').enumerate().filter(|(at, _)| matches!(at, 7 | 9));
     fields.filter_map(|(_, field)| field.parse::<u64>().ok()).sum()
-}
-
-fn never_started(child: &mut Spawned) -> Failure {
-    let announced = child.reports().into_iter().find_map(|report| match report {
-        Report::Exec(errno) => Some(Failure::Exec(Some(errno))),
-        Report::Directory(errno) => Some(Failure::Directory(errno)),
-        Report::NoFilter(_) | Report::NoNewPrivileges => None,
-    });
-    announced.unwrap_or(Failure::Exec(None))
 }

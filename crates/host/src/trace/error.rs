@@ -10,11 +10,8 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum TraceError {
     /// No file has that path, or none along `PATH` has that name.
-    #[error("{}: command not found", command.display())]
-    NotFound {
-        /// The command.
-        command: PathBuf,
-    },
+    #[error("{}: command not found", .0.display())]
+    NotFound(PathBuf),
     /// `execve` failed, for example for a directory, a file without permission, a script without
     /// interpreter, or another architecture (`ENOEXEC`).
     #[error("{}: cannot be executed", command.display())]
@@ -35,11 +32,8 @@ pub enum TraceError {
         source: io::Error,
     },
     /// The command, an argument or the environment has a NUL byte.
-    #[error("{}: a NUL byte in the command line", command.display())]
-    Nul {
-        /// The command.
-        command: PathBuf,
-    },
+    #[error("{}: a NUL byte in the command line", .0.display())]
+    Nul(PathBuf),
     /// No process could be created.
     #[error("{}: cannot create a process", command.display())]
     Fork {
@@ -66,12 +60,6 @@ pub enum TraceError {
         command: PathBuf,
         /// The time limit.
         limit: Duration,
-    },
-    /// The tracer does not support this architecture.
-    #[error("{}: no tracer for this architecture", command.display())]
-    Architecture {
-        /// The command.
-        command: PathBuf,
     },
     /// A call of the tracer itself failed.
     #[error("{}: {call} failed", command.display())]

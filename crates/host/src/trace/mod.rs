@@ -236,10 +236,7 @@ pub fn run_with(
     listener: &mut dyn Listener,
 ) -> Result<Traced, TraceError> {
     let (exec, path) = Exec::new(command)?;
-    let failed = |failed| match failed {
-        Failed::Fork(source) => TraceError::Fork { command: path.clone(), source },
-        Failed::Seize(source) => TraceError::NotPermitted { command: path.clone(), source },
-    };
+    let failed = |failed: Failed| failed.about(&path);
     let used_before = Used::by_children();
     let shared_cpu = SharedCpu::begin();
     let mut child = spawn(&Body::Exec(exec), options.wants_filter(), true).map_err(failed)?;

@@ -64,7 +64,7 @@ impl Exec {
     pub(super) fn new(command: &Command) -> Result<(Exec, PathBuf), TraceError> {
         let own_env = || std::env::vars_os().collect();
         let path = find(command, &command.env.clone().unwrap_or_else(own_env))?;
-        let nul = |_| TraceError::Nul { command: command.program.clone().into() };
+        let nul = |_| TraceError::Nul(command.program.clone().into());
         let c_string = |text: &OsStr| CString::new(text.as_bytes()).map_err(nul);
         let mut strings = vec![c_string(&command.program)?];
         for arg in &command.args {
@@ -101,7 +101,7 @@ impl Exec {
 /// executable file along `PATH`.
 pub(super) fn find(command: &Command, env: &[(OsString, OsString)]) -> Result<PathBuf, TraceError> {
     let name = &command.program;
-    let not_found = || TraceError::NotFound { command: name.into() };
+    let not_found = || TraceError::NotFound(name.into());
     if name.is_empty() {
         return Err(not_found());
     }
@@ -141,6 +141,16 @@ pub(super) enum Failed {
     Fork(io::Error),
     /// The tracer may not attach.
     Seize(io::Error),
+}
+
+impl Failed {
+    pub(super) fn about(self, command: &Path) -> TraceError {
+        let command = command.to_owned();
+        match self {
+            Self::Fork(source) => TraceError::Fork { command, source },
+            Self::Seize(source) => TraceError::NotPermitted { command, source },
+        }
+    }
 }
 
 /// Forks a child and attaches to it. If `filtered`, the child installs the filter before its
@@ -205,6 +215,24 @@ impl Spawned {
         // If the pipe cannot be read, there are no reports.
         let _ = (&mut self.reports).take(64).read_to_end(&mut bytes);
         bytes.chunks_exact(5).filter_map(report).collect()
+    }
+
+    /// Returns the error of a command that was not executed.
+    pub(super) fn never_started(&mut self, command: &Path, dir: &Path) -> TraceError {
+        let is_fatal = |report: &Report| matches!(report, Report::Exec(_) | Report::Directory(_));
+        let (command, dir) = (command.to_owned(), dir.to_owned());
+        match self.reports().into_iter().find(is_fatal) {
+            Some(Report::Exec(errno)) => {
+                TraceError::Exec { command, source: io::Error::from_raw_os_error(errno) }
+            }
+            Some(Report::Directory(errno)) => {
+                TraceError::Directory { dir, source: io::Error::from_raw_os_error(errno) }
+            }
+            _ => {
+                let source = io::ErrorKind::Interrupted.into();
+                TraceError::Tracer { command, call: "execve", source }
+            }
+        }
     }
 }
 

@@ -439,33 +439,13 @@ impl<'a> Tracer<'a> {
         }
         self.shared_cpu = None;
         if self.images.is_empty() {
-            return Err(self.never_started());
+            return Err(self.child.never_started(&self.command, &self.dir));
         }
         self.exit = Some(match end {
             End::Code(code) => Exit::Code(code),
             End::Signal(signal) => Exit::Signal(signal),
         });
         Ok(())
-    }
-
-    fn never_started(&mut self) -> TraceError {
-        let command = self.command.clone();
-        for report in self.child.reports() {
-            match report {
-                Report::Exec(errno) => {
-                    let source = io::Error::from_raw_os_error(errno);
-                    return TraceError::Exec { command, source };
-                }
-                Report::Directory(errno) => {
-                    return TraceError::Directory {
-                        dir: self.dir.clone(),
-                        source: io::Error::from_raw_os_error(errno),
-                    };
-                }
-                Report::NoFilter(_) | Report::NoNewPrivileges => {}
-            }
-        }
-        self.failed("execve", io::ErrorKind::Interrupted.into())
     }
 
     /// Kills all remaining tasks and waits for their ends.

@@ -163,7 +163,7 @@ impl From<Untrusted> for WriteError {
     fn from(error: Untrusted) -> Self {
         match error {
             Untrusted::Io { path, reason } => Self::Open { path, source: reason },
-            Untrusted::Links { path } => Self::Open { path, source: Errno::LOOP.into() },
+            Untrusted::Links(path) => Self::Open { path, source: Errno::LOOP.into() },
             error => Self::Untrusted(error),
         }
     }

@@ -119,9 +119,6 @@ fn run(
             let why = format!("tracing is not permitted here ({})", crate::words::words(&source));
             without_tracer(options, command, limit, &why)
         }
-        Err(TraceError::Architecture { .. }) => {
-            without_tracer(options, command, limit, "there is no tracer for this architecture")
-        }
         Err(error) => Err(error.into()),
     }
 }
