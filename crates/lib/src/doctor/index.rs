@@ -65,11 +65,9 @@ impl IndexState {
         let (opened, whole) = match (opened, whole) {
             (Ok(opened), Ok(whole)) => (opened, whole),
             (Err(error), _) | (_, Err(error)) => {
-                findings.push(Finding {
-                    kind: FindingKind::Unusable,
-                    what: format!("the index is not used: {}", words_of_chain(&error)),
-                    remedy: format!("{} makes it anew", command_anew(path)),
-                });
+                let what = format!("the index is not used: {}", words_of_chain(&error));
+                let remedy = format!("{} makes it anew", command_anew(path));
+                findings.push(Finding::new(FindingKind::Unusable, what, remedy));
                 return state;
             }
         };
@@ -89,13 +87,12 @@ impl IndexState {
         let fresh = current::is_current(index);
         state.fresh = Some(fresh);
         if !fresh {
-            findings.push(Finding {
-                kind: FindingKind::Stale,
-                what: "the files have changed since the index was made; the loader searches for \
-                       what changed"
-                    .to_owned(),
-                remedy: format!("becalm index --update -o {}", shown(state.path.as_ref())),
-            });
+            findings.push(Finding::new(
+                FindingKind::Stale,
+                "the files have changed since the index was made; the loader searches for what \
+                 changed",
+                format!("becalm index --update -o {}", shown(state.path.as_ref())),
+            ));
         }
         let list = session.library_path.as_deref();
         findings.extend(list.and_then(|list| state.of_library_path(index, list)));
@@ -116,14 +113,12 @@ impl IndexState {
         let first = shown(path_bytes(dirs.first()?).as_ref());
         let number = counted(dirs.len() as u64, "directory", "directories");
         let index = shown(self.path.as_ref());
-        Some(Finding {
-            kind: FindingKind::LibraryPath,
-            what: format!(
-                "{number} of LD_LIBRARY_PATH not in the index, {first} first: each lookup is \
-                 searched there"
-            ),
-            remedy: format!("becalm index --update -o {index} --dirs \"$LD_LIBRARY_PATH\""),
-        })
+        let what = format!(
+            "{number} of LD_LIBRARY_PATH not in the index, {first} first: each lookup is searched \
+             there"
+        );
+        let remedy = format!("becalm index --update -o {index} --dirs \"$LD_LIBRARY_PATH\"");
+        Some(Finding::new(FindingKind::LibraryPath, what, remedy))
     }
 }
 

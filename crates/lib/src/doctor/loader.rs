@@ -47,8 +47,7 @@ impl LoaderState {
             path,
             libc: facts.libc.to_string(),
             takes_index: release.is_some_and(|release| release >= GLIBC_RANGE.0),
-            takes_bindings: release
-                .is_some_and(|release| (RELEASES.0..=RELEASES.1).contains(&release)),
+            takes_bindings: release.is_some_and(|it| (RELEASES.0..=RELEASES.1).contains(&it)),
             reads_notes: facts.reads.note,
             reads_package_caches: !facts.reads.package_caches.is_empty(),
             hwcaps: facts.hwcaps.iter().map(|name| name.to_str_lossy().into_owned()).collect(),
@@ -56,10 +55,8 @@ impl LoaderState {
     }
 
     pub(super) fn finding(&self) -> Option<Finding> {
-        (!self.takes_index).then(|| Finding {
-            kind: FindingKind::Loader,
-            what: format!("the loader of /bin/sh is of {}, which loads no index", self.libc),
-            remedy: "becalm fix --with absolute or farm works with every loader".to_owned(),
-        })
+        let what = format!("the loader of /bin/sh is of {}, which loads no index", self.libc);
+        let remedy = "becalm fix --with absolute or farm works with every loader";
+        (!self.takes_index).then(|| Finding::new(FindingKind::Loader, what, remedy))
     }
 }

@@ -21,6 +21,7 @@ use bstr::{BString, ByteSlice};
 use serde::Serialize;
 
 use crate::ahead::state::{RecordState, records};
+use crate::escape::shown;
 use crate::index::platforms::{self, State};
 use crate::index::variables::{self, AUDIT, SWITCHES, TUNABLES};
 use crate::index::{file, places};
@@ -177,6 +178,12 @@ impl Session {
     }
 }
 
+impl Finding {
+    fn new(kind: FindingKind, what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { kind, what: what.into(), remedy: remedy.into() }
+    }
+}
+
 impl Module {
     fn of(element: &OsStr) -> Self {
         let path = platforms::index_of(element);
@@ -194,7 +201,7 @@ impl Module {
 /// `by_folder` is true if the session names the index by that folder.
 fn fault_of_folder(index: &Path, by_folder: bool) -> Option<(Finding, bool)> {
     let opened = file::open(index).ok()?;
-    let dir = crate::escape::shown(path_bytes(&platforms::dir_of(index)).as_ref());
+    let dir = shown(path_bytes(&platforms::dir_of(index)).as_ref());
     let (what, is_astray) = match platforms::state(index, opened.index.target()) {
         State::Whole => return None,
         // `becalm env` names the index itself.
@@ -207,9 +214,9 @@ fn fault_of_folder(index: &Path, by_folder: bool) -> Option<(Finding, bool)> {
         }
         State::Leads => (format!("{dir} lacks entries: some loaders may print an error"), false),
     };
-    let index = crate::escape::shown(path_bytes(index).as_ref());
+    let index = shown(path_bytes(index).as_ref());
     let remedy = format!("becalm index --update -o {index}");
-    Some((Finding { kind: FindingKind::BadLinks, what, remedy }, is_astray))
+    Some((Finding::new(FindingKind::BadLinks, what, remedy), is_astray))
 }
 
 impl Report {
@@ -243,22 +250,17 @@ pub fn examine(session: &Session, named: Option<&Path>) -> Report {
     let switches = session.switches();
     let mut findings = Vec::new();
     for module in modules.iter().filter(|module| module.is == ModuleKind::Missing) {
-        let name = crate::escape::shown(module.path.as_ref());
-        findings.push(Finding {
-            kind: FindingKind::Missing,
-            what: format!(
-                "LD_AUDIT names {name}, which does not exist: every loader prints an error"
-            ),
-            remedy: "eval \"$(becalm env --undo)\", or becalm index makes it anew".to_owned(),
-        });
+        let name = shown(module.path.as_ref());
+        findings.push(Finding::new(
+            FindingKind::Missing,
+            format!("LD_AUDIT names {name}, which does not exist: every loader prints an error"),
+            "eval \"$(becalm env --undo)\", or becalm index makes it anew",
+        ));
     }
     let is_off = switches.iter().any(|switch| switch == variables::OFF);
     if is_off {
-        findings.push(Finding {
-            kind: FindingKind::SwitchedOff,
-            what: "BECALM=off: the module answers nothing".to_owned(),
-            remedy: "unset BECALM".to_owned(),
-        });
+        let what = "BECALM=off: the module answers nothing";
+        findings.push(Finding::new(FindingKind::SwitchedOff, what, "unset BECALM"));
     }
     let loader = LoaderState::of_shell();
     findings.extend(loader.iter().flat_map(LoaderState::finding));
@@ -282,27 +284,22 @@ pub fn examine(session: &Session, named: Option<&Path>) -> Report {
     findings.extend(programs::findings(&left_out, "in PATH", of_libraries));
     let alone = Alone::count();
     match &index {
-        None if alone.is_empty() => findings.push(Finding {
-            kind: FindingKind::NoIndex,
-            what: "there is no index".to_owned(),
-            remedy:
-                "becalm run -- PROGRAM makes one of a program, becalm index STORE... one of stores"
-                    .to_owned(),
-        }),
+        None if alone.is_empty() => findings.push(Finding::new(
+            FindingKind::NoIndex,
+            "there is no index",
+            "becalm run -- PROGRAM makes one of a program, becalm index STORE... one of stores",
+        )),
         None => {}
         // A damaged index cannot be used at all: its own finding has the remedy.
-        Some(index) if !is_used && index.usable => findings.push(Finding {
-            kind: FindingKind::NotCalmed,
-            what: "LD_AUDIT does not name the index: programs started here do not use it"
-                .to_owned(),
-            remedy: match named {
-                Some(_) => format!(
-                    "eval \"$(becalm env --index {})\"",
-                    crate::escape::shown(index.path.as_ref())
-                ),
-                None => "eval \"$(becalm env)\"".to_owned(),
-            },
-        }),
+        Some(index) if !is_used && index.usable => {
+            let path = shown(index.path.as_ref());
+            let option = named.map_or(String::new(), |_| format!(" --index {path}"));
+            findings.push(Finding::new(
+                FindingKind::NotCalmed,
+                "LD_AUDIT does not name the index: programs started here do not use it",
+                format!("eval \"$(becalm env{option})\""),
+            ));
+        }
         Some(_) => {}
     }
     let by_folder = is_used && used.is_some_and(|module| module.element != module.path);

@@ -54,31 +54,20 @@ pub(super) fn of_path(session: u64) -> Vec<LeftOut> {
 
 /// Returns the faults in the starts of programs; `whose` is where they are.
 pub(super) fn findings(left_out: &[LeftOut], whose: &str, session: u64) -> Vec<Finding> {
-    let count = |reason| left_out.iter().filter(|left| left.reason == reason).count();
-    let programs = |count: usize| counted(count as u64, "program", "programs");
-    let mut findings = Vec::new();
-    let impossible = count(ALIGNMENT);
-    if impossible > 0 {
-        findings.push(Finding {
-            kind: FindingKind::NoStart,
-            what: format!(
-                "{} {whose} cannot start under an audit module (alignment of static TLS)",
-                programs(impossible)
-            ),
-            remedy: "start them with LD_AUDIT unset".to_owned(),
-        });
-    }
-    let larger = count(TOO_LITTLE);
-    if larger > 0 {
-        findings.push(Finding {
-            kind: FindingKind::StaticTls,
-            what: format!(
-                "{} {whose} may need more static TLS than the {} bytes of this session",
-                programs(larger),
-                grouped(session)
-            ),
-            remedy: "becalm run starts them; eval \"$(becalm env)\" sets what most need".to_owned(),
-        });
-    }
-    findings
+    let of = |reason| {
+        let count = left_out.iter().filter(|left| left.reason == reason).count() as u64;
+        (count > 0).then(|| format!("{} {whose}", counted(count, "program", "programs")))
+    };
+    let no_start = of(ALIGNMENT).map(|programs| {
+        let what = "cannot start under an audit module (alignment of static TLS)";
+        let remedy = "start them with LD_AUDIT unset";
+        Finding::new(FindingKind::NoStart, format!("{programs} {what}"), remedy)
+    });
+    let larger = of(TOO_LITTLE).map(|programs| {
+        let bytes = grouped(session);
+        let what = format!("may need more static TLS than the {bytes} bytes of this session");
+        let remedy = "becalm run starts them; eval \"$(becalm env)\" sets what most need";
+        Finding::new(FindingKind::StaticTls, format!("{programs} {what}"), remedy)
+    });
+    no_start.into_iter().chain(larger).collect()
 }
