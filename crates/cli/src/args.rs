@@ -186,7 +186,7 @@ pub(crate) enum Command {
 #[must_use]
 pub(crate) fn definition() -> clap::Command {
     let with_manual = |command: clap::Command| {
-        let sections = manual::as_help(manual_of(command.get_name()));
+        let sections = manual::as_help(&manual_of(command.get_name()));
         command.after_long_help(sections)
     };
     let all = with_manual(Cli::command()).mut_subcommands(with_manual);
@@ -268,29 +268,30 @@ pub(crate) fn parse() -> Cli {
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
-const FIRST: manual::Section = manual::Section {
-    title: "First steps",
-    entries: &[
-        ("becalm check /usr/bin/git", "What its start costs and what would help; nothing is run."),
-        ("becalm report git -o git.html", "The same as a page with a picture."),
-        ("becalm trace -- git --version", "What its loader does in a real start."),
-        ("becalm run -- git --version", "The same start with an index: no file is changed."),
-        ("becalm check /opt/store/*/bin", "All programs of a store, those that miss most first."),
-    ],
-};
+const FIRST: &str = "First steps
+becalm check /usr/bin/git
+    What its start costs and what would help; nothing is run.
+becalm report git -o git.html
+    The same as a page with a picture.
+becalm trace -- git --version
+    What its loader does in a real start.
+becalm run -- git --version
+    The same start with an index: no file is changed.
+becalm check /opt/store/*/bin
+    All programs of a store, those that miss most first.";
 
 /// Last sections of the help and the man page of becalm itself.
-const COMMON: &[&manual::Section] = &[&FIRST, &manual::EXIT_STATUS, &manual::ENVIRONMENT];
+const COMMON: &[&dyn manual::Part] = &[&FIRST, &manual::EXIT_STATUS, &manual::ENVIRONMENT];
 
 /// Returns the last sections of the help and the man page of a command, by its name.
 #[must_use]
-pub(crate) fn manual_of(command: &str) -> &'static [&'static manual::Section] {
-    match command {
+pub(crate) fn manual_of(command: &str) -> Vec<&'static dyn manual::Part> {
+    let parts = match command {
         "advise" => crate::advise::manual::ADVISE,
         "bench" => crate::bench::manual::BENCH,
         "cache" => crate::cache::manual::CACHE,
-        "pack" => crate::pack::manual::PACK,
-        "unpack" => crate::pack::manual::UNPACK,
+        "pack" => return crate::pack::manual::PACK.iter().map(|it| *it as _).collect(),
+        "unpack" => return crate::pack::manual::UNPACK.iter().map(|it| *it as _).collect(),
         "check" => crate::check::manual::CHECK,
         "demo" => crate::demo::manual::DEMO,
         "doctor" => crate::doctor::manual::DOCTOR,
@@ -306,7 +307,8 @@ pub(crate) fn manual_of(command: &str) -> &'static [&'static manual::Section] {
         "undo" => crate::undo::manual::UNDO,
         "verify" => crate::verify::manual::VERIFY,
         _ => COMMON,
-    }
+    };
+    parts.to_vec()
 }
 
 #[cfg(test)]
@@ -395,7 +397,7 @@ mod tests {
         let definition = definition();
         let commands = definition.get_subcommands().map(clap::Command::get_name);
         for section in commands.chain(["becalm"]).flat_map(manual_of) {
-            for (term, meaning) in section.entries {
+            for (term, meaning) in section.read().1 {
                 assert!(!term.starts_with(['.', '\'']), "{term}");
                 assert!(!meaning.starts_with(['.', '\'']), "{meaning}");
                 assert!(!meaning.contains('\n'), "{meaning}");
@@ -406,7 +408,7 @@ mod tests {
     #[test]
     fn help_stays_within_its_width() {
         let widest =
-            manual::as_help(manual_of("check")).lines().map(|line| line.chars().count()).max();
+            manual::as_help(&manual_of("check")).lines().map(|line| line.chars().count()).max();
         assert!(widest <= Some(manual::HELP_WIDTH), "{widest:?}");
     }
 }

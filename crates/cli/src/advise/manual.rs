@@ -1,22 +1,18 @@
 //! The manual's sections of `becalm advise`.
 
-use crate::terminal::manual::{ENVIRONMENT, JSON, Section};
+use crate::terminal::manual::{ENVIRONMENT, JSON, Part};
 
 /// Last sections of the help and the man page of `becalm advise`.
-pub(crate) const ADVISE: &[&Section] = &[&STATUS, &ENVIRONMENT, &JSON, &EXAMPLES];
+pub(crate) const ADVISE: &[&dyn Part] = &[&STATUS, &ENVIRONMENT, &JSON, &EXAMPLES];
 
-const STATUS: Section = Section {
-    title: "Exit status",
-    entries: &[
-        ("0", "Each strategy was predicted."),
-        ("2", "The program does not exist, or is a library, static, or not for Linux."),
-    ],
-};
+const STATUS: &str = "Exit status
+0
+    Each strategy was predicted.
+2
+    The program does not exist, or is a library, static, or not for Linux.";
 
-const EXAMPLES: Section = Section {
-    title: "Examples",
-    entries: &[
-        ("becalm advise inkscape", "The time and the misses that each strategy leaves."),
-        ("becalm advise --store /sw ./prog", "The same, if packages below /sw never change."),
-    ],
-};
+const EXAMPLES: &str = "Examples
+becalm advise inkscape
+    The time and the misses that each strategy leaves.
+becalm advise --store /sw ./prog
+    The same, if packages below /sw never change.";

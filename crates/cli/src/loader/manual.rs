@@ -1,23 +1,18 @@
 //! The manual's sections of `becalm loader`.
 
-use crate::terminal::manual::{JSON, Section};
+use crate::terminal::manual::{JSON, Part};
 
 /// Last sections of the help and the man page of `becalm loader`.
-pub(crate) const LOADER: &[&Section] = &[&STATUS, &JSON, &LOADER_EXAMPLES];
+pub(crate) const LOADER: &[&dyn Part] = &[&STATUS, &JSON, &LOADER_EXAMPLES];
 
-const STATUS: Section = Section {
-    title: "Exit status",
-    entries: &[
-        ("0", "It reads notes, caches or both."),
-        ("1", "It reads neither, or not in the --store named."),
-        ("2", "The file is not a loader, or cannot be run on this machine."),
-    ],
-};
+const STATUS: &str = "Exit status
+0
+    It reads notes, caches or both.
+1
+    It reads neither, or not in the --store named.
+2
+    The file is not a loader, or cannot be run on this machine.";
 
-const LOADER_EXAMPLES: Section = Section {
-    title: "Examples",
-    entries: &[(
-        "becalm loader check /opt/glibc/lib/ld-linux-x86-64.so.2 --store /opt/store",
-        "Does it read notes, and caches below /opt/store?",
-    )],
-};
+const LOADER_EXAMPLES: &str = "Examples
+becalm loader check /opt/glibc/lib/ld-linux-x86-64.so.2 --store /opt/store
+    Does it read notes, and caches below /opt/store?";

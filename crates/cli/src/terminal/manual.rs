@@ -3,7 +3,36 @@
 
 use std::fmt::Write;
 
-/// One section.
+/// A section of the manual.
+pub(crate) trait Part {
+    /// Returns its heading, and its terms, each with its meaning.
+    fn read(&self) -> (&str, Vec<(&str, String)>);
+}
+
+/// As text: the heading is the first line. A term is a line, and its meaning is in the lines below it, indented.
+impl Part for &str {
+    fn read(&self) -> (&str, Vec<(&str, String)>) {
+        let (title, rest) = self.split_once('\n').unwrap_or((self, ""));
+        let mut entries: Vec<(&str, String)> = Vec::new();
+        for line in rest.lines() {
+            match (line.strip_prefix("    "), entries.last_mut()) {
+                (Some(part), Some((_, meaning))) if meaning.is_empty() => meaning.push_str(part),
+                (Some(part), Some((_, meaning))) => meaning.extend([" ", part]),
+                _ => entries.push((line, String::new())),
+            }
+        }
+        (title, entries)
+    }
+}
+
+impl Part for Section {
+    fn read(&self) -> (&str, Vec<(&str, String)>) {
+        let entries = self.entries.iter().map(|(term, meaning)| (*term, (*meaning).to_owned()));
+        (self.title, entries.collect())
+    }
+}
+
+/// One section, by its fields.
 #[derive(Debug)]
 pub(crate) struct Section {
     /// Its heading.
@@ -12,44 +41,33 @@ pub(crate) struct Section {
     pub entries: &'static [(&'static str, &'static str)],
 }
 
-pub(crate) const EXIT_STATUS: Section = Section {
-    title: "Exit status",
-    entries: &[
-        ("0", "Success."),
-        (
-            "1",
-            "There is a finding: a missing library, a start that the loader would refuse, a \
-             program over a budget.",
-        ),
-        (
-            "2",
-            "A failure: a path that does not exist or is not an ELF file, a malformed file, a \
-             wrong flag. The other files are processed all the same. A folder without ELF files \
-             is not a failure.",
-        ),
-        ("130", "Interrupted (SIGINT), as shells report it."),
-        ("128+N", "Ended by signal N; 141 if the reader of the output has closed it."),
-    ],
-};
+pub(crate) const EXIT_STATUS: &str = "Exit status
+0
+    Success.
+1
+    There is a finding: a missing library, a start that the loader would refuse, a program over a
+    budget.
+2
+    A failure: a path that does not exist or is not an ELF file, a malformed file, a wrong flag. The
+    other files are processed all the same. A folder without ELF files is not a failure.
+130
+    Interrupted (SIGINT), as shells report it.
+128+N
+    Ended by signal N; 141 if the reader of the output has closed it.";
 
-pub(crate) const ENVIRONMENT: Section = Section {
-    title: "Environment",
-    entries: &[
-        (
-            "LD_LIBRARY_PATH",
-            "Part of the prediction, with its effect on a program started here; not with \
-             --sysroot. --library-path overrides it.",
-        ),
-        ("LD_PRELOAD", "Likewise; --preload overrides it."),
-        ("LD_AUDIT", "Likewise; --audit overrides it."),
-        (
-            "GLIBC_TUNABLES",
-            "Likewise: hwcaps, executable stacks, and glibc.rtld.resolution if the loader has it, \
-             which --reads overrides.",
-        ),
-        ("NO_COLOR", "If set and not empty, nothing is coloured unless --color=always."),
-    ],
-};
+pub(crate) const ENVIRONMENT: &str = "Environment
+LD_LIBRARY_PATH
+    Part of the prediction, with its effect on a program started here; not with --sysroot.
+    --library-path overrides it.
+LD_PRELOAD
+    Likewise; --preload overrides it.
+LD_AUDIT
+    Likewise; --audit overrides it.
+GLIBC_TUNABLES
+    Likewise: hwcaps, executable stacks, and glibc.rtld.resolution if the loader has it, which
+    --reads overrides.
+NO_COLOR
+    If set and not empty, nothing is coloured unless --color=always.";
 
 pub(crate) const JSON: Section = Section {
     title: "JSON",
@@ -65,13 +83,13 @@ pub(crate) const HELP_WIDTH: usize = 80;
 
 /// Returns the sections as help text.
 #[must_use]
-pub(crate) fn as_help(sections: &[&Section]) -> String {
+pub(crate) fn as_help(sections: &[&dyn Part]) -> String {
     let mut text = String::new();
-    for section in sections {
-        let _ = writeln!(text, "{}:", section.title);
-        for (term, meaning) in section.entries {
+    for (title, entries) in sections.iter().map(|section| section.read()) {
+        let _ = writeln!(text, "{title}:");
+        for (term, meaning) in entries {
             let _ = writeln!(text, "  {term}");
-            for line in wrapped(meaning, HELP_WIDTH - 10) {
+            for line in wrapped(&meaning, HELP_WIDTH - 10) {
                 let _ = writeln!(text, "          {line}");
             }
         }
@@ -83,12 +101,12 @@ pub(crate) fn as_help(sections: &[&Section]) -> String {
 
 /// Returns the sections in the language of manual pages (man(7)).
 #[must_use]
-pub(crate) fn as_roff(sections: &[&Section]) -> String {
+pub(crate) fn as_roff(sections: &[&dyn Part]) -> String {
     let mut text = String::new();
-    for section in sections {
-        let _ = writeln!(text, ".SH \"{}\"", section.title.to_uppercase());
-        for (term, meaning) in section.entries {
-            let _ = writeln!(text, ".TP\n\\fB{}\\fR\n{}", escaped(term), escaped(meaning));
+    for (title, entries) in sections.iter().map(|section| section.read()) {
+        let _ = writeln!(text, ".SH \"{}\"", title.to_uppercase());
+        for (term, meaning) in entries {
+            let _ = writeln!(text, ".TP\n\\fB{}\\fR\n{}", escaped(term), escaped(&meaning));
         }
     }
     text
