@@ -406,6 +406,16 @@ mod tests {
     }
 
     #[test]
+    fn the_manual_of_fix_has_every_strategy() {
+        let sections = manual_of("fix");
+        let entries: Vec<_> = sections.iter().flat_map(|section| section.read().1).collect();
+        for strategy in becalm_lib::fix::options::of_files() {
+            let name = strategy.to_string();
+            assert!(entries.iter().any(|(term, _)| *term == name), "{name}");
+        }
+    }
+
+    #[test]
     fn help_stays_within_its_width() {
         let widest =
             manual::as_help(&manual_of("check")).lines().map(|line| line.chars().count()).max();

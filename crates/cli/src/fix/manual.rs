@@ -20,6 +20,9 @@ const FIX_STATUS: &str = "Exit status
     same command continues from there.";
 
 const FIX_CARRIERS: &str = "Strategies
+audit
+    Each program gets an index of its start beside it and a DT_AUDIT entry that names it; works with
+    glibc from 2.32 on. No library is changed.
 note
     Each object gets a note with the answers of its own run path; a loader that reads notes opens
     them directly. LD_LIBRARY_PATH still wins. Directories that may change (outside --store) keep
