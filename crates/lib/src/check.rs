@@ -40,7 +40,7 @@ pub enum Verdict {
 }
 
 /// The predicted start of one file.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct Program {
     /// The file, as it was named or found.
     #[serde(serialize_with = "lossy")]
@@ -152,10 +152,11 @@ pub struct Newer {
 }
 
 /// The kind of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// A program with an interpreter.
+    #[default]
     Program,
     /// A shared library.
     Library,
@@ -371,30 +372,8 @@ impl Program {
             path: target.shown.clone(),
             kind,
             machine,
-            libc: None,
-            interpreter: None,
-            secure: false,
             immutable: assumed.is_immutable(target.inside.as_ref()),
-            calmed_by: None,
-            bindings: None,
-            indexed: None,
-            storm: SearchCost::default(),
-            libraries: 0,
-            library_dirs: 0,
-            unresolved: Vec::new(),
-            stop: None,
-            incomplete: false,
-            lookups: None,
-            over_budget: None,
-            newer_glibc: None,
-            estimate: None,
-            advice: None,
-            symbols: None,
-            scripts: Vec::new(),
-            files: None,
-            probes: None,
-            against: None,
-            slices: None,
+            ..Self::default()
         }
     }
 }

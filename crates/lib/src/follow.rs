@@ -10,14 +10,14 @@ use becalm_core::elf::ElfError;
 use becalm_core::fs::{Errno, FileSystem};
 use becalm_core::loader::{Environment, Libc, LoaderFacts};
 use becalm_core::macho::{self, MachO};
-use becalm_host::{FactChoice, HostError};
+use becalm_host::FactChoice;
 use bstr::{BStr, BString, ByteSlice};
 use object::ReadCache;
 
 use crate::assume::{Assumptions, Secure};
 use crate::secure::is_started_secure;
 use crate::targets::Target;
-use crate::words::{errno_words, words, words_of_host};
+use crate::words::{errno_words, words, words_of_interpreter};
 
 /// `EM_NONE`: data in the form of an ELF file (Guile's compiled modules are), which
 /// no loader takes.
@@ -142,12 +142,7 @@ fn interpreter_of(assumed: &Assumptions, subject: &Subject) -> Result<BString> {
 
 fn facts_of(assumed: &Assumptions, interpreter: &BStr, secure: bool) -> Result<Arc<LoaderFacts>> {
     becalm_host::loader_facts(&assumed.fs, interpreter, &assumed.choice_of(secure))
-        .map_err(|error| of_interpreter(&error))
-}
-
-fn of_interpreter(error: &HostError) -> anyhow::Error {
-    let (path, reason) = words_of_host(error);
-    anyhow!("interpreter {}: {reason}", crate::escape::shown(path.as_bstr()))
+        .map_err(|error| anyhow!(words_of_interpreter(&error)))
 }
 
 /// Handles a file that is not ELF: one of macOS, or an error.

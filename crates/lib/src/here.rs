@@ -60,7 +60,7 @@ fn processor(cpuinfo: &str) -> Option<String> {
 
 /// Returns the type of the last mount over a file (proc_pid_mountinfo(5)).
 fn file_system(mounts: &str, file: &Path) -> Option<String> {
-    let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    let file = crate::path::real(file);
     let mounts = mounts.lines().filter_map(|line| {
         let (place, kind) = (line.split(' ').nth(4)?, line.split_once(" - ")?.1.split(' ').next()?);
         file.starts_with(place).then(|| (place.len(), kind.to_owned()))

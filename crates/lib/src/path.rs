@@ -48,6 +48,11 @@ fn elements_of<'a>(
     elements.map(path_of)
 }
 
+/// Returns a path without links, or the path itself if it cannot be followed.
+pub(crate) fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;

@@ -18,6 +18,13 @@ pub struct Problem {
     pub reason: String,
 }
 
+impl From<&HostError> for Problem {
+    fn from(error: &HostError) -> Self {
+        let (path, reason) = words_of_host(error);
+        Self { path, reason }
+    }
+}
+
 /// The path does not exist in the assumed root.
 #[derive(Debug, Error)]
 #[error("{}", words_of_host(.0).1)]

@@ -17,7 +17,7 @@ use crate::assume::Assumptions;
 use crate::path::path_bytes;
 use crate::problem::NoPlace;
 pub use crate::problem::Problem;
-use crate::words::{words, words_of_host};
+use crate::words::words;
 
 /// One file to process.
 #[derive(Clone, Debug)]
@@ -121,10 +121,7 @@ fn add_folder(assumed: &Assumptions, path: &Path, host: &Path, targets: &mut Tar
     if walked.objects.is_empty() && walked.errors.is_empty() {
         targets.empty_folders.push(path_bytes(path));
     }
-    for error in &walked.errors {
-        let (path, reason) = words_of_host(error);
-        targets.problems.push(Problem { path, reason });
-    }
+    targets.problems.extend(walked.errors.iter().map(Problem::from));
     targets.littered.extend(walked.littered);
     for found in walked.objects {
         let inside = assumed.fs.inside(&found.path);

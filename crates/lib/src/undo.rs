@@ -19,10 +19,10 @@ use serde::Serialize;
 use crate::fix::audit;
 use crate::index::file::is_index;
 use crate::json::{self, lossy};
-use crate::path::{path_bytes, path_of};
+use crate::path::{path_bytes, path_of, real};
 use crate::problem::Problem;
 use crate::progress::Progress;
-use crate::words::{words, words_of_host};
+use crate::words::words;
 use crate::writing::making::{is_of_package, is_our_index, lies_in_farms, package_files};
 use crate::writing::removing::{Remover, folders_in, list_of};
 use crate::writing::{Changed, Done, Editor, Outcome, revert};
@@ -155,7 +155,7 @@ fn remove_made(
             remover.remove_farm(farm);
         }
         let is_named = made.names_index && !done.outcome.is_written();
-        let beside = audit::index_beside(&path.canonicalize().unwrap_or_else(|_| path.clone()));
+        let beside = audit::index_beside(&real(path));
         if !is_named && !done.outcome.is_refused() && is_index(&beside) {
             remover.remove(&beside, is_our_index);
         }
@@ -179,10 +179,8 @@ struct Made {
 
 impl Made {
     fn of(path: &Path) -> Self {
-        let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let view = open_regular(path).ok();
-        let view = view.and_then(|file| elf::parse(&object::ReadCache::new(file)).ok());
-        let dynamic = view.and_then(|view| view.dynamic);
+        let real = real(path);
+        let dynamic = dynamic_of(path);
         let index = path_bytes(&audit::index_beside(&real));
         let names_index = dynamic.as_ref().is_some_and(|dynamic| {
             // The entry is a list separated by colons (glibc `audit_list_add_dynamic_tag`).
@@ -215,8 +213,7 @@ impl Found {
     /// Keeps the caches that answer for objects which are not named: a cache belongs to its
     /// package.
     fn keep_caches_of_others(&mut self, named: &[PathBuf]) {
-        let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
-        let named: Vec<PathBuf> = named.iter().map(real).collect();
+        let named: Vec<PathBuf> = named.iter().map(|path| real(path)).collect();
         let is_named = |path: &Path| named.iter().any(|named| path.starts_with(named));
         self.caches.retain(|cache| {
             let package = cache.parent().and_then(Path::parent).map(Path::to_owned);
@@ -234,9 +231,7 @@ impl Found {
     /// Adds the objects whose run paths were changed to name the farms of these objects and
     /// packages, as `becalm fix --closure` does.
     fn add_listed(&mut self) {
-        let own = self.objects.par_iter().flat_map_iter(|(path, _)| {
-            own_farms(&path.canonicalize().unwrap_or_else(|_| path.clone()))
-        });
+        let own = self.objects.par_iter().flat_map_iter(|(path, _)| own_farms(&real(path)));
         let own: Vec<PathBuf> = own.collect();
         let below = self.farms.iter().flat_map(|farms| farms_below(farms));
         let farms: BTreeSet<PathBuf> = own.into_iter().chain(below).collect();
@@ -295,7 +290,7 @@ fn find(paths: &[PathBuf]) -> Found {
     }
     for made in [&mut found.caches, &mut found.farms] {
         let mut known = FxHashSet::default();
-        made.retain(|path| known.insert(path.canonicalize().unwrap_or_else(|_| path.clone())));
+        made.retain(|path| known.insert(real(path)));
         made.sort();
     }
     found.keep_caches_of_others(paths);
@@ -304,8 +299,7 @@ fn find(paths: &[PathBuf]) -> Found {
 
 /// Returns becalm's files that answer for an object: those of the packages it is in.
 fn caches_of(object: &Path) -> Vec<PathBuf> {
-    let real = object.canonicalize().unwrap_or_else(|_| object.to_owned());
-    real.ancestors().skip(1).flat_map(caches_in).collect()
+    real(object).ancestors().skip(1).flat_map(caches_in).collect()
 }
 
 /// Returns becalm's files in a package.
@@ -322,10 +316,7 @@ fn add_folder(folder: &Path, found: &mut Found) {
     found.littered.extend(walked.littered);
     found.caches.extend(caches_of(folder));
     found.objects.extend(walked.objects.into_iter().map(|object| (object.path, false)));
-    for error in &walked.errors {
-        let (path, reason) = words_of_host(error);
-        found.problems.push(Problem { path, reason });
-    }
+    found.problems.extend(walked.errors.iter().map(Problem::from));
     let Ok(real) = folder.canonicalize() else { return };
     // A package may be any number of levels below the folder.
     for package in walked.folders.iter().filter(|dir| !lies_in_farms(&dir.join("any"))) {
@@ -349,10 +340,12 @@ fn add_package(package: &Path, folder: &Path, found: &mut Found) {
 
 /// True for an object for which the loader uses its package's cache.
 fn has_run_path(object: &Path) -> bool {
-    let view = open_regular(object).ok();
-    let view = view.and_then(|file| elf::parse(&object::ReadCache::new(file)).ok());
-    let dynamic = view.and_then(|view| view.dynamic);
-    dynamic.is_some_and(|dynamic| dynamic.run_path().is_some())
+    dynamic_of(object).is_some_and(|dynamic| dynamic.run_path().is_some())
+}
+
+fn dynamic_of(object: &Path) -> Option<elf::Dynamic> {
+    let file = open_regular(object).ok()?;
+    elf::parse(&object::ReadCache::new(file)).ok()?.dynamic
 }
 
 /// Returns becalm's directories of links that an object's run path names.

@@ -5,8 +5,9 @@ use std::io;
 
 use becalm_core::fs::Errno;
 use becalm_host::HostError;
-use bstr::BString;
+use bstr::{BString, ByteSlice};
 
+use crate::escape::shown;
 pub use crate::path::path_bytes;
 pub use becalm_host::error::words;
 
@@ -41,6 +42,13 @@ pub fn words_of_host(error: &HostError) -> (BString, String) {
         HostError::Unusable { reason, .. } => reason.clone(),
     };
     (path_bytes(error.path()), reason)
+}
+
+/// Describes the error of a program's interpreter.
+#[must_use]
+pub fn words_of_interpreter(error: &HostError) -> String {
+    let (path, reason) = words_of_host(error);
+    format!("interpreter {}: {reason}", shown(path.as_bstr()))
 }
 
 /// Formats seconds: those above 10 ms with two decimals, shorter times in milliseconds.

@@ -4,9 +4,10 @@ use std::io::{self, Write};
 
 use becalm_lib::escape::shown;
 use becalm_lib::index::report::{
-    Bindings, Content, Deferred, NotBound, PathTable, Report, Unbound,
+    Bindings, Content, Deferred, NotBound, PathTable, ProgramTls, Report, Unbound,
 };
 use becalm_lib::words::{counted, grouped};
+use bstr::BString;
 
 use crate::terminal::style::Look;
 
@@ -45,6 +46,15 @@ pub(crate) fn text(out: &mut impl Write, look: Look, report: &Report) -> io::Res
     Ok(())
 }
 
+/// Writes the first lines, and how many are left.
+fn first(out: &mut impl Write, mut lines: impl Iterator<Item = String>) -> io::Result<()> {
+    lines.by_ref().take(NAMED).try_for_each(|line| writeln!(out, "{line}"))?;
+    match lines.count() {
+        0 => Ok(()),
+        more => writeln!(out, "           and {more} more; --json has all"),
+    }
+}
+
 fn snapshots(out: &mut impl Write, look: Look, content: &Content) -> io::Result<()> {
     let dirs = &content.directories;
     if dirs.snapshotted + dirs.not_snapshotted.len() > 0 {
@@ -58,14 +68,11 @@ fn snapshots(out: &mut impl Write, look: Look, content: &Content) -> io::Result<
         writeln!(out, "  {note} {dir}: searched as always ({why})")?;
     }
     let lines = &dirs.modules_not_understood;
-    for line in lines.iter().take(NAMED) {
+    let line = |line: &BString| {
         let (note, line) = (look.costly("note"), shown(line.as_ref()));
-        writeln!(out, "  {note} {line}: LD_LIBRARY_PATH gets a value that is not understood")?;
-    }
-    if lines.len() > NAMED {
-        writeln!(out, "           and {} more; --json has all", lines.len() - NAMED)?;
-    }
-    Ok(())
+        format!("  {note} {line}: LD_LIBRARY_PATH gets a value that is not understood")
+    };
+    first(out, lines.iter().map(line))
 }
 
 fn deferred(out: &mut impl Write, content: &Content) -> io::Result<()> {
@@ -94,13 +101,11 @@ fn paths(out: &mut impl Write, look: Look, paths: Option<&PathTable>) -> io::Res
                    them up ahead on network file systems";
         writeln!(out, "  {note} {why}")?;
     }
-    for left in paths.left_out.iter().take(NAMED) {
+    let left_out = paths.left_out.iter().map(|left| {
         let (note, path) = (look.costly("note"), shown(left.path.as_ref()));
-        writeln!(out, "  {note} {path}: its paths are not indexed ({})", left.reason)?;
-    }
-    if paths.left_out.len() > NAMED {
-        writeln!(out, "           and {} more; --json has all", paths.left_out.len() - NAMED)?;
-    }
+        format!("  {note} {path}: its paths are not indexed ({})", left.reason)
+    });
+    first(out, left_out)?;
     if paths.left_out.iter().any(|left| left.passing) {
         writeln!(out, "           becalm index --update adds what changed a moment ago")?;
     }
@@ -128,15 +133,11 @@ fn bindings(out: &mut impl Write, bindings: &Bindings, machine: &str) -> io::Res
     }
     let is_worth_a_line =
         |unbound: &&Unbound| !matches!(unbound.reason, NotBound::Few | NotBound::Machine);
-    let named: Vec<&Unbound> = bindings.not_bound.iter().filter(is_worth_a_line).collect();
-    for unbound in named.iter().take(NAMED) {
+    let named = bindings.not_bound.iter().filter(is_worth_a_line).map(|unbound| {
         let why = unbound.reason.to_string();
-        let (path, why) = (shown(unbound.path.as_ref()), shown(why.as_str().into()));
-        writeln!(out, "  not bound {path}: {why}")?;
-    }
-    if named.len() > NAMED {
-        writeln!(out, "            and {} more; --json has all", named.len() - NAMED)?;
-    }
+        format!("  not bound {}: {}", shown(unbound.path.as_ref()), shown(why.as_str().into()))
+    });
+    first(out, named)?;
     if bindings.not_bound.iter().any(|unbound| unbound.reason == NotBound::Machine) {
         writeln!(out, "  bindings none: the module of {machine} leaves them to the loader")?;
     }
@@ -154,17 +155,15 @@ fn static_tls(out: &mut impl Write, look: Look, content: &Content) -> io::Result
         "  {} {number} glibc.rtld.optional_static_tls (becalm run and becalm env set it):",
         look.costly("tls")
     )?;
-    for program in programs.iter().take(NAMED) {
+    let need = |program: &ProgramTls| {
         let path = shown(program.path.as_ref());
-        match program.optional_static_tls {
-            Some(value) => writeln!(out, "           {path}: {value}")?,
-            None => writeln!(out, "           {path}: does not start under any audit module")?,
-        }
-    }
-    if programs.len() > NAMED {
-        writeln!(out, "           and {} more; --json has all", programs.len() - NAMED)?;
-    }
-    Ok(())
+        let need = program.optional_static_tls.map(|value| value.to_string());
+        format!(
+            "           {path}: {}",
+            need.as_deref().unwrap_or("does not start under any audit module")
+        )
+    };
+    first(out, programs.iter().map(need))
 }
 
 fn sentence(why: Deferred) -> &'static str {

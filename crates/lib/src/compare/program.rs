@@ -13,7 +13,7 @@ use crate::advice::store_of;
 use crate::assume::StorePrefixes;
 use crate::escape::shown;
 use crate::path::{at, path_bytes, path_of};
-use crate::words::words_of_host;
+use crate::words::words_of_interpreter;
 use anyhow::{Context, Result, anyhow};
 use becalm_core::closure::{self, Closure, Subject, SubjectKind};
 use becalm_core::facts::{Environment, Libc, LoaderFacts};
@@ -184,11 +184,8 @@ fn refuse_script(path: &Path) -> Result<()> {
 }
 
 fn facts(os: &OsFs, program: &Path, interpreter: &BStr) -> Result<Arc<LoaderFacts>> {
-    let facts = loader_facts(os, interpreter, &FactChoice::default()).map_err(|error| {
-        let (path, reason) = words_of_host(&error);
-        let reason = format!("interpreter {}: {reason}", shown(path.as_bstr()));
-        refused(program, reason)
-    })?;
+    let facts = loader_facts(os, interpreter, &FactChoice::default())
+        .map_err(|error| refused(program, words_of_interpreter(&error)))?;
     if facts.libc == Libc::Musl {
         let reason = "a program for musl, for which there is no index, no note and no cache; becalm fix \
              --with absolute or farm calms it, becalm bench measures that";

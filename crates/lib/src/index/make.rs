@@ -32,7 +32,7 @@ use crate::index::{current, paths, places, programs};
 use crate::path::{dirs_of, path_bytes, path_of};
 use crate::problem::Problem;
 use crate::progress::Progress;
-use crate::words::{counted, words_of_chain, words_of_host};
+use crate::words::{counted, words_of_chain};
 
 const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 
@@ -452,8 +452,7 @@ fn make(
     let mut indexed = updated.unwrap_or_else(|| index_stores(&os, options));
     drop(search);
     let errors = std::mem::take(&mut indexed.errors);
-    let problems = errors.iter().map(words_of_host);
-    let problems: Vec<Problem> = problems.map(|(path, reason)| Problem { path, reason }).collect();
+    let problems: Vec<Problem> = errors.iter().map(Problem::from).collect();
     if indexed.machines.is_empty() {
         problems.iter().for_each(|problem| progress.remark(problem));
     }

@@ -12,7 +12,7 @@ use bstr::BString;
 use rustc_hash::FxHashMap;
 
 use crate::index::report::{self, LeftOutPackage};
-use crate::path::path_of;
+use crate::path::{path_of, real};
 
 /// Returns the stores whose paths are indexed. Entries of a store other than `<hash>-<name>` are
 /// packages if the user named the store as one.
@@ -26,7 +26,6 @@ pub fn stores(stores: &[PathBuf], named: &[PathBuf]) -> Vec<PathStore> {
 
 /// Adds chosen packages of a store to the stores whose paths are indexed.
 pub fn choose(stores: &mut Vec<PathStore>, chosen: &PathStore) {
-    let real = |path: &PathBuf| path.canonicalize().unwrap_or_else(|_| path.clone());
     let path = real(&chosen.path);
     match stores.iter_mut().find(|store| real(&store.path) == path) {
         None => stores.push(chosen.clone()),

@@ -13,7 +13,7 @@ use becalm_host::{FactChoice, OsFs, loader_facts};
 use crate::index::error::IndexError;
 use crate::path::{path_bytes, path_of};
 use crate::secure::is_started_secure;
-use crate::words::words_of_host;
+use crate::words::words_of_interpreter;
 
 /// Bytes of a file that are read to decide whether it is a program.
 const HEAD: usize = 4096;
@@ -80,8 +80,7 @@ pub(crate) fn libraries_of(program: &Path) -> Result<Vec<PathBuf>, IndexError> {
     let interpreter = subject.interpreter().unwrap_or_default().to_owned();
     let facts = loader_facts(&os, interpreter.as_ref(), &FactChoice::default());
     let facts = facts.map_err(|error| {
-        let (path, reason) = words_of_host(&error);
-        IndexError::Refused(format!("{}: interpreter {path}: {reason}", program.display()))
+        IndexError::Refused(format!("{}: {}", program.display(), words_of_interpreter(&error)))
     })?;
     let environment = Environment::default();
     let closure = closure::resolve(&session, subject, interpreter.as_ref(), facts, &environment)?;

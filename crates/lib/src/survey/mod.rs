@@ -126,11 +126,7 @@ pub fn survey(
         ..WalkOptions::default()
     };
     let walked = find_objects(&hosts, options);
-    let problems = walked.errors.iter().map(|error| {
-        let (path, reason) = words_of_host(error);
-        Err(Problem { path, reason })
-    });
-    each(problems.collect());
+    each(walked.errors.iter().map(|error| Err(Problem::from(error))).collect());
 }
 
 struct Work<'a> {

@@ -20,7 +20,6 @@ use crate::path::{path_bytes, path_of};
 use crate::problem::Problem;
 use crate::secure::is_started_secure;
 use crate::verify::slots::{self, SlotTrial};
-use crate::words::words_of_host;
 
 /// The comparison of one index with the search.
 #[derive(Clone, Debug, Serialize)]
@@ -155,7 +154,7 @@ pub(super) fn verify(path: &Path, load: bool) -> Result<Outcome, IndexError> {
     let indexed = index_files(&OsFs::new(), options);
     let new = indexed.machines.into_iter().find(|machine| machine.target == target);
     let new = new.map(|machine| machine.index).unwrap_or_default();
-    let problems = indexed.errors.iter().map(words_of_host);
+    let problems = indexed.errors.iter().map(Problem::from);
     // Other conditions exist only for `--update`, or for the stores as a whole.
     let answers = old.objects.iter().flat_map(|object| &object.edges);
     let mut believed: FxHashSet<u32> = answers.flat_map(|edge| edge.conditions.clone()).collect();
@@ -185,8 +184,7 @@ pub(super) fn verify(path: &Path, load: bool) -> Result<Outcome, IndexError> {
         slots: None,
         differences,
     };
-    let problems = problems.map(|(path, reason)| Problem { path, reason }).collect();
-    let mut outcome = Outcome { verified, problems };
+    let mut outcome = Outcome { verified, problems: problems.collect() };
     if load {
         outcome.compare_slots(path, &old);
     }
@@ -209,7 +207,7 @@ fn has_changed(index: &Index, root: &Condition) -> bool {
 impl Outcome {
     /// Compares the slots of real starts of all bound programs.
     fn compare_slots(&mut self, path: &Path, index: &Index) {
-        let place = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let place = crate::path::real(path);
         let verified = &mut self.verified;
         let mut all = StartedSlots::default();
         for bound in &index.bound.programs {

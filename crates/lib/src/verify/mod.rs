@@ -208,7 +208,7 @@ impl Verifier {
     fn indexes(&self, found: Vec<FoundIndex>, report: &mut Report) {
         let mut seen = FxHashSet::default();
         for FoundIndex { shown, host, program } in found {
-            let place = host.canonicalize().unwrap_or_else(|_| host.clone());
+            let place = crate::path::real(&host);
             if !seen.insert(place) {
                 continue;
             }
