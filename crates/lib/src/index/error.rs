@@ -42,7 +42,7 @@ pub enum IndexError {
     /// The start of a program cannot be predicted.
     #[error(transparent)]
     Program(ClosureError),
-    /// What is asked for is no index, for this reason.
+    /// A reason for which there is no index.
     #[error("{0}")]
     Refused(String),
     /// No object has a loader.
