@@ -86,7 +86,10 @@ fn another_machine_has_what_was_packed_and_asks_its_own_tree() {
         assert_eq!(found[0].1, "print(1)\n");
         // What is known already stays.
         let again = document(&in_folder(there.path(), &["unpack", pack, "--json"]));
-        assert_eq!((&again["files"], &again["records"][0]["paths"]), (&0.into(), &2.into()));
+        assert_eq!(
+            (&again["files"], &again["records"][0]["paths"]),
+            (&0.into(), &packed["records"][0]["paths"])
+        );
         assert_eq!(copies(there.path()), found);
     }
 }
@@ -227,9 +230,8 @@ fn a_whole_tree_is_packed_without_a_start_and_needed_no_more() {
     // The program is told what was there: a name that is new is not, unless the path goes back by `..`.
     fs::create_dir_all(tree.join("lib/sub")).unwrap();
     fs::write(tree.join("lib/new"), "new\n").unwrap();
-    assert_eq!(cat(&tree.join("lib/new")).stdout, "");
+    assert_eq!(["lib/new", "lib/./new"].map(|name| cat(&tree.join(name)).stdout), ["", ""]);
     assert_eq!(cat(&tree.join("lib/sub/../new")).stdout, "new\n");
-    assert_eq!(cat(&tree.join("lib/./new")).stdout, "new\n");
     assert_eq!(cat(&names[0]).stdout, "one\n");
     let metrics = || by(there.path(), &["cache", "--metrics"]).stdout;
     let is_counted = |it: &String| it.contains("becalm_starts_total{uid=") && it.contains("} 7\n");

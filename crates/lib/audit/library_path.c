@@ -318,10 +318,12 @@ find_listed (const char *name, int may_look, unsigned *end)
   return 1;
 }
 
-/* Checks that the first COUNT elements are as they were listed, or do not have the name. */
+/* Checks that the elements up to END are as they were listed, or do not have the name. If the program is told of a
+   pack, the loader need not look where the tree was: END becomes an unlisted one that has the name. */
 static int
-check_listed (unsigned count, const char *name, int *has_looked)
+check_listed (unsigned *end, const char *name, int *has_looked)
 {
+  unsigned count = *end < element_count ? *end + 1 : element_count;
   for (unsigned i = 0; i < count; i++)
     {
       struct element *e = &elements[i];
@@ -330,7 +332,10 @@ check_listed (unsigned count, const char *name, int *has_looked)
       else if (e->kind == UNLISTED || e->kind == PLAIN)
         {
           *has_looked = 1;
-          if (look_for (e, name) != ENOENT_NEG)
+          long result = look_for (e, name);
+          if (result == 0 && tree_is_told () && look_at (e) == PLAIN)
+            *end = count = i;
+          else if (result != ENOENT_NEG)
             return 0;
           continue;
         }
@@ -356,7 +361,7 @@ library_path_ask (const char *name, int may_look, const char **path)
     return state == EMPTY ? LIBRARY_PATH_NOTHING : LIBRARY_PATH_UNKNOWN;
   if (!find_listed (name, may_look, &end))
     return LIBRARY_PATH_UNKNOWN;
-  int holds = check_listed (end < element_count ? end + 1 : end, name, &has_looked);
+  int holds = check_listed (&end, name, &has_looked);
   won += (unsigned) (holds && has_looked);
   lost += (unsigned) (!holds && has_looked);
   if (!holds || end == element_count)
@@ -367,7 +372,8 @@ library_path_ask (const char *name, int may_look, const char **path)
       *path = tree_place (candidate);
       return LIBRARY_PATH_FOUND;
     }
-  if (!is_for_all (&elements[end], name) || (conditions_used_listing () && !file_fits (candidate)))
+  const int is_listed = elements[end].kind == HOLDS && !conditions_used_listing ();
+  if (!is_for_all (&elements[end], name) || (!is_listed && !file_fits (candidate)))
     return LIBRARY_PATH_UNKNOWN;
   *path = candidate;
   return LIBRARY_PATH_FOUND;

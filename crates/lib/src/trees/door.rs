@@ -274,7 +274,7 @@ impl Door {
             command = pack.original(&folder::existing()?, command);
             self.tell(pack, &command);
         }
-        let known = self.known(&command);
+        let known = self.known(&command).or_else(|| self.any_told());
         // In this millisecond, paths of a table that is known may have been looked at before the program began.
         let since = look::now() + u64::from(known.is_some());
         let made = known.is_none().then(|| self.make(&command, process)).flatten();
@@ -288,6 +288,12 @@ impl Door {
             self.attend(shared, attended, &record);
         }
         Some(())
+    }
+
+    /// Returns the number of a table from a pack: a program that the pack does not know may look for libraries in
+    /// the tree.
+    fn any_told(&self) -> Option<usize> {
+        self.tables.iter().position(|it| it.told.is_some() && it.is_open(true))
     }
 
     /// Returns the number of the table that a command can use.
