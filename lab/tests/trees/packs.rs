@@ -186,6 +186,17 @@ fn a_program_that_another_one_starts_is_found_without_the_tree_with_its_librarie
         pack
     });
     forget(&scene);
+    // A start that compares has what the run used, as if it had been learned here.
+    scene.mounted("", &[text(&becalm), "unpack", text(&packs[0])]);
+    let known = scene.mounted("", &[text(&becalm), "cache", "--json"]).0;
+    let known: serde_json::Value = serde_json::from_str(&known).unwrap();
+    let known = known["trees"]["records"].as_array().unwrap().iter();
+    let of_asker = known.filter(|it| it["command"] == text(&asker)).collect::<Vec<_>>();
+    assert!(
+        matches!(of_asker[..], [it] if it["starts"] == 1 && it["copies"].as_u64() > Some(2)),
+        "{of_asker:?}"
+    );
+    forget(&scene);
     fs::remove_dir_all(scene.at("tree")).unwrap();
     fs::create_dir(scene.at("tree")).unwrap();
     for pack in packs {

@@ -48,7 +48,9 @@ pub(super) fn records(run: &Path, directories: &[PathBuf]) -> io::Result<Option<
         let known = records.iter().position(|it| it.header.command == name);
         let at = known.unwrap_or(records.len());
         if known.is_none() {
-            records.push(whole::unlearned(&command));
+            let mut record = whole::unlearned(&command);
+            record.header.starts = 1;
+            records.push(record);
         }
         add(&mut records[at], files, &directories);
     }
@@ -78,8 +80,8 @@ fn add(record: &mut Record, files: Vec<File>, directories: &[PathBuf]) {
             record.header.trees.push(tree);
         }
         let (kind, mapped) = (Kind::at(Path::new(&path)), kind == "library");
-        let (read, added) = (!mapped, true);
-        let new = RecordedPath { path, kind, target, read, mapped, added, ..Default::default() };
+        let (read, uses) = (!mapped, 1);
+        let new = RecordedPath { path, kind, target, read, mapped, uses, ..Default::default() };
         record.paths.push(new);
     }
 }
