@@ -569,6 +569,7 @@ follow (struct walk *walk, const char *target, size_t size)
     walk->length = 0;
   else
     cut_last (walk);
+  walk->real[walk->length] = '\0';
   return 1;
 }
 
@@ -647,6 +648,7 @@ tree_real (const char *path)
   if (path[size - 1] == '/')
     memcpy (walk.rest + size, ".", 2);
   walk.length = walk.links = 0;
+  walk.real[0] = '\0';
   int is_known = 1;
   while (*walk.rest != '\0')
     {
