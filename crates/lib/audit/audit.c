@@ -87,14 +87,12 @@ find_program (void)
 static void
 find_bindings (void)
 {
-  if (process_is_off () || program_is_unknown () || !bind_is_possible ())
-    {
-      stubs_decline ("not-indexed");
-      return;
-    }
+  const int may_bind = !process_is_off () && !program_is_unknown () && bind_is_possible ();
   const char *path = process_executable ();
-  /* From a pack, a program is found with libraries that it did not have when it was packed. */
-  if ((path != NULL && path[0] == '/' && bind_init (path)) || bind_init (real_path ()) || tree_is_of_pack ())
+  const int is_bound = may_bind
+                       && ((path != NULL && path[0] == '/' && bind_init (path)) || bind_init (real_path ()));
+  /* From a pack, a program finds libraries that it did not have when it was packed, whatever program it is. */
+  if (is_bound || tree_is_of_pack ())
     {
       tree_take ();
       tree_ask ();
