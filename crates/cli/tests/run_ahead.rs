@@ -144,7 +144,7 @@ fn a_changed_file_is_not_read_ahead() {
     let record = learned(&store, &["run", "--", text(&app)]);
     let old = line(&changed, 100);
     fs::write(&changed, vec![8; 1 << 20]).expect("written");
-    evict(&changed);
+    assert!(is_evicted(&changed));
     replace(&record, &[old, line(&same, 100)]);
     assert_eq!(run(&mut store.becalm(&["run", "--", text(&app)])).stdout, "one two\n");
     wait_for("the other file", || pages_in_memory(&same) >= 100);

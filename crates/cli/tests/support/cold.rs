@@ -66,12 +66,12 @@ pub fn residency(path: &Path, page: u64) -> Residency {
     resident::of(&File::open(path).expect("is there"), page)
 }
 
-/// Drops a file of more than 250 pages from memory. False on a file system that is memory.
+/// Drops all of a file from memory. False on a file system that is memory.
 pub fn is_evicted(path: &Path) -> bool {
     // What another processor has not yet put on a list of pages stays, and goes with a later attempt.
     let is_out = (0..100).any(|_| {
         evict(path);
-        let is_out = residency(path, 250) == Residency::OnDisk;
+        let is_out = pages_in_memory(path) == 0;
         if !is_out {
             thread::sleep(Duration::from_millis(10));
         }
