@@ -26,7 +26,7 @@ pub enum HostError {
         #[source]
         source: io::Error,
     },
-    /// The file cannot be what it is named for.
+    /// The file cannot be used.
     #[error("{}: {reason}", path.display())]
     Unusable {
         /// The file, or the interpreter's path in the program.
@@ -37,7 +37,7 @@ pub enum HostError {
 }
 
 impl HostError {
-    /// Returns the error of a file that cannot be what it is named for.
+    /// Returns the error of a file that cannot be used.
     pub(crate) fn unusable(path: impl Into<PathBuf>, reason: impl Into<String>) -> Self {
         Self::Unusable { path: path.into(), reason: reason.into() }
     }

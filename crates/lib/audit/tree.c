@@ -174,42 +174,52 @@ take (int given, int events)
 /* What this program was started with. */
 struct offer
 {
-  uint64_t given, events, since;
+  uint64_t given, events, process, since;
   const char *name;
 };
 
-/* Reads the offer. Returns 1 if its descriptors are for this process and nobody has taken them; else 0, and
-   the name is NULL if there is no offer. */
+/* Reads the offer. Returns 0, and a name of NULL, if there is none. */
 static int
 read_offer (struct offer *offer)
 {
-  const long get_flags = 1;
-  uint64_t process;
   const char *text = process_trees ();
-  offer->name = NULL;
-  if (text == NULL || process_is_off () || process_is_filtered () || !read_number (&text, &offer->given)
-      || !read_number (&text, &offer->events) || !read_number (&text, &process)
-      || !read_number (&text, &offer->since))
-    return 0;
-  offer->name = text;
-  return process == (uint64_t) sys_getpid () && control ((int) offer->given, get_flags, 0) == 0
+  const int is_there = text != NULL && !process_is_off () && !process_is_filtered ()
+                       && read_number (&text, &offer->given) && read_number (&text, &offer->events)
+                       && read_number (&text, &offer->process) && read_number (&text, &offer->since);
+  offer->name = is_there ? text : NULL;
+  return is_there;
+}
+
+/* True if the descriptors of an offer are for this process, and nobody has taken them. */
+static int
+is_open (const struct offer *offer)
+{
+  const long get_flags = 1;
+  return offer->process == (uint64_t) sys_getpid () && control ((int) offer->given, get_flags, 0) == 0
          && is_table ((int) offer->given) && is_of_events ((int) offer->events);
+}
+
+static int
+is_of_pack (const struct offer *offer)
+{
+  return text_after (offer->name, "becalm-pack-") != NULL;
 }
 
 int
 tree_is_of_pack (void)
 {
   struct offer offer;
-  read_offer (&offer);
-  return offer.name != NULL && text_after (offer.name, "becalm-pack-") != NULL;
+  return read_offer (&offer) && is_of_pack (&offer);
 }
 
 void
 tree_take (void)
 {
   struct offer offer;
-  is_told = (unsigned char) tree_is_of_pack ();
-  if (read_offer (&offer))
+  if (!read_offer (&offer))
+    return;
+  is_told = (unsigned char) is_of_pack (&offer);
+  if (is_open (&offer))
     {
       since = offer.since;
       take ((int) offer.given, (int) offer.events);
@@ -258,7 +268,7 @@ void
 tree_settle (void)
 {
   struct offer offer;
-  if (table_fd == 0 && table == NULL && read_offer (&offer))
+  if (table_fd == 0 && table == NULL && read_offer (&offer) && is_open (&offer))
     {
       sys_close ((int) offer.given);
       sys_close ((int) offer.events);
@@ -894,8 +904,8 @@ tree_closed (const uintptr_t *cookie)
       }
 }
 
-/* Returns the entry of an object that the loader knows by this path: of a program that is told, that of the file
-   to which the path leads, which need not be there to be asked. */
+/* Returns the entry of an object by the path that the loader has for it. If the program is told, links and `..` in
+   the path are followed first, without the tree. */
 static struct entry *
 entry_of_object (const char *path)
 {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::Command;
 
 use super::scene::{Scene, becalm, compile, text};
@@ -124,6 +125,16 @@ fn a_pack_is_compared_in_each_start_once_a_machine_or_never() {
     assert!(lookups <= 4, "{lookups}");
 }
 
+/// Makes `bin` and `lib` of the tree, with a library in it that no run path leads to.
+fn make_library(scene: &Scene) -> PathBuf {
+    for name in ["bin", "lib"] {
+        fs::create_dir(scene.at("tree").join(name)).unwrap();
+    }
+    let library = scene.at("tree/lib/libdeep.so");
+    compile(CHAIN[0], &library, &["-shared", "-fPIC", "-Wl,-soname,libdeep.so"]);
+    library
+}
+
 /// A program that prints what it is told of the directory in its argument.
 const ASKER: &str = r#"
 #include <errno.h>
@@ -154,11 +165,7 @@ int main (int argc, char **argv)
 #[test]
 fn a_program_that_another_one_starts_is_found_without_the_tree_with_its_libraries_and_answers() {
     let Some(scene) = Scene::new() else { return };
-    for name in ["bin", "lib"] {
-        fs::create_dir(scene.at("tree").join(name)).unwrap();
-    }
-    let library = scene.at("tree/lib/libdeep.so");
-    compile(CHAIN[0], &library, &["-shared", "-fPIC", "-Wl,-soname,libdeep.so"]);
+    let library = make_library(&scene);
     compile(ASKER, &scene.at("tree/bin/asker"), &[text(&library)]);
     let [script, asker, mount] =
         ["mount/bin/script", "mount/bin/asker", "mount"].map(|name| scene.at(name));
@@ -302,11 +309,7 @@ fn libraries_of_absolute_run_paths_and_interpreters_of_scripts_are_found_without
 #[test]
 fn ld_library_path_leads_to_the_pack_without_the_tree_and_is_as_it_was_for_the_program() {
     let Some(scene) = Scene::new() else { return };
-    for name in ["bin", "lib"] {
-        fs::create_dir(scene.at("tree").join(name)).unwrap();
-    }
-    let library = scene.at("tree/lib/libdeep.so");
-    compile(CHAIN[0], &library, &["-shared", "-fPIC", "-Wl,-soname,libdeep.so"]);
+    let library = make_library(&scene);
     let source = "#include <stdio.h>\n#include <stdlib.h>\nint deep (void); int main (void) \
                   { printf (\"%d %s\\n\", deep (), getenv (\"LD_LIBRARY_PATH\")); fflush (stdout); \
                   return system (\"echo $LD_LIBRARY_PATH\"); }";

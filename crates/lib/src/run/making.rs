@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,13 +12,14 @@ use std::time::{Duration, Instant};
 use becalm_core::closure::{self, Closure, Subject};
 use becalm_core::facts::{Environment, GLIBC_RANGE, Libc};
 use becalm_core::index::{Start as Known, encode, tls};
-use becalm_core::loader::load::Role;
+use becalm_core::loader::load::{Resolution, Role};
 use becalm_host::detached::{Detached, Priority, detached};
 use becalm_host::index_store::{
     BindThreshold, Binding, IndexOptions, MachineIndex, index_files, trees_beside,
 };
 use becalm_host::{FactChoice, OsFs, loader_facts};
 use bstr::{BString, ByteSlice};
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::assume::StorePrefixes;
@@ -57,9 +58,6 @@ struct Request {
     /// Is there if the program is bound, however few relocations it has, and so are these.
     #[serde(default)]
     told: Option<Vec<Vec<u8>>>,
-    /// Libraries for which these may be started with another `LD_LIBRARY_PATH`.
-    #[serde(default)]
-    libraries: Vec<Vec<u8>>,
 }
 
 impl Request {
@@ -88,7 +86,6 @@ impl Request {
             trees: trees.into_iter().map(bytes).collect(),
             paths_from: paths.map(|path| bytes(path.to_owned())),
             told: others.map(|others| others.into_iter().map(bytes).collect()),
-            libraries: Vec::new(),
         }
     }
 
@@ -101,19 +98,18 @@ impl Request {
         }
     }
 
-    /// Returns the environment in which a program finds those of the libraries that it needs, if that is another one.
-    fn environment_of(&self, program: &Closure) -> Option<Environment> {
-        let of_name = |needed: &[u8]| {
-            let mut libraries = self.libraries.iter().map(|path| path_of(path.as_bstr()));
-            libraries.find(|path| path.file_name().is_some_and(|name| name.as_bytes() == needed))
+    /// Returns the environment in which a program finds libraries that it would not find, or elsewhere.
+    fn environment_with(&self, libraries: &Libraries, program: &Closure) -> Option<Environment> {
+        let load = &program.load;
+        let dir = |it: &Resolution| {
+            let library = libraries.get(it.needed.as_slice())?;
+            let found = it.answer.object().map(|at| path_of(load.objects[at].path.as_ref()));
+            (found.as_ref() != Some(library)).then(|| library.parent()).flatten()
         };
-        let needed = program.load.resolutions.iter().filter_map(|it| of_name(&it.needed));
-        let dirs: BTreeSet<PathBuf> = needed.filter_map(|it| Some(it.parent()?.into())).collect();
-        let all = dirs.into_iter().chain(self.dirs());
-        let list = env::join_paths(all).ok().filter(|list| !list.is_empty())?;
-        let library_path = Some(BString::from(list.into_vec()));
-        let other = Environment { library_path, ..self.environment() };
-        (other.library_path != self.environment().library_path).then_some(other)
+        let dirs: BTreeSet<&Path> = load.resolutions.iter().filter_map(dir).collect();
+        let list = env::join_paths(dirs).ok().filter(|list| !list.is_empty())?.into_vec();
+        let whole = self.library_path.as_ref().map(|own| [&list, own.as_slice()].join(&b':'));
+        Some(Environment { library_path: Some(whole.unwrap_or(list).into()), ..self.environment() })
     }
 
     fn dirs(&self) -> Vec<PathBuf> {
@@ -206,25 +202,28 @@ fn locked(place: &Place, request: &Request, lock: OwnedFd) -> Result<(), RunErro
 }
 
 fn make(place: &Place, request: &Request) -> Result<(), RunError> {
-    Ok(file::write(&place.path(), &sealed(request)?, Rule::Chosen)?)
+    Ok(file::write(&place.path(), &sealed(request, &Libraries::default())?, Rule::Chosen)?)
 }
 
+/// Libraries by file name.
+pub type Libraries = FxHashMap<Vec<u8>, PathBuf>;
+
 /// Makes the table of an index of a program and of those that it starts. These may be started so that they find
-/// others of these libraries.
+/// other libraries: these.
 ///
 /// # Errors
 /// Returns an error if there can be no index.
 pub fn table(
     program: &Program,
     told: &[PathBuf],
-    libraries: Vec<Vec<u8>>,
+    libraries: &Libraries,
 ) -> Result<Vec<u8>, RunError> {
     let request = Request::of(program, &StorePrefixes::default(), None, Some(told));
-    let MachineIndex { index, target, .. } = sealed(&Request { libraries, ..request })?.machine;
+    let MachineIndex { index, target, .. } = sealed(&request, libraries)?.machine;
     Ok(encode(&index, target).map_err(IndexError::from)?)
 }
 
-fn sealed(request: &Request) -> Result<Sealed, RunError> {
+fn sealed(request: &Request, libraries: &Libraries) -> Result<Sealed, RunError> {
     let os = OsFs::new();
     let program = path_of(request.program.as_bstr());
     let environment = request.environment();
@@ -241,7 +240,7 @@ fn sealed(request: &Request) -> Result<Sealed, RunError> {
     for other in others.into_iter().chain(seen) {
         let Ok(found) = closure(&os, &other, &environments[0]) else { continue };
         files.extend(files_of(&found));
-        let environment = request.environment_of(&found);
+        let environment = request.environment_with(libraries, &found);
         if let Some(environment) = environment.filter(|it| !environments.contains(it)) {
             files.extend(closure(&os, &other, &environment).iter().flat_map(files_of));
             environments.push(environment);

@@ -235,14 +235,14 @@ pub fn environment() -> u64 {
 }
 
 /// Returns the table of an index of a command and programs that it starts. These may be started so that they find
-/// others of these libraries.
+/// other libraries: these.
 ///
 /// # Errors
 /// Returns an error if there can be no index.
 pub fn table(
     command: Found,
     told: &[PathBuf],
-    libraries: Vec<Vec<u8>>,
+    libraries: &making::Libraries,
 ) -> Result<Vec<u8>, RunError> {
     let program = Program::look(program::behind_env(command).0)?;
     settle(&program)?;

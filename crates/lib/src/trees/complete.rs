@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::thread;
+use std::time::Instant;
 
 use becalm_core::path::normal;
 use becalm_host::tree::look::{self, Changes, Facts, Identity, Numbers};
@@ -16,7 +16,7 @@ use crate::run::making::files_of_start;
 use crate::run::program::{self, Program};
 use crate::trees::check::Paths;
 use crate::trees::record::{Copied, Kind, PathState, Record, RecordedPath};
-use crate::trees::{c_path, copies, in_parallel, learn};
+use crate::trees::{c_path, in_parallel, learn};
 
 /// Adds to records the files of the commands themselves and what is in the tree now, and makes the copies that are
 /// missing.
@@ -33,20 +33,20 @@ pub(super) fn complete<'a>(records: impl Iterator<Item = &'a mut Record>, folder
         record.header.learned = learned;
         looked.extend(is_looked.then_some(record));
     }
-    thread::sleep(copies::SETTLED);
+    let seen = Instant::now();
     for record in looked {
         let learned = record.header.learned;
-        add_copies(record, folder);
+        add_copies(record, folder, seen);
         record.finish(folder);
         record.header.learned = learned;
     }
 }
 
 /// Makes the copies that are missing, and drops those of other contents.
-fn add_copies(record: &mut Record, folder: &Path) {
+fn add_copies(record: &mut Record, folder: &Path, seen: Instant) {
     let identities: Vec<Option<Identity>> =
         record.paths.iter().map(|path| path.state.as_ref()?.identity()).collect();
-    learn::copy_all(record, folder, &identities);
+    learn::copy_all(record, folder, &identities, seen);
     for (path, identity) in record.paths.iter_mut().zip(identities) {
         let is_same = |copy: &Copied| identity.is_none_or(|it| it == copy.identity());
         path.copy = path.copy.take().filter(is_same);

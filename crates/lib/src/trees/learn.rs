@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use becalm_host::tree::look::{self, Facts, Identity};
 use becalm_host::tree::table::{Found, MOST_BASES, Table, Use};
@@ -221,11 +221,8 @@ fn copy(place: &Place, record: &mut Record, identities: &[Option<Identity>]) {
     let wanted = |path: &RecordedPath, identity: &Identity| {
         path.is_used() && identity.size > 0 && is_quiet(identity)
     };
-    let settled = |folder: &Path| {
-        thread::sleep(copies::SETTLED);
-        Making::new(folder)
-    };
-    if copy_wanted(record, &place.folder, identities, settled, wanted) {
+    let seen = Instant::now();
+    if copy_wanted(record, &place.folder, (identities, seen), Making::new, wanted) {
         record.finish(&place.folder);
         let _ = place.write(record);
     }
@@ -237,18 +234,24 @@ fn is_quiet(identity: &Identity) -> bool {
     SystemTime::now().duration_since(changed).is_ok_and(|age| age > QUIET)
 }
 
-/// Copies all regular files of a record, for a pack: that a program reads a file may not be known yet. Their
-/// identities were found out [`copies::SETTLED`] ago.
-pub(super) fn copy_all(record: &mut Record, folder: &Path, identities: &[Option<Identity>]) {
-    copy_wanted(record, folder, identities, Making::of_pack, |_, _| true);
-}
-
-/// Copies files that are wanted. Returns true if the record is another one then.
-fn copy_wanted(
+/// Copies all regular files of a record, for a pack: that a program reads a file may not be known yet. They
+/// had these identities when they were seen.
+pub(super) fn copy_all(
     record: &mut Record,
     folder: &Path,
     identities: &[Option<Identity>],
-    making: impl FnOnce(&Path) -> Option<Making>,
+    seen: Instant,
+) {
+    copy_wanted(record, folder, (identities, seen), Making::of_pack, |_, _| true);
+}
+
+/// Copies files that are wanted, if they have the identities with which they were seen [`copies::SETTLED`] ago. Returns
+/// true if the record is another one then.
+fn copy_wanted(
+    record: &mut Record,
+    folder: &Path,
+    (identities, seen): (&[Option<Identity>], Instant),
+    making: fn(&Path) -> Option<Making>,
     is_wanted: impl Fn(&RecordedPath, &Identity) -> bool,
 ) -> bool {
     let trees: Vec<PathBuf> = record.header.trees.iter().map(PathBuf::from).collect();
@@ -264,7 +267,10 @@ fn copy_wanted(
             wanted.push((at, identity));
         }
     }
-    let is_copied = !wanted.is_empty() && make(record, making(folder), wanted).is_some();
+    let is_copied = !wanted.is_empty() && {
+        thread::sleep(copies::SETTLED.saturating_sub(seen.elapsed()));
+        make(record, making(folder), wanted).is_some()
+    };
     let is_marked = mark_loadable(record, folder);
     is_copied || is_marked
 }

@@ -12,9 +12,10 @@ use crate::index::file;
 use crate::index::module::Modules;
 use crate::index::trust::Rule;
 use crate::path::path_of;
+use crate::run::making::Libraries;
 use crate::run::{self, program};
 use crate::trees::placed_index::{Places, placed};
-use crate::trees::record::{Kind, Place, Record};
+use crate::trees::record::{Kind, Place, Record, RecordedPath};
 
 /// The folder of indexes in that of a pack that was unpacked, and of those for starts that do not look at the tree.
 const FOLDER: &str = "indexes";
@@ -37,20 +38,25 @@ pub(super) fn name(place: &Place) -> String {
     format!("{}-{:016x}.so", of_command.display(), run::environment())
 }
 
-/// Returns the paths that may be libraries.
-pub(super) fn libraries<'a>(records: impl Iterator<Item = &'a Record>) -> Vec<Vec<u8>> {
+/// Returns what may be libraries, the first one of each name.
+pub(super) fn libraries<'a>(records: impl Iterator<Item = &'a Record>) -> Libraries {
+    let mut libraries = Libraries::default();
     let paths = records.flat_map(|record| &record.paths);
-    let files = paths.filter(|it| matches!(it.kind, Kind::File | Kind::Link));
-    let libraries = files.map(|it| it.path.as_str()).filter(|path| path.contains(".so"));
-    libraries.map(|path| path.as_bytes().to_vec()).collect()
+    for it in paths.filter(|it| matches!(it.kind, Kind::File | Kind::Link)) {
+        let Some((_, name)) = RecordedPath::split(&it.path) else { continue };
+        if name.contains(".so") {
+            libraries.entry(name.into()).or_insert_with(|| PathBuf::from(&it.path));
+        }
+    }
+    libraries
 }
 
 /// Returns the table of the index of a record's command, which may start programs that find these libraries; `None`
 /// if it can have none.
-pub(super) fn table(record: &Record, libraries: &[Vec<u8>]) -> Option<Vec<u8>> {
+pub(super) fn table(record: &Record, libraries: &Libraries) -> Option<Vec<u8>> {
     let command = program::find(record.header.command.as_ref()).ok()?;
     let told: Vec<PathBuf> = record.header.programs.iter().map(PathBuf::from).collect();
-    run::table(command, &told, libraries.to_vec()).ok()
+    run::table(command, &told, libraries).ok()
 }
 
 /// Puts the audit module of this becalm around a table; `None` if the table is of another version, or for other

@@ -68,22 +68,29 @@ pub(super) fn placed(mut index: Index, places: &Places<'_>) -> Index {
         }
     }
     index.search_dirs.iter_mut().for_each(|dir| keep(&mut dir.conditions));
-    let dirs = index.search_dirs.iter();
-    let dirs = dirs.filter_map(|it| Some((places.at(it.path.as_ref())?, it.clone())));
-    let dirs: Vec<_> = dirs.map(|(path, it)| SearchDir { path, look: false, ..it }).collect();
-    index.search_dirs.extend(dirs);
     index.directories.retain(|it| !of_tree[it.condition as usize]);
-    let objects = index.objects.iter();
-    let objects = objects.filter_map(|it| Some((places.at(it.path.as_ref())?, it.clone())));
-    let objects: Vec<_> = objects.map(|(path, it)| Object { path, seen: 0, ..it }).collect();
-    index.objects.extend(objects);
-    let programs = index.programs.iter();
-    let programs = programs.filter_map(|it| Some((places.at(it.path.as_ref())?, it.clone())));
-    let programs = programs.map(|(path, it)| Program { path, seen: 0, load_order: 0, ..it });
-    let programs: Vec<_> = programs.collect();
-    index.programs.extend(programs);
+    add(&mut index.search_dirs, places, |it| SearchDir { look: false, ..it }, |it| &mut it.path);
+    add(&mut index.objects, places, |it| Object { seen: 0, ..it }, |it| &mut it.path);
+    let unseen = |it| Program { seen: 0, load_order: 0, ..it };
+    add(&mut index.programs, places, unseen, |it| &mut it.path);
     bind(&mut index, places);
     index
+}
+
+/// Adds what is in the pack again, as it is at its place.
+fn add<T: Clone>(
+    all: &mut Vec<T>,
+    places: &Places<'_>,
+    there: impl Fn(T) -> T,
+    path: impl Fn(&mut T) -> &mut BString,
+) {
+    let placed = all.clone().into_iter().filter_map(|it| {
+        let mut it = there(it);
+        let place = places.at(path(&mut it).as_ref())?;
+        *path(&mut it) = place;
+        Some(it)
+    });
+    all.extend(placed.collect::<Vec<_>>());
 }
 
 /// Lets the objects of bound starts be those of the pack. Bindings name them by their numbers, which stay.
