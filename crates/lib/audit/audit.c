@@ -91,8 +91,9 @@ find_bindings (void)
   const char *path = process_executable ();
   const int is_bound = may_bind
                        && ((path != NULL && path[0] == '/' && bind_init (path)) || bind_init (real_path ()));
-  /* From a pack, a program finds libraries that it did not have when it was packed, whatever program it is. */
-  if (is_bound || tree_is_of_pack ())
+  /* From a pack, a program finds libraries that it did not have when it was packed, whatever program it is. Of
+     several modules, that of becalm run knows the pack. */
+  if (is_bound || (table_is_told () && tree_is_of_pack ()))
     {
       tree_take ();
       tree_ask ();

@@ -253,6 +253,12 @@ table_filters (void)
   return table_ready () ? header ()->filters : 0;
 }
 
+int
+table_is_told (void)
+{
+  return table_ready () && header ()->flags & TABLE_TOLD;
+}
+
 static int
 directory_holds (const struct table_directory *directory, const char *path, size_t length)
 {

@@ -23,9 +23,12 @@ struct table_header
   uint64_t checksum;
   /* Seccomp filters of the process that made the index. */
   uint32_t filters;
-  uint32_t reserved[2];
+  uint32_t flags, reserved;
   uint32_t check;
 };
+
+/* It is for starts that are told results of lookups. */
+#define TABLE_TOLD 1u
 
 struct table_section
 {
@@ -296,6 +299,7 @@ uint32_t table_roots (void);
 
 /* Returns the number of seccomp filters of the process that made the index, 0 without a table. */
 uint32_t table_filters (void);
+int table_is_told (void);
 
 /* Returns the snapshotted directory with that path, with its names verified; NULL if there is
    none. */

@@ -57,7 +57,7 @@ pub fn encode(index: &Index, target: Target) -> Result<Vec<u8>, EncodeError> {
     sections.extend(paths.list());
     let static_tls = index.programs.iter().map(|program| program.static_tls).max();
     let words = [roots, index.settings, static_tls.unwrap_or(0)];
-    assemble(target, &sections, words, index.filters, first_root(index))
+    assemble(target, &sections, words, index, first_root(index))
 }
 
 fn first_root(index: &Index) -> &BStr {
@@ -72,7 +72,7 @@ fn assemble(
     target: Target,
     sections: &[(u32, usize, Writer)],
     words: [u32; 3],
-    filters: u32,
+    index: &Index,
     trailer: &BStr,
 ) -> Result<Vec<u8>, EncodeError> {
     let narrow = |size: usize| layout::narrow(size, "more than 4 GiB of table");
@@ -106,7 +106,8 @@ fn assemble(
     let mut number = Writer::new(target.endian);
     number.long(checksum);
     table.bytes[layout::HEADER_CHECKSUM..][..8].copy_from_slice(&number.bytes);
-    table.set_word(layout::FILTERS, filters);
+    table.set_word(layout::FILTERS, index.filters);
+    table.set_word(layout::FLAGS, u32::from(index.is_told) * layout::TOLD);
     let seed = hash::bytes(0, &directory.bytes);
     let check = hash::low(seed, &table.bytes[..layout::HEADER_CHECK]);
     table.set_word(layout::HEADER_CHECK, check);

@@ -39,6 +39,7 @@ pub(super) struct Header {
     pub(super) roots: u32,
     pub(super) settings: u32,
     pub(super) filters: u32,
+    pub(super) flags: u32,
     /// The largest need of a program.
     pub(super) static_tls: u32,
     sections: Vec<Section>,
@@ -113,6 +114,7 @@ impl Header {
             roots: word(layout::ROOTS)?,
             settings: word(layout::SETTINGS)?,
             filters: word(layout::FILTERS)?,
+            flags: word(layout::FLAGS)?,
             static_tls: word(layout::STATIC_TLS)?,
             sections: (0..count).map(section).collect::<Result<_, _>>()?,
         })

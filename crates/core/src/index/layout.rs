@@ -16,6 +16,8 @@ pub(super) const SETTINGS: usize = 32;
 pub(super) const STATIC_TLS: usize = 36;
 pub(super) const HEADER_CHECKSUM: usize = 40;
 pub(super) const FILTERS: usize = 48;
+pub(super) const FLAGS: usize = 52;
+pub(super) const TOLD: u32 = 1;
 pub(super) const HEADER_CHECK: usize = 60;
 pub(super) const SECTION: usize = 16;
 /// The limit on sections. A header with more is damaged.

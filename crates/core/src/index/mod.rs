@@ -60,6 +60,9 @@ pub struct Index {
     /// The number of seccomp filters of the process that made the index. Under more of them the
     /// module makes no call that a C library does not make.
     pub filters: u32,
+    /// True if it is for starts that are told results of lookups: the module takes those of a pack also for a
+    /// program that is not here.
+    pub is_told: bool,
     /// The loader that the answers are for.
     pub loader: Option<Loader>,
     /// The programs, each path once.

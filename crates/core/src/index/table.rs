@@ -87,6 +87,7 @@ impl Records<'_> {
             folders: origins.folders(|place| self.string(place))?,
             settings: self.header.settings,
             filters: self.header.filters,
+            is_told: self.header.flags & layout::TOLD != 0,
             conditions: self.all(kind::CONDITIONS, layout::CONDITION, Self::condition)?,
             roots: self.set(self.header.roots)?,
             directories: self.all(kind::DIRECTORIES, layout::DIRECTORY, Self::directory)?,

@@ -85,6 +85,7 @@ pub(super) fn store(objects: usize) -> Index {
         .to_vec(),
         settings: 77,
         filters: 3,
+        is_told: true,
         search_dirs: ["/opt/rpath", "/opt/absent"]
             .map(|path| SearchDir {
                 path: path.into(),

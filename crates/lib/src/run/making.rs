@@ -265,8 +265,9 @@ fn sealed(request: &Request, libraries: &Libraries) -> Result<Sealed, RunError> 
         ..IndexOptions::default()
     };
     let mut indexed = index_files(&os, options);
-    if let Some(from) = from {
-        for machine in &mut indexed.machines {
+    for machine in &mut indexed.machines {
+        machine.index.is_told = request.told.is_some();
+        if let Some(from) = &from {
             machine.index.paths.clone_from(&from.index.paths);
         }
     }
