@@ -80,6 +80,23 @@ fn open_files(process: u32) -> FxHashSet<(u64, u64)> {
         .collect()
 }
 
+/// The begin of a look at all paths.
+struct Begun {
+    at: Instant,
+    /// The time by the clock of tables.
+    time: u64,
+    /// The programs that the table had: results count for these.
+    programs: u64,
+}
+
+impl Begun {
+    fn now(table: &Table) -> Self {
+        // A program that joins now has to be one of a later look.
+        let programs = table.programs();
+        Self { at: Instant::now(), time: look::now(), programs }
+    }
+}
+
 impl Attended {
     /// Attends the start whose table this is.
     pub(super) fn attend(self, table: OwnedFd, changes: OwnedFd, record: File) {
@@ -130,11 +147,11 @@ impl Attended {
         if record.header.together > 1 {
             wait_for_others(table);
         }
-        let (at, looked) = (Instant::now(), look::now());
+        let begun = Begun::now(table);
         if is_filled {
             paths.look(table, changes, true);
         }
-        let (took, together) = (at.elapsed(), table.programs());
+        let (took, together) = (begun.at.elapsed(), table.programs());
         match self.door {
             Some((door, pack)) => {
                 if is_filled && unchanged::is_unchanged(pack, folder, &self.command, changes) {
@@ -147,7 +164,7 @@ impl Attended {
             }
             None => {
                 let paths = is_filled.then_some(&paths);
-                self.keep_fresh(table, changes, paths, (at, looked, took), || {
+                self.keep_fresh(table, changes, paths, (begun, took), || {
                     counter.update(|| Counts::of(table, Some(record), false));
                 });
             }
@@ -156,20 +173,18 @@ impl Attended {
         (together, if changes.happened() { Looked::default() } else { looked })
     }
 
-    /// Repeats the calls before their results are too old, until the starts are over. `looked` has when the
-    /// last look began, by two clocks, and how long it took.
+    /// Repeats the calls before their results are too old, until the starts are over. The last look has begun, and
+    /// took so long.
     fn keep_fresh(
         &self,
         table: &Table,
         changes: &Changes,
         paths: Option<&Paths<'_>>,
-        looked: (Instant, u64, Duration),
+        (mut last_look, mut took): (Begun, Duration),
         mut count: impl FnMut(),
     ) {
-        let (mut at, mut looked, mut took) = looked;
         let mut began = Instant::now();
         let (mut news, mut activity, mut last) = (began, 0, table.last_since());
-        let mut programs = table.programs();
         let enough = if self.header.together > 1 { ENOUGH } else { 1 };
         while self.is_wanted(table) && began.elapsed() < LONGEST && news.elapsed() < IDLE {
             thread::sleep(PAUSE);
@@ -183,16 +198,16 @@ impl Attended {
             }
             let [least, most] = REFRESHED;
             let pause = COUNTS.saturating_sub(EARLIER + took * 3 / 2).clamp(least, most);
-            let is_old = last > looked && table.programs() >= programs + enough;
+            let is_old = last > last_look.time && table.programs() >= last_look.programs + enough;
             // Results that nobody asks for need not be fresh.
-            let is_due = news > at && at.elapsed() > pause;
+            let is_due = news > last_look.at && last_look.at.elapsed() > pause;
             if let Some(paths) = paths
                 && (is_old || is_due)
                 && !changes.happened()
             {
-                (at, looked, programs) = (Instant::now(), look::now(), table.programs());
+                last_look = Begun::now(table);
                 paths.look(table, changes, is_old);
-                took = at.elapsed();
+                took = last_look.at.elapsed();
             }
         }
     }
