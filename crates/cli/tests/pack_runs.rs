@@ -133,14 +133,18 @@ fn a_start_unpacks_once_and_clearing_forgets_that_it_did() {
             (Some(0), "started\n", "")
         );
     };
-    start();
-    let (name, _) = copies(there.path()).pop().unwrap();
-    fs::remove_file(there.path().join("copies").join(&name)).unwrap();
-    start();
-    assert_eq!(copies(there.path()), [], "it was unpacked before");
-    assert_eq!(in_folder(there.path(), &["cache", "--clear"]).code, Some(0));
-    start();
-    assert_eq!(copies(there.path()).pop().unwrap().0, name);
+    let unpack = || drop(document(&in_folder(there.path(), &["unpack", pack, "--json"])));
+    for make in [&start as &dyn Fn(), &unpack] {
+        make();
+        let (name, _) = copies(there.path()).pop().unwrap();
+        fs::remove_file(there.path().join("copies").join(&name)).unwrap();
+        start();
+        assert_eq!(copies(there.path()), [], "it was unpacked before");
+        assert_eq!(in_folder(there.path(), &["cache", "--clear"]).code, Some(0));
+        start();
+        assert_eq!(copies(there.path()).pop().unwrap().0, name);
+        assert_eq!(in_folder(there.path(), &["cache", "--clear"]).code, Some(0));
+    }
 }
 
 /// Returns the indexes that were made in a home directory.

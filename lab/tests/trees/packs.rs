@@ -137,6 +137,7 @@ fn make_library(scene: &Scene) -> PathBuf {
 
 /// A program that prints what it is told of the directory in its argument.
 const ASKER: &str = r#"
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -158,7 +159,12 @@ int main (int argc, char **argv)
   realpath (AT ("/bin/../dir/"), real);
   printf (" %s %d", real, statfs (AT ("/dir/file"), &system));
   int made = mkdir (AT ("/dir"), 0777);
-  printf (" %d %d\n", made, errno == EEXIST);
+  printf (" %d %d", made, errno == EEXIST);
+  /* Nothing reads this file, so the pack of a run has no copy of it. */
+  int names = stat (AT ("/dir/seen"), &found);
+  for (DIR *of = opendir (AT ("/dir")); readdir (of) != NULL;)
+    names++;
+  printf (" %d\n", names);
   return 0;
 }"#;
 
@@ -167,6 +173,7 @@ fn a_program_that_another_one_starts_is_found_without_the_tree_with_its_librarie
     let Some(scene) = Scene::new() else { return };
     let library = make_library(&scene);
     compile(ASKER, &scene.at("tree/bin/asker"), &[text(&library)]);
+    fs::write(scene.at("tree/dir/seen"), "").unwrap();
     let [script, asker, mount] =
         ["mount/bin/script", "mount/bin/asker", "mount"].map(|name| scene.at(name));
     // Nothing but the script knows where its library is.
@@ -181,7 +188,7 @@ fn a_program_that_another_one_starts_is_found_without_the_tree_with_its_librarie
     let command = [text(&script), text(&mount)];
     let trace = [text(&becalm), "trace", "--files", "--follow", "--json", "-o", text(&run), "--"];
     let plain = scene.mounted("", &[&trace[..], &command].concat()).0;
-    let line = format!("21 0 -1 0 0 -1 {}/dir 0 -1 1\n", mount.display());
+    let line = format!("21 0 -1 0 0 -1 {}/dir 0 -1 1 4\n", mount.display());
     assert_eq!(plain, line.repeat(2));
     let packs = [
         ("run.tar", [text(&mount), "--from", text(&run)]),

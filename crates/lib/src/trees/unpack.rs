@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -133,7 +133,15 @@ impl Source {
 /// # Errors
 /// Returns an error if the file is no pack, or cannot be read.
 pub fn unpack(pack: &Path) -> Result<PackReport, PackError> {
-    unpack_as(Pack { hash: hash(pack)?, check: Check::Start }, pack)
+    let (folder, hash) = (folder::made().ok_or(PackError::NoFolder)?, hash(pack)?);
+    let report = unpack_as(Pack { hash, check: Check::Start }, pack)?;
+    drop(writer().replace(&mark(&folder, pack, hash), b"", 0o600));
+    Ok(report)
+}
+
+/// Returns the path of the empty file that says that a pack was unpacked.
+fn mark(folder: &Path, pack: &Path, hash: u64) -> PathBuf {
+    folder.join(places::cached_name(pack, hash, UNPACKED))
 }
 
 fn unpack_as(unpacked: Pack, pack: &Path) -> Result<PackReport, PackError> {
@@ -275,7 +283,7 @@ pub fn ensure(pack: &Path, check: Check) -> Result<Pack, PackError> {
     let folder = folder::made().ok_or(PackError::NoFolder)?;
     let hash = hash(pack)?;
     let unpacked = Pack { hash, check };
-    let mark = folder.join(places::cached_name(pack, hash, UNPACKED));
+    let mark = mark(&folder, pack, hash);
     let lock = mark.with_extension(format!("{UNPACKED}-lock"));
     let is_done = || trust::open(&mark).is_ok();
     let began = Instant::now();
