@@ -192,13 +192,17 @@ impl Attended {
             if table.activity() != activity {
                 (activity, news) = (table.activity(), Instant::now());
             }
-            if table.last_since() != last {
+            let is_joined = table.last_since() != last;
+            if is_joined {
                 last = table.last_since();
                 (began, news) = (Instant::now(), Instant::now());
             }
             let [least, most] = REFRESHED;
             let pause = COUNTS.saturating_sub(EARLIER + took * 3 / 2).clamp(least, most);
-            let is_old = last > last_look.time && table.programs() >= last_look.programs + enough;
+            // While programs begin, one more look would not be for all of them either.
+            let waits = is_joined && last_look.at.elapsed() < took + TOGETHER[1];
+            let is_late = last > last_look.time && table.programs() >= last_look.programs + enough;
+            let is_old = is_late && !waits;
             // Results that nobody asks for need not be fresh.
             let is_due = news > last_look.at && last_look.at.elapsed() > pause;
             if let Some(paths) = paths
