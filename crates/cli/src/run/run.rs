@@ -45,7 +45,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
     let pack = with_pack::unpacked(args)?;
     let start = match with_pack::start(args, name, pack) {
         Ok(start) => start,
-        Err(error) => return Ok(not_started(&error.into(), io::ErrorKind::NotFound)),
+        Err(error) => return Ok(not_started(&error, io::ErrorKind::NotFound)),
     };
     let interpreter = with_pack::interpreter(&start);
     let with_pack::Start { path, found, pack, is_told, is_silent } = start;
@@ -96,10 +96,10 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
             terminal::note(path_bytes(&path).as_ref(), BEING_MADE);
         }
         Ok(Launch::Plain | Launch::BeingMade | Launch::Secure) => {}
-        Err(error) if args.strict => return Err(error.into()),
+        Err(error) if args.strict => return Err(error),
         // The start fails as well, with its own message.
         Err(_) if args.quiet || (!is_told && path.symlink_metadata().is_err()) => {}
-        Err(error) => terminal::complain(&Error::from(error).context("started without an index")),
+        Err(error) => terminal::complain(&error.context("started without an index")),
     }
     let set = variables.iter().filter_map(|it| Some((OsStr::new(it.name), it.value.as_deref()?)));
     let error = inherited::execute(command, set);

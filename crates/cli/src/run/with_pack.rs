@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Error, Result};
 use becalm_lib::path::path_bytes;
-use becalm_lib::run::error::RunError;
 use becalm_lib::run::program::{self, Found};
 use becalm_lib::trees::packed::{Check, Pack};
 use becalm_lib::trees::unpack;
@@ -60,7 +59,7 @@ pub(crate) struct Start {
 ///
 /// # Errors
 /// Returns an error if there is no such command.
-pub(crate) fn start(args: &RunArgs, name: &OsStr, pack: Option<Pack>) -> Result<Start, RunError> {
+pub(crate) fn start(args: &RunArgs, name: &OsStr, pack: Option<Pack>) -> Result<Start> {
     let (path, found) = found(name, pack)?;
     let silent = pack.and_then(|pack| pack.silent_tree(&path));
     let is_silent = silent.is_some();
@@ -83,7 +82,7 @@ pub(crate) fn start(args: &RunArgs, name: &OsStr, pack: Option<Pack>) -> Result<
     Ok(Start { path, found, pack, is_told, is_silent })
 }
 
-fn found(name: &OsStr, pack: Option<Pack>) -> Result<(PathBuf, Found), RunError> {
+fn found(name: &OsStr, pack: Option<Pack>) -> Result<(PathBuf, Found)> {
     let found = program::find(name).map(|found| (found.path.clone(), found));
     found.or_else(|error| {
         // The tree may be gone.

@@ -16,7 +16,6 @@ use crate::json;
 use crate::on;
 use crate::on::error::OnError;
 use crate::path::path_bytes;
-use crate::run::error::RunError;
 use crate::run::making::files_of_start;
 use crate::run::program::{self, Found, Program};
 use crate::words::words_of_chain;
@@ -82,7 +81,7 @@ fn of_command(name: &OsString) -> Warmed {
         Ok(Some(record)) => (record.wanted(), false),
         Ok(None) => match predicted(found) {
             Ok(wanted) => (wanted, true),
-            Err(error) => return failed(&path, words_of_chain(&error)),
+            Err(error) => return failed(&path, words_of_chain(error.as_ref())),
         },
         Err(error) => return failed(&path, words_of_chain(&error)),
     };
@@ -108,7 +107,7 @@ fn record_of(path: &Path) -> Result<Option<Record>, RecordError> {
 }
 
 /// Returns the pages that a program's loader and constructors use, by its files alone.
-fn predicted(found: Found) -> Result<Vec<Wanted>, RunError> {
+fn predicted(found: Found) -> anyhow::Result<Vec<Wanted>> {
     let files = files_of_start(&Program::look(found)?)?;
     Ok(files.iter().filter_map(|path| pages_of_start(path)).collect())
 }

@@ -15,7 +15,6 @@ use crate::index::{current, file, places};
 use crate::json::lossy;
 use crate::on;
 use crate::path::path_bytes;
-use crate::run::error::RunError;
 use crate::run::program::{self, Program};
 use crate::targets::Target;
 use crate::trees::begin::is_networked;
@@ -83,7 +82,7 @@ impl ProgramState {
     ///
     /// # Errors
     /// Returns an error if there is no such program.
-    pub fn of(name: &OsStr) -> Result<Self, RunError> {
+    pub fn of(name: &OsStr) -> anyhow::Result<Self> {
         let found = program::find(name)?;
         let named = found.path.clone();
         let networked = is_networked(&named);

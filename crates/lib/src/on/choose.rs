@@ -23,7 +23,6 @@ use crate::on::folder::Folder;
 use crate::on::launchers::Launchers;
 use crate::path::{at, path_bytes};
 use crate::progress::Progress;
-use crate::run::error::RunError;
 use crate::run::program;
 
 /// The smallest gain of a program that is switched on without having been named, and its part of the
@@ -76,7 +75,7 @@ pub(super) fn named(names: &[OsString], bin: &Path) -> Result<Vec<Program>> {
                 .map(|dir| dir.join(name))
                 .find(|path| program::find(path.as_os_str()).is_ok() && is_executable(path)),
         };
-        let path = path.ok_or_else(|| RunError::NotFound(name.clone()))?;
+        let path = path.with_context(|| program::not_found(name))?;
         let not_fit = |why| anyhow!("{}: {why}", name.to_string_lossy());
         fit(&path).map_err(not_fit)?;
         let real = path.canonicalize().with_context(at(&path))?;

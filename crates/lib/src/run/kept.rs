@@ -19,6 +19,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use anyhow::{Context, Result};
 use becalm_host::index_store::{last_installed, trees_beside};
 use rustc_hash::FxHasher;
 
@@ -29,7 +30,6 @@ use crate::index::places::{self, cache_writer as writer};
 use crate::index::platforms;
 use crate::index::trust;
 use crate::index::variables::environment_of_process;
-use crate::run::error::RunError;
 use crate::run::program::Program;
 
 /// Bytes of kept indexes. An index has some hundred kilobytes to some megabytes.
@@ -79,8 +79,8 @@ impl Place {
         store: &StorePrefixes,
         paths: Option<(&Path, Option<SystemTime>)>,
         told: Option<Vec<PathBuf>>,
-    ) -> Result<Self, RunError> {
-        let folder = places::cache().ok_or(RunError::NoHome)?;
+    ) -> Result<Self> {
+        let folder = places::cache().context("no home directory for the cache of indexes")?;
         let mut hasher = FxHasher::default();
         environment(dirs, store).hash(&mut hasher);
         program.real.hash(&mut hasher);
@@ -120,7 +120,7 @@ impl Place {
     ///
     /// # Errors
     /// Returns an error if an index there is not trusted.
-    pub fn look(&self) -> Result<Kept, RunError> {
+    pub fn look(&self) -> Result<Kept> {
         match file::open_if_there(&self.path()) {
             Ok(Some(index)) => {
                 let is_before = |made: SystemTime| self.installed.is_some_and(|it| it > made);
@@ -148,7 +148,7 @@ impl Place {
     ///
     /// # Errors
     /// Returns an error if the cache cannot be written.
-    pub fn lock(&self) -> Result<Option<OwnedFd>, RunError> {
+    pub fn lock(&self) -> Result<Option<OwnedFd>> {
         trust::make_dirs(&self.folder).map_err(IndexError::from)?;
         Ok(writer().lock(&self.beside("lock"))?)
     }
@@ -173,7 +173,7 @@ impl Place {
     ///
     /// # Errors
     /// Returns an error if the cache cannot be written.
-    pub fn want(&self, request: &[u8]) -> Result<(), RunError> {
+    pub fn want(&self, request: &[u8]) -> Result<()> {
         Ok(writer().replace(&self.beside("wanted"), request, 0o644)?)
     }
 

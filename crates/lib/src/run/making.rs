@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use anyhow::{Result, bail};
 use becalm_core::closure::{self, Closure, Subject};
 use becalm_core::facts::{Environment, GLIBC_RANGE, Libc};
 use becalm_core::index::{Start as Known, encode, tls};
@@ -29,7 +30,7 @@ use crate::index::trust::Rule;
 use crate::index::variables::environment_of_process;
 use crate::index::{current, file};
 use crate::path::{dirs_of, path_bytes, path_of};
-use crate::run::error::RunError;
+use crate::run::error::{UnknownLoader, is_temporary, of_musl};
 use crate::run::kept::{Kept, Place};
 use crate::run::program::{self, Program};
 use crate::words::words_of_chain;
@@ -128,7 +129,7 @@ pub fn elsewhere(
     program: &Program,
     store: &StorePrefixes,
     paths: Option<&Path>,
-) -> Result<(), RunError> {
+) -> Result<()> {
     let request = Request::of(program, store, paths, place.told());
     let Some(lock) = place.lock()? else { return Ok(()) };
     let made = detached(lock, Priority::Lowest, |lock| {
@@ -153,19 +154,19 @@ pub fn here(
     program: &Program,
     store: &StorePrefixes,
     paths: Option<&Path>,
-) -> Result<(), RunError> {
+) -> Result<()> {
     let began = Instant::now();
     loop {
         if let Some(lock) = place.lock()? {
             return locked(place, &Request::of(program, store, paths, place.told()), lock);
         }
         if began.elapsed() > PATIENCE {
-            return Err(RunError::Busy(place.path()));
+            bail!("{}: another process has been making it for minutes", place.path().display());
         }
         std::thread::sleep(PAUSE);
         match place.look()? {
             Kept::Index { .. } => return Ok(()),
-            Kept::Failed(why) => return Err(RunError::Failed(why)),
+            Kept::Failed(why) => bail!(why),
             Kept::Nothing => {}
         }
     }
@@ -182,7 +183,7 @@ pub fn make_wanted() {
 }
 
 /// Makes the index while the lock is held, unless the existing one is current.
-fn locked(place: &Place, request: &Request, lock: OwnedFd) -> Result<(), RunError> {
+fn locked(place: &Place, request: &Request, lock: OwnedFd) -> Result<()> {
     let path = place.path();
     let is_current =
         || file::read_trusted(&path).is_ok_and(|whole| current::is_current(&whole.index));
@@ -193,15 +194,15 @@ fn locked(place: &Place, request: &Request, lock: OwnedFd) -> Result<(), RunErro
             place.touch();
         }
         // The next start tries again.
-        Err(error) if error.is_temporary() => place.set_failure(None),
-        Err(error) => place.set_failure(Some(&words_of_chain(error))),
+        Err(error) if is_temporary(error) => place.set_failure(None),
+        Err(error) => place.set_failure(Some(&words_of_chain(error.as_ref()))),
     }
     place.finish();
     drop(lock);
     made
 }
 
-fn make(place: &Place, request: &Request) -> Result<(), RunError> {
+fn make(place: &Place, request: &Request) -> Result<()> {
     Ok(file::write(&place.path(), &sealed(request, &Libraries::default())?, Rule::Chosen)?)
 }
 
@@ -213,17 +214,13 @@ pub type Libraries = FxHashMap<Vec<u8>, PathBuf>;
 ///
 /// # Errors
 /// Returns an error if there can be no index.
-pub fn table(
-    program: &Program,
-    told: &[PathBuf],
-    libraries: &Libraries,
-) -> Result<Vec<u8>, RunError> {
+pub fn table(program: &Program, told: &[PathBuf], libraries: &Libraries) -> Result<Vec<u8>> {
     let request = Request::of(program, &StorePrefixes::default(), None, Some(told));
     let MachineIndex { index, target, .. } = sealed(&request, libraries)?.machine;
     Ok(encode(&index, target).map_err(IndexError::from)?)
 }
 
-fn sealed(request: &Request, libraries: &Libraries) -> Result<Sealed, RunError> {
+fn sealed(request: &Request, libraries: &Libraries) -> Result<Sealed> {
     let os = OsFs::new();
     let program = path_of(request.program.as_bstr());
     let environment = request.environment();
@@ -285,22 +282,26 @@ fn files_of(closure: &Closure) -> Vec<PathBuf> {
 ///
 /// # Errors
 /// Returns an error if the start cannot be predicted.
-pub fn files_of_start(program: &Program) -> Result<Vec<PathBuf>, RunError> {
+pub fn files_of_start(program: &Program) -> Result<Vec<PathBuf>> {
     let request = Request::of(program, &StorePrefixes::default(), None, None);
     let closure = closure(&OsFs::new(), &program.real, &request.environment())?;
     Ok(closure.load.objects.iter().map(|object| path_of(object.path.as_ref())).collect())
 }
 
 /// Returns the closure of a program in an environment.
-fn closure(os: &OsFs, program: &Path, environment: &Environment) -> Result<Closure, RunError> {
+fn closure(os: &OsFs, program: &Path, environment: &Environment) -> Result<Closure> {
     let subject = Subject::open(&os.session(), path_bytes(program).as_ref())?;
     let interpreter = subject.interpreter().unwrap_or_default().to_owned();
     let facts = loader_facts(os, interpreter.as_ref(), &FactChoice::default());
-    let facts = facts.map_err(|error| RunError::Loader { program: program.to_owned(), error })?;
+    let facts = facts.map_err(|error| UnknownLoader { program: program.to_owned(), error })?;
     match facts.libc {
-        Libc::Musl => return Err(RunError::Musl(program.to_owned())),
+        Libc::Musl => return Err(of_musl(program)),
         libc @ Libc::Glibc(version) if version < GLIBC_RANGE.0 => {
-            return Err(RunError::OldGlibc { program: program.to_owned(), libc });
+            bail!(
+                "{}: {libc} is too old for the audit module, which needs {}",
+                program.display(),
+                Libc::Glibc(GLIBC_RANGE.0)
+            );
         }
         Libc::Glibc(_) => {}
     }

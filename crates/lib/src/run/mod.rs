@@ -13,6 +13,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use anyhow::{Context, Result, anyhow, bail};
 use becalm_core::elf::machine_name;
 use becalm_core::index::{Start as Known, tls};
 use becalm_core::search::Stores;
@@ -24,7 +25,6 @@ use crate::index::settled::let_settle;
 use crate::index::variables::{NO_BIND, PATHS, Settings, Variable, and_only, and_switch};
 use crate::index::{places, platforms};
 use crate::path::{dirs_of, path_bytes};
-use crate::run::error::RunError;
 use crate::run::kept::{Kept, Place};
 use crate::run::program::{Found, Program, Start};
 
@@ -107,7 +107,7 @@ impl Indexed {
 /// # Errors
 /// Returns an error if the program cannot be read, or no index can answer for it. The program may
 /// be started all the same.
-pub fn prepare(options: &Options, found: Found) -> Result<Launch, RunError> {
+pub fn prepare(options: &Options, found: Found) -> Result<Launch> {
     let path = found.path.clone();
     let program = Program::look(found)?;
     let (indexed, otherwise) = match &program.start {
@@ -117,11 +117,14 @@ pub fn prepare(options: &Options, found: Found) -> Result<Launch, RunError> {
             let named = options.index.as_deref().map(|path| of_session(options, path, &program));
             (named.transpose()?, Launch::Plain)
         }
-        Start::Secure if options.strict => return Err(RunError::Secure(path)),
+        Start::Secure if options.strict => bail!(
+            "{}: starts in secure-execution mode: its loader ignores LD_AUDIT",
+            path.display()
+        ),
         Start::Secure => return Ok(Launch::Secure),
         // musl's loader has no audit interface.
         Start::Loader { interpreter, .. } if is_of_musl(interpreter) => {
-            return Err(RunError::Musl(path));
+            return Err(error::of_musl(&path));
         }
         Start::Loader { .. } => (of_program(options, &program)?, Launch::BeingMade),
     };
@@ -134,7 +137,7 @@ pub(crate) fn is_of_musl(interpreter: &[u8]) -> bool {
 }
 
 /// Returns the named index, for the programs that a static program starts.
-fn of_session(options: &Options, path: &Path, program: &Program) -> Result<Indexed, RunError> {
+fn of_session(options: &Options, path: &Path, program: &Program) -> Result<Indexed> {
     let index = file::open(path)?;
     let has_paths = options.paths && index.index.has_paths();
     let real = program.real.clone();
@@ -144,7 +147,7 @@ fn of_session(options: &Options, path: &Path, program: &Program) -> Result<Index
 
 /// Returns the index for a program: the named one, the default one if the program is in one of its
 /// stores, else one that is kept for it; `None` if that is not made yet.
-fn of_program(options: &Options, program: &Program) -> Result<Option<Indexed>, RunError> {
+fn of_program(options: &Options, program: &Program) -> Result<Option<Indexed>> {
     if options.paths {
         return with_paths(options, program);
     }
@@ -174,13 +177,19 @@ fn need(options: &Options, program: &Program, known: Option<Known>) -> Known {
 
 /// Returns the named index with paths, else the default one, if it binds the program; else one with
 /// the same paths that is made for the program.
-fn with_paths(options: &Options, program: &Program) -> Result<Option<Indexed>, RunError> {
+fn with_paths(options: &Options, program: &Program) -> Result<Option<Indexed>> {
     let index = match &options.index {
         Some(path) => file::open(path)?,
-        None => default_index()?.ok_or(RunError::NoPaths)?,
+        None => default_index()?.context(
+            "no index with paths: becalm index --paths STORE... makes one, for packages that never \
+             change; other trees need none",
+        )?,
     };
     if !index.index.has_paths() {
-        return Err(RunError::WithoutPaths(index.path));
+        bail!(
+            "{}: the index has no paths; becalm index --paths STORE... makes one with those of packages",
+            index.path.display()
+        );
     }
     let real = path_bytes(&program.real);
     let binds = index.index.binds(real.as_ref()).map_err(IndexError::damaged(&index.path))?;
@@ -213,11 +222,7 @@ fn need_of_stranger(options: &Options, program: &Program) -> Known {
 }
 
 /// Returns the place of the index that is kept for a program, with the paths of another index.
-fn place_of(
-    options: &Options,
-    program: &Program,
-    paths: Option<&Opened>,
-) -> Result<Place, RunError> {
+fn place_of(options: &Options, program: &Program, paths: Option<&Opened>) -> Result<Place> {
     let paths = paths.map(|index| (index.path.as_path(), index.modified));
     Place::of(program, &library_path(), &options.store, paths, options.told.clone())
 }
@@ -239,18 +244,14 @@ pub fn environment() -> u64 {
 ///
 /// # Errors
 /// Returns an error if there can be no index.
-pub fn table(
-    command: Found,
-    told: &[PathBuf],
-    libraries: &making::Libraries,
-) -> Result<Vec<u8>, RunError> {
+pub fn table(command: Found, told: &[PathBuf], libraries: &making::Libraries) -> Result<Vec<u8>> {
     let program = Program::look(program::behind_env(command).0)?;
     settle(&program)?;
     making::table(&program, told, libraries)
 }
 
 /// Waits until the files of a start are so old that an index of them leaves none out.
-fn settle(program: &Program) -> Result<(), RunError> {
+fn settle(program: &Program) -> Result<()> {
     let files = making::files_of_start(program)?;
     let above = files.iter().filter_map(|it| it.parent().map(Path::to_owned));
     let directories: Vec<PathBuf> = above.collect();
@@ -259,9 +260,13 @@ fn settle(program: &Program) -> Result<(), RunError> {
 }
 
 /// Adds the needs of a program's start to the index.
-fn with_need(index: Opened, program: &Program, known: Known) -> Result<Indexed, RunError> {
+fn with_need(index: Opened, program: &Program, known: Known) -> Result<Indexed> {
     if known.no_start {
-        return Err(RunError::NoStart(program.real.clone()));
+        bail!(
+            "{}: a library of it has thread-local storage with an alignment that no loader under an \
+             audit module can",
+            program.real.display()
+        );
     }
     let static_tls = tls::SESSION.max(known.static_tls.into());
     let real = program.real.clone();
@@ -272,17 +277,14 @@ fn with_need(index: Opened, program: &Program, known: Known) -> Result<Indexed, 
 ///
 /// # Errors
 /// Returns an error if the machine is not the program's, or if the index is damaged.
-fn known_to(index: &Opened, program: &Program) -> Result<Option<Known>, RunError> {
+fn known_to(index: &Opened, program: &Program) -> Result<Option<Known>> {
     let of_index = index.index.target();
     if let Start::Loader { target, .. } = program.start
         && of_index != target
     {
-        return Err(RunError::Machine {
-            index: index.path.clone(),
-            machine: machine_name(of_index.machine),
-            program: program.real.clone(),
-            of_program: machine_name(target.machine),
-        });
+        let [machine, of_program] = [of_index, target].map(|it| machine_name(it.machine));
+        let (index, program) = (index.path.display(), program.real.display());
+        bail!("{index}: an index for {machine}, and {program} is for {of_program}");
     }
     let known = index.index.program(path_bytes(&program.real).as_ref());
     Ok(known.map_err(IndexError::damaged(&index.path))?)
@@ -290,14 +292,14 @@ fn known_to(index: &Opened, program: &Program) -> Result<Option<Known>, RunError
 
 /// Returns the default index, if the program is in one of its stores, and its record of the
 /// program.
-fn default_for(program: &Program) -> Result<Option<(Opened, Option<Known>)>, RunError> {
+fn default_for(program: &Program) -> Result<Option<(Opened, Option<Known>)>> {
     let Some(index) = default_index()? else { return Ok(None) };
     let Start::Loader { target, .. } = program.start else { return Ok(None) };
     if index.index.target() != target {
         return Ok(None);
     }
     let known = known_to(&index, program)?;
-    let is_in_store = || -> Result<bool, RunError> {
+    let is_in_store = || -> Result<bool> {
         let roots = index.index.roots().map_err(IndexError::damaged(&index.path))?;
         Ok(Stores::of(&roots).contain(&path_bytes(&program.real)))
     };
@@ -308,7 +310,7 @@ fn default_for(program: &Program) -> Result<Option<(Opened, Option<Known>)>, Run
 }
 
 /// Returns the user's index, else the system's.
-fn default_index() -> Result<Option<Opened>, RunError> {
+fn default_index() -> Result<Option<Opened>> {
     for path in places::of_sessions() {
         if let Some(index) = file::open_if_there(&path)? {
             return Ok(Some(index));
@@ -323,7 +325,7 @@ fn kept_for(
     options: &Options,
     program: &Program,
     paths: Option<&Opened>,
-) -> Result<Option<Indexed>, RunError> {
+) -> Result<Option<Indexed>> {
     let place = place_of(options, program, paths)?;
     let paths = paths.map(|index| index.path.as_path());
     let kept = place.look()?;
@@ -345,7 +347,7 @@ fn kept_for(
             let compared = index.modified.filter(|_| !is_stale);
             with_need(*index, program, known).map(|it| Some(Indexed { compared, ..it }))
         }
-        Kept::Failed(why) => Err(RunError::Failed(why)),
+        Kept::Failed(why) => Err(anyhow!(why)),
         Kept::Nothing if options.strict || options.wait => {
             if options.wait {
                 settle(program)?;

@@ -10,13 +10,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use anyhow::{Context, Result, anyhow, bail};
 use becalm_core::elf;
 use becalm_core::index::Target;
 use bstr::{BString, ByteSlice};
 use rustix::fs::{Access, OFlags, access};
 
 use crate::index::places::LINKS;
-use crate::run::error::RunError;
 use crate::secure::is_started_secure;
 
 /// The number of nested scripts that are followed (Linux `BINPRM_MAX_RECURSION`).
@@ -82,7 +82,7 @@ impl Found {
 ///
 /// # Errors
 /// Returns an error if there is none.
-pub fn find(name: &OsStr) -> Result<Found, RunError> {
+pub fn find(name: &OsStr) -> Result<Found> {
     if name.as_bytes().contains(&b'/') {
         return Ok(Found::unopened(name));
     }
@@ -94,7 +94,16 @@ pub fn find(name: &OsStr) -> Result<Found, RunError> {
         .filter(|dir| !dir.ends_with(LINKS))
         .map(in_dir)
         .find_map(program_at)
-        .ok_or_else(|| RunError::NotFound(name.to_owned()))
+        .with_context(|| not_found(name))
+}
+
+/// Returns what is said of a command that no directory of `PATH` has.
+pub(crate) fn not_found(name: &OsStr) -> String {
+    format!("{}: command not found", name.to_string_lossy())
+}
+
+fn not_a_program(path: &Path) -> anyhow::Error {
+    anyhow!("{}: not a program", path.display())
 }
 
 /// Returns the program at a path, if it exists and is executable.
@@ -123,32 +132,32 @@ impl Program {
     ///
     /// # Errors
     /// Returns an error if the file cannot be read or starts nothing.
-    pub fn look(found: Found) -> Result<Self, RunError> {
+    pub fn look(found: Found) -> Result<Self> {
         let Found { mut path, mut opened, head: mut known } = found;
         for _ in 0..MAX_SCRIPTS {
             let opened_now = opened.take().map_or_else(|| open(&path), Ok);
-            let (file, facts) = opened_now.map_err(RunError::io(&path))?;
+            let (file, facts) = opened_now.with_context(|| path.display().to_string())?;
             if !facts.is_file() {
-                return Err(RunError::NotAProgram(path));
+                return Err(not_a_program(&path));
             }
             let head = known.take().map_or_else(|| head_of(&file), Ok);
-            let head = head.map_err(RunError::io(&path))?;
+            let head = head.with_context(|| path.display().to_string())?;
             if !head.starts_with(b"\x7fELF") {
                 Found { path, opened, .. } = interpreter_of(&head[..head.len().min(LINE)])?;
                 continue;
             }
             let real = real(&file).or_else(|| path.canonicalize().ok());
-            let real = real.ok_or_else(|| RunError::NoPath(path.clone()))?;
+            let real = real.with_context(|| format!("{}: its path is unknown", path.display()))?;
             let start = if is_started_secure(&real, facts.mode()) {
                 Start::Secure
             } else {
-                start(&file, &head).ok_or_else(|| RunError::NotAProgram(path.clone()))?
+                start(&file, &head).ok_or_else(|| not_a_program(&path))?
             };
             // execve closes the descriptor without a call of its own.
             let _ = file.into_raw_fd();
             return Ok(Self { path, real, facts, start });
         }
-        Err(RunError::Interpreters(path))
+        bail!("{}: too many interpreters", path.display())
     }
 }
 
@@ -221,7 +230,7 @@ fn named_by_env(script: &Found) -> Option<(Found, OsString)> {
 }
 
 /// Returns the program that a script's first line names; for `env`, the program named after it.
-fn interpreter_of(start: &[u8]) -> Result<Found, RunError> {
+fn interpreter_of(start: &[u8]) -> Result<Found> {
     let script = start.strip_prefix(b"#!").unwrap_or_default();
     let line = script.lines().next().unwrap_or_default();
     let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
