@@ -58,3 +58,37 @@ fn the_factors_that_agree_are_those_of_the_raw_data() {
     let text = format!("within 0.1 of the estimate for {near} of {} programs", programs.len());
     assert!(page.contains(&text), "howto-see.md lacks: {text}");
 }
+
+#[test]
+fn the_packs_of_trees_are_those_of_the_raw_data() {
+    let data = raw("packs");
+    let page = "../docs/network-file-systems.md";
+    for (name, row) in data["trees"].as_object().expect("trees") {
+        let mb = |it: &Value| format!("{:.0}", it.as_f64().expect("bytes") / 1e6);
+        let seconds = |of: &str| {
+            let [pack, unpack] =
+                ["pack_s", "unpack_s"].map(|it| row[of][it].as_f64().expect("seconds"));
+            format!("{pack:.1}, {unpack:.1}")
+        };
+        let calls = ["plain", "start", "node", "never"].map(|how| {
+            thousands(row["calls"][format!("two starts, {how}")].as_u64().expect("calls"))
+        });
+        let files = ["run", "whole"].map(|of| thousands(row[of]["files"].as_u64().expect("files")));
+        let cells = [
+            name.clone(),
+            format!("{}: {}, {}", files[0], mb(&row["run"]["pack"]), mb(&row["run"]["squashfs"])),
+            seconds("run"),
+            format!("{}: {}", files[1], mb(&row["whole"]["pack"])),
+            seconds("whole"),
+            calls.join(" | "),
+        ];
+        assert_has(page, &format!("| {} |", cells.join(" | ")));
+    }
+}
+
+fn thousands(number: u64) -> String {
+    match number {
+        0..1000 => number.to_string(),
+        _ => format!("{},{:03}", number / 1000, number % 1000),
+    }
+}
