@@ -186,7 +186,7 @@ pub(crate) enum Command {
 #[must_use]
 pub(crate) fn definition() -> clap::Command {
     let with_manual = |command: clap::Command| {
-        let sections = manual::as_help(&manual_of(command.get_name()));
+        let sections = manual::as_help(manual_of(command.get_name()));
         command.after_long_help(sections)
     };
     let all = with_manual(Cli::command()).mut_subcommands(with_manual);
@@ -281,17 +281,17 @@ becalm check /opt/store/*/bin
     All programs of a store, those that miss most first.";
 
 /// Last sections of the help and the man page of becalm itself.
-const COMMON: &[&dyn manual::Part] = &[&FIRST, &manual::EXIT_STATUS, &manual::ENVIRONMENT];
+const COMMON: &[&str] = &[FIRST, manual::EXIT_STATUS, manual::ENVIRONMENT];
 
 /// Returns the last sections of the help and the man page of a command, by its name.
 #[must_use]
-pub(crate) fn manual_of(command: &str) -> Vec<&'static dyn manual::Part> {
-    let parts = match command {
+pub(crate) fn manual_of(command: &str) -> &'static [&'static str] {
+    match command {
         "advise" => crate::advise::manual::ADVISE,
         "bench" => crate::bench::manual::BENCH,
         "cache" => crate::cache::manual::CACHE,
-        "pack" => return crate::pack::manual::PACK.iter().map(|it| *it as _).collect(),
-        "unpack" => return crate::pack::manual::UNPACK.iter().map(|it| *it as _).collect(),
+        "pack" => crate::pack::manual::PACK,
+        "unpack" => crate::pack::manual::UNPACK,
         "check" => crate::check::manual::CHECK,
         "demo" => crate::demo::manual::DEMO,
         "doctor" => crate::doctor::manual::DOCTOR,
@@ -307,8 +307,7 @@ pub(crate) fn manual_of(command: &str) -> Vec<&'static dyn manual::Part> {
         "undo" => crate::undo::manual::UNDO,
         "verify" => crate::verify::manual::VERIFY,
         _ => COMMON,
-    };
-    parts.to_vec()
+    }
 }
 
 #[cfg(test)]
@@ -397,7 +396,7 @@ mod tests {
         let definition = definition();
         let commands = definition.get_subcommands().map(clap::Command::get_name);
         for section in commands.chain(["becalm"]).flat_map(manual_of) {
-            for (term, meaning) in section.read().1 {
+            for (term, meaning) in manual::read(section).1 {
                 assert!(!term.starts_with(['.', '\'']), "{term}");
                 assert!(!meaning.starts_with(['.', '\'']), "{meaning}");
                 assert!(!meaning.contains('\n'), "{meaning}");
@@ -408,7 +407,7 @@ mod tests {
     #[test]
     fn the_manual_of_fix_has_every_strategy() {
         let sections = manual_of("fix");
-        let entries: Vec<_> = sections.iter().flat_map(|section| section.read().1).collect();
+        let entries: Vec<_> = sections.iter().flat_map(|section| manual::read(section).1).collect();
         for strategy in becalm_lib::fix::options::of_files() {
             let name = strategy.to_string();
             assert!(entries.iter().any(|(term, _)| *term == name), "{name}");
@@ -418,7 +417,7 @@ mod tests {
     #[test]
     fn help_stays_within_its_width() {
         let widest =
-            manual::as_help(&manual_of("check")).lines().map(|line| line.chars().count()).max();
+            manual::as_help(manual_of("check")).lines().map(|line| line.chars().count()).max();
         assert!(widest <= Some(manual::HELP_WIDTH), "{widest:?}");
     }
 }

@@ -1,9 +1,9 @@
 //! The manual's sections of `becalm advise`.
 
-use crate::terminal::manual::{ENVIRONMENT, JSON, Part};
+use crate::terminal::manual::{ENVIRONMENT, JSON};
 
 /// Last sections of the help and the man page of `becalm advise`.
-pub(crate) const ADVISE: &[&dyn Part] = &[&STATUS, &ENVIRONMENT, &JSON, &EXAMPLES];
+pub(crate) const ADVISE: &[&str] = &[STATUS, ENVIRONMENT, JSON, EXAMPLES];
 
 const STATUS: &str = "Exit status
 0

@@ -1,9 +1,9 @@
 //! The manual's sections of `becalm bench`.
 
-use crate::terminal::manual::{JSON, Part};
+use crate::terminal::manual::JSON;
 
 /// Last sections of the help and the man page of `becalm bench`.
-pub(crate) const BENCH: &[&dyn Part] = &[&BENCH_STATUS, &BENCH_FIGURES, &JSON, &BENCH_EXAMPLES];
+pub(crate) const BENCH: &[&str] = &[BENCH_STATUS, BENCH_FIGURES, JSON, BENCH_EXAMPLES];
 
 const BENCH_STATUS: &str = "Exit status
 0

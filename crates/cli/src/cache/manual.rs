@@ -1,9 +1,9 @@
 //! The manual's sections of `becalm cache`.
 
-use crate::terminal::manual::{JSON, Part};
+use crate::terminal::manual::JSON;
 
 /// Last sections of the help and the man page of `becalm cache`.
-pub(crate) const CACHE: &[&dyn Part] = &[&STATUS, &FOLDER, &METRICS, &JSON, &EXAMPLES];
+pub(crate) const CACHE: &[&str] = &[STATUS, FOLDER, METRICS, JSON, EXAMPLES];
 
 const STATUS: &str = "Exit status
 0

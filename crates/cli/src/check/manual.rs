@@ -1,9 +1,9 @@
 //! The manual's sections of `becalm check`.
 
-use crate::terminal::manual::{ENVIRONMENT, EXIT_STATUS, JSON, Part};
+use crate::terminal::manual::{ENVIRONMENT, EXIT_STATUS, JSON};
 
 /// Last sections of the help and the man page of `becalm check`.
-pub(crate) const CHECK: &[&dyn Part] = &[&EXIT_STATUS, &ENVIRONMENT, &JSON, &EXAMPLES];
+pub(crate) const CHECK: &[&str] = &[EXIT_STATUS, ENVIRONMENT, JSON, EXAMPLES];
 
 const EXAMPLES: &str = "Examples
 becalm check /usr/bin/git

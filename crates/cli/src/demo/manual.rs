@@ -1,9 +1,7 @@
 //! `becalm demo`.
 
-use crate::terminal::manual::Part;
-
 /// Last sections of the help and the man page of `becalm demo`.
-pub(crate) const DEMO: &[&dyn Part] = &[&DEMO_STATUS, &DEMO_EXAMPLES];
+pub(crate) const DEMO: &[&str] = &[DEMO_STATUS, DEMO_EXAMPLES];
 
 const DEMO_STATUS: &str = "Exit status
 0

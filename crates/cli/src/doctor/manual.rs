@@ -1,9 +1,9 @@
 //! The manual's sections of `becalm doctor`.
 
-use crate::terminal::manual::{JSON, Part};
+use crate::terminal::manual::JSON;
 
 /// Last sections of the help and the man page of `becalm doctor`.
-pub(crate) const DOCTOR: &[&dyn Part] = &[&STATUS, &VARIABLES, &JSON, &EXAMPLES];
+pub(crate) const DOCTOR: &[&str] = &[STATUS, VARIABLES, JSON, EXAMPLES];
 
 const STATUS: &str = "Exit status
 0

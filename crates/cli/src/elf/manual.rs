@@ -1,9 +1,7 @@
 //! The manual's sections of `becalm elf`.
 
-use crate::terminal::manual::Part;
-
 /// The sections at the end of the help and the page of `becalm elf`.
-pub(crate) const ELF: &[&dyn Part] = &[&STATUS, &DIFFERENCES, &EXAMPLES];
+pub(crate) const ELF: &[&str] = &[STATUS, DIFFERENCES, EXAMPLES];
 
 const STATUS: &str = "Exit status
 0

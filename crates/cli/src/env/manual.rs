@@ -1,10 +1,10 @@
 //! `becalm env`.
 
 use crate::index::manual::INDEX_FILES;
-use crate::terminal::manual::{JSON, Part};
+use crate::terminal::manual::JSON;
 
 /// Last sections of the help and the man page of `becalm env`.
-pub(crate) const ENV: &[&dyn Part] = &[&ENV_STATUS, &INDEX_FILES, &JSON, &ENV_EXAMPLES];
+pub(crate) const ENV: &[&str] = &[ENV_STATUS, INDEX_FILES, JSON, ENV_EXAMPLES];
 
 const ENV_STATUS: &str = "Exit status
 0

@@ -1,10 +1,9 @@
 //! The manual's sections of `becalm fix`, `undo` and `verify`.
 
-use crate::terminal::manual::{JSON, Part};
+use crate::terminal::manual::JSON;
 
 /// Last sections of the help and the man page of `becalm fix`.
-pub(crate) const FIX: &[&dyn Part] =
-    &[&FIX_STATUS, &FIX_CARRIERS, &FIX_WRITING, &JSON, &FIX_EXAMPLES];
+pub(crate) const FIX: &[&str] = &[FIX_STATUS, FIX_CARRIERS, FIX_WRITING, JSON, FIX_EXAMPLES];
 
 const FIX_STATUS: &str = "Exit status
 0

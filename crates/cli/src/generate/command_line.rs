@@ -1,11 +1,9 @@
 //! The command line from which the pages and completions are generated.
 
-use crate::terminal::manual::Part;
-
 /// The command line from which the pages and completions are generated.
 pub(crate) struct CommandLine {
     /// The definition of the commands and their arguments.
     pub definition: fn() -> clap::Command,
     /// The sections of the manual of a command.
-    pub manual_of: fn(&str) -> Vec<&'static dyn Part>,
+    pub manual_of: fn(&str) -> &'static [&'static str],
 }

@@ -11,7 +11,7 @@ use clap_mangen::Man;
 use crate::exit_code::ExitStatus;
 use crate::generate::args::GenerateArgs;
 use crate::generate::command_line::CommandLine;
-use crate::terminal::manual::{self, Part};
+use crate::terminal::manual;
 
 /// Writes the requested files.
 ///
@@ -32,17 +32,12 @@ fn manual_pages(dir: &Path, cli: &CommandLine) -> Result<()> {
     root.build();
     for command in root.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help") {
         let name = format!("becalm-{}", command.get_name());
-        manual_page(dir, &name, command.clone(), &(cli.manual_of)(command.get_name()))?;
+        manual_page(dir, &name, command.clone(), (cli.manual_of)(command.get_name()))?;
     }
-    manual_page(dir, "becalm", root, &(cli.manual_of)("becalm"))
+    manual_page(dir, "becalm", root, (cli.manual_of)("becalm"))
 }
 
-fn manual_page(
-    dir: &Path,
-    name: &str,
-    command: clap::Command,
-    sections: &[&dyn Part],
-) -> Result<()> {
+fn manual_page(dir: &Path, name: &str, command: clap::Command, sections: &[&str]) -> Result<()> {
     let path = dir.join(format!("{name}.1"));
     let file = trust::create(&path)?;
     let write = || -> io::Result<()> {

@@ -1,10 +1,9 @@
 //! The manual's sections of `becalm index`, `run` and `env`.
 
-use crate::terminal::manual::{JSON, Part};
+use crate::terminal::manual::JSON;
 
 /// Last sections of the help and the man page of `becalm index`.
-pub(crate) const INDEX: &[&dyn Part] =
-    &[&INDEX_STATUS, &INDEX_TRUTH, &INDEX_FILES, &JSON, &INDEX_EXAMPLES];
+pub(crate) const INDEX: &[&str] = &[INDEX_STATUS, INDEX_TRUTH, INDEX_FILES, JSON, INDEX_EXAMPLES];
 
 const INDEX_STATUS: &str = "Exit status
 0

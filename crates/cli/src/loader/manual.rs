@@ -1,9 +1,9 @@
 //! The manual's sections of `becalm loader`.
 
-use crate::terminal::manual::{JSON, Part};
+use crate::terminal::manual::JSON;
 
 /// Last sections of the help and the man page of `becalm loader`.
-pub(crate) const LOADER: &[&dyn Part] = &[&STATUS, &JSON, &LOADER_EXAMPLES];
+pub(crate) const LOADER: &[&str] = &[STATUS, JSON, LOADER_EXAMPLES];
 
 const STATUS: &str = "Exit status
 0

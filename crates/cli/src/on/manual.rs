@@ -1,9 +1,7 @@
 //! `becalm on` and `becalm off`.
 
-use crate::terminal::manual::Part;
-
 /// Last sections of the help and the man page of both.
-pub(crate) const ON: &[&dyn Part] = &[&ON_STARTS, &ON_EXAMPLES];
+pub(crate) const ON: &[&str] = &[ON_STARTS, ON_EXAMPLES];
 
 const ON_STARTS: &str = "Starts
 by the index

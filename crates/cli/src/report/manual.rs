@@ -1,10 +1,9 @@
 //! The manual's sections of `becalm report`.
 
-use crate::terminal::manual::{ENVIRONMENT, Part};
+use crate::terminal::manual::ENVIRONMENT;
 
 /// Last sections of the help and the man page of `becalm report`.
-pub(crate) const REPORT: &[&dyn Part] =
-    &[&REPORT_STATUS, &REPORT_FIGURES, &ENVIRONMENT, &REPORT_EXAMPLES];
+pub(crate) const REPORT: &[&str] = &[REPORT_STATUS, REPORT_FIGURES, ENVIRONMENT, REPORT_EXAMPLES];
 
 const REPORT_STATUS: &str = "Exit status
 0

@@ -3,42 +3,19 @@
 
 use std::fmt::Write;
 
-/// A section of the manual.
-pub(crate) trait Part {
-    /// Returns its heading, and its terms, each with its meaning.
-    fn read(&self) -> (&str, Vec<(&str, String)>);
-}
-
-/// As text: the heading is the first line. A term is a line, and its meaning is in the lines below it, indented.
-impl Part for &str {
-    fn read(&self) -> (&str, Vec<(&str, String)>) {
-        let (title, rest) = self.split_once('\n').unwrap_or((self, ""));
-        let mut entries: Vec<(&str, String)> = Vec::new();
-        for line in rest.lines() {
-            match (line.strip_prefix("    "), entries.last_mut()) {
-                (Some(part), Some((_, meaning))) if meaning.is_empty() => meaning.push_str(part),
-                (Some(part), Some((_, meaning))) => meaning.extend([" ", part]),
-                _ => entries.push((line, String::new())),
-            }
+/// Returns the heading of a section, and its terms, each with its meaning. The heading is the first line. A term is a
+/// line, and its meaning is in the lines below it, indented.
+pub(crate) fn read(section: &str) -> (&str, Vec<(&str, String)>) {
+    let (title, rest) = section.split_once('\n').unwrap_or((section, ""));
+    let mut entries: Vec<(&str, String)> = Vec::new();
+    for line in rest.lines() {
+        match (line.strip_prefix("    "), entries.last_mut()) {
+            (Some(part), Some((_, meaning))) if meaning.is_empty() => meaning.push_str(part),
+            (Some(part), Some((_, meaning))) => meaning.extend([" ", part]),
+            _ => entries.push((line, String::new())),
         }
-        (title, entries)
     }
-}
-
-impl Part for Section {
-    fn read(&self) -> (&str, Vec<(&str, String)>) {
-        let entries = self.entries.iter().map(|(term, meaning)| (*term, (*meaning).to_owned()));
-        (self.title, entries.collect())
-    }
-}
-
-/// One section, by its fields.
-#[derive(Debug)]
-pub(crate) struct Section {
-    /// Its heading.
-    pub title: &'static str,
-    /// Its terms, each with its meaning.
-    pub entries: &'static [(&'static str, &'static str)],
+    (title, entries)
 }
 
 pub(crate) const EXIT_STATUS: &str = "Exit status
@@ -69,23 +46,19 @@ GLIBC_TUNABLES
 NO_COLOR
     If set and not empty, nothing is coloured unless --color=always.";
 
-pub(crate) const JSON: Section = Section {
-    title: "JSON",
-    entries: &[(
-        "--json",
-        "One object; schema names the command and the version of its fields. docs/json.md, which \
-         is installed with the documentation, describes each field.",
-    )],
-};
+pub(crate) const JSON: &str = "JSON
+--json
+    One object; schema names the command and the version of its fields. docs/json.md, which
+    is installed with the documentation, describes each field.";
 
 /// Columns of wrapped help text.
 pub(crate) const HELP_WIDTH: usize = 80;
 
 /// Returns the sections as help text.
 #[must_use]
-pub(crate) fn as_help(sections: &[&dyn Part]) -> String {
+pub(crate) fn as_help(sections: &[&str]) -> String {
     let mut text = String::new();
-    for (title, entries) in sections.iter().map(|section| section.read()) {
+    for (title, entries) in sections.iter().map(|section| read(section)) {
         let _ = writeln!(text, "{title}:");
         for (term, meaning) in entries {
             let _ = writeln!(text, "  {term}");
@@ -101,9 +74,9 @@ pub(crate) fn as_help(sections: &[&dyn Part]) -> String {
 
 /// Returns the sections in the language of manual pages (man(7)).
 #[must_use]
-pub(crate) fn as_roff(sections: &[&dyn Part]) -> String {
+pub(crate) fn as_roff(sections: &[&str]) -> String {
     let mut text = String::new();
-    for (title, entries) in sections.iter().map(|section| section.read()) {
+    for (title, entries) in sections.iter().map(|section| read(section)) {
         let _ = writeln!(text, ".SH \"{}\"", title.to_uppercase());
         for (term, meaning) in entries {
             let _ = writeln!(text, ".TP\n\\fB{}\\fR\n{}", escaped(term), escaped(&meaning));

@@ -1,10 +1,10 @@
 //! The manual's sections of `becalm trace`.
 
-use crate::terminal::manual::{ENVIRONMENT, JSON, Part};
+use crate::terminal::manual::{ENVIRONMENT, JSON};
 
 /// Last sections of the help and the man page of `becalm trace`.
-pub(crate) const TRACE: &[&dyn Part] =
-    &[&TRACE_STATUS, &TRACE_STREAMS, &TRACE_WATCHING, &ENVIRONMENT, &JSON, &TRACE_EXAMPLES];
+pub(crate) const TRACE: &[&str] =
+    &[TRACE_STATUS, TRACE_STREAMS, TRACE_WATCHING, ENVIRONMENT, JSON, TRACE_EXAMPLES];
 
 const TRACE_STATUS: &str = "Exit status
 the program's

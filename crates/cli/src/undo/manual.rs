@@ -1,10 +1,10 @@
 //! `becalm undo`.
 
 use crate::fix::manual::FIX_EXAMPLES;
-use crate::terminal::manual::{JSON, Part};
+use crate::terminal::manual::JSON;
 
 /// Last sections of the help and the man page of `becalm undo`.
-pub(crate) const UNDO: &[&dyn Part] = &[&UNDO_STATUS, &UNDO_WRITING, &JSON, &FIX_EXAMPLES];
+pub(crate) const UNDO: &[&str] = &[UNDO_STATUS, UNDO_WRITING, JSON, FIX_EXAMPLES];
 
 const UNDO_STATUS: &str = "Exit status
 0

@@ -1,10 +1,10 @@
 //! `becalm verify`.
 
 use crate::fix::manual::FIX_EXAMPLES;
-use crate::terminal::manual::{JSON, Part};
+use crate::terminal::manual::JSON;
 
 /// Last sections of the help and the man page of `becalm verify`.
-pub(crate) const VERIFY: &[&dyn Part] = &[&VERIFY_STATUS, &JSON, &FIX_EXAMPLES];
+pub(crate) const VERIFY: &[&str] = &[VERIFY_STATUS, JSON, FIX_EXAMPLES];
 
 const VERIFY_STATUS: &str = "Exit status
 0
