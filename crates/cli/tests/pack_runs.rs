@@ -140,6 +140,11 @@ fn a_start_unpacks_once_and_clearing_forgets_that_it_did() {
         fs::remove_file(there.path().join("copies").join(&name)).unwrap();
         start();
         assert_eq!(copies(there.path()), [], "it was unpacked before");
+        // As of a pack that was not used for long.
+        fs::remove_dir_all(there.path().join("packed")).unwrap();
+        start();
+        assert_eq!(copies(there.path()).pop().unwrap().0, name);
+        fs::remove_file(there.path().join("copies").join(&name)).unwrap();
         assert_eq!(in_folder(there.path(), &["cache", "--clear"]).code, Some(0));
         start();
         assert_eq!(copies(there.path()).pop().unwrap().0, name);

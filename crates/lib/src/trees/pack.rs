@@ -101,7 +101,7 @@ pub struct PackReport {
     /// The records that were packed, or unpacked.
     pub records: Vec<TreeRecordState>,
     /// Files that starts look up and that are not in the pack: programs keep them open, the times of their tree
-    /// do not count, or they are long.
+    /// do not count, or there is no room.
     pub left_out: Vec<String>,
 }
 

@@ -4,13 +4,13 @@
 //! The directories are made again in a folder of this machine, with the same names: links to the copies, and
 //! to the tree for what is not in the pack. Programs list these directories.
 
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use becalm_host::detached::{Detached, Priority, detached};
 use becalm_host::local_socket;
@@ -30,8 +30,10 @@ use crate::trees::{c_path, copies, folder, kind_of};
 const FOLDER: &str = "packed";
 /// The folder of a pack's directories.
 const FILES: &str = "files";
-/// The age at which a pack that was unpacked is removed, when another one is.
+/// A pack that no start has used for so long is removed when another one is unpacked.
 const OLD: Duration = Duration::from_secs(30 * 24 * 3600);
+/// The time after which one more use is recorded.
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// The longest wait for a tree.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -66,6 +68,18 @@ impl Pack {
         folder.join(FOLDER).join(format!("{:016x}", self.hash))
     }
 
+    /// True if the pack is in this folder. Records that it is used.
+    pub(super) fn is_in(self, folder: &Path) -> bool {
+        let place = self.folder(folder);
+        let Ok(facts) = place.metadata() else { return false };
+        if facts.modified().is_ok_and(|time| time.elapsed().is_ok_and(|age| age > DAY)) {
+            let used = File::open(place).map(|it| it.set_modified(SystemTime::now()));
+            // If this fails, the pack is only removed sooner.
+            drop(used);
+        }
+        true
+    }
+
     /// Returns the record of a command.
     pub(super) fn record(self, folder: &Path, command: &Path) -> Option<Record> {
         Record::read(self.place(folder, command).open()?)
@@ -95,7 +109,9 @@ impl Pack {
     pub fn silent_tree(self, command: &Path) -> Option<String> {
         (self.check != Check::Never).then_some(())?;
         let place = self.place(&folder::existing()?, &std::path::absolute(command).ok()?);
-        let trees = Header::read(&mut place.open()?)?.trees;
+        let header = Header::read(&mut place.open()?)?;
+        // If the file of its generation is as it was, a start looks at nothing else.
+        let trees = header.generation.map_or(header.trees, |(file, _)| vec![file]);
         let (ours, theirs) = UnixStream::pair().ok()?;
         let begun = detached(theirs.into(), Priority::Normal, |connection| {
             for tree in &trees {
@@ -248,7 +264,7 @@ fn is_plain(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', '\0'])
 }
 
-/// Removes packs that were unpacked long ago.
+/// Removes packs that were used long ago.
 fn remove_old(packs: &Path) {
     for entry in packs.read_dir().into_iter().flatten().flatten() {
         let made = entry.metadata().and_then(|facts| facts.modified());

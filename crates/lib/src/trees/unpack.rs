@@ -69,7 +69,9 @@ impl Source {
             Ok(Self::Tar(file, places))
         };
         let mut source = open().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => PackError::io(pack)(error),
+            io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::Other => {
+                PackError::io(pack)(error)
+            }
             _ => PackError::NotAPack(pack.to_owned()),
         })?;
         let is_ours = source.read(MANIFEST, 4096).is_some_and(|mark| mark == MARK);
@@ -80,7 +82,8 @@ impl Source {
         let scratch = tempfile::tempdir_in(folder)?;
         let mut tool = Command::new("unsquashfs");
         tool.args(["-quiet", "-no-progress", "-no-xattrs", "-force", "-dest"]);
-        let status = tool.arg(scratch.path()).arg(pack).stdout(Stdio::null()).status()?;
+        let status = tool.arg(scratch.path()).arg(pack).stdout(Stdio::null()).status();
+        let status = status.map_err(|error| io::Error::other(format!("unsquashfs: {error}")))?;
         status.success().then_some(Self::Folder(scratch)).ok_or(io::ErrorKind::InvalidData.into())
     }
 
@@ -285,7 +288,7 @@ pub fn ensure(pack: &Path, check: Check) -> Result<Pack, PackError> {
     let unpacked = Pack { hash, check };
     let mark = mark(&folder, pack, hash);
     let lock = mark.with_extension(format!("{UNPACKED}-lock"));
-    let is_done = || trust::open(&mark).is_ok();
+    let is_done = || trust::open(&mark).is_ok() && unpacked.is_in(&folder);
     let began = Instant::now();
     while !is_done() {
         let locked: Option<OwnedFd> = writer().lock(&lock).map_err(|_| PackError::NoFolder)?;
