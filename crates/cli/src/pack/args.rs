@@ -10,8 +10,8 @@ use clap::{Args, ValueEnum, ValueHint};
 pub(crate) struct PackArgs {
     /// The commands, by the paths or names with which they are started; all that were learned without any
     ///
-    /// A directory is packed whole, also what no start has looked up: for the commands that are named, of which
-    /// nothing need be learned, or for all learned ones that use it.
+    /// A directory is packed whole, also what no start has looked up, for the commands that are named or all
+    /// learned ones that use it. Starts with --check never need no more; others get what was learned.
     #[arg(value_name = "PROGRAM|TREE", value_hint = ValueHint::FilePath)]
     pub programs: Vec<PathBuf>,
 
@@ -21,7 +21,7 @@ pub(crate) struct PackArgs {
 
     /// Pack what a traced run used (becalm trace --files --json), of which nothing need be learned
     ///
-    /// The commands are those of the run. A directory that is named is not packed whole: only its files count.
+    /// The commands are those of the run. A directory that is named is not packed whole: of other trees nothing is.
     #[arg(long, value_name = "RUN.json", value_hint = ValueHint::FilePath)]
     pub from: Option<PathBuf>,
 

@@ -27,8 +27,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub index: Option<PathBuf>,
 
-    /// Fail instead of starting the program without an index; if an index has to be made, wait for
-    /// it (not with --quiet)
+    /// Fail instead of starting the program without an index or the pack; if an index has to be made,
+    /// wait for it (not with --quiet)
     #[arg(long)]
     pub strict: bool,
 
@@ -36,7 +36,8 @@ pub(crate) struct RunArgs {
     #[arg(short, long, conflicts_with = "strict")]
     pub quiet: bool,
 
-    /// Leave symbol bindings to the loader, even if the index has them (BECALM=nobind)
+    /// Leave symbol bindings to the loader, even if the index has them, and look up nothing ahead
+    /// (BECALM=nobind)
     #[arg(long)]
     pub no_bind: bool,
 
@@ -56,7 +57,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub only: bool,
 
-    /// Read no pages ahead, and record none (BECALM=noahead)
+    /// Read and look up nothing ahead, and record nothing (BECALM=noahead)
     #[arg(long)]
     pub no_ahead: bool,
 
@@ -67,7 +68,7 @@ pub(crate) struct RunArgs {
     #[arg(long, conflicts_with_all = ["no_bind", "paths"])]
     pub share_pages: bool,
 
-    /// Unpack what starts need before the start, if this machine has not (becalm pack)
+    /// Unpack what starts need before the start, once a user and machine (becalm pack)
     ///
     /// Of several starts one unpacks it, and the others wait.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -108,8 +109,8 @@ pub(crate) struct RunArgs {
 pub(crate) enum CheckArg {
     /// In each start
     Start,
-    /// In the first start on this machine; later starts get its results, as long as one comes at least every
-    /// ten minutes
+    /// In the first start on this machine; later starts get its results, until no program has run for ten
+    /// minutes
     Node,
     /// Never: programs are told what was there when the pack was made
     Never,

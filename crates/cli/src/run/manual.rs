@@ -1,11 +1,10 @@
 //! `becalm run`.
 
 use crate::index::manual::INDEX_FILES;
-use crate::terminal::manual::Part;
 
 /// Last sections of the help and the man page of `becalm run`.
-pub(crate) const RUN: &[&dyn Part] =
-    &[&RUN_STATUS, &RUN_PROGRAMS, &RUN_AHEAD, &RUN_TREES, &INDEX_FILES, &RUN_EXAMPLES];
+pub(crate) const RUN: &[&str] =
+    &[RUN_STATUS, RUN_PROGRAMS, RUN_AHEAD, RUN_TREES, INDEX_FILES, RUN_EXAMPLES];
 
 const RUN_STATUS: &str = "Exit status
 the program's
@@ -13,7 +12,7 @@ the program's
 127, 126
     The program was not found, or cannot be executed, as shells report it.
 2
-    There is no command, a flag is wrong or, with --strict, no index can be used.";
+    There is no command, a flag is wrong or, with --strict, no index or not the pack can be used.";
 
 const RUN_PROGRAMS: &str = "Programs
 always started
@@ -56,8 +55,8 @@ BECALM_CACHE
     The folder of records and copies; without it, the first of $XDG_RUNTIME_DIR/becalm,
     /var/tmp/becalm-UID and /tmp/becalm-UID that is local and has room.
 BECALM_TRUST_TIMES
-    Directories, separated by colons, below which the times of files count although they are on
-    FUSE: files are copied there too.
+    Directories, separated by colons, below which the times of files count whatever their file
+    system is, such as FUSE: files are copied there too.
 BECALM=notrees
     Nothing is looked up ahead or copied; --no-ahead does this as well.";
 
