@@ -3,7 +3,7 @@
 mod support;
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
@@ -275,6 +275,8 @@ fn a_traced_run_is_packed_with_what_it_used_of_a_tree() {
         (&packed["records"][0]["command"], &packed["left_out"]),
         (&"/bin/cat".into(), &json!([]))
     );
+    let written = fs::metadata(&run_file).unwrap().mtime();
+    assert_eq!(packed["records"][0]["learned"], written, "the age is that of the run");
     let without = by(here.path(), &from);
     assert!(without.stderr.contains("name a directory as well"), "{without:?}");
     fs::write(at("text"), "{}").unwrap();

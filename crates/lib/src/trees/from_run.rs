@@ -1,5 +1,6 @@
 //! Records of a traced run (`becalm trace --files --json`), for a pack of a program of which nothing was learned.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -35,6 +36,7 @@ struct File {
 /// systems if there are none. Returns `None` if the file is no report of a run with its files.
 pub(super) fn records(run: &Path, directories: &[PathBuf]) -> io::Result<Option<Vec<Record>>> {
     let parsed = serde_json::from_slice(&fs::read(run)?).ok();
+    let written = u64::try_from(fs::metadata(run)?.mtime()).unwrap_or_default();
     let is_run = |it: &Run| {
         it.schema == "becalm/trace/1" && it.images.iter().any(|image| !image.files.is_empty())
     };
@@ -49,7 +51,7 @@ pub(super) fn records(run: &Path, directories: &[PathBuf]) -> io::Result<Option<
         let at = known.unwrap_or(records.len());
         if known.is_none() {
             let mut record = whole::unlearned(&command);
-            record.header.starts = 1;
+            (record.header.starts, record.header.learned) = (1, written);
             records.push(record);
         }
         add(&mut records[at], files, &directories);
