@@ -264,7 +264,7 @@ fn is_plain(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', '\0'])
 }
 
-/// Removes packs that were used long ago.
+/// Removes packs that no start has used for long.
 fn remove_old(packs: &Path) {
     for entry in packs.read_dir().into_iter().flatten().flatten() {
         let made = entry.metadata().and_then(|facts| facts.modified());

@@ -69,9 +69,7 @@ impl Source {
             Ok(Self::Tar(file, places))
         };
         let mut source = open().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::Other => {
-                PackError::io(pack)(error)
-            }
+            io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => PackError::io(pack)(error),
             _ => PackError::NotAPack(pack.to_owned()),
         })?;
         let is_ours = source.read(MANIFEST, 4096).is_some_and(|mark| mark == MARK);
@@ -83,7 +81,9 @@ impl Source {
         let mut tool = Command::new("unsquashfs");
         tool.args(["-quiet", "-no-progress", "-no-xattrs", "-force", "-dest"]);
         let status = tool.arg(scratch.path()).arg(pack).stdout(Stdio::null()).status();
-        let status = status.map_err(|error| io::Error::other(format!("unsquashfs: {error}")))?;
+        let of_tool =
+            |error: io::Error| io::Error::new(error.kind(), format!("unsquashfs: {error}"));
+        let status = status.map_err(of_tool)?;
         status.success().then_some(Self::Folder(scratch)).ok_or(io::ErrorKind::InvalidData.into())
     }
 
@@ -136,10 +136,7 @@ impl Source {
 /// # Errors
 /// Returns an error if the file is no pack, or cannot be read.
 pub fn unpack(pack: &Path) -> Result<PackReport, PackError> {
-    let (folder, hash) = (folder::made().ok_or(PackError::NoFolder)?, hash(pack)?);
-    let report = unpack_as(Pack { hash, check: Check::Start }, pack)?;
-    drop(writer().replace(&mark(&folder, pack, hash), b"", 0o600));
-    Ok(report)
+    unpack_as(Pack { hash: hash(pack)?, check: Check::Start }, pack)
 }
 
 /// Returns the path of the empty file that says that a pack was unpacked.
@@ -185,6 +182,7 @@ fn unpack_as(unpacked: Pack, pack: &Path) -> Result<PackReport, PackError> {
     let indexes = indexes(&mut source, &told);
     report.indexes = indexes.len() as u64;
     packed::write(unpacked, &folder, &told, indexes).map_err(PackError::io(&folder))?;
+    drop(writer().replace(&mark(&folder, pack, unpacked.hash), b"", 0o600));
     Ok(report)
 }
 
@@ -294,7 +292,6 @@ pub fn ensure(pack: &Path, check: Check) -> Result<Pack, PackError> {
         let locked: Option<OwnedFd> = writer().lock(&lock).map_err(|_| PackError::NoFolder)?;
         if let Some(held) = locked {
             let done = if is_done() { Ok(()) } else { unpack_as(unpacked, pack).map(drop) };
-            let done = done.map(|()| drop(writer().replace(&mark, b"", 0o600)));
             let _ = writer().remove(&lock);
             drop(held);
             return done.map(|()| unpacked);
