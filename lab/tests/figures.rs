@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use becalm_lib::words::grouped;
 use serde_json::Value;
 
 fn read(path: &str) -> String {
@@ -71,9 +72,9 @@ fn the_packs_of_trees_are_those_of_the_raw_data() {
             format!("{pack:.1}, {unpack:.1}")
         };
         let calls = ["plain", "start", "node", "never"].map(|how| {
-            thousands(row["calls"][format!("two starts, {how}")].as_u64().expect("calls"))
+            grouped(row["calls"][format!("two starts, {how}")].as_u64().expect("calls"))
         });
-        let files = ["run", "whole"].map(|of| thousands(row[of]["files"].as_u64().expect("files")));
+        let files = ["run", "whole"].map(|of| grouped(row[of]["files"].as_u64().expect("files")));
         let cells = [
             name.clone(),
             format!("{}: {}, {}", files[0], mb(&row["run"]["pack"]), mb(&row["run"]["squashfs"])),
@@ -83,12 +84,5 @@ fn the_packs_of_trees_are_those_of_the_raw_data() {
             calls.join(" | "),
         ];
         assert_has(page, &format!("| {} |", cells.join(" | ")));
-    }
-}
-
-fn thousands(number: u64) -> String {
-    match number {
-        0..1000 => number.to_string(),
-        _ => format!("{},{:03}", number / 1000, number % 1000),
     }
 }

@@ -27,7 +27,7 @@ struct table_header
   uint32_t check;
 };
 
-/* It is for starts that are told results of lookups. */
+/* The flag of an index for starts that are told results of lookups. */
 #define TABLE_TOLD 1u
 
 struct table_section
@@ -299,6 +299,8 @@ uint32_t table_roots (void);
 
 /* Returns the number of seccomp filters of the process that made the index, 0 without a table. */
 uint32_t table_filters (void);
+
+/* True if the index is for starts that are told results of lookups. */
 int table_is_told (void);
 
 /* Returns the snapshotted directory with that path, with its names verified; NULL if there is

@@ -178,19 +178,20 @@ struct offer
   const char *name;
 };
 
-/* Reads the offer. Returns 0, and a name of NULL, if there is none. */
+/* Reads the offer. Returns 0 if there is none. */
 static int
 read_offer (struct offer *offer)
 {
   const char *text = process_trees ();
-  const int is_there = text != NULL && !process_is_off () && !process_is_filtered ()
-                       && read_number (&text, &offer->given) && read_number (&text, &offer->events)
-                       && read_number (&text, &offer->process) && read_number (&text, &offer->since);
-  offer->name = is_there ? text : NULL;
-  return is_there;
+  if (text == NULL || process_is_off () || process_is_filtered () || !read_number (&text, &offer->given)
+      || !read_number (&text, &offer->events) || !read_number (&text, &offer->process)
+      || !read_number (&text, &offer->since))
+    return 0;
+  offer->name = text;
+  return 1;
 }
 
-/* True if the descriptors of an offer are for this process, and nobody has taken them. */
+/* True if the descriptors of an offer are for this process, and no other module has taken them. */
 static int
 is_open (const struct offer *offer)
 {

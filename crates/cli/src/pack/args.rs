@@ -11,7 +11,7 @@ pub(crate) struct PackArgs {
     /// The commands, by the paths or names with which they are started; all that were learned without any
     ///
     /// A directory is packed whole, also what no start has looked up, for the commands that are named or all
-    /// learned ones that use it. Starts with --check never need no more; others get what was learned.
+    /// learned ones that use it. Starts with --check never need nothing else; others get what was learned.
     #[arg(value_name = "PROGRAM|TREE", value_hint = ValueHint::FilePath)]
     pub programs: Vec<PathBuf>,
 
@@ -21,7 +21,7 @@ pub(crate) struct PackArgs {
 
     /// Pack what a traced run used (becalm trace --files --json), of which nothing need be learned
     ///
-    /// The commands are those of the run. A directory that is named is not packed whole: of other trees nothing is.
+    /// The commands are those of the run. A directory that is named is not packed whole: the files of the run below it are.
     #[arg(long, value_name = "RUN.json", value_hint = ValueHint::FilePath)]
     pub from: Option<PathBuf>,
 

@@ -12,7 +12,7 @@ the program's
 127, 126
     The program was not found, or cannot be executed, as shells report it.
 2
-    There is no command, a flag is wrong or, with --strict, no index or not the pack can be used.";
+    There is no command, a flag is wrong or, with --strict, no index can be used, or the pack cannot.";
 
 const RUN_PROGRAMS: &str = "Programs
 always started

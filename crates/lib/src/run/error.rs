@@ -6,23 +6,17 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use becalm_core::closure::ClosureError;
 use becalm_host::HostError;
-use bstr::ByteSlice;
 use rustix::io::Errno;
 use thiserror::Error;
 
-use crate::words::words_of_host;
+use crate::words::words_of_interpreter;
 
 /// The loader of a program is unknown.
 #[derive(Debug, Error)]
-#[error("{}: interpreter {}", .program.display(), in_words(.error))]
+#[error("{}: {}", .program.display(), words_of_interpreter(.error))]
 pub(crate) struct UnknownLoader {
     pub(crate) program: PathBuf,
     pub(crate) error: HostError,
-}
-
-fn in_words(error: &HostError) -> String {
-    let (path, reason) = words_of_host(error);
-    format!("{}: {reason}", path.as_bstr())
 }
 
 /// Returns the error of a program whose loader is musl's.

@@ -17,6 +17,7 @@ use bstr::{BString, ByteSlice};
 use rustix::fs::{Access, OFlags, access};
 
 use crate::index::places::LINKS;
+use crate::path::at;
 use crate::secure::is_started_secure;
 
 /// The number of nested scripts that are followed (Linux `BINPRM_MAX_RECURSION`).
@@ -136,12 +137,12 @@ impl Program {
         let Found { mut path, mut opened, head: mut known } = found;
         for _ in 0..MAX_SCRIPTS {
             let opened_now = opened.take().map_or_else(|| open(&path), Ok);
-            let (file, facts) = opened_now.with_context(|| path.display().to_string())?;
+            let (file, facts) = opened_now.with_context(at(&path))?;
             if !facts.is_file() {
                 return Err(not_a_program(&path));
             }
             let head = known.take().map_or_else(|| head_of(&file), Ok);
-            let head = head.with_context(|| path.display().to_string())?;
+            let head = head.with_context(at(&path))?;
             if !head.starts_with(b"\x7fELF") {
                 Found { path, opened, .. } = interpreter_of(&head[..head.len().min(LINE)])?;
                 continue;

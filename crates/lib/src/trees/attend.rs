@@ -91,7 +91,7 @@ struct Begun {
 
 impl Begun {
     fn now(table: &Table) -> Self {
-        // A program that joins now has to be one of a later look.
+        // A program that joins from now on needs a later look.
         let programs = table.programs();
         Self { at: Instant::now(), time: look::now(), programs }
     }
@@ -173,8 +173,8 @@ impl Attended {
         (together, if changes.happened() { Looked::default() } else { looked })
     }
 
-    /// Repeats the calls before their results are too old, until the starts are over. The last look has begun, and
-    /// took so long.
+    /// Repeats the calls before their results are too old, until the starts are over. `last_look` is the begin of
+    /// the last look, and `took` its duration.
     fn keep_fresh(
         &self,
         table: &Table,
@@ -199,7 +199,7 @@ impl Attended {
             }
             let [least, most] = REFRESHED;
             let pause = COUNTS.saturating_sub(EARLIER + took * 3 / 2).clamp(least, most);
-            // While programs begin, one more look would not be for all of them either.
+            // While programs still join, a look would come too early for some of them.
             let waits = is_joined && last_look.at.elapsed() < took + TOGETHER[1];
             let is_late = last > last_look.time && table.programs() >= last_look.programs + enough;
             let is_old = is_late && !waits;
