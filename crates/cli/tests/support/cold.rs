@@ -61,7 +61,7 @@ pub fn evict(path: &Path) {
     fadvise(&file, 0, None, Advice::DontNeed).expect("dropped");
 }
 
-/// Looks at a page. The kernel reads a page that was looked at, so a test looks at each page once.
+/// Looks at a page of a file of this user.
 pub fn residency(path: &Path, page: u64) -> Residency {
     resident::of(&File::open(path).expect("is there"), page)
 }
