@@ -252,6 +252,60 @@ fn a_whole_tree_is_packed_without_a_start_and_needed_no_more() {
     assert!(is_counted(&metrics()), "{found:?}");
 }
 
+/// Prints what a program can do in a tree that is gone, and below links that lead out of it.
+const USES: &str = r#"
+import errno, os, sys
+tree, outside = sys.argv[1:]
+def tried(call, *arguments):
+    try:
+        return call(*arguments)
+    except OSError as error:
+        return errno.errorcode[error.errno]
+def wrote(path):
+    with open(path, "x") as file:
+        return file.write(path)
+def listed(path):
+    directory = os.open(path, os.O_RDONLY)
+    return sorted(os.listdir(directory))
+for name in ["far", "lib/near", "lib/sub/../near", "round/near/"]:
+    path = tree + "/" + name + "/made"
+    print(tried(wrote, path) == len(path), tried(os.access, path, os.W_OK), tried(os.path.getsize, path) == len(path),
+          tried(os.rename, path, path + "2"), tried(os.mkdir, path), tried(os.rmdir, path), os.listdir(outside),
+          tried(os.unlink, path + "2"), os.listdir(outside))
+print(tried(listed, tree + "/lib"), tried(os.access, tree + "/lib/one", os.R_OK),
+      [os.access(tree + "/lib/one", mode) for mode in (os.W_OK, os.X_OK)])
+print(tried(os.unlink, tree + "/far"), tried(wrote, tree + "/lib/new"), os.path.isdir(outside))
+"#;
+
+#[test]
+fn links_lead_out_of_a_tree_that_is_gone() {
+    let (here, there, home, out) = (folder(), folder(), folder(), folder());
+    let [tree, outside] = ["tree", "outside"].map(|name| out.path().join(name));
+    fs::create_dir_all(tree.join("lib/sub")).unwrap();
+    fs::create_dir(&outside).unwrap();
+    fs::write(tree.join("lib/one"), "one\n").unwrap();
+    let link = |to: &Path, name: &str| std::os::unix::fs::symlink(to, tree.join(name)).unwrap();
+    link(&outside, "far");
+    link(Path::new("../../outside"), "lib/near");
+    link(&tree.join("lib"), "round");
+    let pack = out.path().join("pack.tar");
+    let pack = pack.to_str().unwrap();
+    let by = |folder: &Path, arguments: &[&str]| {
+        let mut command = becalm();
+        command.args(arguments).env("BECALM_CACHE", folder).env("HOME", home.path());
+        run(command.env("BECALM_TRUST_TIMES", &tree))
+    };
+    let python = "/usr/bin/python3";
+    let [tree, outside] = [&tree, &outside].map(|path| path.to_str().unwrap());
+    document(&by(here.path(), &["pack", "-o", pack, python, tree, "--json"]));
+    fs::rename(tree, out.path().join("gone")).unwrap();
+    let start = ["run", "--pack", pack, "--check", "never", "--", python];
+    let ran = by(there.path(), &[&start[..], &["-ISc", USES, tree, outside]].concat());
+    let made = "True True True None None None ['made2'] None []\n".repeat(4);
+    let inside = "['near', 'one', 'sub'] True [False, False]\nENOENT ENOENT True\n";
+    assert_eq!(ran.stdout, made + inside, "{ran:?}");
+}
+
 #[test]
 fn a_traced_run_is_packed_with_what_it_used_of_a_tree() {
     let (here, there, home, out) = (folder(), folder(), folder(), folder());

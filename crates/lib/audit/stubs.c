@@ -37,6 +37,8 @@ enum does
   /* Makes or removes the path in the first argument; in the second, relative to the first; and
      so on. */
   WRITES_0, WRITES_AT_1, WRITES_1, WRITES_AT_3, WRITES_AT_1_2,
+  /* As WRITES_0, with the name in place of a template. */
+  MAKES_TEMPORARY,
   CREATES, MAKES_DIRECTORY, MOVES_0_1, MOVES_AT_1_3,
   REOPEN, BIND,
   /* Changes what stat returns, or waits for a child, which may have done so. */
@@ -81,10 +83,10 @@ static const struct
   { "canonicalize_file_name", CANONICAL },
   { "syscall", SYSTEM_CALL },
   { "creat", CREATES }, { "creat64", CREATES }, { "mkdir", MAKES_DIRECTORY }, { "mkfifo", WRITES_0 },
-  { "mknod", WRITES_0 }, { "mkstemp", WRITES_0 }, { "mkstemp64", WRITES_0 },
-  { "mkostemp", WRITES_0 }, { "mkostemp64", WRITES_0 }, { "mkstemps", WRITES_0 },
-  { "mkstemps64", WRITES_0 }, { "mkostemps", WRITES_0 }, { "mkostemps64", WRITES_0 },
-  { "mkdtemp", WRITES_0 }, { "rmdir", WRITES_0 }, { "remove", WRITES_0 },
+  { "mknod", WRITES_0 }, { "mkstemp", MAKES_TEMPORARY }, { "mkstemp64", MAKES_TEMPORARY },
+  { "mkostemp", MAKES_TEMPORARY }, { "mkostemp64", MAKES_TEMPORARY }, { "mkstemps", MAKES_TEMPORARY },
+  { "mkstemps64", MAKES_TEMPORARY }, { "mkostemps", MAKES_TEMPORARY }, { "mkostemps64", MAKES_TEMPORARY },
+  { "mkdtemp", MAKES_TEMPORARY }, { "rmdir", WRITES_0 }, { "remove", WRITES_0 },
   { "unlink", WRITES_0 },
   { "__xmknod", WRITES_1 }, { "link", WRITES_1 }, { "symlink", WRITES_1 },
   { "mkdirat", WRITES_AT_1 }, { "mkfifoat", WRITES_AT_1 }, { "mknodat", WRITES_AT_1 },
@@ -175,8 +177,10 @@ fail (elf_word *args, int error, elf_sword value)
 
 #define HERE ((elf_word) AT_FDCWD)
 #define NOT_THERE 2
-#define NOT_A_LINK 22
+#define NOT_ALLOWED 13
 #define IS_THERE 17
+#define NOT_A_LINK 22
+#define IS_READ_ONLY 30
 
 static int
 is_absent (elf_word path)
@@ -406,11 +410,17 @@ access_path (elf_word *args, elf_word path, elf_word mode, elf_word flags)
     return fail (args, NOT_THERE, -1);
   if (answer != TREE_FOUND)
     return PASSES;
-  /* Whether it may be read, the kernel decides, unless it was packed. */
   const unsigned may_execute = 1, may_write = 2;
-  const int is_wanted = (unsigned) mode != 0 && (!tree_is_told () || mode & may_write);
-  if (is_wanted || (mode & may_execute && !(found.mode & 0111)))
-    return PASSES;
+  if ((unsigned) mode != 0)
+    {
+      /* Whether it may be read, the kernel decides, unless it was packed: then it is as on a read-only mount. */
+      const int is_packed = tree_is_told () && tree_place ((const char *) path) != (const char *) path;
+      const int is_refused = mode & may_execute && !(found.mode & 0111);
+      if (!is_packed && (!tree_is_told () || is_refused || mode & may_write))
+        return PASSES;
+      if (is_refused || mode & may_write)
+        return fail (args, mode & may_write ? IS_READ_ONLY : NOT_ALLOWED, -1);
+    }
   args[0] = 0;
   return ANSWERED;
 }
@@ -496,7 +506,7 @@ does_write (enum does does, const elf_word *args)
 {
   switch (does)
     {
-    case WRITES_0: writes (HERE, args[0]); break;
+    case WRITES_0: case MAKES_TEMPORARY: writes (HERE, args[0]); break;
     case WRITES_1: writes (HERE, args[1]); break;
     case WRITES_AT_1: writes (args[0], args[1]); break;
     case WRITES_AT_1_2: writes (args[1], args[2]); break;
@@ -620,10 +630,35 @@ forks (void)
   return PASSES;
 }
 
+/* Returns the arguments that are paths of a call that does not write to them, as bits. */
+static unsigned
+paths_of (enum does does)
+{
+  switch (does)
+    {
+    case OPEN: case KERNEL_OPEN: case OPEN_FILE: case OPEN_DIRECTORY: case SCAN: case STAT: case LSTAT: case ACCESS:
+    case READ_LINK: case REAL_PATH: case REAL_PATH_CHECKED: case CANONICAL: case WRITES_0: case CREATES:
+    case MAKES_DIRECTORY: case REOPEN: case STAT_FILE_SYSTEM:
+      return 1 << 0;
+    case OPENAT: case KERNEL_OPENAT: case KERNEL_OPENAT2: case STAT_AT: case STATX: case XSTAT: case LXSTAT:
+    case ACCESS_AT: case READ_LINK_AT: case WRITES_1: case WRITES_AT_1:
+      return 1 << 1;
+    case XSTAT_AT: case WRITES_AT_1_2: return 1 << 2;
+    case WRITES_AT_3: return 1 << 3;
+    case MOVES_0_1: return 1 << 0 | 1 << 1;
+    case MOVES_AT_1_3: return 1 << 1 | 1 << 3;
+    default: return 0;
+    }
+}
+
 /* Carries out a call. OF are the arguments that DOES uses; the result is returned in ARGS. */
 static enum outcome
 perform (enum does does, elf_word *args, elf_word *of)
 {
+  if (tree_is_told ())
+    for (unsigned i = 0, paths = paths_of (does); paths >> i != 0; i++)
+      if (paths >> i & 1)
+        of[i] = (elf_word) tree_outside ((const char *) of[i]);
   switch (does)
     {
     case OPEN: return open_path (args, 0, AT_FDCWD, 1);

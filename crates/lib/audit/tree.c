@@ -95,6 +95,15 @@ static uint64_t since STATE = 0;
 static const char *door STATE = NULL;
 /* Whether the table is filled from a pack alone. */
 static unsigned char is_told STATE = 0;
+/* Paths outside the trees to which links in them lead, for the calls that use them. */
+#define MOST_OUTSIDE 64u
+#define LONGEST_OUTSIDE 1020u
+static struct outside
+{
+  /* 0: free, 1: being written, 2: complete and never changed again. */
+  uint32_t stage;
+  char path[LONGEST_OUTSIDE];
+} *outside STATE = NULL;
 
 #define LOAD(at) __atomic_load_n (&(at), __ATOMIC_ACQUIRE)
 
@@ -306,6 +315,8 @@ tree_init (void)
       return 0;
     }
   __atomic_store_n (&head ()->is_taken, 1, __ATOMIC_RELEASE);
+  if (is_told)
+    outside = sys_allocate (MOST_OUTSIDE * sizeof *outside);
   return 1;
 }
 
@@ -643,23 +654,30 @@ follow_last (struct walk *walk)
   return size < (long) sizeof target && follow (walk, target, (size_t) size) ? 1 : -1;
 }
 
+/* Begins with all of PATH in the rest. Returns 0 if it is too long. */
+static int
+begin (struct walk *walk, const char *path)
+{
+  const size_t size = strlen (path);
+  if (size + 1 >= sizeof walk->buffer)
+    return 0;
+  walk->rest = walk->buffer + sizeof walk->buffer - size - 2;
+  memcpy (walk->rest, path, size + 1);
+  /* What a slash follows is a directory. */
+  if (path[size - 1] == '/')
+    memcpy (walk->rest + size, ".", 2);
+  walk->length = walk->links = 0;
+  walk->real[0] = '\0';
+  return 1;
+}
+
 const char *
 tree_real (const char *path)
 {
   struct walk walk;
   if (table == NULL || path == NULL || path[0] != '/' || LOAD (head ()->is_off)
-      || (!head ()->logs_all && !is_below_a_base (path)))
+      || (!head ()->logs_all && !is_below_a_base (path)) || !begin (&walk, path))
     return NULL;
-  const size_t size = strlen (path);
-  if (size + 1 >= sizeof walk.buffer)
-    return NULL;
-  walk.rest = walk.buffer + sizeof walk.buffer - size - 2;
-  memcpy (walk.rest, path, size + 1);
-  /* What a slash follows is a directory. */
-  if (path[size - 1] == '/')
-    memcpy (walk.rest + size, ".", 2);
-  walk.length = walk.links = 0;
-  walk.real[0] = '\0';
   int is_known = 1;
   while (*walk.rest != '\0')
     {
@@ -672,10 +690,56 @@ tree_real (const char *path)
   if (!is_known || !nothing_happened ())
     return NULL;
   __atomic_fetch_add (&head ()->asked, 1, __ATOMIC_RELAXED);
-  if (walk.length == size && memcmp (walk.real, path, size) == 0)
+  if (text_equal (walk.real, path))
     return path;
   const struct entry *entry = find (walk.real, 's');
   return entry != NULL ? string_at (entry->path) : NULL;
+}
+
+static const char *
+keep_outside (const char *path)
+{
+  for (unsigned i = 0; i < MOST_OUTSIDE; i++)
+    {
+      struct outside *kept = &outside[i];
+      uint32_t free = 0;
+      if (LOAD (kept->stage) == 2 && text_equal (kept->path, path))
+        return kept->path;
+      if (!__atomic_compare_exchange_n (&kept->stage, &free, 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        continue;
+      memcpy (kept->path, path, strlen (path) + 1);
+      __atomic_store_n (&kept->stage, 2, __ATOMIC_RELEASE);
+      return kept->path;
+    }
+  return NULL;
+}
+
+const char *
+tree_outside (const char *path)
+{
+  struct walk walk;
+  char whole[LONGEST_OUTSIDE];
+  if (outside == NULL || path == NULL || path[0] != '/' || LOAD (is_off) || LOAD (head ()->is_off)
+      || !is_below_a_base (path) || !begin (&walk, path))
+    return path;
+  while (*walk.rest != '\0' && step (&walk))
+    {
+      const struct entry *entry = *walk.rest != '\0' ? entry_of (walk.real) : NULL;
+      const int is_there = entry != NULL && (LOAD (entry->state) & 3) >= FOUND;
+      const char *leads = is_there && entry->target != 0 ? string_at (entry->target) : NULL;
+      const size_t left = strlen (walk.rest) + 1;
+      if (leads != NULL ? !follow (&walk, leads, strlen (leads)) : walk.length + left > sizeof whole)
+        return path;
+      if (leads != NULL || walk.links == 0)
+        continue;
+      memcpy (whole, walk.real, walk.length);
+      memcpy (whole + walk.length, walk.rest, left);
+      if (is_below_a_base (whole))
+        continue;
+      const char *kept = keep_outside (whole);
+      return kept != NULL ? kept : path;
+    }
+  return path;
 }
 
 const char *
@@ -711,10 +775,10 @@ long
 tree_open (const char *path, unsigned flags)
 {
   const unsigned more = flags & ~TREE_PLAIN;
-  const int is_directory = more == TREE_DIRECTORY, empty_path = 0x1000, unsynced = 0x4000;
+  const int may_be_directory = more == 0 || more == TREE_DIRECTORY, empty_path = 0x1000, unsynced = 0x4000;
   const struct entry *entry = find (path, 's');
   struct statx found, opened;
-  const enum kind kind = read_entry (entry, !is_directory, &found);
+  const enum kind kind = read_entry (entry, more != TREE_DIRECTORY, &found);
   char link[LINK_SIZE];
   const char *from = NULL;
   uint64_t device, inode;
@@ -728,7 +792,7 @@ tree_open (const char *path, unsigned flags)
       device = entry->copy_dev;
       inode = entry->copy_ino;
     }
-  else if (kind == FOUND && is_directory && (found.mode & 0170000) == 0040000
+  else if (kind == FOUND && may_be_directory && (found.mode & 0170000) == 0040000
            && LOAD (entry->directory) != 0)
     {
       from = held_directory (entry, link);
@@ -742,7 +806,7 @@ tree_open (const char *path, unsigned flags)
   if (sys_stat_at ((int) fd, "", empty_path | unsynced, &opened) == 0 && opened.ino == inode
       && device_of (&opened) == device)
     {
-      if (!is_directory)
+      if (kind == COPIED)
         __atomic_store_n (&has_copies_open, BEFORE_FORK, __ATOMIC_RELEASE);
       return fd;
     }

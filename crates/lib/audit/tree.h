@@ -68,6 +68,10 @@ const char *tree_real (const char *path);
 /* There is no such path. */
 #define TREE_NOT_THERE (-2)
 
+/* Returns where PATH leads, but for its last name, if the program is told of a link in it that leads out of the
+   trees; else PATH itself. */
+const char *tree_outside (const char *path);
+
 /* Returns the place of a file in the pack that the program is told of, or PATH itself. */
 const char *tree_place (const char *path);
 

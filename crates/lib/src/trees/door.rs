@@ -185,8 +185,8 @@ struct Shared {
 struct ToldHere {
     /// The folder of the pack.
     folder: Unpacked,
-    /// Its directories, which programs open.
-    _directories: Vec<OwnedFd>,
+    /// Its directories, which programs open and which stay open for them.
+    directories: Vec<OwnedFd>,
     counter: Counter,
 }
 
@@ -290,10 +290,12 @@ impl Door {
         Some(())
     }
 
-    /// Returns the number of a table from a pack: a program that the pack does not know may look for libraries in
-    /// the tree.
+    /// Returns the number of the table from a pack with the most directories: a program that the pack does not know
+    /// may look for libraries in the tree.
     fn any_told(&self) -> Option<usize> {
-        self.tables.iter().position(|it| it.told.is_some() && it.is_open(true))
+        let directories = |it: &Shared| Some(it.told.as_ref()?.directories.len());
+        let told = (0..self.tables.len()).filter(|&at| self.tables[at].is_open(true));
+        told.filter_map(|at| Some((directories(&self.tables[at])?, at))).max().map(|(_, at)| at)
     }
 
     /// Returns the number of the table that a command can use.
@@ -315,7 +317,7 @@ impl Door {
             left.extend(told.programs.iter().map(PathBuf::from));
             let Told { file, table, changes, directories, folder: of_pack, .. } = told;
             let counter = Counter::new(Some(folder.clone()));
-            let told = ToldHere { folder: of_pack, _directories: directories, counter };
+            let told = ToldHere { folder: of_pack, directories, counter };
             let (made, told) = (Instant::now(), Some(told));
             self.tables.push(Shared { command, file, table, changes, made, told });
         }

@@ -88,11 +88,15 @@ fn add(record: &mut Record, files: Vec<File>, directories: &[PathBuf]) {
     }
 }
 
-/// Adds what is beside these files and on the way to them: the run may have looked at all of it. It has no copies.
+/// Adds what is beside these files, on the way to them and in the directories that the run read: it may have looked
+/// at all of it. It has no copies.
 fn add_beside(record: &mut Record) {
     let mut known: FxHashSet<String> = record.paths.iter().map(|it| it.path.clone()).collect();
     let trees: Vec<PathBuf> = record.header.trees.iter().map(PathBuf::from).collect();
-    let above = record.paths.iter().flat_map(|it| Path::new(&it.path).ancestors().skip(1));
+    let above = record.paths.iter().flat_map(|it| {
+        let is_file = it.kind != Kind::Directory;
+        Path::new(&it.path).ancestors().skip(usize::from(is_file))
+    });
     let is_inside = |it: &&Path| trees.iter().any(|tree| it.starts_with(tree));
     let directories: FxHashSet<PathBuf> = above.filter(is_inside).map(ToOwned::to_owned).collect();
     for at in directories.iter().flat_map(|it| whole::entries(it)) {
