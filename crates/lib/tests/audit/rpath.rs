@@ -63,10 +63,18 @@ impl Scene {
 
     /// Asserts that a start is the same with the index; returns the answered names.
     fn same_rpath(&self, opened: &[&str]) -> (String, Vec<(String, String)>) {
+        self.same_with(opened, &[])
+    }
+
+    fn same_with(
+        &self,
+        opened: &[&str],
+        environment: &[(&str, &str)],
+    ) -> (String, Vec<(String, String)>) {
         let mut line = vec![self.text("store/app/bin/app")];
         line.extend(opened.iter().map(ToString::to_string));
-        let plain = crate::support::start(&line, &[]);
-        let (calmed, answers) = self.logged(&line, &[]);
+        let plain = crate::support::start(&line, environment);
+        let (calmed, answers) = self.logged(&line, environment);
         assert_eq!(plain, calmed, "{opened:?} answered: {answers:#?}");
         (plain.stdout, answers)
     }
@@ -164,6 +172,58 @@ fn an_object_whose_loader_is_closed_inherits_from_the_program_alone() {
     assert!(before.contains("store/b/lib3.so"), "{before}");
     let (after, _) = scene.same_rpath(&["0:lib4.so", "0:lib1.so", "-", "2:lib3.so"]);
     assert!(after.contains("lib3.so opened"), "{after}");
+}
+
+#[test]
+fn every_order_of_sources_is_that_of_the_loader() {
+    if skip() {
+        return;
+    }
+    // Which directories have the library; in which of them each requester finds it, in order.
+    const REQUESTERS: [(&str, &[&str]); 3] = [
+        ("", &["program", "variable"]),
+        ("rpath", &["own", "program", "variable"]),
+        ("runpath", &["variable", "own"]),
+    ];
+    let scene = Scene::new();
+    scene.stubs(5);
+    for (number, (kind, _)) in REQUESTERS.iter().enumerate() {
+        let path = match *kind {
+            "" => String::new(),
+            "rpath" => rpath(&["own"]),
+            _ => rpath(&["own"]).replace("--disable", "--enable"),
+        };
+        scene.numbered("program", number, &[3], &path);
+    }
+    scene.numbered("program", 4, &[], "");
+    scene.program(&[4], &rpath(&["program"]));
+    let places = ["own", "program", "variable"];
+    for place in places {
+        scene.numbered(place, 3, &[], "");
+    }
+    let file = |place: &str| scene.text(&format!("store/{place}/lib3.so"));
+    let variable = scene.text("store/variable");
+    for has in 0..8_u8 {
+        let (with, without): (Vec<_>, Vec<_>) =
+            (0..3).partition::<Vec<usize>, _>(|at| has >> at & 1 == 1);
+        let hidden = |at: &usize| file(places[*at]) + ".hidden";
+        for at in &without {
+            std::fs::rename(file(places[*at]), hidden(at)).unwrap();
+        }
+        scene.index(&["store/variable"]);
+        for (number, (kind, order)) in REQUESTERS.iter().enumerate() {
+            let environment = [("LD_LIBRARY_PATH", variable.as_str())];
+            let opened = format!("4:lib{number}.so");
+            let (shown, answers) = scene.same_with(&[&opened], &environment);
+            let first = order.iter().find(|place| with.iter().any(|at| places[*at] == **place));
+            let is_found = first.is_some_and(|place| shown.contains(&(file(place) + "\n")));
+            assert_eq!(is_found, first.is_some(), "{kind:?} of {with:?}: {shown}");
+            assert_eq!(answered(&answers, "lib3.so"), is_found, "{kind:?} {with:?}: {answers:#?}");
+        }
+        for at in &without {
+            std::fs::rename(hidden(at), file(places[*at])).unwrap();
+        }
+    }
 }
 
 /// A run path as linker argument: none, `DT_RPATH` or `DT_RUNPATH`.
