@@ -8,7 +8,7 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Error, Result};
+use anyhow::Result;
 use becalm_lib::path::path_bytes;
 use becalm_lib::run::program::{self, Found};
 use becalm_lib::trees::packed::{Check, Pack};
@@ -30,10 +30,10 @@ pub(crate) fn unpacked(args: &RunArgs) -> Result<Option<Pack>> {
     let Some(file) = &args.pack else { return Ok(None) };
     match unpack::ensure(file, args.check.into()) {
         Ok(pack) => Ok(Some(pack)),
-        Err(error) if args.strict => Err(error.into()),
+        Err(error) if args.strict => Err(error),
         Err(error) => {
             if !args.quiet {
-                terminal::complain(&Error::from(error).context("started without the pack"));
+                terminal::complain(&error.context("started without the pack"));
             }
             Ok(None)
         }

@@ -12,11 +12,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use anyhow::{Error, Result, anyhow, bail};
 use rustc_hash::FxHashSet;
 use serde::Serialize;
 use tar::{Builder, EntryType, Header as Entry};
 use tempfile::NamedTempFile;
-use thiserror::Error;
 
 use crate::index::places::cache_writer as writer;
 use crate::json::{Report, lossy_os};
@@ -24,6 +24,7 @@ use crate::run::program;
 use crate::trees::record::{Kind, Place, Record, RecordedPath};
 use crate::trees::state::TreeRecordState;
 use crate::trees::{complete, copies, folder, from_run, packed, packed_index, whole};
+use crate::words::words;
 
 /// The first file of a pack.
 pub(super) const MANIFEST: &str = ".becalm/pack.json";
@@ -34,46 +35,16 @@ pub(super) const INDEXES: &str = ".becalm/indexes";
 /// The content of [`MANIFEST`].
 pub(super) const MARK: &[u8] = b"{\"schema\":\"becalm/pack/1\"}\n";
 
-/// The reason why a pack was not made, or not unpacked.
-#[derive(Debug, Error)]
-pub enum PackError {
-    /// Nothing was learned on this machine.
-    #[error("nothing was learned here: start programs on network file systems by becalm run first")]
-    NothingLearned,
-    /// Nothing was learned of this command.
-    #[error(
-        "{0}: no start of it was learned here on a network file system (becalm cache lists commands)"
-    )]
-    NotLearned(PathBuf),
-    /// No command of a tree was learned, and none is named.
-    #[error("{0}: no start of a program of it was learned here: name a program as well")]
-    NoProgram(PathBuf),
-    /// The file is no report of a run with its files.
-    #[error("{0}: no run with its files (becalm trace --files --json)")]
-    NotARun(PathBuf),
-    /// No file of a run can be packed.
-    #[error("{0}: the run used no file on a network file system: name a directory as well")]
-    NotOfATree(PathBuf),
-    /// There is no folder of records and copies.
-    #[error(
+/// Returns the error of a machine without a folder of records and copies.
+pub(super) fn no_folder() -> Error {
+    anyhow!(
         "no folder of this user alone (mode 700) on a local disk with room for copies; BECALM_CACHE names one"
-    )]
-    NoFolder,
-    /// The file is no pack.
-    #[error("{0}: not a pack of becalm")]
-    NotAPack(PathBuf),
-    /// Another process unpacks it, and has not ended.
-    #[error("{0}: another process has been unpacking it for a minute")]
-    Busy(PathBuf),
-    /// A file cannot be read or written.
-    #[error("{path}: {error}", path = .0.display(), error = crate::words::words(.1))]
-    Io(PathBuf, io::Error),
+    )
 }
 
-impl PackError {
-    pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        |error| Self::Io(path.to_owned(), error)
-    }
+/// Returns the error of a file that cannot be read or written.
+pub(super) fn of_file(path: &Path) -> impl FnOnce(io::Error) -> Error {
+    |error| anyhow!("{}: {}", path.display(), words(&error))
 }
 
 /// The form of a pack.
@@ -122,32 +93,33 @@ pub fn write(
     commands: &[PathBuf],
     run: Option<&Path>,
     generation: Option<&Path>,
-) -> Result<PackReport, PackError> {
+) -> Result<PackReport> {
     let (trees, commands): (Vec<PathBuf>, Vec<PathBuf>) =
         commands.iter().cloned().partition(|path| path.is_dir());
     let is_learned = trees.is_empty() && run.is_none();
     let folder = match is_learned {
-        true => folder::existing().ok_or(PackError::NothingLearned)?,
-        false => folder::made().ok_or(PackError::NoFolder)?,
+        true => folder::existing().ok_or_else(nothing_learned)?,
+        false => folder::made().ok_or_else(no_folder)?,
     };
     let mut records = match run {
         Some(run) => of_run(run, &trees, &folder)?,
         None => chosen(&folder, &commands, &trees)?,
     };
-    let generation = generation.map(|path| {
-        let of = packed::generation(path).map_err(PackError::io(path))?;
-        let path = std::path::absolute(path).map_err(PackError::io(path))?;
+    let generation = generation.map(|path| -> Result<_> {
+        let of = packed::generation(path).map_err(of_file(path))?;
+        let path = std::path::absolute(path).map_err(of_file(path))?;
         Ok((path.to_string_lossy().into_owned(), of))
     });
     let generation = generation.transpose()?;
     let mut left_out = BTreeSet::new();
     for tree in trees.iter().filter(|_| run.is_none()) {
-        let tree = std::path::absolute(tree).map_err(PackError::io(tree))?;
+        let tree = std::path::absolute(tree).map_err(of_file(tree))?;
         let used =
             records.values_mut().filter(|it| !commands.is_empty() || whole::is_of(it, &tree));
         let added: Vec<Vec<String>> = used.map(|record| whole::add(record, &tree)).collect();
         if added.is_empty() {
-            return Err(PackError::NoProgram(tree));
+            let tree = tree.display();
+            bail!("{tree}: no start of a program of it was learned here: name a program as well");
         }
         left_out.extend(added.into_iter().flatten());
     }
@@ -160,7 +132,7 @@ pub fn write(
     let without = paths.filter(|path| is_file(path) && path.copy.is_none() && !is_for_state(path));
     left_out.extend(without.map(|path| path.path.clone()));
     let above = to.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let part = NamedTempFile::new_in(above).map_err(PackError::io(to))?;
+    let part = NamedTempFile::new_in(above).map_err(of_file(to))?;
     let libraries = packed_index::libraries(records.values());
     let indexes = records.values().filter_map(|record| {
         let place = Place::of(folder.clone(), Path::new(&record.header.command));
@@ -171,30 +143,33 @@ pub fn write(
         Format::Tar => content.archive(part.as_file()),
         Format::Squashfs => content.image(part.as_file(), above),
     };
-    let (files, bytes) = packed.map_err(PackError::io(to))?;
-    let (file, place) = part.keep().map_err(|error| PackError::Io(to.to_owned(), error.error))?;
+    let (files, bytes) = packed.map_err(of_file(to))?;
+    let (file, place) = part.keep().map_err(|error| of_file(to)(error.error))?;
     let finish = || -> io::Result<()> {
         file.set_permissions(fs::Permissions::from_mode(0o644))?;
         file.sync_all()?;
         writer().rename(&place, to).map_err(io::Error::other)
     };
-    finish().map_err(PackError::io(to))?;
+    finish().map_err(of_file(to))?;
     let indexes = content.indexes.len() as u64;
     let records = records.values().map(TreeRecordState::of).collect();
     let left_out = left_out.into_iter().collect();
     Ok(PackReport { file: to.to_owned(), files, bytes, indexes, records, left_out })
 }
 
+fn nothing_learned() -> Error {
+    anyhow!("nothing was learned here: start programs on network file systems by becalm run first")
+}
+
 /// Returns the records of a run, by name.
-fn of_run(
-    run: &Path,
-    trees: &[PathBuf],
-    folder: &Path,
-) -> Result<BTreeMap<String, Record>, PackError> {
-    let records = from_run::records(run, trees).map_err(PackError::io(run))?;
-    let records = records.ok_or_else(|| PackError::NotARun(run.to_owned()))?;
+fn of_run(run: &Path, trees: &[PathBuf], folder: &Path) -> Result<BTreeMap<String, Record>> {
+    let records = from_run::records(run, trees).map_err(of_file(run))?;
+    let shown = run.display();
+    let Some(records) = records else {
+        bail!("{shown}: no run with its files (becalm trace --files --json)");
+    };
     if records.iter().all(|it| it.paths.is_empty()) {
-        return Err(PackError::NotOfATree(run.to_owned()));
+        bail!("{shown}: the run used no file on a network file system: name a directory as well");
     }
     let place = |it: &Record| Place::of(folder.to_owned(), Path::new(&it.header.command));
     Ok(records.into_iter().map(|it| (place(&it).name().to_owned(), it)).collect())
@@ -206,7 +181,7 @@ fn chosen(
     folder: &Path,
     commands: &[PathBuf],
     trees: &[PathBuf],
-) -> Result<BTreeMap<String, Record>, PackError> {
+) -> Result<BTreeMap<String, Record>> {
     let read = |place: &Place| place.open().and_then(Record::read);
     let mut records = BTreeMap::new();
     if commands.is_empty() {
@@ -218,7 +193,7 @@ fn chosen(
         // A name is looked up in PATH, as becalm run does.
         let found = program::find(command.as_os_str()).map(|found| found.path);
         let path = std::path::absolute(found.unwrap_or_else(|_| command.clone()));
-        let path = path.map_err(PackError::io(&command))?;
+        let path = path.map_err(of_file(&command))?;
         let place = Place::of(folder.to_owned(), &path);
         let unlearned = || (is_named && !trees.is_empty()).then(|| whole::unlearned(&path));
         match read(&place).or_else(unlearned) {
@@ -228,7 +203,11 @@ fn chosen(
                 left.extend(started.map(|it| (PathBuf::from(it), false)));
                 records.insert(place.name().to_owned(), record);
             }
-            None if is_named => return Err(PackError::NotLearned(path)),
+            None if is_named => bail!(
+                "{}: no start of it was learned here on a network file system (becalm cache lists \
+                 commands)",
+                path.display()
+            ),
             None => {}
         }
     }
@@ -237,7 +216,7 @@ fn chosen(
     }
     match !trees.is_empty() || records.values().any(|record| !record.paths.is_empty()) {
         true => Ok(records),
-        false => Err(PackError::NothingLearned),
+        false => Err(nothing_learned()),
     }
 }
 

@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::{Error, Result, anyhow, bail};
 use becalm_host::tree::table::MOST_BASES;
 use becalm_host::trust;
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
@@ -21,7 +22,9 @@ use crate::index::places::{self, cache_writer as writer};
 use crate::run::program;
 use crate::trees::copies::{self, Making};
 use crate::trees::folder::{self, UNPACKED};
-use crate::trees::pack::{INDEXES, MANIFEST, MARK, PackError, PackReport, RECORDS, links_alone};
+use crate::trees::pack::{
+    INDEXES, MANIFEST, MARK, PackReport, RECORDS, links_alone, no_folder, of_file,
+};
 use crate::trees::packed::{self, Check, Pack};
 use crate::trees::packed_index;
 use crate::trees::record::{Copied, Kind, MOST_BYTES, Place, Record, RecordedPath};
@@ -36,6 +39,10 @@ const MOST_OF_INDEX: u64 = 256 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(20);
 
+fn not_a_pack(pack: &Path) -> Error {
+    anyhow!("{}: not a pack of becalm", pack.display())
+}
+
 /// A pack that is read.
 enum Source {
     /// A tar file, with place and length of each of its files.
@@ -46,7 +53,7 @@ enum Source {
 
 impl Source {
     /// Opens a pack. An image is unpacked into a scratch folder in `folder`.
-    fn open(pack: &Path, folder: &Path) -> Result<Self, PackError> {
+    fn open(pack: &Path, folder: &Path) -> Result<Self> {
         let open = || -> io::Result<Self> {
             let (mut file, facts) = program::open(pack)?;
             if !facts.is_file() {
@@ -69,11 +76,11 @@ impl Source {
             Ok(Self::Tar(file, places))
         };
         let mut source = open().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => PackError::io(pack)(error),
-            _ => PackError::NotAPack(pack.to_owned()),
+            io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => of_file(pack)(error),
+            _ => not_a_pack(pack),
         })?;
         let is_ours = source.read(MANIFEST, 4096).is_some_and(|mark| mark == MARK);
-        is_ours.then_some(source).ok_or_else(|| PackError::NotAPack(pack.to_owned()))
+        is_ours.then_some(source).ok_or_else(|| not_a_pack(pack))
     }
 
     fn of_image(pack: &Path, folder: &Path) -> io::Result<Self> {
@@ -135,7 +142,7 @@ impl Source {
 ///
 /// # Errors
 /// Returns an error if the file is no pack, or cannot be read.
-pub fn unpack(pack: &Path) -> Result<PackReport, PackError> {
+pub fn unpack(pack: &Path) -> Result<PackReport> {
     unpack_as(Pack { hash: hash(pack)?, check: Check::Start }, pack)
 }
 
@@ -144,18 +151,18 @@ fn mark(folder: &Path, pack: &Path, hash: u64) -> PathBuf {
     folder.join(places::cached_name(pack, hash, UNPACKED))
 }
 
-fn unpack_as(unpacked: Pack, pack: &Path) -> Result<PackReport, PackError> {
-    let folder = folder::made().ok_or(PackError::NoFolder)?;
+fn unpack_as(unpacked: Pack, pack: &Path) -> Result<PackReport> {
+    let folder = folder::made().ok_or_else(no_folder)?;
     let mut source = Source::open(pack, &folder)?;
     let (file, records, left_out) = (pack.to_owned(), Vec::new(), Vec::new());
     let mut report = PackReport { file, files: 0, bytes: 0, indexes: 0, records, left_out };
     let mut told = Vec::new();
     for name in source.names(RECORDS) {
         let record = source.read(&name, MOST_BYTES).and_then(|bytes| Record::parse(&bytes));
-        let Some(mut record) = record else { return Err(PackError::NotAPack(pack.to_owned())) };
+        let Some(mut record) = record else { return Err(not_a_pack(pack)) };
         let place = Place::of(folder.clone(), Path::new(&record.header.command));
         let copied = copy(&mut source, &mut record, &folder);
-        let (files, bytes) = copied.ok_or(PackError::NoFolder)?;
+        let (files, bytes) = copied.ok_or_else(no_folder)?;
         record.finish(&folder);
         let state = TreeRecordState::of(&record);
         if record.paths.iter().any(|path| path.state.is_some()) {
@@ -181,7 +188,7 @@ fn unpack_as(unpacked: Pack, pack: &Path) -> Result<PackReport, PackError> {
     }
     let indexes = indexes(&mut source, &told);
     report.indexes = indexes.len() as u64;
-    packed::write(unpacked, &folder, &told, indexes).map_err(PackError::io(&folder))?;
+    packed::write(unpacked, &folder, &told, indexes).map_err(of_file(&folder))?;
     drop(writer().replace(&mark(&folder, pack, unpacked.hash), b"", 0o600));
     Ok(report)
 }
@@ -198,8 +205,8 @@ fn indexes(source: &mut Source, records: &[Record]) -> Vec<packed_index::Written
 }
 
 /// Returns a hash of the identity of a pack's file.
-fn hash(pack: &Path) -> Result<u64, PackError> {
-    let facts = pack.metadata().map_err(PackError::io(pack))?;
+fn hash(pack: &Path) -> Result<u64> {
+    let facts = pack.metadata().map_err(of_file(pack))?;
     let mut hasher = FxHasher::default();
     let times = (facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec());
     (facts.ino(), facts.size(), times).hash(&mut hasher);
@@ -280,8 +287,8 @@ fn copy(source: &mut Source, record: &mut Record, folder: &Path) -> Option<(u64,
 ///
 /// # Errors
 /// Returns an error if it cannot be unpacked.
-pub fn ensure(pack: &Path, check: Check) -> Result<Pack, PackError> {
-    let folder = folder::made().ok_or(PackError::NoFolder)?;
+pub fn ensure(pack: &Path, check: Check) -> Result<Pack> {
+    let folder = folder::made().ok_or_else(no_folder)?;
     let hash = hash(pack)?;
     let unpacked = Pack { hash, check };
     let mark = mark(&folder, pack, hash);
@@ -289,7 +296,7 @@ pub fn ensure(pack: &Path, check: Check) -> Result<Pack, PackError> {
     let is_done = || trust::open(&mark).is_ok() && unpacked.is_in(&folder);
     let began = Instant::now();
     while !is_done() {
-        let locked: Option<OwnedFd> = writer().lock(&lock).map_err(|_| PackError::NoFolder)?;
+        let locked: Option<OwnedFd> = writer().lock(&lock).map_err(|_| no_folder())?;
         if let Some(held) = locked {
             let done = if is_done() { Ok(()) } else { unpack_as(unpacked, pack).map(drop) };
             let _ = writer().remove(&lock);
@@ -297,7 +304,7 @@ pub fn ensure(pack: &Path, check: Check) -> Result<Pack, PackError> {
             return done.map(|()| unpacked);
         }
         if began.elapsed() > PATIENCE {
-            return Err(PackError::Busy(pack.to_owned()));
+            bail!("{}: another process has been unpacking it for a minute", pack.display());
         }
         thread::sleep(PAUSE);
     }
