@@ -211,7 +211,7 @@ fn versioned<'data, R: ReadRef<'data>>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Builder, FORMATS};
+    use crate::tests::builder::{Builder, FORMATS};
     use crate::tests::{edited, undone, view};
 
     /// Makes a program whose last program header is a `PT_GNU_STACK`, instead of a note.

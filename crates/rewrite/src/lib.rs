@@ -53,8 +53,6 @@ mod segment;
 mod strings;
 mod symbols;
 #[cfg(test)]
-mod testing;
-#[cfg(test)]
 mod tests;
 mod versions;
 

@@ -96,7 +96,7 @@ fn moved(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Builder, FORMATS};
+    use crate::tests::builder::{Builder, FORMATS};
 
     #[test]
     fn no_symbol_at_the_end_of_the_data_reaches_the_new_segment() {

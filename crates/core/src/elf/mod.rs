@@ -18,9 +18,7 @@ pub mod dlopen_note;
 pub mod resolution_note;
 
 #[cfg(test)]
-pub(crate) mod testing;
-#[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use bstr::{BStr, BString, ByteSlice};
 use object::{Endian as _, Endianness};

@@ -1,11 +1,13 @@
-//! Tests of [`super::parse`] on images of [`super::testing`].
+//! Tests of [`super::parse`] on images of [`builder`].
+
+pub(crate) mod builder;
 
 use bstr::BString;
 use object::elf;
 use object::read::{ReadCache, ReadRef};
 use proptest::prelude::*;
 
-use super::testing::{BASE, Builder, FORMATS, Field, Image};
+use self::builder::{BASE, Builder, FORMATS, Field, Image};
 use super::*;
 
 fn view(image: &Image) -> ObjectView {

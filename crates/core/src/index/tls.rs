@@ -171,7 +171,7 @@ fn of_libraries<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::elf::testing::Builder;
+    use crate::elf::tests::builder::Builder;
 
     fn need(program_align: u64, libraries: &[(u64, u64, Use)]) -> StaticTls {
         let view = |size, align| {

@@ -6,7 +6,7 @@ use becalm_core::patch::Patch;
 use bstr::ByteSlice;
 
 use super::{edited, note, run_path, undone};
-use crate::testing::{Builder, FORMATS};
+use crate::tests::builder::{Builder, FORMATS};
 use crate::{RewriteError, State, edit, edit_in_place, state};
 
 /// Writes the first `budget` bytes of a patch, in the order of an edit in place.

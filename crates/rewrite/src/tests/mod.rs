@@ -1,5 +1,6 @@
 //! Tests of edits of small images of every class and byte order.
 
+pub(crate) mod builder;
 mod crash;
 mod properties;
 mod refusals;
@@ -11,7 +12,7 @@ use becalm_core::elf::{self, ObjectView};
 use bstr::ByteSlice;
 use object::elf::{DT_RPATH, DT_RUNPATH};
 
-use crate::testing::{Builder, FORMATS};
+use self::builder::{Builder, FORMATS};
 use crate::{RewriteError, State, Warning, edit, state, undo};
 
 pub(super) fn note(text: &str) -> Edit {

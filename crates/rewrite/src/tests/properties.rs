@@ -5,7 +5,7 @@ use becalm_core::edit::{Edit, RunPathKind};
 use proptest::prelude::*;
 
 use super::{undone, view};
-use crate::testing::{Builder, FORMATS};
+use crate::tests::builder::{Builder, FORMATS};
 use crate::{edit, edit_in_place};
 
 fn string() -> impl Strategy<Value = String> {

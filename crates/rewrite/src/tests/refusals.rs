@@ -4,7 +4,7 @@ use becalm_core::edit::{Edit, RunPathKind};
 use object::elf::{DT_FLAGS_1, DT_SONAME};
 
 use super::{edited, note, run_path};
-use crate::testing::{Builder, FORMATS};
+use crate::tests::builder::{Builder, FORMATS};
 use crate::{RewriteError, State, edit, state, undo};
 
 fn refusal(image: &[u8], step: Edit) -> RewriteError {

@@ -10,7 +10,7 @@ use crate::goal::Goal;
 use crate::image::Image;
 use crate::invariants::check;
 use crate::record::Content;
-use crate::testing::{Builder, FORMATS};
+use crate::tests::builder::{Builder, FORMATS};
 
 struct Case {
     original: Vec<u8>,

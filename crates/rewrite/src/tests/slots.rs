@@ -5,7 +5,7 @@ use object::elf::{PT_LOAD, PT_NOTE, PT_NULL, PT_PHDR};
 
 use super::{edited, note, undone};
 use crate::image::Image;
-use crate::testing::{Builder, FORMATS};
+use crate::tests::builder::{Builder, FORMATS};
 
 fn read(image: &[u8]) -> Image {
     Image::read(image).expect("it can be read")

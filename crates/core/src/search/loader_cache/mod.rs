@@ -10,6 +10,3 @@ pub mod write;
 pub use lookup::CacheQuery;
 pub use read::{CacheEntry, LoaderCache, NEW_MAGIC};
 pub use write::{NewEntry, write};
-
-#[cfg(test)]
-pub(crate) mod testing;

@@ -1,12 +1,12 @@
 //! Tests of lookups in built caches: every format, both byte orders, and each rule that differs
 //! between releases.
 
+mod rows;
+
+use self::rows::{Row, compat_format, named, new_format, old_format, row, with_hwcap};
 use super::*;
 use crate::elf::Endian;
 use crate::facts::GlibcVersion;
-use crate::search::loader_cache::testing::{
-    Row, compat_format, named, new_format, old_format, row, with_hwcap,
-};
 
 const X86_64: i32 = 0x303;
 

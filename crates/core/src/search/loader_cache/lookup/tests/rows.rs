@@ -4,6 +4,7 @@
 use object::{Endian as _, Endianness};
 
 use crate::elf::Endian;
+use crate::search::loader_cache::read::{EXTENSION_MAGIC, NEW_MAGIC};
 
 /// One entry.
 #[derive(Clone)]
@@ -68,7 +69,7 @@ fn new_part(endian: Endian, rows: &[Row], names: &[&str], base: usize) -> Vec<u8
     strings.bytes.resize(strings.bytes.len().next_multiple_of(8), 0);
     let extension = base + strings.base + strings.bytes.len();
 
-    let mut out = super::NEW_MAGIC.to_vec();
+    let mut out = NEW_MAGIC.to_vec();
     out.extend(u32_bytes(endian, rows.len() as u32));
     out.extend(u32_bytes(endian, strings.bytes.len() as u32));
     out.extend([if endian == Endian::Little { 2 } else { 3 }, 0, 0, 0]);
@@ -78,8 +79,7 @@ fn new_part(endian: Endian, rows: &[Row], names: &[&str], base: usize) -> Vec<u8
     out.extend(&strings.bytes);
     if !names.is_empty() {
         let data = extension + 8 + 16;
-        for value in [super::read::EXTENSION_MAGIC, 1, 1, 0, data as u32, 4 * indices.len() as u32]
-        {
+        for value in [EXTENSION_MAGIC, 1, 1, 0, data as u32, 4 * indices.len() as u32] {
             out.extend(u32_bytes(endian, value));
         }
         for index in indices {

@@ -6,7 +6,7 @@ use becalm_testing::elf::{
 };
 use object::elf::{self, DynamicTag, FileFlags, FileType, Machine, ProgramType};
 
-use super::{Class, Endian};
+use crate::elf::{Class, Endian};
 
 /// The address of the first byte of an image. It is not zero, so that a confusion of addresses and
 /// offsets makes a test fail.
