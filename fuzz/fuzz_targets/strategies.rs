@@ -11,9 +11,9 @@ use becalm_core::closure::{self, Subject};
 use becalm_core::elf::ObjectView;
 use becalm_core::elf::resolution_note::records;
 use becalm_core::facts::{Environment, Readers};
-use becalm_core::fs::mem::{MemFs, ObjectBuilder};
 use becalm_core::search::Stores;
 use becalm_core::loader::{GlibcVersion, Libc, LoaderFacts};
+use becalm_testing::mem::{MemFs, ObjectBuilder};
 use libfuzzer_sys::fuzz_target;
 
 const LD_SO: &str = "/lib/ld.so";

@@ -1,6 +1,7 @@
 //! Functions that the tests of several crates share.
 
 pub mod elf;
+pub mod mem;
 pub mod vectors;
 
 /// C source of a program that starts another one under a seccomp filter.

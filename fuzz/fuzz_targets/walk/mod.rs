@@ -8,10 +8,10 @@ use becalm_core::closure::{self, Closure, Subject};
 use becalm_core::cost::{Offenders, SearchCost};
 use becalm_core::elf::Class;
 use becalm_core::fs::FileSystem;
-use becalm_core::fs::mem::{MemFs, ObjectBuilder};
 use becalm_core::loader::load::{Answer, Stop};
 use becalm_core::loader::{Environment, Libc, LoaderFacts};
 use becalm_core::probe::{Call, Outcome, SearchSource};
+use becalm_testing::mem::{MemFs, ObjectBuilder};
 use bstr::{BStr, BString};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 

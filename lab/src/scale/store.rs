@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use becalm_core::elf::ObjectView;
-use becalm_core::fs::mem::ObjectBuilder;
 use becalm_core::fs::{Errno, FileId, FileKind, FileSystem, OpenedFile};
+use becalm_testing::mem::ObjectBuilder;
 use bstr::{BStr, BString, ByteSlice};
 
 /// Path of the store.

@@ -56,7 +56,8 @@ pub struct ObjectView {
 
 impl ObjectView {
     /// Makes an object of which only the header is known.
-    pub(crate) fn new(ident: Ident) -> Self {
+    #[must_use]
+    pub fn new(ident: Ident) -> Self {
         Self {
             ident,
             has_load: false,

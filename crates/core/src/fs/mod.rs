@@ -2,11 +2,19 @@
 //!
 //! The errno decides whether a search continues (see [`crate::loader::glibc`]). An implementation
 //! must therefore return the kernel's errno, including its order of checks for components,
-//! permissions and link loops. `becalm-host` reads the real file system, and [`MemFs`] is for tests.
+//! permissions and link loops. `becalm-host` reads the real file system. The tests use `becalm-testing`'s
+//! `MemFs`, in memory.
 
 pub mod mapped;
-pub mod mem;
 pub mod overlay;
+
+/// The file system of the tests. The unit tests compile it again, because `becalm-testing` has the types
+/// of the other build of this crate.
+#[cfg(test)]
+#[path = "../../../testing/src/mem/mod.rs"]
+pub mod mem;
+#[cfg(test)]
+pub use mem::MemFs;
 
 use std::sync::Arc;
 
@@ -15,7 +23,6 @@ use bstr::{BStr, BString};
 use crate::elf::{ElfError, ObjectView};
 
 pub use mapped::{MappedFs, Mapping};
-pub use mem::MemFs;
 pub use overlay::{Additions, Overlay};
 
 /// An errno of Linux. The errnos named here have the same number on all architectures of glibc.

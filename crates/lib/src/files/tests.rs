@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use becalm_core::closure::{Subject, resolve};
-use becalm_core::fs::MemFs;
-use becalm_core::fs::mem::ObjectBuilder;
 use becalm_core::loader::{Environment, LoaderFacts};
+use becalm_testing::mem::{MemFs, ObjectBuilder};
 
 use super::bundle::{Bundle, NoBundle};
 use super::*;

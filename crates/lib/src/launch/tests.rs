@@ -1,8 +1,7 @@
 //! Tests of scripts on the in-memory file system.
 
-use becalm_core::fs::MemFs;
-use becalm_core::fs::mem::ObjectBuilder;
 use becalm_core::search::Stores;
+use becalm_testing::mem::{MemFs, ObjectBuilder};
 
 use super::*;
 

@@ -6,8 +6,8 @@
 //! (`0o004` to read, `0o001` to search a directory).
 //!
 //! ```
-//! use becalm_core::fs::mem::ObjectBuilder;
-//! use becalm_core::fs::{Errno, FileSystem, MemFs};
+//! use becalm_core::fs::{Errno, FileSystem};
+//! use becalm_testing::mem::{MemFs, ObjectBuilder};
 //!
 //! let fs = MemFs::new()
 //!     .object("/opt/lib/libfoo.so.1", ObjectBuilder::library("libfoo.so.1"))
@@ -23,12 +23,14 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use becalm_core::elf::{ElfError, ObjectView};
+use becalm_core::fs::{Errno, FileId, FileKind, FileSystem, OpenedFile};
 use bstr::{BStr, BString};
 
 pub use self::object::ObjectBuilder;
-use super::{Errno, FileId, FileKind, FileSystem, OpenedFile};
-use crate::elf::{ElfError, ObjectView};
-use crate::path::{PATH_MAX, split};
+
+/// `PATH_MAX`: the limit on a path and its NUL, in bytes.
+const PATH_MAX: usize = 4096;
 
 /// `NAME_MAX`: the limit on a component, in bytes.
 const NAME_MAX: usize = 255;
@@ -101,7 +103,7 @@ impl MemFs {
     }
 
     /// Makes an object (mode 0755) whose first bytes are an ELF header with its
-    /// [`crate::elf::Ident`].
+    /// [`becalm_core::elf::Ident`].
     #[must_use]
     pub fn object(mut self, path: impl AsRef<[u8]>, view: impl Into<ObjectView>) -> Self {
         let view = view.into();
@@ -378,6 +380,11 @@ fn path_of(place: &Place) -> BString {
 
 fn last(place: &Place) -> usize {
     place.last().map_or(ROOT, |(_, inode)| *inode)
+}
+
+/// Splits a path into its directory, with its slash, and its last component.
+fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    path.split_at(path.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1))
 }
 
 fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {

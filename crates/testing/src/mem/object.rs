@@ -1,10 +1,9 @@
 //! A builder of objects for tests, with the entries that a loader reads.
 
-use bstr::BString;
-
-use crate::elf::{
-    Class, DF_1_PIE, Dependency, DependencyKind, Dynamic, ET_DYN, Endian, Ident, ObjectView, Writer,
+use becalm_core::elf::{
+    Class, DF_1_PIE, Dependency, DependencyKind, Dynamic, ET_DYN, Endian, Ident, ObjectView,
 };
+use bstr::BString;
 
 /// The default machine of an object.
 const EM_X86_64: u16 = object::elf::EM_X86_64.0;
@@ -204,25 +203,28 @@ impl From<ObjectBuilder> for ObjectView {
 /// Writes an ELF header with `ident` (gABI, "ELF Header"), padded with zeros to the length of a small
 /// object. The program header table is empty, but its entry size is right.
 pub(super) fn header_bytes(ident: &Ident) -> Vec<u8> {
-    let mut out = Writer::new(ident.endian);
     let Ident { class, endian, os_abi, abi_version, e_type, machine, flags } = *ident;
-    out.bytes.extend_from_slice(b"\x7fELF");
-    out.bytes.extend([class as u8, endian as u8, 1, os_abi, abi_version]);
-    out.bytes.resize(16, 0);
-    let address = |out: &mut Writer, value: u16| match class {
-        Class::Elf32 => out.word(value.into()),
-        Class::Elf64 => out.long(value.into()),
-    };
-    let (header_size, entry_size) = if class == Class::Elf64 { (64, 56) } else { (52, 32) };
-    out.half(e_type);
-    out.half(machine);
-    out.word(1); // e_version
-    address(&mut out, 0); // e_entry
-    address(&mut out, header_size); // e_phoff
-    address(&mut out, 0); // e_shoff
-    out.word(flags);
-    out.half(header_size); // e_ehsize
-    out.half(entry_size); // e_phentsize
-    out.bytes.resize(4096, 0);
-    out.bytes
+    let (address, header_size, entry_size) =
+        if class == Class::Elf64 { (8, 64, 56) } else { (4, 52, 32) };
+    let mut out = b"\x7fELF".to_vec();
+    out.extend([class as u8, endian as u8, 1, os_abi, abi_version]);
+    out.resize(16, 0);
+    for (value, size) in [
+        (u64::from(e_type), 2),
+        (machine.into(), 2),
+        (1, 4),                 // e_version
+        (0, address),           // e_entry
+        (header_size, address), // e_phoff
+        (0, address),           // e_shoff
+        (flags.into(), 4),
+        (header_size, 2), // e_ehsize
+        (entry_size, 2),  // e_phentsize
+    ] {
+        match endian {
+            Endian::Little => out.extend(&value.to_le_bytes()[..size]),
+            Endian::Big => out.extend(&value.to_be_bytes()[8 - size..]),
+        }
+    }
+    out.resize(4096, 0);
+    out
 }
