@@ -90,17 +90,9 @@ impl Subject {
     pub fn open(fs: &dyn FileSystem, path: &BStr) -> Result<Self, ClosureError> {
         let file =
             fs.open(path).map_err(|errno| ClosureError::Open { path: path.to_owned(), errno })?;
-        let view = match &file.object {
-            Ok(view) => Arc::clone(view),
-            Err(source) => {
-                let source = source.clone();
-                return Err(ClosureError::Elf { path: path.to_owned(), source });
-            }
-        };
-        let kind = match kind_of(fs, &view) {
-            Some(kind) => kind,
-            None => return Err(unusable(path, &view)),
-        };
+        let object = file.object.clone();
+        let view = object.map_err(|source| ClosureError::Elf { path: path.to_owned(), source })?;
+        let kind = kind_of(fs, &view).ok_or_else(|| unusable(path, &view))?;
         Ok(Self { path: path.to_owned(), file, view, kind })
     }
 
@@ -347,20 +339,8 @@ fn origin_of(fs: &dyn FileSystem, subject: &Subject) -> BString {
         // For `ld.so PROGRAM` the link /proc/self/exe leads to the loader.
         SubjectKind::Library { .. } | SubjectKind::Static => None,
     };
-    let path = real.unwrap_or_else(|| absolute(fs, subject.path.as_ref()));
+    let path = real.unwrap_or_else(|| fs.absolute(subject.path.as_ref()));
     glibc::dirname(&path)
-}
-
-fn absolute(fs: &dyn FileSystem, path: &BStr) -> BString {
-    if path.starts_with(b"/") {
-        return path.to_owned();
-    }
-    let mut whole = fs.current_dir();
-    if !whole.ends_with(b"/") {
-        whole.push(b'/');
-    }
-    whole.extend_from_slice(path);
-    whole
 }
 
 impl Closure {

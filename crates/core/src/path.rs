@@ -34,6 +34,12 @@ pub(crate) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     path.split_at(path.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1))
 }
 
+/// Returns the path of a name in a directory.
+pub(crate) fn join(dir: &[u8], name: &[u8]) -> BString {
+    let slash: &[u8] = if dir.ends_with(b"/") { b"" } else { b"/" };
+    [dir, slash, name].concat().into()
+}
+
 /// Returns the path that a link leads to.
 pub(crate) fn of_target(link: &[u8], target: &[u8]) -> BString {
     let dir = if target.starts_with(b"/") { b"" } else { split(link).0 };

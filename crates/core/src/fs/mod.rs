@@ -21,6 +21,7 @@ use std::sync::Arc;
 use bstr::{BStr, BString};
 
 use crate::elf::{ElfError, ObjectView};
+use crate::path;
 
 pub use mapped::{MappedFs, Mapping};
 pub use overlay::{Additions, Overlay};
@@ -123,4 +124,9 @@ pub trait FileSystem {
 
     /// Returns the absolute path of the current directory.
     fn current_dir(&self) -> BString;
+
+    /// Returns a path with the current directory before it if it is relative.
+    fn absolute(&self, path: &BStr) -> BString {
+        if path.starts_with(b"/") { path.to_owned() } else { path::join(&self.current_dir(), path) }
+    }
 }

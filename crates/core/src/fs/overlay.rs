@@ -39,10 +39,13 @@ pub struct Additions {
     names: FxHashSet<BString>,
 }
 
+/// An added file.
 #[derive(Clone, Debug)]
-enum Added {
+pub(crate) enum Added {
     Directory,
+    /// A symbolic link, with its target.
     Link(BString),
+    /// A regular file, with its bytes.
     File(Arc<[u8]>),
 }
 
@@ -79,22 +82,8 @@ impl<'a> Overlay<'a> {
         self.objects.insert(id, Arc::new(view));
     }
 
-    /// Adds a directory at an absolute path.
-    pub(crate) fn add_dir(&mut self, path: &BStr) {
-        self.add(path, Added::Directory);
-    }
-
-    /// Adds a symbolic link, or replaces an existing file.
-    pub(crate) fn add_link(&mut self, path: &BStr, target: &BStr) {
-        self.add(path, Added::Link(target.to_owned()));
-    }
-
-    /// Adds a regular file, or replaces an existing one.
-    pub(crate) fn add_file(&mut self, path: &BStr, bytes: &[u8]) {
-        self.add(path, Added::File(bytes.into()));
-    }
-
-    fn add(&mut self, path: &BStr, what: Added) {
+    /// Adds a file at an absolute path, or replaces an existing one.
+    pub(crate) fn add(&mut self, path: &BStr, what: Added) {
         let path = self.place(path);
         // Another overlay that shares the additions keeps its own copy.
         let added = Arc::make_mut(&mut self.added);
@@ -237,12 +226,8 @@ impl FileSystem for Overlay<'_> {
     fn read_link(&self, path: &BStr) -> Result<BString, Errno> {
         let (dir, name) = path::split(path);
         // The last component is not followed, so only the directory is resolved.
-        let mut place = if dir.is_empty() { self.current_dir() } else { self.place(dir.as_bstr()) };
-        if !place.ends_with(b"/") {
-            place.push(b'/');
-        }
-        place.extend_from_slice(name);
-        match self.added.at.get(&place) {
+        let dir = if dir.is_empty() { self.current_dir() } else { self.place(dir.as_bstr()) };
+        match self.added.at.get(&path::join(&dir, name)) {
             Some((_, Added::Link(target))) => Ok(target.clone()),
             Some(_) => Err(Errno::INVAL),
             None => self.base.read_link(path),
@@ -268,13 +253,13 @@ mod tests {
     fn additions_are_copied_to_another_overlay_and_later_ones_are_not() {
         let base = MemFs::new().dir("/lib").file("/lib/old", "old");
         let mut first = Overlay::new(&base);
-        first.add_file(BStr::new("/lib/new"), b"new");
+        first.add(BStr::new("/lib/new"), Added::File((*b"new").into()));
         let again = MemFs::new().dir("/lib");
         let mut second = Overlay::new(&again).with_additions(first.additions());
         assert_eq!(second.read(BStr::new("/lib/new")).as_deref(), Ok(b"new".as_slice()));
         assert_eq!(second.read(BStr::new("/lib/old")), Err(Errno::NOENT));
         // A later addition is not shared.
-        second.add_file(BStr::new("/lib/more"), b"more");
+        second.add(BStr::new("/lib/more"), Added::File((*b"more").into()));
         assert_eq!(first.read(BStr::new("/lib/more")), Err(Errno::NOENT));
         assert_eq!(first.read(BStr::new("/lib/old")).as_deref(), Ok(b"old".as_slice()));
     }

@@ -144,7 +144,6 @@ pub fn class_of(lookup: &Lookup, caller: Caller<'_>) -> Class {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Rule {
     class: Class,
-    #[serde(default)]
     by_loader: Option<bool>,
     #[serde(default)]
     calls: Vec<Kind>,
@@ -157,13 +156,10 @@ struct Rule {
     #[serde(default)]
     dirs: Vec<String>,
     /// The variable that has the directory of the path as an element.
-    #[serde(default)]
     in_variable: Option<String>,
     /// The variable that has the path, or a directory above it, as an element.
-    #[serde(default)]
     below_variable: Option<String>,
     /// The variable that has an element below the path.
-    #[serde(default)]
     above_variable: Option<String>,
 }
 

@@ -47,8 +47,7 @@ pub fn plan(
                 Some(path)
             }
             Err(what) => {
-                let (path, needed) = (file.path.clone(), Some(needed.clone()));
-                plan.findings.push(Finding { path, needed, what });
+                plan.findings.push(Finding::of(&file.path, &needed, what));
                 None
             }
         };

@@ -259,8 +259,7 @@ impl Links {
                 self.found.insert(needed, found);
             }
             Err(what) => {
-                let path = site.path.clone();
-                self.findings.push(Finding { path, needed: Some(needed), what });
+                self.findings.push(Finding::of(&site.path, &needed, what));
             }
         }
         self.answers.push(answer);
@@ -364,11 +363,7 @@ impl Graph {
     }
 
     fn agree(&mut self, site: &Site<'_>, needed: &BString, found: Result<BString, FindingKind>) {
-        let finding = |what: FindingKind| Finding {
-            path: site.path.clone(),
-            needed: Some(needed.clone()),
-            what,
-        };
+        let finding = |what: FindingKind| Finding::of(&site.path, needed, what);
         match (self.names.get(needed), found) {
             (None, Ok(path)) => {
                 self.names.insert(needed.clone(), Ok(path));

@@ -35,7 +35,7 @@ const CACHE: PackageFile = PackageFile { below: "etc/ld.so.cache", is_ours };
 
 /// The row of `ldcache`.
 pub const ROW: Row = Row {
-    unit: Unit::Package(plan_with_closures),
+    unit: Unit::Package(plan),
     format: Some(Format::PackageCaches),
     file: Some(CACHE),
     verify,
@@ -44,16 +44,12 @@ pub const ROW: Row = Row {
 
 /// Plans the caches of the objects' packages. All objects of a package must be given, because the
 /// answers of a missing one are not compared.
-#[must_use]
-pub fn plan(fs: &dyn FileSystem, subjects: &[Subject], settings: &Settings) -> Plan {
-    plan_with_closures(fs, subjects, &[], settings)
-}
-
-/// Plans as [`plan`] does, and adds the needed strings of all objects that a program loads to the
-/// cache of the program's package. Guix's loader uses this cache for every object of a process
+///
+/// The needed strings of all objects that a program of `closures` loads are added to the cache of the
+/// program's package. Guix's loader uses this cache for every object of a process
 /// (`$ORIGIN/../etc/ld.so.cache`).
 #[must_use]
-pub fn plan_with_closures(
+pub fn plan(
     fs: &dyn FileSystem,
     subjects: &[Subject],
     closures: &[&Closure],
@@ -148,8 +144,7 @@ impl<'a> Package<'a> {
         for needed in own::names(&subject.view, &self.settings.dlopen) {
             let found = self.entry(&own, needed.as_ref());
             if let Err(what) = &found {
-                let needed = Some(needed.clone());
-                plan.findings.push(Finding { path: path.clone(), needed, what: what.clone() });
+                plan.findings.push(Finding::of(&path, &needed, what.clone()));
             }
             answers.push(PlannedAnswer { needed: needed.clone(), exact: None, hints: Vec::new() });
             self.agree((flags, needed), found);
@@ -274,8 +269,7 @@ impl<'a> Package<'a> {
                         FindingKind::TwoAnswers { one: found.path.clone(), other: other.path }
                     }
                     Err(what) => {
-                        let (path, needed) = (path.clone(), Some(name.clone()));
-                        plan.findings.push(Finding { path, needed, what: what.clone() });
+                        plan.findings.push(Finding::of(path, name, what.clone()));
                         what
                     }
                 };
@@ -297,8 +291,7 @@ impl<'a> Package<'a> {
                     entered.insert(key, found.path);
                 }
                 Err(what @ FindingKind::TwoAnswers { .. }) => {
-                    let needed = Some(key.1);
-                    plan.findings.push(Finding { path: path.clone(), needed, what });
+                    plan.findings.push(Finding::of(&path, &key.1, what));
                 }
                 Err(_) => {}
             }

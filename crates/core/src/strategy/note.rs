@@ -18,7 +18,7 @@ use crate::edit::Edit;
 use crate::elf::resolution_note::{self, Answer, COMPLETE};
 use crate::facts::Format;
 use crate::fs::{FileSystem, OpenedFile};
-use crate::path::PATH_MAX;
+use crate::path::{self, PATH_MAX};
 use crate::search::dst;
 
 /// The row of `note`.
@@ -46,48 +46,29 @@ pub fn plan(fs: &dyn FileSystem, subject: &Subject, settings: &Settings) -> Plan
         return without_note(path, subject, what);
     }
     let mut plan = Plan::default();
-    let mut records = Vec::new();
     let mut answers = Vec::new();
     for needed in names {
         let list = list(&own, needed.as_ref(), subject);
         if let Some(what) = list.finding {
-            let needed = Some(needed.clone());
-            plan.findings.push(Finding { path: path.clone(), needed, what });
+            plan.findings.push(Finding::of(&path, &needed, what));
         }
-        answers.push(PlannedAnswer {
-            needed: needed.clone(),
-            exact: list.exact.clone(),
-            hints: list.hints.clone(),
-        });
-        if list.exact.is_some() || !list.hints.is_empty() {
-            records.push(Record { needed, hints: list.hints, exact: list.exact });
-        }
+        answers.push(PlannedAnswer { needed, exact: list.exact, hints: list.hints });
     }
+    let is_recorded = |answer: &&PlannedAnswer| answer.exact.is_some() || !answer.hints.is_empty();
+    let records: Vec<&PlannedAnswer> = answers.iter().filter(is_recorded).collect();
     // A note without records would only cost the loader time.
     let wanted = (!records.is_empty()).then(|| descriptor(&records));
     if wanted.is_none() {
-        let what = FindingKind::NothingToSkip;
-        plan.findings.push(Finding { path: path.clone(), needed: None, what });
+        plan.findings.push(Finding::of_file(path.as_ref(), FindingKind::NothingToSkip));
     }
     let edits = edits(subject, wanted);
     plan.files.push(FilePlan { path, edits, answers });
     plan
 }
 
-/// One record of a note: the directories to search first, then the file to open.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
-    /// The needed string.
-    pub needed: BString,
-    /// The directories as in the run path; an empty one is the current directory.
-    pub hints: Vec<BString>,
-    /// The file. The path is absolute or starts with `$ORIGIN`.
-    pub exact: Option<BString>,
-}
-
-/// Writes the descriptor of a complete note with these records, which are sorted by needed string.
-#[must_use]
-pub fn descriptor(records: &[Record]) -> Vec<u8> {
+/// Writes the descriptor of a complete note with a record for each of these answers, which are sorted by
+/// needed string: the directories to search first, then the file to open.
+fn descriptor(records: &[&PlannedAnswer]) -> Vec<u8> {
     let mut bytes = COMPLETE.to_vec();
     for record in records {
         bytes.extend_from_slice(&record.needed);
@@ -199,8 +180,7 @@ fn is_needed(subject: &Subject, needed: &BStr) -> bool {
 
 /// Makes the exact answer in a directory, with the directory as in the run path.
 fn exact_path(dir: &OwnDir, needed: &BStr) -> Result<BString, FindingKind> {
-    let slash: &[u8] = if dir.written.ends_with(b"/") { b"" } else { b"/" };
-    let path: BString = [dir.written.as_slice(), slash, needed].concat().into();
+    let path = path::join(&dir.written, needed);
     expressible(&path)?;
     let expanded = dir.name.as_ref().map_or(0, |name| name.len()) + needed.len();
     if expanded >= PATH_MAX {

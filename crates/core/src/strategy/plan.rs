@@ -89,6 +89,18 @@ pub struct Finding {
     pub what: FindingKind,
 }
 
+impl Finding {
+    /// Makes a finding about one needed string of a file.
+    pub(super) fn of(path: &BString, needed: &BString, what: FindingKind) -> Self {
+        Self { path: path.clone(), needed: Some(needed.clone()), what }
+    }
+
+    /// Makes a finding about a whole file.
+    pub(super) fn of_file(path: &BStr, what: FindingKind) -> Self {
+        Self { path: path.to_owned(), needed: None, what }
+    }
+}
+
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
@@ -339,8 +351,7 @@ impl Plan {
 
     /// Makes a plan with one finding about a file.
     pub(super) fn only(path: &BStr, what: FindingKind) -> Self {
-        let finding = Finding { path: path.to_owned(), needed: None, what };
-        Self { findings: vec![finding], ..Self::default() }
+        Self { findings: vec![Finding::of_file(path, what)], ..Self::default() }
     }
 }
 
@@ -351,7 +362,7 @@ impl FilePlan {
             return None;
         }
         self.edits.clear();
-        Some(Finding { path: self.path.clone(), needed: None, what: FindingKind::TwoPlans })
+        Some(Finding::of_file(self.path.as_ref(), FindingKind::TwoPlans))
     }
 }
 
@@ -361,6 +372,5 @@ fn owned<T: Into<BString>>(paths: impl Iterator<Item = T>) -> Vec<BString> {
 
 /// Returns a finding if two creations of one path differ.
 fn contradiction(known: &Creation, other: &Creation) -> Option<Finding> {
-    let path = known.path().to_owned();
-    (known != other).then_some(Finding { path, needed: None, what: FindingKind::TwoPlans })
+    (known != other).then(|| Finding::of_file(known.path(), FindingKind::TwoPlans))
 }

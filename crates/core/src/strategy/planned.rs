@@ -10,6 +10,7 @@ use crate::closure::{self, Closure, ClosureError, Subject};
 use crate::edit::{Edit, RunPathKind};
 use crate::elf::{Dependency, DependencyKind, Dynamic, ObjectView};
 use crate::facts::Environment;
+use crate::fs::overlay::Added;
 use crate::fs::{Additions, FileId, FileSystem, Overlay};
 
 /// A start with an applied plan, and the differences from the start without it.
@@ -44,7 +45,7 @@ impl Planned {
             return None;
         }
         let what = FindingKind::LoadedSetChanges(self.description());
-        Some(Finding { path: self.after.subject.path.clone(), needed: None, what })
+        Some(Finding::of_file(self.after.subject.path.as_ref(), what))
     }
 
     fn description(&self) -> String {
@@ -81,13 +82,12 @@ impl<'p> Outlook<'p> {
         let edits = edited.map(|file| (file.path.as_ref(), file.edits.as_slice())).collect();
         let mut overlay = Overlay::new(fs);
         for creation in &plan.creations {
-            match creation {
-                Creation::Directory(path) => overlay.add_dir(path.as_ref()),
-                Creation::Link { path, target } => {
-                    overlay.add_link(path.as_ref(), target.as_ref());
-                }
-                Creation::File { path, bytes } => overlay.add_file(path.as_ref(), bytes),
-            }
+            let added = match creation {
+                Creation::Directory(_) => Added::Directory,
+                Creation::Link { target, .. } => Added::Link(target.clone()),
+                Creation::File { bytes, .. } => Added::File(bytes.as_slice().into()),
+            };
+            overlay.add(creation.path(), added);
         }
         Self { edits, added: overlay.additions() }
     }

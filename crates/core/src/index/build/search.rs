@@ -293,8 +293,9 @@ impl<'a> Resolver<'a> {
             let Some(below) = below(dir, store) else { return false };
             // With a trailing slash, [`is_in_package`] accepts the package itself.
             let package = below.split_once_str("/").map_or(below, |(package, _)| package);
+            let place = path::join(store, package);
             is_in_package(&[package, b"/"].concat())
-                && self.sources.fs.stat(join(store, package).as_ref()) == Ok(FileKind::Directory)
+                && self.sources.fs.stat(place.as_ref()) == Ok(FileKind::Directory)
         };
         let is_settled = self.sources.stores.iter().any(has_package);
         (!is_settled).then(|| Condition::AbsentPackage(dir.to_owned()))
@@ -381,14 +382,9 @@ impl Lookup<'_, '_> {
         if !is_readable(&file) {
             return Step::Deferred(Deferred::Candidate);
         }
-        let look = !immutable || self.leads_out(&path);
+        // The file may be a link to a file outside the stores.
+        let look = !immutable || !sources.stores.contain_file(sources.fs, path.as_ref());
         Step::Found { path, look }
-    }
-
-    /// Returns true if the file is a link to a file outside the stores.
-    fn leads_out(&self, path: &BString) -> bool {
-        let sources = &self.resolver.sources;
-        !sources.stores.contain_file(sources.fs, path.as_ref())
     }
 
     fn ask_cache(&mut self, no_default_dirs: bool) -> Step {
@@ -428,10 +424,6 @@ impl Lookup<'_, '_> {
         }
         Step::NotHere
     }
-}
-
-fn join(dir: &BStr, name: &[u8]) -> BString {
-    [dir.as_bytes(), b"/", name].concat().into()
 }
 
 /// Returns true if the loader accepts and maps the file for every user, under this name.

@@ -51,17 +51,9 @@ pub struct GraphObject {
     /// Its path as a name.
     name: usize,
     soname: Option<usize>,
-    needs: Needs,
-}
-
-/// The dependencies of an object.
-#[derive(Clone)]
-enum Needs {
-    Unread,
-    /// The object has dependencies other than `DT_NEEDED`, or `DT_RPATH`.
-    Special,
-    /// Indices of [`LoadGraph::edges`].
-    Edges(Range<usize>),
+    /// Its dependencies, as indices of [`LoadGraph::edges`]. The outer `None` means not read yet, the
+    /// inner one means that it has dependencies other than `DT_NEEDED`, or `DT_RPATH`.
+    needs: Option<Option<Range<usize>>>,
 }
 
 /// A needed string of an object.
@@ -190,14 +182,10 @@ impl LoadGraph {
         role: Role,
         process: &dyn Fn() -> Process<'a>,
     ) -> Option<Range<usize>> {
-        if let Needs::Unread = self.objects[object].needs {
-            let needs = self.search(object, role, process());
-            self.objects[object].needs = needs.map_or(Needs::Special, Needs::Edges);
+        if self.objects[object].needs.is_none() {
+            self.objects[object].needs = Some(self.search(object, role, process()));
         }
-        match &self.objects[object].needs {
-            Needs::Edges(edges) => Some(edges.clone()),
-            Needs::Unread | Needs::Special => None,
-        }
+        self.objects[object].needs.clone().flatten()
     }
 
     /// Searches for the needed strings of an object in a process that loads it alone.
@@ -263,8 +251,8 @@ impl LoadGraph {
         self.loaded.resize(self.files.len(), 0);
         let name = self.name(path.as_ref());
         let soname = view.soname().map(|soname| self.name(soname));
-        let (path, view, needs) = (path.clone(), Arc::clone(view), Needs::Unread);
-        self.objects.push(GraphObject { path, view, file, name, soname, needs });
+        let (path, view) = (path.clone(), Arc::clone(view));
+        self.objects.push(GraphObject { path, view, file, name, soname, needs: None });
         self.objects.len() - 1
     }
 

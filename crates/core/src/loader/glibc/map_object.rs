@@ -4,13 +4,13 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use bstr::{BStr, BString, ByteSlice};
+use bstr::{BStr, BString};
 
 use super::dirs::PathList;
 use super::open_path::{Found, Search, Step};
 use super::run_path::RunPath;
 use super::verify;
-use super::{CacheState, Ended, Named, Process, dirname};
+use super::{Ended, Named, Process, dirname};
 use crate::loader::GlibcVersion;
 use crate::loader::load::{Answer, LoadedObject, Refusal, Role};
 use crate::probe::{Call, Outcome, SearchSource};
@@ -191,21 +191,15 @@ impl Process<'_> {
                 self.errno = errno;
                 return Ok(None);
             }
-            if let CacheState::Absent = self.cache {
-                self.cache = CacheState::Unread;
-            }
+            self.cache = self.cache.take().filter(Option::is_some);
         }
-        if let CacheState::Unread = self.cache {
+        if self.cache.is_none() {
             // `cache = (void *) -1` for a cache that is missing or invalid: up to 2.43 no later
             // lookup reads it again.
-            self.cache = CacheState::Absent;
+            self.cache = Some(None);
             if let Some(path) = &facts.cache_path {
                 match self.fs.read(path.as_ref()) {
-                    Ok(bytes) => {
-                        if let Some(cache) = LoaderCache::parse_for(bytes, &self.start.view.ident) {
-                            self.cache = CacheState::Read(Rc::new(cache));
-                        }
-                    }
+                    Ok(bytes) => self.cache = Some(self.parsed_cache(bytes)),
                     Err(errno) => {
                         self.errno = errno;
                         let tried = (SearchSource::LoaderCache, Call::Open, Outcome::from(errno));
@@ -214,10 +208,12 @@ impl Process<'_> {
                 }
             }
         }
-        Ok(match &self.cache {
-            CacheState::Read(cache) => Some(Rc::clone(cache)),
-            CacheState::Unread | CacheState::Absent => None,
-        })
+        Ok(self.cache.clone().flatten())
+    }
+
+    /// Parses the bytes of a loader cache. Returns `None` if they are invalid.
+    pub(super) fn parsed_cache(&self, bytes: Arc<[u8]>) -> Option<Rc<LoaderCache>> {
+        LoaderCache::parse_for(bytes, &self.start.view.ident).map(Rc::new)
     }
 
     pub(super) fn requester(&self, object: usize) -> Requester {
@@ -305,16 +301,8 @@ impl Process<'_> {
     /// Returns the `l_origin` of a library: the directory of the path that the search found,
     /// links not resolved. `_dl_new_object` puts the current directory before a relative path.
     pub(super) fn origin_of(&self, path: &BString) -> BString {
-        if path.first() == Some(&b'/') {
-            return dirname(path);
-        }
         // A relative directory in a run path or in `LD_LIBRARY_PATH` makes a relative path.
-        let mut absolute = self.fs.current_dir();
-        if absolute.last() != Some(&b'/') {
-            absolute.push(b'/');
-        }
-        absolute.extend_from_slice(path.as_bytes());
-        dirname(&absolute)
+        dirname(&self.fs.absolute(path.as_ref()))
     }
 
     /// `fillin_rpath` with the DSTs of an object.

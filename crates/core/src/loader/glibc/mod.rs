@@ -55,9 +55,11 @@ pub(crate) struct Process<'a> {
     library_path: PathList,
     /// `__rtld_search_dirs`: the compiled-in directories.
     system_dirs: PathList,
-    cache: CacheState,
+    /// The loader cache. The outer `None` means not read yet, the inner one means that the cache is
+    /// missing or invalid.
+    cache: Option<Option<Rc<LoaderCache>>>,
     /// The loader caches of packages, by package root.
-    package_caches: FxHashMap<BString, CacheState>,
+    package_caches: FxHashMap<BString, Option<Rc<LoaderCache>>>,
     /// The properties of this process that select entries of a loader cache.
     cache_query: CacheQuery,
     /// The variable `errno`. A successful call leaves it unchanged, and `open_path` reads it
@@ -101,13 +103,6 @@ enum Named {
     Vdso,
 }
 
-/// The state of a loader cache, which is read at the first lookup in it.
-enum CacheState {
-    Unread,
-    Absent,
-    Read(Rc<LoaderCache>),
-}
-
 /// The sonames of the vDSO on all architectures (`vdso(7)`).
 const VDSO_NAMES: [&str; 4] =
     ["linux-vdso.so.1", "linux-gate.so.1", "linux-vdso32.so.1", "linux-vdso64.so.1"];
@@ -138,7 +133,7 @@ impl<'a> Process<'a> {
             dirs,
             library_path: PathList::default(),
             system_dirs,
-            cache: CacheState::Unread,
+            cache: None,
             package_caches: FxHashMap::default(),
             cache_query: CacheQuery::new(&start.view.ident, facts),
             errno: Errno(0),

@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 
 use super::map_object::Request;
 use super::open_path::{Search, Step};
-use super::{CacheState, Ended, Process};
+use super::{Ended, Process};
 use crate::elf::Dynamic;
 use crate::elf::resolution_note::{self, Answer, COMPLETE};
 use crate::fs::Errno;
@@ -202,29 +202,23 @@ impl Process<'_> {
     ) -> Result<Option<Rc<LoaderCache>>, Ended> {
         if !self.package_caches.contains_key(&root) {
             let file: BString = [root.as_slice(), b"/etc/ld.so.cache"].concat().into();
-            let state = match self.fs.read(file.as_ref()) {
+            let cache = match self.fs.read(file.as_ref()) {
                 Ok(bytes) => {
                     self.load.package_caches.push(file);
                     // An invalid cache costs an open, but is not read again.
-                    match LoaderCache::parse_for(bytes, &self.start.view.ident) {
-                        Some(cache) => CacheState::Read(Rc::new(cache)),
-                        None => CacheState::Absent,
-                    }
+                    self.parsed_cache(bytes)
                 }
                 Err(errno) => {
                     let tried = (SearchSource::PackageCache, Call::Open, Outcome::from(errno));
                     self.probe(search.resolution, tried, &file, 0)?;
-                    CacheState::Absent
+                    None
                 }
             };
             // A missing cache is remembered too, so that a package costs one failed open and not
             // one for each of its libraries.
-            self.package_caches.insert(root.clone(), state);
+            self.package_caches.insert(root.clone(), cache);
         }
-        Ok(match self.package_caches.get(&root) {
-            Some(CacheState::Read(cache)) => Some(Rc::clone(cache)),
-            _ => None,
-        })
+        Ok(self.package_caches.get(&root).cloned().flatten())
     }
 
     /// Returns the root of the package that contains an object, without resolving links.

@@ -39,12 +39,8 @@ pub fn subdirectories(facts: &LoaderFacts) -> Vec<BString> {
     let mut prefixes = Vec::new();
     // `_dl_important_hwcaps` puts the named subdirectories before the legacy ones.
     if release.minor >= FIRST_NAMED {
-        prefixes.extend(facts.hwcaps.iter().map(|level| {
-            let mut prefix = BString::from("glibc-hwcaps/");
-            prefix.extend_from_slice(level);
-            prefix.push(b'/');
-            prefix
-        }));
+        let prefix = |level: &BString| [b"glibc-hwcaps/", level.as_slice(), b"/"].concat().into();
+        prefixes.extend(facts.hwcaps.iter().map(prefix));
     }
     if release.minor < FIRST_WITHOUT_LEGACY {
         power_set(&facts.legacy_hwcaps, &mut prefixes);

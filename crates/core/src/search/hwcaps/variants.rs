@@ -6,6 +6,7 @@ use super::FIRST_WITHOUT_LEGACY;
 use super::arch::Arch;
 use crate::elf::Ident;
 use crate::fs::{Errno, FileKind, FileSystem};
+use crate::path;
 
 /// The hwcaps subdirectories of one search directory.
 #[derive(Clone, Debug, Default)]
@@ -22,7 +23,7 @@ impl Variants {
     pub(crate) fn of(fs: &dyn FileSystem, dir: &BStr, ident: &Ident, minor: Option<u16>) -> Self {
         let arch = Arch::of(ident);
         let mut variants = Self::default();
-        let mut exists = |name: &str| match fs.stat(join(dir, name).as_ref()) {
+        let mut exists = |name: &str| match fs.stat(path::join(dir, name.as_bytes()).as_ref()) {
             Ok(FileKind::Directory) => true,
             // No other errno proves that the directory is absent: after `EACCES`, another user may
             // find it.
@@ -39,8 +40,8 @@ impl Variants {
         variants.undecided |= legacy;
         if has_levels {
             let levels = arch.levels().iter();
-            variants.levels =
-                levels.map(|level| join(dir, &format!("glibc-hwcaps/{}/", level.name))).collect();
+            let path = |name: &str| path::join(dir, format!("glibc-hwcaps/{name}/").as_bytes());
+            variants.levels = levels.map(|level| path(level.name)).collect();
         }
         variants
     }
@@ -60,16 +61,9 @@ impl Variants {
     /// Returns true if some CPU may find the name in a subdirectory.
     pub(crate) fn may_have(&self, fs: &dyn FileSystem, name: &BStr) -> bool {
         self.undecided
-            || self.levels.iter().any(|level| {
-                let mut path = level.clone();
-                path.extend_from_slice(name);
-                fs.stat(path.as_ref()) != Err(Errno::NOENT)
-            })
+            || self
+                .levels
+                .iter()
+                .any(|level| fs.stat(path::join(level, name).as_ref()) != Err(Errno::NOENT))
     }
-}
-
-fn join(dir: &BStr, name: &str) -> BString {
-    let mut path = dir.to_owned();
-    path.extend_from_slice(name.as_bytes());
-    path
 }

@@ -27,7 +27,7 @@ fn packages() -> MemFs {
 fn plan(fs: &dyn FileSystem, paths: &[&str]) -> Plan {
     let open = |path: &&str| Subject::open(fs, (*path).into()).expect("the fixture's object");
     let subjects: Vec<Subject> = paths.iter().map(open).collect();
-    ldcache::plan(fs, &subjects, &settings())
+    ldcache::plan(fs, &subjects, &[], &settings())
 }
 
 fn bytes(plan: &Plan) -> Vec<u8> {
@@ -217,7 +217,7 @@ fn the_cache_of_a_closure_answers_for_the_libraries_as_well() {
     assert_eq!(entries(&own), ["liba.so 0x303 /s/a/lib/liba.so"]);
     let subject = Subject::open(&fs, "/s/p/bin/prog".into()).expect("the fixture's program");
     let closure = closure(&fs);
-    let whole = ldcache::plan_with_closures(&fs, &[subject], &[&closure], &settings());
+    let whole = ldcache::plan(&fs, &[subject], &[&closure], &settings());
     assert_eq!(
         entries(&whole),
         ["libz.so 0x303 /s/z/lib/libz.so", "liba.so 0x303 /s/a/lib/liba.so"],

@@ -186,7 +186,7 @@ proptest! {
     #[test]
     fn package_caches_do_not_change_the_load_set(world in world()) {
         let fs = world.today();
-        let plan = ldcache::plan(&fs, &world.subjects(&fs), &settings());
+        let plan = ldcache::plan(&fs, &world.subjects(&fs), &[], &settings());
         holds(&world, &plan, &Readers { note: true, package_caches: vec!["/s".into()] })?;
     }
 

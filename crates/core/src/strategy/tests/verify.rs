@@ -56,7 +56,7 @@ fn the_plan_of_each_strategy_is_true() {
     for (strategy, plan) in [
         (Strategy::Note, note::plan(&fs, &object, &settings())),
         (Strategy::Farm, farm::leaf(&fs, &object, &settings())),
-        (Strategy::Ldcache, ldcache::plan(&fs, std::slice::from_ref(&object), &settings())),
+        (Strategy::Ldcache, ldcache::plan(&fs, std::slice::from_ref(&object), &[], &settings())),
     ] {
         let found = verdicts(&Outlook::of(&fs, &plan).over(&fs));
         assert!(!found.is_empty());
