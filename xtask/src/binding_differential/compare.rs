@@ -310,9 +310,9 @@ impl Memory {
         let (start, bytes) = self.parts.get(part)?;
         let at = usize::try_from(offset - start).ok()?;
         match size {
-            8 => words.double(bytes, at),
+            8 => words.endian.u64(bytes, at),
             4 => words.word(bytes, at).map(u64::from),
-            2 => words.half(bytes, at).map(u64::from),
+            2 => words.endian.u16(bytes, at).map(u64::from),
             _ => bytes.get(at).copied().map(u64::from),
         }
     }

@@ -77,12 +77,12 @@ impl Recording {
             0 => return Ok(None),
             got => recording.socket.read_exact(&mut head[got..])?,
         }
-        let count = words.double(&head, 0).unwrap_or(0);
+        let count = words.endian.u64(&head, 0).unwrap_or(0);
         ensure!(count <= MAX_OBJECTS, "{count} objects");
         for _ in 0..count {
             let mut message = [0; 24];
             recording.socket.read_exact(&mut message)?;
-            let field = |index: usize| words.double(&message, index * 8).unwrap_or(0);
+            let field = |index: usize| words.endian.u64(&message, index * 8).unwrap_or(0);
             let (base, dynamic, size) = (field(0), field(1), field(2));
             ensure!(size <= MAX_NAME, "a name of {size} bytes");
             let mut name = vec![0; size as usize];

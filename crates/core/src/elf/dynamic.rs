@@ -26,7 +26,7 @@ pub(super) struct Memory {
 
 /// The position of an address in the file.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+pub(super) struct Place {
     /// Offset in the file.
     offset: u64,
     /// The number of bytes from there on that are in the segment and in the file.
@@ -43,6 +43,17 @@ impl Memory {
             Class::Elf64 => u64::MAX,
         };
         Self { loads, address_mask }
+    }
+
+    /// Returns the place of the dynamic section. A loader reads at `p_vaddr` (`l->l_ld` is an address). A
+    /// tool that edits files may move the bytes and leave `p_offset`, which counts only if no `PT_LOAD`
+    /// covers the address.
+    pub(super) fn dynamic(&self, segment: &Segment) -> Place {
+        self.locate(segment.vaddr).unwrap_or(Place {
+            offset: segment.offset,
+            in_file: segment.filesz,
+            zeros_after: false,
+        })
     }
 
     /// Returns the segments in the order of the program headers.
@@ -76,11 +87,8 @@ impl Memory {
 }
 
 /// Parses the entries, then the strings that they name.
-///
-/// A loader reads at `p_vaddr`. `p_offset` and `p_filesz` are used only if no `PT_LOAD` covers this
-/// address. The table ends at `DT_NULL`, as for a loader, or at the end of the bytes.
 pub(super) fn read<'data, Elf, R>(
-    source: &mut Source<'data, R>,
+    source: &Source<'data, R>,
     endian: Endianness,
     memory: &Memory,
     segment: &Segment,
@@ -89,85 +97,54 @@ where
     Elf: FileHeader<Endian = Endianness>,
     R: ReadRef<'data>,
 {
-    // `l->l_ld` is an address. A tool that edits files may move the bytes and leave `p_offset`.
-    let place = memory.locate(segment.vaddr).unwrap_or(Place {
-        offset: segment.offset,
-        in_file: segment.filesz,
-        zeros_after: false,
-    });
-    let entries = entries::<Elf, R>(source, endian, place)?;
+    // A hostile file can have a table of gigabytes.
+    let spend = |_| source.spend(size_of::<Elf::Dyn>() as u64);
+    let entries = entries::<Elf, R>(source, endian, memory.dynamic(segment), spend)?;
+    // If a tag occurs twice, the last entry counts: `l_info` has one place for each.
+    let value = |tag| entries.iter().rfind(|entry| entry.0 == tag).map(|entry| entry.1);
     // `DT_STRTAB` may follow the entries that name a string.
-    let mut strings = Strings { source, memory, table: entries.string_table };
+    let strings = Strings { source, memory, table: value(elf::DT_STRTAB) };
     let mut dynamic = Dynamic {
-        flags: entries.flags,
-        flags_1: entries.flags_1,
-        has_debug: entries.has_debug,
+        flags: value(elf::DT_FLAGS).unwrap_or(0),
+        flags_1: value(elf::DT_FLAGS_1).unwrap_or(0),
+        has_debug: value(elf::DT_DEBUG).is_some(),
         ..Dynamic::default()
     };
-    for (kind, at) in entries.dependencies {
+    // `_dl_map_object_deps` walks the dynamic section itself, so that all of these entries count.
+    for &(tag, at) in &entries {
+        let kind = match tag {
+            elf::DT_NEEDED => DependencyKind::Needed,
+            elf::DT_FILTER => DependencyKind::Filter,
+            elf::DT_AUXILIARY => DependencyKind::Auxiliary,
+            _ => continue,
+        };
         dynamic.dependencies.push(Dependency { kind, name: strings.get(at)? });
     }
-    let mut optional = |at: Option<u64>| at.map(|at| strings.get(at)).transpose();
-    dynamic.soname = optional(entries.soname)?;
-    dynamic.rpath = optional(entries.rpath)?;
-    dynamic.runpath = optional(entries.runpath)?;
-    dynamic.audit = optional(entries.audit)?;
-    dynamic.depaudit = optional(entries.depaudit)?;
+    let string = |tag| value(tag).map(|at| strings.get(at)).transpose();
+    dynamic.soname = string(elf::DT_SONAME)?;
+    dynamic.rpath = string(elf::DT_RPATH)?;
+    dynamic.runpath = string(elf::DT_RUNPATH)?;
+    dynamic.audit = string(elf::DT_AUDIT)?;
+    dynamic.depaudit = string(elf::DT_DEPAUDIT)?;
     Ok(dynamic)
 }
 
-/// The values of the entries, with the strings as offsets in the string table.
-#[derive(Default)]
-struct Entries {
-    string_table: Option<u64>,
-    dependencies: Vec<(DependencyKind, u64)>,
-    soname: Option<u64>,
-    rpath: Option<u64>,
-    runpath: Option<u64>,
-    audit: Option<u64>,
-    depaudit: Option<u64>,
-    flags: u64,
-    flags_1: u64,
-    has_debug: bool,
-}
-
-impl Entries {
-    /// Adds one entry. It replaces an earlier one with the same tag, except for dependencies.
-    fn add(&mut self, tag: DynamicTag, value: u64) {
-        match tag {
-            // `_dl_map_object_deps` walks the dynamic section itself, so that all of these entries
-            // count. For the other tags `l_info` has one place each.
-            elf::DT_NEEDED => self.dependencies.push((DependencyKind::Needed, value)),
-            elf::DT_FILTER => self.dependencies.push((DependencyKind::Filter, value)),
-            elf::DT_AUXILIARY => self.dependencies.push((DependencyKind::Auxiliary, value)),
-            elf::DT_STRTAB => self.string_table = Some(value),
-            elf::DT_SONAME => self.soname = Some(value),
-            elf::DT_RPATH => self.rpath = Some(value),
-            elf::DT_RUNPATH => self.runpath = Some(value),
-            elf::DT_AUDIT => self.audit = Some(value),
-            elf::DT_DEPAUDIT => self.depaudit = Some(value),
-            elf::DT_FLAGS => self.flags = value,
-            elf::DT_FLAGS_1 => self.flags_1 = value,
-            elf::DT_DEBUG => self.has_debug = true,
-            _ => {}
-        }
-    }
-}
-
-fn entries<'data, Elf, R>(
-    source: &mut Source<'data, R>,
+/// Reads the entries up to `DT_NULL`, as for a loader, or up to the end of the bytes. `check` gets the
+/// index of each before it is read.
+pub(super) fn entries<'data, Elf, R>(
+    source: &Source<'data, R>,
     endian: Endianness,
     place: Place,
-) -> Result<Entries, ElfError>
+    check: impl Fn(u64) -> Result<(), ElfError>,
+) -> Result<Vec<(DynamicTag, u64)>, ElfError>
 where
     Elf: FileHeader<Endian = Endianness>,
     R: ReadRef<'data>,
 {
     let size = size_of::<Elf::Dyn>() as u64;
-    let mut entries = Entries::default();
+    let mut entries = Vec::new();
     for index in 0..place.in_file / size {
-        // A hostile file can have a table of gigabytes.
-        source.spend(size)?;
+        check(index)?;
         let entry = place
             .offset
             .checked_add(index * size)
@@ -177,7 +154,7 @@ where
         if tag == elf::DT_NULL {
             break;
         }
-        entries.add(tag, entry.val(endian));
+        entries.push((tag, entry.val(endian)));
     }
     Ok(entries)
 }
@@ -187,14 +164,14 @@ where
 /// `DT_STRSZ` is ignored, as glibc ignores it. A string ends at its NUL, which must be in the same
 /// segment.
 struct Strings<'a, 'data, R> {
-    source: &'a mut Source<'data, R>,
+    source: &'a Source<'data, R>,
     memory: &'a Memory,
     table: Option<u64>,
 }
 
 impl<'data, R: ReadRef<'data>> Strings<'_, 'data, R> {
     /// Reads the string at offset `at` of the string table.
-    fn get(&mut self, at: u64) -> Result<BString, ElfError> {
+    fn get(&self, at: u64) -> Result<BString, ElfError> {
         let table =
             self.table.ok_or(ElfError::Malformed("its dynamic section has no DT_STRTAB"))?;
         // The search for the address takes one step for each segment.
@@ -207,7 +184,7 @@ impl<'data, R: ReadRef<'data>> Strings<'_, 'data, R> {
         self.read(place)
     }
 
-    fn read(&mut self, place: Place) -> Result<BString, ElfError> {
+    fn read(&self, place: Place) -> Result<BString, ElfError> {
         let mut string = BString::default();
         let (mut offset, mut left) = (place.offset, place.in_file);
         while left > 0 {

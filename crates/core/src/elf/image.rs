@@ -5,11 +5,11 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use object::Endianness;
-use object::elf::{self, DynamicTag, FileHeader32, FileHeader64};
+use object::elf::{DynamicTag, FileHeader32, FileHeader64};
 use object::read::ReadRef;
-use object::read::elf::{Dyn, FileHeader};
+use object::read::elf::FileHeader;
 
-use super::dynamic::Memory;
+use super::dynamic::{self, Memory};
 use super::parse::{dynamic_segment, segments, source};
 use super::segment::Segment;
 use super::source::Source;
@@ -80,32 +80,15 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
     fn entries<Elf: FileHeader<Endian = Endianness>>(
         &self,
     ) -> Result<Vec<(DynamicTag, u64)>, ElfError> {
-        let outside = ElfError::Malformed("its dynamic section is outside the file");
         let Some(segment) = self.dynamic else { return Ok(Vec::new()) };
-        // A loader reads the section at its address. A tool may have left `p_offset` as it was.
-        let (offset, in_file) = match self.memory.file_range(segment.vaddr) {
-            Some(range) => range,
-            None => (segment.offset, segment.filesz),
-        };
-        let endian = self.ident.endian.into();
-        let size = size_of::<Elf::Dyn>() as u64;
-        let mut entries = Vec::new();
-        for index in 0..in_file / size {
+        let place = self.memory.dynamic(&segment);
+        dynamic::entries::<Elf, R>(&self.source, self.ident.endian.into(), place, |index| {
             // `object::ReadCache` keeps all bytes read, so a hostile size must not be followed.
-            if index == MAX_ENTRIES {
-                return Err(ElfError::Malformed("its dynamic section has too many entries"));
+            match index {
+                MAX_ENTRIES => Err(ElfError::Malformed("its dynamic section has too many entries")),
+                _ => Ok(()),
             }
-            let entry = offset
-                .checked_add(index * size)
-                .and_then(|offset| self.source.structure::<Elf::Dyn>(offset))
-                .ok_or(outside.clone())?;
-            let tag = entry.tag(endian);
-            if tag == elf::DT_NULL {
-                break;
-            }
-            entries.push((tag, entry.val(endian)));
-        }
-        Ok(entries)
+        })
     }
 
     /// Returns the number of bytes in the file from `address` to the end of its segment.
@@ -161,22 +144,10 @@ impl Words {
         }
     }
 
-    /// Reads the 16-bit number at `at`.
-    #[must_use]
-    pub fn half(self, bytes: &[u8], at: usize) -> Option<u16> {
-        self.endian.u16(bytes, at)
-    }
-
     /// Reads the 32-bit number at `at`.
     #[must_use]
     pub fn word(self, bytes: &[u8], at: usize) -> Option<u32> {
         self.endian.u32(bytes, at)
-    }
-
-    /// Reads the 64-bit number at `at`.
-    #[must_use]
-    pub fn double(self, bytes: &[u8], at: usize) -> Option<u64> {
-        self.endian.u64(bytes, at)
     }
 
     /// Reads the address-sized number at `at`.
@@ -184,7 +155,7 @@ impl Words {
     pub fn address(self, bytes: &[u8], at: usize) -> Option<u64> {
         match self.class {
             Class::Elf32 => self.word(bytes, at).map(u64::from),
-            Class::Elf64 => self.double(bytes, at),
+            Class::Elf64 => self.endian.u64(bytes, at),
         }
     }
 }

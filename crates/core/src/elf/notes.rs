@@ -4,7 +4,7 @@
 //! A loader ignores malformed notes, and so does this module. Only notes of more than the file's
 //! budget are an error.
 
-use bstr::BString;
+use bstr::ByteSlice;
 use object::read::ReadRef;
 
 use super::segment::Segment;
@@ -22,7 +22,7 @@ const NT_FDO_DLOPEN: u32 = 0x407c_0c0a;
 /// count.
 pub(super) fn read<'data, R: ReadRef<'data>>(
     view: &mut ObjectView,
-    source: &mut Source<'data, R>,
+    source: &Source<'data, R>,
     segment: &Segment,
 ) -> Result<(), ElfError> {
     // A file can have many `PT_NOTE`s over the same bytes.
@@ -39,17 +39,13 @@ pub(super) fn read<'data, R: ReadRef<'data>>(
             (b"NixOS\0", NT_RESOLUTION) if view.notes.resolution.is_none() => {
                 view.notes.resolution = Some(note.descriptor.to_vec());
             }
-            (b"FDO\0", NT_FDO_DLOPEN) => view.notes.dlopen.push(text(note.descriptor)),
+            (b"FDO\0", NT_FDO_DLOPEN) => {
+                view.notes.dlopen.push(note.descriptor.trim_end_with(|c| c == '\0').into());
+            }
             _ => {}
         }
     }
     Ok(())
-}
-
-/// Removes the NULs at the end of a descriptor.
-fn text(descriptor: &[u8]) -> BString {
-    let end = descriptor.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
-    BString::from(&descriptor[..end])
 }
 
 struct Note<'data> {

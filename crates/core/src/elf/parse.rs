@@ -38,13 +38,13 @@ const PAGE: u64 = 4096;
 /// strings and notes exceed 16 MiB. A malformed `PT_INTERP` is not an error but
 /// [`ObjectView::interpreter_fault`].
 pub fn parse<'data, R: ReadRef<'data>>(data: R) -> Result<ObjectView, ElfError> {
-    let (mut source, ident) = source(data)?;
+    let (source, ident) = source(data)?;
     // A file that no loader maps (`ET_REL`, `ET_CORE`) keeps these empty fields.
     let mut view = ObjectView::new(ident);
     if matches!(ident.e_type, ET_EXEC | ET_DYN) {
         match ident.class {
-            Class::Elf32 => fill::<FileHeader32<Endianness>, R>(&mut view, &mut source)?,
-            Class::Elf64 => fill::<FileHeader64<Endianness>, R>(&mut view, &mut source)?,
+            Class::Elf32 => fill::<FileHeader32<Endianness>, R>(&mut view, &source)?,
+            Class::Elf64 => fill::<FileHeader64<Endianness>, R>(&mut view, &source)?,
         }
     }
     Ok(view)
@@ -116,7 +116,7 @@ pub fn ident(head: &[u8]) -> Option<Ident> {
 }
 
 /// Fills in the fields of a view from the program headers and their segments.
-fn fill<'data, Elf, R>(view: &mut ObjectView, source: &mut Source<'data, R>) -> Result<(), ElfError>
+fn fill<'data, Elf, R>(view: &mut ObjectView, source: &Source<'data, R>) -> Result<(), ElfError>
 where
     Elf: FileHeader<Endian = Endianness>,
     R: ReadRef<'data>,

@@ -1,6 +1,7 @@
 //! Checked access to the ranges of a file for [`super::parse`], with a limit on the work for one
 //! file.
 
+use std::cell::Cell;
 use std::marker::PhantomData;
 
 use object::pod::{self, Pod};
@@ -22,14 +23,14 @@ const BUDGET: u64 = 16 << 20;
 pub(super) struct Source<'data, R> {
     data: R,
     len: u64,
-    budget: u64,
+    budget: Cell<u64>,
     marker: PhantomData<&'data [u8]>,
 }
 
 impl<'data, R: ReadRef<'data>> Source<'data, R> {
     pub(super) fn new(data: R) -> Result<Self, ElfError> {
         let len = data.len().map_err(|()| ElfError::Malformed("its length is unknown"))?;
-        Ok(Self { data, len, budget: BUDGET, marker: PhantomData })
+        Ok(Self { data, len, budget: Cell::new(BUDGET), marker: PhantomData })
     }
 
     /// Returns the length of the file in bytes.
@@ -64,11 +65,10 @@ impl<'data, R: ReadRef<'data>> Source<'data, R> {
     }
 
     /// Subtracts `cost` from the budget, and returns an error if the budget is too small.
-    pub(super) fn spend(&mut self, cost: u64) -> Result<(), ElfError> {
-        self.budget = self
-            .budget
-            .checked_sub(cost)
-            .ok_or(ElfError::Malformed("its dynamic strings and notes exceed 16 MiB"))?;
+    pub(super) fn spend(&self, cost: u64) -> Result<(), ElfError> {
+        let left = self.budget.get().checked_sub(cost);
+        self.budget
+            .set(left.ok_or(ElfError::Malformed("its dynamic strings and notes exceed 16 MiB"))?);
         Ok(())
     }
 }

@@ -1,6 +1,5 @@
 //! The result of [`super::bind`].
 
-use super::symbol_type::Group;
 pub use super::symbol_type::{Relative, RelocationKind, SymbolClass, SymbolType};
 use std::sync::Arc;
 
@@ -52,7 +51,7 @@ pub struct ObjectBindings {
 impl ObjectBindings {
     /// Returns the bindings of symbols: all except TLS, copy and `IRELATIVE` relocations.
     pub fn symbolic(&self) -> impl Iterator<Item = &Binding> {
-        self.bindings.iter().filter(|binding| binding.kind.group() == Group::Symbolic)
+        self.bindings.iter().filter(|binding| binding.kind.is_symbolic())
     }
 
     /// Returns true if the binding is made at the first call, not at the start.

@@ -188,7 +188,7 @@ fn entries(words: Words, bytes: &[u8], entry: u64) -> Vec<u32> {
         return numbers(words, bytes);
     }
     let wide = |chunk: &[u8]| {
-        let value = words.double(chunk, 0).unwrap_or(u64::MAX);
+        let value = words.endian.u64(chunk, 0).unwrap_or(u64::MAX);
         u32::try_from(value).unwrap_or(u32::MAX)
     };
     bytes.chunks_exact(8).map(wide).collect()

@@ -87,12 +87,8 @@ impl KnownMachine {
     #[must_use]
     pub fn class_of(self, kind: RelocationKind) -> SymbolClass {
         match kind {
-            RelocationKind::JumpSlot
-            | RelocationKind::TlsModule
-            | RelocationKind::TlsBlockOffset
-            | RelocationKind::TlsOffset
-            | RelocationKind::TlsOffsetNegated
-            | RelocationKind::TlsDescriptor => SymbolClass::Plt,
+            RelocationKind::JumpSlot => SymbolClass::Plt,
+            kind if kind.is_tls() => SymbolClass::Plt,
             RelocationKind::Copy => SymbolClass::Copy,
             _ => SymbolClass::Any,
         }

@@ -7,7 +7,7 @@ use super::dynamic::Tags;
 use super::hash::{GnuHash, HashTable, SysvHash};
 use super::machine::KnownMachine;
 use super::relocations::{Relocation, Relocations};
-use super::symbol_type::{Group, Relative, RelocationKind, SymbolType};
+use super::symbol_type::{Relative, RelocationKind, SymbolType};
 use super::version_table::VersionTable;
 use crate::elf::{Class, ElfError, Ident, Image, Words};
 
@@ -204,8 +204,7 @@ impl ObjectSymbols {
     /// Returns the number of relocations with a symbol ([`super::ObjectBindings::symbolic`]).
     #[must_use]
     pub fn symbolic_count(&self) -> usize {
-        let is_symbolic = |it: &&Relocation| it.kind.group() == Group::Symbolic;
-        self.symbolic().iter().filter(is_symbolic).count()
+        self.symbolic().iter().filter(|relocation| relocation.kind.is_symbolic()).count()
     }
 
     /// Returns the offset of each word that a relocation names, of any kind.
@@ -296,16 +295,16 @@ impl ObjectSymbols {
             Class::Elf32 => (
                 entry[12],
                 entry[13],
-                words.half(entry, 14)?,
+                words.endian.u16(entry, 14)?,
                 words.word(entry, 4)?.into(),
                 words.word(entry, 8)?.into(),
             ),
             Class::Elf64 => (
                 entry[4],
                 entry[5],
-                words.half(entry, 6)?,
-                words.double(entry, 8)?,
-                words.double(entry, 16)?,
+                words.endian.u16(entry, 6)?,
+                words.endian.u64(entry, 8)?,
+                words.endian.u64(entry, 16)?,
             ),
         };
         let name = words.word(entry, 0)?;

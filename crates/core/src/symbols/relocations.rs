@@ -116,7 +116,7 @@ impl<'data, R: ReadRef<'data>> Reader<'_, 'data, R> {
         for entry in bytes.chunks_exact(size) {
             let addend = has_addends.then(|| match words.class {
                 Class::Elf32 => words.word(entry, 8).map_or(0, |word| i64::from(word as i32)),
-                Class::Elf64 => words.double(entry, 16).unwrap_or(0) as i64,
+                Class::Elf64 => words.endian.u64(entry, 16).unwrap_or(0) as i64,
             });
             let offset = words.address(entry, 0).unwrap_or(0);
             let info = words.address(entry, words.size()).unwrap_or(0);

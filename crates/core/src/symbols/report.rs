@@ -349,14 +349,8 @@ impl RelocationCounts {
             RelocationKind::Absolute(_) => &mut self.absolute,
             RelocationKind::Copy => &mut self.copy,
             RelocationKind::Irelative => &mut self.irelative,
-            RelocationKind::TlsModule
-            | RelocationKind::TlsBlockOffset
-            | RelocationKind::TlsOffset
-            | RelocationKind::TlsOffsetNegated
-            | RelocationKind::TlsDescriptor => &mut self.tls,
-            RelocationKind::PcRelative(_) | RelocationKind::Size(_) | RelocationKind::Other(_) => {
-                &mut self.other
-            }
+            kind if kind.is_tls() => &mut self.tls,
+            _ => &mut self.other,
         }
     }
 }

@@ -32,22 +32,17 @@ pub enum RelocationKind {
 }
 
 impl RelocationKind {
-    pub(super) fn group(self) -> Group {
-        match self {
-            Self::Copy => Group::Copy,
-            Self::Irelative => Group::Irelative,
-            Self::TlsModule
-            | Self::TlsBlockOffset
-            | Self::TlsOffset
-            | Self::TlsOffsetNegated
-            | Self::TlsDescriptor => Group::Tls,
-            Self::GlobDat
-            | Self::JumpSlot
-            | Self::Absolute(_)
-            | Self::PcRelative(_)
-            | Self::Size(_)
-            | Self::Other(_) => Group::Symbolic,
-        }
+    /// Returns true for a relocation of thread-local storage.
+    pub(super) fn is_tls(self) -> bool {
+        use RelocationKind::{
+            TlsBlockOffset, TlsDescriptor, TlsModule, TlsOffset, TlsOffsetNegated,
+        };
+        matches!(self, TlsModule | TlsBlockOffset | TlsOffset | TlsOffsetNegated | TlsDescriptor)
+    }
+
+    /// Returns true for the binding of a symbol: neither TLS, copy nor `IRELATIVE`.
+    pub(super) fn is_symbolic(self) -> bool {
+        !self.is_tls() && !matches!(self, Self::Copy | Self::Irelative)
     }
 
     /// Returns the name used in output: `glob_dat`, `jump_slot`, `absolute`, …
@@ -113,14 +108,6 @@ impl SymbolType {
             Self::Other => "other",
         }
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Group {
-    Symbolic,
-    Tls,
-    Copy,
-    Irelative,
 }
 
 /// A relative relocation. The slot gets the load address plus a value.

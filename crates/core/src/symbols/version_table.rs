@@ -75,7 +75,7 @@ impl VersionTable {
             let malformed = ElfError::Malformed("its DT_VERSYM lies outside its segments");
             let words = image.words();
             let bytes = image.bytes(at, symbol_count * 2).ok_or(malformed)?;
-            let halves = bytes.chunks_exact(2).filter_map(|chunk| words.half(chunk, 0));
+            let halves = bytes.chunks_exact(2).filter_map(|chunk| words.endian.u16(chunk, 0));
             table.symbols = Some(halves.collect());
         }
         Ok(table)
@@ -98,8 +98,8 @@ impl VersionTable {
                 left = left.checked_sub(1).ok_or_else(malformed)?;
                 let aux = Fields::read(image, aux_at, 16).ok_or_else(malformed)?;
                 let (hash, name) = (aux.word(0) as u32, aux.word(8));
-                let other = words.half(aux.bytes, 6).unwrap_or(0);
-                let weak = words.half(aux.bytes, 4).unwrap_or(0) & elf::VER_FLG_WEAK.0 != 0;
+                let other = words.endian.u16(aux.bytes, 6).unwrap_or(0);
+                let weak = words.endian.u16(aux.bytes, 4).unwrap_or(0) & elf::VER_FLG_WEAK.0 != 0;
                 versions.push(VersionName { hash, name, weak });
                 let hidden = other & HIDDEN != 0;
                 self.set(other & !HIDDEN, Version { hash, name, hidden });
@@ -128,8 +128,8 @@ impl VersionTable {
         let mut definitions = Vec::new();
         for _ in 0..MAX_ENTRIES {
             let definition = Fields::read(image, at, 20).ok_or_else(malformed)?;
-            let flags = words.half(definition.bytes, 2).unwrap_or(0);
-            let index = words.half(definition.bytes, 4).unwrap_or(0) & !HIDDEN;
+            let flags = words.endian.u16(definition.bytes, 2).unwrap_or(0);
+            let index = words.endian.u16(definition.bytes, 4).unwrap_or(0) & !HIDDEN;
             let hash = definition.word(8) as u32;
             let aux_at = at.wrapping_add(definition.word(12));
             let name = Fields::read(image, aux_at, 8).ok_or_else(malformed)?.word(0);
