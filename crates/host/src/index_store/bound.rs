@@ -9,8 +9,8 @@ use becalm_core::closure::{Closure, FoundBefore, Starts};
 use becalm_core::elf::{ElfError, Endian};
 use becalm_core::facts::{Environment, GlibcVersion, Libc, LoaderFacts};
 use becalm_core::index::bound::{
-    Binder, Bound, BoundObject, Facts, ImageFacts, NewProgram, NotBound, RELEASES, StartVariables,
-    Tables, Written, dynamic_of, is_applied, tables_of, written,
+    Binder, Bound, BoundObject, ImageFacts, NewProgram, NotBound, RELEASES, StartVariables, Tables,
+    Written, dynamic_of, is_applied, tables_of, written,
 };
 use becalm_core::index::build::{Fingerprints, Gatherer};
 use becalm_core::index::{Condition, Fingerprint, Index};
@@ -355,8 +355,8 @@ fn members(
         if file.image.build_id.is_none() && file.tables.is_none() {
             return Err(NotBound::NoBuildId(object.path.clone()));
         }
-        let facts = Facts { is_dynamic_writable: file.image.is_dynamic_writable };
-        members.push((index, object.path.clone(), file, written(load, bindings, index, facts)));
+        let written = written(load, bindings, index, &file.image);
+        members.push((index, object.path.clone(), file, written));
     }
     let has_any = members.iter().any(|(_, _, _, written)| written.is_some());
     if has_any { Ok(members) } else { Err(NotBound::Few) }

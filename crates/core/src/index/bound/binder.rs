@@ -3,7 +3,7 @@
 use bstr::BString;
 use rustc_hash::FxHashMap;
 
-use super::block::{Block, Definer, Indirect, SlotBinding};
+use super::block::{self, Definer, Indirect, SlotBinding};
 use super::{Bound, BoundObject, BoundProgram, Member, StartVariables, Writes, Written};
 use crate::elf::Endian;
 
@@ -100,8 +100,7 @@ impl Binder {
         })
     }
 
-    fn block(&mut self, block: &Block) -> u32 {
-        let bytes = block.encode(self.endian);
+    fn block(&mut self, bytes: Vec<u8>) -> u32 {
         if let Some(&known) = self.blocks.get(&bytes) {
             return known;
         }
@@ -112,18 +111,17 @@ impl Binder {
     }
 
     fn writes(&mut self, object: u32, written: Written) -> Writes {
-        let relatives = self.block(&Block::Relatives(written.relatives.clone()));
+        let relatives = self.block(block::encode_relatives(&written.relatives, self.endian));
         let bases = self.bases.get(&object).map_or(&[][..], Vec::as_slice);
         let close = bases.iter().find_map(|(base, block)| Some((*block, changes(base, &written)?)));
         if let Some((bindings, (slots, indirects))) = close {
             let changes = (!slots.is_empty() || !indirects.is_empty()).then(|| {
-                let (residuals, lazies) = (Vec::new(), Vec::new());
-                self.block(&Block::Bindings { slots, indirects, residuals, lazies })
+                let changes = Written { slots, indirects, ..Written::default() };
+                self.block(block::encode_bindings(&changes, self.endian))
             });
             return Writes { relatives, bindings, changes };
         }
-        let Written { slots, indirects, residuals, lazies, .. } = written.clone();
-        let bindings = self.block(&Block::Bindings { slots, indirects, residuals, lazies });
+        let bindings = self.block(block::encode_bindings(&written, self.endian));
         let bases = self.bases.entry(object).or_default();
         if bases.len() < MOST_BASES {
             bases.push((written, bindings));

@@ -5,24 +5,6 @@ use std::collections::BTreeMap;
 use crate::elf::Endian;
 use crate::index::layout::{Reader, Writer};
 
-/// The kinds of blocks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Block {
-    /// Relative relocations, ascending by offset.
-    Relatives(Vec<Relative>),
-    /// Everything else.
-    Bindings {
-        /// Ascending by offset.
-        slots: Vec<SlotBinding>,
-        /// Slots whose value an IFUNC resolver returns.
-        indirects: Vec<Indirect>,
-        /// Relocations that the loader does itself.
-        residuals: Vec<Residual>,
-        /// Offsets of PLT slots that stay lazy.
-        lazies: Vec<u32>,
-    },
-}
-
 /// The word at an offset gets the load address plus a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Relative {
@@ -85,6 +67,29 @@ pub struct Residual {
     pub addend: i32,
 }
 
+/// The words that are written into one object. Definers are indices of
+/// [`crate::loader::load::Load::objects`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Relative relocations.
+    pub relatives: Vec<Relative>,
+    /// Words that get an address.
+    pub slots: Vec<SlotBinding>,
+    /// Words that a resolver decides, those of [`Self::lazies`] only with `LD_BIND_NOW`.
+    pub indirects: Vec<Indirect>,
+    /// Relocations that the loader does itself.
+    pub residuals: Vec<Residual>,
+    /// PLT slots that stay lazy.
+    pub lazies: Vec<u32>,
+}
+
+impl Written {
+    /// Returns true if the loader calls the resolver at the first call of the function.
+    pub(super) fn is_lazy(&self, indirect: &Indirect) -> bool {
+        self.lazies.binary_search(&indirect.offset).is_ok()
+    }
+}
+
 /// Bytes of a word of the machines that are bound.
 pub(super) const WORD: u32 = 8;
 /// Words that an odd number of [`put_offsets`] has bits for.
@@ -92,33 +97,21 @@ const FOLLOWING: u32 = 31;
 /// Indexes of targets have 32 bits.
 const WIDE: u32 = 1;
 
-impl Block {
-    /// The words of the block, in a byte order.
-    #[must_use]
-    pub fn encode(&self, endian: Endian) -> Vec<u8> {
-        let mut words = Writer::new(endian);
-        match self {
-            Block::Relatives(relatives) => {
-                words.word(relatives.len() as u32);
-                words.words(relatives.iter().map(|relative| relative.value));
-                put_offsets(&mut words, relatives.iter().map(|relative| relative.offset));
-            }
-            Block::Bindings { slots, indirects, residuals, lazies } => {
-                bindings(&mut words, slots, indirects, residuals, lazies);
-            }
-        }
-        words.bytes.resize(words.bytes.len().next_multiple_of(4), 0);
-        words.bytes
-    }
+/// Returns the block of relative relocations, in a byte order.
+#[must_use]
+pub(super) fn encode_relatives(relatives: &[Relative], endian: Endian) -> Vec<u8> {
+    let mut words = Writer::new(endian);
+    words.word(relatives.len() as u32);
+    words.words(relatives.iter().map(|relative| relative.value));
+    put_offsets(&mut words, relatives.iter().map(|relative| relative.offset));
+    words.bytes
 }
 
-fn bindings(
-    words: &mut Writer,
-    slots: &[SlotBinding],
-    indirects: &[Indirect],
-    residuals: &[Residual],
-    lazies: &[u32],
-) {
+/// Returns the block of everything but the relative relocations, in a byte order.
+#[must_use]
+pub(super) fn encode_bindings(written: &Written, endian: Endian) -> Vec<u8> {
+    let Written { slots, indirects, residuals, lazies, .. } = written;
+    let mut words = Writer::new(endian);
     let targets = Targets::of(slots, indirects);
     let wide = targets.count > usize::from(u16::MAX) + 1;
     let counts =
@@ -141,7 +134,8 @@ fn bindings(
         if wide { words.word(target) } else { words.half(target as u16) }
     }
     words.bytes.resize(words.bytes.len().next_multiple_of(4), 0);
-    put_offsets(words, slots.iter().map(|slot| slot.offset));
+    put_offsets(&mut words, slots.iter().map(|slot| slot.offset));
+    words.bytes
 }
 
 /// The words of an encoded block; `None` beyond its end.
@@ -187,55 +181,51 @@ impl Words<'_> {
     }
 }
 
-impl Block {
-    /// Reads a block of relatives; `None` if it is damaged.
-    #[must_use]
-    pub(crate) fn decode_relatives(bytes: &[u8], endian: Endian) -> Option<Vec<Relative>> {
-        let mut words = Words { reader: Reader { endian, bytes }, at: 0 };
-        let count = words.word()?;
-        let values = words.many(count, Words::word)?;
-        let offsets = words.offsets(count)?;
-        let relative = |(offset, value)| Relative { offset, value };
-        Some(offsets.into_iter().zip(values).map(relative).collect())
-    }
+/// Reads a block of relatives; `None` if it is damaged.
+#[must_use]
+pub(super) fn decode_relatives(bytes: &[u8], endian: Endian) -> Option<Vec<Relative>> {
+    let mut words = Words { reader: Reader { endian, bytes }, at: 0 };
+    let count = words.word()?;
+    let values = words.many(count, Words::word)?;
+    let offsets = words.offsets(count)?;
+    let relative = |(offset, value)| Relative { offset, value };
+    Some(offsets.into_iter().zip(values).map(relative).collect())
+}
 
-    /// Reads a block of bindings; `None` if it is damaged.
-    #[must_use]
-    pub(crate) fn decode_bindings(bytes: &[u8], endian: Endian) -> Option<Self> {
-        let mut words = Words { reader: Reader { endian, bytes }, at: 0 };
-        let counts = words.many(7, Words::word)?;
-        let [definers, targets, slots, residuals, indirects, lazies, flags] = counts[..] else {
-            return None;
-        };
-        let definers = words.many(definers, |words| Some((words.word()?, words.word()?)))?;
-        let values = words.many(targets, |words| words.word().map(u32::cast_signed))?;
-        let definer =
-            |word| if word == u32::MAX { Definer::Absolute } else { Definer::Object(word) };
-        let by_target = definers.iter().flat_map(|&(word, count)| {
-            std::iter::repeat_n(definer(word), (count as usize).min(values.len()))
-        });
-        let targets: Vec<(Definer, i32)> = by_target.zip(values.iter().copied()).collect();
-        let residuals = words.many(residuals, |words| {
-            let (offset, symbol, kind) = (words.word()?, words.word()?, words.word()?);
-            Some(Residual { offset, symbol, kind, addend: words.word()?.cast_signed() })
-        })?;
-        let indirects = words.many(indirects, |words| {
-            let offset = words.word()?;
-            let &(definer, value) = targets.get(words.word()? as usize)?;
-            Some(Indirect { offset, definer, value })
-        })?;
-        let lazies = words.many(lazies, Words::word)?;
-        let width = if flags & WIDE == 0 { Words::half } else { Words::word };
-        let indexes = words.many(slots, width)?;
-        words.at = words.at.next_multiple_of(4);
-        let slot = |(offset, index): (u32, u32)| {
-            let &(definer, value) = targets.get(index as usize)?;
-            Some(SlotBinding { offset, definer, value })
-        };
-        let slots =
-            words.offsets(slots)?.into_iter().zip(indexes).map(slot).collect::<Option<_>>()?;
-        Some(Block::Bindings { slots, indirects, residuals, lazies })
-    }
+/// Reads a block of bindings; `None` if it is damaged.
+#[must_use]
+pub(super) fn decode_bindings(bytes: &[u8], endian: Endian) -> Option<Written> {
+    let mut words = Words { reader: Reader { endian, bytes }, at: 0 };
+    let counts = words.many(7, Words::word)?;
+    let [definers, targets, slots, residuals, indirects, lazies, flags] = counts[..] else {
+        return None;
+    };
+    let definers = words.many(definers, |words| Some((words.word()?, words.word()?)))?;
+    let values = words.many(targets, |words| words.word().map(u32::cast_signed))?;
+    let definer = |word| if word == u32::MAX { Definer::Absolute } else { Definer::Object(word) };
+    let by_target = definers.iter().flat_map(|&(word, count)| {
+        std::iter::repeat_n(definer(word), (count as usize).min(values.len()))
+    });
+    let targets: Vec<(Definer, i32)> = by_target.zip(values.iter().copied()).collect();
+    let residuals = words.many(residuals, |words| {
+        let (offset, symbol, kind) = (words.word()?, words.word()?, words.word()?);
+        Some(Residual { offset, symbol, kind, addend: words.word()?.cast_signed() })
+    })?;
+    let indirects = words.many(indirects, |words| {
+        let offset = words.word()?;
+        let &(definer, value) = targets.get(words.word()? as usize)?;
+        Some(Indirect { offset, definer, value })
+    })?;
+    let lazies = words.many(lazies, Words::word)?;
+    let width = if flags & WIDE == 0 { Words::half } else { Words::word };
+    let indexes = words.many(slots, width)?;
+    words.at = words.at.next_multiple_of(4);
+    let slot = |(offset, index): (u32, u32)| {
+        let &(definer, value) = targets.get(index as usize)?;
+        Some(SlotBinding { offset, definer, value })
+    };
+    let slots = words.offsets(slots)?.into_iter().zip(indexes).map(slot).collect::<Option<_>>()?;
+    Some(Written { relatives: Vec::new(), slots, indirects, residuals, lazies })
 }
 
 /// Each target once, by definer and value, with its number.

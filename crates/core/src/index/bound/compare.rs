@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bstr::{BStr, BString, ByteSlice};
 
-use super::block::{Block, Definer};
-use super::{Bound, BoundProgram, Member, StartVariables};
+use super::block::{self, Definer};
+use super::{Bound, BoundProgram, Member, StartVariables, Written};
 use crate::elf::Endian;
 
 /// The words that are written into an object, by offset.
@@ -71,10 +71,8 @@ impl Bound {
         let mut resolved = BTreeSet::new();
         for block in [Some(writes.bindings), writes.changes].into_iter().flatten() {
             let bytes = self.blocks.get(block as usize)?;
-            let block = Block::decode_bindings(bytes, endian)?;
-            let Block::Bindings { slots, indirects, residuals, lazies } = block else {
-                return None;
-            };
+            let block = block::decode_bindings(bytes, endian)?;
+            let Written { slots, indirects, residuals, lazies, .. } = block;
             let name = |definer| match definer {
                 Definer::Object(object) => {
                     self.objects.get(object as usize).map(|object| object.path.as_bstr())

@@ -4,7 +4,8 @@ use bstr::BString;
 use object::elf;
 use thiserror::Error;
 
-use super::block::{Definer, Indirect, Relative, Residual, SlotBinding, WORD};
+use super::ImageFacts;
+use super::block::{Definer, Indirect, Relative, Residual, SlotBinding, WORD, Written};
 use crate::elf::Ident;
 use crate::facts::{GLIBC_RANGE, GlibcVersion};
 use crate::loader::load::{Load, Role};
@@ -40,35 +41,6 @@ pub enum NotBound {
     Few,
 }
 
-/// The properties of an object beside its symbols.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
-    /// As in [`super::ImageFacts`].
-    pub is_dynamic_writable: bool,
-}
-
-/// The words that are written into one object. Definers are indices of [`Load::objects`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Written {
-    /// Relative relocations.
-    pub relatives: Vec<Relative>,
-    /// Words that get an address.
-    pub slots: Vec<SlotBinding>,
-    /// Words that a resolver decides, those of [`Self::lazies`] only with `LD_BIND_NOW`.
-    pub indirects: Vec<Indirect>,
-    /// Relocations that the loader does itself.
-    pub residuals: Vec<Residual>,
-    /// PLT slots that stay lazy.
-    pub lazies: Vec<u32>,
-}
-
-impl Written {
-    /// Returns true if the loader calls the resolver at the first call of the function.
-    pub(super) fn is_lazy(&self, indirect: &Indirect) -> bool {
-        self.lazies.binary_search(&indirect.offset).is_ok()
-    }
-}
-
 /// Returns the words to write into the object at an index, or `None` if the object is left to the
 /// loader.
 ///
@@ -76,14 +48,21 @@ impl Written {
 /// dynamic section has no relocation table or cannot be written. The same applies if a resolver
 /// chooses a function and the resolver's object is relocated later.
 #[must_use]
-pub fn written(load: &Load, bindings: &Bindings, index: usize, facts: Facts) -> Option<Written> {
+pub fn written(
+    load: &Load,
+    bindings: &Bindings,
+    index: usize,
+    image: &ImageFacts,
+) -> Option<Written> {
     let symbols = bindings.objects[index].symbols.as_deref()?;
     let machine = symbols.machine().filter(|&machine| applies(machine))?;
     let object = &load.objects[index];
     let can_be_led = object.role != Role::Loader
-        && facts.is_dynamic_writable
+        && image.is_dynamic_writable
         && !symbols.has_text_relocations()
-        && has_table(symbols);
+        // The entries that the module replaces for the loader.
+        && has_entry(symbols, elf::DT_RELA)
+        && has_entry(symbols, elf::DT_RELASZ);
     if !can_be_led {
         return None;
     }
@@ -110,14 +89,7 @@ pub fn is_applied(ident: &Ident) -> bool {
 /// Returns false for machines with `DT_REL`. Its entries have no field for the addends that the
 /// module gives the loader.
 fn applies(machine: KnownMachine) -> bool {
-    match machine {
-        KnownMachine::X86_64
-        | KnownMachine::Aarch64
-        | KnownMachine::Riscv64
-        | KnownMachine::Ppc64le
-        | KnownMachine::S390x => true,
-        KnownMachine::I386 | KnownMachine::Arm => false,
-    }
+    !machine.reads_rel()
 }
 
 /// Returns true if the module cannot set up the slot of an undefined function as
@@ -136,11 +108,6 @@ fn has_other_lazies(machine: KnownMachine, symbols: &ObjectSymbols) -> bool {
 
 /// The glibc releases in whose loader the module applies bindings (`cargo xtask binding-trial`).
 pub const RELEASES: (GlibcVersion, GlibcVersion) = GLIBC_RANGE;
-
-/// Returns true if the dynamic section has the entries that the module replaces for the loader.
-fn has_table(symbols: &ObjectSymbols) -> bool {
-    has_entry(symbols, elf::DT_RELA) && has_entry(symbols, elf::DT_RELASZ)
-}
 
 fn has_entry(symbols: &ObjectSymbols, wanted: elf::DynamicTag) -> bool {
     super::entries(symbols).any(|(tag, _)| tag == wanted.0.cast_unsigned())
@@ -184,7 +151,9 @@ impl Writer<'_> {
             self.written.lazies.push(offset);
             return Some(());
         }
-        if !is_word || offset % WORD != 0 || self.registers(binding) {
+        // The loader registers a unique symbol (`do_lookup_unique` of glibc `elf/dl-lookup.c`), so that
+        // plugins find the same symbol.
+        if !is_word || offset % WORD != 0 || binding.unique {
             return self.leave(binding, offset);
         }
         match self.bindings.slot(self.index, binding)? {
@@ -217,12 +186,6 @@ impl Writer<'_> {
             _ => return self.leave(binding, offset),
         }
         Some(())
-    }
-
-    /// Returns true for a reference that registers a unique symbol with the loader
-    /// (`do_lookup_unique` of glibc `elf/dl-lookup.c`), so that plugins find the same symbol.
-    fn registers(&self, binding: &symbols::Binding) -> bool {
-        binding.unique
     }
 
     /// Returns true if the loader relocates `definer` before this object, or if it is this object.

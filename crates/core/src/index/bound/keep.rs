@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::block::{Block, SlotBinding};
+use super::block::{self, SlotBinding};
 use super::{Bound, BoundObject, BoundProgram, NewProgram, Writes, Written};
 use crate::elf::Endian;
 
@@ -37,18 +37,15 @@ impl Bound {
 
     fn written(&self, writes: &Writes, endian: Endian) -> Option<Written> {
         let block = |index: u32| self.blocks.get(index as usize);
-        let relatives = Block::decode_relatives(block(writes.relatives)?, endian)?;
+        let relatives = block::decode_relatives(block(writes.relatives)?, endian)?;
         let mut written = Written { relatives, ..Written::default() };
         let mut memory: BTreeMap<u32, SlotBinding> = BTreeMap::new();
         for index in [Some(writes.bindings), writes.changes].into_iter().flatten() {
-            let block = Block::decode_bindings(block(index)?, endian)?;
-            let Block::Bindings { slots, indirects, residuals, lazies } = block else {
-                return None;
-            };
-            memory.extend(slots.into_iter().map(|slot| (slot.offset, slot)));
-            written.indirects.extend(indirects);
-            written.residuals.extend(residuals);
-            written.lazies.extend(lazies);
+            let block = block::decode_bindings(block(index)?, endian)?;
+            memory.extend(block.slots.into_iter().map(|slot| (slot.offset, slot)));
+            written.indirects.extend(block.indirects);
+            written.residuals.extend(block.residuals);
+            written.lazies.extend(block.lazies);
         }
         written.indirects.sort_unstable();
         for indirect in &written.indirects {

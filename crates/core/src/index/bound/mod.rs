@@ -26,8 +26,8 @@ use crate::facts::Environment;
 use crate::symbols::ObjectSymbols;
 
 pub use binder::{Binder, NewProgram};
-pub use block::{Block, Definer, Indirect, Relative, Residual, SlotBinding};
-pub use convert::{Facts, NotBound, RELEASES, Written, is_applied, written};
+pub use block::{Definer, Indirect, Relative, Residual, SlotBinding, Written};
+pub use convert::{NotBound, RELEASES, is_applied, written};
 pub use image::{ImageFacts, tables_of};
 pub use start_variables::StartVariables;
 
@@ -40,7 +40,7 @@ pub struct Bound {
     pub programs: Vec<BoundProgram>,
     /// Their objects, each path once; members name them by position.
     pub objects: Vec<BoundObject>,
-    /// The words that are written into objects, encoded ([`Block::encode`]); members name them by
+    /// The words that are written into objects, encoded ([`block`]); members name them by
     /// position.
     pub blocks: Vec<Vec<u8>>,
 }
@@ -101,9 +101,9 @@ pub struct Member {
 /// The blocks of one member, by position in [`Bound::blocks`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Writes {
-    /// [`Block::Relatives`].
+    /// The relative relocations.
     pub relatives: u32,
-    /// [`Block::Bindings`].
+    /// Everything else.
     pub bindings: u32,
     /// The words that this program binds differently, written after the others.
     pub changes: Option<u32>,

@@ -182,13 +182,11 @@ impl Gatherer {
     pub fn object(&mut self, resolved: ResolvedObject) {
         let mut object = resolved.object;
         object.searched = resolved.searched.iter().map(|dir| self.folder_at(dir)).collect();
-        let in_stores = resolved.in_stores.into_iter();
-        object.in_stores = in_stores.map(|condition| self.condition(condition)).collect();
+        object.in_stores = self.conditions(resolved.in_stores);
         let rpath = resolved.searched.iter().map(|dir| self.search_dirs.get(&**dir).copied());
         object.rpath = if resolved.has_rpath { rpath.collect() } else { None };
         for (edge, conditions) in object.edges.iter_mut().zip(resolved.conditions) {
-            edge.conditions =
-                conditions.into_iter().map(|condition| self.condition(condition)).collect();
+            edge.conditions = self.conditions(conditions);
             edge.conditions.sort_unstable();
             edge.conditions.dedup();
         }
@@ -198,8 +196,7 @@ impl Gatherer {
     /// Adds a directory of a `DT_RPATH`. Call this before adding the objects that have it.
     pub fn search_dir(&mut self, path: &BString, listed: Listed) {
         let Listed { conditions, look, names } = listed;
-        let mut conditions: Vec<u32> =
-            conditions.into_iter().map(|condition| self.condition(condition)).collect();
+        let mut conditions = self.conditions(conditions);
         conditions.sort_unstable();
         let names =
             names.iter().map(|(name, is_certain)| hash::NameHash::of(name.as_ref(), *is_certain));
@@ -258,6 +255,10 @@ impl Gatherer {
                 Some(Loader { paths, release, cache_path, system_dirs, hwcaps, platform, lib });
         }
         self.index
+    }
+
+    fn conditions(&mut self, conditions: Vec<Condition>) -> Vec<u32> {
+        conditions.into_iter().map(|condition| self.condition(condition)).collect()
     }
 
     /// Adds a condition unless it is known, and returns its position.
