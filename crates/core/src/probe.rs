@@ -175,25 +175,21 @@ pub struct LoggedProbe<'a> {
 }
 
 impl LoggedProbe<'_> {
-    /// Returns true for a probe of a hwcaps subdirectory of its search dir, or of a file in one.
+    /// Returns true for a probe of a hwcaps subdirectory of its search dir, or of a file in one. An empty
+    /// `dir` is the current directory, or means that no directory was searched.
     #[must_use]
     pub(crate) fn is_in_subdirectory(&self) -> bool {
-        is_in_subdirectory(self.path, self.dir, self.call)
-    }
-}
-
-/// Returns true if `path` is a hwcaps subdirectory of the search dir `dir`, or a file in one. An empty
-/// `dir` is the current directory, or means that no directory was searched.
-pub(crate) fn is_in_subdirectory(path: &BStr, dir: &BStr, call: Call) -> bool {
-    let below = match path.strip_prefix(dir.as_bytes()) {
-        Some(below) if !dir.is_empty() => below.trim_start_with(|c| c == '/'),
-        // A relative path starts with the subdirectory of the current directory.
-        Some(below) if !below.starts_with(b"/") => below,
-        _ => return false,
-    };
-    match call {
-        Call::Open => below.contains(&b'/'),
-        Call::Stat => !below.is_empty(),
+        let Self { path, dir, .. } = self;
+        let below = match path.strip_prefix(dir.as_bytes()) {
+            Some(below) if !dir.is_empty() => below.trim_start_with(|c| c == '/'),
+            // A relative path starts with the subdirectory of the current directory.
+            Some(below) if !below.starts_with(b"/") => below,
+            _ => return false,
+        };
+        match self.call {
+            Call::Open => below.contains(&b'/'),
+            Call::Stat => !below.is_empty(),
+        }
     }
 }
 

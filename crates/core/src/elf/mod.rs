@@ -27,6 +27,7 @@ use thiserror::Error;
 pub use dlopen_note::{DlopenEntry, dlopen_entries};
 pub use image::{Image, Words};
 pub use machine::machine_name;
+pub use notes::notes;
 pub(crate) use numbers::{Reader, Writer};
 pub use parse::{Head, head, ident, parse};
 

@@ -28,11 +28,8 @@ pub(super) fn read<'data, R: ReadRef<'data>>(
     // A file can have many `PT_NOTE`s over the same bytes.
     source.spend(segment.filesz.min(source.len()))?;
     let bytes = source.bytes(segment.offset, segment.filesz).unwrap_or_default();
-    // gABI: the padding is that of `p_align`. Any other value than 8 means 4.
-    let align = if segment.align == 8 { 8 } else { 4 };
-    for note in (Walk { bytes, align, endian: view.ident.endian }) {
+    for note in notes(bytes, segment.align, view.ident.endian) {
         match (note.owner, note.kind) {
-            // `n_namesz` counts the NUL of the owner.
             (b"GNU\0", NT_GNU_BUILD_ID) if view.build_id.is_none() => {
                 view.build_id = Some(note.descriptor.to_vec());
             }
@@ -48,15 +45,29 @@ pub(super) fn read<'data, R: ReadRef<'data>>(
     Ok(())
 }
 
-struct Note<'data> {
-    owner: &'data [u8],
-    kind: u32,
-    descriptor: &'data [u8],
+/// A note of a segment.
+#[derive(Clone, Copy, Debug)]
+pub struct Note<'data> {
+    /// Offset in the segment.
+    pub at: usize,
+    /// The owner, NUL included (`n_namesz` counts it).
+    pub owner: &'data [u8],
+    /// The type.
+    pub kind: u32,
+    /// The descriptor.
+    pub descriptor: &'data [u8],
 }
 
-/// The notes of a segment up to the first that does not fit.
+/// Returns the notes in the bytes of a `PT_NOTE` up to the first that does not fit. `p_align` is that of
+/// the segment.
+pub fn notes(bytes: &[u8], p_align: u64, endian: Endian) -> impl Iterator<Item = Note<'_>> {
+    // gABI: the padding is that of `p_align`. Any other value than 8 means 4.
+    Walk { bytes, at: 0, align: if p_align == 8 { 8 } else { 4 }, endian }
+}
+
 struct Walk<'data> {
     bytes: &'data [u8],
+    at: usize,
     align: usize,
     endian: Endian,
 }
@@ -65,15 +76,15 @@ impl<'data> Iterator for Walk<'data> {
     type Item = Note<'data>;
 
     fn next(&mut self) -> Option<Note<'data>> {
-        let owner_len = usize::try_from(self.endian.u32(self.bytes, 0)?).ok()?;
-        let descriptor_len = usize::try_from(self.endian.u32(self.bytes, 4)?).ok()?;
-        let kind = self.endian.u32(self.bytes, 8)?;
-        let owner = self.bytes.get(12..)?.get(..owner_len)?;
-        let at = (12 + owner_len).next_multiple_of(self.align);
-        let descriptor = self.bytes.get(at..)?.get(..descriptor_len)?;
         // The padding of the last note may be missing.
-        let next = (at + descriptor_len).next_multiple_of(self.align);
-        self.bytes = self.bytes.get(next..).unwrap_or_default();
-        Some(Note { owner, kind, descriptor })
+        let (at, bytes) = (self.at, self.bytes.get(self.at..)?);
+        let owner_len = usize::try_from(self.endian.u32(bytes, 0)?).ok()?;
+        let descriptor_len = usize::try_from(self.endian.u32(bytes, 4)?).ok()?;
+        let kind = self.endian.u32(bytes, 8)?;
+        let owner = bytes.get(12..)?.get(..owner_len)?;
+        let start = (12 + owner_len).next_multiple_of(self.align);
+        let descriptor = bytes.get(start..)?.get(..descriptor_len)?;
+        self.at += (start + descriptor_len).next_multiple_of(self.align);
+        Some(Note { at, owner, kind, descriptor })
     }
 }

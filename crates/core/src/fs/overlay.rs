@@ -24,10 +24,12 @@ pub type Edit<'a> = Box<dyn Fn(&BStr, &ObjectView) -> Option<ObjectView> + 'a>;
 pub struct Overlay<'a> {
     base: &'a dyn FileSystem,
     objects: FxHashMap<FileId, Arc<ObjectView>>,
-    edit: Option<Edit<'a>>,
+    /// Edits objects when they are opened, so that only the opened ones cost time.
+    pub(crate) edit: Option<Edit<'a>>,
     /// The results of `edit`, by path, links resolved.
     edited: RefCell<FxHashMap<BString, Option<Arc<ObjectView>>>>,
-    added: Arc<Additions>,
+    /// The added files, which another overlay of the same file system can share.
+    pub(crate) added: Arc<Additions>,
 }
 
 /// The files added to a file system. Several overlays can share them.
@@ -55,26 +57,6 @@ impl<'a> Overlay<'a> {
     pub fn new(base: &'a dyn FileSystem) -> Self {
         let (objects, edited) = (FxHashMap::default(), RefCell::default());
         Self { base, objects, edit: None, edited, added: Arc::default() }
-    }
-
-    /// Adds the files of another overlay of the same file system.
-    #[must_use]
-    pub(crate) fn with_additions(mut self, added: Arc<Additions>) -> Self {
-        self.added = added;
-        self
-    }
-
-    /// Edits objects when they are opened, so that only the opened ones cost time.
-    #[must_use]
-    pub(crate) fn with_edits(mut self, edit: Edit<'a>) -> Self {
-        self.edit = Some(edit);
-        self
-    }
-
-    /// Returns the added files, for another overlay.
-    #[must_use]
-    pub(crate) fn additions(&self) -> Arc<Additions> {
-        Arc::clone(&self.added)
     }
 
     /// Replaces the object of a file, for all paths to the file.
@@ -255,7 +237,7 @@ mod tests {
         let mut first = Overlay::new(&base);
         first.add(BStr::new("/lib/new"), Added::File((*b"new").into()));
         let again = MemFs::new().dir("/lib");
-        let mut second = Overlay::new(&again).with_additions(first.additions());
+        let mut second = Overlay { added: Arc::clone(&first.added), ..Overlay::new(&again) };
         assert_eq!(second.read(BStr::new("/lib/new")).as_deref(), Ok(b"new".as_slice()));
         assert_eq!(second.read(BStr::new("/lib/old")), Err(Errno::NOENT));
         // A later addition is not shared.

@@ -11,7 +11,7 @@ use bstr::ByteSlice;
 use thiserror::Error;
 
 use super::header::Header;
-use super::layout::{Reader, Writer};
+use super::layout::{Reader, Writer, kind};
 use super::{Target, hash, layout, names};
 use crate::elf::{Class, ident};
 
@@ -58,9 +58,13 @@ pub fn embed(module: &[u8], table: &[u8]) -> Result<Vec<u8>, EmbedError> {
     if let Some(room) = place.names(module) {
         file[room].copy_from_slice(&names::of(table));
     }
-    place.set_check(&mut file, bare.len() - CHECK);
-    let has_bindings = Header::read(table, table.len()).is_ok_and(|header| header.has_bindings());
-    file[bare.len() - CHECK + HAS_BINDINGS] = u8::from(has_bindings);
+    let at = bare.len() - CHECK;
+    let mut check = Writer::new(place.target.endian);
+    check.long(place.check(&file, at));
+    file[at..at + 8].copy_from_slice(&check.bytes);
+    let header = Header::read(table, table.len());
+    let has_bindings = header.is_ok_and(|header| header.has(kind::BOUND_PROGRAMS));
+    file[at + HAS_BINDINGS] = u8::from(has_bindings);
     Ok(file)
 }
 
@@ -146,12 +150,6 @@ impl Place {
     fn check(&self, file: &[u8], at: usize) -> u64 {
         let head = hash::bytes(CHECK_SEED, &file[..self.dynamic]);
         hash::block(head, &file[self.offset as usize..at])
-    }
-
-    fn set_check(&self, file: &mut [u8], at: usize) {
-        let mut number = Writer::new(self.target.endian);
-        number.long(self.check(file, at));
-        file[at..at + 8].copy_from_slice(&number.bytes);
     }
 }
 

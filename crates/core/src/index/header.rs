@@ -1,6 +1,6 @@
 //! The header of a table and its section directory.
 
-use super::layout::{self, Reader, kind};
+use super::layout::{self, Reader};
 use super::{TableError, Target, hash};
 use crate::elf::Endian;
 
@@ -120,15 +120,9 @@ impl Header {
         })
     }
 
-    /// Returns true if the table has bindings.
-    pub(super) fn has_bindings(&self) -> bool {
-        let is_of_bindings = |section: &Section| section.kind == kind::BOUND_PROGRAMS;
-        self.sections.iter().any(|section| is_of_bindings(section) && section.count > 0)
-    }
-
-    /// Returns true if the table has paths.
-    pub(super) fn has_paths(&self) -> bool {
-        self.sections.iter().any(|section| section.kind == kind::PATH_ROOTS && section.count > 0)
+    /// Returns true if the table has a record of a kind.
+    pub(super) fn has(&self, kind: u32) -> bool {
+        self.sections.iter().any(|section| section.kind == kind && section.count > 0)
     }
 
     /// Returns the section of a kind. A missing section is returned as an empty one.

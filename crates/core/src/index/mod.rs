@@ -35,7 +35,7 @@ use crate::path;
 pub use self::table_error::TableError;
 pub use embed::{EmbedError, begins_as_index, embed, extent, module_is_whole, split};
 pub use encode::encode;
-pub use ranged::{Ranged, RangedError, ReadAt, Start};
+pub use ranged::{Ranged, ReadAt, Start};
 pub use table::Table;
 
 /// The content of a table.

@@ -4,8 +4,7 @@
 
 use bstr::{BStr, ByteSlice};
 
-use super::header::Header;
-use super::layout::{self, Reader, kind};
+use super::layout::{self, kind};
 use super::records::Records;
 use super::{TableError, hash};
 
@@ -22,9 +21,7 @@ pub(super) fn of(table: &[u8]) -> [u8; SIZE] {
 }
 
 fn add_all(filter: &mut [u8; SIZE], table: &[u8]) -> Result<(), TableError> {
-    let header = Header::read(table, table.len())?;
-    let reader = Reader { endian: header.target.endian, bytes: table };
-    let records = Records { reader, header };
+    let records = Records::read(table)?;
     let mut add = |path: u32| records.string(path).map(|path| insert(filter, path));
     for at in records.section(kind::PROGRAMS, layout::PROGRAM)?.records() {
         add(records.word(at)?)?;

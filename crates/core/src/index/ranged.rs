@@ -4,7 +4,6 @@
 //! table is checked by [`super::Table::read`] only.
 
 use bstr::{BStr, BString};
-use thiserror::Error;
 
 use super::encode::bucket_of;
 use super::header::{Header, LONGEST, Section};
@@ -26,17 +25,6 @@ impl ReadAt for &[u8] {
         into.copy_from_slice(self.get(at..at.checked_add(into.len())?)?);
         Some(())
     }
-}
-
-/// The reason why a file cannot be used as an index for starting programs.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum RangedError {
-    /// A range of it cannot be read.
-    #[error("it cannot be read, or is shorter than it says")]
-    Read,
-    /// It has no table, or one that is damaged or of another version.
-    #[error(transparent)]
-    Table(#[from] TableError),
 }
 
 /// An index file with a valid header.
@@ -79,8 +67,8 @@ impl<R: ReadAt> Ranged<R> {
     /// Reads the header of an index file of `length` bytes.
     ///
     /// # Errors
-    /// Returns [`RangedError`] if the file has no valid header.
-    pub fn open(source: R, length: u64) -> Result<Self, RangedError> {
+    /// Returns [`TableError`] if the file has no valid header.
+    pub fn open(source: R, length: u64) -> Result<Self, TableError> {
         // becalm writes files that end with the table; its place is read from there.
         let behind = (layout::TRAILER + layout::BACKWARD) as u64;
         let back = length.checked_sub(behind).map(|at| bytes(&source, at + 4, 4)).transpose()?;
@@ -92,12 +80,12 @@ impl<R: ReadAt> Ranged<R> {
             {
                 match header(&source, table, length) {
                     Ok((header, first)) => return Ok(Self { source, table, header, first }),
-                    Err(RangedError::Table(TableError::NotATable)) => {}
+                    Err(TableError::NotATable) => {}
                     Err(error) => return Err(error),
                 }
             }
         }
-        Err(TableError::NotATable.into())
+        Err(TableError::NotATable)
     }
 
     /// Returns the machine of the index.
@@ -109,24 +97,24 @@ impl<R: ReadAt> Ranged<R> {
     /// Returns the checksum, which tells the index from others.
     ///
     /// # Errors
-    /// Returns [`RangedError`] if the file is damaged.
-    pub fn checksum(&self) -> Result<u64, RangedError> {
+    /// Returns [`TableError`] if the file is damaged.
+    pub fn checksum(&self) -> Result<u64, TableError> {
         let bytes = self.bytes(layout::HEADER_CHECKSUM, 8)?;
         let reader = Reader { endian: self.header.target.endian, bytes: &bytes };
-        reader.long(0).ok_or(RangedError::Read)
+        reader.long(0).ok_or(TableError::Unreadable)
     }
 
     /// Returns true if the index has the paths below packages ([`super::Index::paths`]).
     #[must_use]
     pub fn has_paths(&self) -> bool {
-        self.header.has_paths()
+        self.header.has(kind::PATH_ROOTS)
     }
 
     /// Returns true if the index has the bindings of the program at a real path.
     ///
     /// # Errors
-    /// Returns [`RangedError`] if the file is damaged.
-    pub fn binds(&self, path: &BStr) -> Result<bool, RangedError> {
+    /// Returns [`TableError`] if the file is damaged.
+    pub fn binds(&self, path: &BStr) -> Result<bool, TableError> {
         let section = self.header.section(kind::BOUND_PROGRAMS, layout::BOUND_PROGRAM)?;
         let wanted = Some(hash::low(0, path));
         let records = self.all(section)?;
@@ -151,8 +139,8 @@ impl<R: ReadAt> Ranged<R> {
     /// Returns the needs of static TLS of the programs ([`super::Program::static_tls`]).
     ///
     /// # Errors
-    /// Returns [`RangedError`] if the file is damaged.
-    pub fn static_tls_of_all(&self) -> Result<Vec<(BString, u32)>, RangedError> {
+    /// Returns [`TableError`] if the file is damaged.
+    pub fn static_tls_of_all(&self) -> Result<Vec<(BString, u32)>, TableError> {
         let section = self.header.section(kind::PROGRAMS, layout::PROGRAM)?;
         let records = self.all(section)?;
         let needs = records.chunks_exact(section.size).filter_map(|record| {
@@ -165,8 +153,8 @@ impl<R: ReadAt> Ranged<R> {
     /// Returns the programs that do not start under any audit module.
     ///
     /// # Errors
-    /// Returns [`RangedError`] if the file is damaged.
-    pub fn no_start(&self) -> Result<Vec<BString>, RangedError> {
+    /// Returns [`TableError`] if the file is damaged.
+    pub fn no_start(&self) -> Result<Vec<BString>, TableError> {
         let section = self.header.section(kind::PROGRAMS, layout::PROGRAM)?;
         let records = self.all(section)?;
         let is_marked = |flags| flags & layout::PROGRAM_NO_START != 0;
@@ -179,8 +167,8 @@ impl<R: ReadAt> Ranged<R> {
     /// Returns the paths of the stores' own directories.
     ///
     /// # Errors
-    /// Returns [`RangedError`] if the file is damaged.
-    pub fn roots(&self) -> Result<Vec<BString>, RangedError> {
+    /// Returns [`TableError`] if the file is damaged.
+    pub fn roots(&self) -> Result<Vec<BString>, TableError> {
         const OUTSIDE: TableError = TableError::Damaged("its roots leave it");
         let pool = self.header.section(kind::POOL, 4)?;
         let conditions = self.header.section(kind::CONDITIONS, layout::CONDITION)?;
@@ -189,13 +177,13 @@ impl<R: ReadAt> Ranged<R> {
         let count = self.word(&count, 0).unwrap_or(0) as usize;
         let end = place.checked_add(count).and_then(|end| end.checked_add(1));
         if end.is_none_or(|end| end >= pool.count) {
-            return Err(OUTSIDE.into());
+            return Err(OUTSIDE);
         }
         let set = self.bytes(pool.at + 4 * place, 4 * (count + 2))?;
         if self.word(&set, 4 * (count + 1))
             != Some(hash::low(place as u64, &set[..4 * (count + 1)]))
         {
-            return Err(TableError::Damaged("the check of its roots does not fit").into());
+            return Err(TableError::Damaged("the check of its roots does not fit"));
         }
         let root = |index: usize| {
             let condition = self.word(&set, 4 * (index + 1)).unwrap_or(u32::MAX) as usize;
@@ -209,8 +197,8 @@ impl<R: ReadAt> Ranged<R> {
     /// a damaged one.
     ///
     /// # Errors
-    /// Returns [`RangedError`] if the file is damaged.
-    pub fn program(&self, path: &BStr) -> Result<Option<Start>, RangedError> {
+    /// Returns [`TableError`] if the file is damaged.
+    pub fn program(&self, path: &BStr) -> Result<Option<Start>, TableError> {
         const OUTSIDE: TableError = TableError::Damaged("its programs leave it");
         let programs = self.header.section(kind::PROGRAMS, layout::PROGRAM)?;
         let buckets = self.header.section(kind::PROGRAM_BUCKETS, 4)?;
@@ -223,7 +211,7 @@ impl<R: ReadAt> Ranged<R> {
         let end = |index: usize| self.word(&ends, 4 * index).map_or(0, |end| end as usize);
         let (from, to) = if bucket == 0 { (0, end(0)) } else { (end(0), end(1)) };
         if from > to || to > programs.count {
-            return Err(OUTSIDE.into());
+            return Err(OUTSIDE);
         }
         let records =
             self.bytes(programs.at + from * layout::PROGRAM, (to - from) * layout::PROGRAM)?;
@@ -247,10 +235,10 @@ impl<R: ReadAt> Ranged<R> {
     }
 
     /// Reads a range of the table.
-    fn bytes(&self, at: usize, length: usize) -> Result<Vec<u8>, RangedError> {
+    fn bytes(&self, at: usize, length: usize) -> Result<Vec<u8>, TableError> {
         // A damaged length must not allocate memory.
         if at.checked_add(length).is_none_or(|end| end > self.header.length) {
-            return Err(TableError::Damaged("a record leaves it").into());
+            return Err(TableError::Damaged("a record leaves it"));
         }
         match self.first.get(at..at + length) {
             Some(known) => Ok(known.to_vec()),
@@ -258,11 +246,11 @@ impl<R: ReadAt> Ranged<R> {
         }
     }
 
-    fn all(&self, section: Section) -> Result<Vec<u8>, RangedError> {
+    fn all(&self, section: Section) -> Result<Vec<u8>, TableError> {
         self.bytes(section.at, section.count * section.size)
     }
 
-    fn string(&self, place: u32) -> Result<BString, RangedError> {
+    fn string(&self, place: u32) -> Result<BString, TableError> {
         /// Most strings are shorter than this.
         const USUAL: usize = 256;
         let strings = self.header.section(kind::STRINGS, 1)?;
@@ -273,7 +261,7 @@ impl<R: ReadAt> Ranged<R> {
         let reader = Reader { endian: self.header.target.endian, bytes: &found };
         let length = usize::from(reader.half(0).ok_or_else(outside)?);
         if length + 3 > room {
-            return Err(outside().into());
+            return Err(outside());
         }
         if length + 3 > found.len() {
             found = self.bytes(at, length + 3)?;
@@ -282,18 +270,18 @@ impl<R: ReadAt> Ranged<R> {
     }
 }
 
-fn bytes(source: &impl ReadAt, at: u64, length: usize) -> Result<Vec<u8>, RangedError> {
+fn bytes(source: &impl ReadAt, at: u64, length: usize) -> Result<Vec<u8>, TableError> {
     let mut bytes = vec![0; length];
-    source.read_at(at, &mut bytes).ok_or(RangedError::Read)?;
+    source.read_at(at, &mut bytes).ok_or(TableError::Unreadable)?;
     Ok(bytes)
 }
 
 /// Reads the header of the table from `table` to `end` of the file. Returns it with the bytes read
 /// for it.
-fn header(source: &impl ReadAt, table: u64, end: u64) -> Result<(Header, Vec<u8>), RangedError> {
+fn header(source: &impl ReadAt, table: u64, end: u64) -> Result<(Header, Vec<u8>), TableError> {
     const PAGE: usize = 4096;
     const { assert!(LONGEST <= PAGE) };
-    let length = usize::try_from(end - table).map_err(|_| RangedError::Read)?;
+    let length = usize::try_from(end - table).map_err(|_| TableError::Unreadable)?;
     let first = bytes(source, table, length.min(PAGE))?;
     Ok((Header::read(&first, length)?, first))
 }

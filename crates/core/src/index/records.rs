@@ -14,6 +14,12 @@ pub(super) struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
+    /// Reads the header of a table and ignores its checksum.
+    pub(super) fn read(bytes: &'a [u8]) -> Result<Self, TableError> {
+        let header = Header::read(bytes, bytes.len())?;
+        Ok(Self { reader: Reader { endian: header.target.endian, bytes }, header })
+    }
+
     /// Reads the word at an offset.
     pub(super) fn word(&self, at: usize) -> Result<u32, TableError> {
         self.reader.word(at).ok_or(TableError::Damaged("a record leaves it"))
@@ -24,7 +30,6 @@ impl<'a> Records<'a> {
         self.reader.long(at).ok_or(TableError::Damaged("a record leaves it"))
     }
 
-    /// Returns the section of a kind.
     /// Reads all records of a section.
     pub(super) fn all<T>(
         &self,
@@ -56,6 +61,7 @@ impl<'a> Records<'a> {
         Ok((time(0, 16)?, time(8, 20)?))
     }
 
+    /// Returns the section of a kind.
     pub(super) fn section(&self, kind: u32, size: usize) -> Result<Section, TableError> {
         self.header.section(kind, size)
     }

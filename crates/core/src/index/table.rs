@@ -6,8 +6,7 @@
 use super::table_error::TableError;
 use bstr::{BString, ByteSlice};
 
-use super::header::Header;
-use super::layout::{self, Reader, kind};
+use super::layout::{self, kind};
 use super::origins::{Origin, OriginsReader as Origins};
 use super::records::Records;
 use super::{
@@ -27,21 +26,15 @@ impl<'a> Table<'a> {
     /// # Errors
     /// Returns [`TableError`] if the bytes are not a table, or if it is damaged.
     pub fn read(bytes: &'a [u8]) -> Result<Self, TableError> {
-        let table = Self::header(bytes)?;
-        table.0.check_whole()?;
-        Ok(table)
+        let records = Records::read(bytes)?;
+        records.check_whole()?;
+        Ok(Self(records))
     }
 
     /// Reads the header of a table and ignores its checksum.
     #[cfg(test)]
     pub(super) fn unchecked(bytes: &'a [u8]) -> Option<Self> {
-        Self::header(bytes).ok()
-    }
-
-    fn header(bytes: &'a [u8]) -> Result<Self, TableError> {
-        let header = Header::read(bytes, bytes.len())?;
-        let reader = Reader { endian: header.target.endian, bytes };
-        Ok(Self(Records { reader, header }))
+        Records::read(bytes).ok().map(Self)
     }
 
     /// Returns the machine of the table.

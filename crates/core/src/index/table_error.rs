@@ -16,6 +16,9 @@ pub enum TableError {
     /// The table is shorter or longer than its header says.
     #[error("the index is cut short or has bytes too many")]
     WrongLength,
+    /// A range of a file cannot be read.
+    #[error("it cannot be read, or is shorter than it says")]
+    Unreadable,
     /// A checksum does not match, or a place is outside the table.
     #[error("the index is damaged: {0}")]
     Damaged(&'static str),

@@ -347,7 +347,7 @@ fn an_index_of_another_version_is_refused_by_both_readers() {
     assert_eq!(Table::read(&old).err(), Some(error.clone()));
     let file = embed(&module(), &old).unwrap();
     let ranged = Ranged::open(&file[..], file.len() as u64);
-    assert_eq!(ranged.err(), Some(super::RangedError::Table(error)));
+    assert_eq!(ranged.err(), Some(error));
 }
 
 #[test]

@@ -272,8 +272,10 @@ impl Plan {
             }
             for creation in part.creations {
                 match made.get(creation.path()) {
-                    Some(&at) => {
-                        whole.findings.extend(contradiction(&whole.creations[at], &creation))
+                    Some(&at) if whole.creations[at] == creation => {}
+                    Some(_) => {
+                        let finding = Finding::of_file(creation.path(), FindingKind::TwoPlans);
+                        whole.findings.push(finding);
                     }
                     None => {
                         made.insert(creation.path().to_owned(), whole.creations.len());
@@ -368,9 +370,4 @@ impl FilePlan {
 
 fn owned<T: Into<BString>>(paths: impl Iterator<Item = T>) -> Vec<BString> {
     paths.map(Into::into).collect()
-}
-
-/// Returns a finding if two creations of one path differ.
-fn contradiction(known: &Creation, other: &Creation) -> Option<Finding> {
-    (known != other).then(|| Finding::of_file(known.path(), FindingKind::TwoPlans))
 }

@@ -89,7 +89,7 @@ impl<'p> Outlook<'p> {
             };
             overlay.add(creation.path(), added);
         }
-        Self { edits, added: overlay.additions() }
+        Self { edits, added: overlay.added }
     }
 
     /// Returns `fs` with the applied plan. `fs` must have the same files as in [`Outlook::of`].
@@ -103,7 +103,10 @@ impl<'p> Outlook<'p> {
             }
             Some(view)
         };
-        Overlay::new(fs).with_additions(Arc::clone(&self.added)).with_edits(Box::new(edit))
+        let mut overlay = Overlay::new(fs);
+        overlay.added = Arc::clone(&self.added);
+        overlay.edit = Some(Box::new(edit));
+        overlay
     }
 }
 

@@ -21,7 +21,9 @@ pub(super) struct Tags {
     pub(super) plt_got: Option<u64>,
     /// `DT_PLTREL`: `DT_REL` or `DT_RELA`.
     pub(super) jmprel_kind: Option<u64>,
+    /// `DT_SYMBOLIC` or `DF_SYMBOLIC`: glibc searches the object itself first.
     pub(super) symbolic: bool,
+    /// `DT_BIND_NOW`, `DF_BIND_NOW` or `DF_1_NOW`.
     pub(super) bind_now: bool,
     pub(super) text_relocations: bool,
     /// `DT_PPC64_OPT`.

@@ -17,7 +17,7 @@ use crate::elf::{Class, ElfError, Ident, Image, Words};
 pub struct ObjectSymbols {
     ident: Ident,
     machine: Option<KnownMachine>,
-    tags: Tags,
+    pub(super) tags: Tags,
     dynamic_address: u64,
     dynamic: Vec<u8>,
     words: Words,
@@ -223,18 +223,6 @@ impl ObjectSymbols {
     /// All other relocations.
     pub(super) fn symbolic(&self) -> &[Relocation] {
         &self.relocations.symbolic
-    }
-
-    /// True with `DT_SYMBOLIC` or `DF_SYMBOLIC`: glibc searches the object itself first.
-    #[must_use]
-    pub(crate) fn is_symbolic(&self) -> bool {
-        self.tags.symbolic
-    }
-
-    /// True with `DT_BIND_NOW`, `DF_BIND_NOW` or `DF_1_NOW`.
-    #[must_use]
-    pub(crate) fn binds_now(&self) -> bool {
-        self.tags.bind_now
     }
 
     /// True with `DT_TEXTREL` or `DF_TEXTREL`: the loader makes read-only segments writable.

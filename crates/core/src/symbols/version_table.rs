@@ -15,8 +15,8 @@ const HIDDEN: u16 = 0x8000;
 /// `l_versions`).
 #[derive(Clone, Debug, Default)]
 pub(super) struct VersionTable {
-    /// Version index of each symbol; `None` if the object has no versions.
-    symbols: Option<Vec<u16>>,
+    /// `l_versyms`: the version index of each symbol; `None` if the object has no versions.
+    pub(super) symbols: Option<Vec<u16>>,
     /// The versions by index.
     versions: Vec<Version>,
     /// `DT_VERNEED`.
@@ -157,11 +157,6 @@ impl VersionTable {
             self.versions.resize(index + 1, Version::default());
         }
         self.versions[index] = version;
-    }
-
-    /// Returns true if symbols have versions (`l_versyms`).
-    pub(super) fn has_symbols(&self) -> bool {
-        self.symbols.is_some()
     }
 
     /// Returns the entry of a symbol in `DT_VERSYM`, including the hidden bit.

@@ -72,19 +72,17 @@ struct Diagnostics {
 impl Diagnostics {
     fn read(text: &str) -> Self {
         let mut printed = Diagnostics::default();
+        let number = |value: &str| u64::from_str_radix(value.strip_prefix("0x")?, 16).ok();
         // `__tunables_print` writes the value in effect, then its range.
         for (name, value) in text.lines().filter_map(|line| line.split_once(": ")) {
             let value = value.split(' ').next().unwrap_or_default();
-            let hex = || u64::from_str_radix(value.strip_prefix("0x")?, 16).ok();
             match name {
-                "glibc.cpu.hwcap_mask" => printed.tunable_mask = hex(),
+                "glibc.cpu.hwcap_mask" => printed.tunable_mask = number(value),
                 "glibc.rtld.execstack" => printed.tunables.no_exec_stack = value == "0",
                 _ => {}
             }
         }
         for (key, value) in text.lines().filter_map(|line| line.split_once('=')) {
-            let number =
-                || value.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok());
             match key {
                 "version.version" => printed.version = string(value),
                 "path.sysconfdir" => printed.sysconfdir = string(value),
@@ -93,10 +91,10 @@ impl Diagnostics {
                 "dl_platform" => printed.platform = string(value),
                 "dso.ld" => printed.loader = string(value),
                 "dl_hwcaps_subdirs" => printed.levels = string(value),
-                "dl_hwcaps_subdirs_active" => printed.active = number().unwrap_or(0),
-                "dl_hwcap" => printed.hwcap = number().unwrap_or(0),
-                "dl_hwcap_important" => printed.important = number().unwrap_or(0),
-                "dl_string_platform" => printed.string_platform = number(),
+                "dl_hwcaps_subdirs_active" => printed.active = number(value).unwrap_or(0),
+                "dl_hwcap" => printed.hwcap = number(value).unwrap_or(0),
+                "dl_hwcap_important" => printed.important = number(value).unwrap_or(0),
+                "dl_string_platform" => printed.string_platform = number(value),
                 _ if key.starts_with("path.system_dirs[")
                     && printed.system_dirs.len() < MAX_SYSTEM_DIRS =>
                 {

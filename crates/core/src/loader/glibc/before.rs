@@ -5,7 +5,7 @@
 //! same in each process, unless an errno other than `ENOENT` has ended a search source: whether that
 //! happens depends on the status of directories that earlier lookups have set.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock};
 
 use bstr::BString;
 use rustc_hash::FxHashMap;
@@ -13,28 +13,21 @@ use rustc_hash::FxHashMap;
 use super::Process;
 use super::map_object::Request;
 use super::open_path::{Found, Search};
-use crate::fs::OpenedFile;
-use crate::probe::SearchSource;
 
 /// The files that were found: by the path of the requester, then by the needed string.
 #[derive(Debug, Default)]
-pub struct FoundBefore(RwLock<FxHashMap<BString, Files>>);
-
-type Files = FxHashMap<BString, (Arc<OpenedFile>, BString, SearchSource)>;
+pub struct FoundBefore(RwLock<FxHashMap<BString, FxHashMap<BString, Found>>>);
 
 impl FoundBefore {
     fn get(&self, requester: &BString, search: &Search<'_>) -> Option<Found> {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let (file, path, source) = known.get(requester)?.get(search.name)?;
-        Some(Found { file: Arc::clone(file), path: path.clone(), source: *source })
+        known.get(requester)?.get(search.name).cloned()
     }
 
     fn insert(&self, requester: &BString, search: &Search<'_>, found: &Found) {
-        let Found { file, path, source } = found;
-        let entry = (Arc::clone(file), path.clone(), *source);
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let files = known.entry(requester.clone()).or_default();
-        files.insert(search.name.to_owned(), entry);
+        files.insert(search.name.to_owned(), found.clone());
     }
 }
 

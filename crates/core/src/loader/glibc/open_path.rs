@@ -15,6 +15,7 @@ use crate::loader::load::Refusal;
 use crate::probe::{Call, Outcome, SearchSource};
 
 /// A file that a search found, and the path it was opened by.
+#[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) file: Arc<OpenedFile>,
     pub(super) path: BString,
