@@ -11,14 +11,14 @@ use object::elf::{
 
 use crate::dynamic::{self, Entry};
 use crate::fields::Fields;
-use crate::format::Segment;
+use crate::format::{Place, Segment};
 use crate::goal::{Goal, Names};
 use crate::image::{Image, SECTIONS_MAX, bytes_at, is_static_pie};
 use crate::layout::{self, Layout, TABLE_TAGS};
 use crate::notes::NOTE_NAME;
 use crate::overlay::Overlay;
 use crate::record::{Content, LEADER_SIZE};
-use crate::sections::{self, News, Place, VOID_NAME};
+use crate::sections::{self, News, VOID_NAME};
 use crate::segment::{Appended, HEAD_SIZE};
 use crate::strings::Strings;
 use crate::{RewriteError, Warning, notes, symbols, versions};
@@ -153,7 +153,8 @@ impl<'data> Parts<'data> {
 fn void_notes<'data, R: ReadRef<'data>>(image: &Image, data: R, changes: &mut Vec<Write>) {
     let found = notes::resolution(image, data);
     for note in &found {
-        changes.push(Write { offset: note.kind_offset(), bytes: vec![0; 4] });
+        // The type follows two lengths.
+        changes.push(Write { offset: note.offset + 8, bytes: vec![0; 4] });
     }
     let Some(names) = image.sections.get(image.names_index) else { return };
     for section in &image.sections {
@@ -301,7 +302,11 @@ impl Builder<'_> {
                 (segment.filesz, segment.memsz) = (place.size, place.size);
             }
         }
-        let note = self.news.note.filter(|_| self.layout.shared.is_none()).map(note_segment);
+        let note = self
+            .news
+            .note
+            .filter(|_| self.layout.shared.is_none())
+            .map(|place| Segment::of(PT_NOTE, PF_R, place, 4));
         // An unused header makes room for a new one.
         let mut unused = self.appended.loads.len() + note.iter().len();
         segments.retain(|segment| {
@@ -382,20 +387,6 @@ impl Builder<'_> {
                 inside.copy_from_slice(&change.bytes);
             }
         }
-    }
-}
-
-fn note_segment(place: Place) -> Segment {
-    let Place { offset, vaddr, size } = place;
-    Segment {
-        kind: PT_NOTE,
-        flags: PF_R,
-        offset,
-        vaddr,
-        paddr: vaddr,
-        filesz: size,
-        memsz: size,
-        align: 4,
     }
 }
 

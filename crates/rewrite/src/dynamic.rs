@@ -27,6 +27,12 @@ pub(crate) struct Entry {
     pub(crate) from: Option<usize>,
 }
 
+impl Entry {
+    fn new(tag: DynamicTag, value: u64) -> Self {
+        Self { entry: Dyn { tag, value }, from: None }
+    }
+}
+
 /// Returns the entries with the new `names`, or those of the original if `names` is `None`.
 ///
 /// # Errors
@@ -77,8 +83,7 @@ fn needed<'data, R: ReadRef<'data>>(
     for (index, entry) in entries.iter().enumerate() {
         if index == first {
             for added in new.needed.iter().filter(|needed| needed.from.is_none()) {
-                let entry = Dyn { tag: DT_NEEDED, value: offset(&added.name)? };
-                result.push(Entry { entry, from: None });
+                result.push(Entry::new(DT_NEEDED, offset(&added.name)?));
             }
         }
         if entry.entry.tag != DT_NEEDED {
@@ -107,7 +112,7 @@ fn set(entries: &mut Vec<Entry>, tag: DynamicTag, value: Option<u64>) {
     let last = entries.iter().rposition(|entry| entry.entry.tag == tag);
     match (last, value) {
         (Some(last), Some(value)) => entries[last].entry.value = value,
-        (None, Some(value)) => entries.push(Entry { entry: Dyn { tag, value }, from: None }),
+        (None, Some(value)) => entries.push(Entry::new(tag, value)),
         (_, None) => {}
     }
     let mut index = 0;
@@ -121,15 +126,12 @@ fn set(entries: &mut Vec<Entry>, tag: DynamicTag, value: Option<u64>) {
 /// Sets `DT_FLAGS_1` and `DT_DEBUG`.
 pub(crate) fn set_fields(entries: &mut Vec<Entry>, fields: &Fields) {
     if fields.debug_tag {
-        entries.push(Entry { entry: Dyn { tag: DT_DEBUG, value: 0 }, from: None });
+        entries.push(Entry::new(DT_DEBUG, 0));
     }
     if fields.no_default_libraries {
         match entries.iter_mut().rfind(|entry| entry.entry.tag == DT_FLAGS_1) {
             Some(entry) => entry.entry.value |= DF_1_NODEFLIB.0,
-            None => {
-                let entry = Dyn { tag: DT_FLAGS_1, value: DF_1_NODEFLIB.0 };
-                entries.push(Entry { entry, from: None });
-            }
+            None => entries.push(Entry::new(DT_FLAGS_1, DF_1_NODEFLIB.0)),
         }
     }
 }

@@ -51,7 +51,22 @@ pub(crate) struct Dyn {
     pub(crate) value: u64,
 }
 
+/// A range of the appended bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) offset: u64,
+    pub(crate) vaddr: u64,
+    pub(crate) size: u64,
+}
+
 impl Segment {
+    /// Makes the header of a range that is mapped as it is in the file.
+    pub(crate) fn of(kind: ProgramType, flags: ProgramFlags, place: Place, align: u64) -> Self {
+        let Place { offset, vaddr, size } = place;
+        let (paddr, filesz, memsz) = (vaddr, size, size);
+        Self { kind, flags, offset, vaddr, paddr, filesz, memsz, align }
+    }
+
     /// Returns the first file offset after the segment.
     pub(crate) fn file_end(&self) -> u64 {
         self.offset.saturating_add(self.filesz)

@@ -200,13 +200,13 @@ impl Goal {
 /// Returns an error for a string that an ELF file cannot contain.
 fn check_strings(edit: &Edit) -> Result<(), RewriteError> {
     let (strings, may_be_empty): (Vec<&BString>, bool) = match edit {
-        Edit::ResolutionNote(_) => return Ok(()),
         Edit::RunPath { value, .. } | Edit::Audit(value) => (value.iter().collect(), true),
         // The file may have an empty needed string, which can be replaced and removed.
         Edit::ReplaceNeeded { to, .. } => (vec![to], false),
-        Edit::RemoveNeeded(_) => return Ok(()),
         // These write no string.
-        Edit::OsAbi(_)
+        Edit::ResolutionNote(_)
+        | Edit::RemoveNeeded(_)
+        | Edit::OsAbi(_)
         | Edit::ExecutableStack(_)
         | Edit::NoDefaultLibraries
         | Edit::DebugTag

@@ -83,7 +83,7 @@ fn check_rules<'data, R: ReadRef<'data>>(
         ("every segment that had a section has one", no_segment_is_emptied),
         ("the resolution note is the wanted one, and the only one", one_note),
         ("the interpreter is the wanted one", interpreter_is_right),
-        ("the changed fields are the wanted ones", fields_are_right),
+        ("the changed fields are the wanted ones", |it| it.goal.fields.hold(&it.after, it.data)),
     ];
     if let Some((name, _)) = rules.iter().find(|(_, holds)| !holds(&finished)) {
         return Err(broken(name));
@@ -235,10 +235,6 @@ fn interpreter_is_right<'data, D: ReadRef<'data>>(it: &Finished<D>) -> bool {
         Some(path) => bytes(&it.after).and_then(|bytes| bytes.strip_suffix(b"\0")) == Some(path),
         None => it.before.interpreter().is_none() == it.after.interpreter().is_none(),
     }
-}
-
-fn fields_are_right<'data, D: ReadRef<'data>>(it: &Finished<D>) -> bool {
-    it.goal.fields.hold(&it.after, it.data)
 }
 
 /// Returns true if both this crate and the core's parser read the wanted strings.

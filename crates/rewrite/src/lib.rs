@@ -67,6 +67,8 @@ use crate::image::Image;
 use crate::overlay::Overlay;
 use crate::record::{History, Status};
 
+pub use crate::segment::page_size;
+
 /// The result of an edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edited {
@@ -198,12 +200,6 @@ pub enum RewriteError {
 /// Returns [`RewriteError`] if the file is neither, or if its structures are invalid.
 pub fn executable_stack<'data, R: ReadRef<'data>>(data: R) -> Result<Option<bool>, RewriteError> {
     Ok(fields::stack(&Image::read(data)?))
-}
-
-/// Returns the largest page size of a machine (`e_machine`), to which appended segments are aligned.
-#[must_use]
-pub fn page_size(machine: u16) -> u64 {
-    segment::largest_page(machine)
 }
 
 /// Computes the patch that makes `edits`, in order, in the file `data`. A further edit of an edited

@@ -1,6 +1,7 @@
 //! Writes and finds resolution notes (gABI, "Note Section": three 32-bit words, the owner and the
 //! descriptor, with padding after both).
 
+use becalm_core::elf;
 use object::ReadRef;
 use object::elf::PT_NOTE;
 
@@ -27,13 +28,6 @@ pub(crate) struct Found<'data> {
     pub(crate) descriptor: &'data [u8],
 }
 
-impl Found<'_> {
-    /// Returns the file offset of its type.
-    pub(crate) fn kind_offset(&self) -> u64 {
-        self.offset + 8
-    }
-}
-
 /// Writes a note with this descriptor, padded to 4 bytes.
 pub(crate) fn note(format: Format, descriptor: &[u8]) -> Result<Vec<u8>, RewriteError> {
     let length = u32::try_from(descriptor.len())
@@ -57,38 +51,14 @@ pub(crate) fn resolution<'data, R: ReadRef<'data>>(image: &Image, data: R) -> Ve
             continue;
         }
         let bytes = bytes_at(data, segment.offset, segment.filesz).unwrap_or_default();
-        // gABI: the padding is that of `p_align`. Any other value than 8 means 4.
-        let align = if segment.align == 8 { 8 } else { 4 };
-        let mut at = 0;
-        while let Some((note, next)) = note_at(image.format, bytes, at, align) {
-            if note.owner == OWNER && note.kind == KIND {
-                let offset = segment.offset + at as u64;
-                // Two `PT_NOTE`s can cover the same note.
-                if found.iter().all(|found| found.offset != offset) {
-                    found.push(Found { offset, descriptor: note.descriptor });
-                }
+        for note in elf::notes(bytes, segment.align, image.format.endian) {
+            let offset = segment.offset + note.at as u64;
+            let is_resolution = note.owner == OWNER && note.kind == KIND;
+            // Two `PT_NOTE`s can cover the same note.
+            if is_resolution && found.iter().all(|found| found.offset != offset) {
+                found.push(Found { offset, descriptor: note.descriptor });
             }
-            at = next;
         }
     }
     found
-}
-
-struct Note<'data> {
-    owner: &'data [u8],
-    kind: u32,
-    descriptor: &'data [u8],
-}
-
-/// Parses the note at `at`, and returns the offset of the next one as well.
-fn note_at(format: Format, bytes: &[u8], at: usize, align: usize) -> Option<(Note<'_>, usize)> {
-    let bytes = bytes.get(at..)?;
-    let owner_length = usize::try_from(format.read_u32(bytes, 0)?).ok()?;
-    let descriptor_length = usize::try_from(format.read_u32(bytes, 4)?).ok()?;
-    let kind = format.read_u32(bytes, 8)?;
-    let owner = bytes.get(12..)?.get(..owner_length)?;
-    let start = (12 + owner_length).next_multiple_of(align);
-    let descriptor = bytes.get(start..)?.get(..descriptor_length)?;
-    let next = at + (start + descriptor_length).next_multiple_of(align);
-    Some((Note { owner, kind, descriptor }, next))
 }

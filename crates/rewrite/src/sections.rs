@@ -8,7 +8,7 @@ use object::elf::{
 };
 
 use crate::RewriteError;
-use crate::format::{Section, Segment};
+use crate::format::{Place, Section, Segment};
 use crate::image::Image;
 use crate::notes::NOTE_NAME;
 use crate::segment::{Appended, HEAD_SIZE};
@@ -19,14 +19,6 @@ pub(crate) const VOID_NAME: &[u8] = b".note.becalm.voided";
 const HEAD_NAME: &[u8] = b".becalm";
 /// The name of a section with the old bytes of a segment whose sections have all moved.
 const OLD_NAME: &[u8] = b".becalm.old";
-
-/// A range of the appended bytes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    pub(crate) offset: u64,
-    pub(crate) vaddr: u64,
-    pub(crate) size: u64,
-}
 
 /// The new sections.
 #[derive(Clone, Copy, Debug, Default)]

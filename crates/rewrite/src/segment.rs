@@ -5,7 +5,7 @@ use std::ops::Range;
 use object::elf::{PF_R, PF_W, PT_LOAD, ProgramFlags};
 
 use crate::RewriteError;
-use crate::format::Segment;
+use crate::format::{Place, Segment};
 use crate::image::{ET_EXEC, Image};
 use crate::record::SEGMENT;
 
@@ -39,9 +39,10 @@ pub(crate) struct Appended {
     pub(crate) moves: Vec<Move>,
 }
 
-/// Returns the largest page size of a machine. Every kernel maps a segment with this alignment
-/// (binutils `ELF_MAXPAGESIZE`, Linux `arch/*/Kconfig`).
-pub(crate) fn largest_page(machine: u16) -> u64 {
+/// Returns the largest page size of a machine (`e_machine`), to which appended segments are aligned. Every
+/// kernel maps a segment with this alignment (binutils `ELF_MAXPAGESIZE`, Linux `arch/*/Kconfig`).
+#[must_use]
+pub fn page_size(machine: u16) -> u64 {
     use object::elf::{EM_68K, EM_386, EM_RISCV, EM_S390, EM_X86_64};
     let small = [EM_386, EM_X86_64, EM_RISCV, EM_S390].map(|machine| machine.0);
     if small.contains(&machine) {
@@ -67,7 +68,7 @@ impl Appended {
         table_moves: bool,
         gap: u64,
     ) -> Result<Self, RewriteError> {
-        let page = largest_page(image.machine);
+        let page = page_size(image.machine);
         // A loader reserves one range of addresses from the first segment to the last. A segment
         // after the last one extends that range, and overlaps nothing.
         let top = image.loads().map(Segment::memory_end).max().unwrap_or(0);
@@ -141,17 +142,8 @@ impl Appended {
         let vaddr = offset.wrapping_add(self.bias);
         // A segment must not wrap around the end of the address space.
         vaddr.checked_add(filesz).ok_or(RewriteError::NoAddressSpace)?;
-        let align = self.page;
-        self.loads.push(Segment {
-            kind: PT_LOAD,
-            flags,
-            offset,
-            vaddr,
-            paddr: vaddr,
-            filesz,
-            memsz: filesz,
-            align,
-        });
+        let place = Place { offset, vaddr, size: filesz };
+        self.loads.push(Segment::of(PT_LOAD, flags, place, self.page));
         Ok(())
     }
 

@@ -6,9 +6,8 @@ use becalm_core::patch::Write;
 use object::ReadRef;
 use object::elf::{SHT_DYNAMIC, SHT_DYNSYM, SHT_SYMTAB};
 
-use crate::format::Format;
+use crate::format::{Format, Place};
 use crate::image::{Image, bytes_at};
-use crate::sections::Place;
 use crate::segment::Appended;
 
 /// The limit on local symbols. Those of sections and of the start code come first.
