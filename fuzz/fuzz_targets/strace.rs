@@ -2,7 +2,8 @@
 
 #![no_main]
 
-use becalm_core::record::{compare, strace};
+use becalm_core::record::compare;
+use becalm_testing::strace;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

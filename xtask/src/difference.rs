@@ -5,9 +5,9 @@
 
 use std::fmt;
 
+use becalm_core::probe::Attempt;
 use becalm_core::probe::{Call, Outcome, Probe, SearchSource};
 use becalm_core::record::compare::is_loader_cache_file;
-use becalm_core::record::strace::Attempt;
 use bstr::{BStr, ByteSlice};
 
 /// The first difference between prediction and observation.

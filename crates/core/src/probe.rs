@@ -28,6 +28,18 @@ pub struct Probe {
     pub outcome: Outcome,
 }
 
+/// An open or a stat of a path: a probe without the requester, needed string and search source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// The kind of the call.
+    pub call: Call,
+    /// The path.
+    pub path: BString,
+    /// The errno as an outcome. It is [`Outcome::Hit`] for every successful call, even if the loader
+    /// rejects the file.
+    pub outcome: Outcome,
+}
+
 /// The rule that supplied a candidate path. The rules are those of `LA_SER_*` in `<link.h>`, with
 /// separate ones for `DT_RPATH` and `DT_RUNPATH`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 
 pub mod elf;
 pub mod mem;
+pub mod strace;
 pub mod vectors;
 
 /// C source of a program that starts another one under a seccomp filter.

@@ -15,10 +15,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use becalm_core::probe::Attempt;
 use becalm_core::probe::{Call, Outcome};
 use becalm_core::record::compare::candidates;
-use becalm_core::record::strace::Attempt;
-use becalm_host::oracle::{Launch, LdDebug, Start, User, ld_debug, strace};
+use becalm_host::oracle::{Launch, LdDebug, Start, User, ld_debug};
+use becalm_testing::strace::strace;
 use bstr::{BStr, BString, ByteSlice};
 use serde::Deserialize;
 

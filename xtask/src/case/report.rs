@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use becalm_core::probe::Attempt;
 use becalm_core::probe::Probe;
-use becalm_core::record::strace::Attempt;
 
 /// The result of a case.
 #[derive(Clone, Debug)]

@@ -7,10 +7,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use becalm_core::cost::SearchCost;
-use becalm_core::probe::{Outcome, Probe};
+use becalm_core::probe::{Attempt, Outcome, Probe};
 use becalm_core::record::compare::candidates;
-use becalm_core::record::strace::{Attempt, CallResult, Syscall, TRACED_CALLS, attempts, parse};
-use becalm_host::oracle::{Launch, Start, strace};
+use becalm_host::oracle::{Launch, Start};
+use becalm_testing::strace::{CallResult, Syscall, TRACED_CALLS, attempts, parse, strace};
 use bstr::BStr;
 use serde::Deserialize;
 

@@ -7,9 +7,8 @@ use super::Lookup;
 use crate::closure::Closure;
 use crate::cost::{Counted, SearchCost};
 use crate::path;
-use crate::probe::{LoggedProbe, Outcome, Probe, SearchSource};
+use crate::probe::{Attempt, LoggedProbe, Outcome, Probe, SearchSource};
 use crate::record::compare::candidates;
-use crate::record::strace::Attempt;
 
 /// The loader's observed lookups, attributed.
 #[derive(Clone, Debug)]

@@ -16,8 +16,7 @@ use serde::Deserialize;
 
 use crate::fs::Errno;
 use crate::path;
-use crate::probe::{Call, Outcome};
-use crate::record::strace::Attempt;
+use crate::probe::{Attempt, Call, Outcome};
 
 pub use attribute::{Attributed, attribute};
 pub use classes::{Caller, Class};

@@ -2,8 +2,7 @@
 
 use bstr::{BStr, BString, ByteSlice};
 
-use crate::probe::{Call, Outcome, Probe, SearchSource};
-use crate::record::strace::Attempt;
+use crate::probe::{Attempt, Call, Outcome, Probe, SearchSource};
 
 /// Returns the attempts that are probes. The files that a loader reads for itself are left out (the
 /// loader cache if it opens, the preload list, `/proc`, `/sys`), and so is the first attempt on `own`,

@@ -31,7 +31,7 @@ pub struct LdDebug {
 /// Starts the object and reads its loader's log. Without a log (a static program, a loader other
 /// than glibc's) there are no probes.
 ///
-/// In secure-execution mode a loader writes no log; use [`super::strace()`] instead.
+/// In secure-execution mode a loader writes no log; use `strace` of `becalm-testing` instead.
 ///
 /// # Errors
 /// Returns an error if the run fails to start or exceeds its time limit.

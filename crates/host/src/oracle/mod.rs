@@ -1,7 +1,7 @@
 //! Runs real loaders and records their lookups, to compare predictions with them.
 //!
 //! A [`Start`] has the object, the method of starting the loader, and the environment. [`ld_debug`]
-//! and [`strace`] run it and return the record. Only the tests, the lab and the differential runs
+//! runs it and returns the record, and so does `strace` of `becalm-testing`. Only the tests, the lab and the differential runs
 //! use this module: `becalm check` runs nothing.
 //!
 //! The caller decides which loaders to trust. Under [`Launch::Trace`] the kernel starts the
@@ -10,7 +10,6 @@
 
 mod child;
 mod ld_debug;
-mod strace;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -20,7 +19,6 @@ use std::time::Duration;
 use thiserror::Error;
 
 pub use ld_debug::{LdDebug, ld_debug};
-pub use strace::{Strace, strace};
 
 /// A start of a loader on an object.
 #[derive(Clone, Debug)]
@@ -118,7 +116,8 @@ impl Start {
     }
 
     /// Returns the command line that starts the loader on the object.
-    fn command_line(&self) -> Vec<OsString> {
+    #[must_use]
+    pub fn command_line(&self) -> Vec<OsString> {
         let mut line: Vec<OsString> = Vec::new();
         line.extend(self.emulator.as_ref().map(OsString::from));
         match &self.launch {
@@ -134,19 +133,21 @@ impl Start {
     }
 
     /// Returns the environment of that command line. An emulator passes its own environment on.
-    fn whole_env(&self, extra: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
+    #[must_use]
+    pub fn whole_env(&self, extra: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
         let traced = matches!(self.launch, Launch::Trace | Launch::TraceBy { .. });
         let trace = traced.then(|| ("LD_TRACE_LOADED_OBJECTS".into(), "1".into()));
         self.env.iter().chain(extra).cloned().chain(trace).collect()
     }
 }
 
-/// Returns `NAME=VALUE`.
-fn assignment((name, value): &(OsString, OsString)) -> OsString {
-    let mut text = name.clone();
-    text.push("=");
-    text.push(value);
-    text
+/// Runs a command line that starts the object, such as that of a tracer, without input and environment.
+/// Returns its standard error.
+///
+/// # Errors
+/// Returns an error if the run fails to start or exceeds its time limit.
+pub fn run(start: &Start, line: &[OsString]) -> Result<Vec<u8>, OracleError> {
+    Ok(child::run(start, line, &[], child::Confined::default())?.stderr)
 }
 
 /// Errors of a run. If the loader rejects the object, that is no error: the record has it.

@@ -35,9 +35,11 @@ fn strace_sees_the_same_opens_and_the_stats_among_them() {
     if !has_strace() {
         return;
     }
+    // The types of the other build of this crate.
+    use becalm_testing::strace::oracle::{Launch, Start, ld_debug};
     let start = Start::new(PROGRAM, Launch::Trace).env("LD_LIBRARY_PATH", "/nonexistent-becalm");
     let record = ld_debug(&start).unwrap();
-    let attempts = strace(&start).unwrap().attempts();
+    let attempts = becalm_testing::strace::strace(&start).unwrap().attempts();
     let opened: Vec<_> = attempts
         .iter()
         .filter(|a| a.call == Call::Open && a.path != "/etc/ld.so.cache")

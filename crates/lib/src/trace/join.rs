@@ -137,7 +137,7 @@ pub fn storm_ns(image: &Image) -> u64 {
 #[must_use]
 pub fn raw_probes(lookups: &[Lookup]) -> Vec<Probe> {
     let attempts = lookups.iter().filter(|lookup| lookup.by_loader).filter_map(Lookup::attempt);
-    let probe = |attempt: becalm_core::record::strace::Attempt| Probe {
+    let probe = |attempt: becalm_core::probe::Attempt| Probe {
         needed_by: BString::default(),
         needed: attempt.path.rsplit_str("/").next().unwrap_or_default().into(),
         source: SearchSource::Direct,

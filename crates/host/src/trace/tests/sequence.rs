@@ -5,15 +5,15 @@ use std::path::Path;
 use becalm_core::closure::{Subject, resolve};
 use becalm_core::loader::Environment;
 use becalm_core::observe::{Attributed, attribute};
-use becalm_core::probe::Probe;
-use becalm_core::record::strace::Attempt;
+use becalm_core::probe::{Attempt, Probe};
 use bstr::{BStr, BString, ByteSlice};
 
 use super::fixture::{build, trace_in};
-use crate::oracle::{Launch, Start, strace};
 use crate::trace::{Command, Event, Image, Options, run_with};
 use crate::{FactChoice, OsFs, loader_facts};
 use becalm_testing::skip;
+use becalm_testing::strace::oracle::{Launch, Start};
+use becalm_testing::strace::strace;
 
 /// A program with libraries of its own, and environments to start it in.
 struct Storm {

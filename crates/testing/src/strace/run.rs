@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 use std::fs;
 
-use becalm_core::record::strace::{Attempt, CallResult, Syscall, TRACED_CALLS, attempts, parse};
+use becalm_core::probe::Attempt;
+use becalm_host::oracle::{OracleError, Start, run};
 use bstr::{BString, ByteSlice};
 
-use super::child::{self, Confined};
-use super::{OracleError, Start, assignment, scratch};
+use super::{CallResult, Syscall, TRACED_CALLS, attempts, parse};
 
 /// The system calls of one start.
 #[derive(Clone, Debug)]
@@ -35,8 +35,9 @@ impl Strace {
 /// # Errors
 /// Returns an error if the run fails to start, exceeds its time limit, or the tracer fails.
 pub fn strace(start: &Start) -> Result<Strace, OracleError> {
-    let failed = scratch(&start.object);
-    let dir = tempfile::tempdir().map_err(&failed)?;
+    let object = || start.object.clone();
+    let failed = |source| OracleError::Scratch { object: object(), source };
+    let dir = tempfile::tempdir().map_err(failed)?;
     let record = dir.path().join("record");
     // `-xx` prints paths as hexadecimal bytes, so that no byte needs quoting.
     let mut line: Vec<OsString> =
@@ -48,14 +49,13 @@ pub fn strace(start: &Start) -> Result<Strace, OracleError> {
         line.extend(["-u".into(), OsString::from(&user.name)]);
     }
     line.extend(traced_line(start));
-    let ended = child::run(start, &line, &[], Confined::default())?;
+    let stderr = BString::from(run(start, &line)?);
     let bytes = fs::read(&record).unwrap_or_default();
     let calls = parse(&bytes);
     if calls.is_empty() {
-        let message = ended.stderr.to_str_lossy().into_owned();
-        return Err(OracleError::Tracer { object: start.object.clone(), message });
+        return Err(OracleError::Tracer { object: object(), message: stderr.to_string() });
     }
-    Ok(Strace { calls: last_program(calls, start), stderr: ended.stderr.into() })
+    Ok(Strace { calls: last_program(calls, start), stderr })
 }
 
 /// Returns the command line for the tracer. The tracer and the program that changes the root are
@@ -99,4 +99,12 @@ fn is_loader(call: &Syscall) -> bool {
     name.is_some_and(|name| {
         name.starts_with(b"ld-") || name.starts_with(b"ld64.so") || name.starts_with(b"ld.so")
     })
+}
+
+/// Returns `NAME=VALUE`.
+fn assignment((name, value): &(OsString, OsString)) -> OsString {
+    let mut text = name.clone();
+    text.push("=");
+    text.push(value);
+    text
 }

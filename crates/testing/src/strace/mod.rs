@@ -1,15 +1,25 @@
-//! Parses the output of `strace` into system calls and attempts.
+//! Runs real loaders under `strace`, and parses its output into system calls and attempts.
 //!
 //! The options are `strace -f -qq -xx -o FILE -e trace=…`. With `-xx` every byte of a string is
 //! `\xHH`, so that no file name looks like syntax. The C escapes that `strace` writes without it are
 //! decoded as well. The two parts of an interrupted call (`<unfinished ...>`,
 //! `<... openat resumed>`) are joined.
 
-use bstr::{BString, ByteSlice};
-use rustc_hash::FxHashMap;
+#[cfg(feature = "strace")]
+mod run;
+#[cfg(test)]
+mod tests;
 
-use crate::fs::Errno;
-use crate::probe::{Call, Outcome};
+use std::collections::HashMap;
+
+use becalm_core::fs::Errno;
+use becalm_core::probe::{Attempt, Call, Outcome};
+use bstr::{BString, ByteSlice};
+
+#[cfg(feature = "strace")]
+pub use becalm_host::oracle;
+#[cfg(feature = "strace")]
+pub use run::{Strace, strace};
 
 /// The calls for `strace -e trace=`: all that open or check a path by name, on any architecture. The
 /// leading `?` makes `strace` ignore names that the kernel lacks.
@@ -45,22 +55,10 @@ pub enum CallResult {
     None,
 }
 
-/// An open or a stat of a path: a probe without the requester, needed string and search source.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attempt {
-    /// The kind of the call.
-    pub call: Call,
-    /// The path.
-    pub path: BString,
-    /// The errno as an outcome. It is [`Outcome::Hit`] for every successful call, even if the loader
-    /// rejects the file.
-    pub outcome: Outcome,
-}
-
 /// Parses a record. Lines that are not a system call (signals, exits, noise) are skipped.
 #[must_use]
 pub fn parse(record: &[u8]) -> Vec<Syscall> {
-    let mut unfinished: FxHashMap<u32, Vec<u8>> = FxHashMap::default();
+    let mut unfinished: HashMap<u32, Vec<u8>> = HashMap::new();
     let mut calls = Vec::new();
     for line in record.lines() {
         let (pid, text) = split_pid(line);
@@ -234,6 +232,3 @@ fn errno(name: &[u8]) -> Errno {
         _ => Errno(0),
     }
 }
-
-#[cfg(test)]
-mod tests;
