@@ -168,29 +168,22 @@ fn glibc_interpreter(ident: &Ident) -> Option<&'static str> {
     Some(match (ident.machine, ident.class, ident.endian) {
         (62, Elf64, _) => "/lib64/ld-linux-x86-64.so.2",
         (62, Elf32, _) => "/libx32/ld-linux-x32.so.2",
-        (3, ..) => "/lib/ld-linux.so.2",
         (183, Elf64, Little) => "/lib/ld-linux-aarch64.so.1",
         (183, Elf64, Big) => "/lib/ld-linux-aarch64_be.so.1",
         (40, ..) if ident.flags & ARM_HARD_FLOAT != 0 => "/lib/ld-linux-armhf.so.3",
         (40, ..) => "/lib/ld-linux.so.3",
         (21, _, Little) => "/lib64/ld64.so.2",
         (21, _, Big) => "/lib64/ld64.so.1",
-        (20, ..) => "/lib/ld.so.1",
         (22, Elf64, _) => "/lib/ld64.so.1",
-        (22, Elf32, _) => "/lib/ld.so.1",
         (243, Elf64, _) => "/lib/ld-linux-riscv64-lp64d.so.1",
         (258, ..) => "/lib64/ld-linux-loongarch-lp64d.so.1",
         (8, ..) if ident.flags & MIPS_NAN2008 != 0 => "/lib/ld-linux-mipsn8.so.1",
         (8, Elf64, _) => "/lib64/ld.so.1",
-        (8, Elf32, _) => "/lib/ld.so.1",
-        // `EM_SPARC` and `EM_SPARC32PLUS`, whose programs have the same ABI.
-        (2 | 18, ..) => "/lib/ld-linux.so.2",
-        (43, ..) => "/lib64/ld-linux.so.2",
-        (15, ..) => "/lib/ld.so.1",
-        (4, ..) => "/lib/ld.so.1",
-        (42, ..) => "/lib/ld-linux.so.2",
+        // Among these are `EM_SPARC` and `EM_SPARC32PLUS`, whose programs have the same ABI, and
         // `EM_ALPHA`, a number that was never official.
-        (0x9026, ..) => "/lib/ld-linux.so.2",
+        (2 | 3 | 18 | 42 | 0x9026, ..) => "/lib/ld-linux.so.2",
+        (43, ..) => "/lib64/ld-linux.so.2",
+        (4 | 8 | 15 | 20 | 22, ..) => "/lib/ld.so.1",
         _ => return None,
     })
 }

@@ -48,15 +48,13 @@ impl<'a> MappedFs<'a> {
     /// Returns the present path, by which a file is read and written.
     #[must_use]
     pub fn real(&self, path: &BStr) -> BString {
-        let pairs = self.mappings.iter().map(|map| (&map.end, &map.build));
-        replaced(path, pairs)
+        replaced(path, self.mappings.iter().map(|map| (&map.end, &map.build)))
     }
 
     /// Returns the final path.
     #[must_use]
     pub fn planned(&self, path: &BStr) -> BString {
-        let pairs = self.mappings.iter().map(|map| (&map.build, &map.end));
-        replaced(path, pairs)
+        replaced(path, self.mappings.iter().map(|map| (&map.build, &map.end)))
     }
 }
 

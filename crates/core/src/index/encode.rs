@@ -25,17 +25,12 @@ pub fn encode(index: &Index, target: Target) -> Result<Vec<u8>, EncodeError> {
     let directories = encoder.directories(&index.directories, index.conditions.len())?;
     let loader = encoder.loader(index.loader.as_ref())?;
     let (programs, program_buckets) = encoder.programs(&index.programs)?;
-    let guard_count = index.conditions.len();
     let tables = encoder.tables(&index.bound)?;
-    let endian = target.endian;
-    let bound =
-        bound::Sections::encode(&index.bound, endian, guard_count, &tables, &mut |string| {
-            encoder.string(string)
-        })?;
+    let (endian, guards) = (target.endian, index.conditions.len());
+    let string = &mut |string: &BString| encoder.string(string);
+    let bound = bound::Sections::encode(&index.bound, endian, guards, &tables, string)?;
     let none = paths::Paths::default();
-    let of_paths = index.paths.as_ref().unwrap_or(&none);
-    let paths =
-        paths::Sections::encode(of_paths, target.endian, &mut |string| encoder.string(string))?;
+    let paths = paths::Sections::encode(index.paths.as_ref().unwrap_or(&none), endian, string)?;
     let Encoder { edges, pool, strings, .. } = encoder;
     let mut sections = vec![
         // These come first, so that one read has the header and the sections of an index of one
@@ -53,8 +48,8 @@ pub fn encode(index: &Index, target: Target) -> Result<Vec<u8>, EncodeError> {
         (kind::STRINGS, 1, strings),
         (kind::ORIGINS, 4, origins),
     ];
-    sections.extend(bound.list());
-    sections.extend(paths.list());
+    sections.extend(bound);
+    sections.extend(paths);
     let static_tls = index.programs.iter().map(|program| program.static_tls).max();
     let words = [roots, index.settings, static_tls.unwrap_or(0)];
     assemble(target, &sections, words, index, first_root(index))

@@ -24,7 +24,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::probe::{Call, Outcome, Probe, SearchSource};
 
 /// The record of one process.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessRecord {
     /// The process id in the process's own PID namespace.
     pub pid: u32,
@@ -68,14 +68,12 @@ pub fn parse(record: &[u8]) -> Vec<ProcessRecord> {
     for (pid, message) in messages(record) {
         let index = *of_pid.entry(pid).or_insert(readers.len());
         if index == readers.len() {
-            readers.push(Reader { pid, ..Reader::default() });
+            let process = ProcessRecord { pid, searches: Vec::new() };
+            readers.push(Reader { process, ..Reader::default() });
         }
         readers[index].message(&message);
     }
-    readers
-        .into_iter()
-        .map(|reader| ProcessRecord { pid: reader.pid, searches: reader.searches })
-        .collect()
+    readers.into_iter().map(|reader| reader.process).collect()
 }
 
 impl ProcessRecord {
@@ -156,8 +154,7 @@ fn tagged(line: &[u8]) -> Option<(u32, &[u8])> {
 /// The state of one process while its messages are read.
 #[derive(Default)]
 struct Reader {
-    pid: u32,
-    searches: Vec<Search>,
+    process: ProcessRecord,
     /// The requester of the next search, from a `needed by` line.
     requester: Option<Requester>,
     source: Option<SearchSource>,
@@ -207,7 +204,7 @@ impl Reader {
     fn push(&mut self, needed: &[u8], namespace: u64) {
         let requester = self.requester.take();
         let at_run_time = self.initialised || requester.as_ref().is_some_and(|r| r.at_run_time);
-        self.searches.push(Search {
+        self.process.searches.push(Search {
             namespace,
             needed_by: requester.map(|requester| requester.path),
             needed: needed.into(),
@@ -219,7 +216,7 @@ impl Reader {
 
     fn tried(&mut self, path: &BStr) {
         let source = self.source.unwrap_or(SearchSource::System);
-        if let Some(search) = self.searches.last_mut() {
+        if let Some(search) = self.process.searches.last_mut() {
             search.tries.push(Try { source, path: path.to_owned(), said: None });
         }
     }
@@ -246,7 +243,7 @@ impl Reader {
     }
 
     fn last_try(&mut self, change: impl FnOnce(&mut Try)) {
-        let last = self.searches.last_mut().and_then(|search| search.tries.last_mut());
+        let last = self.process.searches.last_mut().and_then(|search| search.tries.last_mut());
         if let Some(tried) = last {
             change(tried);
         }
@@ -257,7 +254,7 @@ impl Reader {
         if let Some((needed, namespace)) =
             rest.strip_suffix(b";  generating link map").and_then(numbered)
         {
-            let last = self.searches.last_mut();
+            let last = self.process.searches.last_mut();
             if let Some(search) = last.filter(|s| s.needed == needed && s.namespace == namespace) {
                 search.mapped = true;
             }

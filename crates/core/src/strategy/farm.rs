@@ -27,6 +27,7 @@ use crate::fs::FileSystem;
 use crate::loader::glibc::run_path::RunPath;
 use crate::loader::load::{Reason, Role};
 use crate::path;
+use crate::search::store::below;
 
 /// The row of `farm`.
 pub const ROW: Row =
@@ -120,7 +121,8 @@ impl<'a> Site<'a> {
         };
         let folders = settings.folders.iter();
         // Only the named folder is changed, even if it is a part of a package.
-        let folders = folders.filter(|folder| is_below(&path, folder) && is_below(folder, package));
+        let folders = folders
+            .filter(|folder| below(&path, folder).is_some() && below(folder, package).is_some());
         // Folders can be nested. The innermost one is the narrowest permission.
         let root = folders.max_by_key(|folder| folder.len());
         let root = root.cloned().unwrap_or_else(|| package.to_owned());
@@ -195,7 +197,7 @@ impl<'a> Site<'a> {
     /// together.
     fn target(&self, link: &BStr, target: &BString) -> BString {
         let real = super::real_path(self.fs, target.as_ref());
-        if !is_below(&real, &self.root) {
+        if below(&real, &self.root).is_none() {
             return target.clone();
         }
         let ups = link[self.root.len() + 1..].find_iter("/").count();
@@ -213,10 +215,6 @@ impl<'a> Site<'a> {
 
 /// A farm and its links: name, target.
 type Segment = (BString, BTreeMap<BString, BString>);
-
-fn is_below(path: &[u8], folder: &[u8]) -> bool {
-    path.strip_prefix(folder).is_some_and(|below| below.starts_with(b"/"))
-}
 
 /// Numbers the directories by the directories before them that the loader must search. Directories
 /// with the same number can share a farm before the first of them.

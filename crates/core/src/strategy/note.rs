@@ -12,7 +12,7 @@ use super::applied::{Applied, Verdict};
 use super::own::{self, Look, OwnDir, OwnPath, Standing};
 use super::plan::{FilePlan, Finding, FindingKind, Plan, PlannedAnswer};
 use super::row::{Row, Unit};
-use super::settings::{self, Settings, Special};
+use super::settings::{self, Settings};
 use crate::closure::{Subject, SubjectKind};
 use crate::edit::Edit;
 use crate::elf::resolution_note::{self, Answer, COMPLETE};
@@ -93,11 +93,7 @@ pub(super) fn reason_to_skip(subject: &Subject) -> Option<FindingKind> {
     if subject.kind == SubjectKind::Static {
         return Some(FindingKind::StaticProgram);
     }
-    match subject.view.soname().and_then(|soname| settings::special(soname)) {
-        Some(Special::Loader) => Some(FindingKind::Loader),
-        Some(Special::Libc) => Some(FindingKind::Libc),
-        None => None,
-    }
+    subject.view.soname().and_then(|soname| settings::special(soname))
 }
 
 /// Makes the plan for a file that gets no note, which removes an existing one.

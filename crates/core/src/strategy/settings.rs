@@ -2,6 +2,7 @@
 
 use bstr::{BStr, BString, ByteSlice};
 
+use super::plan::FindingKind;
 use crate::search::Stores;
 
 /// The settings of all strategies.
@@ -104,20 +105,13 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
     name.ends_with(tail)
 }
 
-/// A kind of object that strategies skip.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Special {
-    Loader,
-    Libc,
-}
-
-/// Recognises the sonames of the loader and of the C library.
-pub(super) fn special(soname: &[u8]) -> Option<Special> {
+/// Recognises the sonames of the loader and of the C library, which strategies skip.
+pub(super) fn special(soname: &[u8]) -> Option<FindingKind> {
     let any = |patterns: &[&str]| patterns.iter().any(|p| matches(p.as_bytes(), soname));
     if any(&LIBC[..4]) {
-        return Some(Special::Loader);
+        return Some(FindingKind::Loader);
     }
-    any(&LIBC[4..6]).then_some(Special::Libc)
+    any(&LIBC[4..6]).then_some(FindingKind::Libc)
 }
 
 #[cfg(test)]
@@ -141,9 +135,9 @@ mod tests {
 
     #[test]
     fn loader_and_libc_are_recognised_by_their_sonames() {
-        assert_eq!(special(b"ld-linux-x86-64.so.2"), Some(Special::Loader));
-        assert_eq!(special(b"ld64.so.2"), Some(Special::Loader));
-        assert_eq!(special(b"libc.so.6.1"), Some(Special::Libc));
+        assert_eq!(special(b"ld-linux-x86-64.so.2"), Some(FindingKind::Loader));
+        assert_eq!(special(b"ld64.so.2"), Some(FindingKind::Loader));
+        assert_eq!(special(b"libc.so.6.1"), Some(FindingKind::Libc));
         assert_eq!(special(b"libm.so.6"), None);
     }
 }

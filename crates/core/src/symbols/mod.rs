@@ -141,9 +141,8 @@ fn bind_each<'a>(
     let mut bound = vec![ObjectBindings::default(); load.objects.len()];
     for &index in order {
         let Some(symbols) = &objects[index] else { continue };
-        let path = || load.objects[index].path.clone();
-        bound[index] =
-            relocate(index, symbols).ok_or_else(|| BindError::TooManySteps { path: path() })?;
+        let too_many = || BindError::TooManySteps { path: load.objects[index].path.clone() };
+        bound[index] = relocate(index, symbols).ok_or_else(too_many)?;
     }
     Ok(bound)
 }

@@ -20,7 +20,7 @@ pub(in crate::index) struct Sections {
 }
 
 impl Sections {
-    /// Encodes the bindings. `tables` has the place of each object's ranges, plus one; `string`
+    /// Encodes the bindings. Returns the kind, record size and records of each section. `tables` has the place of each object's ranges, plus one; `string`
     /// returns the place of a string.
     pub(in crate::index) fn encode(
         bound: &Bound,
@@ -28,7 +28,7 @@ impl Sections {
         conditions: usize,
         tables: &[u32],
         string: &mut dyn FnMut(&BString) -> Result<u32, EncodeError>,
-    ) -> Result<Self, EncodeError> {
+    ) -> Result<Vec<(u32, usize, Writer)>, EncodeError> {
         let writer = || Writer::new(endian);
         let mut sections = Self {
             programs: writer(),
@@ -53,21 +53,16 @@ impl Sections {
             let variables = variables.map(|text| string(&text)).transpose()?;
             sections.program(program, string(&program.path)?, variables);
         }
-        Ok(sections)
-    }
-
-    /// Returns the kind, record size and records of each section.
-    pub(in crate::index) fn list(self) -> Vec<(u32, usize, Writer)> {
-        if self.programs.bytes.is_empty() {
-            return Vec::new();
+        if sections.programs.bytes.is_empty() {
+            return Ok(Vec::new());
         }
-        vec![
-            (kind::BOUND_PROGRAMS, layout::BOUND_PROGRAM, self.programs),
-            (kind::BOUND_OBJECTS, layout::BOUND_OBJECT, self.objects),
-            (kind::MEMBERS, layout::MEMBER, self.members),
-            (kind::BLOCKS, layout::BLOCK, self.blocks),
-            (kind::BLOCK_WORDS, 4, self.words),
-        ]
+        Ok(vec![
+            (kind::BOUND_PROGRAMS, layout::BOUND_PROGRAM, sections.programs),
+            (kind::BOUND_OBJECTS, layout::BOUND_OBJECT, sections.objects),
+            (kind::MEMBERS, layout::MEMBER, sections.members),
+            (kind::BLOCKS, layout::BLOCK, sections.blocks),
+            (kind::BLOCK_WORDS, 4, sections.words),
+        ])
     }
 
     fn block(&mut self, index: usize, block: &[u8]) -> Result<(), EncodeError> {

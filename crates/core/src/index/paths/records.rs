@@ -26,12 +26,13 @@ pub(in crate::index) struct Sections {
 }
 
 impl Sections {
-    /// Encodes the paths. `string` returns the place of a string.
+    /// Encodes the paths. Returns the kind, record size and records of each section. `string` returns the
+    /// place of a string.
     pub(in crate::index) fn encode(
         paths: &Paths,
         endian: Endian,
         string: &mut dyn FnMut(&BString) -> Result<u32, EncodeError>,
-    ) -> Result<Self, EncodeError> {
+    ) -> Result<Vec<(u32, usize, Writer)>, EncodeError> {
         let writer = || Writer::new(endian);
         let mut sections = Self {
             roots: writer(),
@@ -49,20 +50,15 @@ impl Sections {
         for package in &paths.packages {
             sections.package(package, string(&package.name)?)?;
         }
-        Ok(sections)
-    }
-
-    /// Returns the kind, record size and records of each section.
-    pub(in crate::index) fn list(self) -> Vec<(u32, usize, Writer)> {
-        if self.roots.bytes.is_empty() {
-            return Vec::new();
+        if sections.roots.bytes.is_empty() {
+            return Ok(Vec::new());
         }
-        vec![
-            (kind::PATH_ROOTS, layout::PATH_ROOT, self.roots),
-            (kind::PATH_PACKAGES, layout::PATH_PACKAGE, self.packages),
-            (kind::PATH_LINKS, layout::PATH_LINK, self.links),
-            (kind::PATH_SLOTS, 4, self.slots),
-        ]
+        Ok(vec![
+            (kind::PATH_ROOTS, layout::PATH_ROOT, sections.roots),
+            (kind::PATH_PACKAGES, layout::PATH_PACKAGE, sections.packages),
+            (kind::PATH_LINKS, layout::PATH_LINK, sections.links),
+            (kind::PATH_SLOTS, 4, sections.slots),
+        ])
     }
 
     fn root(&mut self, root: &Root, path: u32) {
