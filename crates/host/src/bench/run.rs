@@ -136,20 +136,12 @@ impl Start {
     }
 
     fn std_command(&self) -> std::process::Command {
-        use std::os::unix::process::CommandExt;
         // A path without a slash would be searched for along PATH at each start.
         let file = match self.file.parent() {
             Some(parent) if parent == Path::new("") => Path::new(".").join(&self.file),
             _ => self.file.clone(),
         };
-        let mut command = std::process::Command::new(file);
-        command.arg0(&self.command.program).args(&self.command.args);
-        if let Some(env) = &self.command.env {
-            command.env_clear().envs(env.iter().map(|(name, value)| (name, value)));
-        }
-        if let Some(dir) = &self.command.dir {
-            command.current_dir(dir);
-        }
+        let mut command = self.command.of_std(&file);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command
     }

@@ -5,7 +5,7 @@ use std::io;
 use std::time::Instant;
 
 use super::Calibration;
-use super::spawn::{Body, CALLS, Failed, Spawned, spawn};
+use super::spawn::{CALLS, Failed, Spawned, spawn};
 use super::stopped::{self, Until, Waited, Why};
 use super::sys::AtCall;
 
@@ -49,7 +49,7 @@ pub(super) fn measure(child: &mut Spawned) -> io::Result<Calibration> {
 
 /// Measures a child of its own on whatever processor the scheduler chooses.
 pub(super) fn apart() -> Result<Calibration, Failed> {
-    let mut child = spawn(&Body::End, false, false)?;
+    let mut child = spawn(None, false, false)?;
     let measured = measure(&mut child).map_err(Failed::Seize);
     child.abandon();
     measured

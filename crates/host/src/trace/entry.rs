@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::exec::{Breakpoint, Program};
-use super::spawn::{Body, Exec, Spawned, spawn};
+use super::spawn::{Exec, Spawned, spawn};
 use super::stopped::{self, Until, Waited, Why};
 use super::sys;
 use super::{Command, TraceError};
@@ -46,7 +46,7 @@ pub struct Entry {
 /// Returns an error if the program could not be started or traced. No process is left running.
 pub fn time_to_entry(command: &Command, limit: Duration) -> Result<Entered, TraceError> {
     let (exec, path) = Exec::new(command)?;
-    let mut child = spawn(&Body::Exec(exec), false, false).map_err(|failed| failed.about(&path))?;
+    let mut child = spawn(Some(&exec), false, false).map_err(|failed| failed.about(&path))?;
     let gone = Instant::now();
     child.go().map_err(|source| not_watched(&path, source))?;
     let pid = child.pid;

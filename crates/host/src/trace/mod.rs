@@ -52,16 +52,16 @@ mod watchdog;
 
 use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process;
 use std::time::Duration;
-
-use becalm_core::observe::Lookup;
 
 use crate::used::Used;
 
 use count::Counting;
 use shared_cpu::SharedCpu;
-use spawn::{Body, Exec, Failed, spawn};
+use spawn::{Exec, Failed, spawn};
 use tracer::Tracer;
 use waits::Collector;
 use watchdog::Watchdog;
@@ -116,6 +116,19 @@ impl Command {
             Some(env) => spawn::find(self, env),
             None => spawn::find(self, &std::env::vars_os().collect::<Vec<_>>()),
         }
+    }
+
+    /// Returns the command that executes `file`, with the streams of this process.
+    pub(crate) fn of_std(&self, file: &Path) -> process::Command {
+        let mut command = process::Command::new(file);
+        command.arg0(&self.program).args(&self.args);
+        if let Some(env) = &self.env {
+            command.env_clear().envs(env.iter().map(|(name, value)| (name, value)));
+        }
+        if let Some(dir) = &self.dir {
+            command.current_dir(dir);
+        }
+        command
     }
 }
 
@@ -184,62 +197,33 @@ pub enum Phase {
     Program,
 }
 
-/// A lookup, reported when it ends.
-#[derive(Clone, Copy, Debug)]
-pub struct Event<'a> {
-    /// Process id.
-    pub pid: u32,
-    /// Index of the image among those of [`Traced::images`].
-    pub image: usize,
-    /// Position relative to the entry point.
-    pub phase: Phase,
-    /// The lookup.
-    pub lookup: &'a Lookup,
-}
-
-/// Receives the events of a run while the program runs. The program waits during each call, so slow
-/// work belongs on another thread.
-pub trait Listener {
-    /// Called when a lookup of a counted process has ended.
-    fn looked_up(&mut self, event: Event<'_>) {
-        let _ = event;
-    }
-
-    /// Called when a program reaches its entry point, with the image's index among
-    /// [`Traced::images`]. The image has its path and environment, and no counts yet.
-    fn entered(&mut self, index: usize, image: &Image) {
-        let _ = (index, image);
-    }
-}
-
-impl<F: FnMut(Event<'_>)> Listener for F {
-    fn looked_up(&mut self, event: Event<'_>) {
-        self(event);
-    }
-}
+/// Called when a program reaches its entry point, with the image's index among [`Traced::images`].
+/// The image has its path and environment, and no counts yet. The program waits during the call, so
+/// slow work belongs on another thread.
+pub type Entering<'a> = dyn FnMut(usize, &Image) + 'a;
 
 /// Runs a program and traces it to its end, its entry point or its first idle moment.
 ///
 /// # Errors
 /// Returns an error if the program could not be started or traced. No process is left running.
 pub fn run(command: &Command, options: Options) -> Result<Traced, TraceError> {
-    run_with(command, options, &mut |_: Event<'_>| ())
+    run_with(command, options, &mut |_, _| ())
 }
 
-/// Does the same as [`run`] and reports each event to `listener`.
+/// Does the same as [`run`] and calls `entering` at each entry point.
 ///
 /// # Errors
 /// Returns the same errors as [`run`].
 pub fn run_with(
     command: &Command,
     options: Options,
-    listener: &mut dyn Listener,
+    entering: &mut Entering<'_>,
 ) -> Result<Traced, TraceError> {
     let (exec, path) = Exec::new(command)?;
     let failed = |failed: Failed| failed.about(&path);
     let used_before = Used::by_children();
     let shared_cpu = SharedCpu::begin();
-    let mut child = spawn(&Body::Exec(exec), options.wants_filter(), true).map_err(failed)?;
+    let mut child = spawn(Some(&exec), options.wants_filter(), true).map_err(failed)?;
     let shared_cpu = shared_cpu.map(|shared_cpu| shared_cpu.with_child(child.pid));
     let affinity = || shared_cpu.as_ref().map(SharedCpu::original);
     let watchdog = options
@@ -260,7 +244,7 @@ pub fn run_with(
     };
     let dir = command.dir.clone().unwrap_or_default();
     let command = path.clone();
-    let mut tracer = Tracer::new(child, (path, dir), options, (overhead, shared_cpu), listener);
+    let mut tracer = Tracer::new(child, (path, dir), options, (overhead, shared_cpu), entering);
     let watched = tracer.watch();
     if let Some(watchdog) = watchdog {
         tracer.kill_rest();

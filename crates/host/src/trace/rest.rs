@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use super::Exit;
 use super::signals::Forwarding;
-use super::stopped::{self, End, Until, Waited, Why};
+use super::stopped::{self, Until, Waited, Why};
 use super::sys::Pid;
 
 /// The processes that still need the tracer at the end of a run: processes that outlived the
@@ -33,7 +33,6 @@ impl Rest {
         if let (None, Some(forwarding)) = (self.program, &self.forwarding) {
             forwarding.program_ended();
         }
-        let mut exit = None;
         // `ECHILD` ends the loop: no traced process is left.
         while let Ok(waited) = stopped::wait(self.program) {
             match waited {
@@ -41,17 +40,11 @@ impl Rest {
                 Waited::Stop(task, Why::Group(_)) => task.listen(),
                 Waited::Stop(task, _) => task.resume(Until::Filter, 0),
                 Waited::End(pid, end) if Some(pid) == self.program => {
-                    exit = Some(match end {
-                        End::Code(code) => Exit::Code(code),
-                        End::Signal(signal) => Exit::Signal(signal),
-                    });
+                    return Some(end);
                 }
                 Waited::End(..) => {}
             }
-            if exit.is_some() {
-                break;
-            }
         }
-        exit
+        None
     }
 }

@@ -40,14 +40,6 @@ pub(super) enum Report {
 /// number is enough for a stable median and small enough to cost no noticeable time.
 pub(super) const CALLS: usize = 16;
 
-/// The child's work after those calls.
-pub(super) enum Body {
-    /// Executes a program.
-    Exec(Exec),
-    /// Exits.
-    End,
-}
-
 /// The arguments of `execve`, allocated before the fork.
 pub(super) struct Exec {
     path: CString,
@@ -155,11 +147,12 @@ impl Failed {
 
 /// Forks a child and attaches to it. If `filtered`, the child installs the filter before its
 /// `execve`.
-pub(super) fn spawn(body: &Body, filtered: bool, follows: bool) -> Result<Spawned, Failed> {
+pub(super) fn spawn(exec: Option<&Exec>, filtered: bool, follows: bool) -> Result<Spawned, Failed> {
     let (wait, go) = io::pipe().map_err(Failed::Fork)?;
     let (reports, report) = io::pipe().map_err(Failed::Fork)?;
     // Built before the fork, because the child may not allocate memory.
     let filter = filtered.then(filter::program);
+    let fds = [wait.as_raw_fd(), go.as_raw_fd(), report.as_raw_fd()];
     #[allow(unsafe_code, reason = "std can start no child that is to be attached first")]
     // SAFETY: the child only makes system calls on memory allocated before the fork, and then
     // exits. It takes no lock that another thread may hold.
@@ -168,11 +161,7 @@ pub(super) fn spawn(body: &Body, filtered: bool, follows: bool) -> Result<Spawne
         #[cfg(target_env = "gnu")]
         libc::malloc_trim(0);
         match libc::fork() {
-            0 => child(
-                body,
-                filter.as_deref(),
-                [wait.as_raw_fd(), go.as_raw_fd(), report.as_raw_fd()],
-            ),
+            0 => child(exec, filter.as_deref(), fds),
             pid => pid,
         }
     };
@@ -249,7 +238,7 @@ fn report(bytes: &[u8]) -> Option<Report> {
 
 /// The child's code between fork and exec.
 #[allow(unsafe_code, reason = "only bare system calls are allowed here")]
-unsafe fn child(body: &Body, filter: Option<&[libc::sock_filter]>, fds: [i32; 3]) -> ! {
+unsafe fn child(exec: Option<&Exec>, filter: Option<&[libc::sock_filter]>, fds: [i32; 3]) -> ! {
     let [wait, go, report] = fds;
     // SAFETY: system calls on descriptors and memory this process owns; no allocation.
     unsafe {
@@ -268,13 +257,13 @@ unsafe fn child(body: &Body, filter: Option<&[libc::sock_filter]>, fds: [i32; 3]
             libc::syscall(libc::SYS_getppid);
         }
         inherited::restore();
-        if let Body::Exec(Exec { dir: Some(dir), .. }) = body
+        if let Some(Exec { dir: Some(dir), .. }) = exec
             && libc::chdir(dir.as_ptr()) != 0
         {
             write_report(report, b'D');
             libc::_exit(127);
         }
-        if let Body::Exec(Exec { streams: Some(streams), .. }) = body {
+        if let Some(Exec { streams: Some(streams), .. }) = exec {
             // `dup2` clears the close-on-exec flag of the copy (dup(2)).
             for (at, file) in streams.files().into_iter().enumerate() {
                 // Fails only for descriptors that are not open, and these are.
@@ -285,14 +274,10 @@ unsafe fn child(body: &Body, filter: Option<&[libc::sock_filter]>, fds: [i32; 3]
         if let Some(filter) = filter {
             install(filter, report);
         }
-        match body {
-            Body::Exec(exec) => {
-                libc::execve(exec.path.as_ptr(), exec.argv.as_ptr(), exec.envp.as_ptr());
-                write_report(report, b'E');
-                libc::_exit(127)
-            }
-            Body::End => libc::_exit(0),
-        }
+        let Some(exec) = exec else { libc::_exit(0) };
+        libc::execve(exec.path.as_ptr(), exec.argv.as_ptr(), exec.envp.as_ptr());
+        write_report(report, b'E');
+        libc::_exit(127)
     }
 }
 

@@ -5,6 +5,7 @@ use std::io;
 
 use bstr::BString;
 
+use super::exit::Exit;
 use super::sys::{self, Pid, Request, SyscallInfo};
 
 /// A task that is stopped until it is resumed.
@@ -20,16 +21,7 @@ pub(super) enum Waited {
     /// A task stopped.
     Stop(Stopped, Why),
     /// A task ended.
-    End(Pid, End),
-}
-
-/// The end of a task.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum End {
-    /// Exited with this code.
-    Code(u8),
-    /// Killed by this signal.
-    Signal(i32),
+    End(Pid, Exit),
 }
 
 /// Reason for a stop.
@@ -68,10 +60,10 @@ pub(super) fn wait(only: Option<Pid>) -> io::Result<Waited> {
     let (pid, status) = sys::wait(only)?;
     if libc::WIFEXITED(status) {
         let code = libc::WEXITSTATUS(status) as u8;
-        return Ok(Waited::End(pid, End::Code(code)));
+        return Ok(Waited::End(pid, Exit::Code(code)));
     }
     if libc::WIFSIGNALED(status) {
-        return Ok(Waited::End(pid, End::Signal(libc::WTERMSIG(status))));
+        return Ok(Waited::End(pid, Exit::Signal(libc::WTERMSIG(status))));
     }
     let signal = libc::WSTOPSIG(status);
     // With PTRACE_O_TRACESYSGOOD, bit 7 of SIGTRAP marks a stop at a call; event stops put the

@@ -87,36 +87,31 @@ impl SyscallInfo {
     }
 }
 
+/// Calls `ptrace` with one of the requests below, which writes at most a value of this type: an
+/// integer or a struct of integers.
+fn value<T: Default>(request: i64, pid: Pid, addr: u64) -> io::Result<T> {
+    let mut value = T::default();
+    // SAFETY: the kernel writes to a variable of the type, of which any bytes are valid.
+    let result = unsafe { libc::syscall(libc::SYS_ptrace, request, pid, addr, &raw mut value) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
+}
+
 /// `PTRACE_GET_SYSCALL_INFO`.
 pub(super) fn syscall_info(pid: Pid) -> io::Result<SyscallInfo> {
-    let mut info = SyscallInfo::default();
-    let size = size_of::<SyscallInfo>();
-    // SAFETY: the kernel writes at most `size` bytes to a struct of that size. All its fields are
-    // integers, so any bytes are valid.
-    let result = unsafe {
-        libc::syscall(libc::SYS_ptrace, PTRACE_GET_SYSCALL_INFO, pid, size, &raw mut info)
-    };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(info) }
+    value(PTRACE_GET_SYSCALL_INFO, pid, size_of::<SyscallInfo>() as u64)
 }
 
 /// `PTRACE_GETEVENTMSG`.
-pub(super) fn event_message(pid: Pid) -> io::Result<u64> {
-    let mut message: libc::c_ulong = 0;
-    // SAFETY: the kernel writes one `unsigned long` to a variable of that type.
-    let result =
-        unsafe { libc::syscall(libc::SYS_ptrace, 0x4201i64, pid, 0usize, &raw mut message) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(message as u64) }
+pub(super) fn event_message(pid: Pid) -> io::Result<libc::c_ulong> {
+    value(0x4201, pid, 0)
 }
 
 /// `PTRACE_PEEKDATA`: reads one word. It also works on a process that is not dumpable, for which
 /// [`read_memory`] fails.
-pub(super) fn peek(pid: Pid, addr: u64) -> io::Result<u64> {
+pub(super) fn peek(pid: Pid, addr: u64) -> io::Result<libc::c_ulong> {
     // The C library's wrapper returns the word, so that -1 is ambiguous. The system call stores it
     // (ptrace(2), "C library/kernel differences").
-    let mut word: libc::c_ulong = 0;
-    // SAFETY: the raw system call writes one word to a variable of that type.
-    let result = unsafe { libc::syscall(libc::SYS_ptrace, 2i64, pid, addr, &raw mut word) };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(word as u64) }
+    value(2, pid, addr)
 }
 
 /// `process_vm_readv`: reads memory of a process and returns the number of bytes read.

@@ -1,7 +1,6 @@
 //! The event loop: receives stops, counts calls and resumes tasks.
 
 use std::borrow::Cow;
-use std::io;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -16,16 +15,16 @@ use super::count::{Call, Counting};
 use super::exec::{Breakpoint, Program};
 use super::shared_cpu::{SharedCpu, names_status};
 use super::spawn::{Report, Spawned};
-use super::stopped::{self, End, Stopped, Until, Waited, Why};
+use super::stopped::{self, Stopped, Until, Waited, Why};
 use super::sys::{self, AtCall, Pid, SyscallInfo};
 use super::task::{Pending, Process, Task};
-use super::{Calibration, Event, Exit, Listener, Note, Options, TraceError, calibrate};
+use super::{Calibration, Entering, Exit, Note, Options, TraceError, calibrate};
 
 /// State of a traced run.
 pub(super) struct Tracer<'a> {
     pub(super) options: Options,
     pub(super) overhead: Calibration,
-    listener: &'a mut dyn Listener,
+    entering: &'a mut Entering<'a>,
     command: PathBuf,
     dir: PathBuf,
     child: Spawned,
@@ -54,7 +53,7 @@ impl<'a> Tracer<'a> {
         (command, dir): (PathBuf, PathBuf),
         options: Options,
         (overhead, shared_cpu): (Calibration, Option<SharedCpu>),
-        listener: &'a mut dyn Listener,
+        entering: &'a mut Entering<'a>,
     ) -> Tracer<'a> {
         let no_filter = !options.wants_filter();
         let root = Task { process: Some(child.pid), call: None, announced: true };
@@ -62,7 +61,7 @@ impl<'a> Tracer<'a> {
             tasks: [(child.pid, root)].into_iter().collect(),
             options,
             overhead,
-            listener,
+            entering,
             command,
             dir,
             child,
@@ -84,7 +83,10 @@ impl<'a> Tracer<'a> {
             match stopped::wait(None) {
                 Ok(Waited::Stop(task, why)) => self.stopped(task, why),
                 Ok(Waited::End(pid, end)) => self.ended(pid, end)?,
-                Err(source) => return Err(self.failed("wait", source)),
+                Err(source) => {
+                    let command = self.command.clone();
+                    return Err(TraceError::Tracer { command, call: "wait", source });
+                }
             }
         }
         let processes: FxHashSet<Pid> =
@@ -107,10 +109,6 @@ impl<'a> Tracer<'a> {
     /// Returns the program's process id.
     pub(super) fn root(&self) -> Pid {
         self.child.pid
-    }
-
-    fn failed(&self, call: &'static str, source: io::Error) -> TraceError {
-        TraceError::Tracer { command: self.command.clone(), call, source }
     }
 
     fn note(&mut self, note: Note) {
@@ -257,7 +255,8 @@ impl<'a> Tracer<'a> {
             Some(known) => Cow::Borrowed(known.name),
             None => Cow::Owned(format!("syscall_{number}")),
         };
-        let pending = self.pending(name, image, lookup);
+        let (cost, phase) = (self.cost(image), self.images[image].phase);
+        let pending = Pending { name, image, phase, lookup, cost, began: Instant::now() };
         if let Some(entry) = self.tasks.get_mut(&pid) {
             entry.call = Some(pending);
         }
@@ -289,17 +288,6 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    fn pending(
-        &mut self,
-        name: Cow<'static, str>,
-        image: usize,
-        lookup: Option<Lookup>,
-    ) -> Pending {
-        let cost = self.cost(image);
-        let phase = self.images[image].phase;
-        Pending { name, image, phase, lookup, cost, began: Instant::now() }
-    }
-
     /// Returns the current cost of a call of this image. The cost on different processors is
     /// measured when it is first needed; that time counts as the tracer's.
     fn cost(&mut self, image: usize) -> Cost {
@@ -322,10 +310,6 @@ impl<'a> Tracer<'a> {
         let Pending { name, image, phase, lookup, cost, began } = pending;
         let ns = nanos(began, now).saturating_sub(cost.call_ns);
         let lookup = lookup.map(|lookup| Lookup { errno, ns, ..lookup });
-        if let Some(lookup) = &lookup {
-            let event = Event { pid: pid.unsigned_abs(), image, phase, lookup };
-            self.listener.looked_up(event);
-        }
         let (failed, tracer_ns) = (errno.is_some(), cost.cycle_ns);
         let call = Call { name, phase, failed, ns, tracer_ns, lookup, task: pid, began };
         self.images[image].count(call);
@@ -418,7 +402,7 @@ impl<'a> Tracer<'a> {
         // missing instruction.
         let _ = breakpoint.take_out(&task);
         self.images[image].enter();
-        self.listener.entered(image, self.images[image].image());
+        (self.entering)(image, self.images[image].image());
         if self.options.until_entry {
             self.shared_cpu = None;
             self.images[image].end();
@@ -429,7 +413,7 @@ impl<'a> Tracer<'a> {
         self.go_on(task, 0);
     }
 
-    fn ended(&mut self, pid: Pid, end: End) -> Result<(), TraceError> {
+    fn ended(&mut self, pid: Pid, end: Exit) -> Result<(), TraceError> {
         self.forget(pid);
         if let Some(process) = self.processes.remove(&pid) {
             self.images[process.image].end();
@@ -441,10 +425,7 @@ impl<'a> Tracer<'a> {
         if self.images.is_empty() {
             return Err(self.child.never_started(&self.command, &self.dir));
         }
-        self.exit = Some(match end {
-            End::Code(code) => Exit::Code(code),
-            End::Signal(signal) => Exit::Signal(signal),
-        });
+        self.exit = Some(end);
         Ok(())
     }
 

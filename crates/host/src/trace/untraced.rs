@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{self, Stdio};
 use std::time::Duration;
 
@@ -66,28 +66,18 @@ pub fn run_untraced(command: &Command, limit: Option<Duration>) -> Result<Untrac
     Ok(Untraced { path, pid, exit, record })
 }
 
-fn child(
-    command: &Command,
-    path: &PathBuf,
-    record: &PathBuf,
-) -> Result<process::Child, TraceError> {
-    use std::os::unix::process::CommandExt;
-    let mut starting = process::Command::new(path);
-    starting.arg0(&command.program).args(&command.args);
-    if let Some(env) = &command.env {
-        starting.env_clear().envs(env.iter().map(|(name, value)| (name, value)));
-    }
-    if let Some(dir) = &command.dir {
-        starting.current_dir(dir);
-    }
+fn child(command: &Command, path: &Path, record: &Path) -> Result<process::Child, TraceError> {
+    let mut starting = command.of_std(path);
     if let Some(streams) = &command.streams {
         let copies = streams.files().map(|file| file.try_clone().map(Stdio::from));
-        let failed = |source| TraceError::Fork { command: path.clone(), source };
+        let failed = |source| TraceError::Fork { command: path.to_owned(), source };
         let [stdin, stdout, stderr] = copies;
         starting.stdin(stdin.map_err(failed)?).stdout(stdout.map_err(failed)?);
         starting.stderr(stderr.map_err(failed)?);
     }
     // Set last, so that the command's own environment cannot replace them.
     starting.env("LD_DEBUG", "libs,files").env("LD_DEBUG_OUTPUT", record);
-    starting.spawn().map_err(|source: io::Error| TraceError::Exec { command: path.clone(), source })
+    starting
+        .spawn()
+        .map_err(|source: io::Error| TraceError::Exec { command: path.to_owned(), source })
 }

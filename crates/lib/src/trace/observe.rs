@@ -90,7 +90,7 @@ fn run(
         return without_tracer(options, command, limit, &why);
     }
     let assumed = Assumed::new(options);
-    let mut predictor = Predictor::start(&assumed);
+    let predictor = Predictor::start(&assumed);
     let watched = trace::Options {
         follow: options.follow,
         all_syscalls: options.all_syscalls,
@@ -104,7 +104,7 @@ fn run(
         limit,
         ..trace::Options::default()
     };
-    match trace::run_with(command, watched, &mut predictor) {
+    match trace::run_with(command, watched, &mut |at, image| predictor.entered(at, image)) {
         Ok(traced) => {
             let recorded = options.record.then(|| record(options, &traced));
             let mut observed = joined(options, &assumed, traced, predictor);

@@ -15,7 +15,7 @@ use becalm_core::closure::Closure;
 use becalm_core::loader::Environment;
 use becalm_core::search::Stores;
 use becalm_core::strategy::Strategy;
-use becalm_host::trace::{self, Image, Listener};
+use becalm_host::trace::{self, Image};
 use becalm_host::{FactChoice, OsFs};
 use bstr::BString;
 
@@ -109,10 +109,9 @@ impl Predictor {
         drop(images);
         thread.join().unwrap_or_default()
     }
-}
 
-impl Listener for Predictor {
-    fn entered(&mut self, index: usize, image: &Image) {
+    /// Begins to predict the start of an image that has reached its entry point.
+    pub fn entered(&self, index: usize, image: &Image) {
         if let Some((images, _)) = self.thread.as_ref().filter(|_| index < AHEAD) {
             self.make_room();
             // If the thread has ended, there are no answers, and the model runs later.

@@ -8,7 +8,7 @@ use becalm_core::observe::{Class, Kind};
 
 use super::fixture::{option_sets, trace};
 use super::parent::program;
-use crate::trace::{Command, Event, Exit, Note, Options, Phase, run, run_with};
+use crate::trace::{Command, Exit, Note, Options, run};
 use becalm_testing::skip;
 
 #[test]
@@ -19,12 +19,11 @@ fn a_million_lookups_are_counted_and_not_kept() {
             return 0;
         }";
     let fixture = program(body);
-    let mut seen = 0;
     let command = Command { env: Some(vec![]), ..Command::new(&fixture.program, []) };
-    let traced = run_with(&command, Options::default(), &mut |event: Event<'_>| {
-        seen += usize::from(event.phase == Phase::Program && event.lookup.kind == Kind::Stat);
-    });
+    let traced = run(&command, Options { timeline: true, ..Options::default() });
     let image = &traced.unwrap().images[0];
+    let of_program = image.timeline.iter().filter(|timed| timed.class.is_some());
+    let seen = of_program.filter(|timed| timed.lookup.kind == Kind::Stat).count();
     assert_eq!((seen, image.program.missed.stats), (20_000, 20_000));
     assert!(image.lookups.len() < 100);
     assert_eq!(image.classes[0].0, Class::Other);

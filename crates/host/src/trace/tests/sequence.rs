@@ -9,7 +9,7 @@ use becalm_core::probe::{Attempt, Probe};
 use bstr::{BStr, BString, ByteSlice};
 
 use super::fixture::{build, trace_in};
-use crate::trace::{Command, Event, Image, Options, run_with};
+use crate::trace::{Command, Image, Options, run};
 use crate::{FactChoice, OsFs, loader_facts};
 use becalm_testing::skip;
 use becalm_testing::strace::oracle::{Launch, Start};
@@ -82,14 +82,9 @@ fn attempts(program: &str, env: &[(&str, String)], options: Options) -> Vec<Atte
     let line = format!("exec '{program}' </dev/null >/dev/null 2>&1");
     let env = env.iter().map(|(name, value)| (name.into(), value.into())).collect();
     let command = Command { env: Some(env), ..Command::new("/bin/sh", ["-c".into(), line.into()]) };
-    let mut seen = Vec::new();
-    let traced = run_with(&command, options, &mut |event: Event<'_>| {
-        if event.image == 1 {
-            seen.extend(event.lookup.attempt());
-        }
-    });
-    assert_eq!(traced.unwrap().images.len(), 2);
-    seen
+    let traced = run(&command, Options { timeline: true, ..options }).unwrap();
+    assert_eq!(traced.images.len(), 2);
+    traced.images[1].timeline.iter().filter_map(|timed| timed.lookup.attempt()).collect()
 }
 
 #[test]
