@@ -23,23 +23,23 @@
 
 pub use crate::os_fs::fact_cache::FactChoice;
 use std::fs::File;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use becalm_core::elf;
 use becalm_core::fs::FileSystem;
 use becalm_core::loader::{GlibcVersion, Libc, LoaderFacts, facts};
 use becalm_core::search::hwcaps;
 use bstr::{BStr, BString, ByteSlice};
-use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{MemfdFlags, SealFlags};
-use rustix::process::{Pid, PidfdFlags};
 
 use crate::HostError;
+use crate::child::status_within;
 use crate::cpu;
 use crate::os_fs::{OpenInterpreter, OsFs, io_error, proc_path};
+use crate::path::path_of;
 
 /// Time limit of a loader's self-description; it takes about a millisecond.
 const TIME_LIMIT: Duration = Duration::from_secs(2);
@@ -137,10 +137,6 @@ fn has_diagnostics(libc: Libc) -> bool {
     matches!(libc, Libc::Glibc(version) if (version.major, version.minor) >= (2, 34))
 }
 
-fn path_of(interpreter: &BStr) -> PathBuf {
-    PathBuf::from(interpreter.to_os_str_lossy().into_owned())
-}
-
 /// Returns the output of an open glibc loader for `--list-diagnostics`, and for `--list-tunables` if
 /// some may be set: by `tunables`, or since 2.44 by `/etc/tunables.conf`, which `ldconfig` puts into the
 /// loader cache. Returns `None` if the loader cannot be started, fails, or takes too long.
@@ -175,35 +171,13 @@ fn output_of(program: &Path, arguments: &[&str], tunables: &BStr) -> Option<Vec<
         .stderr(Stdio::null())
         .spawn()
         .ok()?;
-    if !ends_in_time(&child) {
-        // If it has ended already, the wait below returns its status.
-        let _ = child.kill();
-    }
-    let fine = child.wait().ok()?.success();
+    let fine = status_within(&mut child, TIME_LIMIT).ok()?.is_some_and(|status| status.success());
     // The child shares the open file, so the file's position is the end of the output.
     let length = rustix::fs::tell(&memory).ok()?.min(MAX_OUTPUT);
     let mut text = vec![0; usize::try_from(length).ok()?];
     let count = rustix::io::pread(&memory, &mut text, 0).ok()?;
     text.truncate(count);
     fine.then_some(text)
-}
-
-/// Returns true if the child ends within [`TIME_LIMIT`].
-fn ends_in_time(child: &Child) -> bool {
-    let Some(pid) = Pid::from_raw(child.id().cast_signed()) else { return false };
-    let Ok(process) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else { return false };
-    let deadline = Instant::now() + TIME_LIMIT;
-    while let Some(left) = deadline.checked_duration_since(Instant::now()) {
-        let Ok(timeout) = Timespec::try_from(left) else { return false };
-        // A pidfd becomes readable when its process ends (pidfd_open(2)).
-        let mut fds = [PollFd::new(&process, PollFlags::IN)];
-        match rustix::event::poll(&mut fds, Some(&timeout)) {
-            Ok(ready) => return ready > 0,
-            Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return false,
-        }
-    }
-    false
 }
 
 /// Prefixes of loaders that may run: the directories of distributions and stores. A loader

@@ -33,12 +33,9 @@ pub fn ends_within(child: &mut Child, limit: Duration) -> io::Result<bool> {
     };
     let until = Instant::now() + limit;
     loop {
-        let left = until.saturating_duration_since(Instant::now());
-        let left = Timespec {
-            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: left.subsec_nanos().into(),
-        };
-        match poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&left)) {
+        // A limit that is too large for the call is none.
+        let left = Timespec::try_from(until.saturating_duration_since(Instant::now())).ok();
+        match poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], left.as_ref()) {
             Ok(ready) => return Ok(ready > 0),
             Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),

@@ -38,6 +38,7 @@ use bstr::{BStr, BString, ByteSlice};
 
 use crate::HostError;
 use crate::fingerprint::{self, Fingerprint};
+use crate::path::path_of;
 use listing::KnownDir;
 use root::Root;
 use shards::Shards;
@@ -150,13 +151,12 @@ impl OsFs {
     /// # Errors
     /// Returns [`HostError::Read`] if the path does not exist or cannot be reached.
     pub fn host_path(&self, inside: &BStr) -> Result<PathBuf, HostError> {
-        let as_path = || PathBuf::from(inside.to_os_str_lossy().into_owned());
         if self.is_real_root() {
-            return Ok(as_path());
+            return Ok(path_of(inside));
         }
         self.root
             .host_path(inside)
-            .map_err(|errno| HostError::Read { path: as_path(), source: io_error(errno) })
+            .map_err(|errno| HostError::Read { path: path_of(inside), source: io_error(errno) })
     }
 
     /// Opens the file that `stat` has just described, or returns the cached result.
