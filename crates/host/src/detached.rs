@@ -6,6 +6,8 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+use rustix::process::{Pid, WaitOptions, waitpid};
+
 /// Number of the first inherited descriptor, after stdin, stdout and stderr.
 const INHERITED: i32 = 3;
 
@@ -79,12 +81,9 @@ pub fn detached_with<const N: usize>(
             unsafe { libc::_exit(0) }
         }
         intermediate => {
-            let mut status = 0;
-            // SAFETY: the kernel writes the status to a variable of that type. If SIGCHLD is
-            // ignored, waitpid fails at once, and no zombie remains.
-            while unsafe { libc::waitpid(intermediate, &raw mut status, 0) } == -1
-                && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
-            {}
+            // If SIGCHLD is ignored, waitpid fails at once, and no zombie remains.
+            let wait = || waitpid(Pid::from_raw(intermediate), WaitOptions::empty());
+            let _ = rustix::io::retry_on_intr(wait);
             Ok(Detached::Yes)
         }
     }

@@ -1,7 +1,7 @@
 //! A start whose libraries the audit module has the loader map below a chosen address
 //! (`crates/lib/audit/pages.c`). The process stops before any code of the program runs, and is read.
 
-#![allow(unsafe_code, reason = "an inherited descriptor and a wait for a stop have no safe form")]
+#![allow(unsafe_code, reason = "an inherited descriptor has no safe form")]
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -13,6 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::process::{Pid, WaitOptions, waitpid};
 
 use crate::child::kill_family;
 use crate::pages::maps::mappings;
@@ -112,14 +113,11 @@ impl Drop for Steered {
 
 fn stops_within(child: &mut Child, limit: Duration) -> bool {
     let began = Instant::now();
-    let Ok(id) = libc::pid_t::try_from(child.id()) else { return false };
+    let flags = WaitOptions::UNTRACED | WaitOptions::NOHANG;
     while began.elapsed() < limit {
-        let mut status = 0;
-        // SAFETY: the kernel writes the status to a variable of that type; `WNOWAIT` is not set, but a
-        // stop does not reap the child.
-        let found = unsafe { libc::waitpid(id, &raw mut status, libc::WUNTRACED | libc::WNOHANG) };
-        if found == id {
-            return libc::WIFSTOPPED(status);
+        // A stop does not reap the child.
+        if let Ok(Some((_, status))) = waitpid(Some(Pid::from_child(child)), flags) {
+            return status.stopped();
         }
         std::thread::sleep(PAUSE);
     }

@@ -12,15 +12,16 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::calibrate::nanos;
 use super::exec::Program;
 use super::sys::Pid;
-use super::{Image, Options, Phase, Share, TimedLookup};
+use super::{Image, MAX_LOOKUPS, Options, Phase, Share, TimedLookup};
 
 /// A running image and its counts.
 #[derive(Debug)]
 pub(super) struct Counting {
-    image: Image,
+    /// The image as known so far.
+    pub(super) image: Image,
     /// The phase that the image is in.
     pub(super) phase: Phase,
-    began: Instant,
+    pub(super) began: Instant,
     entered: Option<Instant>,
     ended: Option<Instant>,
     loader: std::ops::Range<u64>,
@@ -28,9 +29,8 @@ pub(super) struct Counting {
     rows: [FxHashMap<Cow<'static, str>, SyscallRow>; 2],
     classes: ClassTallies,
     opened: FxHashSet<BString>,
-    max_opened: usize,
-    max_lookups: usize,
-    max_timed: usize,
+    keeps_opened: bool,
+    keeps_timeline: bool,
 }
 
 /// A call that has ended.
@@ -73,9 +73,8 @@ impl Counting {
             rows: Default::default(),
             classes: ClassTallies::default(),
             opened: FxHashSet::default(),
-            max_opened: if options.opened { options.max_lookups } else { 0 },
-            max_lookups: options.max_lookups,
-            max_timed: if options.timeline { options.max_lookups } else { 0 },
+            keeps_opened: options.opened,
+            keeps_timeline: options.timeline,
             image: Image {
                 path: program.path,
                 exec_path: program.exec_path,
@@ -113,20 +112,9 @@ impl Counting {
             rows: Default::default(),
             classes: ClassTallies::default(),
             opened: FxHashSet::default(),
-            max_opened: self.max_opened,
-            max_lookups: self.max_lookups,
-            max_timed: self.max_timed,
+            keeps_opened: self.keeps_opened,
+            keeps_timeline: self.keeps_timeline,
         }
-    }
-
-    /// Returns the time at which the image began.
-    pub(super) fn began(&self) -> Instant {
-        self.began
-    }
-
-    /// Returns the image as known so far.
-    pub(super) fn image(&self) -> &Image {
-        &self.image
     }
 
     /// Adds time for which the tracer delayed the image.
@@ -190,14 +178,14 @@ impl Counting {
         share.hits += u64::from(!lookup.is_miss());
         share.missed.add(&lookup);
         let class = (call.phase == Phase::Program).then(|| self.class_of(&lookup));
-        if self.image.timeline.len() < self.max_timed {
+        if self.keeps_timeline && self.image.timeline.len() < MAX_LOOKUPS {
             let task = call.task.unsigned_abs();
             self.image.timeline.push(TimedLookup { task, at_ns, class, lookup: lookup.clone() });
         }
         match call.phase {
             Phase::Program => self.class(class.unwrap_or(Class::Other), lookup),
             Phase::Loader if !lookup.by_loader => self.image.initialisers += 1,
-            Phase::Loader if self.image.lookups.len() < self.max_lookups => {
+            Phase::Loader if self.image.lookups.len() < MAX_LOOKUPS => {
                 self.image.lookups.push(lookup);
             }
             Phase::Loader => self.image.dropped += 1,
@@ -220,7 +208,7 @@ impl Counting {
         self.classes.add(class, &lookup);
         self.add_opened(&lookup);
         match class {
-            Class::Dlopen if self.image.dlopens.len() < self.max_lookups => {
+            Class::Dlopen if self.image.dlopens.len() < MAX_LOOKUPS => {
                 self.image.dlopens.push(lookup);
             }
             Class::Dlopen => self.image.dlopens_dropped += 1,
@@ -231,7 +219,7 @@ impl Counting {
     /// Keeps the path of a file that the program reads. Libraries that it opens are mapped.
     fn add_opened(&mut self, lookup: &Lookup) {
         let is_opened = lookup.kind == Kind::Open && !lookup.is_miss() && !lookup.by_loader;
-        let has_room = self.opened.len() < self.max_opened;
+        let has_room = self.keeps_opened && self.opened.len() < MAX_LOOKUPS;
         let mut is_new =
             |path: &BString| path.starts_with(b"/") && self.opened.insert(path.clone());
         if is_opened && has_room && is_new(&lookup.path) {

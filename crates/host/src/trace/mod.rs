@@ -59,7 +59,6 @@ use std::time::Duration;
 
 use crate::used::Used;
 
-use count::Counting;
 use shared_cpu::SharedCpu;
 use spawn::{Exec, Failed, spawn};
 use tracer::Tracer;
@@ -132,8 +131,11 @@ impl Command {
     }
 }
 
+/// Maximum number of lookups of a kind that are kept for each image.
+pub const MAX_LOOKUPS: usize = 1_000_000;
+
 /// Options of a traced run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Options {
     /// Count the program's child processes too.
     pub follow: bool,
@@ -150,8 +152,6 @@ pub struct Options {
     /// With `pages`: the files are known not to be in memory. All page faults are reported from the begin, which
     /// makes a warm start measurably slower, and otherwise from the first major one on.
     pub cold: bool,
-    /// Maximum number of the loader's lookups kept for each image.
-    pub max_lookups: usize,
     /// The supervisor process of this tracer, from [`Supervisor::enter`].
     pub supervisor: Option<Supervisor>,
     /// Time limit of a run that this process makes for itself. At the limit the program and its
@@ -167,24 +167,6 @@ impl Options {
     /// Returns true if a seccomp filter chooses the calls that stop.
     fn wants_filter(&self) -> bool {
         !self.all_syscalls && !self.until_entry
-    }
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            follow: false,
-            all_syscalls: false,
-            until_entry: false,
-            opened: false,
-            timeline: false,
-            pages: false,
-            cold: false,
-            max_lookups: 1_000_000,
-            supervisor: None,
-            limit: None,
-            until_idle: false,
-        }
     }
 }
 
@@ -265,7 +247,7 @@ pub fn run_with(
     let supervisor = tracer.options.supervisor.take();
     let overhead = tracer.overhead;
     let mut images: Vec<Image> = {
-        let first = tracer.images.first().map(Counting::began);
+        let first = tracer.images.first().map(|image| image.began);
         tracer.images.into_iter().map(|image| image.finish(first)).collect()
     };
     let mut notes = tracer.notes;

@@ -49,7 +49,7 @@ pub struct Image {
     pub program: Share,
     /// The loader's lookups before the entry point, in order, for
     /// [`becalm_core::observe::attribute()`] to join with the model. At most
-    /// [`super::Options::max_lookups`].
+    /// [`super::MAX_LOOKUPS`].
     pub lookups: Vec<Lookup>,
     /// Number of the loader's lookups beyond that limit.
     pub dropped: u64,
@@ -59,16 +59,16 @@ pub struct Image {
     /// The program's lookups by class, most misses first.
     pub classes: Vec<(Class, ClassTally)>,
     /// The lookups of [`Class::Dlopen`], in order, for [`becalm_core::observe::dlopens()`] to
-    /// attribute to requesters. At most [`super::Options::max_lookups`].
+    /// attribute to requesters. At most [`super::MAX_LOOKUPS`].
     pub dlopens: Vec<Lookup>,
     /// Number of lookups of that class beyond that limit.
     pub dlopens_dropped: u64,
     /// The absolute paths that the program opened after its entry point, each once, in order: files and
     /// directories, without the libraries that its loader opened. Empty without [`super::Options::opened`]; at most
-    /// [`super::Options::max_lookups`].
+    /// [`super::MAX_LOOKUPS`].
     pub opened: Vec<BString>,
     /// All lookups, in the order of their ends. Empty without [`super::Options::timeline`]; at most
-    /// [`super::Options::max_lookups`].
+    /// [`super::MAX_LOOKUPS`].
     pub timeline: Vec<TimedLookup>,
     /// The environment variables that a loader or a class reads: `LD_*`, `GLIBC_TUNABLES`, `BECALM`
     /// and [`becalm_core::observe::classes::VARIABLES`].

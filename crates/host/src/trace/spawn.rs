@@ -54,8 +54,7 @@ pub(super) struct Exec {
 impl Exec {
     /// Finds the program and builds its argument and environment arrays.
     pub(super) fn new(command: &Command) -> Result<(Exec, PathBuf), TraceError> {
-        let own_env = || std::env::vars_os().collect();
-        let path = find(command, &command.env.clone().unwrap_or_else(own_env))?;
+        let path = command.file()?;
         let nul = |_| TraceError::Nul(command.program.clone().into());
         let c_string = |text: &OsStr| CString::new(text.as_bytes()).map_err(nul);
         let mut strings = vec![c_string(&command.program)?];

@@ -1,10 +1,12 @@
 //! Runs the tracer in a child of the process that the user started: see [`Supervisor`].
 
-#![allow(unsafe_code, reason = "fork, waitpid and _exit have no safe form")]
+#![allow(unsafe_code, reason = "fork and _exit have no safe form")]
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+
+use rustix::process::{WaitOptions, waitpid};
 
 use super::signals;
 use super::sys::{self, Pid};
@@ -105,20 +107,11 @@ fn supervise(tracer: Pid, line: &OwnedFd) -> ! {
 
 /// Waits for the tracer to end and returns its exit code.
 fn exit_code_of(tracer: Pid) -> u8 {
-    let mut status = 0;
-    loop {
-        // SAFETY: the kernel writes one status to a variable of that type.
-        let pid = unsafe { libc::waitpid(tracer, &raw mut status, 0) };
-        if pid == tracer {
-            break;
-        }
-        if io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
-            // With `SIGCHLD` ignored the kernel keeps no status (`ECHILD`, wait(2)).
-            return 2;
-        }
+    let wait = || waitpid(rustix::process::Pid::from_raw(tracer), WaitOptions::empty());
+    // With `SIGCHLD` ignored the kernel keeps no status (`ECHILD`, wait(2)).
+    let Ok(Some((_, status))) = rustix::io::retry_on_intr(wait) else { return 2 };
+    match status.terminating_signal() {
+        Some(signal) => 128u8.saturating_add(signal as u8),
+        None => status.exit_status().unwrap_or(0) as u8,
     }
-    if libc::WIFSIGNALED(status) {
-        return 128u8.saturating_add(libc::WTERMSIG(status) as u8);
-    }
-    libc::WEXITSTATUS(status) as u8
 }

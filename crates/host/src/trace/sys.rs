@@ -1,10 +1,11 @@
 //! Wraps the tracer's system calls, each with the one `unsafe` block that it needs. All take
 //! process ids as integers; [`super::stopped`] makes their use safe.
 
-#![allow(unsafe_code, reason = "ptrace, wait4 and process_vm_readv have no safe form")]
+#![allow(unsafe_code, reason = "ptrace and process_vm_readv have no safe form")]
 
 use std::io;
-use std::mem::MaybeUninit;
+
+use rustix::process::{WaitOptions, waitpid};
 
 /// A process or thread id.
 pub(super) type Pid = libc::pid_t;
@@ -128,20 +129,16 @@ pub(super) fn read_memory(pid: Pid, addr: u64, into: &mut [u8]) -> io::Result<us
 pub(super) fn wait(only: Option<Pid>) -> io::Result<(Pid, i32)> {
     // __WALL includes threads, which are no children in the sense of a plain wait. __WNOTHREAD
     // excludes children of other threads, which other runs may trace.
-    let flags = libc::__WALL | libc::__WNOTHREAD;
-    loop {
-        let mut status = MaybeUninit::<libc::c_int>::uninit();
-        // SAFETY: the kernel writes one status to memory of that size.
-        let pid = unsafe { libc::waitpid(only.unwrap_or(-1), status.as_mut_ptr(), flags) };
-        if pid > 0 {
-            // SAFETY: a call that returns a process id has written its status.
-            return Ok((pid, unsafe { status.assume_init() }));
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
-        }
-    }
+    let flags = WaitOptions::from_bits_retain((libc::__WALL | libc::__WNOTHREAD).cast_unsigned());
+    let wait = || match only {
+        Some(pid) => waitpid(rustix::process::Pid::from_raw(pid), flags),
+        // Not `waitpid` of no process, which leaves out the children of other process groups.
+        None => rustix::process::wait(flags),
+    };
+    let waited = rustix::io::retry_on_intr(wait)?;
+    // Without `WNOHANG` there is always a status.
+    let (pid, status) = waited.ok_or(io::ErrorKind::WouldBlock)?;
+    Ok((pid.as_raw_pid(), status.as_raw()))
 }
 
 /// Sends a signal. If the process has ended, nothing happens.

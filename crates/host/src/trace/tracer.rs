@@ -402,7 +402,7 @@ impl<'a> Tracer<'a> {
         // missing instruction.
         let _ = breakpoint.take_out(&task);
         self.images[image].enter();
-        (self.entering)(image, self.images[image].image());
+        (self.entering)(image, &self.images[image].image);
         if self.options.until_entry {
             self.shared_cpu = None;
             self.images[image].end();

@@ -13,22 +13,14 @@ use crate::idle::{STEP, Watch};
 /// A thread that waits for the time limit.
 #[derive(Debug)]
 pub(super) struct Watchdog {
-    limit: Duration,
     /// Dropped when the program has ended.
     running: Sender<()>,
     thread: Option<JoinHandle<Fired>>,
 }
 
-/// The reason for which the program was killed.
-#[derive(Clone, Copy, Debug)]
-enum Fired {
-    /// It ended by itself.
-    No,
-    /// It was idle since this moment.
-    Idle(Instant),
-    /// It reached the limit.
-    Limit,
-}
+/// The moment since which the program was idle when it was killed; `None` if it ended by itself. The limit if it
+/// was killed there.
+type Fired = Result<Option<Instant>, Duration>;
 
 impl Watchdog {
     /// Kills `pid` and its descendants after the limit and, if `until_idle`, once they are idle. `affinity` is
@@ -49,30 +41,26 @@ impl Watchdog {
                 let left = limit.saturating_sub(began.elapsed());
                 let step = if idle.is_some() { left.min(STEP) } else { left };
                 if ended.recv_timeout(step) != Err(RecvTimeoutError::Timeout) {
-                    return Fired::No;
+                    return Ok(None);
                 }
                 if let Some(since) = idle.as_mut().and_then(Watch::look) {
-                    break Fired::Idle(since);
+                    break Ok(Some(since));
                 }
                 if began.elapsed() >= limit {
-                    break Fired::Limit;
+                    break Err(limit);
                 }
             };
             kill_tree(pid.unsigned_abs());
             fired
         };
         let thread = thread::Builder::new().name("watchdog".to_owned()).spawn(watch).ok();
-        Self { limit, running, thread }
+        Self { running, thread }
     }
 
     /// Ends the wait. Returns the moment since which the program was idle, and the limit as an error if it was
     /// reached.
-    pub(super) fn end(self) -> Result<Option<Instant>, Duration> {
+    pub(super) fn end(self) -> Fired {
         drop(self.running);
-        match self.thread.map(|thread| thread.join().unwrap_or(Fired::No)) {
-            Some(Fired::Limit) => Err(self.limit),
-            Some(Fired::Idle(since)) => Ok(Some(since)),
-            Some(Fired::No) | None => Ok(None),
-        }
+        self.thread.map_or(Ok(None), |thread| thread.join().unwrap_or(Ok(None)))
     }
 }

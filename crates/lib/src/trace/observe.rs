@@ -102,7 +102,6 @@ fn run(
         cold: options.cold,
         supervisor,
         limit,
-        ..trace::Options::default()
     };
     match trace::run_with(command, watched, &mut |at, image| predictor.entered(at, image)) {
         Ok(traced) => {
