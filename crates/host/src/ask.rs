@@ -61,7 +61,7 @@ pub fn loader_facts(
     let errno =
         |errno| HostError::Interpreter { path: path_of(interpreter), source: io_error(errno) };
     let key = (fs.interpreter(interpreter).map_err(errno)?, choice.clone());
-    let known = || fs.facts.known.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = || fs.facts.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(facts) = known().get(&key) {
         return Ok(Arc::clone(facts));
     }

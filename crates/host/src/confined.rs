@@ -53,7 +53,7 @@ pub struct Ended {
 impl Confinement {
     /// Makes the namespaces. If the kernel allows none, starts are confined without them.
     #[must_use]
-    pub fn new() -> Self {
+    pub fn make() -> Self {
         Self {
             namespaces: namespaces(&["net"])
                 .or_else(|| namespaces(&["user", "net"]))
@@ -108,12 +108,6 @@ impl Confinement {
     }
 }
 
-impl Default for Confinement {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 /// Returns new namespaces, which a process that has ended leaves to those who have them open.
 fn namespaces(kinds: &[&str]) -> Option<Vec<File>> {
     let with_user = kinds.contains(&"user");
@@ -154,7 +148,7 @@ mod tests {
         let environment = [("HOME".into(), "/nonexistent".into())];
         let (file, dir) = (Path::new("/bin/sh"), Path::new("/"));
         let start = Start { file, arguments: &arguments, environment: &environment, dir, limit };
-        Confinement::new().run(&start).unwrap()
+        Confinement::make().run(&start).unwrap()
     }
 
     #[test]
@@ -165,7 +159,7 @@ mod tests {
             (ended.status.code(), ended.output.as_slice()),
             (Some(2), &b"/nonexistent\n"[..])
         );
-        if Confinement::new().has_no_network() {
+        if Confinement::make().has_no_network() {
             let ended = shell("grep -c : /proc/self/net/dev", long).unwrap();
             assert_eq!(ended.output, b"1\n", "the loopback device alone");
         }

@@ -79,6 +79,13 @@ impl Fingerprint {
         nanoseconds(self.ctime) + GRAIN_NANOSECONDS > now
     }
 
+    /// Returns true if the file belongs to root or to this user, nobody else may write it, and it
+    /// has no set-id bit: see [`crate::ask`].
+    pub(crate) fn may_run(&self) -> bool {
+        let ours = self.uid == 0 || self.uid == rustix::process::geteuid().as_raw();
+        ours && self.mode & 0o6022 == 0
+    }
+
     pub(crate) fn set_id(&self) -> bool {
         self.mode & 0o6000 != 0
     }

@@ -98,8 +98,8 @@ impl MountNamespace {
             mount_all(binds)?;
             // `/proc/self` has the namespace of the main thread, which has not entered the new one.
             let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-            let namespace = open("/proc/thread-self/ns/mnt", flags, Mode::empty())
-                .map_err(|errno| MountNamespaceError::Namespace(errno.into()))?;
+            let namespace =
+                open("/proc/thread-self/ns/mnt", flags, Mode::empty()).map_err(refused)?;
             let dir = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
             Ok(Self { namespace: Arc::new(namespace.into()), dir })
         })
@@ -155,10 +155,9 @@ impl MountNamespace {
     pub fn enter(&self) -> Result<(), MountNamespaceError> {
         use std::os::fd::AsFd;
         move_into_link_name_space(self.namespace.as_fd(), Some(LinkNameSpaceType::Mount))
-            .map_err(|errno| MountNamespaceError::Namespace(errno.into()))?;
+            .map_err(refused)?;
         // The kernel changes the thread's directory to the root.
-        rustix::process::chdir(&self.dir)
-            .map_err(|errno| MountNamespaceError::Namespace(errno.into()))
+        rustix::process::chdir(&self.dir).map_err(refused)
     }
 }
 
@@ -168,7 +167,7 @@ fn unshare(flags: UnshareFlags) -> Result<(), MountNamespaceError> {
     // SAFETY: only the flag for a private table of file descriptors is unsafe, and no caller uses
     // it.
     let done = unsafe { unshare_unsafe(flags) };
-    done.map_err(|errno| MountNamespaceError::Namespace(errno.into()))
+    done.map_err(refused)
 }
 
 fn mount_all(binds: &[Bind]) -> Result<(), MountNamespaceError> {
@@ -181,6 +180,10 @@ fn mount_all(binds: &[Bind]) -> Result<(), MountNamespaceError> {
         done.map_err(|errno| unmounted(to, errno))?;
     }
     Ok(())
+}
+
+fn refused(errno: Errno) -> MountNamespaceError {
+    MountNamespaceError::Namespace(errno.into())
 }
 
 fn unmounted(path: &Path, errno: Errno) -> MountNamespaceError {

@@ -17,3 +17,8 @@ pub fn path_bytes(path: &Path) -> BString {
 pub fn path_of(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
 }
+
+/// Returns a name with its ASCII letters in the other case.
+pub(crate) fn in_other_case(name: &[u8]) -> Vec<u8> {
+    name.iter().map(|byte| if byte.is_ascii_alphabetic() { byte ^ 0x20 } else { *byte }).collect()
+}

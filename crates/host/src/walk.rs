@@ -5,7 +5,8 @@
 //! counts. Unreadable files are reported, and the walk continues.
 
 use std::ffi::{CStr, OsStr};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -265,25 +266,25 @@ fn join(dir: &Path, name: &CStr) -> PathBuf {
 
 /// Checks a file that the user named, following symbolic links.
 fn probe_named(path: &Path) -> Result<Option<Found>, HostError> {
-    let fail = |source| read_error(path, source);
+    let fail = |errno: Errno| read_error(path, errno);
     let stat = rustix::fs::statat(CWD, path, AtFlags::empty()).map_err(fail)?;
     // Checked before the open, because opening a device can have side effects.
     if is_special(&stat) {
         return Err(HostError::unusable(path, "not a regular file"));
     }
     let file = open(CWD, path, OFlags::empty()).map_err(fail)?;
-    let looked = look_at(&file).map_err(fail)?;
+    let looked = look_at(file).map_err(|source| read_error(path, source))?;
     Ok(looked.map(|(format, id)| Found { path: path.to_owned(), format, id, named: true }))
 }
 
 /// Checks a file in a directory. The lookup uses only the name, so that the kernel need not resolve
 /// the whole path for each of a hundred thousand files.
-fn probe(dir: &OwnedFd, name: &CStr) -> Result<Option<(Format, FileId)>, Errno> {
+fn probe(dir: &OwnedFd, name: &CStr) -> io::Result<Option<(Format, FileId)>> {
     match open(dir.as_fd(), name, OFlags::NOFOLLOW) {
-        Ok(file) => look_at(&file),
+        Ok(file) => look_at(file),
         // The file was removed or replaced by a link after the folder was read.
         Err(Errno::NOENT | Errno::LOOP) => Ok(None),
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -295,12 +296,13 @@ fn open(dir: BorrowedFd<'_>, path: impl Arg + Copy, flags: OFlags) -> Result<Own
 }
 
 /// Returns the format of an open file and its identity, if it is a regular file.
-fn look_at(file: &OwnedFd) -> Result<Option<(Format, FileId)>, Errno> {
-    let mut start = [0; 8];
-    let length = read_start(file, &mut start)?;
-    let Some(format) = format_of(&start[..length]) else { return Ok(None) };
+fn look_at(file: OwnedFd) -> io::Result<Option<(Format, FileId)>> {
+    let file = File::from(file);
+    let mut start = Vec::new();
+    (&file).take(8).read_to_end(&mut start)?;
+    let Some(format) = format_of(&start) else { return Ok(None) };
     // Most files have another format, so only objects need this call.
-    let stat = rustix::fs::fstat(file)?;
+    let stat = rustix::fs::fstat(&file)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Ok(None);
     }
@@ -312,20 +314,6 @@ fn is_special(stat: &Stat) -> bool {
     use FileType::{BlockDevice, CharacterDevice, Fifo, Socket};
     let kind = FileType::from_raw_mode(stat.st_mode);
     matches!(kind, Fifo | Socket | CharacterDevice | BlockDevice)
-}
-
-/// Reads the first bytes, or fewer if the file is shorter.
-fn read_start(file: &OwnedFd, start: &mut [u8; 8]) -> Result<usize, Errno> {
-    let mut length = 0;
-    while length < start.len() {
-        match rustix::io::read(file, &mut start[length..]) {
-            Ok(0) => break,
-            Ok(count) => length += count,
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(length)
 }
 
 /// Returns the format of a file with these first bytes (gABI `EI_MAG0`; Mach-O `MH_MAGIC` and

@@ -11,13 +11,10 @@ use super::bound::{BindThreshold, Files, starts};
 use super::{CHUNK, Work};
 
 /// Graphs between the chunks of work: as many as there were threads at once.
+#[derive(Default)]
 pub(super) struct Graphs<T>(Mutex<Vec<T>>);
 
 impl<T: Default> Graphs<T> {
-    pub(super) fn new() -> Self {
-        Self(Mutex::default())
-    }
-
     /// Lends a graph that no other thread uses.
     pub(super) fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,7 +83,7 @@ impl Work<'_> {
         threshold: BindThreshold,
         paths: &[BString],
     ) -> Vec<bool> {
-        let graphs = Graphs::<Vec<Counted>>::new();
+        let graphs = Graphs::<Vec<Counted>>::default();
         let of_some = |paths: &[BString]| {
             let session = self.os.session();
             let starts = starts(&session, facts, environments);

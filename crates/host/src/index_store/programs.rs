@@ -25,7 +25,7 @@ impl Work<'_> {
         let others = others.iter().filter(|other| **other != empty);
         let environments: Vec<_> =
             iter::once(&empty).chain(others).map(|it| (it, FoundBefore::default())).collect();
-        let graphs = Graphs::<Vec<LoadGraph>>::new();
+        let graphs = Graphs::<Vec<LoadGraph>>::default();
         let chunk = |chunk: &[BString]| {
             let session = self.os.session();
             let starts = starts(&session, facts, &environments);

@@ -7,7 +7,7 @@ use bstr::BString;
 
 use becalm_core::loader::{Libc, LoaderFacts};
 
-use super::interpreter::Interpreter;
+use crate::fingerprint::Fingerprint;
 
 /// The user's choices about the loader, which override its facts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -23,7 +23,4 @@ pub struct FactChoice {
 }
 
 /// Cached facts of loaders, by the interpreter's state and the user's choices.
-#[derive(Debug, Default)]
-pub(crate) struct FactCache {
-    pub(crate) known: Mutex<HashMap<(Interpreter, FactChoice), Arc<LoaderFacts>>>,
-}
+pub(crate) type FactCache = Mutex<HashMap<(Fingerprint, FactChoice), Arc<LoaderFacts>>>;

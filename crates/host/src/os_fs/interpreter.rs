@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 
-use becalm_core::fs::{Errno, FileId, FileKind};
+use becalm_core::fs::{Errno, FileKind};
 use bstr::BStr;
 
 use super::root::errno;
@@ -14,40 +14,19 @@ use crate::fingerprint::Fingerprint;
 /// Maximum size of an interpreter, in bytes. musl's is below 1 MB.
 const LARGEST: u64 = 64 * 1024 * 1024;
 
-/// The state of an interpreter's file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Interpreter {
-    id: FileId,
-    fingerprint: Fingerprint,
-    owner: u32,
-}
-
 /// An open interpreter.
 #[derive(Debug)]
 pub(crate) struct OpenInterpreter {
     pub(crate) file: File,
-    pub(crate) state: Interpreter,
+    pub(crate) state: Fingerprint,
     /// All of its bytes.
     pub(crate) bytes: Vec<u8>,
 }
 
-impl Interpreter {
-    fn new(stat: &Stat) -> Self {
-        Self { id: stat.fingerprint.id, fingerprint: stat.fingerprint, owner: stat.fingerprint.uid }
-    }
-
-    /// Returns true if the file belongs to root or to this user, nobody else may write it, and it
-    /// has no set-id bit: see [`crate::ask`].
-    pub(crate) fn may_run(&self) -> bool {
-        let ours = self.owner == 0 || self.owner == rustix::process::geteuid().as_raw();
-        ours && self.fingerprint.mode & 0o6022 == 0
-    }
-}
-
 impl OsFs {
     /// Returns the state of the interpreter at a path inside the root.
-    pub(crate) fn interpreter(&self, path: &BStr) -> Result<Interpreter, Errno> {
-        self.root.stat(path).map(|stat| Interpreter::new(&stat))
+    pub(crate) fn interpreter(&self, path: &BStr) -> Result<Fingerprint, Errno> {
+        self.root.stat(path).map(|stat| stat.fingerprint)
     }
 
     /// Opens the interpreter and reads its current state and all of its bytes.
@@ -67,6 +46,6 @@ impl OsFs {
             .take(LARGEST)
             .read_to_end(&mut bytes)
             .map_err(|error| Errno(error.raw_os_error().unwrap_or(Errno::IO.0)))?;
-        Ok(OpenInterpreter { file, state: Interpreter::new(&stat), bytes })
+        Ok(OpenInterpreter { file, state: stat.fingerprint, bytes })
     }
 }

@@ -16,6 +16,7 @@ use rustix::fs::{AtFlags, OFlags, RawDir};
 use super::root::Root;
 use super::stat::Stat;
 use crate::fingerprint::{self, Fingerprint};
+use crate::path::in_other_case;
 
 /// Number of misses in a directory after which it is listed. Fewer failed lookups cost less than
 /// reading all names of a /usr/lib.
@@ -160,18 +161,11 @@ fn spelling_matters(dir: &OwnedFd, names: &FxHashSet<Box<[u8]>>) -> bool {
     if names.is_empty() {
         return true;
     }
-    let swapped = |name: &[u8]| -> Box<[u8]> {
-        name.iter()
-            .map(|b| {
-                if b.is_ascii_lowercase() { b.to_ascii_uppercase() } else { b.to_ascii_lowercase() }
-            })
-            .collect()
-    };
-    let mut others = names.iter().map(|name| swapped(name));
+    let mut others = names.iter().map(|name| in_other_case(name));
     // If every name also exists in the other case, nothing can be concluded.
-    let Some(other) = others.find(|other| !names.contains(other)) else {
+    let Some(other) = others.find(|other| !names.contains(&other[..])) else {
         return false;
     };
-    let found = rustix::fs::statat(dir, &*other, AtFlags::SYMLINK_NOFOLLOW);
+    let found = rustix::fs::statat(dir, &other[..], AtFlags::SYMLINK_NOFOLLOW);
     found.is_err_and(|error| error == rustix::io::Errno::NOENT)
 }

@@ -51,7 +51,7 @@ pub use symbols::OsSymbols;
 
 /// A root of the real file system and the caches of its content. Any number of threads can share
 /// it; each closure walk needs its own [`OsFs::session`].
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct OsFs {
     root: Root,
     dirs: Shards<FileId, Arc<KnownDir>>,
@@ -67,17 +67,11 @@ struct KnownFile {
     result: Result<Arc<OpenedFile>, Errno>,
 }
 
-impl Default for OsFs {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl OsFs {
     /// Returns the file system of this machine. Relative paths start at the current directory.
     #[must_use]
     pub fn new() -> Self {
-        Self::on(Root::Real)
+        Self::default()
     }
 
     /// Uses the tree below `dir` as a root. Absolute symbolic links inside it resolve inside it,
@@ -88,17 +82,7 @@ impl OsFs {
     /// Returns [`HostError::Unusable`] if `dir` is not a directory or cannot be opened, and if the
     /// kernel cannot confine lookups.
     pub fn in_root(dir: &Path) -> Result<Self, HostError> {
-        Ok(Self::on(Root::inside(dir)?))
-    }
-
-    fn on(root: Root) -> Self {
-        Self {
-            root,
-            dirs: Shards::default(),
-            files: Shards::default(),
-            facts: fact_cache::FactCache::default(),
-            kept_symbols: symbols::KeptSymbols::default(),
-        }
+        Ok(Self { root: Root::inside(dir)?, ..Self::default() })
     }
 
     /// Limits how many directories and objects are remembered beyond a session, so that memory does

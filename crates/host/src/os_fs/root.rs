@@ -21,9 +21,10 @@ use crate::error::words;
 const RACE_TRIES: usize = 64;
 
 /// The start of all paths.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) enum Root {
     /// The root and current directory of this process.
+    #[default]
     Real,
     /// A directory held open (`O_PATH`), and its identity.
     Inside { dir: OwnedFd, id: FileId },

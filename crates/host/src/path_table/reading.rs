@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use super::LeftOut;
 use crate::index_store::{OsFingerprints, fingerprint_of};
+use crate::path::in_other_case;
 
 /// Bytes of directory entries that are read at once.
 const BUFFER: usize = 8 * 1024;
@@ -27,14 +28,7 @@ pub(super) fn resolved(path: &BStr, text: &[u8]) -> BString {
 pub(super) fn check_case(dir: &OwnedFd, names: &[(BString, FileType)]) -> Result<(), LeftOut> {
     let known = |name: &[u8]| names.iter().any(|(other, _)| other.as_slice() == name);
     let other_case = |name: &BString| -> Option<BString> {
-        let turn = |byte: &u8| {
-            if byte.is_ascii_lowercase() {
-                byte.to_ascii_uppercase()
-            } else {
-                byte.to_ascii_lowercase()
-            }
-        };
-        let other: BString = name.iter().map(turn).collect::<Vec<u8>>().into();
+        let other = BString::from(in_other_case(name));
         (other != *name && name.is_ascii() && !known(&other)).then_some(other)
     };
     let Some(other) = names.iter().find_map(|(name, _)| other_case(name)) else { return Ok(()) };

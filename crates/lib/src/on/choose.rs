@@ -226,7 +226,7 @@ impl<'a> Trial<'a> {
             (SWITCHES, NO_AHEAD.into()),
         ];
         let environment = environment.into_iter().map(|(name, value)| (name.into(), value));
-        Self { folder, dir, environment: environment.collect(), confinement: Confinement::new() }
+        Self { folder, dir, environment: environment.collect(), confinement: Confinement::make() }
     }
 
     /// Returns the median times of plain starts and of starts by the index, in nanoseconds, if the
