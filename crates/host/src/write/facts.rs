@@ -13,23 +13,18 @@ pub(super) struct Facts {
     pub(super) atime: (i64, u32),
     /// Blocks of 512 bytes on the disk.
     pub(super) blocks: u64,
-    pub(super) immutable: bool,
-    pub(super) append_only: bool,
-    /// True if fs-verity protects the file.
-    pub(super) verity: bool,
+    /// The flags of the inode (`chattr`, fs-verity), as far as they are known.
+    pub(super) attributes: StatxAttributes,
 }
 
 impl Facts {
     pub(super) fn of_statx(found: &rustix::fs::Statx) -> Self {
-        let is = |attribute| found.stx_attributes.contains(attribute);
         Self {
             fingerprint: Fingerprint::of_statx(found),
             file_type: FileType::from_raw_mode(u32::from(found.stx_mode)),
             atime: (found.stx_atime.tv_sec, found.stx_atime.tv_nsec),
             blocks: found.stx_blocks,
-            immutable: is(StatxAttributes::IMMUTABLE),
-            append_only: is(StatxAttributes::APPEND),
-            verity: is(StatxAttributes::VERITY),
+            attributes: found.stx_attributes,
         }
     }
 
@@ -46,9 +41,7 @@ impl Facts {
             file_type: FileType::from_raw_mode(found.st_mode as _),
             atime: (found.st_atime as i64, found.st_atime_nsec as u32),
             blocks: u64::try_from(found.st_blocks).unwrap_or(0),
-            immutable: false,
-            append_only: false,
-            verity: false,
+            attributes: StatxAttributes::empty(),
         }
     }
 

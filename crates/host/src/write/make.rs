@@ -138,9 +138,7 @@ impl Writer {
         sys.set_mode(new.on(), mode).map_err(&failed)?;
         // If the rename reached the disk first, a power failure would leave an empty file at the
         // name.
-        if self.waits() {
-            sys.sync(new.on()).map_err(&failed)?;
-        }
+        self.sync(new.on()).map_err(&failed)?;
         self.check_unchanged(&place, existing.as_ref())?;
         // Some file systems reject every flag of renameat2.
         match new.rename(&place.name, &place.path, flags) {
@@ -298,9 +296,7 @@ impl Writer {
         let mode = sys.stat(here).map_err(&failed)?.fingerprint.mode & 0o7777;
         let Some(mode) = wanted(mode) else { return Ok(false) };
         sys.set_mode(here, mode).map_err(&failed)?;
-        if self.waits() {
-            sys.sync(here).map_err(&failed)?;
-        }
+        self.sync(here).map_err(&failed)?;
         Ok(true)
     }
 
@@ -413,10 +409,7 @@ impl Writer {
         }
         // Until here only its owner can use the directory.
         sys.set_mode(inner, DIRECTORY_MODE).map_err(&failed)?;
-        if self.waits() {
-            sys.sync(inner).map_err(&failed)?;
-        }
-        Ok(())
+        self.sync(inner).map_err(&failed)
     }
 
     /// Renames the finished directory to its final name. An existing directory gets the temporary
@@ -468,15 +461,12 @@ impl Writer {
                 sys.remove(&inner.at(&name))?;
             }
         }
-        if self.waits() { sys.sync(inner) } else { Ok(()) }
+        self.sync(inner)
     }
 
     /// Syncs the directory after names were added or removed.
     pub(super) fn sync_names(&self, place: &Place) -> Result<(), WriteError> {
-        if !self.waits() {
-            return Ok(());
-        }
         let not_synced = |errno| WriteError::not_synced(&place.path, errno);
-        self.sys.sync(place.dir.on()).map_err(not_synced)
+        self.sync(place.dir.on()).map_err(not_synced)
     }
 }

@@ -43,13 +43,15 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use becalm_core::fs::FileId;
 use becalm_core::patch::Patch;
 use rustc_hash::{FxHashMap, FxHashSet};
+use rustix::fs::StatxAttributes;
+use rustix::io::Errno;
 
 use self::atomic::Atomic;
 use self::batch::Work;
 use self::dir::Dir;
 use self::in_place::InPlace;
 use self::release::Release;
-use self::sys::Sys;
+use self::sys::{On, Sys};
 
 pub use self::batch::{Prepared, Written};
 pub(crate) use self::dir::is_leftover;
@@ -91,13 +93,13 @@ impl Writer {
     /// Creates a writer for files at places of this kind; [`Self::new`] is for named ones.
     #[must_use]
     pub fn under(rule: Rule, options: WriteOptions) -> Self {
-        Self::on(options, Sys::under(rule))
+        Self::on(options, Sys { rule, ..Sys::default() })
     }
 
     /// Creates a writer that calls `faults` before each system call, for tests.
     #[must_use]
     pub fn with_faults(options: WriteOptions, faults: Arc<dyn Faults>) -> Self {
-        Self::on(options, Sys::with(faults))
+        Self::on(options, Sys { faults: Some(faults), ..Sys::default() })
     }
 
     fn on(options: WriteOptions, sys: Sys) -> Self {
@@ -187,6 +189,11 @@ impl Writer {
         Dir::open(&self.sys, dir, |_| true).map(|dir| dir.removed)
     }
 
+    /// Syncs a file or directory, if the options want that.
+    fn sync(&self, on: On<'_>) -> Result<(), Errno> {
+        if self.waits() { self.sys.sync(on) } else { Ok(()) }
+    }
+
     fn waits(&self) -> bool {
         self.options.durability == Durability::Synced
     }
@@ -198,11 +205,11 @@ impl Writer {
         // The kernel refuses changes of immutable and append-only files, even by root. A file that
         // replaces another would lose its fs-verity seal.
         let flags = [
-            (facts.immutable, "immutable"),
-            (facts.append_only, "append-only"),
-            (facts.verity, "sealed by fs-verity"),
+            (StatxAttributes::IMMUTABLE, "immutable"),
+            (StatxAttributes::APPEND, "append-only"),
+            (StatxAttributes::VERITY, "sealed by fs-verity"),
         ];
-        if let Some((_, flag)) = flags.iter().find(|(is, _)| *is) {
+        if let Some((_, flag)) = flags.iter().find(|(flag, _)| facts.attributes.contains(*flag)) {
             return Err(WriteError::Protected { path: path(), flag });
         }
         if facts.fingerprint.set_id() && !options.set_id {

@@ -34,9 +34,7 @@ impl Writer {
         )?;
         sys.write(new.on(), bytes, 0).map_err(&failed)?;
         sys.set_mode(new.on(), mode).map_err(&failed)?;
-        if self.waits() {
-            sys.sync(new.on()).map_err(&failed)?;
-        }
+        self.sync(new.on()).map_err(&failed)?;
         new.rename(&place.name, &place.path, RenameFlags::empty()).map_err(&failed)?;
         self.sync_names(&place)
     }

@@ -94,8 +94,8 @@ pub trait Faults: Send + Sync {
 /// The system calls, with or without faults.
 #[derive(Clone, Default)]
 pub(super) struct Sys {
-    faults: Option<Arc<dyn Faults>>,
-    rule: Rule,
+    pub(super) faults: Option<Arc<dyn Faults>>,
+    pub(super) rule: Rule,
 }
 
 /// An open file or directory.
@@ -134,14 +134,6 @@ impl<'a> At<'a> {
 pub(super) const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 impl Sys {
-    pub(super) fn with(faults: Arc<dyn Faults>) -> Self {
-        Self { faults: Some(faults), rule: Rule::default() }
-    }
-
-    pub(super) fn under(rule: Rule) -> Self {
-        Self { faults: None, rule }
-    }
-
     /// Applies `faults` and returns how many of `len` bytes may be written.
     fn pass(&self, path: &Path, call: Call<'_>, len: usize) -> Result<usize> {
         match self.faults.as_ref().map(|faults| faults.before(path, call)) {
@@ -206,25 +198,13 @@ impl Sys {
     /// Returns the state of an open file.
     pub(super) fn stat(&self, on: On<'_>) -> Result<Facts> {
         self.pass(on.path, Call::Stat, 0)?;
-        match fs::statx(on.fd, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS) {
-            Ok(found) => Ok(Facts::of_statx(&found)),
-            // Some sandboxes forbid statx.
-            Err(Errno::NOSYS | Errno::PERM) => fs::fstat(on.fd).map(|found| Facts::of(&found)),
-            Err(error) => Err(error),
-        }
+        facts(on.fd.as_fd(), OsStr::new(""), AtFlags::EMPTY_PATH)
     }
 
     /// Returns the state of a name in a directory, not following a symbolic link.
     pub(super) fn stat_at(&self, at: &At<'_>) -> Result<Facts> {
         self.pass(&at.path, Call::Stat, 0)?;
-        let flags = AtFlags::SYMLINK_NOFOLLOW;
-        match fs::statx(at.dir, at.name, flags, StatxFlags::BASIC_STATS) {
-            Ok(found) => Ok(Facts::of_statx(&found)),
-            Err(Errno::NOSYS | Errno::PERM) => {
-                fs::statat(at.dir, at.name, flags).map(|found| Facts::of(&found))
-            }
-            Err(error) => Err(error),
-        }
+        facts(at.dir, at.name, AtFlags::SYMLINK_NOFOLLOW)
     }
 
     /// Takes a lock, or fails at once with `EWOULDBLOCK` if another process has it.
@@ -371,6 +351,17 @@ impl Sys {
             }
         }
         Ok(names)
+    }
+}
+
+fn facts(dir: BorrowedFd<'_>, name: &OsStr, flags: AtFlags) -> Result<Facts> {
+    match fs::statx(dir, name, flags, StatxFlags::BASIC_STATS) {
+        Ok(found) => Ok(Facts::of_statx(&found)),
+        // Some sandboxes forbid statx.
+        Err(Errno::NOSYS | Errno::PERM) => {
+            fs::statat(dir, name, flags).map(|found| Facts::of(&found))
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use becalm_core::fs::FileId;
-use rustix::fs::RenameFlags;
+use rustix::fs::{RenameFlags, StatxAttributes};
 use rustix::io::Errno;
 
 use super::dir::{Dir, temporary_name};
@@ -107,7 +107,10 @@ pub(super) fn drawn<T, E>(
 
 /// Returns the error of a failed creation.
 fn not_created(sys: &Sys, dir: &Dir, path: PathBuf, errno: Errno) -> WriteError {
-    let is_immutable = || sys.stat(dir.on()).is_ok_and(|facts| facts.immutable);
+    let is_immutable = || {
+        let facts = sys.stat(dir.on());
+        facts.is_ok_and(|facts| facts.attributes.contains(StatxAttributes::IMMUTABLE))
+    };
     match errno {
         Errno::ROFS => WriteError::ReadOnlyFileSystem(path),
         Errno::PERM if is_immutable() => {
