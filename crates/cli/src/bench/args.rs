@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use becalm_host::bench::Until;
 use clap::{Args, ValueEnum, ValueHint};
 
 use crate::common_args::seconds;
@@ -53,7 +54,7 @@ pub(crate) struct BenchArgs {
     /// and at which it is killed. `entry` is the loader's work alone: from the execve to the entry
     /// point, where the program is killed.
     #[arg(long, value_name = "WHEN", default_value = "exit", help_heading = "Measurement")]
-    pub until: End,
+    pub until: Until,
 
     /// Rounds; in each, every variant is started once
     ///
@@ -126,17 +127,6 @@ pub(crate) struct BenchArgs {
     pub json: bool,
 }
 
-/// The end of the measured time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum End {
-    /// The end of the program.
-    Exit,
-    /// Its first idle moment.
-    Idle,
-    /// Its entry point.
-    Entry,
-}
-
 /// An output form, and its destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Export {
@@ -147,13 +137,14 @@ pub(crate) struct Export {
 }
 
 /// Forms in which a measurement can be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Form {
     /// `becalm/bench/1`.
     Json,
     /// One row a start.
     Csv,
     /// A table for a page.
+    #[value(name = "md")]
     Markdown,
 }
 
@@ -166,13 +157,10 @@ impl FromStr for Export {
             Some((form, file)) => (form, Some(PathBuf::from(file))),
             None => (text, None),
         };
-        let form = match form {
-            "json" => Form::Json,
-            "csv" => Form::Csv,
-            "md" => Form::Markdown,
-            _ => anyhow::bail!("not one of json, csv, md"),
-        };
-        Ok(Self { form, file })
+        match Form::from_str(form, false) {
+            Ok(form) => Ok(Self { form, file }),
+            Err(_) => anyhow::bail!("not one of json, csv, md"),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
-use becalm_host::bench::{BenchError, Options, Rounds, Until};
+use becalm_host::bench::{BenchError, Options, Rounds};
 use becalm_host::trust::Rule;
 use becalm_lib::bench::{self, Report};
 use becalm_lib::escape::shown;
@@ -18,7 +18,7 @@ use becalm_lib::words::{self, words_of_chain};
 use bstr::ByteSlice;
 use rustix::fs::{Mode, OFlags};
 
-use crate::bench::args::{BenchArgs, End, Export, Form};
+use crate::bench::args::{BenchArgs, Export, Form};
 use crate::bench::{csv, markdown, text, variants};
 use crate::exit_code::ExitStatus;
 use crate::terminal::Stdout;
@@ -76,11 +76,7 @@ pub(crate) fn in_words(error: &BenchError) -> anyhow::Error {
 
 fn options(args: &BenchArgs) -> Options {
     Options {
-        until: match args.until {
-            End::Exit => Until::Exit,
-            End::Idle => Until::Idle,
-            End::Entry => Until::Entry,
-        },
+        until: args.until,
         rounds: match args.rounds {
             Some(rounds) => Rounds::Exactly(rounds.into()),
             None => Rounds::Within(args.time),

@@ -1,18 +1,7 @@
 //! The arguments that control how files are written; the same for each command that changes files.
 
 use becalm_host::write::{Durability, HardLinks, WriteOptions};
-use clap::{Args, ValueEnum};
-
-/// Action for a file with several names (hard links).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum HardlinksArg {
-    /// Skip it and print the reason.
-    Refuse,
-    /// Change the name given, and leave the other names with the old file.
-    Break,
-    /// Change the file in place, under all its names.
-    Keep,
-}
+use clap::Args;
 
 /// How files are written.
 #[derive(Clone, Copy, Debug, Args)]
@@ -27,7 +16,7 @@ pub(crate) struct WritingArgs {
 
     /// Action for files with several names
     #[arg(long, value_name = "WHAT", default_value = "refuse", help_heading = "Writing")]
-    pub hardlinks: HardlinksArg,
+    pub hardlinks: HardLinks,
 
     /// Change set-id files as well
     #[arg(long, help_heading = "Writing")]
@@ -50,11 +39,7 @@ impl WritingArgs {
     pub(crate) fn options(&self) -> WriteOptions {
         WriteOptions {
             in_place: self.in_place,
-            hard_links: match self.hardlinks {
-                HardlinksArg::Refuse => HardLinks::Refuse,
-                HardlinksArg::Break => HardLinks::Break,
-                HardlinksArg::Keep => HardLinks::Keep,
-            },
+            hard_links: self.hardlinks,
             set_id: self.setuid,
             keep_times: self.keep_times,
             durability: match self.no_sync {

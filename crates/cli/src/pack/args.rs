@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use becalm_lib::trees::pack;
-use clap::{Args, ValueEnum, ValueHint};
+use becalm_lib::trees::pack::Format;
+use clap::{Args, ValueHint};
 
 /// The flags of `becalm pack`.
 #[derive(Debug, Args)]
@@ -51,24 +51,11 @@ pub(crate) struct UnpackArgs {
     pub json: bool,
 }
 
-/// The forms of a pack.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// A tar file
-    Tar,
-    /// A squashfs image, which sqfstar makes (squashfs-tools)
-    Squashfs,
-}
-
 impl PackArgs {
     /// Returns the form of the file.
-    pub(crate) fn format(&self) -> pack::Format {
+    pub(crate) fn format(&self) -> Format {
         let ending = self.output.extension();
-        let of_name = ending.is_some_and(|it| it == "squashfs" || it == "sqfs");
-        match self.format {
-            Some(Format::Squashfs) => pack::Format::Squashfs,
-            None if of_name => pack::Format::Squashfs,
-            Some(Format::Tar) | None => pack::Format::Tar,
-        }
+        let is_image = ending.is_some_and(|it| it == "squashfs" || it == "sqfs");
+        self.format.unwrap_or(if is_image { Format::Squashfs } else { Format::Tar })
     }
 }

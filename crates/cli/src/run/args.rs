@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use becalm_lib::run::Options;
 use becalm_lib::trees::packed::Check;
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{Args, ValueHint};
 
 use crate::common_args::StoreArg;
 
@@ -76,7 +76,7 @@ pub(crate) struct RunArgs {
 
     /// When the files of the pack are compared with the tree
     #[arg(long, value_name = "WHEN", value_enum, requires = "pack", default_value = "start")]
-    pub check: CheckArg,
+    pub check: Check,
 
     /// Read the recorded pages of programs ahead, without starting them
     ///
@@ -102,28 +102,6 @@ pub(crate) struct RunArgs {
     /// The store prefixes, for an index made for the program.
     #[command(flatten)]
     pub store: StoreArg,
-}
-
-/// When a pack is compared with the tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum CheckArg {
-    /// In each start
-    Start,
-    /// In the first start on this machine; later starts get its results, until no program has run for ten
-    /// minutes
-    Node,
-    /// Never: programs are told what was there when the pack was made
-    Never,
-}
-
-impl From<CheckArg> for Check {
-    fn from(arg: CheckArg) -> Self {
-        match arg {
-            CheckArg::Start => Self::Start,
-            CheckArg::Node => Self::Node,
-            CheckArg::Never => Self::Never,
-        }
-    }
 }
 
 impl RunArgs {

@@ -28,7 +28,7 @@ const SILENT: &str = "does not answer; started without what is known of it";
 /// Returns an error if it cannot be unpacked and the start is strict. Otherwise a line says so.
 pub(crate) fn unpacked(args: &RunArgs) -> Result<Option<Pack>> {
     let Some(file) = &args.pack else { return Ok(None) };
-    match unpack::ensure(file, args.check.into()) {
+    match unpack::ensure(file, args.check) {
         Ok(pack) => Ok(Some(pack)),
         Err(error) if args.strict => Err(error),
         Err(error) => {

@@ -45,14 +45,21 @@ pub struct Variant {
 
 /// End of the measured time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Until {
-    /// The end of the program. The time begins before its process is created.
+    /// The end of the program.
+    ///
+    /// The time begins before its process is created.
     Exit,
-    /// The entry point, so only the loader's work is measured, from the `execve` on. The program
-    /// runs under ptrace, stops at those two places and is killed at the second.
-    Entry,
-    /// The first idle moment ([`crate::idle`]), at which the program is killed, or its end.
+    /// Its first idle moment.
+    ///
+    /// See [`crate::idle`]. The program is killed there.
     Idle,
+    /// Its entry point.
+    ///
+    /// Only the loader's work is measured, from the `execve` on. The program runs under ptrace, stops
+    /// at those two places and is killed at the second.
+    Entry,
 }
 
 /// Number of rounds.

@@ -19,13 +19,14 @@ pub struct WriteOptions {
 
 /// Treatment of a file with several names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum HardLinks {
-    /// Reject the file.
+    /// Skip it and print the reason.
     #[default]
     Refuse,
-    /// Replace the file under this name. The other names keep the old content.
+    /// Change the name given, and leave the other names with the old file.
     Break,
-    /// Keep all names on one file, which requires writing in place.
+    /// Change the file in place, under all its names.
     Keep,
 }
 

@@ -49,10 +49,11 @@ pub(super) fn of_file(path: &Path) -> impl FnOnce(io::Error) -> Error {
 
 /// The form of a pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Format {
-    /// A tar file.
+    /// A tar file
     Tar,
-    /// A squashfs image, made by `sqfstar` of squashfs-tools.
+    /// A squashfs image, which sqfstar makes (squashfs-tools)
     Squashfs,
 }
 

@@ -40,12 +40,14 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// When the files of a pack are compared with the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Check {
-    /// In each start.
+    /// In each start
     Start,
-    /// In the first start on a machine; later ones get its results.
+    /// In the first start on this machine; later starts get its results, until no program has run for ten
+    /// minutes
     Node,
-    /// Never.
+    /// Never: programs are told what was there when the pack was made
     Never,
 }
 
