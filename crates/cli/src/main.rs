@@ -38,7 +38,6 @@ use anyhow::Result;
 
 use crate::args::{Cli, Command};
 use crate::exit_code::ExitStatus;
-use crate::generate::command_line::CommandLine;
 
 fn main() -> ExitCode {
     let status = match std::env::args_os().len() {
@@ -77,9 +76,6 @@ fn dispatch(flags: &Cli) -> Result<ExitStatus> {
         Command::On(args) => on::run::on(args),
         Command::Off(args) => on::run::off(args),
         Command::Env(args) => env::run::run(args),
-        Command::Generate(args) => {
-            let cli = CommandLine { definition: args::definition, manual_of: args::manual_of };
-            generate::run::run(args, &cli)
-        }
+        Command::Generate(args) => generate::run::run(args, args::definition(), args::manual_of),
     }
 }

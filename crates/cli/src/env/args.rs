@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
 
 /// The flags of `becalm env`.
@@ -16,8 +17,8 @@ pub(crate) struct EnvArgs {
     pub dialect: Dialect,
 
     /// Print lines for a shell: the same as --for with its name
-    #[arg(long, value_name = "SHELL", conflicts_with = "dialect")]
-    pub shell: Option<Shell>,
+    #[arg(long, value_name = "SHELL", conflicts_with = "dialect", value_parser = shell())]
+    pub shell: Option<Dialect>,
 
     /// Bytes of static TLS for the libraries of every program
     ///
@@ -103,26 +104,9 @@ impl Dialect {
     }
 }
 
-/// A shell that reads the lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Shell {
-    /// A POSIX shell.
-    Sh,
-    /// csh or tcsh.
-    Csh,
-    /// fish.
-    Fish,
-}
-
-impl EnvArgs {
-    /// Returns the reader of the lines.
-    #[must_use]
-    pub(crate) fn reader(&self) -> Dialect {
-        match self.shell {
-            Some(Shell::Sh) => Dialect::Sh,
-            Some(Shell::Csh) => Dialect::Csh,
-            Some(Shell::Fish) => Dialect::Fish,
-            None => self.dialect,
-        }
-    }
+/// Parses the name of a shell.
+fn shell() -> impl TypedValueParser<Value = Dialect> {
+    let shells = [("sh", "A POSIX shell"), ("csh", "csh or tcsh"), ("fish", "fish")];
+    let values = shells.map(|(name, help)| PossibleValue::new(name).help(help));
+    PossibleValuesParser::new(values).try_map(|name| Dialect::from_str(&name, false))
 }

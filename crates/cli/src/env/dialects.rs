@@ -52,7 +52,9 @@ pub(crate) fn tcl(settings: &Settings) -> String {
          # becalm, in a directory of MODULEPATH; module load becalm\n\
          module-whatis {Programs find their libraries by an index of becalm}\n",
     );
-    text.push_str(&format!("append-path {AUDIT} {}\n", tcl_word(&module.to_string_lossy())));
+    // Tcl substitutes nothing in it.
+    let word = escaped(&module.to_string_lossy(), &['\\', '"', '$', '[', ']', '{', '}']);
+    text.push_str(&format!("append-path {AUDIT} \"{word}\"\n"));
     text.push_str(&format!(
         "# The last value counts, so a larger one has to stay the last.\n\
          set known 0\n\
@@ -72,32 +74,18 @@ pub(crate) fn tcl(settings: &Settings) -> String {
     text
 }
 
-/// Quotes a word so that Tcl substitutes nothing in it.
-fn tcl_word(text: &str) -> String {
-    let mut word = String::from("\"");
-    for c in text.chars() {
-        if matches!(c, '\\' | '"' | '$' | '[' | ']' | '{' | '}') {
-            word.push('\\');
-        }
-        word.push(c);
-    }
-    word.push('"');
-    word
+/// Puts a backslash before each of these characters.
+pub(crate) fn escaped(text: &str, special: &[char]) -> String {
+    text.chars().flat_map(|c| special.contains(&c).then_some('\\').into_iter().chain([c])).collect()
 }
 
 /// Returns `ENV` lines with quotes, backslashes and dollar signs escaped.
 pub(crate) fn dockerfile(settings: &Settings) -> String {
     let Settings { module, static_tls, switch } = settings;
-    let mut escaped = String::new();
-    for c in module.to_string_lossy().chars() {
-        if matches!(c, '\\' | '"' | '$') {
-            escaped.push('\\');
-        }
-        escaped.push(c);
-    }
+    let module = escaped(&module.to_string_lossy(), &['\\', '"', '$']);
     let mut text = format!(
         "# behind the RUN that makes the index, and behind all that changes its files\n\
-         ENV {AUDIT}=\"{escaped}\"\n\
+         ENV {AUDIT}=\"{module}\"\n\
          ENV {TUNABLES}=\"{STATIC_TLS}={static_tls}\"\n"
     );
     if let Some(switch) = switch {

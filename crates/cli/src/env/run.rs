@@ -18,7 +18,7 @@ use crate::terminal;
 /// # Errors
 /// Returns an error if the index is missing or invalid.
 pub(crate) fn run(args: &EnvArgs) -> Result<ExitStatus> {
-    let reader = args.reader();
+    let reader = args.shell.unwrap_or(args.dialect);
     let options = Options {
         index: args.index.clone(),
         static_tls: args.static_tls,

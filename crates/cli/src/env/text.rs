@@ -12,7 +12,7 @@ use becalm_lib::index::platforms;
 use becalm_lib::index::variables::{AUDIT, STATIC_TLS, SWITCHES, Settings, TUNABLES};
 
 use crate::env::args::Dialect;
-use crate::env::dialects::{self, Unit};
+use crate::env::dialects::{self, Unit, escaped};
 
 /// Returns the lines that give a session the index.
 ///
@@ -180,23 +180,13 @@ fn systemd(settings: &Settings) -> String {
 /// Returns the lines for NixOS. A shell reads the values in double quotes, so they are escaped for
 /// that.
 fn nixos(settings: &Settings) -> String {
-    let in_shell = |text: &str| {
-        let mut escaped = String::new();
-        for c in text.chars() {
-            if matches!(c, '\\' | '"' | '$' | '`') {
-                escaped.push('\\');
-            }
-            escaped.push(c);
-        }
-        escaped
-    };
+    let in_shell = |text: &str| escaped(text, &['\\', '"', '$', '`']);
     let in_nix = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace("${", "\\${");
     let module = in_nix(&in_shell(&settings.module.to_string_lossy()));
-    let switches = if let Some(switch) = &settings.switch {
+    let switch = settings.switch.as_ref();
+    let switches = switch.map_or_else(String::new, |switch| {
         format!("\x20 environment.variables.{SWITCHES} = \"{switch}\";\n")
-    } else {
-        String::new()
-    };
+    });
     format!(
         "# A NixOS module; make the index anew after each rebuild (becalm index --update).\n\
          {{\n  environment.variables.{AUDIT} = \"{module}\";\n\

@@ -1,5 +1,4 @@
 //! `becalm generate`: writes the manual pages and the completions.
 
 pub(crate) mod args;
-pub(crate) mod command_line;
 pub(crate) mod run;

@@ -10,31 +10,37 @@ use clap_mangen::Man;
 
 use crate::exit_code::ExitStatus;
 use crate::generate::args::GenerateArgs;
-use crate::generate::command_line::CommandLine;
 use crate::terminal::manual;
+
+/// Returns the sections of the manual of a command.
+type ManualOf = fn(&str) -> &'static [&'static str];
 
 /// Writes the requested files.
 ///
 /// # Errors
 /// Returns an error if a file or stdout cannot be written.
-pub(crate) fn run(args: &GenerateArgs, cli: &CommandLine) -> Result<ExitStatus> {
+pub(crate) fn run(
+    args: &GenerateArgs,
+    definition: clap::Command,
+    manual_of: ManualOf,
+) -> Result<ExitStatus> {
     match args {
-        GenerateArgs::Man { dir } => manual_pages(dir, cli)?,
-        GenerateArgs::Completions { shell } => completions(*shell, cli)?,
+        GenerateArgs::Man { dir } => manual_pages(dir, definition, manual_of)?,
+        GenerateArgs::Completions { shell } => completions(*shell, definition)?,
     }
     Ok(ExitStatus::Fine)
 }
 
 /// Writes `becalm.1` and one page a command.
-fn manual_pages(dir: &Path, cli: &CommandLine) -> Result<()> {
+fn manual_pages(dir: &Path, definition: clap::Command, manual_of: ManualOf) -> Result<()> {
     // `becalm help` has no page of its own.
-    let mut root = (cli.definition)().disable_help_subcommand(true);
+    let mut root = definition.disable_help_subcommand(true);
     root.build();
     for command in root.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help") {
         let name = format!("becalm-{}", command.get_name());
-        manual_page(dir, &name, command.clone(), (cli.manual_of)(command.get_name()))?;
+        manual_page(dir, &name, command.clone(), manual_of(command.get_name()))?;
     }
-    manual_page(dir, "becalm", root, (cli.manual_of)("becalm"))
+    manual_page(dir, "becalm", root, manual_of("becalm"))
 }
 
 fn manual_page(dir: &Path, name: &str, command: clap::Command, sections: &[&str]) -> Result<()> {
@@ -63,10 +69,10 @@ fn manual_page(dir: &Path, name: &str, command: clap::Command, sections: &[&str]
     write().with_context(|| path.display().to_string())
 }
 
-fn completions(shell: Shell, cli: &CommandLine) -> Result<()> {
+fn completions(shell: Shell, mut definition: clap::Command) -> Result<()> {
     // The generator panics if it cannot write; writing to memory cannot fail.
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut (cli.definition)(), "becalm", &mut script);
+    clap_complete::generate(shell, &mut definition, "becalm", &mut script);
     if shell == Shell::Fish {
         script = quoted_for_fish(&String::from_utf8_lossy(&script)).into_bytes();
     }
