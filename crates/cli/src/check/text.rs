@@ -22,7 +22,7 @@ const GAPS: usize = 3;
 /// The number of slices of a Mach-O file that are listed.
 const SLICES: usize = 16;
 /// Columns of the longest bar.
-pub(crate) const BAR: u64 = 12;
+const BAR: u64 = 12;
 
 /// The whole screen.
 #[must_use]
@@ -209,20 +209,26 @@ pub(crate) fn offenders(
     let _ = writeln!(text, "\n  {}", look.strong(title));
     for (name, misses) in worst {
         let count = grouped(misses);
-        let bar = bar(misses, most);
-        let padding = " ".repeat(BAR as usize - bar.chars().count());
+        let bar = padded_bar(look, misses, most);
         let used = width + BAR as usize + 6;
         // An empty search directory is the current one.
         let name =
             if name.is_empty() { "(current directory)".into() } else { shown(name.as_ref()) };
         let name = look.fitted(&name, used);
-        let _ = writeln!(text, "  {count:>width$}  {}{padding}  {name}", look.costly(&bar));
+        let _ = writeln!(text, "  {count:>width$}  {bar}  {name}");
     }
 }
 
-/// Returns a bar for a count, the longest for the highest; never empty.
+/// Returns the bar of a count as wide as the longest.
 #[must_use]
-pub(crate) fn bar(count: u64, most: u64) -> String {
+pub(crate) fn padded_bar(look: Look, count: u64, most: u64) -> String {
+    let bar = bar(count, most);
+    let padding = BAR as usize - bar.chars().count();
+    look.costly(&bar) + &" ".repeat(padding)
+}
+
+/// Returns a bar for a count, the longest for the highest; never empty.
+fn bar(count: u64, most: u64) -> String {
     let columns = (u128::from(count) * u128::from(BAR)).div_ceil(u128::from(most.max(1)));
     "■".repeat(usize::try_from(columns).unwrap_or(1).clamp(1, BAR as usize))
 }

@@ -100,12 +100,8 @@ fn of_index(text: &mut String, look: Look, index: &IndexState) {
     };
     row(text, look, "", &format!("{fresh}; of {stores}{more}"));
     if !index.stores.is_empty() {
-        row(
-            text,
-            look,
-            "",
-            "packages of a store are immutable: a file added inside one is not seen",
-        );
+        let words = "packages of a store are immutable: a file added inside one is not seen";
+        row(text, look, "", words);
     }
 }
 
@@ -123,10 +119,7 @@ fn left_out(text: &mut String, look: Look, report: &Report) {
         let title = if at == 0 { "left out" } else { "" };
         row(text, look, title, &format!("{}: {why}", shown(left.path.as_ref())));
     }
-    if all.len() > NAMED {
-        let more = grouped((all.len() - NAMED) as u64);
-        row(text, look, "", &format!("and {more} more; --json names all"));
-    }
+    and_more(text, look, all.len().saturating_sub(NAMED));
 }
 
 fn of_loader(loader: &LoaderState) -> String {

@@ -43,7 +43,8 @@ pub(crate) struct Lane {
     pub(crate) total: String,
     /// The waits for pages in one line; empty if there are none.
     pub(crate) waited: String,
-    pub(crate) files: Vec<FileRow>,
+    /// Files for whose pages the start waited: path, waits and milliseconds.
+    pub(crate) files: Vec<[String; 3]>,
     pub(crate) more_files: usize,
     /// The page faults before the entry point; empty if they are not known.
     pub(crate) faults: String,
@@ -53,14 +54,6 @@ pub(crate) struct Lane {
     /// Packages that were imported: name, time and share of the program's time.
     pub(crate) modules: Vec<[String; 3]>,
     pub(crate) notes: Vec<String>,
-}
-
-/// A file for whose pages the start waited.
-#[derive(Debug)]
-pub(crate) struct FileRow {
-    pub(crate) path: String,
-    pub(crate) waits: String,
-    pub(crate) ms: String,
 }
 
 /// A part of the timeline.
@@ -145,7 +138,7 @@ impl Lane {
         let faults = seen.phases.as_ref().map(|phases| phases.page_faults).filter(|it| *it > 0);
         Self {
             waited: waited(seen).unwrap_or_default(),
-            files: files.iter().take(FILES).map(FileRow::of).collect(),
+            files: files.iter().take(FILES).map(file).collect(),
             more_files: files.len().saturating_sub(FILES),
             command: seen.command.clone(),
             made: seen.made.clone(),
@@ -270,14 +263,9 @@ fn waited(seen: &Observed) -> Option<String> {
     Some(format!("first start {}: {} waiting for {waits}", seconds(total), seconds(pages.seconds)))
 }
 
-impl FileRow {
-    fn of(file: &FileWaits) -> Self {
-        Self {
-            path: shown(file.path.as_ref()),
-            waits: grouped(file.waits),
-            ms: milliseconds((file.seconds * 1e9) as u64),
-        }
-    }
+fn file(file: &FileWaits) -> [String; 3] {
+    let ms = milliseconds((file.seconds * 1e9) as u64);
+    [shown(file.path.as_ref()), grouped(file.waits), ms]
 }
 
 /// Returns the title of relocation: the numbers of symbols looked up and bound.
