@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::{OracleError, Start, User, scratch};
+use super::{OracleError, Start, scratch};
 use crate::child::ends_within;
 
 /// The result of a run.
@@ -42,22 +42,14 @@ fn spawn(command: &mut Command, limit: Duration) -> std::io::Result<Child> {
     }
 }
 
-/// Restrictions of a run.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Confined<'a> {
-    /// Another root directory.
-    pub(super) root: Option<&'a Path>,
-    /// Another user.
-    pub(super) user: Option<&'a User>,
-}
-
-/// Runs `line` with only the environment `env`. The process group is new, so that all its processes
+/// Runs `line` with only the environment `env`, and, if `confined`, in the root and as the user of the
+/// start. The process group is new, so that all its processes
 /// can be killed at the time limit.
 pub(super) fn run(
     start: &Start,
     line: &[OsString],
     env: &[(OsString, OsString)],
-    confined: Confined<'_>,
+    confined: bool,
 ) -> Result<Ended, OracleError> {
     let object = start.object.as_path();
     let failed = scratch(object);
@@ -76,7 +68,9 @@ pub(super) fn run(
     if let Some(dir) = &start.dir {
         command.current_dir(dir);
     }
-    confine(&mut command, confined);
+    if confined {
+        confine(&mut command, start);
+    }
     let child = spawn(&mut command, start.limit)
         .map_err(|source| OracleError::Start { command: line[0].clone().into(), source })?;
     let pid = child.id();
@@ -91,8 +85,8 @@ pub(super) fn run(
 
 /// Makes the child change its root and its user.
 #[allow(unsafe_code, reason = "std has no stable way to change a child's root")]
-fn confine(command: &mut Command, confined: Confined<'_>) {
-    if let Some(root) = confined.root {
+fn confine(command: &mut Command, start: &Start) {
+    if let Some(root) = &start.root {
         // A path with a NUL cannot exist, and neither does the empty path.
         let root = CString::new(root.as_os_str().as_bytes()).unwrap_or_default();
         #[allow(unsafe_code, reason = "a chroot has to happen in the child")]
@@ -107,7 +101,7 @@ fn confine(command: &mut Command, confined: Confined<'_>) {
             });
         }
     }
-    if let Some(user) = confined.user {
+    if let Some(user) = &start.user {
         command.uid(user.uid).gid(user.gid);
     }
 }

@@ -9,7 +9,7 @@ use becalm_core::record::compare::{listed, not_found, passed_over};
 use becalm_core::record::ld_debug::{ProcessRecord, Search, parse};
 use bstr::{BString, ByteSlice};
 
-use super::child::{self, Confined, Ended};
+use super::child::{self, Ended};
 use super::{OracleError, Start, scratch};
 
 /// The loader's output for one start.
@@ -46,8 +46,7 @@ pub fn ld_debug(start: &Start) -> Result<LdDebug, OracleError> {
     if to_file {
         extra.push(("LD_DEBUG_OUTPUT".into(), dir.path().join("record").into()));
     }
-    let confined = Confined { root: start.root.as_deref(), user: start.user.as_ref() };
-    let ended = child::run(start, &start.command_line(), &start.whole_env(&extra), confined)?;
+    let ended = child::run(start, &start.command_line(), &start.whole_env(&extra), true)?;
     let record = if !to_file {
         without_errors(&ended.stderr)
     } else {

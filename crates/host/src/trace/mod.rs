@@ -207,7 +207,7 @@ pub fn run_with(
     let shared_cpu = SharedCpu::begin();
     let mut child = spawn(Some(&exec), options.wants_filter(), true).map_err(failed)?;
     let shared_cpu = shared_cpu.map(|shared_cpu| shared_cpu.with_child(child.pid));
-    let affinity = || shared_cpu.as_ref().map(SharedCpu::original);
+    let affinity = || shared_cpu.as_ref().map(|shared_cpu| shared_cpu.tracer);
     let watchdog = options
         .limit
         .map(|limit| Watchdog::start(child.pid, limit, options.until_idle, affinity()));

@@ -21,9 +21,11 @@ const LIMIT: Duration = Duration::from_secs(2);
 /// Keeps this thread and a child on one processor until it is dropped.
 #[derive(Debug)]
 pub(super) struct SharedCpu {
-    tracer: CpuSet,
+    /// The affinity of the tracer without sharing.
+    pub(super) tracer: CpuSet,
     child: Option<(Pid, CpuSet)>,
-    since: Instant,
+    /// The time at which sharing began.
+    pub(super) since: Instant,
 }
 
 impl SharedCpu {
@@ -39,16 +41,6 @@ impl SharedCpu {
     pub(super) fn with_child(mut self, child: Pid) -> SharedCpu {
         self.child = Some((child, self.tracer));
         self
-    }
-
-    /// Returns the affinity of the tracer without sharing.
-    pub(super) fn original(&self) -> CpuSet {
-        self.tracer
-    }
-
-    /// Returns the time at which sharing began.
-    pub(super) fn since(&self) -> Instant {
-        self.since
     }
 
     /// Sets the time at which sharing began.

@@ -272,7 +272,7 @@ impl<'a> Tracer<'a> {
         if role == Role::ReadsAffinity {
             let shared_cpu = self.shared_cpu.take();
             self.shared_since =
-                shared_cpu.filter(|_| self.tasks.len() == 1).map(|shared| shared.since());
+                shared_cpu.filter(|_| self.tasks.len() == 1).map(|shared| shared.since);
         }
         let of_status = lookup.is_some_and(|lookup| names_status(&lookup.path));
         let over = self.shared_cpu.as_ref().is_some_and(SharedCpu::is_over);
