@@ -253,15 +253,14 @@ pub(crate) fn parse() -> Cli {
     // Only the help needs the manual's sections; parsing is faster without them.
     let matches = Cli::command().try_get_matches();
     let matches = matches.unwrap_or_else(|error| {
-        if error.kind() == ErrorKind::InvalidSubcommand
-            && let Some(hint) = overview::hint(&std::env::args_os().collect::<Vec<_>>())
-        {
+        let arguments: Vec<OsString> = std::env::args_os().collect();
+        let hint = match error.kind() {
+            ErrorKind::InvalidSubcommand => overview::hint(&arguments),
+            ErrorKind::MissingRequiredArgument => overview::ways(&arguments),
+            _ => None,
+        };
+        if let Some(hint) = hint {
             Cli::command().error(error.kind(), hint).exit();
-        }
-        if error.kind() == ErrorKind::MissingRequiredArgument
-            && let Some(ways) = overview::ways(&std::env::args_os().collect::<Vec<_>>())
-        {
-            Cli::command().error(error.kind(), ways).exit();
         }
         definition().get_matches()
     });

@@ -33,17 +33,22 @@ pub(crate) fn text(look: Look, report: &Report) -> String {
     text
 }
 
+/// Returns the names of the variants, as wide as the longest.
 fn names(report: &Report) -> Vec<String> {
-    report.measured.variants.iter().map(|timed| shortened(&name(timed), WIDEST)).collect()
+    let variants = report.measured.variants.iter();
+    let names: Vec<String> = variants.map(|timed| shortened(&name(timed), WIDEST)).collect();
+    let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    names.iter().map(|name| format!("{name:width$}")).collect()
 }
 
-fn width(names: &[String]) -> usize {
-    names.iter().map(|name| name.chars().count()).max().unwrap_or(0)
+/// Writes a heading beside the place of the names.
+fn head(text: &mut String, names: &[String], heading: &str) {
+    let width = names.first().map_or(0, |name| name.chars().count());
+    let _ = writeln!(text, "  {:width$}  {heading}", "");
 }
 
 fn table(text: &mut String, look: Look, report: &Report) {
     let names = names(report);
-    let width = width(&names);
     let timed_cpu = report.measured.variants.iter().any(|timed| timed.cpu_median_ns().is_some());
     let cpu_column = |text: &str| if timed_cpu { format!("{text:>9}  ") } else { String::new() };
     let heading = format!(
@@ -52,7 +57,7 @@ fn table(text: &mut String, look: Look, report: &Report) {
         "quartiles",
         cpu_column("CPU ms")
     );
-    let _ = writeln!(text, "  {:<width$}  {}", "", look.strong(&heading));
+    head(text, &names, &look.strong(&heading));
     for (timed, name) in report.measured.variants.iter().zip(&names) {
         let spread = timed.spread;
         let quartiles =
@@ -69,7 +74,7 @@ fn table(text: &mut String, look: Look, report: &Report) {
         };
         let _ = writeln!(
             text,
-            "  {name:<width$}  {:>10}  {quartiles:>17}  {cpu}{ratio}",
+            "  {name}  {:>10}  {quartiles:>17}  {cpu}{ratio}",
             milliseconds(spread.median as u64)
         );
     }
@@ -78,7 +83,6 @@ fn table(text: &mut String, look: Look, report: &Report) {
 /// Appends what cold starts waited for and read.
 fn disk(text: &mut String, look: Look, report: &Report) {
     let names = names(report);
-    let width = width(&names);
     let rows: Vec<_> = report
         .variants
         .iter()
@@ -89,17 +93,17 @@ fn disk(text: &mut String, look: Look, report: &Report) {
         return;
     }
     let heading = format!("{:>15}  {:>8}", "waits for pages", "read MiB");
-    let _ = writeln!(text, "\n  {:<width$}  {}", "", look.strong(&heading));
+    text.push('\n');
+    head(text, &names, &look.strong(&heading));
     for (name, faults, bytes) in rows {
         let mib = bytes as f64 / f64::from(1 << 20);
-        let _ = writeln!(text, "  {name:<width$}  {faults:>15}  {mib:>8.1}");
+        let _ = writeln!(text, "  {name}  {faults:>15}  {mib:>8.1}");
     }
 }
 
 /// Appends the observations in further starts, of all variants except the control.
 fn watched(text: &mut String, look: Look, report: &Report) {
     let names = names(report);
-    let width = width(&names);
     let rows = report.variants.iter().zip(&names);
     let rows: Vec<_> = rows
         .filter_map(|(variant, name)| Some((name, watched_cells(variant.watched.as_ref()?))))
@@ -118,9 +122,10 @@ fn watched(text: &mut String, look: Look, report: &Report) {
         cells.collect::<Vec<_>>().join("  ")
     };
     let heading = line(&WATCHED.map(ToOwned::to_owned));
-    let _ = writeln!(text, "\n  {:<width$}  {}", "", look.strong(&heading));
+    text.push('\n');
+    head(text, &names, &look.strong(&heading));
     for (name, cells) in rows {
-        let _ = writeln!(text, "  {name:<width$}  {}", line(&cells));
+        let _ = writeln!(text, "  {name}  {}", line(&cells));
     }
     waited(text, look, report);
 }
@@ -128,22 +133,20 @@ fn watched(text: &mut String, look: Look, report: &Report) {
 /// Appends the waits for pages of the traced cold starts.
 fn waited(text: &mut String, look: Look, report: &Report) {
     let names = names(report);
-    let width = width(&names);
     let rows = report.variants.iter().zip(&names).filter_map(|(variant, name)| {
         Some((name, variant.watched.as_ref()?.pages.as_ref()?.words()?))
     });
     for (at, (name, words)) in rows.enumerate() {
         if at == 0 {
-            let heading = look.strong("one traced cold start");
-            let _ = writeln!(text, "\n  {:<width$}  {heading}", "");
+            text.push('\n');
+            head(text, &names, &look.strong("one traced cold start"));
         }
-        let _ = writeln!(text, "  {name:<width$}  {words}");
+        let _ = writeln!(text, "  {name}  {words}");
     }
 }
 
 fn distributions(text: &mut String, look: Look, report: &Report) {
     let names = names(report);
-    let width = width(&names);
     let axis = Axis::of(&report.measured);
     let ends = format!(
         "{:<half$}{:>half$}",
@@ -151,12 +154,13 @@ fn distributions(text: &mut String, look: Look, report: &Report) {
         format!("{} ms", milliseconds(axis.to as u64)),
         half = BINS / 2
     );
-    let _ = writeln!(text, "\n  {:<width$}  {}", "", look.faint(&ends));
+    text.push('\n');
+    head(text, &names, &look.faint(&ends));
     for (timed, name) in report.measured.variants.iter().zip(&names) {
         let blocks = blocks(&axis.bins(timed, BINS));
         let beyond = timed.runs.iter().filter(|run| run.wall_ns as f64 > axis.to).count();
         let beyond = if beyond > 0 { format!(" {beyond} beyond") } else { String::new() };
-        let line = format!("  {name:<width$}  {}{}", look.origin(&blocks), look.faint(&beyond));
+        let line = format!("  {name}  {}{}", look.origin(&blocks), look.faint(&beyond));
         let _ = writeln!(text, "{}", line.trim_end());
     }
 }

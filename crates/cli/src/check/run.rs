@@ -4,12 +4,10 @@
 //! writes them to the [`crate::terminal`] in the requested form.
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use becalm_core::closure::Closure;
 use becalm_lib::assume::Assumptions;
-use becalm_lib::check::budget::Budget;
 use becalm_lib::check::starts::{Checked, Options, Starts};
 use becalm_lib::check::{Document, Program};
 use becalm_lib::files::StartFile;
@@ -91,11 +89,9 @@ pub(crate) fn run(args: &CheckArgs, color: When) -> Result<ExitStatus> {
     };
     let starts = Starts::new(&assumed, &options, launches);
     let mut run = Run {
+        args,
         view,
         look,
-        budget: args.budget.budget(),
-        strict: args.symbols.strict,
-        repository: args.files.repository.clone(),
         out: Stdout::new(),
         status: ExitStatus::Fine,
         programs: Vec::new(),
@@ -144,14 +140,10 @@ fn shown(view: View, look: Look, program: &mut Program, closure: Option<&Closure
 }
 
 /// One run of the command: the results and the output so far.
-struct Run {
+struct Run<'a> {
+    args: &'a CheckArgs,
     view: View,
     look: Look,
-    budget: Budget,
-    /// True if a library that is checked by itself has to be complete.
-    strict: bool,
-    /// The mount point of the repository that a bundle is for.
-    repository: Option<PathBuf>,
     out: Stdout,
     status: ExitStatus,
     programs: Vec<Program>,
@@ -160,11 +152,11 @@ struct Run {
     listed: Written,
 }
 
-impl Run {
+impl Run<'_> {
     fn check(&mut self, starts: &Starts<'_>, targets: Targets) -> Result<()> {
         for folder in &targets.empty_folders {
             terminal::note(folder.as_ref(), "no ELF files in this folder");
-            if self.budget.has_limits() {
+            if self.args.budget.budget().has_limits() {
                 self.status = self.status.and(ExitStatus::Failure);
             }
         }
@@ -224,7 +216,7 @@ impl Run {
     /// Lists the files of a start, if requested.
     fn list(&mut self, program: &Program, files: &[StartFile]) -> Result<()> {
         let View::Files(format) = self.view else { return Ok(()) };
-        let repository = self.repository.as_deref();
+        let repository = self.args.files.repository.as_deref();
         match files_view::list(files, format, repository, &mut self.listed) {
             Ok(text) => self.out.write_all(&text)?,
             Err(error) => {
@@ -252,9 +244,9 @@ impl Run {
 
     /// Updates the exit status for a program's search and prints notes on it.
     fn judge(&mut self, program: &Program) {
-        let path = program.path.as_ref();
-        self.budget.over(program).iter().for_each(|over| terminal::note(path, over));
-        if let Some(why) = self.budget.not_judged(program) {
+        let (path, budget) = (program.path.as_ref(), self.args.budget.budget());
+        budget.over(program).iter().for_each(|over| terminal::note(path, over));
+        if let Some(why) = budget.not_judged(program) {
             terminal::note(path, why);
             self.status = self.status.and(ExitStatus::Failure);
         }
@@ -262,7 +254,7 @@ impl Run {
             terminal::note(path, "more probes than becalm follows; the counts are a part");
             self.status = self.status.and(ExitStatus::Failure);
         }
-        if program.is_finding(self.strict) {
+        if program.is_finding(self.args.symbols.strict) {
             self.status = self.status.and(ExitStatus::Finding);
         }
     }

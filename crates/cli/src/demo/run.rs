@@ -138,9 +138,8 @@ impl Demo<'_> {
     /// Observes one start by tracing it, and another by the loader's own `LD_DEBUG` output.
     fn observed(&self, program: &Path, variables: &Variables) -> Result<Storm> {
         let storm = self.traced(program, variables)?;
-        let (opens, stats) = (storm.opens, storm.stats);
-        let opens = counted(opens, "open", "opens");
-        let stats = counted(stats, "stat", "stats");
+        let opens = counted(storm.opens, "open", "opens");
+        let stats = counted(storm.stats, "stat", "stats");
         terminal::line(format_args!("{:<9} {opens} and {stats} failed", "becalm:"))?;
         let logs = tempfile::tempdir_in(&self.dir)?;
         let mut command = Command::new(program);

@@ -23,8 +23,12 @@ pub(crate) fn report(look: Look, args: &TraceArgs, report: &Report) -> Vec<u8> {
         return report.images.iter().flat_map(|seen| written.lines(&seen.files, b'\n')).collect();
     }
     if args.probes {
-        let images = report.images.iter();
-        return images.map(|seen| probes::observed(look, &seen.probes)).collect::<String>().into();
+        return probes(look, report).into();
     }
     text::of(look, report, args.predict).into_bytes()
+}
+
+/// Returns the probes of all images, one a line.
+pub(crate) fn probes(look: Look, report: &Report) -> String {
+    report.images.iter().map(|seen| probes::observed(look, &seen.probes)).collect()
 }

@@ -2,7 +2,7 @@
 //! cannot be created is reported before anything runs.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,6 @@ use anyhow::{Context, Result};
 use becalm_host::trust;
 use becalm_lib::trace::report::Report;
 
-use crate::terminal::probes;
 use crate::terminal::style::{Look, When};
 use crate::trace::args::TraceArgs;
 use crate::trace::output;
@@ -69,17 +68,9 @@ impl Places {
 
     fn write_log(&self, report: &Report) -> Result<()> {
         let Some((path, file)) = &self.log else { return Ok(()) };
-        write_lines(file, report).with_context(|| path.display().to_string())
+        let lines = output::probes(Look::of_file(When::Never), report);
+        write(file, lines.as_bytes()).with_context(|| path.display().to_string())
     }
-}
-
-fn write_lines(file: &File, report: &Report) -> io::Result<()> {
-    let mut out = BufWriter::new(file);
-    for seen in &report.images {
-        let lines = probes::observed(Look::of_file(When::Never), &seen.probes);
-        out.write_all(lines.as_bytes())?;
-    }
-    out.flush()
 }
 
 fn create(path: &Path) -> Result<(PathBuf, File)> {

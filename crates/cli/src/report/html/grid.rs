@@ -43,7 +43,7 @@ pub(crate) struct Axes<'a> {
     /// Search directories, in the order in which they were tried.
     dirs: Vec<String>,
     /// Number of needed strings without a miss in any picture.
-    folded: usize,
+    pub folded: usize,
 }
 
 /// The picture of one start.
@@ -141,22 +141,12 @@ impl<'a> Axes<'a> {
     }
 }
 
-impl Axes<'_> {
-    /// Returns the number of needed strings without a miss.
-    pub(crate) fn folded(&self) -> usize {
-        self.folded
-    }
-}
-
 impl Grid {
     /// Makes the picture of all probes of one start; the axes have all of them.
     pub(crate) fn of(tries: &[Try], axes: &Axes<'_>) -> Self {
         let mut grid = Self { rows: vec![None; axes.needed.len()], ..Self::default() };
-        grid.columns.extend(axes.dirs.iter().map(|dir| ColumnOf {
-            name: dir.clone(),
-            misses: 0,
-            hits: 0,
-        }));
+        let column = |dir: &String| ColumnOf { name: dir.clone(), misses: 0, hits: 0 };
+        grid.columns.extend(axes.dirs.iter().map(column));
         let mut cells: FxHashMap<(usize, usize), Cell> = FxHashMap::default();
         for one in tries {
             let (missed, hit) = one.counts();

@@ -49,7 +49,7 @@ impl Picture {
             layers: layers.filter(|(_, path)| !path.is_empty()).collect(),
             data: grid.json(axes),
             px: (grid.size().1 * px, grid.size().0 * px),
-            folded: axes.folded(),
+            folded: axes.folded,
             left_out: (grid.left_out > 0).then(|| grouped(grid.left_out)),
             rows: grid
                 .rows
