@@ -1,13 +1,10 @@
 //! Reads an interpreter's file: its identity, its permissions and its bytes.
 
 use std::fs::File;
-use std::io::Read;
 
 use becalm_core::fs::{Errno, FileKind};
 use bstr::BStr;
 
-use super::root::errno;
-use super::stat::Stat;
 use super::{OsFs, object_file};
 use crate::fingerprint::Fingerprint;
 
@@ -35,17 +32,8 @@ impl OsFs {
         if stat.kind == FileKind::Other {
             return Err(Errno::NXIO);
         }
-        let file = self.root.open_to_read(path)?;
-        let stat = Stat::new(&rustix::fs::fstat(&file).map_err(errno)?);
-        if stat.kind != FileKind::File {
-            return Err(object_file::not_a_file(&stat));
-        }
-        let file = File::from(file);
-        let mut bytes = Vec::with_capacity(object_file::capacity_for(&stat));
-        (&file)
-            .take(LARGEST)
-            .read_to_end(&mut bytes)
-            .map_err(|error| Errno(error.raw_os_error().unwrap_or(Errno::IO.0)))?;
+        let (file, stat) = object_file::open_file(&self.root, path)?;
+        let bytes = object_file::read_up_to(&file, &stat, LARGEST)?;
         Ok(OpenInterpreter { file, state: stat.fingerprint, bytes })
     }
 }

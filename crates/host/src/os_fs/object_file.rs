@@ -88,7 +88,7 @@ fn special(root: &Root, path: &[u8], stat: &Stat) -> Result<Arc<OpenedFile>, Err
 }
 
 /// Returns the error of reading something that is not a regular file.
-pub(super) fn not_a_file(stat: &Stat) -> Errno {
+fn not_a_file(stat: &Stat) -> Errno {
     if stat.kind == FileKind::Directory { Errno::ISDIR } else { Errno::NXIO }
 }
 
@@ -109,27 +109,33 @@ pub(super) fn read_whole(root: &Root, path: &[u8], stat: &Stat) -> Result<Vec<u8
         root.may_read(path)?;
         return Err(Errno::NXIO);
     }
-    let file = root.open_to_read(path)?;
-    let stat = Stat::new(&rustix::fs::fstat(&file).map_err(root::errno)?);
-    if stat.kind != FileKind::File {
-        return Err(not_a_file(&stat));
-    }
+    let (file, stat) = open_file(root, path)?;
     if stat.fingerprint.size > MAX_READ {
         return Err(TOO_BIG);
     }
-    // Files of /proc have the length 0 in `stat`, so the file is read to its end.
-    let mut bytes = Vec::with_capacity(capacity_for(&stat));
     // One byte more than the limit shows that the file is too long.
-    File::from(file)
-        .take(MAX_READ + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|error| Errno(error.raw_os_error().unwrap_or(Errno::IO.0)))?;
+    let bytes = read_up_to(&file, &stat, MAX_READ + 1)?;
     if bytes.len() as u64 > MAX_READ { Err(TOO_BIG) } else { Ok(bytes) }
+}
+
+/// Opens a regular file to read it. Returns its state, too.
+pub(super) fn open_file(root: &Root, path: &[u8]) -> Result<(File, Stat), Errno> {
+    let file = root.open_to_read(path)?;
+    let stat = Stat::new(&rustix::fs::fstat(&file).map_err(root::errno)?);
+    if stat.kind == FileKind::File { Ok((file.into(), stat)) } else { Err(not_a_file(&stat)) }
+}
+
+/// Reads an open file to its end, at most so many bytes. Files of /proc have the length 0 in `stat`.
+pub(super) fn read_up_to(file: &File, stat: &Stat, most: u64) -> Result<Vec<u8>, Errno> {
+    let mut bytes = Vec::with_capacity(capacity_for(stat));
+    let read = file.take(most).read_to_end(&mut bytes);
+    read.map_err(|error| Errno(error.raw_os_error().unwrap_or(Errno::IO.0)))?;
+    Ok(bytes)
 }
 
 /// Returns the capacity for a file whose length is claimed by `stat`. An unusually large claim gets
 /// only a few pages.
-pub(super) fn capacity_for(stat: &Stat) -> usize {
+fn capacity_for(stat: &Stat) -> usize {
     const USUAL: u64 = 1024 * 1024;
     if stat.fingerprint.size < USUAL { stat.fingerprint.size as usize + 1 } else { BLOCK as usize }
 }

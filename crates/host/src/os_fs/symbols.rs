@@ -1,16 +1,14 @@
 //! Symbol tables of files, read once for each state of a file.
 
-use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use becalm_core::elf::ElfError;
-use becalm_core::fs::{Errno, FileId, FileKind};
+use becalm_core::fs::FileId;
 use becalm_core::loader::load::LoadedObject;
 use becalm_core::symbols::{ObjectSymbols, SymbolFiles};
 use object::ReadCache;
 use rustc_hash::FxHashMap;
 
-use super::root;
 use super::stat::Stat;
 use super::{OsFs, object_file};
 use crate::fingerprint::{Fingerprint, now};
@@ -44,19 +42,14 @@ impl OsFs {
 
 impl SymbolFiles for OsSymbols<'_> {
     fn symbols(&self, object: &LoadedObject) -> Result<Arc<ObjectSymbols>, ElfError> {
-        let unreadable = |errno: Errno| ElfError::Unreadable(errno.0);
-        let file = self.fs.root.open_to_read(&object.path).map_err(unreadable)?;
-        let found = rustix::fs::fstat(&file).map_err(|error| unreadable(root::errno(error)))?;
-        let stat = Stat::new(&found);
-        if stat.kind != FileKind::File {
-            return Err(unreadable(object_file::not_a_file(&stat)));
-        }
+        let opened = object_file::open_file(&self.fs.root, &object.path);
+        let (file, stat) = opened.map_err(|errno| ElfError::Unreadable(errno.0))?;
         if let Some(known) = self.known(&stat) {
             return Ok(known);
         }
         // Read before the content, so that a change during the read counts as recent.
         let started = now();
-        let cache = ReadCache::new(File::from(file));
+        let cache = ReadCache::new(file);
         let tables = Arc::new(ObjectSymbols::read(&cache)?);
         if !stat.fingerprint.may_change_unseen(started) {
             self.keep(&stat, &tables);

@@ -1,6 +1,7 @@
 //! Counts the calls of one running image, by phase.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Instant;
 
 use becalm_core::observe::classes::{Caller, class_of};
@@ -24,7 +25,7 @@ pub(super) struct Counting {
     pub(super) began: Instant,
     entered: Option<Instant>,
     ended: Option<Instant>,
-    loader: std::ops::Range<u64>,
+    program: Arc<Program>,
     loader_is_libc: bool,
     rows: [FxHashMap<Cow<'static, str>, SyscallRow>; 2],
     classes: ClassTallies,
@@ -56,7 +57,7 @@ pub(super) struct Call {
 
 impl Counting {
     /// Creates the counts of an image that has just started in a process.
-    pub(super) fn new(pid: Pid, program: Program, options: &Options) -> Counting {
+    pub(super) fn new(pid: Pid, program: Arc<Program>, options: &Options) -> Counting {
         let name = |path: &BStr| path.rsplit_str("/").next().unwrap_or_default().to_owned();
         // In musl the loader is the C library itself, so its code also runs on behalf of the
         // program.
@@ -68,7 +69,6 @@ impl Counting {
             began: Instant::now(),
             entered: None,
             ended: None,
-            loader: program.loader,
             loader_is_libc,
             rows: Default::default(),
             classes: ClassTallies::default(),
@@ -76,45 +76,25 @@ impl Counting {
             keeps_opened: options.opened,
             keeps_timeline: options.timeline,
             image: Image {
-                path: program.path,
-                exec_path: program.exec_path,
+                path: program.path.clone(),
+                exec_path: program.exec_path.clone(),
                 pid: pid.unsigned_abs(),
                 reached_entry: program.entry.is_none(),
-                interpreter: program.interpreter,
-                environment: program.environment,
+                interpreter: program.interpreter.clone(),
+                environment: program.environment.clone(),
                 secure: program.secure,
                 ..Image::default()
             },
+            program,
         }
     }
 
     /// Creates the counts of a copy of this image that a fork started in another process.
-    pub(super) fn forked(&self, pid: Pid) -> Counting {
-        let image = Image {
-            path: self.image.path.clone(),
-            exec_path: self.image.exec_path.clone(),
-            pid: pid.unsigned_abs(),
-            forked: true,
-            reached_entry: true,
-            interpreter: self.image.interpreter.clone(),
-            environment: self.image.environment.clone(),
-            secure: self.image.secure,
-            ..Image::default()
-        };
-        Counting {
-            image,
-            phase: Phase::Program,
-            began: Instant::now(),
-            entered: None,
-            ended: None,
-            loader: self.loader.clone(),
-            loader_is_libc: self.loader_is_libc,
-            rows: Default::default(),
-            classes: ClassTallies::default(),
-            opened: FxHashSet::default(),
-            keeps_opened: self.keeps_opened,
-            keeps_timeline: self.keeps_timeline,
-        }
+    pub(super) fn forked(&self, pid: Pid, options: &Options) -> Counting {
+        let mut forked = Counting::new(pid, Arc::clone(&self.program), options);
+        forked.phase = Phase::Program;
+        (forked.image.forked, forked.image.reached_entry) = (true, true);
+        forked
     }
 
     /// Adds time for which the tracer delayed the image.
@@ -135,7 +115,7 @@ impl Counting {
         if self.loader_is_libc {
             return self.phase == Phase::Loader;
         }
-        self.loader.contains(&address)
+        self.program.loader.contains(&address)
     }
 
     /// Records that the entry point was reached.

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
 use becalm_core::fs::Errno;
@@ -170,7 +171,7 @@ impl<'a> Tracer<'a> {
         if process == pid && self.options.follow {
             let parent = self.processes.get(&parent).map(|parent| parent.image);
             if let Some(image) = parent {
-                let counting = self.images[image].forked(pid);
+                let counting = self.images[image].forked(pid, &self.options);
                 self.begin(pid, counting, None);
             }
         }
@@ -363,7 +364,7 @@ impl<'a> Tracer<'a> {
         if task.pid() == self.root() {
             self.share_cpu();
         }
-        let counting = Counting::new(task.pid(), program, &self.options);
+        let counting = Counting::new(task.pid(), Arc::new(program), &self.options);
         self.begin(task.pid(), counting, breakpoint);
     }
 
