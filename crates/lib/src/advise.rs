@@ -53,7 +53,7 @@ pub fn advise(
     assumed: &Assumptions,
     target: &Target,
 ) -> Result<Report, Problem> {
-    let problem = |reason: &str| Problem { path: target.shown.clone(), reason: reason.to_owned() };
+    let problem = |reason| Problem::new(target.shown.clone(), reason);
     let session = assumed.fs.session();
     let (mut program, closure) = match check(assumed, &session, target) {
         (Verdict::Checked(program), Some(closure)) => (program, closure),

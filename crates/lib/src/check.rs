@@ -267,10 +267,7 @@ pub fn check(
             (Verdict::Checked(Box::new(Program::of_mac(assumed, target, &file))), None)
         }
         Ok(Followed::Nothing) => (Verdict::Skipped, None),
-        Err(error) => {
-            let (path, reason) = (target.shown.clone(), error.to_string());
-            (Verdict::Problem(Problem { path, reason }), None)
-        }
+        Err(error) => (Verdict::Problem(Problem::new(target.shown.clone(), error)), None),
     }
 }
 

@@ -18,6 +18,13 @@ pub struct Problem {
     pub reason: String,
 }
 
+impl Problem {
+    /// Makes a problem of a file.
+    pub(crate) fn new(path: impl Into<BString>, reason: impl ToString) -> Self {
+        Self { path: path.into(), reason: reason.to_string() }
+    }
+}
+
 impl From<&HostError> for Problem {
     fn from(error: &HostError) -> Self {
         let (path, reason) = words_of_host(error);

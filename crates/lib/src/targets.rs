@@ -1,6 +1,5 @@
 //! Finds the files that the paths of the command line name.
 
-use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -69,8 +68,7 @@ pub fn find(assumed: &Assumptions, paths: &[PathBuf]) -> Targets {
     let mut targets = Targets::default();
     for path in paths {
         if let Err(error) = add(assumed, path, &mut targets) {
-            let (path, reason) = (path_bytes(path), error.to_string());
-            targets.problems.push(Problem { path, reason });
+            targets.problems.push(Problem::new(path_bytes(path), error));
         }
     }
     let folders = paths.len() != 1 || !targets.files.iter().all(|file| file.named);
@@ -95,7 +93,7 @@ fn add(assumed: &Assumptions, path: &Path, targets: &mut Targets) -> Result<()> 
     let found = host.metadata().map_err(|error| not_there(assumed, path, error))?;
     if found.is_dir() {
         add_folder(assumed, path, &host, targets);
-    } else if is_regular(&found) {
+    } else if found.is_file() {
         targets.files.push(Target { shown: path_bytes(path), inside, host, named: true });
     } else {
         bail!("not a regular file");
@@ -110,10 +108,6 @@ fn not_there(assumed: &Assumptions, path: &Path, error: io::Error) -> anyhow::Er
     let known = known
         .map(|known| format!("; PATH has {}", crate::escape::shown(path_bytes(&known).as_bstr())));
     anyhow!("{}{}", words(&error), known.unwrap_or_default())
-}
-
-fn is_regular(found: &Metadata) -> bool {
-    found.file_type().is_file()
 }
 
 fn add_folder(assumed: &Assumptions, path: &Path, host: &Path, targets: &mut Targets) {

@@ -275,9 +275,7 @@ fn find(paths: &[PathBuf]) -> Found {
     let mut found = Found::default();
     for path in paths {
         match path.metadata() {
-            Err(error) => {
-                found.problems.push(Problem { path: path_bytes(path), reason: words(&error) });
-            }
+            Err(error) => found.problems.push(Problem::new(path_bytes(path), words(&error))),
             Ok(about) if about.is_dir() => add_folder(path, &mut found),
             Ok(_) if package_files().any(|file| path.ends_with(file.below)) => {
                 found.caches.push(path.clone());

@@ -175,9 +175,8 @@ impl<'a> Starts<'a> {
             add_advice(assume, assumed, session, target, (program, closure));
         }
         if let Some(options) = &options.symbols {
-            program.symbols = symbols::report(options, assumed, closure).map_err(|error| {
-                Problem { path: program.path.clone(), reason: error.to_string() }
-            })?;
+            program.symbols = symbols::report(options, assumed, closure)
+                .map_err(|error| Problem::new(program.path.clone(), error))?;
         }
         Ok(())
     }

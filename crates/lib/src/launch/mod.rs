@@ -114,9 +114,7 @@ pub fn find(assumed: &Assumptions, paths: &[PathBuf]) -> (Targets, Vec<Launch>) 
                 started.push(path_of(launch.program()));
                 launches.push(launch);
             }
-            Err(error) => {
-                problems.push(Problem { path: path_bytes(&named), reason: error.to_string() })
-            }
+            Err(error) => problems.push(Problem::new(path_bytes(&named), error)),
         }
     }
     let mut found = targets::find(assumed, &started);

@@ -106,8 +106,7 @@ pub fn survey(
             }
             Ok(_) => {}
             Err(error) => {
-                let reason = words_of_host(&error).1;
-                each(vec![Err(Problem { path: path_bytes(path), reason })]);
+                each(vec![Err(Problem::new(path_bytes(path), words_of_host(&error).1))]);
             }
         }
     }
