@@ -16,6 +16,11 @@ pub fn roots(index: &Index) -> impl Iterator<Item = &Condition> {
     index.roots.iter().filter_map(|&root| index.conditions.get(root as usize))
 }
 
+/// Returns the paths of the stores' own directories.
+pub fn root_paths(index: &Index) -> Vec<PathBuf> {
+    roots(index).map(|condition| path_of(condition.path())).collect()
+}
+
 /// Returns the stores that were walked; all stores if that is not known.
 pub fn stores(index: &Index) -> Vec<PathBuf> {
     let is_walked = |path: &BStr| index.folders.iter().any(|f| f.walked && f.path == path);

@@ -80,89 +80,75 @@ pub struct Options {
     pub prefixes_are_named: bool,
 }
 
+/// The content of an index, decided before a store is walked.
+#[derive(Debug)]
+struct Plan {
+    stores: Vec<PathBuf>,
+    /// Additional objects: the programs with their libraries, and the Pythons of virtual environments.
+    files: Vec<PathBuf>,
+    /// The programs that are bound; none for all of the stores.
+    only: Option<Vec<PathBuf>>,
+    dirs: Vec<PathBuf>,
+    threshold: BindThreshold,
+    environments: Vec<Environment>,
+    image: bool,
+    trusted_times: Vec<PathBuf>,
+    path_stores: Option<Vec<PathStore>>,
+    modules_not_understood: Vec<BString>,
+}
+
 /// Makes or updates an index, and writes it. An error of a single file is part of the report.
 ///
 /// # Errors
 /// Returns an error if a store or program does not exist, nothing can be indexed, or the index
 /// cannot be written.
 pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report, IndexError> {
-    let path = options.place()?;
+    let (path, rule) = (options.place()?, options.rule());
     options.remark(&path, progress);
     let modules = Modules::new(options.module.as_deref())?;
     let old = options.old(&path, progress)?;
-    let wanted = options.programs(old.as_ref())?;
-    if let Some(old) = &old
-        && options.is_satisfied_by(old, &wanted, &modules)
-    {
-        repair_folder(&path, options.rule(), old, progress)?;
+    let old = old.as_ref();
+    let programs = options.programs(old)?;
+    if let Some(old) = old.filter(|old| options.is_satisfied_by(old, &programs, &modules)) {
+        repair_folder(&path, rule, old, progress)?;
         options.remark_dirs(&path, &old.index, progress);
         return Ok(Report::of_current(path_bytes(&path), old));
     }
-    let (mut stores, mut dirs) = options.what(old.as_ref().map(|old| &old.index), &wanted)?;
-    let modules_say = options.of_modules(&stores);
-    dirs.extend(modules_say.dirs);
-    let mut files = add_pythons(&mut stores);
-    let_settle(recent_directories(&stores).iter().chain(&wanted));
-    let named: Vec<PathBuf> =
-        options.programs.iter().flat_map(|path| path.canonicalize()).collect();
-    let mut programs = Vec::new();
-    for program in wanted {
-        match programs::libraries_of(&program) {
-            Ok(libraries) => {
-                files.extend(libraries);
-                programs.push(program);
-            }
-            // A program that was only found in a folder is skipped.
-            Err(error) if !named.contains(&program) => {
-                let reason = format!("not indexed: {}", words_of_chain(&error));
-                progress.remark(&Problem { path: path_bytes(&program), reason });
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    // The prefixes that were immutable for the old index and contain answers.
-    let known: Vec<PathBuf> = old
-        .iter()
-        .flat_map(|old| current::roots(&old.index).map(|condition| path_of(condition.path())))
-        .collect();
-    let all = [options.prefixes.clone(), known.clone()].concat();
-    let (stores, files) = (&stores, &files);
-    let is_alone = stores.is_empty();
-    let path_stores = options.path_stores(stores, old.as_ref().map(|old| &old.index));
-    let binds_all = is_alone || path_stores.is_some();
-    let usual = if binds_all { BindThreshold::ALL } else { BindThreshold::default() };
-    let threshold = options.bind_threshold.unwrap_or(usual);
-    let only = is_alone.then_some(&programs[..]);
-    let environments = environments(old.as_ref());
-    let bind = Some(Binding { threshold, only, environments: &environments });
-    let (prefixes, dirs) = (&all, &dirs);
-    let is_of_image = |old: &Whole| old.index.conditions.iter().any(Condition::is_of_image);
-    let image = options.image || old.as_ref().is_some_and(is_of_image);
-    let trusted: Vec<PathBuf> =
-        options.trusted_times.iter().flat_map(|path| path.canonicalize()).collect();
-    let host = IndexOptions {
-        stores,
-        files,
-        prefixes,
-        dirs,
-        bind,
-        image,
-        trusted_times: &trusted,
-        ..IndexOptions::default()
-    };
+    let plan = options.plan(old, programs, progress)?;
     progress.begin_work();
-    let old = old.as_ref().map(|old| (old, &known[..]));
-    let place = (path.as_path(), options.rule());
-    let mut report = make(place, &modules, old, host, path_stores.as_deref(), progress)?;
-    if let Some(content) = &mut report.content {
-        let relative = options.relative_dirs.iter().map(|dir| path_bytes(dir));
-        content.directories.not_snapshotted.extend(relative);
-        content.directories.modules_not_understood = modules_say.not_understood;
+    let (mut indexed, kept) = plan.walk(&options.prefixes, old, progress);
+    let problems: Vec<Problem> = indexed.errors.iter().map(Problem::from).collect();
+    if indexed.machines.is_empty() {
+        problems.iter().for_each(|problem| progress.remark(problem));
     }
-    if let Some(paths) = report.content.as_mut().and_then(|content| content.paths.as_mut()) {
-        paths.outside = options.traced.iter().flat_map(|traced| traced.outside.clone()).collect();
+    let of_old = old.and_then(|old| old.index.paths.as_ref());
+    let add_paths = |stores| paths::add(&mut indexed, stores, of_old, &plan.trusted_times);
+    let mut paths = plan.path_stores.as_deref().map(add_paths).transpose()?;
+    if let (Some(paths), Some(traced)) = (&mut paths, &options.traced) {
+        paths.outside.clone_from(&traced.outside);
     }
-    Ok(report)
+    let is_only_paths = paths.is_some() && plan.files.is_empty();
+    let sealed = modules.seal(indexed).map_err(|error| match error {
+        IndexError::Nothing if is_only_paths => IndexError::Refused(format!(
+            "{error} in the stores; --program names the program whose lookups the paths answer, \
+             such as the interpreter of the scripts there"
+        )),
+        error => error,
+    })?;
+    // A link to an index stays one.
+    file::write(&rule.real(&path)?, &sealed, rule)?;
+    let known = &sealed.machine.index.directories;
+    let is_known = |dir: &BString| known.iter().any(|it| it.path == *dir && it.names.is_some());
+    let mut not_snapshotted: Vec<BString> = plan.dirs.iter().map(|dir| path_bytes(dir)).collect();
+    not_snapshotted.retain(|dir| !is_known(dir));
+    not_snapshotted.extend(options.relative_dirs.iter().map(|dir| path_bytes(dir)));
+    let not_known = (not_snapshotted, plan.modules_not_understood);
+    Ok(Report {
+        stores: Some(plan.stores.iter().map(|store| path_bytes(store)).collect()),
+        kept: Some(kept),
+        problems,
+        ..Report::of_written(path_bytes(&path), &sealed, not_known, paths)
+    })
 }
 
 /// Makes the folder beside an index again if it is not as it was made: its links name the index,
@@ -179,17 +165,15 @@ fn repair_folder(
         return Ok(());
     }
     platforms::make(&Writer::under(rule, WriteOptions::default()), &path, old.target)?;
-    let reason = "repaired: programs find the index through it again".to_owned();
-    progress.remark(&Problem { path: path_bytes(&platforms::dir_of(&path)), reason });
+    let reason = "repaired: programs find the index through it again";
+    progress.remark(&Problem::new(path_bytes(&platforms::dir_of(&path)), reason));
     Ok(())
 }
 
 impl Options {
     /// Reports what keeps the index from being used as it is meant to.
     fn remark(&self, index: &Path, progress: &dyn Progress) {
-        let remark = |path: &Path, reason: &str| {
-            progress.remark(&Problem { path: path_bytes(path), reason: reason.to_owned() });
-        };
+        let remark = |path, reason| progress.remark(&Problem::new(path_bytes(path), reason));
         if !file::can_be_named(index) {
             remark(
                 index,
@@ -215,19 +199,18 @@ impl Options {
         let of_old = old.and_then(|old| old.paths.as_ref()).map(paths::stores_of);
         let is_named = self.paths || (of_old.is_some() && !self.stores.is_empty());
         let of_old = of_old.unwrap_or_default();
-        let mut all = if is_named && !stores.is_empty() {
-            let named = if self.prefixes_are_named { &self.prefixes[..] } else { &[] };
-            let mut all = paths::stores(stores, named);
+        let store = |path: &PathBuf| {
+            let any = PathStore { path: path.clone(), packages: Packages::Any };
             // A store that was indexed with any package names stays so.
-            for store in &mut all {
-                let known = PathStore { packages: Packages::Any, ..store.clone() };
-                if of_old.contains(&known) {
-                    *store = known;
-                }
+            let is_named = self.prefixes_are_named && self.prefixes.contains(path);
+            match is_named || of_old.contains(&any) {
+                true => any,
+                false => PathStore { packages: Packages::Hashed, ..any },
             }
-            all
-        } else {
-            of_old
+        };
+        let mut all = match is_named && !stores.is_empty() {
+            true => stores.iter().map(store).collect(),
+            false => of_old,
         };
         for store in self.traced.iter().flat_map(|traced| &traced.stores) {
             paths::choose(&mut all, store);
@@ -276,21 +259,22 @@ impl Options {
 
     /// Returns true if making the existing index again would give the same file.
     fn is_satisfied_by(&self, old: &Whole, programs: &[PathBuf], modules: &Modules) -> bool {
+        let has_dirs = || {
+            let known = current::snapshotted(&old.index);
+            let of_modules = module_files::read(&self.module_trees).dirs;
+            self.dirs.iter().chain(&of_modules).all(|dir| known.contains(dir))
+        };
+        let bound = &old.index.bound.programs;
+        let is_bound =
+            |program: &PathBuf| bound.iter().any(|bound| bound.path == path_bytes(program));
         self.stores.is_empty()
             && !self.image
             && (old.index.paths.is_some() || !self.paths)
             && self.traced.is_none()
-            && self.has_dirs_of(old)
-            && programs.iter().all(|program| binds(&old.index, program))
+            && has_dirs()
+            && programs.iter().all(is_bound)
             && modules.has_sealed(old.target, &old.table, &old.bytes)
             && current::is_current(&old.index)
-    }
-
-    /// Returns true if the named directories are in the index.
-    fn has_dirs_of(&self, old: &Whole) -> bool {
-        let known = current::snapshotted(&old.index);
-        let of_modules = module_files::read(&self.module_trees).dirs;
-        self.dirs.iter().chain(&of_modules).all(|dir| known.contains(dir))
     }
 
     /// Reports that an index that is up to date lacks directories of this session.
@@ -302,7 +286,7 @@ impl Options {
             let reason = format!(
                 "{dirs} of LD_LIBRARY_PATH not in it: --dirs \"$LD_LIBRARY_PATH\" adds them"
             );
-            progress.remark(&Problem { path: path_bytes(path), reason });
+            progress.remark(&Problem::new(path_bytes(path), reason));
         }
     }
 
@@ -333,7 +317,7 @@ impl Options {
                 if !self.stores.is_empty() =>
             {
                 let reason = format!("{}; made anew", words_of_chain(&error));
-                progress.remark(&Problem { path: path_bytes(path), reason });
+                progress.remark(&Problem::new(path_bytes(path), reason));
                 Ok(None)
             }
             old => old.map(Some),
@@ -362,9 +346,68 @@ impl Options {
         Ok(path)
     }
 
+    /// Returns the plan of an index that has to be made, for these programs.
+    fn plan(
+        &self,
+        old: Option<&Whole>,
+        wanted: Vec<PathBuf>,
+        progress: &dyn Progress,
+    ) -> Result<Plan, IndexError> {
+        let of_old = old.map(|old| &old.index);
+        let (mut stores, mut dirs) = self.stores_and_dirs(of_old, &wanted)?;
+        let modules = self.of_modules(&stores);
+        dirs.extend(modules.dirs);
+        let mut files = add_pythons(&mut stores);
+        let_settle(recent_directories(&stores).iter().chain(&wanted));
+        let programs = self.fitting(wanted, &mut files, progress)?;
+        let path_stores = self.path_stores(&stores, of_old);
+        let only = stores.is_empty().then_some(programs);
+        let binds_all = only.is_some() || path_stores.is_some();
+        let usual = if binds_all { BindThreshold::ALL } else { BindThreshold::default() };
+        let mut conditions = of_old.iter().flat_map(|index| &index.conditions);
+        Ok(Plan {
+            files,
+            only,
+            dirs,
+            threshold: self.bind_threshold.unwrap_or(usual),
+            environments: environments(of_old),
+            image: self.image || conditions.any(Condition::is_of_image),
+            trusted_times: self.trusted_times.iter().flat_map(|it| it.canonicalize()).collect(),
+            path_stores,
+            modules_not_understood: modules.not_understood,
+            stores,
+        })
+    }
+
+    /// Returns the programs that can be indexed, and adds their libraries to the files. Another program is
+    /// skipped if it was only found in a folder.
+    fn fitting(
+        &self,
+        wanted: Vec<PathBuf>,
+        files: &mut Vec<PathBuf>,
+        progress: &dyn Progress,
+    ) -> Result<Vec<PathBuf>, IndexError> {
+        let named: Vec<PathBuf> = self.programs.iter().flat_map(|it| it.canonicalize()).collect();
+        let mut programs = Vec::new();
+        for program in wanted {
+            match programs::libraries_of(&program) {
+                Ok(libraries) => {
+                    files.extend(libraries);
+                    programs.push(program);
+                }
+                Err(error) if !named.contains(&program) => {
+                    let reason = format!("not indexed: {}", words_of_chain(&error));
+                    progress.remark(&Problem::new(path_bytes(&program), reason));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(programs)
+    }
+
     /// Returns the stores to walk and the directories to snapshot: the named ones, else those of
     /// this session; directories of the index that is updated stay.
-    fn what(
+    fn stores_and_dirs(
         &self,
         old: Option<&Index>,
         programs: &[PathBuf],
@@ -398,18 +441,14 @@ impl Options {
 
 /// Returns the environments that starts are bound for: those of the index that is updated, else the
 /// empty one and that of this process.
-fn environments(old: Option<&Whole>) -> Vec<Environment> {
-    let of_old = old.map(|old| old.index.bound.environments()).unwrap_or_default();
-    if old.is_some() && !of_old.is_empty() {
+fn environments(old: Option<&Index>) -> Vec<Environment> {
+    let of_old = old.map(|index| index.bound.environments()).unwrap_or_default();
+    if !of_old.is_empty() {
         return of_old;
     }
-    let own = environment_of_process();
-    let empty = Environment::default();
-    if own == empty { vec![empty] } else { vec![empty, own] }
-}
-
-fn binds(index: &Index, program: &Path) -> bool {
-    index.bound.programs.iter().any(|bound| bound.path == path_bytes(program))
+    let mut both = vec![Environment::default(), environment_of_process()];
+    both.dedup();
+    both
 }
 
 /// Adds, for the virtual environments among the stores, the trees of the Pythons that they were
@@ -425,71 +464,49 @@ fn add_pythons(stores: &mut Vec<PathBuf>) -> Vec<PathBuf> {
     programs
 }
 
-/// Indexes the stores, reusing the valid parts of an old index, and writes the file. The old index
-/// comes with the prefixes that are known to have been immutable for it, because `--store` may have
-/// been different then.
-fn make(
-    (path, rule): (&Path, Rule),
-    modules: &Modules,
-    old: Option<(&Whole, &[PathBuf])>,
-    options: IndexOptions<'_>,
-    path_stores: Option<&[PathStore]>,
-    progress: &dyn Progress,
-) -> Result<Report, IndexError> {
-    let IndexOptions { stores, dirs, trusted_times: trusted, .. } = options;
-    let has_no_files = options.files.is_empty();
-    let search = progress.search();
-    let tick = |files: usize| search.add(files);
-    let options = IndexOptions { progress: Some(&tick), ..options };
-    let os = OsFs::new();
-    // Without stores, there is little to reuse.
-    let updated = old.filter(|_| !stores.is_empty()).and_then(|(old, known)| {
-        let of_old = IndexOptions { prefixes: known, ..options };
-        let mut ways = [options, of_old].into_iter();
-        ways.find_map(|way| update_stores(&os, &old.index, old.target, way))
-    });
-    let kept = updated.as_ref().map(kept_of);
-    let mut indexed = updated.unwrap_or_else(|| index_stores(&os, options));
-    drop(search);
-    let errors = std::mem::take(&mut indexed.errors);
-    let problems: Vec<Problem> = errors.iter().map(Problem::from).collect();
-    if indexed.machines.is_empty() {
-        problems.iter().for_each(|problem| progress.remark(problem));
+impl Plan {
+    /// Indexes the stores, reusing the valid parts of an old index. Returns the number of objects whose
+    /// answers were reused as well.
+    fn walk(
+        &self,
+        prefixes: &[PathBuf],
+        old: Option<&Whole>,
+        progress: &dyn Progress,
+    ) -> (Indexed, usize) {
+        let search = progress.search();
+        let tick = |files: usize| search.add(files);
+        let (only, environments) = (self.only.as_deref(), &self.environments[..]);
+        // The prefixes that were immutable for the old index and contain answers.
+        let known = old.map(|old| current::root_paths(&old.index)).unwrap_or_default();
+        let all = [prefixes, &known].concat();
+        let options = IndexOptions {
+            stores: &self.stores,
+            files: &self.files,
+            prefixes: &all,
+            dirs: &self.dirs,
+            bind: Some(Binding { threshold: self.threshold, only, environments }),
+            image: self.image,
+            trusted_times: &self.trusted_times,
+            progress: Some(&tick),
+            ..IndexOptions::default()
+        };
+        let os = OsFs::new();
+        // Without stores, there is little to reuse.
+        let updated = old.filter(|_| !self.stores.is_empty()).and_then(|old| {
+            // `--store` may have been different for the old index.
+            let mut ways = [options, IndexOptions { prefixes: &known, ..options }].into_iter();
+            ways.find_map(|way| update_stores(&os, &old.index, old.target, way))
+        });
+        let kept = |machine: &MachineIndex| {
+            let named = machine.index.objects.iter().filter(|object| !object.path.is_empty());
+            named.count().saturating_sub(machine.read)
+        };
+        match updated {
+            Some(updated) => {
+                let kept = updated.machines.iter().map(kept).sum();
+                (updated, kept)
+            }
+            None => (index_stores(&os, options), 0),
+        }
     }
-    let of_old = old.and_then(|(old, _)| old.index.paths.as_ref());
-    let add_paths = |stores| paths::add(&mut indexed, stores, of_old, trusted);
-    let paths = path_stores.map(add_paths).transpose()?;
-    let is_only_paths = paths.is_some() && has_no_files;
-    let sealed = modules.seal(indexed).map_err(|error| match error {
-        IndexError::Nothing if is_only_paths => IndexError::Refused(format!(
-            "{error} in the stores; --program names the program whose lookups the paths answer, \
-             such as the interpreter of the scripts there"
-        )),
-        error => error,
-    })?;
-    // A link to an index stays one.
-    file::write(&rule.real(path)?, &sealed, rule)?;
-    let known = &sealed.machine.index.directories;
-    let snapshotted =
-        |dir: &BString| known.iter().any(|known| known.path == *dir && known.names.is_some());
-    let mut unsnapshotted: Vec<BString> = dirs.iter().map(|dir| path_bytes(dir)).collect();
-    unsnapshotted.retain(|dir| !snapshotted(dir));
-    let mut report = Report {
-        stores: Some(stores.iter().map(|store| path_bytes(store)).collect()),
-        kept: Some(kept.unwrap_or(0)),
-        problems,
-        ..Report::of_written(path_bytes(path), &sealed, unsnapshotted)
-    };
-    if let Some(content) = &mut report.content {
-        content.paths = paths;
-    }
-    Ok(report)
-}
-
-fn kept_of(updated: &Indexed) -> usize {
-    let objects = |machine: &MachineIndex| {
-        let named = machine.index.objects.iter().filter(|object| !object.path.is_empty());
-        named.count().saturating_sub(machine.read)
-    };
-    updated.machines.iter().map(objects).sum()
 }

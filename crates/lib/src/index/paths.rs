@@ -14,16 +14,6 @@ use rustc_hash::FxHashMap;
 use crate::index::report::{self, LeftOutPackage};
 use crate::path::{path_of, real};
 
-/// Returns the stores whose paths are indexed. Entries of a store other than `<hash>-<name>` are
-/// packages if the user named the store as one.
-#[must_use]
-pub fn stores(stores: &[PathBuf], named: &[PathBuf]) -> Vec<PathStore> {
-    let packages =
-        |path: &PathBuf| if named.contains(path) { Packages::Any } else { Packages::Hashed };
-    let store = |path: &PathBuf| PathStore { path: path.clone(), packages: packages(path) };
-    stores.iter().map(store).collect()
-}
-
 /// Adds chosen packages of a store to the stores whose paths are indexed.
 pub fn choose(stores: &mut Vec<PathStore>, chosen: &PathStore) {
     let path = real(&chosen.path);

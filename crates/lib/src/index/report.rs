@@ -1,9 +1,9 @@
 //! The report of `becalm index`.
 
 use becalm_core::elf::machine_name;
-use becalm_core::index::Index;
 use becalm_core::index::bound::BoundProgram;
 use becalm_core::index::tls::StaticTls;
+use becalm_core::index::{Index, Target};
 use becalm_host::index_store::MachineIndex;
 use bstr::BString;
 use serde::Serialize;
@@ -175,70 +175,62 @@ impl json::Report for Report {
 }
 
 impl Report {
-    /// Returns the report of an index that is up to date.
-    pub(crate) fn of_current(path: BString, index: &Whole) -> Self {
-        let (objects, edges) = counts(&index.index);
+    /// Returns the report of an index of this length, with a table of this length.
+    fn of(path: BString, target: Target, index: &Index, bytes: usize, table_bytes: usize) -> Self {
         Self {
             index: path,
             written: false,
-            machine: machine_name(index.target.machine),
+            machine: machine_name(target.machine),
             stores: None,
-            objects,
+            objects: index.objects.iter().filter(|object| !object.path.is_empty()).count(),
             kept: None,
-            edges,
-            bytes: index.bytes.len(),
-            table_bytes: index.table.len(),
+            edges: index.objects.iter().map(|object| object.edges.len()).sum(),
+            bytes,
+            table_bytes,
             content: None,
             problems: Vec::new(),
         }
+    }
+
+    /// Returns the report of an index that is up to date.
+    pub(crate) fn of_current(path: BString, whole: &Whole) -> Self {
+        Self::of(path, whole.target, &whole.index, whole.bytes.len(), whole.table.len())
     }
 
     /// Returns the report of an index that was written.
     pub(crate) fn of_written(
         path: BString,
         sealed: &Sealed,
-        not_snapshotted: Vec<BString>,
+        (not_snapshotted, modules_not_understood): (Vec<BString>, Vec<BString>),
+        paths: Option<PathTable>,
     ) -> Self {
         let machine = &sealed.machine;
-        let (objects, edges) = counts(&machine.index);
         let named = machine.index.directories.iter().filter(|dir| dir.names.is_some());
         let left = |&(reason, questions): &(Deferred, usize)| Left { reason, questions };
         let static_tls = |(path, need): &(BString, StaticTls)| ProgramTls {
             path: path.clone(),
             optional_static_tls: if need.impossible { None } else { need.tunable() },
         };
-        let others = sealed.others.iter();
+        let other = |&(target, objects): &(Target, usize)| OtherMachine {
+            machine: machine_name(target.machine),
+            objects,
+        };
         let content = Content {
             directories: Directories {
                 watched: machine.index.folders.iter().filter(|folder| folder.walked).count(),
                 snapshotted: named.count(),
                 not_snapshotted,
-                modules_not_understood: Vec::new(),
+                modules_not_understood,
             },
             deferred: machine.deferred_by.iter().map(left).collect(),
             static_tls: machine.static_tls.iter().map(static_tls).collect(),
             bindings: Bindings::of(machine),
-            paths: None,
-            other_machines: others
-                .map(|&(target, objects)| OtherMachine {
-                    machine: machine_name(target.machine),
-                    objects,
-                })
-                .collect(),
+            paths,
+            other_machines: sealed.others.iter().map(other).collect(),
         };
-        Self {
-            index: path,
-            written: true,
-            machine: machine_name(machine.target.machine),
-            stores: None,
-            objects,
-            kept: None,
-            edges,
-            bytes: sealed.file.len(),
-            table_bytes: sealed.table,
-            content: Some(content),
-            problems: Vec::new(),
-        }
+        let report =
+            Self::of(path, machine.target, &machine.index, sealed.file.len(), sealed.table);
+        Self { written: true, content: Some(content), ..report }
     }
 }
 
@@ -256,10 +248,4 @@ impl Bindings {
             not_bound: not_bound.map(|(path, reason)| Unbound { path, reason }).collect(),
         }
     }
-}
-
-/// Counts the objects and answers of an index.
-fn counts(index: &Index) -> (usize, usize) {
-    let objects = index.objects.iter().filter(|object| !object.path.is_empty()).count();
-    (objects, index.objects.iter().map(|object| object.edges.len()).sum())
 }
