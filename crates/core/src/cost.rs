@@ -33,8 +33,12 @@ impl SearchCost {
     /// Counts a start.
     #[must_use]
     pub fn of(load: &Load) -> Self {
-        let probes = load.probes.iter().map(|probe| Counted::new(&probe, probe.outcome));
-        Self::count(load, probes)
+        Self::of_probes(load, load.probes.iter())
+    }
+
+    /// Counts some of the probes of a start.
+    pub fn of_probes<'a>(load: &Load, probes: impl Iterator<Item = LoggedProbe<'a>>) -> Self {
+        Self::count(load, probes.map(|probe| Counted::new(&probe, probe.outcome)))
     }
 
     /// Counts probes of a start.

@@ -21,6 +21,14 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<BString,
     String::deserialize(from).map(BString::from)
 }
 
+/// Serialises byte strings as a list of texts.
+///
+/// # Errors
+/// Returns an error of the serializer.
+pub fn lossy_list<S: Serializer>(values: &[BString], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(values.iter().map(|value| value.to_str_lossy()))
+}
+
 /// Serialises a byte string that may be absent, as text or null.
 ///
 /// # Errors

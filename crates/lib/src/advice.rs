@@ -23,7 +23,6 @@ use serde::Serialize;
 use crate::assume::{self, Assumptions, StorePrefixes};
 use crate::escape::shown;
 use crate::estimate::{Estimate, is_gain};
-use crate::fix::foresee::Foreseen;
 use crate::fix::options::{Options, of_files};
 use crate::fix::{audit, foresee};
 use crate::follow::{Followed, follow};
@@ -316,7 +315,7 @@ impl Forecast<'_> {
         // A farm of the graph is planned for the program and changes its libraries as well.
         let files = if options.closure { std::slice::from_ref(self.target) } else { files };
         let foreseen = foresee::foresee(&options, self.assumed, files, &self.environment);
-        let Foreseen { starts, problems, findings } = match foreseen {
+        let (starts, planned) = match foreseen {
             Ok(foreseen) => foreseen,
             Err(error) => {
                 let refused = Some(words_of_chain(error.as_ref()));
@@ -324,18 +323,18 @@ impl Forecast<'_> {
             }
         };
         let start = starts.into_iter().find(|start| start.path == self.target.shown);
-        let misses = start.and_then(|start| start.after).map(|storm| storm.misses());
-        // Its index has no directory of an environment.
-        let misses = match with.row().unit.is_index() {
-            true => misses.and_then(|_| self.left_by_index(&[]).ok()),
-            false => misses,
-        };
-        let problem = problems.into_iter().find(|problem| problem.path == self.target.shown);
+        let mut misses = start.and_then(|start| start.after).map(|storm| storm.misses());
+        if with.row().unit.is_index() {
+            // Its index has no directory of an environment.
+            misses = misses.and_then(|_| self.left_by_index(&[]).ok());
+        }
+        let mut problems = planned.problems.into_iter();
+        let problem = problems.find(|problem| problem.path == self.target.shown);
         let refused = problem.map(|problem| problem.reason);
         let needs_reader = with.row().format.is_some_and(|format| !self.reads.has(format));
         let misses = misses.filter(|_| refused.is_none());
         let refused = match misses {
-            None => refused.or_else(|| Some(self.why_refused(&findings))),
+            None => refused.or_else(|| Some(self.why_refused(&planned.plan.findings))),
             Some(_) => None,
         };
         self.choice((with, leaf), scope, needs_reader, misses, refused)

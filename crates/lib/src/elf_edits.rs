@@ -18,7 +18,7 @@ use bstr::{BStr, BString, ByteSlice};
 use crate::path::path_bytes;
 use crate::progress::Progress;
 use crate::words::errno_words;
-use crate::writing::{Changed, Editor};
+use crate::writing::{Changed, Editor, edit};
 
 /// The changes of one object. They are made in the order of the fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,18 +59,11 @@ pub struct Changes {
     pub resolution_note: bool,
 }
 
-/// The edits of one object, and remarks for the user.
-#[derive(Clone, Debug, Default)]
-struct Edits {
-    edits: Vec<Edit>,
-    remarks: Vec<String>,
-}
-
 impl Changes {
-    /// Returns the edits that make the changes in an object.
+    /// Returns the edits that make the changes in an object, and remarks for the user.
     ///
     /// A note that the object has is removed if the changes may make its answers wrong.
-    fn edits(&self, fs: &dyn FileSystem, view: &ObjectView) -> Edits {
+    fn edits(&self, fs: &dyn FileSystem, view: &ObjectView) -> (Vec<Edit>, Vec<String>) {
         let mut edits: Vec<Edit> = self.os_abi.map(Edit::OsAbi).into_iter().collect();
         edits.extend(self.interpreter.clone().map(Edit::Interpreter));
         let soname = self.soname.clone().filter(|_| view.ident.e_type == ET_DYN);
@@ -92,7 +85,7 @@ impl Changes {
         } else if after != *view && view.notes.resolution.is_some() {
             edits.push(Edit::ResolutionNote(None));
         }
-        Edits { edits, remarks }
+        (edits, remarks)
     }
 
     /// Returns the edits of the run path and the needed strings, and the object after them.
@@ -170,18 +163,13 @@ impl Changes {
         let mut missing: Vec<&BStr> = view.needed().collect();
         let mut kept: Vec<&[u8]> = Vec::new();
         for dir in list.split_str(":") {
-            let is_kept = if dir.first() == Some(&b'/') {
-                let is_allowed = self.allowed_prefixes.is_empty()
-                    || self.allowed_prefixes.iter().any(|prefix| dir.starts_with(prefix));
-                let before = missing.len();
-                if is_allowed {
-                    missing.retain(|name| !has_library(dir, name, view.ident.machine));
-                }
-                missing.len() < before
-            } else {
-                true
-            };
-            if is_kept {
+            let is_allowed = self.allowed_prefixes.is_empty()
+                || self.allowed_prefixes.iter().any(|prefix| dir.starts_with(prefix));
+            let before = missing.len();
+            if dir.starts_with(b"/") && is_allowed {
+                missing.retain(|name| !has_library(dir, name, view.ident.machine));
+            }
+            if !dir.starts_with(b"/") || missing.len() < before {
                 kept.push(dir);
             }
         }
@@ -213,21 +201,12 @@ pub fn apply(
     let editor = Editor::new(writing, progress);
     let done = editor.change(files, |at, reader| {
         let Some(view) = objects.get(at) else { return Ok((None, Vec::new())) };
-        let Edits { edits, mut remarks } = changes.edits(&fs.session(), view);
-        let edited = if writing.in_place {
-            becalm_rewrite::edit_in_place(reader, &edits)?
-        } else {
-            becalm_rewrite::edit(reader, &edits)?
-        };
-        remarks.extend(edited.warnings.iter().map(ToString::to_string));
-        Ok((edited.patch, remarks))
+        let (edits, mut remarks) = changes.edits(&fs.session(), view);
+        let (patch, warnings) = edit(reader, &edits, writing.in_place)?;
+        remarks.extend(warnings);
+        Ok((patch, remarks))
     });
-    let changed = files.iter().zip(done).map(|(file, done)| Changed {
-        path: path_bytes(file),
-        outcome: done.outcome,
-        warnings: done.warnings,
-    });
-    changed.collect()
+    files.iter().zip(done).map(|(file, done)| done.of(path_bytes(file))).collect()
 }
 
 /// Returns true if `dir` has a file `name` for `machine`.

@@ -3,13 +3,12 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
 
-use bstr::{BString, ByteSlice};
+use bstr::BString;
 use serde::de::DeserializeOwned;
-use serde::ser::SerializeSeq;
 use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 
-pub use becalm_core::lossy::{lossy, lossy_option};
+pub use becalm_core::lossy::{lossy, lossy_list, lossy_option};
 
 /// A report of a command, which is one JSON document.
 pub trait Report: Serialize {
@@ -82,10 +81,7 @@ pub fn lossy_os<S: Serializer>(value: &impl AsRef<OsStr>, to: S) -> Result<S::Ok
 
 /// Serialises a string of the system that may be absent, as text or null.
 pub fn lossy_os_option<S: Serializer>(value: &Option<OsString>, to: S) -> Result<S::Ok, S::Error> {
-    match value {
-        Some(value) => lossy_os(value, to),
-        None => to.serialize_none(),
-    }
+    value.as_ref().map(|value| value.to_string_lossy()).serialize(to)
 }
 
 /// Serialises a value by its display.
@@ -98,19 +94,7 @@ pub fn displayed_option<T: Display, S: Serializer>(
     value: &Option<T>,
     to: S,
 ) -> Result<S::Ok, S::Error> {
-    match value {
-        Some(value) => displayed(value, to),
-        None => to.serialize_none(),
-    }
-}
-
-/// Serialises byte strings as a list of texts.
-pub fn lossy_list<S: Serializer>(values: &[BString], to: S) -> Result<S::Ok, S::Error> {
-    let mut list = to.serialize_seq(Some(values.len()))?;
-    for value in values {
-        list.serialize_element(&value.to_str_lossy())?;
-    }
-    list.end()
+    value.as_ref().map(ToString::to_string).serialize(to)
 }
 
 /// As [`lossy_list`], for a list that may be absent.

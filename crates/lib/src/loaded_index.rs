@@ -11,6 +11,7 @@ use becalm_core::index::answers::answers;
 use becalm_core::index::bound::Bound;
 use becalm_core::loader::Environment;
 use becalm_core::loader::load::Role;
+use becalm_core::strategy::real_path;
 use becalm_host::Session;
 use becalm_host::index_store::OsFingerprints;
 use bstr::{BStr, BString};
@@ -18,6 +19,7 @@ use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
 use crate::assume::Assumptions;
+use crate::fix::loader::loader;
 use crate::index::error::IndexError;
 use crate::index::file;
 use crate::json::lossy;
@@ -35,15 +37,12 @@ pub fn by_index(
     let modules = plain.load.objects.iter().filter(|object| object.role == Role::Audit);
     let target = Target::of(&plain.subject.view.ident);
     // LD_AUDIT names an index through a link for each platform.
-    let file =
-        |path: &BString| session.canonicalize(path.as_ref()).unwrap_or_else(|_| path.clone());
     let (path, read) = modules
-        .map(|module| file(&module.path))
+        .map(|module| real_path(session, module.path.as_ref()))
         .filter_map(|path| Some((path.clone(), assumed.indexes.read(&path)?)))
         .find(|(_, read)| read.target == target)?;
     let fingerprints = OsFingerprints::default();
-    let loader = plain.load.objects.iter().find(|object| object.role == Role::Loader);
-    let loader: &BStr = loader.map(|loader| loader.path.as_ref()).unwrap_or_default();
+    let loader = loader(plain).unwrap_or_default();
     let holds = |condition: &_| fingerprints.hold_for(condition, loader);
     let environment = &assumed.environment;
     let audit_answers = answers(&read.index, (session, plain), environment, &holds);

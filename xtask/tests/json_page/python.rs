@@ -23,8 +23,15 @@ const DOCUMENTS: [(&str, &[(&str, &str)]); 12] = [
 ];
 
 /// Classes with another name than their definitions.
-const RENAMED: [(&str, &str); 4] =
-    [("SearchCost", "Storm"), ("Problem", "Failed"), ("Seen", "Image"), ("Logged", "Image")];
+const RENAMED: [(&str, &str); 7] = [
+    ("SearchCost", "Storm"),
+    ("Problem", "Failed"),
+    ("Seen", "Image"),
+    ("Logged", "Image"),
+    ("Missed", "Misses"),
+    ("SyscallRow", "Syscall"),
+    ("PlannedAnswer", "Answer"),
+];
 
 const HEAD: &str = r#""""The reports of becalm's commands, written by `BECALM_BLESS=1 cargo nextest run -p xtask --test json_page`.
 

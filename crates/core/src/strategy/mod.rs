@@ -34,6 +34,6 @@ use bstr::{BStr, BString};
 use crate::fs::FileSystem;
 
 /// Resolves the links in a path. Returns the path itself if that fails.
-fn real_path(fs: &dyn FileSystem, path: &BStr) -> BString {
+pub fn real_path(fs: &dyn FileSystem, path: &BStr) -> BString {
     fs.canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }

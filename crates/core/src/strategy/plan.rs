@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::{FxHashMap, FxHashSet};
+use serde::Serialize;
 use thiserror::Error;
 
 use crate::edit::Edit;
 use crate::fs::Errno;
+use crate::lossy::{lossy, lossy_list, lossy_option};
 
 /// The changes to make and the findings. Paths are those of the file system given to the strategy
 /// (see [`crate::fs::MappedFs`] for trees with another final path).
@@ -34,14 +36,20 @@ pub struct FilePlan {
 }
 
 /// The planned answer to one needed string.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PlannedAnswer {
     /// The needed string.
+    #[serde(serialize_with = "lossy")]
     pub needed: BString,
-    /// The file to open without a search, its DSTs not expanded. `None` if the loader searches as
-    /// before.
+    /// The path that is opened without a search; none if the needed string is searched for.
+    ///
+    /// Its DSTs are not expanded.
+    #[serde(serialize_with = "lossy_option")]
     pub exact: Option<BString>,
-    /// The directories that the loader still searches before the file, their DSTs not expanded.
+    /// Directories that are still searched before it.
+    ///
+    /// Their DSTs are not expanded.
+    #[serde(serialize_with = "lossy_list")]
     pub hints: Vec<BString>,
 }
 
@@ -96,7 +104,7 @@ impl Finding {
     }
 
     /// Makes a finding about a whole file.
-    pub(super) fn of_file(path: &BStr, what: FindingKind) -> Self {
+    pub fn of_file(path: &BStr, what: FindingKind) -> Self {
         Self { path: path.to_owned(), needed: None, what }
     }
 }
@@ -347,12 +355,12 @@ impl Plan {
     }
 
     /// Makes a plan for one file.
-    pub(super) fn of_file(file: FilePlan) -> Self {
+    pub fn of_file(file: FilePlan) -> Self {
         Self { files: vec![file], ..Self::default() }
     }
 
     /// Makes a plan with one finding about a file.
-    pub(super) fn only(path: &BStr, what: FindingKind) -> Self {
+    pub fn only(path: &BStr, what: FindingKind) -> Self {
         Self { findings: vec![Finding::of_file(path, what)], ..Self::default() }
     }
 }

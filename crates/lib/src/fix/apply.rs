@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use becalm_core::edit::Edit;
 use becalm_core::strategy::{Creation, FilePlan, Plan, farm};
 use becalm_host::write::{HardLinks, Reader, WriteOptions};
-use becalm_rewrite::{RewriteError, State};
+use becalm_rewrite::State;
 use bstr::{BStr, BString, ByteSlice};
 use object::ReadCache;
 use rayon::prelude::*;
@@ -17,7 +17,7 @@ use crate::problem::{NoPlace, Problem};
 use crate::progress::Progress;
 use crate::targets::Target;
 use crate::writing::removing::Remover;
-use crate::writing::{Changed, Done, Editor, Proposal, making, revert};
+use crate::writing::{Changed, Done, Editor, edit, making, revert};
 
 /// The result of applying a plan.
 #[derive(Debug, Default)]
@@ -69,22 +69,15 @@ pub(crate) fn apply(
     let editor = Editor::new(writing, planner.progress);
     editor.clean(littered);
     let host = |path: &BStr| planner.host_path(path);
-    let there = there_before(&plan.creations, host);
+    // A link counts as its directory.
+    let places = plan.creations.iter().map(|creation| making::place_of(creation).to_owned());
+    let is_there = |path: &BString| host(path.as_ref()).is_ok_and(|here| here.exists());
+    let there: FxHashSet<BString> = places.filter(is_there).collect();
     let made = making::make(&editor, &plan.creations, host);
     let mut applied = Applied { made, ..Applied::default() };
     let (edited, paths) = applied.edited(plan, host);
     let keeps_inode = writing.in_place || writing.hard_links == HardLinks::Keep;
-    let propose = |at: usize, reader: &Reader| -> Result<Proposal, RewriteError> {
-        let edits = &edited[at].edits;
-        // A file that keeps its inode must be recoverable at any point, so its old record stays in
-        // it.
-        let edited = match keeps_inode {
-            true => becalm_rewrite::edit_in_place(reader, edits),
-            false => becalm_rewrite::edit(reader, edits),
-        }?;
-        Ok((edited.patch, edited.warnings.iter().map(ToString::to_string).collect()))
-    };
-    let done = editor.change(&paths, propose);
+    let done = editor.change(&paths, |at, reader| edit(reader, &edited[at].edits, keeps_inode));
     let done = edited.iter().zip(done).map(|(file, done)| done.of(file.path.clone()));
     // Files that name a failed creation are last.
     applied.files.splice(0..0, done);
@@ -137,10 +130,7 @@ impl Applied {
                     edited.push(file);
                     paths.push(path);
                 }
-                Err(error) => {
-                    let (path, reason) = (file.path.clone(), error.to_string());
-                    self.problems.push(Problem { path, reason });
-                }
+                Err(error) => self.problems.push(Problem::new(file.path.clone(), error)),
             }
         }
         (edited, paths)
@@ -183,14 +173,4 @@ impl Applied {
                 || host(made.path.as_ref()).is_ok_and(|here| here.symlink_metadata().is_ok())
         });
     }
-}
-
-/// Returns the creations that exist already; a link counts as its directory.
-fn there_before(
-    creations: &[Creation],
-    host: impl Fn(&BStr) -> Result<PathBuf, NoPlace>,
-) -> FxHashSet<BString> {
-    let places = creations.iter().map(|creation| making::place_of(creation).to_owned());
-    let is_there = |path: &BString| host(path.as_ref()).is_ok_and(|here| here.exists());
-    places.filter(is_there).collect()
 }

@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail, ensure};
 use becalm_core::closure::{Closure, SubjectKind};
-use becalm_core::cost::{SearchCost, is_of_hwcaps};
+use becalm_core::cost::SearchCost;
 use becalm_core::edit::Edit;
 use becalm_core::facts::{Environment, GlibcVersion, Libc};
 use becalm_core::index::answers::answers as answers_of_module;
 use becalm_core::index::{Index, tls};
 use becalm_core::loader::load::Role;
-use becalm_core::probe::{Call, Outcome};
+use becalm_core::probe::LoggedProbe;
 use becalm_core::strategy::{Creation, FilePlan, Plan, PlannedAnswer};
 use becalm_host::OsFs;
 use becalm_host::index_store::{Binding, IndexOptions, index_files};
@@ -24,7 +24,7 @@ use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashSet;
 
 use crate::index::module::{Modules, Sealed};
-use crate::path::{path_bytes, path_of};
+use crate::path::{path_bytes, path_of, real};
 use crate::words::{words, words_of_chain};
 
 /// The first release whose loader reads `DT_AUDIT` of a program.
@@ -132,11 +132,10 @@ fn check(os: &OsFs, closure: &Closure) -> Result<()> {
 /// exists.
 fn edits(closure: &Closure, element: &BStr) -> Vec<Edit> {
     let dynamic = closure.subject.view.dynamic.as_ref();
-    let now = dynamic.and_then(|dynamic| dynamic.audit.clone()).unwrap_or_default();
-    if now.split_str(":").any(|known| known == element.as_bytes()) {
+    let mut list = dynamic.and_then(|dynamic| dynamic.audit.clone()).unwrap_or_default();
+    if list.split_str(":").any(|known| known == element.as_bytes()) {
         return Vec::new();
     }
-    let mut list = now;
     if !list.is_empty() {
         list.push(b':');
     }
@@ -165,8 +164,7 @@ fn answers(
 
 /// Returns the program's path as an index has it: absolute and without links.
 pub(crate) fn real_program(closure: &Closure) -> BString {
-    let named = closure.subject.path.as_bstr();
-    path_of(named).canonicalize().map_or_else(|_| named.to_owned(), |real| path_bytes(&real))
+    path_bytes(&real(&path_of(&closure.subject.path)))
 }
 
 /// The lookups that the indexes of a plan answer: requester and needed string.
@@ -184,27 +182,17 @@ impl<'p> Answered<'p> {
 
     /// Returns the search cost that is left of a start: that of the lookups that no index answers.
     pub fn storm_left(&self, closure: &Closure) -> SearchCost {
-        let mut storm = SearchCost { probes: 0, hits: 0, ..SearchCost::of(&closure.load) };
-        (storm.missed_opens, storm.missed_stats, storm.hwcaps_misses) = (0, 0, 0);
-        let logged = closure.load.probes.iter();
+        let load = &closure.load;
         let program = real_program(closure);
-        for (probe, logged) in closure.probes().zip(logged) {
-            let is_program = *probe.needed_by == *closure.subject.path;
-            let needed_by = if is_program { program.as_bstr() } else { probe.needed_by.as_ref() };
-            let question: (&BStr, &BStr) = (needed_by, probe.needed.as_ref());
-            let failed = probe.outcome.is_failed_call();
-            if failed && self.0.contains(&question) {
-                continue;
-            }
-            storm.probes += 1;
-            storm.hits += u64::from(probe.outcome == Outcome::Hit);
-            storm.hwcaps_misses += u64::from(failed && is_of_hwcaps(&logged));
-            match probe.call {
-                Call::Open if failed => storm.missed_opens += 1,
-                Call::Stat if failed => storm.missed_stats += 1,
-                Call::Open | Call::Stat => {}
-            }
-        }
-        storm
+        let is_left = |probe: &LoggedProbe<'_>| {
+            let resolution = &load.resolutions[probe.resolution];
+            let by: &BString = &load.objects[resolution.needed_by].path;
+            let by = if *by == closure.subject.path { &program } else { by };
+            let question: (&BStr, &BStr) = (by.as_ref(), resolution.needed.as_ref());
+            !probe.outcome.is_failed_call() || !self.0.contains(&question)
+        };
+        let search_dirs = SearchCost::of(load).search_dirs;
+        let left = SearchCost::of_probes(load, load.probes.iter().filter(is_left));
+        SearchCost { search_dirs, ..left }
     }
 }

@@ -2,7 +2,6 @@
 
 use becalm_core::cost::SearchCost;
 use becalm_core::facts::Environment;
-use becalm_core::strategy::Finding;
 use becalm_core::strategy::planned::{Outlook, planned};
 
 use crate::assume::Assumptions;
@@ -10,24 +9,13 @@ use crate::fix::judge::{self, Start};
 use crate::fix::loader::loader;
 use crate::fix::options::Options;
 use crate::fix::plan::{Planned, Planner};
-use crate::fix::refused::{self, Tried};
-use crate::fix::scope::Scope;
+use crate::fix::refused;
+use crate::fix::scope;
 use crate::progress::Silent;
-use crate::targets::{Problem, Target};
+use crate::targets::Target;
 
-/// The findings of a dry run.
-#[derive(Debug, Default)]
-pub struct Foreseen {
-    /// The programs among the files, before and after.
-    pub starts: Vec<Start>,
-    /// The files that could not be examined.
-    pub problems: Vec<Problem>,
-    /// The parts that the plan leaves out.
-    pub findings: Vec<Finding>,
-}
-
-/// Returns the findings of a dry run on these files. The plan is for an empty environment; the search cost after
-/// it is that in `here`.
+/// Returns the programs among these files, before and after a dry run on them, and its plan. The plan is for an
+/// empty environment; the search cost after it is that in `here`.
 ///
 /// # Errors
 /// Returns an error if nothing can be planned at all.
@@ -36,21 +24,18 @@ pub fn foresee(
     assumed: &Assumptions,
     files: &[Target],
     here: &Environment,
-) -> anyhow::Result<Foreseen> {
+) -> anyhow::Result<(Vec<Start>, Planned)> {
     let mut planner = Planner::new(options, assumed, &Silent);
-    planner.walks_packages = false;
+    planner.is_forecast = true;
     let mut planned = planner.plan(files)?;
     let paths: Vec<_> = files.iter().map(|file| file.host.clone()).collect();
-    let scope = Scope::new(assumed, &paths);
-    scope.limit(&mut planned.plan, options.closure, |path| planner.host_path(path));
-    // A prediction is made for each program that `becalm check` checks. Trying a patch of every
-    // library with every strategy would take half as long again.
-    refused::withdraw(&planner, &mut planned, Tried::Programs);
+    scope::limit(&planner, &paths, &mut planned.plan);
+    refused::withdraw(&planner, &mut planned);
     let mut starts = judge::judge(&planner, &mut planned);
     if here.library_path.is_some() || here.preload.is_some() {
         in_environment(&planner, &planned, here, &mut starts);
     }
-    Ok(Foreseen { starts, problems: planned.problems, findings: planned.plan.findings })
+    Ok((starts, planned))
 }
 
 /// Predicts the starts that a plan changes in an environment.
@@ -61,11 +46,10 @@ fn in_environment(planner: &Planner<'_>, all: &Planned, here: &Environment, star
     let over = outlook.over(&fs);
     let environment = Environment { reads: planner.environment(true).reads, ..here.clone() };
     for (start, program) in starts.iter_mut().zip(&all.programs) {
-        let after = || {
+        start.after = start.after.and_then(|_| {
             let interpreter = loader(&program.closure)?;
-            planned(&fs, &over, &program.closure, interpreter, &environment).ok()
-        };
-        let after = start.after.and_then(|_| after());
-        start.after = after.map(|foreseen| SearchCost::of(&foreseen.after.load));
+            let foreseen = planned(&fs, &over, &program.closure, interpreter, &environment).ok()?;
+            Some(SearchCost::of(&foreseen.after.load))
+        });
     }
 }

@@ -4,6 +4,7 @@
 use becalm_core::closure::Closure;
 use becalm_core::cost::{SearchCost, misses_by_object};
 use becalm_core::fs::FileSystem;
+use becalm_core::loader::load::LoadedObject;
 use becalm_core::strategy::planned::{Outlook, Planned as Foreseen, planned};
 use becalm_core::strategy::row::PackageFile;
 use becalm_core::strategy::{Creation, Finding, FindingKind, Plan};
@@ -15,7 +16,7 @@ use serde::Serialize;
 use crate::fix::audit::{Answered, real_program};
 use crate::fix::loader::loader;
 use crate::fix::plan::{Planned, Planner, Program};
-use crate::follow::{Followed, follow_where};
+use crate::follow::{Followed, follow};
 use crate::json::lossy;
 
 /// One program's start, before and after.
@@ -37,16 +38,18 @@ const ATTEMPTS: usize = 8;
 /// The number of programs that share one cached view of the directories.
 const IN_A_SESSION: usize = 16;
 
-/// The prediction for one program.
-enum Verdict {
-    /// It loads the same objects.
-    Same(SearchCost),
-    /// It does not, or it would search longer: the files that cause this, links resolved, and the
-    /// finding.
-    Changed(FxHashSet<BString>, Finding),
-    /// Unchanged, because a file of the start is not the one that was planned.
-    Replaced(FxHashSet<BString>, Finding),
+/// The reason why a program does not start with the plan as it does now: it would load other objects, or
+/// search longer.
+struct Harm {
+    /// The files that cause this, links resolved.
+    files: FxHashSet<BString>,
+    finding: Finding,
+    /// True if a file of the start is not the one that was planned.
+    replaced: bool,
 }
+
+/// The cost of a program's start with the plan.
+type Verdict = Result<SearchCost, Box<Harm>>;
 
 /// Predicts every program among the targets with the plan, and reduces the plan until it harms
 /// none.
@@ -56,21 +59,17 @@ pub fn judge(planner: &Planner<'_>, all: &mut Planned) -> Vec<Start> {
     all.programs.extend(unseen);
     let made = planner.options.with.row().file.as_ref();
     let mut refused: Vec<Finding> = Vec::new();
-    let mut replaced = false;
     let mut afters: Vec<Option<SearchCost>> = Vec::new();
     for attempt in 1..=ATTEMPTS {
         let mut guilty: FxHashSet<BString> = FxHashSet::default();
         afters.clear();
         for verdict in foresee(planner, &all.plan, &all.programs) {
-            replaced |= matches!(verdict, Verdict::Replaced(..));
-            afters.push(match verdict {
-                Verdict::Same(storm) => Some(storm),
-                Verdict::Changed(files, finding) | Verdict::Replaced(files, finding) => {
-                    guilty.extend(files);
-                    refused.push(finding);
-                    None
-                }
-            });
+            let harm = |harm: Box<Harm>| {
+                guilty.extend(harm.files);
+                refused.push(harm.finding);
+                all.replaced |= harm.replaced;
+            };
+            afters.push(verdict.map_err(harm).ok());
         }
         if afters.iter().all(Option::is_some) {
             break;
@@ -85,7 +84,6 @@ pub fn judge(planner: &Planner<'_>, all: &mut Planned) -> Vec<Start> {
         }
     }
     all.plan.findings.extend(refused);
-    all.replaced = replaced;
     // The libraries that were added as starts are not programs of the report.
     all.programs.truncate(programs);
     starts(&all.programs, afters)
@@ -98,8 +96,7 @@ pub fn measure(planner: &Planner<'_>, programs: &[Program]) -> Vec<Start> {
     let fs = planner.mapped(&session);
     let now = programs.iter().map(|program| {
         let environment = planner.environment(true);
-        let followed = follow_where(planner.assumed, &fs, &program.target, &environment, |_| true);
-        match followed {
+        match follow(planner.assumed, &fs, &program.target, &environment) {
             Ok(Followed::Elf(closure, _)) => Some(SearchCost::of(&closure.load)),
             _ => None,
         }
@@ -138,10 +135,7 @@ fn foresee(planner: &Planner<'_>, plan: &Plan, programs: &[Program]) -> Vec<Verd
         let planned: FxHashSet<&BString> = plan.files.iter().map(|file| &file.path).collect();
         let left = |program: &Program| {
             let has_index = planned.contains(&real_program(&program.closure));
-            Verdict::Same(match has_index {
-                true => answered.storm_left(&program.closure),
-                false => program.storm,
-            })
+            Ok(if has_index { answered.storm_left(&program.closure) } else { program.storm })
         };
         return programs.par_iter().map(left).collect();
     }
@@ -159,9 +153,7 @@ fn foresee(planner: &Planner<'_>, plan: &Plan, programs: &[Program]) -> Vec<Verd
         };
         programs.iter().map(one).collect()
     };
-    let verdicts = programs.par_chunks(IN_A_SESSION).flat_map_iter(some).collect();
-    drop(progress);
-    verdicts
+    programs.par_chunks(IN_A_SESSION).flat_map_iter(some).collect()
 }
 
 /// Predicts one program's start, with the current files and with the plan.
@@ -172,28 +164,20 @@ fn of_program(
     program: &Program,
 ) -> Verdict {
     let Program { target, closure, storm, .. } = program;
-    let Some(interpreter) = loader(closure) else { return Verdict::Same(*storm) };
-    match planned(fs, after, closure, interpreter, &planner.environment(true)) {
-        Ok(foreseen) => match foreseen.finding() {
-            None => longer(planner, plan, fs, program, &foreseen)
-                .unwrap_or_else(|| Verdict::Same(SearchCost::of(&foreseen.after.load))),
-            Some(finding) => {
-                let files = files(fs, closure, &foreseen);
-                // The same path leads to another file.
-                match foreseen.lost.iter().any(|path| foreseen.gained.contains(path)) {
-                    true => Verdict::Replaced(files, finding),
-                    false => Verdict::Changed(files, finding),
-                }
-            }
-        },
-        Err(error) => {
-            let path = target.inside.clone();
-            let what = FindingKind::LoadedSetChanges(error.to_string());
-            let objects = closure.load.objects.iter();
-            let files = objects.filter_map(|object| fs.canonicalize(object.path.as_ref()).ok());
-            Verdict::Changed(files.collect(), Finding { path, needed: None, what })
-        }
-    }
+    let Some(interpreter) = loader(closure) else { return Ok(*storm) };
+    let foreseen = planned(fs, after, closure, interpreter, &planner.environment(true));
+    let foreseen = foreseen.map_err(|error| {
+        let what = FindingKind::LoadedSetChanges(error.to_string());
+        let finding = Finding::of_file(target.inside.clone(), what);
+        let files = real_files(fs, &closure.load.objects);
+        Box::new(Harm { files, finding, replaced: false })
+    })?;
+    let Some(finding) = foreseen.finding() else {
+        return longer(planner, plan, fs, program, &foreseen);
+    };
+    // The same path leads to another file.
+    let replaced = foreseen.lost.iter().any(|path| foreseen.gained.contains(path));
+    Err(Box::new(Harm { files: files(fs, closure, &foreseen), finding, replaced }))
 }
 
 /// Returns the verdict on a start that would make more failing calls. The files to blame are the
@@ -204,27 +188,35 @@ fn longer(
     fs: &dyn FileSystem,
     program: &Program,
     foreseen: &Foreseen,
-) -> Option<Verdict> {
-    let (before, after) = (program.storm.misses(), SearchCost::of(&foreseen.after.load).misses());
+) -> Verdict {
+    let storm = SearchCost::of(&foreseen.after.load);
+    let (before, after) = (program.storm.misses(), storm.misses());
     if after <= before || planner.options.allow_more_misses {
-        return None;
+        return Ok(storm);
     }
     let now = misses_by_object(&foreseen.after.load);
     let objects = foreseen.after.load.objects.iter().zip(now).zip(&program.misses);
     let worse = objects.filter(|((_, now), before)| now > *before).map(|((object, _), _)| object);
-    let worse = worse.filter_map(|object| fs.canonicalize(object.path.as_ref()).ok());
-    let mut guilty: FxHashSet<BString> = plan.edited_of(worse.collect()).into_iter().collect();
+    let worse = real_files(fs, worse).into_iter().collect();
+    let mut guilty: FxHashSet<BString> = plan.edited_of(worse).into_iter().collect();
     if guilty.is_empty() {
         guilty = files(fs, &program.closure, foreseen);
     }
     let path = foreseen.after.subject.path.clone();
-    let what = FindingKind::MoreMisses { before, after };
-    Some(Verdict::Changed(guilty, Finding { path, needed: None, what }))
+    let finding = Finding::of_file(path, FindingKind::MoreMisses { before, after });
+    Err(Box::new(Harm { files: guilty, finding, replaced: false }))
 }
 
 /// Returns the files of a program's start, now and with the plan.
 fn files(fs: &dyn FileSystem, before: &Closure, foreseen: &Foreseen) -> FxHashSet<BString> {
-    let objects = before.load.objects.iter().chain(&foreseen.after.load.objects);
+    real_files(fs, before.load.objects.iter().chain(&foreseen.after.load.objects))
+}
+
+fn real_files<'a>(
+    fs: &dyn FileSystem,
+    objects: impl IntoIterator<Item = &'a LoadedObject>,
+) -> FxHashSet<BString> {
+    let objects = objects.into_iter();
     objects.filter_map(|object| fs.canonicalize(object.path.as_ref()).ok()).collect()
 }
 

@@ -10,14 +10,14 @@ pub mod options;
 pub mod plan;
 mod refused;
 pub mod report;
-pub mod scope;
+mod scope;
 
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use becalm_core::strategy::Severity;
 use becalm_core::strategy::row::Unit;
-use becalm_core::strategy::{Plan, Severity};
 use becalm_host::index_store::OsFingerprints;
 use becalm_host::write::WriteOptions;
 use bstr::BString;
@@ -27,9 +27,7 @@ use rustc_hash::FxHashSet;
 use self::apply::Applied;
 use self::options::Options;
 use self::plan::{Planned, Planner, Program};
-use self::refused::Tried;
 use self::report::Report;
-use self::scope::Scope;
 use crate::assume::Assumptions;
 use crate::index::settled::let_settle;
 use crate::path::path_bytes;
@@ -87,15 +85,15 @@ fn attempt(
     let planner = Planner::new(options, &assumed, progress);
     let mut planned = planner.plan(&found.files)?;
     planned.problems.extend(found.problems);
-    let scope = Scope::new(&assumed, &options.paths);
-    let host = |path: &_| planner.host_path(path);
-    let outside = scope.limit(&mut planned.plan, options.closure, host);
+    let outside = scope::limit(&planner, &options.paths, &mut planned.plan);
     if writing.is_none() {
-        refused::withdraw(&planner, &mut planned, Tried::All);
+        refused::withdraw(&planner, &mut planned);
     }
     let edited = planned.plan.files.iter().filter(|file| !file.edits.is_empty());
     let edited: FxHashSet<BString> = edited.map(|file| file.path.clone()).collect();
-    let places = places(&planned.plan);
+    let made = planned.plan.creations.iter().map(|creation| creation.path().to_owned());
+    let files = planned.plan.files.iter().map(|file| file.path.clone());
+    let places: Vec<BString> = made.chain(files).collect();
     let starts = judge::judge(&planner, &mut planned);
     let has_refused = |planned: &Planned| {
         planned.plan.findings.iter().any(|finding| finding.what.severity() == Severity::Refused)
@@ -124,12 +122,6 @@ fn attempt(
         report.problems.extend(applied.problems);
     }
     Ok(Some(report))
-}
-
-/// Returns the paths that a plan is about.
-fn places(plan: &Plan) -> Vec<BString> {
-    let made = plan.creations.iter().map(|creation| creation.path().to_owned());
-    made.chain(plan.files.iter().map(|file| file.path.clone())).collect()
 }
 
 /// Returns true if a file or directory was changed a moment ago. A plan that was refused because of
@@ -174,18 +166,13 @@ fn measure_again(
     programs: &[Program],
     progress: &dyn Progress,
 ) -> Result<()> {
-    if options.with.row().unit.is_index() {
-        forget_unwritten(report, applied, programs);
+    if !options.with.row().unit.is_index() {
+        // The cached data of the files is out of date.
+        let assumed = assumptions(options)?;
+        report.programs = judge::measure(&Planner::new(options, &assumed, progress), programs);
         return Ok(());
     }
-    // The cached data of the files is out of date.
-    let assumed = assumptions(options)?;
-    report.programs = judge::measure(&Planner::new(options, &assumed, progress), programs);
-    Ok(())
-}
-
-/// Resets the result of a program without its `DT_AUDIT` entry, which starts as before.
-fn forget_unwritten(report: &mut Report, applied: &Applied, programs: &[Program]) {
+    // Without its `DT_AUDIT` entry, a program starts as before.
     let missing = applied.files.iter().filter(|file| file.outcome.is_missing());
     let missing: FxHashSet<&BString> = missing.map(|file| &file.path).collect();
     for (start, program) in report.programs.iter_mut().zip(programs) {
@@ -193,6 +180,7 @@ fn forget_unwritten(report: &mut Report, applied: &Applied, programs: &[Program]
             start.after = Some(start.before);
         }
     }
+    Ok(())
 }
 
 impl Options {

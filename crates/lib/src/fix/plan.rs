@@ -13,7 +13,7 @@ use becalm_core::fs::{FileKind, FileSystem, MappedFs, Mapping};
 use becalm_core::probe::ProbeLog;
 use becalm_core::strategy::row::{Row, Unit};
 use becalm_core::strategy::{
-    FilePlan, Finding, FindingKind, Names, Plan, Settings, Severity, patchelf,
+    FilePlan, Finding, FindingKind, Names, Plan, Settings, Severity, patchelf, real_path,
 };
 use becalm_host::{HostError, WalkOptions, find_objects};
 use bstr::{BStr, BString, ByteSlice};
@@ -22,7 +22,7 @@ use rustc_hash::FxHashSet;
 
 use crate::assume::Assumptions;
 use crate::fix::options::{Options, Resolve};
-use crate::follow::{Followed, follow_where};
+use crate::follow::{Followed, follow, follow_where};
 use crate::path::bytes;
 use crate::problem::NoPlace;
 use crate::progress::Progress;
@@ -39,8 +39,9 @@ pub struct Planner<'a> {
     pub progress: &'a dyn Progress,
     /// Assumptions about the machine.
     pub assumed: &'a Assumptions,
-    /// False if the caches of packages are planned without the objects that are not targets.
-    pub walks_packages: bool,
+    /// True for advice on one program: the caches of packages are planned without the objects that are not
+    /// targets.
+    pub is_forecast: bool,
     settings: Settings,
     mappings: Vec<Mapping>,
 }
@@ -101,7 +102,7 @@ impl<'a> Planner<'a> {
         };
         let folders = options.paths.iter().filter_map(folder).collect();
         let settings = Settings { stores, folders, keep, dlopen, glibc_minor };
-        Self { options, progress, assumed, walks_packages: true, settings, mappings }
+        Self { options, progress, assumed, is_forecast: false, settings, mappings }
     }
 
     /// Returns the environment of programs as far as a plan depends on it: no variable of the
@@ -174,8 +175,7 @@ impl<'a> Planner<'a> {
         }
         all.plan = Plan::gather(std::mem::take(&mut all.parts));
         if let (Unit::ObjectOrClosure(leaf, _), true) = (self.row().unit, self.options.closure) {
-            let leaf = |subject: &Subject| leaf(&fs, subject, &self.settings);
-            finish_closures(&fs, &mut all, leaf)?;
+            finish_closures(&fs, &mut all, |subject| leaf(&fs, subject, &self.settings))?;
         }
         Ok(all)
     }
@@ -192,13 +192,13 @@ impl<'a> Planner<'a> {
         mut subjects: Vec<Subject>,
         plan: impl Fn(&[Subject]) -> Plan,
     ) -> Plan {
-        let real = |path: &BString| fs.canonicalize(path.as_ref()).unwrap_or_else(|_| path.clone());
+        let real = |path: &BString| real_path(fs, path.as_ref());
         let mut known: FxHashSet<BString> = subjects.iter().map(|s| real(&s.path)).collect();
         let targets = known.clone();
         let root =
             |path: &BString| self.settings.stores.package_of(path.as_ref()).map(BStr::to_owned);
         let roots: FxHashSet<BString> = targets.iter().filter_map(root).collect();
-        let walked = roots.iter().filter(|_| self.walks_packages);
+        let walked = roots.iter().filter(|_| !self.is_forecast);
         let here: Vec<PathBuf> =
             walked.filter_map(|root| self.host_path(root.as_ref()).ok()).collect();
         for found in find_objects(&here, WalkOptions::default()).objects {
@@ -214,8 +214,7 @@ impl<'a> Planner<'a> {
         plan.files.retain(|file| is_told(&file.path));
         for root in roots.iter().filter(|root| self.is_outside(root)) {
             plan.creations.retain(|creation| !is_in(creation.path(), root));
-            let (path, what) = (root.clone(), FindingKind::OutsidePaths);
-            plan.findings.push(Finding { path, needed: None, what });
+            plan.findings.push(Finding::of_file(root.clone(), FindingKind::OutsidePaths));
         }
         let is_grave = |finding: &Finding| finding.what.severity() >= Severity::Conflict;
         plan.findings.retain(|finding| is_grave(finding) || is_told(&finding.path));
@@ -237,14 +236,11 @@ impl<'a> Planner<'a> {
         let closure = match follow_where(self.assumed, fs, &target, &environment, walks) {
             Ok(Followed::Elf(closure, _)) => *closure,
             Ok(Followed::MachO(_)) if target.named => {
-                let reason = "a Mach-O file; strategies are for ELF files".to_owned();
-                return planned.problems.push(Problem { path: target.shown, reason });
+                let reason = "a Mach-O file; strategies are for ELF files";
+                return planned.problems.push(Problem::new(target.shown, reason));
             }
             Ok(Followed::MachO(_) | Followed::Nothing) => return,
-            Err(error) => {
-                let reason = error.to_string();
-                return planned.problems.push(Problem { path: target.shown, reason });
-            }
+            Err(error) => return planned.problems.push(Problem::new(target.shown, error)),
         };
         let is_program = matches!(closure.subject.kind, SubjectKind::Program { .. });
         let is_later = match self.row().unit {
@@ -283,7 +279,7 @@ impl<'a> Planner<'a> {
     pub fn unseen(&self, all: &Planned) -> Vec<Program> {
         let session = self.assumed.fs.session();
         let fs = self.mapped(&session);
-        let real = |path: &BString| fs.canonicalize(path.as_ref()).unwrap_or_else(|_| path.clone());
+        let real = |path: &BString| real_path(&fs, path.as_ref());
         let objects = all.programs.iter().flat_map(|program| &program.closure.load.objects);
         let seen: FxHashSet<BString> = objects.map(|object| real(&object.path)).collect();
         let is_run_path = |edit: &Edit| matches!(edit, Edit::RunPath { .. });
@@ -296,9 +292,7 @@ impl<'a> Planner<'a> {
         let unseen: Vec<&Target> = all.libraries.iter().filter(is_unseen).collect();
         let start = |target: &&Target| {
             let session = self.assumed.fs.session();
-            let fs = self.mapped(&session);
-            let environment = self.environment(false);
-            match follow_where(self.assumed, &fs, target, &environment, |_| true) {
+            match follow(self.assumed, &self.mapped(&session), target, &self.environment(false)) {
                 Ok(Followed::Elf(closure, _)) => {
                     Some(self.program(Target::clone(target), *closure))
                 }
@@ -329,7 +323,7 @@ impl<'a> Planner<'a> {
         let row = self.row();
         match row.unit {
             Unit::Object(_)
-                if row.format == Some(Format::Notes) && self.options.compat.is_some() =>
+                if self.options.compat.is_some() && row.format == Some(Format::Notes) =>
             {
                 as_patchelf(fs, closure)
             }
@@ -345,8 +339,7 @@ impl<'a> Planner<'a> {
                     Resolve::Loader => match crate::fix::loader::answers(target, closure) {
                         Ok(told) => Some(told),
                         Err(error) => {
-                            let reason = error.to_string();
-                            problems.push(Problem { path: target.shown.clone(), reason });
+                            problems.push(Problem::new(target.shown.clone(), error));
                             return Plan::default();
                         }
                     },
@@ -358,8 +351,7 @@ impl<'a> Planner<'a> {
                 match crate::fix::audit::plan_audit(&self.assumed.fs, closure, &stores) {
                     Ok(plan) => plan,
                     Err(error) if target.named => {
-                        let (path, reason) = (target.shown.clone(), error.to_string());
-                        problems.push(Problem { path, reason });
+                        problems.push(Problem::new(target.shown.clone(), error));
                         Plan::default()
                     }
                     Err(error) => passed_over(closure, error.to_string()),
@@ -390,10 +382,7 @@ fn finish_closures(
     }
     let planned: FxHashSet<BString> = all.plan.files.iter().map(|file| file.path.clone()).collect();
     let subjects = std::mem::take(&mut all.subjects);
-    let is_left = |subject: &&Subject| {
-        let path = subject.path.as_ref();
-        !planned.contains(&fs.canonicalize(path).unwrap_or_else(|_| path.to_owned()))
-    };
+    let is_left = |it: &&Subject| !planned.contains(&real_path(fs, it.path.as_ref()));
     let leaves = subjects.iter().filter(is_left).map(leaf);
     let graphs = std::mem::take(&mut all.plan);
     all.plan = Plan::gather([graphs].into_iter().chain(leaves));
@@ -406,8 +395,7 @@ fn passed_over(closure: &Closure, reason: String) -> Plan {
     if !matches!(closure.subject.kind, SubjectKind::Program { .. }) {
         return Plan::default();
     }
-    let (path, what) = (closure.subject.path.clone(), FindingKind::NoAuditEntry(reason));
-    Plan { findings: vec![Finding { path, needed: None, what }], ..Plan::default() }
+    Plan::only(closure.subject.path.as_ref(), FindingKind::NoAuditEntry(reason))
 }
 
 fn is_in(path: &BStr, folder: &BString) -> bool {
@@ -417,14 +405,13 @@ fn is_in(path: &BStr, folder: &BString) -> bool {
 /// Plans the note that patchelf would write.
 fn as_patchelf(fs: &dyn FileSystem, closure: &Closure) -> Plan {
     let subject = &closure.subject;
-    let path = fs.canonicalize(subject.path.as_ref()).unwrap_or_else(|_| subject.path.clone());
+    let path = real_path(fs, subject.path.as_ref());
     let Some(descriptor) = patchelf::descriptor(fs, &subject.view) else {
-        let what = FindingKind::NoRunPath;
-        return Plan { findings: vec![Finding { path, needed: None, what }], ..Plan::default() };
+        return Plan::only(path.as_ref(), FindingKind::NoRunPath);
     };
     let edits = match subject.view.notes.resolution.as_ref() == Some(&descriptor) {
         true => Vec::new(),
         false => vec![Edit::ResolutionNote(Some(descriptor))],
     };
-    Plan { files: vec![FilePlan { path, edits, answers: Vec::new() }], ..Plan::default() }
+    Plan::of_file(FilePlan { path, edits, answers: Vec::new() })
 }

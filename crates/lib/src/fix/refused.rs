@@ -13,22 +13,15 @@ use crate::fix::plan::{Planned, Planner};
 use crate::targets::Problem;
 use crate::words::words_of_chain;
 
-/// The files for which a patch is tried.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tried {
-    /// The programs among the targets.
-    Programs,
-    /// All files of the plan.
-    All,
-}
-
 /// Removes the edits of files from a plan for which no patch can be computed, and reports each file
-/// with the reason: what `becalm fix` reports when it writes.
-pub(crate) fn withdraw(planner: &Planner<'_>, planned: &mut Planned, tried: Tried) {
+/// with the reason: what `becalm fix` reports when it writes. A forecast tries only programs: it is made for
+/// each program that `becalm check` checks, and a patch of every library with every strategy would take
+/// half as long again.
+pub(crate) fn withdraw(planner: &Planner<'_>, planned: &mut Planned) {
     let programs = planned.programs.iter().map(|program| &program.target);
     let programs = programs.filter_map(|target| Some((target.real()?, target.shown.clone())));
     let programs: FxHashMap<BString, BString> = programs.collect();
-    let is_tried = |path| tried == Tried::All || programs.contains_key(path);
+    let is_tried = |path| !planner.is_forecast || programs.contains_key(path);
     let refused = planned.plan.files.par_iter().filter(|file| is_tried(&file.path));
     let refused = refused.filter_map(|file| {
         let here = planner.host_path(file.path.as_ref()).ok()?;

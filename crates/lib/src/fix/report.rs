@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use crate::fix::judge::Start;
 use crate::fix::options::Options;
-use crate::json::{self, lossy, lossy_list, lossy_option};
+use crate::json::{self, lossy, lossy_option};
 use crate::problem::Problem;
 use crate::writing::Changed;
 
@@ -58,21 +58,7 @@ pub struct PlannedFile {
     /// program loads or make its start longer.
     pub withdrawn: bool,
     /// The answers for its needed strings.
-    pub answers: Vec<Answer>,
-}
-
-/// The answer for one needed string.
-#[derive(Clone, Debug, Serialize)]
-pub struct Answer {
-    /// The needed string.
-    #[serde(serialize_with = "lossy")]
-    pub needed: BString,
-    /// The path that is opened without a search; none if the needed string is searched for.
-    #[serde(serialize_with = "lossy_option")]
-    pub exact: Option<BString>,
-    /// Directories that are still searched before it.
-    #[serde(serialize_with = "lossy_list")]
-    pub hints: Vec<BString>,
+    pub answers: Vec<PlannedAnswer>,
 }
 
 /// A file or directory that a plan creates.
@@ -134,9 +120,12 @@ impl Report {
         programs: Vec<Start>,
     ) -> Self {
         let outside: FxHashSet<BString> = plan.edited_of(outside).into_iter().collect();
-        let file = |file: &FilePlan| {
-            let withdrawn = file.edits.is_empty() && edited.contains(&file.path);
-            PlannedFile::new(file, outside.contains(&file.path), withdrawn)
+        let file = |file: &FilePlan| PlannedFile {
+            path: file.path.clone(),
+            edits: file.edits.len(),
+            outside: outside.contains(&file.path),
+            withdrawn: file.edits.is_empty() && edited.contains(&file.path),
+            answers: file.answers.clone(),
         };
         // Several objects of a program may have the same finding about another object.
         let mut seen = FxHashSet::default();
@@ -171,21 +160,6 @@ impl Report {
     pub fn has_failed(&self) -> bool {
         let mut files = self.files.iter().chain(&self.made);
         !self.problems.is_empty() || files.any(|file| file.outcome.is_refused())
-    }
-}
-
-impl PlannedFile {
-    fn new(file: &FilePlan, outside: bool, withdrawn: bool) -> Self {
-        let answers = file.answers.iter().map(Answer::from).collect();
-        let (path, edits) = (file.path.clone(), file.edits.len());
-        Self { path, edits, outside, withdrawn, answers }
-    }
-}
-
-impl From<&PlannedAnswer> for Answer {
-    fn from(answer: &PlannedAnswer) -> Self {
-        let PlannedAnswer { needed, exact, hints } = answer.clone();
-        Self { needed, exact, hints }
     }
 }
 

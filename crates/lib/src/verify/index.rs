@@ -2,7 +2,7 @@
 //! search would now give differently.
 
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use becalm_core::elf::{Endian, machine_name};
 use becalm_core::index::{Condition, Edge, Fingerprint, Index, Object, Program, SearchDir};
@@ -12,7 +12,7 @@ use bstr::{BStr, BString};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
-use crate::index::current::roots;
+use crate::index::current::{root_paths, roots, snapshotted};
 use crate::index::error::IndexError;
 use crate::index::{file, paths};
 use crate::json::{lossy, lossy_option};
@@ -122,39 +122,27 @@ pub struct Damaged {
     pub reason: String,
 }
 
-/// The result for one index: its state, and the files that could not be read.
-#[derive(Debug)]
-pub(super) struct Outcome {
-    pub(super) verified: Verified,
-    pub(super) problems: Vec<Problem>,
-}
-
 /// Repeats all lookups of an index; with `load` its programs are also started, with and without
-/// their bindings, up to the first constructor.
+/// their bindings, up to the first constructor. Returns the files that could not be read as well.
 ///
 /// # Errors
 /// Returns an error if the index cannot be read or is damaged.
-pub(super) fn verify(path: &Path, load: bool) -> Result<Outcome, IndexError> {
+pub(super) fn verify(path: &Path, load: bool) -> Result<(Verified, Vec<Problem>), IndexError> {
     let file::Whole { target, index: old, .. } = file::read(path)?;
-    let stores: Vec<PathBuf> = roots(&old).map(|condition| path_of(condition.path())).collect();
-    let named = old.directories.iter().filter(|directory| directory.names.is_some());
-    let dirs: Vec<PathBuf> = named.map(|directory| path_of(directory.path.as_ref())).collect();
+    let (stores, dirs) = (&root_paths(&old), &snapshotted(&old));
     let named = old.objects.iter().filter(|object| !object.path.is_empty());
     let programs = old.programs.iter().map(|program| &program.path);
     let paths = named.map(|object| &object.path).chain(programs);
-    let files: Vec<PathBuf> = paths.map(|path| path_of(path.as_ref())).collect();
-    let files = &files;
-    let bound: Vec<PathBuf> =
-        old.bound.programs.iter().map(|program| path_of(program.path.as_ref())).collect();
-    let only = Some(&bound[..]);
+    let files = &paths.map(|path| path_of(path.as_ref())).collect::<Vec<_>>();
+    let bound = old.bound.programs.iter().map(|program| path_of(program.path.as_ref()));
+    let only = Some(&bound.collect::<Vec<_>>()[..]);
     let environments = &old.bound.environments();
     let bind = Some(Binding { threshold: BindThreshold::ALL, only, environments });
-    let (stores, dirs) = (&stores, &dirs);
     let options = IndexOptions { stores, dirs, files, bind, ..IndexOptions::default() };
     let indexed = index_files(&OsFs::new(), options);
     let new = indexed.machines.into_iter().find(|machine| machine.target == target);
     let new = new.map(|machine| machine.index).unwrap_or_default();
-    let problems = indexed.errors.iter().map(Problem::from);
+    let mut problems: Vec<Problem> = indexed.errors.iter().map(Problem::from).collect();
     // Other conditions exist only for `--update`, or for the stores as a whole.
     let answers = old.objects.iter().flat_map(|object| &object.edges);
     let mut believed: FxHashSet<u32> = answers.flat_map(|edge| edge.conditions.clone()).collect();
@@ -175,7 +163,7 @@ pub(super) fn verify(path: &Path, load: bool) -> Result<Outcome, IndexError> {
             differences.push(Difference::new(&path, DifferenceKind::Changed));
         }
     }
-    let verified = Verified {
+    let mut verified = Verified {
         path: path_bytes(path),
         machine: machine_name(target.machine),
         objects: old.objects.iter().filter(|object| !object.path.is_empty()).count(),
@@ -184,11 +172,10 @@ pub(super) fn verify(path: &Path, load: bool) -> Result<Outcome, IndexError> {
         slots: None,
         differences,
     };
-    let mut outcome = Outcome { verified, problems: problems.collect() };
     if load {
-        outcome.compare_slots(path, &old);
+        verified.compare_slots(path, &old, &mut problems);
     }
-    Ok(outcome)
+    Ok((verified, problems))
 }
 
 /// Returns true if a store is not as it was indexed. A store whose packages are deeper than one directory
@@ -204,11 +191,10 @@ fn has_changed(index: &Index, root: &Condition) -> bool {
     }
 }
 
-impl Outcome {
+impl Verified {
     /// Compares the slots of real starts of all bound programs.
-    fn compare_slots(&mut self, path: &Path, index: &Index) {
+    fn compare_slots(&mut self, path: &Path, index: &Index, problems: &mut Vec<Problem>) {
         let place = crate::path::real(path);
-        let verified = &mut self.verified;
         let mut all = StartedSlots::default();
         for bound in &index.bound.programs {
             let program = path_of(bound.path.as_ref());
@@ -219,9 +205,8 @@ impl Outcome {
                 environment: bound.variables.environment(),
                 static_tls: known.map_or(0, |known| known.static_tls),
             };
-            let mut problem = |reason: String| {
-                self.problems.push(Problem { path: bound.path.clone(), reason });
-            };
+            let mut problem =
+                |reason: String| problems.push(Problem::new(bound.path.clone(), reason));
             let mode = program.metadata().map_or(0, |facts| facts.mode());
             if is_started_secure(&program, mode) {
                 problem("--load: runs with other rights, so no audit module is loaded".to_owned());
@@ -245,13 +230,13 @@ impl Outcome {
                         now: Some(now),
                         ..new(DifferenceKind::Slot)
                     };
-                    verified.differences.extend(left);
-                    verified.differences.extend(slots.differences.into_iter().map(slot));
+                    self.differences.extend(left);
+                    self.differences.extend(slots.differences.into_iter().map(slot));
                 }
                 Err(reason) => problem(format!("--load: {reason}")),
             }
         }
-        verified.slots = Some(all);
+        self.slots = Some(all);
     }
 }
 

@@ -23,6 +23,7 @@ use object::ReadCache;
 use serde::Serialize;
 
 use crate::assume::Assumptions;
+use crate::fix::loader::loader;
 use crate::json::{lossy, lossy_list};
 use crate::targets::Target;
 use crate::words::{words, words_of_chain};
@@ -63,9 +64,7 @@ pub(crate) fn compare(
     let record = oracle::ld_debug(&Start::new(&target.host, Launch::Trace))
         .map_err(|error| anyhow!("--load: {}", words_of_chain(&error)))?;
     // The loader's own list: LD_DEBUG does not show the lookups that an audit module answers.
-    let objects = closure.load.objects.iter();
-    let mut loaders = objects.filter(|object| object.role == Role::Loader);
-    let loader = loaders.next().and_then(|loader| identified(loader.path.clone()));
+    let loader = loader(closure).and_then(|path| identified(path.to_owned()));
     let listed = record.listed.into_iter().filter_map(identified);
     let with: Vec<(FileId, BString)> =
         listed.filter(|(id, _)| loader.as_ref().is_none_or(|(loader, _)| loader != id)).collect();
@@ -77,8 +76,9 @@ pub(crate) fn compare(
     };
     let (gained, lost) = (missing_in(&with, &without), missing_in(&without, &with));
     let ids = |list: &[(FileId, BString)]| list.iter().map(|(id, _)| *id).collect::<Vec<_>>();
-    let reordered = gained.is_empty() && lost.is_empty() && ids(&with) != ids(&without);
-    let equal = gained.is_empty() && lost.is_empty() && !reordered;
+    let are_same = gained.is_empty() && lost.is_empty();
+    let equal = ids(&with) == ids(&without);
+    let reordered = are_same && !equal;
     let path = target.shown.clone();
     Ok(Loads { path, equal, objects: with.len(), lost, gained, reordered })
 }
@@ -97,12 +97,11 @@ fn plain(fs: &dyn FileSystem, now: &Closure) -> Result<Vec<(FileId, BString)>> {
         }
     }
     let subject = Subject::open(&overlay, now.subject.path.as_ref())?;
-    let loader = now.load.objects.iter().find(|object| object.role == Role::Loader);
-    let (Some(loader), Some(facts)) = (loader, &now.facts) else { return Ok(Vec::new()) };
+    let (Some(interpreter), Some(facts)) = (loader(now), &now.facts) else {
+        return Ok(Vec::new());
+    };
     let environment = Environment::default();
-    let interpreter = loader.path.as_ref();
-    let facts = std::sync::Arc::clone(facts);
-    let closure = closure::resolve(&overlay, subject, interpreter, facts, &environment)?;
+    let closure = closure::resolve(&overlay, subject, interpreter, facts.clone(), &environment)?;
     let objects = closure.load.objects.into_iter();
     let libraries = objects.filter(|object| object.role == Role::Library);
     Ok(libraries.map(|object| (object.id, object.path)).collect())

@@ -145,8 +145,7 @@ impl Verifier {
             let mut part = Part::default();
             for target in files {
                 if let Err(error) = self.one(target, &mut part) {
-                    let reason = error.to_string();
-                    part.report.problems.push(Problem { path: target.shown.clone(), reason });
+                    part.report.problems.push(Problem::new(target.shown.clone(), error));
                 }
                 phase.tick();
             }
@@ -213,17 +212,14 @@ impl Verifier {
                 continue;
             }
             match index::verify(&host, self.load) {
-                Ok(index::Outcome { mut verified, problems }) => {
+                Ok((mut verified, problems)) => {
                     verified.path = shown;
                     report.indexes.push(verified);
                     report.problems.extend(problems);
                 }
                 Err(error) => match damage(&error, program.is_some()) {
                     Some(reason) => report.damaged.push(Damaged { path: shown, program, reason }),
-                    None => {
-                        let reason = words_of_chain(&error);
-                        report.problems.push(Problem { path: shown, reason });
-                    }
+                    None => report.problems.push(Problem::new(shown, words_of_chain(&error))),
                 },
             }
         }

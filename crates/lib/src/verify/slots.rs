@@ -3,7 +3,6 @@
 //!
 //! Each start ends before the program's first constructor runs (`BECALM=stop`).
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -106,19 +105,16 @@ fn compared(plain: &[u8], again: &[u8], bound: &[u8]) -> Slots {
     let lines = |dump| -> Vec<&[u8]> { <[u8]>::lines(dump).collect() };
     let (plain, again, bound) = (lines(plain), lines(again), lines(bound));
     if plain.len() != bound.len() {
-        let lines = [plain.len(), bound.len()].map(|lines| BString::from(format!("{lines} lines")));
-        let [plain, bound] = lines;
-        result.differences.push((plain, bound));
+        let lines = |of: &[&[u8]]| BString::from(format!("{} lines", of.len()));
+        result.differences.push((lines(&plain), lines(&bound)));
         return result;
     }
-    let varying: BTreeSet<usize> = (0..plain.len())
-        .filter(|&at| again.len() == plain.len() && again[at] != plain[at])
-        .collect();
+    let is_comparable = again.len() == plain.len();
     for (at, (plain, bound)) in plain.iter().zip(&bound).enumerate() {
         if plain.starts_with(b"object ") {
             object = plain.as_bstr().to_owned();
         }
-        if varying.contains(&at) {
+        if is_comparable && again[at] != *plain {
             result.varying += 1;
             continue;
         }

@@ -8,7 +8,6 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use thiserror::Error;
 
 use becalm_core::path;
 use becalm_core::strategy::row::PackageFile;
@@ -20,22 +19,6 @@ use crate::writing::{Changed, Editor, Outcome, is_busy, reason};
 
 /// Mode of a file that is made: for everyone to read.
 const MODE: u32 = 0o644;
-
-/// The reason why a file or directory is not made. The caller adds its path.
-#[derive(Debug, Error)]
-enum NotMade {
-    /// The path does not exist in the assumed root.
-    #[error(transparent)]
-    NoPlace(#[from] NoPlace),
-    /// The file or directory cannot be written.
-    #[error("{}", reason(.error, .path))]
-    Write {
-        /// The error of the writer.
-        error: WriteError,
-        /// The path on this machine.
-        path: PathBuf,
-    },
-}
 
 /// The links to make, by their directory.
 type Farms<'a> = BTreeMap<&'a BStr, Vec<(OsString, PathBuf)>>;
@@ -60,31 +43,42 @@ pub(crate) fn make(
             all.push(changed(path, Outcome::NotReached));
             continue;
         }
-        let result = host(path).map_err(NotMade::from).and_then(|here| {
-            let make = || {
-                let made = one(editor, creation, &here, links.as_deref());
-                if is_homeless(&made) {
-                    // A becalm undo has removed the directories, which were empty.
-                    make_above(editor, &here);
-                }
-                made
-            };
-            let made = editor.wait_for(make, is_homeless)?;
-            // An empty directory keeps its marker until something is in it.
-            if !matches!(creation, Creation::Directory(_)) {
-                // This includes directories that an interrupted run had made.
-                settle(editor, made_above(&here));
-            }
-            Ok(made)
-        });
-        let outcome = match result {
-            Ok((true, length)) => Outcome::Written { old_length: 0, new_length: length as u64 },
-            Ok((false, _)) => Outcome::Unchanged,
+        let outcome = match host(path) {
+            Ok(here) => made_at(editor, creation, &here, links.as_deref()),
             Err(error) => Outcome::refused(error.to_string()),
         };
         all.push(changed(path, outcome));
     }
     all
+}
+
+fn made_at(
+    editor: &Editor<'_>,
+    creation: &Creation,
+    here: &Path,
+    links: Option<&[(OsString, PathBuf)]>,
+) -> Outcome {
+    let is_homeless =
+        |made: &Result<_, WriteError>| made.as_ref().is_err_and(WriteError::is_missing);
+    let make = || {
+        let made = one(editor, creation, here, links);
+        if is_homeless(&made) {
+            // A becalm undo has removed the directories, which were empty.
+            make_above(editor, here);
+        }
+        made
+    };
+    let made = editor.wait_for(make, is_homeless);
+    // An empty directory keeps its marker until something is in it.
+    if made.is_ok() && !matches!(creation, Creation::Directory(_)) {
+        // This includes directories that an interrupted run had made.
+        settle(editor, made_above(here));
+    }
+    match made {
+        Ok((true, length)) => Outcome::Written { old_length: 0, new_length: length as u64 },
+        Ok((false, _)) => Outcome::Unchanged,
+        Err(error) => Outcome::refused(reason(&error, here)),
+    }
 }
 
 /// Returns the path under which a creation is made and reported: for a link, its directory.
@@ -117,11 +111,6 @@ fn is_made(dir: &Path) -> bool {
     lies_in_farms(dir) || dir.ends_with(farms) || above.any(|above| dir.ends_with(above))
 }
 
-/// True if the directory of a creation is missing.
-fn is_homeless(made: &Result<(bool, usize), NotMade>) -> bool {
-    matches!(made, Err(NotMade::Write { error, .. }) if error.is_missing())
-}
-
 /// Makes the missing directories above a path that becalm makes. Those that were there when the plan
 /// was made are not in it.
 fn make_above(editor: &Editor<'_>, here: &Path) {
@@ -146,16 +135,16 @@ fn one(
     creation: &Creation,
     here: &Path,
     links: Option<&[(OsString, PathBuf)]>,
-) -> Result<(bool, usize), NotMade> {
+) -> Result<(bool, usize), WriteError> {
     let writer = editor.writer();
-    no_link(here).map_err(|error| NotMade::Write { error, path: here.to_owned() })?;
+    no_link(here)?;
     // Another becalm may make the same file or directory at this moment. What is there is inspected
     // again at each attempt.
     let is_taken = |made: &Result<bool, WriteError>| {
         let is_other = |error: &_| matches!(error, WriteError::Changed { .. });
         made.as_ref().is_err_and(|error| is_busy(error) || is_other(error))
     };
-    let made = match (creation, links) {
+    match (creation, links) {
         (Creation::File { bytes, .. }, _) => {
             let ours = |existing: &Existing| is_of_package(existing) || is_our_index(existing);
             let write = || writer.write_new(here, bytes, MODE, ours);
@@ -168,8 +157,7 @@ fn one(
             let make = || writer.make_links(here, &with_those_there(here, links), ours);
             editor.wait_for(make, is_taken).map(|made| (made, 0))
         }
-    };
-    made.map_err(|error| NotMade::Write { error, path: here.to_owned() })
+    }
 }
 
 fn farms(creations: &[Creation]) -> Farms<'_> {

@@ -10,6 +10,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use becalm_core::edit::Edit;
 use becalm_core::fs::FileId;
 use becalm_core::patch::Patch;
 use becalm_host::write::{FileUnderEdit, Prepared, Reader, WriteError, WriteOptions, Writer};
@@ -340,6 +341,20 @@ impl Done {
     pub(crate) fn of(self, path: BString) -> Changed {
         Changed { path, outcome: self.outcome, warnings: self.warnings }
     }
+}
+
+/// Returns the patch that makes these edits, and what the editor says of them.
+pub(crate) fn edit(
+    reader: &Reader,
+    edits: &[Edit],
+    keeps_inode: bool,
+) -> Result<Proposal, RewriteError> {
+    // A file that keeps its inode must be recoverable at any point, so its old record stays in it.
+    let edited = match keeps_inode {
+        true => becalm_rewrite::edit_in_place(reader, edits),
+        false => becalm_rewrite::edit(reader, edits),
+    }?;
+    Ok((edited.patch, edited.warnings.iter().map(ToString::to_string).collect()))
 }
 
 /// Returns the patch that restores a file's old bytes; none if becalm has not changed it.
