@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::check::{Kind, Program};
 use crate::escape::shown;
-use crate::estimate::{Estimate, PART, is_gain};
+use crate::estimate::{PART, is_gain};
 use crate::words::{counted, grouped};
 
 /// The numbers of the line. Times are in nanoseconds.
@@ -73,10 +73,13 @@ impl FirstLine {
     #[must_use]
     pub fn of(program: &Program) -> Self {
         let misses = program.storm.misses();
-        let loader = program.estimate.as_ref().map_or_else(
-            || Loader { misses, ..Loader::default() },
-            |estimate| Loader::estimated(estimate, misses),
-        );
+        let none = Loader { misses, ..Loader::default() };
+        let loader = program.estimate.map_or(none, |estimate| Loader {
+            ns: estimate.loader_ns,
+            lookups_ns: Some(estimate.lookups_ns),
+            misses_ns: estimate.misses_ns,
+            ..none
+        });
         let is_used = program.calmed_by.is_some();
         let (loader, indexed) = match program.estimate.and_then(|it| it.indexed_ns) {
             Some(ns) if is_used => {
@@ -96,9 +99,7 @@ impl FirstLine {
             ..Self::default()
         }
     }
-}
 
-impl FirstLine {
     /// False if an index would not make the start quicker, or not enough to be worth a command.
     #[must_use]
     pub fn gains(&self) -> bool {
@@ -125,40 +126,24 @@ impl FirstLine {
 }
 
 impl Loader {
-    /// Returns the times of an estimate, for a start with so many misses.
-    #[must_use]
-    pub fn estimated(estimate: &Estimate, misses: u64) -> Self {
-        Self {
-            ns: estimate.loader_ns,
-            lookups_ns: Some(estimate.lookups_ns),
-            misses_ns: estimate.misses_ns,
-            misses,
-            is_measured: false,
-        }
-    }
-
     fn words(&self) -> String {
         if self.ns == 0 {
             let misses = counted(self.misses, "miss", "misses");
             return format!("{misses} of the loader before main; no times of it on this machine");
         }
         let about = if self.is_measured { "" } else { "about " };
-        let mut text = format!("{about}{} ms of loader before main", ms(self.ns));
+        let mut parts = vec![format!("{about}{} ms of loader before main", ms(self.ns))];
         let is_worth_a_word = |ns: u64| ns as f64 >= PART * self.ns as f64;
-        let mut parts = Vec::new();
         if let Some(lookups) = self.lookups_ns.filter(|ns| is_worth_a_word(*ns)) {
             let what = if self.is_measured { "relocation" } else { "symbol lookups" };
             parts.push(format!("{} of them {what}", ms(lookups)));
         }
         if is_worth_a_word(self.misses_ns) && self.misses > 0 {
-            let of_them = if parts.is_empty() { " of them" } else { "" };
+            let of_them = if parts.len() == 1 { " of them" } else { "" };
             let misses = counted(self.misses, "miss", "misses");
             parts.push(format!("{}{of_them} for {misses}", ms(self.misses_ns)));
         }
-        for part in parts {
-            text.push_str(&format!(", {part}"));
-        }
-        text
+        parts.join(", ")
     }
 }
 

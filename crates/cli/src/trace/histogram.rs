@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use becalm_lib::trace::report::{Seen, Syscall};
+use becalm_core::observe::SyscallRow;
+use becalm_lib::trace::report::Seen;
 use becalm_lib::words::{grouped, milliseconds};
 
 use crate::terminal::style::Look;
@@ -22,7 +23,7 @@ pub(crate) fn table(look: Look, seen: &Seen) -> String {
     let _ = writeln!(text, "\n  {}", look.strong(&heading));
     let misses = seen.storm.misses();
     if misses > 0 {
-        let storm = Syscall {
+        let storm = SyscallRow {
             name: "the storm: the loader's misses".to_owned(),
             count: misses,
             errors: misses,
@@ -35,7 +36,7 @@ pub(crate) fn table(look: Look, seen: &Seen) -> String {
         let _ = writeln!(text, "  {}", line(row));
     }
     if let Some(rest) = rows.get(ROWS..).filter(|rest| !rest.is_empty()) {
-        let others = Syscall {
+        let others = SyscallRow {
             name: format!("{} others", rest.len()),
             count: rest.iter().map(|row| row.count).sum(),
             errors: rest.iter().map(|row| row.errors).sum(),
@@ -47,7 +48,7 @@ pub(crate) fn table(look: Look, seen: &Seen) -> String {
     text
 }
 
-fn line(row: &Syscall) -> String {
+fn line(row: &SyscallRow) -> String {
     let average = row.total_ns.checked_div(row.count).unwrap_or(0);
     let most = if row.max_ns == 0 { String::new() } else { microseconds(row.max_ns) };
     format!(

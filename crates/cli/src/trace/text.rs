@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use becalm_lib::escape::shown;
 use becalm_lib::relocations::Relocations;
-use becalm_lib::trace::report::{Exit, Misses, Offender, Report, Seen, Share};
+use becalm_lib::trace::report::{Exit, Offender, Report, Seen, Share};
 use becalm_lib::words::{counted, milliseconds};
 
 use crate::beside;
@@ -228,7 +228,7 @@ fn own(text: &mut String, report: &Report, seen: &Seen) {
     if report.exit.is_none() && seen.program.syscalls.is_empty() {
         return;
     }
-    let missed: Misses = seen.program.missed;
+    let missed = seen.program.missed;
     let time = milliseconds(seen.program.net_ns);
     let calls = calls(&seen.program, report.all_syscalls);
     let misses = counted(missed.total(), "miss", "misses");

@@ -12,7 +12,7 @@ mod offenders;
 pub mod tally;
 
 use bstr::{BStr, BString};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::fs::Errno;
 use crate::path;
@@ -97,17 +97,20 @@ impl Lookup {
     }
 }
 
-/// One row of the histogram of system calls.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The calls of one name. Times are in nanoseconds, the tracer's own cost subtracted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SyscallRow {
-    /// The name of the call, or `syscall_N` if it is not known.
+    /// The name.
+    ///
+    /// It is `syscall_N` if it is not known.
     pub name: String,
     /// The number of calls.
     pub count: u64,
-    /// The number of failed calls.
+    /// The number of failed ones.
     pub errors: u64,
-    /// The total duration in nanoseconds, without the tracer's own cost.
+    /// Their time.
     pub total_ns: u64,
-    /// The duration of the slowest call in nanoseconds, without the tracer's own cost.
+    /// The time of the slowest.
     pub max_ns: u64,
 }

@@ -2,11 +2,13 @@
 
 use bstr::{BStr, BString};
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 use super::{Class, Kind, Lookup};
 
-/// The number and duration of failed lookups.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Failed lookups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Missed {
     /// Failed opens.
     pub opens: u64,
@@ -14,7 +16,9 @@ pub struct Missed {
     pub stats: u64,
     /// Other failed lookups: access, readlink, exec.
     pub others: u64,
-    /// The total duration in nanoseconds, without the tracer's own cost.
+    /// Their time in nanoseconds.
+    ///
+    /// The tracer's own cost is subtracted.
     pub ns: u64,
 }
 
@@ -22,7 +26,7 @@ impl Missed {
     /// Returns the number of failed lookups of all kinds.
     #[must_use]
     pub fn total(self) -> u64 {
-        self.opens + self.stats + self.others
+        self.opens.saturating_add(self.stats).saturating_add(self.others)
     }
 
     /// Counts a lookup if it failed.

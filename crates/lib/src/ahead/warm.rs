@@ -14,7 +14,6 @@ use crate::ahead::limits;
 use crate::ahead::record::{Place, Record, RecordError, merged};
 use crate::json;
 use crate::on;
-use crate::on::error::OnError;
 use crate::path::path_bytes;
 use crate::run::making::files_of_start;
 use crate::run::program::{self, Found, Program};
@@ -54,7 +53,7 @@ impl json::Report for Report {
 ///
 /// # Errors
 /// Returns an error if there are no names, and the list of what is switched on cannot be read.
-pub fn warm(commands: &[OsString]) -> Result<Report, OnError> {
+pub fn warm(commands: &[OsString]) -> anyhow::Result<Report> {
     let mut commands = commands.to_owned();
     if commands.is_empty() {
         for system in [false, true] {

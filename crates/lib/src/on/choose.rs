@@ -189,19 +189,7 @@ fn is_executable(path: &Path) -> bool {
 fn program_at(path: &Path) -> Option<Program> {
     let name = path.file_name()?.to_str()?.to_owned();
     path.to_str()?;
-    Some(Program {
-        name,
-        path: path.to_owned(),
-        bindings: 0,
-        plain_ns: None,
-        on_ns: None,
-        shares_pages: false,
-        fresh: None,
-        starts: None,
-        counted_since: None,
-        launchers: Vec::new(),
-        real: None,
-    })
+    Some(Program { name, path: path.to_owned(), ..Program::default() })
 }
 
 /// Starts of programs with `--version`: no terminal, no network if possible, an empty home directory.

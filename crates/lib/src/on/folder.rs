@@ -344,9 +344,8 @@ impl Folder {
 fn starter() -> Result<&'static [u8]> {
     let machine = std::env::consts::ARCH;
     let found = STARTERS.iter().find(|(known, _)| *known == machine);
-    found
-        .map(|(_, starter)| *starter)
-        .with_context(|| format!("no starter for {machine} is built in"))
+    let (_, starter) = found.with_context(|| format!("no starter for {machine} is built in"))?;
+    Ok(starter)
 }
 
 /// Returns the error for a record of what is switched on that cannot be read.

@@ -7,7 +7,6 @@
 
 mod choose;
 mod counts;
-pub mod error;
 mod fit;
 mod folder;
 mod fresh;
@@ -47,7 +46,7 @@ pub struct Options {
 }
 
 /// A program that is switched on.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Program {
     /// The name of its link.
     pub name: String,
@@ -80,7 +79,7 @@ pub struct Program {
 }
 
 /// The JSON document of `becalm on`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct Report {
     /// The folder that is put into `PATH`.
     #[serde(serialize_with = "json::lossy_os")]
@@ -140,8 +139,7 @@ pub fn plan(options: &Options, progress: &dyn Progress) -> Result<Plan> {
     programs.sort_by(|a, b| a.name.cmp(&b.name));
     launchers.add_to(&mut programs);
     let (bin, files) = (folder.bin(), folder.files.clone());
-    let report =
-        Report { folder: bin, programs, trials, files, written: false, problems: Vec::new() };
+    let report = Report { folder: bin, programs, trials, files, ..Report::default() };
     Ok(Plan { report, folder })
 }
 
@@ -206,17 +204,16 @@ pub fn switched_on(system: bool) -> Result<Vec<Program>> {
 /// Returns an error if the record cannot be read.
 pub fn list(system: bool) -> Result<Report> {
     let mut programs = switched_on(system)?;
-    if let Some(folder) = folder_of(system)?.record()?.counts {
-        programs.iter_mut().for_each(|program| counts::read(&folder, program));
+    let folder = folder_of(system)?;
+    if let Some(counted) = folder.record()?.counts {
+        programs.iter_mut().for_each(|program| counts::read(&counted, program));
     }
     Launchers::of_environment(system).add_to(&mut programs);
-    let (trials, files) = (Trials::default(), Vec::new());
-    let folder = folder_of(system)?.bin();
-    Ok(Report { folder, programs, trials, files, written: false, problems: Vec::new() })
+    Ok(Report { folder: folder.bin(), programs, ..Report::default() })
 }
 
 /// The JSON document of `becalm off`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct OffReport {
     /// The names that were switched off.
     pub programs: Vec<String>,
@@ -237,16 +234,15 @@ pub fn off(names: &[OsString], system: bool, progress: &dyn Progress) -> Result<
     if !folder.bin().is_dir() {
         return match names.first() {
             Some(name) => bail!("{}: not switched on", name.to_string_lossy()),
-            None => Ok(OffReport { programs: Vec::new(), files: Vec::new() }),
+            None => Ok(OffReport::default()),
         };
     }
     let (lock, _) = folder.lock()?;
     let record = folder.record();
     let mut record = if names.is_empty() { record.unwrap_or_default() } else { record? };
     let is_named = |program: &Program| names.iter().any(|name| *name == *program.name);
-    if let Some(name) =
-        names.iter().find(|name| record.programs.iter().all(|it| **name != *it.name))
-    {
+    let is_off = |name: &&OsString| record.programs.iter().all(|it| **name != *it.name);
+    if let Some(name) = names.iter().find(is_off) {
         bail!("{}: not switched on", name.to_string_lossy());
     }
     let (off, on): (Vec<Program>, Vec<Program>) =

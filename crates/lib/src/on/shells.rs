@@ -71,7 +71,7 @@ pub(super) fn of_user() -> Option<Vec<PathFile>> {
     let config = places::config()?;
     let shell = env::var_os("SHELL").map(PathBuf::from);
     let uses = |name: &str| shell.as_ref().and_then(|it| it.file_name()) == Some(OsStr::new(name));
-    let file = |path, effect, syntax| PathFile { path, effect, changed: false, syntax };
+    let file = PathFile::new;
     let mut files = vec![file(home.join(".profile"), LOGIN, Syntax::Sh)];
     // bash reads the first of these instead of ~/.profile.
     let of_bash = [".bash_profile", ".bash_login"].map(|name| home.join(name));
@@ -91,12 +91,7 @@ pub(super) fn of_user() -> Option<Vec<PathFile>> {
 
 /// Returns the files of all users below a root directory.
 pub(super) fn of_system(root: &Path) -> Vec<PathFile> {
-    let file = |path: &str, effect, syntax| PathFile {
-        path: root.join(path),
-        effect,
-        changed: false,
-        syntax,
-    };
+    let file = |path, effect, syntax| PathFile::new(root.join(path), effect, syntax);
     let mut files = vec![
         file("etc/profile.d/becalm-on.sh", LOGIN, Syntax::Sh),
         file("usr/lib/environment.d/60-becalm-on.conf", DESKTOP, Syntax::Systemd),
@@ -114,6 +109,10 @@ pub(super) fn can_have(folder: &Path) -> bool {
 }
 
 impl PathFile {
+    fn new(path: PathBuf, effect: &'static str, syntax: Syntax) -> Self {
+        Self { path, effect, changed: false, syntax }
+    }
+
     /// Adds the folder. Returns true if the file did not exist.
     pub(super) fn add(&mut self, writer: &Writer, folder: &str) -> Result<bool> {
         let lines = self.syntax.lines(folder);

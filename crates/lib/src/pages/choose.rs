@@ -7,12 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::ops::Range;
-use std::path::Path;
 
 use becalm_core::elf::Image;
 use becalm_core::symbols::ObjectSymbols;
-use becalm_host::pages::PAGE;
 use becalm_host::pages::steered::{Place, RELA, Steered};
+use becalm_host::pages::{PAGE, open};
 use object::ReadCache;
 use rustc_hash::FxHashSet;
 
@@ -146,7 +145,7 @@ impl<'a> Object<'a> {
         if other.file_at(address).as_ref() != Some(&path) {
             return None;
         }
-        let file = ReadCache::new(open(&path)?);
+        let file = ReadCache::new(open(&path).ok()?);
         let symbols = ObjectSymbols::read(&file).ok()?;
         let image = Image::new(&file).ok()?;
         let writable = image.writable().collect();
@@ -333,8 +332,4 @@ fn resolvers(address: u64, lent: &[u8]) -> impl Iterator<Item = u64> {
 /// Returns `ELF64_R_TYPE` of a relocation.
 fn kind_of(rela: &[u8; RELA]) -> u32 {
     rela[8..].first_chunk().map_or(0, |kind| u32::from_ne_bytes(*kind))
-}
-
-fn open(path: &Path) -> Option<File> {
-    becalm_host::pages::open(path).ok()
 }

@@ -9,6 +9,7 @@ use becalm_core::closure::Subject;
 use becalm_host::OsFs;
 use becalm_host::trace::TraceError;
 use bstr::{BStr, ByteSlice};
+use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::escape::shown;
@@ -51,19 +52,12 @@ fn reason(command: &Path, source: &io::Error) -> Option<String> {
     if about.is_dir() {
         return Some("a directory, not a program".to_owned());
     }
-    match source.raw_os_error() {
-        Some(libc_errno::ENOENT) => Some(missing_interpreter(command)?),
-        Some(libc_errno::ENOEXEC) => Some(not_executable(command)),
-        Some(libc_errno::EACCES) => Some("not executable: Permission denied".to_owned()),
+    match Errno::from_io_error(source)? {
+        Errno::NOENT => missing_interpreter(command),
+        Errno::NOEXEC => Some(not_executable(command)),
+        Errno::ACCESS => Some("not executable: Permission denied".to_owned()),
         _ => None,
     }
-}
-
-/// Linux's numbers, the same on every architecture.
-mod libc_errno {
-    pub(super) const ENOENT: i32 = 2;
-    pub(super) const ENOEXEC: i32 = 8;
-    pub(super) const EACCES: i32 = 13;
 }
 
 /// Returns what is missing if the file exists but its interpreter does not.
@@ -75,7 +69,7 @@ fn missing_interpreter(command: &Path) -> Option<String> {
             let mut words = line.split(|byte| matches!(byte, b' ' | b'\t'));
             words.find(|word| !word.is_empty()).unwrap_or_default().to_vec()
         }
-        None => interpreter(command)?,
+        None => subject(command)?.interpreter()?.to_vec(),
     };
     Some(format!("its interpreter {} is not there", shown(name.as_bstr())))
 }
@@ -100,10 +94,6 @@ fn head(path: &Path) -> Option<Vec<u8>> {
 fn subject(path: &Path) -> Option<Subject> {
     let fs = OsFs::new();
     Subject::open(&fs.session(), BStr::new(path.as_os_str().as_bytes())).ok()
-}
-
-fn interpreter(path: &Path) -> Option<Vec<u8>> {
-    Some(subject(path)?.interpreter()?.to_vec())
 }
 
 /// Returns the machine of a program.

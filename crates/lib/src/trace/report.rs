@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use becalm_core::cost::SearchCost;
-use becalm_core::observe::{Class, DlopenProbe};
+use becalm_core::observe::tally::Missed;
+use becalm_core::observe::{Class, DlopenProbe, SyscallRow};
 use becalm_core::probe::Probe;
 use becalm_host::trace::{self, TimedLookup};
 use bstr::BString;
@@ -155,7 +156,7 @@ pub struct Seen {
     /// The share after it.
     pub program: Share,
     /// The system calls of both shares, the most time first.
-    pub syscalls: Vec<Syscall>,
+    pub syscalls: Vec<SyscallRow>,
     /// The lookups after the entry point by class, those with most misses and repetitions first.
     pub classes: Vec<ClassLookups>,
     /// The causes of the loader's misses, the worst 50 of each.
@@ -243,39 +244,9 @@ pub struct Share {
     /// The number of lookups that succeeded.
     pub hits: u64,
     /// The lookups that failed, and the time they took.
-    pub missed: Misses,
+    pub missed: Missed,
     /// The calls by name, the most time first.
-    pub syscalls: Vec<Syscall>,
-}
-
-/// Failed lookups.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Misses {
-    /// Failed opens.
-    pub opens: u64,
-    /// Failed stats.
-    pub stats: u64,
-    /// Other failed lookups: access, readlink, exec.
-    pub others: u64,
-    /// Their time in nanoseconds.
-    pub ns: u64,
-}
-
-/// The calls of one name. Times are in nanoseconds, the tracer's own cost subtracted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Syscall {
-    /// The name.
-    pub name: String,
-    /// The number of calls.
-    pub count: u64,
-    /// The number of failed ones.
-    pub errors: u64,
-    /// Their time.
-    pub total_ns: u64,
-    /// The time of the slowest.
-    pub max_ns: u64,
+    pub syscalls: Vec<SyscallRow>,
 }
 
 /// The lookups of one class.
@@ -288,7 +259,7 @@ pub struct ClassLookups {
     pub hits: u64,
     /// Lookups that failed.
     #[serde(default)]
-    pub missed: Misses,
+    pub missed: Missed,
     /// The misses by directory, the worst 1,024 (input of `becalm index --paths-from`).
     #[serde(default)]
     pub dirs: Vec<MissedPath>,
@@ -375,7 +346,7 @@ pub struct Offender {
 #[serde(default)]
 pub struct Dlopen {
     /// Lookups that failed.
-    pub missed: Misses,
+    pub missed: Missed,
     /// Lookups that succeeded.
     pub hits: u64,
     /// Misses of names that were found later in the same search.
@@ -450,14 +421,6 @@ impl Pages {
         let files = counted(self.files.len() as u64, "file", "files");
         let pages = counted(self.waits, "page", "pages");
         (self.waits > 0).then(|| format!("waited {} for {pages} of {files}", seconds(self.seconds)))
-    }
-}
-
-impl Misses {
-    /// Returns the number of failed lookups of all kinds.
-    #[must_use]
-    pub fn total(self) -> u64 {
-        self.opens.saturating_add(self.stats).saturating_add(self.others)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use becalm_core::cost::{self, Offenders, SearchCost};
-use becalm_core::observe::tally::{ClassTally, Missed};
+use becalm_core::observe::tally::ClassTally;
 use becalm_core::observe::{Class, Dlopens, SyscallRow};
 use becalm_core::probe::Probe;
 use becalm_host::trace::{self, Calibration, Image, PageWaits};
@@ -13,26 +13,14 @@ use rustc_hash::FxHashMap;
 use crate::beside::Beside;
 use crate::check::Program;
 use crate::trace::report::{
-    ClassLookups, Dlopen, FileWaits, MissedName, MissedPath, Misses, Needed, Offender, Overhead,
-    Pages, Repeated, RepeatedPath, Seen, Share, Syscall, Worst,
+    ClassLookups, Dlopen, FileWaits, MissedName, MissedPath, Needed, Offender, Overhead, Pages,
+    Repeated, RepeatedPath, Seen, Share, Worst,
 };
 
 impl From<Calibration> for Overhead {
     fn from(measured: Calibration) -> Self {
         let Calibration { call_ns, cycle_ns, samples, .. } = measured;
         Self { call_ns, cycle_ns, samples }
-    }
-}
-
-impl From<Missed> for Misses {
-    fn from(Missed { opens, stats, others, ns }: Missed) -> Self {
-        Self { opens, stats, others, ns }
-    }
-}
-
-impl From<SyscallRow> for Syscall {
-    fn from(SyscallRow { name, count, errors, total_ns, max_ns }: SyscallRow) -> Self {
-        Self { name, count, errors, total_ns, max_ns }
     }
 }
 
@@ -50,22 +38,21 @@ impl From<PageWaits> for Pages {
 
 impl From<trace::Share> for Share {
     fn from(share: trace::Share) -> Self {
-        let syscalls: Vec<Syscall> = share.histogram.iter().cloned().map(Syscall::from).collect();
         Self {
             net_ns: share.net_ns(),
             wall_ns: share.wall_ns,
             tracer_ns: share.tracer_ns,
-            calls: syscalls.iter().map(|row| row.count).sum(),
+            calls: share.histogram.iter().map(|row| row.count).sum(),
             hits: share.hits,
-            missed: share.missed.into(),
-            syscalls,
+            missed: share.missed,
+            syscalls: share.histogram,
         }
     }
 }
 
 /// Merges the calls of both shares into one list.
-fn whole(shares: [&Share; 2]) -> Vec<Syscall> {
-    let mut rows: FxHashMap<&str, Syscall> = FxHashMap::default();
+fn whole(shares: [&Share; 2]) -> Vec<SyscallRow> {
+    let mut rows: FxHashMap<&str, SyscallRow> = FxHashMap::default();
     for row in shares.into_iter().flat_map(|share| &share.syscalls) {
         let sum = rows.entry(&row.name).or_default();
         sum.name.clone_from(&row.name);
@@ -74,7 +61,7 @@ fn whole(shares: [&Share; 2]) -> Vec<Syscall> {
         sum.total_ns += row.total_ns;
         sum.max_ns = sum.max_ns.max(row.max_ns);
     }
-    let mut rows: Vec<Syscall> = rows.into_values().collect();
+    let mut rows: Vec<SyscallRow> = rows.into_values().collect();
     rows.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.name.cmp(&b.name)));
     rows
 }
@@ -86,7 +73,7 @@ impl ClassLookups {
         Self {
             class,
             hits,
-            missed: missed.into(),
+            missed,
             dirs: dirs.into_iter().map(|(path, misses)| MissedPath { path, misses }).collect(),
             names: names.into_iter().map(|(name, misses)| MissedName { name, misses }).collect(),
             repeated: Repeated {

@@ -1,3 +1,0 @@
-//! The reason why programs are not switched on or off.
-
-pub use anyhow::Error as OnError;
