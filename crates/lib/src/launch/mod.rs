@@ -10,9 +10,9 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
-use becalm_core::fs::{Errno, FileSystem};
+use anyhow::{Context, Result, anyhow, bail};
+use becalm_core::fs::FileSystem;
 use bstr::{BStr, BString, ByteSlice};
-use thiserror::Error;
 
 use crate::assume::Assumptions;
 use crate::escape::shown;
@@ -66,23 +66,6 @@ pub enum Finding {
     },
 }
 
-/// The reason why a start leads to no program.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum LaunchError {
-    /// A script or interpreter cannot be opened.
-    #[error("{}: {}", shown(.0.as_ref()), errno_words(*.1))]
-    Open(BString, Errno),
-    /// No directory of `PATH` has the program that a script names.
-    #[error("the program of the script is {}, which PATH does not have", shown(.0.as_ref()))]
-    NotFound(BString),
-    /// A `#!` line without an interpreter.
-    #[error("a script whose first line names no interpreter")]
-    NoInterpreter,
-    /// Too many scripts are interpreted by scripts.
-    #[error("more than 8 scripts that lead to one another")]
-    TooMany,
-}
-
 /// The files and directories in which a launch is looked up.
 #[derive(Clone, Copy)]
 pub struct World<'a> {
@@ -134,13 +117,13 @@ fn in_path(assumed: &Assumptions, named: &Path) -> PathBuf {
 /// Follows a script to the program that it starts. `None` for a file that is not a script.
 ///
 /// # Errors
-/// Returns [`LaunchError`] if the script leads to no program.
-pub fn follow(world: World<'_>, path: &BStr) -> Result<Option<Launch>, LaunchError> {
+/// Returns an error if the script leads to no program.
+pub fn follow(world: World<'_>, path: &BStr) -> Result<Option<Launch>> {
     let mut launch = Launch::default();
     let mut at = path.to_owned();
     while let Some(script) = read(world, at.as_ref(), launch.steps.is_empty())? {
         if launch.scripts().count() == MAX_SCRIPTS {
-            return Err(LaunchError::TooMany);
+            bail!("more than {MAX_SCRIPTS} scripts that lead to one another");
         }
         launch.steps.push(Step::Script(at.clone()));
         at = launch.enter(world, &at, &script)?;
@@ -154,18 +137,19 @@ pub fn follow(world: World<'_>, path: &BStr) -> Result<Option<Launch>, LaunchErr
 
 /// Returns the script at a path; `None` if the file is not a script. The first file may be missing:
 /// the caller reports that.
-fn read(world: World<'_>, path: &BStr, is_first: bool) -> Result<Option<Script>, LaunchError> {
+fn read(world: World<'_>, path: &BStr, is_first: bool) -> Result<Option<Script>> {
+    let unreadable = |errno| anyhow!("{}: {}", shown(path), errno_words(errno));
     let opened = match world.fs.open(path) {
         Ok(opened) => opened,
         Err(_) if is_first => return Ok(None),
-        Err(errno) => return Err(LaunchError::Open(path.to_owned(), errno)),
+        Err(errno) => return Err(unreadable(errno)),
     };
     let is_script = opened.head.as_ref().is_ok_and(|head| head.starts_with(b"#!"));
     if !is_script || opened.len > MAX_LENGTH {
         return Ok(None);
     }
-    let text = world.fs.read(path).map_err(|errno| LaunchError::Open(path.to_owned(), errno))?;
-    Script::parse(&text).ok_or(LaunchError::NoInterpreter).map(Some)
+    let text = world.fs.read(path).map_err(unreadable)?;
+    Script::parse(&text).context("a script whose first line names no interpreter").map(Some)
 }
 
 impl Launch {
@@ -187,12 +171,7 @@ impl Launch {
     }
 
     /// Reads one script and returns the path that it leads to.
-    fn enter(
-        &mut self,
-        world: World<'_>,
-        path: &BString,
-        script: &Script,
-    ) -> Result<BString, LaunchError> {
+    fn enter(&mut self, world: World<'_>, path: &BString, script: &Script) -> Result<BString> {
         let mut interpreter = script.interpreter.clone();
         if let Some(name) = &script.by_env {
             self.steps.push(Step::Program(interpreter));
@@ -218,7 +197,7 @@ impl Launch {
 impl World<'_> {
     /// Returns the path of a command: the name itself if it has a slash, else the first file along
     /// `PATH`.
-    fn find(self, name: &BStr) -> Result<BString, LaunchError> {
+    fn find(self, name: &BStr) -> Result<BString> {
         if name.contains(&b'/') {
             return Ok(name.to_owned());
         }
@@ -232,7 +211,9 @@ impl World<'_> {
                 .is_ok_and(|file| file.head.is_ok() && file.mode & 0o111 != 0)
         };
         let mut found = self.path.split(|&byte| byte == b':').map(candidate);
-        found.find(opens).ok_or_else(|| LaunchError::NotFound(name.to_owned()))
+        found.find(opens).with_context(|| {
+            format!("the program of the script is {}, which PATH does not have", shown(name))
+        })
     }
 }
 

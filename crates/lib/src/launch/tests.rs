@@ -14,9 +14,10 @@ fn base() -> MemFs {
         .object("/nix/store/h-x/bin/.x-wrapped", ObjectBuilder::program())
 }
 
-fn launch(fs: &MemFs, path: &str) -> Result<Option<Launch>, LaunchError> {
+fn launch(fs: &MemFs, path: &str) -> Result<Option<Launch>, String> {
     let stores = Stores::parse("/nix/store".into());
-    follow(World { fs, path: "/none:/opt/bin:/bin".into(), stores: &stores }, path.into())
+    let world = World { fs, path: "/none:/opt/bin:/bin".into(), stores: &stores };
+    follow(world, path.into()).map_err(|error| error.to_string())
 }
 
 /// Formats the steps: a script in brackets.
@@ -46,8 +47,9 @@ fn an_interpreter_may_be_named_through_env() {
     assert_eq!(steps(&fs, "/a"), "[/a] /opt/bin/python3");
     assert_eq!(steps(&fs, "/b"), "[/b] /bin/env /opt/bin/python3");
     assert_eq!(steps(&fs, "/c"), "[/c] /bin/env /opt/bin/python3");
-    assert_eq!(launch(&fs, "/d"), Err(LaunchError::NotFound("nonesuch".into())));
-    assert_eq!(launch(&fs, "/e"), Err(LaunchError::NoInterpreter));
+    let why = |path| launch(&fs, path).unwrap_err();
+    assert_eq!(why("/d"), "the program of the script is nonesuch, which PATH does not have");
+    assert_eq!(why("/e"), "a script whose first line names no interpreter");
 }
 
 #[test]
@@ -73,8 +75,9 @@ fn wrappers_lead_to_what_they_execute_last() {
 #[test]
 fn scripts_in_a_circle_and_gone_interpreters_are_errors() {
     let fs = base().file("/a", "#!/b\n").file("/b", "#!/a\n").file("/c", "#!/gone\n");
-    assert_eq!(launch(&fs, "/a"), Err(LaunchError::TooMany));
-    assert_eq!(launch(&fs, "/c"), Err(LaunchError::Open("/gone".into(), Errno::NOENT)));
+    let why = |path| launch(&fs, path).unwrap_err();
+    assert_eq!(why("/a"), "more than 8 scripts that lead to one another");
+    assert_eq!(why("/c"), "/gone: No such file or directory");
 }
 
 #[test]
