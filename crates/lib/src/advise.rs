@@ -7,7 +7,6 @@ use serde::Serialize;
 
 use crate::advice::{Advice, named_stores};
 use crate::assume::{self, Assumptions};
-use crate::check::starts::add_estimate;
 use crate::check::{Kind, Verdict, check};
 use crate::estimate::Estimate;
 use crate::first_line::FirstLine;
@@ -67,7 +66,7 @@ pub fn advise(
         Kind::Static => return Err(problem("a static program: no loader is involved")),
         Kind::Program | Kind::MachO => {}
     }
-    add_estimate(assumed, &session, target, (&mut program, &closure));
+    program.add_estimate(assumed, &session, target, &closure);
     let advice = Advice::of(options, assumed, target, &closure, program.estimate.as_ref());
     let advice = advice.unwrap_or_default();
     Ok(Report {

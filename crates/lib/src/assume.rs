@@ -140,27 +140,20 @@ impl Assumptions {
             secure: false,
             ..Environment::default()
         };
-        let loader = options.loader.as_ref().map(|path| fs.inside(path));
         let tunables = variable(&None, TUNABLES).unwrap_or_default();
         let choice = FactChoice { libc: options.libc, cpu: options.cpu.clone(), tunables };
-        let stores = options.store.stores(&fs.session());
-        let secure = options.secure;
-        let finds_readers = false;
         let switches = env::var_os(SWITCHES).filter(|_| is_here);
-        let module_is_off = has_switch(switches.as_deref(), OFF);
-        let bindings_are_off = has_switch(switches.as_deref(), NO_BIND);
-        let indexes = Indexes::default();
         Ok(Self {
-            fs,
             environment,
-            finds_readers,
+            finds_readers: false,
             choice,
-            loader,
-            secure,
-            stores,
-            module_is_off,
-            bindings_are_off,
-            indexes,
+            loader: options.loader.as_ref().map(|path| fs.inside(path)),
+            secure: options.secure,
+            stores: options.store.stores(&fs.session()),
+            module_is_off: has_switch(switches.as_deref(), OFF),
+            bindings_are_off: has_switch(switches.as_deref(), NO_BIND),
+            indexes: Indexes::default(),
+            fs,
         })
     }
 

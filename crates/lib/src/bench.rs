@@ -162,13 +162,20 @@ pub fn bench(
     let machine = Machine::here();
     let options = &with_cold_files(variants, options);
     let measured = measure(variants, options, progress)?;
-    let (watched, mut not_watched) = watch_all(variants, options);
+    let watch = |variant: &Variant| {
+        Watched::of(variant, options).map_err(|why| {
+            let why = words::words_of_chain(why.as_ref());
+            format!("{}: not watched: {why}", variant.name)
+        })
+    };
+    let watched: Vec<Result<Watched, String>> = variants.iter().map(watch).collect();
+    let mut notes = notes(&measured, &machine);
+    notes.extend(watched.iter().filter_map(|watched| watched.as_ref().err().cloned()));
     // The control has the first variant's command.
-    let commands = variants.iter().chain(variants.first()).zip(watched.into_iter().chain([None]));
+    let watched = watched.into_iter().map(Result::ok).chain([None]);
+    let commands = variants.iter().chain(variants.first()).zip(watched);
     let figures = measured.variants.iter().zip(commands);
     let figures = figures.map(|(timed, (of, watched))| Figures::of(timed, of, watched));
-    let mut notes = notes(&measured, &machine);
-    notes.append(&mut not_watched);
     if options.cold && !are_droppable() {
         let files = counted(options.cold_files.len() as u64, "file", "files");
         notes.push(format!(
@@ -250,23 +257,6 @@ pub fn measure(
     bench::measure(variants, options, &mut |_, of| {
         phase.get_or_insert_with(|| progress.phase(of)).tick();
     })
-}
-
-/// Traces each variant. Returns a note for each variant that cannot be traced.
-fn watch_all(variants: &[Variant], options: &Options) -> (Vec<Option<Watched>>, Vec<String>) {
-    let mut notes = Vec::new();
-    let mut watched = Vec::new();
-    for variant in variants {
-        watched.push(match Watched::of(variant, options) {
-            Ok(watched) => Some(watched),
-            Err(why) => {
-                let why = words::words_of_chain(why.as_ref());
-                notes.push(format!("{}: not watched: {why}", variant.name));
-                None
-            }
-        });
-    }
-    (watched, notes)
 }
 
 impl Watched {

@@ -7,14 +7,15 @@ use std::io::{self, Write};
 
 use becalm_core::closure::{Closure, SubjectKind};
 use becalm_core::cost::SearchCost;
-use becalm_core::loader::load::{Answer, Refusal, Role, Stop};
+use becalm_core::loader::load::{Answer, Refusal, Resolution, Role, Stop};
 use becalm_core::loader::{GlibcVersion, Libc};
 use becalm_core::macho::{self, MachO, NameClass};
+use becalm_core::path;
 use becalm_core::probe::Probe;
 use becalm_core::search::hwcaps::FIRST_WITHOUT_LEGACY;
 use becalm_core::symbols::SymbolReport;
 use becalm_host::Session;
-use bstr::{BString, ByteSlice};
+use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashSet;
 use serde::{Serialize, Serializer};
 
@@ -326,11 +327,25 @@ impl Program {
         Some(indexed.unwrap_or(estimate.loader_ns))
     }
 
+    /// Adds the estimate of the start, as it is without an index.
+    pub fn add_estimate(
+        &mut self,
+        assumed: &Assumptions,
+        session: &Session<'_>,
+        target: &Target,
+        closure: &Closure,
+    ) {
+        self.estimate = match self.calmed_by {
+            None => Estimate::of(assumed, closure, self.secure),
+            Some(_) => Estimate::without_index(assumed, session, target),
+        };
+    }
+
     fn new(assumed: &Assumptions, target: &Target, closure: &Closure, secure: bool) -> Self {
         let load = &closure.load;
         let libraries =
             || load.objects.iter().filter(|o| !matches!(o.role, Role::Program | Role::Loader));
-        let dirs: FxHashSet<&[u8]> = libraries().map(|object| dirname(&object.path)).collect();
+        let dirs: FxHashSet<&BStr> = libraries().map(|object| path::dir(&object.path)).collect();
         let loader = load.objects.iter().find(|object| object.role == Role::Loader);
         let kind = match closure.subject.kind {
             SubjectKind::Program { .. } => Kind::Program,
@@ -375,13 +390,6 @@ impl Program {
     }
 }
 
-fn words_of_answer(answer: &Answer) -> String {
-    match answer {
-        Answer::Refused(refusal) => refusal.to_string(),
-        _ => "not found".to_owned(),
-    }
-}
-
 /// Returns the unresolved needed strings, each once, with the first requester.
 fn gaps(closure: &Closure) -> Vec<Gap> {
     let load = &closure.load;
@@ -392,16 +400,16 @@ fn gaps(closure: &Closure) -> Vec<Gap> {
         .map(|resolution| Gap {
             needed: resolution.needed.clone(),
             needed_by: load.objects[resolution.needed_by].path.clone(),
-            refusal: match resolution.answer {
-                Answer::Refused(refusal) => Some(refusal),
-                _ => None,
-            },
+            refusal: refusal_of(resolution),
         })
         .collect()
 }
 
-fn dirname(path: &[u8]) -> &[u8] {
-    path.rfind_byte(b'/').map_or(b".", |slash| &path[..slash])
+fn refusal_of(resolution: &Resolution) -> Option<Refusal> {
+    match resolution.answer {
+        Answer::Refused(refusal) => Some(refusal),
+        _ => None,
+    }
 }
 
 /// Returns the reason why the loader stops before the program's entry point.
@@ -411,5 +419,6 @@ fn stop_of(closure: &Closure) -> Option<String> {
     }
     let fatal = closure.fatal()?;
     let needed = crate::escape::shown(fatal.needed.as_ref());
-    Some(format!("{needed}: {}", words_of_answer(&fatal.answer)))
+    let why = refusal_of(fatal).map_or("not found".to_owned(), |refusal| refusal.to_string());
+    Some(format!("{needed}: {why}"))
 }

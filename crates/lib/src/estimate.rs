@@ -70,29 +70,14 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Estimates the start of a file without an index. `closure` is the start in this environment;
-    /// if an index answers in it, the start is followed again without.
-    #[must_use]
-    pub fn of_target(
-        assumed: &Assumptions,
-        session: &Session<'_>,
-        target: &Target,
-        (closure, secure): (&Closure, bool),
-        is_calmed: bool,
-    ) -> Option<Self> {
-        if !is_calmed {
-            return Self::of(assumed, closure, secure);
-        }
-        Self::without_index(assumed, session, target)
-    }
-
     /// Estimates the start of a program without an index.
     #[must_use]
     pub fn of_path(assumed: &Assumptions, program: &Path) -> Option<Self> {
         Self::without_index(assumed, &assumed.fs.session(), &Target::named(assumed, program))
     }
 
-    fn without_index(
+    /// Estimates the start of a file without an index: it is followed again if an index answers in it.
+    pub(crate) fn without_index(
         assumed: &Assumptions,
         session: &Session<'_>,
         target: &Target,

@@ -39,6 +39,11 @@ impl Target {
         Self { shown, inside, host: path.to_owned(), named: true }
     }
 
+    /// Returns a file that was found below a folder.
+    pub(crate) fn found(assumed: &Assumptions, path: &Path) -> Self {
+        Self { named: false, ..Self::named(assumed, path) }
+    }
+
     /// Returns the path on this machine without links; `None` if the file does not exist.
     #[must_use]
     pub fn real(&self) -> Option<BString> {
@@ -117,9 +122,6 @@ fn add_folder(assumed: &Assumptions, path: &Path, host: &Path, targets: &mut Tar
     }
     targets.problems.extend(walked.errors.iter().map(Problem::from));
     targets.littered.extend(walked.littered);
-    for found in walked.objects {
-        let inside = assumed.fs.inside(&found.path);
-        let shown = path_bytes(&found.path);
-        targets.files.push(Target { shown, inside, host: found.path, named: false });
-    }
+    let objects = walked.objects.iter();
+    targets.files.extend(objects.map(|found| Target::found(assumed, &found.path)));
 }

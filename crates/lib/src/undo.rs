@@ -187,7 +187,9 @@ impl Made {
             let mut list = dynamic.audit.iter().flat_map(|list| list.split_str(":"));
             list.any(|module| index == module)
         });
-        let named = farms_of(dynamic);
+        let run_path = dynamic.as_ref().and_then(elf::Dynamic::run_path);
+        let dirs = run_path.into_iter().flat_map(|list| list.split_str(":")).map(path_of);
+        let named = dirs.filter(|dir| lies_in_farms(dir)).collect();
         Self { named, own: own_farms(&real), names_index }
     }
 }
@@ -344,12 +346,4 @@ fn has_run_path(object: &Path) -> bool {
 fn dynamic_of(object: &Path) -> Option<elf::Dynamic> {
     let file = open_regular(object).ok()?;
     elf::parse(&object::ReadCache::new(file)).ok()?.dynamic
-}
-
-/// Returns becalm's directories of links that an object's run path names.
-fn farms_of(dynamic: Option<elf::Dynamic>) -> Vec<PathBuf> {
-    let run_path = dynamic.as_ref().and_then(elf::Dynamic::run_path);
-    let dirs = run_path.into_iter().flat_map(|list| list.split_str(":"));
-    let dirs = dirs.map(path_of);
-    dirs.filter(|dir| lies_in_farms(dir)).collect()
 }

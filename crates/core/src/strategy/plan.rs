@@ -35,7 +35,7 @@ pub struct FilePlan {
     pub answers: Vec<PlannedAnswer>,
 }
 
-/// The planned answer to one needed string.
+/// The answer for one needed string.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PlannedAnswer {
     /// The needed string.

@@ -5,7 +5,7 @@ use becalm_host::Session;
 
 use crate::assume::Assumptions;
 use crate::check::{Kind, Program};
-use crate::estimate::{Estimate, work_of};
+use crate::estimate::work_of;
 use crate::targets::Target;
 use crate::words::{counted, grouped};
 
@@ -36,8 +36,7 @@ impl Budget {
     ) {
         if let Some(closure) = closure {
             if self.ms.is_some() && program.estimate.is_none() {
-                let (start, is_calmed) = ((closure, program.secure), program.calmed_by.is_some());
-                program.estimate = Estimate::of_target(assumed, session, target, start, is_calmed);
+                program.add_estimate(assumed, session, target, closure);
             }
             if self.lookups.is_some() {
                 let known = program.estimate.map(|estimate| estimate.relocation);

@@ -14,7 +14,6 @@ use crate::advice::Advice;
 use crate::assume::{self, Assumptions};
 use crate::check::budget::Budget;
 use crate::check::{Program, Report, Verdict, by_newer_glibc, check};
-use crate::estimate::Estimate;
 use crate::launch::{self, Finding, Launch};
 use crate::progress::{Phase, Progress};
 use crate::symbols::SymbolOptions;
@@ -182,17 +181,6 @@ impl<'a> Starts<'a> {
     }
 }
 
-/// Adds the estimate of a start.
-pub fn add_estimate(
-    assumed: &Assumptions,
-    session: &Session<'_>,
-    target: &Target,
-    (program, closure): (&mut Program, &Closure),
-) {
-    let (start, is_calmed) = ((closure, program.secure), program.calmed_by.is_some());
-    program.estimate = Estimate::of_target(assumed, session, target, start, is_calmed);
-}
-
 /// Adds the estimate of a start and, unless an index answers in it, the advice.
 pub fn add_advice(
     assume: &assume::Options,
@@ -201,7 +189,7 @@ pub fn add_advice(
     target: &Target,
     (program, closure): (&mut Program, &Closure),
 ) {
-    add_estimate(assumed, session, target, (program, closure));
+    program.add_estimate(assumed, session, target, closure);
     if program.calmed_by.is_none() {
         let estimate = program.estimate.as_ref();
         program.advice = Advice::of(assume, assumed, target, closure, estimate);

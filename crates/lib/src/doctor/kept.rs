@@ -8,7 +8,6 @@ use bstr::BString;
 use serde::Serialize;
 
 use crate::assume::{self, Assumptions};
-use crate::check::starts::add_estimate;
 use crate::check::{Verdict, check};
 use crate::first_line::FirstLine;
 use crate::index::{current, file, places};
@@ -109,7 +108,7 @@ fn first_line(program: &Path) -> Option<FirstLine> {
         return None;
     };
     if let Some(closure) = &closure {
-        add_estimate(&assumed, &session, &target, (&mut program, closure));
+        program.add_estimate(&assumed, &session, &target, closure);
     }
     Some(FirstLine::of(&program))
 }

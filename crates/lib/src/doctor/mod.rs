@@ -163,14 +163,13 @@ impl Session {
     }
 
     fn modules(&self) -> Vec<Module> {
-        let list = self.audit.as_ref().map(|list| list.as_bytes()).unwrap_or_default();
-        let elements = list.split_str(":").filter(|element| !element.is_empty());
+        let elements = variables::elements(self.audit.as_deref()).into_iter();
         elements.map(|element| Module::of(OsStr::from_bytes(element))).collect()
     }
 
     fn switches(&self) -> Vec<String> {
-        let list = self.switches.as_ref().map(|list| list.to_string_lossy()).unwrap_or_default();
-        list.split(',').filter(|switch| !switch.is_empty()).map(ToOwned::to_owned).collect()
+        let switches = variables::switches(self.switches.as_deref()).into_iter();
+        switches.map(|switch| switch.to_str_lossy().into_owned()).collect()
     }
 
     fn static_tls(&self) -> Option<u64> {

@@ -16,29 +16,13 @@ pub enum Sibling {
 }
 
 impl Sibling {
-    /// `e_machine`.
-    fn machine(self) -> u16 {
-        match self {
-            Sibling::I386 => 3,
-            Sibling::Arm => 40,
-        }
-    }
-
-    /// `e_flags`: `EF_ARM_EABI_VER5`.
-    fn flags(self) -> u32 {
-        match self {
-            Sibling::I386 => 0,
-            Sibling::Arm => 0x0500_0000,
-        }
-    }
-
-    /// A function that returns 0.
-    fn code(self) -> &'static [u8] {
+    /// Returns `e_machine`, `e_flags` and a function that returns 0.
+    fn parts(self) -> (u16, u32, &'static [u8]) {
         match self {
             // xor %eax,%eax; ret
-            Sibling::I386 => &[0x31, 0xc0, 0xc3, 0x90],
-            // mov r0, #0; bx lr
-            Sibling::Arm => &[0x00, 0x00, 0xa0, 0xe3, 0x1e, 0xff, 0x2f, 0xe1],
+            Sibling::I386 => (3, 0, &[0x31, 0xc0, 0xc3, 0x90]),
+            // `EF_ARM_EABI_VER5`; mov r0, #0; bx lr
+            Sibling::Arm => (40, 0x0500_0000, &[0x00, 0x00, 0xa0, 0xe3, 0x1e, 0xff, 0x2f, 0xe1]),
         }
     }
 }
@@ -60,7 +44,7 @@ const APART: u32 = 0x1_0000;
 
 /// The bytes of the module: an ELF32 shared object of one function, little-endian.
 pub fn module(sibling: Sibling) -> Vec<u8> {
-    let code = sibling.code();
+    let (machine, flags, code) = sibling.parts();
     let dynamic = (CODE + code.len() as u32).next_multiple_of(16);
     // `DT_HASH`, `DT_STRTAB`, `DT_SYMTAB`, `DT_STRSZ`, `DT_SYMENT`, `DT_NULL`.
     let entries: [u32; 12] =
@@ -70,8 +54,8 @@ pub fn module(sibling: Sibling) -> Vec<u8> {
     let mut file = Bytes::default();
     // `ELFCLASS32`, `ELFDATA2LSB`, `EV_CURRENT`.
     file.0.extend_from_slice(b"\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0");
-    file.halves(&[3, sibling.machine()]);
-    file.words(&[1, 0, HEADER, 0, sibling.flags()]);
+    file.halves(&[3, machine]);
+    file.words(&[1, 0, HEADER, 0, flags]);
     file.halves(&[HEADER as u16, PROGRAM_HEADER as u16, PROGRAM_HEADERS as u16, 40, 0, 0]);
     let (load, dynamic_header, stack) = (1, 2, 0x6474_e551);
     let (read, read_write, read_execute) = (4, 6, 5);

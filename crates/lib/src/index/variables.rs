@@ -136,17 +136,24 @@ fn appended(list: Option<OsString>, separator: u8, element: &[u8]) -> OsString {
     OsString::from_vec(list)
 }
 
-/// Returns `LD_AUDIT` without these indexes.
+/// Returns `LD_AUDIT` without the elements that name one of these indexes, directly or by
+/// [`platforms::audit_path`].
 pub fn without_indexes(list: Option<&OsStr>, indexes: &[PathBuf]) -> Variable {
-    let value = indexes
-        .iter()
-        .fold(list.map(OsStr::to_owned), |list, index| without_index(list.as_deref(), index));
-    Variable { name: AUDIT, value }
+    let is_of = |element: &[u8]| indexes.contains(&platforms::index_of(OsStr::from_bytes(element)));
+    Variable { name: AUDIT, value: without(list, is_of) }
 }
 
 /// Returns the tunables without what [`Settings::added`] adds for so many bytes of static TLS.
 pub fn without_need(bytes: u64, now: Option<&OsStr>) -> Variable {
-    Variable { name: TUNABLES, value: without_static_tls(now, bytes) }
+    let added = static_tls_element(bytes);
+    Variable { name: TUNABLES, value: without(now, |element| element == added.as_bytes()) }
+}
+
+/// Returns the list without some elements; `None` if nothing is left.
+fn without(list: Option<&OsStr>, is_removed: impl Fn(&[u8]) -> bool) -> Option<OsString> {
+    let mut elements = elements(list);
+    elements.retain(|element| !is_removed(element));
+    (!elements.is_empty()).then(|| joined(&elements))
 }
 
 /// Returns the switches, if there are any, without those of [`Settings::added`].
@@ -168,14 +175,6 @@ fn with_module(list: Option<&OsStr>, module: &OsStr) -> OsString {
         elements.push(module.as_bytes());
     }
     joined(&elements)
-}
-
-/// Returns the list without the elements that name an index, directly or by
-/// [`platforms::audit_path`]; `None` if nothing is left.
-fn without_index(list: Option<&OsStr>, index: &Path) -> Option<OsString> {
-    let mut elements = elements(list);
-    elements.retain(|element| platforms::index_of(OsStr::from_bytes(element)) != index);
-    (!elements.is_empty()).then(|| joined(&elements))
 }
 
 /// Returns the indexes that the list names, in order: also those that are damaged, and those that
@@ -222,14 +221,6 @@ fn with_static_tls(list: Option<&OsStr>, bytes: u64) -> OsString {
     joined(&elements)
 }
 
-/// Returns the tunables without the one that [`with_static_tls`] adds; `None` if nothing is left.
-fn without_static_tls(list: Option<&OsStr>, bytes: u64) -> Option<OsString> {
-    let added = static_tls_element(bytes);
-    let mut elements = elements(list);
-    elements.retain(|element| added.as_bytes() != *element);
-    (!elements.is_empty()).then(|| joined(&elements))
-}
-
 fn static_tls_element(bytes: u64) -> String {
     format!("{STATIC_TLS}={bytes}")
 }
@@ -274,12 +265,12 @@ pub fn has_switch(list: Option<&OsStr>, switch: &str) -> bool {
     switches(list).contains(&switch.as_bytes())
 }
 
-fn switches(list: Option<&OsStr>) -> Vec<&[u8]> {
+pub(crate) fn switches(list: Option<&OsStr>) -> Vec<&[u8]> {
     let list = list.map(OsStr::as_bytes).unwrap_or_default();
     list.split_str(",").filter(|switch| !switch.is_empty()).collect()
 }
 
-fn elements(list: Option<&OsStr>) -> Vec<&[u8]> {
+pub(crate) fn elements(list: Option<&OsStr>) -> Vec<&[u8]> {
     let list = list.map(OsStr::as_bytes).unwrap_or_default();
     list.split_str(":").filter(|element| !element.is_empty()).collect()
 }
@@ -323,9 +314,9 @@ mod tests {
     #[test]
     fn undoing_gives_back_what_was_there() {
         let list = with_module(Some(os("/theirs.so")), os("/ours.so"));
-        assert_eq!(without_index(Some(&list), Path::new("/ours.so")), Some("/theirs.so".into()));
-        let by_platform = os("/ours.so.d/$PLATFORM");
-        assert_eq!(without_index(Some(by_platform), Path::new("/ours.so")), None);
+        let undone = |list| without_indexes(Some(list), &["/ours.so".into()]).value;
+        assert_eq!(undone(&list), Some("/theirs.so".into()));
+        assert_eq!(undone(os("/ours.so.d/$PLATFORM")), None);
     }
 
     #[test]
@@ -372,7 +363,7 @@ mod tests {
             let raised = with_static_tls(Some(os(&theirs)), 2048);
             assert_eq!(raised, *format!("{theirs}:glibc.rtld.optional_static_tls=2048"));
             assert_eq!(with_static_tls(Some(&raised), 2048), raised, "once is enough");
-            assert_eq!(without_static_tls(Some(&raised), 2048), Some(theirs.into()));
+            assert_eq!(without_need(2048, Some(&raised)).value, Some(theirs.into()));
         }
     }
 

@@ -19,7 +19,6 @@ use serde::Serialize;
 
 use crate::assume::Assumptions;
 use crate::check::budget::Budget;
-use crate::check::starts::add_estimate;
 use crate::check::{Program, Verdict, check};
 use crate::json::{self, lossy, lossy_option};
 use crate::path::path_bytes;
@@ -141,13 +140,7 @@ impl Work<'_> {
     fn targets(&self, found: &[Found]) -> Vec<Target> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let new = found.iter().filter(|found| seen.insert(found.id));
-        let target = |found: &Found| Target {
-            shown: path_bytes(&found.path),
-            inside: self.assumed.fs.inside(&found.path),
-            host: found.path.clone(),
-            named: false,
-        };
-        new.map(target).collect()
+        new.map(|found| Target::found(self.assumed, &found.path)).collect()
     }
 
     fn check(&self, targets: &[Target]) -> Vec<Result<Surveyed, Problem>> {
@@ -155,7 +148,7 @@ impl Work<'_> {
         let one = |target: &Target| match check(self.assumed, &session, target) {
             (Verdict::Checked(mut program), closure) => {
                 if let Some(closure) = closure.as_ref().filter(|_| self.times) {
-                    add_estimate(self.assumed, &session, target, (&mut program, closure));
+                    program.add_estimate(self.assumed, &session, target, closure);
                 }
                 let of = (&mut *program, closure.as_ref());
                 self.budget.judge((self.assumed, &session), target, of);

@@ -20,7 +20,6 @@ use becalm_host::{FactChoice, OsFs};
 use bstr::BString;
 
 use crate::assume::{Assumptions, Secure};
-use crate::check::starts::add_estimate;
 use crate::check::{Program, Verdict, check};
 use crate::index::indexes::Indexes;
 use crate::index::variables::{
@@ -144,7 +143,7 @@ pub fn predict(
     let session = assumed.fs.session();
     match check(&assumed, &session, &target) {
         (Verdict::Checked(mut program), Some(closure)) => {
-            add_estimate(&assumed, &session, &target, (&mut program, &closure));
+            program.add_estimate(&assumed, &session, &target, &closure);
             Ok((*program, closure))
         }
         (Verdict::Problem(problem), _) => Err(problem.reason),
