@@ -1,11 +1,9 @@
-//! Counts the cost of a closure's search: in total, by directory, by needed string and by search
-//! source.
+//! Counts the cost of a closure's search.
 
-use bstr::{BStr, BString};
-use rustc_hash::{FxHashMap, FxHashSet};
+use bstr::BStr;
+use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
-use crate::closure::Closure;
 use crate::loader::load::Load;
 use crate::probe::{Call, LoggedProbe, Outcome, SearchSource};
 
@@ -38,12 +36,13 @@ impl SearchCost {
 
     /// Counts some of the probes of a start.
     pub fn of_probes<'a>(load: &Load, probes: impl Iterator<Item = LoggedProbe<'a>>) -> Self {
-        Self::count(load, probes.map(|probe| Counted::new(&probe, probe.outcome)))
+        let probes = probes.map(|probe| Counted::new(&probe, probe.outcome));
+        Self::count(load.objects.len(), probes)
     }
 
     /// Counts probes of a start.
-    pub(crate) fn count<'a>(load: &Load, probes: impl Iterator<Item = Counted<'a>>) -> Self {
-        let mut storm = Self { objects: load.objects.len() as u64, ..Self::default() };
+    pub(crate) fn count<'a>(objects: usize, probes: impl Iterator<Item = Counted<'a>>) -> Self {
+        let mut storm = Self { objects: objects as u64, ..Self::default() };
         let mut dirs: FxHashSet<&BStr> = FxHashSet::default();
         for Counted { dir, is_of_hwcaps, call, outcome } in probes {
             storm.probes += 1;
@@ -122,107 +121,4 @@ pub(crate) fn is_searched(source: SearchSource, dir: &BStr, path: &BStr) -> bool
         SearchSource::Direct | SearchSource::LoaderCache | SearchSource::PackageCache => false,
         _ => !dir.is_empty() || !path.starts_with(b"/"),
     }
-}
-
-/// The failed calls of one directory, needed string, object or search source.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Misses {
-    /// Failed `open` calls.
-    pub opens: u64,
-    /// Failed `stat` calls.
-    pub stats: u64,
-}
-
-impl Misses {
-    /// Returns the sum of both kinds.
-    #[must_use]
-    pub fn total(self) -> u64 {
-        self.opens + self.stats
-    }
-
-    fn count(&mut self, call: Call) {
-        match call {
-            Call::Open => self.opens += 1,
-            Call::Stat => self.stats += 1,
-        }
-    }
-}
-
-/// The misses of a start by their causes. Each list begins with the most misses; equal numbers are
-/// sorted by name.
-#[derive(Clone, Debug, Default)]
-pub struct Offenders {
-    /// By search directory.
-    pub directories: Vec<(BString, Misses)>,
-    /// By needed string.
-    pub needed: Vec<(BString, Misses)>,
-    /// By requester.
-    pub objects: Vec<(BString, Misses)>,
-    /// By search source.
-    pub sources: Vec<(SearchSource, Misses)>,
-}
-
-/// One failed call and its causes.
-#[derive(Clone, Copy, Debug)]
-pub struct Miss<'a> {
-    /// The search dir. A direct path has none.
-    pub directory: Option<&'a BStr>,
-    /// The needed string.
-    pub needed: &'a BStr,
-    /// The requester.
-    pub object: &'a BStr,
-    /// The search source.
-    pub source: SearchSource,
-    /// The kind of the call.
-    pub call: Call,
-}
-
-impl Offenders {
-    /// Counts the misses of a closure.
-    #[must_use]
-    pub fn of(closure: &Closure) -> Self {
-        let load = &closure.load;
-        let failed = load.probes.iter().filter(|probe| probe.outcome.is_failed_call());
-        Self::charge(failed.map(|probe| {
-            let resolution = &load.resolutions[probe.resolution];
-            let is_searched = is_searched(probe.source, probe.dir, probe.path);
-            Miss {
-                directory: is_searched.then_some(probe.dir),
-                needed: resolution.needed.as_ref(),
-                object: load.objects[resolution.needed_by].path.as_ref(),
-                source: probe.source,
-                call: probe.call,
-            }
-        }))
-    }
-
-    /// Counts misses by each of their causes.
-    #[must_use]
-    pub fn charge<'a>(misses: impl Iterator<Item = Miss<'a>>) -> Self {
-        let mut directories: FxHashMap<&BStr, Misses> = FxHashMap::default();
-        let mut needed: FxHashMap<&BStr, Misses> = FxHashMap::default();
-        let mut objects: FxHashMap<&BStr, Misses> = FxHashMap::default();
-        let mut sources: FxHashMap<SearchSource, Misses> = FxHashMap::default();
-        for miss in misses {
-            if let Some(directory) = miss.directory {
-                directories.entry(directory).or_default().count(miss.call);
-            }
-            needed.entry(miss.needed).or_default().count(miss.call);
-            objects.entry(miss.object).or_default().count(miss.call);
-            sources.entry(miss.source).or_default().count(miss.call);
-        }
-        let own = |(name, misses): (&BStr, Misses)| (name.to_owned(), misses);
-        Self {
-            directories: worst_first(directories.into_iter().map(own)),
-            needed: worst_first(needed.into_iter().map(own)),
-            objects: worst_first(objects.into_iter().map(own)),
-            sources: worst_first(sources.into_iter()),
-        }
-    }
-}
-
-fn worst_first<K: Ord>(counts: impl Iterator<Item = (K, Misses)>) -> Vec<(K, Misses)> {
-    let mut list: Vec<(K, Misses)> = counts.collect();
-    list.sort_by(|a, b| b.1.total().cmp(&a.1.total()).then_with(|| a.0.cmp(&b.0)));
-    list
 }

@@ -16,6 +16,16 @@ pub trait Report: Serialize {
     const SCHEMA: &'static str;
 }
 
+/// Names the schema of a report.
+macro_rules! schema {
+    ($report:ty, $name:literal) => {
+        impl $crate::json::Report for $report {
+            const SCHEMA: &'static str = $name;
+        }
+    };
+}
+pub(crate) use schema;
+
 /// A report behind the name of its schema.
 #[derive(Serialize)]
 struct Document<'a, R> {

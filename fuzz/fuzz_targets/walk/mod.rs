@@ -5,11 +5,12 @@
 //! raw bytes between them.
 
 use becalm_core::closure::{self, Closure, Subject};
-use becalm_core::cost::{Offenders, SearchCost};
+use becalm_core::cost::SearchCost;
 use becalm_core::elf::Class;
 use becalm_core::fs::FileSystem;
 use becalm_core::loader::load::{Answer, Stop};
 use becalm_core::loader::{Environment, Libc, LoaderFacts};
+use becalm_core::observe::offenders::{Offender, Offenders};
 use becalm_core::probe::{Call, Outcome, SearchSource};
 use becalm_testing::mem::{MemFs, ObjectBuilder};
 use bstr::{BStr, BString};
@@ -266,13 +267,10 @@ fn counts_add_up(closure: &Closure) {
     assert!(storm.hits + storm.misses() <= storm.probes);
     assert!(storm.search_dirs <= storm.probes);
     let offenders = Offenders::of(closure);
-    let total = |list: &[(BString, becalm_core::cost::Misses)]| -> u64 {
-        list.iter().map(|(_, misses)| misses.total()).sum()
-    };
+    let total = |list: &[Offender]| list.iter().map(Offender::misses).sum::<u64>();
     assert_eq!(total(&offenders.needed), storm.misses());
     assert_eq!(total(&offenders.objects), storm.misses());
     assert!(total(&offenders.directories) <= storm.misses());
-    assert_eq!(offenders.sources.iter().map(|(_, m)| m.total()).sum::<u64>(), storm.misses());
 }
 
 fn answers_name_objects(closure: &Closure) {

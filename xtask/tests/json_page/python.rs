@@ -23,7 +23,7 @@ const DOCUMENTS: [(&str, &[(&str, &str)]); 12] = [
 ];
 
 /// Classes with another name than their definitions.
-const RENAMED: [(&str, &str); 7] = [
+const RENAMED: [(&str, &str); 8] = [
     ("SearchCost", "Storm"),
     ("Problem", "Failed"),
     ("Seen", "Image"),
@@ -31,6 +31,7 @@ const RENAMED: [(&str, &str); 7] = [
     ("Missed", "Misses"),
     ("SyscallRow", "Syscall"),
     ("PlannedAnswer", "Answer"),
+    ("Offenders", "Worst"),
 ];
 
 const HEAD: &str = r#""""The reports of becalm's commands, written by `BECALM_BLESS=1 cargo nextest run -p xtask --test json_page`.

@@ -4,7 +4,8 @@
 use std::fmt::Write;
 
 use becalm_core::closure::Closure;
-use becalm_core::cost::{Misses, Offenders, SearchCost};
+use becalm_core::cost::SearchCost;
+use becalm_core::observe::offenders::{Offender, Offenders};
 use becalm_lib::advice::{Choice, Scope};
 use becalm_lib::check::{Gap, Kind, Program, Slice};
 use becalm_lib::escape::shown;
@@ -39,10 +40,10 @@ pub(crate) fn screen(look: Look, program: &Program, closure: Option<&Closure>) -
             costs(&mut text, look, program);
             if let Some(closure) = closure.filter(|_| program.storm.misses() > 0) {
                 let worst = Offenders::of(closure);
-                let misses = |(name, misses): (BString, Misses)| (name, misses.total());
-                let directories = worst.directories.into_iter().map(misses);
+                let misses = |it: &Offender| (it.name.clone(), it.misses());
+                let directories = worst.directories.iter().map(misses);
                 offenders(&mut text, look, "worst directories", directories, WORST);
-                let needed = worst.needed.into_iter().map(misses);
+                let needed = worst.needed.iter().map(misses);
                 offenders(&mut text, look, "worst needed strings", needed, WORST);
             }
             unresolved(&mut text, look, program);

@@ -3,9 +3,10 @@
 
 use std::fmt::Write;
 
+use becalm_core::observe::offenders::Offender;
 use becalm_lib::escape::shown;
 use becalm_lib::relocations::Relocations;
-use becalm_lib::trace::report::{Exit, Offender, Report, Seen, Share};
+use becalm_lib::trace::report::{Exit, Report, Seen, Share};
 use becalm_lib::words::{counted, milliseconds};
 
 use crate::beside;

@@ -46,13 +46,25 @@ pub fn attribute(observed: &[Lookup], closure: &Closure) -> Attributed {
         .collect();
     let counted = |(probe, index): (&Probe, &Option<usize>)| match index {
         Some(index) => Counted::new(&model[*index], probe.outcome),
-        // Only a predicted probe has a search dir, so that others do not count as hwcaps misses.
-        None => {
-            Counted { dir: None, is_of_hwcaps: false, call: probe.call, outcome: probe.outcome }
-        }
+        None => counted_alone(probe),
     };
-    let storm = SearchCost::count(&closure.load, probes.iter().zip(&predicted).map(counted));
+    let counted = probes.iter().zip(&predicted).map(counted);
+    let storm = SearchCost::count(closure.load.objects.len(), counted);
     Attributed { probes, predicted, storm }
+}
+
+/// Returns the lookups of a start that has no prediction, as far as calls alone show them.
+#[must_use]
+pub fn unpredicted(observed: &[Lookup]) -> Attributed {
+    let attempts = observed.iter().filter(|lookup| lookup.by_loader).filter_map(Lookup::attempt);
+    let probes: Vec<Probe> = attempts.map(unknown).collect();
+    let storm = SearchCost::count(0, probes.iter().map(counted_alone));
+    Attributed { predicted: vec![None; probes.len()], probes, storm }
+}
+
+/// Only a predicted probe has a search dir, so that others do not count as hwcaps misses.
+fn counted_alone(probe: &Probe) -> Counted<'static> {
+    Counted { dir: None, is_of_hwcaps: false, call: probe.call, outcome: probe.outcome }
 }
 
 /// The number of steps in which the sequences must meet again after a difference.

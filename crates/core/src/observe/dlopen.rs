@@ -13,10 +13,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
 use super::Lookup;
-use crate::cost::{Miss, Offenders};
+use super::offenders::{Miss, Offenders};
 use crate::fs::FileSystem;
 use crate::path;
-use crate::probe::{Call, Outcome, SearchSource};
+use crate::probe::{Call, Outcome};
 use crate::search::hwcaps;
 
 /// One attempt of the loader after the entry point.
@@ -45,8 +45,7 @@ pub struct DlopenProbe {
 pub struct Dlopens {
     /// The attempts, in order.
     pub probes: Vec<DlopenProbe>,
-    /// The misses by directory, name and object. [`Offenders::sources`] is empty, because a path does
-    /// not show the rule that supplied it.
+    /// The misses by directory, name and object.
     pub worst: Offenders,
     /// The names that were never found.
     pub not_found: FxHashSet<BString>,
@@ -145,14 +144,12 @@ impl Requesters {
 
 fn worst(probes: &[DlopenProbe]) -> Offenders {
     let failed = probes.iter().filter(|probe| probe.outcome.is_failed_call());
-    let charged = Offenders::charge(failed.map(|probe| Miss {
+    Offenders::charge(failed.map(|probe| Miss {
         directory: Some(probe.directory.as_ref()),
         needed: probe.needed.as_ref(),
         object: probe.needed_by.as_ref(),
-        source: SearchSource::Direct,
         call: probe.call,
-    }));
-    Offenders { sources: Vec::new(), ..charged }
+    }))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 pub mod attribute;
 pub mod classes;
 pub mod dlopen;
-mod offenders;
+pub mod offenders;
 pub mod tally;
 
 use bstr::{BStr, BString};

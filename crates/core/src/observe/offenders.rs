@@ -1,11 +1,119 @@
-//! The misses of a traced start by their causes.
+//! The misses of a start by their causes: of a closure, or of a traced start.
 
-use bstr::{BStr, ByteSlice};
+use bstr::{BStr, BString, ByteSlice};
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::Attributed;
 use crate::closure::Closure;
-use crate::cost::{Miss, Offenders, is_searched};
+use crate::cost::is_searched;
+use crate::lossy::lossy;
 use crate::path;
+use crate::probe::Call;
+
+/// Misses of one cause.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offender {
+    /// Its name.
+    #[serde(serialize_with = "lossy")]
+    pub name: BString,
+    /// Failed opens.
+    pub opens: u64,
+    /// Failed stats.
+    pub stats: u64,
+}
+
+impl Offender {
+    /// Returns the number of misses.
+    #[must_use]
+    pub fn misses(&self) -> u64 {
+        self.opens.saturating_add(self.stats)
+    }
+}
+
+/// Misses of the loader by their causes, the most first.
+///
+/// Equal numbers are sorted by name.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Offenders {
+    /// By search directory, hwcaps subdirectories left out.
+    #[serde(serialize_with = "first")]
+    pub directories: Vec<Offender>,
+    /// By needed string.
+    #[serde(serialize_with = "first")]
+    pub needed: Vec<Offender>,
+    /// By requester.
+    #[serde(serialize_with = "first")]
+    pub objects: Vec<Offender>,
+}
+
+/// Serialises the first 50 entries of a list.
+///
+/// # Errors
+/// Returns an error of the serializer.
+pub fn first<T: Serialize, S: Serializer>(list: &[T], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(list.iter().take(50))
+}
+
+/// One failed call and its causes.
+#[derive(Clone, Copy, Debug)]
+pub struct Miss<'a> {
+    /// The search dir. A direct path has none.
+    pub directory: Option<&'a BStr>,
+    /// The needed string.
+    pub needed: &'a BStr,
+    /// The requester.
+    pub object: &'a BStr,
+    /// The kind of the call.
+    pub call: Call,
+}
+
+impl Offenders {
+    /// Counts the misses of a closure.
+    #[must_use]
+    pub fn of(closure: &Closure) -> Self {
+        let load = &closure.load;
+        let failed = load.probes.iter().filter(|probe| probe.outcome.is_failed_call());
+        Self::charge(failed.map(|probe| {
+            let resolution = &load.resolutions[probe.resolution];
+            let is_searched = is_searched(probe.source, probe.dir, probe.path);
+            Miss {
+                directory: is_searched.then_some(probe.dir),
+                needed: resolution.needed.as_ref(),
+                object: load.objects[resolution.needed_by].path.as_ref(),
+                call: probe.call,
+            }
+        }))
+    }
+
+    /// Counts misses by each of their causes.
+    #[must_use]
+    pub fn charge<'a>(misses: impl Iterator<Item = Miss<'a>>) -> Self {
+        let mut directories: FxHashMap<&BStr, [u64; 2]> = FxHashMap::default();
+        let mut needed: FxHashMap<&BStr, [u64; 2]> = FxHashMap::default();
+        let mut objects: FxHashMap<&BStr, [u64; 2]> = FxHashMap::default();
+        for miss in misses {
+            let kind = usize::from(miss.call == Call::Stat);
+            if let Some(directory) = miss.directory {
+                directories.entry(directory).or_default()[kind] += 1;
+            }
+            needed.entry(miss.needed).or_default()[kind] += 1;
+            objects.entry(miss.object).or_default()[kind] += 1;
+        }
+        let [directories, needed, objects] = [directories, needed, objects].map(worst_first);
+        Self { directories, needed, objects }
+    }
+}
+
+fn worst_first(counts: FxHashMap<&BStr, [u64; 2]>) -> Vec<Offender> {
+    let mut list: Vec<Offender> = counts
+        .into_iter()
+        .map(|(name, [opens, stats])| Offender { name: name.to_owned(), opens, stats })
+        .collect();
+    list.sort_by(|a, b| b.misses().cmp(&a.misses()).then_with(|| a.name.cmp(&b.name)));
+    list
+}
 
 impl Attributed {
     /// Counts the observed misses by their causes. The directory of a miss without a prediction is that
@@ -25,7 +133,6 @@ impl Attributed {
                 directory: is_searched.then_some(dir.unwrap_or(own)),
                 needed: probe.needed.as_ref(),
                 object: probe.needed_by.as_ref(),
-                source: probe.source,
                 call: probe.call,
             }
         }))

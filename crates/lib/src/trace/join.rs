@@ -2,9 +2,9 @@
 //! prediction of the same start.
 
 use becalm_core::closure::Closure;
-use becalm_core::cost::{Miss, Offenders, SearchCost};
+use becalm_core::observe::offenders::{Miss, Offenders};
 use becalm_core::observe::{self, Dlopens, Lookup, attribute};
-use becalm_core::probe::{Call, Outcome, Probe, SearchSource};
+use becalm_core::probe::{Call, Outcome, Probe};
 use becalm_host::OsFs;
 use becalm_host::trace::Image;
 use bstr::{BStr, BString, ByteSlice};
@@ -83,13 +83,13 @@ fn join(image: Image, answer: Option<Answer>, assumed: &Assumed) -> Seen {
 /// Returns an image without a prediction, and the reason.
 #[must_use]
 pub fn unpredicted(image: Image, path: BString, why: String) -> Seen {
-    let probes = raw_probes(&image.lookups);
+    let attributed = observe::attribute::unpredicted(&image.lookups);
     let loader = Loader {
-        storm: raw_storm(&probes),
+        storm: attributed.storm,
         storm_ns: storm_ns(&image),
-        worst: raw_offenders(&probes),
+        worst: raw_offenders(&attributed.probes),
         dlopens: dlopens(&image, None),
-        probes,
+        probes: attributed.probes,
         beside: None,
     };
     Seen::of(image, path, Err(why), loader)
@@ -133,40 +133,8 @@ pub fn storm_ns(image: &Image) -> u64 {
     image.lookups.iter().filter(of_storm).map(|lookup| lookup.ns).sum()
 }
 
-/// Returns the loader's lookups as probes without a known requester.
-#[must_use]
-pub fn raw_probes(lookups: &[Lookup]) -> Vec<Probe> {
-    let attempts = lookups.iter().filter(|lookup| lookup.by_loader).filter_map(Lookup::attempt);
-    let probe = |attempt: becalm_core::probe::Attempt| Probe {
-        needed_by: BString::default(),
-        needed: attempt.path.rsplit_str("/").next().unwrap_or_default().into(),
-        source: SearchSource::Direct,
-        path: attempt.path,
-        call: attempt.call,
-        outcome: attempt.outcome,
-    };
-    attempts.map(probe).collect()
-}
-
-/// Counts these probes, as far as calls alone allow.
-#[must_use]
-pub fn raw_storm(probes: &[Probe]) -> SearchCost {
-    let failed = |call: Call| {
-        let missed = |p: &&Probe| p.call == call && p.outcome.is_failed_call();
-        probes.iter().filter(missed).count() as u64
-    };
-    SearchCost {
-        probes: probes.len() as u64,
-        hits: probes.iter().filter(|probe| probe.outcome == Outcome::Hit).count() as u64,
-        missed_opens: failed(Call::Open),
-        missed_stats: failed(Call::Stat),
-        ..SearchCost::default()
-    }
-}
-
-/// Counts their misses by the directories and names of their paths.
-#[must_use]
-pub fn raw_offenders(probes: &[Probe]) -> Offenders {
+/// Counts the misses of probes without a known requester, by the directories and names of their paths.
+fn raw_offenders(probes: &[Probe]) -> Offenders {
     let failed = probes.iter().filter(|probe| probe.outcome.is_failed_call());
     Offenders::charge(failed.map(|probe| {
         let dir = probe.path.rfind_byte(b'/').map(|end| BStr::new(&probe.path[..end]));
@@ -174,7 +142,6 @@ pub fn raw_offenders(probes: &[Probe]) -> Offenders {
             directory: dir,
             needed: probe.needed.as_ref(),
             object: probe.needed_by.as_ref(),
-            source: probe.source,
             call: probe.call,
         }
     }))

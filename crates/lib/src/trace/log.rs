@@ -24,9 +24,7 @@ pub struct Report {
     pub images: Vec<Logged>,
 }
 
-impl json::Report for Report {
-    const SCHEMA: &'static str = "becalm/trace/1";
-}
+json::schema!(Report, "becalm/trace/1");
 
 /// One process of a log.
 #[derive(Clone, Debug, Serialize)]

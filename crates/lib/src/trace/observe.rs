@@ -105,7 +105,7 @@ fn run(
     };
     match trace::run_with(command, watched, &mut |at, image| predictor.entered(at, image)) {
         Ok(traced) => {
-            let recorded = options.record.then(|| record(options, &traced));
+            let recorded = options.record.then(|| record(command, &traced));
             let mut observed = joined(options, &assumed, traced, predictor);
             // Measured last: these starts bring into memory what the traced one may have to wait for.
             let relocations =
@@ -123,13 +123,9 @@ fn run(
 }
 
 /// Records the files that the program has opened, and returns a note about it.
-fn record(options: &Options, traced: &Traced) -> String {
+fn record(command: &Command, traced: &Traced) -> String {
     let opened = traced.images.iter().flat_map(|image| &image.opened);
-    let recorded = match options.command.first() {
-        Some(command) => opened::record(command, opened.map(|path| path_of(path.as_ref()))),
-        None => Ok(0),
-    };
-    match recorded {
+    match opened::record(&command.program, opened.map(|path| path_of(path.as_ref()))) {
         Ok(files) => {
             format!("{} to be read ahead by becalm run", counted(files as u64, "file", "files"))
         }
@@ -139,9 +135,8 @@ fn record(options: &Options, traced: &Traced) -> String {
 
 fn joined(options: &Options, assumed: &Assumed, traced: Traced, predictor: Predictor) -> Observed {
     let Traced { images, exit, overhead, notes, rest, supervisor } = traced;
-    let file = images.last().map(|image| path_of(image.path.as_ref()).to_owned());
     let report = Report {
-        made: file.map(|file| here::line(&file)),
+        made: images.last().map(|image| here::line(&path_of(image.path.as_ref()))),
         command: words_of_command(&options.command),
         images: join::images(images, predictor.answers(), assumed, options.files),
         is_idle: exit == trace::Exit::Idle,

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 
 use becalm_core::closure::Closure;
@@ -87,7 +87,8 @@ impl Predictor {
         let own = Arc::clone(&id);
         let answer = move || {
             own.store(rustix::thread::gettid().as_raw_nonzero().get(), Ordering::Relaxed);
-            answer_all(&received, &assumed)
+            let answer = |(index, image): Started| (index, Answer::about(&image, &assumed));
+            received.into_iter().map(answer).collect()
         };
         let thread = thread::Builder::new().name("predictor".to_owned()).spawn(answer);
         Predictor { thread: thread.ok().map(|thread| (images, thread)), id }
@@ -117,10 +118,6 @@ impl Predictor {
             let _ = images.send((index, image.clone()));
         }
     }
-}
-
-fn answer_all(received: &Receiver<Started>, assumed: &Assumed) -> Answers {
-    received.iter().map(|(index, image)| (index, Answer::about(&image, assumed))).collect()
 }
 
 /// Returns the path that was passed to `execve`, if it leads to the program; the path of a script

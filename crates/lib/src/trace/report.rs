@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use becalm_core::cost::SearchCost;
+use becalm_core::observe::offenders::{Offender, Offenders, first};
 use becalm_core::observe::tally::Missed;
 use becalm_core::observe::{Class, DlopenProbe, SyscallRow};
 use becalm_core::probe::Probe;
 use becalm_host::trace::{self, TimedLookup};
 use bstr::BString;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::beside::Beside;
 use crate::check::Program;
@@ -19,9 +20,6 @@ use crate::json::{self, lossy, lossy_option};
 use crate::loaded_index::IndexedBindings;
 use crate::relocations::Relocations;
 use crate::words::{counted, seconds};
-
-/// The number of entries that the document has of a list.
-const NAMED: usize = 50;
 
 /// A traced run: the JSON document of `becalm trace`.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -53,9 +51,7 @@ pub struct Report {
     pub made: Option<String>,
 }
 
-impl json::Report for Report {
-    const SCHEMA: &'static str = "becalm/trace/1";
-}
+json::schema!(Report, "becalm/trace/1");
 
 impl Report {
     /// Returns the first line about the last image, with the times of its start; `None` if nothing is
@@ -160,7 +156,7 @@ pub struct Seen {
     /// The lookups after the entry point by class, those with most misses and repetitions first.
     pub classes: Vec<ClassLookups>,
     /// The causes of the loader's misses, the worst 50 of each.
-    pub worst: Worst,
+    pub worst: Offenders,
     /// The loader's search after the entry point.
     pub dlopen: Dlopen,
     /// The index that the start loaded as an audit module. The prediction includes its answers.
@@ -314,33 +310,6 @@ pub struct RepeatedPath {
     pub times: u64,
 }
 
-/// Misses of the loader by their causes, the most first.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Worst {
-    /// By search directory, hwcaps subdirectories left out.
-    #[serde(serialize_with = "first")]
-    pub directories: Vec<Offender>,
-    /// By needed string.
-    #[serde(serialize_with = "first")]
-    pub needed: Vec<Offender>,
-    /// By requester.
-    #[serde(serialize_with = "first")]
-    pub objects: Vec<Offender>,
-}
-
-/// Misses of one cause.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Offender {
-    /// Its name.
-    #[serde(serialize_with = "lossy")]
-    pub name: BString,
-    /// Failed opens.
-    pub opens: u64,
-    /// Failed stats.
-    pub stats: u64,
-}
-
 /// The loader's search after the entry point.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -387,11 +356,6 @@ pub(super) fn words_of_command(command: &[OsString]) -> Vec<String> {
     command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
-/// Serialises the first entries of a list.
-fn first<T: Serialize, S: Serializer>(list: &[T], to: S) -> Result<S::Ok, S::Error> {
-    to.collect_seq(list.iter().take(NAMED))
-}
-
 impl Exit {
     /// Returns the exit of a program that was traced to its end.
     #[must_use]
@@ -421,13 +385,5 @@ impl Pages {
         let files = counted(self.files.len() as u64, "file", "files");
         let pages = counted(self.waits, "page", "pages");
         (self.waits > 0).then(|| format!("waited {} for {pages} of {files}", seconds(self.seconds)))
-    }
-}
-
-impl Offender {
-    /// Returns the number of misses.
-    #[must_use]
-    pub fn misses(&self) -> u64 {
-        self.opens + self.stats
     }
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use becalm_core::cost::{self, Offenders, SearchCost};
+use becalm_core::cost::SearchCost;
+use becalm_core::observe::offenders::Offenders;
 use becalm_core::observe::tally::ClassTally;
 use becalm_core::observe::{Class, Dlopens, SyscallRow};
 use becalm_core::probe::Probe;
@@ -13,8 +14,8 @@ use rustc_hash::FxHashMap;
 use crate::beside::Beside;
 use crate::check::Program;
 use crate::trace::report::{
-    ClassLookups, Dlopen, FileWaits, MissedName, MissedPath, Needed, Offender, Overhead, Pages,
-    Repeated, RepeatedPath, Seen, Share, Worst,
+    ClassLookups, Dlopen, FileWaits, MissedName, MissedPath, Needed, Overhead, Pages, Repeated,
+    RepeatedPath, Seen, Share,
 };
 
 impl From<Calibration> for Overhead {
@@ -85,43 +86,22 @@ impl ClassLookups {
     }
 }
 
-impl Offender {
-    fn of((name, misses): (BString, cost::Misses)) -> Self {
-        Self { name, opens: misses.opens, stats: misses.stats }
-    }
-
-    /// Returns a list of causes.
-    pub fn all(list: Vec<(BString, cost::Misses)>) -> Vec<Self> {
-        list.into_iter().map(Self::of).collect()
-    }
-}
-
-impl From<Offenders> for Worst {
-    fn from(worst: Offenders) -> Self {
-        Self {
-            directories: Offender::all(worst.directories),
-            needed: Offender::all(worst.needed),
-            objects: Offender::all(worst.objects),
-        }
-    }
-}
-
 impl Dlopen {
     fn of(dlopens: Dlopens, classes: &[ClassLookups], dropped: u64) -> Self {
         let found_misses = dlopens.found_misses();
         let Dlopens { probes, worst, not_found } = dlopens;
         let class = classes.iter().find(|class| class.class == Class::Dlopen);
-        let needed = worst.needed.into_iter().map(|entry| {
-            let found = !not_found.contains(&entry.0);
-            Needed { misses: Offender::of(entry), found }
+        let needed = worst.needed.into_iter().map(|misses| {
+            let found = !not_found.contains(&misses.name);
+            Needed { misses, found }
         });
         Self {
             missed: class.map(|class| class.missed).unwrap_or_default(),
             hits: class.map_or(0, |class| class.hits),
             found_misses,
-            directories: Offender::all(worst.directories),
+            directories: worst.directories,
             needed: needed.collect(),
-            objects: Offender::all(worst.objects),
+            objects: worst.objects,
             probes,
             dropped,
         }
@@ -183,7 +163,7 @@ impl Seen {
             syscalls,
             dlopen: Dlopen::of(loader.dlopens, &classes, image.dlopens_dropped),
             classes,
-            worst: loader.worst.into(),
+            worst: loader.worst,
             calmed_by: of_check.and_then(|program| program.calmed_by.clone()),
             indexed_bindings: of_check.and_then(|program| program.bindings),
             pages: image.pages.map(Pages::from),

@@ -58,10 +58,10 @@ fn a_search_is_charged_to_the_object_that_needs_the_name() {
         .worst
         .objects
         .iter()
-        .map(|(name, misses)| (name.to_str().expect("UTF-8"), misses.total()))
+        .map(|it| (it.name.to_str().expect("UTF-8"), it.misses()))
         .collect();
     assert_eq!(objects, [("/v/ext.so", 3), ("/v/libs/liba.so", 1)]);
-    assert_eq!(dlopens.worst.directories[0].0, "/v/libs");
+    assert_eq!(dlopens.worst.directories[0].name, "/v/libs");
 }
 
 #[test]
