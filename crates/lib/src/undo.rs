@@ -64,9 +64,7 @@ pub struct Kept {
     pub others: usize,
 }
 
-impl json::Report for Report {
-    const SCHEMA: &'static str = "becalm/undo/1";
-}
+json::schema!(Report, "becalm/undo/1");
 
 impl Report {
     /// Returns true if a file could not be read or reverted.
@@ -101,7 +99,8 @@ struct Found {
 pub fn undo(paths: &[PathBuf], options: &Options, progress: &dyn Progress) -> Report {
     let mut found = find(paths);
     let advice = (!options.writing.in_place).then_some("undo --in-place needs no room");
-    let editor = Editor::new(options.writing, progress).with_advice_if_full(advice);
+    let mut editor = Editor::new(options.writing, progress);
+    editor.if_full = advice;
     if !options.dry_run {
         editor.clean(&found.littered);
     }
@@ -222,6 +221,8 @@ impl Found {
             let package = package.filter(|_| !is_named(&real(cache)));
             let walked = find_objects(package.as_slice(), WalkOptions::default());
             let others = walked.objects.iter().map(|object| &object.path);
+            // The loader uses the cache for an object with a run path.
+            let has_run_path = |it: &Path| dynamic_of(it).is_some_and(|it| it.run_path().is_some());
             let others = others.filter(|path| !is_named(&real(path)) && has_run_path(path)).count();
             if others > 0 {
                 self.kept.push(Kept { path: path_bytes(cache), others });
@@ -336,11 +337,6 @@ fn add_package(package: &Path, folder: &Path, found: &mut Found) {
     found.places.extend(places.into_iter().filter(|place| is_on_its_way(place)));
     let is_inside = |cache: &PathBuf| cache.canonicalize().is_ok_and(|cache| is_below(&cache));
     found.caches.extend(caches_in(package).filter(is_inside));
-}
-
-/// True for an object for which the loader uses its package's cache.
-fn has_run_path(object: &Path) -> bool {
-    dynamic_of(object).is_some_and(|dynamic| dynamic.run_path().is_some())
 }
 
 fn dynamic_of(object: &Path) -> Option<elf::Dynamic> {

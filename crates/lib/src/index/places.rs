@@ -53,8 +53,7 @@ pub(crate) fn config() -> Option<PathBuf> {
 
 /// Returns the home directory of the environment, or root's.
 pub(crate) fn home_dir() -> Option<PathBuf> {
-    let named = env::var_os("HOME").map(PathBuf::from).filter(|path| path.is_absolute())?;
-    Some(home(&named))
+    Some(home(&directory("HOME")?))
 }
 
 /// Returns the name of a file in that folder, from a program and a hash of what else it is for.
@@ -82,12 +81,15 @@ pub(crate) fn cache_writer() -> Writer {
 /// the environment of another user (`sudo -E`, `su -m`) has its own: that user could otherwise
 /// choose what root writes, and would have files of root in the home directory.
 fn base(variable: &str, below_home: &str) -> Option<PathBuf> {
-    let directory =
-        |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     match directory(variable).filter(|dir| !(is_root() && is_of_other(dir))) {
         Some(dir) => Some(dir),
         None => Some(home(&directory("HOME")?).join(below_home)),
     }
+}
+
+/// Returns the absolute path in a variable of the environment.
+fn directory(variable: &str) -> Option<PathBuf> {
+    env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
 /// Returns the home directory of the environment, or root's. Looks at it once.

@@ -56,7 +56,7 @@ pub(super) struct Folder {
     pub files: Vec<PathFile>,
     /// The user whose programs it has.
     owner: Owner,
-    writer: Writer,
+    pub writer: Writer,
 }
 
 /// The content of `on.json`.
@@ -252,11 +252,6 @@ impl Folder {
         (self.owner == Owner::One).then(|| counts::folder(&self.root)).flatten()
     }
 
-    /// Removes the numbers of starts of programs.
-    pub(super) fn forget_counts(&self, folder: &Path, names: &[String]) {
-        counts::remove(&self.writer, folder, names);
-    }
-
     /// Returns an error if the folder cannot be written now.
     pub(super) fn check_room(&self) -> Result<()> {
         let there = self.root.ancestors().find(|path| path.exists()).unwrap_or(&self.root);
@@ -313,12 +308,6 @@ impl Folder {
             made.push(file.path.clone());
         }
         Ok(made)
-    }
-
-    /// Removes the directory of links from a file of `PATH`.
-    pub(super) fn remove_from(&self, file: &mut PathFile, made: &[PathBuf]) -> Result<()> {
-        let is_made = made.contains(&file.path);
-        file.remove(&self.writer, is_made)
     }
 
     /// Removes the folder's own files and every directory that was made for it and is empty.

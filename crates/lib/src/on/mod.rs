@@ -96,9 +96,7 @@ pub struct Report {
     pub problems: Vec<String>,
 }
 
-impl json::Report for Report {
-    const SCHEMA: &'static str = "becalm/on/1";
-}
+json::schema!(Report, "becalm/on/1");
 
 /// A report of what will be switched on.
 pub struct Plan {
@@ -221,9 +219,7 @@ pub struct OffReport {
     pub files: Vec<PathFile>,
 }
 
-impl json::Report for OffReport {
-    const SCHEMA: &'static str = "becalm/off/1";
-}
+json::schema!(OffReport, "becalm/off/1");
 
 /// Switches programs off; all of them, and the folder, if none are named.
 ///
@@ -249,7 +245,7 @@ pub fn off(names: &[OsString], system: bool, progress: &dyn Progress) -> Result<
         record.programs.drain(..).partition(|program| names.is_empty() || is_named(program));
     let programs: Vec<String> = off.into_iter().map(|program| program.name).collect();
     if let Some(counted) = &record.counts {
-        folder.forget_counts(counted, &programs);
+        counts::remove(&folder.writer, counted, &programs);
     }
     pages::state::remove_of(&folder.index());
     if !on.is_empty() {
@@ -259,7 +255,7 @@ pub fn off(names: &[OsString], system: bool, progress: &dyn Progress) -> Result<
     }
     let mut files = std::mem::take(&mut folder.files);
     for file in &mut files {
-        folder.remove_from(file, &record.made)?;
+        file.remove(&folder.writer, record.made.contains(&file.path))?;
     }
     folder.clear(&record.made)?;
     drop(lock);

@@ -104,8 +104,8 @@ pub(crate) struct Editor<'a> {
     writer: Writer,
     /// The time when this run first found a file that another becalm is writing.
     first_wait: OnceLock<Instant>,
-    /// Advice for the user if the disk is full.
-    if_full: Option<&'static str>,
+    /// Advice for the user if a file does not fit on the disk.
+    pub(crate) if_full: Option<&'static str>,
     progress: &'a dyn Progress,
 }
 
@@ -115,12 +115,6 @@ impl<'a> Editor<'a> {
         progress.begin_writing();
         let (writer, first_wait) = (Writer::new(options), OnceLock::new());
         Self { writer, first_wait, if_full: None, progress }
-    }
-
-    /// Returns the same editor, which adds `advice` to the message for a file that does not fit on
-    /// the disk.
-    pub(crate) fn with_advice_if_full(self, advice: Option<&'static str>) -> Self {
-        Self { if_full: advice, ..self }
     }
 
     /// Returns the reason why a file was not written.
