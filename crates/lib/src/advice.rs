@@ -25,7 +25,7 @@ use crate::escape::shown;
 use crate::estimate::{Estimate, is_gain};
 use crate::fix::options::{Options, of_files};
 use crate::fix::{audit, foresee};
-use crate::follow::{Followed, follow};
+use crate::follow::follow;
 use crate::packages;
 use crate::path::{dirs_of, path_bytes};
 use crate::targets::Target;
@@ -134,7 +134,7 @@ impl Advice {
         let assumed_store = store_of(&assumed.stores, &alone);
         let stores = assumed_store.iter().cloned().chain(named_stores(assume));
         let stores = stores.map(|store| quoted(&store)).collect();
-        let commands = Commands { program: quoted(&target.shown), stores };
+        let program = quoted(&target.shown);
         // The list of `--library-path` is part of this environment, not of the plan.
         let mut assume = assume::Options { library_path: None, ..assume.clone() };
         if let Some(store) = &assumed_store {
@@ -155,7 +155,8 @@ impl Advice {
             reads,
             before,
             estimate,
-            commands,
+            program,
+            stores,
         };
         Some(Self {
             before,
@@ -234,10 +235,7 @@ fn start(
     environment: &Environment,
 ) -> Option<(Closure, bool)> {
     let session = assumed.fs.session();
-    match follow(assumed, &session, target, environment) {
-        Ok(Followed::Elf(closure, secure)) => Some((*closure, secure)),
-        _ => None,
-    }
+    follow(assumed, &session, target, environment).ok()?.elf()
 }
 
 /// The planned strategies of one program.
@@ -254,7 +252,9 @@ struct Forecast<'a> {
     /// Misses without a strategy.
     before: u64,
     estimate: Option<&'a Estimate>,
-    commands: Commands,
+    /// The program and the stores, as the shell commands name them.
+    program: String,
+    stores: Vec<String>,
 }
 
 impl Forecast<'_> {
@@ -298,7 +298,7 @@ impl Forecast<'_> {
         let loader_ns = self.estimate.zip(misses).and_then(|(estimate, left)| {
             Some(estimate.with_misses(without_misses(estimate)?, left, self.before))
         });
-        let command = self.commands.of_choice(&strategy, scope);
+        let command = self.command(&strategy, scope);
         Choice { strategy, scope, needs_reader, misses, loader_ns, command, refused }
     }
 
@@ -355,6 +355,26 @@ impl Forecast<'_> {
         words
     }
 
+    /// Returns the shell command that applies a strategy.
+    fn command(&self, strategy: &str, scope: Scope) -> String {
+        let Self { program, stores, .. } = self;
+        let named: String = stores.iter().map(|store| format!("--store {store} ")).collect();
+        match scope {
+            Scope::Nothing => format!("becalm run {named}-- {program}"),
+            Scope::Closure if strategy != "farm" => {
+                let files = match stores.as_slice() {
+                    [] => format!("{program} LIBRARIES…"),
+                    stores => stores.join(" "),
+                };
+                format!("becalm fix --with {strategy} {named}{files}")
+            }
+            Scope::Program | Scope::Closure => {
+                let closure = if strategy == "farm" { "--closure " } else { "" };
+                format!("becalm fix --with {strategy} {closure}{named}{program}")
+            }
+        }
+    }
+
     /// Returns the program and its libraries, each once.
     fn targets(&self) -> Vec<Target> {
         let mut targets = vec![self.target.clone()];
@@ -384,6 +404,7 @@ pub(crate) fn store_of(named: &Stores, closure: &Closure) -> Option<BString> {
     let is_own = |dir: &&BStr| dir.starts_with(b"/") && !is_system(dir);
     dirs.retain(is_own);
     let first = dirs.first()?;
+    let has_dots = |dir: &BStr| dir.split_str("/").any(|name| name == b".." || name == b".");
     if dirs.len() < 2 || dirs.iter().any(|dir| named.contain(dir) || has_dots(dir)) {
         return None;
     }
@@ -406,10 +427,6 @@ pub(crate) fn store_of(named: &Stores, closure: &Closure) -> Option<BString> {
     is_store.then(|| store.into())
 }
 
-fn has_dots(dir: &BStr) -> bool {
-    dir.split_str("/").any(|name| name == b".." || name == b".")
-}
-
 impl Choice {
     /// Returns the number by which strategies are compared: the time or, without one, the misses;
     /// none if the strategy cannot be applied.
@@ -427,33 +444,6 @@ pub fn named_stores(options: &assume::Options) -> Vec<BString> {
         return Vec::new();
     }
     options.store.paths().iter().map(|path| path_bytes(path)).collect()
-}
-
-/// The shell commands that apply strategies to one program.
-struct Commands {
-    program: String,
-    stores: Vec<String>,
-}
-
-impl Commands {
-    fn of_choice(&self, strategy: &str, scope: Scope) -> String {
-        let Self { program, stores } = self;
-        let named: String = stores.iter().map(|store| format!("--store {store} ")).collect();
-        match scope {
-            Scope::Nothing => format!("becalm run {named}-- {program}"),
-            Scope::Closure if strategy != "farm" => {
-                let files = match stores.as_slice() {
-                    [] => format!("{program} LIBRARIES…"),
-                    stores => stores.join(" "),
-                };
-                format!("becalm fix --with {strategy} {named}{files}")
-            }
-            Scope::Program | Scope::Closure => {
-                let closure = if strategy == "farm" { "--closure " } else { "" };
-                format!("becalm fix --with {strategy} {closure}{named}{program}")
-            }
-        }
-    }
 }
 
 /// Quotes a path for a shell. Bytes that are not UTF-8 are shown escaped.

@@ -88,9 +88,7 @@ fn best(advice: &Advice) -> Option<usize> {
     worth.filter_map(|(at, choice)| Some((choice.cost()?, at))).min().map(|(_, at)| at)
 }
 
-impl json::Report for Report {
-    const SCHEMA: &'static str = "becalm/advise/1";
-}
+json::schema!(Report, "becalm/advise/1");
 
 #[cfg(test)]
 mod tests {

@@ -9,7 +9,7 @@ use becalm_core::fs::FileSystem;
 use becalm_core::loader::{Environment, Libc, LoaderFacts, Readers, facts};
 use becalm_core::search::Stores;
 use becalm_core::strategy::Strategy;
-use becalm_host::{FactChoice, HostError, OsFs};
+use becalm_host::{FactChoice, OsFs};
 use bstr::{BStr, BString, ByteSlice};
 
 use crate::index::indexes::Indexes;
@@ -83,11 +83,6 @@ impl StorePrefixes {
     }
 }
 
-fn in_words(error: &HostError) -> anyhow::Error {
-    let (path, reason) = words_of_host(error);
-    anyhow!("{}: {reason}", crate::escape::shown(path.as_bstr()))
-}
-
 /// The assumptions that are the same for every file of one run.
 #[derive(Debug)]
 pub struct Assumptions {
@@ -121,7 +116,10 @@ impl Assumptions {
     pub fn new(options: &Options) -> Result<Self> {
         let fs = match &options.sysroot {
             None => OsFs::new(),
-            Some(dir) => OsFs::in_root(dir).map_err(|error| in_words(&error))?,
+            Some(dir) => OsFs::in_root(dir).map_err(|error| {
+                let (path, reason) = words_of_host(&error);
+                anyhow!("{}: {reason}", crate::escape::shown(path.as_bstr()))
+            })?,
         };
         let is_here = options.sysroot.is_none();
         let variable = |flag: &Option<OsString>, name: &str| -> Option<BString> {

@@ -146,9 +146,7 @@ pub struct Ratio {
     pub level: f64,
 }
 
-impl json::Report for Report {
-    const SCHEMA: &'static str = "becalm/bench/1";
-}
+json::schema!(Report, "becalm/bench/1");
 
 /// Measures the variants against each other, the first one twice.
 ///

@@ -4,7 +4,7 @@ use std::io;
 
 use serde::Serialize;
 
-use crate::json::Report;
+use crate::json;
 use crate::pages::state::{self as pages, PagesState};
 use crate::trees::state::{self as trees, TreesState};
 
@@ -20,9 +20,7 @@ pub struct CacheReport {
     pub pages: Option<PagesState>,
 }
 
-impl Report for CacheReport {
-    const SCHEMA: &'static str = "becalm/cache/1";
-}
+json::schema!(CacheReport, "becalm/cache/1");
 
 /// Returns what is kept.
 #[must_use]

@@ -138,9 +138,7 @@ pub struct Report {
     pub problems: Vec<Problem>,
 }
 
-impl json::Report for Report {
-    const SCHEMA: &'static str = "becalm/check/1";
-}
+json::schema!(Report, "becalm/check/1");
 
 /// The same start by another release of glibc.
 #[derive(Clone, Copy, Debug, Serialize)]

@@ -22,7 +22,7 @@ use rustc_hash::FxHashSet;
 use serde::Serialize;
 
 use crate::assume::Assumptions;
-use crate::follow::{Followed, follow};
+use crate::follow::follow;
 use crate::path::path_of;
 use crate::symbols::bind_options_of_environment;
 use crate::targets::Target;
@@ -83,10 +83,8 @@ impl Estimate {
         target: &Target,
     ) -> Option<Self> {
         let environment = Environment { audit: None, ..assumed.environment.clone() };
-        match follow(assumed, session, target, &environment).ok()? {
-            Followed::Elf(closure, secure) => Self::of(assumed, &closure, secure),
-            _ => None,
-        }
+        let (closure, secure) = follow(assumed, session, target, &environment).ok()?.elf()?;
+        Self::of(assumed, &closure, secure)
     }
 
     /// Estimates the start of a closure that uses no index; `None` if it has no loader of glibc, or

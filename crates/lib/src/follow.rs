@@ -47,6 +47,16 @@ pub enum Followed {
     Nothing,
 }
 
+impl Followed {
+    /// Returns the closure of an ELF file, and whether it would start in secure-execution mode.
+    pub(crate) fn elf(self) -> Option<(Closure, bool)> {
+        match self {
+            Self::Elf(closure, secure) => Some((*closure, secure)),
+            Self::MachO(_) | Self::Nothing => None,
+        }
+    }
+}
+
 /// Follows the start of one file, which `fs` knows as `target.inside`, in an environment.
 /// Secure-execution mode is detected.
 ///

@@ -3,7 +3,6 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -11,10 +10,10 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use becalm_core::index::hash;
 use becalm_host::index_store::{package_dirs, trees_beside};
-use becalm_host::trust;
 use rustix::fs::{major, minor};
 
 use crate::ahead::begin::complete_record;
+use crate::index::file::trusted_bytes;
 use crate::index::places::{self, cache_writer};
 use crate::index::platforms;
 use crate::index::variables::{AUDIT, SWITCHES, TUNABLES};
@@ -54,14 +53,9 @@ pub fn remember(command: &Path, indexed: &Indexed) {
     let mut path = folder.join(name).into_os_string();
     path.push(".");
     path.push(kept::QUICK);
-    let known = || {
-        let mut bytes = Vec::new();
-        trust::open(path.as_ref()).ok()?.file.read_to_end(&mut bytes).ok()?;
-        Some(bytes)
-    };
     if let Some(file) = file(command, indexed)
         && file.len() <= LARGEST
-        && known().is_none_or(|known| known != file)
+        && !trusted_bytes(path.as_ref()).is_ok_and(|known| known == file)
     {
         let _ = cache_writer().replace(path.as_ref(), &file, 0o644);
     }
@@ -85,7 +79,7 @@ fn file(command: &Path, indexed: &Indexed) -> Option<Vec<u8>> {
     let [audit, tunables] = variables.as_slice() else { return None };
     let is_by_platform = Path::new(audit.value.as_ref()?).starts_with(&platforms);
     let becalm = Path::new("/proc/self/exe");
-    let of = |path: &Path| path.metadata().ok().map(|facts| Identity::of(&facts));
+    let of = Identity::at;
     let mut rest = Vec::new();
     for identity in
         [of(becalm)?, Identity::of(&program), of(&index)?, of(&platforms)?, of(&record)?]

@@ -154,8 +154,7 @@ impl Place {
     /// Returns the places of all records of this user.
     #[must_use]
     pub fn all() -> Vec<Self> {
-        places::cache()
-            .map_or_else(Vec::new, |folder| files_ending(&folder, ENDING).map(Self).collect())
+        places::cache().iter().flat_map(|folder| files_ending(folder, ENDING)).map(Self).collect()
     }
 
     /// Returns the path of the record.

@@ -44,9 +44,7 @@ pub struct Warmed {
     pub problem: Option<String>,
 }
 
-impl json::Report for Report {
-    const SCHEMA: &'static str = "becalm/warm/1";
-}
+json::schema!(Report, "becalm/warm/1");
 
 /// Reads the recorded pages of programs, or those predicted, and waits until they are in memory. Without
 /// names, of the programs that are switched on by this user and for all users.

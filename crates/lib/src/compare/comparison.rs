@@ -24,9 +24,7 @@ pub struct Comparison {
     pub notes: Vec<String>,
 }
 
-impl json::Report for Comparison {
-    const SCHEMA: &'static str = "becalm/compare/1";
-}
+json::schema!(Comparison, "becalm/compare/1");
 
 impl Comparison {
     /// Returns true if a strategy made the program load something else.

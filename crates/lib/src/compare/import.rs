@@ -88,27 +88,25 @@ impl Object {
 /// Returns the objects of a closure, each with its path in the store.
 fn placed(closure: &Closure, store: &Path) -> Result<Vec<Object>> {
     let load = &closure.load;
-    let mut places: BTreeMap<usize, PathBuf> = BTreeMap::new();
-    let mut originals: BTreeMap<usize, PathBuf> = BTreeMap::new();
+    // The file and its place, by object.
+    let mut places: BTreeMap<usize, (PathBuf, PathBuf)> = BTreeMap::new();
     for (number, object) in load.objects.iter().enumerate() {
         let path = path_of(object.path.as_ref());
         let real = path.canonicalize().with_context(at(&path))?;
-        let place = match object.role {
-            Role::Program => store.join(package(&file_name(&real))).join("bin"),
-            Role::Library => {
-                let name = file_name(&path);
-                let is_of_libc = is_of_c_library(name.as_bytes());
-                store.join(package(if is_of_libc { "c-library" } else { &name })).join("lib")
-            }
+        let (named, folder) = match object.role {
+            Role::Program => (&real, "bin"),
+            Role::Library => (&path, "lib"),
             _ => continue,
         };
-        let name = if object.role == Role::Program { &real } else { &path };
-        places.insert(number, place.join(name.file_name().unwrap_or_default()));
-        originals.insert(number, real);
+        let name = file_name(named);
+        let is_of_libc = object.role == Role::Library && is_of_c_library(name.as_bytes());
+        let place = store.join(package(if is_of_libc { "c-library" } else { &name })).join(folder);
+        let place = place.join(named.file_name().unwrap_or_default());
+        places.insert(number, (real, place));
     }
-    let one = |(&at, place): (&usize, &PathBuf)| {
+    let one = |(&at, (original, place)): (&usize, &(PathBuf, PathBuf))| {
         let mut object = Object {
-            original: originals[&at].clone(),
+            original: original.clone(),
             place: place.clone(),
             names: Vec::new(),
             run_path: Vec::new(),
@@ -121,7 +119,7 @@ fn placed(closure: &Closure, store: &Path) -> Result<Vec<Object>> {
             if answer == at && is_short && resolution.needed != own {
                 object.names.push(resolution.needed.clone());
             }
-            let dir = places.get(&answer).and_then(|place| place.parent());
+            let dir = places.get(&answer).and_then(|(_, place)| place.parent());
             if let (true, Some(dir)) = (resolution.needed_by == at && is_short, dir)
                 && !object.run_path.iter().any(|known| known == dir)
             {

@@ -134,11 +134,9 @@ fn command_anew(path: &Path) -> String {
 /// Returns the programs of an index that do not start in a session, and those with lookups that are
 /// left to the loader, most lookups first.
 fn left_out(index: &Index, session: u64) -> Vec<LeftOut> {
-    let mut left = Vec::new();
-    for program in &index.programs {
-        let need = program.need();
-        left.extend(LeftOut::of(&program.path, need, session));
-    }
+    let programs = index.programs.iter();
+    let programs = programs.filter_map(|it| LeftOut::of(&it.path, it.need(), session));
+    let mut left: Vec<LeftOut> = programs.collect();
     let mut deferred = Vec::new();
     for object in index.objects.iter().filter(|object| object.is_program) {
         let count = |reason: &Deferred| reason.count(&object.deferred);

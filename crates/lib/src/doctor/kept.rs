@@ -34,7 +34,7 @@ pub struct KeptIndex {
 
 /// Returns the files of the indexes.
 pub(super) fn files() -> Vec<PathBuf> {
-    places::cache().map_or_else(Vec::new, |folder| places::files_ending(&folder, "so").collect())
+    places::cache().iter().flat_map(|folder| places::files_ending(folder, "so")).collect()
 }
 
 impl KeptIndex {

@@ -145,9 +145,7 @@ pub enum FindingKind {
     NoStart,
 }
 
-impl json::Report for Report {
-    const SCHEMA: &'static str = "becalm/doctor/1";
-}
+json::schema!(Report, "becalm/doctor/1");
 
 impl Session {
     /// Returns the session that this process was started in.

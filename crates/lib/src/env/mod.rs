@@ -61,9 +61,7 @@ pub struct Report {
     pub gone: Vec<BString>,
 }
 
-impl json::Report for Report {
-    const SCHEMA: &'static str = "becalm/env/1";
-}
+json::schema!(Report, "becalm/env/1");
 
 /// A program that does not start in the session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::fix::audit::{Answered, real_program};
 use crate::fix::loader::loader;
 use crate::fix::plan::{Planned, Planner, Program};
-use crate::follow::{Followed, follow};
+use crate::follow::follow;
 use crate::json::lossy;
 
 /// One program's start, before and after.
@@ -96,10 +96,8 @@ pub fn measure(planner: &Planner<'_>, programs: &[Program]) -> Vec<Start> {
     let fs = planner.mapped(&session);
     let now = programs.iter().map(|program| {
         let environment = planner.environment(true);
-        match follow(planner.assumed, &fs, &program.target, &environment) {
-            Ok(Followed::Elf(closure, _)) => Some(SearchCost::of(&closure.load)),
-            _ => None,
-        }
+        let followed = follow(planner.assumed, &fs, &program.target, &environment).ok()?;
+        followed.elf().map(|(closure, _)| SearchCost::of(&closure.load))
     });
     starts(programs, now.collect())
 }

@@ -292,13 +292,10 @@ impl<'a> Planner<'a> {
         let unseen: Vec<&Target> = all.libraries.iter().filter(is_unseen).collect();
         let start = |target: &&Target| {
             let session = self.assumed.fs.session();
-            match follow(self.assumed, &self.mapped(&session), target, &self.environment(false)) {
-                Ok(Followed::Elf(closure, _)) => {
-                    Some(self.program(Target::clone(target), *closure))
-                }
-                // Without its loader on this machine it cannot be followed.
-                _ => None,
-            }
+            let (fs, environment) = (self.mapped(&session), self.environment(false));
+            // Without its loader on this machine it cannot be followed.
+            let (closure, _) = follow(self.assumed, &fs, target, &environment).ok()?.elf()?;
+            Some(self.program(Target::clone(target), closure))
         };
         unseen.par_iter().filter_map(start).collect()
     }

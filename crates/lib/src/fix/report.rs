@@ -107,9 +107,7 @@ pub struct Finding {
     pub what: String,
 }
 
-impl json::Report for Report {
-    const SCHEMA: &'static str = "becalm/fix/1";
-}
+json::schema!(Report, "becalm/fix/1");
 
 impl Report {
     /// Returns the report of a plan that is not applied yet.

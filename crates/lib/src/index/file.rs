@@ -82,11 +82,16 @@ pub fn read(path: &Path) -> Result<Whole, IndexError> {
 /// # Errors
 /// Returns an error if the file does not exist, is not trusted, or is not an undamaged index.
 pub fn read_trusted(path: &Path) -> Result<Whole, IndexError> {
+    whole(path, trusted_bytes(path)?)
+}
+
+/// Reads a file that only root and this user may be able to write.
+pub(crate) fn trusted_bytes(path: &Path) -> Result<Vec<u8>, IndexError> {
     let absolute = std::path::absolute(path).map_err(IndexError::io(path))?;
     let mut bytes = Vec::new();
     let read = trust::open(&absolute)?.file.read_to_end(&mut bytes);
     read.map_err(IndexError::io(path))?;
-    whole(path, bytes)
+    Ok(bytes)
 }
 
 fn whole(path: &Path, bytes: Vec<u8>) -> Result<Whole, IndexError> {

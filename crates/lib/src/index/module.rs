@@ -1,6 +1,5 @@
 //! The audit module that contains a table: a built-in one or a given one.
 
-use std::borrow::Cow;
 use std::fs;
 use std::path::Path;
 
@@ -42,20 +41,18 @@ impl Modules {
     }
 
     /// Returns the module of a machine.
-    fn of(&self, target: Target) -> Option<Cow<'_, [u8]>> {
+    fn of(&self, target: Target) -> Option<&[u8]> {
+        let is_for = |module: &[u8]| elf::ident(module).is_some_and(|it| Target::of(&it) == target);
         match &self.given {
-            Some((given, bytes)) => (*given == target).then_some(Cow::Borrowed(bytes)),
-            None => MODULES
-                .iter()
-                .find(|(_, module)| elf::ident(module).is_some_and(|i| Target::of(&i) == target))
-                .map(|(_, module)| Cow::Borrowed(*module)),
+            Some((given, bytes)) => (*given == target).then_some(bytes),
+            None => MODULES.iter().map(|(_, module)| *module).find(|module| is_for(module)),
         }
     }
 
     /// Returns the bytes of an index with this table; `None` if there is no module for its machine.
     #[must_use]
     pub fn around(&self, target: Target, table: &[u8]) -> Option<Vec<u8>> {
-        embed(&self.of(target)?, table).ok()
+        embed(self.of(target)?, table).ok()
     }
 
     /// True if sealing the table of a file again would give the same file: its module is the
@@ -90,7 +87,7 @@ impl Modules {
         let machine = machines.remove(at);
         let module = self.of(machine.target).unwrap_or_default();
         let table = encode(&machine.index, machine.target)?;
-        let file = embed(&module, &table)?;
+        let file = embed(module, &table)?;
         let others = machines.iter().map(counted).chain(indexed.without_loader).collect();
         Ok(Sealed { machine, file, table: table.len(), others })
     }

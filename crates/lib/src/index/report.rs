@@ -170,9 +170,7 @@ pub struct OtherMachine {
     pub objects: usize,
 }
 
-impl json::Report for Report {
-    const SCHEMA: &'static str = "becalm/index/1";
-}
+json::schema!(Report, "becalm/index/1");
 
 impl Report {
     /// Returns the report of an index of this length, with a table of this length.

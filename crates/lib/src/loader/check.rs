@@ -35,9 +35,7 @@ pub struct Report {
     pub caches: Option<bool>,
 }
 
-impl json::Report for Report {
-    const SCHEMA: &'static str = "becalm/loader/1";
-}
+json::schema!(Report, "becalm/loader/1");
 
 /// Tests which formats a loader reads; package caches are tested below one of its store prefixes.
 ///

@@ -70,10 +70,7 @@ pub(super) fn named(names: &[OsString], bin: &Path) -> Result<Vec<Program>> {
         let dirs = path_dirs(bin);
         let path = match name.to_str() {
             Some(text) if text.contains('/') => std::path::absolute(name).ok(),
-            _ => dirs
-                .iter()
-                .map(|dir| dir.join(name))
-                .find(|path| program::find(path.as_os_str()).is_ok() && is_executable(path)),
+            _ => dirs.iter().map(|dir| dir.join(name)).find(|path| is_executable(path)),
         };
         let path = path.with_context(|| program::not_found(name))?;
         let not_fit = |why| anyhow!("{}: {why}", name.to_string_lossy());

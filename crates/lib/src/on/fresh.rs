@@ -1,13 +1,10 @@
 //! Compares what is switched on with the files that its starts read now.
 
-use std::io::Read;
-use std::path::Path;
-
 use becalm_core::index::Index;
 use becalm_host::index_store::OsFingerprints;
 use bstr::BStr;
 
-use crate::index::{file, trust};
+use crate::index::file;
 use crate::on::Program;
 use crate::on::folder::Folder;
 use crate::on::table::{self, Identity, Start};
@@ -23,11 +20,9 @@ pub(super) struct Known {
 impl Known {
     /// Reads the list of the starter and the index. Returns `None` if the starter would not use them.
     pub(super) fn of(folder: &Folder) -> Option<Self> {
-        let mut bytes = Vec::new();
-        trust::open(&folder.starts()).ok()?.file.read_to_end(&mut bytes).ok()?;
-        let (of_index, starts) = table::decode(&bytes)?;
+        let (of_index, starts) = table::decode(&file::trusted_bytes(&folder.starts()).ok()?)?;
         let path = folder.index();
-        let is_same = identity(&path)? == of_index;
+        let is_same = Identity::at(&path)? == of_index;
         let index = file::read_trusted(&path).ok().filter(|_| is_same)?.index;
         Some(Self { starts, index, now: OsFingerprints::default() })
     }
@@ -39,7 +34,7 @@ impl Known {
         let is_of = |start: &Start| {
             start.name == program.name.as_bytes()
                 && path == start.path.as_slice()
-                && identity(&program.path) == Some(start.program)
+                && Identity::at(&program.path) == Some(start.program)
         };
         let real = program.path.canonicalize();
         self.starts.iter().any(is_of)
@@ -57,8 +52,4 @@ impl Known {
             condition.is_some_and(|condition| self.now.hold(condition))
         })
     }
-}
-
-fn identity(path: &Path) -> Option<Identity> {
-    path.metadata().ok().map(|facts| Identity::of(&facts))
 }

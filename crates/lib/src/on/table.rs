@@ -3,6 +3,7 @@
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use becalm_core::index::hash;
 
@@ -31,6 +32,11 @@ impl Identity {
             seconds: facts.mtime(),
             nanoseconds: facts.mtime_nsec(),
         }
+    }
+
+    /// Returns the identity of the file at a path; `None` if it cannot be examined.
+    pub(crate) fn at(path: &Path) -> Option<Self> {
+        path.metadata().ok().map(|facts| Self::of(&facts))
     }
 
     pub(crate) fn encode(self, to: &mut Vec<u8>) {

@@ -47,9 +47,7 @@ pub struct Surveyed {
     pub bytes: u64,
 }
 
-impl json::Report for Surveyed {
-    const SCHEMA: &'static str = "becalm/survey/1";
-}
+json::schema!(Surveyed, "becalm/survey/1");
 
 /// A file that could not be checked, as a line of a survey.
 #[derive(Debug, Serialize)]
@@ -91,9 +89,8 @@ pub fn survey(
     each: &Each<'_>,
 ) {
     assumed.fs.limit_memory(REMEMBERED);
-    let Options { shard, budget, times } = options;
     let (owners, seen) = (Owners::of_this_machine(), Mutex::default());
-    let work = Work { assumed, budget, times, owners, seen };
+    let (shard, work) = (options.shard, Work { assumed, options, owners, seen });
     let mut hosts = Vec::new();
     for path in paths {
         let inside = work.assumed.fs.inside(path);
@@ -129,8 +126,7 @@ pub fn survey(
 
 struct Work<'a> {
     assumed: &'a Assumptions,
-    budget: Budget,
-    times: bool,
+    options: Options,
     owners: Owners,
     seen: Mutex<FxHashSet<FileId>>,
 }
@@ -147,11 +143,11 @@ impl Work<'_> {
         let session = self.assumed.fs.session();
         let one = |target: &Target| match check(self.assumed, &session, target) {
             (Verdict::Checked(mut program), closure) => {
-                if let Some(closure) = closure.as_ref().filter(|_| self.times) {
+                if let Some(closure) = closure.as_ref().filter(|_| self.options.times) {
                     program.add_estimate(self.assumed, &session, target, closure);
                 }
                 let of = (&mut *program, closure.as_ref());
-                self.budget.judge((self.assumed, &session), target, of);
+                self.options.budget.judge((self.assumed, &session), target, of);
                 Some(self.surveyed(&session, program, target))
             }
             (Verdict::Problem(problem), _) => Some(Err(problem)),

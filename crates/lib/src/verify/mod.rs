@@ -97,9 +97,7 @@ pub struct Object {
     pub answers: Vec<Checked>,
 }
 
-impl json::Report for Report {
-    const SCHEMA: &'static str = "becalm/verify/1";
-}
+json::schema!(Report, "becalm/verify/1");
 
 /// Verifies the answers of the files that the options name. An error of a single file is part of
 /// the report.
