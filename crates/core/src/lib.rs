@@ -15,7 +15,7 @@
 //! ```
 //! use becalm_core::closure::{Subject, resolve};
 //! use becalm_core::facts::{Environment, GlibcVersion, Libc, LoaderFacts, Readers};
-//! use becalm_testing::mem::{MemFs, ObjectBuilder};
+//! use becalm_core::fs::mem::{MemFs, ObjectBuilder};
 //!
 //! let program = ObjectBuilder::program().interpreter("/lib/ld.so").needed("libfoo.so");
 //! let fs = MemFs::new()
@@ -45,9 +45,6 @@
 //! ```
 
 #![forbid(unsafe_code)]
-
-#[cfg(test)]
-extern crate self as becalm_core;
 
 pub mod closure;
 pub mod cost;

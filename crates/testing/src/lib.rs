@@ -1,9 +1,10 @@
 //! Functions that the tests of several crates share.
 
 pub mod elf;
-pub mod mem;
 pub mod strace;
 pub mod vectors;
+
+pub use becalm_core::fs::mem;
 
 /// C source of a program that starts another one under a seccomp filter.
 pub const FILTER: &str = include_str!("filter.c");

@@ -2,19 +2,13 @@
 //!
 //! The errno decides whether a search continues (see [`crate::loader::glibc`]). An implementation
 //! must therefore return the kernel's errno, including its order of checks for components,
-//! permissions and link loops. `becalm-host` reads the real file system. The tests use `becalm-testing`'s
-//! `MemFs`, in memory.
+//! permissions and link loops. `becalm-host` reads the real file system. With the feature
+//! `mem` there is one in memory, for tests.
 
 pub mod mapped;
-pub mod overlay;
-
-/// The file system of the tests. The unit tests compile it again, because `becalm-testing` has the types
-/// of the other build of this crate.
-#[cfg(test)]
-#[path = "../../../testing/src/mem/mod.rs"]
+#[cfg(any(test, feature = "mem"))]
 pub mod mem;
-#[cfg(test)]
-pub use mem::MemFs;
+pub mod overlay;
 
 use std::sync::Arc;
 
@@ -24,6 +18,8 @@ use crate::elf::{ElfError, ObjectView};
 use crate::path;
 
 pub use mapped::{MappedFs, Mapping};
+#[cfg(any(test, feature = "mem"))]
+pub use mem::MemFs;
 pub use overlay::{Additions, Overlay};
 
 /// An errno of Linux. The errnos named here have the same number on all architectures of glibc.

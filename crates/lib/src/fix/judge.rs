@@ -166,7 +166,7 @@ fn of_program(
     let foreseen = planned(fs, after, closure, interpreter, &planner.environment(true));
     let foreseen = foreseen.map_err(|error| {
         let what = FindingKind::LoadedSetChanges(error.to_string());
-        let finding = Finding::of_file(target.inside.clone(), what);
+        let finding = Finding::of_file(target.inside.as_ref(), what);
         let files = real_files(fs, &closure.load.objects);
         Box::new(Harm { files, finding, replaced: false })
     })?;
@@ -200,7 +200,7 @@ fn longer(
     if guilty.is_empty() {
         guilty = files(fs, &program.closure, foreseen);
     }
-    let path = foreseen.after.subject.path.clone();
+    let path = foreseen.after.subject.path.as_ref();
     let finding = Finding::of_file(path, FindingKind::MoreMisses { before, after });
     Err(Box::new(Harm { files: guilty, finding, replaced: false }))
 }

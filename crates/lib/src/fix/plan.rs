@@ -214,7 +214,7 @@ impl<'a> Planner<'a> {
         plan.files.retain(|file| is_told(&file.path));
         for root in roots.iter().filter(|root| self.is_outside(root)) {
             plan.creations.retain(|creation| !is_in(creation.path(), root));
-            plan.findings.push(Finding::of_file(root.clone(), FindingKind::OutsidePaths));
+            plan.findings.push(Finding::of_file(root.as_ref(), FindingKind::OutsidePaths));
         }
         let is_grave = |finding: &Finding| finding.what.severity() >= Severity::Conflict;
         plan.findings.retain(|finding| is_grave(finding) || is_told(&finding.path));

@@ -25,7 +25,7 @@ pub(crate) fn limit(planner: &Planner<'_>, paths: &[PathBuf], plan: &mut Plan) -
             outside.push(file.path.clone());
         } else {
             file.edits.clear();
-            findings.push(Finding::of_file(file.path.clone(), FindingKind::OutsidePaths));
+            findings.push(Finding::of_file(file.path.as_ref(), FindingKind::OutsidePaths));
         }
     }
     outside

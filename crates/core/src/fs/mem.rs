@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use becalm_core::fs::{Errno, FileSystem};
-//! use becalm_testing::mem::{MemFs, ObjectBuilder};
+//! use becalm_core::fs::mem::{MemFs, ObjectBuilder};
 //!
 //! let fs = MemFs::new()
 //!     .object("/opt/lib/libfoo.so.1", ObjectBuilder::library("libfoo.so.1"))
@@ -23,8 +23,8 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use becalm_core::elf::{ElfError, ObjectView};
-use becalm_core::fs::{Errno, FileId, FileKind, FileSystem, OpenedFile};
+use crate::elf::{ElfError, ObjectView};
+use crate::fs::{Errno, FileId, FileKind, FileSystem, OpenedFile};
 use bstr::{BStr, BString};
 
 pub use self::object::ObjectBuilder;
@@ -103,7 +103,7 @@ impl MemFs {
     }
 
     /// Makes an object (mode 0755) whose first bytes are an ELF header with its
-    /// [`becalm_core::elf::Ident`].
+    /// [`crate::elf::Ident`].
     #[must_use]
     pub fn object(mut self, path: impl AsRef<[u8]>, view: impl Into<ObjectView>) -> Self {
         let view = view.into();

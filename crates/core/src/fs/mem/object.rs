@@ -1,6 +1,6 @@
 //! A builder of objects for tests, with the entries that a loader reads.
 
-use becalm_core::elf::{
+use crate::elf::{
     Class, DF_1_PIE, Dependency, DependencyKind, Dynamic, ET_DYN, Endian, Ident, ObjectView,
 };
 use bstr::BString;

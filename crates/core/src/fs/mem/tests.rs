@@ -1,7 +1,7 @@
 //! Tests of each errno of the walk, and of the header of an object.
 
 use super::*;
-use becalm_core::elf::{Class, Endian};
+use crate::elf::{Class, Endian};
 
 fn open_error(fs: &MemFs, path: &str) -> Errno {
     fs.open(path.into()).expect_err("the open must fail")
