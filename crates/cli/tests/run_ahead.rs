@@ -333,10 +333,10 @@ fn twenty_starts_beside_each_other_leave_one_record() {
             assert_eq!((output.stdout.as_slice(), output.stderr.len()), (&b"one two\n"[..], 0));
         }
     }
-    wait_for("one record", || {
-        files(&store, "lock").is_empty() && files(&store, ".pages").len() == 1
-    });
+    // On a busy machine each of them may have ended before it was looked at: a later start is learned.
+    wait_for("the learners", || files(&store, "lock").is_empty());
     learned(&store, &["run", "--", text(&app)]);
+    assert_eq!(files(&store, ".pages").len(), 1);
 }
 
 /// A descriptor that changes memory is sent only to the process that the name names.
