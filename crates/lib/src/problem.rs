@@ -20,7 +20,7 @@ pub struct Problem {
 
 impl Problem {
     /// Makes a problem of a file.
-    pub(crate) fn new(path: impl Into<BString>, reason: impl ToString) -> Self {
+    pub fn new(path: impl Into<BString>, reason: impl ToString) -> Self {
         Self { path: path.into(), reason: reason.to_string() }
     }
 }

@@ -2,11 +2,15 @@
 
 use std::io::{self, Write};
 
+use anyhow::Result;
 use becalm_core::cost::SearchCost;
 use becalm_lib::check::{Kind, Program};
 use becalm_lib::escape::shown;
+use becalm_lib::targets::Problem;
 use becalm_lib::words::{counted, grouped};
 
+use crate::check::view::View;
+use crate::terminal::Stdout;
 use crate::terminal::style::Look;
 
 const HEADINGS: [&str; 5] = ["misses", "opens", "stats", "libraries", "dirs"];
@@ -14,15 +18,21 @@ const HEADINGS: [&str; 5] = ["misses", "opens", "stats", "libraries", "dirs"];
 /// One row: its numbers as text.
 type Cells = [String; 5];
 
+/// One row a program.
+pub(crate) struct Table;
+
+impl View for Table {
+    fn is_long(&self) -> bool {
+        false
+    }
+
+    fn end(&self, out: &mut Stdout, look: Look, all: (Vec<Program>, &[Problem])) -> Result<()> {
+        Ok(write(out, look, all.0)?)
+    }
+}
+
 /// Writes the table; the programs are sorted by misses, ties by path.
-///
-/// # Errors
-/// Returns an error if the output cannot be written.
-pub(crate) fn write(
-    out: &mut impl Write,
-    look: Look,
-    mut programs: Vec<Program>,
-) -> io::Result<()> {
+fn write(out: &mut impl Write, look: Look, mut programs: Vec<Program>) -> io::Result<()> {
     if programs.is_empty() {
         return Ok(());
     }

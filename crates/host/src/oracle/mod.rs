@@ -1,8 +1,8 @@
 //! Runs real loaders and records their lookups, to compare predictions with them.
 //!
 //! A [`Start`] has the object, the method of starting the loader, and the environment. [`ld_debug`]
-//! runs it and returns the record, and so does `strace` of `becalm-testing`. Only the tests, the lab and the differential runs
-//! use this module: `becalm check` runs nothing.
+//! runs it and returns the record, and so does `strace` of `becalm-testing`. `becalm check` runs
+//! nothing.
 //!
 //! The caller decides which loaders to trust. Under [`Launch::Trace`] the kernel starts the
 //! interpreter that the program names. A glibc loader lists and exits before any code of the

@@ -20,8 +20,8 @@ pub(in crate::index) struct Sections {
 }
 
 impl Sections {
-    /// Encodes the bindings. Returns the kind, record size and records of each section. `tables` has the place of each object's ranges, plus one; `string`
-    /// returns the place of a string.
+    /// Encodes the bindings. Returns the kind, record size and records of each section. `tables` has
+    /// the place of each object's ranges, plus one; `string` returns the place of a string.
     pub(in crate::index) fn encode(
         bound: &Bound,
         endian: Endian,
