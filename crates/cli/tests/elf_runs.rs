@@ -257,3 +257,17 @@ fn directories_are_added_to_the_run_path_in_the_order_of_the_flags() {
     let printed = scratch.print(&["--print-rpath", "program"]);
     assert_eq!(printed.trim(), "/first:/second:/third:/fourth");
 }
+
+/// A file that keeps its inode can be recovered at any point of the write only from its old record.
+#[test]
+fn a_file_with_several_names_keeps_its_old_record_as_one_written_in_place() {
+    let Some(scratch) = Scratch::new() else { return };
+    scratch.print(&["--set-rpath", "/first", "program"]);
+    std::fs::copy(scratch.path("program"), scratch.path("alone")).expect("copied");
+    std::fs::hard_link(scratch.path("program"), scratch.path("other")).expect("linked");
+    let second = "/a/longer/path/than/the/first";
+    scratch.print(&["--set-rpath", second, "--hardlinks", "keep", "program"]);
+    scratch.print(&["--set-rpath", second, "--in-place", "alone"]);
+    let [linked, alone] = ["other", "alone"].map(|name| std::fs::read(scratch.path(name)).unwrap());
+    assert!(linked == alone, "{} and {} bytes", linked.len(), alone.len());
+}

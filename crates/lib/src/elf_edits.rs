@@ -202,7 +202,7 @@ pub fn apply(
     let done = editor.change(files, |at, reader| {
         let Some(view) = objects.get(at) else { return Ok((None, Vec::new())) };
         let (edits, mut remarks) = changes.edits(&fs.session(), view);
-        let (patch, warnings) = edit(reader, &edits, writing.in_place)?;
+        let (patch, warnings) = edit(reader, &edits, writing)?;
         remarks.extend(warnings);
         Ok((patch, remarks))
     });

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use becalm_core::edit::Edit;
 use becalm_core::strategy::{Creation, FilePlan, Plan, farm};
-use becalm_host::write::{HardLinks, Reader, WriteOptions};
+use becalm_host::write::{Reader, WriteOptions};
 use becalm_rewrite::State;
 use bstr::{BStr, BString, ByteSlice};
 use object::ReadCache;
@@ -76,8 +76,7 @@ pub(crate) fn apply(
     let made = making::make(&editor, &plan.creations, host);
     let mut applied = Applied { made, ..Applied::default() };
     let (edited, paths) = applied.edited(plan, host);
-    let keeps_inode = writing.in_place || writing.hard_links == HardLinks::Keep;
-    let done = editor.change(&paths, |at, reader| edit(reader, &edited[at].edits, keeps_inode));
+    let done = editor.change(&paths, |at, reader| edit(reader, &edited[at].edits, writing));
     let done = edited.iter().zip(done).map(|(file, done)| done.of(file.path.clone()));
     // Files that name a failed creation are last.
     applied.files.splice(0..0, done);

@@ -13,7 +13,9 @@ use anyhow::{Result, bail};
 use becalm_core::edit::Edit;
 use becalm_core::fs::FileId;
 use becalm_core::patch::Patch;
-use becalm_host::write::{FileUnderEdit, Prepared, Reader, WriteError, WriteOptions, Writer};
+use becalm_host::write::{
+    FileUnderEdit, HardLinks, Prepared, Reader, WriteError, WriteOptions, Writer,
+};
 use becalm_rewrite::RewriteError;
 use bstr::BString;
 use rayon::prelude::*;
@@ -341,10 +343,10 @@ impl Done {
 pub(crate) fn edit(
     reader: &Reader,
     edits: &[Edit],
-    keeps_inode: bool,
+    writing: WriteOptions,
 ) -> Result<Proposal, RewriteError> {
     // A file that keeps its inode must be recoverable at any point, so its old record stays in it.
-    let edited = match keeps_inode {
+    let edited = match writing.in_place || writing.hard_links == HardLinks::Keep {
         true => becalm_rewrite::edit_in_place(reader, edits),
         false => becalm_rewrite::edit(reader, edits),
     }?;
