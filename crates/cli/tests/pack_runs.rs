@@ -306,6 +306,65 @@ fn links_lead_out_of_a_tree_that_is_gone() {
     assert_eq!(ran.stdout, made + inside, "{ran:?}");
 }
 
+/// Makes calls in threads with the smallest stacks.
+const SMALL: &str = r#"
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+static char **argument;
+static int made, found, writable, opened, asked, real;
+static void *calls(void *unused) {
+  struct stat file; struct statfs system;
+  made = open(argument[2], O_CREAT | O_RDWR, 0600) >= 0;
+  found = stat(argument[2], &file) == 0;
+  writable = access(argument[1], W_OK) == 0;
+  opened = open(argument[1], O_RDONLY) >= 0;
+  asked = statfs(argument[1], &system) == 0;
+  real = realpath(argument[1], 0) != 0;
+  return 0;
+}
+int main(int count, char **arguments) {
+  pthread_attr_t small; pthread_t thread;
+  argument = arguments;
+  pthread_attr_init(&small);
+  pthread_attr_setstacksize(&small, PTHREAD_STACK_MIN);
+  if (pthread_create(&thread, &small, calls, 0) || pthread_join(thread, 0)) return 1;
+  printf("%d %d %d %d %d %d\n", made, found, writable, opened, asked, real);
+  return 0;
+}
+"#;
+
+#[test]
+fn a_pack_answers_threads_with_the_smallest_stacks() {
+    let (here, there, home, out) = (folder(), folder(), folder(), folder());
+    let at = |name: &str| out.path().join(name).to_str().unwrap().to_owned();
+    fs::create_dir_all(at("tree/lib")).unwrap();
+    fs::create_dir(at("outside")).unwrap();
+    fs::write(at("tree/lib/one"), "one\n").unwrap();
+    std::os::unix::fs::symlink(at("outside"), at("tree/far")).unwrap();
+    fs::write(at("small.c"), SMALL).unwrap();
+    support::cc(out.path(), &["small.c", "-o", "small", "-pthread"]);
+    let by = |folder: &Path, arguments: &[&str]| {
+        let mut command = becalm();
+        command.args(arguments).env("BECALM_CACHE", folder).env("HOME", home.path());
+        run(command.env("BECALM_TRUST_TIMES", at("tree")))
+    };
+    let (pack, program) = (at("pack.tar"), at("small"));
+    document(&by(here.path(), &["pack", "-o", &pack, &program, &at("tree"), "--json"]));
+    fs::rename(at("tree"), at("gone")).unwrap();
+    let start = ["run", "--pack", &pack, "--check", "never", "--", &program];
+    let ran = by(
+        there.path(),
+        &[&start[..], &[at("tree/lib/one").as_str(), at("tree/far/made").as_str()]].concat(),
+    );
+    assert_eq!(ran.stdout, "1 1 0 1 1 1\n", "{ran:?}");
+}
+
 #[test]
 fn a_traced_run_is_packed_with_what_it_used_of_a_tree() {
     let (here, there, home, out) = (folder(), folder(), folder(), folder());

@@ -414,7 +414,7 @@ access_path (elf_word *args, elf_word path, elf_word mode, elf_word flags)
   if ((unsigned) mode != 0)
     {
       /* Whether it may be read, the kernel decides, unless it was packed: then it is as on a read-only mount. */
-      const int is_packed = tree_is_told () && tree_place ((const char *) path) != (const char *) path;
+      const int is_packed = tree_is_packed ((const char *) path);
       const int is_refused = mode & may_execute && !(found.mode & 0111);
       if (!is_packed && (!tree_is_told () || is_refused || mode & may_write))
         return PASSES;

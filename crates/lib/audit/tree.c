@@ -454,16 +454,13 @@ plain_path (const char *path, struct plain *plain)
   return path;
 }
 
-/* Returns the entry of a path; NULL if there is none, or all answers are disabled. */
+/* Returns the entry of a path that is as plain_path returns it, and of a directory if IS_DIRECTORY; NULL if there is
+   none, or all answers are disabled. */
 static struct entry *
-find (const char *path, char what)
+find_plain (const char *path, int is_directory, char what)
 {
-  if (table == NULL || path == NULL || path[0] != '/')
-    return NULL;
-  struct plain plain;
-  path = plain_path (path, &plain);
   struct header *of = head ();
-  if (LOAD (of->is_off) || (!of->logs_all && !is_below_a_base (path)))
+  if (path[0] != '/' || LOAD (of->is_off) || (!of->logs_all && !is_below_a_base (path)))
     return NULL;
   size_t length = strlen (path);
   uint64_t hash = hash_bytes (0, path, length);
@@ -478,10 +475,21 @@ find (const char *path, char what)
   if (found == NULL || (what == 'r' && found->copy == 0) || (what == 'm' && !found->is_mapped))
     tell (hash, path, length, what);
   /* The kernel says which error it is, and follows links. */
-  if (found != NULL && plain.is_directory && (found->found.mode & 0170000) != 0040000
+  if (found != NULL && is_directory && (found->found.mode & 0170000) != 0040000
       && (LOAD (found->state) & 3) != ABSENT)
     return NULL;
   return LOAD (is_off) ? NULL : found;
+}
+
+/* Threads may have small stacks: no caller has the buffer in its frame. */
+static __attribute__ ((noinline)) struct entry *
+find (const char *path, char what)
+{
+  struct plain plain;
+  if (table == NULL || path == NULL || path[0] != '/')
+    return NULL;
+  path = plain_path (path, &plain);
+  return find_plain (path, plain.is_directory, what);
 }
 
 /* True if nothing has changed since the table was filled. */
@@ -627,18 +635,28 @@ step (struct walk *walk)
   return 1;
 }
 
+/* Follows the last name of REAL, which is in no tree, as follow_last does. */
+static __attribute__ ((noinline)) int
+follow_by_kernel (struct walk *walk)
+{
+  const int invalid = 22;
+  char target[512];
+  long size = sys_readlink (walk->real, target, sizeof target);
+  if (size < 0)
+    return size == -invalid ? 1 : -1;
+  return size < (long) sizeof target && follow (walk, target, (size_t) size) ? 1 : -1;
+}
+
 /* Follows the last name of REAL if it is a link. Returns -1 if the kernel has to be asked for all of it, 0 if
    the table does not have the name. */
 static int
 follow_last (struct walk *walk)
 {
-  const int invalid = 22;
-  char target[512];
   if (walk->length == 0)
     return 1;
   if (head ()->logs_all || is_below_a_base (walk->real))
     {
-      const struct entry *entry = find (walk->real, 's');
+      const struct entry *entry = find_plain (walk->real, 0, 's');
       struct statx found;
       if (peek (entry, 0, &found) < FOUND)
         return 0;
@@ -648,10 +666,7 @@ follow_last (struct walk *walk)
       const char *leads = string_at (entry->target);
       return entry->target != 0 && follow (walk, leads, strlen (leads)) ? 1 : -1;
     }
-  long size = sys_readlink (walk->real, target, sizeof target);
-  if (size < 0)
-    return size == -invalid ? 1 : -1;
-  return size < (long) sizeof target && follow (walk, target, (size_t) size) ? 1 : -1;
+  return follow_by_kernel (walk);
 }
 
 /* Begins with all of PATH in the rest. Returns 0 if it is too long. */
@@ -692,7 +707,7 @@ tree_real (const char *path)
   __atomic_fetch_add (&head ()->asked, 1, __ATOMIC_RELAXED);
   if (text_equal (walk.real, path))
     return path;
-  const struct entry *entry = find (walk.real, 's');
+  const struct entry *entry = find_plain (walk.real, 0, 's');
   return entry != NULL ? string_at (entry->path) : NULL;
 }
 
@@ -718,7 +733,6 @@ const char *
 tree_outside (const char *path)
 {
   struct walk walk;
-  char whole[LONGEST_OUTSIDE];
   if (outside == NULL || path == NULL || path[0] != '/' || LOAD (is_off) || LOAD (head ()->is_off)
       || !is_below_a_base (path) || !begin (&walk, path))
     return path;
@@ -728,18 +742,27 @@ tree_outside (const char *path)
       const int is_there = entry != NULL && (LOAD (entry->state) & 3) >= FOUND;
       const char *leads = is_there && entry->target != 0 ? string_at (entry->target) : NULL;
       const size_t left = strlen (walk.rest) + 1;
-      if (leads != NULL ? !follow (&walk, leads, strlen (leads)) : walk.length + left > sizeof whole)
+      if (leads != NULL ? !follow (&walk, leads, strlen (leads)) : walk.length + left > LONGEST_OUTSIDE)
         return path;
       if (leads != NULL || walk.links == 0)
         continue;
-      memcpy (whole, walk.real, walk.length);
-      memcpy (whole + walk.length, walk.rest, left);
-      if (is_below_a_base (whole))
-        continue;
-      const char *kept = keep_outside (whole);
-      return kept != NULL ? kept : path;
+      /* All of it, for a moment: threads may have small stacks. */
+      memcpy (walk.real + walk.length, walk.rest, left);
+      if (!is_below_a_base (walk.real))
+        {
+          const char *kept = keep_outside (walk.real);
+          return kept != NULL ? kept : path;
+        }
+      walk.real[walk.length] = '\0';
     }
   return path;
+}
+
+int
+tree_is_packed (const char *path)
+{
+  struct statx found;
+  return is_told && read_entry (find (path, 's'), 1, &found) == COPIED;
 }
 
 const char *

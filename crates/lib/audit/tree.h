@@ -72,6 +72,9 @@ const char *tree_real (const char *path);
    trees; else PATH itself. */
 const char *tree_outside (const char *path);
 
+/* True for a file of the pack that the program is told of. */
+int tree_is_packed (const char *path);
+
 /* Returns the place of a file in the pack that the program is told of, or PATH itself. */
 const char *tree_place (const char *path);
 
