@@ -48,6 +48,13 @@ fn in_folder(folder: &Path, arguments: &[&str]) -> Ran {
     run(becalm().args(arguments).env("BECALM_CACHE", folder))
 }
 
+/// Runs a command for which the times of files in a tree count.
+fn of_tree(tree: &Path, home: &Path, folder: &Path, arguments: &[&str]) -> Ran {
+    let mut command = becalm();
+    command.args(arguments).env("BECALM_CACHE", folder).env("HOME", home);
+    run(command.env("BECALM_TRUST_TIMES", tree))
+}
+
 fn document(ran: &Ran) -> Value {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     serde_json::from_str(&ran.stdout).unwrap()
@@ -211,11 +218,7 @@ fn a_whole_tree_is_packed_without_a_start_and_needed_no_more() {
     std::os::unix::fs::symlink("sub/two", tree.join("lib/three")).unwrap();
     let pack = out.path().join("pack.tar");
     let pack = pack.to_str().unwrap();
-    let by = |folder: &Path, arguments: &[&str]| {
-        let mut command = becalm();
-        command.args(arguments).env("BECALM_CACHE", folder).env("HOME", home.path());
-        run(command.env("BECALM_TRUST_TIMES", &tree))
-    };
+    let by = |folder: &Path, arguments: &[&str]| of_tree(&tree, home.path(), folder, arguments);
     let arguments = ["pack", "-o", pack, "/bin/cat", tree.to_str().unwrap(), "--json"];
     let packed = document(&by(here.path(), &arguments));
     let counts = ["files", "bytes", "indexes"].map(|name| packed[name].as_u64().unwrap());
@@ -290,11 +293,7 @@ fn links_lead_out_of_a_tree_that_is_gone() {
     link(&tree.join("lib"), "round");
     let pack = out.path().join("pack.tar");
     let pack = pack.to_str().unwrap();
-    let by = |folder: &Path, arguments: &[&str]| {
-        let mut command = becalm();
-        command.args(arguments).env("BECALM_CACHE", folder).env("HOME", home.path());
-        run(command.env("BECALM_TRUST_TIMES", &tree))
-    };
+    let by = |folder: &Path, arguments: &[&str]| of_tree(&tree, home.path(), folder, arguments);
     let python = "/usr/bin/python3";
     let [tree, outside] = [&tree, &outside].map(|path| path.to_str().unwrap());
     document(&by(here.path(), &["pack", "-o", pack, python, tree, "--json"]));
@@ -350,9 +349,7 @@ fn a_pack_answers_threads_with_the_smallest_stacks() {
     fs::write(at("small.c"), SMALL).unwrap();
     support::cc(out.path(), &["small.c", "-o", "small", "-pthread"]);
     let by = |folder: &Path, arguments: &[&str]| {
-        let mut command = becalm();
-        command.args(arguments).env("BECALM_CACHE", folder).env("HOME", home.path());
-        run(command.env("BECALM_TRUST_TIMES", at("tree")))
+        of_tree(Path::new(&at("tree")), home.path(), folder, arguments)
     };
     let (pack, program) = (at("pack.tar"), at("small"));
     document(&by(here.path(), &["pack", "-o", &pack, &program, &at("tree"), "--json"]));
@@ -374,9 +371,7 @@ fn a_traced_run_is_packed_with_what_it_used_of_a_tree() {
         fs::write(out.path().join("tree/lib").join(name), format!("{name}\n")).unwrap();
     }
     let by = |folder: &Path, arguments: &[&str]| {
-        let mut command = becalm();
-        command.args(arguments).env("BECALM_CACHE", folder).env("HOME", home.path());
-        run(command.env("BECALM_TRUST_TIMES", at("tree")))
+        of_tree(Path::new(&at("tree")), home.path(), folder, arguments)
     };
     let (run_file, pack, one) = (at("run.json"), at("pack.tar"), at("tree/lib/one"));
     let traced = ["trace", "--files", "--json", "-o", &run_file, "--", "/bin/cat", &one];

@@ -411,16 +411,12 @@ access_path (elf_word *args, elf_word path, elf_word mode, elf_word flags)
   if (answer != TREE_FOUND)
     return PASSES;
   const unsigned may_execute = 1, may_write = 2;
-  if ((unsigned) mode != 0)
-    {
-      /* Whether it may be read, the kernel decides, unless it was packed: then it is as on a read-only mount. */
-      const int is_packed = tree_is_packed ((const char *) path);
-      const int is_refused = mode & may_execute && !(found.mode & 0111);
-      if (!is_packed && (!tree_is_told () || is_refused || mode & may_write))
-        return PASSES;
-      if (is_refused || mode & may_write)
-        return fail (args, mode & may_write ? IS_READ_ONLY : NOT_ALLOWED, -1);
-    }
+  const int is_refused = mode & may_write || (mode & may_execute && !(found.mode & 0111));
+  /* Whether it may be read, the kernel decides, unless it was packed: then it is as on a read-only mount. */
+  if ((unsigned) mode != 0 && (!tree_is_told () || (is_refused && !tree_is_packed ((const char *) path))))
+    return PASSES;
+  if (is_refused)
+    return fail (args, mode & may_write ? IS_READ_ONLY : NOT_ALLOWED, -1);
   args[0] = 0;
   return ANSWERED;
 }

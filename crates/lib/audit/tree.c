@@ -711,6 +711,7 @@ tree_real (const char *path)
   return entry != NULL ? string_at (entry->path) : NULL;
 }
 
+/* Returns a copy of PATH that stays, NULL if there is no room. */
 static const char *
 keep_outside (const char *path)
 {
@@ -762,7 +763,7 @@ int
 tree_is_packed (const char *path)
 {
   struct statx found;
-  return is_told && read_entry (find (path, 's'), 1, &found) == COPIED;
+  return is_told && peek (find (path, 's'), 1, &found) == COPIED;
 }
 
 const char *
