@@ -2,13 +2,13 @@
 //! the comparisons traced by the C compiler, for the target `loader_reader`.
 
 fn main() {
-    let reader = "../crates/lib/patches/glibc/tests/reader.c";
+    let reader = "../patches/glibc/tests/reader.c";
     println!("cargo::rerun-if-changed={reader}");
-    println!("cargo::rerun-if-changed=../crates/lib/patches/glibc/common/0001/elf/dl-resolution.h");
+    println!("cargo::rerun-if-changed=../patches/glibc/common/0001/elf/dl-resolution.h");
     cc::Build::new()
         .std("c11")
         .define("_GNU_SOURCE", None)
-        .include("../crates/lib/patches/glibc/common/0001/elf")
+        .include("../patches/glibc/common/0001/elf")
         .warnings_into_errors(true)
         .extra_warnings(true)
         .flag("-fno-omit-frame-pointer")

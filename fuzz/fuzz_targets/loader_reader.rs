@@ -1,6 +1,6 @@
 //! Tests the C reader of the loader patch for glibc
-//! (`crates/lib/patches/glibc/common/0001/elf/dl-resolution.h`), compiled with the functions that it
-//! calls replaced (`crates/lib/patches/glibc/tests/reader.c`).
+//! (`patches/glibc/common/0001/elf/dl-resolution.h`), compiled with the functions that it
+//! calls replaced (`patches/glibc/tests/reader.c`).
 //!
 //! For any segments, it must read no byte outside of them, which the sanitizer checks. For a
 //! descriptor, it must try the elements that becalm's own reader finds, up to the first one that is

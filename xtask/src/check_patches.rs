@@ -11,14 +11,16 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::patches::{self, RELEASES};
+use loader_patches::{RELEASES, Release};
+
+use crate::patches;
 
 /// Options of the chore.
 #[derive(Args)]
 pub struct Options {
     /// Source trees, each as VERSION=DIR; a release may have several.
     #[arg(value_name = "VERSION=DIR", value_parser = patches::source)]
-    trees: Vec<(String, PathBuf)>,
+    trees: Vec<(Release, PathBuf)>,
 }
 
 /// Applies the patches of each release to a copy of the files that they change.
@@ -28,16 +30,15 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<ExitCode> {
     let required = std::env::var_os("BECALM_REQUIRE_ALL").is_some_and(|value| value == "1");
     let mut fine = true;
-    for release in &RELEASES {
-        let series = patches::series(release.version);
-        let mut trees =
-            options.trees.iter().filter(|(version, _)| version == release.version).peekable();
+    for release in RELEASES {
+        let mut trees = options.trees.iter().filter(|(given, _)| *given == release).peekable();
         if trees.peek().is_none() {
             println!("{}: no source tree given, not checked", release.version);
             fine &= !required;
         }
-        for (version, tree) in trees {
-            match apply(&series, tree)? {
+        for (_, tree) in trees {
+            let version = release.version;
+            match apply(&release.patches, tree)? {
                 Ok(said) => println!("{version}: apply to {}{said}", tree.display()),
                 Err(said) => {
                     println!("{version}: do not apply to {}\n{said}", tree.display());
@@ -50,14 +51,13 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 }
 
 /// Returns the output of `patch`, as an error if a patch did not apply.
-fn apply(series: &[PathBuf], tree: &Path) -> Result<Result<String, String>> {
+fn apply(series: &[&str], tree: &Path) -> Result<Result<String, String>> {
     let mut names = BTreeSet::new();
     for patch in series {
-        let text = fs::read_to_string(patch).with_context(|| patch.display().to_string())?;
-        names.extend(touched(&text).map(str::to_owned));
+        names.extend(touched(patch));
     }
     let copy = tempfile::tempdir()?;
-    for name in &names {
+    for name in names {
         let (from, to) = (tree.join(name), copy.path().join(name));
         if from.exists() {
             fs::create_dir_all(to.parent().context("a name in a folder")?)?;
@@ -66,7 +66,7 @@ fn apply(series: &[PathBuf], tree: &Path) -> Result<Result<String, String>> {
     }
     let mut moved = 0;
     for patch in series {
-        let done = patches::apply(patch, copy.path())?.output().context("patch")?;
+        let done = loader_patches::apply(patch, copy.path())?.output().context("patch")?;
         let said = String::from_utf8_lossy(&done.stdout).into_owned();
         if !done.status.success() {
             return Ok(Err(said));
@@ -100,13 +100,10 @@ mod tests {
     fn a_context_that_changed_is_told_and_not_bridged() {
         let tree = tempfile::tempdir().unwrap();
         fs::write(tree.path().join("a"), "one\ntwo\nthree\n").unwrap();
-        let patch = tree.path().join("p");
         let hunk = |context: &str| {
             format!("--- a/a\n+++ b/a\n@@ -1,3 +1,3 @@\n {context}\n-two\n+2\n three\n")
         };
-        fs::write(&patch, hunk("one")).unwrap();
-        assert!(apply(std::slice::from_ref(&patch), tree.path()).unwrap().is_ok());
-        fs::write(&patch, hunk("eins")).unwrap();
-        assert!(apply(std::slice::from_ref(&patch), tree.path()).unwrap().is_err());
+        assert!(apply(&[&hunk("one")], tree.path()).unwrap().is_ok());
+        assert!(apply(&[&hunk("eins")], tree.path()).unwrap().is_err());
     }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
+use loader_patches::Release;
 
 use crate::patches;
 
@@ -14,7 +15,7 @@ use crate::patches;
 pub struct GlibcSources {
     /// Unpatched source trees of Debian's glibc-source, each as VERSION=DIR; they stay as they are
     #[arg(value_name = "VERSION=DIR", required = true, value_parser = patches::source)]
-    sources: Vec<(String, PathBuf)>,
+    sources: Vec<(Release, PathBuf)>,
     /// Folder of trees and objects: 0.5 to 1 GB a build, used again by the next run
     #[arg(long, value_name = "DIR")]
     folder: PathBuf,
@@ -41,11 +42,11 @@ impl GlibcSources {
     }
 
     /// The trees with their releases: each is of its release and unpatched, or an error.
-    pub(crate) fn trees(&self) -> impl Iterator<Item = Result<(&str, PathBuf)>> {
-        self.sources.iter().map(|(version, dir)| {
+    pub(crate) fn trees(&self) -> impl Iterator<Item = Result<(Release, PathBuf)>> {
+        self.sources.iter().map(|(release, dir)| {
             let dir = fs::canonicalize(dir).with_context(|| dir.display().to_string())?;
-            check(version, &dir)?;
-            Ok((version.as_str(), dir))
+            check(release.version, &dir)?;
+            Ok((*release, dir))
         })
     }
 }

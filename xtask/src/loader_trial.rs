@@ -12,8 +12,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-
-use crate::patches::{self, RELEASES};
+use loader_patches::RELEASES;
 
 /// Options of the trial.
 #[derive(Args)]
@@ -102,7 +101,7 @@ fn is_seen_to_read(options: &Options, loader: &Path, folder: &Path) -> Result<bo
     Ok(reads)
 }
 
-/// Runs a script of `crates/lib/patches/glibc/tests`.
+/// Runs a script of `patches/glibc/tests`.
 fn trial(
     options: &Options,
     script: &str,
@@ -110,7 +109,7 @@ fn trial(
     loader: &Path,
     folder: &Path,
 ) -> Result<bool> {
-    let script = patches::folder().join("tests").join(script);
+    let script = loader_patches::folder().join("tests").join(script);
     let mut python = Command::new("python3");
     python.arg("-B").arg(script).args(more).arg("--loader").arg(loader);
     python.arg("--store").arg(folder.join("store")).arg("--becalm").arg(&options.becalm);

@@ -1,5 +1,5 @@
 //! Tests the C reader of the loader patch for glibc, compiled without glibc
-//! (`crates/lib/patches/glibc/tests/reader.c`): the descriptors of `vectors/`, damaged notes under
+//! (`patches/glibc/tests/reader.c`): the descriptors of `vectors/`, damaged notes under
 //! sanitizers, and the number of comparisons of a lookup.
 
 use std::ffi::OsStr;
@@ -114,7 +114,7 @@ impl Reader {
             return None;
         }
         let folder = tempfile::tempdir().expect("a folder");
-        let patches = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/lib/patches/glibc");
+        let patches = Path::new(env!("CARGO_MANIFEST_DIR")).join("../patches/glibc");
         fs::write(folder.path().join("driver.c"), DRIVER).expect("written");
         let mut cc = Command::new("cc");
         cc.args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE"]);

@@ -5,10 +5,8 @@
 //! prefix; if `image` exists, only copying is left to do. The log is kept; source and objects are
 //! removed as soon as they are no longer needed.
 
-mod manual;
 mod minimal;
 mod needs;
-mod release;
 mod source;
 mod steps;
 
@@ -19,9 +17,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueHint};
+use loader_patches::Release;
 
-use self::manual::without_manual;
-use self::release::Release;
 use self::steps::Steps;
 
 /// The build, and the place to install it.
@@ -161,20 +158,21 @@ fn prepare(steps: &Steps, args: &BuildArgs, folder: &Path) -> Result<PathBuf> {
     let deb = match &args.source {
         Some(deb) => deb.clone(),
         None => {
-            let packages = cache_folder()?.join(format!("glibc-source-{}", args.glibc.suite));
+            let Release { version, suite, .. } = args.glibc;
+            let suite = suite.with_context(|| {
+                format!("the source of glibc {version} is in no Debian suite; --source names it")
+            })?;
+            let packages = cache_folder()?.join(format!("glibc-source-{suite}"));
             fs::create_dir_all(&packages).with_context(|| packages.display().to_string())?;
-            source::fetch(steps, &args.glibc, &packages)?
+            source::fetch(steps, version, suite, &packages)?
         }
     };
     clear(folder, args.glibc.version)?;
-    let tree = source::unpack(steps, &args.glibc, &deb, folder)?;
+    let tree = source::unpack(steps, args.glibc.version, &deb, folder)?;
     if !args.unpatched {
         steps.now("applying becalm's patches");
-        for (number, patch) in (1..).zip(args.glibc.patches) {
-            let file = folder.join(format!("{number}.patch"));
-            // Debian's source has no manual.
-            fs::write(&file, without_manual(patch))?;
-            steps.patch(&tree, &file)?;
+        for patch in args.glibc.patches {
+            steps.patch(&tree, patch)?;
         }
     }
     Ok(tree)

@@ -8,7 +8,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::build_loader::release::Release;
 use anyhow::{Context, Result, bail};
 
 use crate::build_loader::steps::Steps;
@@ -24,21 +23,21 @@ struct Mirror {
 const STAGES: [&str; 3] = ["experimental", "sid", "testing"];
 
 /// Downloads the package into `folder` and returns the file.
-pub(crate) fn fetch(steps: &Steps, release: &Release, folder: &Path) -> Result<PathBuf> {
-    if let Some(deb) = package_in(folder, release.version) {
+pub(crate) fn fetch(steps: &Steps, version: &str, suite: &str, folder: &Path) -> Result<PathBuf> {
+    if let Some(deb) = package_in(folder, version) {
         return Ok(deb);
     }
     let mirror = mirror_of_machine(Path::new("/etc/apt"))
         .context("/etc/apt has no source with the component main")?;
     let mut first_error = None;
-    for suite in suites_from(release.suite) {
-        match fetch_from(steps, &mirror, suite, release.version, folder) {
+    for suite in suites_from(suite) {
+        match fetch_from(steps, &mirror, suite, version, folder) {
             Ok(()) => break,
             // The first suite is the one that this version is expected in.
             Err(error) => first_error = first_error.or(Some(error)),
         }
     }
-    match (package_in(folder, release.version), first_error) {
+    match (package_in(folder, version), first_error) {
         (Some(deb), _) => Ok(deb),
         (None, Some(error)) => Err(error),
         (None, None) => bail!("apt-get download left no package"),
@@ -101,20 +100,15 @@ fn package_in(folder: &Path, version: &str) -> Option<PathBuf> {
 }
 
 /// Unpacks the package in `folder` and returns the tree.
-pub(crate) fn unpack(
-    steps: &Steps,
-    release: &Release,
-    deb: &Path,
-    folder: &Path,
-) -> Result<PathBuf> {
+pub(crate) fn unpack(steps: &Steps, version: &str, deb: &Path, folder: &Path) -> Result<PathBuf> {
     steps.now("unpacking");
     steps.run(Command::new("dpkg-deb").arg("--extract").arg(deb).arg(folder.join("package")))?;
-    let archive = folder.join(format!("package/usr/src/glibc/glibc-{}.tar.xz", release.version));
+    let archive = folder.join(format!("package/usr/src/glibc/glibc-{version}.tar.xz"));
     if !archive.is_file() {
-        bail!("{}: not the source of glibc {}", deb.display(), release.version);
+        bail!("{}: not the source of glibc {version}", deb.display());
     }
     steps.run(Command::new("tar").arg("-xf").arg(&archive).arg("-C").arg(folder))?;
-    Ok(folder.join(format!("glibc-{}", release.version)))
+    Ok(folder.join(format!("glibc-{version}")))
 }
 
 /// Returns a mirror of apt's configuration in `etc`: the first one whose path is Debian's, or else

@@ -35,12 +35,23 @@ impl Steps {
     /// # Errors
     /// Returns an error that names the log if the command cannot be started or fails.
     pub(crate) fn run(&self, command: &mut Command) -> Result<()> {
+        self.finish(command.stdin(Stdio::null()))
+    }
+
+    /// Applies a patch, without fuzz.
+    ///
+    /// # Errors
+    /// Returns an error if the patch does not apply.
+    pub(crate) fn patch(&self, tree: &Path, patch: &str) -> Result<()> {
+        self.finish(loader_patches::apply(patch, tree)?.arg("--silent"))
+    }
+
+    fn finish(&self, command: &mut Command) -> Result<()> {
         let log = || -> std::io::Result<File> { OpenOptions::new().append(true).open(&self.log) };
         let name = command.get_program().to_string_lossy().into_owned();
         let status = command
             .env("LC_ALL", "C")
             .env_remove("LD_LIBRARY_PATH")
-            .stdin(Stdio::null())
             .stdout(log()?)
             .stderr(log()?)
             .status()
@@ -49,19 +60,5 @@ impl Steps {
             bail!("{name}: {status}; its output is in {}", self.log.display());
         }
         Ok(())
-    }
-
-    /// Applies a patch, without fuzz.
-    ///
-    /// # Errors
-    /// Returns an error if the patch does not apply.
-    pub(crate) fn patch(&self, tree: &Path, file: &Path) -> Result<()> {
-        self.run(
-            Command::new("patch")
-                .args(["-p1", "--fuzz=0", "--force", "--silent", "--input"])
-                .arg(file)
-                .current_dir(tree),
-        )
-        .with_context(|| file.display().to_string())
     }
 }

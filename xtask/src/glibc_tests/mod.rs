@@ -90,9 +90,10 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let explained = Explained::read()?;
     let mut is_clean = true;
     for source in options.sources.trees() {
-        let (version, dir) = source?;
+        let (release, dir) = source?;
+        let version = release.version;
         eprintln!("glibc {version}");
-        let tree = Tree::prepare(&folder, version, &dir, Kind::Direct)?;
+        let tree = Tree::prepare(&folder, release, &dir, Kind::Direct)?;
         tree.build(jobs)?;
         let trial = Trial { tree, version, folder: &folder, jobs };
         let checked = explained.check(version, &trial.run()?);

@@ -58,10 +58,11 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let mut all = Vec::new();
     let mut passed = true;
     for source in options.sources.trees() {
-        let (version, dir) = source?;
+        let (release, dir) = source?;
+        let version = release.version;
         let built = |kind: Kind| -> Result<Tree> {
             eprintln!("glibc {version}, {}", kind.name());
-            let tree = Tree::prepare(&folder, version, &dir, kind)?;
+            let tree = Tree::prepare(&folder, release, &dir, kind)?;
             tree.build(jobs)?;
             Ok(tree)
         };

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
+use loader_patches::Release;
 
 use super::outcome::Results;
-use crate::patches;
 
 /// Makefile rule that prints the names of all tests, and those of tests with a rule of their own as
 /// files. No target of glibc has a name with this prefix.
@@ -49,15 +49,6 @@ pub(crate) struct Tree {
     kind: Kind,
 }
 
-/// Returns the text of all patches.
-fn series_text(series: &[PathBuf]) -> Result<Vec<u8>> {
-    let mut text = Vec::new();
-    for patch in series {
-        text.extend(fs::read(patch).with_context(|| patch.display().to_string())?);
-    }
-    Ok(text)
-}
-
 /// A run of tests.
 pub(crate) struct Run<'a> {
     /// Prefixes of the tests' names.
@@ -70,24 +61,23 @@ pub(crate) struct Run<'a> {
 
 impl Tree {
     /// Finds or creates the folder of this release and kind.
-    pub(crate) fn prepare(base: &Path, version: &str, from: &Path, kind: Kind) -> Result<Self> {
-        let folder = base.join(format!("{version}-{}", kind.name()));
+    pub(crate) fn prepare(base: &Path, release: Release, from: &Path, kind: Kind) -> Result<Self> {
+        let folder = base.join(format!("{}-{}", release.version, kind.name()));
         let objects = folder.join("objects");
         if kind != Kind::Patched {
             fs::create_dir_all(&folder)?;
             return Ok(Self { folder, source: from.to_owned(), objects, kind });
         }
-        let series = patches::series(version);
-        let text = series_text(&series)?;
+        let text = release.patches.concat();
         let (source, fingerprint) = (folder.join("source"), folder.join("series.patch"));
-        if fs::read(&fingerprint).ok().as_ref() != Some(&text) {
+        if fs::read_to_string(&fingerprint).ok().as_ref() != Some(&text) {
             if folder.exists() {
                 fs::remove_dir_all(&folder)?;
             }
             fs::create_dir_all(&folder)?;
             succeed(Command::new("cp").arg("-a").arg(from).arg(&source))?;
-            for patch in &series {
-                succeed(patches::apply(patch, &source)?.arg("--silent"))?;
+            for patch in release.patches {
+                succeed(loader_patches::apply(patch, &source)?.arg("--silent"))?;
             }
             // Written last, because it marks the tree as complete.
             fs::write(&fingerprint, text)?;
@@ -255,6 +245,8 @@ fn succeed(command: &mut Command) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use loader_patches::RELEASES;
+
     use super::*;
 
     const STARTS: [&str; 5] = ["dblload", "list-tunables", "order", "tst-audit", "tst-rtld"];
@@ -275,16 +267,15 @@ mod tests {
     #[test]
     fn another_patch_begins_anew_and_the_same_one_goes_on() {
         let base = tempfile::tempdir().unwrap();
-        let version = patches::RELEASES[0].version;
-        let folder = base.path().join(format!("{version}-patched"));
+        let release = RELEASES[0];
+        let folder = base.path().join(format!("{}-patched", release.version));
         fs::create_dir_all(folder.join("objects")).unwrap();
-        let text = series_text(&patches::series(version)).unwrap();
-        fs::write(folder.join("series.patch"), text).unwrap();
+        fs::write(folder.join("series.patch"), release.patches.concat()).unwrap();
         let none = base.path().join("none");
-        assert!(Tree::prepare(base.path(), version, &none, Kind::Patched).is_ok());
+        assert!(Tree::prepare(base.path(), release, &none, Kind::Patched).is_ok());
         assert!(folder.join("objects").exists());
         fs::write(folder.join("series.patch"), "another").unwrap();
-        assert!(Tree::prepare(base.path(), version, &none, Kind::Patched).is_err());
+        assert!(Tree::prepare(base.path(), release, &none, Kind::Patched).is_err());
         assert!(!folder.join("objects").exists());
     }
 
@@ -323,7 +314,7 @@ mod tests {
         fake_glibc(&source);
         let run = Run { starts: &STARTS, variables: &[], label: "tests" };
         for _ in 0..2 {
-            let tree = Tree::prepare(base.path(), "2.41", &source, Kind::Plain).unwrap();
+            let tree = Tree::prepare(base.path(), RELEASES[1], &source, Kind::Plain).unwrap();
             tree.build(2).unwrap();
             let results = serde_json::to_string(&tree.test(&run, 1).unwrap()).unwrap();
             let expected =
@@ -331,7 +322,7 @@ mod tests {
             assert_eq!(results, expected);
         }
         fs::remove_dir_all(base.path().join("2.41-plain/objects/elf")).unwrap();
-        let tree = Tree::prepare(base.path(), "2.41", &source, Kind::Plain).unwrap();
+        let tree = Tree::prepare(base.path(), RELEASES[1], &source, Kind::Plain).unwrap();
         assert!(tree.test(&run, 1).is_err(), "no test has a result");
     }
 }

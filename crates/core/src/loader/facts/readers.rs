@@ -1,6 +1,6 @@
 //! Detects the strategies that a patched loader supports, from its bytes.
 //!
-//! The readers of becalm's patches (`crates/lib/patches`), for glibc and musl, have the mark of a
+//! The readers of becalm's patches (`patches`), for glibc and musl, have the mark of a
 //! complete note in the loader's file. The second patch for glibc puts a marker and its store
 //! prefixes there. The patch of nixpkgs reads notes as well, but has neither and is not detected.
 

@@ -2,7 +2,7 @@
 //! own run path: in the object's resolution note, or else in the loader cache of its package
 //! ([`Environment::reads`]).
 //!
-//! No released glibc reads them. becalm's patches (`crates/lib/patches/glibc`) read complete notes,
+//! No released glibc reads them. becalm's patches (`patches/glibc`) read complete notes,
 //! and the caches. If an answer is wrong in any way, the plain search follows.
 //!
 //! [`Environment::reads`]: crate::facts::Environment

@@ -1,4 +1,4 @@
-//! The search of musl with becalm's patch (`crates/lib/patches/musl`), which reads the complete note
+//! The search of musl with becalm's patch (`patches/musl`), which reads the complete note
 //! of an object before its run path.
 
 use std::sync::Arc;
