@@ -1,4 +1,4 @@
-//! Puts the beginning of `becalm run` (`starter/quick.c` of `becalm-lib`) before that of the C library, on
+//! Puts the beginning of `becalm run` (`starter/quick.c` of `becalm-audit`) before that of the C library, on
 //! machines that have it.
 
 fn main() {

@@ -146,7 +146,7 @@ impl Trial {
 
     /// Makes the program, the store, and the first index.
     fn prepare(&self) -> Result<()> {
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/lib/audit/tests/paths.c");
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/audit/module/tests/paths.c");
         let own = || "cc".to_owned();
         let of_machine = |foreign: &Foreign| format!("{}-linux-gnu-gcc", foreign.name);
         let mut cc = Command::new(self.foreign.as_ref().map_or_else(own, of_machine));

@@ -13,8 +13,7 @@
 //! of a page, [`compare`] what `lab compare` and the demonstration share, [`cache`] what is kept beside indexes ([`trees`], [`pages`]). Long work shows itself by a [`progress::Progress`]; a report that is a [`json::Report`]
 //! is the JSON document of its command ([`json::document`]).
 //!
-//! [`index::MODULES`] are the audit modules that an index is put into, compiled from `audit/` by
-//! the build script.
+//! [`becalm_audit::MODULES`] are the audit modules that an index is put into.
 //!
 //! # Examples
 //!

@@ -4,7 +4,7 @@
 //! objects each take no memory of their own. Its objects are resolved by the same code as those of
 //! `becalm index`, and the table is encoded. Each size runs in a process of its own, so that each
 //! has its own peak of memory. The audit module's reader of tables is timed on each table
-//! (`crates/lib/audit/tests/lookup.c`).
+//! (`crates/audit/module/tests/lookup.c`).
 //!
 //! `--on-disk` makes a store of real files instead, and times `becalm index` and `becalm index
 //! --update` on it ([`on_disk`]). `--shape` chooses the depth of their closures ([`deep`]).
@@ -157,7 +157,8 @@ fn lookup(table: &[u8]) -> Result<u64> {
     let folder = tempfile::tempdir()?;
     let (reader, file) = (folder.path().join("lookup"), folder.path().join("table"));
     fs::write(&file, table)?;
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/lib/audit/tests/lookup.c");
+    let source =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/audit/module/tests/lookup.c");
     let made = Command::new("cc").args(["-std=c11", "-O2", "-o"]).args([&reader, &source]).status();
     if !made.context("no C compiler")?.success() {
         bail!("cc {}", source.display());

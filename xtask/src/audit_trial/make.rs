@@ -41,7 +41,7 @@ pub fn module_of(machine: &str, folder: &Path) -> Result<PathBuf> {
 /// # Errors
 /// Returns the errors of [`module`].
 pub fn module_by(compiler: &str, folder: &Path) -> Result<PathBuf> {
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/lib/audit");
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/audit/module");
     let out = folder.join("becalm-audit.so");
     let made = Command::new("make")
         .arg("-s")

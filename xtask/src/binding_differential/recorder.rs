@@ -37,7 +37,7 @@ pub(crate) fn build(machine: &str, folder: &Path) -> Result<PathBuf> {
         .args(["-std=c11", "-O2", "-ffreestanding", "-fno-builtin", "-nostdlib", "-fPIC"])
         .args(["-fvisibility=hidden", "-fno-stack-protector", "-shared"])
         .args(["-fno-tree-loop-distribute-patterns", "-Wall", "-Wextra", "-Werror"])
-        .arg(format!("-I{}", sources.join("../crates/lib/audit").display()))
+        .arg(format!("-I{}", sources.join("../crates/audit/module").display()))
         .arg(sources.join("src/binding_differential/recorder.c"))
         .arg("-o")
         .arg(&out)

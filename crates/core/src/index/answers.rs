@@ -1,6 +1,6 @@
 //! Predicts the answers that the audit module gives in one start, and thus a start with an index.
-//! It follows `crates/lib/audit/audit.c`, `crates/lib/audit/chain.c` and
-//! `crates/lib/audit/library_path.c`.
+//! It follows `crates/audit/module/audit.c`, `crates/audit/module/chain.c` and
+//! `crates/audit/module/library_path.c`.
 
 use std::cell::Cell;
 

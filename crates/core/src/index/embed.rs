@@ -3,7 +3,7 @@
 //! In the module's linker script the last segment has the code and constants, and the table's place
 //! is at its end. To add a table, [`embed`] appends it and extends that segment. The section
 //! headers, which would follow, are removed. Before the table there is a checksum of the module, so
-//! that a damaged module gives no answers (`crates/lib/audit/whole.c`).
+//! that a damaged module gives no answers (`crates/audit/module/whole.c`).
 
 use std::ops::Range;
 

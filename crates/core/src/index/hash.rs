@@ -1,4 +1,4 @@
-//! The hashes of the table: the same functions as in `crates/lib/audit/hash.c`.
+//! The hashes of the table: the same functions as in `crates/audit/module/hash.c`.
 //!
 //! They are quick on short strings and detect corruption, not tampering. An attacker who can write an
 //! index can write any answer anyway.

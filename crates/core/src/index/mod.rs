@@ -3,7 +3,7 @@
 //!
 //! [`build`] finds the answers, [`encode`] writes the table and [`embed`] puts it into the module.
 //! [`Table`] reads it again for `verify` and `--update`. The format is in `docs/index-format.md`,
-//! and the module's own reader is `crates/lib/audit/table.c`.
+//! and the module's own reader is `crates/audit/module/table.c`.
 
 pub mod answers;
 pub mod bound;

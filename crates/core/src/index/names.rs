@@ -1,6 +1,6 @@
 //! A Bloom filter of the file names of an index's programs. `embed` writes it into the first page of the
 //! module, so that the module declines a start of another program without a look at the table
-//! (`crates/lib/audit/idle.c`).
+//! (`crates/audit/module/idle.c`).
 
 use bstr::{BStr, ByteSlice};
 

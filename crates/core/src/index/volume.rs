@@ -1,5 +1,5 @@
 //! The identity of a file system, by which a fingerprint holds after a reboot or on another machine
-//! and does not hold in another image (`docs/identity.md`). `crates/lib/audit/volume.c` computes the
+//! and does not hold in another image (`docs/identity.md`). `crates/audit/module/volume.c` computes the
 //! same number in the process.
 
 use super::hash;

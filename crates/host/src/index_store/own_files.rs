@@ -36,7 +36,7 @@ fn begins_or_splits(path: &Path) -> Option<bool> {
 }
 
 /// Returns true if a file or directory belongs to root and no other user may write to it
-/// (`same_in_image` of `crates/lib/audit/condition.c`).
+/// (`same_in_image` of `crates/audit/module/condition.c`).
 pub(super) fn is_of_root(path: &BStr) -> bool {
     const OTHERS_WRITE: u32 = 0o022;
     let facts = path_of(path).metadata();

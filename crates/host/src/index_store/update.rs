@@ -31,7 +31,7 @@ use crate::{FactChoice, HostError, OsFs, WalkOptions, find_objects, loader_facts
 
 impl OsFingerprints {
     /// Returns true if a condition holds, by the rules of the module (`condition_holds` in
-    /// `crates/lib/audit/condition.c`). Conditions on the loader count as holding, because only the
+    /// `crates/audit/module/condition.c`). Conditions on the loader count as holding, because only the
     /// process knows its loader.
     #[must_use]
     pub fn hold(&self, condition: &Condition) -> bool {

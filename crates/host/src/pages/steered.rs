@@ -1,5 +1,5 @@
 //! A start whose libraries the audit module has the loader map below a chosen address
-//! (`crates/lib/audit/pages.c`). The process stops before any code of the program runs, and is read.
+//! (`crates/audit/module/pages.c`). The process stops before any code of the program runs, and is read.
 
 #![allow(unsafe_code, reason = "an inherited descriptor has no safe form")]
 

@@ -1,4 +1,4 @@
-//! The table of paths and results that a program's audit module reads (`crates/lib/audit/tree.c`).
+//! The table of paths and results that a program's audit module reads (`crates/audit/module/tree.c`).
 
 #![allow(unsafe_code, reason = "memory that two processes share")]
 

@@ -1,5 +1,5 @@
 //! Work beside a start that waits for the disk, in a process that the audit module has started
-//! (`crates/lib/audit/ahead.c`): the recorded pages are requested, or the start is recorded.
+//! (`crates/audit/module/ahead.c`): the recorded pages are requested, or the start is recorded.
 
 use std::env;
 use std::path::Path;

@@ -18,10 +18,4 @@ pub mod settled;
 pub mod traced;
 pub mod variables;
 
-pub use self::built_in::{MODULES, STARTERS};
 pub use becalm_host::trust;
-
-/// The file that the build script writes.
-mod built_in {
-    include!(concat!(env!("OUT_DIR"), "/modules.rs"));
-}

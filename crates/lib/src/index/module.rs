@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::Path;
 
+use becalm_audit::MODULES;
 use becalm_core::elf;
 use becalm_core::index::{Target, embed, encode};
 use becalm_host::index_store::{Indexed, MachineIndex};
 
-use crate::index::built_in::MODULES;
 use crate::index::error::IndexError;
 
 /// The source of modules.

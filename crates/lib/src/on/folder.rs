@@ -21,7 +21,7 @@ use crate::index::error::IndexError;
 use crate::index::make;
 use crate::index::trust::{self, Rule};
 use crate::index::variables::text_of_switch;
-use crate::index::{STARTERS, file, places, platforms};
+use crate::index::{file, places, platforms};
 use crate::on::fit::file_that_can_start;
 use crate::on::shells::{self, PathFile};
 use crate::on::table::{self, Helpers, Identity, Start};
@@ -332,7 +332,7 @@ impl Folder {
 /// Returns the starter for this machine.
 fn starter() -> Result<&'static [u8]> {
     let machine = std::env::consts::ARCH;
-    let found = STARTERS.iter().find(|(known, _)| *known == machine);
+    let found = becalm_audit::STARTERS.iter().find(|(known, _)| *known == machine);
     let (_, starter) = found.with_context(|| format!("no starter for {machine} is built in"))?;
     Ok(starter)
 }

@@ -1,4 +1,4 @@
-//! The file of ready pages: a header, tables, and the pages (`crates/lib/audit/pages.c`).
+//! The file of ready pages: a header, tables, and the pages (`crates/audit/module/pages.c`).
 
 use std::fs;
 use std::io::Read;

@@ -3,7 +3,7 @@
 //!
 //! The libraries lie at addresses that are drawn for each program, user and boot ([`make`]). [`choose`]
 //! finds the pages that are the same in two starts, [`file`](self::file) has their format. The audit module
-//! uses them (`crates/lib/audit/pages.c`).
+//! uses them (`crates/audit/module/pages.c`).
 
 mod choose;
 mod file;

@@ -32,7 +32,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 const PAUSE_OF_NODE: Duration = Duration::from_millis(500);
 /// The process ends after this time, whatever it waits for: a server may not answer.
 const LAST: Duration = Duration::from_secs(300);
-/// The time for which results count (`LONGEST` of `crates/lib/audit/tree.c`).
+/// The time for which results count (`LONGEST` of `crates/audit/module/tree.c`).
 pub(super) const COUNTS: Duration = Duration::from_secs(3);
 /// Before that, results are looked up again: so much earlier, and one and a half times as long as it takes.
 const EARLIER: Duration = Duration::from_millis(500);

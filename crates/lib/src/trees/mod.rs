@@ -1,6 +1,6 @@
 //! Programs whose files are in trees that change, on a network's file system: what earlier starts looked
 //! up is looked up again when a start begins, many paths at once, and the program is told the results
-//! (`crates/lib/audit/tree.c`). Files that are as they were copied are read from a disk of this machine.
+//! (`crates/audit/module/tree.c`). Files that are as they were copied are read from a disk of this machine.
 //!
 //! [`begin`] prepares a start, [`door`] is the process that gives tables to programs, [`attend`] fills a table
 //! and learns from its programs, [`record`] is what is remembered, [`folder`] the place of records and copies,

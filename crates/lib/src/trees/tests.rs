@@ -43,7 +43,7 @@ fn files_of_a_pack_without_room_for_them_are_not_begun() {
 #[test]
 fn results_count_as_long_as_they_are_renewed_for() {
     let longest = format!("#define LONGEST {}u\n", COUNTS.as_millis());
-    assert!(include_str!("../../audit/tree.c").contains(&longest), "{longest}");
+    assert!(include_str!("../../../audit/module/tree.c").contains(&longest), "{longest}");
 }
 
 #[test]

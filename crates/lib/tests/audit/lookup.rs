@@ -11,7 +11,7 @@ use crate::support::{Scene, skip};
 
 /// Compiles the reader, with sanitizers if the compiler has them.
 fn reader(scene: &Scene, sanitize: bool) -> Option<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("audit/tests/lookup.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../audit/module/tests/lookup.c");
     let out = scene.path("lookup");
     let mut cc = Command::new("cc");
     cc.args(["-std=c11", "-g", "-O1", "-Wall", "-Wextra", "-Werror"]);

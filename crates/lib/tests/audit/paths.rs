@@ -316,7 +316,7 @@ fn many_questions_in_threads_are_answered_as_by_the_kernel() {
         return;
     }
     let scene = scene();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("audit/tests");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../audit/module/tests");
     let source = fs::read_to_string(folder.join("paths.c")).unwrap();
     // It includes a header of the module.
     let include = format!("-I{}", folder.display());

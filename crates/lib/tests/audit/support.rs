@@ -126,7 +126,7 @@ impl Scene {
 
     /// Builds the module.
     pub(crate) fn module(&self) -> PathBuf {
-        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("audit");
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../audit/module");
         let out = self.path("module.so");
         let made = Command::new("make")
             .args(["-s", "-C"])

@@ -5,7 +5,7 @@
 //! hundred million. So "not found" is certain, and after "found" the kernel still does the call.
 //! The tables of packages are independent: an update copies those of unchanged packages.
 //!
-//! [`PackageBuilder`] makes a table, and [`Paths::ask`] reads it as `crates/lib/audit/paths.c`
+//! [`PackageBuilder`] makes a table, and [`Paths::ask`] reads it as `crates/audit/module/paths.c`
 //! does. [`records`] writes and reads the sections of the index (`docs/index-format.md`).
 
 mod records;
@@ -326,7 +326,7 @@ impl Paths {
     }
 
     /// Returns the table's answer for a path if every package is unchanged, as `paths_ask` of
-    /// `crates/lib/audit/paths.c` does.
+    /// `crates/audit/module/paths.c` does.
     #[must_use]
     pub fn ask(&self, path: &[u8]) -> Answer {
         self.look(path).unwrap_or(Answer::Unknown)

@@ -1,6 +1,6 @@
 //! Compiles the audit module and the starter of `becalm on`, so that the command carries them.
 //!
-//! `audit/module.flags` holds flags and sources, for this and for `audit/Makefile` alike;
+//! `module/module.flags` holds flags and sources, for this and for `module/Makefile` alike;
 //! `starter/starter.flags` those of the starter, `starter/quick.flags` those of the beginning of
 //! the command, which its own build script links.
 //! The machine becalm is built for must have a C compiler (`CC`, or in a cross build clang or the
@@ -37,7 +37,7 @@ const GCC_ALONE: &str = "-fno-tree-loop-distribute-patterns";
 
 fn main() {
     let manifest = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
-    let (sources, of_starter) = (manifest.join("audit"), manifest.join("starter"));
+    let (sources, of_starter) = (manifest.join("module"), manifest.join("starter"));
     println!("cargo::rerun-if-changed={}", sources.display());
     println!("cargo::rerun-if-changed={}", of_starter.display());
     println!("cargo::rerun-if-env-changed=CC");
