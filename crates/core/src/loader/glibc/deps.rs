@@ -2,7 +2,7 @@
 //! `elf/dl-deps.c`.
 
 use bstr::BString;
-use rustc_hash::FxHashMap;
+use rustc_hash::FxHashSet;
 
 use super::map_object::Request;
 use super::{Ended, Process};
@@ -11,117 +11,38 @@ use crate::fs::Errno;
 use crate::loader::load::{Answer, Reason, Refusal, Role, Stop};
 use crate::search::dst;
 
-/// The objects whose dependencies are followed, in order (`struct list`). It is a linked list
-/// because an auxiliary object is inserted before the object that names it.
+/// The objects whose dependencies are followed, in order (`struct list`).
 #[derive(Default)]
 struct Queue {
-    nodes: Vec<Node>,
-    last: Option<usize>,
-    /// The node of each object in the list. glibc marks these objects with `l_reserved`.
-    of_object: FxHashMap<usize, usize>,
-}
-
-struct Node {
-    object: usize,
-    done: bool,
-    /// True if the node is the current one or stands before it.
-    before: bool,
-    previous: Option<usize>,
-    next: Option<usize>,
+    list: Vec<usize>,
+    /// The objects in the list. glibc marks them with `l_reserved`.
+    listed: FxHashSet<usize>,
+    /// The objects whose dependencies were followed.
+    done: FxHashSet<usize>,
 }
 
 impl Queue {
-    fn new(objects: &[usize]) -> Self {
-        let mut queue = Self::default();
-        for &object in objects {
-            queue.append(object);
-        }
-        queue
-    }
-
-    fn node(&mut self, object: usize) -> usize {
-        let index = self.nodes.len();
-        self.nodes.push(Node { object, done: false, before: false, previous: None, next: None });
-        self.of_object.insert(object, index);
-        index
-    }
-
     /// Appends an object, unless it is in the list already.
     fn append(&mut self, object: usize) {
-        if self.of_object.contains_key(&object) {
-            return;
+        if self.listed.insert(object) {
+            self.list.push(object);
         }
-        let index = self.node(object);
-        self.nodes[index].previous = self.last;
-        if let Some(last) = self.last {
-            self.nodes[last].next = Some(index);
-        }
-        self.last = Some(index);
     }
 
-    /// Inserts `object` before the node `at` and returns its node. An object behind `at` moves
-    /// up and is followed again. Returns `None` if the object stands before `at` already; it
-    /// stays there.
-    fn insert_before(&mut self, at: usize, object: usize) -> Option<usize> {
-        let index = match self.of_object.get(&object) {
-            // The symbols of an object before `at` are found early enough already.
-            Some(&known) if self.nodes[known].before => return None,
+    /// Inserts `object` before the one at a position. An object behind that one moves up and is followed
+    /// again. Returns false if the object stands there or before it already; it stays there.
+    fn insert_before(&mut self, at: usize, object: usize) -> bool {
+        if !self.listed.insert(object) {
+            let Some(behind) = self.list[at + 1..].iter().position(|&it| it == object) else {
+                // The symbols of an object before `at` are found early enough already.
+                return false;
+            };
             // Its symbols must be found before those of the object that names it.
-            Some(&known) => {
-                self.unlink(known);
-                self.nodes[known].done = false;
-                known
-            }
-            None => self.node(object),
-        };
-        let previous = self.nodes[at].previous.replace(index);
-        if let Some(previous) = previous {
-            self.nodes[previous].next = Some(index);
+            self.list.remove(at + 1 + behind);
+            self.done.remove(&object);
         }
-        let node = &mut self.nodes[index];
-        (node.previous, node.next, node.before) = (previous, Some(at), true);
-        Some(index)
-    }
-
-    fn unlink(&mut self, index: usize) {
-        let Node { previous, next, .. } = self.nodes[index];
-        if let Some(previous) = previous {
-            self.nodes[previous].next = next;
-        }
-        match next {
-            Some(next) => self.nodes[next].previous = previous,
-            None => self.last = previous,
-        }
-    }
-
-    /// Returns the objects in the order of the list.
-    fn order(&self) -> Vec<usize> {
-        let mut first = (!self.nodes.is_empty()).then_some(0);
-        // Node 0 is the first root, but an auxiliary object of the program is inserted before it.
-        while let Some(previous) = first.and_then(|index| self.nodes[index].previous) {
-            first = Some(previous);
-        }
-        let next = |index: &usize| self.nodes[*index].next;
-        std::iter::successors(first, next).map(|index| self.nodes[index].object).collect()
-    }
-
-    /// Returns the node to follow after `at`: the first of the auxiliary objects `inserted`
-    /// before it, or else the next node that is not done.
-    fn after(&mut self, at: usize, inserted: &[usize]) -> Option<usize> {
-        // The walk moves back to the inserted nodes, so these are no longer before it.
-        for &index in inserted {
-            self.nodes[index].before = false;
-        }
-        if let Some(&first) = inserted.first() {
-            self.nodes[at].before = false;
-            return Some(first);
-        }
-        let mut next = self.nodes[at].next;
-        while let Some(index) = next.filter(|&index| self.nodes[index].done) {
-            self.nodes[index].before = true;
-            next = self.nodes[index].next;
-        }
-        next
+        self.list.insert(at, object);
+        true
     }
 }
 
@@ -130,27 +51,27 @@ impl Process<'_> {
     pub(super) fn map_object_deps(&mut self, roots: &[usize]) -> Result<(), Ended> {
         // `_dl_map_object_deps` saves `errno` and clears it.
         self.errno = Errno(0);
-        let mut queue = Queue::new(roots);
-        let mut current = (!roots.is_empty()).then_some(0);
-        while let Some(at) = current {
-            let node = &mut queue.nodes[at];
-            (node.done, node.before) = (true, true);
-            let inserted = self.follow(&mut queue, at)?;
-            current = queue.after(at, &inserted);
+        let mut queue = Queue::default();
+        roots.iter().for_each(|&root| queue.append(root));
+        let mut at = 0;
+        while let Some(&object) = queue.list.get(at) {
+            // The walk moves back to the first of the auxiliary objects that were inserted.
+            if !queue.done.insert(object) || !self.follow(&mut queue, at)? {
+                at += 1;
+            }
         }
         // Only the program's list is the global scope; an audit module has a list of its own.
         if roots.first() == Some(&0) {
-            self.load.scope = queue.order();
+            self.load.scope = queue.list;
         }
         Ok(())
     }
 
-    /// Follows the dependency entries of one object in the order of its dynamic section, and
-    /// returns the nodes inserted before its own.
-    fn follow(&mut self, queue: &mut Queue, at: usize) -> Result<Vec<usize>, Ended> {
-        let object = queue.nodes[at].object;
+    /// Follows the dependency entries of one object in the order of its dynamic section. Returns true if
+    /// objects were inserted before it.
+    fn follow(&mut self, queue: &mut Queue, first: usize) -> Result<bool, Ended> {
+        let (object, mut at) = (queue.list[first], first);
         let view = self.load.objects[object].view.clone();
-        let mut inserted = Vec::new();
         for dependency in view.dependencies() {
             // `openaux` maps the object before the next entry is read. The order of the entries is
             // therefore the order of the probes.
@@ -159,10 +80,10 @@ impl Process<'_> {
                 queue.append(dep);
             } else {
                 // The symbols of a filtee must be found before those of the filter that names it.
-                inserted.extend(queue.insert_before(at, dep));
+                at += usize::from(queue.insert_before(at, dep));
             }
         }
-        Ok(inserted)
+        Ok(at > first)
     }
 
     /// Follows one dependency entry. Returns `None` if the loader continues without an object.
