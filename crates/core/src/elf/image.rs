@@ -1,17 +1,13 @@
 //! Reads the bytes of an object by their address in memory, for symbol tables, relocations and the
 //! other structures that `PT_DYNAMIC` names.
 
-use std::marker::PhantomData;
 use std::ops::Range;
 
-use object::Endianness;
-use object::elf::{DynamicTag, FileHeader32, FileHeader64};
+use object::elf::{DynamicTag, PT_DYNAMIC};
 use object::read::ReadRef;
-use object::read::elf::FileHeader;
 
-use super::dynamic::{self, Memory};
-use super::parse::{dynamic_segment, segments, source};
-use super::segment::Segment;
+use super::memory::Memory;
+use super::segment::{Segment, segments};
 use super::source::Source;
 use super::{Class, ElfError, Endian, Ident};
 
@@ -25,9 +21,9 @@ const MAX_BYTES: u64 = 256 << 20;
 pub struct Image<'data, R> {
     ident: Ident,
     pub(super) source: Source<'data, R>,
+    pub(super) segments: Vec<Segment>,
     pub(super) memory: Memory,
     pub(super) dynamic: Option<Segment>,
-    marker: PhantomData<&'data [u8]>,
 }
 
 impl<'data, R: ReadRef<'data>> Image<'data, R> {
@@ -36,15 +32,19 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
     /// # Errors
     /// Returns [`ElfError`] if these are not an ELF header and all program headers.
     pub fn new(data: R) -> Result<Self, ElfError> {
-        let (source, ident) = source(data)?;
-        let endian = ident.endian.into();
-        let segments = match ident.class {
-            Class::Elf32 => segments::<FileHeader32<Endianness>, R>(&source, endian)?,
-            Class::Elf64 => segments::<FileHeader64<Endianness>, R>(&source, endian)?,
-        };
+        let (source, ident) = Source::open(data)?;
+        Self::of(source, ident)
+    }
+
+    /// Reads the program headers.
+    pub(super) fn of(source: Source<'data, R>, ident: Ident) -> Result<Self, ElfError> {
+        let segments = segments(&source, &ident)?;
         let memory = Memory::new(&segments, ident.class);
-        let dynamic = dynamic_segment(&segments).copied();
-        Ok(Self { ident, source, memory, dynamic, marker: PhantomData })
+        // The last one with bytes in the file. `_dl_map_object_from_fd` (glibc 2.36 `elf/dl-load.c`)
+        // skips an empty one, which files of separate debug information have.
+        let is_dynamic = |it: &&Segment| it.kind == PT_DYNAMIC && it.filesz > 0;
+        let dynamic = segments.iter().rfind(is_dynamic).copied();
+        Ok(Self { ident, source, segments, memory, dynamic })
     }
 
     /// Returns the identification and machine fields.
@@ -71,24 +71,38 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
     /// Returns [`ElfError::Malformed`] if an entry is outside the file, or if there are more than
     /// 65,536.
     pub(crate) fn dynamic_entries(&self) -> Result<Vec<(DynamicTag, u64)>, ElfError> {
-        match self.ident.class {
-            Class::Elf32 => self.entries::<FileHeader32<Endianness>>(),
-            Class::Elf64 => self.entries::<FileHeader64<Endianness>>(),
-        }
+        let Some(segment) = &self.dynamic else { return Ok(Vec::new()) };
+        // `object::ReadCache` keeps all bytes read, so a hostile size must not be followed.
+        self.entries(segment, |index| match index {
+            MAX_ENTRIES => Err(ElfError::Malformed("its dynamic section has too many entries")),
+            _ => Ok(()),
+        })
     }
 
-    fn entries<Elf: FileHeader<Endian = Endianness>>(
+    /// Reads the entries up to `DT_NULL`, as for a loader, or up to the end of the bytes. `check` gets
+    /// the index of each before it is read.
+    pub(super) fn entries(
         &self,
+        segment: &Segment,
+        check: impl Fn(u64) -> Result<(), ElfError>,
     ) -> Result<Vec<(DynamicTag, u64)>, ElfError> {
-        let Some(segment) = self.dynamic else { return Ok(Vec::new()) };
-        let place = self.memory.dynamic(&segment);
-        dynamic::entries::<Elf, R>(&self.source, self.ident.endian.into(), place, |index| {
-            // `object::ReadCache` keeps all bytes read, so a hostile size must not be followed.
-            match index {
-                MAX_ENTRIES => Err(ElfError::Malformed("its dynamic section has too many entries")),
-                _ => Ok(()),
+        let (place, words) = (self.memory.dynamic(segment), self.words());
+        let size = 2 * words.size() as u64;
+        let mut entries = Vec::new();
+        for index in 0..place.in_file / size {
+            check(index)?;
+            let offset = place.offset.checked_add(index * size);
+            let entry = offset.and_then(|offset| self.source.bytes(offset, size));
+            let entry = entry
+                .and_then(|entry| words.address(entry, 0).zip(words.address(entry, words.size())));
+            let (tag, value) =
+                entry.ok_or(ElfError::Malformed("its dynamic section is outside the file"))?;
+            if tag == 0 {
+                break;
             }
-        })
+            entries.push((DynamicTag(tag.cast_signed()), value));
+        }
+        Ok(entries)
     }
 
     /// Returns the number of bytes in the file from `address` to the end of its segment.

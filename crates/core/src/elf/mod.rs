@@ -5,8 +5,10 @@
 //! [`resolution_note`] and [`dlopen_note`] decode the descriptors in [`Notes`].
 
 mod dynamic;
+mod header;
 mod image;
 mod machine;
+mod memory;
 mod notes;
 mod numbers;
 mod parse;
@@ -25,11 +27,12 @@ use object::{Endian as _, Endianness};
 use thiserror::Error;
 
 pub use dlopen_note::{DlopenEntry, dlopen_entries};
+pub use header::ident;
 pub use image::{Image, Words};
 pub use machine::machine_name;
 pub use notes::notes;
 pub(crate) use numbers::{Reader, Writer};
-pub use parse::{Head, head, ident, parse};
+pub use parse::{Head, head, parse};
 
 /// The parts of one ELF file that a loader or becalm uses.
 #[derive(Clone, Debug, PartialEq, Eq)]

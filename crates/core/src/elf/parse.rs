@@ -1,18 +1,13 @@
-//! Parses the ELF header and the program headers. [`super::dynamic`] and [`super::notes`] parse the
-//! segments.
+//! Parses an object as a loader does. [`super::dynamic`] and [`super::notes`] parse the segments.
 
-use super::segment::Segment;
 use bstr::{BString, ByteSlice};
-use object::Endianness;
-use object::elf::{FileHeader32, FileHeader64, PN_XNUM, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NOTE};
-use object::elf::{PF_W, PF_X, PT_GNU_STACK, PT_TLS};
-use object::pod;
+use object::elf::{PT_GNU_STACK, PT_INTERP, PT_LOAD, PT_NOTE, PT_TLS};
 use object::read::ReadRef;
-use object::read::elf::{FileHeader, ProgramHeader};
 
-use super::dynamic::{self, Memory};
+use super::image::Image;
+use super::segment::{Segment, segments};
 use super::source::Source;
-use super::{Class, ET_DYN, ET_EXEC, ElfError, Endian, Ident, ObjectView, Tls, notes};
+use super::{ET_DYN, ET_EXEC, ElfError, Ident, ObjectView, Tls, dynamic, notes};
 
 /// `PATH_MAX`: the kernel's limit on the size of `PT_INTERP`, NUL included.
 const INTERPRETER_MAX: u64 = 4096;
@@ -38,29 +33,13 @@ const PAGE: u64 = 4096;
 /// strings and notes exceed 16 MiB. A malformed `PT_INTERP` is not an error but
 /// [`ObjectView::interpreter_fault`].
 pub fn parse<'data, R: ReadRef<'data>>(data: R) -> Result<ObjectView, ElfError> {
-    let (source, ident) = source(data)?;
+    let (source, ident) = Source::open(data)?;
     // A file that no loader maps (`ET_REL`, `ET_CORE`) keeps these empty fields.
     let mut view = ObjectView::new(ident);
     if matches!(ident.e_type, ET_EXEC | ET_DYN) {
-        match ident.class {
-            Class::Elf32 => fill::<FileHeader32<Endianness>, R>(&mut view, &source)?,
-            Class::Elf64 => fill::<FileHeader64<Endianness>, R>(&mut view, &source)?,
-        }
+        fill(&mut view, &Image::of(source, ident)?)?;
     }
     Ok(view)
-}
-
-/// Reads the first fields of the header.
-pub(super) fn source<'data, R: ReadRef<'data>>(
-    data: R,
-) -> Result<(Source<'data, R>, Ident), ElfError> {
-    let source = Source::new(data)?;
-    let head = source.bytes(0, source.len().min(64)).unwrap_or_default();
-    if !head.starts_with(b"\x7fELF") {
-        return Err(ElfError::NotElf);
-    }
-    let ident = ident(head).ok_or(ElfError::Malformed("its header is truncated or unknown"))?;
-    Ok((source, ident))
 }
 
 /// The parts of a file's first bytes that the kernel reads to start a program.
@@ -76,69 +55,32 @@ pub struct Head {
 /// program headers. Returns `None` if the bytes are not an ELF header and all program headers.
 #[must_use]
 pub fn head(bytes: &[u8]) -> Option<Head> {
-    fn interpreter<H: FileHeader<Endian = Endianness>>(bytes: &[u8]) -> Option<Option<(u64, u64)>> {
-        let header = H::parse(bytes).ok()?;
-        let endian = header.endian().ok()?;
-        let segments = header.program_headers(endian, bytes).ok()?;
-        let found = segments.iter().find(|segment| segment.p_type(endian) == PT_INTERP);
-        Some(found.map(|segment| segment.file_range(endian)))
-    }
-    let ident = ident(bytes)?;
-    let interpreter = match ident.class {
-        Class::Elf32 => interpreter::<FileHeader32<Endianness>>(bytes)?,
-        Class::Elf64 => interpreter::<FileHeader64<Endianness>>(bytes)?,
-    };
+    let (source, ident) = Source::open(bytes).ok()?;
+    let segments = segments(&source, &ident).ok()?;
+    let found = segments.iter().find(|segment| segment.kind == PT_INTERP);
+    let interpreter = found.map(|segment| (segment.offset, segment.filesz));
     Some(Head { ident, interpreter })
 }
 
-/// Parses the identification and machine fields in the first bytes of a file; 52 bytes are enough.
-/// Returns `None` if the magic bytes are missing or the class or byte order is unknown.
-#[must_use]
-pub fn ident(head: &[u8]) -> Option<Ident> {
-    if !head.starts_with(b"\x7fELF") {
-        return None;
-    }
-    let (class, endian) = (Class::of(*head.get(4)?)?, Endian::of(*head.get(5)?)?);
-    // `e_flags` follows three addresses, whose size depends on the class.
-    let flags_at = match class {
-        Class::Elf32 => 36,
-        Class::Elf64 => 48,
-    };
-    Some(Ident {
-        class,
-        endian,
-        os_abi: *head.get(7)?,
-        abi_version: *head.get(8)?,
-        e_type: endian.u16(head, 16)?,
-        machine: endian.u16(head, 18)?,
-        flags: endian.u32(head, flags_at)?,
-    })
-}
-
 /// Fills in the fields of a view from the program headers and their segments.
-fn fill<'data, Elf, R>(view: &mut ObjectView, source: &Source<'data, R>) -> Result<(), ElfError>
-where
-    Elf: FileHeader<Endian = Endianness>,
-    R: ReadRef<'data>,
-{
-    let endian = view.ident.endian.into();
-    let segments = segments::<Elf, R>(source, endian)?;
+fn fill<'data, R: ReadRef<'data>>(
+    view: &mut ObjectView,
+    image: &Image<'data, R>,
+) -> Result<(), ElfError> {
+    let Image { source, segments, .. } = image;
     view.has_load = segments.iter().any(|segment| segment.kind == PT_LOAD);
     if segments.iter().any(|segment| is_cut(segment, source.len())) {
         return Err(ElfError::Malformed("it is truncated before the .bss of a segment"));
     }
     // A bad `PT_INTERP` is no error here: in a library no loader reads it.
-    match interpreter(source, &segments) {
+    match interpreter(source, segments) {
         Ok(path) => view.interpreter = path,
         Err(reason) => view.interpreter_fault = Some(reason),
     }
-    view.tls = tls(&segments);
+    view.tls = tls(segments);
     let stack = segments.iter().rfind(|segment| segment.kind == PT_GNU_STACK);
     view.exec_stack = stack.map(|segment| segment.is_executable);
-    if let Some(place) = dynamic_segment(&segments) {
-        let memory = Memory::new(&segments, view.ident.class);
-        view.dynamic = Some(dynamic::read::<Elf, R>(source, endian, &memory, place)?);
-    }
+    view.dynamic = image.dynamic.as_ref().map(|it| dynamic::read(image, it)).transpose()?;
     for segment in segments.iter().filter(|segment| segment.kind == PT_NOTE) {
         notes::read(view, source, segment)?;
     }
@@ -155,50 +97,6 @@ fn is_cut(segment: &Segment, length: u64) -> bool {
         && segment.memsz > segment.filesz
         && !end.is_multiple_of(PAGE)
         && end > mapped
-}
-
-/// Parses the program header table.
-pub(super) fn segments<'data, Elf, R>(
-    source: &Source<'data, R>,
-    endian: Endianness,
-) -> Result<Vec<Segment>, ElfError>
-where
-    Elf: FileHeader<Endian = Endianness>,
-    R: ReadRef<'data>,
-{
-    let header =
-        source.structure::<Elf>(0).ok_or(ElfError::Malformed("its header is truncated"))?;
-    let count = header.e_phnum(endian);
-    if count == 0 {
-        return Ok(Vec::new());
-    }
-    // Only core files use `PN_XNUM`. No loader reads the count in section 0.
-    if count == PN_XNUM {
-        return Err(ElfError::Malformed("it has more program headers than a loader reads"));
-    }
-    let entry = size_of::<Elf::ProgramHeader>();
-    if usize::from(header.e_phentsize(endian)) != entry {
-        return Err(ElfError::Malformed("its program headers are not of the expected size"));
-    }
-    let outside = ElfError::Malformed("its program headers are outside the file");
-    let size = u64::from(count) * entry as u64;
-    let bytes = source.bytes(header.e_phoff(endian).into(), size).ok_or(outside.clone())?;
-    let (table, _) = pod::slice_from_bytes::<Elf::ProgramHeader>(bytes, usize::from(count))
-        .map_err(|()| outside)?;
-    Ok(table.iter().map(|entry| segment(entry, endian)).collect())
-}
-
-fn segment<P: ProgramHeader<Endian = Endianness>>(entry: &P, endian: Endianness) -> Segment {
-    Segment {
-        kind: entry.p_type(endian),
-        is_executable: entry.p_flags(endian).0 & PF_X.0 != 0,
-        is_writable: entry.p_flags(endian).0 & PF_W.0 != 0,
-        offset: entry.p_offset(endian).into(),
-        vaddr: entry.p_vaddr(endian).into(),
-        filesz: entry.p_filesz(endian).into(),
-        memsz: entry.p_memsz(endian).into(),
-        align: entry.p_align(endian).into(),
-    }
 }
 
 /// Reads the first `PT_INTERP` by the kernel's rules (Linux `fs/binfmt_elf.c` `load_elf_binary`): it
@@ -228,10 +126,4 @@ fn interpreter<'data, R: ReadRef<'data>>(
 fn tls(segments: &[Segment]) -> Option<Tls> {
     let segment = segments.iter().rfind(|segment| segment.kind == PT_TLS && segment.memsz > 0)?;
     Some(Tls { size: segment.memsz, align: segment.align })
-}
-
-/// Returns the last `PT_DYNAMIC` with bytes in the file. `_dl_map_object_from_fd` (glibc 2.36
-/// `elf/dl-load.c`) skips an empty one, which files of separate debug information have.
-pub(super) fn dynamic_segment(segments: &[Segment]) -> Option<&Segment> {
-    segments.iter().rfind(|segment| segment.kind == PT_DYNAMIC && segment.filesz > 0)
 }

@@ -7,7 +7,8 @@ use std::marker::PhantomData;
 use object::pod::{self, Pod};
 use object::read::ReadRef;
 
-use super::ElfError;
+use super::header::ident;
+use super::{ElfError, Ident};
 
 /// The size of a block in bytes. A small read is extended to a whole block. A reader that caches
 /// ranges (`object::ReadCache`) then reads the header, the program headers, the interpreter and
@@ -28,9 +29,16 @@ pub(super) struct Source<'data, R> {
 }
 
 impl<'data, R: ReadRef<'data>> Source<'data, R> {
-    pub(super) fn new(data: R) -> Result<Self, ElfError> {
+    /// Reads the first fields of the header.
+    pub(super) fn open(data: R) -> Result<(Self, Ident), ElfError> {
         let len = data.len().map_err(|()| ElfError::Malformed("its length is unknown"))?;
-        Ok(Self { data, len, budget: Cell::new(BUDGET), marker: PhantomData })
+        let source = Self { data, len, budget: Cell::new(BUDGET), marker: PhantomData };
+        let head = source.bytes(0, len.min(64)).unwrap_or_default();
+        if !head.starts_with(b"\x7fELF") {
+            return Err(ElfError::NotElf);
+        }
+        let ident = ident(head).ok_or(ElfError::Malformed("its header is truncated or unknown"))?;
+        Ok((source, ident))
     }
 
     /// Returns the length of the file in bytes.
