@@ -3,10 +3,11 @@
 
 use std::ops::Range;
 
-use object::elf::{DynamicTag, PT_DYNAMIC};
+use object::elf::{DynamicTag, PT_DYNAMIC, PT_NOTE};
 use object::read::ReadRef;
 
 use super::memory::Memory;
+use super::notes::{Note, notes};
 use super::segment::{Segment, segments};
 use super::source::Source;
 use super::{Class, ElfError, Endian, Ident};
@@ -131,6 +132,34 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
             let of_file = it.vaddr..it.vaddr.saturating_add(it.filesz);
             (of_file, it.offset, it.memsz.saturating_sub(it.filesz))
         })
+    }
+
+    /// Returns true if `PT_DYNAMIC` is mapped writable.
+    pub(crate) fn is_dynamic_writable(&self) -> bool {
+        self.dynamic.is_some_and(|segment| segment.is_writable)
+    }
+
+    /// Returns the first build ID with its address.
+    pub(crate) fn build_id(&self) -> Option<(u64, &'data [u8])> {
+        let of = |segment: &Segment| {
+            let bytes = self.source.bytes(segment.offset, segment.filesz)?;
+            let mut notes = notes(bytes, segment.align, self.ident.endian);
+            let id = notes.find(Note::is_build_id)?.descriptor;
+            // The descriptor is a part of the segment's bytes.
+            let within = (id.as_ptr() as usize).checked_sub(bytes.as_ptr() as usize)?;
+            Some((segment.vaddr.checked_add(within as u64)?, id))
+        };
+        self.segments.iter().filter(|segment| segment.kind == PT_NOTE).find_map(of)
+    }
+
+    /// Returns the `PT_LOAD`s in the order of the program headers.
+    pub(crate) fn loads(&self) -> &[Segment] {
+        self.memory.loads()
+    }
+
+    /// Reads bytes of a segment.
+    pub(crate) fn bytes_of(&self, load: &Segment, from: u64, size: u64) -> Option<&'data [u8]> {
+        self.source.bytes(load.offset.checked_add(from)?, size)
     }
 
     /// Returns the address of each `PT_LOAD` and its number of bytes in the file.

@@ -33,6 +33,7 @@ pub use machine::machine_name;
 pub use notes::notes;
 pub(crate) use numbers::{Reader, Writer};
 pub use parse::{Head, head, parse};
+pub(crate) use segment::Segment;
 
 /// The parts of one ELF file that a loader or becalm uses.
 #[derive(Clone, Debug, PartialEq, Eq)]

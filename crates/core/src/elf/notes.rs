@@ -30,7 +30,7 @@ pub(super) fn read<'data, R: ReadRef<'data>>(
     let bytes = source.bytes(segment.offset, segment.filesz).unwrap_or_default();
     for note in notes(bytes, segment.align, view.ident.endian) {
         match (note.owner, note.kind) {
-            (b"GNU\0", NT_GNU_BUILD_ID) if view.build_id.is_none() => {
+            _ if note.is_build_id() && view.build_id.is_none() => {
                 view.build_id = Some(note.descriptor.to_vec());
             }
             (b"NixOS\0", NT_RESOLUTION) if view.notes.resolution.is_none() => {
@@ -56,6 +56,12 @@ pub struct Note<'data> {
     pub kind: u32,
     /// The descriptor.
     pub descriptor: &'data [u8],
+}
+
+impl Note<'_> {
+    pub(super) fn is_build_id(&self) -> bool {
+        (self.owner, self.kind) == (b"GNU\0", NT_GNU_BUILD_ID)
+    }
 }
 
 /// Returns the notes in the bytes of a `PT_NOTE` up to the first that does not fit. `p_align` is that of

@@ -1,9 +1,9 @@
 //! Encodes an [`Index`] as the bytes of a table.
 
 use bstr::{BStr, BString};
-use rustc_hash::FxHashMap;
 
-use super::layout::{self, Writer, kind, seal};
+use super::encoder::{Encoder, Section};
+use super::layout::{self, Writer, kind};
 use super::origins::{Origins, Tree};
 use super::{
     Condition, Directory, Edge, EncodeError, Fingerprint, Index, Loader, Object, Program,
@@ -25,31 +25,27 @@ pub fn encode(index: &Index, target: Target) -> Result<Vec<u8>, EncodeError> {
     let directories = encoder.directories(&index.directories, index.conditions.len())?;
     let loader = encoder.loader(index.loader.as_ref())?;
     let (programs, program_buckets) = encoder.programs(&index.programs)?;
-    let tables = encoder.tables(&index.bound)?;
-    let (endian, guards) = (target.endian, index.conditions.len());
-    let string = &mut |string: &BString| encoder.string(string);
-    let bound = bound::Sections::encode(&index.bound, endian, guards, &tables, string)?;
-    let none = paths::Paths::default();
-    let paths = paths::Sections::encode(index.paths.as_ref().unwrap_or(&none), endian, string)?;
+    let bound = bound::encode(&index.bound, &mut encoder, index.conditions.len())?;
+    let paths = index.paths.as_ref().map(|it| paths::encode(it, &mut encoder)).transpose()?;
     let Encoder { edges, pool, strings, .. } = encoder;
     let mut sections = vec![
         // These come first, so that one read has the header and the sections of an index of one
         // program.
-        (kind::PROGRAMS, layout::PROGRAM, programs),
-        (kind::PROGRAM_BUCKETS, 4, program_buckets),
-        (kind::LOADER, layout::LOADER, loader),
-        (kind::OBJECTS, layout::OBJECT, objects),
-        (kind::BUCKETS, 4, buckets),
-        (kind::EDGES, layout::EDGE, edges),
-        (kind::CONDITIONS, layout::CONDITION, conditions),
-        (kind::POOL, 4, pool),
-        (kind::DIRECTORIES, layout::DIRECTORY, directories),
-        (kind::SEARCH_DIRS, layout::SEARCH_DIR, search_dirs),
-        (kind::STRINGS, 1, strings),
-        (kind::ORIGINS, 4, origins),
+        (kind::PROGRAMS, programs),
+        (kind::PROGRAM_BUCKETS, program_buckets),
+        (kind::LOADER, loader),
+        (kind::OBJECTS, objects),
+        (kind::BUCKETS, buckets),
+        (kind::EDGES, edges),
+        (kind::CONDITIONS, conditions),
+        (kind::POOL, pool),
+        (kind::DIRECTORIES, directories),
+        (kind::SEARCH_DIRS, search_dirs),
+        (kind::STRINGS, strings),
+        (kind::ORIGINS, origins),
     ];
     sections.extend(bound);
-    sections.extend(paths);
+    sections.extend(paths.into_iter().flatten());
     let static_tls = index.programs.iter().map(|program| program.static_tls).max();
     let words = [roots, index.settings, static_tls.unwrap_or(0)];
     assemble(target, &sections, words, index, first_root(index))
@@ -65,7 +61,7 @@ fn first_root(index: &Index) -> &BStr {
 /// sections and the trailer.
 fn assemble(
     target: Target,
-    sections: &[(u32, usize, Writer)],
+    sections: &[Section],
     words: [u32; 3],
     index: &Index,
     trailer: &BStr,
@@ -74,9 +70,9 @@ fn assemble(
     let first = layout::HEADER + sections.len() * layout::SECTION;
     let mut directory = Writer::new(target.endian);
     let mut body = Writer::new(target.endian);
-    for (kind, size, records) in sections {
-        let (at, count) = (first + body.bytes.len(), records.bytes.len() / size);
-        directory.words([*kind, narrow(at)?, narrow(count)?, narrow(*size)?]);
+    for (kind, records) in sections {
+        let (at, count) = (first + body.bytes.len(), records.bytes.len() / kind.size);
+        directory.words([kind.number, narrow(at)?, narrow(count)?, narrow(kind.size)?]);
         body.bytes.extend_from_slice(&records.bytes);
         body.align();
     }
@@ -109,78 +105,7 @@ fn assemble(
     Ok(table.bytes)
 }
 
-struct Encoder {
-    target: Target,
-    edges: Writer,
-    pool: Writer,
-    strings: Writer,
-    string_places: FxHashMap<BString, u32>,
-    sets: FxHashMap<Vec<u32>, u32>,
-    edge_lists: FxHashMap<Vec<u8>, u32>,
-}
-
 impl Encoder {
-    fn new(target: Target) -> Self {
-        let writer = || Writer::new(target.endian);
-        Self {
-            target,
-            edges: writer(),
-            pool: writer(),
-            strings: writer(),
-            string_places: FxHashMap::default(),
-            sets: FxHashMap::default(),
-            edge_lists: FxHashMap::default(),
-        }
-    }
-
-    /// Adds a string to the string section (its length, its bytes, a NUL) and returns its offset.
-    fn string(&mut self, string: &BString) -> Result<u32, EncodeError> {
-        if let Some(&place) = self.string_places.get(string) {
-            return Ok(place);
-        }
-        let length = u16::try_from(string.len())
-            .map_err(|_| EncodeError::PathTooLong(string[..80].into()))?;
-        let place = layout::narrow(self.strings.bytes.len(), "more than 4 GiB of strings")?;
-        self.strings.half(length);
-        self.strings.bytes.extend_from_slice(string);
-        self.strings.bytes.push(0);
-        self.string_places.insert(string.clone(), place);
-        Ok(place)
-    }
-
-    /// Adds a set of conditions to the pool (count, numbers, check) and returns its place.
-    fn set(&mut self, conditions: &[u32], known: usize) -> Result<u32, EncodeError> {
-        if let Some(&condition) = conditions.iter().find(|&&condition| condition as usize >= known)
-        {
-            return Err(EncodeError::NoSuchGuard(condition));
-        }
-        if let Some(&place) = self.sets.get(conditions) {
-            return Ok(place);
-        }
-        let start = self.pool.bytes.len();
-        let place = u32::try_from(start / 4)
-            .ok()
-            .filter(|&place| place <= layout::EDGE_SET)
-            .ok_or(EncodeError::TooLarge("too many sets of guards"))?;
-        self.pool.word(conditions.len() as u32);
-        self.pool.words(conditions.iter().copied());
-        let check = hash::low(u64::from(place), &self.pool.bytes[start..]);
-        self.pool.word(check);
-        self.sets.insert(conditions.to_vec(), place);
-        Ok(place)
-    }
-
-    /// Adds the ranges of each bound object's tables to the pool. Returns their places, plus one.
-    fn tables(&mut self, bound: &bound::Bound) -> Result<Vec<u32>, EncodeError> {
-        let place = |object: &bound::BoundObject| {
-            let Some(tables) = &object.tables else { return Ok(0) };
-            let ranges = tables.ranges.iter();
-            let words: Vec<u32> = ranges.flat_map(|&(at, length)| [at, length]).collect();
-            Ok(self.set(&words, usize::MAX)? + 1)
-        };
-        bound.objects.iter().map(place).collect()
-    }
-
     /// Encodes the sources of the answers, for `--update`.
     fn origins(&mut self, index: &Index) -> Result<Writer, EncodeError> {
         let tree = Tree::of(&index.folders);
@@ -220,21 +145,6 @@ impl Encoder {
         Ok((records, self.buckets(&paths)))
     }
 
-    /// Writes a record for each item. `write` returns the seed of the record's check.
-    fn records<T>(
-        &mut self,
-        items: impl IntoIterator<Item = T>,
-        mut write: impl FnMut(&mut Self, &mut Writer, T) -> Result<u64, EncodeError>,
-    ) -> Result<Writer, EncodeError> {
-        let mut records = Writer::new(self.target.endian);
-        for item in items {
-            let start = records.bytes.len();
-            let seed = write(self, &mut records, item)?;
-            seal(&mut records, start, seed);
-        }
-        Ok(records)
-    }
-
     /// Writes the end of each bucket: one more than the position of its last record.
     fn buckets(&self, paths: &[&BString]) -> Writer {
         let count = paths.len().max(1);
@@ -265,7 +175,8 @@ impl Encoder {
         if let Some(&place) = self.edge_lists.get(&list.bytes) {
             return Ok(place);
         }
-        let place = layout::narrow(self.edges.bytes.len() / layout::EDGE, "more than 4 G edges")?;
+        let place =
+            layout::narrow(self.edges.bytes.len() / kind::EDGES.size, "more than 4 G edges")?;
         self.edges.bytes.extend_from_slice(&list.bytes);
         self.edge_lists.insert(list.bytes, place);
         Ok(place)

@@ -1,6 +1,6 @@
 //! The header of a table and its section directory.
 
-use super::layout::{self, Reader};
+use super::layout::{self, Kind, Reader};
 use super::{TableError, Target, hash};
 use crate::elf::Endian;
 
@@ -121,14 +121,15 @@ impl Header {
     }
 
     /// Returns true if the table has a record of a kind.
-    pub(super) fn has(&self, kind: u32) -> bool {
-        self.sections.iter().any(|section| section.kind == kind && section.count > 0)
+    pub(super) fn has(&self, kind: Kind) -> bool {
+        self.sections.iter().any(|section| section.kind == kind.number && section.count > 0)
     }
 
     /// Returns the section of a kind. A missing section is returned as an empty one.
-    pub(super) fn section(&self, kind: u32, size: usize) -> Result<Section, TableError> {
-        match self.sections.iter().find(|section| section.kind == kind) {
-            None => Ok(Section { kind, at: 0, count: 0, size }),
+    pub(super) fn section(&self, kind: Kind) -> Result<Section, TableError> {
+        let Kind { number, size } = kind;
+        match self.sections.iter().find(|section| section.kind == number) {
+            None => Ok(Section { kind: number, at: 0, count: 0, size }),
             Some(section) if section.size == size => Ok(*section),
             Some(_) => Err(TableError::Damaged("a section has records of another size")),
         }

@@ -22,47 +22,42 @@ pub(super) const HEADER_CHECK: usize = 60;
 pub(super) const SECTION: usize = 16;
 /// The limit on sections. A header with more is damaged.
 pub(super) const MAX_SECTIONS: usize = 64;
-pub(super) const OBJECT: usize = 32;
-pub(super) const EDGE: usize = 16;
-pub(super) const CONDITION: usize = 64;
-pub(super) const DIRECTORY: usize = 32;
-pub(super) const SEARCH_DIR: usize = 32;
-pub(super) const LOADER: usize = 40;
-pub(super) const PROGRAM: usize = 40;
-pub(super) const BOUND_PROGRAM: usize = 40;
-pub(super) const BOUND_OBJECT: usize = 64;
-pub(super) const MEMBER: usize = 16;
-pub(super) const BLOCK: usize = 16;
-pub(super) const PATH_ROOT: usize = 64;
-pub(super) const PATH_PACKAGE: usize = 80;
-pub(super) const PATH_LINK: usize = 32;
 pub(super) const TRAILER: usize = 256;
 /// Bytes before the trailer: a zero and the table's length again.
 pub(super) const BACKWARD: usize = 8;
 
+/// A kind of section, and the size of its records.
+#[derive(Clone, Copy)]
+pub(super) struct Kind {
+    pub(super) number: u32,
+    pub(super) size: usize,
+}
+
 /// The kinds of sections.
 pub(super) mod kind {
-    pub(in super::super) const OBJECTS: u32 = 1;
-    pub(in super::super) const BUCKETS: u32 = 2;
-    pub(in super::super) const EDGES: u32 = 3;
-    pub(in super::super) const CONDITIONS: u32 = 4;
-    pub(in super::super) const POOL: u32 = 5;
-    pub(in super::super) const DIRECTORIES: u32 = 6;
-    pub(in super::super) const STRINGS: u32 = 7;
-    pub(in super::super) const ORIGINS: u32 = 8;
-    pub(in super::super) const LOADER: u32 = 9;
-    pub(in super::super) const PROGRAMS: u32 = 10;
-    pub(in super::super) const PROGRAM_BUCKETS: u32 = 11;
-    pub(in super::super) const SEARCH_DIRS: u32 = 13;
-    pub(in super::super) const BOUND_PROGRAMS: u32 = 14;
-    pub(in super::super) const BOUND_OBJECTS: u32 = 15;
-    pub(in super::super) const MEMBERS: u32 = 16;
-    pub(in super::super) const BLOCKS: u32 = 17;
-    pub(in super::super) const BLOCK_WORDS: u32 = 18;
-    pub(in super::super) const PATH_ROOTS: u32 = 24;
-    pub(in super::super) const PATH_PACKAGES: u32 = 25;
-    pub(in super::super) const PATH_LINKS: u32 = 26;
-    pub(in super::super) const PATH_SLOTS: u32 = 27;
+    use super::Kind;
+
+    pub(in super::super) const OBJECTS: Kind = Kind { number: 1, size: 32 };
+    pub(in super::super) const BUCKETS: Kind = Kind { number: 2, size: 4 };
+    pub(in super::super) const EDGES: Kind = Kind { number: 3, size: 16 };
+    pub(in super::super) const CONDITIONS: Kind = Kind { number: 4, size: 64 };
+    pub(in super::super) const POOL: Kind = Kind { number: 5, size: 4 };
+    pub(in super::super) const DIRECTORIES: Kind = Kind { number: 6, size: 32 };
+    pub(in super::super) const STRINGS: Kind = Kind { number: 7, size: 1 };
+    pub(in super::super) const ORIGINS: Kind = Kind { number: 8, size: 4 };
+    pub(in super::super) const LOADER: Kind = Kind { number: 9, size: 40 };
+    pub(in super::super) const PROGRAMS: Kind = Kind { number: 10, size: 40 };
+    pub(in super::super) const PROGRAM_BUCKETS: Kind = Kind { number: 11, size: 4 };
+    pub(in super::super) const SEARCH_DIRS: Kind = Kind { number: 13, size: 32 };
+    pub(in super::super) const BOUND_PROGRAMS: Kind = Kind { number: 14, size: 40 };
+    pub(in super::super) const BOUND_OBJECTS: Kind = Kind { number: 15, size: 64 };
+    pub(in super::super) const MEMBERS: Kind = Kind { number: 16, size: 16 };
+    pub(in super::super) const BLOCKS: Kind = Kind { number: 17, size: 16 };
+    pub(in super::super) const BLOCK_WORDS: Kind = Kind { number: 18, size: 4 };
+    pub(in super::super) const PATH_ROOTS: Kind = Kind { number: 24, size: 64 };
+    pub(in super::super) const PATH_PACKAGES: Kind = Kind { number: 25, size: 80 };
+    pub(in super::super) const PATH_LINKS: Kind = Kind { number: 26, size: 32 };
+    pub(in super::super) const PATH_SLOTS: Kind = Kind { number: 27, size: 4 };
 }
 
 pub(super) const BOUND_PROGRAM_UNDEFINED_FUNCTION: u32 = 1;

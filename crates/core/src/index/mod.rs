@@ -10,6 +10,7 @@ pub mod bound;
 pub mod build;
 mod embed;
 mod encode;
+mod encoder;
 pub mod hash;
 mod header;
 mod layout;

@@ -23,13 +23,13 @@ pub(super) fn of(table: &[u8]) -> [u8; SIZE] {
 fn add_all(filter: &mut [u8; SIZE], table: &[u8]) -> Result<(), TableError> {
     let records = Records::read(table)?;
     let mut add = |path: u32| records.string(path).map(|path| insert(filter, path));
-    for at in records.section(kind::PROGRAMS, layout::PROGRAM)?.records() {
+    for at in records.section(kind::PROGRAMS)?.records() {
         add(records.word(at)?)?;
     }
-    for at in records.section(kind::BOUND_PROGRAMS, layout::BOUND_PROGRAM)?.records() {
+    for at in records.section(kind::BOUND_PROGRAMS)?.records() {
         add(records.word(at + 4)?)?;
     }
-    for at in records.section(kind::OBJECTS, layout::OBJECT)?.records() {
+    for at in records.section(kind::OBJECTS)?.records() {
         if records.word(at + 16)? & layout::OBJECT_PROGRAM != 0 {
             add(records.word(at)?)?;
         }

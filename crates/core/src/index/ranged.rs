@@ -115,10 +115,10 @@ impl<R: ReadAt> Ranged<R> {
     /// # Errors
     /// Returns [`TableError`] if the file is damaged.
     pub fn binds(&self, path: &BStr) -> Result<bool, TableError> {
-        let section = self.header.section(kind::BOUND_PROGRAMS, layout::BOUND_PROGRAM)?;
+        let section = self.header.section(kind::BOUND_PROGRAMS)?;
         let wanted = Some(hash::low(0, path));
         let records = self.all(section)?;
-        for record in records.chunks_exact(layout::BOUND_PROGRAM) {
+        for record in records.chunks_exact(kind::BOUND_PROGRAMS.size) {
             // A program without members is known and not bound.
             if self.word(record, 0) == wanted
                 && self.word(record, 12).is_some_and(|members| members > 0)
@@ -141,7 +141,7 @@ impl<R: ReadAt> Ranged<R> {
     /// # Errors
     /// Returns [`TableError`] if the file is damaged.
     pub fn static_tls_of_all(&self) -> Result<Vec<(BString, u32)>, TableError> {
-        let section = self.header.section(kind::PROGRAMS, layout::PROGRAM)?;
+        let section = self.header.section(kind::PROGRAMS)?;
         let records = self.all(section)?;
         let needs = records.chunks_exact(section.size).filter_map(|record| {
             let need = self.word(record, 8).filter(|&need| need > 0)?;
@@ -155,7 +155,7 @@ impl<R: ReadAt> Ranged<R> {
     /// # Errors
     /// Returns [`TableError`] if the file is damaged.
     pub fn no_start(&self) -> Result<Vec<BString>, TableError> {
-        let section = self.header.section(kind::PROGRAMS, layout::PROGRAM)?;
+        let section = self.header.section(kind::PROGRAMS)?;
         let records = self.all(section)?;
         let is_marked = |flags| flags & layout::PROGRAM_NO_START != 0;
         let marked = records
@@ -170,8 +170,8 @@ impl<R: ReadAt> Ranged<R> {
     /// Returns [`TableError`] if the file is damaged.
     pub fn roots(&self) -> Result<Vec<BString>, TableError> {
         const OUTSIDE: TableError = TableError::Damaged("its roots leave it");
-        let pool = self.header.section(kind::POOL, 4)?;
-        let conditions = self.header.section(kind::CONDITIONS, layout::CONDITION)?;
+        let pool = self.header.section(kind::POOL)?;
+        let conditions = self.header.section(kind::CONDITIONS)?;
         let place = self.header.roots as usize;
         let count = self.bytes(pool.record(place).ok_or(OUTSIDE)?, 4)?;
         let count = self.word(&count, 0).unwrap_or(0) as usize;
@@ -200,8 +200,8 @@ impl<R: ReadAt> Ranged<R> {
     /// Returns [`TableError`] if the file is damaged.
     pub fn program(&self, path: &BStr) -> Result<Option<Start>, TableError> {
         const OUTSIDE: TableError = TableError::Damaged("its programs leave it");
-        let programs = self.header.section(kind::PROGRAMS, layout::PROGRAM)?;
-        let buckets = self.header.section(kind::PROGRAM_BUCKETS, 4)?;
+        let programs = self.header.section(kind::PROGRAMS)?;
+        let buckets = self.header.section(kind::PROGRAM_BUCKETS)?;
         if programs.count == 0 || buckets.count == 0 {
             return Ok(None);
         }
@@ -213,11 +213,11 @@ impl<R: ReadAt> Ranged<R> {
         if from > to || to > programs.count {
             return Err(OUTSIDE);
         }
-        let records =
-            self.bytes(programs.at + from * layout::PROGRAM, (to - from) * layout::PROGRAM)?;
-        for record in records.chunks_exact(layout::PROGRAM) {
+        let records = self
+            .bytes(programs.at + from * kind::PROGRAMS.size, (to - from) * kind::PROGRAMS.size)?;
+        for record in records.chunks_exact(kind::PROGRAMS.size) {
             // The path is part of the input of the check.
-            let (known, check) = record.split_at(layout::PROGRAM - 4);
+            let (known, check) = record.split_at(kind::PROGRAMS.size - 4);
             if self.word(check, 0) != Some(hash::low(hash::bytes(0, path), known)) {
                 continue;
             }
@@ -253,7 +253,7 @@ impl<R: ReadAt> Ranged<R> {
     fn string(&self, place: u32) -> Result<BString, TableError> {
         /// Most strings are shorter than this.
         const USUAL: usize = 256;
-        let strings = self.header.section(kind::STRINGS, 1)?;
+        let strings = self.header.section(kind::STRINGS)?;
         let outside = || TableError::Damaged("a string leaves it");
         let room = strings.count.checked_sub(place as usize).ok_or_else(outside)?;
         let at = strings.at + place as usize;

@@ -3,7 +3,7 @@
 use bstr::BStr;
 
 use super::header::{Header, Section};
-use super::layout::{Reader, kind};
+use super::layout::{Kind, Reader, kind};
 use super::{TableError, Time, hash};
 
 /// The bytes of a table and its header.
@@ -33,11 +33,10 @@ impl<'a> Records<'a> {
     /// Reads all records of a section.
     pub(super) fn all<T>(
         &self,
-        kind: u32,
-        size: usize,
+        kind: Kind,
         read: impl Fn(&Self, usize) -> Result<T, TableError>,
     ) -> Result<Vec<T>, TableError> {
-        self.section(kind, size)?.records().map(|at| read(self, at)).collect()
+        self.section(kind)?.records().map(|at| read(self, at)).collect()
     }
 
     /// Reads the path of a record of `size` bytes, whose place is in `field`, and checks the record.
@@ -62,13 +61,13 @@ impl<'a> Records<'a> {
     }
 
     /// Returns the section of a kind.
-    pub(super) fn section(&self, kind: u32, size: usize) -> Result<Section, TableError> {
-        self.header.section(kind, size)
+    pub(super) fn section(&self, kind: Kind) -> Result<Section, TableError> {
+        self.header.section(kind)
     }
 
     /// Returns the string at a place.
     pub(super) fn string(&self, place: u32) -> Result<&'a BStr, TableError> {
-        let strings = self.section(kind::STRINGS, 1)?;
+        let strings = self.section(kind::STRINGS)?;
         let section = Reader {
             endian: self.reader.endian,
             bytes: &self.reader.bytes[strings.at..strings.at + strings.count],

@@ -66,10 +66,10 @@ impl Records<'_> {
     }
 
     fn index(&self) -> Result<Index, TableError> {
-        let objects = self.section(kind::OBJECTS, layout::OBJECT)?;
-        self.section(kind::BUCKETS, 4)?;
-        self.section(kind::PROGRAM_BUCKETS, 4)?;
-        let origins = self.section(kind::ORIGINS, 4)?;
+        let objects = self.section(kind::OBJECTS)?;
+        self.section(kind::BUCKETS)?;
+        self.section(kind::PROGRAM_BUCKETS)?;
+        let origins = self.section(kind::ORIGINS)?;
         let origins = Origins::read(self.reader, origins.at, origins.count, objects.count)?;
         let object = |(index, at)| {
             let Origin { seen, searched, deferred } = origins.object(index)?;
@@ -81,22 +81,22 @@ impl Records<'_> {
             settings: self.header.settings,
             filters: self.header.filters,
             is_told: self.header.flags & layout::TOLD != 0,
-            conditions: self.all(kind::CONDITIONS, layout::CONDITION, Self::condition)?,
+            conditions: self.all(kind::CONDITIONS, Self::condition)?,
             roots: self.set(self.header.roots)?,
-            directories: self.all(kind::DIRECTORIES, layout::DIRECTORY, Self::directory)?,
-            search_dirs: self.all(kind::SEARCH_DIRS, layout::SEARCH_DIR, Self::search_dir)?,
+            directories: self.all(kind::DIRECTORIES, Self::directory)?,
+            search_dirs: self.all(kind::SEARCH_DIRS, Self::search_dir)?,
             loader: self.loader()?,
-            programs: self.all(kind::PROGRAMS, layout::PROGRAM, Self::program)?,
+            programs: self.all(kind::PROGRAMS, Self::program)?,
             bound: bound::read(self)?,
             paths: paths::read(self)?,
         })
     }
 
     fn object(&self, at: usize) -> Result<Object, TableError> {
-        let path = self.path(at, 0, layout::OBJECT)?;
+        let path = self.path(at, 0, kind::OBJECTS.size)?;
         let (first, count) = (self.word(at + 4)? as usize, self.word(at + 8)? as usize);
         let (run_path, flags) = (self.word(at + 12)?, self.word(at + 16)?);
-        let edges = self.section(kind::EDGES, layout::EDGE)?.part(first, count);
+        let edges = self.section(kind::EDGES)?.part(first, count);
         let edges = edges.ok_or(TableError::Damaged("an object's answers leave it"))?;
         Ok(Object {
             path: path.to_owned(),
@@ -114,7 +114,7 @@ impl Records<'_> {
     /// Reads the `DT_RPATH` of an object.
     fn rpath(&self, at: usize) -> Result<Option<Vec<u32>>, TableError> {
         let dirs = self.optional_set(at + 20)?;
-        let count = self.section(kind::SEARCH_DIRS, layout::SEARCH_DIR)?.count;
+        let count = self.section(kind::SEARCH_DIRS)?.count;
         match dirs {
             Some(dirs) if dirs.iter().any(|&dir| dir as usize >= count) => {
                 Err(TableError::Damaged("a DT_RPATH leaves it"))
@@ -129,7 +129,7 @@ impl Records<'_> {
     }
 
     fn search_dir(&self, at: usize) -> Result<SearchDir, TableError> {
-        let path = self.path(at, 0, layout::SEARCH_DIR)?;
+        let path = self.path(at, 0, kind::SEARCH_DIRS.size)?;
         Ok(SearchDir {
             path: path.to_owned(),
             conditions: self.set(self.word(at + 4)?)?,
@@ -140,7 +140,7 @@ impl Records<'_> {
 
     fn edge(&self, at: usize, run_path: u32) -> Result<Edge, TableError> {
         let path = self.string(self.word(at + 4)?)?;
-        self.check(at, layout::EDGE, hash::bytes(u64::from(run_path), path))?;
+        self.check(at, kind::EDGES.size, hash::bytes(u64::from(run_path), path))?;
         let flags = self.word(at + 8)?;
         Ok(Edge {
             path: path.to_owned(),
@@ -152,7 +152,7 @@ impl Records<'_> {
     }
 
     fn set(&self, place: u32) -> Result<Vec<u32>, TableError> {
-        let pool = self.section(kind::POOL, 4)?;
+        let pool = self.section(kind::POOL)?;
         let outside = TableError::Damaged("a set of guards leaves it");
         let start = pool.record(place as usize).ok_or(outside.clone())?;
         let count = self.word(start)? as usize;
@@ -162,7 +162,7 @@ impl Records<'_> {
     }
 
     fn condition(&self, at: usize) -> Result<Condition, TableError> {
-        let path = self.path(at, 0, layout::CONDITION)?.to_owned();
+        let path = self.path(at, 0, kind::CONDITIONS.size)?.to_owned();
         let (volume, ino) = (self.long(at + 8)?, self.long(at + 16)?);
         let (size, (mtime, ctime)) = (self.long(at + 24)?, self.times(at + 32)?);
         let fingerprint = Fingerprint { volume, ino, size, mtime, ctime };
@@ -180,7 +180,7 @@ impl Records<'_> {
     }
 
     fn directory(&self, at: usize) -> Result<Directory, TableError> {
-        let path = self.path(at, 4, layout::DIRECTORY)?;
+        let path = self.path(at, 4, kind::DIRECTORIES.size)?;
         let has_names = self.word(at + 24)? & layout::DIRECTORY_HAS_NAMES != 0;
         let names = if has_names { Some(self.names(at + 12)?) } else { None };
         Ok(Directory { path: path.to_owned(), condition: self.word(at + 8)?, names })
@@ -189,7 +189,7 @@ impl Records<'_> {
     /// Reads the names. Their place, count and check are at `at`.
     fn names(&self, at: usize) -> Result<Vec<hash::NameHash>, TableError> {
         let (first, count) = (self.word(at)? as usize, self.word(at + 4)? as usize);
-        let pool = self.section(kind::POOL, 4)?;
+        let pool = self.section(kind::POOL)?;
         let names = count.checked_mul(2).and_then(|words| pool.part(first, words));
         let start = names.ok_or(TableError::Damaged("a directory's names leave it"))?.at;
         if self.word(at + 8)? != hash::low(0, &self.reader.bytes[start..start + 8 * count]) {
@@ -204,9 +204,9 @@ impl Records<'_> {
     }
 
     fn loader(&self) -> Result<Option<Loader>, TableError> {
-        let section = self.section(kind::LOADER, layout::LOADER)?;
+        let section = self.section(kind::LOADER)?;
         let Some(at) = section.record(0) else { return Ok(None) };
-        self.check(at, layout::LOADER, 0)?;
+        self.check(at, kind::LOADER.size, 0)?;
         let string = |field: usize| self.string(self.word(at + field)?).map(ToOwned::to_owned);
         let list = |field: usize| {
             let list: BString = string(field)?;
@@ -227,7 +227,7 @@ impl Records<'_> {
     }
 
     fn program(&self, at: usize) -> Result<Program, TableError> {
-        let path = self.path(at, 0, layout::PROGRAM)?;
+        let path = self.path(at, 0, kind::PROGRAMS.size)?;
         Ok(Program {
             path: path.to_owned(),
             interpreter: self.string(self.word(at + 4)?)?.to_owned(),

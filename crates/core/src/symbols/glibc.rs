@@ -40,7 +40,7 @@ pub(super) fn bind(
         let bindings = scopes.relocate(index, symbols)?;
         // The loader itself is never bound lazily: dl_main relocates it with a mode of 0.
         let is_loader = load.objects[index].role == Role::Loader;
-        let lazy = !options.bind_now && !symbols.tags.bind_now && !is_loader;
+        let lazy = !options.bind_now && !symbols.tags.bind_now() && !is_loader;
         Some(ObjectBindings { symbols: Some(Arc::clone(symbols)), bindings, lazy })
     })?;
     Ok(Bindings { objects: bound, scope: load.scope.clone(), relocation_order, missing_versions })
@@ -192,7 +192,7 @@ impl<'a> Scopes<'a> {
         let own = [reference.from.object];
         // Only _dl_map_object_from_fd sets l_symbolic_searchlist. The loader has none, and neither
         // has a program that the kernel mapped. The program comes first anyway.
-        if symbols.tags.symbolic
+        if symbols.symbolic
             && self.global.contains(&reference.from.object)
             && let Some(found) = self.do_lookup(reference, &own, class, skips_copies)?
         {

@@ -1,6 +1,6 @@
 //! The symbol tables and relocations of one object.
 
-use object::elf;
+use object::elf::{self, DynamicTag};
 use object::read::ReadRef;
 
 use super::dynamic::Tags;
@@ -18,8 +18,9 @@ pub struct ObjectSymbols {
     ident: Ident,
     machine: Option<KnownMachine>,
     pub(super) tags: Tags,
+    /// `DT_SYMBOLIC` or `DF_SYMBOLIC`: glibc searches the object itself first.
+    pub(super) symbolic: bool,
     dynamic_address: u64,
-    dynamic: Vec<u8>,
     words: Words,
     symbols: Vec<u8>,
     strings: Vec<u8>,
@@ -106,20 +107,14 @@ impl ObjectSymbols {
         let image = Image::new(data)?;
         let ident = image.ident();
         let machine = KnownMachine::of(&ident);
-        let entries = image.dynamic_entries()?;
-        let tags = Tags::new(&entries, machine == Some(KnownMachine::Ppc64le));
-        let words = image.words();
-        let (dynamic_address, _) = image.dynamic().unwrap_or((0, 0));
-        // One more for `DT_NULL`, which `dynamic_entries` leaves out.
-        let dynamic_size = (entries.len() as u64 + 1) * words.size() as u64 * 2;
-        let dynamic = image.bytes(dynamic_address, dynamic_size).unwrap_or_default().to_vec();
+        let tags = Tags(image.dynamic_entries()?);
         let mut object = Self {
             ident,
             machine,
+            symbolic: tags.has(elf::DT_SYMBOLIC, elf::DF_SYMBOLIC),
             tags,
-            dynamic_address,
-            dynamic,
-            words,
+            dynamic_address: image.dynamic().map_or(0, |(address, _)| address),
+            words: image.words(),
             symbols: Vec::new(),
             strings: Vec::new(),
             hash: HashTable::None,
@@ -137,11 +132,11 @@ impl ObjectSymbols {
         image: &Image<'data, R>,
         machine: KnownMachine,
     ) -> Result<(), ElfError> {
-        let tags = self.tags;
-        self.relocations = Relocations::read(image, &tags, machine)?;
-        let Some(symbols_at) = tags.symbols else { return Ok(()) };
+        let tags = &self.tags;
+        self.relocations = Relocations::read(image, tags, machine)?;
+        let Some(symbols_at) = tags.get(elf::DT_SYMTAB) else { return Ok(()) };
         // glibc's _dl_setup_hash uses the GNU table if there is one.
-        let (hash, count) = match (tags.gnu_hash, tags.sysv_hash) {
+        let (hash, count) = match (tags.get(elf::DT_GNU_HASH), tags.get(elf::DT_HASH)) {
             (Some(at), _) => {
                 let table = GnuHash::read(image, at)?;
                 let count = table.symbol_count();
@@ -160,13 +155,13 @@ impl ObjectSymbols {
         let size = count * self.entry_size() as u64;
         let malformed = ElfError::Malformed("its symbol table lies outside its segments");
         self.symbols = image.bytes(symbols_at, size).ok_or(malformed)?.to_vec();
-        if let Some(strings_at) = tags.strings {
+        if let Some(strings_at) = tags.get(elf::DT_STRTAB) {
             let rest = image.bytes_after(strings_at);
             // A loader does not read `DT_STRSZ`, so that a wrong size is not an error.
-            let size = tags.strings_size.map_or(rest, |size| size.min(rest));
+            let size = tags.get(elf::DT_STRSZ).map_or(rest, |size| size.min(rest));
             self.strings = image.bytes(strings_at, size).unwrap_or_default().to_vec();
         }
-        self.versions = VersionTable::read(image, &tags, count)?;
+        self.versions = VersionTable::read(image, tags, count)?;
         Ok(())
     }
 
@@ -217,7 +212,7 @@ impl ObjectSymbols {
     /// Returns the address of the words that the loader fills for lazy binding (`DT_PLTGOT`).
     #[must_use]
     pub fn lazy_words(&self) -> Option<u64> {
-        self.tags.plt_got
+        self.tags.get(elf::DT_PLTGOT)
     }
 
     /// All other relocations.
@@ -228,13 +223,15 @@ impl ObjectSymbols {
     /// True with `DT_TEXTREL` or `DF_TEXTREL`: the loader makes read-only segments writable.
     #[must_use]
     pub(crate) fn has_text_relocations(&self) -> bool {
-        self.tags.text_relocations
+        self.tags.has(elf::DT_TEXTREL, elf::DF_TEXTREL)
     }
 
     /// `DT_PPC64_OPT`; 0 on other machines.
     #[must_use]
     pub fn ppc64_options(&self) -> u64 {
-        self.tags.ppc64_options
+        // Tags from `DT_LOPROC` on have another meaning on each machine.
+        let is_ppc64 = self.machine == Some(KnownMachine::Ppc64le);
+        self.tags.get(elf::DT_PPC64_OPT).filter(|_| is_ppc64).unwrap_or(0)
     }
 
     /// Address of `PT_DYNAMIC`, before the load address is added.
@@ -246,14 +243,21 @@ impl ObjectSymbols {
     /// Returns the address of `PT_DYNAMIC`, and the number of its words.
     #[must_use]
     pub fn dynamic_words(&self) -> (u64, u64) {
-        (self.dynamic_address, (self.dynamic.len() / self.words.size()) as u64)
+        // One more for `DT_NULL`.
+        (self.dynamic_address, 2 * (self.tags.0.len() as u64 + 1))
     }
 
-    /// Returns the bytes of `PT_DYNAMIC` in the file, up to the first `DT_NULL` inclusive. A loader
-    /// changes some of them in memory.
+    /// Returns the entries of `PT_DYNAMIC` in the file, up to `DT_NULL`. A loader changes some of them
+    /// in memory.
     #[must_use]
-    pub(crate) fn dynamic_bytes(&self) -> &[u8] {
-        &self.dynamic
+    pub(crate) fn dynamic_entries(&self) -> &[(DynamicTag, u64)] {
+        &self.tags.0
+    }
+
+    /// Returns the value of an entry of `PT_DYNAMIC`.
+    #[must_use]
+    pub(crate) fn dynamic_value(&self, tag: DynamicTag) -> Option<u64> {
+        self.tags.get(tag)
     }
 
     /// Returns the approximate size of the tables in memory, in bytes.

@@ -1,6 +1,6 @@
 //! `DT_REL`, `DT_RELA`, `DT_RELR` and `DT_JMPREL` of one object.
 
-use object::elf::DT_RELA;
+use object::elf;
 use object::read::ReadRef;
 
 use super::dynamic::{Table, Tags};
@@ -59,14 +59,18 @@ impl Relocations {
     ) -> Result<Self, ElfError> {
         let mut reader = Reader { image, machine, found: Self::default() };
         // `ELF_DYNAMIC_RELOCATE` applies `DT_RELR` first, then `DT_REL`, then `DT_RELA`.
-        reader.relr(tags.relr)?;
-        let plt_has_addends = tags.jmprel_kind == u64::try_from(DT_RELA.0).ok();
+        reader.relr(tags.table(elf::DT_RELR, elf::DT_RELRSZ))?;
+        let plt_kind = tags.get(elf::DT_PLTREL);
+        let plt_has_addends = plt_kind == u64::try_from(elf::DT_RELA.0).ok();
+        let plt = tags.table(elf::DT_JMPREL, elf::DT_PLTRELSZ);
+        let rela = tags.table(elf::DT_RELA, elf::DT_RELASZ);
         if machine.reads_rel() {
-            reader.tables(tags.rel, tags.jmprel, false, !plt_has_addends)?;
-            reader.tables(tags.rela, tags.jmprel, true, plt_has_addends)?;
+            let rel = tags.table(elf::DT_REL, elf::DT_RELSZ);
+            reader.tables(rel, plt, false, !plt_has_addends)?;
+            reader.tables(rela, plt, true, plt_has_addends)?;
         } else {
             // `elf_get_dynamic_info` asserts that `DT_PLTREL` is `DT_RELA` on these machines.
-            reader.tables(tags.rela, tags.jmprel, true, tags.jmprel_kind.is_some())?;
+            reader.tables(rela, plt, true, plt_kind.is_some())?;
         }
         Ok(reader.found)
     }

@@ -64,14 +64,14 @@ impl VersionTable {
         let mut table = Self::default();
         // `_dl_check_map_versions` stores the needed versions first, so that a definition replaces
         // one with the same index.
-        if let Some(at) = tags.version_needs {
+        if let Some(at) = tags.get(elf::DT_VERNEED) {
             table.read_needs(image, at)?;
         }
-        if let Some(at) = tags.version_definitions {
+        if let Some(at) = tags.get(elf::DT_VERDEF) {
             table.read_definitions(image, at)?;
         }
         // glibc sets l_versyms only if some version has an index above 0.
-        if let Some(at) = tags.version_symbols.filter(|_| table.versions.len() > 1) {
+        if let Some(at) = tags.get(elf::DT_VERSYM).filter(|_| table.versions.len() > 1) {
             let malformed = ElfError::Malformed("its DT_VERSYM lies outside its segments");
             let words = image.words();
             let bytes = image.bytes(at, symbol_count * 2).ok_or(malformed)?;

@@ -89,7 +89,7 @@ fn searched(at: usize, symbols: &ObjectSymbols, binding: &Binding, places: &[Opt
     match binding.definer {
         Definer::Undefined | Definer::Missing => all,
         Definer::Object(object) | Definer::Absolute(object) => {
-            let is_own = object as usize == at && symbols.tags.symbolic;
+            let is_own = object as usize == at && symbols.symbolic;
             let place = places.get(object as usize).copied().flatten().filter(|_| !is_own);
             place.map_or(1, |place| place + 1) - u64::from(binding.kind == RelocationKind::Copy)
         }

@@ -9,8 +9,8 @@ use becalm_core::closure::{Closure, FoundBefore, Starts};
 use becalm_core::elf::{ElfError, Endian};
 use becalm_core::facts::{Environment, GlibcVersion, Libc, LoaderFacts};
 use becalm_core::index::bound::{
-    Binder, Bound, BoundObject, ImageFacts, NewProgram, NotBound, RELEASES, StartVariables, Tables,
-    Written, dynamic_of, is_applied, tables_of, written,
+    Binder, Bound, BoundObject, ImageFacts, NewProgram, NotBound, RELEASES, StartVariables,
+    Written, dynamic_of, is_applied, written,
 };
 use becalm_core::index::build::{Fingerprints, Gatherer};
 use becalm_core::index::{Condition, Fingerprint, Index};
@@ -79,7 +79,6 @@ pub struct Binding<'a> {
 pub(super) struct ObjectFile {
     pub(super) symbols: Arc<ObjectSymbols>,
     image: ImageFacts,
-    tables: Option<Tables>,
     /// `None` if it changed a moment ago.
     fingerprint: Option<Fingerprint>,
 }
@@ -129,9 +128,8 @@ impl Files {
         let cache = ReadCache::new(file);
         let symbols = Arc::new(ObjectSymbols::read(&cache)?);
         let malformed = ElfError::Malformed("its program headers lie outside it");
-        let image = ImageFacts::read(&cache).ok_or(malformed)?;
-        let tables = tables_of(&symbols, &image, &cache);
-        Ok(ObjectFile { symbols, image, tables, fingerprint })
+        let image = ImageFacts::read(&symbols, &cache).ok_or(malformed)?;
+        Ok(ObjectFile { symbols, image, fingerprint })
     }
 }
 
@@ -352,7 +350,7 @@ fn members(
             return Err(unsettled());
         }
         // Times alone do not prove the content: a package may be changed in place.
-        if file.image.build_id.is_none() && file.tables.is_none() {
+        if file.image.build_id.is_none() && file.image.tables.is_none() {
             return Err(NotBound::NoBuildId(object.path.clone()));
         }
         let written = written(load, bindings, index, &file.image);
@@ -373,7 +371,7 @@ fn new_program(gatherer: &mut Gatherer, predicted: Predicted, flat: &[&BStr]) ->
             gatherer.condition(Condition::File(path.clone(), file.fingerprint.unwrap_or_default()));
         let (dynamic, dynamic_hash) = dynamic_of(&file.symbols);
         let is_rooted = is_below(flat, &path);
-        let (build_id, tables) = (file.image.build_id, file.tables.clone());
+        let (build_id, tables) = (file.image.build_id, file.image.tables.clone());
         (
             index,
             BoundObject { path, is_rooted, dynamic, dynamic_hash, build_id, tables, condition },

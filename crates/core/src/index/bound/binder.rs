@@ -3,7 +3,7 @@
 use bstr::BString;
 use rustc_hash::FxHashMap;
 
-use super::block::{self, Definer, Indirect, SlotBinding};
+use super::block::{self, Definer, SlotBinding};
 use super::{Bound, BoundObject, BoundProgram, Member, StartVariables, Writes, Written};
 use crate::elf::Endian;
 
@@ -131,19 +131,17 @@ impl Binder {
 }
 
 fn renumber(written: &mut Written, numbers: &FxHashMap<usize, u32>) {
-    let renumbered = |definer: &mut Definer| {
-        if let Definer::Object(object) = definer {
+    for slot in written.slots.iter_mut().chain(&mut written.indirects) {
+        if let Definer::Object(object) = &mut slot.definer {
             *object = numbers[&(*object as usize)];
         }
-    };
-    written.slots.iter_mut().for_each(|slot| renumbered(&mut slot.definer));
-    written.indirects.iter_mut().for_each(|indirect| renumbered(&mut indirect.definer));
+    }
 }
 
 /// Returns the words to write after `base` to get `own`. Returns `None` if that is impossible, or
 /// if they are not fewer than half of `own`. The module writes slots, then changed slots, and calls
 /// resolvers after both.
-fn changes(base: &Written, own: &Written) -> Option<(Vec<SlotBinding>, Vec<Indirect>)> {
+fn changes(base: &Written, own: &Written) -> Option<(Vec<SlotBinding>, Vec<SlotBinding>)> {
     // Changes have no residuals and no lazy slots, so these must be equal.
     if base.residuals != own.residuals || base.lazies != own.lazies {
         return None;
@@ -168,8 +166,8 @@ fn changes(base: &Written, own: &Written) -> Option<(Vec<SlotBinding>, Vec<Indir
     if !keeps || !passed.iter().all(is_indirect) || slots.len() * 2 > own.slots.len() {
         return None;
     }
-    let is_new = |indirect: &&Indirect| base.indirects.binary_search(indirect).is_err();
-    let new: Vec<Indirect> = own.indirects.iter().filter(is_new).copied().collect();
+    let is_new = |indirect: &&SlotBinding| base.indirects.binary_search(indirect).is_err();
+    let new: Vec<SlotBinding> = own.indirects.iter().filter(is_new).copied().collect();
     // Without the lazy slots beside them, the resolvers would be called at the start.
     (!new.iter().any(|indirect| own.is_lazy(indirect))).then_some((slots, new))
 }

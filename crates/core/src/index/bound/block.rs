@@ -14,7 +14,7 @@ pub struct Relative {
     pub value: u32,
 }
 
-/// The word at an offset gets the address of a target.
+/// The word at an offset gets the address of a target, or what the resolver at the target returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SlotBinding {
     /// Multiple of the word size.
@@ -43,17 +43,6 @@ impl Definer {
     }
 }
 
-/// The word at an offset gets the return value of the resolver at a target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Indirect {
-    /// Offset of the word that gets the result.
-    pub offset: u32,
-    /// The object that has the resolver.
-    pub definer: Definer,
-    /// Its address in that object.
-    pub value: i32,
-}
-
 /// A relocation with explicit addend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Residual {
@@ -76,7 +65,7 @@ pub struct Written {
     /// Words that get an address.
     pub slots: Vec<SlotBinding>,
     /// Words that a resolver decides, those of [`Self::lazies`] only with `LD_BIND_NOW`.
-    pub indirects: Vec<Indirect>,
+    pub indirects: Vec<SlotBinding>,
     /// Relocations that the loader does itself.
     pub residuals: Vec<Residual>,
     /// PLT slots that stay lazy.
@@ -85,7 +74,7 @@ pub struct Written {
 
 impl Written {
     /// Returns true if the loader calls the resolver at the first call of the function.
-    pub(super) fn is_lazy(&self, indirect: &Indirect) -> bool {
+    pub(super) fn is_lazy(&self, indirect: &SlotBinding) -> bool {
         self.lazies.binary_search(&indirect.offset).is_ok()
     }
 }
@@ -112,7 +101,7 @@ pub(super) fn encode_relatives(relatives: &[Relative], endian: Endian) -> Vec<u8
 pub(super) fn encode_bindings(written: &Written, endian: Endian) -> Vec<u8> {
     let Written { slots, indirects, residuals, lazies, .. } = written;
     let mut words = Writer::new(endian);
-    let targets = Targets::of(slots, indirects);
+    let targets = Targets::of(slots.iter().chain(indirects));
     let wide = targets.count > usize::from(u16::MAX) + 1;
     let counts =
         [targets.definers.len(), targets.count, slots.len(), residuals.len(), indirects.len()];
@@ -125,7 +114,7 @@ pub(super) fn encode_bindings(written: &Written, endian: Endian) -> Vec<u8> {
     for Residual { offset, symbol, kind, addend } in residuals {
         words.words([*offset, *symbol, *kind, addend.cast_unsigned()]);
     }
-    for Indirect { offset, definer, value } in indirects {
+    for SlotBinding { offset, definer, value } in indirects {
         words.words([*offset, targets.definers[definer][value]]);
     }
     words.words(lazies.iter().copied());
@@ -211,19 +200,15 @@ pub(super) fn decode_bindings(bytes: &[u8], endian: Endian) -> Option<Written> {
         let (offset, symbol, kind) = (words.word()?, words.word()?, words.word()?);
         Some(Residual { offset, symbol, kind, addend: words.word()?.cast_signed() })
     })?;
-    let indirects = words.many(indirects, |words| {
-        let offset = words.word()?;
-        let &(definer, value) = targets.get(words.word()? as usize)?;
-        Some(Indirect { offset, definer, value })
-    })?;
+    let slot = |(offset, target): (u32, u32)| {
+        let &(definer, value) = targets.get(target as usize)?;
+        Some(SlotBinding { offset, definer, value })
+    };
+    let indirects = words.many(indirects, |words| slot((words.word()?, words.word()?)))?;
     let lazies = words.many(lazies, Words::word)?;
     let width = if flags & WIDE == 0 { Words::half } else { Words::word };
     let indexes = words.many(slots, width)?;
     words.at = words.at.next_multiple_of(4);
-    let slot = |(offset, index): (u32, u32)| {
-        let &(definer, value) = targets.get(index as usize)?;
-        Some(SlotBinding { offset, definer, value })
-    };
     let slots = words.offsets(slots)?.into_iter().zip(indexes).map(slot).collect::<Option<_>>()?;
     Some(Written { relatives: Vec::new(), slots, indirects, residuals, lazies })
 }
@@ -235,11 +220,10 @@ struct Targets {
 }
 
 impl Targets {
-    fn of(slots: &[SlotBinding], indirects: &[Indirect]) -> Self {
+    fn of<'a>(slots: impl Iterator<Item = &'a SlotBinding>) -> Self {
         let mut definers: BTreeMap<Definer, BTreeMap<i32, u32>> = BTreeMap::new();
-        let all = slots.iter().map(|slot| (slot.definer, slot.value));
-        for (definer, value) in all.chain(indirects.iter().map(|i| (i.definer, i.value))) {
-            definers.entry(definer).or_default().insert(value, 0);
+        for SlotBinding { definer, value, .. } in slots {
+            definers.entry(*definer).or_default().insert(*value, 0);
         }
         let mut count = 0;
         for number in definers.values_mut().flat_map(BTreeMap::values_mut) {

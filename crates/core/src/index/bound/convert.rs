@@ -5,7 +5,7 @@ use object::elf;
 use thiserror::Error;
 
 use super::ImageFacts;
-use super::block::{Definer, Indirect, Relative, Residual, SlotBinding, WORD, Written};
+use super::block::{Definer, Relative, Residual, SlotBinding, WORD, Written};
 use crate::elf::Ident;
 use crate::facts::{GLIBC_RANGE, GlibcVersion};
 use crate::loader::load::{Load, Role};
@@ -61,8 +61,8 @@ pub fn written(
         && image.is_dynamic_writable
         && !symbols.has_text_relocations()
         // The entries that the module replaces for the loader.
-        && has_entry(symbols, elf::DT_RELA)
-        && has_entry(symbols, elf::DT_RELASZ);
+        && symbols.dynamic_value(elf::DT_RELA).is_some()
+        && symbols.dynamic_value(elf::DT_RELASZ).is_some();
     if !can_be_led {
         return None;
     }
@@ -97,7 +97,7 @@ fn applies(machine: KnownMachine) -> bool {
 /// all functions, by `DT_PLTRELSZ`. If functions have a calling convention of their own
 /// (`DT_AARCH64_VARIANT_PCS`, `DT_RISCV_VARIANT_CC`), the loader binds some at the start.
 fn has_other_lazies(machine: KnownMachine, symbols: &ObjectSymbols) -> bool {
-    let has = |wanted| has_entry(symbols, wanted);
+    let has = |tag| symbols.dynamic_value(tag).is_some();
     match machine {
         KnownMachine::Ppc64le => true,
         KnownMachine::Aarch64 => has(elf::DT_AARCH64_VARIANT_PCS),
@@ -108,10 +108,6 @@ fn has_other_lazies(machine: KnownMachine, symbols: &ObjectSymbols) -> bool {
 
 /// The glibc releases in whose loader the module applies bindings (`cargo xtask binding-trial`).
 pub const RELEASES: (GlibcVersion, GlibcVersion) = GLIBC_RANGE;
-
-fn has_entry(symbols: &ObjectSymbols, wanted: elf::DynamicTag) -> bool {
-    super::entries(symbols).any(|(tag, _)| tag == wanted.0.cast_unsigned())
-}
 
 /// The sonames of the C library's objects that have resolvers. These decide by what the loader knows
 /// about the processor, so they may be called at any time.
@@ -181,7 +177,7 @@ impl Writer<'_> {
                 }
                 let definer = Definer::Object(u32::try_from(object).ok()?);
                 let value = i32::try_from(address.cast_signed()).ok()?;
-                self.written.indirects.push(Indirect { offset, definer, value });
+                self.written.indirects.push(SlotBinding { offset, definer, value });
             }
             _ => return self.leave(binding, offset),
         }

@@ -1,11 +1,10 @@
 //! Reads the headers by which the module recognises an object in memory.
 
-use object::Endianness;
-use object::elf::{self, FileHeader64};
+use object::elf;
 use object::read::ReadRef;
-use object::read::elf::{FileHeader, ProgramHeader};
 
-use super::{BuildId, Tables, entries};
+use super::{BuildId, Tables};
+use crate::elf::{Class, Image, Segment};
 use crate::index::hash;
 use crate::symbols::ObjectSymbols;
 
@@ -13,7 +12,7 @@ use crate::symbols::ObjectSymbols;
 const SYMBOL: u64 = 24;
 const VERSION: u64 = 2;
 
-/// The facts that the program headers of a 64-bit object give.
+/// The facts about the file of a 64-bit object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImageFacts {
     /// `PF_W` of `PT_DYNAMIC`. The loader leaves the section of an object without it as it is
@@ -21,60 +20,30 @@ pub struct ImageFacts {
     pub is_dynamic_writable: bool,
     /// The build ID, at the address where it is in memory.
     pub build_id: Option<BuildId>,
-    /// The parts of the file that are loaded.
-    loads: Vec<Loaded>,
-}
-
-/// A `PT_LOAD`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Loaded {
-    address: u64,
-    offset: u64,
-    length: u64,
-    is_writable: bool,
+    /// The tables that the bindings of the object rest on. `None` if a table is not in the file, or if
+    /// addends are in the relocated words (`DT_RELR`).
+    pub tables: Option<Tables>,
 }
 
 impl ImageFacts {
-    /// Reads the facts. Returns `None` if the file is not a 64-bit object or its headers are
-    /// outside the file.
-    pub fn read<'data, R: ReadRef<'data>>(data: R) -> Option<Self> {
-        let header = FileHeader64::<Endianness>::parse(data).ok()?;
-        let endian = header.endian().ok()?;
-        let segments = header.program_headers(endian, data).ok()?;
-        let mut facts = Self::default();
-        for segment in segments {
-            match segment.p_type(endian) {
-                elf::PT_DYNAMIC => {
-                    facts.is_dynamic_writable = segment.p_flags(endian).0 & elf::PF_W.0 != 0;
-                }
-                elf::PT_LOAD => facts.loads.push(Loaded {
-                    address: segment.p_vaddr(endian),
-                    offset: segment.p_offset(endian),
-                    length: segment.p_filesz(endian),
-                    is_writable: segment.p_flags(endian).0 & elf::PF_W.0 != 0,
-                }),
-                elf::PT_NOTE if facts.build_id.is_none() => {
-                    facts.build_id = build_id(segment, endian, data);
-                }
-                _ => {}
-            }
-        }
-        Some(facts)
+    /// Reads the facts about the file with these tables. Returns `None` if it is not a 64-bit object or
+    /// its headers are outside the file.
+    pub fn read<'data, R: ReadRef<'data>>(symbols: &ObjectSymbols, data: R) -> Option<Self> {
+        let image = Image::new(data).ok().filter(|it| it.ident().class == Class::Elf64)?;
+        let build_id = image.build_id().and_then(|(address, id)| {
+            let (address, length) = (u32::try_from(address).ok()?, u32::try_from(id.len()).ok()?);
+            (length > 0).then_some(BuildId { address, length, hash: hash::bytes(0, id) })
+        });
+        let is_dynamic_writable = image.is_dynamic_writable();
+        Some(Self { is_dynamic_writable, build_id, tables: tables_of(symbols, &image) })
     }
 }
 
-/// Returns the tables that the bindings of an object rest on. Returns `None` if a table is not in
-/// the file, or if addends are in the relocated words (`DT_RELR`).
-#[must_use]
-pub fn tables_of<'data, R: ReadRef<'data>>(
+fn tables_of<'data, R: ReadRef<'data>>(
     symbols: &ObjectSymbols,
-    facts: &ImageFacts,
-    data: R,
+    image: &Image<'data, R>,
 ) -> Option<Tables> {
-    let tag = |wanted: elf::DynamicTag| {
-        let mut all = entries(symbols);
-        all.find(|&(tag, _)| tag.cast_signed() == wanted.0).map(|(_, value)| value)
-    };
+    let tag = |tag| symbols.dynamic_value(tag);
     if tag(elf::DT_RELR).is_some() {
         return None;
     }
@@ -86,22 +55,22 @@ pub fn tables_of<'data, R: ReadRef<'data>>(
         (tag(elf::DT_RELA), tag(elf::DT_RELASZ)),
         (tag(elf::DT_JMPREL), tag(elf::DT_PLTRELSZ)),
     ];
+    let loads = image.loads();
     let mut ranges: Vec<(usize, u64, u64)> = Vec::new();
     for (from, length) in tables.into_iter().filter_map(|(from, length)| from.zip(length)) {
-        let is_within = |load: &Loaded| {
-            from >= load.address && from - load.address <= load.length.saturating_sub(length)
-        };
-        let load = facts.loads.iter().position(is_within).filter(|_| length > 0);
-        match load {
-            Some(load) => ranges.push((load, from, from.checked_add(length)?)),
-            None if length == 0 => {}
-            None => return None,
+        if length > 0 {
+            let is_within = |load: &Segment| {
+                let into = from.checked_sub(load.vaddr);
+                into.is_some_and(|into| into <= load.filesz.saturating_sub(length))
+            };
+            let load = loads.iter().position(is_within)?;
+            ranges.push((load, from, from.checked_add(length)?));
         }
     }
     ranges.sort_unstable();
     // What is between two tables of a segment that nobody writes to is a table, too.
     ranges.dedup_by(|next, last| {
-        let is_one = next.0 == last.0 && !facts.loads[next.0].is_writable;
+        let is_one = next.0 == last.0 && !loads[next.0].is_writable;
         if is_one {
             last.2 = last.2.max(next.2);
         }
@@ -109,34 +78,9 @@ pub fn tables_of<'data, R: ReadRef<'data>>(
     });
     let mut tables = Tables { ranges: Vec::new(), hash: 0 };
     for (load, from, to) in ranges {
-        let Loaded { address, offset, .. } = facts.loads[load];
-        let bytes = data.read_bytes_at((from - address).checked_add(offset)?, to - from).ok()?;
+        let bytes = image.bytes_of(&loads[load], from - loads[load].vaddr, to - from)?;
         tables.hash = hash::block(tables.hash, bytes);
         tables.ranges.push((u32::try_from(from).ok()?, u32::try_from(to - from).ok()?));
     }
     Some(tables).filter(|tables| !tables.ranges.is_empty())
-}
-
-fn build_id<'data, R: ReadRef<'data>>(
-    segment: &elf::ProgramHeader64<Endianness>,
-    endian: Endianness,
-    data: R,
-) -> Option<BuildId> {
-    let bytes = segment.data(endian, data).ok()?;
-    let mut notes = segment.notes(endian, data).ok()??;
-    while let Ok(Some(note)) = notes.next() {
-        if note.name() == elf::ELF_NOTE_GNU && note.n_type(endian) == elf::NT_GNU_BUILD_ID {
-            // The descriptor is a part of the segment's bytes.
-            let id = note.desc();
-            let within = (id.as_ptr() as usize).checked_sub(bytes.as_ptr() as usize)?;
-            let address = segment.p_vaddr(endian).checked_add(within as u64)?;
-            let length = u32::try_from(id.len()).ok().filter(|&length| length > 0)?;
-            return Some(BuildId {
-                address: u32::try_from(address).ok()?,
-                length,
-                hash: hash::bytes(0, id),
-            });
-        }
-    }
-    None
 }

@@ -35,7 +35,8 @@ impl Bound {
         })
     }
 
-    fn written(&self, writes: &Writes, endian: Endian) -> Option<Written> {
+    /// Returns the words that the blocks of a member write, one after the other.
+    pub(super) fn written(&self, writes: &Writes, endian: Endian) -> Option<Written> {
         let block = |index: u32| self.blocks.get(index as usize);
         let relatives = block::decode_relatives(block(writes.relatives)?, endian)?;
         let mut written = Written { relatives, ..Written::default() };

@@ -20,18 +20,19 @@ mod tests;
 use std::collections::BTreeSet;
 
 use bstr::BString;
+use object::elf::DT_DEBUG;
 
-use super::layout::{self, Reader};
+use super::layout::{Writer, kind};
 use crate::facts::Environment;
 use crate::symbols::ObjectSymbols;
 
 pub use binder::{Binder, NewProgram};
-pub use block::{Definer, Indirect, Relative, Residual, SlotBinding, Written};
+pub use block::{Definer, Relative, Residual, SlotBinding, Written};
 pub use convert::{NotBound, RELEASES, is_applied, written};
-pub use image::{ImageFacts, tables_of};
+pub use image::ImageFacts;
 pub use start_variables::StartVariables;
 
-pub(super) use records::{Sections, read};
+pub(super) use records::{encode, read};
 
 /// The bindings of all programs of an index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,11 +64,11 @@ impl Bound {
     #[must_use]
     pub fn encoded_size(&self) -> usize {
         let members: usize = self.programs.iter().map(|program| program.members.len()).sum();
-        let blocks: usize = self.blocks.iter().map(|block| block.len() + layout::BLOCK).sum();
+        let blocks: usize = self.blocks.iter().map(|block| block.len() + kind::BLOCKS.size).sum();
         blocks
-            + self.programs.len() * layout::BOUND_PROGRAM
-            + self.objects.len() * layout::BOUND_OBJECT
-            + members * layout::MEMBER
+            + self.programs.len() * kind::BOUND_PROGRAMS.size
+            + self.objects.len() * kind::BOUND_OBJECTS.size
+            + members * kind::MEMBERS.size
     }
 }
 
@@ -119,7 +120,7 @@ pub struct BoundObject {
     pub is_rooted: bool,
     /// Address of the dynamic section, before the load address is added.
     pub dynamic: u64,
-    /// [`hash_dynamic`].
+    /// The hash of [`dynamic_of`].
     pub dynamic_hash: u64,
     /// The build ID.
     pub build_id: Option<BuildId>,
@@ -150,30 +151,18 @@ pub struct Tables {
     pub hash: u64,
 }
 
-/// The entries of an object's dynamic section as in its file, up to `DT_NULL`.
-fn entries(symbols: &ObjectSymbols) -> impl Iterator<Item = (u64, u64)> + '_ {
-    let reader = Reader { endian: symbols.ident().endian, bytes: symbols.dynamic_bytes() };
-    let entry = move |at| Some((reader.long(at)?, reader.long(at + 8)?));
-    (0..).map_while(move |index| entry(16 * index)).take_while(|&(tag, _)| tag != 0)
-}
-
-/// Address and [`hash_dynamic`] of an object's dynamic section.
+/// Address and hash of an object's dynamic section.
+///
+/// The hash is that of its entries up to `DT_NULL`, in the byte order of the machine. `hash_dynamic` of
+/// `audit/bind.c` computes the same from memory. The value of `DT_DEBUG`, which the loader writes, counts
+/// as zero.
 #[must_use]
 pub fn dynamic_of(symbols: &ObjectSymbols) -> (u64, u64) {
-    let hash = hash_dynamic(entries(symbols), symbols.ident().endian);
-    (symbols.dynamic_address(), hash)
-}
-
-/// Hashes the entries of a dynamic section of a 64-bit object up to `DT_NULL`, in the byte order of
-/// the machine. `hash_dynamic` of `audit/bind.c` computes the same from memory. The value of
-/// `DT_DEBUG`, which the loader writes, counts as zero.
-#[must_use]
-pub fn hash_dynamic(entries: impl Iterator<Item = (u64, u64)>, endian: crate::elf::Endian) -> u64 {
-    const DT_DEBUG: u64 = object::elf::DT_DEBUG.0.cast_unsigned();
-    entries.fold(0, |hash, (tag, value)| {
-        let mut entry = super::layout::Writer::new(endian);
-        entry.long(tag);
+    let hash = symbols.dynamic_entries().iter().fold(0, |hash, &(tag, value)| {
+        let mut entry = Writer::new(symbols.ident().endian);
+        entry.long(tag.0.cast_unsigned());
         entry.long(if tag == DT_DEBUG { 0 } else { value });
         super::hash::bytes(hash, &entry.bytes)
-    })
+    });
+    (symbols.dynamic_address(), hash)
 }

@@ -1,118 +1,88 @@
 //! Writes and reads the records of programs and objects with bindings.
 
-use bstr::BString;
-
 use super::{Bound, BoundObject, BoundProgram, BuildId, Member, StartVariables, Tables, Writes};
-use crate::elf::Endian;
+use crate::index::encoder::{Encoder, Section};
 use crate::index::layout::{self, Writer, kind};
 use crate::index::records::Records;
 use crate::index::{EncodeError, TableError, hash};
 
 const NO_BLOCK: u32 = u32::MAX;
 
-/// The sections of bindings. An index without bound programs has none of them.
-pub(in crate::index) struct Sections {
-    programs: Writer,
-    objects: Writer,
-    members: Writer,
-    blocks: Writer,
-    words: Writer,
-}
-
-impl Sections {
-    /// Encodes the bindings. Returns the kind, record size and records of each section. `tables` has
-    /// the place of each object's ranges, plus one; `string` returns the place of a string.
-    pub(in crate::index) fn encode(
-        bound: &Bound,
-        endian: Endian,
-        conditions: usize,
-        tables: &[u32],
-        string: &mut dyn FnMut(&BString) -> Result<u32, EncodeError>,
-    ) -> Result<Vec<(u32, usize, Writer)>, EncodeError> {
-        let writer = || Writer::new(endian);
-        let mut sections = Self {
-            programs: writer(),
-            objects: writer(),
-            members: writer(),
-            blocks: writer(),
-            words: writer(),
-        };
-        for (index, block) in bound.blocks.iter().enumerate() {
-            sections.block(index, block)?;
-        }
-        for (object, &tables) in bound.objects.iter().zip(tables) {
-            if object.condition as usize >= conditions {
-                return Err(EncodeError::NoSuchGuard(object.condition));
-            }
-            sections.object(object, string(&object.path)?, tables);
-        }
-        let mut programs: Vec<&BoundProgram> = bound.programs.iter().collect();
-        programs.sort_by_key(|program| (hash::low(0, &program.path), &program.path));
-        for program in programs {
-            let variables = program.variables.text();
-            let variables = variables.map(|text| string(&text)).transpose()?;
-            sections.program(program, string(&program.path)?, variables);
-        }
-        if sections.programs.bytes.is_empty() {
-            return Ok(Vec::new());
-        }
-        Ok(vec![
-            (kind::BOUND_PROGRAMS, layout::BOUND_PROGRAM, sections.programs),
-            (kind::BOUND_OBJECTS, layout::BOUND_OBJECT, sections.objects),
-            (kind::MEMBERS, layout::MEMBER, sections.members),
-            (kind::BLOCKS, layout::BLOCK, sections.blocks),
-            (kind::BLOCK_WORDS, 4, sections.words),
-        ])
+/// Encodes the bindings. An index without bound programs has none of these sections.
+pub(in crate::index) fn encode(
+    bound: &Bound,
+    encoder: &mut Encoder,
+    conditions: usize,
+) -> Result<Vec<Section>, EncodeError> {
+    let writer = || Writer::new(encoder.target.endian);
+    let (mut blocks, mut words, mut members) = (writer(), writer(), writer());
+    for (index, block) in bound.blocks.iter().enumerate() {
+        let at = layout::narrow(words.bytes.len() / 4, "too many bindings")?;
+        blocks.words([at, (block.len() / 4) as u32]);
+        blocks.long(hash::block(index as u64, block));
+        words.bytes.extend_from_slice(block);
     }
-
-    fn block(&mut self, index: usize, block: &[u8]) -> Result<(), EncodeError> {
-        let at = layout::narrow(self.words.bytes.len() / 4, "too many bindings")?;
-        self.blocks.words([at, (block.len() / 4) as u32]);
-        self.blocks.long(hash::block(index as u64, block));
-        self.words.bytes.extend_from_slice(block);
-        Ok(())
-    }
-
-    fn object(&mut self, object: &BoundObject, path: u32, tables: u32) {
-        let records = &mut self.objects;
-        let start = records.bytes.len();
+    let objects = encoder.records(&bound.objects, |encoder, record, object| {
+        if object.condition as usize >= conditions {
+            return Err(EncodeError::NoSuchGuard(object.condition));
+        }
         let build_id = object.build_id.unwrap_or(BuildId { address: 0, length: 0, hash: 0 });
-        records.words([path, u32::from(object.is_rooted) * layout::BOUND_OBJECT_ROOTED]);
-        records.long(object.dynamic);
-        records.long(object.dynamic_hash);
-        records.long(build_id.hash);
-        records.words([build_id.address, build_id.length]);
-        records.long(object.tables.as_ref().map_or(0, |tables| tables.hash));
-        records.words([tables, object.condition, 0]);
-        layout::seal(records, start, hash::bytes(0, &object.path));
-    }
-
-    fn program(&mut self, program: &BoundProgram, path: u32, variables: Option<u32>) {
-        let first = self.members.bytes.len();
+        let path = encoder.string(&object.path)?;
+        record.words([path, u32::from(object.is_rooted) * layout::BOUND_OBJECT_ROOTED]);
+        record.long(object.dynamic);
+        record.long(object.dynamic_hash);
+        record.long(build_id.hash);
+        record.words([build_id.address, build_id.length]);
+        record.long(object.tables.as_ref().map_or(0, |tables| tables.hash));
+        // The place of the ranges, plus one.
+        record.word(match &object.tables {
+            Some(Tables { ranges, .. }) => {
+                let words: Vec<u32> = ranges.iter().flat_map(|&(at, size)| [at, size]).collect();
+                encoder.set(&words, usize::MAX)? + 1
+            }
+            None => 0,
+        });
+        record.words([object.condition, 0]);
+        Ok(hash::bytes(0, &object.path))
+    })?;
+    let mut sorted: Vec<&BoundProgram> = bound.programs.iter().collect();
+    sorted.sort_by_key(|program| (hash::low(0, &program.path), &program.path));
+    let programs = encoder.records(sorted, |encoder, record, program| {
+        let variables = program.variables.text();
+        let variables = variables.map(|text| encoder.string(&text)).transpose()?;
+        let path = encoder.string(&program.path)?;
+        let first = members.bytes.len();
         for Member { object, writes } in &program.members {
             let Writes { relatives, bindings, changes } =
                 writes.unwrap_or(Writes { relatives: NO_BLOCK, bindings: NO_BLOCK, changes: None });
-            let changes = changes.unwrap_or(NO_BLOCK);
-            self.members.words([*object, relatives, bindings, changes]);
+            members.words([*object, relatives, bindings, changes.unwrap_or(NO_BLOCK)]);
         }
-        let members_check = hash::low(0, &self.members.bytes[first..]);
-        let records = &mut self.programs;
-        let start = records.bytes.len();
-        records.words([hash::low(0, &program.path), path, (first / layout::MEMBER) as u32]);
-        records.words([program.members.len() as u32, members_check]);
+        let members_check = hash::low(0, &members.bytes[first..]);
+        record.words([hash::low(0, &program.path), path, (first / kind::MEMBERS.size) as u32]);
+        record.words([program.members.len() as u32, members_check]);
         let flag = layout::BOUND_PROGRAM_UNDEFINED_FUNCTION;
-        records.word(u32::from(program.undefined_function) * flag);
-        records.words([program.relocations, program.bindings]);
-        records.word(variables.map_or(0, |place| place.saturating_add(1)));
-        layout::seal(records, start, hash::bytes(0, &program.path));
+        record.word(u32::from(program.undefined_function) * flag);
+        record.words([program.relocations, program.bindings]);
+        record.word(variables.map_or(0, |place| place.saturating_add(1)));
+        Ok(hash::bytes(0, &program.path))
+    })?;
+    if bound.programs.is_empty() {
+        return Ok(Vec::new());
     }
+    Ok(vec![
+        (kind::BOUND_PROGRAMS, programs),
+        (kind::BOUND_OBJECTS, objects),
+        (kind::MEMBERS, members),
+        (kind::BLOCKS, blocks),
+        (kind::BLOCK_WORDS, words),
+    ])
 }
 
 /// Reads the bindings of a table.
 pub(in crate::index) fn read(table: &Records<'_>) -> Result<Bound, TableError> {
     let bound = Bound {
-        objects: table.all(kind::BOUND_OBJECTS, layout::BOUND_OBJECT, object)?,
-        programs: table.all(kind::BOUND_PROGRAMS, layout::BOUND_PROGRAM, program)?,
+        objects: table.all(kind::BOUND_OBJECTS, object)?,
+        programs: table.all(kind::BOUND_PROGRAMS, program)?,
         blocks: blocks(table)?,
     };
     let is_there = |index: u32, count: usize| (index as usize) < count;
@@ -132,7 +102,7 @@ pub(in crate::index) fn read(table: &Records<'_>) -> Result<Bound, TableError> {
 }
 
 fn object(table: &Records<'_>, at: usize) -> Result<BoundObject, TableError> {
-    let path = table.path(at, 0, layout::BOUND_OBJECT)?.to_owned();
+    let path = table.path(at, 0, kind::BOUND_OBJECTS.size)?.to_owned();
     let length = table.word(at + 36)?;
     let build_id = BuildId { hash: table.long(at + 24)?, address: table.word(at + 32)?, length };
     let ranges = table.optional_set(at + 48)?;
@@ -153,9 +123,9 @@ fn object(table: &Records<'_>, at: usize) -> Result<BoundObject, TableError> {
 }
 
 fn program(table: &Records<'_>, at: usize) -> Result<BoundProgram, TableError> {
-    let path = table.path(at, 4, layout::BOUND_PROGRAM)?.to_owned();
+    let path = table.path(at, 4, kind::BOUND_PROGRAMS.size)?.to_owned();
     let (first, count) = (table.word(at + 8)? as usize, table.word(at + 12)? as usize);
-    let members = table.section(kind::MEMBERS, layout::MEMBER)?.part(first, count);
+    let members = table.section(kind::MEMBERS)?.part(first, count);
     let members = members.ok_or(TableError::Damaged("a program's objects leave it"))?;
     let flags = table.word(at + 20)?;
     let variables = table.word(at + 32)?.checked_sub(1);
@@ -182,9 +152,9 @@ fn member(table: &Records<'_>, at: usize) -> Result<Member, TableError> {
 }
 
 fn blocks(table: &Records<'_>) -> Result<Vec<Vec<u8>>, TableError> {
-    let words = table.section(kind::BLOCK_WORDS, 4)?;
+    let words = table.section(kind::BLOCK_WORDS)?;
     let mut blocks = Vec::new();
-    for (index, at) in table.section(kind::BLOCKS, layout::BLOCK)?.records().enumerate() {
+    for (index, at) in table.section(kind::BLOCKS)?.records().enumerate() {
         let (first, count) = (table.word(at)? as usize, table.word(at + 4)? as usize);
         let outside = TableError::Damaged("a block of bindings leaves it");
         let start = words.part(first, count).ok_or(outside)?.at;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
-use super::block::{self, Definer, Indirect, Residual, SlotBinding};
+use super::block::{self, Definer, Residual, SlotBinding};
 use super::{Binder, BoundObject, Member, NewProgram, StartVariables, Written};
 use crate::elf::Endian;
 
@@ -35,7 +35,7 @@ proptest! {
         lazies in vec(0_u32..100, 0..3),
     ) {
         for endian in [Endian::Little, Endian::Big] {
-            let indirects = vec![Indirect { offset: 80_000, definer: definer(1), value: 7 }];
+            let indirects = vec![SlotBinding { offset: 80_000, definer: definer(1), value: 7 }];
             let residuals = vec![Residual { offset: 8, symbol: 1, kind: 16, addend: -1 }];
             let (slots, lazies) = (slots(&of), lazies.clone());
             let written = Written { relatives: vec![], slots, indirects, residuals, lazies };
@@ -61,12 +61,12 @@ proptest! {
         second in btree_map(0_u32..60, (0_u32..3, 0_i32..4), 1..60),
         resolver in 0_u32..60,
     ) {
-        let written = |of: &BTreeMap<u32, (u32, i32)>, indirects: Vec<Indirect>| {
+        let written = |of: &BTreeMap<u32, (u32, i32)>, indirects: Vec<SlotBinding>| {
             let mut slots = slots(of);
             slots.retain(|slot| indirects.iter().all(|i| i.offset != slot.offset));
             Written { slots, indirects, ..Written::default() }
         };
-        let indirect = Indirect { offset: 8 * resolver, definer: definer(1), value: 5 };
+        let indirect = SlotBinding { offset: 8 * resolver, definer: definer(1), value: 5 };
         let both = [written(&first, Vec::new()), written(&second, vec![indirect])];
         let mut binder = Binder::new(Endian::Little);
         for (name, written) in ["/p", "/q"].into_iter().zip(&both) {
@@ -166,7 +166,7 @@ fn a_function_that_is_lazy_in_one_program_alone_is_no_change() {
 fn a_resolver_of_a_lazy_function_is_no_change() {
     let of: BTreeMap<u32, (u32, i32)> = (1..100).map(|word| (word, (1, 4))).collect();
     let undefined = Written { slots: slots(&of), lazies: vec![0], ..Written::default() };
-    let indirect = Indirect { offset: 0, definer: definer(1), value: 7 };
+    let indirect = SlotBinding { offset: 0, definer: definer(1), value: 7 };
     let resolved = Written { indirects: vec![indirect], ..undefined.clone() };
     let mut binder = Binder::new(Endian::Little);
     binder.add(program("/a", undefined));

@@ -16,7 +16,7 @@ use bstr::{BStr, BString};
 
 use super::{Fingerprint, hash};
 
-pub(super) use records::{Sections, read};
+pub(super) use records::{encode, read};
 
 /// Roots that an index can have.
 pub const MOST_ROOTS: usize = 64;

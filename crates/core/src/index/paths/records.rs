@@ -1,11 +1,9 @@
 //! Writes and reads the sections of paths.
 
-use bstr::BString;
-
 use super::{
     BLOCK, Extent, Link, MOST_ROOTS, Package, PackageTable, Paths, Root, root_state, step,
 };
-use crate::elf::Endian;
+use crate::index::encoder::{Encoder, Section};
 use crate::index::layout::{self, Writer, kind};
 use crate::index::records::Records;
 use crate::index::{EncodeError, Fingerprint, TableError, hash};
@@ -15,99 +13,67 @@ const YOUNG: u32 = 1;
 /// Flag of a root: an update adds no package.
 const CHOSEN: u32 = 1;
 
-/// The sections of paths. An index without roots has none of them.
-pub(in crate::index) struct Sections {
-    roots: Writer,
-    packages: Writer,
-    links: Writer,
-    slots: Writer,
-    /// Number of blocks so far.
-    blocks: u32,
-}
-
-impl Sections {
-    /// Encodes the paths. Returns the kind, record size and records of each section. `string` returns the
-    /// place of a string.
-    pub(in crate::index) fn encode(
-        paths: &Paths,
-        endian: Endian,
-        string: &mut dyn FnMut(&BString) -> Result<u32, EncodeError>,
-    ) -> Result<Vec<(u32, usize, Writer)>, EncodeError> {
-        let writer = || Writer::new(endian);
-        let mut sections = Self {
-            roots: writer(),
-            packages: writer(),
-            links: writer(),
-            slots: writer(),
-            blocks: 0,
-        };
-        if paths.roots.len() > MOST_ROOTS {
-            return Err(EncodeError::TooLarge("too many stores with paths"));
-        }
-        for root in &paths.roots {
-            sections.root(root, string(&root.path)?);
-        }
-        for package in &paths.packages {
-            sections.package(package, string(&package.name)?)?;
-        }
-        if sections.roots.bytes.is_empty() {
-            return Ok(Vec::new());
-        }
-        Ok(vec![
-            (kind::PATH_ROOTS, layout::PATH_ROOT, sections.roots),
-            (kind::PATH_PACKAGES, layout::PATH_PACKAGE, sections.packages),
-            (kind::PATH_LINKS, layout::PATH_LINK, sections.links),
-            (kind::PATH_SLOTS, 4, sections.slots),
-        ])
+/// Encodes the paths. An index without roots has none of these sections.
+pub(in crate::index) fn encode(
+    paths: &Paths,
+    encoder: &mut Encoder,
+) -> Result<Vec<Section>, EncodeError> {
+    let writer = || Writer::new(encoder.target.endian);
+    let (mut links, mut slots, mut blocks) = (writer(), writer(), 0);
+    if paths.roots.len() > MOST_ROOTS {
+        return Err(EncodeError::TooLarge("too many stores with paths"));
     }
-
-    fn root(&mut self, root: &Root, path: u32) {
-        let records = &mut self.roots;
-        let start = records.bytes.len();
+    let roots = encoder.records(&paths.roots, |encoder, record, root| {
         let Fingerprint { volume, ino, mtime, ctime, .. } = root.fingerprint;
-        records.word(path);
-        records.word(match root.extent {
+        let extent = match root.extent {
             Extent::All => 0,
             Extent::Chosen => CHOSEN,
-        });
-        records.long(volume);
-        records.long(ino);
-        records.times(mtime, ctime);
-        records.words([0; 3]);
-        layout::seal(records, start, root_state(root.path.as_ref()));
-    }
-
-    fn package(&mut self, package: &Package, name: u32) -> Result<(), EncodeError> {
+        };
+        record.words([encoder.string(&root.path)?, extent]);
+        record.long(volume);
+        record.long(ino);
+        record.times(mtime, ctime);
+        record.words([0; 3]);
+        Ok(root_state(root.path.as_ref()))
+    })?;
+    let packages = encoder.records(&paths.packages, |encoder, record, package| {
         let narrow = |number: usize| layout::narrow(number, "too many paths");
-        let slots = narrow(self.slots.bytes.len() / 4)?;
-        let links = narrow(self.links.bytes.len() / layout::PATH_LINK)?;
+        let name = encoder.string(&package.name)?;
+        let first_slot = narrow(slots.bytes.len() / 4)?;
+        let first_link = narrow(links.bytes.len() / kind::PATH_LINKS.size)?;
         for (number, block) in package.table.blocks.iter().enumerate() {
-            let start = self.slots.bytes.len();
-            self.slots.word(0);
-            self.slots.words(block.iter().copied());
-            let check =
-                hash::low(block_seed(package.state, number), &self.slots.bytes[start + 4..]);
-            self.slots.set_word(start, check);
+            let start = slots.bytes.len();
+            slots.word(0);
+            slots.words(block.iter().copied());
+            let seed = block_seed(package.state, number);
+            let check = hash::low(seed, &slots.bytes[start + 4..]);
+            slots.set_word(start, check);
         }
         for Link { state, target, package } in &package.table.links {
-            let start = self.links.bytes.len();
-            [state, target, package].into_iter().for_each(|&number| self.links.long(number));
-            self.links.word(0);
-            layout::seal(&mut self.links, start, 0);
+            let start = links.bytes.len();
+            [state, target, package].into_iter().for_each(|&number| links.long(number));
+            links.word(0);
+            layout::seal(&mut links, start, 0);
         }
-        let words = narrow(self.slots.bytes.len() / 4)? - slots;
-        let records = &mut self.packages;
-        let start = records.bytes.len();
+        let words = narrow(slots.bytes.len() / 4)? - first_slot;
         let Fingerprint { ino, mtime, ctime, .. } = package.fingerprint;
-        records.long(package.state);
-        records.long(ino);
-        records.times(mtime, ctime);
-        records.words([slots, words, self.blocks, links, package.table.links.len() as u32]);
-        records.words([package.root, name, u32::from(package.young) * YOUNG, 0]);
-        layout::seal(records, start, 0);
-        self.blocks += package.table.blocks.len() as u32;
-        Ok(())
+        record.long(package.state);
+        record.long(ino);
+        record.times(mtime, ctime);
+        record.words([first_slot, words, blocks, first_link, package.table.links.len() as u32]);
+        record.words([package.root, name, u32::from(package.young) * YOUNG, 0]);
+        blocks += package.table.blocks.len() as u32;
+        Ok(0)
+    })?;
+    if paths.roots.is_empty() {
+        return Ok(Vec::new());
     }
+    Ok(vec![
+        (kind::PATH_ROOTS, roots),
+        (kind::PATH_PACKAGES, packages),
+        (kind::PATH_LINKS, links),
+        (kind::PATH_SLOTS, slots),
+    ])
 }
 
 /// Returns the seed of a block's check: a block that was exchanged for another is detected as
@@ -118,17 +84,17 @@ fn block_seed(package: u64, block: usize) -> u64 {
 
 /// Reads the paths of a table; `None` if it has none.
 pub(in crate::index) fn read(table: &Records<'_>) -> Result<Option<Paths>, TableError> {
-    let roots = table.all(kind::PATH_ROOTS, layout::PATH_ROOT, root)?;
+    let roots = table.all(kind::PATH_ROOTS, root)?;
     if roots.is_empty() {
         return Ok(None);
     }
     let read = |table: &Records<'_>, at| package(table, at, &roots);
-    let packages = table.all(kind::PATH_PACKAGES, layout::PATH_PACKAGE, read)?;
+    let packages = table.all(kind::PATH_PACKAGES, read)?;
     Ok(Some(Paths { packages, roots }))
 }
 
 fn root(table: &Records<'_>, at: usize) -> Result<Root, TableError> {
-    let path = table.path(at, 0, layout::PATH_ROOT)?.to_owned();
+    let path = table.path(at, 0, kind::PATH_ROOTS.size)?.to_owned();
     let (mtime, ctime) = table.times(at + 24)?;
     let (volume, ino) = (table.long(at + 8)?, table.long(at + 16)?);
     let extent = match table.word(at + 4)? {
@@ -140,7 +106,7 @@ fn root(table: &Records<'_>, at: usize) -> Result<Root, TableError> {
 }
 
 fn package(table: &Records<'_>, at: usize, roots: &[Root]) -> Result<Package, TableError> {
-    table.check(at, layout::PATH_PACKAGE, 0)?;
+    table.check(at, kind::PATH_PACKAGES.size, 0)?;
     let (state, ino) = (table.long(at)?, table.long(at + 8)?);
     let (mtime, ctime) = table.times(at + 16)?;
     let root = table.word(at + 60)?;
@@ -170,7 +136,7 @@ fn blocks(
     first: u32,
     words: u32,
 ) -> Result<Vec<Vec<u32>>, TableError> {
-    let slots = table.section(kind::PATH_SLOTS, 4)?;
+    let slots = table.section(kind::PATH_SLOTS)?;
     // It was left out.
     if words == 0 {
         return Ok(Vec::new());
@@ -195,11 +161,11 @@ fn blocks(
 }
 
 fn links(table: &Records<'_>, first: u32, count: u32) -> Result<Vec<Link>, TableError> {
-    let links = table.section(kind::PATH_LINKS, layout::PATH_LINK)?;
+    let links = table.section(kind::PATH_LINKS)?;
     let links = links.part(first as usize, count as usize);
     let links = links.ok_or(TableError::Damaged("a package's links leave it"))?;
     let link = |at: usize| {
-        table.check(at, layout::PATH_LINK, 0)?;
+        table.check(at, kind::PATH_LINKS.size, 0)?;
         let (state, target) = (table.long(at)?, table.long(at + 8)?);
         Ok(Link { state, target, package: table.long(at + 16)? })
     };
