@@ -8,16 +8,16 @@ use bstr::ByteSlice;
 
 /// A mapping of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mapping<'a> {
-    pub(super) from: u64,
-    pub(super) to: u64,
+pub(crate) struct Mapping<'a> {
+    pub(crate) from: u64,
+    pub(crate) to: u64,
     /// Offset in the file, in bytes.
-    pub(super) offset: u64,
-    pub(super) path: &'a Path,
+    pub(crate) offset: u64,
+    pub(crate) path: &'a Path,
 }
 
 /// Returns the mappings of files that have a name, in order of their addresses.
-pub(super) fn mappings(text: &[u8]) -> impl Iterator<Item = Mapping<'_>> {
+pub(crate) fn mappings(text: &[u8]) -> impl Iterator<Item = Mapping<'_>> {
     text.lines().filter_map(mapping)
 }
 

@@ -8,7 +8,7 @@
 
 pub mod ahead;
 pub mod fault_around;
-mod maps;
+pub(crate) mod maps;
 mod open;
 pub mod opens;
 pub mod resident;

@@ -4,16 +4,20 @@
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use bstr::{BString, ByteSlice};
+use object::elf::{FileHeader32, FileHeader64};
+use object::read::elf::{FileHeader, ProgramHeader as _};
+use object::{Endianness, ReadCache};
 
 use becalm_core::observe::classes::VARIABLES;
 
 use super::arch;
 use super::stopped::Stopped;
 use super::sys::Pid;
+use crate::pages::maps::mappings;
 
 /// The tracer's facts about a program.
 #[derive(Debug, Default)]
@@ -44,11 +48,6 @@ const AT_BASE: u64 = 7;
 const AT_ENTRY: u64 = 9;
 const AT_SECURE: u64 = 23;
 const AT_EXECFN: u64 = 31;
-const PT_LOAD: u32 = object::elf::PT_LOAD.0;
-const PT_INTERP: u32 = object::elf::PT_INTERP.0;
-/// Maximum number of program headers read from a file.
-const MAX_HEADERS: usize = 128;
-
 impl Program {
     /// Reads the facts of a task right after its `execve`. Facts that cannot be read (the process
     /// is not dumpable) keep their defaults.
@@ -62,25 +61,24 @@ impl Program {
         }
         let Ok(file) = File::open(&exe) else { return program };
         program.drops_privileges = drops_privileges(&file);
-        let Some(headers) = Headers::read(|at, into| file.read_at(into, at).unwrap_or(0)) else {
-            return program;
-        };
-        program.is_32_bit = !headers.is_64_bit;
-        program.interpreter = headers.interpreter(&file);
+        let file = ReadCache::new(file);
+        let of_64 = || Some((true, interpreter::<FileHeader64<Endianness>>(&file)?));
+        let of_32 = || Some((false, interpreter::<FileHeader32<Endianness>>(&file)?));
+        let Some((is_64_bit, interpreter)) = of_64().or_else(of_32) else { return program };
+        (program.is_32_bit, program.interpreter) = (!is_64_bit, interpreter);
         let auxv = std::fs::read(format!("/proc/{pid}/auxv")).unwrap_or_default();
         // These addresses are final: the load bias of a position-independent program is in them
         // already.
-        let value = |key| auxiliary(&auxv, headers.is_64_bit, key);
+        let value = |key| auxiliary(&auxv, is_64_bit, key);
         program.secure = value(AT_SECURE).is_some_and(|value| value != 0);
         program.exec_path = value(AT_EXECFN).map(|addr| task.string(addr)).unwrap_or_default();
         program.environment = environment(pid);
         // `AT_BASE` is 0 if the kernel loaded no interpreter (`create_elf_tables`).
         let base = value(AT_BASE).filter(|base| *base != 0);
         if let (Some(base), Some(_)) = (base, &program.interpreter) {
-            // The mapped headers are read, because the file at the interpreter's path may have been
+            // The mapping is looked up, because the file at the interpreter's path may have been
             // replaced.
-            let loader = Headers::read(|at, into| task.read(base.wrapping_add(at), into));
-            program.loader = base..base.wrapping_add(loader.map_or(0, |loader| loader.extent()));
+            program.loader = base..end_of_mapped(pid, base);
             program.entry = value(AT_ENTRY);
         }
         program.is_loader = program.interpreter.is_none() && names_a_loader(&program.path);
@@ -147,82 +145,22 @@ fn environment(pid: Pid) -> Vec<(BString, BString)> {
         .collect()
 }
 
-/// The program headers of a file or of an object in memory.
-struct Headers {
-    is_64_bit: bool,
-    rows: Vec<Row>,
+/// Returns the interpreter's path, if the file names one; `None` for a file of another class.
+fn interpreter<Elf: FileHeader<Endian = Endianness>>(
+    file: &ReadCache<File>,
+) -> Option<Option<BString>> {
+    let header = Elf::parse(file).ok()?;
+    let endian = header.endian().ok()?;
+    let rows = header.program_headers(endian, file).unwrap_or_default();
+    Some(rows.iter().find_map(|row| row.interpreter(endian, file).ok()?).map(BString::from))
 }
 
-/// One program header.
-struct Row {
-    kind: u32,
-    offset: u64,
-    address: u64,
-    file_size: u64,
-    memory_size: u64,
-}
-
-impl Headers {
-    /// Reads the headers through a function that fills a buffer from an offset and returns the
-    /// number of bytes.
-    fn read(read: impl Fn(u64, &mut [u8]) -> usize) -> Option<Headers> {
-        let mut ident = [0u8; 64];
-        // The smaller of both headers, that of a 32-bit file, has 52 bytes.
-        if read(0, &mut ident) < 52 || !ident.starts_with(b"\x7fELF") {
-            return None;
-        }
-        let is_64_bit = ident[4] == 2;
-        let (table, size, count) = if is_64_bit {
-            (number(&ident, 32, 8), 56, number(&ident, 56, 2))
-        } else {
-            (number(&ident, 28, 4), 32, number(&ident, 44, 2))
-        };
-        // `e_phnum` of a hostile file may be 65,535; real programs have about a dozen headers.
-        let count = (count as usize).min(MAX_HEADERS);
-        let mut bytes = vec![0u8; count * size];
-        let there = read(table, &mut bytes).min(bytes.len());
-        let rows = bytes[..there].chunks_exact(size).map(|row| Row::read(row, is_64_bit)).collect();
-        Some(Headers { is_64_bit, rows })
-    }
-
-    /// Returns the interpreter's path.
-    fn interpreter(&self, file: &File) -> Option<BString> {
-        let row = self.rows.iter().find(|row| row.kind == PT_INTERP)?;
-        // The kernel rejects a longer interpreter path too (`load_elf_binary`).
-        let mut path = vec![0u8; usize::try_from(row.file_size).ok()?.min(4096)];
-        file.read_exact_at(&mut path, row.offset).ok()?;
-        let end = path.find_byte(0).unwrap_or(path.len());
-        path.truncate(end);
-        Some(path.into())
-    }
-
-    /// Returns the size of the object in memory.
-    fn extent(&self) -> u64 {
-        let loaded = self.rows.iter().filter(|row| row.kind == PT_LOAD);
-        loaded.map(|row| row.address.saturating_add(row.memory_size)).max().unwrap_or(0)
-    }
-}
-
-impl Row {
-    fn read(row: &[u8], is_64_bit: bool) -> Row {
-        let kind = number(row, 0, 4) as u32;
-        if is_64_bit {
-            let field = |at| number(row, at, 8);
-            let (offset, address) = (field(8), field(16));
-            Row { kind, offset, address, file_size: field(32), memory_size: field(40) }
-        } else {
-            let field = |at| number(row, at, 4);
-            let (offset, address) = (field(4), field(8));
-            Row { kind, offset, address, file_size: field(16), memory_size: field(20) }
-        }
-    }
-}
-
-/// Reads a little-endian integer. Both architectures with a tracer are little-endian.
-fn number(bytes: &[u8], at: usize, size: usize) -> u64 {
-    let mut whole = [0u8; 8];
-    whole[..size].copy_from_slice(&bytes[at..at + size]);
-    u64::from_le_bytes(whole)
+/// Returns the end of the last mapping of the file whose first one is at `base`.
+fn end_of_mapped(pid: Pid, base: u64) -> u64 {
+    let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let file = mappings(&maps).find(|mapping| mapping.from == base).map(|first| first.path);
+    let of_file = mappings(&maps).filter(|mapping| Some(mapping.path) == file);
+    of_file.map(|mapping| mapping.to).max().unwrap_or(base)
 }
 
 /// A breakpoint at the entry point.
