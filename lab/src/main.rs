@@ -18,6 +18,7 @@ mod fixture;
 mod import;
 mod loader;
 mod measure;
+mod mount_namespace;
 mod numbers;
 mod patchelf;
 mod programs;

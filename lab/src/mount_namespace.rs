@@ -2,7 +2,7 @@
 //! the copies. Other processes do not see the mounts, and the kernel removes a namespace when its
 //! last process ends.
 //!
-//! `lab compare` creates one namespace for each strategy; [`crate::bench`] starts programs in
+//! `lab compare` creates one namespace for each strategy; [`becalm_host::bench`] starts programs in
 //! them.
 
 use std::fs::File;
@@ -22,7 +22,7 @@ use thiserror::Error;
 
 /// Errors of creating or using a mount namespace.
 #[derive(Debug, Error)]
-pub enum MountNamespaceError {
+pub(crate) enum MountNamespaceError {
     /// The kernel or a sandbox forbids mount namespaces.
     #[error("no mount namespace: it takes root, or a kernel that lets users make namespaces")]
     Namespace(#[source] io::Error),
@@ -39,16 +39,16 @@ pub enum MountNamespaceError {
 
 /// A bind mount: a file over a file or a directory over a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bind {
+pub(crate) struct Bind {
     /// The file or directory that becomes visible.
-    pub from: PathBuf,
+    pub(crate) from: PathBuf,
     /// The mount point, without symbolic links.
-    pub to: PathBuf,
+    pub(crate) to: PathBuf,
 }
 
 /// A mount namespace. Clones refer to the same namespace.
 #[derive(Clone, Debug)]
-pub struct MountNamespace {
+pub(crate) struct MountNamespace {
     namespace: Arc<File>,
     dir: PathBuf,
 }
@@ -59,7 +59,7 @@ pub struct MountNamespace {
 ///
 /// # Errors
 /// Returns an error if the kernel allows neither.
-pub fn prepare() -> Result<(), MountNamespaceError> {
+pub(crate) fn prepare() -> Result<(), MountNamespaceError> {
     let (user, group) = (geteuid(), getegid());
     if user.is_root() && MountNamespace::new(&[]).is_ok() {
         return Ok(());
@@ -89,7 +89,7 @@ impl MountNamespace {
     ///
     /// # Errors
     /// Returns an error if no namespace can be created or a mount fails.
-    pub fn new(binds: &[Bind]) -> Result<Self, MountNamespaceError> {
+    pub(crate) fn new(binds: &[Bind]) -> Result<Self, MountNamespaceError> {
         in_thread(|| {
             unshare(UnshareFlags::NEWNS)?;
             // Without private propagation the mounts would also appear outside.
@@ -109,7 +109,7 @@ impl MountNamespace {
     ///
     /// # Errors
     /// Returns an error if a mount fails.
-    pub fn add(&self, binds: &[Bind]) -> Result<(), MountNamespaceError> {
+    pub(crate) fn add(&self, binds: &[Bind]) -> Result<(), MountNamespaceError> {
         self.run(|| mount_all(binds))?
     }
 
@@ -118,7 +118,7 @@ impl MountNamespace {
     ///
     /// # Errors
     /// Returns an error if the namespace cannot be entered.
-    pub fn set_read_only(
+    pub(crate) fn set_read_only(
         &self,
         places: &[PathBuf],
         read_only: bool,
@@ -137,7 +137,10 @@ impl MountNamespace {
     ///
     /// # Errors
     /// Returns an error if the namespace cannot be entered.
-    pub fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T, MountNamespaceError> {
+    pub(crate) fn run<T: Send>(
+        &self,
+        work: impl FnOnce() -> T + Send,
+    ) -> Result<T, MountNamespaceError> {
         in_thread(|| {
             // setns(2) fails with `EINVAL` for a thread that shares its root and current directory.
             unshare(UnshareFlags::FS)?;
@@ -152,7 +155,7 @@ impl MountNamespace {
     /// # Errors
     /// Returns an error if the thread shares its current directory with others, which every thread
     /// outside of [`Self::run`] does.
-    pub fn enter(&self) -> Result<(), MountNamespaceError> {
+    pub(crate) fn enter(&self) -> Result<(), MountNamespaceError> {
         use std::os::fd::AsFd;
         move_into_link_name_space(self.namespace.as_fd(), Some(LinkNameSpaceType::Mount))
             .map_err(refused)?;

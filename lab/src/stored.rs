@@ -6,8 +6,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::mount_namespace::{Bind, MountNamespace};
 use anyhow::{Context, Result, ensure};
-use becalm_host::mount_namespace::{Bind, MountNamespace};
 use tempfile::TempDir;
 
 use crate::child;

@@ -2,9 +2,8 @@
 //!
 //! [`os_fs`] reads the disk for the loader models. [`walk`] finds objects in folders. [`ask`]
 //! determines the loader of a program. [`oracle`] runs real loaders, to compare the models with
-//! them. [`trace`] traces a program's start, and [`bench`] measures it. [`mount_namespace`] mounts
-//! copies over originals. This crate is the only one that touches the machine, and it depends on
-//! `becalm-core` alone.
+//! them. [`trace`] traces a program's start, and [`bench`] measures it. This crate is the only one that
+//! touches the machine, and it depends on `becalm-core` alone.
 //!
 //! Only [`mod@write`] changes files, and only those that it is given. Without an explicit command,
 //! this crate starts only loaders that pass the checks of [`ask`]. [`oracle`], [`trace`] and
@@ -43,7 +42,6 @@ pub mod index_store;
 pub mod inherited;
 pub mod loader_clock;
 pub mod local_socket;
-pub mod mount_namespace;
 pub mod oracle;
 pub mod os_fs;
 pub mod pages;
@@ -59,9 +57,6 @@ mod used;
 mod volume;
 pub mod walk;
 pub mod write;
-
-#[cfg(test)]
-mod test_user;
 
 pub use ask::{FactChoice, loader_facts};
 pub use cpu::running as processor;

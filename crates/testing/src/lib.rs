@@ -2,6 +2,8 @@
 
 pub mod elf;
 pub mod strace;
+#[cfg(feature = "strace")]
+pub mod test_user;
 pub mod vectors;
 
 pub use becalm_core::fs::mem;

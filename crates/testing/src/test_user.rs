@@ -1,19 +1,22 @@
 //! Runs a test again as an ordinary user, to whom file modes apply.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
 /// Runs the named test as another user, with `BECALM_TEST_TREE` set to `tree`, which that user can
 /// search. If this process is not root's, the test runs as the same user.
-pub(crate) fn run_again(test: &str, tree: &Path) {
+///
+/// # Panics
+/// Panics if that run fails.
+pub fn run_again(test: &str, tree: &Path) {
     let place = tempfile::tempdir().unwrap();
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let copy = place.path().join("test-binary");
     fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
     fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
-    let mut command = if rustix::process::geteuid().is_root() {
+    let mut command = if fs::metadata("/proc/self").unwrap().uid() == 0 {
         let mut command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&copy);
         command
@@ -26,7 +29,7 @@ pub(crate) fn run_again(test: &str, tree: &Path) {
         .current_dir("/")
         .output();
     match run {
-        Err(error) => becalm_testing::skip(&format!("cannot run as another user: {error}")),
+        Err(error) => crate::skip(&format!("cannot run as another user: {error}")),
         Ok(output) => {
             let text = String::from_utf8_lossy(&output.stdout);
             let errors = String::from_utf8_lossy(&output.stderr);

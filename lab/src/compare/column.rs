@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use becalm_host::mount_namespace::{Bind, MountNamespace};
+use crate::mount_namespace::{Bind, MountNamespace};
 
 use crate::compare::apply::{Done, GRAIN, NotUndone, Site, apply, revert};
 use crate::compare::error::CompareError;

@@ -4,8 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::mount_namespace::MountNamespaceError;
 use becalm_host::bench::BenchError;
-use becalm_host::mount_namespace::MountNamespaceError;
 use rayon::ThreadPoolBuildError;
 use thiserror::Error;
 

@@ -3,7 +3,7 @@
 //!
 //! [`becalm_lib::compare`] examines the program, and [`apply`] applies a strategy. [`column`] makes a copy for
 //! each strategy, and mounts it over the originals in a mount namespace
-//! ([`becalm_host::mount_namespace`]). [`figures`] traces a start of each column, [`becalm_lib::bench`]
+//! ([`crate::mount_namespace`]). [`figures`] traces a start of each column, [`becalm_lib::bench`]
 //! times the starts, `trials` tests the properties, and `table` makes the table.
 
 mod apply;
@@ -24,9 +24,10 @@ mod trials;
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, stderr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use becalm_host::bench::{self, Measured, Rounds, Until, Variant};
+use becalm_host::bench::{self, Enter, Measured, Rounds, Until, Variant};
 use becalm_host::trace::Command;
 use clap::ValueEnum as _;
 
@@ -75,7 +76,7 @@ pub(super) struct Options {
 }
 
 /// Compares strategies on a program. All files are made below `place`, a directory without links in
-/// its path. [`becalm_host::mount_namespace::prepare`] must be called first, while the process has
+/// its path. [`crate::mount_namespace::prepare`] must be called first, while the process has
 /// one thread.
 ///
 /// # Errors
@@ -231,8 +232,9 @@ fn timed(options: &Options, outcomes: &[Outcome], runs: &Runs) -> Result<Measure
         first.get_or_insert(&column.mount_namespace);
         let mut command = Command::new(&column.program, runs.args.iter().cloned());
         command.env = Some(environment(&column.variables));
-        let mount_namespace = Some(column.mount_namespace.clone());
-        variants.push(Variant { name: outcome.kind.name(), command, mount_namespace });
+        let mount_namespace = column.mount_namespace.clone();
+        let enter: Arc<Enter> = Arc::new(move || Ok(mount_namespace.enter()?));
+        variants.push(Variant { name: outcome.kind.name(), command, enter: Some(enter) });
     }
     let options = bench::Options {
         until: Until::Exit,

@@ -3,8 +3,8 @@
 use std::io::{Write as _, stdout};
 use std::process::ExitCode;
 
+use crate::mount_namespace;
 use anyhow::{Result, anyhow};
-use becalm_host::mount_namespace;
 use becalm_lib::compare::program::Program;
 use becalm_lib::json::document;
 use becalm_lib::scratch::Scratch;

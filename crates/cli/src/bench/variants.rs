@@ -35,7 +35,7 @@ pub(crate) fn of(args: &BenchArgs) -> Result<Vec<Variant>> {
         Ok(Variant {
             name,
             command: Command::new(program, program_args.iter().cloned()),
-            mount_namespace: None,
+            enter: None,
         })
     };
     let first = named(&args.program)?;
@@ -56,7 +56,7 @@ pub(crate) fn of(args: &BenchArgs) -> Result<Vec<Variant>> {
             name = shown(bstr::join(" ", names).as_bstr());
         }
         let command = Command { env: Some(environment(&settings)), ..first.command.clone() };
-        variants.push(Variant { name, command, mount_namespace: None });
+        variants.push(Variant { name, command, enter: None });
     }
     Ok(variants)
 }
@@ -70,7 +70,7 @@ fn by_run(first: &Variant, flags: &[&str]) -> Result<Variant> {
     let program = first.command.program.clone();
     let args = before.chain([program]).chain(first.command.args.iter().cloned());
     let command = Command::new(env::current_exe()?, args);
-    Ok(Variant { name: name.to_owned(), command, mount_namespace: None })
+    Ok(Variant { name: name.to_owned(), command, enter: None })
 }
 
 /// Returns the first variant with an index of its program, or the reason why there is none.
@@ -81,7 +81,7 @@ pub(crate) fn indexed(first: &Variant) -> Result<(Variant, ScratchIndex)> {
     let index = ScratchIndex::of(&first.command.program)?;
     let command = Command { env: Some(index.environment()), ..first.command.clone() };
     let name = INDEXED.to_owned();
-    Ok((Variant { name, command, mount_namespace: None }, index))
+    Ok((Variant { name, command, enter: None }, index))
 }
 
 /// Returns the arguments of a `--run` line, of `-- ARGS`, or the default one.

@@ -1,12 +1,12 @@
 //! Errors of a measurement.
 
+use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::mount_namespace::MountNamespaceError;
 use crate::trace::TraceError;
 
 /// Reason why a start could not be measured.
@@ -18,9 +18,9 @@ pub enum BenchError {
     /// The command was not found, or could not be traced to its entry point.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The mount namespace cannot be entered.
+    /// [`super::Variant::enter`] failed.
     #[error(transparent)]
-    MountNamespace(#[from] MountNamespaceError),
+    Enter(#[from] Box<dyn Error + Send + Sync>),
     /// The command could not be started or waited for.
     #[error("{}: cannot be started", command.display())]
     Start {

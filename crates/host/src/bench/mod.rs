@@ -15,7 +15,9 @@ pub mod stats;
 #[cfg(test)]
 mod tests;
 
+use std::error::Error;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
@@ -24,23 +26,25 @@ pub use self::caches::{are_droppable, drop as drop_caches};
 pub use self::error::BenchError;
 pub use self::run::Taken;
 use self::stats::{Ratio, Spread};
-use crate::mount_namespace::MountNamespace;
 use crate::trace::Command;
 
 /// Minimum number of rounds for a time budget, and maximum for any run. All pairs of rounds are
 /// compared with each other, so memory grows with the square of their number.
 const ROUNDS: std::ops::RangeInclusive<usize> = 10..=2000;
 
+/// Moves the calling thread to the place of a start, such as a mount namespace.
+pub type Enter = dyn Fn() -> Result<(), Box<dyn Error + Send + Sync>> + Send + Sync;
+
 /// One of the compared commands.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Variant {
     /// The name in the output.
     pub name: String,
     /// The command. Its standard streams are `/dev/null`. A name without a slash is searched for
     /// along `PATH` once, before the measurement.
     pub command: Command,
-    /// The mount namespace to run in; `None` for the caller's.
-    pub mount_namespace: Option<MountNamespace>,
+    /// Called in the calling thread before each start.
+    pub enter: Option<Arc<Enter>>,
 }
 
 /// End of the measured time.
@@ -160,7 +164,7 @@ impl Timed {
 /// Returns the errors of [`measure`].
 pub fn once(command: &Command, options: &Options) -> Result<Taken, BenchError> {
     let (name, command) = (String::new(), command.clone());
-    run::Start::new(&Variant { name, command, mount_namespace: None }, options)?.once(options)
+    run::Start::new(&Variant { name, command, enter: None }, options)?.once(options)
 }
 
 /// Measures the variants and compares them with the first one. After each start `done` is called

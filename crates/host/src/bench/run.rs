@@ -3,12 +3,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{BenchError, Options, Until, Variant, caches};
+use super::{BenchError, Enter, Options, Until, Variant, caches};
 use crate::child::{ends_within, kill_family, kill_tree, last_line};
 use crate::idle::{self, Waited};
-use crate::mount_namespace::MountNamespace;
 use crate::trace::{Command, Entered, time_to_entry};
 use crate::used::Used;
 
@@ -27,25 +27,24 @@ pub struct Taken {
 }
 
 /// A command that is ready to start.
-#[derive(Debug)]
 pub(super) struct Start {
     command: Command,
     file: PathBuf,
-    mount_namespace: Option<MountNamespace>,
+    enter: Option<Arc<Enter>>,
 }
 
 impl Start {
     /// Finds the file of a command.
     pub(super) fn new(variant: &Variant, options: &Options) -> Result<Self, BenchError> {
-        if let Some(mount_namespace) = &variant.mount_namespace {
-            mount_namespace.enter()?;
+        if let Some(enter) = &variant.enter {
+            enter()?;
         }
         let mut command = variant.command.clone();
         let file = command.file()?;
         if options.until == Until::Entry {
             command.program = file.clone().into();
         }
-        Ok(Self { command, file, mount_namespace: variant.mount_namespace.clone() })
+        Ok(Self { command, file, enter: variant.enter.clone() })
     }
 
     /// Starts the command to see if it works. If it fails, the error has its last line of output.
@@ -132,7 +131,7 @@ impl Start {
     }
 
     fn enter(&self) -> Result<(), BenchError> {
-        Ok(self.mount_namespace.as_ref().map_or(Ok(()), MountNamespace::enter)?)
+        Ok(self.enter.as_ref().map_or(Ok(()), |enter| enter())?)
     }
 
     fn std_command(&self) -> std::process::Command {

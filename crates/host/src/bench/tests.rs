@@ -7,7 +7,7 @@ use super::*;
 
 fn shell(script: &str) -> Variant {
     let args = ["-c", script].map(OsString::from);
-    Variant { name: script.to_owned(), command: Command::new("sh", args), mount_namespace: None }
+    Variant { name: script.to_owned(), command: Command::new("sh", args), enter: None }
 }
 
 fn quick() -> Options {
@@ -69,7 +69,7 @@ fn an_endless_command_and_its_children_are_killed() {
 #[test]
 fn a_missing_command_is_an_error() {
     let gone = Command::new("no-such-program-anywhere", []);
-    let variant = Variant { name: "gone".to_owned(), command: gone, mount_namespace: None };
+    let variant = Variant { name: "gone".to_owned(), command: gone, enter: None };
     let error = measured(&[variant], &quick()).expect_err("not there");
     assert!(error.to_string().contains("not found"), "{error}");
     assert!(matches!(measured(&[], &quick()), Err(BenchError::Nothing)));

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 use becalm_core::fs::{Errno, FileKind, FileSystem};
 use becalm_testing::skip;
+use becalm_testing::test_user::run_again;
 use bstr::{BStr, BString, ByteSlice};
 use proptest::prelude::*;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 
 use super::*;
-use crate::test_user::run_again;
 
 fn bytes(path: &Path) -> BString {
     <[u8]>::from_path(path).unwrap().into()

@@ -96,7 +96,7 @@ fn an_unreadable_directory_or_file_is_an_error_and_the_walk_goes_on() {
         let mode = fs::Permissions::from_mode(mode);
         fs::set_permissions(top.path().join(name), mode).unwrap();
     }
-    crate::test_user::run_again(
+    becalm_testing::test_user::run_again(
         "walk::tests::an_unreadable_directory_or_file_is_an_error_and_the_walk_goes_on",
         top.path(),
     );

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::mount_namespace::{Bind, MountNamespace};
 use becalm_core::facts::Format;
-use becalm_host::mount_namespace::{Bind, MountNamespace};
 
 use crate::compare::kind::Kind;
 use crate::compare::outcome::NO_LOADER;

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use becalm_host::mount_namespace::MountNamespaceError;
+use crate::mount_namespace::MountNamespaceError;
 use thiserror::Error;
 
 use crate::compare::error::CompareError;

@@ -45,7 +45,7 @@ fn a_program_with_capabilities_runs_without_them_and_gets_a_note() {
     if rustix::fs::setxattr(&fixture.program, "security.capability", &words, none).is_err() {
         return skip("this file system keeps no capabilities");
     }
-    crate::test_user::run_again(name, fixture.dir.path());
+    becalm_testing::test_user::run_again(name, fixture.dir.path());
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_set_id_program_runs_without_its_rights_and_gets_a_note() {
     };
     mode(fixture.dir.path(), 0o755);
     mode(&fixture.program, 0o4755);
-    crate::test_user::run_again(name, fixture.dir.path());
+    becalm_testing::test_user::run_again(name, fixture.dir.path());
 }
 
 #[test]

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use becalm_core::patch::{Patch, Write};
 use becalm_testing::skip;
+use becalm_testing::test_user::run_again;
 use object::ReadRef;
 
 use super::support::{anew, content, edit, in_place, snapshot, write};
-use crate::test_user::run_again;
 use crate::write::{Call, Faults, HardLinks, Verdict, WriteError, WriteOptions, Writer};
 
 fn place() -> (tempfile::TempDir, PathBuf) {
