@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use becalm_core::fs::FileId;
-use rustix::fs::{Stat, Statx};
+use rustix::fs::Statx;
 
 /// Time within which two changes may have equal timestamps. File systems round times to a clock
 /// tick (4 ms), a second (ext3, HFS+) or two seconds (FAT).
@@ -36,27 +36,8 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// Converts a result of `stat`, whose field types differ between architectures.
-    #[allow(
-        clippy::unnecessary_cast,
-        clippy::useless_conversion,
-        reason = "no-ops on x86-64, needed elsewhere"
-    )]
-    pub(crate) fn of(stat: &Stat) -> Self {
-        Self {
-            id: FileId { dev: stat.st_dev as u64, ino: stat.st_ino as u64 },
-            size: u64::try_from(stat.st_size).unwrap_or(0),
-            mtime: (stat.st_mtime as i64, stat.st_mtime_nsec as u32),
-            ctime: (stat.st_ctime as i64, stat.st_ctime_nsec as u32),
-            links: stat.st_nlink as u64,
-            mode: stat.st_mode as u32 & 0o7777,
-            uid: stat.st_uid as u32,
-            gid: stat.st_gid as u32,
-        }
-    }
-
     /// Converts a result of `statx`.
-    pub(crate) fn of_statx(found: &Statx) -> Self {
+    pub(crate) fn of(found: &Statx) -> Self {
         let time = |time: &rustix::fs::StatxTimestamp| (time.tv_sec, time.tv_nsec);
         let dev = rustix::fs::makedev(found.stx_dev_major, found.stx_dev_minor);
         Self {

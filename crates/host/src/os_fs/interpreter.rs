@@ -29,7 +29,7 @@ impl OsFs {
     /// Opens the interpreter and reads its current state and all of its bytes.
     pub(crate) fn read_interpreter(&self, path: &BStr) -> Result<OpenInterpreter, Errno> {
         let stat = self.root.stat(path)?;
-        if stat.kind == FileKind::Other {
+        if stat.kind() == FileKind::Other {
             return Err(Errno::NXIO);
         }
         let (file, stat) = object_file::open_file(&self.root, path)?;

@@ -14,7 +14,7 @@ use rustc_hash::FxHashSet;
 use rustix::fs::{AtFlags, OFlags, RawDir};
 
 use super::root::Root;
-use super::stat::Stat;
+use crate::facts::Facts;
 use crate::fingerprint::{self, Fingerprint};
 use crate::path::in_other_case;
 
@@ -105,8 +105,8 @@ impl KnownDir {
             Err(_) => None,
             Ok(dir) => {
                 let same =
-                    |stat: Stat| stat.fingerprint.id == id && stat.fingerprint == *fingerprint;
-                let state = || rustix::fs::fstat(&dir).ok().map(|stat| Stat::new(&stat));
+                    |stat: Facts| stat.fingerprint.id == id && stat.fingerprint == *fingerprint;
+                let state = || Facts::of(&dir).ok();
                 if !state().is_some_and(same) {
                     return None;
                 }

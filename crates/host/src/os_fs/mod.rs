@@ -24,7 +24,6 @@ mod object_file;
 mod root;
 mod session;
 mod shards;
-mod stat;
 mod symbols;
 
 #[cfg(test)]
@@ -37,12 +36,12 @@ use becalm_core::fs::{Errno, FileId, OpenedFile};
 use bstr::{BStr, BString, ByteSlice};
 
 use crate::HostError;
+use crate::facts::Facts;
 use crate::fingerprint::{self, Fingerprint};
 use crate::path::path_of;
 use listing::KnownDir;
 use root::Root;
 use shards::Shards;
-use stat::Stat;
 
 pub(crate) use interpreter::OpenInterpreter;
 pub(crate) use root::proc_path;
@@ -144,7 +143,7 @@ impl OsFs {
     }
 
     /// Opens the file that `stat` has just described, or returns the cached result.
-    fn opened(&self, path: &[u8], stat: &Stat) -> Result<Arc<OpenedFile>, Errno> {
+    fn opened(&self, path: &[u8], stat: &Facts) -> Result<Arc<OpenedFile>, Errno> {
         if let Some(known) = self.files.get(&stat.fingerprint.id)
             && known.fingerprint == stat.fingerprint
         {

@@ -12,9 +12,9 @@ use bstr::{BString, ByteSlice, ByteVec};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno as OsErrno;
 
-use super::stat::Stat;
 use crate::HostError;
 use crate::error::words;
+use crate::facts::Facts;
 
 /// Maximum number of attempts of a lookup inside a root. The kernel returns `EAGAIN` if it cannot
 /// rule out a concurrent rename.
@@ -39,10 +39,10 @@ impl Root {
         };
         let open_root = |errno| failed("cannot be used as a root", errno);
         let dir = rustix::fs::openat(CWD, path, flags, Mode::empty()).map_err(open_root)?;
-        let stat = rustix::fs::fstat(&dir).map_err(open_root)?;
+        let id = Facts::of(&dir).map_err(open_root)?.fingerprint.id;
         // Tried once here, so that an error of a later lookup is one of its path.
         match rustix::fs::openat2(&dir, ".", flags, Mode::empty(), ResolveFlags::IN_ROOT) {
-            Ok(_) => Ok(Self::Inside { dir, id: Stat::new(&stat).fingerprint.id }),
+            Ok(_) => Ok(Self::Inside { dir, id }),
             // A sandbox may forbid the call with `EPERM`.
             Err(errno @ (OsErrno::NOSYS | OsErrno::PERM | OsErrno::INVAL)) => {
                 Err(failed("another root needs the openat2 system call", errno))
@@ -60,17 +60,14 @@ impl Root {
     }
 
     /// Calls `stat(path)`, following symbolic links.
-    pub(super) fn stat(&self, path: &[u8]) -> Result<Stat, Errno> {
+    pub(super) fn stat(&self, path: &[u8]) -> Result<Facts, Errno> {
         let stat = match self {
-            Self::Real => rustix::fs::statat(CWD, path, AtFlags::empty()).map_err(errno)?,
-            Self::Inside { .. } => {
-                // stat(2) cannot be confined to a root. An `O_PATH` descriptor needs no permission
-                // to read the file.
-                let fd = self.open(path, OFlags::PATH)?;
-                rustix::fs::fstat(fd).map_err(errno)?
-            }
+            Self::Real => Facts::at(CWD, path, AtFlags::empty()),
+            // stat(2) cannot be confined to a root. An `O_PATH` descriptor needs no permission to
+            // read the file.
+            Self::Inside { .. } => Facts::of(self.open(path, OFlags::PATH)?),
         };
-        Ok(Stat::new(&stat))
+        stat.map_err(errno)
     }
 
     /// Calls `open(path, flags)`, again if a signal interrupts it.

@@ -9,8 +9,8 @@ use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashMap;
 
 use super::listing::{KnownDir, Listing};
-use super::stat::Stat;
 use super::{OsFs, object_file};
+use crate::facts::Facts;
 use crate::fingerprint::Fingerprint;
 
 /// Maximum length of a path for the kernel, including its NUL (`PATH_MAX`).
@@ -78,7 +78,7 @@ impl<'a> Session<'a> {
     }
 
     /// Calls `stat` on a path, or answers from the caches if they are certain.
-    fn look_up(&self, path: &[u8]) -> Result<Stat, Errno> {
+    fn look_up(&self, path: &[u8]) -> Result<Facts, Errno> {
         let place = self.place_of(path)?;
         self.stat_in(place, path)
     }
@@ -97,7 +97,7 @@ impl<'a> Session<'a> {
     }
 
     /// Calls `stat` on a path in `place`.
-    fn stat_in(&self, place: Option<Place<'_>>, path: &[u8]) -> Result<Stat, Errno> {
+    fn stat_in(&self, place: Option<Place<'_>>, path: &[u8]) -> Result<Facts, Errno> {
         let stat = self.os.root.stat(path);
         if let (Err(Errno::NOENT), Some((dir, seen))) = (&stat, place) {
             self.note_miss(dir, &seen);
@@ -196,7 +196,7 @@ impl FileSystem for Session<'_> {
                 Dir::Fails(_) => {}
             }
         }
-        self.look_up(path).map(|stat| stat.kind)
+        self.look_up(path).map(|stat| stat.kind())
     }
 
     fn read(&self, path: &BStr) -> Result<Arc<[u8]>, Errno> {

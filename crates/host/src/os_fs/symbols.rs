@@ -9,8 +9,8 @@ use becalm_core::symbols::{ObjectSymbols, SymbolFiles};
 use object::ReadCache;
 use rustc_hash::FxHashMap;
 
-use super::stat::Stat;
 use super::{OsFs, object_file};
+use crate::facts::Facts;
 use crate::fingerprint::{Fingerprint, now};
 
 /// Bytes of tables kept between starts.
@@ -59,13 +59,13 @@ impl SymbolFiles for OsSymbols<'_> {
 }
 
 impl OsSymbols<'_> {
-    fn known(&self, stat: &Stat) -> Option<Arc<ObjectSymbols>> {
+    fn known(&self, stat: &Facts) -> Option<Arc<ObjectSymbols>> {
         let kept = self.fs.kept_symbols.lock().unwrap_or_else(PoisonError::into_inner);
         let (fingerprint, tables) = kept.tables.get(&stat.fingerprint.id)?;
         (*fingerprint == stat.fingerprint).then(|| Arc::clone(tables))
     }
 
-    fn keep(&self, stat: &Stat, tables: &Arc<ObjectSymbols>) {
+    fn keep(&self, stat: &Facts, tables: &Arc<ObjectSymbols>) {
         let mut kept = self.fs.kept_symbols.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.bytes > MAX_KEPT {
             *kept = Kept::default();

@@ -14,7 +14,7 @@ use super::error::WriteError;
 use super::file::FileUnderEdit;
 use super::sys::Sys;
 use super::temporary::Temporary;
-use super::{WriteOptions, blocks, metadata, reader};
+use super::{WriteOptions, blocks, metadata};
 
 /// A complete temporary file and the file that it will replace.
 pub(super) struct Atomic {
@@ -56,7 +56,7 @@ impl Atomic {
             length = blocks::start_of(patch.length);
             set_length(length)?;
         }
-        let read = |offset, bytes: &mut [u8]| reader::read_exact(sys, old.on(), bytes, offset);
+        let read = |offset, bytes: &mut [u8]| sys.read_exact(old.on(), bytes, offset);
         for write in blocks::whole(patch, size, shares, read)? {
             sys.write(new.on(), &write.bytes, write.offset)?;
             length = length.max(write.offset + write.bytes.len() as u64);

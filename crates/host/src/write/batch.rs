@@ -72,7 +72,7 @@ impl Work {
     /// Returns the descriptor of the old file, which has no name any more.
     fn replaced(&self) -> Option<Arc<OwnedFd>> {
         match self {
-            Self::Atomic(atomic) => Some(atomic.old.reader.file.clone()),
+            Self::Atomic(atomic) => Some(atomic.old.fd.clone()),
             Self::InPlace(_) => None,
         }
     }

@@ -6,8 +6,8 @@ use std::io;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 
-use super::facts::Facts;
 use super::sys::{On, Sys};
+use crate::facts::Facts;
 
 /// Maximum number of bytes that one call copies.
 const PIECE: u64 = 1024 * 1024 * 1024;

@@ -1,6 +1,7 @@
 //! Opens a file for an edit: finds it, locks it and records its state.
 
 use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,10 +12,10 @@ use rustix::io::Errno;
 
 use super::dir::unsupported;
 use super::error::WriteError;
-use super::facts::Facts;
-use super::reader::Reader;
 use super::sys::{At, On, Sys};
+use crate::facts::Facts;
 use crate::fingerprint::Fingerprint;
+use crate::reader::{Limits, Reader, fill};
 
 /// Time for which a file's times may stay equal while it changes: one tick of the slowest kernel
 /// clock (100 Hz), which file systems use for times.
@@ -22,11 +23,15 @@ const TICK: Duration = Duration::from_millis(10);
 /// Maximum number of opens if the file is replaced between opening and locking.
 const ATTEMPTS: usize = 3;
 
+/// Limits of the cache of one file.
+const LIMITS: Limits = Limits { block: 16 * 1024, bytes: 128 * 1024 * 1024, ranges: 4096 };
+
 /// A file opened for an edit. It is locked against other becalm processes until it is dropped or
 /// written, unless [`super::Writer::open_to_read`] opened it.
 #[derive(Debug)]
 pub struct FileUnderEdit {
     pub(super) path: PathBuf,
+    pub(super) fd: Arc<OwnedFd>,
     pub(super) facts: Facts,
     pub(super) reader: Reader,
     locked: bool,
@@ -66,8 +71,13 @@ impl FileUnderEdit {
         if locked && settle(&facts.fingerprint) {
             facts = stat()?;
         }
-        let reader = Reader::new(Arc::new(fd), sys.clone(), real.clone(), facts.fingerprint.size);
-        Ok(Some(Self { path: real, facts, reader, locked }))
+        let fd = Arc::new(fd);
+        let (sys, file, real_path) = (sys.clone(), Arc::clone(&fd), real.clone());
+        let reader = Reader::new(facts.fingerprint.size, LIMITS, move |bytes, from| {
+            let on = On { path: &real_path, fd: &file };
+            fill(bytes, from, |bytes, at| sys.read(on, bytes, at))
+        });
+        Ok(Some(Self { path: real, fd, facts, reader, locked }))
     }
 
     /// Returns the file's path, with symbolic links resolved.
@@ -107,7 +117,7 @@ impl FileUnderEdit {
     }
 
     pub(super) fn on(&self) -> On<'_> {
-        On { path: &self.path, fd: &self.reader.file }
+        On { path: &self.path, fd: &self.fd }
     }
 
     pub(super) fn name(&self) -> &OsStr {

@@ -17,10 +17,10 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::error::WriteError;
-use super::facts::Facts;
 use super::file::{self, FileUnderEdit};
 use super::sys::{At, On, Sys};
-use super::{WriteOptions, metadata, reader};
+use super::{WriteOptions, metadata};
+use crate::facts::Facts;
 
 /// `f_type` of overlayfs, from `linux/magic.h`.
 const OVERLAYFS: u64 = 0x794c_7630;
@@ -115,7 +115,7 @@ impl InPlace {
     fn read_old_bytes(&mut self, ranges: Vec<(u64, Vec<u8>)>) -> io::Result<()> {
         for (offset, new) in ranges {
             let mut old = vec![0; new.len()];
-            reader::read_exact(&self.sys, self.on(), &mut old, offset)?;
+            self.sys.read_exact(self.on(), &mut old, offset)?;
             self.inside.push(Inside { offset, new, old });
         }
         Ok(())

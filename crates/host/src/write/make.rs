@@ -18,7 +18,6 @@ use super::Writer;
 use super::dir::{Dir, is_leftover, temporary_name};
 use super::error::WriteError;
 use super::file::{self, name, parent};
-use super::reader::read_exact;
 use super::sys::{self, At, On};
 use super::temporary::Temporary;
 
@@ -355,7 +354,7 @@ impl Writer {
         // Another becalm may be replacing the file.
         file::lock(sys, file)?;
         let mut bytes = vec![0; facts.fingerprint.size as usize];
-        read_exact(sys, file, &mut bytes, 0)
+        sys.read_exact(file, &mut bytes, 0)
             .map_err(|error| WriteError::failed(path, "be read", error))?;
         Ok(Some(Existing::File(bytes)))
     }

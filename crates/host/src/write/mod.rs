@@ -23,13 +23,11 @@ mod blocks;
 mod copy;
 mod dir;
 mod error;
-mod facts;
 mod file;
 mod in_place;
 mod make;
 mod metadata;
 mod options;
-mod reader;
 mod release;
 mod replace;
 mod sys;
@@ -59,9 +57,9 @@ pub use self::error::WriteError;
 pub use self::file::FileUnderEdit;
 pub use self::make::{Existing, Links, has_mode_of_made, is_on_its_way, is_unfinished};
 pub use self::options::{Durability, HardLinks, WriteOptions};
-pub use self::reader::Reader;
 pub use self::sys::{Call, Faults, Verdict};
 pub use crate::fingerprint::Fingerprint;
+pub use crate::reader::Reader;
 use crate::trust::Rule;
 
 /// Maximum number of files in a batch, whatever the limit of open files.

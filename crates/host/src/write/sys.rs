@@ -4,18 +4,20 @@
 //! behave as if the process had been killed there.
 
 use std::ffi::{CStr, OsStr, OsString};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::buffer::spare_capacity;
-use rustix::fs::{self, AtFlags, FlockOperation, Mode, OFlags, RenameFlags, StatxFlags};
+use rustix::fs::{self, AtFlags, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::{Errno, Result};
 use rustix::process::{Gid, Uid};
 
 use super::error::WriteError;
-use super::facts::Facts;
+use crate::facts::Facts;
+use crate::reader::fill;
 use crate::trust::{self, Rule};
 
 /// A system call that is about to be made.
@@ -198,13 +200,13 @@ impl Sys {
     /// Returns the state of an open file.
     pub(super) fn stat(&self, on: On<'_>) -> Result<Facts> {
         self.pass(on.path, Call::Stat, 0)?;
-        facts(on.fd.as_fd(), OsStr::new(""), AtFlags::EMPTY_PATH)
+        Facts::of(on.fd)
     }
 
     /// Returns the state of a name in a directory, not following a symbolic link.
     pub(super) fn stat_at(&self, at: &At<'_>) -> Result<Facts> {
         self.pass(&at.path, Call::Stat, 0)?;
-        facts(at.dir, at.name, AtFlags::SYMLINK_NOFOLLOW)
+        Facts::at(at.dir, at.name, AtFlags::SYMLINK_NOFOLLOW)
     }
 
     /// Takes a lock, or fails at once with `EWOULDBLOCK` if another process has it.
@@ -215,6 +217,11 @@ impl Sys {
     /// Reads up to `bytes.len()` bytes from `offset` on.
     pub(super) fn read(&self, on: On<'_>, bytes: &mut [u8], offset: u64) -> Result<usize> {
         self.call(on.path, Call::Read, || rustix::io::pread(on.fd, &mut *bytes, offset))
+    }
+
+    /// Fills `bytes` from `offset` on. Returns `UnexpectedEof` if the file ends before.
+    pub(super) fn read_exact(&self, on: On<'_>, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+        fill(bytes, offset, |bytes, at| self.read(on, bytes, at)).1
     }
 
     /// Writes all of `bytes` at `offset`.
@@ -351,17 +358,6 @@ impl Sys {
             }
         }
         Ok(names)
-    }
-}
-
-fn facts(dir: BorrowedFd<'_>, name: &OsStr, flags: AtFlags) -> Result<Facts> {
-    match fs::statx(dir, name, flags, StatxFlags::BASIC_STATS) {
-        Ok(found) => Ok(Facts::of_statx(&found)),
-        // Some sandboxes forbid statx.
-        Err(Errno::NOSYS | Errno::PERM) => {
-            fs::statat(dir, name, flags).map(|found| Facts::of(&found))
-        }
-        Err(error) => Err(error),
     }
 }
 
