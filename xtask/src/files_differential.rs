@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use becalm_core::closure::Subject;
 use becalm_core::probe::{Call, Outcome};
 use becalm_host::OsFs;
-use becalm_host::oracle::{Launch, Start};
+use becalm_testing::oracle::{Launch, Start};
 use becalm_testing::strace::strace;
 use bstr::BStr;
 use rayon::prelude::*;

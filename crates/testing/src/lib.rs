@@ -1,6 +1,8 @@
 //! Functions that the tests of several crates share.
 
 pub mod elf;
+#[cfg(feature = "strace")]
+pub mod oracle;
 pub mod strace;
 #[cfg(feature = "strace")]
 pub mod test_user;

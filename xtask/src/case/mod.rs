@@ -18,7 +18,7 @@ use anyhow::{Context, Result};
 use becalm_core::probe::Attempt;
 use becalm_core::probe::{Call, Outcome};
 use becalm_core::record::compare::candidates;
-use becalm_host::oracle::{Launch, LdDebug, Start, User, ld_debug};
+use becalm_testing::oracle::{Launch, LdDebug, Start, User, ld_debug};
 use becalm_testing::strace::strace;
 use bstr::{BStr, BString, ByteSlice};
 use serde::Deserialize;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use becalm_core::probe::Probe;
 use becalm_core::record::compare::candidates;
-use becalm_host::oracle::{Launch, OracleError, Start, ld_debug};
+use becalm_testing::oracle::{Launch, OracleError, Start, ld_debug};
 use becalm_testing::strace::strace;
 use bstr::{BStr, BString, ByteSlice};
 

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use becalm_core::record::compare::candidates;
-use becalm_host::oracle::{Launch, Start, User, ld_debug};
+use becalm_testing::oracle::{Launch, Start, User, ld_debug};
 use becalm_testing::strace::strace;
 use bstr::BStr;
 use rayon::prelude::*;

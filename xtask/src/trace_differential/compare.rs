@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use becalm_core::cost::SearchCost;
 use becalm_core::probe::{Attempt, Outcome, Probe};
 use becalm_core::record::compare::candidates;
-use becalm_host::oracle::{Launch, Start};
+use becalm_testing::oracle::{Launch, Start};
 use becalm_testing::strace::{CallResult, Syscall, TRACED_CALLS, attempts, parse, strace};
 use bstr::BStr;
 use serde::Deserialize;
@@ -202,7 +202,7 @@ fn seen_steps(attempts: Vec<Attempt>) -> Vec<Step> {
 /// initialisers open files, the loader has made more probes by the entry point.
 fn against_listing(program: &str, image: &Image) -> Result<Option<String>> {
     let listing = Start::new(program, Launch::Trace);
-    let listing = Start { user: Some(becalm_host::oracle::User::nobody()), ..listing };
+    let listing = Start { user: Some(becalm_testing::oracle::User::nobody()), ..listing };
     let listed = seen_steps(strace(&listing)?.attempts());
     let ours = image.steps();
     let differs = image.initialisers == 0 && listed != ours;

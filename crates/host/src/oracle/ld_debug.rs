@@ -1,16 +1,19 @@
 //! Runs a start under `LD_DEBUG=libs,files`.
 
-use std::ffi::OsString;
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
 
 use becalm_core::probe::{Outcome, Probe};
 use becalm_core::record::compare::{listed, not_found, passed_over};
 use becalm_core::record::ld_debug::{ProcessRecord, Search, parse};
 use bstr::{BString, ByteSlice};
 
-use super::child::{self, Ended};
-use super::{OracleError, Start, scratch};
+use super::child::{Ended, run};
+use super::{OracleError, scratch};
 
 /// The loader's output for one start.
 #[derive(Clone, Debug)]
@@ -28,63 +31,53 @@ pub struct LdDebug {
     pub fatal: Option<BString>,
 }
 
-/// Starts the object and reads its loader's log. Without a log (a static program, a loader other
-/// than glibc's) there are no probes.
-///
-/// In secure-execution mode a loader writes no log; use `strace` of `becalm-testing` instead.
+/// Runs a command that starts a loader, and reads its log. Without a log (a static program, a loader
+/// other than glibc's, secure-execution mode) there are no probes.
 ///
 /// # Errors
 /// Returns an error if the run fails to start or exceeds its time limit.
-pub fn ld_debug(start: &Start) -> Result<LdDebug, OracleError> {
-    let failed = scratch(&start.object);
+pub fn ld_debug(
+    mut command: Command,
+    object: &Path,
+    limit: Duration,
+) -> Result<LdDebug, OracleError> {
+    let failed = scratch(object);
     let dir = tempfile::tempdir().map_err(&failed)?;
     // The loader may run as another user, who must be able to create the log here.
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o1777)).map_err(&failed)?;
-    let mut extra: Vec<(OsString, OsString)> = vec![("LD_DEBUG".into(), "libs,files".into())];
-    // Inside another root the scratch directory has no path.
-    let to_file = start.root.is_none();
-    if to_file {
-        extra.push(("LD_DEBUG_OUTPUT".into(), dir.path().join("record").into()));
+    command.env("LD_DEBUG", "libs,files").env("LD_DEBUG_OUTPUT", dir.path().join("record"));
+    let ended = run(command, object, limit)?;
+    match fs::read(dir.path().join(format!("record.{}", ended.pid))) {
+        Ok(record) => Ok(LdDebug::read(&record, &ended)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(LdDebug::read(&[], &ended)),
+        Err(error) => Err(failed(error)),
     }
-    let ended = child::run(start, &start.command_line(), &start.whole_env(&extra), true)?;
-    let record = if !to_file {
-        without_errors(&ended.stderr)
-    } else {
-        let file = dir.path().join(format!("record.{}", ended.pid));
-        match fs::read(file) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(failed(error)),
+}
+
+/// The beginning of the loader's fatal error.
+pub const FATAL: &[u8] = b"error while loading shared libraries: ";
+
+impl LdDebug {
+    /// Reads a loader's log and the rest of its output.
+    #[must_use]
+    pub fn read(record: &[u8], ended: &Ended) -> Self {
+        let (listed, missing) = (listed(&ended.stdout), not_found(&ended.stdout));
+        let fatal = (!ended.success).then(|| ended.stderr.split_once_str(FATAL)).flatten();
+        let fatal = fatal.map(|(_, text)| BString::from(text.trim_ascii_end()));
+        let mut processes = parse(record);
+        let own = processes.iter().position(|process| process.pid == ended.pid).unwrap_or(0);
+        if own >= processes.len() {
+            return Self { probes: Vec::new(), searches: Vec::new(), listed, missing, fatal };
         }
-    };
-    Ok(read(&record, &ended))
-}
-
-const FATAL: &[u8] = b"error while loading shared libraries: ";
-
-/// Removes the loader's warnings and errors from its log, which goes to standard error inside
-/// another root. They have no prefix and would count as the continuation of a name.
-fn without_errors(stderr: &[u8]) -> Vec<u8> {
-    let record = |line: &&[u8]| !line.starts_with(b"ERROR: ld.so: ") && !line.contains_str(FATAL);
-    stderr.split_inclusive(|byte| *byte == b'\n').filter(record).collect::<Vec<_>>().concat()
-}
-
-fn read(record: &[u8], ended: &Ended) -> LdDebug {
-    let (listed, missing) = (listed(&ended.stdout), not_found(&ended.stdout));
-    let fatal = (!ended.success).then(|| ended.stderr.split_once_str(FATAL)).flatten();
-    let fatal = fatal.map(|(_, text)| BString::from(text.trim_ascii_end()));
-    let mut processes = parse(record);
-    let own = processes.iter().position(|process| process.pid == ended.pid).unwrap_or(0);
-    if own >= processes.len() {
-        return LdDebug { probes: Vec::new(), searches: Vec::new(), listed, missing, fatal };
+        let mut process = processes.swap_remove(own);
+        let absent: Vec<BString> =
+            missing.iter().cloned().chain(passed_over(&ended.stderr)).collect();
+        if let Some(text) = &fatal {
+            set_fatal_outcome(&mut process, text);
+        }
+        let (probes, searches) = (process.probes(&absent), process.searches);
+        Self { probes, searches, listed, missing, fatal }
     }
-    let mut process = processes.swap_remove(own);
-    let absent: Vec<BString> = missing.iter().cloned().chain(passed_over(&ended.stderr)).collect();
-    if let Some(text) = &fatal {
-        set_fatal_outcome(&mut process, text);
-    }
-    let (probes, searches) = (process.probes(&absent), process.searches);
-    LdDebug { probes, searches, listed, missing, fatal }
 }
 
 /// Sets the outcome of the last attempt from the error that ended the loader.

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use becalm_core::closure::{Closure, SubjectKind};
 use becalm_core::loader::load::Role;
 use becalm_core::strategy::absolute::LoaderAnswer;
-use becalm_host::oracle::{self, Launch, Start};
+use becalm_host::oracle;
 use bstr::BStr;
 
 use crate::path::path_of;
@@ -17,14 +17,13 @@ use crate::words::words_of_chain;
 /// # Errors
 /// Returns an error if the loader cannot be run.
 pub fn answers(target: &Target, closure: &Closure) -> Result<Vec<LoaderAnswer>> {
-    let way = match closure.subject.kind {
-        SubjectKind::Program { .. } => Launch::Trace,
+    let loader = match closure.subject.kind {
+        SubjectKind::Program { .. } => None,
         SubjectKind::Library { .. } | SubjectKind::Static => {
-            let loader = loader(closure).context("no loader to ask")?;
-            Launch::TraceBy { loader: path_of(loader) }
+            Some(path_of(loader(closure).context("no loader to ask")?))
         }
     };
-    let record = oracle::ld_debug(&Start::new(&target.host, way))
+    let record = oracle::list(&target.host, loader.as_deref())
         .map_err(|error| anyhow!("--resolve loader: {}", words_of_chain(&error)))?;
     if let Some(fatal) = record.fatal {
         bail!("--resolve loader: the loader gives up: {fatal}");

@@ -17,7 +17,7 @@ use becalm_core::elf;
 use becalm_core::facts::Environment;
 use becalm_core::fs::{FileId, FileSystem, Overlay};
 use becalm_core::loader::load::Role;
-use becalm_host::oracle::{self, Launch, Start};
+use becalm_host::oracle;
 use bstr::{BStr, BString};
 use object::ReadCache;
 use serde::Serialize;
@@ -61,7 +61,7 @@ pub(crate) fn compare(
     if !assumed.fs.is_real_root() {
         bail!("--load: nothing of another root is run");
     }
-    let record = oracle::ld_debug(&Start::new(&target.host, Launch::Trace))
+    let record = oracle::list(&target.host, None)
         .map_err(|error| anyhow!("--load: {}", words_of_chain(&error)))?;
     // The loader's own list: LD_DEBUG does not show the lookups that an audit module answers.
     let loader = loader(closure).and_then(|path| identified(path.to_owned()));

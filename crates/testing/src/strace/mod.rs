@@ -17,8 +17,6 @@ use becalm_core::probe::{Attempt, Call, Outcome};
 use bstr::{BString, ByteSlice};
 
 #[cfg(feature = "strace")]
-pub use becalm_host::oracle;
-#[cfg(feature = "strace")]
 pub use run::{Strace, strace};
 
 /// The calls for `strace -e trace=`: all that open or check a path by name, on any architecture. The

@@ -2,12 +2,14 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 
 use becalm_core::probe::Attempt;
-use becalm_host::oracle::{OracleError, Start, run};
+
 use bstr::{BString, ByteSlice};
 
 use super::{CallResult, Syscall, TRACED_CALLS, attempts, parse};
+use crate::oracle::{OracleError, Start, run};
 
 /// The system calls of one start.
 #[derive(Clone, Debug)]
@@ -35,8 +37,7 @@ impl Strace {
 /// # Errors
 /// Returns an error if the run fails to start, exceeds its time limit, or the tracer fails.
 pub fn strace(start: &Start) -> Result<Strace, OracleError> {
-    let object = || start.object.clone();
-    let failed = |source| OracleError::Scratch { object: object(), source };
+    let failed = |source| OracleError::Scratch { object: start.object.clone(), source };
     let dir = tempfile::tempdir().map_err(failed)?;
     let record = dir.path().join("record");
     // `-xx` prints paths as hexadecimal bytes, so that no byte needs quoting.
@@ -49,11 +50,11 @@ pub fn strace(start: &Start) -> Result<Strace, OracleError> {
         line.extend(["-u".into(), OsString::from(&user.name)]);
     }
     line.extend(traced_line(start));
-    let stderr = BString::from(run(start, &line)?);
+    let stderr = BString::from(run(start, &line)?.stderr);
     let bytes = fs::read(&record).unwrap_or_default();
     let calls = parse(&bytes);
     if calls.is_empty() {
-        return Err(OracleError::Tracer { object: object(), message: stderr.to_string() });
+        return Err(failed(io::Error::other(format!("strace failed: {stderr}"))));
     }
     Ok(Strace { calls: last_program(calls, start), stderr })
 }

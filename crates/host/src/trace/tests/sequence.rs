@@ -11,8 +11,8 @@ use bstr::{BStr, BString, ByteSlice};
 use super::fixture::{build, trace_in};
 use crate::trace::{Command, Image, Options, run};
 use crate::{FactChoice, OsFs, loader_facts};
+use becalm_testing::oracle::{Launch, Start};
 use becalm_testing::skip;
-use becalm_testing::strace::oracle::{Launch, Start};
 use becalm_testing::strace::strace;
 
 /// A program with libraries of its own, and environments to start it in.

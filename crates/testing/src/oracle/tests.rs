@@ -13,7 +13,7 @@ const PROGRAM: &str = "/bin/true";
 fn has_strace() -> bool {
     let found = Path::new("/usr/bin/strace").exists();
     if !found {
-        becalm_testing::skip("strace is not installed");
+        crate::skip("strace is not installed");
     }
     found
 }
@@ -35,11 +35,9 @@ fn strace_sees_the_same_opens_and_the_stats_among_them() {
     if !has_strace() {
         return;
     }
-    // The types of the other build of this crate.
-    use becalm_testing::strace::oracle::{Launch, Start, ld_debug};
     let start = Start::new(PROGRAM, Launch::Trace).env("LD_LIBRARY_PATH", "/nonexistent-becalm");
     let record = ld_debug(&start).unwrap();
-    let attempts = becalm_testing::strace::strace(&start).unwrap().attempts();
+    let attempts = crate::strace::strace(&start).unwrap().attempts();
     let opened: Vec<_> = attempts
         .iter()
         .filter(|a| a.call == Call::Open && a.path != "/etc/ld.so.cache")
