@@ -67,6 +67,8 @@ pub struct WalkOptions<'a> {
     pub folders: bool,
     /// Selects the files below folders to read; without it, all. Called from several threads.
     pub keep: Option<&'a (dyn Fn(&Path) -> bool + Sync)>,
+    /// Selects the folders below folders to list; without it, all. Called from several threads.
+    pub enter: Option<&'a (dyn Fn(&Path) -> bool + Sync)>,
     /// Takes the files below folders, some at a time, as they are found, from several threads.
     /// Then [`Walked::objects`] has the named files alone, and of a file with several names every
     /// one is found. The memory of the walk does not grow with the number of files.
@@ -181,8 +183,9 @@ impl Walk<'_> {
                 }
             };
             if kind == FileType::Directory {
-                if name != c"." && name != c".." {
-                    let below = join(path, name);
+                let below = join(path, name);
+                let is_entered = || self.options.enter.is_none_or(|enter| enter(&below));
+                if name != c"." && name != c".." && is_entered() {
                     scope.spawn(move |scope| self.folder(scope, &below, false));
                 }
                 continue;

@@ -5,8 +5,6 @@
 //! detected wherever the search could see it. Unchanged folders are not listed, and unchanged files
 //! are not opened.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +19,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::bound::KeptPrograms;
 use super::names::Names;
-use super::own_files::{self, is_beside_index};
+use super::own_files;
 use super::rpath::{ListedDirs, certain_paths};
 use super::{
     Group, IndexOptions, Indexed, MachineIndex, OsFingerprints, Seen, Work, by_machine, elf_paths,
@@ -184,37 +182,31 @@ impl<'a> Before<'a> {
         if !roots.iter().all(|root| walked.contains_key(path_bytes(root).as_bstr())) {
             return None;
         }
-        let (mut paths, mut folders, mut errors) = (Vec::new(), Vec::new(), Vec::new());
-        let mut new = Vec::new();
-        for (&folder, &same) in &walked {
-            if same {
-                folders.push(folder.to_owned());
-                continue;
-            }
-            match list(folder) {
-                Ok((below, files)) => {
-                    folders.push(folder.to_owned());
-                    paths.extend(files);
-                    let in_root = roots.iter().any(|root| path_bytes(root) == folder);
-                    let is_known = |below: &PathBuf| {
-                        walked.contains_key(path_bytes(below).as_bstr())
-                            || (in_root && is_hidden(below))
-                    };
-                    new.extend(below.into_iter().filter(|below| !is_known(below)));
-                }
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(source) => errors.push(HostError::Read { path: path_of(folder), source }),
-            }
-        }
-        let progress = options.progress;
-        let walk =
-            WalkOptions { progress, every_name: true, folders: true, ..WalkOptions::default() };
-        let found = find_objects(&new, walk);
-        paths.extend(elf_paths(&found.objects, &roots));
+        let (same, changed): (Vec<_>, Vec<_>) = walked.iter().partition(|(_, same)| **same);
+        // Removed folders are left out.
+        let changed = changed.into_iter().map(|(folder, _)| path_of(folder));
+        let changed: Vec<PathBuf> = changed.filter(|folder| folder.is_dir()).collect();
+        let is_in_root = |below: &Path| roots.iter().any(|root| below.parent() == Some(root));
+        let is_new = |below: &Path| {
+            !walked.contains_key(path_bytes(below).as_bstr())
+                && !(is_hidden(below) && is_in_root(below))
+        };
+        let (progress, enter) =
+            (options.progress, Some(&is_new as &(dyn Fn(&Path) -> bool + Sync)));
+        let walk = WalkOptions {
+            progress,
+            enter,
+            every_name: true,
+            folders: true,
+            ..WalkOptions::default()
+        };
+        let found = find_objects(&changed, walk);
+        let mut paths = elf_paths(&found.objects, &roots);
         paths.extend(options.files.iter().map(|path| path_bytes(&real(path))));
+        let mut folders: Vec<BString> =
+            same.into_iter().map(|(&folder, _)| folder.to_owned()).collect();
         folders.extend(found.folders.iter().map(|folder| path_bytes(folder)));
-        errors.extend(found.errors);
-        Some(Walk { paths, folders, errors })
+        Some(Walk { paths, folders, errors: found.errors })
     }
 
     fn sort(&self, found: Vec<BString>) -> Sorted<'a> {
@@ -412,28 +404,7 @@ fn drop_unnamed(all: &mut Vec<ResolvedObject>, listed: &ListedDirs) {
     all.retain(|resolved| resolved.object.canonical || named.contains(&resolved.object.path));
 }
 
-/// Returns the folders in a folder, and the files that begin like ELF.
-fn list(folder: &BStr) -> std::io::Result<(Vec<PathBuf>, Vec<BString>)> {
-    let (mut folders, mut files) = (Vec::new(), Vec::new());
-    for entry in path_of(folder).read_dir()? {
-        let entry = entry?;
-        let kind = entry.file_type()?;
-        if kind.is_dir() {
-            folders.push(entry.path());
-        } else if kind.is_file() && is_elf(&entry.path()) && !is_beside_index(&entry.path()) {
-            files.push(path_bytes(&entry.path()));
-        }
-    }
-    Ok((folders, files))
-}
-
 /// Returns true for a hidden name, as [`elf_paths`] defines it.
 fn is_hidden(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"."))
-}
-
-fn is_elf(path: &Path) -> bool {
-    let mut start = [0; 4];
-    File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok()
-        && start == *b"\x7fELF"
 }
