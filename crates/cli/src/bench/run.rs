@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use becalm_host::bench::{BenchError, Options, Rounds};
+use becalm_host::trace::TraceError;
 use becalm_host::trust::Rule;
 use becalm_lib::bench::{self, Report};
 use becalm_lib::escape::shown;
@@ -68,7 +69,7 @@ pub(crate) fn in_words(error: &BenchError) -> anyhow::Error {
     if matches!(error, BenchError::Failed { .. }) {
         text.push_str(" (other arguments: --run; measure it all the same: --ignore-failure)");
     }
-    if matches!(error, BenchError::TooLong { .. }) {
+    if matches!(error, BenchError::Trace(TraceError::TooLong { .. })) {
         text.push_str(" (a program that waits: --until idle)");
     }
     anyhow!(text)

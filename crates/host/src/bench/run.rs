@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::{BenchError, Enter, Options, Until, Variant, caches};
 use crate::child::{ends_within, kill_family, kill_tree, last_line};
 use crate::idle::{self, Waited};
-use crate::trace::{Command, Entered, time_to_entry};
+use crate::trace::{Command, Entered, TraceError, time_to_entry};
 use crate::used::Used;
 
 /// The time of one start.
@@ -158,11 +158,11 @@ impl Start {
     }
 
     fn not_started(&self, source: io::Error) -> BenchError {
-        BenchError::Start { command: self.file.clone(), source }
+        TraceError::failed(&self.file, "cannot be started", source).into()
     }
 
     fn too_long(&self, limit: Duration) -> BenchError {
-        BenchError::TooLong { command: self.file.clone(), limit }
+        TraceError::TooLong { command: self.file.clone(), limit }.into()
     }
 }
 

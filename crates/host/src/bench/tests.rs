@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 
 use super::*;
+use crate::trace::TraceError;
 
 fn shell(script: &str) -> Variant {
     let args = ["-c", script].map(OsString::from);
@@ -51,7 +52,7 @@ fn an_endless_command_and_its_children_are_killed() {
     let script = format!("sleep 1000 & echo $! > '{}'; wait", file.display());
     let options = Options { timeout: Duration::from_millis(500), ..quick() };
     let error = measured(&[shell(&script)], &options).expect_err("it never ends");
-    assert!(matches!(error, BenchError::TooLong { .. }), "{error}");
+    assert!(matches!(error, BenchError::Trace(TraceError::TooLong { .. })), "{error}");
     let child = std::fs::read_to_string(&file).expect("written in time");
     // The process has ended, or is a zombie that its new parent has not reaped. A signal needs time
     // to arrive.

@@ -1,16 +1,14 @@
 //! Measures the time from the `execve` to the entry point. The program runs under ptrace and stops
 //! only at those two places, so the measurement hardly disturbs it.
 
-use std::io;
 use std::path::Path;
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::exec::{Breakpoint, Program};
 use super::spawn::{Exec, Spawned, spawn};
 use super::stopped::{self, Until, Waited, Why};
 use super::sys;
+use super::watchdog::Watchdog;
 use super::{Command, TraceError};
 
 /// Result of a timed start.
@@ -46,32 +44,16 @@ pub struct Entry {
 /// Returns an error if the program could not be started or traced. No process is left running.
 pub fn time_to_entry(command: &Command, limit: Duration) -> Result<Entered, TraceError> {
     let (exec, path) = Exec::new(command)?;
-    let mut child = spawn(Some(&exec), false, false).map_err(|failed| failed.about(&path))?;
+    let mut child = spawn(&path, Some(&exec), false, false)?;
     let gone = Instant::now();
-    child.go().map_err(|source| not_watched(&path, source))?;
-    let pid = child.pid;
-    let (ended, waiting) = channel::<()>();
-    thread::scope(|scope| {
-        // `wait` has no time limit, so another thread kills the program when the limit is over.
-        let too_long = scope.spawn(move || {
-            let too_long = waiting.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
-            if too_long {
-                sys::kill(pid, libc::SIGKILL);
-            }
-            too_long
-        });
-        let entered = watch(child, gone, (&path, command.dir.as_deref().unwrap_or(&path)));
-        // The dropped sender wakes the other thread. Otherwise the join would last until the limit.
-        drop(ended);
-        match (entered, too_long.join()) {
-            (Ok(Entered::Ended), Ok(true)) => Ok(Entered::TooLong),
-            (entered, _) => entered,
-        }
-    })
-}
-
-fn not_watched(command: &Path, source: io::Error) -> TraceError {
-    TraceError::Tracer { command: command.to_owned(), call: "wait", source }
+    child.go().map_err(|source| TraceError::failed(&path, "wait failed", source))?;
+    // `wait` has no time limit, so another thread kills the program when the limit is over.
+    let watchdog = Watchdog::start(child.pid, limit, false, None);
+    let entered = watch(child, gone, (&path, command.dir.as_deref().unwrap_or(&path)));
+    match (entered, watchdog.end()) {
+        (Ok(Entered::Ended), Err(_)) => Ok(Entered::TooLong),
+        (entered, _) => entered,
+    }
 }
 
 /// Runs the child to its entry point or to its end. The child has ended when this returns.
@@ -80,11 +62,12 @@ fn watch(
     gone: Instant,
     (command, dir): (&Path, &Path),
 ) -> Result<Entered, TraceError> {
+    let not_watched = |source| TraceError::failed(command, "wait failed", source);
     let mut running: Option<(Instant, Entry, Breakpoint)> = None;
     let mut entered = Entered::Ended;
     let mut is_program = false;
     loop {
-        match stopped::wait(Some(child.pid)).map_err(|source| not_watched(command, source))? {
+        match stopped::wait(Some(child.pid)).map_err(not_watched)? {
             Waited::End(..) if is_program => return Ok(entered),
             Waited::End(..) => return Err(child.never_started(command, dir)),
             Waited::Stop(task, Why::Exec) => {

@@ -1,7 +1,7 @@
 //! Errors of a traced run.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use thiserror::Error;
@@ -22,27 +22,9 @@ pub enum TraceError {
         #[source]
         source: io::Error,
     },
-    /// The requested current directory cannot be entered.
-    #[error("{}: cannot be entered", dir.display())]
-    Directory {
-        /// The directory.
-        dir: PathBuf,
-        /// The error of the system call.
-        #[source]
-        source: io::Error,
-    },
     /// The command, an argument or the environment has a NUL byte.
     #[error("{}: a NUL byte in the command line", .0.display())]
     Nul(PathBuf),
-    /// No process could be created.
-    #[error("{}: cannot create a process", command.display())]
-    Fork {
-        /// The command.
-        command: PathBuf,
-        /// The error of the system call.
-        #[source]
-        source: io::Error,
-    },
     /// ptrace is forbidden (by Yama or a container's seccomp policy) or missing, or the kernel is
     /// older than 5.3. `LD_DEBUG=libs` still works.
     #[error("{}: tracing is not permitted here", command.display())]
@@ -61,15 +43,21 @@ pub enum TraceError {
         /// The time limit.
         limit: Duration,
     },
-    /// A call of the tracer itself failed.
-    #[error("{}: {call} failed", command.display())]
-    Tracer {
-        /// The command.
-        command: PathBuf,
-        /// The system call that failed.
-        call: &'static str,
+    /// The process could not be made, or a call of the tracer itself failed.
+    #[error("{}: {what}", path.display())]
+    Failed {
+        /// The command, or the requested current directory.
+        path: PathBuf,
+        /// The failure.
+        what: &'static str,
         /// The error of the system call.
         #[source]
         source: io::Error,
     },
+}
+
+impl TraceError {
+    pub(crate) fn failed(path: &Path, what: &'static str, source: impl Into<io::Error>) -> Self {
+        Self::Failed { path: path.to_owned(), what, source: source.into() }
+    }
 }

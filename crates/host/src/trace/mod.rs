@@ -60,7 +60,7 @@ use std::time::Duration;
 use crate::used::Used;
 
 use shared_cpu::SharedCpu;
-use spawn::{Exec, Failed, spawn};
+use spawn::{Exec, spawn};
 use tracer::Tracer;
 use waits::Collector;
 use watchdog::Watchdog;
@@ -202,10 +202,9 @@ pub fn run_with(
     entering: &mut Entering<'_>,
 ) -> Result<Traced, TraceError> {
     let (exec, path) = Exec::new(command)?;
-    let failed = |failed: Failed| failed.about(&path);
     let used_before = Used::by_children();
     let shared_cpu = SharedCpu::begin();
-    let mut child = spawn(Some(&exec), options.wants_filter(), true).map_err(failed)?;
+    let mut child = spawn(&path, Some(&exec), options.wants_filter(), true)?;
     let shared_cpu = shared_cpu.map(|shared_cpu| shared_cpu.with_child(child.pid));
     let affinity = || shared_cpu.as_ref().map(|shared_cpu| shared_cpu.tracer);
     let watchdog = options
@@ -221,7 +220,7 @@ pub fn run_with(
         Ok(measured) => measured,
         Err(error) => {
             child.abandon();
-            return Err(failed(Failed::Seize(error)));
+            return Err(TraceError::NotPermitted { command: path, source: error });
         }
     };
     let dir = command.dir.clone().unwrap_or_default();

@@ -126,29 +126,20 @@ pub(super) fn find(command: &Command, env: &[(OsString, OsString)]) -> Result<Pa
     }))
 }
 
-/// Reason why no child was started.
-pub(super) enum Failed {
-    /// The pipe or the process could not be created.
-    Fork(io::Error),
-    /// The tracer may not attach.
-    Seize(io::Error),
-}
-
-impl Failed {
-    pub(super) fn about(self, command: &Path) -> TraceError {
-        let command = command.to_owned();
-        match self {
-            Self::Fork(source) => TraceError::Fork { command, source },
-            Self::Seize(source) => TraceError::NotPermitted { command, source },
-        }
-    }
-}
-
 /// Forks a child and attaches to it. If `filtered`, the child installs the filter before its
 /// `execve`.
-pub(super) fn spawn(exec: Option<&Exec>, filtered: bool, follows: bool) -> Result<Spawned, Failed> {
-    let (wait, go) = io::pipe().map_err(Failed::Fork)?;
-    let (reports, report) = io::pipe().map_err(Failed::Fork)?;
+///
+/// # Errors
+/// Returns an error about `command` if there can be no process, or the tracer may not attach.
+pub(super) fn spawn(
+    command: &Path,
+    exec: Option<&Exec>,
+    filtered: bool,
+    follows: bool,
+) -> Result<Spawned, TraceError> {
+    let not_forked = |source| TraceError::failed(command, "cannot create a process", source);
+    let (wait, go) = io::pipe().map_err(not_forked)?;
+    let (reports, report) = io::pipe().map_err(not_forked)?;
     // Built before the fork, because the child may not allocate memory.
     let filter = filtered.then(filter::program);
     let fds = [wait.as_raw_fd(), go.as_raw_fd(), report.as_raw_fd()];
@@ -167,13 +158,13 @@ pub(super) fn spawn(exec: Option<&Exec>, filtered: bool, follows: bool) -> Resul
     // If this process kept the write end, reading the reports would never reach their end.
     drop((wait, report));
     if pid < 0 {
-        return Err(Failed::Fork(io::Error::last_os_error()));
+        return Err(not_forked(io::Error::last_os_error()));
     }
     if let Err(error) = stopped::seize(pid, follows) {
         // Without the go-ahead byte the child exits.
         drop(go);
         let _ = sys::wait(Some(pid));
-        return Err(Failed::Seize(error));
+        return Err(TraceError::NotPermitted { command: command.to_owned(), source: error });
     }
     Ok(Spawned { pid, go: Some(go), reports })
 }
@@ -208,18 +199,15 @@ impl Spawned {
     /// Returns the error of a command that was not executed.
     pub(super) fn never_started(&mut self, command: &Path, dir: &Path) -> TraceError {
         let is_fatal = |report: &Report| matches!(report, Report::Exec(_) | Report::Directory(_));
-        let (command, dir) = (command.to_owned(), dir.to_owned());
+        let source = io::Error::from_raw_os_error;
         match self.reports().into_iter().find(is_fatal) {
             Some(Report::Exec(errno)) => {
-                TraceError::Exec { command, source: io::Error::from_raw_os_error(errno) }
+                TraceError::Exec { command: command.to_owned(), source: source(errno) }
             }
             Some(Report::Directory(errno)) => {
-                TraceError::Directory { dir, source: io::Error::from_raw_os_error(errno) }
+                TraceError::failed(dir, "cannot be entered", source(errno))
             }
-            _ => {
-                let source = io::ErrorKind::Interrupted.into();
-                TraceError::Tracer { command, call: "execve", source }
-            }
+            _ => TraceError::failed(command, "execve failed", io::ErrorKind::Interrupted),
         }
     }
 }

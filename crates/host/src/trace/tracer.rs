@@ -85,8 +85,7 @@ impl<'a> Tracer<'a> {
                 Ok(Waited::Stop(task, why)) => self.stopped(task, why),
                 Ok(Waited::End(pid, end)) => self.ended(pid, end)?,
                 Err(source) => {
-                    let command = self.command.clone();
-                    return Err(TraceError::Tracer { command, call: "wait", source });
+                    return Err(TraceError::failed(&self.command, "wait failed", source));
                 }
             }
         }

@@ -37,8 +37,7 @@ pub struct Untraced {
 /// Returns an error if the program could not be started.
 pub fn run_untraced(command: &Command, limit: Option<Duration>) -> Result<Untraced, TraceError> {
     let (_, path) = Exec::new(command)?;
-    let failed =
-        |source| TraceError::Tracer { command: path.clone(), call: "a scratch folder", source };
+    let failed = |source| TraceError::failed(&path, "a scratch folder failed", source);
     let dir = tempfile::tempdir().map_err(failed)?;
     // A program that changes its user must be able to write its log here.
     let open_to_all = fs::Permissions::from_mode(0o1777);
@@ -70,7 +69,7 @@ fn child(command: &Command, path: &Path, record: &Path) -> Result<process::Child
     let mut starting = command.of_std(path);
     if let Some(streams) = &command.streams {
         let copies = streams.files().map(|file| file.try_clone().map(Stdio::from));
-        let failed = |source| TraceError::Fork { command: path.to_owned(), source };
+        let failed = |source| TraceError::failed(path, "cannot create a process", source);
         let [stdin, stdout, stderr] = copies;
         starting.stdin(stdin.map_err(failed)?).stdout(stdout.map_err(failed)?);
         starting.stderr(stderr.map_err(failed)?);

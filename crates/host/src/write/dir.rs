@@ -77,15 +77,26 @@ impl Dir {
 
     /// Removes a directory of symbolic links. Fails with `NOTEMPTY` if it has anything else.
     pub(super) fn remove_links_dir(&self, sys: &Sys, name: &OsStr) -> Result<(), Errno> {
+        self.remove_dir_with(sys, name, |kind| kind == FileType::Symlink)
+    }
+
+    /// Removes a directory and the names in it that are of these kinds. Fails with `NOTEMPTY` at
+    /// another one.
+    pub(super) fn remove_dir_with(
+        &self,
+        sys: &Sys,
+        name: &OsStr,
+        is_removed: impl Fn(FileType) -> bool,
+    ) -> Result<(), Errno> {
         let at = self.on().at(name);
         let fd = sys.open_dir_at(&at)?;
         let inner = On { path: &at.path, fd: &fd };
-        for link in sys.list(inner)? {
-            let link = inner.at(&link);
-            if sys.stat_at(&link)?.file_type != FileType::Symlink {
+        for name in sys.list(inner)? {
+            let name = inner.at(&name);
+            if !is_removed(sys.stat_at(&name)?.file_type) {
                 return Err(Errno::NOTEMPTY);
             }
-            sys.remove(&link)?;
+            sys.remove(&name)?;
         }
         sys.remove_dir(&at)
     }

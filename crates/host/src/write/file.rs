@@ -56,7 +56,7 @@ impl FileUnderEdit {
         let stat = || sys.stat(on).map_err(|errno| WriteError::open(path, errno));
         let mut facts = stat()?;
         if facts.file_type != FileType::RegularFile {
-            return Err(WriteError::NotRegular(path.to_owned()));
+            return Err(WriteError::refused(path, "not a regular file"));
         }
         if locked {
             lock(sys, on)?;

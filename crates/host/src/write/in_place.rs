@@ -10,13 +10,14 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 use becalm_core::fs::FileId;
 use becalm_core::patch::Patch;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::error::WriteError;
+use super::error::{READ_ONLY, WriteError};
 use super::file::{self, FileUnderEdit};
 use super::sys::{At, On, Sys};
 use super::{WriteOptions, metadata};
@@ -38,6 +39,12 @@ pub(super) struct InPlace {
     pub(super) length: u64,
     keep_times: bool,
     stage: Stage,
+}
+
+/// Returns the error for rights that the kernel would remove.
+pub(super) fn removes_rights(path: &Path, what: &str) -> WriteError {
+    let why = format!("writing it in place would remove its {what}; replace it instead");
+    WriteError::refused(path, why)
 }
 
 /// Bytes inside the old length.
@@ -69,8 +76,7 @@ impl InPlace {
         // The kernel removes capabilities at a write (`file_remove_privs`), and only privileged
         // users can set them again.
         if metadata::has_capabilities(sys, old.on()) {
-            let what = "file capabilities";
-            return Err(WriteError::RightsInPlace { path: old.path.clone(), what });
+            return Err(removes_rights(&old.path, "file capabilities"));
         }
         let (fd, grown) = open_to_write(sys, &old)?;
         let size = old.facts.fingerprint.size;
@@ -302,8 +308,10 @@ fn open_to_write(sys: &Sys, old: &FileUnderEdit) -> Result<(OwnedFd, Facts), Wri
     let fd = fd.map_err(|errno| match errno {
         // The kernel denies writes to the file of a running program, but not to a mapped library
         // (open(2), "ETXTBSY").
-        Errno::TXTBSY => WriteError::TextBusy(path.clone()),
-        Errno::ROFS => WriteError::ReadOnlyFileSystem(path.clone()),
+        Errno::TXTBSY => {
+            WriteError::refused(path, "is being executed and cannot be written in place")
+        }
+        Errno::ROFS => WriteError::refused(path, READ_ONLY),
         errno => failed(errno),
     })?;
     let on = On { path, fd: &fd };

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use super::Writer;
 use super::dir::{Dir, is_leftover, temporary_name};
-use super::error::WriteError;
+use super::error::{READ_ONLY, WriteError};
 use super::file::{self, name, parent};
 use super::sys::{self, At, On};
 use super::temporary::Temporary;
@@ -97,7 +97,7 @@ impl Place {
         let path = self.path.clone();
         move |errno| match errno {
             Errno::EXIST => WriteError::Changed(path.clone()),
-            Errno::ROFS => WriteError::ReadOnlyFileSystem(path.clone()),
+            Errno::ROFS => WriteError::refused(&path, READ_ONLY),
             errno => WriteError::failed(&path, what, errno),
         }
     }

@@ -27,7 +27,8 @@ pub(super) fn copy(
     let failed = |what| move |errno| WriteError::failed(&old.path, what, errno);
     let (fingerprint, on) = (&old.facts.fingerprint, new.on());
     let (uid, gid) = (fingerprint.uid, fingerprint.gid);
-    let not_owned = || WriteError::Owner { path: old.path.clone(), uid, gid };
+    let why = format!("belongs to user {uid}, group {gid}; the new file cannot get that owner");
+    let not_owned = || WriteError::refused(&old.path, why.clone());
     let made = sys.stat(on).map_err(failed("be inspected"))?.fingerprint;
     if (made.uid, made.gid) != (uid, gid) {
         sys.set_owner(on, (uid, gid)).map_err(|_| not_owned())?;

@@ -47,9 +47,10 @@ use rustix::io::Errno;
 use self::atomic::Atomic;
 use self::batch::Work;
 use self::dir::Dir;
-use self::in_place::InPlace;
+use self::in_place::{InPlace, removes_rights};
 use self::release::Release;
 use self::sys::{On, Sys};
+use self::temporary::protected;
 
 pub use self::batch::{Prepared, Written};
 pub(crate) use self::dir::is_leftover;
@@ -147,7 +148,8 @@ impl Writer {
         // batch.
         file.reader.forget();
         if !is_valid(&patch) {
-            return Err(WriteError::BadPatch(file.path));
+            let why = "the patch has ranges that overlap or exceed the file";
+            return Err(WriteError::refused(&file.path, why));
         }
         if in_place {
             let prepared = InPlace::prepare(&self.sys, file, patch, &self.options)?;
@@ -199,7 +201,7 @@ impl Writer {
     /// Returns true if the file must be written in place, or an error if the options forbid to
     /// write it.
     fn is_in_place(&self, file: &FileUnderEdit) -> Result<bool, WriteError> {
-        let (options, facts, path) = (&self.options, &file.facts, || file.path.clone());
+        let (options, facts, path) = (&self.options, &file.facts, &file.path);
         // The kernel refuses changes of immutable and append-only files, even by root. A file that
         // replaces another would lose its fs-verity seal.
         let flags = [
@@ -208,20 +210,23 @@ impl Writer {
             (StatxAttributes::VERITY, "sealed by fs-verity"),
         ];
         if let Some((_, flag)) = flags.iter().find(|(flag, _)| facts.attributes.contains(*flag)) {
-            return Err(WriteError::Protected { path: path(), flag });
+            return Err(protected(path, flag));
         }
         if facts.fingerprint.set_id() && !options.set_id {
-            return Err(WriteError::SetId(path()));
+            return Err(WriteError::refused(path, "is set-uid or set-gid; needs --setuid"));
         }
         let links = facts.fingerprint.links;
         let in_place = match options.hard_links {
             _ if links <= 1 => options.in_place,
-            HardLinks::Refuse => return Err(WriteError::HardLinked { path: path(), links }),
+            HardLinks::Refuse => {
+                let why = "hard links; choose with --hardlinks to break or to keep them";
+                return Err(WriteError::refused(path, format!("has {links} {why}")));
+            }
             HardLinks::Break => false,
             HardLinks::Keep => true,
         };
         if in_place && facts.fingerprint.set_id() {
-            return Err(WriteError::RightsInPlace { path: path(), what: "set-id bit" });
+            return Err(removes_rights(path, "set-id bit"));
         }
         Ok(in_place)
     }

@@ -88,14 +88,9 @@ impl Writer {
     /// # Errors
     /// Returns an error if it is a link, has directories, or cannot be removed.
     pub fn remove_with_files(&self, path: &Path) -> Result<(), WriteError> {
-        let (place, sys) = (self.place(path)?, &self.sys);
-        let failed = place.failed("be removed");
-        let fd = sys.open_dir_at(&place.at()).map_err(&failed)?;
-        let inner = On { path, fd: &fd };
-        for name in sys.list(inner).map_err(&failed)? {
-            sys.remove(&inner.at(&name)).map_err(&failed)?;
-        }
-        sys.remove_dir(&place.at()).map_err(failed)
+        let place = self.place(path)?;
+        let removed = place.dir.remove_dir_with(&self.sys, &place.name, |_| true);
+        removed.map_err(place.failed("be removed"))
     }
 
     /// Opens or creates an empty file and locks it; `None` if another process has the lock. A holder may
@@ -111,7 +106,7 @@ impl Writer {
             let on = On { path, fd: &file };
             let found = sys.stat(on).map_err(&failed)?;
             if found.file_type != FileType::RegularFile {
-                return Err(WriteError::NotRegular(path.to_owned()));
+                return Err(WriteError::refused(path, "not a regular file"));
             }
             match sys.lock(on, FlockOperation::NonBlockingLockExclusive) {
                 Err(Errno::WOULDBLOCK) => return Ok(None),

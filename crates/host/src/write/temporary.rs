@@ -10,7 +10,7 @@ use rustix::fs::{RenameFlags, StatxAttributes};
 use rustix::io::Errno;
 
 use super::dir::{Dir, temporary_name};
-use super::error::WriteError;
+use super::error::{READ_ONLY, WriteError};
 use super::sys::{At, On, Sys};
 
 /// Random numbers that are drawn for a name before it is an error that all are taken.
@@ -105,6 +105,11 @@ pub(super) fn drawn<T, E>(
     }
 }
 
+/// Returns the error of a file with a flag that forbids to change or replace it.
+pub(super) fn protected(path: &Path, flag: &str) -> WriteError {
+    WriteError::refused(path, format!("is {flag} and cannot be changed"))
+}
+
 /// Returns the error of a failed creation.
 fn not_created(sys: &Sys, dir: &Dir, path: PathBuf, errno: Errno) -> WriteError {
     let is_immutable = || {
@@ -112,10 +117,8 @@ fn not_created(sys: &Sys, dir: &Dir, path: PathBuf, errno: Errno) -> WriteError 
         facts.is_ok_and(|facts| facts.attributes.contains(StatxAttributes::IMMUTABLE))
     };
     match errno {
-        Errno::ROFS => WriteError::ReadOnlyFileSystem(path),
-        Errno::PERM if is_immutable() => {
-            WriteError::Protected { path: dir.path.clone(), flag: "immutable" }
-        }
+        Errno::ROFS => WriteError::refused(&path, READ_ONLY),
+        Errno::PERM if is_immutable() => protected(&dir.path, "immutable"),
         _ => WriteError::failed(&path, "make a temporary file beside the one to be written", errno),
     }
 }

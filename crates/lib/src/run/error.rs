@@ -72,7 +72,8 @@ mod tests {
         let source = |errno: Errno| io::Error::from_raw_os_error(errno.raw_os_error());
         let all = |errno: Errno| {
             let path = PathBuf::from("/x");
-            let write = WriteError::Open { path: path.clone(), source: source(errno) };
+            let write =
+                WriteError::Failed { path: path.clone(), what: "be opened", source: source(errno) };
             let errno = becalm_core::fs::Errno(errno.raw_os_error());
             let io = || io::Error::from_raw_os_error(errno.0);
             [

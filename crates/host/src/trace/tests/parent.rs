@@ -431,7 +431,9 @@ fn a_failed_start_is_an_error_and_leaves_no_process() {
     let mut elsewhere = Command::new("/bin/true", []);
     elsewhere.dir = Some(plain.clone());
     let error = run(&elsewhere, Options::default()).map(|_| ()).unwrap_err();
-    assert!(matches!(error, TraceError::Directory { dir, .. } if dir == plain));
+    assert!(
+        matches!(error, TraceError::Failed { path, what: "cannot be entered", .. } if path == plain)
+    );
     let nul = Command::new("/bin/true", [OsString::from("a\0b")]);
     assert!(matches!(run(&nul, Options::default()), Err(TraceError::Nul { .. })));
     assert!(

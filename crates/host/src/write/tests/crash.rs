@@ -244,9 +244,7 @@ fn a_failed_call_leaves_files_old_new_or_restorable() {
         points += each_point(&case, broken, |dir, outcomes, point| {
             case.check(dir, point);
             for (number, outcome) in outcomes.iter().enumerate() {
-                if let Err(WriteError::Failed { path, .. } | WriteError::Open { path, .. }) =
-                    outcome
-                {
+                if let Err(WriteError::Failed { path, .. }) = outcome {
                     assert!(path.starts_with(dir), "{point}: {number} {outcome:?}");
                 }
             }

@@ -29,7 +29,10 @@ fn a_file_of_two_names_is_refused_broken_or_kept() {
     fs::hard_link(&path, &second).unwrap();
     let with = |hard_links| Writer::new(WriteOptions { hard_links, ..anew() });
     let refused = write(&with(HardLinks::Refuse), &path, edit);
-    assert!(matches!(refused, Err(WriteError::HardLinked { links: 2, .. })), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(WriteError::Refused { why, .. }) if why.contains("has 2 hard links")),
+        "{refused:?}"
+    );
     assert_eq!(fs::read(&path).unwrap(), content(1));
 
     write(&with(HardLinks::Keep), &path, edit).unwrap();
@@ -50,10 +53,16 @@ fn set_id_files_need_an_option_and_are_never_written_in_place() {
         let (_dir, path) = place();
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         let refused = write(&Writer::new(anew()), &path, edit);
-        assert!(matches!(refused, Err(WriteError::SetId { .. })), "{refused:?}");
+        assert!(
+            matches!(&refused, Err(WriteError::Refused { why, .. }) if why.contains("is set-uid")),
+            "{refused:?}"
+        );
         let allowed = WriteOptions { set_id: true, ..in_place() };
         let refused = write(&Writer::new(allowed), &path, edit);
-        assert!(matches!(refused, Err(WriteError::RightsInPlace { .. })), "{refused:?}");
+        assert!(
+            matches!(&refused, Err(WriteError::Refused { why, .. }) if why.contains("remove its set-id bit")),
+            "{refused:?}"
+        );
         assert_eq!(fs::read(&path).unwrap(), content(1));
     }
 }
@@ -66,7 +75,10 @@ fn a_path_that_is_no_regular_file_is_refused_at_once() {
     let writer = Writer::new(anew());
     for path in [fifo.as_path(), dir.path(), Path::new("/dev/null")] {
         let refused = writer.open(path).map(drop);
-        assert!(matches!(refused, Err(WriteError::NotRegular { .. })), "{refused:?}");
+        assert!(
+            matches!(&refused, Err(WriteError::Refused { why, .. }) if why.contains("not a regular file")),
+            "{refused:?}"
+        );
     }
     let dangling = dir.path().join("dangling");
     symlink("nowhere", &dangling).unwrap();
@@ -74,7 +86,10 @@ fn a_path_that_is_no_regular_file_is_refused_at_once() {
     symlink("round", &round).unwrap();
     for path in [dangling, round, dir.path().join("absent")] {
         let refused = writer.open(&path).map(drop);
-        assert!(matches!(refused, Err(WriteError::Open { .. })), "{refused:?}");
+        assert!(
+            matches!(refused, Err(WriteError::Failed { what: "be opened", .. })),
+            "{refused:?}"
+        );
     }
 }
 
@@ -171,7 +186,10 @@ fn overlapping_ranges_are_refused() {
     for patch in bad {
         let (_dir, path) = place();
         let refused = write(&Writer::new(anew()), &path, |_| patch);
-        assert!(matches!(refused, Err(WriteError::BadPatch { .. })), "{refused:?}");
+        assert!(
+            matches!(&refused, Err(WriteError::Refused { why, .. }) if why.contains("the patch has ranges")),
+            "{refused:?}"
+        );
         assert_eq!(fs::read(&path).unwrap(), content(1));
     }
 }
@@ -193,7 +211,7 @@ fn a_file_with_an_inode_flag_or_in_a_directory_with_one_is_refused() {
             let refused = write(&Writer::new(options), &path, edit);
             set_flag(off, &path);
             let named =
-                matches!(&refused, Err(WriteError::Protected { flag, .. }) if *flag == what);
+                matches!(&refused, Err(WriteError::Refused { why, .. }) if why.contains(what));
             assert!(named, "{refused:?}");
             assert_eq!(fs::read(&path).unwrap(), content(1));
         }
@@ -203,7 +221,7 @@ fn a_file_with_an_inode_flag_or_in_a_directory_with_one_is_refused() {
     let refused = write(&Writer::new(anew()), &path, edit);
     set_flag("-i", dir.path());
     assert!(
-        matches!(&refused, Err(WriteError::Protected { path, .. }) if path == dir.path()),
+        matches!(&refused, Err(WriteError::Refused { path, why }) if path == dir.path() && why.contains("immutable")),
         "{refused:?}"
     );
 }
@@ -223,7 +241,10 @@ fn a_running_program_is_refused_in_place_and_written_anew() {
     let anew = write(&Writer::new(anew()), &path, longer);
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(matches!(refused, Err(WriteError::TextBusy { .. })), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(WriteError::Refused { why, .. }) if why.contains("is being executed")),
+        "{refused:?}"
+    );
     anew.unwrap();
 }
 
@@ -248,7 +269,7 @@ fn a_read_only_file_system_has_an_error_of_its_own() {
     Command::new("umount").arg(dir.path()).status().unwrap();
     assert!(read_only);
     for outcome in outcomes {
-        let named = matches!(outcome, Err(WriteError::ReadOnlyFileSystem { .. }));
+        let named = matches!(&outcome, Err(WriteError::Refused { why, .. }) if why.contains("read-only file system"));
         assert!(named, "{outcome:?}");
     }
 }
@@ -287,14 +308,17 @@ fn as_ordinary_user(tree: &Path) {
     }
     let foreign = tree.join("foreign");
     let refused = write(&Writer::new(anew()), &foreign, edit);
-    assert!(matches!(refused, Err(WriteError::Owner { .. })), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(WriteError::Refused { why, .. }) if why.contains("cannot get that owner")),
+        "{refused:?}"
+    );
     let refused = write(&Writer::new(in_place()), &foreign, edit);
-    assert!(matches!(refused, Err(WriteError::Open { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(WriteError::Failed { what: "be opened", .. })), "{refused:?}");
     assert_eq!(fs::read(&foreign).unwrap(), content(2));
     let refused = write(&Writer::new(anew()), &tree.join("closed/file"), edit);
     assert!(matches!(refused, Err(WriteError::Failed { .. })), "{refused:?}");
     let refused = Writer::new(anew()).open(&tree.join("secret")).map(drop);
-    assert!(matches!(refused, Err(WriteError::Open { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(WriteError::Failed { what: "be opened", .. })), "{refused:?}");
     assert_eq!(fs::read_dir(tree).unwrap().count(), 3, "left behind");
 }
 
