@@ -15,9 +15,7 @@ mod rpath;
 mod trees;
 mod update;
 
-use std::ffi::OsStr;
 use std::io::ErrorKind;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -448,7 +446,7 @@ fn names_of(dirs: &FxHashSet<Arc<BString>>) -> Option<FxHashSet<BString>> {
 
 /// Returns the names in a directory, none if it does not exist, or `None` if it cannot be listed.
 fn names_in(dir: &BString) -> Option<Vec<BString>> {
-    match Path::new(OsStr::from_bytes(dir)).read_dir() {
+    match path_of(dir).read_dir() {
         Ok(entries) => {
             let names = entries.map(|entry| Some(path_bytes(Path::new(&entry.ok()?.file_name()))));
             names.collect()

@@ -6,7 +6,6 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use becalm_core::index::build::is_in_package;
@@ -26,7 +25,7 @@ use self::reading::{
     resolved, statx_at,
 };
 use crate::index_store::{OsFingerprints, now};
-use crate::path::path_of;
+use crate::path::{path_bytes, path_of};
 
 /// Permission for everybody to search a directory.
 const SEARCH_FOR_ALL: u16 = 0o111;
@@ -292,7 +291,7 @@ impl Store {
     fn open(store: &PathStore, fingerprints: &OsFingerprints) -> Result<Self, PathTableError> {
         let failed = |source: io::Error| PathTableError::Read { path: store.path.clone(), source };
         let real = store.path.canonicalize().map_err(failed)?;
-        let path = BString::from(real.as_os_str().as_bytes());
+        let path = path_bytes(&real);
         let is_odd = |&byte: &u8| byte <= b' ' || matches!(byte, b'\\' | b'#') || byte >= 0x7f;
         if path.len() < 2 || path.len() > LONGEST_ROOT || path.iter().any(is_odd) {
             return Err(PathTableError::Unsuitable { path: real });

@@ -1,6 +1,5 @@
 //! Computes the static TLS that this machine's programs need under an audit module.
 
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +10,7 @@ use bstr::BString;
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 
+use crate::path::path_bytes;
 use crate::{FactChoice, OsFs, Session, loader_facts};
 
 /// Number of programs that share a session of the file system.
@@ -64,7 +64,7 @@ fn need_of(
     path: &Path,
     environment: &Environment,
 ) -> Option<(BString, StaticTls)> {
-    let path = BString::from(path.as_os_str().as_bytes());
+    let path = path_bytes(path);
     let subject = Subject::open(session, path.as_ref()).ok()?;
     let SubjectKind::Program { interpreter } = &subject.kind else { return None };
     let interpreter = interpreter.clone();

@@ -53,18 +53,8 @@ pub(crate) fn append(
     let mut add = |Place { offset, vaddr, size }, kind, flags, called, align| {
         let (name, addr) = (name(called), vaddr);
         let (link, info, entsize) = (0, 0, 0);
-        sections.push(Section {
-            name,
-            kind,
-            flags,
-            addr,
-            offset,
-            size,
-            link,
-            info,
-            align,
-            entsize,
-        });
+        let new = Section { name, kind, flags, addr, offset, size, link, info, align, entsize };
+        sections.push(new);
     };
     if let Some(head) = news.head {
         add(head, SHT_PROGBITS, SHF_ALLOC, HEAD_NAME, HEAD_SIZE);

@@ -1,10 +1,6 @@
 //! Records the directories of an index: the stores' own, those of `LD_LIBRARY_PATH`, and those by
 //! which [`super::update`] detects changes.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-
 use becalm_core::fs::Errno;
 use becalm_core::index::build::{Fingerprints, Gatherer, ResolvedObject, is_in_package, name_in};
 use becalm_core::index::hash::NameHash;
@@ -12,7 +8,7 @@ use becalm_core::index::{Condition, Fingerprint, Folder};
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashSet;
 
-use super::{Work, is_changed_in_place, path_bytes, real, without_slashes};
+use super::{Work, is_changed_in_place, names_in, path_bytes, real, without_slashes};
 use becalm_core::search::store::below;
 
 impl<'a> Work<'a> {
@@ -143,8 +139,7 @@ impl<'a> Work<'a> {
         let session = self.os.session();
         let mut names = Vec::new();
         let ident = &self.group.ident;
-        for entry in Path::new(OsStr::from_bytes(&path)).read_dir().ok()? {
-            let name = path_bytes(Path::new(&entry.ok()?.file_name()));
+        for name in names_in(&path)? {
             names.push(name_in(&session, path.as_ref(), name.as_ref(), ident)?);
         }
         names.sort_unstable();

@@ -1,7 +1,5 @@
 //! Reads fingerprints of this machine's files.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,6 +11,7 @@ use becalm_core::index::{Fingerprint, Time};
 use bstr::{BStr, ByteSlice};
 use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, StatxTimestamp};
 
+use crate::path::path_of;
 use crate::volume::{Volumes, listing_of};
 
 /// The right of others to read a file.
@@ -88,7 +87,7 @@ impl Fingerprints for OsFingerprints {
     }
 
     fn is_for_all(&self, path: &BStr) -> bool {
-        let path = Path::new(OsStr::from_bytes(path));
+        let path = &*path_of(path);
         let mode = |path: &Path| path.metadata().map_or(0, |facts| facts.mode());
         let is_open = |path: &Path| {
             path.ancestors()

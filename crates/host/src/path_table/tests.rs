@@ -1,6 +1,7 @@
 //! Tables of stores made here.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 
 use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
-use rustix::fs::{Mode, OFlags, openat};
+use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, openat, statx};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -27,7 +27,7 @@ const CHANGES: WatchFlags = WatchFlags::ATTRIB
 const MOVED: WatchFlags = WatchFlags::DELETE_SELF.union(WatchFlags::MOVE_SELF);
 
 /// The result of `statx`, as the kernel writes it.
-pub type Facts = libc::statx;
+pub type Facts = rustix::fs::Statx;
 
 /// The size, inode and times by which a file counts as unchanged (`docs/identity.md`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,55 +65,33 @@ pub fn device(facts: &Facts) -> u64 {
 /// nanoseconds of atime, btime, ctime and mtime, and device numbers of a special file and of the file system.
 pub type Numbers = [u64; 20];
 
-/// Returns the numbers by which [`facts`] makes the same state.
-#[must_use]
-pub fn numbers(facts: &Facts) -> Numbers {
-    let &Facts { stx_atime: a, stx_btime: b, stx_ctime: c, stx_mtime: m, .. } = facts;
-    [
-        facts.stx_blksize.into(),
-        facts.stx_nlink.into(),
-        facts.stx_uid.into(),
-        facts.stx_gid.into(),
-        facts.stx_mode.into(),
-        facts.stx_ino,
-        facts.stx_size,
-        facts.stx_blocks,
-        a.tv_sec.cast_unsigned(),
-        a.tv_nsec.into(),
-        b.tv_sec.cast_unsigned(),
-        b.tv_nsec.into(),
-        c.tv_sec.cast_unsigned(),
-        c.tv_nsec.into(),
-        m.tv_sec.cast_unsigned(),
-        m.tv_nsec.into(),
-        facts.stx_rdev_major.into(),
-        facts.stx_rdev_minor.into(),
-        facts.stx_dev_major.into(),
-        facts.stx_dev_minor.into(),
-    ]
+/// Makes the functions that convert a state to its numbers and back.
+macro_rules! numbers {
+    ($($($field:ident).+ : $type:ty),+ $(,)?) => {
+        /// Returns the numbers by which [`facts`] makes the same state.
+        #[must_use]
+        pub fn numbers(facts: &Facts) -> Numbers {
+            [$(facts.$($field).+ as u64),+]
+        }
+
+        /// Returns the state of these numbers.
+        #[must_use]
+        pub fn facts(numbers: &Numbers) -> Facts {
+            let mut facts = none();
+            facts.stx_mask = WANTED.bits();
+            let mut numbers = numbers.iter();
+            $(facts.$($field).+ = numbers.next().copied().unwrap_or_default() as $type;)+
+            facts
+        }
+    };
 }
 
-/// Returns the state of these numbers.
-#[must_use]
-pub fn facts(numbers: &Numbers) -> Facts {
-    let &[size, links, user, group, mode, inode, length, blocks, ref rest @ ..] = numbers;
-    let &[a, a_ns, b, b_ns, c, c_ns, m, m_ns, of_major, of_minor, major, minor] = rest;
-    let mut facts = none();
-    facts.stx_mask = WANTED;
-    facts.stx_blksize = size as u32;
-    (facts.stx_nlink, facts.stx_uid, facts.stx_gid) = (links as u32, user as u32, group as u32);
-    (facts.stx_mode, facts.stx_ino) = (mode as u16, inode);
-    (facts.stx_size, facts.stx_blocks) = (length, blocks);
-    let set = |time: &mut libc::statx_timestamp, seconds: u64, nanoseconds: u64| {
-        (time.tv_sec, time.tv_nsec) = (seconds.cast_signed(), nanoseconds as u32);
-    };
-    set(&mut facts.stx_atime, a, a_ns);
-    set(&mut facts.stx_btime, b, b_ns);
-    set(&mut facts.stx_ctime, c, c_ns);
-    set(&mut facts.stx_mtime, m, m_ns);
-    (facts.stx_rdev_major, facts.stx_rdev_minor) = (of_major as u32, of_minor as u32);
-    (facts.stx_dev_major, facts.stx_dev_minor) = (major as u32, minor as u32);
-    facts
+numbers! {
+    stx_blksize: u32, stx_nlink: u32, stx_uid: u32, stx_gid: u32, stx_mode: u16,
+    stx_ino: u64, stx_size: u64, stx_blocks: u64,
+    stx_atime.tv_sec: i64, stx_atime.tv_nsec: u32, stx_btime.tv_sec: i64, stx_btime.tv_nsec: u32,
+    stx_ctime.tv_sec: i64, stx_ctime.tv_nsec: u32, stx_mtime.tv_sec: i64, stx_mtime.tv_nsec: u32,
+    stx_rdev_major: u32, stx_rdev_minor: u32, stx_dev_major: u32, stx_dev_minor: u32,
 }
 
 /// A regular file.
@@ -141,8 +119,8 @@ pub fn now() -> u64 {
 /// # Errors
 /// Returns the error of the call.
 pub fn at(directory: BorrowedFd<'_>, path: &CStr, follow: bool) -> io::Result<Facts> {
-    let flags = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
-    statx(directory.as_raw_fd(), path, flags)
+    let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
+    Ok(statx(directory, path, flags, WANTED)?)
 }
 
 /// Calls `fstat`.
@@ -150,7 +128,7 @@ pub fn at(directory: BorrowedFd<'_>, path: &CStr, follow: bool) -> io::Result<Fa
 /// # Errors
 /// Returns the error of the call.
 pub fn open_file(file: BorrowedFd<'_>) -> io::Result<Facts> {
-    statx(file.as_raw_fd(), c"", libc::AT_EMPTY_PATH)
+    Ok(statx(file, c"", AtFlags::EMPTY_PATH, WANTED)?)
 }
 
 /// Opens a regular file for reading, as a program does, so that a network's file system asks its server
@@ -192,25 +170,13 @@ pub fn is_mapped_as_code(file: BorrowedFd<'_>) -> bool {
 }
 
 /// The parts of a state that are wanted.
-const WANTED: u32 = libc::STATX_BASIC_STATS | libc::STATX_BTIME;
+const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
 
 /// Returns a state of zeros.
 #[allow(unsafe_code, reason = "the type has no default")]
 fn none() -> Facts {
     // SAFETY: zeros are a valid value of these numbers.
     unsafe { mem::zeroed() }
-}
-
-#[allow(unsafe_code, reason = "the result is wanted as the kernel writes it")]
-fn statx(directory: i32, path: &CStr, flags: i32) -> io::Result<Facts> {
-    let mut facts = none();
-    // SAFETY: the kernel writes to a variable of that type.
-    unsafe {
-        match libc::statx(directory, path.as_ptr(), flags, WANTED, &raw mut facts) {
-            0 => Ok(facts),
-            _ => Err(io::Error::last_os_error()),
-        }
-    }
 }
 
 /// Events of changes in directories, on a descriptor that programs get as well.
