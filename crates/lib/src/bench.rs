@@ -16,7 +16,7 @@ use becalm_host::trace::{Command, Streams};
 use rustc_hash::FxHashSet;
 use serde::Serialize;
 
-use crate::ahead::record::{Place, Record};
+use crate::ahead::record::{Record, place};
 use crate::first_line::{FirstLine, Indexed, Loader};
 use crate::here;
 use crate::json;
@@ -232,8 +232,8 @@ fn with_cold_files(variants: &[Variant], options: &Options) -> Options {
     if options.cold && !are_droppable() {
         let programs = variants.iter().filter_map(|variant| variant.command.file().ok());
         let recorded = programs.filter_map(|path| {
-            let place = Place::of(&std::path::absolute(path).ok()?).ok()?;
-            Record::read(place.open().ok()??).ok()
+            let place = place(&std::path::absolute(path).ok()?)?;
+            Record::read(place.open().ok()??)
         });
         let files = recorded.flat_map(|record| record.files).map(|file| file.path.into());
         let files: FxHashSet<PathBuf> = files.collect();

@@ -77,6 +77,7 @@ pub mod path;
 pub mod problem;
 pub mod progress;
 pub mod quick;
+mod records;
 pub mod relocations;
 pub mod report;
 pub mod run;

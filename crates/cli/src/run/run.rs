@@ -35,7 +35,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
         bail!("run: no command; becalm run [OPTIONS] -- CMD [ARGS]...");
     };
     if let Some(pid) = args.attend {
-        ahead::attend::attend(pid, name.as_ref());
+        ahead::begin::attend(pid, name.as_ref());
         return Ok(ExitStatus::Fine);
     }
     if let Some(folder) = &args.make_pages {

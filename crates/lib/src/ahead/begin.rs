@@ -15,8 +15,9 @@ use becalm_host::pages::resident::{self, Residency};
 
 use crate::ahead::learn::{self, Beside};
 use crate::ahead::limits;
-use crate::ahead::record::{Header, Place, Record, RecordError};
+use crate::ahead::record::{Header, Record, place};
 use crate::index::variables::{NO_AHEAD, SWITCHES, has_switch};
+use crate::records::Place;
 use crate::trees;
 
 /// If no other process can be made, the pages are requested in this one, for at most this time.
@@ -35,51 +36,68 @@ pub fn begin(command: &Path, found_cold: bool) -> Option<String> {
         return None;
     }
     let command = std::path::absolute(command).ok()?;
-    let place = Place::of(&command).ok()?;
-    match known(&place, found_cold) {
-        Ok(beside) => learn_from(&place, command, beside?),
-        Err(RecordError::Form) => learn_from(&place, command, Beside::Indexer),
-        // Another user may have put something there.
-        Err(_) => None,
-    }
+    let place = place(&command)?;
+    // Another user may have put something there.
+    let beside = known(place.open().ok()?, found_cold)?;
+    learn_from(&place, command, beside)
 }
 
 /// Reads ahead by the record, if there is one and the start is cold. Returns the process that opens
 /// files of the start; `None` if no start has to be learned.
-fn known(place: &Place, found_cold: bool) -> Result<Option<Beside>, RecordError> {
+fn known(file: Option<File>, found_cold: bool) -> Option<Beside> {
     // The first start is usually the one beside which the index is made.
-    let Some(mut file) = place.open()? else { return Ok(Some(Beside::Indexer)) };
-    let header = Header::read(&mut file)?;
+    let known = file.and_then(|mut file| Some((Header::read(&mut file)?, file)));
+    let Some((header, file)) = known else { return Some(Beside::Indexer) };
     let is_cold = found_cold || is_cold(&header);
     if is_cold {
-        let again = file.try_clone().map_err(|_| RecordError::Form)?;
+        let again = file.try_clone().ok();
         let work = |file: OwnedFd| request_rest(file.into(), None);
         if let Ok(Detached::WouldBeAChild) | Err(_) = detached(file.into(), Priority::Normal, work)
         {
-            request_rest(again, Some(Instant::now() + PATIENCE));
+            again.map(|file| request_rest(file, Some(Instant::now() + PATIENCE)));
         }
     }
     let beside = if is_cold { Beside::Reader } else { Beside::Nobody };
-    Ok(header.is_wanting().then_some(beside))
+    header.is_wanting().then_some(beside)
+}
+
+/// Reads ahead for the command that the process `pid` runs, and learns from its start: work beside a start that waits
+/// for the disk, in a process that the audit module has started (`crates/lib/audit/ahead.c`).
+///
+/// Nothing is an error: the program runs all the same.
+pub fn attend(pid: u32, command: &Path) {
+    let Ok(command) = std::path::absolute(command) else { return };
+    let Some(place) = place(&command) else { return };
+    // The file system of the current directory can be unmounted.
+    let _ = env::set_current_dir("/");
+    let Ok(file) = place.open() else { return };
+    let beside = if file.is_some() { Beside::Reader } else { Beside::Nobody };
+    let header = file.and_then(|mut file| {
+        let header = Header::read(&mut file)?;
+        if let Some(record) = Record::read(file) {
+            let _ = request(&record.wanted(), &limits());
+        }
+        Some(header)
+    });
+    if header.is_none_or(|header| header.is_wanting()) {
+        // The module of this start has begun without it, so the record has neighbours of touched pages.
+        if let Ok((listener, _)) = Listener::new() {
+            learn::learn(&place, &command, pid, &listener, beside);
+        }
+    }
 }
 
 /// Returns the path of a command's record and the pages that are looked at before a start; `None` if the
 /// record is not complete.
 pub(crate) fn complete_record(command: &Path) -> Option<(PathBuf, Vec<(String, u64)>)> {
-    let place = Place::of(command).ok()?;
-    let header = Header::read(&mut place.open().ok()??).ok()?;
+    let place = place(command)?;
+    let header = Header::read(&mut place.open().ok()??)?;
     (!header.is_wanting()).then(|| (place.path().to_owned(), header.samples))
-}
-
-pub(super) fn request_recorded(file: File) {
-    if let Ok(record) = Record::read(file) {
-        let _ = request(&record.wanted(), &limits());
-    }
 }
 
 /// Requests the pages of files that no other process reads for the start, which many starts share.
 fn request_rest(file: File, until: Option<Instant>) {
-    if let Ok(mut record) = Record::read(file) {
+    if let Some(mut record) = Record::read(file) {
         if let Some(others) = trees::looked_up(Path::new(&record.header.command)) {
             record.leave_out(&others);
         }

@@ -1,5 +1,6 @@
 //! Records the pages that a start uses, from another process, while the program runs.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use anyhow::{Context, Result};
 use becalm_host::detached::lower_priority;
 use becalm_host::pages::fault_around::{Connection, Listener};
 use becalm_host::pages::opens::{Events, Opens};
@@ -17,7 +19,9 @@ use becalm_host::pages::{PAGE, Touched, open};
 use rustc_hash::FxHashMap;
 use std::os::unix::fs::MetadataExt;
 
-use crate::ahead::record::{MOST_OF_OPENED, Place, Record, RecordedFile, SCHEMA};
+use crate::ahead::record::{MOST_OF_OPENED, NO_HOME, Record, RecordedFile, lock, place};
+use crate::records::Place;
+use crate::run::program;
 
 /// The longest time that a start is watched.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -58,24 +62,36 @@ struct Seen {
 /// the pages that they touch, and the files that they open, to the record. The calling thread gets the
 /// lowest priority.
 pub fn learn(place: &Place, command: &Path, pid: u32, listener: &Listener, beside: Beside) {
-    let Ok(Some(lock)) = place.lock() else { return };
-    let known = || place.open().ok().flatten().and_then(|file| Record::read(file).ok());
+    let Ok(Some(_lock)) = lock(place) else { return };
     // Other starts may have been learned meanwhile.
-    let before = known();
+    let before = place.open().ok().flatten().and_then(Record::read);
     if before.as_ref().is_none_or(|record| record.header.is_wanting()) {
         let opens = seen(before.as_ref(), beside);
         let (touched, is_exact) = watched(pid, listener, opens.as_ref());
         if touched.count() > 0 {
-            let mut record = known().unwrap_or_default();
-            record.header.schema = SCHEMA.to_owned();
-            record.header.command = command.to_string_lossy().into_owned();
+            let mut record = Record::to_learn(place, command);
             record.add(&touched, is_exact);
             // If it cannot be written, the next start is learned.
-            let _ = place.write(&record);
+            let _ = record.write(place);
         }
     }
-    place.unlock();
-    drop(lock);
+}
+
+/// Adds files that a traced program has opened to the record of its command: those that it reads are in no page
+/// table. Directories and other files that are not regular are left out. Returns the number of files.
+///
+/// # Errors
+/// Returns an error if the command cannot be found or the record cannot be written.
+pub fn opened(command: &OsStr, opened: impl Iterator<Item = PathBuf>) -> Result<usize> {
+    let path = program::find(command).ok().context("the command cannot be found")?.path;
+    let path = std::path::absolute(&path).unwrap_or(path);
+    let place = place(&path).context(NO_HOME)?;
+    let busy = "a start of the command is being recorded; try again";
+    let _lock = lock(&place)?.context(busy)?;
+    place.open()?;
+    let mut record = Record::to_learn(&place, &path);
+    let count = record.add_opened(opened);
+    record.write(&place).map(|()| count)
 }
 
 /// Returns a watch without directories, and the directories of a record; `None` if the files that are

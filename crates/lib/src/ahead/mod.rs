@@ -1,15 +1,11 @@
 //! Reading ahead: the pages that starts of a program used are recorded, and requested at once before
-//! the next start if they are not in memory ([`mod@begin`]), or beside one that waits for them
-//! ([`mod@attend`]).
+//! the next start if they are not in memory, or beside one that waits for them ([`mod@begin`]).
 //!
-//! [`record`] is the file, [`learn`] the process that makes it while the program runs, [`mod@opened`] adds
-//! files that a traced program has opened, [`warm`] reads ahead without starting a program, and
-//! [`state`] lists the records.
+//! [`record`] is the file, [`learn`] the process that makes it while the program runs, or adds files that a traced
+//! program has opened, [`warm`] reads ahead without starting a program, and [`state`] lists the records.
 
-pub mod attend;
 pub mod begin;
 pub mod learn;
-pub mod opened;
 pub mod record;
 pub mod state;
 #[cfg(test)]

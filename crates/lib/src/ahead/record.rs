@@ -6,22 +6,19 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::hash::{Hash, Hasher};
-use std::io::{Read, Seek};
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use anyhow::Result;
 use becalm_host::pages::ahead::Wanted;
 use becalm_host::pages::{FileState, MOST_PAGES, PAGE, Touched};
 use becalm_host::trust;
-use becalm_host::write::WriteError;
-use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
-use thiserror::Error;
 
-use crate::index::places::{self, cache_writer as writer, files_ending};
+use crate::index::places::{self, cache_writer, files_ending};
+use crate::records::{self, Lock, Place};
 use crate::trees::{self, is_slow};
 
 /// The form of a record.
@@ -111,127 +108,53 @@ pub struct Record {
     pub files: Vec<RecordedFile>,
 }
 
-/// The reason why a record cannot be used or made.
-#[derive(Debug, Error)]
-pub enum RecordError {
-    /// The environment has no home directory.
-    #[error("no HOME, so there is no cache directory")]
-    NoHome,
-    /// Another user may have put the file there, or it cannot be opened.
-    #[error(transparent)]
-    Untrusted(#[from] trust::Untrusted),
-    /// The file cannot be written.
-    #[error(transparent)]
-    Write(#[from] WriteError),
-    /// The command cannot be found.
-    #[error("the command cannot be found")]
-    NoCommand,
-    /// A start of the command is being recorded.
-    #[error("a start of the command is being recorded; try again")]
-    Busy,
-    /// The file is not a record, or one of another version.
-    #[error("no record of this version of becalm")]
-    Form,
+/// The reason why there is no place for a record.
+pub(super) const NO_HOME: &str = "no HOME, so there is no cache directory";
+
+/// Returns the place of a command's record; `None` if the environment has no home directory.
+#[must_use]
+pub fn place(command: &Path) -> Option<Place> {
+    Some(Place::of(&places::cache()?, command, ENDING))
 }
 
-/// The path of a command's record.
-#[derive(Clone, Debug)]
-pub struct Place(PathBuf);
-
-impl Place {
-    /// Returns the place for a command.
-    ///
-    /// # Errors
-    /// Returns an error if the environment has no home directory.
-    pub fn of(command: &Path) -> Result<Self, RecordError> {
-        let folder = places::cache().ok_or(RecordError::NoHome)?;
-        let mut hasher = FxHasher::default();
-        command.hash(&mut hasher);
-        let name = places::cached_name(command, hasher.finish(), ENDING);
-        Ok(Self(folder.join(name)))
-    }
-
-    /// Returns the places of all records of this user.
-    #[must_use]
-    pub fn all() -> Vec<Self> {
-        places::cache().iter().flat_map(|folder| files_ending(folder, ENDING)).map(Self).collect()
-    }
-
-    /// Returns the path of the record.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-
-    /// Opens the record; `None` if it does not exist.
-    ///
-    /// # Errors
-    /// Returns an error if another user may have put it there.
-    pub fn open(&self) -> Result<Option<File>, RecordError> {
-        match trust::open(&self.0) {
-            Ok(file) => Ok(Some(file.file)),
-            Err(error) if error.is_missing() => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Takes the lock of learning; `None` if another process has it.
-    ///
-    /// # Errors
-    /// Returns an error if the cache cannot be written.
-    pub fn lock(&self) -> Result<Option<OwnedFd>, RecordError> {
-        if let Some(folder) = self.0.parent() {
-            trust::make_dirs(folder)?;
-        }
-        Ok(writer().lock(&self.lock_path())?)
-    }
-
-    /// Removes the name of the lock. Only its holder may call this.
-    pub fn unlock(&self) {
-        let _ = writer().remove(&self.lock_path());
-    }
-
-    fn lock_path(&self) -> PathBuf {
-        self.0.with_extension(format!("{ENDING}-lock"))
-    }
-
-    /// Writes the record, and removes the oldest ones if there are many.
-    ///
-    /// # Errors
-    /// Returns an error if the cache cannot be written.
-    pub fn write(&self, record: &Record) -> Result<(), RecordError> {
-        writer().replace(&self.0, &record.text(), 0o644)?;
-        make_room(self.0.parent().unwrap_or(Path::new("/")));
-        Ok(())
-    }
+/// Returns the headers of all records of this user.
+pub(super) fn headers() -> Vec<Header> {
+    let folder = places::cache();
+    let places = folder.iter().flat_map(|folder| Place::all(folder, ENDING));
+    places.filter_map(|place| Header::read(&mut place.open().ok()??)).collect()
 }
 
+/// Takes the lock of learning; `None` if another process has it.
+///
+/// # Errors
+/// Returns an error if the cache cannot be written.
+pub(super) fn lock(place: &Place) -> Result<Option<Lock>> {
+    trust::make_dirs(place.folder())?;
+    Ok(place.lock()?)
+}
+
+/// Removes the oldest records if there are many.
 fn make_room(folder: &Path) {
     let time = |path: &Path| path.symlink_metadata().and_then(|facts| facts.modified()).ok();
     let mut records: Vec<(Option<SystemTime>, PathBuf)> =
         files_ending(folder, ENDING).map(|path| (time(&path), path)).collect();
     records.sort();
     for (_, path) in records.iter().rev().skip(KEPT) {
-        let _ = writer().remove(path);
+        let _ = cache_writer().remove(path);
     }
 }
 
 impl Header {
-    /// Reads the header from the beginning of a record.
-    ///
-    /// # Errors
-    /// Returns [`RecordError::Form`] if it has none of this version.
-    pub fn read(file: &mut File) -> Result<Self, RecordError> {
-        let mut bytes = [0; MOST_HEADER];
-        let length = file.read(&mut bytes).map_err(|_| RecordError::Form)?;
-        let line = bytes[..length].split(|&byte| byte == b'\n').next().unwrap_or_default();
-        Self::parse(line)
+    /// Reads the header from the beginning of a record; `None` if it has none of this version.
+    #[must_use]
+    pub fn read(file: &mut File) -> Option<Self> {
+        Self::parse(&records::first_line(file, MOST_HEADER as u64)?)
     }
 
-    fn parse(line: &[u8]) -> Result<Self, RecordError> {
-        let header: Self = serde_json::from_slice(line).map_err(|_| RecordError::Form)?;
+    fn parse(line: &[u8]) -> Option<Self> {
+        let header: Self = serde_json::from_slice(line).ok()?;
         let is_ours = header.schema == SCHEMA && header.samples.len() <= SAMPLES;
-        is_ours.then_some(header).ok_or(RecordError::Form)
+        is_ours.then_some(header)
     }
 
     /// Returns true if more starts should be learned.
@@ -245,47 +168,48 @@ impl Header {
 }
 
 impl Record {
-    /// Reads a record whose header was read, or not.
-    ///
-    /// # Errors
-    /// Returns [`RecordError::Form`] if it is damaged or of another version.
-    pub fn read(mut file: File) -> Result<Self, RecordError> {
-        let mut bytes = Vec::new();
-        file.rewind().map_err(|_| RecordError::Form)?;
-        let length = file.take(MOST_BYTES + 1).read_to_end(&mut bytes);
-        if length.map_or(true, |length| length as u64 > MOST_BYTES) {
-            return Err(RecordError::Form);
-        }
-        Self::parse(&bytes)
+    /// Reads a record whose header was read, or not; `None` if it is damaged or of another version.
+    #[must_use]
+    pub fn read(file: File) -> Option<Self> {
+        Self::parse(&records::whole(file, MOST_BYTES)?)
     }
 
-    pub(super) fn parse(bytes: &[u8]) -> Result<Self, RecordError> {
+    /// Returns the record at a place for a start of a command to be added: a new one if it has none that can be read.
+    pub(super) fn to_learn(place: &Place, command: &Path) -> Self {
+        let mut record = place.open().ok().flatten().and_then(Self::read).unwrap_or_default();
+        record.header.schema = SCHEMA.to_owned();
+        record.header.command = command.to_string_lossy().into_owned();
+        record
+    }
+
+    /// Writes the record, and removes the oldest ones if there are many.
+    pub(super) fn write(&self, place: &Place) -> Result<()> {
+        place.write(&self.text(), 0o644)?;
+        make_room(place.folder());
+        Ok(())
+    }
+
+    pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         let mut lines = bytes.split(|&byte| byte == b'\n');
-        let header = Header::parse(lines.next().unwrap_or_default())?;
+        let header = Header::parse(lines.next()?)?;
         let (mut files, mut ranges) = (Vec::new(), 0);
         for line in lines.filter(|line| !line.is_empty()) {
-            let file: RecordedFile = serde_json::from_slice(line).map_err(|_| RecordError::Form)?;
+            let file: RecordedFile = serde_json::from_slice(line).ok()?;
             ranges += file.ranges.len();
             let fits = |&(first, count, _): &(u64, u64, u32)| {
                 first.checked_add(count).is_some_and(|end| end <= MOST_PAGES)
             };
             let is_ours = file.ranges.iter().all(fits) && Path::new(&file.path).is_absolute();
-            if ranges > MOST_RANGES || !is_ours {
-                return Err(RecordError::Form);
-            }
+            (is_ours && ranges <= MOST_RANGES).then_some(())?;
             files.push(file);
         }
-        Ok(Self { header, files })
+        Some(Self { header, files })
     }
 
     pub(super) fn text(&self) -> Vec<u8> {
         let mut text = Vec::new();
-        let mut line = |value: serde_json::Result<Vec<u8>>| {
-            text.extend(value.unwrap_or_default());
-            text.push(b'\n');
-        };
-        line(serde_json::to_vec(&self.header));
-        self.files.iter().for_each(|file| line(serde_json::to_vec(file)));
+        records::add_line(&mut text, &self.header);
+        self.files.iter().for_each(|file| records::add_line(&mut text, file));
         text
     }
 
@@ -406,8 +330,7 @@ impl Record {
         self.header.samples = near;
         self.header.since = self.files.iter().map(|file| file.since).max().unwrap_or(0);
         self.header.bytes = wanted.iter().map(pages).sum::<u64>() * PAGE;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        self.header.learned = now.map_or(0, |now| now.as_secs());
+        self.header.learned = records::now();
     }
 }
 

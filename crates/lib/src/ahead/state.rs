@@ -6,7 +6,7 @@ use becalm_host::pages::open;
 use becalm_host::pages::resident::{self, Residency};
 use serde::Serialize;
 
-use crate::ahead::record::{Header, Place};
+use crate::ahead::record::{Header, headers};
 
 /// A record of starts, from which pages are read ahead.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -48,11 +48,7 @@ impl RecordState {
 /// Returns the records of this user, those that were learned last first.
 #[must_use]
 pub fn records() -> Vec<RecordState> {
-    let headers = Place::all().into_iter().filter_map(|place| {
-        let mut file = place.open().ok()??;
-        Header::read(&mut file).ok()
-    });
-    let mut states: Vec<RecordState> = headers.map(RecordState::of).collect();
+    let mut states: Vec<RecordState> = headers().into_iter().map(RecordState::of).collect();
     states.sort_by(|a, b| (b.learned, &a.command).cmp(&(a.learned, &b.command)));
     states
 }

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::iter;
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use becalm_core::elf::Image;
 use becalm_host::pages::ahead::{Limits, Wanted, request};
 use becalm_host::pages::{Bitmap, FileState, MOST_PAGES, PAGE, open};
@@ -11,7 +12,7 @@ use object::ReadCache;
 use serde::Serialize;
 
 use crate::ahead::limits;
-use crate::ahead::record::{Place, Record, RecordError, merged};
+use crate::ahead::record::{NO_HOME, Record, merged, place};
 use crate::json;
 use crate::on;
 use crate::path::path_bytes;
@@ -74,13 +75,13 @@ fn of_command(name: &OsString) -> Warmed {
         Err(_) => return failed(Path::new(name), "command not found".to_owned()),
     };
     let path = std::path::absolute(&found.path).unwrap_or_else(|_| found.path.clone());
-    let (wanted, predicted) = match record_of(&path) {
-        Ok(Some(record)) => (record.wanted(), false),
-        Ok(None) => match predicted(found) {
-            Ok(wanted) => (wanted, true),
-            Err(error) => return failed(&path, words_of_chain(error.as_ref())),
-        },
-        Err(error) => return failed(&path, words_of_chain(&error)),
+    let wanted = || match record_of(&path)? {
+        Some(record) => anyhow::Ok((record.wanted(), false)),
+        None => Ok((predicted(found)?, true)),
+    };
+    let (wanted, predicted) = match wanted() {
+        Ok(wanted) => wanted,
+        Err(error) => return failed(&path, words_of_chain(error.as_ref())),
     };
     let done = request(&wanted, &Limits { wait: true, ..limits() });
     Warmed {
@@ -94,10 +95,10 @@ fn of_command(name: &OsString) -> Warmed {
 }
 
 /// Returns the record of a command, as `becalm run` names it, or as the audit module does: without links.
-fn record_of(path: &Path) -> Result<Option<Record>, RecordError> {
+fn record_of(path: &Path) -> anyhow::Result<Option<Record>> {
     for path in iter::once(path.to_owned()).chain(path.canonicalize()) {
-        if let Some(file) = Place::of(&path)?.open()? {
-            return Record::read(file).map(Some);
+        if let Some(file) = place(&path).context(NO_HOME)?.open()? {
+            return Record::read(file).context("no record of this version of becalm").map(Some);
         }
     }
     Ok(None)

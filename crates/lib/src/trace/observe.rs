@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use becalm_host::trace::{self, Command, Rest, Streams, Supervisor, TraceError, Traced};
 
-use crate::ahead::opened;
+use crate::ahead::learn;
 use crate::here;
 use crate::path::path_of;
 use crate::relocations::{self, Relocations};
@@ -125,11 +125,11 @@ fn run(
 /// Records the files that the program has opened, and returns a note about it.
 fn record(command: &Command, traced: &Traced) -> String {
     let opened = traced.images.iter().flat_map(|image| &image.opened);
-    match opened::record(&command.program, opened.map(|path| path_of(path.as_ref()))) {
+    match learn::opened(&command.program, opened.map(|path| path_of(path.as_ref()))) {
         Ok(files) => {
             format!("{} to be read ahead by becalm run", counted(files as u64, "file", "files"))
         }
-        Err(error) => format!("no file is read ahead: {}", words_of_chain(&error)),
+        Err(error) => format!("no file is read ahead: {}", words_of_chain(error.as_ref())),
     }
 }
 

@@ -19,7 +19,7 @@ use crate::trees::check::{Looked, Paths};
 use crate::trees::counts::{Counter, Counts};
 use crate::trees::learn::{self, Started};
 use crate::trees::packed::Pack;
-use crate::trees::record::{Header, Place, Record};
+use crate::trees::record::{Header, Record, place};
 use crate::trees::{folder, is_running, started, unchanged};
 
 /// The longest time that a program is attended.
@@ -224,17 +224,15 @@ impl Attended {
     /// Learns from the start, if no other one is being learned.
     fn learn(self, table: &Table, mut record: Record, started: &Started) {
         let Some(folder) = folder::made().filter(|_| table.is_taken()) else { return };
-        let place = Place::of(folder, &self.command);
-        let Some(lock) = place.lock() else { return };
+        let place = place(&folder, &self.command);
+        let Ok(Some(_lock)) = place.lock() else { return };
         // What another start has learned meanwhile is not lost, and this one's table not mixed up with it.
-        let now = place.open().and_then(Record::read).unwrap_or_default();
+        let now = Record::at(&place).unwrap_or_default();
         record.header.programs.clone_from(&now.header.programs);
         record.header.seen.clone_from(&now.header.seen);
         if now.paths == record.paths {
             learn::learn(&place, &self.command, record, table, started);
         }
-        place.unlock();
-        drop(lock);
     }
 }
 

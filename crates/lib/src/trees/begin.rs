@@ -11,7 +11,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use crate::index::variables::{NO_AHEAD, NO_BIND, OFF, SWITCHES, has_switch};
 use crate::trees::door::{self, Given};
 use crate::trees::packed::{Check, Pack};
-use crate::trees::record::{Header, Place};
+use crate::trees::record::{Header, place};
 use crate::trees::{NO_TREES, folder, is_slow};
 
 /// Variables with directories that interpreters and loaders search.
@@ -70,12 +70,10 @@ pub fn begin(command: &Path, arguments: &[OsString], pack: Option<Pack>) -> Opti
     }
     let command = std::path::absolute(command).ok()?;
     let folder = folder::existing();
-    let header = |place: Option<Place>| Header::read(&mut place?.open()?);
-    let places = folder.as_deref().zip(pack);
-    let packed = header(places.map(|(folder, pack)| pack.place(folder, &command)));
+    let packed = pack.and_then(|pack| Header::at(&pack.place(folder.as_deref()?, &command)));
     let is_told = packed.is_some() && pack.is_some_and(|pack| pack.check == Check::Never);
     let pack = pack.filter(|pack| is_told || pack.check != Check::Never);
-    let of_machine = || header(folder.clone().map(|folder| Place::of(folder, &command)));
+    let of_machine = || Header::at(&place(folder.as_deref()?, &command));
     let header = packed.filter(|_| is_told).or_else(of_machine).unwrap_or_default();
     (header.paths > 0 || is_used(&command, arguments)).then_some(())?;
     let programs = header.programs.into_iter().map(PathBuf::from).collect();

@@ -12,6 +12,7 @@ use becalm_host::trust;
 use serde::{Deserialize, Serialize};
 
 use crate::index::places::cache_writer as writer;
+use crate::records::Lock;
 use crate::trees::record::Record;
 
 /// The name of the file, and of its lock.
@@ -127,17 +128,13 @@ impl Counter {
 
 /// Adds to the counts of a folder; `None` if that fails.
 fn add(folder: &Path, more: Counts) -> Option<()> {
-    let lock = folder.join(LOCK);
-    let held = (0..ATTEMPTS).find_map(|attempt| {
+    let _held = (0..ATTEMPTS).find_map(|attempt| {
         if attempt > 0 {
             thread::sleep(WAIT);
         }
-        writer().lock(&lock).ok()?
+        Lock::take(folder.join(LOCK)).ok()?
     })?;
     let counts = Counts::read(folder).with(more, u64::saturating_add);
     let text = serde_json::to_vec(&counts).ok()?;
-    let written = writer().replace(&folder.join(FILE), &text, 0o600);
-    let _ = writer().remove(&lock);
-    drop(held);
-    written.ok().map(drop)
+    writer().replace(&folder.join(FILE), &text, 0o600).ok()
 }

@@ -22,7 +22,7 @@ use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use crate::trees::attend::{Attended, more_descriptors};
 use crate::trees::counts::{Counter, Counts};
 use crate::trees::packed::{self, Check, Pack, Told, Unpacked};
-use crate::trees::record::{Header, Place};
+use crate::trees::record::{Header, place};
 use crate::trees::{TRUST_TIMES, folder, is_running};
 
 /// The longest time to wait for a table, for one whose results count for later starts, and for one that is filled from
@@ -329,8 +329,8 @@ impl Door {
         let is_possible = told_by(self.pack).is_none() && self.tables.len() < MOST_TABLES;
         is_possible.then_some(())?;
         let folder = folder::existing();
-        let place = folder.clone().map(|folder| Place::of(folder, command));
-        let mut record = place.and_then(|it| it.open());
+        let of_folder = |folder: &PathBuf| place(folder, command).open().ok()?;
+        let mut record = folder.as_ref().and_then(of_folder);
         let mut header = record.as_mut().and_then(Header::read).unwrap_or_default();
         if let (Some(pack), Some(folder)) = (self.pack, &folder) {
             // A library is mapped from its place in the pack, which has its path at the end.

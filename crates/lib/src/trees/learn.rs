@@ -14,9 +14,10 @@ use becalm_host::tree::table::{Found, MOST_BASES, Table, Use};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::CWD;
 
+use crate::records::Place;
 use crate::trees::check::Looked;
 use crate::trees::copies::{self, Making};
-use crate::trees::record::{Copied, Kind, Place, Record, RecordedPath};
+use crate::trees::record::{Copied, Kind, Record, RecordedPath};
 use crate::trees::{c_path, in_parallel, is_slow, times_count};
 
 /// A file that has changed since may be one to which programs add, such as a log: it has no copy.
@@ -52,12 +53,12 @@ pub(super) fn learn(
     record.header.together = started.together;
     add(&mut record, table.told());
     let identities = looked_at(&mut record, &started.looked);
-    keep(&mut record, &place.folder, &started.kept);
-    record.finish(&place.folder);
+    keep(&mut record, place.folder(), &started.kept);
+    record.finish(place.folder());
     // Nothing is kept of a program that looks up nothing there.
     let has_none = record.header.programs.is_empty() && record.header.seen.is_empty();
     let is_empty = record.paths.is_empty() && has_none;
-    if (is_empty && had_none) || place.write(&record).is_err() {
+    if (is_empty && had_none) || record.write(place).is_err() {
         return;
     }
     copy(place, &mut record, &identities);
@@ -222,9 +223,9 @@ fn copy(place: &Place, record: &mut Record, identities: &[Option<Identity>]) {
         path.is_used() && identity.size > 0 && is_quiet(identity)
     };
     let seen = Instant::now();
-    if copy_wanted(record, &place.folder, (identities, seen), Making::new, wanted) {
-        record.finish(&place.folder);
-        let _ = place.write(record);
+    if copy_wanted(record, place.folder(), (identities, seen), Making::new, wanted) {
+        record.finish(place.folder());
+        let _ = record.write(place);
     }
 }
 

@@ -41,7 +41,7 @@ use becalm_core::index::volume;
 use rustix::fs::statfs;
 use rustix::process::{Pid, test_kill_process};
 
-use self::record::{Place, Record};
+use self::record::Record;
 use crate::index::variables::{SWITCHES, has_switch};
 
 /// The switch with which the program gets no answers about trees that change, and nothing is learned.
@@ -58,7 +58,7 @@ const STACK: usize = 128 * 1024;
 pub(crate) fn looked_up(command: &Path) -> Option<Record> {
     let is_off = has_switch(env::var_os(SWITCHES).as_deref(), NO_TREES);
     let folder = folder::existing().filter(|_| !is_off)?;
-    Record::read(Place::of(folder, command).open()?)
+    Record::at(&record::place(&folder, command))
 }
 
 /// Calls `work` with each number below `count`, many at once.

@@ -20,8 +20,9 @@ use tempfile::NamedTempFile;
 
 use crate::index::places::cache_writer as writer;
 use crate::json::{Report, lossy_os};
+use crate::records::Place;
 use crate::run::program;
-use crate::trees::record::{Kind, Place, Record, RecordedPath};
+use crate::trees::record::{Kind, Record, RecordedPath, place, places};
 use crate::trees::state::TreeRecordState;
 use crate::trees::{complete, copies, folder, from_run, packed, packed_index, whole};
 use crate::words::words;
@@ -136,7 +137,7 @@ pub fn write(
     let part = NamedTempFile::new_in(above).map_err(of_file(to))?;
     let libraries = packed_index::libraries(records.values());
     let indexes = records.values().filter_map(|record| {
-        let place = Place::of(folder.clone(), Path::new(&record.header.command));
+        let place = place(&folder, Path::new(&record.header.command));
         Some((packed_index::name(&place), packed_index::table(record, &libraries)?))
     });
     let content = Content { folder: &folder, records: &records, indexes: indexes.collect() };
@@ -172,7 +173,7 @@ fn of_run(run: &Path, trees: &[PathBuf], folder: &Path) -> Result<BTreeMap<Strin
     if records.iter().all(|it| it.paths.is_empty()) {
         bail!("{shown}: the run used no file on a network file system: name a directory as well");
     }
-    let place = |it: &Record| Place::of(folder.to_owned(), Path::new(&it.header.command));
+    let place = |it: &Record| place(folder, Path::new(&it.header.command));
     Ok(records.into_iter().map(|it| (place(&it).name().to_owned(), it)).collect())
 }
 
@@ -183,11 +184,10 @@ fn chosen(
     commands: &[PathBuf],
     trees: &[PathBuf],
 ) -> Result<BTreeMap<String, Record>> {
-    let read = |place: &Place| place.open().and_then(Record::read);
     let mut records = BTreeMap::new();
     if commands.is_empty() {
-        let all = Place::all(folder);
-        records.extend(all.iter().filter_map(|it| Some((it.name().to_owned(), read(it)?))));
+        let read = |it: Place| Some((it.name().to_owned(), Record::at(&it)?));
+        records.extend(places(folder).filter_map(read));
     }
     let mut left: Vec<(PathBuf, bool)> = commands.iter().map(|it| (it.clone(), true)).collect();
     while let Some((command, is_named)) = left.pop() {
@@ -195,9 +195,9 @@ fn chosen(
         let found = program::find(command.as_os_str()).map(|found| found.path);
         let path = std::path::absolute(found.unwrap_or_else(|_| command.clone()));
         let path = path.map_err(of_file(&command))?;
-        let place = Place::of(folder.to_owned(), &path);
+        let place = place(folder, &path);
         let unlearned = || (is_named && !trees.is_empty()).then(|| whole::unlearned(&path));
-        match read(&place).or_else(unlearned) {
+        match Record::at(&place).or_else(unlearned) {
             Some(_) if records.contains_key(place.name()) => {}
             Some(record) => {
                 let started = record.header.programs.iter();

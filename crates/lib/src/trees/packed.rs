@@ -20,10 +20,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 use crate::index::places::cache_writer as writer;
+use crate::records::Place;
 use crate::trees::check::Paths;
 use crate::trees::packed_index::{self, Written};
 use crate::trees::placed_index::Places;
-use crate::trees::record::{Copied, Header, IdentityNumbers, Kind, Place, Record, RecordedPath};
+use crate::trees::record::{self, Copied, Header, IdentityNumbers, Kind, Record, RecordedPath};
 use crate::trees::{c_path, copies, folder, kind_of};
 
 /// The folder of the packs that were unpacked.
@@ -63,7 +64,12 @@ pub struct Pack {
 impl Pack {
     /// Returns the place of a command's record in this pack.
     pub(super) fn place(self, folder: &Path, command: &Path) -> Place {
-        Place::of(self.folder(folder), command)
+        record::place(&self.folder(folder), command)
+    }
+
+    /// Returns the same in the folder of this machine.
+    fn place_here(self, command: &Path) -> Option<Place> {
+        Some(self.place(&folder::existing()?, &std::path::absolute(command).ok()?))
     }
 
     fn folder(self, folder: &Path) -> PathBuf {
@@ -84,7 +90,7 @@ impl Pack {
 
     /// Returns the record of a command.
     pub(super) fn record(self, folder: &Path, command: &Path) -> Option<Record> {
-        Record::read(self.place(folder, command).open()?)
+        Record::at(&self.place(folder, command))
     }
 
     /// Returns the place of a file of the tree.
@@ -101,17 +107,14 @@ impl Pack {
     /// True if the pack knows this command.
     #[must_use]
     pub fn knows(self, command: &Path) -> bool {
-        let path = std::path::absolute(command).ok();
-        let place = folder::existing().zip(path).map(|(folder, path)| self.place(&folder, &path));
-        place.is_some_and(|place| place.open().is_some())
+        self.place_here(command).is_some_and(|place| matches!(place.open(), Ok(Some(_))))
     }
 
     /// Returns a tree of a command that does not answer, if a start would look at it. Another process asks.
     #[must_use]
     pub fn silent_tree(self, command: &Path) -> Option<String> {
         (self.check != Check::Never).then_some(())?;
-        let place = self.place(&folder::existing()?, &std::path::absolute(command).ok()?);
-        let header = Header::read(&mut place.open()?)?;
+        let header = Header::at(&self.place_here(command)?)?;
         // If the file of its generation is as it was, a start looks at nothing else.
         let trees = header.generation.map_or(header.trees, |(file, _)| vec![file]);
         let (ours, theirs) = UnixStream::pair().ok()?;
@@ -140,22 +143,17 @@ impl Pack {
     /// Returns the index that the pack has for a command, if it can be used here and now.
     #[must_use]
     pub fn index(self, command: &Path) -> Option<PathBuf> {
-        let place = self.place(&folder::existing()?, &std::path::absolute(command).ok()?);
-        packed_index::find(&place.folder, &place, self.check == Check::Never)
+        packed_index::find(&self.place_here(command)?, self.check == Check::Never)
     }
 
     /// Returns the use of this pack by a start of a command: without looking at the tree, if the file of its
     /// generation is as it was.
     #[must_use]
     pub fn of_start(self, command: &Path) -> Self {
-        let header = || {
-            let place = self.place(&folder::existing()?, &std::path::absolute(command).ok()?);
-            Header::read(&mut place.open()?)
-        };
         let is_same = |(path, of): (String, IdentityNumbers)| {
             generation(Path::new(&path)).is_ok_and(|now| now == of)
         };
-        let generation = || header().and_then(|it| it.generation);
+        let generation = || Header::at(&self.place_here(command)?)?.generation;
         let is_never = self.check == Check::Never || generation().is_some_and(is_same);
         if is_never { Self { check: Check::Never, ..self } } else { self }
     }
@@ -237,8 +235,8 @@ fn fill(part: &Path, folder: &Path, records: &[Record]) -> io::Result<()> {
         }
     }
     for record in records {
-        let place = Place::of(part.to_owned(), Path::new(&record.header.command));
-        place.write(record).map_err(io::Error::other)?;
+        let place = record::place(part, Path::new(&record.header.command));
+        record.write(&place).map_err(io::Error::other)?;
     }
     Ok(())
 }

@@ -12,10 +12,11 @@ use crate::index::file;
 use crate::index::module::Modules;
 use crate::index::trust::Rule;
 use crate::path::path_of;
+use crate::records::Place;
 use crate::run::making::Libraries;
 use crate::run::{self, program};
 use crate::trees::placed_index::{Places, placed};
-use crate::trees::record::{Kind, Place, Record, RecordedPath};
+use crate::trees::record::{Kind, Record, RecordedPath};
 
 /// The folder of indexes in that of a pack that was unpacked, and of those for starts that do not look at the tree.
 const FOLDER: &str = "indexes";
@@ -104,10 +105,10 @@ pub(super) fn write(pack: &Path, indexes: Vec<Written>, places: &Places<'_>) -> 
     Ok(())
 }
 
-/// Returns the index of a command in the folder of a pack, if no library was installed since it was unpacked.
-pub(super) fn find(pack: &Path, place: &Place, is_placed: bool) -> Option<PathBuf> {
+/// Returns the index of the command with this place in the folder of a pack, if no library was installed since it was unpacked.
+pub(super) fn find(place: &Place, is_placed: bool) -> Option<PathBuf> {
     let folder = if is_placed { PLACED } else { FOLDER };
-    let index = pack.join(folder).join(name(place));
+    let index = place.folder().join(folder).join(name(place));
     let time = |path: &Path| path.metadata().and_then(|facts| facts.modified()).ok();
     let unpacked = time(&index)?;
     let installed = time(LOADER_CACHE.as_ref()).unwrap_or(SystemTime::UNIX_EPOCH);

@@ -3,21 +3,15 @@
 //! A record is lines of JSON: a [`Header`], the list of directories to be watched, then a
 //! [path](RecordedPath) each, in the order of their use.
 
-use std::fs::{self, File};
-use std::hash::{Hash, Hasher};
-use std::io::{self, BufRead, BufReader, Read, Seek};
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::fs::File;
+use std::path::Path;
 
 use becalm_host::tree::look::{self, Facts, Identity, Numbers};
 use becalm_host::tree::table::Sizes;
-use becalm_host::trust;
 use becalm_host::write::WriteError;
-use rustc_hash::FxHasher;
 use serde::{Deserialize, Serialize};
 
-use crate::index::places::{self, cache_writer as writer, files_ending};
+use crate::records::{self, Place};
 use crate::trees::copies;
 
 /// The form of a record.
@@ -224,75 +218,26 @@ pub struct Record {
     pub paths: Vec<RecordedPath>,
 }
 
-/// The path of a command's record.
-#[derive(Clone, Debug)]
-pub(super) struct Place {
-    pub(super) folder: PathBuf,
-    name: String,
+/// Returns the place of a command's record.
+pub(super) fn place(folder: &Path, command: &Path) -> Place {
+    Place::of(folder, command, ENDING)
 }
 
-impl Place {
-    pub(super) fn of(folder: PathBuf, command: &Path) -> Self {
-        let mut hasher = FxHasher::default();
-        command.hash(&mut hasher);
-        Self { folder, name: places::cached_name(command, hasher.finish(), ENDING) }
-    }
-
-    /// Returns the places of all records in a folder.
-    pub(super) fn all(folder: &Path) -> Vec<Self> {
-        let names = files_ending(folder, ENDING).filter_map(|path| {
-            Some(Self { folder: folder.to_owned(), name: path.file_name()?.to_str()?.to_owned() })
-        });
-        names.collect()
-    }
-
-    pub(super) fn name(&self) -> &str {
-        &self.name
-    }
-
-    pub(super) fn path(&self) -> PathBuf {
-        self.folder.join(&self.name)
-    }
-
-    /// Opens the record; `None` if there is none that can be trusted.
-    pub(super) fn open(&self) -> Option<File> {
-        trust::open(&self.path()).ok().map(|it| it.file)
-    }
-
-    /// Removes the record, and a lock that nobody holds.
-    pub(super) fn remove(&self) -> io::Result<()> {
-        if self.lock().is_some() {
-            self.unlock();
-        }
-        fs::remove_file(self.path())
-    }
-
-    /// Takes the lock of learning; `None` if another process has it.
-    pub(super) fn lock(&self) -> Option<OwnedFd> {
-        writer().lock(&self.lock_path()).ok()?
-    }
-
-    /// Removes the name of the lock. Only its holder may call this.
-    pub(super) fn unlock(&self) {
-        let _ = writer().remove(&self.lock_path());
-    }
-
-    fn lock_path(&self) -> PathBuf {
-        self.path().with_extension(format!("{ENDING}-lock"))
-    }
-
-    pub(super) fn write(&self, record: &Record) -> Result<(), WriteError> {
-        writer().replace(&self.path(), &record.text(), 0o600).map(drop)
-    }
+/// Returns the places of all records in a folder.
+pub(super) fn places(folder: &Path) -> impl Iterator<Item = Place> {
+    Place::all(folder, ENDING)
 }
 
 impl Header {
+    /// Reads the header of the record at a place; `None` if there is none that can be trusted.
+    pub(super) fn at(place: &Place) -> Option<Self> {
+        Self::read(&mut place.open().ok()??)
+    }
+
     /// Reads the header from the beginning of a record; `None` if it has none of this version.
     #[must_use]
     pub fn read(file: &mut File) -> Option<Self> {
-        let mut line = Vec::new();
-        BufReader::new(file.take(MOST_HEADER)).read_until(b'\n', &mut line).ok()?;
-        Self::parse(line.strip_suffix(b"\n")?)
+        Self::parse(&records::first_line(file, MOST_HEADER)?)
     }
 
     fn parse(line: &[u8]) -> Option<Self> {
@@ -316,12 +261,17 @@ impl Header {
 impl Record {
     /// Reads a record; `None` if it is damaged or of another version.
     #[must_use]
-    pub fn read(mut file: File) -> Option<Self> {
-        let mut bytes = Vec::new();
-        file.rewind().ok()?;
-        let length = file.take(MOST_BYTES + 1).read_to_end(&mut bytes).ok()?;
-        (length as u64 <= MOST_BYTES).then_some(())?;
-        Self::parse(&bytes)
+    pub fn read(file: File) -> Option<Self> {
+        Self::parse(&records::whole(file, MOST_BYTES)?)
+    }
+
+    /// Reads the record at a place; `None` also if there is none that can be trusted.
+    pub(super) fn at(place: &Place) -> Option<Self> {
+        Self::read(place.open().ok()??)
+    }
+
+    pub(super) fn write(&self, place: &Place) -> Result<(), WriteError> {
+        place.write(&self.text(), 0o600)
     }
 
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
@@ -342,13 +292,9 @@ impl Record {
 
     pub(super) fn text(&self) -> Vec<u8> {
         let mut text = Vec::new();
-        let mut line = |value: serde_json::Result<Vec<u8>>| {
-            text.extend(value.unwrap_or_default());
-            text.push(b'\n');
-        };
-        line(serde_json::to_vec(&self.header));
-        line(serde_json::to_vec(&self.watched));
-        self.paths.iter().for_each(|path| line(serde_json::to_vec(path)));
+        records::add_line(&mut text, &self.header);
+        records::add_line(&mut text, &self.watched);
+        self.paths.iter().for_each(|path| records::add_line(&mut text, path));
         text
     }
 
@@ -366,7 +312,6 @@ impl Record {
         self.header.schema = SCHEMA.to_owned();
         self.header.paths = self.paths.len() as u32;
         self.header.text = text as u32;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        self.header.learned = now.map_or(0, |now| now.as_secs());
+        self.header.learned = records::now();
     }
 }

@@ -13,7 +13,7 @@ use rustc_hash::FxHashSet;
 
 use crate::run::is_of_musl;
 use crate::run::program::{self, Program, Start};
-use crate::trees::record::{Header, Place, Record};
+use crate::trees::record::{Header, Record, place};
 use crate::trees::{folder, is_running};
 
 /// The least and the longest time between two looks, which is a tenth of the time since the start. A program
@@ -100,9 +100,9 @@ fn indexable(path: &Path) -> Option<String> {
 /// later start will use.
 fn add(command: &Path, news: &[PathBuf]) -> Option<()> {
     let news: Vec<String> = news.iter().filter_map(|path| indexable(path)).collect();
-    let place = Place::of(folder::made()?, command);
-    let lock = place.lock()?;
-    let mut record = place.open().and_then(Record::read).unwrap_or_default();
+    let place = place(&folder::made()?, command);
+    let _lock = place.lock().ok()??;
+    let mut record = Record::at(&place).unwrap_or_default();
     let Header { programs, seen, .. } = &mut record.header;
     let mut is_changed = false;
     for path in news {
@@ -122,10 +122,8 @@ fn add(command: &Path, news: &[PathBuf]) -> Option<()> {
     }
     if is_changed {
         record.header.command = command.to_string_lossy().into_owned();
-        record.finish(&place.folder);
-        let _ = place.write(&record);
+        record.finish(place.folder());
+        let _ = record.write(&place);
     }
-    place.unlock();
-    drop(lock);
     Some(())
 }

@@ -9,7 +9,7 @@ use crate::index::places::files_ending;
 use crate::json::lossy_os;
 use crate::trees::counts::{self, Counts};
 use crate::trees::folder::{self, UNPACKED};
-use crate::trees::record::{Place, Record};
+use crate::trees::record::{Record, places};
 use crate::trees::{copies, packed, times_count};
 
 /// The folder of what starts look up on network file systems.
@@ -67,7 +67,11 @@ impl TreeRecordState {
 pub fn clear(folder: &Path) -> io::Result<()> {
     // A record without copies does no harm.
     let copies = copies::path(folder, "");
-    let removed = Place::all(folder).into_iter().map(|place| place.remove());
+    let removed = places(folder).map(|place| {
+        // A lock that nobody holds.
+        drop(place.lock());
+        fs::remove_file(place.path())
+    });
     let files = copies.read_dir().into_iter().flatten().flatten();
     let marks = files_ending(folder, UNPACKED);
     let counts = Some(folder.join(counts::FILE)).filter(|path| path.exists());
@@ -84,7 +88,7 @@ pub fn clear(folder: &Path) -> io::Result<()> {
 #[must_use]
 pub fn state() -> Option<TreesState> {
     let folder = folder::existing()?;
-    let records = Place::all(&folder).into_iter().filter_map(|place| Record::read(place.open()?));
+    let records = places(&folder).filter_map(|place| Record::at(&place));
     let mut records: Vec<TreeRecordState> = records.map(|it| TreeRecordState::of(&it)).collect();
     records.sort_by(|a, b| (b.learned, &a.command).cmp(&(a.learned, &b.command)));
     let copies = fs::read_dir(copies::path(&folder, "")).into_iter().flatten().flatten();

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::hash::{Hash, Hasher};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -19,6 +18,7 @@ use tar::Archive;
 use tempfile::TempDir;
 
 use crate::index::places::{self, cache_writer as writer};
+use crate::records::Lock;
 use crate::run::program;
 use crate::trees::copies::{self, Making};
 use crate::trees::folder::{self, UNPACKED};
@@ -27,7 +27,7 @@ use crate::trees::pack::{
 };
 use crate::trees::packed::{self, Check, Pack};
 use crate::trees::packed_index;
-use crate::trees::record::{Copied, Kind, MOST_BYTES, Place, Record, RecordedPath};
+use crate::trees::record::{Copied, Kind, MOST_BYTES, Record, RecordedPath, place};
 use crate::trees::started::MOST_PROGRAMS;
 use crate::trees::state::TreeRecordState;
 
@@ -160,7 +160,7 @@ fn unpack_as(unpacked: Pack, pack: &Path) -> Result<PackReport> {
     for name in source.names(RECORDS) {
         let record = source.read(&name, MOST_BYTES).and_then(|bytes| Record::parse(&bytes));
         let Some(mut record) = record else { return Err(not_a_pack(pack)) };
-        let place = Place::of(folder.clone(), Path::new(&record.header.command));
+        let place = place(&folder, Path::new(&record.header.command));
         let copied = copy(&mut source, &mut record, &folder);
         let (files, bytes) = copied.ok_or_else(no_folder)?;
         record.finish(&folder);
@@ -169,22 +169,20 @@ fn unpack_as(unpacked: Pack, pack: &Path) -> Result<PackReport> {
             told.push(record.clone());
         }
         // Otherwise this machine learns it now.
-        let Some(lock) = place.lock() else { continue };
+        let Ok(Some(_lock)) = place.lock() else { continue };
         record.header.generation = None;
         record.paths.retain(|path| !path.added);
         for path in &mut record.paths {
             path.state = None;
             path.copy = path.copy.take().filter(|_| path.is_used());
         }
-        let known = place.open().and_then(Record::read);
-        let mut record = known.map_or_else(|| record.clone(), |known| merged(known, &record));
+        let mut record =
+            Record::at(&place).map_or_else(|| record.clone(), |known| merged(known, &record));
         record.finish(&folder);
-        if place.write(&record).is_ok() {
+        if record.write(&place).is_ok() {
             (report.files, report.bytes) = (report.files + files, report.bytes + bytes);
             report.records.push(state);
         }
-        place.unlock();
-        drop(lock);
     }
     let indexes = indexes(&mut source, &told);
     report.indexes = indexes.len() as u64;
@@ -296,11 +294,8 @@ pub fn ensure(pack: &Path, check: Check) -> Result<Pack> {
     let is_done = || trust::open(&mark).is_ok() && unpacked.is_in(&folder);
     let began = Instant::now();
     while !is_done() {
-        let locked: Option<OwnedFd> = writer().lock(&lock).map_err(|_| no_folder())?;
-        if let Some(held) = locked {
+        if let Some(_held) = Lock::take(lock.clone()).map_err(|_| no_folder())? {
             let done = if is_done() { Ok(()) } else { unpack_as(unpacked, pack).map(drop) };
-            let _ = writer().remove(&lock);
-            drop(held);
             return done.map(|()| unpacked);
         }
         if began.elapsed() > PATIENCE {
