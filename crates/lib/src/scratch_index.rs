@@ -4,17 +4,15 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 
 use anyhow::{Result, bail};
-use becalm_core::index::tls;
 use becalm_host::index_store::BindThreshold;
 use tempfile::TempDir;
 
-use crate::index::error::IndexError;
 use crate::index::variables::Variable;
 use crate::index::{file, make};
-use crate::path::{dirs_of, path_bytes};
+use crate::path::dirs_of;
 use crate::progress::Silent;
 use crate::run::program::{self, Program, Start};
-use crate::run::{Indexed, is_of_musl};
+use crate::run::{by_own, is_of_musl};
 
 /// The index; dropping it removes the folder.
 #[derive(Debug)]
@@ -49,17 +47,7 @@ impl ScratchIndex {
             ..make::Options::default()
         };
         make::index(&options, &Silent)?;
-        let opened = file::open(&output)?;
-        let known = opened.index.program(path_bytes(&program.real).as_ref());
-        let known = known.map_err(IndexError::damaged(&output))?.unwrap_or_default();
-        let static_tls = tls::SESSION.max(known.static_tls.into());
-        let indexed = Indexed {
-            index: opened,
-            real: program.real.clone(),
-            static_tls,
-            has_paths: false,
-            compared: None,
-        };
+        let indexed = by_own(file::open(&output)?, &program)?;
         Ok(Self { variables: indexed.variables(false, None, false), _folder: folder })
     }
 

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use becalm_core::closure::{self, Subject};
+use becalm_core::closure::{self, Closure, Subject};
 use becalm_core::elf::{self, machine_name};
 use becalm_core::facts::Environment;
 use becalm_core::loader::load::Role;
@@ -84,9 +84,14 @@ pub(crate) fn libraries_of(program: &Path) -> Result<Vec<PathBuf>, IndexError> {
     })?;
     let environment = Environment::default();
     let closure = closure::resolve(&session, subject, interpreter.as_ref(), facts, &environment)?;
+    Ok(files_of(&closure))
+}
+
+/// Returns the program and libraries of a start.
+pub(crate) fn files_of(closure: &Closure) -> Vec<PathBuf> {
     let objects = closure.load.objects.iter();
     let objects = objects.filter(|object| matches!(object.role, Role::Program | Role::Library));
-    Ok(objects.map(|object| path_of(object.path.as_ref())).collect())
+    objects.map(|object| path_of(object.path.as_ref())).collect()
 }
 
 #[cfg(test)]

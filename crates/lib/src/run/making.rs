@@ -6,14 +6,13 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use becalm_core::closure::{self, Closure, Subject};
 use becalm_core::facts::{Environment, GLIBC_RANGE, Libc};
 use becalm_core::index::{Start as Known, encode, tls};
-use becalm_core::loader::load::{Resolution, Role};
+use becalm_core::loader::load::Resolution;
 use becalm_host::detached::{Detached, Priority, detached};
 use becalm_host::index_store::{
     BindThreshold, Binding, IndexOptions, MachineIndex, index_files, trees_beside,
@@ -26,10 +25,11 @@ use serde::{Deserialize, Serialize};
 use crate::assume::StorePrefixes;
 use crate::index::error::IndexError;
 use crate::index::module::{Modules, Sealed};
+use crate::index::programs::files_of;
 use crate::index::trust::Rule;
 use crate::index::variables::environment_of_process;
 use crate::index::{current, file};
-use crate::path::{dirs_of, path_bytes, path_of};
+use crate::path::{self, dirs_of, path_bytes, path_of};
 use crate::run::error::{UnknownLoader, is_temporary, of_musl};
 use crate::run::kept::{Kept, Place};
 use crate::run::program::{self, Program};
@@ -70,15 +70,13 @@ impl Request {
     ) -> Self {
         let environment = environment_of_process();
         let mut trees = trees_beside(&program.path, &program.real);
-        let others = told.map(|others| {
-            others.iter().map(|other| {
-                let real = other.canonicalize().unwrap_or_else(|_| other.clone());
-                trees.extend(trees_beside(other, &real));
-                real
-            })
-        });
-        let others: Option<Vec<PathBuf>> = others.map(Iterator::collect);
         let bytes = |path: PathBuf| path.into_os_string().into_vec();
+        let of_other = |other: &PathBuf| {
+            let real = path::real(other);
+            trees.extend(trees_beside(other, &real));
+            bytes(real)
+        };
+        let told = told.map(|others| others.iter().map(of_other).collect());
         Self {
             program: bytes(program.real.clone()),
             library_path: environment.library_path.map(Vec::from),
@@ -86,7 +84,7 @@ impl Request {
             stores: store.paths().into_iter().map(bytes).collect(),
             trees: trees.into_iter().map(bytes).collect(),
             paths_from: paths.map(|path| bytes(path.to_owned())),
-            told: others.map(|others| others.into_iter().map(bytes).collect()),
+            told,
         }
     }
 
@@ -232,7 +230,7 @@ fn sealed(request: &Request, libraries: &Libraries) -> Result<Sealed> {
     let bound = from.iter().flat_map(|from| &from.index.bound.programs);
     let others: Vec<PathBuf> = bound.map(|program| path_of(program.path.as_ref())).collect();
     let others = if others.len() < MOST_PROGRAMS { others } else { Vec::new() };
-    let seen = request.told.iter().flatten().map(|path| path_of(path.as_bstr()));
+    let seen = paths_of(request.told.as_deref().unwrap_or_default());
     let mut environments = vec![environment];
     for other in others.into_iter().chain(seen) {
         let Ok(found) = closure(&os, &other, &environments[0]) else { continue };
@@ -244,21 +242,15 @@ fn sealed(request: &Request, libraries: &Libraries) -> Result<Sealed> {
         }
         only.push(other);
     }
-    let stores: Vec<PathBuf> = request.stores.iter().map(|path| path_of(path.as_bstr())).collect();
-    let trees: Vec<PathBuf> = request.trees.iter().map(|path| path_of(path.as_bstr())).collect();
-    let dirs = request.dirs();
-    let (stores, trees, files) = (&stores, &trees, &files);
     // Stubs need bindings.
     let needs_stubs = from.is_some() || request.told.is_some();
     let threshold = if needs_stubs { BindThreshold::ALL } else { BindThreshold::default() };
-    let bind = Binding { threshold, only: Some(&only), environments: &environments };
-    let bind = Some(bind);
     let options = IndexOptions {
-        prefixes: stores,
-        trees,
-        files,
-        dirs: &dirs,
-        bind,
+        prefixes: &paths_of(&request.stores),
+        trees: &paths_of(&request.trees),
+        files: &files,
+        dirs: &request.dirs(),
+        bind: Some(Binding { threshold, only: Some(&only), environments: &environments }),
         ..IndexOptions::default()
     };
     let mut indexed = index_files(&os, options);
@@ -271,11 +263,8 @@ fn sealed(request: &Request, libraries: &Libraries) -> Result<Sealed> {
     Ok(Modules::new(None)?.seal(indexed)?)
 }
 
-/// Returns the program and libraries of a start.
-fn files_of(closure: &Closure) -> Vec<PathBuf> {
-    let objects = closure.load.objects.iter();
-    let objects = objects.filter(|object| matches!(object.role, Role::Program | Role::Library));
-    objects.map(|object| path_of(object.path.as_ref())).collect()
+fn paths_of(paths: &[Vec<u8>]) -> Vec<PathBuf> {
+    paths.iter().map(|path| path_of(path.as_bstr())).collect()
 }
 
 /// Returns the program, loader and libraries of a start in this environment, by prediction.
@@ -305,13 +294,7 @@ fn closure(os: &OsFs, program: &Path, environment: &Environment) -> Result<Closu
         }
         Libc::Glibc(_) => {}
     }
-    Ok(closure::resolve(
-        &os.session(),
-        subject,
-        interpreter.as_ref(),
-        Arc::clone(&facts),
-        environment,
-    )?)
+    Ok(closure::resolve(&os.session(), subject, interpreter.as_ref(), facts, environment)?)
 }
 
 /// Returns the needs of a program that is in no index; the default if its start cannot be followed.

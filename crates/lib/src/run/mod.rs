@@ -151,14 +151,13 @@ fn of_program(options: &Options, program: &Program) -> Result<Option<Indexed>> {
     if options.paths {
         return with_paths(options, program);
     }
-    let (index, known, compared) = match &options.index {
+    let (known, index, compared) = match &options.index {
         Some(path) => {
             let index = file::open(path)?;
-            let known = known_to(&index, program)?;
-            (index, known, None)
+            (known_to(&index, program)?, index, None)
         }
         None => match default_for(program)? {
-            Some((index, known)) => (index, known, Some(SystemTime::now())),
+            Some((index, known)) => (known, index, Some(SystemTime::now())),
             None => return kept_for(options, program, None),
         },
     };
@@ -204,21 +203,17 @@ fn with_paths(options: &Options, program: &Program) -> Result<Option<Indexed>> {
 /// others. They are in the index that is kept for the program; if there is none yet, the start is
 /// followed this once.
 fn need_of_stranger(options: &Options, program: &Program) -> Known {
-    if let Ok(place) = place_of(options, program, None) {
-        match place.look() {
-            Ok(Kept::Index { index, .. }) => {
-                if let Ok(Some(known)) = known_to(&index, program) {
-                    return known;
-                }
-            }
-            Ok(Kept::Nothing) => {
-                // The index is optional, so a failure must not stop the program.
-                let _ = making::elsewhere(&place, program, &options.store, None);
-            }
-            Ok(Kept::Failed(_)) | Err(_) => {}
+    let place = place_of(options, program, None).ok();
+    let known = place.and_then(|place| match place.look().ok()? {
+        Kept::Index { index, .. } => known_to(&index, program).ok()?,
+        Kept::Nothing => {
+            // The index is optional, so a failure must not stop the program.
+            let _ = making::elsewhere(&place, program, &options.store, None);
+            None
         }
-    }
-    making::need(program, &options.store)
+        Kept::Failed(_) => None,
+    });
+    known.unwrap_or_else(|| making::need(program, &options.store))
 }
 
 /// Returns the place of the index that is kept for a program, with the paths of another index.
@@ -253,10 +248,15 @@ pub fn table(command: Found, told: &[PathBuf], libraries: &making::Libraries) ->
 /// Waits until the files of a start are so old that an index of them leaves none out.
 fn settle(program: &Program) -> Result<()> {
     let files = making::files_of_start(program)?;
-    let above = files.iter().filter_map(|it| it.parent().map(Path::to_owned));
-    let directories: Vec<PathBuf> = above.collect();
-    let_settle(files.iter().chain(&directories));
+    let above: Vec<_> = files.iter().filter_map(|it| Some(it.parent()?.to_owned())).collect();
+    let_settle(files.iter().chain(&above));
     Ok(())
+}
+
+/// Returns the start of a program by an index that was made for it.
+pub(crate) fn by_own(index: Opened, program: &Program) -> Result<Indexed> {
+    let known = known_to(&index, program)?.unwrap_or_default();
+    with_need(index, program, known)
 }
 
 /// Adds the needs of a program's start to the index.
@@ -343,9 +343,8 @@ fn kept_for(
                 // The existing index is good enough for this start.
                 let _ = making::elsewhere(&place, program, &options.store, paths);
             }
-            let known = known_to(&index, program)?.unwrap_or_default();
             let compared = index.modified.filter(|_| !is_stale);
-            with_need(*index, program, known).map(|it| Some(Indexed { compared, ..it }))
+            Ok(Some(Indexed { compared, ..by_own(*index, program)? }))
         }
         Kept::Failed(why) => Err(anyhow!(why)),
         Kept::Nothing if options.strict || options.wait => {
@@ -353,9 +352,7 @@ fn kept_for(
                 settle(program)?;
             }
             making::here(&place, program, &options.store, paths)?;
-            let index = file::open(&place.path())?;
-            let known = known_to(&index, program)?.unwrap_or_default();
-            with_need(index, program, known).map(Some)
+            by_own(file::open(&place.path())?, program).map(Some)
         }
         Kept::Nothing => {
             making::elsewhere(&place, program, &options.store, paths)?;
@@ -363,11 +360,10 @@ fn kept_for(
             let without = || Options { told: Some(Vec::new()), ..options.clone() };
             // The index that has been made without the programs that it starts.
             let place = (others > 0).then(|| place_of(&without(), program, None)).transpose()?;
-            let Some(Kept::Index { index, .. }) = place.and_then(|it| it.look().ok()) else {
-                return Ok(None);
-            };
-            let known = known_to(&index, program)?.unwrap_or_default();
-            with_need(*index, program, known).map(Some)
+            match place.and_then(|it| it.look().ok()) {
+                Some(Kept::Index { index, .. }) => by_own(*index, program).map(Some),
+                _ => Ok(None),
+            }
         }
     }
 }
