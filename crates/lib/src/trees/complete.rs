@@ -1,6 +1,8 @@
 //! Completes the record of a pack: with the files of the command itself, what links lead to, the directories on the
-//! way, the state of each path and the names in each directory.
+//! way, the state of each path and the names in each directory; with whole trees if they are named, also what no start
+//! has looked up yet.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -8,14 +10,17 @@ use std::time::Instant;
 use becalm_core::path::normal;
 use becalm_host::tree::look::{self, Changes, Facts, Identity, Numbers};
 use becalm_host::tree::table::{self, Found, Table};
-use rustc_hash::FxHashSet;
 use rustix::fs::CWD;
 
 use crate::path::path_bytes;
 use crate::run::making::files_of_start;
 use crate::run::program::{self, Program};
 use crate::trees::check::Paths;
-use crate::trees::record::{Copied, Kind, PathState, Record, RecordedPath};
+use crate::trees::learn::Trees;
+use crate::trees::record::{
+    Adding, Copied, Header, Kind, MOST_PATHS, PathState, Record, RecordedPath,
+};
+use crate::trees::started::MOST_PROGRAMS;
 use crate::trees::{c_path, in_parallel, learn};
 
 /// Adds to records the files of the commands themselves and what is in the tree now, and makes the copies that are
@@ -64,55 +69,39 @@ fn add_program(record: &mut Record) {
     // The first is the program, where it is if the path is a link.
     let (program, libraries) = libraries.split_at(libraries.len().min(1));
     let programs = [command, named].into_iter().chain(program.iter().cloned());
-    let programs = programs.chain(record.header.programs.iter().map(PathBuf::from));
+    let started = record.header.programs.clone();
+    let programs = programs.chain(started.into_iter().map(PathBuf::from));
     let all = programs.map(|it| (it, false)).chain(libraries.iter().cloned().map(|it| (it, true)));
-    let mut files: Vec<RecordedPath> = Vec::new();
-    for (path, mapped) in all {
-        let target = target_of(&path);
-        let Some(path) = path.to_str().map(ToOwned::to_owned) else { continue };
-        let is_inside = record.header.trees.iter().any(|tree| Path::new(&path).starts_with(tree))
-            && Path::new(&path).symlink_metadata().is_ok();
-        if is_inside && RecordedPath::split(&path).is_some() {
-            let (read, added) = (!mapped, true);
-            files.push(RecordedPath { path, target, read, mapped, added, ..Default::default() });
-        }
-    }
-    for file in files {
-        match record.paths.iter_mut().find(|known| known.path == file.path) {
-            Some(known) => {
-                known.read |= file.read;
-                known.mapped |= file.mapped;
+    let mut adding = Adding::to(record);
+    for (file, mapped) in all {
+        let Some(path) = file.to_str().map(ToOwned::to_owned) else { continue };
+        if adding.record.has_in_tree(&file) && file.symlink_metadata().is_ok() {
+            let (target, read, added) = (target_of(&file), !mapped, true);
+            let new = RecordedPath { path, target, read, mapped, added, ..Default::default() };
+            if let Some(known) = adding.add(new) {
+                known.read |= read;
+                known.mapped |= mapped;
                 known.kept &= !known.added;
             }
-            None => record.paths.push(file),
         }
     }
 }
 
 /// Adds the files to which links lead that programs read or the loader maps, link by link.
 fn add_targets(record: &mut Record) {
-    let mut known: FxHashSet<String> = record.paths.iter().map(|it| it.path.clone()).collect();
+    let mut adding = Adding::to(record);
     let mut at = 0;
-    while let Some(RecordedPath { path, target, read, mapped, .. }) = record.paths.get(at).cloned()
-    {
+    while let Some(link) = adding.record.paths.get(at).cloned() {
         at += 1;
-        let Some(target) = target.filter(|_| read || mapped) else { continue };
-        let Some(above) = Path::new(&path).parent() else { continue };
+        let Some(target) = link.target.as_ref().filter(|_| link.is_used()) else { continue };
+        let Some(above) = Path::new(&link.path).parent() else { continue };
         let Ok(path) = String::from_utf8(normal(&path_bytes(&above.join(target))).into()) else {
             continue;
         };
-        let is_inside = record.header.trees.iter().any(|tree| Path::new(&path).starts_with(tree));
-        if is_inside && RecordedPath::split(&path).is_some() && known.insert(path.clone()) {
-            let target = target_of(Path::new(&path));
+        if adding.record.has_in_tree(Path::new(&path)) {
+            let (target, read, mapped) = (target_of(Path::new(&path)), link.read, link.mapped);
             let added = true;
-            record.paths.push(RecordedPath {
-                path,
-                target,
-                read,
-                mapped,
-                added,
-                ..Default::default()
-            });
+            adding.add(RecordedPath { path, target, read, mapped, added, ..Default::default() });
         }
     }
 }
@@ -124,21 +113,18 @@ pub(super) fn target_of(path: &Path) -> Option<String> {
 
 /// Adds the trees and the directories on the way to each path.
 fn add_directories(record: &mut Record) {
-    let mut known: FxHashSet<String> = record.paths.iter().map(|it| it.path.clone()).collect();
     let trees = record.header.trees.clone();
     let paths: Vec<String> = record.paths.iter().map(|it| it.path.clone()).chain(trees).collect();
-    let is_inside = |it: &Path| record.header.trees.iter().any(|tree| it.starts_with(tree));
+    let mut adding = Adding::to(record);
     for path in &paths {
-        for above in Path::new(path).ancestors().take_while(|it| is_inside(it)) {
-            let Some(path) = above.to_str().filter(|it| RecordedPath::split(it).is_some()) else {
-                continue;
+        for above in Path::new(path).ancestors() {
+            let Some(above) = above.to_str().filter(|it| adding.record.has_in_tree(it.as_ref()))
+            else {
+                break;
             };
-            if !known.insert(path.to_owned()) {
-                continue;
-            }
             // Otherwise it would not be watched while the states are looked up.
-            let (path, kind) = (path.to_owned(), Kind::Directory);
-            record.paths.push(RecordedPath { path, kind, added: true, ..Default::default() });
+            let (path, kind) = (above.to_owned(), Kind::Directory);
+            adding.add(RecordedPath { path, kind, added: true, ..Default::default() });
         }
     }
 }
@@ -201,4 +187,65 @@ pub(super) fn names(directory: &Path) -> Option<Vec<String>> {
     let mut names = names.collect::<Option<Vec<String>>>()?;
     names.sort();
     Some(names)
+}
+
+/// Returns a record of a command of which nothing was learned.
+pub(super) fn unlearned(command: &Path) -> Record {
+    let command = command.to_string_lossy().into_owned();
+    Record { header: Header { command, ..Header::default() }, ..Record::default() }
+}
+
+/// Lets each of the commands of these records be one that the others start: if there are too many, those that use
+/// trees.
+pub(super) fn start_each_other<'a>(records: impl Iterator<Item = &'a mut Record>) {
+    let mut records: Vec<&mut Record> = records.collect();
+    records.sort_by_key(|record| record.paths.is_empty());
+    let commands: Vec<String> = records.iter().map(|it| it.header.command.clone()).collect();
+    for Record { header, .. } in &mut records {
+        for other in commands.iter().filter(|it| **it != header.command) {
+            if !header.programs.contains(other) && header.programs.len() < MOST_PROGRAMS {
+                header.programs.push(other.clone());
+            }
+        }
+    }
+}
+
+/// True if a command, or what its starts looked up, is in a directory.
+pub(super) fn is_of(record: &Record, directory: &Path) -> bool {
+    let trees = record.header.trees.iter().map(Path::new);
+    Path::new(&record.header.command).starts_with(directory)
+        || trees.into_iter().any(|tree| tree.starts_with(directory) || directory.starts_with(tree))
+}
+
+/// Adds everything in a directory to a record. Returns the files that are left out, because a record has no more
+/// paths, or their names are not UTF-8.
+pub(super) fn add_whole(record: &mut Record, directory: &Path) -> Vec<String> {
+    let tree = Trees::default().of(&directory.join("any")).unwrap_or_else(|| directory.to_owned());
+    record.add_tree(&tree);
+    let mut adding = Adding::to(record);
+    let (mut left, mut left_out) = (vec![directory.to_owned()], Vec::new());
+    while let Some(path) = left.pop() {
+        let kind = Kind::at(&path);
+        if kind == Kind::Directory {
+            left.extend(entries(&path));
+        }
+        let name = path.to_str().filter(|it| RecordedPath::split(it).is_some());
+        let Some(name) = name.filter(|_| adding.record.paths.len() < MOST_PATHS) else {
+            left_out.push(path.to_string_lossy().into_owned());
+            continue;
+        };
+        if kind != Kind::Other {
+            let (target, path) = (target_of(&path), name.to_owned());
+            adding.add(RecordedPath { path, kind, target, added: true, ..Default::default() });
+        }
+    }
+    left_out
+}
+
+/// Returns the paths in a directory, the last one first.
+pub(super) fn entries(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.sort_by(|a, b| b.cmp(a));
+    paths
 }

@@ -17,7 +17,7 @@ use rustix::fs::CWD;
 use crate::records::Place;
 use crate::trees::check::Looked;
 use crate::trees::copies::{self, Making};
-use crate::trees::record::{Copied, Kind, Record, RecordedPath};
+use crate::trees::record::{Adding, Copied, Kind, Record, RecordedPath};
 use crate::trees::{c_path, in_parallel, is_slow, times_count};
 
 /// A file that has changed since may be one to which programs add, such as a log: it has no copy.
@@ -66,40 +66,27 @@ pub(super) fn learn(
 
 /// Adds the paths that were told and are in trees on network file systems.
 fn add(record: &mut Record, told: Vec<(Use, Vec<u8>)>) {
-    let mut numbers: FxHashMap<String, usize> =
-        record.paths.iter().enumerate().map(|(at, it)| (it.path.clone(), at)).collect();
+    let mut adding = Adding::to(record);
     let mut trees = Trees::default();
     for (what, path) in told {
         let (read, mapped) = (what == Use::Read, what == Use::Mapped);
         let Ok(mut path) = String::from_utf8(path) else { continue };
         // The loader spells a library's path with the `..` of the run path that led to it.
-        if mapped
-            && path.contains("/../")
-            && let Some(real) = Path::new(&path)
-                .canonicalize()
-                .ok()
-                .and_then(|it| it.into_os_string().into_string().ok())
-        {
-            path = real;
+        if mapped && path.contains("/../") {
+            let real = Path::new(&path).canonicalize().ok();
+            path = real.and_then(|it| it.into_os_string().into_string().ok()).unwrap_or(path);
         }
-        if RecordedPath::split(&path).is_none() {
-            continue;
-        }
-        if let Some(&at) = numbers.get(&path) {
-            record.paths[at].read |= read;
-            record.paths[at].mapped |= mapped;
-        } else if let Some(tree) = trees.of(Path::new(&path))
-            && let Some(tree) = tree.to_str()
+        if let Some(known) = adding.known(&path) {
+            known.read |= read;
+            known.mapped |= mapped;
+        } else if RecordedPath::split(&path).is_some()
+            && let Some(tree) = trees.of(Path::new(&path)).filter(|it| it.to_str().is_some())
         {
-            let is_known = record.header.trees.iter().any(|it| it == tree);
-            if !is_known && record.header.trees.len() == MOST_BASES {
-                continue;
+            let known = &adding.record.header.trees;
+            if known.len() < MOST_BASES || known.iter().any(|it| tree == Path::new(it)) {
+                adding.record.add_tree(&tree);
+                adding.add(RecordedPath { path, read, mapped, ..RecordedPath::default() });
             }
-            if !is_known {
-                record.header.trees.push(tree.to_owned());
-            }
-            numbers.insert(path.clone(), record.paths.len());
-            record.paths.push(RecordedPath { path, read, mapped, ..RecordedPath::default() });
         }
     }
 }

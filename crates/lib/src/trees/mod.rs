@@ -28,7 +28,6 @@ pub mod state;
 mod tests;
 mod unchanged;
 pub mod unpack;
-mod whole;
 
 use std::env;
 use std::ffi::CString;

@@ -24,7 +24,7 @@ use crate::records::Place;
 use crate::run::program;
 use crate::trees::record::{Kind, Record, RecordedPath, place, places};
 use crate::trees::state::TreeRecordState;
-use crate::trees::{complete, copies, folder, from_run, packed, packed_index, whole};
+use crate::trees::{complete, copies, folder, from_run, packed, packed_index};
 use crate::words::words;
 
 /// The first file of a pack.
@@ -117,8 +117,9 @@ pub fn write(
     for tree in trees.iter().filter(|_| run.is_none()) {
         let tree = std::path::absolute(tree).map_err(of_file(tree))?;
         let used =
-            records.values_mut().filter(|it| !commands.is_empty() || whole::is_of(it, &tree));
-        let added: Vec<Vec<String>> = used.map(|record| whole::add(record, &tree)).collect();
+            records.values_mut().filter(|it| !commands.is_empty() || complete::is_of(it, &tree));
+        let added: Vec<Vec<String>> =
+            used.map(|record| complete::add_whole(record, &tree)).collect();
         if added.is_empty() {
             let tree = tree.display();
             bail!("{tree}: no start of a program of it was learned here: name a program as well");
@@ -196,7 +197,7 @@ fn chosen(
         let path = std::path::absolute(found.unwrap_or_else(|_| command.clone()));
         let path = path.map_err(of_file(&command))?;
         let place = place(folder, &path);
-        let unlearned = || (is_named && !trees.is_empty()).then(|| whole::unlearned(&path));
+        let unlearned = || (is_named && !trees.is_empty()).then(|| complete::unlearned(&path));
         match Record::at(&place).or_else(unlearned) {
             Some(_) if records.contains_key(place.name()) => {}
             Some(record) => {
@@ -213,7 +214,7 @@ fn chosen(
         }
     }
     if !trees.is_empty() && !commands.is_empty() {
-        whole::start_each_other(records.values_mut());
+        complete::start_each_other(records.values_mut());
     }
     match !trees.is_empty() || records.values().any(|record| !record.paths.is_empty()) {
         true => Ok(records),

@@ -9,6 +9,7 @@ use std::path::Path;
 use becalm_host::tree::look::{self, Facts, Identity, Numbers};
 use becalm_host::tree::table::Sizes;
 use becalm_host::write::WriteError;
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::records::{self, Place};
@@ -218,6 +219,35 @@ pub struct Record {
     pub paths: Vec<RecordedPath>,
 }
 
+/// Adds paths to a record, each once.
+pub(super) struct Adding<'a> {
+    pub(super) record: &'a mut Record,
+    numbers: FxHashMap<String, usize>,
+}
+
+impl<'a> Adding<'a> {
+    pub(super) fn to(record: &'a mut Record) -> Self {
+        let numbers = record.paths.iter().enumerate().map(|(at, it)| (it.path.clone(), at));
+        Self { numbers: numbers.collect(), record }
+    }
+
+    /// Adds a path if it can be in a record. Returns the one that is there already.
+    pub(super) fn add(&mut self, new: RecordedPath) -> Option<&mut RecordedPath> {
+        if self.numbers.contains_key(&new.path) {
+            return self.known(&new.path);
+        }
+        if RecordedPath::split(&new.path).is_some() {
+            self.numbers.insert(new.path.clone(), self.record.paths.len());
+            self.record.paths.push(new);
+        }
+        None
+    }
+
+    pub(super) fn known(&mut self, path: &str) -> Option<&mut RecordedPath> {
+        self.record.paths.get_mut(*self.numbers.get(path)?)
+    }
+}
+
 /// Returns the place of a command's record.
 pub(super) fn place(folder: &Path, command: &Path) -> Place {
     Place::of(folder, command, ENDING)
@@ -296,6 +326,19 @@ impl Record {
         records::add_line(&mut text, &self.watched);
         self.paths.iter().for_each(|path| records::add_line(&mut text, path));
         text
+    }
+
+    /// True if a path is in one of the trees.
+    pub(super) fn has_in_tree(&self, path: &Path) -> bool {
+        self.header.trees.iter().any(|tree| path.starts_with(tree))
+    }
+
+    /// Adds a tree, unless it is there.
+    pub(super) fn add_tree(&mut self, tree: &Path) {
+        let tree = tree.to_string_lossy().into_owned();
+        if !self.header.trees.contains(&tree) {
+            self.header.trees.push(tree);
+        }
     }
 
     /// Drops paths that starts no longer use, and sets the counts of the header.

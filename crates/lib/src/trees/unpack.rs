@@ -27,7 +27,7 @@ use crate::trees::pack::{
 };
 use crate::trees::packed::{self, Check, Pack};
 use crate::trees::packed_index;
-use crate::trees::record::{Copied, Kind, MOST_BYTES, Record, RecordedPath, place};
+use crate::trees::record::{Adding, Copied, Kind, MOST_BYTES, Record, RecordedPath, place};
 use crate::trees::started::MOST_PROGRAMS;
 use crate::trees::state::TreeRecordState;
 
@@ -214,15 +214,13 @@ fn hash(pack: &Path) -> Result<u64> {
 /// Returns a record with what another one has besides.
 fn merged(mut record: Record, other: &Record) -> Record {
     let is_newer = other.header.learned > record.header.learned;
-    let by_path = record.paths.iter().enumerate().map(|(at, it)| (it.path.clone(), at));
-    let known: FxHashMap<String, usize> = by_path.collect();
+    let mut adding = Adding::to(&mut record);
     for path in &other.paths {
-        match known.get(&path.path).map(|&at| &mut record.paths[at].copy) {
-            None => record.paths.push(path.clone()),
-            Some(copy) if path.copy.is_some() && (is_newer || copy.is_none()) => {
-                copy.clone_from(&path.copy);
-            }
-            Some(_) => {}
+        if let Some(known) = adding.add(path.clone())
+            && path.copy.is_some()
+            && (is_newer || known.copy.is_none())
+        {
+            known.copy.clone_from(&path.copy);
         }
     }
     let add = |to: &mut Vec<String>, more: &[String], most: usize| {
