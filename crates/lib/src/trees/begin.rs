@@ -2,14 +2,14 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::os::fd::AsRawFd;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::io::{FdFlags, fcntl_setfd};
 
 use crate::index::variables::{NO_AHEAD, NO_BIND, OFF, SWITCHES, has_switch};
-use crate::trees::door::{self, Given};
+use crate::trees::door;
 use crate::trees::packed::{Check, Pack};
 use crate::trees::record::{Header, place};
 use crate::trees::{NO_TREES, folder, is_slow};
@@ -34,7 +34,8 @@ const ARGUMENTS: usize = 4;
 /// The table of a start, which the program inherits.
 #[derive(Debug)]
 pub struct Offer {
-    given: Given,
+    descriptors: [OwnedFd; 2],
+    switch: String,
     programs: Vec<PathBuf>,
 }
 
@@ -49,11 +50,11 @@ impl Offer {
     /// fails. Without this they are closed by `execve`.
     #[must_use]
     pub fn accept(self) -> Option<String> {
-        let Given { table, changes, since, name } = self.given;
-        let (of_table, of_changes) = (table.as_raw_fd(), changes.as_raw_fd());
-        fcntl_setfd(&table, FdFlags::empty()).and(fcntl_setfd(&changes, FdFlags::empty())).ok()?;
-        std::mem::forget((table, changes));
-        Some(format!("trees:{of_table}/{of_changes}/{}/{since}/{name}", std::process::id()))
+        for descriptor in self.descriptors {
+            fcntl_setfd(&descriptor, FdFlags::empty()).ok()?;
+            std::mem::forget(descriptor);
+        }
+        Some(self.switch)
     }
 }
 
@@ -78,7 +79,8 @@ pub fn begin(command: &Path, arguments: &[OsString], pack: Option<Pack>) -> Opti
     (header.paths > 0 || is_used(&command, arguments)).then_some(())?;
     let programs = header.programs.into_iter().map(PathBuf::from).collect();
     let lasting = pack.filter(|pack| pack.check != Check::Start);
-    door::ask(&command, lasting).map(|given| Offer { given, programs })
+    let (descriptors, switch) = door::ask(&command, lasting)?;
+    Some(Offer { descriptors, switch, programs })
 }
 
 /// True if the command, one of its first arguments, the current directory or the first directory of a

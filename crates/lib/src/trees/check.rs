@@ -1,6 +1,7 @@
 //! Looks at the recorded paths, many at once, and publishes what is found.
 
-use std::ffi::{CStr, CString};
+use std::collections::BTreeSet;
+use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use becalm_host::tree::table::{Found, NewEntry, Table};
 use rustc_hash::FxHashMap;
 use rustix::fs::{Advice, CWD, fadvise, readlinkat};
 
-use crate::trees::record::{Header, Kind, Record, RecordedPath};
+use crate::trees::record::{Kind, Record, RecordedPath};
 use crate::trees::{c_path, copies, in_parallel, is_slow, times_count};
 
 /// Maximum length of a file that is read ahead although it has no copy.
@@ -95,7 +96,8 @@ pub(super) struct Paths<'a> {
 
 impl<'a> Paths<'a> {
     pub(super) fn of(record: &'a Record, folder: &Path) -> Self {
-        Self::in_trees(&live_trees(&record.header).collect::<Vec<_>>(), record, folder)
+        let trees = record.header.trees.iter().map(Path::new);
+        Self::in_trees(&trees.filter(|tree| is_slow(tree)).collect::<Vec<_>>(), record, folder)
     }
 
     /// As [`Self::of`], for trees on any file system.
@@ -104,26 +106,13 @@ impl<'a> Paths<'a> {
         Self::in_trees(&trees, record, folder)
     }
 
-    fn in_trees(trees: &[&Path], record: &'a Record, folder: &Path) -> Self {
-        let mut paths = Self::below(trees, record, folder);
-        paths.outer = trees.iter().flat_map(|it| it.ancestors().skip(1)).map(Into::into).collect();
-        paths.outer.sort();
-        paths.outer.dedup();
-        for tree in trees {
-            let facts = c_path(tree).and_then(|tree| look::at(CWD, &tree, true).ok());
-            paths.timed.extend(facts.filter(|_| times_count(tree)).map(|it| look::device(&it)));
-        }
-        paths
-    }
-
     /// Returns the paths of a pack's record, of which nothing is looked up.
     pub(super) fn packed(
         record: &'a Record,
         folder: &Path,
         place: impl Fn(&str) -> PathBuf,
     ) -> Self {
-        let mut paths = Self::below(&[], record, folder);
-        paths.is_packed = true;
+        let mut paths = Self { is_packed: true, ..Self::in_trees(&[], record, folder) };
         paths.map_from(place);
         paths
     }
@@ -142,23 +131,24 @@ impl<'a> Paths<'a> {
     /// Lets the loader map libraries from these places, whatever is in them.
     pub(super) fn let_map(&self, table: &Table) {
         let has_place = |at: &usize| self.known[*at].place.as_ref().is_some_and(is_plain);
-        let is_code = self.is_code();
-        (0..self.known.len())
-            .filter(has_place)
-            .filter(|_| is_code)
-            .for_each(|at| table.let_map(at));
+        if self.is_code() {
+            (0..self.known.len()).filter(has_place).for_each(|at| table.let_map(at));
+        }
     }
 
     /// Returns the paths, and the directories in these trees.
-    fn below(trees: &[&Path], record: &'a Record, folder: &Path) -> Self {
+    fn in_trees(trees: &[&Path], record: &'a Record, folder: &Path) -> Self {
+        let outer: BTreeSet<_> = trees.iter().flat_map(|it| it.ancestors().skip(1)).collect();
+        let timed = trees.iter().filter(|tree| times_count(tree));
+        let timed = timed.filter_map(|tree| look::at(CWD, &c_path(tree)?, true).ok());
         let mut paths = Self {
             record,
             known: Vec::new(),
             directories: Vec::new(),
             numbers: FxHashMap::default(),
             of_links: 0,
-            outer: Vec::new(),
-            timed: Vec::new(),
+            outer: outer.into_iter().map(Into::into).collect(),
+            timed: timed.map(|it| look::device(&it)).collect(),
             lasts: false,
             is_packed: false,
             held: OnceLock::new(),
@@ -213,10 +203,7 @@ impl<'a> Paths<'a> {
             target: recorded.target.as_ref().map(string),
             is_mapped: recorded.mapped,
             loads: is_code
-                && recorded
-                    .copy
-                    .as_ref()
-                    .is_some_and(|copy| self.is_packed || copy.loads == Some(true))
+                && recorded.loads().is_some_and(|loads| self.is_packed || loads)
                 && known.mapped().is_some_and(is_plain),
         };
         let entries: Vec<NewEntry> = self.known.iter().zip(&self.record.paths).map(entry).collect();
@@ -297,9 +284,10 @@ impl Look<'_> {
         };
         // A link that leads nowhere is not missing: what it leads to can appear anywhere.
         let is_missing = || {
-            above.is_some_and(|(above, name)| {
-                c_path(Path::new(name)).is_some_and(|name| is_absent(above.as_fd(), &name))
-            })
+            let found = above.and_then(|(above, name)| {
+                Some(look::at(above.as_fd(), &c_path(Path::new(name))?, false))
+            });
+            found.is_some_and(|it| it.is_err_and(|it| it.kind() == io::ErrorKind::NotFound))
         };
         match opened {
             Ok(directory) if self.changes.watch(directory.as_fd()).is_ok() => {
@@ -355,9 +343,8 @@ impl Look<'_> {
             _ => return None,
         }
         let copied = self.copy(parent, known, &facts);
-        let is_loaded = recorded.copy.as_ref().is_some_and(|copy| copy.loads == Some(true));
         let is_read = recorded.read && copied.is_none();
-        let is_mapped = recorded.mapped && !(copied.is_some() && is_loaded);
+        let is_mapped = recorded.mapped && !(copied.is_some() && recorded.loads() == Some(true));
         if (is_read || is_mapped)
             && look::kind(&facts) == look::FILE
             && facts.stx_size <= MOST_AHEAD
@@ -414,15 +401,4 @@ impl Look<'_> {
         let facts = look::open_file(file.as_fd()).ok().filter(is_same)?;
         Some((facts, copied))
     }
-}
-
-/// True if there is no such name in a directory, not even as a link.
-fn is_absent(directory: BorrowedFd<'_>, name: &CStr) -> bool {
-    let found = look::at(directory, name, false);
-    found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
-}
-
-/// Returns the trees that are on network file systems now.
-fn live_trees(header: &Header) -> impl Iterator<Item = &Path> {
-    header.trees.iter().map(Path::new).filter(|tree| is_slow(tree))
 }

@@ -18,7 +18,7 @@ use crate::run::program::{self, Program};
 use crate::trees::check::Paths;
 use crate::trees::learn::Trees;
 use crate::trees::record::{
-    Adding, Copied, Header, Kind, MOST_PATHS, PathState, Record, RecordedPath,
+    Adding, Copied, Header, Kind, MOST_PATHS, PathState, Record, RecordedPath, target_of,
 };
 use crate::trees::started::MOST_PROGRAMS;
 use crate::trees::{c_path, in_parallel, learn};
@@ -104,11 +104,6 @@ fn add_targets(record: &mut Record) {
             adding.add(RecordedPath { path, target, read, mapped, added, ..Default::default() });
         }
     }
-}
-
-/// Returns the target of a link.
-pub(super) fn target_of(path: &Path) -> Option<String> {
-    path.read_link().ok().and_then(|it| it.to_str().map(ToOwned::to_owned))
 }
 
 /// Adds the trees and the directories on the way to each path.

@@ -5,7 +5,7 @@ use std::env;
 use std::fs::{self, File};
 use std::hash::{Hash, Hasher};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -52,66 +52,43 @@ const UNKNOWN_USER: u32 = 65_534;
 /// Maximum length of a path.
 const LONGEST_PATH: usize = 4096;
 
-/// The share of a program: the table, the events, and its beginning by the clock of the table.
-#[derive(Debug)]
-pub(super) struct Given {
-    pub(super) table: OwnedFd,
-    pub(super) changes: OwnedFd,
-    pub(super) since: u64,
-    /// The name at which programs that it starts can ask.
-    pub(super) name: String,
-}
-
-/// All by which two processes can see other files at a path, may read other files, or have another clock.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct View {
-    /// Device and inode of namespaces; 0 for one that this kernel does not have.
-    namespaces: [(u64, u64); NAMESPACES.len()],
-    /// Device, inode and mount of the root directory.
-    root: (u32, u32, u64, u64),
-    /// Users, groups and capabilities.
-    rights: Vec<String>,
-    /// The label of a security module.
-    label: Option<Vec<u8>>,
-}
-
 /// Namespaces of mounts, users and clocks.
 const NAMESPACES: [&str; 3] = ["ns/mnt", "ns/user", "ns/time"];
 /// Lines of `/proc/PID/status`.
 const RIGHTS: [&str; 6] = ["Uid:", "Gid:", "Groups:", "CapPrm:", "CapEff:", "CapAmb:"];
 
-impl View {
-    fn of(process: &str) -> Option<Self> {
-        let at = |name: &str| format!("/proc/{process}/{name}");
-        let namespace = |name: &str| match fs::metadata(at(name)) {
-            Ok(facts) => Some((facts.dev(), facts.ino())),
-            Err(error) => (error.kind() == io::ErrorKind::NotFound).then_some((0, 0)),
-        };
-        let [mounts, users, clocks] = NAMESPACES.map(namespace);
-        let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
-        let root = statx(CWD, at("root"), AtFlags::empty(), wanted).ok()?;
-        let status = fs::read_to_string(at("status")).ok()?;
-        let is_right = |line: &&str| RIGHTS.iter().any(|right| line.starts_with(right));
-        Some(Self {
-            namespaces: [mounts?, users?, clocks?],
-            root: (root.stx_dev_major, root.stx_dev_minor, root.stx_ino, root.stx_mnt_id),
-            rights: status.lines().filter(is_right).map(ToOwned::to_owned).collect(),
-            label: fs::read(at("attr/current")).ok(),
-        })
-    }
+/// All by which two processes can see other files at a path, may read other files, or have another clock: namespaces,
+/// device, inode and mount of the root directory, users, groups and capabilities, and the label of a security module.
+type View = (Vec<Option<(u64, u64)>>, (u32, u32, u64, u64), Vec<String>, Option<Vec<u8>>);
 
-    /// Returns this process's own; `None` if `/proc` is that of other numbers of processes.
-    fn own() -> Option<Self> {
-        let number = fs::read_link("/proc/self").ok()?;
-        (number.to_str()? == std::process::id().to_string()).then(|| Self::of("self"))?
-    }
+fn view(process: &str) -> Option<View> {
+    let at = |name: &str| format!("/proc/{process}/{name}");
+    let namespace = |name: &&str| match fs::metadata(at(name)) {
+        Ok(facts) => Some(Some((facts.dev(), facts.ino()))),
+        // This kernel does not have it.
+        Err(error) => (error.kind() == io::ErrorKind::NotFound).then_some(None),
+    };
+    let namespaces = NAMESPACES.iter().map(namespace).collect::<Option<_>>()?;
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
+    let root = statx(CWD, at("root"), AtFlags::empty(), wanted).ok()?;
+    let root = (root.stx_dev_major, root.stx_dev_minor, root.stx_ino, root.stx_mnt_id);
+    let status = fs::read_to_string(at("status")).ok()?;
+    let is_right = |line: &&str| RIGHTS.iter().any(|right| line.starts_with(right));
+    let rights = status.lines().filter(is_right).map(ToOwned::to_owned).collect();
+    Some((namespaces, root, rights, fs::read(at("attr/current")).ok()))
+}
+
+/// Returns this process's own; `None` if `/proc` is that of other numbers of processes.
+fn own_view() -> Option<View> {
+    let number = fs::read_link("/proc/self").ok()?;
+    (number.to_str()? == std::process::id().to_string()).then(|| view("self"))?
 }
 
 /// Returns the name at which tables can be had: another one for each version of becalm, each view, all values
 /// of the variables that matter, and each pack whose results count for later starts.
 fn name(pack: Option<Pack>) -> Option<String> {
     let mut hasher = FxHasher::default();
-    View::own()?.hash(&mut hasher);
+    own_view()?.hash(&mut hasher);
     env!("CARGO_PKG_VERSION").hash(&mut hasher);
     for variable in [folder::VARIABLE, folder::SESSION, TRUST_TIMES] {
         env::var_os(variable).hash(&mut hasher);
@@ -121,6 +98,9 @@ fn name(pack: Option<Pack>) -> Option<String> {
     let of = if told_by(pack).is_some() { "pack" } else { "trees" };
     Some(format!("becalm-{of}-{}-{:016x}", trust::user(), hasher.finish()))
 }
+
+/// The descriptors of a program's table and of its events, and the switch that names them.
+type Given = ([OwnedFd; 2], String);
 
 /// Gets a table for a command, which this process will become: of a pack, if its results count for later
 /// starts. Call this while the process has one thread.
@@ -152,8 +132,11 @@ fn ask_once(name: &str, command: &Path, pack: Option<Pack>) -> Option<Given> {
     };
     let (bytes, descriptors) = local_socket::receive(&connection, since, patience)?;
     let since = u64::from_ne_bytes(bytes.try_into().ok()?);
-    let [table, changes] = descriptors.try_into().ok()?;
-    Some(Given { table, changes, since, name: name.to_owned() })
+    let descriptors: [OwnedFd; 2] = descriptors.try_into().ok()?;
+    let [table, changes] = descriptors.each_ref().map(AsRawFd::as_raw_fd);
+    // Its beginning is by the clock of the table, and programs that it starts can ask at the name.
+    let switch = format!("trees:{table}/{changes}/{}/{since}/{name}", std::process::id());
+    Some((descriptors, switch))
 }
 
 /// Returns the pack if programs get their results from it alone.
@@ -229,7 +212,7 @@ impl Door {
         if told_by(pack).is_some() {
             more_descriptors();
         }
-        Some(Self { view: View::own()?, pack, programs: Vec::new(), tables: Vec::new() })
+        Some(Self { view: own_view()?, pack, programs: Vec::new(), tables: Vec::new() })
     }
 
     /// Gives tables until nobody is there, or has asked, for some time.
@@ -264,7 +247,7 @@ impl Door {
         let patience = if self.pack.is_some() { PATIENCE_FOR_NODE } else { PATIENCE_OF_DOOR };
         let (bytes, _) = local_socket::receive(connection, LONGEST_PATH, patience)?;
         let of = process.to_string();
-        (View::of(&of)? == self.view).then_some(())?;
+        (view(&of)? == self.view).then_some(())?;
         let path = bytes.split(|&byte| byte == 0).next()?;
         let directory = || fs::read_link(format!("/proc/{of}/cwd")).ok();
         let path = crate::path::path_of(path);
@@ -317,8 +300,8 @@ impl Door {
             left.extend(told.programs.iter().map(PathBuf::from));
             let Told { file, table, changes, directories, folder: of_pack, .. } = told;
             let counter = Counter::new(Some(folder.clone()));
-            let told = ToldHere { folder: of_pack, directories, counter };
-            let (made, told) = (Instant::now(), Some(told));
+            let told = Some(ToldHere { folder: of_pack, directories, counter });
+            let made = Instant::now();
             self.tables.push(Shared { command, file, table, changes, made, told });
         }
         Some(())

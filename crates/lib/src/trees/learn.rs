@@ -1,7 +1,6 @@
 //! Learns from a start: the paths that the program has looked up below network file systems.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -17,7 +16,7 @@ use rustix::fs::CWD;
 use crate::records::Place;
 use crate::trees::check::Looked;
 use crate::trees::copies::{self, Making};
-use crate::trees::record::{Adding, Copied, Kind, Record, RecordedPath};
+use crate::trees::record::{Adding, Copied, Kind, Record, RecordedPath, target_of};
 use crate::trees::{c_path, in_parallel, is_slow, times_count};
 
 /// A file that has changed since may be one to which programs add, such as a log: it has no copy.
@@ -123,8 +122,7 @@ fn looked_at(record: &mut Record, looked: &Looked) -> Vec<Option<Identity>> {
         let known = looked.found.get(at).and_then(|found| seen(found, &paths[at]));
         let _ = found[at].set(known.unwrap_or_else(|| kind_of(Path::new(&paths[at].path))));
     });
-    let mut watched = BTreeSet::new();
-    let mut directories = FxHashSet::default();
+    let (mut watched, mut directories) = (BTreeSet::new(), FxHashSet::default());
     let mut identities = Vec::new();
     for (path, seen) in record.paths.iter_mut().zip(found) {
         let (kind, target, identity) = seen.into_inner().unwrap_or((Kind::Other, None, None));
@@ -160,33 +158,21 @@ fn seen(found: &Found, recorded: &RecordedPath) -> Option<Seen> {
 
 /// Returns what is at a path; `link` returns the target of a link and the state of what it leads to.
 fn there(facts: Facts, link: impl FnOnce() -> (Option<String>, Option<Facts>)) -> Seen {
-    match Kind::of(&facts) {
-        Kind::Link => {
-            let (target, followed) = link();
-            (Kind::Link, target, followed.and_then(of_file))
-        }
-        kind => (kind, None, of_file(facts)),
-    }
-}
-
-/// Returns the identity of a regular file.
-fn of_file(facts: Facts) -> Option<Identity> {
-    (look::kind(&facts) == look::FILE).then(|| Identity::of(&facts))
+    let kind = Kind::of(&facts);
+    let (target, facts) = if kind == Kind::Link { link() } else { (None, Some(facts)) };
+    let file = facts.filter(|facts| look::kind(facts) == look::FILE);
+    (kind, target, file.map(|facts| Identity::of(&facts)))
 }
 
 fn kind_of(path: &Path) -> Seen {
-    let Some(c_path) = c_path(path) else { return (Kind::Other, None, None) };
-    let facts = match look::at(CWD, &c_path, false) {
-        Ok(facts) => facts,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return (Kind::Absent, None, None);
+    let at = |follow| Some(look::at(CWD, &c_path(path)?, follow));
+    match at(false) {
+        Some(Ok(facts)) => there(facts, || (target_of(path), at(true).and_then(Result::ok))),
+        Some(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => {
+            (Kind::Absent, None, None)
         }
-        Err(_) => return (Kind::Other, None, None),
-    };
-    there(facts, || {
-        let target = fs::read_link(path).ok().and_then(|it| it.to_str().map(ToOwned::to_owned));
-        (target, look::at(CWD, &c_path, true).ok())
-    })
+        _ => (Kind::Other, None, None),
+    }
 }
 
 /// Marks the files that the program still has open, themselves or their copies.

@@ -102,6 +102,11 @@ impl Kind {
     }
 }
 
+/// Returns the target of a link.
+pub(super) fn target_of(path: &Path) -> Option<String> {
+    path.read_link().ok().and_then(|it| it.to_str().map(ToOwned::to_owned))
+}
+
 /// The copy of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Copied {
@@ -167,13 +172,12 @@ pub struct PathState {
 impl PathState {
     /// Returns the identity of the regular file that the path leads to.
     pub(super) fn identity(&self) -> Option<Identity> {
-        let facts = look::facts(self.followed.as_ref().unwrap_or(&self.found));
+        let facts = self.facts();
         (look::kind(&facts) == look::FILE).then(|| Identity::of(&facts))
     }
 
-    fn is_executable(&self) -> bool {
-        let facts = look::facts(self.followed.as_ref().unwrap_or(&self.found));
-        look::kind(&facts) == look::FILE && facts.stx_mode & 0o111 != 0
+    fn facts(&self) -> Facts {
+        look::facts(self.followed.as_ref().unwrap_or(&self.found))
     }
 }
 
@@ -191,9 +195,15 @@ impl RecordedPath {
         self.read || self.mapped
     }
 
+    /// True if the loader may map the copy, which is there.
+    pub(super) fn loads(&self) -> Option<bool> {
+        self.copy.as_ref().map(|copy| copy.loads == Some(true))
+    }
+
     /// True for a file that can be executed.
     pub(super) fn is_executable(&self) -> bool {
-        self.state.as_ref().is_some_and(PathState::is_executable)
+        let facts = self.state.as_ref().map(PathState::facts);
+        facts.is_some_and(|it| look::kind(&it) == look::FILE && it.stx_mode & 0o111 != 0)
     }
 }
 
