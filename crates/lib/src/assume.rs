@@ -12,7 +12,7 @@ use becalm_core::strategy::Strategy;
 use becalm_host::{FactChoice, OsFs};
 use bstr::{BStr, BString, ByteSlice};
 
-use crate::index::indexes::Indexes;
+use crate::index::file::Indexes;
 use crate::index::variables::{NO_BIND, OFF, SWITCHES, TUNABLES, has_switch};
 use crate::path::{bytes, path_of};
 use crate::words::words_of_host;
@@ -123,11 +123,7 @@ impl Assumptions {
         };
         let is_here = options.sysroot.is_none();
         let variable = |flag: &Option<OsString>, name: &str| -> Option<BString> {
-            let value = match flag {
-                Some(value) => Some(value.clone()),
-                None if is_here => env::var_os(name),
-                None => None,
-            };
+            let value = flag.clone().or_else(|| env::var_os(name).filter(|_| is_here));
             // An empty variable counts as unset for the loaders.
             value.as_ref().map(bytes).filter(|value| !value.is_empty())
         };

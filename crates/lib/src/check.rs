@@ -26,7 +26,7 @@ use crate::estimate::Estimate;
 use crate::files::StartFile;
 use crate::follow::{Followed, follow, follow_by_release};
 use crate::json::{self, as_json, displayed, displayed_option, lossy, lossy_list, lossy_option};
-use crate::loaded_index::{IndexedBindings, IndexedStart, bindings, by_index};
+use crate::loaded_index::{IndexedBindings, IndexedStart, applied, by_index};
 use crate::targets::{Problem, Target};
 
 /// The result of checking one file.
@@ -258,7 +258,7 @@ pub fn check(
             let (closure, calmed_by) = calmed(assumed, session, target, plain);
             let program = Program::new(assumed, target, &closure, secure);
             let index = calmed_by.as_ref();
-            let bindings = index.and_then(|index| bindings(assumed, session, index, &closure));
+            let bindings = index.and_then(|index| applied(assumed, session, index, &closure).ok());
             let program = Program { calmed_by, bindings, ..program };
             (Verdict::Checked(Box::new(program)), Some(*closure))
         }

@@ -40,12 +40,12 @@ pub fn by_index(
     let (path, read) = modules
         .map(|module| real_path(session, module.path.as_ref()))
         .filter_map(|path| Some((path.clone(), assumed.indexes.read(&path)?)))
-        .find(|(_, read)| read.target == target)?;
+        .find(|(_, read)| read.0 == target)?;
     let fingerprints = OsFingerprints::default();
     let loader = loader(plain).unwrap_or_default();
     let holds = |condition: &_| fingerprints.hold_for(condition, loader);
     let environment = &assumed.environment;
-    let audit_answers = answers(&read.index, (session, plain), environment, &holds);
+    let audit_answers = answers(&read.1, (session, plain), environment, &holds);
     Some((path, Environment { audit_answers, ..environment.clone() }))
 }
 
@@ -121,20 +121,12 @@ pub fn indexed_start(
     Some(IndexedStart { answers, unanswered, bindings: applied.ok(), not_applied })
 }
 
-/// Returns the bindings that the module of an index applies to a start; `None` if it leaves them to
-/// the loader.
-pub fn bindings(
-    assumed: &Assumptions,
-    session: &Session<'_>,
-    index: &BString,
-    closure: &Closure,
-) -> Option<IndexedBindings> {
-    applied(assumed, session, index, closure).ok()
-}
-
-/// Checks that the objects are those that were indexed, in the same order, and that each file is
-/// unchanged: otherwise the module applies no bindings.
-fn applied(
+/// Returns the bindings that the module of an index applies to a start. Checks that the objects are those that were
+/// indexed, in the same order, and that each file is unchanged: otherwise the module applies none.
+///
+/// # Errors
+/// Returns the reason why it leaves them to the loader.
+pub fn applied(
     assumed: &Assumptions,
     session: &Session<'_>,
     index: &BString,
@@ -145,7 +137,8 @@ fn applied(
     }
     let not_indexed = "the index has none of this program";
     let read = assumed.indexes.read(index).ok_or(not_indexed)?;
-    let Bound { programs, objects, .. } = &read.index.bound;
+    let index = &read.1;
+    let Bound { programs, objects, .. } = &index.bound;
     let real = session.canonicalize(closure.subject.path.as_ref());
     let real = real.map_err(|_| not_indexed)?;
     let mut starts = programs.iter().filter(|program| program.path == real).peekable();
@@ -171,7 +164,7 @@ fn applied(
     let program = program.ok_or("the start loads other objects than were indexed")?;
     let fingerprints = OsFingerprints::default();
     for object in program.members.iter().filter_map(|m| objects.get(m.object as usize)) {
-        let condition = read.index.conditions.get(object.condition as usize);
+        let condition = index.conditions.get(object.condition as usize);
         if !condition.is_some_and(|condition| fingerprints.hold(condition)) {
             return Err(format!("{} is not as it was indexed", object.path));
         }

@@ -17,7 +17,7 @@ use crate::index::file::trusted_bytes;
 use crate::index::places::{self, cache_writer};
 use crate::index::platforms;
 use crate::index::variables::{AUDIT, SWITCHES, TUNABLES};
-use crate::on::table::Identity;
+use crate::on::table::{Identity, Strings};
 use crate::run::Indexed;
 use crate::run::kept::{self, FRESH};
 use crate::trees::begin::VARIABLES;
@@ -79,43 +79,33 @@ fn file(command: &Path, indexed: &Indexed) -> Option<Vec<u8>> {
     let [audit, tunables] = variables.as_slice() else { return None };
     let is_by_platform = Path::new(audit.value.as_ref()?).starts_with(&platforms);
     let becalm = Path::new("/proc/self/exe");
-    let of = Identity::at;
     let mut rest = Vec::new();
-    for identity in
-        [of(becalm)?, Identity::of(&program), of(&index)?, of(&platforms)?, of(&record)?]
-    {
-        identity.encode(&mut rest);
+    for file in [becalm, command, &index, &platforms, &record] {
+        Identity::at(file)?.encode(&mut rest);
     }
     rest.extend(since.to_ne_bytes());
     rest.extend((since + FRESH.as_secs()).to_ne_bytes());
     rest.extend(major(program.dev()).to_ne_bytes());
     rest.extend(minor(program.dev()).to_ne_bytes());
     let conditions = conditions(command, indexed, compared, samples);
-    let mut strings = Vec::new();
-    let from = HEADER + CONDITION * conditions.len();
-    let mut string = |bytes: &[u8]| {
-        let at = (from + strings.len()) as u32;
-        strings.extend(bytes);
-        strings.push(0);
-        at.to_ne_bytes()
-    };
+    let mut strings = Strings::at(HEADER + CONDITION * conditions.len());
     let mut texts = Vec::new();
     for path in [command, &index, &platforms, &record] {
-        texts.extend(string(path.as_os_str().as_bytes()));
+        texts.extend(strings.add(path.as_os_str().as_bytes()));
     }
     for variable in [audit, tunables] {
         let value = variable.value.as_ref()?.as_bytes();
-        texts.extend(string(&[variable.name.as_bytes(), b"=", value].concat()));
+        texts.extend(strings.add(&[variable.name.as_bytes(), b"=", value].concat()));
     }
     let mut list = Vec::new();
     for (kind, text, number) in &conditions {
         list.extend(kind.to_ne_bytes());
-        list.extend(string(text.as_bytes()));
+        list.extend(strings.add(text.as_bytes()));
         list.extend(number.to_ne_bytes());
     }
-    rest.extend(((from + strings.len()) as u32).to_ne_bytes());
+    rest.extend(strings.end());
     rest.extend((conditions.len() as u32).to_ne_bytes());
-    let rest = [rest, texts, list, strings].concat();
+    let rest = [rest, texts, list, strings.bytes].concat();
     let check = hash::bytes(SEED, &rest);
     is_by_platform.then(|| [&MAGIC[..], &check.to_ne_bytes(), &rest].concat())
 }

@@ -9,7 +9,7 @@ use becalm_host::path_table::{Packages, PathStore};
 use bstr::{BStr, BString, ByteSlice};
 
 use crate::index::error::IndexError;
-use crate::index::traced::Traced;
+use crate::index::make::Traced;
 use crate::json::{self, ReadError};
 use crate::path::{path_bytes, path_of};
 use crate::trace::report::Report;

@@ -35,7 +35,8 @@ pub fn index_variables(
 ) -> Result<Variables, IndexError> {
     let opened = file::open(index)?;
     let need = opened.index.static_tls();
-    let (module, static_tls) = (platforms::audit_path(&opened), SESSION.max(need.into()));
+    let module = platforms::audit_path(&opened.path, opened.index.target());
+    let static_tls = SESSION.max(need.into());
     let switch = switch.map(ToOwned::to_owned);
     let variables = Settings { module, static_tls, switch }.added(|_| None).into_iter();
     Ok(variables.filter_map(|it| Some((it.name.into(), it.value?))).collect())

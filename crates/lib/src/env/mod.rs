@@ -109,8 +109,8 @@ pub fn env(options: &Options) -> Result<Report> {
             path.display()
         );
     }
-    let settings =
-        Settings { module: platforms::audit_path(&index), static_tls, switch: switch(options)? };
+    let module = platforms::audit_path(&index.path, index.index.target());
+    let settings = Settings { module, static_tls, switch: switch(options)? };
     if settings.module.to_str().is_none_or(|path| path.contains(char::is_control)) {
         return Err(no_text(format_args!("the path {}", index.path.display())));
     }

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 
 use becalm_core::index::{Condition, Fingerprint, Folder, Index, Object};
 use becalm_host::index_store::OsFingerprints;
+use becalm_host::path_table::path_table_is_current;
 use bstr::{BStr, BString};
 
-use crate::index::paths;
 use crate::path::{dirs_of, path_of};
 
 /// Returns the conditions of the stores' own directories.
@@ -90,5 +90,5 @@ fn holds(index: &Index, unknown: bool) -> bool {
         && index.folders.iter().all(is_as_it_was)
         && index.objects.iter().filter(is_named).all(|object| is_seen(&object.path, object.seen))
         && index.programs.iter().all(|program| is_seen(&program.path, program.seen))
-        && index.paths.as_ref().is_none_or(paths::is_current)
+        && index.paths.as_ref().is_none_or(path_table_is_current)
 }

@@ -1,21 +1,35 @@
 //! Index files: checked when they are read, and written to a temporary file that is renamed.
 
+use std::collections::HashMap;
 use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
 
 use becalm_core::index::{Index, Ranged, Table, Target, module_is_whole, split};
 use becalm_host::read_regular;
 use becalm_host::write::{WriteOptions, Writer};
-use bstr::ByteSlice;
+use bstr::{BString, ByteSlice};
 
 use crate::index::error::IndexError;
 use crate::index::module::Sealed;
 use crate::index::platforms;
 use crate::index::trust::{self, Rule, TrustedFile};
+use crate::path::path_of;
 
-pub use crate::index::opened::Opened;
 pub use becalm_host::index_store::is_index;
+
+/// An index with which programs are started.
+#[derive(Debug)]
+pub struct Opened {
+    /// Its absolute path.
+    pub path: PathBuf,
+    /// Its header; the rest is read when it is needed.
+    pub index: Ranged<TrustedFile>,
+    /// The time when it was written, or last compared with the files.
+    pub modified: Option<SystemTime>,
+}
 
 /// Opens an index with which programs are started. Only the header and the parts that are read are
 /// checked.
@@ -75,6 +89,22 @@ pub struct Whole {
 pub fn read(path: &Path) -> Result<Whole, IndexError> {
     let bytes = read_regular(path).map_err(IndexError::io(path))?;
     whole(path, bytes)
+}
+
+/// The machines and contents of the indexes that this run has read, and the files that are not indexes, by path.
+#[derive(Debug, Default)]
+pub struct Indexes(Mutex<HashMap<BString, Option<Arc<(Target, Index)>>>>);
+
+impl Indexes {
+    /// Returns the index at a path, read once; `None` if the file is no index.
+    pub fn read(&self, path: &BString) -> Option<Arc<(Target, Index)>> {
+        let read = || {
+            let place = path_of(path.as_ref());
+            let whole = is_index(&place).then(|| read(&place).ok())??;
+            Some(Arc::new((whole.target, whole.index)))
+        };
+        self.0.lock().ok()?.entry(path.clone()).or_insert_with(read).clone()
+    }
 }
 
 /// Reads an index file as the base of a new one: only root and this user may be able to write it.

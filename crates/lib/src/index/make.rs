@@ -25,7 +25,6 @@ use crate::index::module_files::{self, ModuleFiles};
 use crate::index::platforms::{self, State};
 use crate::index::report::Report;
 use crate::index::settled::{let_settle, recent_directories};
-use crate::index::traced::Traced;
 use crate::index::trust::{self, Rule};
 use crate::index::variables::environment_of_process;
 use crate::index::{current, paths, places, programs};
@@ -78,6 +77,17 @@ pub struct Options {
     /// True if the user named the prefixes: every indexed directory directly below one of them is
     /// then a package, whatever its name.
     pub prefixes_are_named: bool,
+}
+
+/// Programs and directories of a run: input of `becalm index --paths-from`, which [`crate::traced_run`] reads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Traced {
+    /// The programs that it started, in order, each once.
+    pub programs: Vec<PathBuf>,
+    /// The packages that it searched, by store.
+    pub stores: Vec<PathStore>,
+    /// The directories that it searched and that are in no package, those with the most misses first.
+    pub outside: Vec<BString>,
 }
 
 /// The content of an index, decided before a store is walked.

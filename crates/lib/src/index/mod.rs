@@ -4,18 +4,15 @@ pub mod current;
 pub mod declining;
 pub mod error;
 pub mod file;
-pub mod indexes;
 pub mod make;
 pub mod module;
 pub mod module_files;
-pub mod opened;
 pub mod paths;
 pub mod places;
 pub mod platforms;
 pub mod programs;
 pub mod report;
 pub mod settled;
-pub mod traced;
 pub mod variables;
 
 pub use becalm_host::trust;

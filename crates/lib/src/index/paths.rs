@@ -6,7 +6,7 @@ use becalm_core::index::build::is_in_package;
 use becalm_core::index::paths::{Extent, Package, Paths, Root};
 use becalm_host::index_store::Indexed;
 use becalm_host::path_table::{
-    LeftOut, Packages, PathStore, PathTable, PathTableError, path_table, path_table_is_current,
+    LeftOut, Packages, PathStore, PathTable, PathTableError, path_table,
 };
 use bstr::BString;
 use rustc_hash::FxHashMap;
@@ -21,9 +21,8 @@ pub fn choose(stores: &mut Vec<PathStore>, chosen: &PathStore) {
         None => stores.push(chosen.clone()),
         Some(PathStore { packages: Packages::Chosen(known), .. }) => {
             let Packages::Chosen(more) = &chosen.packages else { return };
-            known.extend(
-                more.iter().filter(|name| !known.contains(name)).cloned().collect::<Vec<_>>(),
-            );
+            let is_new = |name: &&BString| !known.contains(name);
+            known.extend(more.iter().filter(is_new).cloned().collect::<Vec<_>>());
         }
         // All packages of the store are already included.
         Some(_) => {}
@@ -75,12 +74,6 @@ pub fn add(
         machine.index.paths = Some(paths.clone());
     }
     Ok(report)
-}
-
-/// True if nothing has changed since the table was made.
-#[must_use]
-pub fn is_current(paths: &Paths) -> bool {
-    path_table_is_current(paths)
 }
 
 /// Returns the packages with unchanged fingerprints and changed paths.

@@ -16,7 +16,6 @@ use becalm_host::write::{WriteError, Writer, is_unfinished};
 
 use crate::index::declining::{self, Sibling};
 use crate::index::error::IndexError;
-use crate::index::opened::Opened;
 use crate::index::trust;
 
 /// The values of `$PLATFORM` on a machine, and on its 32-bit sibling.
@@ -95,12 +94,10 @@ pub fn state(index: &Path, target: Target) -> State {
     let Some(platforms) = of(target) else { return State::Whole };
     let dir = dir_of(index);
     let module = declining::module(platforms.sibling);
+    let is_module = |name| fs::read(dir.join(name)).is_ok_and(|there| there == module);
     let is_whole = || {
         platforms.own.iter().all(|name| is_link_to(&dir.join(name), index))
-            && platforms
-                .siblings
-                .iter()
-                .all(|name| fs::read(dir.join(name)).is_ok_and(|there| there == module))
+            && platforms.siblings.iter().all(is_module)
     };
     match dir.symlink_metadata() {
         Err(_) => State::Missing,
@@ -126,21 +123,19 @@ pub fn make(writer: &Writer, index: &Path, target: Target) -> Result<(), IndexEr
     let goal = Path::new("..").join(index.file_name().unwrap_or_default());
     for name in platforms.own {
         let link = dir.join(name);
-        if is_link_to(&link, index) {
-            continue;
+        if !is_link_to(&link, index) {
+            // An entry is replaced at once, so a program that starts meanwhile finds the old or the new
+            // one.
+            writer.replace_link(&link, &goal)?;
         }
-        // An entry is replaced at once, so a program that starts meanwhile finds the old or the new
-        // one.
-        writer.replace_link(&link, &goal)?;
     }
     let module = declining::module(platforms.sibling);
     for name in platforms.siblings {
         let file = dir.join(name);
         // An existing file may be in use by another becalm.
-        if fs::read(&file).is_ok_and(|there| there == module) {
-            continue;
+        if !fs::read(&file).is_ok_and(|there| there == module) {
+            writer.replace(&file, &module, 0o644)?;
         }
-        writer.replace(&file, &module, 0o644)?;
     }
     // Last, because `audit_path` uses only a settled directory.
     writer.settle_dir(&dir)?;
@@ -150,20 +145,15 @@ pub fn make(writer: &Writer, index: &Path, target: Target) -> Result<(), IndexEr
 /// Returns the path of an index for `LD_AUDIT`: through the directory beside the index if that is
 /// complete, leads to the index, and nobody else may write it; else the index itself. A directory is
 /// complete once [`make`] has settled it.
-pub fn audit_path(index: &Opened) -> OsString {
-    let dir = dir_of(&index.path);
+pub fn audit_path(index: &Path, target: Target) -> OsString {
+    let dir = dir_of(index);
     let is_complete = |facts: fs::Metadata| {
         facts.is_dir() && !is_unfinished(facts.mode()) && trust::check(&dir, &facts).is_ok()
     };
-    let platforms = of(index.index.target());
-    let is_usable = |platforms| {
-        dir.symlink_metadata().is_ok_and(is_complete) && leads_to(&index.path, platforms)
-    };
-    if platforms.is_some_and(is_usable) {
-        dir.join(TOKEN).into()
-    } else {
-        index.path.clone().into()
-    }
+    let is_usable =
+        |platforms| dir.symlink_metadata().is_ok_and(is_complete) && leads_to(index, platforms);
+    let is_used = of(target).is_some_and(is_usable);
+    if is_used { dir.join(TOKEN).into() } else { index.into() }
 }
 
 /// Returns the index that an element of `LD_AUDIT` made by [`audit_path`] leads to.

@@ -17,7 +17,7 @@ pub use becalm_core::index::bound::NotBound;
 pub use becalm_core::index::build::Deferred;
 
 /// An index that was made or found up to date: the JSON document of `becalm index`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// The file.
     #[serde(serialize_with = "lossy")]
@@ -177,16 +177,12 @@ impl Report {
     fn of(path: BString, target: Target, index: &Index, bytes: usize, table_bytes: usize) -> Self {
         Self {
             index: path,
-            written: false,
             machine: machine_name(target.machine),
-            stores: None,
             objects: index.objects.iter().filter(|object| !object.path.is_empty()).count(),
-            kept: None,
             edges: index.objects.iter().map(|object| object.edges.len()).sum(),
             bytes,
             table_bytes,
-            content: None,
-            problems: Vec::new(),
+            ..Self::default()
         }
     }
 

@@ -15,23 +15,14 @@ const SEED: u64 = 3;
 const HEADER: usize = 72;
 const START: usize = 48;
 
-/// A file, as far as `stat` distinguishes it from another.
+/// A file, as far as `stat` distinguishes it from another: inode, size, and seconds and nanoseconds of its mtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
-    inode: u64,
-    size: u64,
-    seconds: i64,
-    nanoseconds: i64,
-}
+pub(crate) struct Identity([u64; 4]);
 
 impl Identity {
     pub(crate) fn of(facts: &Metadata) -> Self {
-        Self {
-            inode: facts.ino(),
-            size: facts.size(),
-            seconds: facts.mtime(),
-            nanoseconds: facts.mtime_nsec(),
-        }
+        let time = [facts.mtime(), facts.mtime_nsec()].map(i64::cast_unsigned);
+        Self([facts.ino(), facts.size(), time[0], time[1]])
     }
 
     /// Returns the identity of the file at a path; `None` if it cannot be examined.
@@ -40,16 +31,37 @@ impl Identity {
     }
 
     pub(crate) fn encode(self, to: &mut Vec<u8>) {
-        to.extend(self.inode.to_ne_bytes());
-        to.extend(self.size.to_ne_bytes());
-        to.extend(self.seconds.to_ne_bytes());
-        to.extend(self.nanoseconds.to_ne_bytes());
+        to.extend(self.0.iter().flat_map(|number| number.to_ne_bytes()));
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let word = |at: usize| Some(u64::from_ne_bytes(*bytes.get(8 * at..)?.first_chunk()?));
-        let (seconds, nanoseconds) = (word(2)?.cast_signed(), word(3)?.cast_signed());
-        Some(Self { inode: word(0)?, size: word(1)?, seconds, nanoseconds })
+        Some(Self(bytes.as_chunks().0.first_chunk()?.map(u64::from_ne_bytes)))
+    }
+}
+
+/// Strings that follow the other parts of a file, each with a zero.
+pub(crate) struct Strings {
+    from: usize,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Strings {
+    /// Returns none yet; the first one will be at this offset.
+    pub(crate) fn at(from: usize) -> Self {
+        Self { from, bytes: Vec::new() }
+    }
+
+    /// Adds a string. Returns the bytes of its offset.
+    pub(crate) fn add(&mut self, string: &[u8]) -> [u8; 4] {
+        let at = self.end();
+        self.bytes.extend(string);
+        self.bytes.push(0);
+        at
+    }
+
+    /// Returns the bytes of the length of the file so far.
+    pub(crate) fn end(&self) -> [u8; 4] {
+        ((self.from + self.bytes.len()) as u32).to_ne_bytes()
     }
 }
 
@@ -81,34 +93,23 @@ impl Helpers {
 
 /// Returns the file for an index and the programs.
 pub(super) fn encode(index: Identity, helpers: &Helpers, starts: &[Start]) -> Vec<u8> {
-    let mut strings = HEADER + starts.len() * START;
-    let mut text = Vec::new();
+    let mut strings = Strings::at(HEADER + starts.len() * START);
+    let helpers = helpers.all().map(|helper| strings.add(helper.as_bytes()));
+    let mut list = Vec::new();
+    for start in starts {
+        start.program.encode(&mut list);
+        list.extend(start.static_tls.to_ne_bytes());
+        list.extend(strings.add(&start.name));
+        list.extend(strings.add(&start.path));
+        list.extend(u32::from(start.shares_pages).to_ne_bytes());
+    }
     let mut rest = Vec::new();
     index.encode(&mut rest);
-    let of_starts: Vec<usize> = starts.iter().map(|it| it.name.len() + it.path.len() + 2).collect();
-    let of_helpers = helpers.all().map(|it| it.len() + 1);
-    let length = strings + of_helpers.iter().chain(&of_starts).sum::<usize>();
     rest.extend((starts.len() as u32).to_ne_bytes());
-    rest.extend((length as u32).to_ne_bytes());
-    let mut string = |bytes: &[u8]| {
-        let at = strings as u32;
-        text.extend(bytes);
-        text.push(0);
-        strings += bytes.len() + 1;
-        at.to_ne_bytes()
-    };
-    for helper in helpers.all() {
-        rest.extend(string(helper.as_bytes()));
-    }
+    rest.extend(strings.end());
+    rest.extend(helpers.concat());
     rest.extend([0; 4]);
-    for start in starts {
-        start.program.encode(&mut rest);
-        rest.extend(start.static_tls.to_ne_bytes());
-        rest.extend(string(&start.name));
-        rest.extend(string(&start.path));
-        rest.extend(u32::from(start.shares_pages).to_ne_bytes());
-    }
-    rest.extend(text);
+    let rest = [rest, list, strings.bytes].concat();
     let check = hash::bytes(SEED, &rest);
     [&MAGIC[..], &check.to_ne_bytes(), &rest].concat()
 }
@@ -141,7 +142,7 @@ mod tests {
 
     #[test]
     fn the_file_has_the_layout_of_the_header() {
-        let identity = Identity { inode: 1, size: 2, seconds: 3, nanoseconds: 4 };
+        let identity = Identity([1, 2, 3, 4]);
         let start = Start {
             name: b"app".to_vec(),
             path: b"/bin/app".to_vec(),

@@ -82,40 +82,30 @@ pub(super) fn encode(start: &Start, objects: &[Chosen]) -> Option<Vec<u8>> {
     let (mut run, mut word, mut rela) = (0u32, 0u32, 0u32);
     for object in objects {
         let [of_objects, of_runs, of_words, of_relas] = &mut tables;
-        of_objects.extend(object.address.to_ne_bytes());
         let counts = [object.runs.len(), object.words.len(), object.relas.len()];
-        let counts = counts.map(|it| it as u32);
-        let of_object = [run, counts[0], word, counts[1], rela, counts[2]];
-        let rest = [object.lazy_words, object.dynamic, object.dynamic_words, 0];
-        for number in of_object.into_iter().chain(rest) {
-            of_objects.extend(number.to_ne_bytes());
-        }
-        (run, word, rela) = (run + counts[0], word + counts[1], rela + counts[2]);
+        let [of_run, of_word, of_rela] = counts.map(|it| it as u32);
+        of_objects.extend(object.address.to_ne_bytes());
+        add(of_objects, [run, of_run, word, of_word, rela, of_rela]);
+        add(of_objects, [object.lazy_words, object.dynamic, object.dynamic_words, 0]);
+        (run, word, rela) = (run + of_run, word + of_word, rela + of_rela);
         for (at, run) in &object.runs {
             let length = run.len() as u64 / PAGE;
-            for number in [*at, length as u32, u32::try_from(next).ok()?, 0] {
-                of_runs.extend(number.to_ne_bytes());
-            }
+            add(of_runs, [*at, length as u32, u32::try_from(next).ok()?, 0]);
             next += length;
             content.extend(run);
         }
         for fix in &object.words {
-            of_words.extend(fix.at.to_ne_bytes());
-            of_words.extend(fix.member.to_ne_bytes());
+            add(of_words, [fix.at, fix.member]);
             of_words.extend(fix.distance.to_ne_bytes());
         }
         of_relas.extend(object.relas.concat());
     }
     let mut file = Vec::new();
-    let size = next * PAGE;
-    file.extend(VERSION.to_ne_bytes());
-    file.extend(u32::try_from(length).ok()?.to_ne_bytes());
-    file.extend(size.to_ne_bytes());
+    add(&mut file, [VERSION, u32::try_from(length).ok()?]);
+    file.extend((next * PAGE).to_ne_bytes());
     file.extend(start.top.to_ne_bytes());
-    let numbers = [objects.len(), runs, words, relas].map(|it| it as u32);
-    for number in [start.holes, start.members_check].into_iter().chain(numbers) {
-        file.extend(number.to_ne_bytes());
-    }
+    add(&mut file, [start.holes, start.members_check]);
+    add(&mut file, [objects.len(), runs, words, relas].map(|it| it as u32));
     file.extend(start.index.to_ne_bytes());
     file.extend(boot()?);
     file.extend(tables.concat());
@@ -125,4 +115,8 @@ pub(super) fn encode(start: &Start, objects: &[Chosen]) -> Option<Vec<u8>> {
     file.resize((length as u64).div_ceil(PAGE) as usize * PAGE as usize, 0);
     file.extend(content);
     Some(file)
+}
+
+fn add<const N: usize>(to: &mut Vec<u8>, numbers: [u32; N]) {
+    to.extend(numbers.iter().flat_map(|number| number.to_ne_bytes()));
 }

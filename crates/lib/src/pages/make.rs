@@ -58,7 +58,9 @@ fn write(path: &Path, indexed: &Indexed) {
 
 /// Returns the start and its objects; `None` if there are too few pages, or the program is not bound.
 fn made(indexed: &Indexed) -> io::Result<Option<(Start, Vec<Chosen>)>> {
-    let top = LOWEST + (random()? & ((1 << BITS) - 1)) * PAGE;
+    let mut random = [0; 8];
+    io::Read::read_exact(&mut fs::File::open("/dev/urandom")?, &mut random)?;
+    let top = LOWEST + (u64::from_ne_bytes(random) & ((1 << BITS) - 1)) * PAGE;
     let Ok(index) = indexed.index.index.checksum() else { return Ok(None) };
     let Ok(whole) = file::read_trusted(&indexed.index.path) else { return Ok(None) };
     let programs = whole.index.bound.programs.iter();
@@ -88,12 +90,6 @@ fn command(indexed: &Indexed, longer: usize) -> Command {
     command.env("BECALM_LENGTH", "x".repeat(longer));
     command.current_dir("/");
     command
-}
-
-fn random() -> io::Result<u64> {
-    let mut bytes = [0; 8];
-    io::Read::read_exact(&mut fs::File::open("/dev/urandom")?, &mut bytes)?;
-    Ok(u64::from_ne_bytes(bytes))
 }
 
 /// Removes the files of earlier boots, and the oldest ones if there are many bytes.

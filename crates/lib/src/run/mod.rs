@@ -89,7 +89,7 @@ impl Indexed {
     pub fn variables(&self, no_bind: bool, learn: Option<&str>, only: bool) -> Vec<Variable> {
         let paths = self.has_paths.then_some(PATHS);
         let settings = Settings {
-            module: platforms::audit_path(&self.index),
+            module: platforms::audit_path(&self.index.path, self.index.index.target()),
             static_tls: self.static_tls,
             switch: no_bind.then_some(NO_BIND).or(paths).map(ToOwned::to_owned),
         };

@@ -21,7 +21,7 @@ use bstr::BString;
 
 use crate::assume::{Assumptions, Secure};
 use crate::check::{Program, Verdict, check};
-use crate::index::indexes::Indexes;
+use crate::index::file::Indexes;
 use crate::index::variables::{
     AUDIT, NO_BIND, OFF, SWITCHES, TUNABLES, environment_of, has_switch,
 };
