@@ -45,13 +45,13 @@ pub fn ends_within(child: &mut Child, limit: Duration) -> io::Result<bool> {
 pub(crate) fn kill_family(child: &mut Child) {
     // Listed before the first kill, because the children of a process that has ended get another
     // parent.
-    kill_all(&family_of(child.id()));
+    kill_all(&family_of(child.id(), usize::MAX));
     let _ = child.wait();
 }
 
 /// Kills a process and its descendants, as far as `/proc` lists them, without reaping any.
 pub(crate) fn kill_tree(id: u32) {
-    kill_all(&family_of(id));
+    kill_all(&family_of(id, usize::MAX));
 }
 
 /// Returns the last line that is not blank in the last page of a file.
@@ -67,19 +67,21 @@ pub fn last_line(output: &mut File) -> Option<Vec<u8>> {
 
 /// Kills all descendants of this process, as far as `/proc` lists them, without reaping any.
 pub fn kill_descendants() {
-    kill_all(&family_of(std::process::id())[1..]);
+    kill_all(&family_of(std::process::id(), usize::MAX)[1..]);
 }
 
-/// Returns a process and its descendants, the process first.
-pub(crate) fn family_of(id: u32) -> Vec<u32> {
+/// Returns a process and its descendants now, the process first, at most so many.
+#[must_use]
+pub fn family_of(id: u32, most: usize) -> Vec<u32> {
     let mut family = vec![id];
     let mut at = 0;
-    while let Some(&parent) = family.get(at) {
+    while let Some(&parent) = family.get(at).filter(|_| family.len() < most) {
         at += 1;
         let new: Vec<u32> =
             children_of(parent).into_iter().filter(|id| !family.contains(id)).collect();
         family.extend(new);
     }
+    family.truncate(most);
     family
 }
 

@@ -91,7 +91,7 @@ impl Watch {
 /// that runs ends the look.
 fn asleep(process: u32) -> Option<Threads> {
     let mut threads = Threads::default();
-    for process in family_of(process) {
+    for process in family_of(process, usize::MAX) {
         let tasks = fs::read_dir(format!("/proc/{process}/task"));
         for task in tasks.into_iter().flatten().flatten() {
             threads.number += 1;

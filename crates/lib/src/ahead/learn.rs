@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use becalm_host::child::family_of;
 use becalm_host::detached::lower_priority;
 use becalm_host::pages::fault_around::{Connection, Listener};
 use becalm_host::pages::opens::{Events, Opens};
@@ -209,17 +210,12 @@ impl Watched<'_> {
 
     /// Looks at the pages of all processes. Returns false if the command's process has ended.
     fn look(&mut self) -> bool {
-        let mut processes = vec![self.pid];
-        let mut at = 0;
-        while let Some(&pid) = processes.get(at) {
+        for pid in family_of(self.pid, MOST_PROCESSES) {
             let faults = locked(self.exact).get(&pid).map(Arc::clone);
             let looked = self.touched.add(pid, faults.as_ref().map(|it| it.as_fd()));
             if pid == self.pid && looked.is_err() {
                 return false;
             }
-            let room = MOST_PROCESSES.saturating_sub(processes.len());
-            processes.extend(children(pid).into_iter().take(room));
-            at += 1;
         }
         self.note();
         true
@@ -264,15 +260,4 @@ fn is_elf(path: &Path) -> bool {
 fn executable(pid: &str) -> Option<(u64, u64)> {
     let facts = fs::metadata(format!("/proc/{pid}/exe")).ok()?;
     Some((facts.dev(), facts.ino()))
-}
-
-/// Returns the children of a process (proc_tid_children(5)).
-fn children(pid: u32) -> Vec<u32> {
-    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let lists =
-        threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
-    let numbers = |list: String| -> Vec<u32> {
-        list.split_whitespace().filter_map(|number| number.parse().ok()).collect()
-    };
-    lists.flat_map(numbers).collect()
 }

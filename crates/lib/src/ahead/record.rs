@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Result;
 use becalm_host::pages::ahead::Wanted;
@@ -49,7 +49,7 @@ const OLD: Duration = Duration::from_secs(30 * 24 * 3600);
 const MOST_GAP: u64 = 16;
 const GAP_SHARE: u64 = 6;
 /// Number of records that are kept.
-const KEPT: usize = 500;
+const KEPT: u64 = 500;
 
 /// The first line of a record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,13 +135,12 @@ pub(super) fn lock(place: &Place) -> Result<Option<Lock>> {
 
 /// Removes the oldest records if there are many.
 fn make_room(folder: &Path) {
-    let time = |path: &Path| path.symlink_metadata().and_then(|facts| facts.modified()).ok();
-    let mut records: Vec<(Option<SystemTime>, PathBuf)> =
-        files_ending(folder, ENDING).map(|path| (time(&path), path)).collect();
-    records.sort();
-    for (_, path) in records.iter().rev().skip(KEPT) {
-        let _ = cache_writer().remove(path);
-    }
+    let of_path = |path: PathBuf| {
+        let facts = path.symlink_metadata().ok()?;
+        Some((facts.modified().unwrap_or(UNIX_EPOCH), 1, path))
+    };
+    let records = files_ending(folder, ENDING).filter_map(of_path).collect();
+    places::keep_newest(records, KEPT, |path| drop(cache_writer().remove(path)));
 }
 
 impl Header {

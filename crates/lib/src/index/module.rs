@@ -10,10 +10,8 @@ use becalm_host::index_store::{Indexed, MachineIndex};
 
 use crate::index::error::IndexError;
 
-/// The source of modules.
-pub struct Modules {
-    given: Option<(Target, Vec<u8>)>,
-}
+/// The source of modules: the given one with its machine, or the built-in ones.
+pub struct Modules(Option<(Target, Vec<u8>)>);
 
 /// An index in its final form.
 pub struct Sealed {
@@ -33,17 +31,17 @@ impl Modules {
     /// # Errors
     /// Returns an error if the file cannot be read or is not an object.
     pub fn new(path: Option<&Path>) -> Result<Self, IndexError> {
-        let Some(path) = path else { return Ok(Self { given: None }) };
+        let Some(path) = path else { return Ok(Self(None)) };
         let bytes = fs::read(path).map_err(IndexError::io(path))?;
         let ident = elf::ident(&bytes)
             .ok_or_else(|| IndexError::Refused(format!("{}: no module", path.display())))?;
-        Ok(Self { given: Some((Target::of(&ident), bytes)) })
+        Ok(Self(Some((Target::of(&ident), bytes))))
     }
 
     /// Returns the module of a machine.
     fn of(&self, target: Target) -> Option<&[u8]> {
         let is_for = |module: &[u8]| elf::ident(module).is_some_and(|it| Target::of(&it) == target);
-        match &self.given {
+        match &self.0 {
             Some((given, bytes)) => (*given == target).then_some(bytes),
             None => MODULES.iter().map(|(_, module)| *module).find(|module| is_for(module)),
         }
@@ -74,7 +72,7 @@ impl Modules {
         let counted = |machine: &MachineIndex| (machine.target, machine.index.objects.len());
         let Some(at) = machines.iter().position(|machine| self.of(machine.target).is_some()) else {
             let objects = elf::machine_name(machines[0].target.machine);
-            return Err(IndexError::Refused(match &self.given {
+            return Err(IndexError::Refused(match &self.0 {
                 Some((given, _)) => {
                     let given = elf::machine_name(given.machine);
                     format!("the module is for {given}, the objects are for {objects}")

@@ -4,6 +4,7 @@ use std::env;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::time::SystemTime;
 
 use becalm_host::write::{Durability, WriteOptions, Writer};
 
@@ -68,6 +69,22 @@ pub(crate) fn cached_name(program: &Path, hash: u64, ending: &str) -> String {
 pub(crate) fn files_ending(folder: &Path, ending: &str) -> impl Iterator<Item = PathBuf> {
     let entries = folder.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
     entries.filter(move |path| path.extension().is_some_and(|it| it == ending))
+}
+
+/// Removes the least recently used of these files beyond a number of bytes; the newest one is kept in any case.
+pub(crate) fn keep_newest(
+    mut files: Vec<(SystemTime, u64, PathBuf)>,
+    most: u64,
+    remove: impl Fn(&Path),
+) {
+    files.sort();
+    let mut bytes = 0;
+    for (place, (_, length, path)) in files.iter().rev().enumerate() {
+        bytes += length;
+        if place > 0 && bytes > most {
+            remove(path);
+        }
+    }
 }
 
 /// Returns the writer of the folders of indexes, records and copies. A power failure costs an index or a

@@ -20,34 +20,34 @@ use crate::index::trust;
 
 /// The values of `$PLATFORM` on a machine, and on its 32-bit sibling.
 struct Platforms {
+    machine: object::elf::Machine,
     own: &'static [&'static str],
     sibling: Sibling,
     siblings: &'static [&'static str],
 }
 
-/// `EM_X86_64`: the kernel's `AT_PLATFORM`; on some CPUs glibc replaces it by the generation of the
-/// CPU (`sysdeps/x86/cpu-features.c`, 2.31 to 2.43).
-const X86_64: Platforms = Platforms {
-    own: &["x86_64", "haswell", "xeon_phi"],
-    sibling: Sibling::I386,
-    siblings: &["i386", "i486", "i586", "i686"],
-};
-
-/// `EM_AARCH64`: the kernel gives 32-bit programs `v8l` and similar names.
-const AARCH64: Platforms = Platforms {
-    own: &["aarch64"],
-    sibling: Sibling::Arm,
-    siblings: &["v5l", "v6l", "v7l", "v8l", "aarch32"],
-};
+const PLATFORMS: [Platforms; 2] = [
+    // The kernel's `AT_PLATFORM`; on some CPUs glibc replaces it by the generation of the CPU
+    // (`sysdeps/x86/cpu-features.c`, 2.31 to 2.43).
+    Platforms {
+        machine: object::elf::EM_X86_64,
+        own: &["x86_64", "haswell", "xeon_phi"],
+        sibling: Sibling::I386,
+        siblings: &["i386", "i486", "i586", "i686"],
+    },
+    // The kernel gives 32-bit programs `v8l` and similar names.
+    Platforms {
+        machine: object::elf::EM_AARCH64,
+        own: &["aarch64"],
+        sibling: Sibling::Arm,
+        siblings: &["v5l", "v6l", "v7l", "v8l", "aarch32"],
+    },
+];
 /// The token that the loader replaces by its platform.
 const TOKEN: &str = "$PLATFORM";
 
 fn of(target: Target) -> Option<&'static Platforms> {
-    match object::elf::Machine(target.machine) {
-        object::elf::EM_X86_64 => Some(&X86_64),
-        object::elf::EM_AARCH64 => Some(&AARCH64),
-        _ => None,
-    }
+    PLATFORMS.iter().find(|it| it.machine.0 == target.machine)
 }
 
 /// Returns the directory beside an index.
@@ -60,7 +60,7 @@ pub fn dir_of(index: &Path) -> PathBuf {
 /// Returns true if the directory beside a file is one that [`make`] made for it.
 pub fn is_beside(index: &Path) -> bool {
     let dir = dir_of(index);
-    let mut own = [X86_64.own, AARCH64.own].into_iter().flatten();
+    let mut own = PLATFORMS.iter().flat_map(|it| it.own);
     own.any(|name| is_link_to(&dir.join(name), index))
 }
 

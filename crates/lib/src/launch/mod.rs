@@ -183,9 +183,8 @@ impl Launch {
         let Some(Wrapped { program, by_env, sets }) = script.wrapped(interpreter.as_ref()) else {
             return Ok(interpreter);
         };
-        let sets =
-            sets.into_iter().map(|variable| Finding::Sets { script: path.clone(), variable });
-        self.findings.extend(sets);
+        let set = |variable| Finding::Sets { script: path.clone(), variable };
+        self.findings.extend(sets.into_iter().map(set));
         self.steps.push(Step::Program(interpreter));
         if let Some(env) = by_env {
             self.steps.push(Step::Program(world.find(env.as_ref())?));
@@ -206,9 +205,8 @@ impl World<'_> {
             BString::from([dir, b"/", name].concat())
         };
         let opens = |path: &BString| {
-            self.fs
-                .open(path.as_ref())
-                .is_ok_and(|file| file.head.is_ok() && file.mode & 0o111 != 0)
+            let file = self.fs.open(path.as_ref());
+            file.is_ok_and(|file| file.head.is_ok() && file.mode & 0o111 != 0)
         };
         let mut found = self.path.split(|&byte| byte == b':').map(candidate);
         found.find(opens).with_context(|| {

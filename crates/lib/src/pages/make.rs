@@ -104,15 +104,7 @@ fn make_room(folder: &Path) {
             let _ = cache_writer().remove(&path);
         }
     }
-    kept.sort();
-    let mut all: u64 = kept.iter().map(|(_, length, _)| length).sum();
-    for (_, length, path) in kept {
-        if all <= MOST_OF_ALL {
-            break;
-        }
-        let _ = cache_writer().remove(&path);
-        all -= length;
-    }
+    places::keep_newest(kept, MOST_OF_ALL, |path| drop(cache_writer().remove(path)));
 }
 
 /// Makes the ready pages of a program that is switched on, in a folder that its starts look into.

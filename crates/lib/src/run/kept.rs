@@ -239,14 +239,8 @@ fn make_room(folder: &Path) {
             _ => {}
         }
     }
-    indexes.sort();
-    let mut bytes = 0;
-    for (place, (_, length, path)) in indexes.iter().rev().enumerate() {
-        bytes += length;
-        if place == 0 || bytes <= KEPT {
-            continue;
-        }
+    places::keep_newest(indexes, KEPT, |path| {
         let _ = writer.remove(path);
         let _ = writer.remove_with_files(&platforms::dir_of(path));
-    }
+    });
 }

@@ -286,11 +286,8 @@ fn closure(os: &OsFs, program: &Path, environment: &Environment) -> Result<Closu
     match facts.libc {
         Libc::Musl => return Err(of_musl(program)),
         libc @ Libc::Glibc(version) if version < GLIBC_RANGE.0 => {
-            bail!(
-                "{}: {libc} is too old for the audit module, which needs {}",
-                program.display(),
-                Libc::Glibc(GLIBC_RANGE.0)
-            );
+            let (program, least) = (program.display(), Libc::Glibc(GLIBC_RANGE.0));
+            bail!("{program}: {libc} is too old for the audit module, which needs {least}");
         }
         Libc::Glibc(_) => {}
     }

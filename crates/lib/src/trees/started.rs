@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use becalm_host::child::family_of;
 use rustc_hash::FxHashSet;
 
 use crate::run::is_of_musl;
@@ -37,7 +38,7 @@ pub(super) fn watch(process: u32, command: &Path) {
             return;
         }
         let mut news = Vec::new();
-        for it in family(process).into_iter().filter(|&it| !seen.insert(it)) {
+        for it in family_of(process, MOST_PROCESSES).into_iter().filter(|&it| !seen.insert(it)) {
             let Ok(real) = fs::read_link(format!("/proc/{it}/exe")) else { continue };
             let own = own.get_or_init(|| program_of(command));
             if own.as_ref() != Some(&real) && known.insert(real.clone()) {
@@ -48,21 +49,6 @@ pub(super) fn watch(process: u32, command: &Path) {
             add(command, &news);
         }
     }
-}
-
-/// Returns a process and those that it has started, as far as they are its descendants now.
-pub(super) fn family(process: u32) -> Vec<u32> {
-    let mut all = vec![process];
-    let mut at = 0;
-    while let Some(&parent) = all.get(at).filter(|_| all.len() < MOST_PROCESSES) {
-        let threads = fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
-        for thread in threads {
-            let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
-            all.extend(children.split_ascii_whitespace().filter_map(|it| it.parse::<u32>().ok()));
-        }
-        at += 1;
-    }
-    all
 }
 
 /// Returns the program that a command is.

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use becalm_host::child::family_of;
 use becalm_host::tree::look::{self, Changes, Identity};
 use becalm_host::tree::table::{self, Table, Use};
 use rustix::fs::CWD;
@@ -16,7 +17,7 @@ use super::copies::Making;
 use super::folder;
 use super::pack::{MANIFEST, MARK, RECORDS};
 use super::record::{Copied, Header, Kind, PathState, Record, RecordedPath, SCHEMA};
-use super::started::{family, named};
+use super::started::named;
 
 fn recorded(path: String, kind: Kind, target: Option<&str>) -> RecordedPath {
     let target = target.map(ToOwned::to_owned);
@@ -172,7 +173,7 @@ fn a_program_that_a_script_starts_is_found_by_the_path_that_names_it() {
     // At its beginning, a process has the program before it has the arguments.
     let found = loop {
         let is_sleep = |it: &u32| named(*it, &sleep).as_ref() == Some(&link);
-        if let Some(process) = family(shell.id()).into_iter().find(is_sleep) {
+        if let Some(process) = family_of(shell.id(), 256).into_iter().find(is_sleep) {
             break process;
         }
         assert!(began.elapsed() < Duration::from_secs(20), "nothing was started");
