@@ -18,9 +18,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::trees::check::{Looked, Paths};
 use crate::trees::counts::{Counter, Counts};
 use crate::trees::learn::{self, Started};
-use crate::trees::packed::Pack;
+use crate::trees::packed::{self, Pack};
 use crate::trees::record::{Header, Record, place};
-use crate::trees::{folder, is_running, started, unchanged};
+use crate::trees::{folder, is_running, started};
 
 /// The longest time that a program is attended.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -154,7 +154,7 @@ impl Attended {
         let (took, together) = (begun.at.elapsed(), table.programs());
         match self.door {
             Some((door, pack)) => {
-                if is_filled && unchanged::is_unchanged(pack, folder, &self.command, changes) {
+                if is_filled && packed::is_unchanged(pack, folder, &self.command, changes) {
                     paths.let_map(table);
                 }
                 while is_running(door) && !changes.happened() {

@@ -15,18 +15,15 @@ mod copies;
 pub mod counts;
 mod door;
 pub mod folder;
-mod from_run;
 mod learn;
 pub mod pack;
 pub mod packed;
 mod packed_index;
-mod placed_index;
 pub mod record;
 mod started;
 pub mod state;
 #[cfg(test)]
 mod tests;
-mod unchanged;
 pub mod unpack;
 
 use std::env;

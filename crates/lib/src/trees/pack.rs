@@ -24,7 +24,7 @@ use crate::records::Place;
 use crate::run::program;
 use crate::trees::record::{Kind, Record, RecordedPath, place, places};
 use crate::trees::state::TreeRecordState;
-use crate::trees::{complete, copies, folder, from_run, packed, packed_index};
+use crate::trees::{complete, copies, folder, packed, packed_index};
 use crate::words::words;
 
 /// The first file of a pack.
@@ -166,7 +166,7 @@ fn nothing_learned() -> Error {
 
 /// Returns the records of a run, by name.
 fn of_run(run: &Path, trees: &[PathBuf], folder: &Path) -> Result<BTreeMap<String, Record>> {
-    let records = from_run::records(run, trees).map_err(of_file(run))?;
+    let records = complete::of_run(run, trees).map_err(of_file(run))?;
     let shown = run.display();
     let Some(records) = records else {
         bail!("{shown}: no run with its files (becalm trace --files --json)");

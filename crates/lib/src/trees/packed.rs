@@ -3,13 +3,18 @@
 //!
 //! The directories are made again in a folder of this machine, with the same names: links to the copies, and
 //! to the tree for what is not in the pack. Programs list these directories.
+//!
+//! If all files and directories of a pack are in the tree as they were packed, the loader may map libraries from the
+//! folder of the pack: whatever it finds beside them there is as in the tree, and so is what it does not find.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use becalm_host::detached::{Detached, Priority, detached};
@@ -22,10 +27,9 @@ use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use crate::index::places::cache_writer as writer;
 use crate::records::Place;
 use crate::trees::check::Paths;
-use crate::trees::packed_index::{self, Written};
-use crate::trees::placed_index::Places;
+use crate::trees::packed_index::{self, Places, Written};
 use crate::trees::record::{self, Copied, Header, IdentityNumbers, Kind, Record, RecordedPath};
-use crate::trees::{c_path, copies, folder, kind_of};
+use crate::trees::{c_path, complete, copies, folder, in_parallel, kind_of, times_count};
 
 /// The folder of the packs that were unpacked.
 const FOLDER: &str = "packed";
@@ -197,8 +201,7 @@ fn fill(part: &Path, folder: &Path, records: &[Record]) -> io::Result<()> {
         Some((path.path.clone(), copies::path(folder, &path.copy.as_ref()?.name)))
     };
     let copied: FxHashMap<String, PathBuf> = all().filter_map(copy).collect();
-    let listed =
-        || all().filter_map(|path| Some((&path.path, path.state.as_ref()?.names.as_ref()?)));
+    let listed = all().filter_map(|path| Some((&path.path, path.state.as_ref()?.names.as_ref()?)));
     // Before the links: no name that is made leads through one.
     for path in all().filter(|path| path.state.is_some()) {
         let directory = match path.kind {
@@ -216,7 +219,7 @@ fn fill(part: &Path, folder: &Path, records: &[Record]) -> io::Result<()> {
                 let up = "../".repeat(path.path.matches('/').count() - 1);
                 let inside = target.strip_prefix('/').filter(|_| known.contains(target.as_str()));
                 let inside = inside.map(|target| up + target);
-                new_link(Path::new(inside.as_ref().unwrap_or(target)), &place)?;
+                existing(symlink(inside.as_ref().unwrap_or(target), &place))?;
             }
             // Copies with a second name are kept.
             (_, Some(copy)) => {
@@ -228,10 +231,10 @@ fn fill(part: &Path, folder: &Path, records: &[Record]) -> io::Result<()> {
             (_, None) => {}
         }
     }
-    for (path, names) in listed() {
+    for (path, names) in listed {
         let into = in_files(part, path);
         for name in names.iter().filter(|name| is_plain(name)) {
-            new_link(&Path::new(path).join(name), &into.join(name))?;
+            existing(symlink(Path::new(path).join(name), into.join(name)))?;
         }
     }
     for record in records {
@@ -239,11 +242,6 @@ fn fill(part: &Path, folder: &Path, records: &[Record]) -> io::Result<()> {
         record.write(&place).map_err(io::Error::other)?;
     }
     Ok(())
-}
-
-/// Makes a link, unless there is something at the place.
-fn new_link(target: &Path, place: &Path) -> io::Result<()> {
-    existing(symlink(target, place))
 }
 
 /// Ignores that there is something already.
@@ -268,8 +266,7 @@ fn is_plain(name: &str) -> bool {
 fn remove_old(packs: &Path) {
     for entry in packs.read_dir().into_iter().flatten().flatten() {
         let made = entry.metadata().and_then(|facts| facts.modified());
-        let is_old = made.ok().and_then(|time| time.elapsed().ok()).is_some_and(|age| age > OLD);
-        if is_old {
+        if made.is_ok_and(|time| time.elapsed().is_ok_and(|age| age > OLD)) {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
@@ -376,4 +373,56 @@ fn publish(record: &Record, table: &Table, folder: &Path, pack: &Path) -> Vec<Ow
         table.publish(at, &found, Table::ALWAYS);
     }
     directories
+}
+
+/// True if every file that a pack has for a command is in the tree as it was packed, and no directory has other
+/// names. From then on each change on this machine is an event.
+pub(super) fn is_unchanged(pack: Pack, folder: &Path, command: &Path, changes: &Changes) -> bool {
+    let Some(record) = pack.record(folder, command) else { return false };
+    if !record.header.trees.iter().all(|tree| times_count(Path::new(tree))) {
+        return false;
+    }
+    let files = record.paths.iter().filter_map(|it| Some((it, it.copy.as_ref()?.identity())));
+    let files: Vec<_> = files.collect();
+    let above = |path: &Path| path.parent().map(Path::to_owned);
+    let parents: BTreeSet<_> =
+        files.iter().filter_map(|(it, _)| above(Path::new(&it.path))).collect();
+    let links = files.iter().filter(|(it, _)| it.kind == Kind::Link);
+    let targets = links.filter_map(|(it, _)| above(&Path::new(&it.path).canonicalize().ok()?));
+    let directories: BTreeSet<_> = targets.chain(parents.iter().cloned()).collect();
+    let [parents, directories] = [parents, directories].map(Vec::from_iter);
+    let names =
+        |it: &RecordedPath| Some((PathBuf::from(&it.path), it.state.as_ref()?.names.clone()?));
+    let listed: BTreeMap<_, _> = record.paths.iter().filter_map(names).collect();
+    let is_same = AtomicBool::new(true);
+    let needs = |holds: Option<()>| {
+        is_same.fetch_and(holds.is_some(), Ordering::Relaxed);
+    };
+    in_parallel(directories.len(), |at| {
+        let directory = look::directory(CWD, &directories[at]);
+        needs(directory.ok().and_then(|it| changes.watch(it.as_fd()).ok()));
+    });
+    // The watches are older than what is compared.
+    in_parallel(parents.len(), |at| {
+        let is_as_packed =
+            |packed: &&Vec<String>| complete::names(&parents[at]).as_ref() == Some(*packed);
+        needs(listed.get(&parents[at]).filter(is_as_packed).map(drop));
+    });
+    in_parallel(files.len(), |at| {
+        let (file, identity) = &files[at];
+        needs(is_there(Path::new(&file.path), identity, changes));
+    });
+    is_same.into_inner() && !changes.happened()
+}
+
+/// Looks at a file; `None` if it is another one. One that has several names is watched itself.
+fn is_there(path: &Path, identity: &Identity, changes: &Changes) -> Option<()> {
+    let path = c_path(path)?;
+    let mut facts = look::at(CWD, &path, true).ok()?;
+    if facts.stx_nlink > 1 {
+        changes.watch(look::open(CWD, &path).ok()?.as_fd()).ok()?;
+        facts = look::at(CWD, &path, true).ok()?;
+    }
+    let is_file = look::kind(&facts) == look::FILE;
+    (is_file && Identity::of(&facts) == *identity).then_some(())
 }
