@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use anyhow::{Context, Result};
 use becalm_core::closure::Closure;
 use becalm_core::fs::FileSystem;
 use becalm_core::index::Target;
@@ -20,9 +21,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::assume::Assumptions;
 use crate::fix::loader::loader;
-use crate::index::error::IndexError;
+use crate::index::error::no_name;
 use crate::index::file;
 use crate::json::lossy;
+use crate::path::at;
 
 /// Returns the index that a start loads as an audit module, and the environment in which its
 /// answers count. `None` if there is none, or if it is switched off.
@@ -177,11 +179,11 @@ pub fn applied(
 ///
 /// # Errors
 /// Returns an error if the file is not an index, or if `LD_AUDIT` cannot name it.
-pub fn audit_list(index: &Path) -> Result<OsString, IndexError> {
+pub fn audit_list(index: &Path) -> Result<OsString> {
     file::read(index)?;
-    let path = index.canonicalize().map_err(IndexError::io(index))?;
+    let path = index.canonicalize().with_context(at(index))?;
     if !file::can_be_named(&path) {
-        return Err(IndexError::no_name(&path));
+        return Err(no_name(&path));
     }
     Ok(path.into())
 }

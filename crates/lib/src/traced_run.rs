@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use anyhow::{Context, Result, anyhow};
 use becalm_core::index::build::is_in_package;
 use becalm_host::path_table::{Packages, PathStore};
 use bstr::{BStr, BString, ByteSlice};
 
-use crate::index::error::IndexError;
+use crate::index::error::damaged;
 use crate::index::make::Traced;
 use crate::json::{self, ReadError};
-use crate::path::{path_bytes, path_of};
+use crate::path::{at, path_bytes, path_of};
 use crate::trace::report::Report;
 
 /// Reads a record of `becalm trace --json`. In a named store every directory is a package;
@@ -19,13 +20,13 @@ use crate::trace::report::Report;
 ///
 /// # Errors
 /// Returns an error if the file cannot be read or is not such a record.
-pub fn read(path: &Path, named: &[PathBuf]) -> Result<Traced, IndexError> {
-    let bytes = fs::read(path).map_err(IndexError::io(path))?;
+pub fn read(path: &Path, named: &[PathBuf]) -> Result<Traced> {
+    let bytes = fs::read(path).with_context(at(path))?;
     let record = json::read(&bytes).map_err(|error| match error {
         ReadError::Schema(_) => {
-            IndexError::Refused(format!("{}: no record of becalm trace --json", path.display()))
+            anyhow!("{}: no record of becalm trace --json", path.display())
         }
-        error => IndexError::damaged(path)(error),
+        error => damaged(path)(error).into(),
     })?;
     Ok(searched(&record, named))
 }

@@ -9,7 +9,6 @@ use becalm_host::bench::BenchError;
 use rayon::ThreadPoolBuildError;
 use thiserror::Error;
 
-use becalm_lib::index::error::IndexError;
 use becalm_lib::trace::refused::ObserveError;
 
 /// The reason why strategies cannot be compared, or one of them cannot be tested.
@@ -29,9 +28,6 @@ pub(crate) enum CompareError {
     /// A mount namespace cannot be made or entered.
     #[error(transparent)]
     Namespace(#[from] MountNamespaceError),
-    /// The stores cannot be indexed.
-    #[error(transparent)]
-    Index(#[from] IndexError),
     /// A strategy changed nothing. The text is the first file that it did not change, with the
     /// reason.
     #[error("{0}")]

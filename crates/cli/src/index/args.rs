@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use anyhow::Result;
 use becalm_host::index_store::BindThreshold;
 use becalm_lib::assume::StorePrefixes;
-use becalm_lib::index::error::IndexError;
 use becalm_lib::index::make::Options;
 use becalm_lib::path::{dirs_of, named_dirs_of, relative_dirs_of};
 use becalm_lib::traced_run;
@@ -128,7 +128,7 @@ impl IndexArgs {
     ///
     /// # Errors
     /// Returns an error if the record of a traced run cannot be read.
-    pub(crate) fn options(&self) -> Result<Options, IndexError> {
+    pub(crate) fn options(&self) -> Result<Options> {
         let prefixes = self.store.prefixes().paths();
         let prefixes_are_named = *self.store.prefixes().0 != *StorePrefixes::default().0;
         let named = if prefixes_are_named { &prefixes[..] } else { &[] };

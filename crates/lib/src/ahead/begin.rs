@@ -62,7 +62,7 @@ fn known(file: Option<File>, found_cold: bool) -> Option<Beside> {
 }
 
 /// Reads ahead for the command that the process `pid` runs, and learns from its start: work beside a start that waits
-/// for the disk, in a process that the audit module has started (`crates/lib/audit/ahead.c`).
+/// for the disk, in a process that the audit module has started (`crates/audit/module/ahead.c`).
 ///
 /// Nothing is an error: the program runs all the same.
 pub fn attend(pid: u32, command: &Path) {

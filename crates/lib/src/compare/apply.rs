@@ -4,10 +4,10 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use anyhow::Result;
 use becalm_core::index::tls::SESSION;
 
 use crate::assume;
-use crate::index::error::IndexError;
 use crate::index::variables::Settings;
 use crate::index::{file, platforms};
 
@@ -29,10 +29,7 @@ pub fn plain_assumptions() -> assume::Options {
 ///
 /// # Errors
 /// Returns an error if the file is not an index, or is damaged.
-pub fn index_variables(
-    index: &Path,
-    switch: Option<&'static str>,
-) -> Result<Variables, IndexError> {
+pub fn index_variables(index: &Path, switch: Option<&'static str>) -> Result<Variables> {
     let opened = file::open(index)?;
     let need = opened.index.static_tls();
     let module = platforms::audit_path(&opened.path, opened.index.target());

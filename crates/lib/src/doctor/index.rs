@@ -65,7 +65,7 @@ impl IndexState {
         let (opened, whole) = match (opened, whole) {
             (Ok(opened), Ok(whole)) => (opened, whole),
             (Err(error), _) | (_, Err(error)) => {
-                let what = format!("the index is not used: {}", words_of_chain(&error));
+                let what = format!("the index is not used: {}", words_of_chain(error.as_ref()));
                 let remedy = format!("{} makes it anew", command_anew(path));
                 findings.push(Finding::new(FindingKind::Unusable, what, remedy));
                 return state;

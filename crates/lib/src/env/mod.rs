@@ -13,7 +13,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use bstr::BString;
 use serde::Serialize;
 
-use crate::index::error::IndexError;
+use crate::index::error::damaged;
 use crate::index::file::{self, Opened};
 use crate::index::trust::{self, Untrusted};
 use crate::index::variables::{
@@ -128,7 +128,7 @@ pub fn env(options: &Options) -> Result<Report> {
 /// missing: this is when it is removed. Without a named index, every element that is gone is
 /// removed too, because nothing shows whether it was an index.
 fn undone(options: &Options, path: PathBuf) -> Result<Report> {
-    let index = std::path::absolute(&path).map_err(IndexError::io(path))?;
+    let index = std::path::absolute(&path).with_context(crate::path::at(&path))?;
     let list = env::var_os(AUDIT);
     let of_session = variables::indexes(list.as_deref(), Some(&index));
     let is_named = |at: &PathBuf| options.index.is_none() || is_same(at, &index);
@@ -192,7 +192,7 @@ fn becalm() -> Result<String> {
 /// Returns an error if the file is no index.
 pub fn stores(index: &Path) -> Result<Vec<BString>> {
     let opened = file::open(index)?;
-    Ok(opened.index.roots().map_err(IndexError::damaged(index))?)
+    Ok(opened.index.roots().map_err(damaged(index))?)
 }
 
 /// Returns the path of the named index; otherwise that of this session if it is removed, or the
@@ -240,7 +240,7 @@ fn index_of_session() -> Option<PathBuf> {
 /// help programs that need a larger alignment: the loader lays out static TLS before it calls a
 /// module.
 fn unfit(index: &Opened, session: u64) -> Result<Vec<Unfit>> {
-    let damaged = || IndexError::damaged(&index.path);
+    let damaged = || damaged(&index.path);
     let mut unfit = Vec::new();
     // Most indexes have no such program, and then only the header is read for it.
     if u64::from(index.index.static_tls()) > session {

@@ -79,7 +79,7 @@ fn seal(os: &OsFs, closure: &Closure, options: IndexOptions<'_>) -> Result<Seale
     let files: Vec<PathBuf> = objects.map(|object| path_of(object.path.as_ref())).collect();
     let options = IndexOptions { files: &files, ..options };
     let sealed = Modules::new(None).and_then(|modules| modules.seal(index_files(os, options)));
-    sealed.map_err(|error| anyhow!(words_of_chain(&error)))
+    sealed.map_err(|error| anyhow!(words_of_chain(error.as_ref())))
 }
 
 /// Returns the search cost that an index of the start's own objects would leave in the start's

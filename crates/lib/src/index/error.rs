@@ -1,96 +1,44 @@
-//! The reasons why an index cannot be read, made or written.
+//! Errors of indexes that callers tell from others, and those with a text that several files need.
 
 use std::error::Error as StdError;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use anyhow::{Error, anyhow};
 use becalm_core::closure::ClosureError;
-use becalm_core::index::{EmbedError, EncodeError};
-use becalm_host::path_table::PathTableError;
-use becalm_host::write::WriteError;
 use thiserror::Error;
 
-use crate::index::trust::Untrusted;
 use crate::path::path_of;
 
-/// The reason why an index cannot be read, made or written.
+/// The file is no index, or a damaged one.
 #[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum IndexError {
-    /// A file or folder cannot be read or written.
-    #[error("{}", .path.display())]
-    Io {
-        /// The file or folder.
-        path: PathBuf,
-        /// The error of the system.
-        source: io::Error,
-    },
-    /// Another user may have written the index.
-    #[error(transparent)]
-    Untrusted(#[from] Untrusted),
-    /// The file is no index, or a damaged one.
-    #[error("{}", .path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// The cause.
-        source: Box<dyn StdError + Send + Sync>,
-    },
-    /// The module in an index is not as becalm wrote it.
-    #[error("the index is damaged: its module's check does not fit")]
-    Module,
-    /// The start of a program cannot be predicted.
-    #[error(transparent)]
-    Program(ClosureError),
-    /// A reason for which there is no index.
-    #[error("{0}")]
-    Refused(String),
-    /// No object has a loader.
-    #[error("nothing to index: no ELF object with a loader")]
-    Nothing,
-    /// The paths of a store cannot be listed.
-    #[error(transparent)]
-    Paths(#[from] PathTableError),
-    /// The index exceeds a limit of the format.
-    #[error(transparent)]
-    Encode(#[from] EncodeError),
-    /// The table does not fit the module.
-    #[error(transparent)]
-    Embed(#[from] EmbedError),
-    /// A file beside the index cannot be written.
-    #[error(transparent)]
-    Write(#[from] WriteError),
+#[error("{}", .path.display())]
+pub struct Damaged {
+    path: PathBuf,
+    source: Box<dyn StdError + Send + Sync>,
 }
 
-impl From<ClosureError> for IndexError {
-    fn from(error: ClosureError) -> Self {
-        match error {
-            ClosureError::Open { path, errno } => {
-                let source = io::Error::from_raw_os_error(errno.0);
-                Self::Io { path: path_of(path.as_ref()), source }
-            }
-            error => Self::Program(error),
+/// Returns an error for damaged content of a file.
+pub(crate) fn damaged<E>(path: impl Into<PathBuf>) -> impl FnOnce(E) -> Damaged
+where
+    E: Into<Box<dyn StdError + Send + Sync>>,
+{
+    |error| Damaged { path: path.into(), source: error.into() }
+}
+
+/// Returns the error of a start that cannot be predicted.
+pub(crate) fn of_closure(error: ClosureError) -> Error {
+    match error {
+        ClosureError::Open { path, errno } => {
+            let error = Error::new(io::Error::from_raw_os_error(errno.0));
+            error.context(path_of(path.as_ref()).display().to_string())
         }
+        error => error.into(),
     }
 }
 
-impl IndexError {
-    /// Returns an error of the system about a path.
-    pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
-        |source| Self::Io { path: path.into(), source }
-    }
-
-    /// Returns the error for an index that `LD_AUDIT` cannot name: the loader splits its value at colons and
-    /// replaces tokens in it.
-    pub(crate) fn no_name(path: &Path) -> Self {
-        let path = path.display();
-        Self::Refused(format!("{path}: LD_AUDIT cannot name a path with a colon or a dollar sign"))
-    }
-
-    /// Returns an error for damaged content of a file.
-    pub(crate) fn damaged<E: StdError + Send + Sync + 'static>(
-        path: impl Into<PathBuf>,
-    ) -> impl FnOnce(E) -> Self {
-        |error| Self::Damaged { path: path.into(), source: Box::new(error) }
-    }
+/// Returns the error for an index that `LD_AUDIT` cannot name: the loader splits its value at colons and
+/// replaces tokens in it.
+pub(crate) fn no_name(path: &Path) -> Error {
+    anyhow!("{}: LD_AUDIT cannot name a path with a colon or a dollar sign", path.display())
 }

@@ -7,16 +7,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
+use anyhow::{Context, Result, anyhow};
 use becalm_core::index::{Index, Ranged, Table, Target, module_is_whole, split};
 use becalm_host::read_regular;
 use becalm_host::write::{WriteOptions, Writer};
 use bstr::{BString, ByteSlice};
 
-use crate::index::error::IndexError;
+use crate::index::error::{damaged, no_name};
 use crate::index::module::Sealed;
 use crate::index::platforms;
 use crate::index::trust::{self, Rule, TrustedFile};
-use crate::path::path_of;
+use crate::path::{at, path_of};
 
 pub use becalm_host::index_store::is_index;
 
@@ -37,8 +38,8 @@ pub struct Opened {
 /// # Errors
 /// Returns an error if the file does not exist, is not an index, or could be written by another
 /// user ([`trust`]).
-pub fn open(path: &Path) -> Result<Opened, IndexError> {
-    let path = std::path::absolute(path).map_err(IndexError::io(path))?;
+pub fn open(path: &Path) -> Result<Opened> {
+    let path = std::path::absolute(path).with_context(at(path))?;
     let file = trust::open(&path)?;
     opened(path, file)
 }
@@ -47,19 +48,19 @@ pub fn open(path: &Path) -> Result<Opened, IndexError> {
 ///
 /// # Errors
 /// Returns an error if the file is not an index, or could be written by another user.
-pub fn open_if_there(path: &Path) -> Result<Option<Opened>, IndexError> {
+pub fn open_if_there(path: &Path) -> Result<Option<Opened>> {
     match trust::open(path) {
         Err(error) if error.is_missing() => Ok(None),
         file => opened(path.to_owned(), file?).map(Some),
     }
 }
 
-fn opened(path: PathBuf, file: TrustedFile) -> Result<Opened, IndexError> {
+fn opened(path: PathBuf, file: TrustedFile) -> Result<Opened> {
     if !can_be_named(&path) {
-        return Err(IndexError::no_name(&path));
+        return Err(no_name(&path));
     }
     let (length, modified) = (file.facts.len(), file.facts.modified().ok());
-    let index = Ranged::open(file, length).map_err(IndexError::damaged(&path))?;
+    let index = Ranged::open(file, length).map_err(damaged(&path))?;
     Ok(Opened { path, index, modified })
 }
 
@@ -86,8 +87,8 @@ pub struct Whole {
 ///
 /// # Errors
 /// Returns an error if the file does not exist or is not an undamaged index.
-pub fn read(path: &Path) -> Result<Whole, IndexError> {
-    let bytes = read_regular(path).map_err(IndexError::io(path))?;
+pub fn read(path: &Path) -> Result<Whole> {
+    let bytes = read_regular(path).with_context(at(path))?;
     whole(path, bytes)
 }
 
@@ -111,26 +112,26 @@ impl Indexes {
 ///
 /// # Errors
 /// Returns an error if the file does not exist, is not trusted, or is not an undamaged index.
-pub fn read_trusted(path: &Path) -> Result<Whole, IndexError> {
+pub fn read_trusted(path: &Path) -> Result<Whole> {
     whole(path, trusted_bytes(path)?)
 }
 
 /// Reads a file that only root and this user may be able to write.
-pub(crate) fn trusted_bytes(path: &Path) -> Result<Vec<u8>, IndexError> {
-    let absolute = std::path::absolute(path).map_err(IndexError::io(path))?;
+pub(crate) fn trusted_bytes(path: &Path) -> Result<Vec<u8>> {
+    let absolute = std::path::absolute(path).with_context(at(path))?;
     let mut bytes = Vec::new();
     let read = trust::open(&absolute)?.file.read_to_end(&mut bytes);
-    read.map_err(IndexError::io(path))?;
+    read.with_context(at(path))?;
     Ok(bytes)
 }
 
-fn whole(path: &Path, bytes: Vec<u8>) -> Result<Whole, IndexError> {
-    let (_, of_table) = split(&bytes).map_err(IndexError::damaged(path))?;
-    let table = Table::read(of_table).map_err(IndexError::damaged(path))?;
-    if !module_is_whole(&bytes).map_err(IndexError::damaged(path))? {
-        return Err(IndexError::damaged(path)(IndexError::Module));
+fn whole(path: &Path, bytes: Vec<u8>) -> Result<Whole> {
+    let (_, of_table) = split(&bytes).map_err(damaged(path))?;
+    let table = Table::read(of_table).map_err(damaged(path))?;
+    if !module_is_whole(&bytes).map_err(damaged(path))? {
+        return Err(damaged(path)("the index is damaged: its module's check does not fit").into());
     }
-    let index = table.index().map_err(IndexError::damaged(path))?;
+    let index = table.index().map_err(damaged(path))?;
     let (target, table) = (table.target(), of_table.to_vec());
     Ok(Whole { target, index, table, bytes })
 }
@@ -139,17 +140,17 @@ fn whole(path: &Path, bytes: Vec<u8>) -> Result<Whole, IndexError> {
 ///
 /// # Errors
 /// Returns an error if it cannot be written, or if another kind of file is there.
-pub fn check_place(path: &Path) -> Result<(), IndexError> {
+pub fn check_place(path: &Path) -> Result<()> {
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    rustix::fs::access(dir, rustix::fs::Access::WRITE_OK)
-        .map_err(|errno| IndexError::io(dir)(errno.into()))?;
+    let access = rustix::fs::access(dir, rustix::fs::Access::WRITE_OK);
+    access.map_err(std::io::Error::from).with_context(at(dir))?;
     match path.symlink_metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(IndexError::io(path)(error)),
+        Err(error) => Err(error).with_context(at(path)),
         Ok(_) if is_index(path) => Ok(()),
         Ok(_) => {
             let path = path.display();
-            Err(IndexError::Refused(format!("{path}: not an index; not overwritten")))
+            Err(anyhow!("{path}: not an index; not overwritten"))
         }
     }
 }
@@ -161,7 +162,7 @@ pub fn check_place(path: &Path) -> Result<(), IndexError> {
 ///
 /// # Errors
 /// Returns an error if that fails; the old index is then unchanged.
-pub fn write(path: &Path, sealed: &Sealed, rule: Rule) -> Result<(), IndexError> {
+pub fn write(path: &Path, sealed: &Sealed, rule: Rule) -> Result<()> {
     write_bytes(path, sealed.machine.target, &sealed.file, rule)
 }
 
@@ -169,16 +170,11 @@ pub fn write(path: &Path, sealed: &Sealed, rule: Rule) -> Result<(), IndexError>
 ///
 /// # Errors
 /// Returns an error if that fails; the old index is then unchanged.
-pub fn write_bytes(
-    path: &Path,
-    target: Target,
-    bytes: &[u8],
-    rule: Rule,
-) -> Result<(), IndexError> {
+pub fn write_bytes(path: &Path, target: Target, bytes: &[u8], rule: Rule) -> Result<()> {
     let writer = Writer::under(rule, WriteOptions::default());
     let dir = platforms::dir_of(path);
     let is_new_dir = dir.symlink_metadata().is_err();
-    let write = || -> Result<(), IndexError> {
+    let write = || -> Result<()> {
         platforms::make(&writer, path, target)?;
         Ok(writer.replace(path, bytes, 0o644)?)
     };

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::env;
 use std::path::{Path, PathBuf};
 
+use anyhow::{Context, Result, anyhow, bail};
 use becalm_core::facts::Environment;
 use becalm_core::index::{Condition, Index};
 use becalm_host::OsFs;
@@ -18,17 +19,17 @@ use becalm_host::path_table::{Packages, PathStore};
 use becalm_host::write::{WriteOptions, Writer};
 use bstr::BString;
 
-use crate::index::error::IndexError;
+use crate::index::error::Damaged;
 use crate::index::file::{self, Whole};
-use crate::index::module::Modules;
+use crate::index::module::{Modules, NOTHING};
 use crate::index::module_files::{self, ModuleFiles};
 use crate::index::platforms::{self, State};
 use crate::index::report::Report;
 use crate::index::settled::{let_settle, recent_directories};
-use crate::index::trust::{self, Rule};
+use crate::index::trust::{self, Rule, Untrusted};
 use crate::index::variables::environment_of_process;
 use crate::index::{current, paths, places, programs};
-use crate::path::{dirs_of, path_bytes, path_of};
+use crate::path::{at, dirs_of, path_bytes, path_of};
 use crate::problem::Problem;
 use crate::progress::Progress;
 use crate::words::{counted, words_of_chain};
@@ -112,7 +113,7 @@ struct Plan {
 /// # Errors
 /// Returns an error if a store or program does not exist, nothing can be indexed, or the index
 /// cannot be written.
-pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report, IndexError> {
+pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report> {
     let (path, rule) = (options.place()?, options.rule());
     options.remark(&path, progress);
     let modules = Modules::new(options.module.as_deref())?;
@@ -137,14 +138,13 @@ pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report, Index
     if let (Some(paths), Some(traced)) = (&mut paths, &options.traced) {
         paths.outside.clone_from(&traced.outside);
     }
-    let is_only_paths = paths.is_some() && plan.files.is_empty();
-    let sealed = modules.seal(indexed).map_err(|error| match error {
-        IndexError::Nothing if is_only_paths => IndexError::Refused(format!(
-            "{error} in the stores; --program names the program whose lookups the paths answer, \
+    if paths.is_some() && plan.files.is_empty() && indexed.machines.is_empty() {
+        bail!(
+            "{NOTHING} in the stores; --program names the program whose lookups the paths answer, \
              such as the interpreter of the scripts there"
-        )),
-        error => error,
-    })?;
+        );
+    }
+    let sealed = modules.seal(indexed)?;
     // A link to an index stays one.
     file::write(&rule.real(&path)?, &sealed, rule)?;
     let known = &sealed.machine.index.directories;
@@ -163,12 +163,7 @@ pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report, Index
 
 /// Makes the folder beside an index again if it is not as it was made: its links name the index,
 /// and fail after both are renamed.
-fn repair_folder(
-    path: &Path,
-    rule: Rule,
-    old: &Whole,
-    progress: &dyn Progress,
-) -> Result<(), IndexError> {
+fn repair_folder(path: &Path, rule: Rule, old: &Whole, progress: &dyn Progress) -> Result<()> {
     // A link to an index has no folder.
     let path = rule.real(path)?;
     if platforms::state(&path, old.target) == State::Whole {
@@ -230,7 +225,7 @@ impl Options {
 
     /// Returns the named programs, by their real paths, and those of a traced run; for an index
     /// that is updated, also the bound programs outside its stores.
-    fn programs(&self, old: Option<&Whole>) -> Result<Vec<PathBuf>, IndexError> {
+    fn programs(&self, old: Option<&Whole>) -> Result<Vec<PathBuf>> {
         if self.names_nothing() {
             let stores = old.map(|old| current::stores(&old.index)).unwrap_or_default();
             let bound = old.iter().flat_map(|old| &old.index.bound.programs);
@@ -241,7 +236,7 @@ impl Options {
         }
         let (mut named, mut others) = (Vec::new(), Vec::new());
         for program in &self.programs {
-            let real = program.canonicalize().map_err(IndexError::io(program))?;
+            let real = program.canonicalize().with_context(at(program))?;
             if real.is_dir() {
                 others.extend(programs::in_folder(&real)?)
             } else {
@@ -314,19 +309,19 @@ impl Options {
 
     /// Returns the index to update. One that another user may have written is reported and not
     /// read: neither its answers nor its list of stores count.
-    fn old(&self, path: &Path, progress: &dyn Progress) -> Result<Option<Whole>, IndexError> {
+    fn old(&self, path: &Path, progress: &dyn Progress) -> Result<Option<Whole>> {
         if !self.update || !path.exists() {
             return Ok(None);
         }
         match file::read_trusted(path) {
-            Err(IndexError::Untrusted(why)) if self.stores.is_empty() => {
-                let remedy = "name the stores, and it is made anew from their files";
-                Err(IndexError::Refused(format!("{why}; {remedy}")))
+            Err(error) if self.stores.is_empty() && error.is::<Untrusted>() => {
+                bail!("{error}; name the stores, and it is made anew from their files")
             }
-            Err(error @ (IndexError::Untrusted(_) | IndexError::Damaged { .. }))
-                if !self.stores.is_empty() =>
+            Err(error)
+                if !self.stores.is_empty()
+                    && (error.is::<Untrusted>() || error.is::<Damaged>()) =>
             {
-                let reason = format!("{}; made anew", words_of_chain(&error));
+                let reason = format!("{}; made anew", words_of_chain(error.as_ref()));
                 progress.remark(&Problem::new(path_bytes(path), reason));
                 Ok(None)
             }
@@ -339,13 +334,11 @@ impl Options {
     }
 
     /// Returns the path of the index; creates the directory of the default path.
-    fn place(&self) -> Result<PathBuf, IndexError> {
+    fn place(&self) -> Result<PathBuf> {
         let path = match &self.output {
             Some(path) => path.clone(),
             None => {
-                let path = places::own().ok_or_else(|| {
-                    IndexError::Refused("no home directory; name the index with -o".to_owned())
-                })?;
+                let path = places::own().context("no home directory; name the index with -o")?;
                 let dir = path.parent().unwrap_or(Path::new("/"));
                 trust::make_dirs(dir)?;
                 path
@@ -362,7 +355,7 @@ impl Options {
         old: Option<&Whole>,
         wanted: Vec<PathBuf>,
         progress: &dyn Progress,
-    ) -> Result<Plan, IndexError> {
+    ) -> Result<Plan> {
         let of_old = old.map(|old| &old.index);
         let (mut stores, mut dirs) = self.stores_and_dirs(of_old, &wanted)?;
         let modules = self.of_modules(&stores);
@@ -396,7 +389,7 @@ impl Options {
         wanted: Vec<PathBuf>,
         files: &mut Vec<PathBuf>,
         progress: &dyn Progress,
-    ) -> Result<Vec<PathBuf>, IndexError> {
+    ) -> Result<Vec<PathBuf>> {
         let named: Vec<PathBuf> = self.programs.iter().flat_map(|it| it.canonicalize()).collect();
         let mut programs = Vec::new();
         for program in wanted {
@@ -406,7 +399,7 @@ impl Options {
                     programs.push(program);
                 }
                 Err(error) if !named.contains(&program) => {
-                    let reason = format!("not indexed: {}", words_of_chain(&error));
+                    let reason = format!("not indexed: {}", words_of_chain(error.as_ref()));
                     progress.remark(&Problem::new(path_bytes(&program), reason));
                 }
                 Err(error) => return Err(error),
@@ -421,7 +414,7 @@ impl Options {
         &self,
         old: Option<&Index>,
         programs: &[PathBuf],
-    ) -> Result<(Vec<PathBuf>, Vec<PathBuf>), IndexError> {
+    ) -> Result<(Vec<PathBuf>, Vec<PathBuf>)> {
         let (mut stores, mut dirs) = (self.stores.clone(), self.dirs.clone());
         if dirs.is_empty() && self.in_session {
             dirs = dirs_of(&env::var_os(LIBRARY_PATH).into_iter().collect::<Vec<_>>());
@@ -433,15 +426,15 @@ impl Options {
             dirs.extend(current::snapshotted(old));
         }
         if stores.is_empty() && programs.is_empty() {
-            return Err(IndexError::Refused(match self.programs.first() {
-                Some(folder) => format!("{}: no program in this folder", folder.display()),
-                None => "nothing to update: name the stores".to_owned(),
-            }));
+            match self.programs.first() {
+                Some(folder) => bail!("{}: no program in this folder", folder.display()),
+                None => bail!("nothing to update: name the stores"),
+            }
         }
         for store in &mut stores {
-            let absolute = std::path::absolute(&*store).map_err(IndexError::io(&*store));
-            if !store.metadata().map_err(IndexError::io(&*store))?.is_dir() {
-                return Err(IndexError::Refused(format!("{}: not a folder", store.display())));
+            let absolute = std::path::absolute(&*store).with_context(at(&*store));
+            if !store.metadata().with_context(at(&*store))?.is_dir() {
+                return Err(anyhow!("{}: not a folder", store.display()));
             }
             *store = absolute?;
         }

@@ -3,12 +3,16 @@
 use std::fs;
 use std::path::Path;
 
+use anyhow::{Context, Result, anyhow, bail};
 use becalm_audit::MODULES;
 use becalm_core::elf;
 use becalm_core::index::{Target, embed, encode};
 use becalm_host::index_store::{Indexed, MachineIndex};
 
-use crate::index::error::IndexError;
+use crate::path::at;
+
+/// The reason if no object has a loader.
+pub(super) const NOTHING: &str = "nothing to index: no ELF object with a loader";
 
 /// The source of modules: the given one with its machine, or the built-in ones.
 pub struct Modules(Option<(Target, Vec<u8>)>);
@@ -30,11 +34,10 @@ impl Modules {
     ///
     /// # Errors
     /// Returns an error if the file cannot be read or is not an object.
-    pub fn new(path: Option<&Path>) -> Result<Self, IndexError> {
+    pub fn new(path: Option<&Path>) -> Result<Self> {
         let Some(path) = path else { return Ok(Self(None)) };
-        let bytes = fs::read(path).map_err(IndexError::io(path))?;
-        let ident = elf::ident(&bytes)
-            .ok_or_else(|| IndexError::Refused(format!("{}: no module", path.display())))?;
+        let bytes = fs::read(path).with_context(at(path))?;
+        let ident = elf::ident(&bytes).ok_or_else(|| anyhow!("{}: no module", path.display()))?;
         Ok(Self(Some((Target::of(&ident), bytes))))
     }
 
@@ -64,23 +67,23 @@ impl Modules {
     /// # Errors
     /// Returns an error if there is no module for any of the machines, or if the index exceeds a
     /// limit of the format.
-    pub fn seal(&self, indexed: Indexed) -> Result<Sealed, IndexError> {
+    pub fn seal(&self, indexed: Indexed) -> Result<Sealed> {
         let mut machines = indexed.machines;
         if machines.is_empty() {
-            return Err(IndexError::Nothing);
+            bail!(NOTHING);
         }
         let counted = |machine: &MachineIndex| (machine.target, machine.index.objects.len());
         let Some(at) = machines.iter().position(|machine| self.of(machine.target).is_some()) else {
             let objects = elf::machine_name(machines[0].target.machine);
-            return Err(IndexError::Refused(match &self.0 {
+            match &self.0 {
                 Some((given, _)) => {
                     let given = elf::machine_name(given.machine);
-                    format!("the module is for {given}, the objects are for {objects}")
+                    bail!("the module is for {given}, the objects are for {objects}")
                 }
-                None => format!(
+                None => bail!(
                     "no audit module for {objects} is built in; becalm index takes one with --module"
                 ),
-            }));
+            }
         };
         let machine = machines.remove(at);
         let module = self.of(machine.target).unwrap_or_default();

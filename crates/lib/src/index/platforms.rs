@@ -11,11 +11,11 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use anyhow::Result;
 use becalm_core::index::Target;
 use becalm_host::write::{WriteError, Writer, is_unfinished};
 
 use crate::index::declining::{self, Sibling};
-use crate::index::error::IndexError;
 use crate::index::trust;
 
 /// The values of `$PLATFORM` on a machine, and on its 32-bit sibling.
@@ -112,7 +112,7 @@ pub fn state(index: &Path, target: Target) -> State {
 ///
 /// # Errors
 /// Returns an error if a directory, link or file cannot be made.
-pub fn make(writer: &Writer, index: &Path, target: Target) -> Result<(), IndexError> {
+pub fn make(writer: &Writer, index: &Path, target: Target) -> Result<()> {
     let Some(platforms) = of(target) else { return Ok(()) };
     let dir = dir_of(index);
     // Only becalm makes this directory, so a link there is somebody else's.

@@ -4,14 +4,15 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use anyhow::{Context, Result, anyhow};
 use becalm_core::closure::{self, Closure, Subject};
 use becalm_core::elf::{self, machine_name};
 use becalm_core::facts::Environment;
 use becalm_core::loader::load::Role;
 use becalm_host::{FactChoice, OsFs, loader_facts};
 
-use crate::index::error::IndexError;
-use crate::path::{path_bytes, path_of};
+use crate::index::error::of_closure;
+use crate::path::{at, path_bytes, path_of};
 use crate::secure::is_started_secure;
 use crate::words::words_of_interpreter;
 
@@ -23,8 +24,8 @@ const HEAD: usize = 4096;
 ///
 /// # Errors
 /// Returns an error if the folder cannot be listed.
-pub fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, IndexError> {
-    let entries = fs::read_dir(folder).map_err(IndexError::io(folder))?;
+pub fn in_folder(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).with_context(at(folder))?;
     let files = entries.flatten().filter_map(|entry| entry.path().canonicalize().ok());
     let mut programs: Vec<PathBuf> = files.filter(|path| is_program(path)).collect();
     programs.sort();
@@ -51,40 +52,39 @@ pub(super) fn is_set_id(program: &Path) -> bool {
 }
 
 /// Returns an error if the programs are for different machines.
-pub(super) fn check_one_machine(programs: &[PathBuf]) -> Result<(), IndexError> {
+pub(super) fn check_one_machine(programs: &[PathBuf]) -> Result<()> {
     let Some(first) = programs.first() else { return Ok(()) };
     let of_first = machine(first)?;
     for program in programs {
         let machine = machine(program)?;
         if machine != of_first {
             let (program, first) = (program.display(), first.display());
-            return Err(IndexError::Refused(format!(
+            return Err(anyhow!(
                 "{program} is for {machine}, {first} for {of_first}: an index is for one machine; \
                  make another with becalm index --program {program} -o FILE"
-            )));
+            ));
         }
     }
     Ok(())
 }
 
-pub(super) fn machine(program: &Path) -> Result<&'static str, IndexError> {
+pub(super) fn machine(program: &Path) -> Result<&'static str> {
     let subject = Subject::open(&OsFs::new().session(), path_bytes(program).as_ref());
-    Ok(machine_name(subject?.view.ident.machine))
+    Ok(machine_name(subject.map_err(of_closure)?.view.ident.machine))
 }
 
 /// Returns a program and the libraries that its start loads in an empty environment.
-pub(crate) fn libraries_of(program: &Path) -> Result<Vec<PathBuf>, IndexError> {
+pub(crate) fn libraries_of(program: &Path) -> Result<Vec<PathBuf>> {
     let os = OsFs::new();
     let session = os.session();
-    let subject = Subject::open(&session, path_bytes(program).as_ref())?;
+    let subject = Subject::open(&session, path_bytes(program).as_ref()).map_err(of_closure)?;
     let interpreter = subject.interpreter().unwrap_or_default().to_owned();
     let facts = loader_facts(&os, interpreter.as_ref(), &FactChoice::default());
-    let facts = facts.map_err(|error| {
-        IndexError::Refused(format!("{}: {}", program.display(), words_of_interpreter(&error)))
-    })?;
+    let facts = facts
+        .map_err(|error| anyhow!("{}: {}", program.display(), words_of_interpreter(&error)))?;
     let environment = Environment::default();
-    let closure = closure::resolve(&session, subject, interpreter.as_ref(), facts, &environment)?;
-    Ok(files_of(&closure))
+    let closure = closure::resolve(&session, subject, interpreter.as_ref(), facts, &environment);
+    Ok(files_of(&closure.map_err(of_closure)?))
 }
 
 /// Returns the program and libraries of a start.

@@ -17,7 +17,7 @@ use rayon::prelude::*;
 use rustix::fs::Access;
 use serde::{Deserialize, Serialize};
 
-use crate::index::error::IndexError;
+use crate::index::error::damaged as damaged_index;
 use crate::index::make;
 use crate::index::trust::{self, Rule};
 use crate::index::variables::text_of_switch;
@@ -215,7 +215,7 @@ impl Folder {
         for program in programs.iter_mut().filter(|program| is_on(program)) {
             program.fresh = Some(false);
             let real = path_bytes(program.real.as_deref().unwrap_or(&program.path));
-            let known = opened.index.program(real.as_ref()).map_err(IndexError::damaged(&index))?;
+            let known = opened.index.program(real.as_ref()).map_err(damaged_index(&index))?;
             let known = known.unwrap_or_default();
             let Ok(facts) = program.path.metadata() else { continue };
             if known.no_start {

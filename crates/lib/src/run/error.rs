@@ -65,7 +65,7 @@ mod tests {
     use becalm_host::write::WriteError;
 
     use super::*;
-    use crate::index::error::IndexError;
+    use crate::index::error::of_closure;
 
     #[test]
     fn a_full_disk_is_temporary_wherever_it_is_met_and_a_missing_file_is_not() {
@@ -78,8 +78,8 @@ mod tests {
             let io = || io::Error::from_raw_os_error(errno.0);
             [
                 anyhow::Error::from(io()).context("/x"),
-                IndexError::io(&path)(io()).into(),
-                IndexError::Write(write).into(),
+                of_closure(ClosureError::Open { path: "/x".into(), errno }),
+                write.into(),
                 ClosureError::Open { path: "/x".into(), errno }.into(),
                 UnknownLoader {
                     program: path.clone(),

@@ -24,11 +24,10 @@ use becalm_host::index_store::{last_installed, trees_beside};
 use rustc_hash::FxHasher;
 
 use crate::assume::StorePrefixes;
-use crate::index::error::IndexError;
 use crate::index::file::{self, Opened};
 use crate::index::places::{self, cache_writer as writer};
 use crate::index::platforms;
-use crate::index::trust;
+use crate::index::trust::{self, Untrusted};
 use crate::index::variables::environment_of_process;
 use crate::run::program::Program;
 
@@ -128,7 +127,7 @@ impl Place {
                 Ok(Kept::Index { index: Box::new(index), is_stale })
             }
             Ok(None) => Ok(self.failure().map_or(Kept::Nothing, Kept::Failed)),
-            Err(error @ IndexError::Untrusted(_)) => Err(error.into()),
+            Err(error) if error.is::<Untrusted>() => Err(error),
             // A damaged index is made again.
             Err(_) => Ok(Kept::Nothing),
         }
@@ -149,7 +148,7 @@ impl Place {
     /// # Errors
     /// Returns an error if the cache cannot be written.
     pub fn lock(&self) -> Result<Option<OwnedFd>> {
-        trust::make_dirs(&self.folder).map_err(IndexError::from)?;
+        trust::make_dirs(&self.folder)?;
         Ok(writer().lock(&self.beside("lock"))?)
     }
 

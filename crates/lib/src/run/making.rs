@@ -23,7 +23,6 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::assume::StorePrefixes;
-use crate::index::error::IndexError;
 use crate::index::module::{Modules, Sealed};
 use crate::index::programs::files_of;
 use crate::index::trust::Rule;
@@ -201,7 +200,7 @@ fn locked(place: &Place, request: &Request, lock: OwnedFd) -> Result<()> {
 }
 
 fn make(place: &Place, request: &Request) -> Result<()> {
-    Ok(file::write(&place.path(), &sealed(request, &Libraries::default())?, Rule::Chosen)?)
+    file::write(&place.path(), &sealed(request, &Libraries::default())?, Rule::Chosen)
 }
 
 /// Libraries by file name.
@@ -215,7 +214,7 @@ pub type Libraries = FxHashMap<Vec<u8>, PathBuf>;
 pub fn table(program: &Program, told: &[PathBuf], libraries: &Libraries) -> Result<Vec<u8>> {
     let request = Request::of(program, &StorePrefixes::default(), None, Some(told));
     let MachineIndex { index, target, .. } = sealed(&request, libraries)?.machine;
-    Ok(encode(&index, target).map_err(IndexError::from)?)
+    Ok(encode(&index, target)?)
 }
 
 fn sealed(request: &Request, libraries: &Libraries) -> Result<Sealed> {
@@ -260,7 +259,7 @@ fn sealed(request: &Request, libraries: &Libraries) -> Result<Sealed> {
             machine.index.paths.clone_from(&from.index.paths);
         }
     }
-    Ok(Modules::new(None)?.seal(indexed)?)
+    Modules::new(None)?.seal(indexed)
 }
 
 fn paths_of(paths: &[Vec<u8>]) -> Vec<PathBuf> {

@@ -19,7 +19,7 @@ use becalm_core::index::{Start as Known, tls};
 use becalm_core::search::Stores;
 
 use crate::assume::StorePrefixes;
-use crate::index::error::IndexError;
+use crate::index::error::damaged;
 use crate::index::file::{self, Opened};
 use crate::index::settled::let_settle;
 use crate::index::variables::{NO_BIND, PATHS, Settings, Variable, and_only, and_switch};
@@ -191,7 +191,7 @@ fn with_paths(options: &Options, program: &Program) -> Result<Option<Indexed>> {
         );
     }
     let real = path_bytes(&program.real);
-    let binds = index.index.binds(real.as_ref()).map_err(IndexError::damaged(&index.path))?;
+    let binds = index.index.binds(real.as_ref()).map_err(damaged(&index.path))?;
     let indexed = match known_to(&index, program)?.filter(|_| binds) {
         Some(known) => with_need(index, program, need(options, program, Some(known))).map(Some),
         None => kept_for(options, program, Some(&index)),
@@ -287,7 +287,7 @@ fn known_to(index: &Opened, program: &Program) -> Result<Option<Known>> {
         bail!("{index}: an index for {machine}, and {program} is for {of_program}");
     }
     let known = index.index.program(path_bytes(&program.real).as_ref());
-    Ok(known.map_err(IndexError::damaged(&index.path))?)
+    Ok(known.map_err(damaged(&index.path))?)
 }
 
 /// Returns the default index, if the program is in one of its stores, and its record of the
@@ -300,7 +300,7 @@ fn default_for(program: &Program) -> Result<Option<(Opened, Option<Known>)>> {
     }
     let known = known_to(&index, program)?;
     let is_in_store = || -> Result<bool> {
-        let roots = index.index.roots().map_err(IndexError::damaged(&index.path))?;
+        let roots = index.index.roots().map_err(damaged(&index.path))?;
         Ok(Stores::of(&roots).contain(&path_bytes(&program.real)))
     };
     if known.is_none() && !is_in_store()? {

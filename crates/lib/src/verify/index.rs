@@ -13,7 +13,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
 use crate::index::current::{root_paths, roots, snapshotted};
-use crate::index::error::IndexError;
 use crate::index::{file, paths};
 use crate::json::{lossy, lossy_option};
 use crate::path::{path_bytes, path_of};
@@ -127,7 +126,7 @@ pub struct Damaged {
 ///
 /// # Errors
 /// Returns an error if the index cannot be read or is damaged.
-pub(super) fn verify(path: &Path, load: bool) -> Result<(Verified, Vec<Problem>), IndexError> {
+pub(super) fn verify(path: &Path, load: bool) -> anyhow::Result<(Verified, Vec<Problem>)> {
     let file::Whole { target, index: old, .. } = file::read(path)?;
     let (stores, dirs) = (&root_paths(&old), &snapshotted(&old));
     let named = old.objects.iter().filter(|object| !object.path.is_empty());

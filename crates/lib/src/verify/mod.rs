@@ -27,7 +27,7 @@ use serde::Serialize;
 use crate::assume::{self, Assumptions};
 use crate::fix::audit::SUFFIX as OF_PROGRAM;
 use crate::follow::{Followed, follow_where};
-use crate::index::error::IndexError;
+use crate::index::error::Damaged as DamagedIndex;
 use crate::index::{file, platforms};
 use crate::json::{self, lossy};
 use crate::path::path_bytes;
@@ -217,7 +217,9 @@ impl Verifier {
                 }
                 Err(error) => match damage(&error, program.is_some()) {
                     Some(reason) => report.damaged.push(Damaged { path: shown, program, reason }),
-                    None => report.problems.push(Problem::new(shown, words_of_chain(&error))),
+                    None => {
+                        report.problems.push(Problem::new(shown, words_of_chain(error.as_ref())))
+                    }
                 },
             }
         }
@@ -250,15 +252,13 @@ fn named_indexes(target: &Target, list: &BStr) -> Vec<FoundIndex> {
 }
 
 /// Describes the damage of an index; `None` for an index that cannot be read.
-fn damage(error: &IndexError, is_needed: bool) -> Option<String> {
-    match error {
-        IndexError::Damaged { source, .. } => Some(words_of_chain(source.as_ref())),
-        IndexError::Module => Some(error.to_string()),
-        IndexError::Io { source, .. } if is_needed && source.kind() == ErrorKind::NotFound => {
-            Some("not there".to_owned())
-        }
-        _ => None,
+fn damage(error: &anyhow::Error, is_needed: bool) -> Option<String> {
+    if let Some(damaged) = error.downcast_ref::<DamagedIndex>() {
+        return std::error::Error::source(damaged).map(words_of_chain);
     }
+    let is_missing = |it: &std::io::Error| is_needed && it.kind() == ErrorKind::NotFound;
+    let error = error.downcast_ref::<std::io::Error>();
+    error.is_some_and(is_missing).then(|| "not there".to_owned())
 }
 
 impl Report {

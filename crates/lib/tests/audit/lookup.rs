@@ -1,4 +1,4 @@
-//! The module's reader of the table, as an ordinary program (`crates/lib/audit/tests/lookup.c`): it
+//! The module's reader of the table, as an ordinary program (`crates/audit/module/tests/lookup.c`): it
 //! returns what was written, and with damaged tables it neither reads out of bounds nor answers
 //! wrongly.
 
