@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::advice::{Advice, named_stores};
 use crate::assume::{self, Assumptions};
-use crate::check::{Kind, Verdict, check};
+use crate::check::{Kind, start};
 use crate::estimate::Estimate;
 use crate::first_line::FirstLine;
 use crate::json::{self, lossy, lossy_list, lossy_option};
@@ -54,11 +54,7 @@ pub fn advise(
 ) -> Result<Report, Problem> {
     let problem = |reason| Problem::new(target.shown.clone(), reason);
     let session = assumed.fs.session();
-    let (mut program, closure) = match check(assumed, &session, target) {
-        (Verdict::Checked(program), Some(closure)) => (program, closure),
-        (Verdict::Problem(problem), _) => return Err(problem),
-        _ => return Err(problem("not a program of Linux")),
-    };
+    let (mut program, closure) = start(assumed, &session, target, "not a program of Linux")?;
     match program.kind {
         Kind::Library => {
             return Err(problem("a library: strategies are for the programs that load it"));

@@ -29,17 +29,6 @@ use crate::json::{self, as_json, displayed, displayed_option, lossy, lossy_list,
 use crate::loaded_index::{IndexedBindings, IndexedStart, applied, by_index};
 use crate::targets::{Problem, Target};
 
-/// The result of checking one file.
-#[derive(Debug)]
-pub enum Verdict {
-    /// The start was predicted.
-    Checked(Box<Program>),
-    /// A file in a folder that is neither a program nor a library.
-    Skipped,
-    /// The file could not be checked.
-    Problem(Problem),
-}
-
 /// The predicted start of one file.
 #[derive(Debug, Default, Serialize)]
 pub struct Program {
@@ -246,13 +235,15 @@ pub struct Gap {
 }
 
 /// Predicts the start of one file with the session's view of the file system. Also returns the
-/// closure of an ELF file that was checked.
-#[must_use]
+/// closure of an ELF file. `None` for a file in a folder that is neither a program nor a library.
+///
+/// # Errors
+/// Returns a [`Problem`] if the file cannot be checked.
 pub fn check(
     assumed: &Assumptions,
     session: &Session<'_>,
     target: &Target,
-) -> (Verdict, Option<Closure>) {
+) -> Result<Option<(Box<Program>, Option<Closure>)>, Problem> {
     match follow(assumed, session, target, &assumed.environment) {
         Ok(Followed::Elf(plain, secure)) => {
             let (closure, calmed_by) = calmed(assumed, session, target, plain);
@@ -260,14 +251,28 @@ pub fn check(
             let index = calmed_by.as_ref();
             let bindings = index.and_then(|index| applied(assumed, session, index, &closure).ok());
             let program = Program { calmed_by, bindings, ..program };
-            (Verdict::Checked(Box::new(program)), Some(*closure))
+            Ok(Some((Box::new(program), Some(*closure))))
         }
         Ok(Followed::MachO(file)) => {
-            (Verdict::Checked(Box::new(Program::of_mac(assumed, target, &file))), None)
+            Ok(Some((Box::new(Program::of_mac(assumed, target, &file)), None)))
         }
-        Ok(Followed::Nothing) => (Verdict::Skipped, None),
-        Err(error) => (Verdict::Problem(Problem::new(target.shown.clone(), error)), None),
+        Ok(Followed::Nothing) => Ok(None),
+        Err(error) => Err(Problem::new(target.shown.clone(), error)),
     }
+}
+
+/// As [`check`], for an ELF file alone; `other` says what any other file is.
+///
+/// # Errors
+/// Returns a [`Problem`] if the file cannot be checked or is no ELF file.
+pub fn start(
+    assumed: &Assumptions,
+    session: &Session<'_>,
+    target: &Target,
+    other: &str,
+) -> Result<(Box<Program>, Closure), Problem> {
+    let elf = check(assumed, session, target)?.and_then(|(it, closure)| Some((it, closure?)));
+    elf.ok_or_else(|| Problem::new(target.shown.clone(), other))
 }
 
 /// Returns the start with the answers of its index. A start without an index is returned unchanged.

@@ -49,7 +49,7 @@ pub(crate) fn run(args: &BenchArgs, color: When) -> Result<ExitStatus> {
             }
         }
     }
-    let report = bench::bench(&variants, &options, &Bars);
+    let report = bench::bench(&variants, &options, &Bars::default());
     drop(kept);
     let mut report = report.map_err(|error| in_words(&error))?;
     report.notes.extend(alone);

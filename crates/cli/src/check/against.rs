@@ -5,18 +5,16 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow, bail};
-use becalm_core::fs::Errno;
-use becalm_core::observe::{Kind, Lookup, attribute};
-use becalm_core::probe::{Call, Outcome, Probe};
+use becalm_core::observe::{Lookup, attribute};
 use becalm_lib::assume::Assumptions;
 use becalm_lib::beside::{Beside, Scope};
-use becalm_lib::check;
-use becalm_lib::check::{Document, Verdict};
+use becalm_lib::check::{Document, start};
 use becalm_lib::escape::shown;
 use becalm_lib::json::{ReadError, as_json, read as read_document};
 use becalm_lib::path::path_bytes;
-use becalm_lib::targets::{Target, Targets};
+use becalm_lib::targets::{Problem, Target, Targets};
 use becalm_lib::trace::report::{Report, Seen};
+use becalm_lib::trace::untraced::lookup;
 use bstr::BString;
 
 use crate::beside;
@@ -33,25 +31,24 @@ use crate::terminal::{self, Stdout};
 pub(crate) fn run(
     args: &CheckArgs,
     assumed: &Assumptions,
-    targets: Targets,
+    targets: &Targets,
     record: &Path,
     color: When,
 ) -> Result<ExitStatus> {
-    if let Some(problem) = targets.problems.into_iter().next() {
+    let failed = |problem: &Problem| {
         terminal::note(problem.path.as_ref(), &problem.reason);
-        return Ok(ExitStatus::Failure);
+        Ok(ExitStatus::Failure)
+    };
+    if let Some(problem) = targets.problems.first() {
+        return failed(problem);
     }
     let [target] = targets.files.as_slice() else {
         bail!("--against: one program is compared with one record");
     };
-    let (verdict, closure) = check::check(assumed, &assumed.fs.session(), target);
-    let (mut program, closure) = match (verdict, closure) {
-        (Verdict::Checked(program), Some(closure)) => (program, closure),
-        (Verdict::Problem(problem), _) => {
-            terminal::note(problem.path.as_ref(), &problem.reason);
-            return Ok(ExitStatus::Failure);
-        }
-        _ => bail!("{}: not a program that a loader starts", shown(target.shown.as_ref())),
+    let other = "not a program that a loader starts";
+    let (mut program, closure) = match start(assumed, &assumed.fs.session(), target, other) {
+        Ok(started) => started,
+        Err(problem) => return failed(&problem),
     };
     let read = read(record).with_context(|| record.display().to_string())?;
     let image = image_of(&read, target)
@@ -91,27 +88,4 @@ fn image_of<'a>(record: &'a Report, target: &Target) -> Option<&'a Seen> {
         !image.forked && (image.path == target.shown || real.as_ref().is_some_and(is_real))
     };
     record.images.iter().rev().find(is_same)
-}
-
-/// Returns a recorded probe as the call it was.
-fn lookup(probe: &Probe) -> Lookup {
-    Lookup {
-        kind: match probe.call {
-            Call::Open => Kind::Open,
-            Call::Stat => Kind::Stat,
-        },
-        path: probe.path.clone(),
-        at_cwd: true,
-        errno: match probe.outcome {
-            Outcome::Miss => Some(Errno::NOENT),
-            Outcome::NotADirectory => Some(Errno::NOTDIR),
-            Outcome::Denied => Some(Errno::ACCES),
-            Outcome::Loop => Some(Errno::LOOP),
-            Outcome::NameTooLong => Some(Errno::NAMETOOLONG),
-            Outcome::Failed => Some(Errno::IO),
-            _ => None,
-        },
-        ns: 0,
-        by_loader: true,
-    }
 }

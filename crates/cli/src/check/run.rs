@@ -52,7 +52,7 @@ pub(crate) fn run(args: &CheckArgs, color: When) -> Result<ExitStatus> {
     }
     let (targets, launches) = launch::find(&assumed, &args.paths);
     if let Some(record) = &args.against {
-        return against::run(args, &assumed, targets, record, color);
+        return against::run(args, &assumed, &targets, record, color);
     }
     let view = view_of(args, &targets);
     let look = Look::of_stdout(if args.json { When::Never } else { color });

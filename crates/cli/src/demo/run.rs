@@ -16,7 +16,7 @@ use becalm_host::trace::{Streams, TraceError};
 use becalm_host::write::{WriteOptions, Writer};
 use becalm_lib::assume::{Assumptions, StorePrefixes};
 use becalm_lib::check::starts::add_advice;
-use becalm_lib::check::{Verdict, by_newer_glibc, check};
+use becalm_lib::check::{by_newer_glibc, check, start};
 use becalm_lib::compare::apply::{Variables, environment, index_variables, plain_assumptions};
 use becalm_lib::compare::import::import;
 use becalm_lib::compare::program::Program;
@@ -109,8 +109,7 @@ impl Demo<'_> {
         let found = targets::find(&assumed, &[program.to_owned()]);
         let session = assumed.fs.session();
         for target in &found.files {
-            let (verdict, closure) = check(&assumed, &session, target);
-            let (Verdict::Checked(mut program), Some(closure)) = (verdict, closure) else {
+            let Ok((mut program, closure)) = start(&assumed, &session, target, "") else {
                 bail!("{}: cannot be checked", program.display());
             };
             program.newer_glibc = by_newer_glibc(&assumed, &session, (&program, &closure));
@@ -229,9 +228,9 @@ fn largest(folder: &Path) -> Result<PathBuf> {
     let found = targets::find(&assumed, &[folder.to_owned()]);
     let some = |files: &[Target]| {
         let session = assumed.fs.session();
-        let checked = files.iter().map(|file| (file, check(&assumed, &session, file).0));
-        let objects = checked.filter_map(|(file, verdict)| match verdict {
-            Verdict::Checked(program)
+        let checked = files.iter().map(|file| (file, check(&assumed, &session, file)));
+        let objects = checked.filter_map(|(file, checked)| match checked {
+            Ok(Some((program, _)))
                 if program.interpreter.is_some() && program.unresolved.is_empty() =>
             {
                 Some((program.storm.objects, file.host.clone()))

@@ -22,7 +22,7 @@ use crate::elf::os_abi;
 use crate::exit_code::ExitStatus;
 use crate::terminal::Stdout;
 use crate::terminal::changed::tell_trouble;
-use crate::terminal::progress::Writing;
+use crate::terminal::progress::Bars;
 
 /// Prints and edits.
 ///
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &ElfArgs) -> Result<ExitStatus> {
     }
     out.flush()?;
     let edit = |files: &[PathBuf]| {
-        let writing = Writing::default();
+        let writing = Bars::default();
         let at = (files, objects.as_slice());
         let changed = elf_edits::apply(&changes, at, &fs, args.writing.options(), &writing);
         status(&changed, &args.files, writing.is_interrupted())

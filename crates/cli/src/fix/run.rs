@@ -8,7 +8,7 @@ use crate::fix::args::FixArgs;
 use crate::fix::text;
 use crate::jobs;
 use crate::terminal;
-use crate::terminal::progress::Writing;
+use crate::terminal::progress::Bars;
 use crate::terminal::style::{Look, When};
 
 /// Plans, and writes unless it is a dry run.
@@ -19,7 +19,7 @@ use crate::terminal::style::{Look, When};
 pub(crate) fn run(args: &FixArgs, color: When) -> Result<ExitStatus> {
     jobs::limit(args.jobs)?;
     let writing = (!args.dry_run).then(|| args.writing.options());
-    let report = fix(&args.options(), writing, &Writing::default())?;
+    let report = fix(&args.options(), writing, &Bars::default())?;
     terminal::note_all(&report.problems);
     terminal::write_report(args.json, &report, |out| {
         text::text(out, Look::of_stdout(color), &report)

@@ -28,7 +28,7 @@ pub(crate) fn on(args: &OnArgs) -> Result<ExitStatus> {
         writes: !args.dry_run,
         share_pages: args.share_pages && !args.no_share_pages,
     };
-    let plan = plan(&options, &Bars)?;
+    let plan = plan(&options, &Bars::default())?;
     if args.dry_run {
         terminal::write_report(args.json, &plan.report, |out| text::programs(out, &plan.report))?;
         return Ok(ExitStatus::Fine);
@@ -38,7 +38,7 @@ pub(crate) fn on(args: &OnArgs) -> Result<ExitStatus> {
         let mut out = Stdout::new();
         let _ = text::programs(&mut out, &plan.report).and_then(|()| out.flush());
     }
-    let report = apply(plan, &Bars)?;
+    let report = apply(plan, &Bars::default())?;
     for problem in &report.problems {
         terminal::note("PATH".into(), problem);
     }
@@ -52,7 +52,7 @@ pub(crate) fn on(args: &OnArgs) -> Result<ExitStatus> {
 /// # Errors
 /// Returns an error if a program is not switched on, or something cannot be removed.
 pub(crate) fn off(args: &OffArgs) -> Result<ExitStatus> {
-    let report = switch_off(&args.programs, args.system, &Bars)?;
+    let report = switch_off(&args.programs, args.system, &Bars::default())?;
     terminal::write_report(args.json, &report, |out| text::off(out, &report))?;
     Ok(ExitStatus::Fine)
 }

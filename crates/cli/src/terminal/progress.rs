@@ -109,21 +109,11 @@ impl Form {
     }
 }
 
-/// Shows each phase of the library's work as a bar.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bars;
+/// Shows each phase of the library's work as a bar; a signal ends work that writes between two files.
+#[derive(Debug, Default)]
+pub(crate) struct Bars(Arc<AtomicBool>);
 
 impl Progress for Bars {
-    fn phase(&self, total: usize) -> Box<dyn Phase + '_> {
-        Box::new(Bar::of(total))
-    }
-}
-
-/// Shows the phases of work that writes; a signal ends that work between two files.
-#[derive(Debug, Default)]
-pub(crate) struct Writing(Arc<AtomicBool>);
-
-impl Progress for Writing {
     fn phase(&self, total: usize) -> Box<dyn Phase + '_> {
         Box::new(Bar::of(total))
     }

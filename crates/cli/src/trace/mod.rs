@@ -5,7 +5,6 @@ pub(crate) mod chrome;
 pub(crate) mod classes;
 pub(crate) mod from;
 pub(crate) mod histogram;
-pub(crate) mod logged;
 pub(crate) mod manual;
 pub(crate) mod output;
 pub(crate) mod places;

@@ -6,7 +6,7 @@ use becalm_lib::undo::{Options, undo};
 use crate::exit_code::ExitStatus;
 use crate::jobs;
 use crate::terminal;
-use crate::terminal::progress::Writing;
+use crate::terminal::progress::Bars;
 use crate::terminal::style::{Look, When};
 use crate::undo::args::UndoArgs;
 use crate::undo::text;
@@ -19,7 +19,7 @@ use crate::undo::text;
 pub(crate) fn run(args: &UndoArgs, color: When) -> Result<ExitStatus> {
     jobs::limit(args.jobs)?;
     let options = Options { dry_run: args.dry_run, writing: args.writing.options() };
-    let report = undo(&args.paths, &options, &Writing::default());
+    let report = undo(&args.paths, &options, &Bars::default());
     terminal::note_all(&report.problems);
     terminal::write_report(args.json, &report, |out| {
         text::text(out, Look::of_stdout(color), &report)

@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use crate::advice::Advice;
 use crate::assume::{self, Assumptions};
 use crate::check::budget::Budget;
-use crate::check::{Program, Report, Verdict, by_newer_glibc, check};
+use crate::check::{Program, Report, by_newer_glibc, check};
 use crate::launch::{self, Finding, Launch};
 use crate::progress::{Phase, Progress};
 use crate::symbols::SymbolOptions;
@@ -127,9 +127,8 @@ impl<'a> Starts<'a> {
         show: &impl Fn(&mut Program, Option<&Closure>) -> T,
     ) -> Option<Checked<T>> {
         let (mut program, closure) = match check(self.assumed, session, target) {
-            (Verdict::Checked(program), closure) => (program, closure),
-            (Verdict::Problem(problem), _) => return Some(Err(problem)),
-            (Verdict::Skipped, _) => return None,
+            Ok(checked) => checked?,
+            Err(problem) => return Some(Err(problem)),
         };
         let launch = self.launches.get(&target.shown);
         program.scripts = launch.map_or_else(Vec::new, |it| it.scripts().cloned().collect());

@@ -8,7 +8,7 @@ use bstr::BString;
 use serde::Serialize;
 
 use crate::assume::{self, Assumptions};
-use crate::check::{Verdict, check};
+use crate::check::check;
 use crate::first_line::FirstLine;
 use crate::index::{current, file, places};
 use crate::json::lossy;
@@ -104,7 +104,7 @@ fn first_line(program: &Path) -> Option<FirstLine> {
     let assumed = Assumptions::new(&assume::Options::default()).ok()?;
     let target = Target::named(&assumed, program);
     let session = assumed.fs.session();
-    let (Verdict::Checked(mut program), closure) = check(&assumed, &session, &target) else {
+    let Ok(Some((mut program, closure))) = check(&assumed, &session, &target) else {
         return None;
     };
     if let Some(closure) = &closure {

@@ -15,7 +15,7 @@ use bstr::{BString, ByteSlice};
 
 use crate::assume::Assumptions;
 use crate::check::starts::add_advice;
-use crate::check::{Program, Verdict, by_newer_glibc, check};
+use crate::check::{Program, by_newer_glibc, start};
 use crate::escape::shown;
 use crate::first_line::{FirstLine, Indexed};
 use crate::report::start::{Answered, Child, Node, Observed, Snapshot, Try};
@@ -48,24 +48,15 @@ pub(super) fn of(path: &Path, options: &Options, assumed: &Assumptions) -> Resul
     if let (Some(_), Some(run), Ok(observed)) = (&options.after, &options.run, &mut observed) {
         set_whole(observed, &own_command(&target.host, run, options), run.limit);
     }
-    match check(assumed, &session, &target) {
-        (Verdict::Checked(mut program), Some(closure)) => {
-            program.newer_glibc = by_newer_glibc(assumed, &session, (&program, &closure));
-            add_advice(&options.assume, assumed, &session, &target, (&mut program, &closure));
-            let mut snapshot = Snapshot::predicted(&program, &closure);
-            snapshot.observed = observed;
-            if let Ok(observed) = &snapshot.observed
-                && observed.as_predicted == Some(false)
-            {
-                snapshot
-                    .faults
-                    .push("the run did not go as predicted; see the timeline".to_owned());
-            }
-            Ok(snapshot)
-        }
-        (Verdict::Problem(problem), _) => Err(unchecked(&problem)),
-        _ => bail!("{}: not a program of Linux", name(&path)),
+    let started = start(assumed, &session, &target, "not a program of Linux");
+    let (mut program, closure) = started.map_err(|problem| unchecked(&problem))?;
+    program.newer_glibc = by_newer_glibc(assumed, &session, (&program, &closure));
+    add_advice(&options.assume, assumed, &session, &target, (&mut program, &closure));
+    let mut snapshot = Snapshot::predicted(&program, &closure);
+    if observed.as_ref().is_ok_and(|observed| observed.as_predicted == Some(false)) {
+        snapshot.faults.push("the run did not go as predicted; see the timeline".to_owned());
     }
+    Ok(Snapshot { observed, ..snapshot })
 }
 
 /// Runs the program once more, with the index that `becalm run` would make, times whole starts of both, and adds the

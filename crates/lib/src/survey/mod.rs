@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use crate::assume::Assumptions;
 use crate::check::budget::Budget;
-use crate::check::{Program, Verdict, check};
+use crate::check::{Program, check};
 use crate::json::{self, lossy, lossy_option};
 use crate::path::path_bytes;
 use crate::survey::owners::Owners;
@@ -142,7 +142,7 @@ impl Work<'_> {
     fn check(&self, targets: &[Target]) -> Vec<Result<Surveyed, Problem>> {
         let session = self.assumed.fs.session();
         let one = |target: &Target| match check(self.assumed, &session, target) {
-            (Verdict::Checked(mut program), closure) => {
+            Ok(Some((mut program, closure))) => {
                 if let Some(closure) = closure.as_ref().filter(|_| self.options.times) {
                     program.add_estimate(self.assumed, &session, target, closure);
                 }
@@ -150,8 +150,8 @@ impl Work<'_> {
                 self.options.budget.judge((self.assumed, &session), target, of);
                 Some(self.surveyed(&session, program, target))
             }
-            (Verdict::Problem(problem), _) => Some(Err(problem)),
-            (Verdict::Skipped, _) => None,
+            Ok(None) => None,
+            Err(problem) => Some(Err(problem)),
         };
         targets.iter().filter_map(one).collect()
     }

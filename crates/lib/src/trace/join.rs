@@ -3,7 +3,7 @@
 
 use becalm_core::closure::Closure;
 use becalm_core::observe::offenders::{Miss, Offenders};
-use becalm_core::observe::{self, Dlopens, Lookup, attribute};
+use becalm_core::observe::{self, Dlopens, attribute};
 use becalm_core::probe::{Call, Outcome, Probe};
 use becalm_host::OsFs;
 use becalm_host::trace::Image;
@@ -14,7 +14,6 @@ use crate::check::Program;
 use crate::files::{FileList, FileUse, StartFile};
 use crate::trace::predict::{self, Answer, Answers, Assumed};
 use crate::trace::report::Seen;
-use crate::trace::seen::Loader;
 
 /// The images joined with their predictions. The program, which is the last image of the
 /// first process, comes last.
@@ -75,7 +74,10 @@ fn join(image: Image, answer: Option<Answer>, assumed: &Assumed) -> Seen {
     }
     let Answer { path, said } = answer.unwrap_or_else(|| Answer::about(&image, assumed));
     match said {
-        Ok((program, closure)) => predicted(image, path, program, &closure),
+        Ok((program, closure)) => {
+            let scope = Scope { reached_entry: image.reached_entry, opens_alone: false };
+            predicted(image, path, program, &closure, scope)
+        }
         Err(why) => unpredicted(image, path, why),
     }
 }
@@ -83,54 +85,44 @@ fn join(image: Image, answer: Option<Answer>, assumed: &Assumed) -> Seen {
 /// Returns an image without a prediction, and the reason.
 #[must_use]
 pub fn unpredicted(image: Image, path: BString, why: String) -> Seen {
-    let attributed = observe::attribute::unpredicted(&image.lookups);
-    let loader = Loader {
-        storm: attributed.storm,
-        storm_ns: storm_ns(&image),
-        worst: raw_offenders(&attributed.probes),
-        dlopens: dlopens(&image, None),
-        probes: attributed.probes,
-        beside: None,
-    };
-    Seen::of(image, path, Err(why), loader)
+    let observed = observe::attribute::unpredicted(&image.lookups);
+    let worst = raw_offenders(&observed.probes);
+    let dlopens = dlopens(&image, None);
+    Seen { worst, no_prediction: Some(why), ..Seen::of(image, path, observed, dlopens) }
 }
 
-fn predicted(image: Image, path: BString, program: Program, closure: &Closure) -> Seen {
-    let attributed = attribute(&image.lookups, closure);
-    let scope = Scope { reached_entry: image.reached_entry, opens_alone: false };
+/// Returns an image with its prediction; `scope` is the extent of the observation.
+pub(super) fn predicted(
+    image: Image,
+    path: BString,
+    program: Program,
+    closure: &Closure,
+    scope: Scope,
+) -> Seen {
+    let observed = attribute(&image.lookups, closure);
     // A list with dropped lookups cannot be compared with the prediction.
     let complete = image.dropped == 0;
-    let loader = Loader {
-        beside: complete.then(|| Beside::of(&attributed, closure, scope)),
-        worst: attributed.offenders(closure),
-        dlopens: dlopens(&image, Some(closure)),
-        storm: attributed.storm,
-        storm_ns: storm_ns(&image),
-        probes: attributed.probes,
-    };
-    Seen::of(image, path, Ok(program), loader)
+    let dlopens = dlopens(&image, Some(closure));
+    Seen {
+        worst: observed.offenders(closure),
+        prediction: complete.then(|| Beside::of(&observed, closure, scope)),
+        machine: Some(program.machine.to_owned()),
+        libc: program.libc.map(|libc| libc.to_string()),
+        immutable: Some(program.immutable),
+        calmed_by: program.calmed_by.clone(),
+        indexed_bindings: program.bindings,
+        checked: Some(Box::new(program)),
+        ..Seen::of(image, path, observed, dlopens)
+    }
 }
 
 /// Returns the searches of the loader after the entry point.
-#[must_use]
-pub fn dlopens(image: &Image, closure: Option<&Closure>) -> Dlopens {
+fn dlopens(image: &Image, closure: Option<&Closure>) -> Dlopens {
     const CACHE: &str = "/etc/ld.so.cache";
     let facts = closure.and_then(|closure| closure.facts.as_ref());
     let cache = facts.and_then(|facts| facts.cache_path.as_ref());
     let cache = cache.map_or(CACHE.into(), |path| path.as_bstr());
     observe::dlopens(&image.dlopens, cache, &OsFs::new().session())
-}
-
-/// Returns the time of the loader's failed opens and stats in nanoseconds.
-#[must_use]
-pub fn storm_ns(image: &Image) -> u64 {
-    // Dropped lookups are only in the sum.
-    if image.dropped > 0 {
-        return image.loader.missed.ns;
-    }
-    let of_storm =
-        |lookup: &&Lookup| lookup.by_loader && lookup.is_miss() && lookup.attempt().is_some();
-    image.lookups.iter().filter(of_storm).map(|lookup| lookup.ns).sum()
 }
 
 /// Counts the misses of probes without a known requester, by the directories and names of their paths.

@@ -20,7 +20,7 @@ use becalm_host::{FactChoice, OsFs};
 use bstr::BString;
 
 use crate::assume::{Assumptions, Secure};
-use crate::check::{Program, Verdict, check};
+use crate::check::{Program, start};
 use crate::index::file::Indexes;
 use crate::index::variables::{
     AUDIT, NO_BIND, OFF, SWITCHES, TUNABLES, environment_of, has_switch,
@@ -138,14 +138,10 @@ pub fn predict(
     let host = Path::new(OsStr::from_bytes(path));
     let target = Target::named(&assumed, host);
     let session = assumed.fs.session();
-    match check(&assumed, &session, &target) {
-        (Verdict::Checked(mut program), Some(closure)) => {
-            program.add_estimate(&assumed, &session, &target, &closure);
-            Ok((*program, closure))
-        }
-        (Verdict::Problem(problem), _) => Err(problem.reason),
-        _ => Err("nothing that a loader starts".to_owned()),
-    }
+    let started = start(&assumed, &session, &target, "nothing that a loader starts");
+    let (mut program, closure) = started.map_err(|problem| problem.reason)?;
+    program.add_estimate(&assumed, &session, &target, &closure);
+    Ok((*program, closure))
 }
 
 impl Assumed {

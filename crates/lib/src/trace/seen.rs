@@ -2,17 +2,12 @@
 
 use std::time::Duration;
 
-use becalm_core::cost::SearchCost;
-use becalm_core::observe::offenders::Offenders;
 use becalm_core::observe::tally::ClassTally;
-use becalm_core::observe::{Class, Dlopens, SyscallRow};
-use becalm_core::probe::Probe;
+use becalm_core::observe::{Attributed, Class, Dlopens, Lookup, SyscallRow};
 use becalm_host::trace::{self, Calibration, Image, PageWaits};
 use bstr::{BString, ByteSlice};
 use rustc_hash::FxHashMap;
 
-use crate::beside::Beside;
-use crate::check::Program;
 use crate::trace::report::{
     ClassLookups, Dlopen, FileWaits, MissedName, MissedPath, Needed, Overhead, Pages, Repeated,
     RepeatedPath, Seen, Share,
@@ -108,36 +103,10 @@ impl Dlopen {
     }
 }
 
-/// The observation of the loader of an image.
-#[derive(Debug)]
-pub(super) struct Loader {
-    /// Its probes, attributed.
-    pub probes: Vec<Probe>,
-    /// Their counts.
-    pub storm: SearchCost,
-    /// Time of its misses.
-    pub storm_ns: u64,
-    /// The causes of the misses.
-    pub worst: Offenders,
-    /// Its search after the entry point.
-    pub dlopens: Dlopens,
-    /// Prediction and observation side by side.
-    pub beside: Option<Beside>,
-}
-
 impl Seen {
-    /// Joins the observations of an image with its prediction.
-    pub(super) fn of(
-        image: Image,
-        path: BString,
-        program: Result<Program, String>,
-        loader: Loader,
-    ) -> Self {
-        let (checked, no_prediction) = match program {
-            Ok(program) => (Some(Box::new(program)), None),
-            Err(why) => (None, Some(why)),
-        };
-        let of_check = checked.as_deref();
+    /// Returns the observations of an image, without those that need a prediction.
+    pub(super) fn of(image: Image, path: BString, observed: Attributed, dlopens: Dlopens) -> Self {
+        let storm_ns = storm_ns(&image);
         let classes: Vec<_> = image.classes.into_iter().map(ClassLookups::of).collect();
         let shares = [image.loader, image.program].map(Share::from);
         let syscalls = whole([&shares[0], &shares[1]]);
@@ -151,33 +120,34 @@ impl Seen {
             pid: image.pid,
             forked: image.forked,
             interpreter: image.interpreter,
-            machine: of_check.map(|program| program.machine.to_owned()),
-            libc: of_check.and_then(|program| program.libc).map(|libc| libc.to_string()),
             secure: image.secure,
-            immutable: of_check.map(|program| program.immutable),
             reached_entry: image.reached_entry,
-            storm: loader.storm,
-            storm_ns: loader.storm_ns,
+            storm: observed.storm,
+            storm_ns,
             loader: of_loader,
             program: of_program,
             syscalls,
-            dlopen: Dlopen::of(loader.dlopens, &classes, image.dlopens_dropped),
+            dlopen: Dlopen::of(dlopens, &classes, image.dlopens_dropped),
             classes,
-            worst: loader.worst,
-            calmed_by: of_check.and_then(|program| program.calmed_by.clone()),
-            indexed_bindings: of_check.and_then(|program| program.bindings),
             pages: image.pages.map(Pages::from),
-            relocations: None,
-            prediction: loader.beside,
-            no_prediction,
             initialisers: image.initialisers,
             dropped: image.dropped,
             environment: variables.map(|(name, value)| (text(name), text(value))).collect(),
-            probes: loader.probes,
+            probes: observed.probes,
             began_ns: image.began_ns,
             timeline: image.timeline,
-            checked,
-            files: Vec::new(),
+            ..Self::default()
         }
     }
+}
+
+/// Returns the time of the loader's failed opens and stats in nanoseconds.
+fn storm_ns(image: &Image) -> u64 {
+    // Dropped lookups are only in the sum.
+    if image.dropped > 0 {
+        return image.loader.missed.ns;
+    }
+    let of_storm =
+        |lookup: &&Lookup| lookup.by_loader && lookup.is_miss() && lookup.attempt().is_some();
+    image.lookups.iter().filter(of_storm).map(|lookup| lookup.ns).sum()
 }

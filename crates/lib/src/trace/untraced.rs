@@ -4,16 +4,15 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
 use becalm_core::fs::Errno;
-use becalm_core::observe::{Dlopens, Kind, Lookup, attribute};
-use becalm_core::probe::Probe;
+use becalm_core::observe::{Kind, Lookup};
+use becalm_core::probe::{Call, Outcome, Probe};
 use becalm_host::trace::{Image, Untraced};
 use bstr::BString;
 
-use crate::beside::{Beside, Scope};
+use crate::beside::Scope;
 use crate::index::variables::TUNABLES;
 use crate::trace::options::Options;
 use crate::trace::report::{Exit, Report, Seen, words_of_command};
-use crate::trace::seen::Loader;
 use crate::trace::{join, predict};
 
 /// The note that lists the missing data.
@@ -65,19 +64,9 @@ fn seen(options: &Options, ran: Untraced, environment: Vec<(OsString, OsString)>
     match predict::predict(&image, &path, &predict::Assumed::new(options)) {
         Ok((program, closure)) => {
             let missing: Vec<BString> = closure.unresolved().into_iter().map(Into::into).collect();
-            let lookups: Vec<Lookup> = record.probes(&missing).iter().map(lookup).collect();
-            let attributed = attribute(&lookups, &closure);
+            image.lookups = record.probes(&missing).iter().map(lookup).collect();
             let scope = Scope { reached_entry: missing.is_empty(), opens_alone: true };
-            let loader = Loader {
-                beside: Some(Beside::of(&attributed, &closure, scope)),
-                worst: attributed.offenders(&closure),
-                // The output does not show where the start ends.
-                dlopens: Dlopens::default(),
-                storm: attributed.storm,
-                storm_ns: 0,
-                probes: attributed.probes,
-            };
-            Seen::of(image, path, Ok(program), loader)
+            join::predicted(image, path, program, &closure, scope)
         }
         Err(why) => {
             image.lookups = record.probes(&[]).iter().map(lookup).collect();
@@ -86,13 +75,25 @@ fn seen(options: &Options, ran: Untraced, environment: Vec<(OsString, OsString)>
     }
 }
 
-/// Returns a probe of the output as the call it was.
-fn lookup(probe: &Probe) -> Lookup {
+/// Returns a recorded probe as the call it was.
+#[must_use]
+pub fn lookup(probe: &Probe) -> Lookup {
     Lookup {
-        kind: Kind::Open,
+        kind: match probe.call {
+            Call::Open => Kind::Open,
+            Call::Stat => Kind::Stat,
+        },
         path: probe.path.clone(),
         at_cwd: true,
-        errno: probe.outcome.is_failed_call().then_some(Errno::NOENT),
+        errno: match probe.outcome {
+            Outcome::Miss => Some(Errno::NOENT),
+            Outcome::NotADirectory => Some(Errno::NOTDIR),
+            Outcome::Denied => Some(Errno::ACCES),
+            Outcome::Loop => Some(Errno::LOOP),
+            Outcome::NameTooLong => Some(Errno::NAMETOOLONG),
+            Outcome::Failed => Some(Errno::IO),
+            _ => None,
+        },
         ns: 0,
         by_loader: true,
     }
