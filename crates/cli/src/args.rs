@@ -183,7 +183,6 @@ pub(crate) enum Command {
 }
 
 /// Returns the definition of the command line, with the manual sections that no flag explains.
-#[must_use]
 pub(crate) fn definition() -> clap::Command {
     let with_manual = |command: clap::Command| {
         let sections = manual::as_help(manual_of(command.get_name()));
@@ -243,7 +242,6 @@ impl RunOnly {
 }
 
 /// Parses the flags of this process. A wrong flag, `--help` and `--version` end the process.
-#[must_use]
 pub(crate) fn parse() -> Cli {
     // The program's start waits for `becalm run`, and the definitions of all commands take longer
     // than the rest of its work.
@@ -283,7 +281,6 @@ becalm check /opt/store/*/bin
 const COMMON: &[&str] = &[FIRST, manual::EXIT_STATUS, manual::ENVIRONMENT];
 
 /// Returns the last sections of the help and the man page of a command, by its name.
-#[must_use]
 pub(crate) fn manual_of(command: &str) -> &'static [&'static str] {
     match command {
         "advise" => crate::advise::manual::ADVISE,

@@ -9,7 +9,6 @@ use becalm_lib::words::{counted, grouped};
 use crate::terminal::style::Look;
 
 /// Returns the counts side by side, then at most `most` differences.
-#[must_use]
 pub(crate) fn table(look: Look, beside: &Beside, most: usize) -> String {
     let mut text = String::new();
     let (p, o) = (&beside.predicted, &beside.observed);
@@ -37,7 +36,6 @@ pub(crate) fn table(look: Look, beside: &Beside, most: usize) -> String {
 }
 
 /// Says in one line how far the two agree.
-#[must_use]
 pub(crate) fn verdict(look: Look, beside: &Beside) -> String {
     let mut text = if beside.equal {
         let probes = counted(beside.observed.probes, "probe", "probes");

@@ -41,7 +41,6 @@ pub(crate) fn run() -> Result<ExitStatus> {
 }
 
 /// Returns what to type instead of `becalm PROGRAM`; `None` if there is no such program.
-#[must_use]
 pub(crate) fn hint(arguments: &[OsString]) -> Option<String> {
     let name = arguments.get(1)?;
     let found = program::find(name).ok()?;
@@ -58,7 +57,6 @@ pub(crate) fn hint(arguments: &[OsString]) -> Option<String> {
 
 /// Returns the ways to use `becalm fix` or `becalm index` if one of them was typed without what it
 /// needs.
-#[must_use]
 pub(crate) fn ways(arguments: &[OsString]) -> Option<String> {
     let command = arguments.get(1)?.to_str()?;
     let (needs, ways) = match command {

@@ -15,7 +15,6 @@ use becalm_host::OsFs;
 use becalm_host::write::WriteOptions;
 use bstr::{BStr, BString, ByteSlice};
 
-use crate::path::path_bytes;
 use crate::progress::Progress;
 use crate::words::errno_words;
 use crate::writing::{Changed, Editor, edit};
@@ -199,14 +198,13 @@ pub fn apply(
     progress: &dyn Progress,
 ) -> Vec<Changed> {
     let editor = Editor::new(writing, progress);
-    let done = editor.change(files, |at, reader| {
+    editor.change(files, |at, reader| {
         let Some(view) = objects.get(at) else { return Ok((None, Vec::new())) };
         let (edits, mut remarks) = changes.edits(&fs.session(), view);
         let (patch, warnings) = edit(reader, &edits, writing)?;
         remarks.extend(warnings);
         Ok((patch, remarks))
-    });
-    files.iter().zip(done).map(|(file, done)| done.of(path_bytes(file))).collect()
+    })
 }
 
 /// Returns true if `dir` has a file `name` for `machine`.

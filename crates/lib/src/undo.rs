@@ -25,7 +25,7 @@ use crate::progress::Progress;
 use crate::words::words;
 use crate::writing::making::{is_of_package, is_our_index, lies_in_farms, package_files};
 use crate::writing::removing::{Remover, folders_in, list_of};
-use crate::writing::{Changed, Done, Editor, Outcome, revert};
+use crate::writing::{Changed, Editor, Outcome, revert};
 
 /// How files are reverted.
 #[derive(Clone, Copy, Debug, Default)]
@@ -131,7 +131,7 @@ pub fn undo(paths: &[PathBuf], options: &Options, progress: &dyn Progress) -> Re
     Report {
         dry_run: options.dry_run,
         interrupted: editor.is_interrupted(),
-        files: told.map(|((path, _), done)| done.of(path_bytes(path))).collect(),
+        files: told.map(|(_, done)| done).collect(),
         removed,
         kept: found.kept,
         problems: found.problems,
@@ -143,7 +143,7 @@ pub fn undo(paths: &[PathBuf], options: &Options, progress: &dyn Progress) -> Re
 fn remove_made(
     remover: &mut Remover<'_>,
     paths: &[PathBuf],
-    done: &[Done],
+    done: &[Changed],
     before: &[Made],
 ) -> FxHashSet<PathBuf> {
     let still = before.iter().zip(done).filter(|(_, done)| !done.outcome.is_written());

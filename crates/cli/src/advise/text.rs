@@ -10,7 +10,6 @@ use becalm_lib::words::{counted, grouped, milliseconds};
 use crate::terminal::style::Look;
 
 /// The screen.
-#[must_use]
 pub(crate) fn screen(look: Look, report: &Report) -> String {
     let mut text = format!("{}\n", look.strong(&report.first_line.to_string()));
     let _ = writeln!(text, "{}", shown(report.path.as_ref()));

@@ -165,7 +165,6 @@ impl Drop for Place {
 }
 
 /// Returns the measurement in one of the forms for other programs.
-#[must_use]
 fn exported(form: Form, report: &Report) -> String {
     match form {
         Form::Json => String::from_utf8_lossy(&document(report)).into_owned(),

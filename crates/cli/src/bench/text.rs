@@ -17,7 +17,6 @@ const BINS: usize = 40;
 const WIDEST: usize = 48;
 
 /// Formats the measurement.
-#[must_use]
 pub(crate) fn text(look: Look, report: &Report) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.

@@ -75,7 +75,6 @@ pub(crate) fn screen(look: Look, program: &Program, closure: Option<&Closure>) -
 }
 
 /// Returns the path, and a line that describes the file.
-#[must_use]
 pub(crate) fn heading(look: Look, program: &Program) -> String {
     let mut text = String::new();
     let path = shown(program.path.as_ref());
@@ -124,7 +123,6 @@ pub(crate) fn heading(look: Look, program: &Program) -> String {
 }
 
 /// Formats the symbol bindings that an index applies.
-#[must_use]
 pub(crate) fn bindings_of(bindings: &IndexedBindings) -> String {
     let [bound, all] = [bindings.bound, bindings.relocations].map(|n| grouped(n.into()));
     format!("bindings {bound} of {all} from the index")
@@ -176,7 +174,6 @@ fn hwcaps(text: &mut String, program: &Program) {
 
 /// Returns the misses in hwcaps subdirectories, in per cent of all; never 100 while there are
 /// others.
-#[must_use]
 pub(crate) fn share(storm: &SearchCost) -> u64 {
     let (part, all) = (u128::from(storm.hwcaps_misses), u128::from(storm.misses()).max(1));
     let rounded = (200 * part + all) / (2 * all);
@@ -242,7 +239,6 @@ pub(crate) fn offenders(
 }
 
 /// Returns the bar of a count as wide as the longest.
-#[must_use]
 pub(crate) fn padded_bar(look: Look, count: u64, most: u64) -> String {
     let bar = bar(count, most);
     let padding = BAR as usize - bar.chars().count();

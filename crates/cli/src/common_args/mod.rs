@@ -128,7 +128,6 @@ pub(crate) fn seconds(text: &str) -> Result<Duration> {
 
 impl AssumeArgs {
     /// Returns the assumptions as the library's options.
-    #[must_use]
     pub(crate) fn options(&self) -> assume::Options {
         assume::Options {
             sysroot: self.sysroot.clone(),
@@ -146,7 +145,6 @@ impl AssumeArgs {
 
 impl ReadsArg {
     /// Returns the strategies, as the library takes them: none if the flag is not given.
-    #[must_use]
     pub(crate) fn strategies(&self) -> Option<Vec<Strategy>> {
         (!self.reads.is_empty()).then(|| self.reads.iter().flatten().copied().collect())
     }
@@ -169,7 +167,6 @@ pub(crate) fn strategy_of_fix() -> impl TypedValueParser<Value = Strategy> {
 
 impl StoreArg {
     /// Returns the prefixes as the library's type.
-    #[must_use]
     pub(crate) fn prefixes(&self) -> StorePrefixes {
         StorePrefixes(self.store.join(OsStr::new(":")))
     }

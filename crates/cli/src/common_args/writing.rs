@@ -35,7 +35,6 @@ pub(crate) struct WritingArgs {
 
 impl WritingArgs {
     /// Returns the library's options for writing.
-    #[must_use]
     pub(crate) fn options(&self) -> WriteOptions {
         WriteOptions {
             in_place: self.in_place,

@@ -21,7 +21,6 @@ const NAMED: usize = 5;
 const INDENT: usize = 12;
 
 /// The screen.
-#[must_use]
 pub(crate) fn screen(look: Look, report: &Report) -> String {
     let mut text = String::new();
     if let Some(program) = &report.program {
@@ -178,7 +177,6 @@ fn kept(text: &mut String, look: Look, report: &Report) {
 }
 
 /// Returns the number of programs that are switched on, and what to do about those that start plainly.
-#[must_use]
 pub(crate) fn switched_on(alone: Alone) -> String {
     let programs = counted(alone.switched_on, "program", "programs");
     match alone.stale {

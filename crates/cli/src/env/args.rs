@@ -93,7 +93,6 @@ pub(crate) enum Dialect {
 
 impl Dialect {
     /// Returns true for lines that programs of other users will read.
-    #[must_use]
     pub(crate) fn is_for_all(self) -> bool {
         match self {
             // A user's own module file, or a unit for an existing index.

@@ -4,7 +4,12 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
+
 use becalm_lib::index::variables::{AUDIT, STATIC_TLS, SWITCHES, Settings, TUNABLES};
+
+use crate::env::args::Dialect;
 
 /// A line of csh. Each ends with a semicolon: `` eval "`becalm env --shell csh`" `` joins them.
 pub(crate) fn csh_line(name: &str, value: Option<&OsStr>) -> String {
@@ -94,30 +99,16 @@ pub(crate) fn dockerfile(settings: &Settings) -> String {
     text
 }
 
-/// The units that keep an index up to date.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unit {
-    /// Updates the index.
-    Service,
-    /// Starts the service each day, for trees in which a change does not show in a directory above.
-    Timer,
-    /// Starts the service when a package is added or removed.
-    Path,
-}
-
-/// Returns one unit; its first lines name its path.
-pub(crate) fn unit(unit: Unit, becalm: &Path, index: &Path, stores: &[String]) -> String {
-    let name = match unit {
-        Unit::Service => "service",
-        Unit::Timer => "timer",
-        Unit::Path => "path",
-    };
+/// Returns a unit that keeps an index up to date; its first lines name its path.
+pub(crate) fn unit(unit: Dialect, becalm: &Path, index: &Path, stores: &[String]) -> String {
+    let name = unit.to_possible_value();
+    let name = name.as_ref().map_or("", PossibleValue::get_name);
     let head = format!(
-        "# /etc/systemd/system/becalm-update.{name}, for a user's own index\n\
-         # ~/.config/systemd/user/becalm-update.{name} (and systemctl --user)\n"
+        "# /etc/systemd/system/becalm-{name}, for a user's own index\n\
+         # ~/.config/systemd/user/becalm-{name} (and systemctl --user)\n"
     );
     let body = match unit {
-        Unit::Service => format!(
+        Dialect::UpdateService => format!(
             "[Unit]\n\
              Description=Bring becalm's index up to date\n\n\
              [Service]\n\
@@ -128,7 +119,7 @@ pub(crate) fn unit(unit: Unit, becalm: &Path, index: &Path, stores: &[String]) -
             command_word(becalm),
             command_word(index)
         ),
-        Unit::Timer => "# then: systemctl enable --now becalm-update.timer\n\
+        Dialect::UpdateTimer => "# then: systemctl enable --now becalm-update.timer\n\
              [Unit]\n\
              Description=Bring becalm's index up to date each day\n\n\
              [Timer]\n\
@@ -139,7 +130,7 @@ pub(crate) fn unit(unit: Unit, becalm: &Path, index: &Path, stores: &[String]) -
              [Install]\n\
              WantedBy=timers.target\n"
             .to_owned(),
-        Unit::Path => {
+        _ => {
             let watched: Vec<String> = stores
                 .iter()
                 .map(|store| format!("PathChanged={}\n", store.replace('%', "%%")))
@@ -184,12 +175,14 @@ mod tests {
 
     #[test]
     fn units_take_paths_literally() {
-        let text = unit(Unit::Service, Path::new("/b/becalm"), Path::new("/i/50% $x.so"), &[]);
+        let text =
+            unit(Dialect::UpdateService, Path::new("/b/becalm"), Path::new("/i/50% $x.so"), &[]);
         assert!(
             text.contains("ExecStart=\"/b/becalm\" index --update -o \"/i/50%% $$x.so\"\n"),
             "{text}"
         );
-        let text = unit(Unit::Path, Path::new("/b"), Path::new("/i"), &["/nix/store".to_owned()]);
+        let text =
+            unit(Dialect::UpdatePath, Path::new("/b"), Path::new("/i"), &["/nix/store".to_owned()]);
         assert!(text.contains("\nPathChanged=/nix/store\nTrigger"), "{text}");
     }
 }

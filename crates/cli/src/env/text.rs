@@ -12,7 +12,7 @@ use becalm_lib::index::platforms;
 use becalm_lib::index::variables::{AUDIT, STATIC_TLS, SWITCHES, Settings, TUNABLES};
 
 use crate::env::args::Dialect;
-use crate::env::dialects::{self, Unit, escaped};
+use crate::env::dialects::{self, escaped};
 
 /// Returns the lines that give a session the index.
 ///
@@ -30,9 +30,9 @@ pub(crate) fn lines(report: &Report, reader: Dialect) -> Result<String> {
         Dialect::Systemd => systemd(settings),
         Dialect::Nixos => nixos(settings),
         Dialect::ProfileD => profile(settings),
-        Dialect::UpdateService => update_unit(report, Unit::Service)?,
-        Dialect::UpdateTimer => update_unit(report, Unit::Timer)?,
-        Dialect::UpdatePath => update_unit(report, Unit::Path)?,
+        Dialect::UpdateService | Dialect::UpdateTimer | Dialect::UpdatePath => {
+            update_unit(report, reader)?
+        }
     })
 }
 
@@ -68,10 +68,10 @@ systemctl daemon-reexec
 }
 
 /// Returns a unit that keeps the index up to date with this becalm.
-fn update_unit(report: &Report, unit: Unit) -> Result<String> {
+fn update_unit(report: &Report, unit: Dialect) -> Result<String> {
     let becalm = env::current_exe().context("the path of becalm is not known")?;
     let (index, stores) = (&report.index, stores(&report.index)?);
-    if unit == Unit::Path && stores.is_empty() {
+    if unit == Dialect::UpdatePath && stores.is_empty() {
         bail!("{}: an index without stores: no directory shows that files change", index.display());
     }
     let stores: Vec<String> = stores.iter().map(ToString::to_string).collect();

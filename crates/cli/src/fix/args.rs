@@ -95,7 +95,6 @@ fn prefix_map(text: &str) -> anyhow::Result<Mapping> {
 
 impl FixArgs {
     /// Returns the library's options for the plan.
-    #[must_use]
     pub(crate) fn options(&self) -> Options {
         Options {
             paths: self.paths.clone(),

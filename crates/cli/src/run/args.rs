@@ -106,14 +106,12 @@ pub(crate) struct RunArgs {
 
 impl RunArgs {
     /// True for a command without options: `becalm run CMD` or `becalm run -- CMD`.
-    #[must_use]
     pub(crate) fn is_plain(&self) -> bool {
         let before = std::env::args_os().len() - self.command.len();
         before == 2 || (before == 3 && std::env::args_os().nth(2).is_some_and(|it| it == "--"))
     }
 
     /// Returns the library's options for the choice of an index.
-    #[must_use]
     pub(crate) fn options(&self) -> Options {
         Options {
             index: self.index.clone(),

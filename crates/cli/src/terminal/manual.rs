@@ -55,7 +55,6 @@ pub(crate) const JSON: &str = "JSON
 pub(crate) const HELP_WIDTH: usize = 80;
 
 /// Returns the sections as help text.
-#[must_use]
 pub(crate) fn as_help(sections: &[&str]) -> String {
     let mut text = String::new();
     for (title, entries) in sections.iter().map(|section| read(section)) {
@@ -73,7 +72,6 @@ pub(crate) fn as_help(sections: &[&str]) -> String {
 }
 
 /// Returns the sections in the language of manual pages (man(7)).
-#[must_use]
 pub(crate) fn as_roff(sections: &[&str]) -> String {
     let mut text = String::new();
     for (title, entries) in sections.iter().map(|section| read(section)) {

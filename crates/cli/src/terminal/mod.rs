@@ -22,7 +22,6 @@ pub(crate) struct Stdout(BufWriter<StdoutLock<'static>>);
 
 impl Stdout {
     /// Locks standard output; a run has one.
-    #[must_use]
     pub(crate) fn new() -> Self {
         Self(BufWriter::with_capacity(64 * 1024, io::stdout().lock()))
     }
@@ -97,7 +96,6 @@ fn say(what: &str) {
 }
 
 /// True if an error means that the reader of our output has closed it.
-#[must_use]
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()

@@ -11,7 +11,6 @@ use bstr::BStr;
 use crate::terminal::style::Look;
 
 /// Returns the probes of a start in the loader's order; nothing for a file without a loader.
-#[must_use]
 pub(crate) fn lines(look: Look, closure: Option<&Closure>) -> Vec<u8> {
     let mut text = String::new();
     let Some(closure) = closure else { return Vec::new() };
@@ -25,7 +24,6 @@ pub(crate) fn lines(look: Look, closure: Option<&Closure>) -> Vec<u8> {
 }
 
 /// Returns observed probes in their order, in the same form.
-#[must_use]
 pub(crate) fn observed(look: Look, probes: &[Probe]) -> String {
     let mut text = String::new();
     for probe in probes {

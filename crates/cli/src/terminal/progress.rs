@@ -33,13 +33,11 @@ enum Form {
 
 impl Bar {
     /// Starts a bar for `total` pieces of work.
-    #[must_use]
     pub(crate) fn of(total: usize) -> Self {
         Self::new(Form::Of(total as u64))
     }
 
     /// Starts a count without a known total; `what` names the pieces in the plural.
-    #[must_use]
     pub(crate) fn counting(what: &'static str) -> Self {
         Self::new(Form::Count(what))
     }

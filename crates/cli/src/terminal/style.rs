@@ -30,19 +30,16 @@ impl Look {
     pub(crate) const PLAIN: Self = Self { colour: false, width: None };
 
     /// Returns the look for standard output; `when` decides on colours.
-    #[must_use]
     pub(crate) fn of_stdout(when: When) -> Self {
         Self::of(&io::stdout(), when)
     }
 
     /// Returns the look for standard error.
-    #[must_use]
     pub(crate) fn of_stderr(when: When) -> Self {
         Self::of(&io::stderr(), when)
     }
 
     /// Returns the look for a file.
-    #[must_use]
     pub(crate) fn of_file(when: When) -> Self {
         Self { colour: when == When::Always, width: None }
     }
@@ -63,7 +60,6 @@ impl Look {
 
     /// Cuts the text to the rest of the line after `used` columns. Text that goes to a pipe or a
     /// file is not cut.
-    #[must_use]
     pub(crate) fn fitted(self, text: &str, used: usize) -> String {
         /// A shorter text is not cut further: it would not be readable.
         const LEAST: usize = 16;
@@ -76,37 +72,31 @@ impl Look {
     }
 
     /// Paints headings and names.
-    #[must_use]
     pub(crate) fn strong(self, text: &str) -> String {
         self.painted(Style::new().bold(), text)
     }
 
     /// Paints less important text.
-    #[must_use]
     pub(crate) fn faint(self, text: &str) -> String {
         self.painted(Style::new().dimmed(), text)
     }
 
     /// Paints an error.
-    #[must_use]
     pub(crate) fn bad(self, text: &str) -> String {
         self.painted(AnsiColor::Red.on_default().bold(), text)
     }
 
     /// Paints a cost.
-    #[must_use]
     pub(crate) fn costly(self, text: &str) -> String {
         self.painted(AnsiColor::Yellow.on_default(), text)
     }
 
     /// Paints a good result.
-    #[must_use]
     pub(crate) fn good(self, text: &str) -> String {
         self.painted(AnsiColor::Green.on_default(), text)
     }
 
     /// Paints the origin of something.
-    #[must_use]
     pub(crate) fn origin(self, text: &str) -> String {
         self.painted(AnsiColor::Cyan.on_default(), text)
     }

@@ -124,7 +124,6 @@ pub(crate) struct TraceArgs {
 
 impl TraceArgs {
     /// Returns the library's options for the traced run.
-    #[must_use]
     pub(crate) fn options(&self) -> Options {
         Options {
             command: self.command.clone(),

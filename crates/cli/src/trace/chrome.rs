@@ -13,7 +13,6 @@ use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
 /// Returns the document.
-#[must_use]
 pub(crate) fn document(report: &Report) -> Vec<u8> {
     let mut spans = Spans::default();
     report.images.iter().for_each(|seen| spans.add_image(seen));

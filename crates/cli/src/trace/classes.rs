@@ -10,7 +10,6 @@ use crate::check::text::padded_bar;
 use crate::terminal::style::Look;
 
 /// Returns the classes with misses, the worst first, with the directory that misses most.
-#[must_use]
 pub(crate) fn table(look: Look, seen: &Seen, rows: usize) -> String {
     let missing = seen.classes.iter().filter(|tally| tally.missed.total() > 0);
     let row = |tally: &ClassLookups| {
@@ -35,7 +34,6 @@ const MANY: u64 = 100;
 
 /// Returns the classes with repeated successful lookups, the worst first, with the most frequent
 /// path.
-#[must_use]
 pub(crate) fn repeated(look: Look, seen: &Seen, rows: usize) -> String {
     let mut asking: Vec<&ClassLookups> =
         seen.classes.iter().filter(|tally| tally.repeated.count >= MANY).collect();

@@ -43,7 +43,6 @@ pub(crate) fn run(args: &TraceArgs, log: &Path, color: When) -> Result<ExitStatu
 }
 
 /// Returns the log in the requested form.
-#[must_use]
 fn logged(look: Look, args: &TraceArgs, report: &Report) -> Vec<u8> {
     if args.json {
         return document(report);

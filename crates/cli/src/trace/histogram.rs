@@ -12,7 +12,6 @@ use crate::terminal::style::Look;
 const ROWS: usize = 12;
 
 /// Returns the table, with a row for the loader's failed lookups.
-#[must_use]
 pub(crate) fn table(look: Look, seen: &Seen) -> String {
     let mut text = String::new();
     let rows = &seen.syscalls;

@@ -10,7 +10,6 @@ use crate::trace::args::TraceArgs;
 use crate::trace::{chrome, text};
 
 /// Returns the report in the requested form.
-#[must_use]
 pub(crate) fn report(look: Look, args: &TraceArgs, report: &Report) -> Vec<u8> {
     if args.format.is_some() {
         return chrome::document(report);

@@ -43,7 +43,6 @@ impl Places {
     }
 
     /// True if the JSON object goes to the same stream as the program's output.
-    #[must_use]
     pub(crate) fn json_on_stdout(&self) -> bool {
         self.json && self.output.is_none()
     }

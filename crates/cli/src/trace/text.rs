@@ -33,7 +33,6 @@ const IMAGES: usize = 6;
 const DIFFERENCES: usize = 20;
 
 /// Returns the report as text.
-#[must_use]
 pub(crate) fn of(look: Look, report: &Report, predict: bool) -> String {
     let Some((seen, before)) = report.images.split_last() else { return String::new() };
     let mut text = String::new();

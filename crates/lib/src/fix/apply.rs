@@ -17,7 +17,7 @@ use crate::problem::{NoPlace, Problem};
 use crate::progress::Progress;
 use crate::targets::Target;
 use crate::writing::removing::Remover;
-use crate::writing::{Changed, Done, Editor, edit, making, revert};
+use crate::writing::{Changed, Editor, Outcome, edit, making, revert};
 
 /// The result of applying a plan.
 #[derive(Debug, Default)]
@@ -77,7 +77,8 @@ pub(crate) fn apply(
     let mut applied = Applied { made, ..Applied::default() };
     let (edited, paths) = applied.edited(plan, host);
     let done = editor.change(&paths, |at, reader| edit(reader, &edited[at].edits, writing));
-    let done = edited.iter().zip(done).map(|(file, done)| done.of(file.path.clone()));
+    let path = |file: &FilePlan| file.path.clone();
+    let done = edited.iter().zip(done).map(|(file, done)| Changed { path: path(file), ..done });
     // Files that name a failed creation are last.
     applied.files.splice(0..0, done);
     applied.interrupted = editor.is_interrupted();
@@ -121,7 +122,7 @@ impl Applied {
             let mut names = file.edits.iter().flat_map(Edit::listed);
             if let Some(lacking) = names.find(|name| failed.contains(name)) {
                 let why = format!("not changed: {lacking} could not be made");
-                self.files.push(Done::refused(why).of(file.path.clone()));
+                self.files.push(Changed::of(file.path.clone(), Outcome::refused(why)));
                 continue;
             }
             match host(file.path.as_ref()) {

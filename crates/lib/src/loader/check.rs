@@ -110,7 +110,7 @@ impl Trial<'_> {
         self.write(&path, &program)?;
         let cache = folder.join("etc/ld.so.cache");
         let made = fs::create_dir(folder.join("etc"));
-        let bytes = fixture::cache(&self.target, SONAME, &library);
+        let bytes = fixture::cache(&self.target, SONAME, &library).context("too long a path")?;
         made.and_then(|()| fs::write(&cache, bytes)).with_context(at(&cache))?;
         self.finds(&path, &library)
     }

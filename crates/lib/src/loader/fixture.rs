@@ -5,7 +5,7 @@
 
 use becalm_core::elf::resolution_note::COMPLETE;
 use becalm_core::elf::{Class, Endian, Ident};
-use becalm_core::search::loader_cache::NEW_MAGIC;
+use becalm_core::search::loader_cache::{self, NewEntry};
 use object::elf::{
     DT_NEEDED, DT_NULL, DT_RUNPATH, DT_SONAME, DT_STRSZ, DT_STRTAB, DT_SYMENT, DT_SYMTAB,
     DynamicTag, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NOTE, ProgramType,
@@ -167,21 +167,16 @@ pub fn object(target: &Ident, object: &Object<'_>) -> Vec<u8> {
     parts.bytes
 }
 
-/// Returns a loader cache (glibc `struct cache_file_new`) that has `path` for `soname`, with the
-/// flags of every ABI; a loader uses the entry of its own.
-pub(crate) fn cache(target: &Ident, soname: &str, path: &str) -> Vec<u8> {
-    const ABIS: u64 = 0x20;
-    let start = 48 + 24 * ABIS;
-    let mut out = Out { target, bytes: NEW_MAGIC.to_vec() };
-    out.words(&[ABIS, (soname.len() + path.len() + 2) as u64]);
-    out.bytes.push(if target.endian == Endian::Little { 2 } else { 3 });
-    out.bytes.resize(48, 0);
-    for abi in 0..ABIS {
-        out.words(&[abi << 8 | 3, start, start + soname.len() as u64 + 1, 0]);
-        out.number(0, 8);
-    }
-    out.strings(&[soname, path]);
-    out.bytes
+/// Returns a loader cache that has `path` for `soname`, with the flags of every ABI; a loader uses
+/// the entry of its own.
+pub(crate) fn cache(target: &Ident, soname: &str, path: &str) -> Option<Vec<u8>> {
+    let entry = |abi| NewEntry {
+        soname: soname.into(),
+        path: path.into(),
+        flags: abi << 8 | 3,
+        hwcaps_name: None,
+    };
+    loader_cache::write(target, (0..0x20).map(entry).collect(), "becalm")
 }
 
 #[cfg(test)]

@@ -18,11 +18,9 @@ use bstr::{BStr, BString, ByteSlice};
 use crate::escape::shown;
 use crate::first_line::{FirstLine, Loader};
 use crate::json::{self, ReadError};
-use crate::report::start::{
-    Answered, Child, ClassCounts, Node, Observed, Relocation, Snapshot, Try,
-};
+use crate::report::start::{Answered, Child, Node, Observed, Relocation, Snapshot, Try};
 use crate::report::{modules, name};
-use crate::trace::report::{Report, Seen};
+use crate::trace::report::{ClassLookups, Report, Seen};
 
 /// True if a file begins like a JSON object.
 pub fn is_one(path: &Path) -> bool {
@@ -132,17 +130,11 @@ pub fn observed(report: &Report) -> Result<Observed, String> {
 }
 
 /// Returns the lookups of each class, without `dlopen`, in descending order.
-fn classes(image: &Seen) -> Vec<ClassCounts> {
+fn classes(image: &Seen) -> Vec<ClassLookups> {
     let others = image.classes.iter().filter(|class| class.class != Class::Dlopen);
-    let counts = others.map(|class| ClassCounts {
-        name: json::name(&class.class),
-        lookups: class.hits + class.missed.total(),
-        misses: class.missed.total(),
-        repeated: class.repeated.count,
-    });
-    let mut counts: Vec<ClassCounts> = counts.collect();
-    counts.sort_by_key(|class| std::cmp::Reverse(class.lookups));
-    counts
+    let mut others: Vec<ClassLookups> = others.cloned().collect();
+    others.sort_by_key(|class| std::cmp::Reverse(class.lookups()));
+    others
 }
 
 fn a_try(probe: &Probe) -> Try {
@@ -289,8 +281,8 @@ mod tests {
         let text = format!(r#"{{"classes": [{}]}}"#, all.join(","));
         let image: Seen = serde_json::from_str(&text).expect("an image");
         let counted = classes(&image);
-        let counts = |at: &ClassCounts| (at.lookups, at.misses, at.repeated);
-        let names: Vec<&str> = counted.iter().map(|class| class.name.as_str()).collect();
+        let counts = |at: &ClassLookups| (at.lookups(), at.missed.total(), at.repeated.count);
+        let names: Vec<String> = counted.iter().map(|class| json::name(&class.class)).collect();
         assert_eq!(names, ["python", "perl"]);
         assert_eq!((counts(&counted[0]), counts(&counted[1])), ((5868, 0, 2), (12, 3, 2)));
     }

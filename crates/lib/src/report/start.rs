@@ -7,7 +7,7 @@ use bstr::BString;
 
 use crate::advice::Advice;
 use crate::first_line::FirstLine;
-use crate::trace::report::Pages;
+use crate::trace::report::{ClassLookups, Pages};
 
 /// The data of one program. Text is printable, but not escaped for HTML.
 #[derive(Clone, Debug)]
@@ -121,19 +121,6 @@ pub struct Relocation {
     pub bound: u32,
 }
 
-/// The lookups of one class after the entry point.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClassCounts {
-    /// The class.
-    pub name: String,
-    /// All lookups.
-    pub lookups: u64,
-    /// Those that failed.
-    pub misses: u64,
-    /// Those that succeeded and repeat an earlier one.
-    pub repeated: u64,
-}
-
 /// Results of one traced run. Times are in nanoseconds, without the tracer's own cost.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
@@ -169,7 +156,7 @@ pub struct Observed {
     /// True if each probe was predicted; `None` without a prediction.
     pub as_predicted: Option<bool>,
     /// Lookups after the entry point by class, without those of `dlopen`, most first.
-    pub classes: Vec<ClassCounts>,
+    pub classes: Vec<ClassLookups>,
     /// The packages that an interpreter imported, with their times, most first; empty for a record.
     pub modules: Vec<(String, u64)>,
     /// Part of `program_ns`: the failed opens and stats of `dlopen`.

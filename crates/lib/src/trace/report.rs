@@ -82,10 +82,9 @@ impl Report {
 impl Seen {
     /// Returns the calls of the interpreter that makes most of them, if they are many.
     fn imports(&self) -> Option<Imports> {
-        let calls = |class: &ClassLookups| class.hits + class.missed.total();
         let of_modules = self.classes.iter().filter(|class| class.class.is_of_modules());
-        let most = of_modules.max_by_key(|class| calls(class))?;
-        let (ns, calls, what) = (self.program.net_ns, calls(most), most.class.title());
+        let most = of_modules.max_by_key(|class| class.lookups())?;
+        let (ns, calls, what) = (self.program.net_ns, most.lookups(), most.class.title());
         (calls >= MANY_CALLS).then_some(Imports { ns, calls, what })
     }
 }
@@ -266,6 +265,14 @@ pub struct ClassLookups {
     /// before.
     #[serde(default)]
     pub repeated: Repeated,
+}
+
+impl ClassLookups {
+    /// Returns the number of all lookups.
+    #[must_use]
+    pub fn lookups(&self) -> u64 {
+        self.hits + self.missed.total()
+    }
 }
 
 /// Misses in a directory.

@@ -40,14 +40,14 @@ pub(crate) fn make(
             continue;
         }
         if editor.is_interrupted() {
-            all.push(changed(path, Outcome::NotReached));
+            all.push(Changed::of(path.to_owned(), Outcome::NotReached));
             continue;
         }
         let outcome = match host(path) {
             Ok(here) => made_at(editor, creation, &here, links.as_deref()),
             Err(error) => Outcome::refused(error.to_string()),
         };
-        all.push(changed(path, outcome));
+        all.push(Changed::of(path.to_owned(), outcome));
     }
     all
 }
@@ -180,10 +180,6 @@ fn with_those_there(dir: &Path, wanted: &[(OsString, PathBuf)]) -> Vec<(OsString
     let mut all: BTreeMap<OsString, PathBuf> = there.collect();
     all.extend(wanted.iter().cloned());
     all.into_iter().collect()
-}
-
-fn changed(path: &BStr, outcome: Outcome) -> Changed {
-    Changed { path: path.to_owned(), outcome, warnings: Vec::new() }
 }
 
 /// Returns the files that strategies make in packages.

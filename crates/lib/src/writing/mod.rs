@@ -23,6 +23,7 @@ use rustc_hash::FxHashSet;
 use serde::Serialize;
 
 use crate::json::lossy;
+use crate::path::path_bytes;
 use crate::progress::Progress;
 use crate::words::{words, words_of_chain};
 
@@ -86,11 +87,15 @@ impl Outcome {
     }
 }
 
-/// The outcome of one file, with the editor's remarks.
-#[derive(Clone, Debug)]
-pub(crate) struct Done {
-    pub(crate) outcome: Outcome,
-    pub(crate) warnings: Vec<String>,
+impl Changed {
+    /// Returns an outcome without warnings.
+    pub(crate) fn of(path: BString, outcome: Outcome) -> Self {
+        Self { path, outcome, warnings: Vec::new() }
+    }
+
+    fn refused(path: &Path, why: String) -> Self {
+        Self::of(path_bytes(path), Outcome::refused(why))
+    }
 }
 
 /// The change to one file, and its warnings; `None` if the file already has the right content.
@@ -165,15 +170,15 @@ impl<'a> Editor<'a> {
         &self,
         files: &[PathBuf],
         propose: impl Fn(usize, &Reader) -> Result<Proposal, RewriteError> + Sync,
-    ) -> Vec<Done> {
+    ) -> Vec<Changed> {
         let progress = self.progress.phase(files.len());
         let seen: Mutex<FxHashSet<FileId>> = Mutex::default();
         let mut all = Vec::with_capacity(files.len());
         let size = self.writer.batch_size();
         for (batch, files) in files.chunks(size).enumerate() {
             if self.is_interrupted() {
-                let none = Done { outcome: Outcome::NotReached, warnings: Vec::new() };
-                all.extend(vec![none; files.len()]);
+                let none = |path| Changed::of(path_bytes(path), Outcome::NotReached);
+                all.extend(files.iter().map(|path| none(path)));
                 continue;
             }
             let one = |(at, path): (usize, &PathBuf)| {
@@ -203,19 +208,21 @@ impl<'a> Editor<'a> {
         &self,
         files: &[PathBuf],
         propose: impl Fn(usize, &Reader) -> Result<Proposal, RewriteError> + Sync,
-    ) -> Vec<Done> {
+    ) -> Vec<Changed> {
         let one = |(number, path): (usize, &PathBuf)| {
             let file = match self.writer.open_to_read(path) {
                 Ok(file) => file,
-                Err(error) => return Done::refused(reason(&error, path)),
+                Err(error) => return Changed::refused(path, reason(&error, path)),
             };
             match proposal(&file, |reader| propose(number, reader)) {
-                Err(error) => Done::refused(error.to_string()),
-                Ok((None, warnings)) => Done { outcome: Outcome::Unchanged, warnings },
-                Ok((Some(patch), warnings)) => {
+                Err(error) => Changed::refused(path, error.to_string()),
+                Ok((patch, warnings)) => {
                     let old_length = file.fingerprint().size;
-                    let outcome = Outcome::Written { old_length, new_length: patch.length };
-                    Done { outcome, warnings }
+                    let outcome = patch.map_or(Outcome::Unchanged, |patch| Outcome::Written {
+                        old_length,
+                        new_length: patch.length,
+                    });
+                    Changed { path: path_bytes(path), outcome, warnings }
                 }
             }
         };
@@ -230,11 +237,11 @@ impl<'a> Editor<'a> {
     ) -> Ready {
         let file = match self.writer.open(path) {
             Ok(file) => file,
-            Err(error) => return Ready::refused(&error, reason(&error, path)),
+            Err(error) => return Ready::refused(path, &error, reason(&error, path)),
         };
         let (id, seen) = (file.id(), || seen.lock().unwrap_or_else(PoisonError::into_inner));
         if !seen().insert(id) {
-            return Ready::Done(Done { outcome: Outcome::Unchanged, warnings: Vec::new() });
+            return Ready::Done(Changed::of(path_bytes(path), Outcome::Unchanged));
         }
         let ready = self.prepare_open(file, propose);
         // Otherwise the next attempt would count as a second path of the same file.
@@ -249,24 +256,25 @@ impl<'a> Editor<'a> {
         file: FileUnderEdit,
         propose: impl FnOnce(&Reader) -> Result<Proposal, RewriteError>,
     ) -> Ready {
+        let path = file.path().to_owned();
         let (patch, warnings) = match proposal(&file, propose) {
             Ok(proposal) => proposal,
-            Err(error) => return Ready::Done(Done::refused(error.to_string())),
+            Err(error) => return Ready::Done(Changed::refused(&path, error.to_string())),
         };
         let Some(patch) = patch else {
-            return Ready::Done(Done { outcome: Outcome::Unchanged, warnings });
+            let unchanged = Changed::of(path_bytes(&path), Outcome::Unchanged);
+            return Ready::Done(Changed { warnings, ..unchanged });
         };
-        let path = file.path().to_owned();
         match self.writer.prepare(file, patch) {
             Ok(prepared) => Ready::ToCommit(path, Box::new(prepared), warnings),
-            Err(error) => Ready::refused(&error, self.refused(&error, &path)),
+            Err(error) => Ready::refused(&path, &error, self.refused(&error, &path)),
         }
     }
 
     /// Commits all prepared files at once, and puts the outcomes back in order.
-    fn commit(&self, ready: Vec<Ready>) -> Vec<Done> {
+    fn commit(&self, ready: Vec<Ready>) -> Vec<Changed> {
         let (mut batch, mut told) = (Vec::new(), Vec::new());
-        let done: Vec<Option<Done>> = ready
+        let done: Vec<Option<Changed>> = ready
             .into_iter()
             .map(|ready| match ready {
                 Ready::Done(done) | Ready::Busy(done) => Some(done),
@@ -286,7 +294,7 @@ impl<'a> Editor<'a> {
                 },
                 Err(error) => Outcome::refused(self.refused(&error, &path)),
             };
-            Done { outcome, warnings }
+            Changed { path: path_bytes(&path), outcome, warnings }
         });
         done.into_iter().filter_map(|done| done.or_else(|| written.next())).collect()
     }
@@ -307,36 +315,23 @@ fn proposal(
 
 /// A file between opening and commit.
 enum Ready {
-    Done(Done),
+    Done(Changed),
     /// Another becalm is writing the file.
-    Busy(Done),
+    Busy(Changed),
     /// The file, the prepared change, and the editor's remarks.
     ToCommit(PathBuf, Box<Prepared>, Vec<String>),
 }
 
 impl Ready {
-    fn refused(error: &WriteError, why: String) -> Self {
-        match is_busy(error) {
-            true => Self::Busy(Done::refused(why)),
-            false => Self::Done(Done::refused(why)),
-        }
+    fn refused(path: &Path, error: &WriteError, why: String) -> Self {
+        let refused = Changed::refused(path, why);
+        if is_busy(error) { Self::Busy(refused) } else { Self::Done(refused) }
     }
 }
 
 /// True if another becalm is writing the file.
 pub(crate) fn is_busy(error: &WriteError) -> bool {
     matches!(error, WriteError::Locked { .. })
-}
-
-impl Done {
-    pub(crate) fn refused(why: String) -> Self {
-        Self { outcome: Outcome::refused(why), warnings: Vec::new() }
-    }
-
-    /// Returns the outcome with its path.
-    pub(crate) fn of(self, path: BString) -> Changed {
-        Changed { path, outcome: self.outcome, warnings: self.warnings }
-    }
 }
 
 /// Returns the patch that makes these edits, and what the editor says of them.

@@ -49,8 +49,7 @@ impl<'a> Remover<'a> {
         };
         let outcome = result.unwrap_or_else(|error| Outcome::refused(reason(&error, path)));
         if outcome != Outcome::Unchanged {
-            let path = path_bytes(path);
-            self.removed.push(Changed { path, outcome, warnings: Vec::new() });
+            self.removed.push(Changed::of(path_bytes(path), outcome));
         }
         if !self.dry_run {
             self.remove_empty_parents(path, &parents);

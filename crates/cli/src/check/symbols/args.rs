@@ -30,14 +30,12 @@ pub(crate) struct SymbolArgs {
 
 impl SymbolArgs {
     /// True if symbols are requested.
-    #[must_use]
     pub(crate) fn is_asked(&self) -> bool {
         self.symbols || self.bindings
     }
 
     /// Returns the options of the lookup, if symbols are requested. The environment counts if the
     /// programs would start in it (`is_here`).
-    #[must_use]
     pub(crate) fn options(&self, is_here: bool) -> Option<SymbolOptions> {
         let bind = if is_here { bind_options_of_environment() } else { BindOptions::default() };
         self.is_asked().then_some(SymbolOptions { with_bindings: self.bindings, bind })

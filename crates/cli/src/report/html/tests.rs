@@ -9,9 +9,7 @@ use crate::report::html::tree::{Step, steps};
 use crate::report::html::*;
 use becalm_lib::advice::{Advice, Choice, Scope};
 use becalm_lib::compare::comparison::{Cell, Comparison, Row, RowKind, Verdict};
-use becalm_lib::report::start::{
-    Answered, Child, ClassCounts, Node, Observed, Relocation, Snapshot, Try,
-};
+use becalm_lib::report::start::{Answered, Child, Node, Observed, Relocation, Snapshot, Try};
 
 /// A name with an element, and with the ends of an attribute and of a script.
 const HOSTILE: &str = "</script><img src=x onerror=alert(1)>\"'`&{{7*7}}";
@@ -224,7 +222,7 @@ fn hostile() -> (Report, Comparison) {
     let observed = Observed {
         command: HOSTILE.to_owned(),
         made: Some(HOSTILE.to_owned()),
-        classes: vec![ClassCounts { name: HOSTILE.to_owned(), ..ClassCounts::default() }],
+        modules: vec![(HOSTILE.to_owned(), 1)],
         notes: vec![HOSTILE.to_owned()],
         ..Observed::default()
     };

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use becalm_core::record::phases::{ObjectPhases, Phases};
 use becalm_lib::escape::shown;
-use becalm_lib::report::start::{ClassCounts, Observed, Relocation, Snapshot};
-use becalm_lib::trace::report::FileWaits;
+use becalm_lib::json;
+use becalm_lib::report::start::{Observed, Relocation, Snapshot};
+use becalm_lib::trace::report::{ClassLookups, FileWaits};
 use becalm_lib::words::{counted, grouped, milliseconds, seconds};
 
 use crate::report::html::format::percent;
@@ -280,9 +281,10 @@ fn symbols(relocation: Relocation) -> String {
     }
 }
 
-fn class(class: &ClassCounts) -> [String; 4] {
-    let ClassCounts { name, lookups, misses, repeated } = class;
-    [name.clone(), grouped(*lookups), grouped(*misses), grouped(*repeated)]
+fn class(class: &ClassLookups) -> [String; 4] {
+    let counts = [class.lookups(), class.missed.total(), class.repeated.count].map(grouped);
+    let [lookups, misses, repeated] = counts;
+    [json::name(&class.class), lookups, misses, repeated]
 }
 
 fn module((name, ns): &(String, u64), seen: &Observed) -> [String; 3] {
