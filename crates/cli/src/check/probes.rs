@@ -12,6 +12,6 @@ pub(crate) struct Probes;
 
 impl View for Probes {
     fn program(&self, look: Look, _: &mut Program, closure: Option<&Closure>) -> Vec<u8> {
-        lines(look, closure)
+        closure.map_or_else(String::new, |it| lines(look, it.probes())).into()
     }
 }

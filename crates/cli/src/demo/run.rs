@@ -28,6 +28,7 @@ use becalm_lib::targets::{self, Target};
 use becalm_lib::trace::observe::{Confined, watch};
 use becalm_lib::trace::options::Options;
 use becalm_lib::trace::refused::ObserveError;
+use becalm_lib::trace::report::Seen;
 use becalm_lib::words::{counted, grouped, milliseconds};
 use rayon::prelude::*;
 
@@ -64,14 +65,6 @@ struct Demo<'a> {
     args: &'a DemoArgs,
     look: Look,
     dir: PathBuf,
-}
-
-/// Cost of one start.
-struct Storm {
-    opens: u64,
-    stats: u64,
-    /// The loader's time.
-    loader_ns: u64,
 }
 
 impl Demo<'_> {
@@ -135,10 +128,10 @@ impl Demo<'_> {
     }
 
     /// Observes one start by tracing it, and another by the loader's own `LD_DEBUG` output.
-    fn observed(&self, program: &Path, variables: &Variables) -> Result<Storm> {
-        let storm = self.traced(program, variables)?;
-        let opens = counted(storm.opens, "open", "opens");
-        let stats = counted(storm.stats, "stat", "stats");
+    fn observed(&self, program: &Path, variables: &Variables) -> Result<Seen> {
+        let seen = self.traced(program, variables)?;
+        let opens = counted(seen.storm.missed_opens, "open", "opens");
+        let stats = counted(seen.storm.missed_stats, "stat", "stats");
         terminal::line(format_args!("{:<9} {opens} and {stats} failed", "becalm:"))?;
         let logs = tempfile::tempdir_in(&self.dir)?;
         let mut command = Command::new(program);
@@ -155,11 +148,11 @@ impl Demo<'_> {
             "{:<9} the loader tried {tried}, with those found",
             "LD_DEBUG:"
         ))?;
-        Ok(storm)
+        Ok(seen)
     }
 
     /// Traces a start.
-    fn traced(&self, program: &Path, variables: &Variables) -> Result<Storm> {
+    fn traced(&self, program: &Path, variables: &Variables) -> Result<Seen> {
         let mut command = vec![program.as_os_str().to_owned()];
         match self.args.args.is_empty() {
             true => command.push("--version".into()),
@@ -176,10 +169,8 @@ impl Demo<'_> {
             error => error.into(),
         })?;
         let file = path_bytes(program);
-        let seen = report.images.iter().find(|seen| seen.file == file);
-        let seen = seen.context("the program was not started")?;
-        let (opens, stats) = (seen.storm.missed_opens, seen.storm.missed_stats);
-        Ok(Storm { opens, stats, loader_ns: seen.loader.net_ns })
+        let mut images = report.images.into_iter();
+        images.find(|seen| seen.file == file).context("the program was not started")
     }
 
     /// Runs a command within the time limit and discards its output.
@@ -200,12 +191,12 @@ impl Demo<'_> {
         )
     }
 
-    fn tell(&self, before: &Storm, after: &Storm, program: &Path) -> Result<()> {
-        let (was, left) = (before.opens + before.stats, after.opens + after.stats);
+    fn tell(&self, before: &Seen, after: &Seen, program: &Path) -> Result<()> {
+        let (was, left) = (before.storm.misses(), after.storm.misses());
         let [was, left, gone] = [was, left, was.saturating_sub(left)].map(grouped);
         let gone = self.look.good(&format!("{gone} of {was} misses are gone"));
         let what = if left == "0" { "none is left".to_owned() } else { format!("{left} are left") };
-        let [took, takes] = [before, after].map(|storm| milliseconds(storm.loader_ns));
+        let [took, takes] = [before, after].map(|seen| milliseconds(seen.loader.net_ns));
         terminal::line(format_args!(
             "\n{gone}; {what}. The loader took {took} ms before main, and takes {takes}.\nnext  becalm run -- {}",
             program.display()

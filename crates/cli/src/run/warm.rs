@@ -6,7 +6,6 @@ use std::io::Write;
 use anyhow::Result;
 use becalm_lib::ahead::warm::{Warmed, warm};
 use becalm_lib::escape::shown;
-use becalm_lib::json;
 use becalm_lib::words::counted;
 
 use crate::exit_code::ExitStatus;
@@ -18,19 +17,18 @@ use crate::terminal;
 /// Returns an error if nothing is known of what is switched on, or the result cannot be printed.
 pub(crate) fn run(commands: &[OsString], as_json: bool) -> Result<ExitStatus> {
     let report = warm(commands)?;
-    let mut out = anstream::stdout().lock();
-    if as_json {
-        out.write_all(&json::document(&report))?;
-    } else if report.programs.is_empty() {
-        writeln!(out, "no program is switched on: becalm on, or becalm run --warm CMD...")?;
-    } else {
-        for program in &report.programs {
-            match &program.problem {
-                Some(problem) => terminal::note(program.path.as_ref(), problem),
-                None => writeln!(out, "{}: {}", shown(program.path.as_ref()), text(program))?,
-            }
+    terminal::write_report(as_json, &report, |out| {
+        if report.programs.is_empty() {
+            return writeln!(
+                out,
+                "no program is switched on: becalm on, or becalm run --warm CMD..."
+            );
         }
-    }
+        report.programs.iter().try_for_each(|program| match &program.problem {
+            Some(problem) => Ok(terminal::note(program.path.as_ref(), problem)),
+            None => writeln!(out, "{}: {}", shown(program.path.as_ref()), text(program)),
+        })
+    })?;
     let is_done = report.programs.iter().all(|program| program.problem.is_none());
     Ok(if is_done { ExitStatus::Fine } else { ExitStatus::Finding })
 }

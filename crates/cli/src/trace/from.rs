@@ -50,7 +50,7 @@ fn logged(look: Look, args: &TraceArgs, report: &Report) -> Vec<u8> {
     let mut text = String::new();
     for process in &report.images {
         if args.probes {
-            text.push_str(&probes::observed(look, &process.probes));
+            text.push_str(&probes::lines(look, process.probes.iter()));
             continue;
         }
         let path = look.strong(&shown(process.path.as_ref()));

@@ -29,5 +29,5 @@ pub(crate) fn report(look: Look, args: &TraceArgs, report: &Report) -> Vec<u8> {
 
 /// Returns the probes of all images, one a line.
 pub(crate) fn probes(look: Look, report: &Report) -> String {
-    report.images.iter().map(|seen| probes::observed(look, &seen.probes)).collect()
+    report.images.iter().map(|seen| probes::lines(look, seen.probes.iter())).collect()
 }

@@ -2,7 +2,6 @@
 //! calls show nothing about the loader inside.
 
 use std::env;
-use std::path::{Path, PathBuf};
 
 use becalm_host::trace::Command;
 
@@ -11,7 +10,7 @@ use crate::trace::refused::machine;
 /// Returns the reason why the command should not be traced; `None` if it can be traced.
 #[must_use]
 pub fn why_untraced(command: &Command) -> Option<String> {
-    let machine = machine(&found(command)?)?;
+    let machine = machine(&command.file().ok()?)?;
     // A 64-bit kernel usually runs 32-bit programs of the same family without an emulator.
     let runs_here = match env::consts::ARCH {
         "x86_64" => matches!(machine, "x86_64" | "i386" | "i686" | "x86"),
@@ -19,15 +18,6 @@ pub fn why_untraced(command: &Command) -> Option<String> {
         native => machine == native,
     };
     (!runs_here).then(|| format!("a program for {machine}, which runs under an emulator"))
-}
-
-fn found(command: &Command) -> Option<PathBuf> {
-    let name = Path::new(&command.program);
-    if name.components().count() > 1 || name.is_absolute() {
-        return Some(name.to_owned());
-    }
-    let path = env::var_os("PATH")?;
-    env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
 }
 
 #[cfg(test)]

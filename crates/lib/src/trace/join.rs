@@ -12,7 +12,7 @@ use bstr::{BStr, BString, ByteSlice};
 use crate::beside::{Beside, Scope};
 use crate::check::Program;
 use crate::files::{FileList, FileUse, StartFile};
-use crate::trace::predict::{self, Answer, Answers, Assumed};
+use crate::trace::predict::{Answer, Answers, Assumed, predict, shown_path};
 use crate::trace::report::Seen;
 
 /// The images joined with their predictions. The program, which is the last image of the
@@ -69,10 +69,10 @@ fn files(image: &Image) -> Vec<StartFile> {
 /// started.
 fn join(image: Image, answer: Option<Answer>, assumed: &Assumed) -> Seen {
     if image.forked {
-        let path = predict::shown_path(&image);
+        let path = shown_path(&image);
         return unpredicted(image, path, "a fork: no loader was at work".to_owned());
     }
-    let Answer { path, said } = answer.unwrap_or_else(|| Answer::about(&image, assumed));
+    let (path, said) = answer.unwrap_or_else(|| predict(&image, assumed));
     match said {
         Ok((program, closure)) => {
             let scope = Scope { reached_entry: image.reached_entry, opens_alone: false };

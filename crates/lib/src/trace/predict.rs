@@ -33,14 +33,9 @@ use crate::trace::options::Options;
 /// its end; later images are predicted one at a time.
 const AHEAD: usize = 64;
 
-/// The prediction for one image.
-#[derive(Debug)]
-pub struct Answer {
-    /// The program's path, as it is displayed.
-    pub path: BString,
-    /// The prediction, or the reason why there is none.
-    pub said: Result<(Program, Closure), String>,
-}
+/// The path of an image's program, as it is displayed, and the prediction or the reason why there is
+/// none.
+pub type Answer = (BString, Result<(Program, Closure), String>);
 
 /// The assumptions that are the same for all images.
 #[derive(Clone, Debug)]
@@ -55,16 +50,6 @@ type Started = (usize, Image);
 
 /// Predictions by the index of their image.
 pub type Answers = HashMap<usize, Answer>;
-
-impl Answer {
-    /// Predicts one image.
-    #[must_use]
-    pub fn about(image: &Image, assumed: &Assumed) -> Self {
-        let path = shown_path(image);
-        let said = predict(image, &path, assumed);
-        Answer { path, said }
-    }
-}
 
 /// A thread that predicts the first images as soon as they reach their entry points. It has to be started before the
 /// run: from then on the tracing thread shares one processor with the program, and new threads
@@ -87,7 +72,7 @@ impl Predictor {
         let own = Arc::clone(&id);
         let answer = move || {
             own.store(rustix::thread::gettid().as_raw_nonzero().get(), Ordering::Relaxed);
-            let answer = |(index, image): Started| (index, Answer::about(&image, &assumed));
+            let answer = |(index, image): Started| (index, predict(&image, &assumed));
             received.into_iter().map(answer).collect()
         };
         let thread = thread::Builder::new().name("predictor".to_owned()).spawn(answer);
@@ -129,19 +114,18 @@ pub fn shown_path(image: &Image) -> BString {
 }
 
 /// Returns the result of `becalm check` for an image.
-pub fn predict(
-    image: &Image,
-    path: &BString,
-    assumed: &Assumed,
-) -> Result<(Program, Closure), String> {
+#[must_use]
+pub fn predict(image: &Image, assumed: &Assumed) -> Answer {
+    let path = shown_path(image);
     let assumed = assumed.of(image);
-    let host = Path::new(OsStr::from_bytes(path));
-    let target = Target::named(&assumed, host);
+    let target = Target::named(&assumed, Path::new(OsStr::from_bytes(&path)));
     let session = assumed.fs.session();
     let started = start(&assumed, &session, &target, "nothing that a loader starts");
-    let (mut program, closure) = started.map_err(|problem| problem.reason)?;
-    program.add_estimate(&assumed, &session, &target, &closure);
-    Ok((*program, closure))
+    let said = started.map_err(|problem| problem.reason).map(|(mut program, closure)| {
+        program.add_estimate(&assumed, &session, &target, &closure);
+        (*program, closure)
+    });
+    (path, said)
 }
 
 impl Assumed {

@@ -11,9 +11,10 @@ use bstr::BString;
 
 use crate::beside::Scope;
 use crate::index::variables::TUNABLES;
+use crate::trace::join;
 use crate::trace::options::Options;
+use crate::trace::predict::{Assumed, predict};
 use crate::trace::report::{Exit, Report, Seen, words_of_command};
-use crate::trace::{join, predict};
 
 /// The note that lists the missing data.
 const LOST: &str = "told by LD_DEBUG=libs: opens alone; no stats, no times, no system calls, \
@@ -51,7 +52,7 @@ fn seen(options: &Options, ran: Untraced, environment: Vec<(OsString, OsString)>
         .collect();
     let mut image = Image {
         path: path.clone(),
-        exec_path: path.clone(),
+        exec_path: path,
         pid: ran.pid,
         reached_entry: true,
         environment,
@@ -61,7 +62,8 @@ fn seen(options: &Options, ran: Untraced, environment: Vec<(OsString, OsString)>
         pid: ran.pid,
         searches: Vec::new(),
     });
-    match predict::predict(&image, &path, &predict::Assumed::new(options)) {
+    let (path, said) = predict(&image, &Assumed::new(options));
+    match said {
         Ok((program, closure)) => {
             let missing: Vec<BString> = closure.unresolved().into_iter().map(Into::into).collect();
             image.lookups = record.probes(&missing).iter().map(lookup).collect();
