@@ -6,28 +6,9 @@ use std::iter;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::advise::args::AdviseArgs;
-use crate::bench::args::BenchArgs;
-use crate::cache::args::CacheArgs;
-use crate::check::args::CheckArgs;
-use crate::demo::args::DemoArgs;
-use crate::doctor::args::DoctorArgs;
-use crate::elf::args::ElfArgs;
-use crate::env::args::EnvArgs;
-use crate::fix::args::FixArgs;
-use crate::generate::args::GenerateArgs;
-use crate::index::args::IndexArgs;
-use crate::loader::args::LoaderArgs;
-use crate::on::args::{OffArgs, OnArgs};
 use crate::overview;
-use crate::pack::args::{PackArgs, UnpackArgs};
-use crate::report::args::ReportArgs;
-use crate::run::args::RunArgs;
 use crate::terminal::manual;
 use crate::terminal::style::When;
-use crate::trace::args::TraceArgs;
-use crate::undo::args::UndoArgs;
-use crate::verify::args::VerifyArgs;
 
 /// Ends the dynamic loader's stat storm
 ///
@@ -64,32 +45,32 @@ pub(crate) enum Command {
     /// for its compiled-in settings (`ld.so --list-diagnostics`) if that loader can run here;
     /// otherwise it reads them from the loader's file. --libc and --cpu override them. No checked
     /// program is started.
-    Check(Box<CheckArgs>),
+    Check(Box<crate::check::args::CheckArgs>),
     /// Compare the strategies for a program: its misses and its time with each
     ///
     /// becalm plans each strategy of `becalm fix` for the program and predicts the program's start
     /// with that plan, and with an index for `becalm run`. Nothing is written or run.
-    Advise(Box<AdviseArgs>),
+    Advise(Box<crate::advise::args::AdviseArgs>),
     /// Check whether this session uses an index, which one, and whether it works
     ///
     /// Reads LD_AUDIT, GLIBC_TUNABLES, BECALM, the index, the files that it was made from, and the
     /// loader of /bin/sh. Nothing is changed.
-    Doctor(DoctorArgs),
+    Doctor(crate::doctor::args::DoctorArgs),
     /// Show what is kept of programs on network file systems, or remove it
     ///
     /// `becalm run` records what starts look up on network file systems, and copies the files that
     /// they read to this machine's disk. Each start compares both with the file system.
-    Cache(CacheArgs),
+    Cache(crate::cache::args::CacheArgs),
     /// Write what starts on network file systems need into one file, for other machines
     ///
     /// A start that was learned looks up at once what it needs, and reads files from copies on this
     /// machine's disk. A pack takes both to another machine, whose first start is then one that was learned.
     #[command(override_usage = "becalm pack [OPTIONS] -o FILE [PROGRAM]...")]
-    Pack(PackArgs),
+    Pack(crate::pack::args::PackArgs),
     /// Add a pack to what this machine keeps of programs on network file systems
     ///
     /// Each start compares every file with the file system, as it does with copies of its own.
-    Unpack(UnpackArgs),
+    Unpack(crate::pack::args::UnpackArgs),
     /// Run a program and record the file lookups of its loader
     ///
     /// The program runs as it would without becalm: same streams, terminal, process group and exit
@@ -101,7 +82,7 @@ pub(crate) enum Command {
     /// The report is written to stderr when the program has ended, so the program's stdout is
     /// unchanged.
     #[command(override_usage = "becalm trace [OPTIONS] -- CMD [ARGS]...")]
-    Trace(Box<TraceArgs>),
+    Trace(Box<crate::trace::args::TraceArgs>),
     /// Make an HTML page about a program's start: its misses, and what removes them
     ///
     /// The page is a single HTML file that loads nothing else. It shows the search as a picture,
@@ -109,22 +90,22 @@ pub(crate) enum Command {
     /// with --compare, a table of the strategies. becalm runs the program once under the tracer,
     /// with /dev/null as its standard streams; with --no-run it does not run it.
     #[command(override_usage = "becalm report [OPTIONS] PROGRAM -o FILE.html [-- ARGS...]")]
-    Report(Box<ReportArgs>),
+    Report(Box<crate::report::args::ReportArgs>),
     /// Run a program with an index, so that its loader finds libraries without a search
     ///
     /// becalm adds the index to LD_AUDIT, sets GLIBC_TUNABLES if the program's libraries need more
     /// static TLS than is available under an audit module, keeps the other contents of both
     /// variables, and executes the program. Programs that it starts use the index as well.
     #[command(override_usage = "becalm run [OPTIONS] -- CMD [ARGS]...")]
-    Run(RunArgs),
+    Run(crate::run::args::RunArgs),
     /// Make programs start by an index whenever they are called, those that gain
     ///
     /// becalm makes an index of the programs and a folder with a link for each, which it puts at the
     /// front of PATH. The links lead to a small starter, which adds the index to the environment of the
     /// program and executes it. Programs that it starts get the environment as it was.
-    On(OnArgs),
+    On(crate::on::args::OnArgs),
     /// Undo `becalm on`
-    Off(OffArgs),
+    Off(crate::on::args::OffArgs),
     /// Write an index of stores: one file that says where libraries are
     ///
     /// becalm walks the stores and resolves each object's needed strings as the loader would. The
@@ -132,9 +113,9 @@ pub(crate) enum Command {
     /// glibc from 2.31 on. `becalm run` and `becalm env` make programs use it. Its answers are
     /// those of the loader's search; if an answer cannot be known in advance, the loader searches
     /// as always.
-    Index(IndexArgs),
+    Index(crate::index::args::IndexArgs),
     /// Print the lines that set up an index for a whole session, or remove it
-    Env(EnvArgs),
+    Env(crate::env::args::EnvArgs),
     /// Record in ELF files where their libraries are, so that the loader need not search
     ///
     /// The strategy decides how the answers reach the loader: notes and loader caches need a loader
@@ -142,17 +123,17 @@ pub(crate) enum Command {
     /// first, and skips those that would change which libraries a program loads, with the reason.
     /// Each file has either the old or the new content at any time, and `becalm undo` restores the
     /// old bytes. A second run changes nothing.
-    Fix(Box<FixArgs>),
+    Fix(Box<crate::fix::args::FixArgs>),
     /// Undo `becalm fix`: restore each file byte for byte
     ///
     /// A file that another tool has changed since stays as it is: it is printed on stderr with the
     /// reason, and the exit status is 2.
-    Undo(UndoArgs),
+    Undo(crate::undo::args::UndoArgs),
     /// Check whether the answers that `becalm fix` wrote still match the plain search
     ///
     /// Each answer of a note, an absolute needed string, a farm or a package's loader cache, made
     /// by becalm or by another tool, is compared with the result of the search.
-    Verify(Box<VerifyArgs>),
+    Verify(Box<crate::verify::args::VerifyArgs>),
     /// Measure the startup time of a program, compared with others
     ///
     /// Each round starts every variant once, in a new random order, so that other load on the
@@ -161,25 +142,25 @@ pub(crate) enum Command {
     /// as their standard streams. Without another variant, the program is compared with itself
     /// started by an index that is made for the measurement.
     #[command(override_usage = "becalm bench [OPTIONS] PROGRAM [-- ARGS...]")]
-    Bench(Box<BenchArgs>),
+    Bench(Box<crate::bench::args::BenchArgs>),
     /// Demonstrate becalm on a program of this machine, in a scratch store
     ///
     /// becalm copies the program and its libraries into a scratch store, one library to a
     /// directory, predicts the loader's search, observes it, and removes it with an index. Nothing
     /// else on the machine is changed, and the scratch store is removed at the end.
     #[command(override_usage = "becalm demo [OPTIONS] [PROGRAM] [-- ARGS...]")]
-    Demo(DemoArgs),
+    Demo(crate::demo::args::DemoArgs),
     /// Print and edit the dynamic section of ELF files, with the flags of patchelf
     ///
     /// Run path, needed strings, soname, interpreter, resolution note and single flags. `becalm undo`
     /// restores the bytes before the first edit.
-    Elf(Box<ElfArgs>),
+    Elf(Box<crate::elf::args::ElfArgs>),
     /// Build loaders that read notes and package caches, and test what a loader reads
     #[command(subcommand)]
-    Loader(LoaderArgs),
+    Loader(crate::loader::args::LoaderArgs),
     /// Write the manual pages, or the completions of a shell
     #[command(hide = true, subcommand)]
-    Generate(GenerateArgs),
+    Generate(crate::generate::args::GenerateArgs),
 }
 
 /// Returns the definition of the command line, with the manual sections that no flag explains.
@@ -225,7 +206,7 @@ fn grouped(all: &clap::Command) -> String {
 #[command(disable_help_flag = true)]
 struct RunOnly {
     #[command(flatten)]
-    args: RunArgs,
+    args: crate::run::args::RunArgs,
     #[arg(long, default_value = "auto")]
     color: When,
 }

@@ -54,8 +54,8 @@ impl Places {
     pub(crate) fn tell(&mut self, args: &TraceArgs, report: &Report) -> Result<()> {
         let logged = self.write_log(report);
         let text = output::report(self.look, args, report);
-        let told = match &self.output {
-            Some((path, file)) => write(file, &text).with_context(|| path.display().to_string()),
+        let told = match &mut self.output {
+            Some((path, file)) => file.write_all(&text).with_context(|| path.display().to_string()),
             None if self.json => to_stdout(&text),
             None => {
                 let mut stderr = io::stderr().lock();
@@ -65,20 +65,15 @@ impl Places {
         logged.and(told)
     }
 
-    fn write_log(&self, report: &Report) -> Result<()> {
-        let Some((path, file)) = &self.log else { return Ok(()) };
+    fn write_log(&mut self, report: &Report) -> Result<()> {
+        let Some((path, file)) = &mut self.log else { return Ok(()) };
         let lines = output::probes(Look::of_file(When::Never), report);
-        write(file, lines.as_bytes()).with_context(|| path.display().to_string())
+        file.write_all(lines.as_bytes()).with_context(|| path.display().to_string())
     }
 }
 
 fn create(path: &Path) -> Result<(PathBuf, File)> {
     Ok((path.to_owned(), trust::create(path)?))
-}
-
-fn write(mut file: &File, text: &[u8]) -> io::Result<()> {
-    file.write_all(text)?;
-    file.flush()
 }
 
 /// Writes after the program's output, on a new line if possible.

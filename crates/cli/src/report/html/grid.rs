@@ -8,6 +8,7 @@ use std::fmt::Write;
 
 use becalm_core::probe::{Call, SearchSource};
 use becalm_lib::escape::shown;
+use becalm_lib::words::grouped;
 use bstr::{BStr, ByteSlice};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
@@ -41,7 +42,7 @@ pub(crate) struct Axes<'a> {
     /// Needed strings, in the order of their first lookup.
     needed: Vec<String>,
     /// Search directories, in the order in which they were tried.
-    dirs: Vec<String>,
+    pub dirs: Vec<String>,
     /// Number of needed strings without a miss in any picture.
     pub folded: usize,
 }
@@ -51,8 +52,8 @@ pub(crate) struct Axes<'a> {
 pub(crate) struct Grid {
     /// Needed strings, by row; `None` if only another picture has the row.
     pub rows: Vec<Option<RowOf>>,
-    /// Searched directories, by column.
-    pub columns: Vec<ColumnOf>,
+    /// Misses and hits in each search directory, by column.
+    pub columns: Vec<(u64, u64)>,
     /// The cells, by row and column.
     cells: Vec<((usize, usize), Cell)>,
     /// Misses that are not drawn, because the picture would be too large.
@@ -70,17 +71,6 @@ pub(crate) struct RowOf {
     pub misses: u64,
     /// The search directory in which the string was found.
     pub answer: Option<String>,
-}
-
-/// A search directory.
-#[derive(Clone, Debug)]
-pub(crate) struct ColumnOf {
-    /// Its path.
-    pub name: String,
-    /// All misses in it.
-    pub misses: u64,
-    /// Hits in it.
-    pub hits: u64,
 }
 
 /// Probes for one string in one directory.
@@ -144,9 +134,8 @@ impl<'a> Axes<'a> {
 impl Grid {
     /// Makes the picture of all probes of one start; the axes have all of them.
     pub(crate) fn of(tries: &[Try], axes: &Axes<'_>) -> Self {
-        let mut grid = Self { rows: vec![None; axes.needed.len()], ..Self::default() };
-        let column = |dir: &String| ColumnOf { name: dir.clone(), misses: 0, hits: 0 };
-        grid.columns.extend(axes.dirs.iter().map(column));
+        let (rows, columns) = (vec![None; axes.needed.len()], vec![(0, 0); axes.dirs.len()]);
+        let mut grid = Self { rows, columns, ..Self::default() };
         let mut cells: FxHashMap<(usize, usize), Cell> = FxHashMap::default();
         for one in tries {
             let (missed, hit) = one.counts();
@@ -157,8 +146,8 @@ impl Grid {
             if hit > 0 && own.answer.is_none() {
                 own.answer = Some(shown(place(one)));
             }
-            grid.columns[column].misses += missed;
-            grid.columns[column].hits += hit;
+            grid.columns[column].0 += missed;
+            grid.columns[column].1 += hit;
             let cell = cells.entry((row, column)).or_default();
             cell.hits += hit;
             cell.of_hwcaps += if one.of_hwcaps { missed } else { 0 };
@@ -232,7 +221,7 @@ impl Grid {
                 .map(|(row, other)| row.as_ref().map_or(other, |row| &row.needed).as_str())
                 .collect(),
             by: rows().map(|(row, _)| row.as_ref().map(|row| row.by.as_str())).collect(),
-            dirs: self.columns[..columns].iter().map(|column| column.name.as_str()).collect(),
+            dirs: axes.dirs[..columns].iter().map(String::as_str).collect(),
             cells: self
                 .cells
                 .iter()
@@ -248,6 +237,11 @@ impl Grid {
 }
 
 impl RowOf {
+    /// Returns the misses for a reader.
+    pub(crate) fn misses(&self) -> String {
+        grouped(self.misses)
+    }
+
     fn new(first: &Try) -> Self {
         Self {
             needed: shown(first.needed.as_bstr()),

@@ -3,7 +3,7 @@
 use becalm_lib::words::grouped;
 
 use crate::report::html::format::percent;
-use crate::report::html::grid::{Axes, Grid, KINDS};
+use crate::report::html::grid::{Axes, Grid, KINDS, RowOf};
 
 /// The search of one program.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(crate) struct Picture {
     pub(crate) layers: Vec<(&'static str, String)>,
     pub(crate) data: String,
     pub(crate) left_out: Option<String>,
-    pub(crate) rows: Vec<NeededRow>,
+    pub(crate) rows: Vec<RowOf>,
 }
 
 /// A directory or needed string and its misses.
@@ -35,7 +35,7 @@ impl Picture {
         let (width, height) = grid.extent();
         let px = cell_px(grid.size().1);
         let rows = grid.rows.iter().flatten().count();
-        let columns = grid.columns.iter().filter(|column| column.misses + column.hits > 0).count();
+        let columns = grid.columns.iter().filter(|(misses, hits)| misses + hits > 0).count();
         let layers = KINDS.iter().enumerate().map(|(kind, style)| (*style, grid.path(kind)));
         Self {
             width,
@@ -51,17 +51,7 @@ impl Picture {
             px: (grid.size().1 * px, grid.size().0 * px),
             folded: axes.folded,
             left_out: (grid.left_out > 0).then(|| grouped(grid.left_out)),
-            rows: grid
-                .rows
-                .iter()
-                .flatten()
-                .map(|row| NeededRow {
-                    needed: row.needed.clone(),
-                    by: row.by.clone(),
-                    misses: grouped(row.misses),
-                    answer: row.answer.clone().unwrap_or_else(|| "not found".to_owned()),
-                })
-                .collect(),
+            rows: grid.rows.iter().flatten().cloned().collect(),
         }
     }
 }
@@ -89,15 +79,6 @@ fn worst(mut all: Vec<(&str, u64)>) -> Vec<Worst> {
         share: percent(*misses, most),
     };
     all.iter().take(WORST).map(line).collect()
-}
-
-/// A row of the table with the picture's contents.
-#[derive(Debug)]
-pub(crate) struct NeededRow {
-    pub(crate) needed: String,
-    pub(crate) by: String,
-    pub(crate) misses: String,
-    pub(crate) answer: String,
 }
 
 /// Returns the size of a cell in pixels: a picture of up to 120 columns fits half of a page.

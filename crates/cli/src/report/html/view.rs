@@ -16,7 +16,7 @@ use becalm_lib::report::start::Snapshot;
 /// The page.
 #[derive(Debug, Template)]
 #[template(path = "report.html")]
-pub(crate) struct Page {
+pub(crate) struct Page<'a> {
     title: String,
     program: String,
     version: &'static str,
@@ -27,7 +27,7 @@ pub(crate) struct Page {
     figures: Vec<Figure>,
     advice: Option<AdviceView>,
     has_after: bool,
-    sides: Vec<SnapshotView>,
+    sides: Vec<SnapshotView<'a>>,
     timeline: Timeline,
     opened: Vec<Opened>,
     comparison: Option<Table>,
@@ -45,13 +45,10 @@ struct Figure {
 
 /// One program.
 #[derive(Debug)]
-struct SnapshotView {
+struct SnapshotView<'a> {
     id: &'static str,
     heading: &'static str,
-    path: String,
-    about: Vec<String>,
-    how: &'static str,
-    faults: Vec<String>,
+    start: &'a Snapshot,
     picture: Option<Picture>,
     lists: Vec<List>,
     tree: Vec<Step>,
@@ -80,9 +77,9 @@ struct TableCell {
     note: Option<String>,
 }
 
-impl Page {
+impl<'a> Page<'a> {
     /// Makes the page of a report.
-    pub(crate) fn of(report: &Report, comparison: Option<&Comparison>) -> Self {
+    pub(crate) fn of(report: &'a Report, comparison: Option<&Comparison>) -> Self {
         let sides = || sides(report);
         let axes = Axes::of(sides().flat_map(|(_, _, side)| &side.tries));
         let name = report.before.path.rsplit('/').next().unwrap_or_default();
@@ -154,24 +151,21 @@ fn change(before: u64, after: u64) -> String {
     }
 }
 
-impl SnapshotView {
-    fn of(id: &'static str, heading: &'static str, side: &Snapshot, axes: &Axes<'_>) -> Self {
-        let grid = Grid::of(&side.tries, axes);
-        let columns = grid.columns.iter().map(|column| (column.name.as_str(), column.misses));
+impl<'a> SnapshotView<'a> {
+    fn of(id: &'static str, heading: &'static str, start: &'a Snapshot, axes: &Axes<'_>) -> Self {
+        let grid = Grid::of(&start.tries, axes);
+        let columns = axes.dirs.iter().zip(&grid.columns).map(|(name, of)| (name.as_str(), of.0));
         let rows = grid.rows.iter().flatten().map(|row| (row.needed.as_str(), row.misses));
         Self {
             id,
             heading,
-            path: side.path.clone(),
-            about: side.about.clone(),
-            how: if side.is_record { "observed" } else { "predicted" },
-            faults: side.faults.clone(),
+            start,
             lists: lists([
                 ("Directories that cost most", columns.collect()),
                 ("Needed strings that cost most", rows.collect()),
             ]),
             picture: grid.rows.iter().any(Option::is_some).then(|| Picture::of(&grid, axes)),
-            tree: steps(&side.nodes),
+            tree: steps(&start.nodes),
         }
     }
 }
