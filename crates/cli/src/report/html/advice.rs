@@ -10,69 +10,56 @@ use becalm_lib::report::start::Snapshot;
 
 /// The strategies for one program, those with the fewest remaining misses first.
 #[derive(Debug)]
-pub(crate) struct AdviceView {
+pub(crate) struct AdviceView<'a> {
+    pub all: &'a Advice,
     /// Misses without a strategy.
     pub before: String,
     /// The store that was assumed.
     pub store: Option<String>,
     /// Each strategy that gains.
-    pub rows: Vec<AdviceRow>,
-    /// Why others are not proposed.
-    pub not_proposed: Vec<String>,
-    /// The reasons why other strategies cannot be applied.
-    pub refused: Vec<String>,
-    /// The commands of the best strategy that changes no file.
-    pub beside: Option<String>,
-    /// The command of the best strategy in files, and its scope.
-    pub in_files: Option<(String, &'static str)>,
+    pub rows: Vec<AdviceRow<'a>>,
+    /// The best strategy that changes no file.
+    pub beside: Option<&'a Choice>,
+    /// The best strategy in files.
+    pub in_files: Option<&'a Choice>,
 }
 
 /// One strategy.
 #[derive(Debug)]
-pub(crate) struct AdviceRow {
-    pub strategy: String,
-    pub changes: &'static str,
+pub(crate) struct AdviceRow<'a> {
+    pub choice: &'a Choice,
     pub left: String,
     /// The estimated time in milliseconds.
     pub ms: String,
     /// Remaining misses, in per cent of the present ones.
     pub share: String,
     pub is_best: bool,
-    pub needs_reader: bool,
 }
 
-impl AdviceView {
+impl<'a> AdviceView<'a> {
     /// Makes the view of a program's strategies.
-    pub(crate) fn of(advice: &Advice) -> Self {
+    pub(crate) fn of(advice: &'a Advice) -> Self {
         let best = [Scope::Nothing, Scope::Program, Scope::Closure].map(|scope| advice.best(scope));
         let least = best.iter().flatten().filter_map(|choice| choice.cost()).min();
         let mut usable: Vec<(&Choice, u64)> =
             advice.options.iter().filter_map(|it| Some((it, it.misses?))).collect();
         usable.sort_by_key(|(choice, _)| (choice.needs_reader, choice.cost()));
-        let row = |(choice, left): &(&Choice, u64)| AdviceRow {
-            strategy: choice.strategy.clone(),
-            changes: choice.scope.words(),
-            left: grouped(*left),
-            ms: choice.loader_ns.map_or_else(|| "–".to_owned(), milliseconds),
-            share: percent(*left, advice.before),
-            is_best: advice.is_worth(choice) && choice.cost() == least,
-            needs_reader: choice.needs_reader,
-        };
         usable.retain(|(choice, left)| {
             advice.is_worth(choice) || choice.needs_reader && *left < advice.before
         });
-        let refused = advice.options.iter().filter_map(|choice| {
-            let reason = choice.refused.as_ref()?;
-            Some(format!("{} of {}: {}", choice.strategy, choice.scope.words(), reason))
-        });
-        let in_files = best[1..].iter().flatten().min_by_key(|choice| choice.cost());
+        let row = |(choice, left): (&'a Choice, u64)| AdviceRow {
+            choice,
+            left: grouped(left),
+            ms: choice.loader_ns.map_or_else(|| "–".to_owned(), milliseconds),
+            share: percent(left, advice.before),
+            is_best: advice.is_worth(choice) && choice.cost() == least,
+        };
         Self {
+            all: advice,
             before: grouped(advice.before),
-            rows: usable.iter().map(row).collect(),
-            not_proposed: advice.not_proposed(),
-            refused: refused.collect(),
-            beside: best[0].map(|choice| choice.command.clone()),
-            in_files: in_files.map(|choice| (choice.command.clone(), choice.scope.words())),
+            rows: usable.into_iter().map(row).collect(),
+            beside: best[0],
+            in_files: best[1..].iter().flatten().min_by_key(|choice| choice.cost()).copied(),
             store: advice.assumed_store.as_ref().map(|store| shown(store.as_ref())),
         }
     }

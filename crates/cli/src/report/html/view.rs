@@ -25,7 +25,7 @@ pub(crate) struct Page<'a> {
     first_line: Option<String>,
     verdict: String,
     figures: Vec<Figure>,
-    advice: Option<AdviceView>,
+    advice: Option<AdviceView<'a>>,
     has_after: bool,
     sides: Vec<SnapshotView<'a>>,
     timeline: Timeline,
