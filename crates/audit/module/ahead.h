@@ -1,6 +1,5 @@
 /* A start that waits for the disk, in a session that reads ahead (BECALM=ahead:BECALM). */
-#ifndef BECALM_AHEAD_H
-#define BECALM_AHEAD_H
+#pragma once
 
 #include "base.h"
 
@@ -10,5 +9,3 @@ void ahead_look (void);
 
 /* Starts becalm, which makes the pages of this program for its next start (pages.c). */
 void ahead_make_pages (void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Writing bindings into objects, while the loader relocates them. */
-#ifndef BECALM_APPLY_H
-#define BECALM_APPLY_H
+#pragma once
 
 #include "objects.h"
 
@@ -22,5 +21,3 @@ struct rela *apply_entries (struct place *place, struct rela *to);
 /* Makes the loader use the COUNT relocations at TO. */
 void place_lead (struct place *place, const struct rela *to, uint64_t count);
 void place_restore (struct place *place);
-
-#endif

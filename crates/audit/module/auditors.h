@@ -1,6 +1,5 @@
 /* Other audit modules of the process. */
-#ifndef BECALM_AUDITORS_H
-#define BECALM_AUDITORS_H
+#pragma once
 
 #include "base.h"
 
@@ -19,5 +18,3 @@ int auditors_have_hooks (void);
    module could act on the files that the loader tries (LA_SER_LIBPATH and so on). If this module
    answers a lookup, the loader tries no file. */
 int auditors_search (void);
-
-#endif

@@ -3,8 +3,7 @@
 
    Types follow the gABI; the head of `struct link_map` is the public part in <link.h>, unchanged
    since glibc 2.0. */
-#ifndef BECALM_BASE_H
-#define BECALM_BASE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -178,5 +177,3 @@ has_byte (const char *s, char byte)
       return 1;
   return 0;
 }
-
-#endif

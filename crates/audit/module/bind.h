@@ -1,6 +1,5 @@
 /* Recognises a start whose bindings are known, and applies them. */
-#ifndef BECALM_BIND_H
-#define BECALM_BIND_H
+#pragma once
 
 #include "base.h"
 
@@ -16,5 +15,3 @@ void bind_open (const struct link_map *map);
 
 /* Called when the start is done. */
 void bind_finish (void);
-
-#endif

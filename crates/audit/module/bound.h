@@ -1,6 +1,5 @@
 /* The records of programs whose bindings are known (docs/index-format.md). */
-#ifndef BECALM_BOUND_H
-#define BECALM_BOUND_H
+#pragma once
 
 #include "table.h"
 
@@ -85,5 +84,3 @@ int bound_block_is_whole (uint32_t block);
 /* Reads an undamaged block; returns 0 if its contents are invalid. */
 int bound_relatives (uint32_t block, struct relatives *result);
 int bound_bindings (uint32_t block, struct bindings *result);
-
-#endif

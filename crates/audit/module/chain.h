@@ -1,6 +1,5 @@
 /* The objects of the process and who loaded each, for the DT_RPATH that objects inherit. */
-#ifndef BECALM_CHAIN_H
-#define BECALM_CHAIN_H
+#pragma once
 
 #include "base.h"
 
@@ -57,5 +56,3 @@ int chain_has_rpath (const struct member *member);
 /* Searches every DT_RPATH for a name that MEMBER requests. */
 enum chain_answer chain_ask (const struct member *member, const char *name, const char **path,
                              int *look);
-
-#endif

@@ -1,6 +1,5 @@
 /* The time since the machine started, without a system call. */
-#ifndef BECALM_CLOCK_H
-#define BECALM_CLOCK_H
+#pragma once
 
 #include "base.h"
 
@@ -10,5 +9,3 @@ int clock_init (void *clock);
 /* Returns the milliseconds since the machine started; 0 if they are not known. The clock has a
    granularity of up to 10. */
 uint64_t clock_now (void);
-
-#endif

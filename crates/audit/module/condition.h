@@ -1,6 +1,5 @@
 /* The conditions of answers, checked once a batch of lookups. */
-#ifndef BECALM_CONDITION_H
-#define BECALM_CONDITION_H
+#pragma once
 
 #include "table.h"
 
@@ -36,5 +35,3 @@ int roots_contain (const char *path, size_t length);
 
 /* True if no package was added or removed since the index was made. */
 int roots_hold (void);
-
-#endif

@@ -1,10 +1,7 @@
 /* BECALM=dump:FILE: every relocated slot of the start. */
-#ifndef BECALM_DUMP_H
-#define BECALM_DUMP_H
+#pragma once
 
 #include "base.h"
 
 /* Writes the slots of every object from the program on, if BECALM asks for it. */
 void dump_slots (const struct link_map *program);
-
-#endif

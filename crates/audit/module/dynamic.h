@@ -1,6 +1,5 @@
 /* The dynamic section of a loaded object. */
-#ifndef BECALM_DYNAMIC_H
-#define BECALM_DYNAMIC_H
+#pragma once
 
 #include "base.h"
 
@@ -47,5 +46,3 @@ void *dynamic_symbol (const struct link_map *map, const char *name);
 
 /* As dynamic_symbol; of several versions, the one that new programs are linked with. */
 void *dynamic_default_symbol (const struct link_map *map, const char *name);
-
-#endif

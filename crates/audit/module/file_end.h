@@ -1,6 +1,5 @@
 /* Checks that the module's file is as long as its program headers say. */
-#ifndef BECALM_FILE_END_H
-#define BECALM_FILE_END_H
+#pragma once
 
 #include "system.h"
 
@@ -13,5 +12,3 @@ int file_end_recall (const char *path, struct statx *found, long *result);
 
 /* Forgets the answer, because the root may have changed. */
 void file_end_forget (void);
-
-#endif

@@ -1,6 +1,5 @@
 /* The hash by which the table is searched and checked. */
-#ifndef BECALM_HASH_H
-#define BECALM_HASH_H
+#pragma once
 
 #include "base.h"
 
@@ -14,5 +13,3 @@ uint64_t hash_block (uint64_t seed, const void *bytes, size_t length);
 
 /* The low half of hash_bytes. */
 uint32_t hash_low (uint64_t seed, const void *bytes, size_t length);
-
-#endif

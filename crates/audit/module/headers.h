@@ -1,6 +1,5 @@
 /* The program headers of a loaded object. */
-#ifndef BECALM_HEADERS_H
-#define BECALM_HEADERS_H
+#pragma once
 
 #include "base.h"
 
@@ -17,5 +16,3 @@ struct headers
    them in its first page. If an object was linked for another address, that page may be missing
    or belong to another object, so the kernel checks it before it is read. */
 struct headers headers_of (const struct link_map *map, int is_program);
-
-#endif

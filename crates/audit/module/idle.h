@@ -1,6 +1,5 @@
 /* Starts for which the index can do nothing. */
-#ifndef BECALM_IDLE_H
-#define BECALM_IDLE_H
+#pragma once
 
 /* True if the index has no program with the file name of this one. */
 int program_is_unknown (void);
@@ -8,5 +7,3 @@ int program_is_unknown (void);
 /* True if the program is not in the index, and reaches nothing that is: without a run path,
    LD_LIBRARY_PATH, calls of dlopen and switches (BECALM). */
 int start_is_idle (void);
-
-#endif

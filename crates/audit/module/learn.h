@@ -1,6 +1,5 @@
 /* A start from which becalm learns which pages it touches (BECALM=learn:NAME). */
-#ifndef BECALM_LEARN_H
-#define BECALM_LEARN_H
+#pragma once
 
 #include "base.h"
 
@@ -15,5 +14,3 @@ void learn_finish (void);
 
 /* Waits for a last look at the pages of the process when its last object is closed. */
 void learn_close (int has_ended);
-
-#endif

@@ -1,6 +1,5 @@
 /* LD_LIBRARY_PATH, which comes before the run path of an object with DT_RUNPATH. */
-#ifndef BECALM_LIBRARY_PATH_H
-#define BECALM_LIBRARY_PATH_H
+#pragma once
 
 enum library_path_answer
 {
@@ -28,5 +27,3 @@ void library_path_forget (void);
 /* Searches for a name. MAY_LOOK: an answer follows if no directory has it, so that a directory whose
    names are not known may cost a call. */
 enum library_path_answer library_path_ask (const char *name, int may_look, const char **path);
-
-#endif

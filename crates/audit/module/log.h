@@ -1,6 +1,5 @@
 /* BECALM=log:FILE: each object and each lookup, a line each (docs/index-format.md). */
-#ifndef BECALM_LOG_H
-#define BECALM_LOG_H
+#pragma once
 
 #include "base.h"
 
@@ -21,5 +20,3 @@ void log_stubs (const char *what, const char *outcome, const char *why, uint32_t
 
 /* Logs a lookup. FLAG is the LA_SER_ value; ANSWER is returned to the loader. */
 void log_lookup (const void *cookie, unsigned flag, const char *name, const char *answer);
-
-#endif

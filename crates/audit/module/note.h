@@ -1,6 +1,5 @@
 /* The resolution note of an object that the table does not know. */
-#ifndef BECALM_NOTE_H
-#define BECALM_NOTE_H
+#pragma once
 
 #include "base.h"
 
@@ -9,5 +8,3 @@
    indexed stores before it; else NULL. */
 const char *note_ask (const struct link_map *map, int is_program, const char *run_path,
                       const char *needed);
-
-#endif

@@ -1,6 +1,5 @@
 /* The objects of a start, and how far the loader has come. */
-#ifndef BECALM_OBJECTS_H
-#define BECALM_OBJECTS_H
+#pragma once
 
 #include "bound.h"
 
@@ -59,5 +58,3 @@ struct start
 };
 
 extern struct start start __attribute__ ((visibility ("hidden")));
-
-#endif

@@ -1,7 +1,6 @@
 /* Ready pages (docs/pages.md): what the loader would write into the libraries of a start, in a file of
    pages that lie at chosen addresses until the next boot. */
-#ifndef BECALM_PAGES_H
-#define BECALM_PAGES_H
+#pragma once
 
 #include "objects.h"
 
@@ -26,5 +25,3 @@ void pages_finish (const struct table_bound_program *program);
 
 /* True if this start was made for its pages (BECALM=steer:). It waits to be read. */
 int pages_wait (void);
-
-#endif

@@ -1,7 +1,6 @@
 /* Answers which paths exist below the packages of indexed stores (docs/paths.md). Every function
    may be called by any thread, in a signal handler and between vfork and execve. */
-#ifndef BECALM_PATHS_H
-#define BECALM_PATHS_H
+#pragma once
 
 #include "system.h"
 #include "table.h"
@@ -49,5 +48,3 @@ void paths_forget (void);
 
 /* Disables all answers. */
 void paths_off (void);
-
-#endif

@@ -1,6 +1,5 @@
 /* The process that the module is in: how it was started, and with what environment. */
-#ifndef BECALM_PROCESS_H
-#define BECALM_PROCESS_H
+#pragma once
 
 #include "base.h"
 
@@ -83,5 +82,3 @@ unsigned process_auditors (const struct link_map *map);
 /* True for the vDSO (AT_SYSINFO_EHDR). An emulator (QEMU since 8.2) adds the load address to its
    contents, so its load address in the link map is 0. */
 int process_is_vdso (const struct link_map *map);
-
-#endif

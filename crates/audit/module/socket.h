@@ -1,6 +1,5 @@
 /* Connections to other processes of this user, by abstract names. */
-#ifndef BECALM_SOCKET_H
-#define BECALM_SOCKET_H
+#pragma once
 
 #include "base.h"
 
@@ -20,5 +19,3 @@ int socket_receive (int fd, int patience, void *bytes, size_t length, int descri
 
 /* Waits until something can be read, or the other end is closed. */
 void socket_wait (int fd, int patience);
-
-#endif

@@ -1,7 +1,6 @@
 /* Calls that look up files by path: a stub before each, for the startup objects of a program
    whose bindings come from the table. */
-#ifndef BECALM_STUBS_H
-#define BECALM_STUBS_H
+#pragma once
 
 #include "base.h"
 
@@ -25,5 +24,3 @@ int stubs_serve (elf_word address, elf_word definer);
 
 /* Returns the stub of a function, or the function itself. */
 elf_word stubs_redirect (elf_word function);
-
-#endif

@@ -1,6 +1,5 @@
 /* The few system calls of the module. A negative result is an errno. */
-#ifndef BECALM_SYSTEM_H
-#define BECALM_SYSTEM_H
+#pragma once
 
 #include "base.h"
 
@@ -256,5 +255,3 @@ sys_is_readable (const void *from)
   struct statx ignored;
   return sys_stat_at (-1, from, 0, &ignored) != EFAULT_NEG;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* The table of docs/index-format.md as C structures. Every number is in the machine's own byte
    order; every reference is an offset or an index, checked before it is followed. */
-#ifndef BECALM_TABLE_H
-#define BECALM_TABLE_H
+#pragma once
 
 #include "base.h"
 
@@ -319,5 +318,3 @@ const struct table_search_dir *table_search_dir (uint32_t index, const char **pa
 
 /* As table_directory_has. */
 int table_search_dir_has (const struct table_search_dir *dir, const char *name);
-
-#endif

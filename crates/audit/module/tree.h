@@ -1,8 +1,7 @@
 /* Answers about files in trees that change, from a table that another process fills
    (crates/lib/src/trees/). Every function may be called by any thread, in a signal handler and between
    vfork and execve. */
-#ifndef BECALM_TREE_H
-#define BECALM_TREE_H
+#pragma once
 
 #include "paths.h"
 #include "system.h"
@@ -92,5 +91,3 @@ void tree_restore_all (void);
 
 /* Disables all answers. */
 void tree_off (void);
-
-#endif

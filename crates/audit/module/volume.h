@@ -1,6 +1,5 @@
 /* The identity of file systems, and the names in directories (docs/identity.md). */
-#ifndef BECALM_VOLUME_H
-#define BECALM_VOLUME_H
+#pragma once
 
 #include "system.h"
 
@@ -15,5 +14,3 @@ void volumes_forget (void);
 
 /* Returns the hash of the names in a directory, 0 if it cannot be read or has too many. */
 uint64_t listing_of (const char *path);
-
-#endif

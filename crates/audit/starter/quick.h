@@ -1,7 +1,6 @@
 /* The file of a start that `becalm run` would make again: what is executed and added to the environment,
    and what must still hold. Written by crates/lib/src/quick.rs. */
-#ifndef BECALM_QUICK_H
-#define BECALM_QUICK_H
+#pragma once
 
 #include "starts.h"
 
@@ -50,5 +49,3 @@ _Static_assert (sizeof (struct quick) == 232 && sizeof (struct condition) == 16,
 #define QUICK_SEED 4u
 /* The largest file. */
 #define QUICK_LARGEST 0x8000u
-
-#endif

@@ -1,6 +1,5 @@
 /* How a process was started, from its stack, and how it becomes another program. */
-#ifndef BECALM_STARTED_H
-#define BECALM_STARTED_H
+#pragma once
 
 #include "system.h"
 
@@ -76,5 +75,3 @@ join (char to[PATH_SIZE], const char *directory, size_t length, const char *name
   memcpy (to + length, name, more + 1);
   return 1;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* The file of the starts that becalm has switched on: which program a name leads to, the static TLS
    that it needs, and the becalm that reads ahead. Written by crates/lib/src/on/table.rs. */
-#ifndef BECALM_STARTS_H
-#define BECALM_STARTS_H
+#pragma once
 
 #include "system.h"
 
@@ -53,5 +52,3 @@ const struct start *starts_find (const struct starts *starts, const char *name);
 
 /* True if the file at a path is the one that was found when it was switched on. */
 int identity_is (const struct identity *identity, const struct statx *found);
-
-#endif

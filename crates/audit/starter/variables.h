@@ -1,6 +1,5 @@
 /* The environment of a start by the index. */
-#ifndef BECALM_VARIABLES_H
-#define BECALM_VARIABLES_H
+#pragma once
 
 #include "system.h"
 
@@ -32,5 +31,3 @@ size_t variables_size (char **environment, const struct variables *variables,
    room for three more pointers, and for the null at the end; TEXT for variables_size bytes. */
 void variables_add (char **environment, const struct variables *variables,
                     const struct additions *additions, char **to, char *text);
-
-#endif
