@@ -121,8 +121,8 @@ static long
 reserve (uint64_t at, uint64_t size)
 {
   const long private_anonymous_no_reserve = 0x4022, not_over_others = 0x100000;
-  return system_map_at (at, size, 0,
-                        private_anonymous_no_reserve | (at != 0 ? not_over_others : 0), -1, 0);
+  const long flags = private_anonymous_no_reserve | (at != 0 ? not_over_others : 0);
+  return system_call_6 (NR_mmap, (long) at, (long) size, 0, flags, -1, 0);
 }
 
 /* The loader's own allocations are of two pages, whenever the ones before are full; that depends on the
@@ -371,7 +371,7 @@ map_run (elf_word addr, const struct pages_run *run)
   const long readable_writable = 3, private_fixed = 0x12;
   const uint64_t to = addr + (uint64_t) run->at * PAGE, size = (uint64_t) run->count * PAGE;
   const uint64_t from = (uint64_t) run->from * PAGE;
-  if (!failed (system_map_at (to, size, readable_writable, private_fixed, file, from)))
+  if (!failed (system_call_6 (NR_mmap, (long) to, (long) size, readable_writable, private_fixed, file, (long) from)))
     return;
   /* Too many mappings: the same bytes are read. */
   for (uint64_t done = 0; done < size;)

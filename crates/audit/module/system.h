@@ -19,6 +19,22 @@
 # include "syscall/s390x.h"
 #endif
 
+/* Machines without the number pass the arguments of mmap in memory. */
+#ifdef NR_mmap
+static inline long
+system_call (long nr, long a, long b, long c, long d, long e)
+{
+  return system_call_6 (nr, a, b, c, d, e, 0);
+}
+
+/* mmap (NULL, size, protection, flags, fd, 0). */
+static inline long
+system_map (long size, long protection, long flags, long fd)
+{
+  return system_call_6 (NR_mmap, 0, size, protection, flags, fd, 0);
+}
+#endif
+
 #define AT_FDCWD (-100)
 /* O_CLOEXEC, SOCK_CLOEXEC. */
 #define CLOSE_ON_EXEC 02000000
@@ -183,13 +199,20 @@ sys_read (int fd, void *buffer, size_t size)
   return system_call (NR_read, fd, (long) buffer, (long) size, 0, 0);
 }
 
+/* Maps memory, or a file from its beginning; NULL if that fails. */
+static inline void *
+sys_map_as (size_t size, long protection, long flags, int fd)
+{
+  long mapped = system_map ((long) size, protection, flags, fd);
+  return (unsigned long) mapped < -4095UL ? (void *) mapped : NULL;
+}
+
 /* Maps the whole of a file, readable; NULL if that fails. */
 static inline const unsigned char *
 sys_map (int fd, size_t size)
 {
   const int readable = 1, private = 2;
-  long mapped = system_map ((long) size, readable, private, fd);
-  return (unsigned long) mapped < -4095UL ? (const unsigned char *) mapped : NULL;
+  return sys_map_as (size, readable, private, fd);
 }
 
 /* Maps SIZE bytes of zeros; NULL if there is no memory. */
@@ -197,8 +220,7 @@ static inline void *
 sys_allocate (size_t size)
 {
   const int readable_writable = 3, private_anonymous = 0x22;
-  long mapped = system_map ((long) size, readable_writable, private_anonymous, -1);
-  return (unsigned long) mapped < -4095UL ? (void *) mapped : NULL;
+  return sys_map_as (size, readable_writable, private_anonymous, -1);
 }
 
 static inline long

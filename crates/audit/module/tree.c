@@ -304,10 +304,9 @@ tree_init (void)
              != sizeof size
       || size < sizeof (struct header) || sys_stat_open (table_fd - 1, &file) != 0 || file.size < size)
     return 0;
-  long mapped = system_map ((long) size, read_write, shared, table_fd - 1);
-  if ((unsigned long) mapped >= -4095UL)
+  table = sys_map_as (size, read_write, shared, table_fd - 1);
+  if (table == NULL)
     return 0;
-  table = (unsigned char *) mapped;
   const struct header *of = head ();
   if (of->entries >= size || of->slots >= size || of->strings >= size || of->log >= size)
     {
@@ -949,11 +948,8 @@ static struct loaded next STATE = { NULL, NULL, NULL, 0, 0 };
 static void
 add_loaded (const struct loaded *object)
 {
-  const long read_write = 3, private_anonymous = 0x22;
-  long memory;
-  if (loaded == NULL
-      && (memory = system_map (MOST_LOADED * sizeof *loaded, read_write, private_anonymous, -1)) > 0)
-    loaded = (struct loaded *) memory;
+  if (loaded == NULL)
+    loaded = sys_allocate (MOST_LOADED * sizeof *loaded);
   if (loaded == NULL || loaded_count == MOST_LOADED)
     has_no_room = 1;
   else

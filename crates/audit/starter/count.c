@@ -1,12 +1,6 @@
 #include "count.h"
 #include "started.h"
 
-#if defined __x86_64__
-# define NR_prlimit64 302
-#elif defined __aarch64__
-# define NR_prlimit64 261
-#endif
-
 /* A longer file does not grow. */
 #define LARGEST (1u << 24)
 

@@ -20,16 +20,10 @@ __asm__ (".set memcpy, quick_memcpy\n.set memset, quick_memset\n"
 #include "quick.h"
 
 #if defined __x86_64__
-# define NR_fadvise64 221
-# define NR_clock_gettime 228
-# define NR_preadv2 327
 __asm__ (".globl becalm_start\nbecalm_start:\n\tmov %rdx, %r12\n\tmov %rsp, %rbx\n\tmov %rsp, %rdi\n"
          "\tand $-16, %rsp\n\tcall becalm_quick\n\tmov %rbx, %rsp\n\tmov %r12, %rdx\n"
          "\txor %ebp, %ebp\n\tjmp _start\n");
 #elif defined __aarch64__
-# define NR_fadvise64 223
-# define NR_clock_gettime 113
-# define NR_preadv2 286
 __asm__ (".globl becalm_start\nbecalm_start:\n\tmov x19, x0\n\tmov x0, sp\n\tbl becalm_quick\n"
          "\tmov x0, x19\n\tmov x29, #0\n\tmov x30, #0\n\tb _start\n");
 #else
@@ -46,28 +40,7 @@ read_at_once (long fd, char *byte, uint64_t offset)
 {
   const struct { void *base; size_t size; } vector = { byte, 1 };
   const long nowait = 8;
-#ifdef __x86_64__
-  long result;
-  register long count __asm__ ("rdx") = 1;
-  register uint64_t low __asm__ ("r10") = offset;
-  register long high __asm__ ("r8") = 0, flags __asm__ ("r9") = nowait;
-  __asm__ volatile ("syscall"
-                    : "=a" (result)
-                    : "a" (NR_preadv2), "D" (fd), "S" (&vector), "r" (count), "r" (low), "r" (high),
-                      "r" (flags)
-                    : "rcx", "r11", "memory");
-  return result;
-#else
-  register long nr __asm__ ("x8") = NR_preadv2, result __asm__ ("x0") = fd;
-  register const void *at __asm__ ("x1") = &vector;
-  register long count __asm__ ("x2") = 1, high __asm__ ("x4") = 0, flags __asm__ ("x5") = nowait;
-  register uint64_t low __asm__ ("x3") = offset;
-  __asm__ volatile ("svc 0"
-                    : "+r" (result)
-                    : "r" (nr), "r" (at), "r" (count), "r" (low), "r" (high), "r" (flags)
-                    : "memory", "cc");
-  return result;
-#endif
+  return system_call_6 (NR_preadv2, fd, (long) &vector, 1, (long) offset, 0, nowait);
 }
 
 static int

@@ -3,12 +3,6 @@
 
 #include "system.h"
 
-#if defined __x86_64__
-# define NR_execve 59
-#elif defined __aarch64__
-# define NR_execve 221
-#endif
-
 #define AUX_EUID 12
 #define AUX_SECURE 23
 #define AUX_EXECFN 31

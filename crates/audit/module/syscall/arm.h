@@ -5,6 +5,8 @@
 #define NR_getpid 20
 #define NR_exit_group 248
 #define NR_munmap 91
+/* mmap2, whose offset is in pages. */
+#define NR_mmap 192
 #define NR_openat 322
 #define NR_readlink 85
 #define NR_statfs64 266
@@ -13,32 +15,15 @@
 
 /* r7 may be the frame pointer of Thumb code, so it is saved by hand. */
 static inline long
-system_call (long nr, long a, long b, long c, long d, long e)
+system_call_6 (long nr, long a, long b, long c, long d, long e, long f)
 {
   register long r0 __asm__ ("r0") = a;
   register long r1 __asm__ ("r1") = b;
   register long r2 __asm__ ("r2") = c;
   register long r3 __asm__ ("r3") = d;
   register long r4 __asm__ ("r4") = e;
+  register long r5 __asm__ ("r5") = f;
   register long r6 __asm__ ("r6") = nr;
-  __asm__ volatile ("mov r8, r7\n\tmov r7, r6\n\tsvc 0\n\tmov r7, r8"
-                    : "+r" (r0)
-                    : "r" (r1), "r" (r2), "r" (r3), "r" (r4), "r" (r6)
-                    : "memory", "r8", "cc");
-  return r0;
-}
-
-/* mmap2 (NULL, size, protection, flags, fd, 0). */
-static inline long
-system_map (long size, long protection, long flags, long fd)
-{
-  register long r0 __asm__ ("r0") = 0;
-  register long r1 __asm__ ("r1") = size;
-  register long r2 __asm__ ("r2") = protection;
-  register long r3 __asm__ ("r3") = flags;
-  register long r4 __asm__ ("r4") = fd;
-  register long r5 __asm__ ("r5") = 0;
-  register long r6 __asm__ ("r6") = 192;
   __asm__ volatile ("mov r8, r7\n\tmov r7, r6\n\tsvc 0\n\tmov r7, r8"
                     : "+r" (r0)
                     : "r" (r1), "r" (r2), "r" (r3), "r" (r4), "r" (r5), "r" (r6)

@@ -63,10 +63,14 @@
 #define NR_munmap 215
 #define NR_clone 220
 #define NR_execve 221
+#define NR_mmap 222
+#define NR_fadvise64 223
 #define NR_wait4 260
+#define NR_prlimit64 261
 #define NR_setns 268
 #define NR_renameat2 276
 #define NR_seccomp 277
 #define NR_userfaultfd 282
+#define NR_preadv2 286
 #define NR_statx 291
 #include "new_numbers.h"

@@ -2,7 +2,7 @@
 #include "generic_numbers.h"
 
 static inline long
-system_call (long nr, long a, long b, long c, long d, long e)
+system_call_6 (long nr, long a, long b, long c, long d, long e, long f)
 {
   register long a7 __asm__ ("a7") = nr;
   register long a0 __asm__ ("a0") = a;
@@ -10,24 +10,7 @@ system_call (long nr, long a, long b, long c, long d, long e)
   register long a2 __asm__ ("a2") = c;
   register long a3 __asm__ ("a3") = d;
   register long a4 __asm__ ("a4") = e;
-  __asm__ volatile ("ecall"
-                    : "+r" (a0)
-                    : "r" (a7), "r" (a1), "r" (a2), "r" (a3), "r" (a4)
-                    : "memory");
-  return a0;
-}
-
-/* mmap (NULL, size, protection, flags, fd, 0). */
-static inline long
-system_map (long size, long protection, long flags, long fd)
-{
-  register long a7 __asm__ ("a7") = 222;
-  register long a0 __asm__ ("a0") = 0;
-  register long a1 __asm__ ("a1") = size;
-  register long a2 __asm__ ("a2") = protection;
-  register long a3 __asm__ ("a3") = flags;
-  register long a4 __asm__ ("a4") = fd;
-  register long a5 __asm__ ("a5") = 0;
+  register long a5 __asm__ ("a5") = f;
   __asm__ volatile ("ecall"
                     : "+r" (a0)
                     : "r" (a7), "r" (a1), "r" (a2), "r" (a3), "r" (a4), "r" (a5)

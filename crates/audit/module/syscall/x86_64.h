@@ -7,6 +7,7 @@
 #define NR_fstat 5
 #define NR_lstat 6
 #define NR_lseek 8
+#define NR_mmap 9
 #define NR_munmap 11
 #define NR_ioctl 16
 #define NR_pread64 17
@@ -66,6 +67,8 @@
 #define NR_lremovexattr 198
 #define NR_fremovexattr 199
 #define NR_getdents64 217
+#define NR_fadvise64 221
+#define NR_clock_gettime 228
 #define NR_exit_group 231
 #define NR_utimes 235
 #define NR_waitid 247
@@ -86,44 +89,25 @@
 #define NR_unshare 272
 #define NR_utimensat 280
 #define NR_dup3 292
+#define NR_prlimit64 302
 #define NR_setns 308
 #define NR_renameat2 316
 #define NR_seccomp 317
 #define NR_userfaultfd 323
+#define NR_preadv2 327
 #define NR_statx 332
 #include "new_numbers.h"
 
 static inline long
-system_call (long nr, long a, long b, long c, long d, long e)
+system_call_6 (long nr, long a, long b, long c, long d, long e, long f)
 {
   long result;
   register long r10 __asm__ ("r10") = d;
   register long r8 __asm__ ("r8") = e;
+  register long r9 __asm__ ("r9") = f;
   __asm__ volatile ("syscall"
                     : "=a" (result)
-                    : "a" (nr), "D" (a), "S" (b), "d" (c), "r" (r10), "r" (r8)
+                    : "a" (nr), "D" (a), "S" (b), "d" (c), "r" (r10), "r" (r8), "r" (r9)
                     : "rcx", "r11", "memory");
   return result;
-}
-
-static inline long
-system_map_at (unsigned long at, unsigned long size, long protection, long flags, long fd,
-               unsigned long offset)
-{
-  long result;
-  register long r10 __asm__ ("r10") = flags;
-  register long r8 __asm__ ("r8") = fd;
-  register unsigned long r9 __asm__ ("r9") = offset;
-  __asm__ volatile ("syscall"
-                    : "=a" (result)
-                    : "a" (9L), "D" (at), "S" (size), "d" (protection), "r" (r10), "r" (r8), "r" (r9)
-                    : "rcx", "r11", "memory");
-  return result;
-}
-
-/* mmap (NULL, size, protection, flags, fd, 0). */
-static inline long
-system_map (long size, long protection, long flags, long fd)
-{
-  return system_map_at (0, (unsigned long) size, protection, flags, fd, 0);
 }

@@ -26,6 +26,7 @@
 #else
 # error "no stubs for this machine"
 #endif
+#define system_call(...) system_call_6 (__VA_ARGS__, 0)
 
 #define LONGEST 6000
 static const char *store;
