@@ -64,11 +64,11 @@ become (const char *helper, long pid)
   const int read_write = 2;
   char number[DIGITS_SIZE];
   const char *arguments[] = { helper, "run",  "--attend", digits_of ((unsigned long) pid, number),
-                              "--",   process_executable (), NULL };
+                              "--",   process.executable, NULL };
   if (pid == 0)
-    arguments[2] = "--make-pages", arguments[3] = process_pages ();
+    arguments[2] = "--make-pages", arguments[3] = process.pages;
   size_t count = 0, kept = 0;
-  while (process_environment ()[count] != NULL)
+  while (process.environment[count] != NULL)
     count++;
   const char **variables = sys_allocate ((count + 1) * sizeof *variables);
   if (variables == NULL
@@ -78,8 +78,8 @@ become (const char *helper, long pid)
   for (int fd = 0; fd < 3; fd++)
     sys_open ("/dev/null", read_write, 0);
   for (size_t i = 0; i < count; i++)
-    if (!is_of_start (process_environment ()[i]))
-      variables[kept++] = process_environment ()[i];
+    if (!is_of_start (process.environment[i]))
+      variables[kept++] = process.environment[i];
   system_call (NR_execve, (long) helper, (long) arguments, (long) variables, 0, 0);
 }
 
@@ -102,12 +102,12 @@ start (const char *helper, long pid)
 void
 ahead_look (void)
 {
-  const char *helper = process_helper ();
+  const char *helper = process.helper;
   /* A look at the first, second, fourth, ... object is enough. */
   const unsigned count = ++objects;
-  if (helper == NULL || is_done || (count & (count - 1)) != 0 || process_learner () != NULL)
+  if (helper == NULL || is_done || (count & (count - 1)) != 0 || process.learner != NULL)
     return;
-  is_done = process_executable () == NULL || process_is_filtered ();
+  is_done = process.executable == NULL || process_is_filtered ();
   if (is_done || !is_cold ())
     return;
   is_done = 1;
@@ -118,8 +118,8 @@ ahead_look (void)
 void
 ahead_make_pages (void)
 {
-  const char *helper = process_helper ();
-  if (helper != NULL && process_executable () != NULL && !process_is_filtered () && !adopts_orphans ())
+  const char *helper = process.helper;
+  if (helper != NULL && process.executable != NULL && !process_is_filtered () && !adopts_orphans ())
     start (helper, 0);
 }
 

@@ -71,7 +71,7 @@ real_path (void)
 static uint32_t
 find_program (void)
 {
-  const char *path = process_executable ();
+  const char *path = process.executable;
   if (path != NULL && path[0] == '/')
     {
       uint32_t object = table_find_object (path);
@@ -87,8 +87,8 @@ find_program (void)
 static void
 find_bindings (void)
 {
-  const int may_bind = !process_is_off () && !program_is_unknown () && bind_is_possible ();
-  const char *path = process_executable ();
+  const int may_bind = process.is_on && !program_is_unknown () && bind_is_possible ();
+  const char *path = process.executable;
   const int is_bound = may_bind
                        && ((path != NULL && path[0] == '/' && bind_init (path)) || bind_init (real_path ()));
   /* From a pack, a program finds libraries that it did not have when it was packed, whatever program it is. Of
@@ -109,7 +109,7 @@ find_object (const struct link_map *map)
 {
   if (map->name != NULL && map->name[0] == '/')
     return table_find_object (map->name);
-  return map == program && !process_is_direct () ? find_program () : NO_OBJECT;
+  return map == program && !process.is_direct ? find_program () : NO_OBJECT;
 }
 
 /* Finds the record of a member with a run path. If its run path differs from that of the record,
@@ -157,7 +157,7 @@ la_objopen (struct link_map *map, long namespace, uintptr_t *cookie)
       log_init ();
       learn_init ();
       library_path_init ();
-      if (!process_is_off ())
+      if (process.is_on)
         auditors_init (map);
       if (auditors_search ())
         log_given_up ("auditors");
@@ -168,7 +168,7 @@ la_objopen (struct link_map *map, long namespace, uintptr_t *cookie)
   is_unanswered = 0;
   /* A cookie is the member, or NULL. */
   *cookie = 0;
-  if (process_is_off () || program == NULL)
+  if (!process.is_on || program == NULL)
     return 0;
   struct member *member = chain_open (map);
   if (member != NULL)
@@ -176,7 +176,7 @@ la_objopen (struct link_map *map, long namespace, uintptr_t *cookie)
   *cookie = (uintptr_t) member;
   const char *path = map->name;
   if (map == program && (path == NULL || path[0] == '\0'))
-    path = process_executable ();
+    path = process.executable;
   log_object (cookie, namespace, path != NULL ? path : "");
   learn_open (map, map == program);
   if (!has_started)
@@ -210,7 +210,7 @@ la_activity (uintptr_t *cookie, unsigned flag)
       tree_settle ();
       dump_slots (program);
       /* No constructor was called yet (dl_main of glibc elf/rtld.c). */
-      if (pages_wait () || process_stops ())
+      if (pages_wait () || process.stops)
         sys_exit (0);
       only_restore ();
     }
@@ -222,7 +222,7 @@ la_activity (uintptr_t *cookie, unsigned flag)
 EXPORT unsigned
 la_objclose (uintptr_t *cookie)
 {
-  if (process_is_off () || program == NULL)
+  if (!process.is_on || program == NULL)
     return 0;
   struct member *member = chain_member (*cookie);
   if (member != NULL)
@@ -415,7 +415,7 @@ answer (const char *needed, struct member *member)
 EXPORT const char *
 la_objsearch (const char *name, uintptr_t *cookie, unsigned flag)
 {
-  if (process_is_off () || program == NULL)
+  if (!process.is_on || program == NULL)
     return name;
   const char *result = name;
   if (flag == LA_SER_ORIG && !auditors_search () && !has_ended)

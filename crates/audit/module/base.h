@@ -97,6 +97,14 @@ typedef struct
   elf_word type, value;
 } elf_auxv;
 
+#define AUX_PHDR 3
+#define AUX_PHNUM 5
+#define AUX_BASE 7
+#define AUX_EUID 12
+#define AUX_SECURE 23
+#define AUX_EXECFN 31
+#define AUX_SYSINFO_EHDR 33
+
 struct link_map
 {
   elf_word addr;
@@ -135,6 +143,15 @@ is_word (const char *list, const char *word)
   return list != NULL && (*list == '\0' || *list == ',');
 }
 
+/* Returns a value of the auxiliary vector, 0 if it has none. */
+static inline elf_word
+auxiliary (const elf_auxv *aux, elf_word type)
+{
+  while (aux->type != 0 && aux->type != type)
+    aux++;
+  return aux->type == 0 ? 0 : aux->value;
+}
+
 /* Returns the part of a path after its last slash. */
 static inline const char *
 file_name (const char *path)
@@ -144,6 +161,16 @@ file_name (const char *path)
     if (*path == '/')
       name = path + 1;
   return name;
+}
+
+/* Reads the digits at *AT, and moves it behind them. */
+static inline uint64_t
+read_decimal (const char **at)
+{
+  uint64_t number = 0;
+  for (; **at >= '0' && **at <= '9'; ++*at)
+    number = number * 10 + (uint64_t) (**at - '0');
+  return number;
 }
 
 /* Room for the digits of any number, with the zero at the end. */

@@ -71,10 +71,10 @@ bind_init (const char *path)
       stubs_decline ("bindings");
       return 1;
     }
-  const char *why = process_why_not_bound ();
+  const char *why = process.why_not_bound;
   if (why == NULL && auditors_have_hooks ())
     why = "auditors";
-  start.bind_now = process_bind_now ();
+  start.bind_now = process.bind_now;
   if (why == NULL && !make_room ())
     why = "memory";
   state = WATCHING;

@@ -78,18 +78,16 @@ static struct range
 range_of (const struct link_map *map, int is_program)
 {
   const elf_ehdr *header = (const elf_ehdr *) map->addr;
-  const elf_phdr *phdr = is_program ? process_headers () : NULL;
-  unsigned count = is_program ? process_header_count () : 0;
+  struct headers headers = { NULL, 0 };
   struct range range = { map->addr, ~(elf_word) 0, 0 };
-  if (phdr == NULL && map->addr != 0)
-    {
-      phdr = (const elf_phdr *) (map->addr + header->phoff);
-      count = header->phnum;
-    }
-  for (unsigned i = 0; phdr != NULL && i < count; i++)
-    if (phdr[i].type == 1)
+  if (is_program && process.headers.first != NULL)
+    headers = process.headers;
+  else if (map->addr != 0)
+    headers = (struct headers) { (const elf_phdr *) (map->addr + header->phoff), header->phnum };
+  for (unsigned i = 0; i < headers.count; i++)
+    if (headers.first[i].type == PT_LOAD)
       {
-        elf_word low = map->addr + phdr[i].vaddr, high = low + phdr[i].memsz;
+        elf_word low = map->addr + headers.first[i].vaddr, high = low + headers.first[i].memsz;
         range.low = low < range.low ? low : range.low;
         range.high = high > range.high ? high : range.high;
       }
@@ -209,7 +207,7 @@ dump_slots (const struct link_map *program)
 {
   /* A process of the program that is started later does not overwrite the file. */
   const int write_create_exclusive_cloexec = 01 | 0100 | 0200 | 02000000;
-  const char *path = process_dump ();
+  const char *path = process.dump;
   if (path == NULL)
     return;
   ranges = sys_allocate (MAX_OBJECTS * sizeof *ranges);

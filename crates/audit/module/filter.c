@@ -7,15 +7,6 @@
 
 static enum { UNREAD, ALLOWED, FILTERED } state STATE = UNREAD;
 
-static uint32_t
-number_of (const char *digits)
-{
-  uint32_t number = 0;
-  for (; *digits >= '0' && *digits <= '9'; digits++)
-    number = number * 10 + (uint32_t) (*digits - '0');
-  return number;
-}
-
 /* Returns UINT32_MAX if the number is not known. */
 static uint32_t
 count_filters (void)
@@ -50,7 +41,7 @@ count_filters (void)
         else if ((value = text_after (line, "Seccomp_filters:\t")) != NULL)
           {
             sys_close ((int) fd);
-            filters = number_of (value);
+            filters = (uint32_t) read_decimal (&value);
             return filters > of_tracer ? filters - of_tracer : 0;
           }
       }

@@ -19,10 +19,7 @@ headers_of (const struct link_map *map, int is_program)
 {
   struct headers none = { NULL, 0 };
   if (is_program)
-    {
-      struct headers program = { process_headers (), process_header_count () };
-      return program;
-    }
+    return process.headers;
   const elf_ehdr *header = (const elf_ehdr *) map->addr;
   if (map->addr == 0 || map->addr % PAGE != 0 || !sys_is_readable (header)
       || memcmp (header->ident, "\177ELF", 4) != 0 || header->phentsize != sizeof (elf_phdr)

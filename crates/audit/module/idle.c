@@ -10,10 +10,6 @@
 #include "headers.h"
 #include "system.h"
 
-#define AUX_PHDR 3
-#define AUX_PHNUM 5
-#define AUX_BASE 7
-#define AUX_EXECFN 31
 #define PT_PHDR 6u
 #define EINVAL_NEG (-22)
 
@@ -48,24 +44,16 @@ is_of_module (const char *variable)
 static int
 read_start (const elf_auxv *aux, struct start *start)
 {
-  elf_word loader = 0, headers = 0;
-  for (; aux->type != 0; aux++)
-    if (aux->type == AUX_PHDR)
-      headers = aux->value;
-    else if (aux->type == AUX_PHNUM)
-      start->headers.count = (unsigned) aux->value;
-    else if (aux->type == AUX_BASE)
-      loader = aux->value;
-    else if (aux->type == AUX_EXECFN)
-      start->path = (const char *) aux->value;
-  start->headers.first = (const elf_phdr *) headers;
+  const elf_word headers = auxiliary (aux, AUX_PHDR);
+  start->path = (const char *) auxiliary (aux, AUX_EXECFN);
+  start->headers = (struct headers) { (const elf_phdr *) headers, (unsigned) auxiliary (aux, AUX_PHNUM) };
   const elf_phdr *own = NULL, *dynamic = NULL;
   for (unsigned i = 0; headers != 0 && i < start->headers.count; i++)
     if (start->headers.first[i].type == PT_PHDR)
       own = &start->headers.first[i];
     else if (start->headers.first[i].type == PT_DYNAMIC)
       dynamic = &start->headers.first[i];
-  if (loader == 0 || start->path == NULL || own == NULL || dynamic == NULL)
+  if (auxiliary (aux, AUX_BASE) == 0 || start->path == NULL || own == NULL || dynamic == NULL)
     return 0;
   start->map.addr = headers - own->vaddr;
   start->map.dynamic = (const elf_dyn *) (start->map.addr + dynamic->vaddr);

@@ -56,19 +56,17 @@ end (void)
 static long
 number_in (const char *name)
 {
-  long number = 0;
   while (*name != '\0' && *name != '-')
     name++;
-  for (name += *name == '-'; *name >= '0' && *name <= '9'; name++)
-    number = number * 10 + *name - '0';
-  return number;
+  name += *name == '-';
+  return (long) read_decimal (&name);
 }
 
 /* Connects to the process that learns; negative if it is not there. */
 static long
 connect_to_learner (void)
 {
-  const char *name = process_learner ();
+  const char *name = process.learner;
   int32_t pid;
   long fd = socket_connect (name, SOCKET_STREAM, &pid);
   if (fd >= 0 && pid != number_in (name))

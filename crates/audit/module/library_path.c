@@ -191,10 +191,10 @@ split_direct (const char *value)
 void
 library_path_init (void)
 {
-  const char *value = process_library_path ();
+  const char *value = process.library_path;
   if (!library_path_is_set ())
     return;
-  int is_read = process_is_direct () ? split_direct (value) : split (value);
+  int is_read = process.is_direct ? split_direct (value) : split (value);
   state = !is_read ? UNREADABLE : element_count > 0 ? READ : EMPTY;
   if (!is_read)
     log_given_up ("LD_LIBRARY_PATH");
@@ -203,7 +203,7 @@ library_path_init (void)
 int
 library_path_is_set (void)
 {
-  return process_library_path () != NULL || process_is_direct ();
+  return process.library_path != NULL || process.is_direct;
 }
 
 int

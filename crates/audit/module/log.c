@@ -16,7 +16,7 @@ static size_t used STATE = 0;
 void
 log_init (void)
 {
-  const char *path = process_log ();
+  const char *path = process.log;
   size_t length = path == NULL ? 0 : strlen (path);
   is_logging = length > 0 && length < sizeof file;
   if (is_logging)

@@ -71,7 +71,7 @@ void
 only_restore (void)
 {
   char letters[8] = { 0 };
-  char **environment = process_environment ();
+  char **environment = process.environment;
   for (char **at = environment; at != NULL && *at != NULL; at++)
     {
       char *value = (char *) value_of (*at, "BECALM");

@@ -233,7 +233,7 @@ open_file (const char *name)
     return fd == ENOENT_NEG ? "missing" : "unreadable";
   const unsigned char *mapped = NULL;
   if (sys_stat_open ((int) fd, &found) == 0 && (found.mode & 0170077) == 0100000
-      && found.uid == process_user () && found.size >= sizeof *head)
+      && found.uid == process.user && found.size >= sizeof *head)
     mapped = sys_map ((int) fd, found.size);
   if (mapped == NULL)
     {
@@ -253,12 +253,10 @@ open_file (const char *name)
 void
 pages_begin (const struct table_bound_program *program)
 {
-  uint64_t top;
-  uint32_t wanted;
   char name[NAME_SIZE];
-  const char *folder = process_pages ();
-  if (process_steers (&top, &wanted) >= 0)
-    steer (top, wanted);
+  const char *folder = process.pages;
+  if (process.is_steered)
+    steer (process.top, process.holes);
   else if (folder != NULL && !start.bind_now && !stubs_are_wanted ()
            && name_file (name, folder, program))
     {
@@ -430,12 +428,9 @@ tell (int fd, const struct table_bound_program *program)
 void
 pages_finish (const struct table_bound_program *program)
 {
-  uint64_t top;
-  uint32_t wanted;
-  int fd = process_steers (&top, &wanted);
-  if (fd >= 0 && program != NULL && fence != 0)
+  if (process.is_steered && program != NULL && fence != 0)
     {
-      tell (fd, program);
+      tell (process.steering, program);
       is_made = 1;
     }
   if (fence != 0)

@@ -848,7 +848,7 @@ arm (void)
   memcpy (&error_number, &errno_place, sizeof errno_place);
   if (!clock_init (vdso_clock ()))
     return "no-clock";
-  int has_paths = process_wants_paths () && paths_init (), has_tree = tree_init ();
+  int has_paths = process.wants_paths && paths_init (), has_tree = tree_init ();
   if (!has_paths)
     paths_off ();
   if (!has_paths && !has_tree)
@@ -900,7 +900,7 @@ stubs_finish (void)
     return;
   for (uint32_t i = 0; i < CALL_COUNT; i++)
     count += functions[i] != 0;
-  if (process_wants_paths ())
+  if (process.wants_paths)
     log_stubs ("paths", "served", NULL, count);
   if (tree_count () > 0)
     log_stubs ("trees", "served", NULL, tree_count ());
@@ -919,13 +919,13 @@ elf_word stubs_redirect (elf_word function) { return function; }
 int
 stubs_are_wanted (void)
 {
-  return process_wants_paths () || process_trees () != NULL;
+  return process.wants_paths || process.trees != NULL;
 }
 
 void
 stubs_decline (const char *why)
 {
-  if (!process_wants_paths () || why_declined != NULL)
+  if (!process.wants_paths || why_declined != NULL)
     return;
   why_declined = why;
   log_stubs ("paths", "declined", why, 0);

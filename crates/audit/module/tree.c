@@ -135,14 +135,9 @@ control (int fd, long command, long argument)
 static int
 read_number (const char **text, uint64_t *number)
 {
-  const uint64_t most = (uint64_t) 1 << 56;
-  const char *digit = *text;
-  for (*number = 0; *digit >= '0' && *digit <= '9' && *number < most; digit++)
-    *number = *number * 10 + (uint64_t) (*digit - '0');
-  if (digit == *text || *digit != '/')
-    return 0;
-  *text = digit + 1;
-  return 1;
+  const char *begin = *text;
+  *number = read_decimal (text);
+  return *text != begin && *(*text)++ == '/';
 }
 
 static int
@@ -191,8 +186,8 @@ struct offer
 static int
 read_offer (struct offer *offer)
 {
-  const char *text = process_trees ();
-  if (text == NULL || process_is_off () || process_is_filtered () || !read_number (&text, &offer->given)
+  const char *text = process.trees;
+  if (text == NULL || !process.is_on || process_is_filtered () || !read_number (&text, &offer->given)
       || !read_number (&text, &offer->events) || !read_number (&text, &offer->process)
       || !read_number (&text, &offer->since))
     return 0;
@@ -251,7 +246,7 @@ tree_ask (void)
   const int of_pack = 5000, of_tree = 20;
   /* The number of users that are not known in a namespace of users: several can have it. */
   const long unknown_user = 65534;
-  const char *path = process_executable ();
+  const char *path = process.executable;
   int32_t pid;
   int descriptors[2];
   if (door == NULL || path == NULL || system_call (NR_geteuid, 0, 0, 0, 0, 0) == unknown_user)

@@ -3,9 +3,6 @@
 
 #include "system.h"
 
-#define AUX_EUID 12
-#define AUX_SECURE 23
-#define AUX_EXECFN 31
 #define PATH_SIZE 4096u
 
 struct process
@@ -25,19 +22,14 @@ read_process (void **stack, struct process *process)
   process->arguments = (char **) (stack + 1);
   process->environment = process->arguments + process->argument_count + 1;
   process->variable_count = 0;
-  process->executed = "";
-  process->user = 0;
-  process->is_secure = 0;
   while (process->environment[process->variable_count] != NULL)
     process->variable_count++;
-  char **end = process->environment + process->variable_count;
-  for (const elf_auxv *aux = (const elf_auxv *) (end + 1); aux->type != 0; aux++)
-    if (aux->type == AUX_EUID)
-      process->user = (uint32_t) aux->value;
-    else if (aux->type == AUX_SECURE)
-      process->is_secure = aux->value != 0;
-    else if (aux->type == AUX_EXECFN)
-      process->executed = (const char *) aux->value;
+  const elf_auxv *aux = (const elf_auxv *) (process->environment + process->variable_count + 1);
+  process->user = (uint32_t) auxiliary (aux, AUX_EUID);
+  process->is_secure = auxiliary (aux, AUX_SECURE) != 0;
+  process->executed = (const char *) auxiliary (aux, AUX_EXECFN);
+  if (process->executed == NULL)
+    process->executed = "";
 }
 
 /* Returns the value of a variable; NULL if it is not set. */
