@@ -93,7 +93,7 @@ find_bindings (void)
                        && ((path != NULL && path[0] == '/' && bind_init (path)) || bind_init (real_path ()));
   /* From a pack, a program finds libraries that it did not have when it was packed, whatever program it is. Of
      several modules, that of becalm run knows the pack. */
-  if (is_bound || (table_is_told () && tree_is_of_pack ()))
+  if (is_bound || (table_ready () && table_header ()->flags & TABLE_TOLD && tree_is_of_pack ()))
     {
       tree_take ();
       tree_ask ();

@@ -9,32 +9,24 @@ _Static_assert (sizeof (struct table_member) == 16, "as becalm writes it");
 _Static_assert (sizeof (struct table_block) == 16, "as becalm writes it");
 _Static_assert (sizeof (struct residual) == 16, "as becalm writes it");
 
-static int
-program_holds (const struct table_bound_program *program, const char *path, size_t length)
-{
-  uint32_t known, count;
-  const char *string = table_string (program->path, &known);
-  if (string == NULL || known != length || memcmp (string, path, length) != 0)
-    return 0;
-  uint64_t seed = hash_bytes (0, path, length);
-  if (program->check != hash_low (seed, program, offsetof (struct table_bound_program, check)))
-    return 0;
-  const struct table_member *members = table_section (SECTION_MEMBERS, &count);
-  if (members == NULL || (uint64_t) program->members + program->member_count > count)
-    return 0;
-  return program->members_check
-         == hash_low (0, members + program->members, program->member_count * sizeof *members);
-}
-
-/* Records of one program follow each other. */
+/* Returns the first record of a program from an index on. Records of one program follow each other. */
 static const struct table_bound_program *
-first_from (uint32_t i, const char *path, uint32_t wanted)
+first_from (uint32_t index, const char *path, uint32_t wanted)
 {
-  uint32_t count;
+  uint32_t count, member_count, length;
+  const char *known;
   const struct table_bound_program *all = table_section (SECTION_BOUND_PROGRAMS, &count);
-  for (; i < count && all[i].path_hash == wanted; i++)
-    if (program_holds (&all[i], path, strlen (path)))
-      return &all[i];
+  const struct table_member *members = table_section (SECTION_MEMBERS, &member_count);
+  for (; members != NULL && index < count && all[index].path_hash == wanted; index++)
+    {
+      const struct table_bound_program *program
+          = table_record (SECTION_BOUND_PROGRAMS, index, &known, &length);
+      if (program != NULL && text_equal (known, path)
+          && (uint64_t) program->members + program->member_count <= member_count
+          && program->members_check
+                 == hash_low (0, members + program->members, program->member_count * sizeof *members))
+        return program;
+    }
   return NULL;
 }
 
@@ -43,8 +35,6 @@ bound_program (const char *path)
 {
   uint32_t count;
   const struct table_bound_program *all = table_section (SECTION_BOUND_PROGRAMS, &count);
-  if (all == NULL)
-    return NULL;
   uint32_t wanted = hash_low (0, path, strlen (path));
   return first_from (table_first_of (all, count, sizeof *all, 4, wanted), path, wanted);
 }
@@ -69,18 +59,8 @@ bound_members (const struct table_bound_program *program)
 const struct table_bound_object *
 bound_object (uint32_t index, const char **path)
 {
-  uint32_t count, length;
-  const struct table_bound_object *all = table_section (SECTION_BOUND_OBJECTS, &count);
-  if (all == NULL || index >= count)
-    return NULL;
-  const struct table_bound_object *object = all + index;
-  *path = table_string (object->path, &length);
-  if (*path == NULL)
-    return NULL;
-  uint64_t seed = hash_bytes (0, *path, length);
-  if (object->check != hash_low (seed, object, offsetof (struct table_bound_object, check)))
-    return NULL;
-  return object;
+  uint32_t length;
+  return table_record (SECTION_BOUND_OBJECTS, index, path, &length);
 }
 
 uint32_t

@@ -173,7 +173,7 @@ ask_directory (uint32_t index, const char *name, int *look)
   const struct table_search_dir *dir = table_search_dir (index, &path, &length);
   if (dir == NULL || !conditions_hold (dir->conditions, NULL, NULL))
     return CHAIN_UNKNOWN;
-  switch (table_search_dir_has (dir, name))
+  switch (table_has_name (&dir->names, name))
     {
     case 0:
       return CHAIN_NOTHING;

@@ -53,7 +53,10 @@ int
 process_is_filtered (void)
 {
   if (state == UNREAD)
-    state = count_filters () > table_filters () ? FILTERED : ALLOWED;
+    {
+      const uint32_t of_index = table_ready () ? table_header ()->filters : 0;
+      state = count_filters () > of_index ? FILTERED : ALLOWED;
+    }
   return state == FILTERED;
 }
 

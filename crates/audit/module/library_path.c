@@ -299,7 +299,7 @@ find_listed (const char *name, int may_look, unsigned *end)
         }
       if (e->kind == LISTED || e->kind == HOLDS)
         {
-          int has = table_directory_has (e->directory, name);
+          int has = table_has_name (&e->directory->names, name);
           *end = i;
           if (has != 0)
             return has == 2;

@@ -167,7 +167,7 @@ static int
 name_file (char *to, const char *folder, const struct table_bound_program *program)
 {
   const size_t length = strlen (folder);
-  const uint64_t numbers[2] = { table_checksum (), (uint64_t) program->path_hash << 32 };
+  const uint64_t numbers[2] = { table_header ()->checksum, (uint64_t) program->path_hash << 32 };
   if (length + 26 > NAME_SIZE)
     return 0;
   memcpy (to, folder, length);

@@ -88,16 +88,15 @@ static struct memo *memos STATE = NULL;
 #define STORE(at, value) __atomic_store_n (&(at), value, __ATOMIC_RELEASE)
 
 static int
-root_is_sound (const struct table_path_root *record, struct root *root)
+read_root (uint32_t index, struct root *root)
 {
   uint32_t length;
-  root->path = table_string (record->path, &length);
-  if (root->path == NULL || length < 2 || length > LONGEST_ROOT)
+  const struct table_path_root *record = table_record (SECTION_PATH_ROOTS, index, &root->path, &length);
+  if (record == NULL || length < 2 || length > LONGEST_ROOT)
     return 0;
   root->length = length;
   root->state = hash_bytes (0, root->path, length);
-  return record->flags <= PATH_ROOT_CHOSEN
-         && record->check == hash_low (root->state, record, offsetof (struct table_path_root, check));
+  return record->flags <= PATH_ROOT_CHOSEN;
 }
 
 int
@@ -111,7 +110,7 @@ paths_init (void)
       || records == NULL || packages == NULL || links == NULL || slots == NULL)
     return 0;
   for (uint32_t i = 0; i < root_count; i++)
-    if (!root_is_sound (&records[i], &roots[i]))
+    if (!read_root (i, &roots[i]))
       return 0;
   /* A block has at least three words. */
   size_t of_packages = (size_t) package_count * sizeof *looks;

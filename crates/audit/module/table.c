@@ -15,59 +15,32 @@ static struct
 /* A bit for each search directory whose names were verified. */
 static unsigned char checked_names[1024] STATE = { 0 };
 
-static const struct table_header *
-header (void)
+const struct table_header *
+table_header (void)
 {
   return (const struct table_header *) table;
 }
 
-uint64_t
-table_checksum (void)
-{
-  return header ()->checksum;
-}
-
-/* Returns the size of a record of a kind, 0 for a kind that the module does not read. */
-static uint32_t
-record_size (uint32_t kind)
-{
-  switch (kind)
-    {
-    case SECTION_OBJECTS:
-      return sizeof (struct table_object);
-    case SECTION_EDGES:
-      return sizeof (struct table_edge);
-    case SECTION_CONDITIONS:
-      return sizeof (struct table_condition);
-    case SECTION_DIRECTORIES:
-      return sizeof (struct table_directory);
-    case SECTION_SEARCH_DIRS:
-      return sizeof (struct table_search_dir);
-    case SECTION_BOUND_PROGRAMS:
-      return sizeof (struct table_bound_program);
-    case SECTION_BOUND_OBJECTS:
-      return sizeof (struct table_bound_object);
-    case SECTION_MEMBERS:
-      return sizeof (struct table_member);
-    case SECTION_BLOCKS:
-      return sizeof (struct table_block);
-    case SECTION_PATH_ROOTS:
-      return sizeof (struct table_path_root);
-    case SECTION_PATH_PACKAGES:
-      return sizeof (struct table_path_package);
-    case SECTION_PATH_LINKS:
-      return sizeof (struct table_path_link);
-    case SECTION_BUCKETS:
-    case SECTION_POOL:
-    case SECTION_BLOCK_WORDS:
-    case SECTION_PATH_SLOTS:
-      return 4;
-    case SECTION_STRINGS:
-      return 1;
-    default:
-      return 0;
-    }
-}
+/* The size of a record of each kind that the module reads. */
+static const unsigned char record_sizes[SECTION_KINDS] = {
+  [SECTION_OBJECTS] = sizeof (struct table_object),
+  [SECTION_BUCKETS] = 4,
+  [SECTION_EDGES] = sizeof (struct table_edge),
+  [SECTION_CONDITIONS] = sizeof (struct table_condition),
+  [SECTION_POOL] = 4,
+  [SECTION_DIRECTORIES] = sizeof (struct table_directory),
+  [SECTION_STRINGS] = 1,
+  [SECTION_SEARCH_DIRS] = sizeof (struct table_search_dir),
+  [SECTION_BOUND_PROGRAMS] = sizeof (struct table_bound_program),
+  [SECTION_BOUND_OBJECTS] = sizeof (struct table_bound_object),
+  [SECTION_MEMBERS] = sizeof (struct table_member),
+  [SECTION_BLOCKS] = sizeof (struct table_block),
+  [SECTION_BLOCK_WORDS] = 4,
+  [SECTION_PATH_ROOTS] = sizeof (struct table_path_root),
+  [SECTION_PATH_PACKAGES] = sizeof (struct table_path_package),
+  [SECTION_PATH_LINKS] = sizeof (struct table_path_link),
+  [SECTION_PATH_SLOTS] = 4,
+};
 
 /* Keeps the sections that the module reads; returns false if a section does not fit into the
    table. */
@@ -76,17 +49,17 @@ read_sections (const struct table_section *section, uint32_t count)
 {
   for (; count > 0; count--, section++)
     {
-      uint32_t size = record_size (section->kind);
+      uint32_t size = section->kind < SECTION_KINDS ? record_sizes[section->kind] : 0;
       if (size == 0)
         continue;
       if (section->size != size || section->at % 8 != 0
-          || (uint64_t) section->at + (uint64_t) section->count * size > header ()->length)
+          || (uint64_t) section->at + (uint64_t) section->count * size > table_header ()->length)
         return 0;
       sections[section->kind].records = table + section->at;
       sections[section->kind].count = section->count;
     }
   for (unsigned kind = 1; kind < SECTION_BOUND_PROGRAMS; kind++)
-    if (record_size (kind) != 0 && sections[kind].records == NULL)
+    if (record_sizes[kind] != 0 && sections[kind].records == NULL)
       return 0;
   return sections[SECTION_BUCKETS].count > 0;
 }
@@ -94,7 +67,7 @@ read_sections (const struct table_section *section, uint32_t count)
 static int
 header_holds (uint64_t mapped)
 {
-  const struct table_header *h = header ();
+  const struct table_header *h = table_header ();
   const struct table_section *directory = (const struct table_section *) (h + 1);
   uint32_t machine = ELF_MACHINE | ELF_CLASS << 16 | DATA_ENCODING << 24;
   if (memcmp (h->magic, "becalmIX", 8) != 0 || h->order != TABLE_ORDER
@@ -154,30 +127,40 @@ table_object (uint32_t index)
   return (const struct table_object *) sections[SECTION_OBJECTS].records + index;
 }
 
-static int
-object_is (const struct table_object *object, const char *path, size_t length, uint64_t hash)
+const void *
+table_record (enum section_kind kind, uint32_t index, const char **path, uint32_t *length)
 {
-  uint32_t known;
-  const char *string = table_string (object->path, &known);
-  if (string == NULL || known != length || memcmp (string, path, length) != 0)
-    return 0;
-  return object->check == hash_low (hash, object, offsetof (struct table_object, check))
-         && (uint64_t) object->edges + object->edge_count <= sections[SECTION_EDGES].count;
+  /* These begin with the number that they are sorted by. The check is last. */
+  const size_t path_at = kind == SECTION_DIRECTORIES || kind == SECTION_BOUND_PROGRAMS ? 4 : 0;
+  const size_t size = record_sizes[kind], checked = size - 4;
+  if (index >= sections[kind].count)
+    return NULL;
+  const unsigned char *record = (const unsigned char *) sections[kind].records + index * size;
+  *path = table_string (*(const uint32_t *) (record + path_at), length);
+  if (*path == NULL)
+    return NULL;
+  uint64_t seed = hash_bytes (0, *path, *length);
+  return *(const uint32_t *) (record + checked) == hash_low (seed, record, checked) ? record : NULL;
 }
 
 uint32_t
 table_find_object (const char *path)
 {
   const uint32_t *buckets = sections[SECTION_BUCKETS].records;
+  const char *known;
+  uint32_t known_length;
   size_t length = strlen (path);
-  uint64_t hash = hash_bytes (0, path, length);
-  uint64_t bucket = (hash >> 32) * sections[SECTION_BUCKETS].count >> 32;
+  uint64_t bucket = (hash_bytes (0, path, length) >> 32) * sections[SECTION_BUCKETS].count >> 32;
   uint32_t from = bucket == 0 ? 0 : buckets[bucket - 1], to = buckets[bucket];
   if (to > sections[SECTION_OBJECTS].count)
     return NO_OBJECT;
   for (; from < to; from++)
-    if (object_is (table_object (from), path, length, hash))
-      return from;
+    {
+      const struct table_object *object = table_record (SECTION_OBJECTS, from, &known, &known_length);
+      if (object != NULL && known_length == length && memcmp (known, path, length) == 0
+          && (uint64_t) object->edges + object->edge_count <= sections[SECTION_EDGES].count)
+        return from;
+    }
   return NO_OBJECT;
 }
 
@@ -214,18 +197,8 @@ table_find_edge (const struct table_object *object, const char *needed, const ch
 const struct table_condition *
 table_condition (uint32_t index, const char **path)
 {
-  if (index >= sections[SECTION_CONDITIONS].count)
-    return NULL;
-  const struct table_condition *condition
-      = (const struct table_condition *) sections[SECTION_CONDITIONS].records + index;
   uint32_t length;
-  *path = table_string (condition->path, &length);
-  if (*path == NULL)
-    return NULL;
-  uint64_t seed = hash_bytes (0, *path, length);
-  if (condition->check != hash_low (seed, condition, offsetof (struct table_condition, check)))
-    return NULL;
-  return condition;
+  return table_record (SECTION_CONDITIONS, index, path, &length);
 }
 
 const uint32_t *
@@ -241,42 +214,12 @@ table_set (uint32_t at, uint32_t *count)
   return pool + at + 1;
 }
 
-uint32_t
-table_roots (void)
-{
-  return header ()->roots;
-}
-
-uint32_t
-table_filters (void)
-{
-  return table_ready () ? header ()->filters : 0;
-}
-
-int
-table_is_told (void)
-{
-  return table_ready () && header ()->flags & TABLE_TOLD;
-}
-
 static int
-directory_holds (const struct table_directory *directory, const char *path, size_t length)
+names_hold (const struct table_names *names)
 {
-  uint32_t known;
-  const char *string = table_string (directory->path, &known);
-  if (string == NULL || known != length || memcmp (string, path, length) != 0
-      || !(directory->flags & DIRECTORY_HAS_NAMES))
-    return 0;
-  uint64_t seed = hash_bytes (0, path, length);
-  if (directory->check
-      != hash_low (seed, directory, offsetof (struct table_directory, check)))
-    return 0;
-  if ((uint64_t) directory->names + 2 * (uint64_t) directory->name_count
-      > sections[SECTION_POOL].count)
-    return 0;
   const uint32_t *pool = sections[SECTION_POOL].records;
-  return directory->names_check
-         == hash_low (0, pool + directory->names, 8 * (size_t) directory->name_count);
+  return (uint64_t) names->at + 2 * (uint64_t) names->count <= sections[SECTION_POOL].count
+         && names->check == hash_low (0, pool + names->at, 8 * (size_t) names->count);
 }
 
 const struct table_directory *
@@ -284,24 +227,27 @@ table_find_directory (const char *path, size_t length)
 {
   const struct table_directory *all = sections[SECTION_DIRECTORIES].records;
   uint32_t count = sections[SECTION_DIRECTORIES].count, wanted = hash_low (0, path, length);
+  const char *known;
+  uint32_t known_length;
   uint32_t low = table_first_of (all, count, sizeof *all, 4, wanted);
   for (; low < count && all[low].path_hash == wanted; low++)
-    if (directory_holds (&all[low], path, length))
+    if (table_record (SECTION_DIRECTORIES, low, &known, &known_length) != NULL
+        && known_length == length && memcmp (known, path, length) == 0
+        && all[low].flags & DIRECTORY_HAS_NAMES && names_hold (&all[low].names))
       return &all[low];
   return NULL;
 }
 
-/* NAMES has COUNT names of two words each, in order. */
-static int
-names_have (uint32_t at, uint32_t count, const char *name)
+int
+table_has_name (const struct table_names *names, const char *name)
 {
-  const uint32_t *names = (const uint32_t *) sections[SECTION_POOL].records + at;
+  const uint32_t *words = (const uint32_t *) sections[SECTION_POOL].records + names->at;
   uint64_t wanted = hash_bytes (0, name, strlen (name)) & ~(uint64_t) 1;
-  uint32_t low = 0, high = count;
+  uint32_t low = 0, high = names->count;
   while (low < high)
     {
       uint32_t middle = low + (high - low) / 2;
-      uint64_t here = (uint64_t) names[2 * middle] << 32 | names[2 * middle + 1];
+      uint64_t here = (uint64_t) words[2 * middle] << 32 | words[2 * middle + 1];
       if ((here & ~(uint64_t) 1) == wanted)
         return here & 1 ? 2 : 1;
       if (here < wanted)
@@ -312,53 +258,25 @@ names_have (uint32_t at, uint32_t count, const char *name)
   return 0;
 }
 
-int
-table_directory_has (const struct table_directory *directory, const char *name)
-{
-  return names_have (directory->names, directory->name_count, name);
-}
-
 const uint32_t *
 table_rpath (const struct table_object *object, uint32_t *count)
 {
   return object->rpath != 0 ? table_set (object->rpath - 1, count) : NULL;
 }
 
-static int
-names_hold (const struct table_search_dir *dir)
-{
-  if ((uint64_t) dir->names + 2 * (uint64_t) dir->name_count > sections[SECTION_POOL].count)
-    return 0;
-  const uint32_t *pool = sections[SECTION_POOL].records;
-  return dir->names_check == hash_low (0, pool + dir->names, 8 * (size_t) dir->name_count);
-}
-
 const struct table_search_dir *
 table_search_dir (uint32_t index, const char **path, uint32_t *length)
 {
-  if (index >= sections[SECTION_SEARCH_DIRS].count)
-    return NULL;
-  const struct table_search_dir *dir
-      = (const struct table_search_dir *) sections[SECTION_SEARCH_DIRS].records + index;
-  *path = table_string (dir->path, length);
-  if (*path == NULL)
-    return NULL;
-  uint64_t seed = hash_bytes (0, *path, *length);
-  if (dir->check != hash_low (seed, dir, offsetof (struct table_search_dir, check)))
+  const struct table_search_dir *dir = table_record (SECTION_SEARCH_DIRS, index, path, length);
+  if (dir == NULL)
     return NULL;
   /* There are many names, and they are searched often: they are verified once. */
   unsigned char bit = (unsigned char) (1u << index % 8);
   if (index / 8 < sizeof checked_names && checked_names[index / 8] & bit)
     return dir;
-  if (!names_hold (dir))
+  if (!names_hold (&dir->names))
     return NULL;
   if (index / 8 < sizeof checked_names)
     checked_names[index / 8] |= bit;
   return dir;
-}
-
-int
-table_search_dir_has (const struct table_search_dir *dir, const char *name)
-{
-  return names_have (dir->names, dir->name_count, name);
 }

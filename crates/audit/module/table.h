@@ -121,11 +121,17 @@ enum condition_kind
   CONDITION_STORE_DIRECTORY = 8,
 };
 
+/* Names in the pool: the word of the first, their number, their hash. */
+struct table_names
+{
+  uint32_t at, count, check;
+};
+
 struct table_directory
 {
   uint32_t path_hash, path;
   uint32_t condition;
-  uint32_t names, name_count, names_check;
+  struct table_names names;
   uint32_t flags, check;
 };
 
@@ -136,7 +142,7 @@ struct table_directory
 struct table_search_dir
 {
   uint32_t path, conditions;
-  uint32_t names, name_count, names_check;
+  struct table_names names;
   uint32_t flags, spare, check;
 };
 
@@ -270,17 +276,20 @@ table_first_of (const void *records, uint32_t count, size_t size, size_t width, 
 /* Returns the table's address, and the number of bytes from there on that the loader mapped. */
 const unsigned char *table_place (uint64_t *length);
 
-/* Returns the checksum that tells a usable table from others. */
-uint64_t table_checksum (void);
-
 /* True if the table exists, is undamaged and is for this machine. */
 int table_ready (void);
+
+/* Returns the header of such a table. */
+const struct table_header *table_header (void);
 
 /* Returns the records of a section that the module reads, NULL if there are none. */
 const void *table_section (enum section_kind kind, uint32_t *count);
 
 /* Returns the string at an offset, NULL if it is not within the table; its length in *LENGTH. */
 const char *table_string (uint32_t at, uint32_t *length);
+
+/* Returns a record that has a path, which is in *PATH then; NULL if it is damaged or there is none. */
+const void *table_record (enum section_kind kind, uint32_t index, const char **path, uint32_t *length);
 
 /* Returns the object with that path, NO_OBJECT if there is none. */
 uint32_t table_find_object (const char *path);
@@ -294,20 +303,13 @@ const struct table_condition *table_condition (uint32_t index, const char **path
 
 /* Returns the words of a set, NULL if it is damaged. */
 const uint32_t *table_set (uint32_t at, uint32_t *count);
-uint32_t table_roots (void);
-
-/* Returns the number of seccomp filters of the process that made the index, 0 without a table. */
-uint32_t table_filters (void);
-
-/* True if the index is for starts that are told results of lookups. */
-int table_is_told (void);
 
 /* Returns the snapshotted directory with that path, with its names verified; NULL if there is
    none. */
 const struct table_directory *table_find_directory (const char *path, size_t length);
 
 /* 0: no such name. 1: the name exists, but its file may change. 2: it exists, and is the answer. */
-int table_directory_has (const struct table_directory *directory, const char *name);
+int table_has_name (const struct table_names *names, const char *name);
 
 /* Returns the numbers of an object's search directories, NULL if they are not known. */
 const uint32_t *table_rpath (const struct table_object *object, uint32_t *count);
@@ -315,6 +317,3 @@ const uint32_t *table_rpath (const struct table_object *object, uint32_t *count)
 /* Returns a search directory, with its names verified; NULL if it is damaged. */
 const struct table_search_dir *table_search_dir (uint32_t index, const char **path,
                                                  uint32_t *length);
-
-/* As table_directory_has. */
-int table_search_dir_has (const struct table_search_dir *dir, const char *name);

@@ -99,7 +99,7 @@ touch_the_rest (void)
     table_set (i, &count);
   const struct table_directory *known = table_find_directory ("/opt/store", 10);
   if (known != NULL)
-    table_directory_has (known, "libc.so.6");
+    table_has_name (&known->names, "libc.so.6");
 }
 
 static void
