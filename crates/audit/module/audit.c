@@ -154,13 +154,12 @@ la_objopen (struct link_map *map, long namespace, uintptr_t *cookie)
     {
       program = map;
       process_init (map);
-      log_init ();
       learn_init ();
       library_path_init ();
       if (process.is_on)
         auditors_init (map);
       if (auditors_search ())
-        log_given_up ("auditors");
+        log_line ("given-up", NULL, "auditors", NULL);
       find_bindings ();
     }
   else if (program == NULL)
@@ -174,10 +173,11 @@ la_objopen (struct link_map *map, long namespace, uintptr_t *cookie)
   if (member != NULL)
     describe (member);
   *cookie = (uintptr_t) member;
+  char digits[DIGITS_SIZE];
   const char *path = map->name;
   if (map == program && (path == NULL || path[0] == '\0'))
     path = process.executable;
-  log_object (cookie, namespace, path != NULL ? path : "");
+  log_line ("object", cookie, digits_of ((unsigned long) namespace, digits), path != NULL ? path : "", NULL);
   learn_open (map, map == program);
   if (!has_started)
     ahead_look ();
@@ -417,6 +417,7 @@ la_objsearch (const char *name, uintptr_t *cookie, unsigned flag)
 {
   if (!process.is_on || program == NULL)
     return name;
+  char digits[DIGITS_SIZE];
   const char *result = name;
   if (flag == LA_SER_ORIG && !auditors_search () && !has_ended)
     {
@@ -427,6 +428,6 @@ la_objsearch (const char *name, uintptr_t *cookie, unsigned flag)
   if (!auditors_search ())
     result = has_started ? tree_library (result, program) : tree_place (result);
   if (!has_ended)
-    log_lookup (cookie, flag, name, result);
+    log_line ("search", cookie, digits_of (flag, digits), name, result != name ? result : "", NULL);
   return result;
 }

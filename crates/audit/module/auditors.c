@@ -155,30 +155,15 @@ functions_at (const char *maps, const struct mapping *mapping)
   return functions_of (&map);
 }
 
-/* Reads a file of the kernel as text; 0 if it cannot be read or is longer than SIZE. */
-static int
-read_text (const char *path, char *to, size_t size)
-{
-  const int read_cloexec = 02000000;
-  long file = sys_open (path, read_cloexec, 0);
-  if (file < 0)
-    return 0;
-  size_t used = 0;
-  long got;
-  while ((got = sys_read ((int) file, to + used, size - 1 - used)) > 0)
-    used += (size_t) got;
-  sys_close ((int) file);
-  to[used] = '\0';
-  return got == 0 && used > 0 && used < size - 1;
-}
-
 void
 auditors_init (const struct link_map *map)
 {
   if (process_auditors (map) == seen + 1)
     return;
+  /* Memory of zeros, so that the text ends. */
   char *maps = sys_allocate (MAPS_SIZE);
-  if (maps == NULL || !read_text ("/proc/self/maps", maps, MAPS_SIZE))
+  long length = maps != NULL ? sys_read_file ("/proc/self/maps", maps, MAPS_SIZE) : 0;
+  if (length <= 0 || length == MAPS_SIZE)
     found = HOOKS | SEARCH;
   else
     {

@@ -118,6 +118,9 @@ void *memset (void *to, int byte, size_t n);
 int memcmp (const void *a, const void *b, size_t n);
 size_t strlen (const char *s);
 
+/* Writes the texts that follow one after the other, up to a NULL; returns 0 if they are too long. */
+int concatenate (char *to, size_t size, ...) __attribute__ ((sentinel));
+
 /* Returns the text after NAME, NULL if TEXT does not begin with it. */
 static inline const char *
 text_after (const char *text, const char *name)
@@ -186,6 +189,31 @@ digits_of (unsigned long value, char buffer[DIGITS_SIZE])
     *--at = (char) ('0' + value % 10);
   while ((value /= 10) != 0);
   return at;
+}
+
+/* Does the same with hexadecimal digits. */
+static inline const char *
+hexadecimal_of (unsigned long value, char buffer[DIGITS_SIZE])
+{
+  char *at = buffer + DIGITS_SIZE - 1;
+  *at = '\0';
+  do
+    *--at = "0123456789abcdef"[value & 15];
+  while ((value >>= 4) != 0);
+  return at;
+}
+
+/* Writes DIRECTORY/NAME; returns 0 if it does not fit. */
+static inline int
+join_path (char *to, size_t size, const char *directory, size_t length, const char *name)
+{
+  const size_t more = strlen (name) + 1;
+  if (length + 1 + more > size)
+    return 0;
+  memcpy (to, directory, length);
+  to[length] = '/';
+  memcpy (to + length + 1, name, more);
+  return 1;
 }
 
 static inline int

@@ -33,7 +33,7 @@ decline (const char *why, const char *path)
 {
   state = DECLINED;
   stubs_decline ("bindings");
-  log_bindings ("declined", why, path != NULL ? path : "");
+  log_line ("bindings", NULL, "declined", why, path != NULL ? path : "", NULL);
 }
 
 /* Allocates a place for each object of the longest start, and a load address for each bound
@@ -323,12 +323,14 @@ bind_open (const struct link_map *map)
 void
 bind_finish (void)
 {
+  char bindings[DIGITS_SIZE], relocations[DIGITS_SIZE];
   if (state == WATCHING)
     decline ("other-objects", NULL);
   pages_finish (state == ARMED && start.applied == armed ? program : NULL);
   if (state == ARMED)
     {
-      log_bindings_applied (program->bindings, program->relocations);
+      log_line ("bindings", NULL, "applied", digits_of (program->bindings, bindings),
+                digits_of (program->relocations, relocations), NULL);
       stubs_finish ();
       /* Every redirection was removed. */
       if (start.applied == armed)

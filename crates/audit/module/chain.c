@@ -20,7 +20,6 @@
 #define FIRST_MEMBERS 256u
 #define MAX_MEMBERS 16384u
 #define REST_SIZE ((MAX_MEMBERS - FIRST_MEMBERS) * sizeof (struct member))
-#define PATH_SIZE 4096u
 #define NOBODY UINT16_MAX
 
 static struct member first[FIRST_MEMBERS] BUFFER = { { NULL, 0, 0, 0 } };
@@ -35,7 +34,7 @@ static unsigned char has_started STATE = 0;
 static unsigned char has_root STATE = 0;
 /* An object was closed since the last batch. */
 static unsigned char has_closed STATE = 0;
-static char candidate[PATH_SIZE] BUFFER = { 0 };
+static char candidate[4096] BUFFER = { 0 };
 
 static struct member *
 member_at (unsigned number)
@@ -151,19 +150,6 @@ chain_has_rpath (const struct member *member)
   return !known;
 }
 
-/* Writes DIRECTORY/NAME to the buffer; returns 0 if it does not fit. */
-static int
-compose (const char *directory, size_t length, const char *name)
-{
-  size_t more = strlen (name) + 1;
-  if (length + 1 + more > PATH_SIZE)
-    return 0;
-  memcpy (candidate, directory, length);
-  candidate[length] = '/';
-  memcpy (candidate + length + 1, name, more);
-  return 1;
-}
-
 /* Searches one directory of a DT_RPATH. */
 static enum chain_answer
 ask_directory (uint32_t index, const char *name, int *look)
@@ -179,7 +165,7 @@ ask_directory (uint32_t index, const char *name, int *look)
       return CHAIN_NOTHING;
     case 2:
       *look = (dir->flags & SEARCH_DIR_LOOK) != 0;
-      return compose (path, length, name) ? CHAIN_FOUND : CHAIN_UNKNOWN;
+      return join_path (candidate, sizeof candidate, path, length, name) ? CHAIN_FOUND : CHAIN_UNKNOWN;
     }
   return CHAIN_UNKNOWN;
 }

@@ -63,13 +63,8 @@ put_text (const char *text)
 static void
 put_hexadecimal (elf_word value)
 {
-  char digits[2 * sizeof value + 1];
-  unsigned at = sizeof digits - 1;
-  digits[at] = '\0';
-  do
-    digits[--at] = "0123456789abcdef"[value & 15];
-  while ((value >>= 4) != 0);
-  put_text (digits + at);
+  char digits[DIGITS_SIZE];
+  put_text (hexadecimal_of (value, digits));
 }
 
 /* Returns the segments of an object, by its program headers. Those of the program are where the

@@ -11,7 +11,6 @@
 #include "table.h"
 #include "tree.h"
 
-#define PATH_SIZE 4096u
 /* Elements kept in static memory; a longer list costs a system call. */
 #define FEW_ELEMENTS 256u
 #define SHORT_TEXT 16384u
@@ -51,7 +50,7 @@ static unsigned element_count STATE = 0;
 static enum { EMPTY, READ, UNREADABLE } state STATE = EMPTY;
 /* A copy: a program may write over its environment (setproctitle and its like). */
 static char short_text[SHORT_TEXT] BUFFER = { 0 };
-static char candidate[PATH_SIZE] BUFFER = { 0 };
+static char candidate[4096] BUFFER = { 0 };
 /* Lookups in unlisted directories that were of use, and those that the loader had to repeat. */
 static unsigned won STATE = 0, lost STATE = 0;
 
@@ -128,34 +127,18 @@ split (const char *value)
   return 1;
 }
 
-/* Reads the kernel's record of the arguments, ended by a NUL; returns 0 if there is none or it
-   is too long. */
-static size_t
-read_command_line (char *line)
-{
-  size_t length = 0;
-  int fd = (int) sys_open ("/proc/self/cmdline", 0, 0);
-  if (fd < 0)
-    return 0;
-  for (long got = 1; got > 0 && length < LINE_SIZE; length += got > 0 ? (size_t) got : 0)
-    got = sys_read (fd, line + length, LINE_SIZE - length);
-  sys_close (fd);
-  if (length == LINE_SIZE)
-    return 0;
-  line[length] = '\0';
-  return length;
-}
-
 /* Reads the options of a loader that was started as a command. They are no longer on the stack
    (2.36 moves the arguments up over them), so they are read from the kernel. *VALUE becomes NULL
    if --library-path is not among them. */
 static int
-parse_options (const char *line, size_t length, const char **value)
+parse_options (char *line, const char **value)
 {
-  const char *end = line + length;
+  const long length = sys_read_file ("/proc/self/cmdline", line, LINE_SIZE);
   *value = NULL;
-  if (length == 0)
+  if (length <= 0 || length == LINE_SIZE)
     return 0;
+  const char *end = line + length;
+  line[length] = '\0';
   for (const char *at = line + strlen (line) + 1; at < end && at[0] == '-';)
     {
       const char *argument = at + strlen (at) + 1;
@@ -179,7 +162,7 @@ split_direct (const char *value)
   const char *option;
   if (line == NULL)
     return 0;
-  int is_read = parse_options (line, read_command_line (line), &option);
+  int is_read = parse_options (line, &option);
   if (option != NULL)
     value = *option != '\0' ? option : NULL;
   if (is_read && value != NULL)
@@ -197,7 +180,7 @@ library_path_init (void)
   int is_read = process.is_direct ? split_direct (value) : split (value);
   state = !is_read ? UNREADABLE : element_count > 0 ? READ : EMPTY;
   if (!is_read)
-    log_given_up ("LD_LIBRARY_PATH");
+    log_line ("given-up", NULL, "LD_LIBRARY_PATH", NULL);
 }
 
 int
@@ -226,13 +209,7 @@ library_path_forget (void)
 static int
 compose (const struct element *e, const char *name)
 {
-  size_t length = e->length == 1 ? 0 : e->length, more = strlen (name) + 1;
-  if (length + 1 + more > PATH_SIZE)
-    return 0;
-  memcpy (candidate, e->path, length);
-  candidate[length] = '/';
-  memcpy (candidate + length + 1, name, more);
-  return 1;
+  return join_path (candidate, sizeof candidate, e->path, e->length == 1 ? 0 : e->length, name);
 }
 
 static long

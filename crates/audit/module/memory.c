@@ -1,4 +1,5 @@
-/* The memory functions a compiler may call by itself. */
+/* The memory functions a compiler may call by itself, and one more. */
+#include <stdarg.h>
 #include "base.h"
 
 void *
@@ -59,4 +60,22 @@ strlen (const char *s)
   while (*at != '\0')
     at++;
   return (size_t) (at - s);
+}
+
+/* Not by an array of texts: the compiler could make a constant of it, which the loader has to relocate. */
+int
+concatenate (char *to, size_t size, ...)
+{
+  size_t length = 0;
+  const char *text;
+  va_list texts;
+  va_start (texts, size);
+  while ((text = va_arg (texts, const char *)) != NULL && length + strlen (text) < size)
+    {
+      memcpy (to + length, text, strlen (text));
+      length += strlen (text);
+    }
+  va_end (texts);
+  to[length] = '\0';
+  return text == NULL;
 }

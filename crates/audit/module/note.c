@@ -10,7 +10,6 @@
 #define PF_R 4u
 #define NOTE_TYPE 0x63a86cb6u
 #define PAGE 4096u
-#define O_CLOEXEC_NONBLOCK (02000000 | 04000)
 
 /* True if the loader has mapped a segment readable. */
 static int
@@ -79,21 +78,6 @@ find_list (const char *descriptor, size_t length, const char *needed)
   return NULL;
 }
 
-/* True if the file is an object that the loader of this process may load. */
-static int
-is_object (const char *path)
-{
-  elf_ehdr header;
-  int fd = (int) sys_open (path, O_CLOEXEC_NONBLOCK, 0);
-  if (fd < 0)
-    return 0;
-  long length = sys_read (fd, &header, sizeof header);
-  sys_close (fd);
-  return length == sizeof header && memcmp (header.ident, "\177ELF", 4) == 0
-         && header.ident[4] == ELF_CLASS && header.ident[5] == DATA_ENCODING
-         && header.machine == ELF_MACHINE;
-}
-
 /* Copies the first element of a list, if it is an object: with an answer that the loader cannot
    load the program would end, while the search would continue. */
 static const char *
@@ -108,7 +92,7 @@ first_file (const char *list)
       return NULL;
   memcpy (path, list, length);
   path[length] = '\0';
-  return is_object (path) ? path : NULL;
+  return file_fits (path) ? path : NULL;
 }
 
 static size_t

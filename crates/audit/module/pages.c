@@ -184,12 +184,8 @@ static int
 is_of_boot (void)
 {
   char boot[BOOT_SIZE];
-  long fd = sys_open (BOOT, CLOSE_ON_EXEC, 0);
-  if (fd < 0)
-    return 0;
-  long length = sys_read ((int) fd, boot, sizeof boot);
-  sys_close ((int) fd);
-  return length == sizeof boot && memcmp (boot, head->boot, sizeof boot) == 0;
+  return sys_read_file (BOOT, boot, sizeof boot) == sizeof boot
+         && memcmp (boot, head->boot, sizeof boot) == 0;
 }
 
 /* True if the tables are whole, and within the file. */
@@ -263,7 +259,7 @@ pages_begin (const struct table_bound_program *program)
       const char *why = open_file (name);
       if (why != NULL)
         {
-          log_stubs ("pages", "declined", why, 0);
+          log_line ("pages", NULL, "declined", why, NULL);
           ahead_make_pages ();
         }
       /* An empty file: the program has too few pages. */
@@ -292,7 +288,7 @@ pages_arm (const struct table_bound_program *program)
     why = "memory";
   if (why != NULL)
     {
-      log_stubs ("pages", "declined", why, 0);
+      log_line ("pages", NULL, "declined", why, NULL);
       if (text_equal (why, "moved"))
         ahead_make_pages ();
       close_file ();
@@ -428,6 +424,7 @@ tell (int fd, const struct table_bound_program *program)
 void
 pages_finish (const struct table_bound_program *program)
 {
+  char digits[DIGITS_SIZE];
   if (process.is_steered && program != NULL && fence != 0)
     {
       tell (process.steering, program);
@@ -443,7 +440,7 @@ pages_finish (const struct table_bound_program *program)
   for (; gap_count > 0; gap_count--)
     sys_unmap ((void *) gaps[gap_count - 1].at, gaps[gap_count - 1].size);
   if (head != NULL && program != NULL)
-    log_stubs ("pages", "mapped", NULL, used);
+    log_line ("pages", NULL, "mapped", digits_of (used, digits), NULL);
   if (kept != NULL)
     sys_unmap (kept, MOST_KEPT * sizeof *kept);
   kept = NULL;

@@ -307,9 +307,7 @@ look_at_package (const struct root *root, const struct table_path_package *packa
   const char *name = table_string (package->name, &length);
   if (name == NULL || length > LONGEST_NAME)
     return FAILS;
-  memcpy (path, root->path, root->length);
-  path[root->length] = '/';
-  memcpy (path + root->length + 1, name, length + 1);
+  join_path (path, sizeof path, root->path, root->length, name);
   struct statx found;
   if (look_at (path, &found) != 0 || found.ino != package->ino
       || found.mtime.sec != package->mtime_sec || found.mtime.nsec != package->mtime_nsec
@@ -667,14 +665,8 @@ directory_path (int directory, char *to, size_t size)
     length = system_call (NR_getcwd, (long) to, (long) size, 0, 0, 0) - 1;
   else
     {
-      char link[32] = "/proc/self/fd/";
-      char digits[12];
-      unsigned count = 0, at = 14;
-      for (unsigned value = (unsigned) directory; count == 0 || value != 0; value /= 10)
-        digits[count++] = (char) ('0' + value % 10);
-      while (count > 0)
-        link[at++] = digits[--count];
-      link[at] = '\0';
+      char link[16 + DIGITS_SIZE], digits[DIGITS_SIZE];
+      concatenate (link, sizeof link, "/proc/self/fd/", digits_of ((unsigned) directory, digits), NULL);
       length = sys_readlink (link, to, size - 1);
     }
   if (length <= 0 || (size_t) length >= size - 1)

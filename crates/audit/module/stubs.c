@@ -895,15 +895,16 @@ stubs_redirect (elf_word function)
 void
 stubs_finish (void)
 {
+  char digits[DIGITS_SIZE];
   uint32_t count = 0;
   if (!is_armed)
     return;
   for (uint32_t i = 0; i < CALL_COUNT; i++)
     count += functions[i] != 0;
   if (process.wants_paths)
-    log_stubs ("paths", "served", NULL, count);
+    log_line ("paths", NULL, "served", digits_of (count, digits), NULL);
   if (tree_count () > 0)
-    log_stubs ("trees", "served", NULL, tree_count ());
+    log_line ("trees", NULL, "served", digits_of (tree_count (), digits), NULL);
 }
 
 #else
@@ -928,5 +929,5 @@ stubs_decline (const char *why)
   if (!process.wants_paths || why_declined != NULL)
     return;
   why_declined = why;
-  log_stubs ("paths", "declined", why, 0);
+  log_line ("paths", NULL, "declined", why, NULL);
 }

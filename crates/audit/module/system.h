@@ -235,18 +235,27 @@ sys_close (int fd)
   return system_call (NR_close, fd, 0, 0, 0, 0);
 }
 
+/* Reads at most SIZE bytes of a file; returns their number, or a negative one if it cannot be read. */
+static inline long
+sys_read_file (const char *path, void *to, size_t size)
+{
+  const int cloexec_nonblocking = 02004000;
+  size_t used = 0;
+  long got = 0, fd = sys_open (path, cloexec_nonblocking, 0);
+  if (fd < 0)
+    return fd;
+  while (used < size && (got = sys_read ((int) fd, (char *) to + used, size - used)) > 0)
+    used += (size_t) got;
+  sys_close ((int) fd);
+  return got < 0 ? got : (long) used;
+}
+
 /* True if the file is an object for this machine, by its header. */
 static inline int
 file_fits (const char *path)
 {
-  const int cloexec_nonblocking = 02004000;
   elf_ehdr header;
-  long fd = sys_open (path, cloexec_nonblocking, 0);
-  if (fd < 0)
-    return 0;
-  long length = sys_read ((int) fd, &header, sizeof header);
-  sys_close ((int) fd);
-  return length == sizeof header && memcmp (header.ident, "\177ELF", 4) == 0
+  return sys_read_file (path, &header, sizeof header) == sizeof header && memcmp (header.ident, "\177ELF", 4) == 0
          && header.ident[4] == ELF_CLASS && header.ident[5] == DATA_ENCODING
          && header.machine == ELF_MACHINE;
 }

@@ -777,15 +777,9 @@ tree_place (const char *path)
 static const char *
 held_directory (const struct entry *entry, char link[LINK_SIZE])
 {
-  char of_number[DIGITS_SIZE], of_process[DIGITS_SIZE], *end = link;
-  const char *parts[] = { "/proc/", digits_of (head ()->holder, of_process), "/fd/",
-                          digits_of (LOAD (entry->directory) - 1, of_number) };
-  for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++)
-    {
-      size_t length = strlen (parts[i]);
-      memcpy (end, parts[i], length + 1);
-      end += length;
-    }
+  char of_number[DIGITS_SIZE], of_process[DIGITS_SIZE];
+  concatenate (link, LINK_SIZE, "/proc/", digits_of (head ()->holder, of_process), "/fd/",
+               digits_of (LOAD (entry->directory) - 1, of_number), NULL);
   return link;
 }
 

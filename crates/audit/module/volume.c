@@ -43,11 +43,7 @@ identified_by (uint32_t type, uint64_t fsid, const struct statfs *facts, const s
 static size_t
 read_line (const char *path, char *line, size_t size)
 {
-  long fd = sys_open (path, CLOSE_ON_EXEC, 0), length;
-  if (fd < 0)
-    return 0;
-  length = sys_read ((int) fd, line, size - 1);
-  sys_close ((int) fd);
+  long length = sys_read_file (path, line, size - 1);
   if (length <= 0 || (size_t) length >= size - 1)
     return 0;
   while (length > 0 && line[length - 1] <= ' ')
@@ -72,27 +68,13 @@ mount_words (const char *path, uint64_t *words)
   return length > 0 ? 2 : 0;
 }
 
-static char *
-put_number (char *to, uint32_t number)
-{
-  char digits[10];
-  int count = 0;
-  do
-    digits[count++] = (char) ('0' + number % 10);
-  while ((number /= 10) != 0);
-  while (count > 0)
-    *to++ = digits[--count];
-  return to;
-}
-
 static size_t
 backing_words (const struct statx *found, uint64_t *words)
 {
-  static const char before[] = "/sys/dev/block/7:", after[] = "/loop/backing_file";
-  char link[sizeof before + sizeof after + 10], name[512];
+  char link[64], digits[DIGITS_SIZE], name[512];
   struct statx file;
-  memcpy (link, before, sizeof before - 1);
-  memcpy (put_number (link + sizeof before - 1, found->dev_minor), after, sizeof after);
+  concatenate (link, sizeof link, "/sys/dev/block/7:", digits_of (found->dev_minor, digits),
+               "/loop/backing_file", NULL);
   if (read_line (link, name, sizeof name) == 0 || sys_stat (name, &file) != 0)
     return 0;
   words[0] = file.ino, words[1] = file.size;

@@ -80,23 +80,6 @@ is_in_memory (const char *path, uint64_t offset)
   return length == 1;
 }
 
-/* Writes the strings one after the other; returns 0 if they are too long. */
-static int
-join_all (char to[PATH_SIZE], const char *const parts[], size_t count)
-{
-  size_t length = 0;
-  for (size_t i = 0; i < count; i++)
-    {
-      const size_t more = strlen (parts[i]);
-      if (length + more >= PATH_SIZE)
-        return 0;
-      memcpy (to + length, parts[i], more);
-      length += more;
-    }
-  to[length] = '\0';
-  return 1;
-}
-
 static int
 quick_is_whole (const struct quick *quick, size_t size)
 {
@@ -128,7 +111,7 @@ quick_open (char **environment, const char *name, uint32_t user)
   if (folder == NULL || folder[0] != '/')
     folder = value_in (environment, "HOME"), below = "/.cache";
   if (folder == NULL || folder[0] != '/'
-      || !join_all (path, (const char *const[]) { folder, below, "/becalm/programs/", name, ".quick" }, 5))
+      || !concatenate (path, sizeof path, folder, below, "/becalm/programs/", name, ".quick", NULL))
     return NULL;
   const long fd = open_own (path, user, &size);
   if (fd < 0)
