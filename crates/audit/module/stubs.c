@@ -24,38 +24,45 @@ static const char *why_declined STATE = NULL;
 #  include "stub/aarch64.h"
 # endif
 
-/* The effect of a call, and the arguments that matter. */
+/* The effect of a call. */
 enum does
 {
   /* Not a function of the list. */
   NOTHING,
-  OPEN, OPENAT, OPEN_FILE, OPEN_DIRECTORY, SCAN,
-  STAT, LSTAT, STAT_AT, XSTAT, LXSTAT, XSTAT_AT, STATX, FSTAT, FXSTAT,
-  ACCESS, ACCESS_AT, READ_LINK, READ_LINK_AT,
-  REAL_PATH, REAL_PATH_CHECKED, CANONICAL,
-  SYSTEM_CALL,
-  /* Makes or removes the path in the first argument; in the second, relative to the first; and
-     so on. */
-  WRITES_0, WRITES_AT_1, WRITES_1, WRITES_AT_3, WRITES_AT_1_2,
-  /* As WRITES_0, with the name in place of a template. */
+  /* Calls that use a path; the three for the kernel are without cancellation. */
+  OPEN, KERNEL_OPEN, KERNEL_OPEN_HOW, OPEN_FILE, OPEN_DIRECTORY, SCAN,
+  STAT, LSTAT, STATX, ACCESS, READ_LINK, REAL_PATH, REAL_PATH_CHECKED, CANONICAL,
+  /* Makes or removes the path. */
+  WRITES, CREATES, MAKES_DIRECTORY, REOPEN,
+  /* Tells about its file system. */
+  STAT_FILE_SYSTEM,
+  /* Moves the path to another one, which follows in the same form. */
+  RENAMES,
+  LAST_WITH_PATH = RENAMES,
+  /* As WRITES, with the name in place of a template. */
   MAKES_TEMPORARY,
-  CREATES, MAKES_DIRECTORY, MOVES_0_1, MOVES_AT_1_3,
-  REOPEN, BIND,
+  FSTAT, BIND,
+  SYSTEM_CALL,
   /* Changes what stat returns, or waits for a child, which may have done so. */
   FORGETS,
-  /* Makes a child, or lets another program have the descriptors: that in the first argument, or the second. */
-  FORKS, EXECUTES_0, EXECUTES_1,
-  /* Tells about the file system of the first argument. */
-  STAT_FILE_SYSTEM,
+  /* Makes a child, or lets another program have the descriptors. */
+  FORKS, EXECUTES,
   /* Locks or changes a file by a descriptor, or reads what a copy does not have. */
   USES_FILE, FILE_CONTROL,
   /* Changes the meaning of paths. */
-  MOVES, CLONE, CONTROL,
+  MOVES, CLONE, KERNEL_CLONE3, CONTROL,
   /* Changes what the process may look at. */
   IDENTITY,
-  /* Kernel calls: as OPEN and OPENAT, without cancellation. */
-  KERNEL_OPEN, KERNEL_OPENAT, KERNEL_OPENAT2, KERNEL_CLONE3,
 };
+
+/* With the effect: the position of the path, descriptor or flags that matter, from 0; AT if the argument before
+   is the descriptor of the directory that a path is relative to; VERSION if the first argument is that of
+   struct stat. */
+#define EFFECT 0xffu
+#define PATH(position) ((position) << 8)
+#define RELATIVE (1u << 11)
+#define AT(position) (PATH (position) | RELATIVE)
+#define VERSION (1u << 12)
 
 #define CALLS 176
 #define TEXT(macro) TEXT_OF (macro)
@@ -63,40 +70,43 @@ enum does
 static const struct
 {
   char name[23];
-  unsigned char does;
+  uint16_t does;
 } calls[] = {
   { "open", OPEN }, { "open64", OPEN }, { "__open_2", OPEN }, { "__open64_2", OPEN },
-  { "openat", OPENAT }, { "openat64", OPENAT }, { "__openat_2", OPENAT },
-  { "__openat64_2", OPENAT },
+  { "openat", OPEN | AT (1) }, { "openat64", OPEN | AT (1) }, { "__openat_2", OPEN | AT (1) },
+  { "__openat64_2", OPEN | AT (1) },
   { "fopen", OPEN_FILE }, { "fopen64", OPEN_FILE }, { "opendir", OPEN_DIRECTORY },
   { "scandir", SCAN }, { "scandir64", SCAN },
   { "stat", STAT }, { "stat64", STAT }, { "lstat", LSTAT }, { "lstat64", LSTAT },
-  { "fstatat", STAT_AT }, { "fstatat64", STAT_AT },
-  { "__xstat", XSTAT }, { "__xstat64", XSTAT }, { "__lxstat", LXSTAT }, { "__lxstat64", LXSTAT },
-  { "fstat", FSTAT }, { "fstat64", FSTAT }, { "__fxstat", FXSTAT }, { "__fxstat64", FXSTAT },
-  { "__fxstatat", XSTAT_AT }, { "__fxstatat64", XSTAT_AT }, { "statx", STATX },
+  { "fstatat", STAT | AT (1) }, { "fstatat64", STAT | AT (1) },
+  { "__xstat", STAT | PATH (1) | VERSION }, { "__xstat64", STAT | PATH (1) | VERSION },
+  { "__lxstat", LSTAT | PATH (1) | VERSION }, { "__lxstat64", LSTAT | PATH (1) | VERSION },
+  { "fstat", FSTAT }, { "fstat64", FSTAT }, { "__fxstat", FSTAT | PATH (1) | VERSION },
+  { "__fxstat64", FSTAT | PATH (1) | VERSION },
+  { "__fxstatat", STAT | AT (2) | VERSION }, { "__fxstatat64", STAT | AT (2) | VERSION },
+  { "statx", STATX | AT (1) },
   { "access", ACCESS }, { "eaccess", ACCESS }, { "euidaccess", ACCESS },
-  { "faccessat", ACCESS_AT },
-  { "readlink", READ_LINK }, { "__readlink_chk", READ_LINK }, { "readlinkat", READ_LINK_AT },
-  { "__readlinkat_chk", READ_LINK_AT },
+  { "faccessat", ACCESS | AT (1) },
+  { "readlink", READ_LINK }, { "__readlink_chk", READ_LINK }, { "readlinkat", READ_LINK | AT (1) },
+  { "__readlinkat_chk", READ_LINK | AT (1) },
   { "realpath", REAL_PATH }, { "__realpath_chk", REAL_PATH_CHECKED },
   { "canonicalize_file_name", CANONICAL },
   { "syscall", SYSTEM_CALL },
-  { "creat", CREATES }, { "creat64", CREATES }, { "mkdir", MAKES_DIRECTORY }, { "mkfifo", WRITES_0 },
-  { "mknod", WRITES_0 }, { "mkstemp", MAKES_TEMPORARY }, { "mkstemp64", MAKES_TEMPORARY },
+  { "creat", CREATES }, { "creat64", CREATES }, { "mkdir", MAKES_DIRECTORY }, { "mkfifo", WRITES },
+  { "mknod", WRITES }, { "mkstemp", MAKES_TEMPORARY }, { "mkstemp64", MAKES_TEMPORARY },
   { "mkostemp", MAKES_TEMPORARY }, { "mkostemp64", MAKES_TEMPORARY }, { "mkstemps", MAKES_TEMPORARY },
   { "mkstemps64", MAKES_TEMPORARY }, { "mkostemps", MAKES_TEMPORARY }, { "mkostemps64", MAKES_TEMPORARY },
-  { "mkdtemp", MAKES_TEMPORARY }, { "rmdir", WRITES_0 }, { "remove", WRITES_0 },
-  { "unlink", WRITES_0 },
-  { "__xmknod", WRITES_1 }, { "link", WRITES_1 }, { "symlink", WRITES_1 },
-  { "mkdirat", WRITES_AT_1 }, { "mkfifoat", WRITES_AT_1 }, { "mknodat", WRITES_AT_1 },
-  { "unlinkat", WRITES_AT_1 },
-  { "__xmknodat", WRITES_AT_1_2 }, { "symlinkat", WRITES_AT_1_2 },
-  { "rename", MOVES_0_1 }, { "renameat", MOVES_AT_1_3 }, { "renameat2", MOVES_AT_1_3 },
-  { "linkat", WRITES_AT_3 },
+  { "mkdtemp", MAKES_TEMPORARY }, { "rmdir", WRITES }, { "remove", WRITES },
+  { "unlink", WRITES },
+  { "__xmknod", WRITES | PATH (1) }, { "link", WRITES | PATH (1) }, { "symlink", WRITES | PATH (1) },
+  { "mkdirat", WRITES | AT (1) }, { "mkfifoat", WRITES | AT (1) }, { "mknodat", WRITES | AT (1) },
+  { "unlinkat", WRITES | AT (1) },
+  { "__xmknodat", WRITES | AT (2) }, { "symlinkat", WRITES | AT (2) },
+  { "rename", RENAMES }, { "renameat", RENAMES | AT (1) }, { "renameat2", RENAMES | AT (1) },
+  { "linkat", WRITES | AT (3) },
   { "freopen", REOPEN }, { "freopen64", REOPEN }, { "bind", BIND },
   { "chroot", MOVES }, { "pivot_root", MOVES }, { "mount", MOVES }, { "umount", MOVES },
-  { "umount2", MOVES }, { "unshare", MOVES }, { "setns", MOVES }, { "clone", CLONE },
+  { "umount2", MOVES }, { "unshare", MOVES }, { "setns", MOVES }, { "clone", CLONE | PATH (2) },
   { "prctl", CONTROL }, { "fsmount", MOVES }, { "move_mount", MOVES }, { "open_tree", MOVES },
   { "mount_setattr", MOVES },
   { "setuid", IDENTITY }, { "setgid", IDENTITY }, { "seteuid", IDENTITY }, { "setegid", IDENTITY },
@@ -106,8 +116,9 @@ static const struct
   { "wait", FORGETS }, { "waitpid", FORGETS }, { "wait3", FORGETS }, { "wait4", FORGETS },
   { "waitid", FORGETS }, { "system", FORKS }, { "popen", FORKS }, { "pclose", FORGETS },
   { "fork", FORKS }, { "_Fork", FORKS }, { "vfork", FORKS }, { "forkpty", FORKS },
-  { "posix_spawn", EXECUTES_1 }, { "posix_spawnp", EXECUTES_1 }, { "pidfd_spawn", EXECUTES_1 },
-  { "pidfd_spawnp", EXECUTES_1 },
+  { "posix_spawn", EXECUTES | PATH (1) }, { "posix_spawnp", EXECUTES | PATH (1) },
+  { "pidfd_spawn", EXECUTES | PATH (1) },
+  { "pidfd_spawnp", EXECUTES | PATH (1) },
   { "chmod", FORGETS }, { "fchmod", USES_FILE }, { "lchmod", FORGETS }, { "fchmodat", FORGETS },
   { "chown", FORGETS }, { "fchown", USES_FILE }, { "lchown", FORGETS }, { "fchownat", FORGETS },
   { "utime", FORGETS }, { "utimes", FORGETS }, { "lutimes", FORGETS }, { "futimes", USES_FILE },
@@ -117,9 +128,9 @@ static const struct
   { "fgetxattr", USES_FILE }, { "flistxattr", USES_FILE }, { "flock", USES_FILE },
   { "lockf", USES_FILE }, { "lockf64", USES_FILE }, { "fcntl", FILE_CONTROL },
   { "fcntl64", FILE_CONTROL },
-  { "execve", EXECUTES_0 }, { "execv", EXECUTES_0 }, { "execvp", EXECUTES_0 },
-  { "execvpe", EXECUTES_0 }, { "execl", EXECUTES_0 }, { "execlp", EXECUTES_0 },
-  { "execle", EXECUTES_0 }, { "fexecve", FORKS },
+  { "execve", EXECUTES }, { "execv", EXECUTES }, { "execvp", EXECUTES },
+  { "execvpe", EXECUTES }, { "execl", EXECUTES }, { "execlp", EXECUTES },
+  { "execle", EXECUTES }, { "fexecve", FORKS },
   { "execveat", FORKS },
   { "statfs", STAT_FILE_SYSTEM }, { "statfs64", STAT_FILE_SYSTEM },
   { "statvfs", STAT_FILE_SYSTEM }, { "statvfs64", STAT_FILE_SYSTEM },
@@ -175,7 +186,6 @@ fail (elf_word *args, int error, elf_sword value)
   return ANSWERED;
 }
 
-#define HERE ((elf_word) AT_FDCWD)
 #define NOT_THERE 2
 #define NOT_ALLOWED 13
 #define IS_THERE 17
@@ -192,11 +202,11 @@ is_absent (elf_word path)
 
 /* For a call that may be cancelled: only libc knows whether it is. */
 static enum outcome
-fail_or_cancel (elf_word *args, unsigned path, elf_sword value)
+fail_or_cancel (elf_word *args, elf_word *path, elf_sword value)
 {
   if (single_threaded != NULL && *single_threaded != 0)
     return fail (args, NOT_THERE, value);
-  args[path] = (elf_word) no_path;
+  *path = (elf_word) no_path;
   return PASSES;
 }
 
@@ -209,15 +219,15 @@ open_known (const char *path, unsigned flags)
 
 /* open and openat: FLAGS follow the path. */
 static enum outcome
-open_path (elf_word *args, unsigned path, int directory, int may_be_cancelled)
+open_path (elf_word *args, elf_word *path, int directory, int may_be_cancelled)
 {
-  unsigned flags = (unsigned) args[path + 1];
+  unsigned flags = (unsigned) path[1];
   if (flags & (NO_CREAT | TMPFILE_ONLY))
     {
-      paths_created (directory, (const char *) args[path]);
+      paths_created (directory, (const char *) *path);
       return PASSES;
     }
-  long fd = open_known ((const char *) args[path], flags);
+  long fd = open_known ((const char *) *path, flags);
   if (fd == TREE_NOT_THERE)
     return may_be_cancelled ? fail_or_cancel (args, path, -1) : fail (args, NOT_THERE, -1);
   if (fd < 0)
@@ -248,7 +258,7 @@ open_file (elf_word *args)
     }
   long fd = open_known ((const char *) args[0], flags);
   if (fd == TREE_NOT_THERE)
-    return fail_or_cancel (args, 0, 0);
+    return fail_or_cancel (args, args, 0);
   if (fd < 0)
     return PASSES;
   args[0] = (elf_word) fd;
@@ -299,101 +309,64 @@ fill (struct kernel_stat *to, const struct statx *from)
 #define NO_AUTOMOUNT 0x800u
 #define EMPTY_PATH 0x1000u
 
-/* Writes the stat of a descriptor that is open for a copy. */
-static enum outcome
-stat_open (elf_word *args, elf_word fd, elf_word to)
+/* Finds the stat of PATH, relative to DIRECTORY; FLAGS are those of fstatat. If it is not WANTED, only finds
+   out that there is no such path. */
+static enum tree_answer
+known_stat (int directory, const char *path, unsigned flags, int is_wanted, struct statx *found)
 {
-  struct statx found;
-  if (to == 0 || !tree_stat_open ((int) fd, &found))
+  if (flags & EMPTY_PATH && path != NULL && *path == '\0')
+    return is_wanted && tree_stat_open (directory, found) ? TREE_FOUND : TREE_UNKNOWN;
+  const enum path_answer answer = paths_ask (path, PATHS_DIRECTORY);
+  if (answer == PATHS_ABSENT)
+    return TREE_ABSENT;
+  if (!is_wanted)
+    return TREE_UNKNOWN;
+  if (answer == PATHS_DIRECTORY)
+    return paths_stat (path, found) ? TREE_FOUND : TREE_UNKNOWN;
+  return tree_stat (path, !(flags & NO_FOLLOW), found);
+}
+
+/* Returns the outcome of a call that returns 0 if the path is there. */
+static enum outcome
+succeed_or_fail (elf_word *args, enum tree_answer answer)
+{
+  if (answer == TREE_ABSENT)
+    return fail (args, NOT_THERE, -1);
+  if (answer == TREE_UNKNOWN)
     return PASSES;
-  fill ((struct kernel_stat *) to, &found);
   args[0] = 0;
   return ANSWERED;
 }
 
-static int
-is_empty (elf_word path)
-{
-  return path != 0 && *(const char *) path == '\0';
-}
-
-/* Writes the stat of PATH, relative to DIRECTORY, to the structure at TO; FLAGS are those of fstatat. */
+/* Writes the stat to the structure at TO. */
 static enum outcome
-stat_path (elf_word *args, elf_word directory, elf_word path, elf_word to, elf_word flags)
+stat_path (elf_word *args, int directory, elf_word path, elf_word to, elf_word flags)
 {
   struct statx found;
   if ((unsigned) flags & ~(NO_FOLLOW | NO_AUTOMOUNT | EMPTY_PATH))
     return PASSES;
-  if (flags & EMPTY_PATH && is_empty (path))
-    return stat_open (args, directory, to);
-  switch (paths_ask ((const char *) path, PATHS_DIRECTORY))
-    {
-    case PATHS_ABSENT:
-      return fail (args, NOT_THERE, -1);
-    case PATHS_DIRECTORY:
-      if (to == 0 || !paths_stat ((const char *) path, &found))
-        return PASSES;
-      fill ((struct kernel_stat *) to, &found);
-      args[0] = 0;
-      return ANSWERED;
-    default:
-      break;
-    }
-  switch (to != 0 ? tree_stat ((const char *) path, !(flags & NO_FOLLOW), &found) : TREE_UNKNOWN)
-    {
-    case TREE_ABSENT:
-      return fail (args, NOT_THERE, -1);
-    case TREE_FOUND:
-      fill ((struct kernel_stat *) to, &found);
-      args[0] = 0;
-      return ANSWERED;
-    default:
-      return PASSES;
-    }
+  const enum tree_answer answer
+      = known_stat (directory, (const char *) path, (unsigned) flags, to != 0, &found);
+  if (answer == TREE_FOUND)
+    fill ((struct kernel_stat *) to, &found);
+  return succeed_or_fail (args, answer);
 }
 
-/* statx: directory, path, flags, mask, result. */
+/* statx: path, flags, mask, result. */
 static enum outcome
-statx_path (elf_word *args, elf_word *of)
+statx_path (elf_word *args, int directory, const elf_word *path)
 {
   const unsigned known = NO_FOLLOW | NO_AUTOMOUNT | EMPTY_PATH, reserved = 0x80000000u;
   const unsigned remembered_fields = 0xfff, unsynced = 0x4000;
-  if ((unsigned) of[2] & ~(known | unsynced) || (unsigned) of[3] & reserved)
+  const unsigned flags = (unsigned) path[1], mask = (unsigned) path[2];
+  struct statx found, *to = (struct statx *) path[3];
+  if (flags & ~(known | unsynced) || mask & reserved)
     return PASSES;
-  struct statx *to = (struct statx *) of[4];
-  int is_known = to != NULL && !((unsigned) of[3] & ~remembered_fields);
-  if ((unsigned) of[2] & EMPTY_PATH && is_empty (of[1]))
-    {
-      if (!is_known || !tree_stat_open ((int) of[0], to))
-        return PASSES;
-      args[0] = 0;
-      return ANSWERED;
-    }
-  switch (paths_ask ((const char *) of[1], PATHS_DIRECTORY))
-    {
-    case PATHS_ABSENT:
-      return fail (args, NOT_THERE, -1);
-    case PATHS_DIRECTORY:
-      if (!is_known || !paths_stat ((const char *) of[1], to))
-        return PASSES;
-      args[0] = 0;
-      return ANSWERED;
-    default:
-      break;
-    }
-  struct statx found;
-  switch (is_known ? tree_stat ((const char *) of[1], !((unsigned) of[2] & NO_FOLLOW), &found)
-                   : TREE_UNKNOWN)
-    {
-    case TREE_ABSENT:
-      return fail (args, NOT_THERE, -1);
-    case TREE_FOUND:
-      memcpy (to, &found, sizeof found);
-      args[0] = 0;
-      return ANSWERED;
-    default:
-      return PASSES;
-    }
+  const enum tree_answer answer = known_stat (directory, (const char *) *path, flags,
+                                              to != NULL && !(mask & ~remembered_fields), &found);
+  if (answer == TREE_FOUND)
+    memcpy (to, &found, sizeof found);
+  return succeed_or_fail (args, answer);
 }
 
 static enum outcome
@@ -417,8 +390,7 @@ access_path (elf_word *args, elf_word path, elf_word mode, elf_word flags)
     return PASSES;
   if (is_refused)
     return fail (args, mode & may_write ? IS_READ_ONLY : NOT_ALLOWED, -1);
-  args[0] = 0;
-  return ANSWERED;
+  return succeed_or_fail (args, answer);
 }
 
 static enum outcome
@@ -474,12 +446,6 @@ real_path (elf_word *args, elf_word to)
   return ANSWERED;
 }
 
-static void
-writes (elf_word directory, elf_word path)
-{
-  paths_written ((int) directory, (const char *) path, 0);
-}
-
 /* A program that is told of a directory need not hear that the one above it is gone. */
 static enum outcome
 make_directory (elf_word *args, elf_word path)
@@ -487,31 +453,7 @@ make_directory (elf_word *args, elf_word path)
   struct statx found;
   if (tree_is_told () && tree_stat ((const char *) path, 0, &found) == TREE_FOUND)
     return fail (args, IS_THERE, -1);
-  writes (HERE, path);
-  return PASSES;
-}
-
-static void
-moves (elf_word directory, elf_word path)
-{
-  paths_written ((int) directory, (const char *) path, 1);
-}
-
-static enum outcome
-does_write (enum does does, const elf_word *args)
-{
-  switch (does)
-    {
-    case WRITES_0: case MAKES_TEMPORARY: writes (HERE, args[0]); break;
-    case WRITES_1: writes (HERE, args[1]); break;
-    case WRITES_AT_1: writes (args[0], args[1]); break;
-    case WRITES_AT_1_2: writes (args[1], args[2]); break;
-    case WRITES_AT_3: writes (args[2], args[3]); break;
-    case CREATES: paths_created (AT_FDCWD, (const char *) args[0]); break;
-    case MOVES_0_1: moves (HERE, args[0]); moves (HERE, args[1]); break;
-    case MOVES_AT_1_3: moves (args[0], args[1]); moves (args[2], args[3]); break;
-    default: break;
-    }
+  paths_written (AT_FDCWD, (const char *) path, 0);
   return PASSES;
 }
 
@@ -534,8 +476,8 @@ binds (const elf_word *args)
 }
 
 /* Returns the effect of syscall(), by number; its arguments are one position later. */
-static enum does
-does_of_number (elf_word number)
+static unsigned
+call_of_number (elf_word number)
 {
   switch (number)
     {
@@ -545,31 +487,31 @@ does_of_number (elf_word number)
     case NR_lstat: return LSTAT;
     case NR_fstat: return FSTAT;
     case NR_access: return ACCESS;
-    case NR_rename: return MOVES_0_1;
+    case NR_rename: return RENAMES;
     case NR_mkdir: return MAKES_DIRECTORY;
-    case NR_rmdir: case NR_mknod: case NR_unlink: return WRITES_0;
+    case NR_rmdir: case NR_mknod: case NR_unlink: return WRITES;
     case NR_creat: return CREATES;
     case NR_fork: case NR_vfork: return FORKS;
     case NR_chmod: case NR_chown: case NR_lchown: case NR_utime:
     case NR_utimes: case NR_futimesat:
       return FORGETS;
-    case NR_link: case NR_symlink: return WRITES_1;
+    case NR_link: case NR_symlink: return WRITES | PATH (1);
     case NR_readlink: return READ_LINK;
 # endif
     case NR_setuid: case NR_setgid: case NR_setreuid: case NR_setregid: case NR_setresuid:
     case NR_setresgid: case NR_setgroups: case NR_setfsuid: case NR_setfsgid: case NR_capset:
       return IDENTITY;
-    case NR_openat: return KERNEL_OPENAT;
-    case NR_openat2: return KERNEL_OPENAT2;
-    case NR_newfstatat: return STAT_AT;
-    case NR_statx: return STATX;
-    case NR_faccessat: return ACCESS; /* Without flags, one further on. */
-    case NR_faccessat2: return ACCESS_AT;
-    case NR_readlinkat: return READ_LINK_AT;
-    case NR_mkdirat: case NR_mknodat: case NR_unlinkat: return WRITES_AT_1;
-    case NR_symlinkat: return WRITES_AT_1_2;
-    case NR_linkat: return WRITES_AT_3;
-    case NR_renameat: case NR_renameat2: return MOVES_AT_1_3;
+    case NR_openat: return KERNEL_OPEN | AT (1);
+    case NR_openat2: return KERNEL_OPEN_HOW | AT (1);
+    case NR_newfstatat: return STAT | AT (1);
+    case NR_statx: return STATX | AT (1);
+    case NR_faccessat: return ACCESS | PATH (1); /* Without flags. */
+    case NR_faccessat2: return ACCESS | AT (1);
+    case NR_readlinkat: return READ_LINK | AT (1);
+    case NR_mkdirat: case NR_mknodat: case NR_unlinkat: return WRITES | AT (1);
+    case NR_symlinkat: return WRITES | AT (2);
+    case NR_linkat: return WRITES | AT (3);
+    case NR_renameat: case NR_renameat2: return RENAMES | AT (1);
     case NR_wait4: case NR_waitid: case NR_fchmodat: case NR_fchmodat2: case NR_fchownat:
     case NR_utimensat: case NR_setxattr: case NR_lsetxattr: case NR_removexattr:
     case NR_lremovexattr:
@@ -577,7 +519,7 @@ does_of_number (elf_word number)
     case NR_fchmod: case NR_fchown: case NR_fsetxattr: case NR_fremovexattr: case NR_flock:
       return USES_FILE;
     case NR_fcntl: return FILE_CONTROL;
-    case NR_execve: return EXECUTES_0;
+    case NR_execve: return EXECUTES;
     case NR_clone: return CLONE;
     case NR_clone3: return KERNEL_CLONE3;
     case NR_prctl: return CONTROL;
@@ -589,16 +531,16 @@ does_of_number (elf_word number)
     }
 }
 
-/* openat2: struct open_how of three numbers. */
+/* openat2: path, struct open_how of three numbers, its size. */
 static enum outcome
-open_path_how (elf_word *args, const elf_word *of)
+open_path_how (elf_word *args, const elf_word *path, int directory)
 {
-  const uint64_t *how = (const uint64_t *) of[2];
-  if (how == NULL || of[3] != 24)
+  const uint64_t *how = (const uint64_t *) path[1];
+  if (how == NULL || path[2] != 24)
     return PASSES;
   if (how[0] & (NO_CREAT | TMPFILE_ONLY))
-    paths_created ((int) of[0], (const char *) of[1]);
-  else if (how[1] == 0 && how[2] == 0 && is_absent (of[1]))
+    paths_created (directory, (const char *) *path);
+  else if (how[1] == 0 && how[2] == 0 && is_absent (*path))
     return fail (args, NOT_THERE, -1);
   return PASSES;
 }
@@ -626,116 +568,95 @@ forks (void)
   return PASSES;
 }
 
-/* Returns the arguments that are paths of a call that does not write to them, as bits. */
-static unsigned
-paths_of (enum does does)
+/* Leads a path out of the trees that the program is told of. */
+static void
+lead_outside (elf_word *path)
 {
-  switch (does)
-    {
-    case OPEN: case KERNEL_OPEN: case OPEN_FILE: case OPEN_DIRECTORY: case SCAN: case STAT: case LSTAT: case ACCESS:
-    case READ_LINK: case REAL_PATH: case REAL_PATH_CHECKED: case CANONICAL: case WRITES_0: case CREATES:
-    case MAKES_DIRECTORY: case REOPEN: case STAT_FILE_SYSTEM:
-      return 1 << 0;
-    case OPENAT: case KERNEL_OPENAT: case KERNEL_OPENAT2: case STAT_AT: case STATX: case XSTAT: case LXSTAT:
-    case ACCESS_AT: case READ_LINK_AT: case WRITES_1: case WRITES_AT_1:
-      return 1 << 1;
-    case XSTAT_AT: case WRITES_AT_1_2: return 1 << 2;
-    case WRITES_AT_3: return 1 << 3;
-    case MOVES_0_1: return 1 << 0 | 1 << 1;
-    case MOVES_AT_1_3: return 1 << 1 | 1 << 3;
-    default: return 0;
-    }
+  *path = (elf_word) tree_outside ((const char *) *path);
 }
 
-/* Carries out a call. OF are the arguments that DOES uses; the result is returned in ARGS. */
-static enum outcome
-perform (enum does does, elf_word *args, elf_word *of)
+/* Leads a path to the place of a file that was packed. */
+static void
+lead_to_place (elf_word *path)
 {
-  if (tree_is_told ())
-    for (unsigned i = 0, paths = paths_of (does); paths >> i != 0; i++)
-      if (paths >> i & 1)
-        of[i] = (elf_word) tree_outside ((const char *) of[i]);
+  *path = (elf_word) tree_place ((const char *) *path);
+}
+
+/* Carries out a call. OF are the arguments that it uses; the result is returned in ARGS. */
+static enum outcome
+perform (unsigned call, elf_word *args, elf_word *of)
+{
+  const enum does does = call & EFFECT;
+  const int is_relative = (call & RELATIVE) != 0;
+  elf_word *path = of + (call >> 8 & 3), *second = path + 1 + is_relative;
+  const int directory = is_relative ? (int) path[-1] : AT_FDCWD;
+  if (call & VERSION && (unsigned) of[0] > 1)
+    return PASSES;
+  if (does <= LAST_WITH_PATH && tree_is_told ())
+    {
+      lead_outside (path);
+      if (does == RENAMES)
+        lead_outside (second);
+    }
   switch (does)
     {
-    case OPEN: return open_path (args, 0, AT_FDCWD, 1);
-    case OPENAT: return open_path (args, 1, (int) args[0], 1);
-    case KERNEL_OPEN: return open_path (args, 1, AT_FDCWD, 0);
-    case KERNEL_OPENAT: return open_path (args, 2, (int) of[0], 0);
-    case KERNEL_OPENAT2: return open_path_how (args, of);
+    case OPEN: return open_path (args, path, directory, 1);
+    case KERNEL_OPEN: return open_path (args, path, directory, 0);
+    case KERNEL_OPEN_HOW: return open_path_how (args, path, directory);
     case OPEN_FILE: return open_file (args);
     case OPEN_DIRECTORY: return open_directory (args);
-    case SCAN: return is_absent (of[0]) ? fail (args, NOT_THERE, -1) : PASSES;
-    case STAT: return stat_path (args, HERE, of[0], of[1], 0);
-    case LSTAT: return stat_path (args, HERE, of[0], of[1], NO_FOLLOW);
-    case FSTAT: return stat_open (args, of[0], of[1]);
-    case STAT_AT: return stat_path (args, of[0], of[1], of[2], of[3]);
-    case XSTAT: return (unsigned) of[0] <= 1 ? stat_path (args, HERE, of[1], of[2], 0) : PASSES;
-    case LXSTAT:
-      return (unsigned) of[0] <= 1 ? stat_path (args, HERE, of[1], of[2], NO_FOLLOW) : PASSES;
-    case FXSTAT: return (unsigned) of[0] <= 1 ? stat_open (args, of[1], of[2]) : PASSES;
-    case XSTAT_AT:
-      return (unsigned) of[0] <= 1 ? stat_path (args, of[1], of[2], of[3], of[4]) : PASSES;
-    case STATX: return statx_path (args, of);
-    case ACCESS: return access_path (args, of[0], of[1], 0);
-    case ACCESS_AT: return access_path (args, of[1], of[2], of[3]);
-    case READ_LINK: return read_link (args, of[0], of[1], (elf_sword) of[2]);
-    case READ_LINK_AT: return read_link (args, of[1], of[2], (elf_sword) of[3]);
-    case REAL_PATH: return real_path (args, of[1]);
-    case REAL_PATH_CHECKED: return of[2] >= 4096 ? real_path (args, of[1]) : PASSES;
+    case SCAN: return is_absent (*path) ? fail (args, NOT_THERE, -1) : PASSES;
+    case STAT: return stat_path (args, directory, *path, path[1], is_relative ? path[2] : 0);
+    case LSTAT: return stat_path (args, directory, *path, path[1], NO_FOLLOW);
+    case FSTAT: return stat_path (args, (int) *path, (elf_word) no_path, path[1], EMPTY_PATH);
+    case STATX: return statx_path (args, directory, path);
+    case ACCESS: return access_path (args, *path, path[1], is_relative ? path[2] : 0);
+    case READ_LINK: return read_link (args, *path, path[1], (elf_sword) path[2]);
+    case REAL_PATH: return real_path (args, path[1]);
+    case REAL_PATH_CHECKED: return path[2] >= 4096 ? real_path (args, path[1]) : PASSES;
     case CANONICAL: return real_path (args, 0);
+    case WRITES: case MAKES_TEMPORARY: paths_written (directory, (const char *) *path, 0); break;
+    case CREATES: paths_created (directory, (const char *) *path); break;
+    case MAKES_DIRECTORY: return make_directory (args, *path);
+    case RENAMES:
+      paths_written (directory, (const char *) *path, 1);
+      paths_written (is_relative ? (int) second[-1] : AT_FDCWD, (const char *) *second, 1);
+      break;
     case REOPEN:
-      if (of[0] != 0 && of[1] != 0 && *(const char *) of[1] != 'r')
-        paths_created (AT_FDCWD, (const char *) of[0]);
-      return PASSES;
-    case BIND: binds (of); return PASSES;
-    case MAKES_DIRECTORY: return make_directory (args, of[0]);
-    case USES_FILE: tree_restore ((int) of[0]); paths_forget (); return PASSES;
+      if (*path != 0 && path[1] != 0 && *(const char *) path[1] != 'r')
+        paths_created (directory, (const char *) *path);
+      break;
+    case BIND: binds (of); break;
+    case USES_FILE: tree_restore ((int) *path); paths_forget (); break;
     case FILE_CONTROL:
-      if (is_about_locks ((unsigned) of[1]))
-        tree_restore ((int) of[0]);
-      return PASSES;
+      if (is_about_locks ((unsigned) path[1]))
+        tree_restore ((int) *path);
+      break;
+    case STAT_FILE_SYSTEM: lead_to_place (path); break;
+    case EXECUTES: lead_to_place (path); return forks ();
     case FORKS: return forks ();
-    case STAT_FILE_SYSTEM: of[0] = (elf_word) tree_place ((const char *) of[0]); return PASSES;
-    case EXECUTES_0: of[0] = (elf_word) tree_place ((const char *) of[0]); return forks ();
-    case EXECUTES_1: of[1] = (elf_word) tree_place ((const char *) of[1]); return forks ();
-    case FORGETS: paths_forget (); return PASSES;
-    case MOVES: no_answers (); return PASSES;
-    case IDENTITY: tree_off (); return PASSES;
-    case CLONE:
-      tree_restore_all ();
-      paths_forget ();
-      if (of[2] & NEW_MOUNTS)
+    case FORGETS: paths_forget (); break;
+    case MOVES: no_answers (); break;
+    case IDENTITY: tree_off (); break;
+    case CLONE: case KERNEL_CLONE3:
+      if (does == CLONE ? *path & NEW_MOUNTS : *path != 0 && *(const uint64_t *) *path & NEW_MOUNTS)
         no_answers ();
-      return PASSES;
-    case KERNEL_CLONE3:
-      tree_restore_all ();
-      paths_forget ();
-      if (of[0] != 0 && *(const uint64_t *) of[0] & NEW_MOUNTS)
-        no_answers ();
-      return PASSES;
+      return forks ();
     case CONTROL:
       /* The system calls of a check may be forbidden from here on. */
-      if ((int) of[0] == SET_SECCOMP)
+      if ((int) *path == SET_SECCOMP)
         no_answers ();
-      return PASSES;
-    default:
-      return does_write (does, of);
+      break;
+    default: break;
     }
+  return PASSES;
 }
 
 static enum outcome
 system_call_by_number (elf_word *args)
 {
-  enum does does = does_of_number (args[0]);
-  if (does == NOTHING)
-    return PASSES;
-  if (args[0] == NR_faccessat)
-    return perform (ACCESS, args, args + 2);
-  /* The flags are the first argument, of clone() the third. */
-  elf_word of_clone[3] = { 0, 0, args[1] };
-  if (does == CLONE)
-    return perform (CLONE, args, of_clone);
-  return perform (does, args, args + 1);
+  const unsigned call = call_of_number (args[0]);
+  return call == NOTHING ? PASSES : perform (call, args, args + 1);
 }
 
 /* Called by the stub of a call with its arguments. Returns the address to jump to; 0 to return
@@ -743,7 +664,7 @@ system_call_by_number (elf_word *args)
 __attribute__ ((used, visibility ("hidden"))) elf_word
 becalm_stub_called (unsigned call, elf_word *args)
 {
-  enum does does = calls[call].does;
+  const unsigned does = calls[call].does;
   enum outcome outcome
       = does == SYSTEM_CALL ? system_call_by_number (args) : perform (does, args, args);
   const elf_word to[] = { [PASSES] = functions[call], [ANSWERED] = 0, [DUPLICATES] = duplicate,
