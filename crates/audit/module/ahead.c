@@ -125,14 +125,7 @@ ahead_make_pages (void)
 
 #else
 
-void
-ahead_look (void)
-{
-}
-
-void
-ahead_make_pages (void)
-{
-}
+void ahead_look (void) {}
+void ahead_make_pages (void) {}
 
 #endif

@@ -319,6 +319,16 @@ edge_holds (const struct table_edge *edge, uint32_t object, const char *needed, 
          && is_reached (object, edge->conditions, path);
 }
 
+/* Returns the answer of LD_LIBRARY_PATH, else PATH, that of an edge of OBJECT, if there is one and it holds. */
+static const char *
+after_library_path_or (const struct table_edge *edge, uint32_t object, const char *needed, const char *path)
+{
+  const char *first = after_library_path (needed, edge != NULL ? path : needed);
+  if (edge == NULL || first != path)
+    return first;
+  return edge_holds (edge, object, needed, path) ? path : needed;
+}
+
 /* A DT_RPATH is searched before LD_LIBRARY_PATH, a DT_RUNPATH after it. */
 static const char *
 answer_from_table (const char *needed, const struct member *member)
@@ -335,10 +345,7 @@ answer_from_table (const char *needed, const struct member *member)
          (--inhibit-rpath). */
       return library_path_is_readable () ? path : needed;
     }
-  const char *first = after_library_path (needed, edge != NULL ? path : needed);
-  if (edge == NULL || first != path)
-    return first;
-  return edge_holds (edge, member->object, needed, path) ? path : needed;
+  return after_library_path_or (edge, member->object, needed, path);
 }
 
 /* Searches every DT_RPATH of the member's chain, then LD_LIBRARY_PATH, then the loader cache as
@@ -366,13 +373,7 @@ answer_from_chain (const char *needed, const struct member *member)
   const struct table_edge *edge = NULL;
   if (!(member->flags & MEMBER_NO_DEFAULT) && common != NO_OBJECT)
     edge = table_find_edge (table_object (common), needed, &path);
-  const char *first = after_library_path (needed, edge != NULL ? path : needed);
-  if (edge == NULL || first != path)
-    return first;
-  return conditions_hold (edge->conditions & EDGE_SET, needed, path)
-                 && is_there (edge->conditions, path)
-             ? path
-             : needed;
+  return after_library_path_or (edge, common, needed, path);
 }
 
 /* Answers from the note of an object that is not indexed. The note comes after LD_LIBRARY_PATH

@@ -6,21 +6,18 @@
 #define DT_STRTAB 5
 #define DT_SYMTAB 6
 #define DT_STRSZ 10
-#define DT_SONAME 14
 #define DT_RPATH 15
 #define DT_RUNPATH 29
 #define DT_GNU_HASH 0x6ffffef5
 #define DT_VERSYM 0x6ffffff0
 #define DT_FLAGS_1 0x6ffffffb
-#define DT_AUDIT 0x6ffffefc
-#define DT_DEPAUDIT 0x6ffffefb
 #define DF_1_NODEFLIB 0x800
 
 struct tables
 {
   elf_word strings, strings_size, symbols, gnu_hash, hash;
-  elf_word rpath, runpath, flags_1, soname, versions;
-  int has_rpath, has_runpath, has_soname;
+  elf_word rpath, runpath, flags_1, versions;
+  int has_rpath, has_runpath;
 };
 
 static struct tables
@@ -34,7 +31,6 @@ read_tables (const elf_dyn *entry)
       case DT_STRTAB: t.strings = entry->value; break;
       case DT_SYMTAB: t.symbols = entry->value; break;
       case DT_STRSZ: t.strings_size = entry->value; break;
-      case DT_SONAME: t.soname = entry->value; t.has_soname = 1; break;
       case DT_RPATH: t.rpath = entry->value; t.has_rpath = 1; break;
       case DT_RUNPATH: t.runpath = entry->value; t.has_runpath = 1; break;
       case DT_GNU_HASH: t.gnu_hash = entry->value; break;
@@ -96,39 +92,15 @@ dynamic_symbols (const struct link_map *map)
 }
 
 const char *
-dynamic_soname (const struct link_map *map)
+dynamic_string (const struct link_map *map, elf_sword tag)
 {
-  struct tables t = { 0 };
-  if (map->dynamic != NULL)
-    t = read_tables (map->dynamic);
-  if (!t.has_soname || t.strings == 0 || t.soname >= t.strings_size)
-    return NULL;
-  return (const char *) dynamic_address (map, t.strings) + t.soname;
-}
-
-static const char *
-string_of (const struct link_map *map, elf_sword tag)
-{
-  struct tables t = { 0 };
   if (map->dynamic == NULL)
     return NULL;
-  t = read_tables (map->dynamic);
+  const struct tables t = read_tables (map->dynamic);
   for (const elf_dyn *entry = map->dynamic; entry->tag != 0; entry++)
     if (entry->tag == tag && t.strings != 0 && entry->value < t.strings_size)
       return (const char *) dynamic_address (map, t.strings) + entry->value;
   return NULL;
-}
-
-const char *
-dynamic_audit (const struct link_map *map)
-{
-  return string_of (map, DT_AUDIT);
-}
-
-const char *
-dynamic_depaudit (const struct link_map *map)
-{
-  return string_of (map, DT_DEPAUDIT);
 }
 
 uint32_t

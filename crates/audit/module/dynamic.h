@@ -3,6 +3,10 @@
 
 #include "base.h"
 
+#define DT_SONAME 14
+#define DT_AUDIT 0x6ffffefc
+#define DT_DEPAUDIT 0x6ffffefb
+
 /* The properties of an object that its search depends on. */
 struct run_path
 {
@@ -28,12 +32,8 @@ struct run_path dynamic_run_path (const struct link_map *map);
 
 struct symbols dynamic_symbols (const struct link_map *map);
 
-/* DT_SONAME, NULL if the object has none. */
-const char *dynamic_soname (const struct link_map *map);
-
-/* The strings of DT_AUDIT and DT_DEPAUDIT, NULL if there are none. */
-const char *dynamic_audit (const struct link_map *map);
-const char *dynamic_depaudit (const struct link_map *map);
+/* Returns the string of an entry, NULL if the object has none. */
+const char *dynamic_string (const struct link_map *map, elf_sword tag);
 
 /* Returns the address of an entry, whether or not the load address was already added to it. */
 elf_word dynamic_address (const struct link_map *map, elf_word value);

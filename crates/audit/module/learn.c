@@ -165,27 +165,9 @@ learn_close (int has_ended)
 
 #else
 
-void
-learn_init (void)
-{
-}
-
-void
-learn_open (const struct link_map *map, int is_program)
-{
-  (void) map;
-  (void) is_program;
-}
-
-void
-learn_finish (void)
-{
-}
-
-void
-learn_close (int has_ended)
-{
-  (void) has_ended;
-}
+void learn_init (void) {}
+void learn_open (const struct link_map *map, int is_program) { (void) map; (void) is_program; }
+void learn_finish (void) {}
+void learn_close (int has_ended) { (void) has_ended; }
 
 #endif

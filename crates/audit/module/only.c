@@ -19,16 +19,6 @@ find_word (char *list)
   return found;
 }
 
-/* True if a letter is in the word. */
-static int
-has_letter (const char *word, char letter)
-{
-  for (; *word != '\0' && *word != ','; word++)
-    if (*word == letter)
-      return 1;
-  return 0;
-}
-
 /* Shortens a list by its last element. */
 static void
 cut_last (char *value)
@@ -44,26 +34,23 @@ cut_last (char *value)
 static int
 restore (char *variable, const char *letters)
 {
-  char *value;
-  if ((value = (char *) value_of (variable, "BECALM")) != NULL)
+  static const struct { char name[15], added, set; } variables[]
+      = { { "LD_AUDIT", 'a', 'A' }, { "GLIBC_TUNABLES", 't', 'T' } };
+  char *value = (char *) value_of (variable, "BECALM");
+  if (value != NULL)
     {
       char *word = find_word (value);
       if (word != NULL)
         *(word > value ? word - 1 : word) = '\0';
-      return !has_letter (letters, 'B');
+      return !has_byte (letters, 'B');
     }
-  if ((value = (char *) value_of (variable, "LD_AUDIT")) != NULL)
-    {
-      if (has_letter (letters, 'a'))
-        cut_last (value);
-      return !has_letter (letters, 'A');
-    }
-  if ((value = (char *) value_of (variable, "GLIBC_TUNABLES")) != NULL)
-    {
-      if (has_letter (letters, 't'))
-        cut_last (value);
-      return !has_letter (letters, 'T');
-    }
+  for (unsigned i = 0; i < sizeof variables / sizeof *variables; i++)
+    if ((value = (char *) value_of (variable, variables[i].name)) != NULL)
+      {
+        if (has_byte (letters, variables[i].added))
+          cut_last (value);
+        return !has_byte (letters, variables[i].set);
+      }
   return 1;
 }
 

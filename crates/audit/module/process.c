@@ -197,7 +197,7 @@ process_is_loader (const char *needed)
 {
   if (loader == NULL)
     return 0;
-  const char *soname = dynamic_soname (loader);
+  const char *soname = dynamic_string (loader, DT_SONAME);
   return (soname != NULL && text_equal (needed, soname))
          || (loader->name != NULL && text_equal (needed, file_name (loader->name)));
 }
@@ -215,8 +215,8 @@ count_elements (const char *list)
 unsigned
 process_auditors (const struct link_map *map)
 {
-  return count_elements (audit) + count_elements (dynamic_audit (map))
-         + count_elements (dynamic_depaudit (map));
+  return count_elements (audit) + count_elements (dynamic_string (map, DT_AUDIT))
+         + count_elements (dynamic_string (map, DT_DEPAUDIT));
 }
 
 int

@@ -677,7 +677,7 @@ stubs_see (const struct link_map *map)
 {
   if (!stubs_are_wanted ())
     return;
-  const char *soname = dynamic_soname (map);
+  const char *soname = dynamic_string (map, DT_SONAME);
   if (soname != NULL && text_equal (soname, "libc.so.6"))
     libc = map;
   else if (soname != NULL && text_equal (soname, "libpthread.so.0"))
