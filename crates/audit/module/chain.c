@@ -16,14 +16,10 @@
 #include "system.h"
 #include "table.h"
 
-/* Enough for most processes; for more, memory is mapped. */
-#define FIRST_MEMBERS 256u
 #define MAX_MEMBERS 16384u
-#define REST_SIZE ((MAX_MEMBERS - FIRST_MEMBERS) * sizeof (struct member))
 #define NOBODY UINT16_MAX
 
-static struct member first[FIRST_MEMBERS] BUFFER = { { NULL, 0, 0, 0 } };
-static struct member *rest STATE = NULL;
+static struct member *members STATE = NULL;
 static unsigned member_count STATE = 0;
 /* Closed members, which may be used for other objects. */
 static unsigned free_count STATE = 0;
@@ -37,33 +33,17 @@ static unsigned char has_closed STATE = 0;
 static char candidate[4096] BUFFER = { 0 };
 
 static struct member *
-member_at (unsigned number)
-{
-  return number < FIRST_MEMBERS ? &first[number] : &rest[number - FIRST_MEMBERS];
-}
-
-static unsigned
-number_of (const struct member *member)
-{
-  if (member >= first && member < first + FIRST_MEMBERS)
-    return (unsigned) (member - first);
-  return FIRST_MEMBERS + (unsigned) (member - rest);
-}
-
-static struct member *
 free_member (void)
 {
   for (unsigned i = 0; free_count > 0 && i < member_count; i++)
-    if (!(member_at (i)->flags & MEMBER_OPEN))
+    if (!(members[i].flags & MEMBER_OPEN))
       {
         free_count--;
-        return member_at (i);
+        return &members[i];
       }
-  if (member_count == FIRST_MEMBERS && rest == NULL)
-    rest = sys_allocate (REST_SIZE);
-  if (member_count == MAX_MEMBERS || (member_count >= FIRST_MEMBERS && rest == NULL))
-    return NULL;
-  return member_at (member_count++);
+  if (members == NULL)
+    members = sys_allocate (MAX_MEMBERS * sizeof *members);
+  return members != NULL && member_count < MAX_MEMBERS ? &members[member_count++] : NULL;
 }
 
 struct member *
@@ -79,7 +59,7 @@ chain_open (const struct link_map *map)
   member->object = NO_OBJECT;
   member->flags = MEMBER_OPEN;
   member->loader = 0;
-  if (!is_root && member != first)
+  if (!is_root && member != members)
     member->loader = asking != 0 ? (uint16_t) (asking - 1) : NOBODY;
   asking = 0;
   return member;
@@ -88,10 +68,8 @@ chain_open (const struct link_map *map)
 struct member *
 chain_member (uintptr_t cookie)
 {
-  uintptr_t in_first = cookie - (uintptr_t) first, in_rest = cookie - (uintptr_t) rest;
-  int is_member = in_first < sizeof first ? in_first % sizeof *first == 0
-                                          : rest != NULL && in_rest < REST_SIZE
-                                                && in_rest % sizeof *rest == 0;
+  const uintptr_t offset = cookie - (uintptr_t) members;
+  const int is_member = offset < member_count * sizeof *members && offset % sizeof *members == 0;
   struct member *member = (struct member *) cookie;
   return is_member && member->flags & MEMBER_OPEN ? member : NULL;
 }
@@ -99,7 +77,7 @@ chain_member (uintptr_t cookie)
 void
 chain_asks (const struct member *member)
 {
-  asking = member != NULL ? number_of (member) + 1 : 0;
+  asking = member != NULL ? (unsigned) (member - members) + 1 : 0;
 }
 
 void
@@ -122,9 +100,9 @@ chain_settle (void)
   has_closed = 0;
   for (unsigned i = 0; i < member_count; i++)
     {
-      struct member *member = member_at (i);
+      struct member *member = &members[i];
       if (member->flags & MEMBER_OPEN && member->loader != NOBODY
-          && !(member_at (member->loader)->flags & MEMBER_OPEN))
+          && !(members[member->loader].flags & MEMBER_OPEN))
         member->loader = 0;
     }
 }
@@ -135,7 +113,7 @@ static const struct member *
 above (const struct member *member, int *known)
 {
   *known = member->loader != NOBODY && !has_closed;
-  return member == first || !*known ? NULL : member_at (member->loader);
+  return member == members || !*known ? NULL : &members[member->loader];
 }
 
 int

@@ -11,9 +11,6 @@
 #include "table.h"
 #include "tree.h"
 
-/* Elements kept in static memory; a longer list costs a system call. */
-#define FEW_ELEMENTS 256u
-#define SHORT_TEXT 16384u
 /* More than the kernel takes for the arguments of any program (bprm_stack_limits of Linux
    fs/exec.c: three quarters of 8 MB). */
 #define LINE_SIZE (8u << 20)
@@ -44,12 +41,9 @@ struct element
   unsigned char kind;
 };
 
-static struct element few_elements[FEW_ELEMENTS] BUFFER = { 0 };
 static struct element *elements STATE = NULL;
 static unsigned element_count STATE = 0;
 static enum { EMPTY, READ, UNREADABLE } state STATE = EMPTY;
-/* A copy: a program may write over its environment (setproctitle and its like). */
-static char short_text[SHORT_TEXT] BUFFER = { 0 };
 static char candidate[4096] BUFFER = { 0 };
 /* Lookups in unlisted directories that were of use, and those that the loader had to repeat. */
 static unsigned won STATE = 0, lost STATE = 0;
@@ -97,26 +91,17 @@ add_element (const char *path, size_t length)
       e->kind = UNKNOWN;
 }
 
-/* Allocates memory for the elements and for the copy of their text, LENGTH bytes and a NUL. */
-static char *
-make_room (size_t count, size_t length)
-{
-  elements = few_elements;
-  if (count <= FEW_ELEMENTS && length < SHORT_TEXT)
-    return short_text;
-  elements = sys_allocate (count * sizeof *elements + length + 1);
-  return elements != NULL ? (char *) (elements + count) : NULL;
-}
-
 static int
 split (const char *value)
 {
   size_t length = strlen (value), count = 1;
   for (size_t i = 0; i < length; i++)
     count += (size_t) separates (value[i]);
-  char *text = make_room (count, length);
-  if (text == NULL)
+  /* Of the text a copy: a program may write over its environment (setproctitle and its like). */
+  elements = sys_allocate (count * sizeof *elements + length + 1);
+  if (elements == NULL)
     return 0;
+  char *text = (char *) (elements + count);
   memcpy (text, value, length + 1);
   for (size_t start = 0, i = 0; i <= length; i++)
     if (i == length || separates (text[i]))
