@@ -9,15 +9,15 @@
 #include "system.h"
 #include "volume.h"
 
-/* Two bits a condition: not checked, does not hold, holds, holds for good. Conditions beyond
+/* Of a condition: 0 if it was not checked, does not hold, holds, holds for good. Conditions beyond
    these are checked each time they are needed. */
 #define REMEMBERED 4096u
 #define FAILS 1u
 #define HOLDS 2u
 #define HOLDS_FOR_GOOD 3u
-static unsigned char remembered[REMEMBERED / 4] STATE = { 0 };
-/* The number of its bytes that may be nonzero. */
-static uint32_t remembered_bytes STATE = 0;
+static unsigned char remembered[REMEMBERED] STATE = { 0 };
+/* The number of those that may be nonzero. */
+static uint32_t remembered_count STATE = 0;
 
 static unsigned char roots_state STATE = 0;
 /* A directory was recognised by its listing in this batch. */
@@ -80,7 +80,7 @@ is_listed (const char *list)
 
 /* A directory that does not exist when the search first reaches it is skipped for the rest of
    the process (open_path of glibc elf/dl-load.c). */
-static unsigned
+static unsigned char
 look (uint32_t index)
 {
   const char *path;
@@ -121,26 +121,19 @@ condition_holds (uint32_t index)
 {
   if (index >= REMEMBERED)
     return look (index) != FAILS;
-  unsigned shift = 2 * (index % 4);
-  unsigned known = remembered[index / 4] >> shift & 3u;
-  if (known == 0)
-    {
-      known = look (index);
-      remembered[index / 4] |= (unsigned char) (known << shift);
-      if (remembered_bytes <= index / 4)
-        remembered_bytes = index / 4 + 1;
-    }
-  return known != FAILS;
+  if (remembered[index] == 0)
+    remembered[index] = look (index);
+  if (remembered_count <= index)
+    remembered_count = index + 1;
+  return remembered[index] != FAILS;
 }
 
 void
 conditions_forget (void)
 {
-  for (uint32_t i = 0; i < remembered_bytes; i++)
-    {
-      unsigned both = remembered[i] & remembered[i] >> 1 & 0x55u;
-      remembered[i] = (unsigned char) (both | both << 1);
-    }
+  for (uint32_t i = 0; i < remembered_count; i++)
+    if (remembered[i] != HOLDS_FOR_GOOD)
+      remembered[i] = 0;
   file_end_forget ();
   filter_forget ();
   volumes_forget ();
