@@ -94,12 +94,7 @@ find_bindings (void)
   /* From a pack, a program finds libraries that it did not have when it was packed, whatever program it is. Of
      several modules, that of becalm run knows the pack. */
   if (is_bound || (table_ready () && table_header ()->flags & TABLE_TOLD && tree_is_of_pack ()))
-    {
-      tree_take ();
-      tree_ask ();
-      /* Libraries are found in it. */
-      tree_is_told ();
-    }
+    tree_begin ();
   else
     stubs_decline ("not-indexed");
 }

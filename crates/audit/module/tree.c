@@ -91,8 +91,6 @@ static enum { NONE, BEFORE_FORK, AFTER_FORK } has_copies_open STATE = NONE;
 static int table_fd STATE = 0, events_fd STATE = 0;
 /* The beginning of this program, by the clock of the table. */
 static uint64_t since STATE = 0;
-/* The name of the process that gives tables, if none was left open. */
-static const char *door STATE = NULL;
 /* Whether the table is filled from a pack alone. */
 static unsigned char is_told STATE = 0;
 /* Paths outside the trees to which links in them lead, for the calls that use them. */
@@ -217,30 +215,15 @@ tree_is_of_pack (void)
   return read_offer (&offer) && is_of_pack (&offer);
 }
 
-void
-tree_take (void)
-{
-  struct offer offer;
-  if (!read_offer (&offer))
-    return;
-  is_told = (unsigned char) is_of_pack (&offer);
-  if (is_open (&offer))
-    {
-      since = offer.since;
-      take ((int) offer.given, (int) offer.events);
-    }
-  else
-    door = offer.name;
-}
-
 int
 tree_is_told (void)
 {
   return is_told && tree_init ();
 }
 
-void
-tree_ask (void)
+/* Asks the process with this name for descriptors. */
+static void
+ask (const char *door)
 {
   /* Milliseconds. Without a pack's table, a program would find nothing in a tree that is gone. */
   const int of_pack = 5000, of_tree = 20;
@@ -249,7 +232,7 @@ tree_ask (void)
   const char *path = process.executable;
   int32_t pid;
   int descriptors[2];
-  if (door == NULL || path == NULL || system_call (NR_geteuid, 0, 0, 0, 0, 0) == unknown_user)
+  if (path == NULL || system_call (NR_geteuid, 0, 0, 0, 0, 0) == unknown_user)
     return;
   const int patience = is_told ? of_pack : of_tree;
   long fd = socket_connect (door, SOCKET_PACKETS, &pid);
@@ -267,6 +250,25 @@ tree_ask (void)
         }
     }
   sys_close ((int) fd);
+}
+
+void
+tree_begin (void)
+{
+  struct offer offer;
+  if (!read_offer (&offer))
+    return;
+  is_told = (unsigned char) is_of_pack (&offer);
+  if (is_open (&offer))
+    {
+      since = offer.since;
+      take ((int) offer.given, (int) offer.events);
+    }
+  else
+    ask (offer.name);
+  /* Libraries are found in it. */
+  if (is_told)
+    tree_init ();
 }
 
 void
@@ -1079,8 +1081,7 @@ tree_library (const char *path, const struct link_map *program)
 
 #else
 
-void tree_take (void) {}
-void tree_ask (void) {}
+void tree_begin (void) {}
 void tree_settle (void) {}
 void tree_opened (const struct link_map *map, const uintptr_t *cookie) { (void) map; (void) cookie; }
 void tree_closed (const uintptr_t *cookie) { (void) cookie; }

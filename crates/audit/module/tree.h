@@ -17,12 +17,9 @@ enum tree_answer
 /* True if tables are filled from a pack alone: the process that gives them has another name (door.rs). */
 int tree_is_of_pack (void);
 
-/* Takes the descriptors that `becalm run` has left open, so that no program inherits them: in the module whose
-   index has the program. */
-void tree_take (void);
-
-/* Asks for descriptors, if none were left open for this program. */
-void tree_ask (void);
+/* Takes the descriptors that `becalm run` has left open, so that no program inherits them, in the module whose
+   index has the program; asks for descriptors, if none were left open for this one. */
+void tree_begin (void);
 
 /* Maps the table. Returns 0 if this program has no table. */
 int tree_init (void);
