@@ -155,14 +155,10 @@ is_found (const struct quick *quick, char **environment, const char *command)
   while (list != NULL)
     {
       char path[PATH_SIZE];
-      size_t length = 0;
-      while (list[length] != '\0' && list[length] != ':')
-        length++;
-      if (!join (path, list, length, command))
+      if (!join_next (path, &list, command))
         return 0;
       if (sys_stat (path, &found) == 0)
         return text_equal (path, program) && identity_is (&quick->program, &found);
-      list = list[length] == ':' ? list + length + 1 : NULL;
     }
   return 0;
 }

@@ -61,3 +61,15 @@ join (char to[PATH_SIZE], const char *directory, size_t length, const char *name
   memcpy (to + length, name, more + 1);
   return 1;
 }
+
+/* Does the same for the first directory of a list, and moves *LIST to the next one; NULL at the end. */
+static inline int
+join_next (char to[PATH_SIZE], const char **list, const char *name)
+{
+  const char *directory = *list;
+  size_t length = 0;
+  while (directory[length] != '\0' && directory[length] != ':')
+    length++;
+  *list = directory[length] == ':' ? directory + length + 1 : NULL;
+  return join (to, directory, length, name);
+}

@@ -104,25 +104,17 @@ static void
 walk (struct search *search, const char *list, int behind)
 {
   char path[PATH_SIZE];
+  struct statx found;
   int has_passed = !behind;
-  for (;;)
-    {
-      size_t length = 0;
-      struct statx found;
-      while (list[length] != '\0' && list[length] != ':')
-        length++;
-      if (join (path, list, length, search->name) && sys_stat (path, &found) == 0
-          && (found.mode & 0170000) == 0100000 && (found.mode & 0111) != 0)
-        {
-          if (is_same (&found, &search->own))
-            has_passed = 1;
-          else if (has_passed && !is_starter (path))
-            start (search, path, &found);
-        }
-      if (list[length] == '\0')
-        return;
-      list += length + 1;
-    }
+  while (list != NULL)
+    if (join_next (path, &list, search->name) && sys_stat (path, &found) == 0
+        && (found.mode & 0170000) == 0100000 && (found.mode & 0111) != 0)
+      {
+        if (is_same (&found, &search->own))
+          has_passed = 1;
+        else if (has_passed && !is_starter (path))
+          start (search, path, &found);
+      }
 }
 
 /* Finds a name in the file beside the starter. PATH is the starter's own path, which becomes that of

@@ -7,6 +7,9 @@
 /* More than the names, the separators, the tunable and its number, and the switches. */
 #define ROOM 128u
 
+static const char names[VARIABLES][15] = { "LD_AUDIT", "GLIBC_TUNABLES", "BECALM" };
+enum { AUDIT, TUNABLES, SWITCHES };
+
 /* True if a list with commas has the word. */
 static int
 has_word (const char *list, const char *word)
@@ -21,38 +24,26 @@ has_word (const char *list, const char *word)
   return 1;
 }
 
-/* Records the position of a variable. Returns 0 if it had one. */
-static int
-record (size_t *position, size_t at)
-{
-  int is_first = *position == NONE;
-  *position = at;
-  return is_first;
-}
-
 int
 variables_read (char **environment, struct variables *variables)
 {
   const char *value;
-  size_t at = 0;
-  variables->audit = variables->tunables = variables->switches = NONE;
-  for (; environment[at] != NULL; at++)
-    if ((value = value_of (environment[at], "LD_PRELOAD")) != NULL && *value != '\0')
-      return 0;
-    else if (value_of (environment[at], "LD_AUDIT") != NULL)
-      {
-        if (!record (&variables->audit, at))
-          return 0;
-      }
-    else if (value_of (environment[at], "GLIBC_TUNABLES") != NULL)
-      {
-        if (!record (&variables->tunables, at))
-          return 0;
-      }
-    else if ((value = value_of (environment[at], "BECALM")) != NULL)
-      if (!record (&variables->switches, at) || has_word (value, "off"))
+  size_t count = 0;
+  for (unsigned i = 0; i < VARIABLES; i++)
+    variables->at[i] = NONE;
+  for (; environment[count] != NULL; count++)
+    {
+      if ((value = value_of (environment[count], "LD_PRELOAD")) != NULL && *value != '\0')
         return 0;
-  variables->count = at;
+      for (unsigned i = 0; i < VARIABLES; i++)
+        if ((value = value_of (environment[count], names[i])) != NULL)
+          {
+            if (variables->at[i] != NONE || (i == SWITCHES && has_word (value, "off")))
+              return 0;
+            variables->at[i] = count;
+          }
+    }
+  variables->count = count;
   return 1;
 }
 
@@ -102,19 +93,14 @@ static_tls_of (const char *list)
   return value;
 }
 
-static size_t
-length_at (char **environment, size_t position)
-{
-  return position != NONE ? strlen (environment[position]) : 0;
-}
-
 size_t
 variables_size (char **environment, const struct variables *variables,
                 const struct additions *additions)
 {
-  return length_at (environment, variables->audit) + length_at (environment, variables->tunables)
-         + length_at (environment, variables->switches) + strlen (additions->module)
-         + strlen (additions->helper) + strlen (additions->pages) + 3 * ROOM;
+  size_t size = strlen (additions->module) + strlen (additions->helper) + strlen (additions->pages) + 3 * ROOM;
+  for (unsigned i = 0; i < VARIABLES; i++)
+    size += variables->at[i] != NONE ? strlen (environment[variables->at[i]]) : 0;
+  return size;
 }
 
 static char *
@@ -126,55 +112,38 @@ append (char *text, const char *what)
   return text;
 }
 
-/* Begins a variable: the old one with a separator, if its value is not empty, or a new one. */
-static char *
-begin (char *text, const char *old, const char *name, const char *separator)
-{
-  if (old == NULL)
-    return append (append (text, name), "=");
-  text = append (text, old);
-  return *value_of (old, name) != '\0' ? append (text, separator) : text;
-}
-
-/* Sets a variable in its old place, or in a new one. */
-static void
-set (char **to, size_t *count, size_t position, char *text)
-{
-  to[position != NONE ? position : (*count)++] = text;
-}
-
 void
 variables_add (char **environment, const struct variables *variables,
                const struct additions *additions, char **to, char *text)
 {
   size_t count = variables->count;
-  const char *old = NULL;
-  char letters[4] = { 0 }, *letter = letters, *begins = text, digits[DIGITS_SIZE];
+  char letters[VARIABLES + 1] = { 0 }, *letter = letters, digits[DIGITS_SIZE];
   memcpy (to, environment, count * sizeof *to);
-
-  *letter++ = variables->audit != NONE ? 'a' : 'A';
-  old = variables->audit != NONE ? environment[variables->audit] : NULL;
-  text = append (begin (text, old, "LD_AUDIT", ":"), additions->module) + 1;
-  set (to, &count, variables->audit, begins);
-
-  old = variables->tunables != NONE ? environment[variables->tunables] : NULL;
-  if (old == NULL || static_tls_of (value_of (old, "GLIBC_TUNABLES")) < additions->static_tls)
+  for (unsigned i = 0; i < VARIABLES; i++)
     {
-      *letter++ = old != NULL ? 't' : 'T';
-      begins = text;
-      text = append (begin (text, old, "GLIBC_TUNABLES", ":"), STATIC_TLS);
-      text = append (text, digits_of (additions->static_tls, digits)) + 1;
-      set (to, &count, variables->tunables, begins);
+      const size_t at = variables->at[i];
+      const char *old = at != NONE ? environment[at] : NULL;
+      if (i == TUNABLES && old != NULL && static_tls_of (value_of (old, names[i])) >= additions->static_tls)
+        continue;
+      *letter++ = (old != NULL ? "atb" : "ATB")[i];
+      to[old != NULL ? at : count++] = text;
+      /* The old one with a separator, if its value is not empty, or a new one. */
+      text = old != NULL ? append (text, old) : append (append (text, names[i]), "=");
+      if (old != NULL && *value_of (old, names[i]) != '\0')
+        text = append (text, i == SWITCHES ? "," : ":");
+      if (i == AUDIT)
+        text = append (text, additions->module);
+      else if (i == TUNABLES)
+        text = append (append (text, STATIC_TLS), digits_of (additions->static_tls, digits));
+      else
+        {
+          text = append (append (text, "only:"), letters);
+          if (additions->helper[0] != '\0')
+            text = append (append (text, ",ahead:"), additions->helper);
+          if (additions->pages[0] != '\0')
+            text = append (append (text, ",pages:"), additions->pages);
+        }
+      text++;
     }
-
-  *letter = variables->switches != NONE ? 'b' : 'B';
-  old = variables->switches != NONE ? environment[variables->switches] : NULL;
-  begins = text;
-  text = append (append (begin (text, old, "BECALM", ","), "only:"), letters);
-  if (additions->helper[0] != '\0')
-    text = append (append (text, ",ahead:"), additions->helper);
-  if (additions->pages[0] != '\0')
-    append (append (text, ",pages:"), additions->pages);
-  set (to, &count, variables->switches, begins);
   to[count] = NULL;
 }

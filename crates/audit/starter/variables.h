@@ -3,10 +3,13 @@
 
 #include "system.h"
 
-/* The three variables that becalm adds to, by position in the environment; NONE if one is not set. */
+/* The three variables that becalm adds to: LD_AUDIT, GLIBC_TUNABLES, BECALM. */
+#define VARIABLES 3
+
+/* The number of all variables, and the positions of those three in the environment; NONE if one is not set. */
 struct variables
 {
-  size_t count, audit, tunables, switches;
+  size_t count, at[VARIABLES];
 };
 
 #define NONE ((size_t) -1)
