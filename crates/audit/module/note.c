@@ -51,29 +51,18 @@ find_descriptor (const unsigned char *notes, size_t size, size_t *length)
   return NULL;
 }
 
-/* Returns the string at *AT of the descriptor and moves *AT behind it; NULL at the end. */
-static const char *
-next_string (const char *descriptor, size_t length, size_t *at)
-{
-  size_t start = *at;
-  while (*at < length && descriptor[*at] != '\0')
-    ++*at;
-  if (*at == length)
-    return NULL;
-  ++*at;
-  return descriptor + start;
-}
-
 static const char *
 find_list (const char *descriptor, size_t length, const char *needed)
 {
-  const char *name, *list;
-  for (size_t at = 0; (name = next_string (descriptor, length, &at)) != NULL && *name != '\0';)
+  /* Only strings that end within it. */
+  while (length > 0 && descriptor[length - 1] != '\0')
+    length--;
+  for (const char *name = descriptor, *end = name + length; name < end && *name != '\0';)
     {
-      if ((list = next_string (descriptor, length, &at)) == NULL)
-        return NULL;
-      if (text_equal (name, needed))
+      const char *list = name + strlen (name) + 1;
+      if (list < end && text_equal (name, needed))
         return list;
+      name = list < end ? list + strlen (list) + 1 : end;
     }
   return NULL;
 }

@@ -100,6 +100,7 @@ static const struct pages_run *runs STATE = NULL;
 static const struct pages_word *words STATE = NULL;
 static const struct rela *relas STATE = NULL;
 static int file STATE = 0;
+static uint64_t file_size STATE = 0;
 static struct kept *kept STATE = NULL;
 static uint64_t fence STATE = 0, fence_size STATE = 0;
 static uint32_t holes STATE = 0;
@@ -213,7 +214,7 @@ close_file (void)
 {
   if (head == NULL)
     return;
-  sys_unmap (head, head->size);
+  sys_unmap (head, file_size);
   sys_close (file);
   head = NULL;
 }
@@ -238,11 +239,10 @@ open_file (const char *name)
     }
   head = (const struct header *) mapped;
   file = (int) fd;
+  file_size = found.size;
   if (tables_hold (found.size) && is_of_boot ())
     return NULL;
-  sys_unmap (mapped, found.size);
-  sys_close (file);
-  head = NULL;
+  close_file ();
   return "other-file";
 }
 

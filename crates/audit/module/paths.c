@@ -637,22 +637,13 @@ paths_stat (const char *path, struct statx *result)
   return 1;
 }
 
-/* False if the process may create nothing in the directory of PATH. */
+/* False if the process may create nothing in a directory. */
 static int
-may_write_beside (const char *path)
+may_write_in (const char *directory)
 {
-  char parent[512];
-  size_t length = 0;
-  for (size_t i = 0; path[i] != '\0'; i++)
-    if (path[i] == '/')
-      length = i;
-  if (length >= sizeof parent)
-    return 1;
-  memcpy (parent, path, length);
-  parent[length] = '\0';
   const int write = 2, effective = 0x200;
   const long access = -13, read_only = -30;
-  long result = system_call (NR_faccessat2, AT_FDCWD, (long) parent, write, effective, 0);
+  long result = system_call (NR_faccessat2, AT_FDCWD, (long) directory, write, effective, 0);
   return result != access && result != read_only && result != ENOENT_NEG;
 }
 
@@ -765,13 +756,14 @@ paths_written (int directory, const char *path, int moves)
     }
   /* "/" is the only directory whose path ends with a slash. */
   parent -= parent == 2 && whole[1] == '/';
+  whole[parent] = '\0';
+  const int may_change = root_of (whole, &rest) == NULL || may_write_in (whole);
   memcpy (whole + parent, path + name, end - name);
   whole[parent + end - name] = '\0';
+  if (!may_change)
+    return;
   if (root_of (whole, &rest) != NULL)
-    {
-      if (may_write_beside (whole))
-        turn_off (whole);
-    }
+    turn_off (whole);
   else if (has_root (whole, parent - 1))
     {
       if (moves && has_root (whole, parent + end - name))
