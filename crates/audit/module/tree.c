@@ -51,7 +51,7 @@ struct entry
   uint64_t hash;
   /* Of the strings. A copy or target that does not exist is 0. */
   uint32_t path, length, copy, target;
-  /* The time of the call in milliseconds, and a kind in the lowest two bits. */
+  /* The time of the call in milliseconds, and an enum tree_answer in the lowest two bits. */
   uint64_t state;
   uint64_t copy_dev, copy_ino;
   /* USED is the number of times that programs have asked for the path. DIRECTORY is the number of the holder's
@@ -59,15 +59,6 @@ struct entry
      names in it. */
   uint32_t used, is_mapped, loads, directory;
   struct statx found, followed;
-};
-
-enum kind
-{
-  ASK,
-  ABSENT,
-  FOUND,
-  /* A regular file that is as it was copied. */
-  COPIED,
 };
 
 struct slots
@@ -364,7 +355,7 @@ is_below_a_base (const char *path)
       if (rest != NULL && *rest == '\0')
         {
           const struct entry *entry = entry_of (path);
-          return entry != NULL && LOAD (entry->state) != ASK;
+          return entry != NULL && LOAD (entry->state) != TREE_UNKNOWN;
         }
     }
   return 0;
@@ -407,7 +398,7 @@ is_missing (const char *path, size_t length)
       const char *name = path + length + 1;
       const int is_here = name[0] == '.' && (name[1] == '/' || name[1] == '\0');
       const int is_above = name[0] == '.' && name[1] == '.' && (name[2] == '/' || name[2] == '\0');
-      return (LOAD (entry->state) & 3) == FOUND && (entry->found.mode & 0170000) == 0040000
+      return (LOAD (entry->state) & 3) == TREE_FOUND && (entry->found.mode & 0170000) == 0040000
              && LOAD (entry->loads) && *name != '/' && *name != '\0' && !is_here && !is_above;
     }
   return 0;
@@ -464,7 +455,7 @@ find_plain (const char *path, int is_directory, char what)
   if (found == NULL && is_missing (path, length))
     {
       found = &missing;
-      __atomic_store_n (&missing.state, ALWAYS << 2 | ABSENT, __ATOMIC_RELEASE);
+      __atomic_store_n (&missing.state, ALWAYS << 2 | TREE_ABSENT, __ATOMIC_RELEASE);
     }
   if (found != NULL)
     __atomic_fetch_add (&found->used, 1, __ATOMIC_RELAXED);
@@ -472,7 +463,7 @@ find_plain (const char *path, int is_directory, char what)
     tell (hash, path, length, what);
   /* The kernel says which error it is, and follows links. */
   if (found != NULL && is_directory && (found->found.mode & 0170000) != 0040000
-      && (LOAD (found->state) & 3) != ABSENT)
+      && (LOAD (found->state) & 3) != TREE_ABSENT)
     return NULL;
   return LOAD (is_off) ? NULL : found;
 }
@@ -509,49 +500,47 @@ file_of (const struct entry *entry)
   return (entry->found.mode & 0170000) == 0120000 ? &entry->followed : &entry->found;
 }
 
-/* Reads an entry, without the events. Returns ASK if it does not count, or is being written. */
-static enum kind
+/* Reads an entry, without the events. Returns TREE_UNKNOWN if it does not count, or is being written. */
+static enum tree_answer
 peek (const struct entry *entry, int follow, struct statx *found)
 {
   uint64_t state = entry != NULL ? LOAD (entry->state) : 0;
-  enum kind kind = state & 3;
-  if (kind == ASK)
-    return ASK;
-  if (kind != ABSENT)
+  enum tree_answer kind = state & 3;
+  if (kind == TREE_UNKNOWN)
+    return TREE_UNKNOWN;
+  if (kind != TREE_ABSENT)
     {
       memcpy (found, follow ? file_of (entry) : &entry->found, sizeof *found);
       /* The link leads nowhere, or was not followed. */
       if (found->mode == 0)
-        return ASK;
+        return TREE_UNKNOWN;
     }
   const uint64_t found_at = state >> 2, time = found_at != ALWAYS ? clock_now () : ALWAYS;
   /* The clock is coarse, and another one in another namespace. */
   const uint64_t step = 20;
   const int is_late = time > found_at + LONGEST || time + step < found_at;
   if (time == 0 || found_at < since || is_late)
-    return ASK;
+    return TREE_UNKNOWN;
   __atomic_thread_fence (__ATOMIC_ACQUIRE);
-  return LOAD (entry->state) == state ? kind : ASK;
+  return LOAD (entry->state) == state ? kind : TREE_UNKNOWN;
 }
 
 /* Reads an entry that counts. */
-static enum kind
+static enum tree_answer
 read_entry (const struct entry *entry, int follow, struct statx *found)
 {
-  enum kind kind = peek (entry, follow, found);
-  if (kind == ASK || !nothing_happened ())
-    return ASK;
+  enum tree_answer kind = peek (entry, follow, found);
+  if (kind == TREE_UNKNOWN || !nothing_happened ())
+    return TREE_UNKNOWN;
   __atomic_fetch_add (&head ()->asked, 1, __ATOMIC_RELAXED);
   return kind;
 }
 
-static const enum tree_answer answers[]
-    = { [ASK] = TREE_UNKNOWN, [ABSENT] = TREE_ABSENT, [FOUND] = TREE_FOUND, [COPIED] = TREE_FOUND };
-
 enum tree_answer
 tree_stat (const char *path, int follow, struct statx *found)
 {
-  return answers[read_entry (find (path, 's'), follow, found)];
+  const enum tree_answer answer = read_entry (find (path, 's'), follow, found);
+  return answer == TREE_COPIED ? TREE_FOUND : answer;
 }
 
 enum tree_answer
@@ -559,10 +548,10 @@ tree_link (const char *path, const char **target)
 {
   const struct entry *entry = find (path, 's');
   struct statx found;
-  const enum kind kind = read_entry (entry, 0, &found);
-  const int is_link = kind >= FOUND && (found.mode & 0170000) == 0120000;
+  const enum tree_answer kind = read_entry (entry, 0, &found);
+  const int is_link = kind >= TREE_FOUND && (found.mode & 0170000) == 0120000;
   *target = is_link ? string_at (entry->target) : NULL;
-  return is_link && entry->target == 0 ? TREE_UNKNOWN : answers[kind];
+  return is_link && entry->target == 0 ? TREE_UNKNOWN : kind == TREE_COPIED ? TREE_FOUND : kind;
 }
 
 /* A path whose links are followed name by name: what is real of it, and the rest, at the end of a buffer. */
@@ -654,7 +643,7 @@ follow_last (struct walk *walk)
     {
       const struct entry *entry = find_plain (walk->real, 0, 's');
       struct statx found;
-      if (peek (entry, 0, &found) < FOUND)
+      if (peek (entry, 0, &found) < TREE_FOUND)
         return 0;
       const unsigned kind = found.mode & 0170000;
       if (kind != 0120000)
@@ -736,7 +725,7 @@ tree_outside (const char *path)
   while (*walk.rest != '\0' && step (&walk))
     {
       const struct entry *entry = *walk.rest != '\0' ? entry_of (walk.real) : NULL;
-      const int is_there = entry != NULL && (LOAD (entry->state) & 3) >= FOUND;
+      const int is_there = entry != NULL && (LOAD (entry->state) & 3) >= TREE_FOUND;
       const char *leads = is_there && entry->target != 0 ? string_at (entry->target) : NULL;
       const size_t left = strlen (walk.rest) + 1;
       if (leads != NULL ? !follow (&walk, leads, strlen (leads)) : walk.length + left > LONGEST_OUTSIDE)
@@ -759,7 +748,7 @@ int
 tree_is_packed (const char *path)
 {
   struct statx found;
-  return is_told && peek (find (path, 's'), 1, &found) == COPIED;
+  return is_told && peek (find (path, 's'), 1, &found) == TREE_COPIED;
 }
 
 const char *
@@ -770,7 +759,7 @@ tree_place (const char *path)
     return path;
   const char *real = tree_real (path);
   const struct entry *entry = find (real != NULL ? real : path, 's');
-  return read_entry (entry, 1, &found) == COPIED ? string_at (entry->copy) : path;
+  return read_entry (entry, 1, &found) == TREE_COPIED ? string_at (entry->copy) : path;
 }
 
 #define LINK_SIZE 64u
@@ -792,21 +781,21 @@ tree_open (const char *path, unsigned flags)
   const int may_be_directory = more == 0 || more == TREE_DIRECTORY, empty_path = 0x1000, unsynced = 0x4000;
   const struct entry *entry = find (path, 's');
   struct statx found, opened;
-  const enum kind kind = read_entry (entry, more != TREE_DIRECTORY, &found);
+  const enum tree_answer kind = read_entry (entry, more != TREE_DIRECTORY, &found);
   char link[LINK_SIZE];
   const char *from = NULL;
   uint64_t device, inode;
-  if (kind == ABSENT)
+  if (kind == TREE_ABSENT)
     return TREE_NOT_THERE;
   if (more == 0 && (entry == NULL || entry->copy == 0))
     find (path, 'r');
-  if (kind == COPIED && more == 0)
+  if (kind == TREE_COPIED && more == 0)
     {
       from = string_at (entry->copy);
       device = entry->copy_dev;
       inode = entry->copy_ino;
     }
-  else if (kind == FOUND && may_be_directory && (found.mode & 0170000) == 0040000
+  else if (kind == TREE_FOUND && may_be_directory && (found.mode & 0170000) == 0040000
            && LOAD (entry->directory) != 0)
     {
       from = held_directory (entry, link);
@@ -820,7 +809,7 @@ tree_open (const char *path, unsigned flags)
   if (sys_stat_at ((int) fd, "", empty_path | unsynced, &opened) == 0 && opened.ino == inode
       && device_of (&opened) == device)
     {
-      if (kind == COPIED)
+      if (kind == TREE_COPIED)
         __atomic_store_n (&has_copies_open, BEFORE_FORK, __ATOMIC_RELEASE);
       return fd;
     }
@@ -838,12 +827,12 @@ read_original (const struct entry *entry, struct statx *found)
   for (unsigned i = 0; i < patience; i++)
     {
       uint64_t state = LOAD (entry->state);
-      if ((state & 3) == ASK)
+      if ((state & 3) == TREE_UNKNOWN)
         continue;
       memcpy (found, file_of (entry), sizeof *found);
       __atomic_thread_fence (__ATOMIC_ACQUIRE);
       if (LOAD (entry->state) == state)
-        return (state & 3) == COPIED;
+        return (state & 3) == TREE_COPIED;
     }
   return 0;
 }
@@ -999,7 +988,7 @@ has_answers (void)
 static int
 stat_file (const char *path, const struct entry *entry, struct statx *found)
 {
-  return (has_answers () && read_entry (entry, 1, found) >= FOUND) || sys_stat (path, found) == 0;
+  return (has_answers () && read_entry (entry, 1, found) >= TREE_FOUND) || sys_stat (path, found) == 0;
 }
 
 /* Finds out device and inode of the files that are mapped themselves. */
@@ -1067,7 +1056,7 @@ tree_library (const char *path, const struct link_map *program)
         return string_at (same->entry->copy);
     }
   struct statx copy;
-  if (entry == NULL || !LOAD (entry->loads) || !has_answers () || read_entry (entry, 1, &found) != COPIED
+  if (entry == NULL || !LOAD (entry->loads) || !has_answers () || read_entry (entry, 1, &found) != TREE_COPIED
       || sys_stat (string_at (entry->copy), &copy) != 0 || copy.ino != entry->copy_ino)
     return path;
   know_files (program);

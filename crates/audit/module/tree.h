@@ -12,6 +12,8 @@ enum tree_answer
   TREE_UNKNOWN,
   TREE_ABSENT,
   TREE_FOUND,
+  /* A regular file that is as it was copied: for callers TREE_FOUND. */
+  TREE_COPIED,
 };
 
 /* True if tables are filled from a pack alone: the process that gives them has another name (door.rs). */
