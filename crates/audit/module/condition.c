@@ -62,6 +62,18 @@ same_in_image (const struct table_condition *condition, const struct statx *now)
          && (condition->kind != CONDITION_IMAGE_FILE || condition->size == now->size);
 }
 
+static int
+is_as_indexed (const struct table_condition *condition, const struct statx *now, const char *path)
+{
+  switch (condition->kind)
+    {
+    case CONDITION_DIRECTORY: case CONDITION_STORE_DIRECTORY: return same_directory (condition, now, path);
+    case CONDITION_FILE: return same_file (condition, now, path);
+    case CONDITION_IMAGE_DIRECTORY: case CONDITION_IMAGE_FILE: return same_in_image (condition, now);
+    default: return 0;
+    }
+}
+
 /* True if the process's loader is in a list separated by `:`. */
 static int
 is_listed (const char *list)
@@ -100,20 +112,7 @@ look (uint32_t index)
     result = sys_stat (path, &now);
   if (condition->kind == CONDITION_ABSENT || condition->kind == CONDITION_ABSENT_PACKAGE)
     return result == ENOENT_NEG ? HOLDS_FOR_GOOD : FAILS;
-  if (result != 0)
-    return FAILS;
-  switch (condition->kind)
-    {
-    case CONDITION_DIRECTORY:
-    case CONDITION_STORE_DIRECTORY:
-      return same_directory (condition, &now, path) ? HOLDS : FAILS;
-    case CONDITION_FILE:
-      return same_file (condition, &now, path) ? HOLDS : FAILS;
-    case CONDITION_IMAGE_DIRECTORY:
-    case CONDITION_IMAGE_FILE:
-      return same_in_image (condition, &now) ? HOLDS : FAILS;
-    }
-  return FAILS;
+  return result == 0 && is_as_indexed (condition, &now, path) ? HOLDS : FAILS;
 }
 
 int
@@ -153,11 +152,7 @@ condition_is_of (uint32_t index, const char *path)
   const char *known;
   struct statx now;
   const struct table_condition *condition = table_condition (index, &known);
-  if (condition == NULL || sys_stat (path, &now) != 0)
-    return 0;
-  return condition->kind == CONDITION_IMAGE_FILE
-             ? same_in_image (condition, &now)
-             : condition->kind == CONDITION_FILE && same_file (condition, &now, path);
+  return condition != NULL && sys_stat (path, &now) == 0 && is_as_indexed (condition, &now, path);
 }
 
 int

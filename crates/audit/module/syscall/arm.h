@@ -1,14 +1,9 @@
 /* System calls of 32-bit ARM, EABI (Linux arch/arm/tools/syscall.tbl). */
-#define NR_read 3
-#define NR_write 4
-#define NR_close 6
-#define NR_getpid 20
+#include "old_numbers.h"
 #define NR_exit_group 248
-#define NR_munmap 91
 /* mmap2, whose offset is in pages. */
 #define NR_mmap 192
 #define NR_openat 322
-#define NR_readlink 85
 #define NR_statfs64 266
 #define NR_getdents64 217
 #define NR_statx 397

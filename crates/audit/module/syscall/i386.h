@@ -1,12 +1,7 @@
 /* System calls of i386 (Linux arch/x86/entry/syscalls/syscall_32.tbl). */
-#define NR_read 3
-#define NR_write 4
-#define NR_close 6
-#define NR_getpid 20
+#include "old_numbers.h"
 #define NR_exit_group 252
-#define NR_munmap 91
 #define NR_openat 295
-#define NR_readlink 85
 #define NR_statfs64 268
 #define NR_getdents64 220
 #define NR_statx 383

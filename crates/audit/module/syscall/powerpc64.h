@@ -1,13 +1,8 @@
 /* System calls of 64-bit PowerPC (Linux arch/powerpc/kernel/syscalls/syscall.tbl). */
-#define NR_read 3
-#define NR_write 4
-#define NR_close 6
-#define NR_getpid 20
+#include "old_numbers.h"
 #define NR_exit_group 234
 #define NR_mmap 90
-#define NR_munmap 91
 #define NR_openat 286
-#define NR_readlink 85
 #define NR_statfs 99
 #define NR_getdents64 202
 #define NR_newfstatat 291

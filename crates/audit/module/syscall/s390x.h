@@ -1,12 +1,7 @@
 /* System calls of z/Architecture (Linux arch/s390/kernel/syscalls/syscall.tbl). */
-#define NR_read 3
-#define NR_write 4
-#define NR_close 6
-#define NR_getpid 20
+#include "old_numbers.h"
 #define NR_exit_group 248
-#define NR_munmap 91
 #define NR_openat 288
-#define NR_readlink 85
 #define NR_statfs 99
 #define NR_getdents64 220
 #define NR_newfstatat 293
