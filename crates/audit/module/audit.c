@@ -256,18 +256,10 @@ is_reached (uint32_t index, uint32_t flags, const char *path)
   const struct table_object *object = table_object (index);
   if (object->in_stores == 0 || roots_hold ())
     return is_there (flags, path);
-  switch (conditions_up_to (object->in_stores - 1, path))
-    {
-    case STORE_CHANGED:
-      return 0;
-    case STORE_LACKS_IT:
-      break;
-    case STORE_HAS_IT:
-      if (!(flags & EDGE_LOOK) && !conditions_used_listing ())
-        return 1;
-      break;
-    }
-  return is_there (flags, path);
+  const enum store_answer answer = conditions_up_to (object->in_stores - 1, path);
+  if (answer == STORE_HAS_IT && !(flags & EDGE_LOOK) && !conditions_used_listing ())
+    return 1;
+  return answer != STORE_CHANGED && is_there (flags, path);
 }
 
 /* Returns the edge of an object. For a name that it was not indexed with, returns the edge of
@@ -295,16 +287,8 @@ after_library_path (const char *needed, const char *path)
   const char *first;
   if (!library_path_is_set ())
     return path;
-  switch (library_path_ask (needed, path != needed, &first))
-    {
-    case LIBRARY_PATH_FOUND:
-      return first;
-    case LIBRARY_PATH_NOTHING:
-      return path;
-    case LIBRARY_PATH_UNKNOWN:
-      break;
-    }
-  return needed;
+  const enum lookup answer = library_path_ask (needed, path != needed, &first);
+  return answer == LOOKUP_FOUND ? first : answer == LOOKUP_NOTHING ? path : needed;
 }
 
 static int
@@ -352,18 +336,13 @@ answer_from_chain (const char *needed, const struct member *member)
   int look = 0;
   if ((!chain_has_rpath (member) && !library_path_is_set ()) || !table_ready ())
     return needed;
-  switch (chain_ask (member, needed, &path, &look))
-    {
-    case CHAIN_UNKNOWN:
-      return needed;
-    case CHAIN_FOUND:
-      /* If the loader was started as a command, it may have been told to ignore run paths
-         (--inhibit-rpath). */
-      return library_path_is_readable () && is_there (look ? EDGE_LOOK : 0, path) ? path
-                                                                                  : needed;
-    case CHAIN_NOTHING:
-      break;
-    }
+  const enum lookup answer = chain_ask (member, needed, &path, &look);
+  /* If the loader was started as a command, it may have been told to ignore run paths
+     (--inhibit-rpath). */
+  if (answer == LOOKUP_FOUND)
+    return library_path_is_readable () && is_there (look ? EDGE_LOOK : 0, path) ? path : needed;
+  if (answer == LOOKUP_UNKNOWN)
+    return needed;
   uint32_t common = table_find_object ("");
   const struct table_edge *edge = NULL;
   if (!(member->flags & MEMBER_NO_DEFAULT) && common != NO_OBJECT)

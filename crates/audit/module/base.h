@@ -121,6 +121,17 @@ size_t strlen (const char *s);
 /* Writes the texts that follow one after the other, up to a NULL; returns 0 if they are too long. */
 int concatenate (char *to, size_t size, ...) __attribute__ ((sentinel));
 
+/* The answer of a search for a needed string along a list of directories. */
+enum lookup
+{
+  /* No directory has the name. */
+  LOOKUP_NOTHING,
+  /* The first directory with the name is known: *path is the file. */
+  LOOKUP_FOUND,
+  /* The loader has to search. */
+  LOOKUP_UNKNOWN,
+};
+
 /* Returns the text after NAME, NULL if TEXT does not begin with it. */
 static inline const char *
 text_after (const char *text, const char *name)

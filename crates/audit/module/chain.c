@@ -129,56 +129,52 @@ chain_has_rpath (const struct member *member)
 }
 
 /* Searches one directory of a DT_RPATH. */
-static enum chain_answer
+static enum lookup
 ask_directory (uint32_t index, const char *name, int *look)
 {
   const char *path;
   uint32_t length;
   const struct table_search_dir *dir = table_search_dir (index, &path, &length);
   if (dir == NULL || !conditions_hold (dir->conditions, NULL, NULL))
-    return CHAIN_UNKNOWN;
-  switch (table_has_name (&dir->names, name))
-    {
-    case 0:
-      return CHAIN_NOTHING;
-    case 2:
-      *look = (dir->flags & SEARCH_DIR_LOOK) != 0;
-      return join_path (candidate, sizeof candidate, path, length, name) ? CHAIN_FOUND : CHAIN_UNKNOWN;
-    }
-  return CHAIN_UNKNOWN;
+    return LOOKUP_UNKNOWN;
+  const int has = table_has_name (&dir->names, name);
+  *look = (dir->flags & SEARCH_DIR_LOOK) != 0;
+  if (has == 2 && join_path (candidate, sizeof candidate, path, length, name))
+    return LOOKUP_FOUND;
+  return has == 0 ? LOOKUP_NOTHING : LOOKUP_UNKNOWN;
 }
 
-static enum chain_answer
+static enum lookup
 ask_member (const struct member *member, const char *name, int *look)
 {
   uint32_t count = 0;
   if (member->object == NO_OBJECT)
-    return CHAIN_UNKNOWN;
+    return LOOKUP_UNKNOWN;
   const uint32_t *dirs = table_rpath (table_object (member->object), &count);
   if (dirs == NULL)
-    return CHAIN_UNKNOWN;
+    return LOOKUP_UNKNOWN;
   for (uint32_t i = 0; i < count; i++)
     {
-      enum chain_answer answer = ask_directory (dirs[i], name, look);
-      if (answer != CHAIN_NOTHING)
+      enum lookup answer = ask_directory (dirs[i], name, look);
+      if (answer != LOOKUP_NOTHING)
         return answer;
     }
-  return CHAIN_NOTHING;
+  return LOOKUP_NOTHING;
 }
 
-enum chain_answer
+enum lookup
 chain_ask (const struct member *member, const char *name, const char **path, int *look)
 {
   int known = 1;
   if (member->flags & MEMBER_RUNPATH)
-    return CHAIN_NOTHING;
+    return LOOKUP_NOTHING;
   for (; member != NULL; member = above (member, &known))
     if (member->flags & MEMBER_RPATH)
       {
-        enum chain_answer answer = ask_member (member, name, look);
+        enum lookup answer = ask_member (member, name, look);
         *path = candidate;
-        if (answer != CHAIN_NOTHING)
+        if (answer != LOOKUP_NOTHING)
           return answer;
       }
-  return known ? CHAIN_NOTHING : CHAIN_UNKNOWN;
+  return known ? LOOKUP_NOTHING : LOOKUP_UNKNOWN;
 }

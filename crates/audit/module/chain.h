@@ -23,16 +23,6 @@ struct member
 /* DF_1_NODEFLIB. */
 #define MEMBER_NO_DEFAULT 16u
 
-enum chain_answer
-{
-  /* No DT_RPATH that is searched for the object has the name. */
-  CHAIN_NOTHING,
-  /* The file is known: *path is its path. */
-  CHAIN_FOUND,
-  /* The loader has to search. */
-  CHAIN_UNKNOWN,
-};
-
 /* Returns the member for an object that was just mapped, NULL if there are too many. */
 struct member *chain_open (const struct link_map *map);
 
@@ -54,5 +44,4 @@ void chain_settle (void);
 int chain_has_rpath (const struct member *member);
 
 /* Searches every DT_RPATH for a name that MEMBER requests. */
-enum chain_answer chain_ask (const struct member *member, const char *name, const char **path,
-                             int *look);
+enum lookup chain_ask (const struct member *member, const char *name, const char **path, int *look);

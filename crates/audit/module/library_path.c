@@ -198,10 +198,9 @@ compose (const struct element *e, const char *name)
 }
 
 static long
-look_for (const struct element *e, const char *name)
+look_for (const struct element *e, const char *name, struct statx *found)
 {
-  struct statx found;
-  return compose (e, name) ? sys_stat (candidate, &found) : -1;
+  return compose (e, name) ? sys_stat (candidate, found) : -1;
 }
 
 /* Looks by what the program is told. */
@@ -224,23 +223,16 @@ is_packed (const struct element *e)
   return *name == '\0';
 }
 
-/* A mode may change without the directory's fingerprint. The path is then in the buffer. */
-static int
-is_for_all (const struct element *e, const char *name)
-{
-  struct statx found;
-  return compose (e, name) && sys_stat (candidate, &found) == 0 && statx_is_for_all (&found);
-}
-
 /* Looks at a directory that does not have the name. */
 static enum kind
 look_at (const struct element *e)
 {
-  long result = look_for (e, "");
+  struct statx found;
+  long result = look_for (e, "", &found);
   if (result != 0)
     return result == ENOENT_NEG ? ABSENT : UNKNOWN;
   for (const char *name = hwcaps_names; *name != '\0'; name += strlen (name) + 1)
-    if (look_for (e, name) != ENOENT_NEG)
+    if (look_for (e, name, &found) != ENOENT_NEG)
       return UNKNOWN;
   return PLAIN;
 }
@@ -293,8 +285,9 @@ check_listed (unsigned *end, const char *name, int *has_looked)
         e->kind = condition_holds (e->directory->condition) ? HOLDS : UNLISTED;
       else if (e->kind == UNLISTED || e->kind == PLAIN)
         {
+          struct statx found;
           *has_looked = 1;
-          long result = look_for (e, name);
+          long result = look_for (e, name, &found);
           if (result == 0 && tree_is_told () && look_at (e) == PLAIN)
             *end = count = i;
           else if (result != ENOENT_NEG)
@@ -314,29 +307,32 @@ check_listed (unsigned *end, const char *name, int *has_looked)
   return 1;
 }
 
-enum library_path_answer
+enum lookup
 library_path_ask (const char *name, int may_look, const char **path)
 {
+  struct statx found;
   unsigned end;
   int has_looked = 0;
   if (state != READ)
-    return state == EMPTY ? LIBRARY_PATH_NOTHING : LIBRARY_PATH_UNKNOWN;
+    return state == EMPTY ? LOOKUP_NOTHING : LOOKUP_UNKNOWN;
   if (!find_listed (name, may_look, &end))
-    return LIBRARY_PATH_UNKNOWN;
+    return LOOKUP_UNKNOWN;
   int holds = check_listed (&end, name, &has_looked);
   won += (unsigned) (holds && has_looked);
   lost += (unsigned) (!holds && has_looked);
   if (!holds || end == element_count)
-    return holds ? LIBRARY_PATH_NOTHING : LIBRARY_PATH_UNKNOWN;
+    return holds ? LOOKUP_NOTHING : LOOKUP_UNKNOWN;
   if (elements[end].kind == PACKED)
     {
       compose (&elements[end], name);
       *path = tree_place (candidate);
-      return LIBRARY_PATH_FOUND;
+      return LOOKUP_FOUND;
     }
   const int is_listed = elements[end].kind == HOLDS && !conditions_used_listing ();
-  if (!is_for_all (&elements[end], name) || (!is_listed && !file_fits (candidate)))
-    return LIBRARY_PATH_UNKNOWN;
+  /* A mode may change without the directory's fingerprint. */
+  if (look_for (&elements[end], name, &found) != 0 || !statx_is_for_all (&found)
+      || (!is_listed && !file_fits (candidate)))
+    return LOOKUP_UNKNOWN;
   *path = candidate;
-  return LIBRARY_PATH_FOUND;
+  return LOOKUP_FOUND;
 }

@@ -1,15 +1,7 @@
 /* LD_LIBRARY_PATH, which comes before the run path of an object with DT_RUNPATH. */
 #pragma once
 
-enum library_path_answer
-{
-  /* No directory of it has the name. */
-  LIBRARY_PATH_NOTHING,
-  /* The first directory with the name is known; *path is the file. */
-  LIBRARY_PATH_FOUND,
-  /* The loader has to search. */
-  LIBRARY_PATH_UNKNOWN,
-};
+#include "base.h"
 
 /* Copies it, while it still is as the loader has read it. */
 void library_path_init (void);
@@ -26,4 +18,4 @@ void library_path_forget (void);
 
 /* Searches for a name. MAY_LOOK: an answer follows if no directory has it, so that a directory whose
    names are not known may cost a call. */
-enum library_path_answer library_path_ask (const char *name, int may_look, const char **path);
+enum lookup library_path_ask (const char *name, int may_look, const char **path);

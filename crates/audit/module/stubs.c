@@ -398,18 +398,11 @@ read_link (elf_word *args, elf_word path, elf_word to, elf_sword size)
 {
   if (size <= 0 || to == 0)
     return PASSES;
-  switch (paths_ask ((const char *) path, PATHS_FILE))
-    {
-    case PATHS_ABSENT:
-      return fail (args, NOT_THERE, -1);
-    case PATHS_DIRECTORY:
-    case PATHS_FILE:
-      return fail (args, NOT_A_LINK, -1);
-    default:
-      break;
-    }
-  const char *target;
-  const enum tree_answer answer = tree_link ((const char *) path, &target);
+  const char *target = NULL;
+  const enum path_answer known = paths_ask ((const char *) path, PATHS_FILE);
+  const enum tree_answer answer = known == PATHS_ABSENT    ? TREE_ABSENT
+                                  : known != PATHS_UNKNOWN ? TREE_FOUND
+                                                           : tree_link ((const char *) path, &target);
   if (answer == TREE_UNKNOWN)
     return PASSES;
   if (answer == TREE_ABSENT || target == NULL)
