@@ -19,7 +19,6 @@ mod import;
 mod loader;
 mod measure;
 mod mount_namespace;
-mod numbers;
 mod patchelf;
 mod programs;
 mod scale;
@@ -28,6 +27,7 @@ mod slowdisk;
 mod slowfs;
 mod stored;
 mod survey;
+mod words;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -16,8 +16,8 @@ use super::loader::counts;
 use crate::becalm::becalm;
 use crate::child;
 use crate::import::manifest::Manifest;
-use crate::numbers::grouped;
 use crate::stored::Place;
+use crate::words::grouped;
 
 /// Options of the counts.
 #[derive(Args)]

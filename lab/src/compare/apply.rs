@@ -1,16 +1,15 @@
 //! Applies strategies to objects and reverts them, like `becalm fix`, `index` and `undo`.
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::{Result, bail};
 use becalm_core::strategy::Severity;
 use becalm_core::strategy::Strategy;
 use becalm_host::write::{HardLinks, WriteOptions};
 use bstr::{BStr, BString, ByteSlice};
-use thiserror::Error;
 
-use crate::compare::error::CompareError;
 use crate::compare::kind::{Compared, Kind};
 use becalm_lib::assume::{self, StorePrefixes};
 use becalm_lib::compare::apply::{Variables, environment, index_variables, plain_assumptions};
@@ -66,7 +65,7 @@ pub(super) struct Done {
 ///
 /// # Errors
 /// Returns an error if the strategy cannot be applied at all.
-pub(super) fn apply(kind: Kind, site: &Site<'_>) -> Result<Done, CompareError> {
+pub(super) fn apply(kind: Kind, site: &Site<'_>) -> Result<Done> {
     if kind.is_index() {
         return index(kind, site);
     }
@@ -77,7 +76,7 @@ pub(super) fn apply(kind: Kind, site: &Site<'_>) -> Result<Done, CompareError> {
     let written = report.files.iter().chain(&report.made).any(|file| file.outcome.is_written());
     let remark = match refused.as_slice() {
         [] => None,
-        [first, ..] if !written => return Err(CompareError::Refused(first.clone())),
+        [first, ..] if !written => bail!(first.clone()),
         [one] => Some(one.clone()),
         [first, rest @ ..] => Some(format!("{first}, and {} more", rest.len())),
     };
@@ -93,7 +92,7 @@ pub(super) fn put(
     kind: Kind,
     site: &Site<'_>,
     assumed: &assume::Options,
-) -> Result<(Variables, Option<Report>), CompareError> {
+) -> Result<(Variables, Option<Report>)> {
     if kind.is_index() {
         return Ok((index(kind, site)?.variables, None));
     }
@@ -103,13 +102,13 @@ pub(super) fn put(
     let at_once = if kind.is_of_closure() { 1 } else { paths.len().max(1) };
     let reports = here(|| {
         let fixed = paths.chunks(at_once).map(|paths| fixed(site, strategy, paths, assumed));
-        fixed.collect::<Result<Vec<Report>, CompareError>>()
+        fixed.collect::<Result<Vec<Report>>>()
     })??;
     Ok((Vec::new(), reports.into_iter().reduce(joined)))
 }
 
 /// Runs work in a thread pool whose threads are in the mount namespace of this thread.
-fn here<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, CompareError> {
+fn here<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T> {
     // The threads of the global pool are in another namespace; new threads inherit that of this
     // one.
     Ok(rayon::ThreadPoolBuilder::new().build()?.install(work))
@@ -120,7 +119,7 @@ fn fixed(
     (with, resolve, closure): (Strategy, Resolve, bool),
     paths: &[PathBuf],
     assumed: &assume::Options,
-) -> Result<Report, CompareError> {
+) -> Result<Report> {
     let store = StorePrefixes(site.stores.to_owned());
     let options = Options {
         paths: paths.to_vec(),
@@ -130,7 +129,7 @@ fn fixed(
         allow_more_misses: true,
         ..Options::of(with, true, assume::Options { store, ..assumed.clone() })
     };
-    Ok(fix(&options, Some(WRITING), &Silent)?)
+    fix(&options, Some(WRITING), &Silent)
 }
 
 /// Returns one report with the lists of both.
@@ -166,7 +165,7 @@ fn refusal(file: &Changed) -> Option<&str> {
 }
 
 /// Indexes the stores, and returns the variables of `becalm env`.
-fn index(kind: Kind, site: &Site<'_>) -> Result<Done, CompareError> {
+fn index(kind: Kind, site: &Site<'_>) -> Result<Done> {
     let options = make::Options {
         stores: site.prefixes.to_vec(),
         prefixes: StorePrefixes(site.stores.to_owned()).paths(),
@@ -184,44 +183,14 @@ fn index(kind: Kind, site: &Site<'_>) -> Result<Done, CompareError> {
     Ok(Done { variables, remark: None, not_bound })
 }
 
-/// A file that differs from its state before a strategy.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub(super) enum NotUndone {
-    /// The file could not be reverted.
-    #[error("{}: {reason}", shown(.path.as_ref()))]
-    Refused {
-        /// The file.
-        path: BString,
-        /// The reason.
-        reason: String,
-    },
-    /// The file has other contents, is missing, or is new.
-    #[error("{} {how}", .path.display())]
-    Differs {
-        /// The file, below the packages.
-        path: PathBuf,
-        /// How it differs.
-        how: &'static str,
-    },
-}
-
-impl NotUndone {
-    pub(super) fn new(path: &Path, how: &'static str) -> Self {
-        Self::Differs { path: path.to_owned(), how }
-    }
-}
-
 /// Reverts a strategy. Returns a file that could not be reverted, or `None`.
 ///
 /// # Errors
 /// Returns an error if no thread can be started.
-pub(super) fn revert(paths: &[PathBuf]) -> Result<Option<NotUndone>, CompareError> {
+pub(super) fn revert(paths: &[PathBuf]) -> Result<Option<String>> {
     let options = undo::Options { writing: WRITING, ..undo::Options::default() };
     let report = here(|| undo::undo(paths, &options, &Silent))?;
-    let not_undone = |path: &BString, reason: &str| {
-        let (path, reason) = (path.clone(), reason.to_owned());
-        NotUndone::Refused { path, reason }
-    };
+    let not_undone = |path: &BString, reason: &str| format!("{}: {reason}", shown(path.as_ref()));
     let refused = report.files.iter().chain(&report.removed);
     let mut refused = refused.filter_map(|file| Some(not_undone(&file.path, refusal(file)?)));
     let problem = report.problems.last().map(|it| not_undone(&it.path, &it.reason));

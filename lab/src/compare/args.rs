@@ -8,7 +8,6 @@ use anyhow::{Context, Result};
 use becalm_lib::assume::StorePrefixes;
 use clap::{Args, ValueHint};
 
-use crate::compare::Options;
 use crate::compare::kind::Compared;
 
 /// Tries every strategy on a copy of a program's closure.
@@ -77,31 +76,27 @@ pub(crate) struct CompareArgs {
 }
 
 impl CompareArgs {
-    /// Returns the library's options for the comparison.
+    /// Returns the program's arguments.
     ///
     /// # Errors
     /// Returns an error if a quote in the line of `--run` is not closed.
-    pub(super) fn options(&self) -> Result<Options> {
-        let args = match &self.run {
+    pub(super) fn program_args(&self) -> Result<Vec<OsString>> {
+        Ok(match &self.run {
             Some(line) => {
                 let words = shlex::split(line).context("--run: a quote is not closed")?;
                 words.into_iter().map(OsString::from).collect()
             }
             None if self.args.is_empty() => vec!["--version".into()],
             None => self.args.clone(),
-        };
-        let time_limit = Duration::try_from_secs_f64(self.time_limit).context("--time-limit")?;
-        Ok(Options {
-            name: self.program.clone(),
-            args,
-            strategies: self.strategies.clone(),
-            static_build: self.static_build.clone(),
-            loader: self.loader.clone(),
-            rounds: self.runs.map(usize::from),
-            time_limit,
-            accept_failure: self.ignore_failure,
-            with_trials: !self.no_trials,
         })
+    }
+
+    /// Returns the time after which a start is killed.
+    ///
+    /// # Errors
+    /// Returns an error if it is negative or too long.
+    pub(super) fn limit(&self) -> Result<Duration> {
+        Duration::try_from_secs_f64(self.time_limit).context("--time-limit")
     }
 
     /// Returns the store prefixes.

@@ -4,10 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use anyhow::{Context, Result};
+
 use crate::mount_namespace::{Bind, MountNamespace};
 
-use crate::compare::apply::{Done, GRAIN, NotUndone, Site, apply, revert};
-use crate::compare::error::CompareError;
+use crate::compare::apply::{Done, GRAIN, Site, apply, revert};
 use crate::compare::kind::Kind;
 use crate::compare::tree::{Entry, How, copy_tree, entries};
 use becalm_lib::compare::apply::Variables;
@@ -64,7 +65,7 @@ impl Stock {
     ///
     /// # Errors
     /// Returns an error if there is not enough disk space, or if a file cannot be read.
-    pub(super) fn copy(program: &Program, below: &Path) -> Result<Self, CompareError> {
+    pub(super) fn copy(program: &Program, below: &Path) -> Result<Self> {
         let mut bytes = 0;
         for package in &program.packages {
             bytes += entries(package)?.iter().map(|entry| entry.bytes).sum::<u64>();
@@ -91,12 +92,7 @@ impl Column {
     /// # Errors
     /// Returns an error if the packages cannot be copied or mounted, or if the strategy cannot be
     /// applied.
-    pub(super) fn make(
-        kind: Kind,
-        program: &Program,
-        stock: &Stock,
-        below: &Path,
-    ) -> Result<Self, CompareError> {
+    pub(super) fn make(kind: Kind, program: &Program, stock: &Stock, below: &Path) -> Result<Self> {
         let tree = below.join(kind.name());
         // Linked: a strategy replaces files and does not write into them.
         copy_tree(&stock.tree, &tree, How::Linked)?;
@@ -154,9 +150,9 @@ impl Column {
     ///
     /// # Errors
     /// Returns an error if the file is not found, or if the mount namespace cannot be made.
-    pub(super) fn of_static(file: &Path) -> Result<Self, CompareError> {
+    pub(super) fn of_static(file: &Path) -> Result<Self> {
         let program = found(file)?;
-        let about = program.metadata().map_err(CompareError::io(&program))?;
+        let about = program.metadata().with_context(|| program.display().to_string())?;
         let bytes = i64::try_from(about.len()).unwrap_or(i64::MAX);
         Ok(Self {
             kind: Kind::Static,
@@ -184,10 +180,10 @@ impl Column {
     /// # Errors
     /// Returns an error if there is no C library beside the loader, or if the program's C library
     /// is not found.
-    pub(super) fn set_loader(&self, program: &Program, loader: &Path) -> Result<(), CompareError> {
+    pub(super) fn set_loader(&self, program: &Program, loader: &Path) -> Result<()> {
         let name = Path::new("libc.so.6");
         let libc = loader.with_file_name(name);
-        let libc = libc.canonicalize().map_err(CompareError::io(&libc))?;
+        let libc = libc.canonicalize().with_context(|| libc.display().to_string())?;
         // Before glibc 2.34 `libc.so.6` is a link to `libc-2.VERSION.so`, and these paths have no
         // links.
         let own = program.objects.iter().find(|object| {
@@ -195,7 +191,7 @@ impl Column {
                 .file_name()
                 .is_some_and(|file| file == name || file.as_encoded_bytes().starts_with(b"libc-2."))
         });
-        let own = own.ok_or(CompareError::NoLibc)?;
+        let own = own.context("the program loads no libc.so.6")?;
         let binds = [
             Bind { from: loader.to_owned(), to: program.interpreter.clone() },
             Bind { from: libc, to: own.clone() },
@@ -208,11 +204,7 @@ impl Column {
     ///
     /// # Errors
     /// Returns an error if the mount namespace cannot be entered, or if a file cannot be read.
-    pub(super) fn undo(
-        &self,
-        program: &Program,
-        stock: &Stock,
-    ) -> Result<Option<NotUndone>, CompareError> {
+    pub(super) fn undo(&self, program: &Program, stock: &Stock) -> Result<Option<String>> {
         self.mount_namespace.set_read_only(&program.packages, false)?;
         let not_undone = self.mount_namespace.run(|| revert(&program.packages))??;
         if not_undone.is_some() {
@@ -223,15 +215,15 @@ impl Column {
 }
 
 /// Returns the first difference between two trees, or `None` if they are equal.
-fn difference(original: &Path, tree: &Path) -> Result<Option<NotUndone>, CompareError> {
+fn difference(original: &Path, tree: &Path) -> Result<Option<String>> {
     let (before, now) = (entries(original)?, entries(tree)?);
     let is_known = |entry: &&Entry| before.binary_search_by(|e| e.path.cmp(&entry.path)).is_ok();
     if let Some(more) = now.iter().find(|entry| !is_known(entry)) {
-        return Ok(Some(NotUndone::new(&more.path, "is left")));
+        return Ok(Some(format!("{} is left", more.path.display())));
     }
     for old in &before {
         let Ok(at) = now.binary_search_by(|entry| entry.path.cmp(&old.path)) else {
-            return Ok(Some(NotUndone::new(&old.path, "is gone")));
+            return Ok(Some(format!("{} is gone", old.path.display())));
         };
         let new = &now[at];
         // Both trees link to the same inodes, so only replaced files have to be read.
@@ -240,11 +232,11 @@ fn difference(original: &Path, tree: &Path) -> Result<Option<NotUndone>, Compare
         }
         let read = |root: &Path| {
             let path = root.join(&old.path);
-            std::fs::read(&path).map_err(CompareError::io(&path))
+            std::fs::read(&path).with_context(|| path.display().to_string())
         };
         let is_file = |entry: &Entry| entry.target.is_none() && !entry.is_dir;
         if !is_file(old) || !is_file(new) || read(original)? != read(tree)? {
-            return Ok(Some(NotUndone::new(&old.path, "differs")));
+            return Ok(Some(format!("{} differs", old.path.display())));
         }
     }
     Ok(None)
@@ -284,7 +276,7 @@ mod tests {
         copy_tree(&one, &two, How::Linked).unwrap();
         let changed = || changes(&entries(&one).unwrap(), &entries(&two).unwrap());
         assert_eq!(changed(), Changes::default());
-        let differs = || difference(&one, &two).unwrap().map(|it| it.to_string());
+        let differs = || difference(&one, &two).unwrap();
         assert_eq!(differs(), None);
 
         std::fs::remove_file(two.join("file")).unwrap();

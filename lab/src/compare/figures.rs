@@ -6,13 +6,14 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::{Context, Result, anyhow};
 use becalm_core::probe::{Call, Outcome};
 use becalm_host::child;
 use becalm_host::trace::{Streams, TraceError};
 
 use crate::compare::apply::last_line;
+use crate::compare::args::CompareArgs;
 use crate::compare::column::Column;
-use crate::compare::error::CompareError;
 use becalm_lib::compare::apply::environment;
 use becalm_lib::path::path_of;
 use becalm_lib::relocations::Relocations;
@@ -42,16 +43,15 @@ pub(super) struct Figures {
 }
 
 /// Settings for running the program.
-#[derive(Clone, Debug)]
-pub(super) struct Runs {
-    /// A directory for its output.
-    pub place: PathBuf,
+pub(super) struct Runs<'a> {
+    /// The arguments of the comparison.
+    pub options: &'a CompareArgs,
+    /// A directory for the program's output.
+    pub place: &'a Path,
     /// The program's arguments.
     pub args: Vec<OsString>,
     /// The time after which the program is killed.
     pub limit: Duration,
-    /// True if an exit code other than 0 is accepted.
-    pub accept_failure: bool,
     /// The names of hwcaps subdirectories.
     pub hwcaps: Vec<OsString>,
 }
@@ -60,16 +60,17 @@ pub(super) struct Runs {
 ///
 /// # Errors
 /// Returns an error if the program does not run, or cannot be traced.
-pub(super) fn of(column: &Column, runs: &Runs) -> Result<Figures, CompareError> {
+pub(super) fn of(column: &Column, runs: &Runs<'_>) -> Result<Figures> {
     column.mount_namespace.run(|| watched(column, runs))?
 }
 
-fn watched(column: &Column, runs: &Runs) -> Result<Figures, CompareError> {
-    let mut said = tempfile::tempfile_in(&runs.place).map_err(CompareError::io(&runs.place))?;
+fn watched(column: &Column, runs: &Runs<'_>) -> Result<Figures> {
+    let in_place = || runs.place.display().to_string();
+    let mut said = tempfile::tempfile_in(runs.place).with_context(in_place)?;
     let streams = said.try_clone().and_then(Streams::with_stderr);
     let confined = Confined {
         environment: environment(&column.variables),
-        streams: streams.map_err(CompareError::io(&runs.place))?,
+        streams: streams.with_context(in_place)?,
         limit: runs.limit,
     };
     let program = column.program.clone().into_os_string();
@@ -79,7 +80,9 @@ fn watched(column: &Column, runs: &Runs) -> Result<Figures, CompareError> {
         ..Options::default()
     };
     let report = watch(&options, &confined).map_err(|error| match error {
-        ObserveError::Trace(TraceError::TooLong { limit, .. }) => CompareError::TooLong(limit),
+        ObserveError::Trace(TraceError::TooLong { limit, .. }) => {
+            anyhow!("did not end within {} s and was killed", limit.as_secs_f64())
+        }
         error => error.into(),
     })?;
     let Some(seen) = report.images.first().filter(|seen| seen.reached_entry) else {
@@ -87,15 +90,18 @@ fn watched(column: &Column, runs: &Runs) -> Result<Figures, CompareError> {
     };
     match report.exit.map_or(0, Exit::code) {
         0 => {}
-        _ if runs.accept_failure => {}
+        _ if runs.options.ignore_failure => {}
         code => return Err(failed(&mut said, format!("exit code {code}"))),
     }
     Ok(figures(seen, column, &runs.hwcaps))
 }
 
 /// Returns the error of a failed start, with the last line that the program wrote.
-fn failed(said: &mut File, how: String) -> CompareError {
-    CompareError::Failed { how, said: child::last_line(said).map(|line| last_line(&line)) }
+fn failed(said: &mut File, how: String) -> anyhow::Error {
+    match child::last_line(said) {
+        Some(line) => anyhow!("{how}: {}", last_line(&line)),
+        None => anyhow!(how),
+    }
 }
 
 fn figures(seen: &Seen, column: &Column, hwcaps: &[OsString]) -> Figures {

@@ -9,7 +9,6 @@
 mod apply;
 pub(crate) mod args;
 mod column;
-mod error;
 mod figures;
 mod footnotes;
 mod kind;
@@ -27,15 +26,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::{Context, Result, anyhow};
 use becalm_host::bench::{self, Enter, Measured, Rounds, Until, Variant};
 use becalm_host::trace::Command;
 use clap::ValueEnum as _;
 
+use self::args::CompareArgs;
 use self::column::{Column, Stock};
-use self::error::CompareError;
 use self::figures::Runs;
 use self::kind::{Compared, Kind};
-use self::outcome::{NoFigures, Outcome};
+use self::outcome::{NO_LOADER, Outcome, words};
 use self::trials::bench::Bench;
 use self::trials::columns;
 use becalm_lib::assume::StorePrefixes;
@@ -51,30 +51,6 @@ use becalm_lib::progress::Silent;
 /// Duration of the timing if no number of rounds is given.
 const TIMED: Duration = Duration::from_secs(30);
 
-/// The program and the strategies to compare, with the settings of the comparison.
-#[derive(Clone, Debug)]
-pub(super) struct Options {
-    /// The program, as it was named.
-    pub name: PathBuf,
-    /// The program's arguments.
-    pub args: Vec<OsString>,
-    /// The strategies, besides the untouched control; empty for all.
-    pub strategies: Vec<Compared>,
-    /// A static build of the program, as another column.
-    pub static_build: Option<PathBuf>,
-    /// A loader that reads notes and package caches, with its `libc.so.6` beside it.
-    pub loader: Option<PathBuf>,
-    /// The number of rounds in which starts are timed; `None` for as many as fit into half a
-    /// minute.
-    pub rounds: Option<usize>,
-    /// The time after which a start is killed.
-    pub time_limit: Duration,
-    /// True if starts with an exit code other than 0 are compared.
-    pub accept_failure: bool,
-    /// True if the properties are tested.
-    pub with_trials: bool,
-}
-
 /// Compares strategies on a program. All files are made below `place`, a directory without links in
 /// its path. [`crate::mount_namespace::prepare`] must be called first, while the process has
 /// one thread.
@@ -83,14 +59,17 @@ pub(super) struct Options {
 /// Returns an error if the program does not start as it is, or nothing can be copied or timed.
 pub(super) fn compare(
     found: Program,
-    options: &Options,
+    args: &CompareArgs,
+    (program_args, limit): (Vec<OsString>, Duration),
     place: &Path,
-) -> Result<Comparison, CompareError> {
+) -> Result<Comparison> {
     let (program, name) = match found.package() {
         Some(_) => (found, None),
         None => (in_a_store(&found, place)?, Some(found.path)),
     };
-    let mut comparison = compared(options, &program, place)?;
+    let hwcaps = program.hwcaps();
+    let runs = Runs { options: args, place, args: program_args, limit, hwcaps };
+    let mut comparison = compared(&program, &runs)?;
     if let Some(path) = name {
         comparison.program = shown(path_bytes(&path).as_ref());
         comparison.notes.push(
@@ -104,34 +83,22 @@ pub(super) fn compare(
 }
 
 /// Copies a program outside all stores into a store made for it. Returns the copy.
-fn in_a_store(found: &Program, place: &Path) -> Result<Program, CompareError> {
+fn in_a_store(found: &Program, place: &Path) -> Result<Program> {
     let store = place.join("store");
     let path = import(&found.closure, &found.interpreter, &store)?;
-    Ok(Program::look(&path, &StorePrefixes(store.into_os_string()))?)
+    Program::look(&path, &StorePrefixes(store.into_os_string()))
 }
 
-fn compared(
-    options: &Options,
-    program: &Program,
-    place: &Path,
-) -> Result<Comparison, CompareError> {
-    let runs = Runs {
-        place: place.to_owned(),
-        args: options.args.clone(),
-        limit: options.time_limit,
-        accept_failure: options.accept_failure,
-        hwcaps: program.hwcaps(),
-    };
-    let kinds = kinds(options);
+fn compared(program: &Program, runs: &Runs<'_>) -> Result<Comparison> {
     now("copying the packages");
-    let stock = Stock::copy(program, place)?;
+    let stock = Stock::copy(program, runs.place)?;
     let mut outcomes = Vec::new();
-    for kind in kinds {
+    for kind in kinds(runs.options) {
         now(&format!("applying: {}", kind.name()));
-        outcomes.push(outcome(kind, options, (program, &stock), &runs)?);
+        outcomes.push(outcome(kind, (program, &stock), runs)?);
     }
     now("timing the starts");
-    let measured = timed(options, &outcomes, &runs)?;
+    let measured = timed(&outcomes, runs)?;
     for outcome in &mut outcomes {
         now(&format!("reverting: {}", outcome.kind.name()));
         if let (Kind::Strategy(_), Ok(column)) = (outcome.kind, &outcome.column) {
@@ -141,11 +108,11 @@ fn compared(
             }
         }
     }
-    let trials = match options.with_trials {
-        true => tried(options, program, &outcomes, place)?,
-        false => Vec::new(),
+    let trials = match runs.options.no_trials {
+        true => Vec::new(),
+        false => tried(program, &outcomes, runs)?,
     };
-    let mut comparison = table::made(options, program, &stock, &outcomes, &measured);
+    let mut comparison = table::made(runs.options, program, &stock, &outcomes, &measured);
     comparison.rows.extend(trials);
     Ok(comparison)
 }
@@ -158,7 +125,7 @@ fn now(step: &str) {
 }
 
 /// Returns the columns, in order.
-fn kinds(options: &Options) -> Vec<Kind> {
+fn kinds(options: &CompareArgs) -> Vec<Kind> {
     let all = Compared::value_variants().iter().copied();
     let wanted =
         all.filter(|one| options.strategies.is_empty() || options.strategies.contains(one));
@@ -173,50 +140,39 @@ fn kinds(options: &Options) -> Vec<Kind> {
 }
 
 /// Applies a strategy, and traces a start with it.
-fn outcome(
-    kind: Kind,
-    options: &Options,
-    (program, stock): (&Program, &Stock),
-    runs: &Runs,
-) -> Result<Outcome, CompareError> {
-    let column = match (kind, &options.static_build) {
+fn outcome(kind: Kind, (program, stock): (&Program, &Stock), runs: &Runs<'_>) -> Result<Outcome> {
+    let CompareArgs { static_build, loader, .. } = runs.options;
+    let column = match (kind, static_build) {
         (Kind::Static, Some(file)) => Ok(Column::of_static(file)?),
-        (Kind::Control, _) => Ok(Column::make(kind, program, stock, &runs.place)?),
-        _ => Column::make(kind, program, stock, &runs.place),
+        (Kind::Control, _) => Ok(Column::make(kind, program, stock, runs.place)?),
+        _ => Column::make(kind, program, stock, runs.place).map_err(words),
     };
-    let watched = |column: &Column| figures::of(column, runs).map_err(NoFigures::NotWatched);
-    let figures = match (&column, &options.loader) {
-        (Err(_), _) => Err(NoFigures::NoColumn),
-        (Ok(_), None) if kind.wants_patched_loader() => Err(NoFigures::NoLoader),
-        (Ok(column), Some(loader)) if kind.wants_patched_loader() => {
-            let loader = real(loader)?;
-            let set = column.set_loader(program, &loader);
-            set.map_err(|error| CompareError::Loader(Box::new(error)))?;
-            watched(column)
+    let figures = match (&column, loader) {
+        (Err(why), _) => Err(why.clone()),
+        (Ok(_), None) if kind.wants_patched_loader() => Err(NO_LOADER.to_owned()),
+        (Ok(column), loader) => {
+            if let Some(loader) = loader.as_ref().filter(|_| kind.wants_patched_loader()) {
+                column.set_loader(program, &real(loader)?).context("--loader")?;
+            }
+            figures::of(column, runs).map_err(words)
         }
-        (Ok(column), _) => watched(column),
     };
-    match (kind, figures) {
-        (Kind::Control, Err(NoFigures::NotWatched(why))) => {
-            Err(CompareError::Control { program: options.name.clone(), source: Box::new(why) })
-        }
-        (_, figures) => Ok(Outcome { kind, column, figures, undone: None }),
+    if let (Kind::Control, Err(why)) = (kind, &figures) {
+        // The end of the line says what may help.
+        let hint = "(other arguments: --run; compare it all the same: --ignore-failure)";
+        return Err(anyhow!("{}: {why} {hint}", runs.options.program.display()));
     }
+    Ok(Outcome { kind, column, figures, undone: None })
 }
 
-fn real(path: &Path) -> Result<PathBuf, CompareError> {
-    path.canonicalize().map_err(CompareError::io(path))
+fn real(path: &Path) -> Result<PathBuf> {
+    path.canonicalize().with_context(|| path.display().to_string())
 }
 
 /// Tests the properties.
-fn tried(
-    options: &Options,
-    program: &Program,
-    outcomes: &[Outcome],
-    place: &Path,
-) -> Result<Vec<Row>, CompareError> {
-    let loader = options.loader.as_deref().map(real).transpose()?;
-    let bench = Bench { place: &place.join("trials"), program, loader: loader.as_deref() };
+fn tried(program: &Program, outcomes: &[Outcome], runs: &Runs<'_>) -> Result<Vec<Row>> {
+    let loader = runs.options.loader.as_deref().map(real).transpose()?;
+    let bench = Bench { place: &runs.place.join("trials"), program, loader: loader.as_deref() };
     let kinds: Vec<Kind> = outcomes.iter().map(|outcome| outcome.kind).collect();
     Ok(columns::rows(&bench, &kinds, |kind| {
         now(&format!("trying the properties: {}", kind.name()));
@@ -224,7 +180,7 @@ fn tried(
 }
 
 /// Times the starts of all columns whose program starts.
-fn timed(options: &Options, outcomes: &[Outcome], runs: &Runs) -> Result<Measured, CompareError> {
+fn timed(outcomes: &[Outcome], runs: &Runs<'_>) -> Result<Measured> {
     let mut variants = Vec::new();
     let mut first = None;
     for outcome in outcomes {
@@ -238,12 +194,12 @@ fn timed(options: &Options, outcomes: &[Outcome], runs: &Runs) -> Result<Measure
     }
     let options = bench::Options {
         until: Until::Exit,
-        rounds: options.rounds.map_or(Rounds::Within(TIMED), Rounds::Exactly),
+        rounds: runs.options.runs.map_or(Rounds::Within(TIMED), |n| Rounds::Exactly(n.into())),
         warmup: 1,
-        timeout: options.time_limit,
-        accept_failure: options.accept_failure,
+        timeout: runs.limit,
+        accept_failure: runs.options.ignore_failure,
         ..bench::Options::default()
     };
-    let mount_namespace = first.ok_or(CompareError::Nothing)?;
+    let mount_namespace = first.context("nothing to time")?;
     Ok(mount_namespace.run(|| measure(&variants, &options, &Silent))??)
 }

@@ -11,7 +11,6 @@ use becalm_lib::scratch::Scratch;
 use becalm_lib::words::words_of_chain;
 
 use crate::compare::args::CompareArgs;
-use crate::compare::error::CompareError;
 use crate::compare::{compare, markdown, text};
 
 /// Compares and prints. The exit code is 1 if a strategy makes the program load something else.
@@ -19,22 +18,15 @@ use crate::compare::{compare, markdown, text};
 /// # Errors
 /// Returns an error if the program cannot be compared, or if disk space or a permission is missing.
 pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode> {
-    let options = args.options()?;
+    let (program_args, limit) = (args.program_args()?, args.limit()?);
     // Mount namespaces must be prepared before there is a second thread.
     let namespaces = mount_namespace::prepare();
     let found = Program::look(&args.program, &args.prefixes())
         .map_err(|error| anyhow!(words_of_chain(error.as_ref())))?;
     namespaces.map_err(|error| anyhow!(words_of_chain(&error)))?;
     let scratch = Scratch::new()?;
-    let compared = compare(found, &options, scratch.path()).map_err(|error| {
-        let hint = match error {
-            CompareError::Control { .. } => {
-                " (other arguments: --run; compare it all the same: --ignore-failure)"
-            }
-            _ => "",
-        };
-        anyhow!("{}{hint}", words_of_chain(&error))
-    });
+    let compared = compare(found, args, (program_args, limit), scratch.path())
+        .map_err(|error| anyhow!(words_of_chain(error.as_ref())));
     let comparison = scratch.done(compared)?;
     let written = if args.json {
         document(&comparison)

@@ -3,7 +3,7 @@
 use becalm_host::bench::stats::Ratio;
 use becalm_host::bench::{Measured, Timed};
 
-use crate::compare::Options;
+use crate::compare::args::CompareArgs;
 use crate::compare::column::{Column, Stock};
 use crate::compare::figures::Figures;
 use crate::compare::kind::Kind;
@@ -19,7 +19,7 @@ use becalm_lib::words::{grouped, milliseconds};
 
 /// Makes the table.
 pub(super) fn made(
-    options: &Options,
+    options: &CompareArgs,
     program: &Program,
     stock: &Stock,
     outcomes: &[Outcome],
@@ -67,7 +67,7 @@ fn figures(outcomes: &[Outcome]) -> Vec<Row> {
     let of = |id: &str, title: &str, value: &dyn Fn(&Figures) -> u64| {
         let cell = |outcome: &Outcome| match &outcome.figures {
             Ok(figures) => number(value(figures)),
-            Err(_) => none(&outcome.no_figures().unwrap_or_default()),
+            Err(why) => none(why),
         };
         row(id, title, RowKind::Measure, outcomes.iter().map(cell).collect())
     };
@@ -87,7 +87,7 @@ fn relocation(outcomes: &[Outcome]) -> Vec<Row> {
         let cell = |outcome: &Outcome| match &outcome.figures {
             Ok(Figures { relocations: Some(relocations), .. }) => value(outcome, relocations),
             Ok(_) => none("no loader tells of it (LD_DEBUG=statistics)"),
-            Err(_) => none(&outcome.no_figures().unwrap_or_default()),
+            Err(why) => none(why),
         };
         row(id, title, RowKind::Measure, outcomes.iter().map(cell).collect())
     };
@@ -129,7 +129,8 @@ fn times(outcomes: &[Outcome], measured: &Measured) -> Vec<Row> {
         // The control is run twice a round; its ratio is the one of the second run.
         all.find(|timed| timed.name == name && timed.control == is_control)
     };
-    let missing = |outcome: &Outcome| none(&outcome.no_figures().unwrap_or_default());
+    let missing =
+        |outcome: &Outcome| none(outcome.figures.as_ref().err().map_or("", String::as_str));
     let start = |outcome: &Outcome| match timed(outcome) {
         Some(timed) => {
             let median = timed.spread.median;
@@ -164,7 +165,7 @@ fn costs(outcomes: &[Outcome]) -> Vec<Row> {
     let of = |id: &str, title: &str, cell: &dyn Fn(&Column) -> Cell| {
         let cell = |outcome: &Outcome| match &outcome.column {
             Ok(column) => Cell { note: column.remark.clone(), ..cell(column) },
-            Err(_) => none(&outcome.no_column().unwrap_or_default()),
+            Err(why) => none(why),
         };
         row(id, title, RowKind::Measure, outcomes.iter().map(cell).collect())
     };
@@ -199,26 +200,25 @@ fn shown_by_the_program(outcomes: &[Outcome], stock: &Stock) -> Vec<Row> {
             answer(Verdict::Other, Some("it has its libraries in itself".to_owned()))
         }
         (Ok(figures), _, Some(control)) => same_objects(figures, control),
-        (Err(_), ..) if outcome.column.is_err() || outcome.kind.wants_patched_loader() => {
-            answer(Verdict::NotTried, outcome.no_figures())
+        (Err(why), ..) if outcome.column.is_err() || outcome.kind.wants_patched_loader() => {
+            answer(Verdict::NotTried, Some(why.clone()))
         }
-        (Err(_), ..) => {
-            let why = outcome.no_figures().unwrap_or_default();
-            answer(Verdict::No, Some(format!("it does not start: {why}")))
-        }
+        (Err(why), ..) => answer(Verdict::No, Some(format!("it does not start: {why}"))),
         (Ok(_), _, None) => answer(Verdict::NotTried, None),
     };
     let cheap = |outcome: &Outcome| match &outcome.column {
         Ok(column) => cheap(column.changes.bytes, stock.bytes),
-        Err(_) => answer(Verdict::NotTried, outcome.no_column()),
+        Err(why) => answer(Verdict::NotTried, Some(why.clone())),
     };
     let undo = |outcome: &Outcome| match (&outcome.undone, outcome.kind) {
         (Some(None), _) => answer(Verdict::Yes, None),
-        (Some(Some(left)), _) => answer(Verdict::No, Some(left.to_string())),
+        (Some(Some(left)), _) => answer(Verdict::No, Some(left.clone())),
         (None, kind) if kind.is_index() => {
             answer(Verdict::Yes, Some("no file of the store was changed".to_owned()))
         }
-        (None, Kind::Strategy(_)) => answer(Verdict::NotTried, outcome.no_column()),
+        (None, Kind::Strategy(_)) => {
+            answer(Verdict::NotTried, outcome.column.as_ref().err().cloned())
+        }
         (None, _) => answer(Verdict::NotTried, Some("nothing was done".to_owned())),
     };
     let all = |of: &dyn Fn(&Outcome) -> Cell| outcomes.iter().map(of).collect();
@@ -276,7 +276,7 @@ fn scopes(outcomes: &[Outcome]) -> Vec<String> {
     all.into_iter().flatten().collect()
 }
 
-fn notes(options: &Options, program: &Program, measured: &Measured) -> Vec<String> {
+fn notes(options: &CompareArgs, program: &Program, measured: &Measured) -> Vec<String> {
     let mut notes = vec![
         format!("{} rounds, warm, in an order drawn anew for each", measured.rounds),
         format!(

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use crate::compare::error::CompareError;
+use anyhow::{Context, Result};
 
 /// The ways to copy the files of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,26 +21,26 @@ pub(super) enum How {
 ///
 /// # Errors
 /// Returns an error that names the file if one cannot be read or written.
-pub(super) fn copy_tree(from: &Path, to: &Path, how: How) -> Result<(), CompareError> {
-    let failed = |path: &Path, error: io::Error| CompareError::io(path)(error);
-    let about = from.symlink_metadata().map_err(|error| failed(from, error))?;
+pub(super) fn copy_tree(from: &Path, to: &Path, how: How) -> Result<()> {
+    let (source, copy) = (|| from.display().to_string(), || to.display().to_string());
+    let about = from.symlink_metadata().with_context(source)?;
     let kind = about.file_type();
     if kind.is_dir() {
-        fs::create_dir_all(to).map_err(|error| failed(to, error))?;
-        for entry in fs::read_dir(from).map_err(|error| failed(from, error))? {
-            let name = entry.map_err(|error| failed(from, error))?.file_name();
+        fs::create_dir_all(to).with_context(copy)?;
+        for entry in fs::read_dir(from).with_context(source)? {
+            let name = entry.with_context(source)?.file_name();
             copy_tree(&from.join(&name), &to.join(&name), how)?;
         }
         // A read-only directory, as in stores, could not be filled.
         let writable = fs::Permissions::from_mode(about.mode() & 0o7777 | 0o700);
-        fs::set_permissions(to, writable).map_err(|error| failed(to, error))?;
+        fs::set_permissions(to, writable).with_context(copy)?;
     } else if kind.is_symlink() {
-        let target = from.read_link().map_err(|error| failed(from, error))?;
-        symlink(target, to).map_err(|error| failed(to, error))?;
+        let target = from.read_link().with_context(source)?;
+        symlink(target, to).with_context(copy)?;
     } else if kind.is_file() && how == How::Linked {
-        fs::hard_link(from, to).map_err(|error| failed(to, error))?;
+        fs::hard_link(from, to).with_context(copy)?;
     } else if kind.is_file() {
-        copy_file(from, to, &about).map_err(|error| failed(from, error))?;
+        copy_file(from, to, &about).with_context(source)?;
     }
     Ok(())
 }
@@ -80,15 +80,16 @@ pub(super) struct Entry {
 ///
 /// # Errors
 /// Returns an error if a directory cannot be read.
-pub(super) fn entries(root: &Path) -> Result<Vec<Entry>, CompareError> {
+pub(super) fn entries(root: &Path) -> Result<Vec<Entry>> {
     let mut all = Vec::new();
     let mut left = vec![PathBuf::new()];
     while let Some(dir) = left.pop() {
         let here = root.join(&dir);
-        for entry in fs::read_dir(&here).map_err(CompareError::io(&here))? {
-            let name = entry.map_err(CompareError::io(&here))?.file_name();
+        let named = || here.display().to_string();
+        for entry in fs::read_dir(&here).with_context(named)? {
+            let name = entry.with_context(named)?.file_name();
             let found = entry_of(&here.join(&name), dir.join(&name));
-            let found = found.map_err(CompareError::io(&here.join(&name)))?;
+            let found = found.with_context(|| here.join(&name).display().to_string())?;
             if found.is_dir {
                 left.push(found.path.clone());
             }

@@ -12,7 +12,7 @@ mod library_path;
 mod many;
 
 use crate::becalm::becalm;
-use crate::numbers::grouped;
+use crate::words::grouped;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;

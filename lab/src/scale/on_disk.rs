@@ -10,8 +10,8 @@ use bstr::ByteSlice;
 use nix::sys::resource::{UsageWho, getrusage};
 
 use super::deep::{self, Shape};
-use crate::numbers::grouped;
 use crate::survey;
+use crate::words::grouped;
 
 /// Makes a store of each size, indexes it, adds a package and updates the index.
 pub(super) fn run(packages: &[usize], shape: Shape, folder: &Path, becalm: &Path) -> Result<()> {

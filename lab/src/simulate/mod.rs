@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::model::{Site, Step};
-use crate::numbers::grouped;
+use crate::words::grouped;
 
 /// The parameters of the committed table.
 const TABLE: &str = include_str!("simulate.json");

@@ -1,21 +1,20 @@
 //! The rows of the properties, for all columns.
 
 use std::path::Path;
-use std::sync::Arc;
 
-use crate::mount_namespace::{Bind, MountNamespace};
+use anyhow::{Context, Result, bail};
 use becalm_core::facts::Format;
 
+use crate::mount_namespace::{Bind, MountNamespace};
 use crate::compare::kind::Kind;
-use crate::compare::outcome::NO_LOADER;
+use crate::compare::outcome::{NO_LOADER, words};
 use crate::compare::table::{answer, row};
 use crate::compare::trials::bench::Bench;
-use crate::compare::trials::error::TrialError;
 use crate::compare::trials::experiments::{TRIALS, Trial};
 use crate::compare::trials::lab::Lab;
 use crate::compare::trials::put::Put;
-use crate::compare::trials::static_build::StaticBuild;
-use crate::compare::trials::{Applied, NotSeen, Seen, foreign, judged, see_all};
+use crate::compare::trials::{Applied, Seen, foreign, judged, see_all};
+use crate::words::naming;
 use becalm_lib::compare::comparison::{Cell, Row, RowKind, Verdict};
 use becalm_lib::loader::check;
 use becalm_lib::words::words_of_chain;
@@ -47,7 +46,7 @@ pub(in crate::compare) fn rows(bench: &Bench<'_>, kinds: &[Kind], step: impl Fn(
 
 /// A lab and the results of its untouched store, or the reason why there is no lab.
 struct Stage {
-    lab: Result<Lab, Arc<TrialError>>,
+    lab: Result<Lab, String>,
     control: Vec<Seen>,
 }
 
@@ -59,9 +58,9 @@ impl Stage {
 
     fn at(bench: &Bench<'_>, place: &Path, store: &Path, loader: Option<&Path>) -> Self {
         let hwcap = bench.program.facts.hwcaps.last().map(|name| format!("glibc-hwcaps/{name}"));
-        let made = std::fs::create_dir_all(place.join("store")).map_err(TrialError::io(place));
+        let made = std::fs::create_dir_all(place.join("store")).with_context(naming(place));
         let lab = made.and_then(|()| Lab::build(place, store, hwcap.as_deref(), loader));
-        let lab = lab.map_err(Arc::new);
+        let lab = lab.map_err(words);
         let control = match &lab {
             Ok(lab) => see_all(lab, &mut Put::new(Kind::Control), |_| true),
             Err(error) => no_lab(error),
@@ -71,7 +70,7 @@ impl Stage {
 
     /// Returns the cells of a strategy, in the order of the trials.
     fn cells(&self, kind: Kind, stock_loader: Option<bool>) -> Vec<Cell> {
-        let wanted = |trial: &Trial| stock_loader.is_none_or(|is| trial.stock_loader == is);
+        let wanted = |trial: &Trial| stock_loader.is_none_or(|is| trial.is_of_stock_loader() == is);
         let seen = match &self.lab {
             Ok(lab) => see_all(lab, &mut Put::new(kind), wanted),
             Err(error) => no_lab(error),
@@ -82,8 +81,8 @@ impl Stage {
 }
 
 /// Returns the error of the lab as the result of each trial.
-fn no_lab(error: &Arc<TrialError>) -> Vec<Seen> {
-    TRIALS.iter().map(|_| Err(NotSeen::Failed(Arc::clone(error)))).collect()
+fn no_lab(why: &str) -> Vec<Seen> {
+    TRIALS.iter().map(|_| Err(why.to_owned())).collect()
 }
 
 /// Returns the cells of a column, in the order of the trials.
@@ -101,13 +100,13 @@ fn column(kind: Kind, stock: &Stage, patched: Option<&Patched>) -> Vec<Cell> {
             let own = stock.cells(kind, Some(true));
             let on_patched = match patched {
                 None => not_tried(NO_LOADER),
-                Some(patched) => patched
-                    .cells(kind)
-                    .unwrap_or_else(|error| not_tried(&words_of_chain(error.as_ref()))),
+                Some(patched) => patched.cells(kind).unwrap_or_else(|why| not_tried(&why)),
             };
             let both = TRIALS.iter().zip(own).zip(on_patched);
-            both.map(|((trial, own), patched)| if trial.stock_loader { own } else { patched })
-                .collect()
+            both.map(
+                |((trial, own), patched)| if trial.is_of_stock_loader() { own } else { patched },
+            )
+            .collect()
         }
         _ => stock.cells(kind, None),
     }
@@ -120,17 +119,16 @@ const LINKED: [&str; 5] =
 /// Returns the cells of the statically linked programs.
 fn static_column(stock: &Stage) -> Vec<Cell> {
     let Ok(lab) = &stock.lab else { return stock.control.iter().map(untouched).collect() };
-    let mut build = StaticBuild::default();
-    let ready = lab.renew().and_then(|()| build.apply(lab));
+    let mut build = Put::new(Kind::Static);
+    let ready = lab.renew().and_then(|()| build.apply(lab)).map_err(words);
     let cell = |(trial, control): (&Trial, &Seen)| {
         if let Err(why) = &ready {
-            return answer(Verdict::NotTried, Some(words_of_chain(why)));
+            return answer(Verdict::NotTried, Some(why.clone()));
         }
         if LINKED.contains(&trial.id) {
             return answer(Verdict::Other, Some("it has its libraries in itself".to_owned()));
         }
-        let seen = (trial.see)(lab, &build).map_err(|error| NotSeen::Failed(Arc::new(error)));
-        judged(trial, control, &seen)
+        judged(trial, control, &(trial.see)(lab, &build).map_err(words))
     };
     TRIALS.iter().zip(&stock.control).map(cell).collect()
 }
@@ -139,71 +137,58 @@ fn static_column(stock: &Stage) -> Vec<Cell> {
 fn untouched(seen: &Seen) -> Cell {
     match seen {
         Ok(_) => Cell { text: "–".to_owned(), ..answer(Verdict::Other, None) },
-        Err(why) => answer(Verdict::NotTried, Some(why.reason())),
+        Err(why) => answer(Verdict::NotTried, Some(why.clone())),
     }
 }
 
 /// A lab for the given loader. If possible, the lab replaces the store: only in the store do
 /// loaders trust the cache of a package, and notes in secure-execution mode.
 struct Patched {
-    mount_namespace: Option<MountNamespace>,
+    /// The mount namespace of a lab in the store, or the reason why the lab is elsewhere.
+    mount_namespace: Result<MountNamespace, String>,
     stage: Stage,
-    /// Reason why the lab is not in the store.
-    elsewhere: Option<Arc<TrialError>>,
 }
 
 impl Patched {
     fn new(bench: &Bench<'_>, loader: &Path) -> Self {
         match Self::in_store(bench, loader) {
-            Ok((mount_namespace, stage)) => {
-                Self { mount_namespace: Some(mount_namespace), stage, elsewhere: None }
-            }
+            Ok((mount_namespace, stage)) => Self { mount_namespace: Ok(mount_namespace), stage },
             Err(why) => {
                 let stage = Stage::new(bench, "patched", Some(loader));
-                Self { mount_namespace: None, stage, elsewhere: Some(Arc::new(why)) }
+                Self { mount_namespace: Err(words(why)), stage }
             }
         }
     }
 
-    fn in_store(bench: &Bench<'_>, loader: &Path) -> Result<(MountNamespace, Stage), TrialError> {
-        let Some(prefix) = bench.program.prefixes.first() else {
-            return Err(TrialError::NoStore);
-        };
+    fn in_store(bench: &Bench<'_>, loader: &Path) -> Result<(MountNamespace, Stage)> {
+        let prefix = bench.program.prefixes.first().context("the program is in no store")?;
         // A mount over the prefix would hide these files.
         if loader.starts_with(prefix) || bench.place.starts_with(prefix) {
-            return Err(TrialError::InStore);
+            bail!("the loader or the scratch directory is in the store");
         }
         let place = bench.place.join("in-store");
         let backing = place.join("store");
-        std::fs::create_dir_all(&backing).map_err(TrialError::io(&backing))?;
+        std::fs::create_dir_all(&backing).with_context(naming(&backing))?;
         let mount_namespace = MountNamespace::new(&[Bind { from: backing, to: prefix.clone() }])?;
         let stage = mount_namespace.run(|| {
-            reads_caches(loader, prefix)?;
-            Ok::<_, TrialError>(Stage::at(bench, &place, prefix, Some(loader)))
+            if check::check(loader, Some(prefix))?.caches != Some(true) {
+                bail!("the given loader does not trust caches in {}", prefix.display());
+            }
+            Ok::<_, anyhow::Error>(Stage::at(bench, &place, prefix, Some(loader)))
         })??;
         Ok((mount_namespace, stage))
     }
 
     /// Returns the cells of a strategy, except those about the machine's own loader.
-    fn cells(&self, kind: Kind) -> Result<Vec<Cell>, Arc<TrialError>> {
+    fn cells(&self, kind: Kind) -> Result<Vec<Cell>, String> {
         let format = kind.strategy().and_then(|strategy| strategy.row().format);
-        if let (Some(Format::PackageCaches), Some(why)) = (format, &self.elsewhere) {
-            return Err(Arc::clone(why));
-        }
         let cells = || self.stage.cells(kind, Some(false));
         match &self.mount_namespace {
-            None => Ok(cells()),
-            Some(mount_namespace) => {
-                mount_namespace.run(cells).map_err(|error| Arc::new(error.into()))
+            Ok(mount_namespace) => {
+                mount_namespace.run(cells).map_err(|error| words_of_chain(&error))
             }
+            Err(why) if format == Some(Format::PackageCaches) => Err(why.clone()),
+            Err(_) => Ok(cells()),
         }
-    }
-}
-
-/// Checks that a loader trusts caches below a store prefix.
-fn reads_caches(loader: &Path, prefix: &Path) -> Result<(), TrialError> {
-    match check::check(loader, Some(prefix))?.caches {
-        Some(true) => Ok(()),
-        _ => Err(TrialError::NoCaches(prefix.to_owned())),
     }
 }

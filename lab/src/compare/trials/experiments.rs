@@ -3,10 +3,12 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use anyhow::{Context, Result, anyhow, bail};
+
 use crate::compare::apply::{last_line, plain};
 use crate::compare::trials::Applied;
-use crate::compare::trials::error::TrialError;
 use crate::compare::trials::lab::{Lab, Ran};
+use crate::words::naming;
 use becalm_lib::compare::comparison::Verdict;
 use becalm_lib::index::variables::TUNABLES;
 
@@ -19,14 +21,19 @@ pub(super) struct Trial {
     pub id: &'static str,
     /// Title of its row.
     pub title: &'static str,
-    /// True if the trial is about the machine's own loader, even if another one is given.
-    pub stock_loader: bool,
     /// Runs the trial. Returns the numbers that `judge` interprets.
-    pub see: fn(&Lab, &dyn Applied) -> Result<Vec<i64>, TrialError>,
+    pub see: fn(&Lab, &dyn Applied) -> Result<Vec<i64>>,
     /// True if the numbers of the untouched store show that the trial can detect a difference.
     pub tells: fn(&[i64]) -> bool,
     /// Returns the verdict, from the numbers of the untouched store and those with a strategy.
     pub judge: fn(&[i64], &[i64]) -> Judged,
+}
+
+impl Trial {
+    /// True if the trial is about the machine's own loader, even if another one is given.
+    pub(super) fn is_of_stock_loader(&self) -> bool {
+        self.id == "stock-glibc"
+    }
 }
 
 /// All trials, in the order of the table. The last one changes the store.
@@ -34,7 +41,6 @@ pub(super) const TRIALS: &[Trial] = &[
     Trial {
         id: "stock-glibc",
         title: "no glibc fork needed",
-        stock_loader: true,
         see: |lab, applied| Ok(searched(&run(lab, applied, "plain", &[])?, "libone.so.1")),
         tells: |seen| seen[0] == 1 && seen[1] > 1,
         judge: calmed,
@@ -42,7 +48,6 @@ pub(super) const TRIALS: &[Trial] = &[
     Trial {
         id: "library-path",
         title: "LD_LIBRARY_PATH still wins",
-        stock_loader: false,
         see: |lab, applied| {
             let over = [("LD_LIBRARY_PATH", lab.outside("over").into_os_string())];
             values(lab, applied, &[("plain", &[]), ("plain", &over)])
@@ -53,7 +58,6 @@ pub(super) const TRIALS: &[Trial] = &[
     Trial {
         id: "preload",
         title: "LD_PRELOAD still first",
-        stock_loader: false,
         see: |lab, applied| {
             let library = lab.outside("over").join("libpreload.so");
             let preload = [("LD_PRELOAD", library.into_os_string())];
@@ -67,7 +71,6 @@ pub(super) const TRIALS: &[Trial] = &[
     Trial {
         id: "driver-swap",
         title: "driver swap of the glvnd kind works",
-        stock_loader: false,
         see: |lab, applied| {
             let driver = [("LD_LIBRARY_PATH", lab.outside("driver").into_os_string())];
             let stack = [("LD_LIBRARY_PATH", lab.outside("stack").into_os_string())];
@@ -81,7 +84,6 @@ pub(super) const TRIALS: &[Trial] = &[
     Trial {
         id: "two-builds",
         title: "two builds of one soname stay apart",
-        stock_loader: false,
         see: |lab, applied| values(lab, applied, &[("ab", &[]), ("ba", &[])]),
         tells: |seen| seen == [11, 22],
         judge: |control, seen| as_ever(control, seen, "one build takes the place of the other"),
@@ -89,7 +91,6 @@ pub(super) const TRIALS: &[Trial] = &[
     Trial {
         id: "keeps-libraries",
         title: "libraries that nothing refers to stay",
-        stock_loader: false,
         see: |lab, applied| {
             let ran = run(lab, applied, "plain", &[])?;
             Ok(vec![ran.value, i64::from(ran.has("libquiet.so.1"))])
@@ -100,7 +101,6 @@ pub(super) const TRIALS: &[Trial] = &[
     Trial {
         id: "hwcaps-floor",
         title: "hwcaps floor gone",
-        stock_loader: false,
         see: |lab, applied| {
             let ran = run(lab, applied, "plain", &[])?;
             let is_plain = |path: &&String| path.ends_with("/lib/libone.so.1");
@@ -118,10 +118,9 @@ pub(super) const TRIALS: &[Trial] = &[
     Trial {
         id: "hwcaps-variants",
         title: "hwcaps variants still chosen",
-        stock_loader: false,
         see: |lab, applied| {
             if !lab.has_variant() {
-                return Err(TrialError::NoVariants);
+                bail!("this machine's loader searches no hwcaps subdirectories");
             }
             values(lab, applied, &[("hw", &[])])
         },
@@ -131,7 +130,6 @@ pub(super) const TRIALS: &[Trial] = &[
     Trial {
         id: "later-library",
         title: "library added later to an earlier directory wins",
-        stock_loader: false,
         see: later,
         tells: |seen| seen == [1, 5],
         judge: |control, seen| as_ever(control, seen, "the added library is passed over"),
@@ -139,7 +137,6 @@ pub(super) const TRIALS: &[Trial] = &[
     Trial {
         id: "dlopen",
         title: "library opened by name at run time calmed",
-        stock_loader: false,
         see: |lab, applied| Ok(searched(&run(lab, applied, "opens", &[])?, "libone.so.1")),
         tells: |seen| seen[0] == 1 && seen[1] > 1,
         judge: calmed,
@@ -147,7 +144,6 @@ pub(super) const TRIALS: &[Trial] = &[
     Trial {
         id: "dlopen-needed",
         title: "what a plugin needs calmed",
-        stock_loader: false,
         see: |lab, applied| Ok(searched(&run(lab, applied, "plugs", &[])?, "libone.so.1")),
         tells: |seen| seen[0] == 1 && seen[1] > 1,
         judge: calmed,
@@ -155,7 +151,6 @@ pub(super) const TRIALS: &[Trial] = &[
     Trial {
         id: "static-tls",
         title: "static TLS unharmed",
-        stock_loader: false,
         see: |lab, applied| {
             let mut seen = searched(&run(lab, applied, "tls", &[])?, "libtls.so.1");
             seen.push(i64::from(bare_audit_starts(lab)?));
@@ -174,7 +169,6 @@ pub(super) const TRIALS: &[Trial] = &[
     Trial {
         id: "interposer",
         title: "an interposing library still wins",
-        stock_loader: false,
         see: |lab, applied| {
             let library = lab.outside("over").join("libwho.so");
             let preload = [("LD_PRELOAD", library.into_os_string())];
@@ -186,7 +180,6 @@ pub(super) const TRIALS: &[Trial] = &[
     Trial {
         id: "symbol-versions",
         title: "symbol versions stay apart",
-        stock_loader: false,
         see: |lab, applied| bound(lab, applied, &[("versions", &[])]),
         tells: |seen| seen[0] == 112,
         judge: |control, seen| bound_as_ever(control, seen, "another version is called"),
@@ -194,7 +187,6 @@ pub(super) const TRIALS: &[Trial] = &[
     Trial {
         id: "ifunc",
         title: "functions chosen for the CPU (IFUNC)",
-        stock_loader: false,
         see: |lab, applied| {
             let other = [(TUNABLES, OsString::from(OTHER_CPU))];
             bound(lab, applied, &[("chosen", &[]), ("chosen", &other)])
@@ -205,7 +197,6 @@ pub(super) const TRIALS: &[Trial] = &[
     Trial {
         id: "copy-relocation",
         title: "variables copied into the program (COPY)",
-        stock_loader: false,
         see: |lab, applied| bound(lab, applied, &[("copy", &[])]),
         tells: |seen| seen[0] == 122,
         judge: |control, seen| bound_as_ever(control, seen, "there are two of one variable"),
@@ -213,7 +204,6 @@ pub(super) const TRIALS: &[Trial] = &[
     Trial {
         id: "unique",
         title: "unique symbols shared with plugins",
-        stock_loader: false,
         see: |lab, applied| bound(lab, applied, &[("unique", &[])]),
         tells: |seen| seen[0] == 5,
         judge: |control, seen| bound_as_ever(control, seen, "there are two of one symbol"),
@@ -221,7 +211,6 @@ pub(super) const TRIALS: &[Trial] = &[
     Trial {
         id: "set-uid",
         title: "works set-uid",
-        stock_loader: false,
         see: secure,
         tells: |seen| seen == [1, 1, 1],
         judge: |control, seen| match seen {
@@ -233,7 +222,6 @@ pub(super) const TRIALS: &[Trial] = &[
     Trial {
         id: "strip",
         title: "survives strip",
-        stock_loader: false,
         see: stripped,
         tells: |seen| seen[0] == seen[2] && seen[4] > 0,
         judge: |_, seen| match seen {
@@ -299,7 +287,7 @@ fn run(
     applied: &dyn Applied,
     program: &str,
     variables: &[(&str, OsString)],
-) -> Result<Ran, TrialError> {
+) -> Result<Ran> {
     lab.start(applied.start(&lab.program(program), variables)?)
 }
 
@@ -313,7 +301,7 @@ fn values(
     lab: &Lab,
     applied: &dyn Applied,
     starts: &[(&str, &[(&str, OsString)])],
-) -> Result<Vec<i64>, TrialError> {
+) -> Result<Vec<i64>> {
     starts.iter().map(|(program, with)| Ok(run(lab, applied, program, with)?.value)).collect()
 }
 
@@ -322,66 +310,53 @@ fn bound(
     lab: &Lab,
     applied: &dyn Applied,
     starts: &[(&str, &[(&str, OsString)])],
-) -> Result<Vec<i64>, TrialError> {
+) -> Result<Vec<i64>> {
     let start = |(program, with): &(&str, &[(&str, OsString)])| {
         lab.start_bound(applied.start(&lab.program(program), with)?)
     };
-    let ran = starts.iter().map(start).collect::<Result<Vec<Ran>, TrialError>>()?;
+    let ran = starts.iter().map(start).collect::<Result<Vec<Ran>>>()?;
     let index = ran.first().map_or([0; 2], |first| [first.bound, first.symbols]);
     Ok(ran.iter().map(|ran| ran.value).chain(index.map(i64::from)).collect())
 }
 
 /// Returns the value before and after a library appears in a directory that is searched first.
-fn later(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>, TrialError> {
+fn later(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>> {
     let before = run(lab, applied, "later", &[])?.value;
     let place = lab.outside("later").join("libone.so.1");
     let copied = std::fs::copy(lab.outside("kept").join("libone.so.1"), &place);
-    copied.map_err(TrialError::io(&place))?;
+    copied.with_context(naming(&place))?;
     let after = run(lab, applied, "later", &[]);
     // An error of the start is returned after the removal, so that the library does not stay.
-    std::fs::remove_file(&place).map_err(TrialError::io(&place))?;
+    std::fs::remove_file(&place).with_context(naming(&place))?;
     Ok(vec![before, after?.value])
 }
 
 /// Returns the value, 1 in secure-execution mode, and 1 if the loader searched for the library. The
-/// loader logs nothing in this mode, so a [`Trap`] in the first search directory detects the
+/// loader logs nothing in this mode, so a trap in the first search directory detects the
 /// search.
-fn secure(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>, TrialError> {
+fn secure(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>> {
     if !rustix::process::geteuid().is_root() {
-        return Err(TrialError::NotRoot);
+        bail!("giving a program to another user needs root");
     }
     let ran = run(lab, applied, "suid", &[])?;
     if !ran.secure {
-        return Err(TrialError::NoSetId);
+        bail!("set-uid programs get no rights here (nosuid)");
     }
-    let trap = Trap::set(lab)?;
+    // An invalid library in the first search directory, at which the loader stops: it is long enough
+    // for an ELF header, but has none.
+    let trap = lab.first_searched().join("libone.so.1");
+    std::fs::write(&trap, [b'x'; 1024]).with_context(naming(&trap))?;
     let trapped = run(lab, applied, "suid", &[])?.value != ran.value;
-    trap.lift()?;
+    std::fs::remove_file(&trap).with_context(naming(&trap))?;
     Ok(vec![ran.value, i64::from(ran.secure), i64::from(trapped)])
 }
 
-/// An invalid library in the first search directory, at which the loader stops.
-struct Trap(std::path::PathBuf);
-
-impl Trap {
-    fn set(lab: &Lab) -> Result<Self, TrialError> {
-        let file = lab.first_searched().join("libone.so.1");
-        // The file is long enough for an ELF header, but has none: the loader stops.
-        std::fs::write(&file, [b'x'; 1024]).map_err(TrialError::io(&file))?;
-        Ok(Self(file))
-    }
-
-    fn lift(self) -> Result<(), TrialError> {
-        std::fs::remove_file(&self.0).map_err(TrialError::io(&self.0))
-    }
-}
-
 /// Returns the value and the tries before and after `strip` of all objects, and the saved bytes.
-fn stripped(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>, TrialError> {
+fn stripped(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>> {
     let before = run(lab, applied, "plain", &[])?;
     let length = |path: &Path| path.metadata().map(|about| about.len() as i64);
-    let size = |paths: &[std::path::PathBuf]| -> Result<i64, TrialError> {
-        paths.iter().map(|path| length(path).map_err(TrialError::io(path))).sum()
+    let size = |paths: &[std::path::PathBuf]| -> Result<i64> {
+        paths.iter().map(|path| length(path).with_context(naming(path))).sum()
     };
     let mut objects = lab.objects();
     // A program that could not be linked statically has no file.
@@ -389,9 +364,9 @@ fn stripped(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>, TrialError> {
     let had = size(&objects)?;
     let mut command = std::process::Command::new("strip");
     plain(&mut command);
-    let ran = command.args(&objects).output().map_err(|_| TrialError::NoStrip)?;
+    let ran = command.args(&objects).output().map_err(|_| anyhow!("no strip here"))?;
     if !ran.status.success() {
-        return Err(TrialError::Tool { tool: "strip", said: last_line(&ran.stderr) });
+        bail!("strip: {}", last_line(&ran.stderr));
     }
     let after = run(lab, applied, "plain", &[])?;
     let tries = |ran: &Ran| ran.tries("libone.so.1");
@@ -400,7 +375,7 @@ fn stripped(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>, TrialError> {
 
 /// True if the program with much static TLS starts under an audit module for which no static TLS is
 /// reserved.
-fn bare_audit_starts(lab: &Lab) -> Result<bool, TrialError> {
+fn bare_audit_starts(lab: &Lab) -> Result<bool> {
     let mut command = std::process::Command::new(lab.program("tls"));
     plain(&mut command);
     command.env("LD_AUDIT", lab.audit_module());

@@ -9,14 +9,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use anyhow::{Context, Result, anyhow, bail};
 use becalm_core::record::audit_log::{self, Bindings};
 use becalm_host::child::status_within;
 use bstr::ByteSlice;
 
 use crate::compare::apply::{GRAIN, last_line, plain};
 use crate::compare::tree::{How, copy_tree};
-use crate::compare::trials::error::TrialError;
 use crate::compare::trials::sources::{AUDIT, EMPTY, OBJECTS, OUTSIDE, Object, SHOW};
+use crate::words::naming;
 use becalm_lib::relocations;
 use becalm_lib::words::words_of_chain;
 
@@ -80,7 +81,7 @@ impl Lab {
         store: &Path,
         hwcap: Option<&str>,
         loader: Option<&Path>,
-    ) -> Result<Self, TrialError> {
+    ) -> Result<Self> {
         let lab = Self {
             place: place.to_owned(),
             store: store.to_owned(),
@@ -89,11 +90,11 @@ impl Lab {
         };
         for dir in ["later", "golden"] {
             let dir = lab.outside(dir);
-            fs::create_dir_all(&dir).map_err(TrialError::io(&dir))?;
+            fs::create_dir_all(&dir).with_context(naming(&dir))?;
         }
         for package in EMPTY {
             let dir = lab.package(package).join("lib");
-            fs::create_dir_all(&dir).map_err(TrialError::io(&dir))?;
+            fs::create_dir_all(&dir).with_context(naming(&dir))?;
         }
         for object in OBJECTS {
             lab.compile(object)?;
@@ -104,7 +105,7 @@ impl Lab {
         }
         lab.cc(&lab.audit_module(), AUDIT, &["-shared".into(), "-fPIC".into()])?;
         let golden = lab.outside("golden");
-        fs::remove_dir(&golden).map_err(TrialError::io(&golden))?;
+        fs::remove_dir(&golden).with_context(naming(&golden))?;
         copy_tree(&lab.store, &golden, How::Copied)?;
         Ok(lab)
     }
@@ -113,10 +114,10 @@ impl Lab {
     ///
     /// # Errors
     /// Returns an error if files cannot be removed or copied.
-    pub(super) fn renew(&self) -> Result<(), TrialError> {
+    pub(super) fn renew(&self) -> Result<()> {
         for name in names(&self.store)? {
             let package = self.store.join(name);
-            fs::remove_dir_all(&package).map_err(TrialError::io(&package))?;
+            fs::remove_dir_all(&package).with_context(naming(&package))?;
         }
         let _ = fs::remove_file(self.outside("later").join("libone.so.1"));
         let golden = self.outside("golden");
@@ -130,13 +131,13 @@ impl Lab {
     }
 
     /// Sets owner and mode of the set-id program, if the process may change owners.
-    fn give_away(&self) -> Result<(), TrialError> {
+    fn give_away(&self) -> Result<()> {
         if rustix::process::geteuid().is_root() {
             let suid = self.program("suid");
             if std::os::unix::fs::chown(&suid, Some(NOBODY), None).is_ok() {
                 // Set after the owner, because `chown` clears the set-id bits (chown(2)).
                 let mode = fs::Permissions::from_mode(0o4755);
-                fs::set_permissions(&suid, mode).map_err(TrialError::io(&suid))?;
+                fs::set_permissions(&suid, mode).with_context(naming(&suid))?;
             }
         }
         Ok(())
@@ -212,24 +213,24 @@ impl Lab {
     ///
     /// # Errors
     /// Returns an error if there is no static C library, or no compiler.
-    pub(super) fn link_statically(&self) -> Result<Vec<(PathBuf, String)>, TrialError> {
+    pub(super) fn link_statically(&self) -> Result<Vec<(PathBuf, String)>> {
         // If this program cannot be linked, there is no static C library at all.
         let trial = self.outside("static-trial");
         let source = "int main(void) { return 0; }";
         let linked = self.cc(&trial, source, &["-static".into()]);
-        linked.map_err(|_| TrialError::NoStaticLibrary)?;
+        linked.map_err(|_| anyhow!("no static C library"))?;
         let mut failed = Vec::new();
         for object in OBJECTS.iter().filter(|object| object.path.contains("/bin/")) {
             let Some(out) = self.path(object.path) else { continue };
             let mut arguments: Vec<OsString> = vec!["-static".into()];
             for (at, needed) in closure(object).into_iter().enumerate() {
                 let file = self.outside(&format!("part-{at}.c"));
-                fs::write(&file, needed.source).map_err(TrialError::io(&file))?;
+                fs::write(&file, needed.source).with_context(naming(&file))?;
                 arguments.push(file.into());
             }
             // The output keeps the mode and owner of the dynamic program.
             if let Err(error) = self.cc(&out, &self.source(object), &arguments) {
-                failed.push((out, words_of_chain(&error)));
+                failed.push((out, words_of_chain(error.as_ref())));
             }
         }
         self.give_away()?;
@@ -254,7 +255,7 @@ impl Lab {
     ///
     /// # Errors
     /// Returns an error if there is no C compiler, or if it fails.
-    pub(super) fn compile(&self, object: &Object) -> Result<(), TrialError> {
+    pub(super) fn compile(&self, object: &Object) -> Result<()> {
         let Some(out) = self.path(object.path) else { return Ok(()) };
         let is_program = object.path.contains("/bin/");
         let source = if is_program { self.source(object) } else { object.source.to_owned() };
@@ -279,28 +280,28 @@ impl Lab {
         arguments.extend(object.flags.iter().map(OsString::from));
         if !object.versions.is_empty() {
             let file = self.outside("versions.map");
-            fs::write(&file, object.versions).map_err(TrialError::io(&file))?;
+            fs::write(&file, object.versions).with_context(naming(&file))?;
             arguments.push(option("-Wl,--version-script=", &file));
         }
         self.cc(&out, &source, &arguments)
     }
 
-    fn cc(&self, out: &Path, source: &str, arguments: &[OsString]) -> Result<(), TrialError> {
+    fn cc(&self, out: &Path, source: &str, arguments: &[OsString]) -> Result<()> {
         let file = self.place.join("source.c");
         let dir = out.parent().unwrap_or(out);
-        fs::create_dir_all(dir).map_err(TrialError::io(dir))?;
-        fs::write(&file, source).map_err(TrialError::io(&file))?;
+        fs::create_dir_all(dir).with_context(naming(dir))?;
+        fs::write(&file, source).with_context(naming(&file))?;
         let mut command = Command::new("cc");
         plain(&mut command);
         // Some toolchains omit libraries to which no symbol refers, unless `--no-as-needed` is
         // given.
         command.args(["-w", "-O1", "-Wl,--no-as-needed", "-o"]).arg(out).arg(&file).args(arguments);
-        let ran = command.output().map_err(|_| TrialError::NoCompiler)?;
+        let ran = command.output().map_err(|_| anyhow!("no C compiler (cc)"))?;
         if ran.stderr.contains_str("multiple definition") {
-            return Err(TrialError::DefinedTwice);
+            bail!("two libraries define the same symbol");
         }
         if !ran.status.success() {
-            return Err(TrialError::Tool { tool: "cc", said: last_line(&ran.stderr) });
+            bail!("cc: {}", last_line(&ran.stderr));
         }
         Ok(())
     }
@@ -309,8 +310,8 @@ impl Lab {
     ///
     /// # Errors
     /// Returns an error if the program cannot be started, or does not end.
-    pub(super) fn start(&self, mut command: Command) -> Result<Ran, TrialError> {
-        let log = tempfile::tempdir_in(&self.place).map_err(TrialError::io(&self.place))?;
+    pub(super) fn start(&self, mut command: Command) -> Result<Ran> {
+        let log = tempfile::tempdir_in(&self.place).with_context(naming(&self.place))?;
         command.env("LD_DEBUG", "libs").env("LD_DEBUG_OUTPUT", log.path().join("log"));
         let ran = self.run(command)?;
         Ok(Ran { tried: tried(log.path())?, ..ran })
@@ -321,8 +322,8 @@ impl Lab {
     ///
     /// # Errors
     /// Returns an error if the program cannot be started, or does not end.
-    pub(super) fn start_bound(&self, mut command: Command) -> Result<Ran, TrialError> {
-        let dir = tempfile::tempdir_in(&self.place).map_err(TrialError::io(&self.place))?;
+    pub(super) fn start_bound(&self, mut command: Command) -> Result<Ran> {
+        let dir = tempfile::tempdir_in(&self.place).with_context(naming(&self.place))?;
         let log = dir.path().join("log");
         let set = command.get_envs().filter_map(|(name, value)| Some((name.into(), value?.into())));
         let (name, switches) = relocations::logged(&set.collect::<Vec<_>>(), &log);
@@ -335,18 +336,17 @@ impl Lab {
         Ok(Ran { bound, symbols, ..ran })
     }
 
-    fn run(&self, mut command: Command) -> Result<Ran, TrialError> {
-        let failed = || TrialError::io(&self.place);
-        let mut out = tempfile::tempfile_in(&self.place).map_err(failed())?;
-        let stdout = out.try_clone().map_err(failed())?;
+    fn run(&self, mut command: Command) -> Result<Ran> {
+        let mut out = tempfile::tempfile_in(&self.place).with_context(naming(&self.place))?;
+        let stdout = out.try_clone().with_context(naming(&self.place))?;
         command.stdin(Stdio::null()).stdout(stdout).stderr(Stdio::null());
         let program = PathBuf::from(command.get_program());
-        let mut child = command.spawn().map_err(TrialError::io(&program))?;
-        let ended = status_within(&mut child, LIMIT).map_err(TrialError::io(&program))?;
-        ended.ok_or(TrialError::NotEnded)?;
+        let mut child = command.spawn().with_context(naming(&program))?;
+        let ended = status_within(&mut child, LIMIT).with_context(naming(&program))?;
+        ended.context("did not end")?;
         let mut text = String::new();
-        out.rewind().map_err(failed())?;
-        out.read_to_string(&mut text).map_err(failed())?;
+        out.rewind().with_context(naming(&self.place))?;
+        out.read_to_string(&mut text).with_context(naming(&self.place))?;
         let after =
             |word: &'static str| text.lines().filter_map(move |line| line.strip_prefix(word));
         let value = after("value ").next().and_then(|number| number.parse().ok());
@@ -374,18 +374,18 @@ fn closure(object: &Object) -> Vec<&'static Object> {
 }
 
 /// Returns the names in a folder.
-fn names(dir: &Path) -> Result<Vec<OsString>, TrialError> {
-    let entries = fs::read_dir(dir).map_err(TrialError::io(dir))?;
+fn names(dir: &Path) -> Result<Vec<OsString>> {
+    let entries = fs::read_dir(dir).with_context(naming(dir))?;
     let names = entries.map(|entry| Ok(entry?.file_name())).collect::<std::io::Result<_>>();
-    names.map_err(TrialError::io(dir))
+    names.with_context(naming(dir))
 }
 
 /// Returns the paths that loaders wrote into a folder of logs.
-fn tried(logs: &Path) -> Result<Vec<String>, TrialError> {
+fn tried(logs: &Path) -> Result<Vec<String>> {
     let mut all = Vec::new();
     for name in names(logs)? {
         let file = logs.join(name);
-        let text = fs::read_to_string(&file).map_err(TrialError::io(&file))?;
+        let text = fs::read_to_string(&file).with_context(naming(&file))?;
         let paths = text.lines().filter_map(|line| line.split_once("trying file="));
         all.extend(paths.map(|(_, path)| path.to_owned()));
     }

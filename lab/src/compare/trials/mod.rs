@@ -1,32 +1,30 @@
 //! The properties, each tested on programs built for the test ([`sources`], [`lab`]). A trial
 //! returns numbers. The trial is valid only if the numbers of the unchanged store show that a
 //! difference can be detected. The numbers with a strategy ([`Applied`]) are compared with the
-//! numbers of the unchanged store. [`experiments`] has the trials, [`put`] the strategies,
-//! [`static_build`] the static programs, [`columns`] all columns of a table.
+//! numbers of the unchanged store. [`experiments`] has the trials, [`put`] the strategies
+//! and the static programs, [`columns`] all columns of a table.
 
 pub(super) mod bench;
 pub(super) mod columns;
-mod error;
 mod experiments;
 mod foreign;
 mod lab;
 mod put;
 mod sources;
-mod static_build;
 #[cfg(test)]
 mod tests;
 
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 
+use anyhow::Result;
+
+use crate::compare::outcome::words;
 use crate::compare::table::answer;
-use crate::compare::trials::error::TrialError;
 use crate::compare::trials::experiments::{TRIALS, Trial};
 use crate::compare::trials::lab::Lab;
 use becalm_lib::compare::comparison::{Cell, Verdict};
-use becalm_lib::words::words_of_chain;
 
 /// A strategy, in the form that a trial uses.
 trait Applied {
@@ -34,44 +32,27 @@ trait Applied {
     ///
     /// # Errors
     /// Returns an error if the strategy could not be applied.
-    fn apply(&mut self, lab: &Lab) -> Result<(), TrialError>;
+    fn apply(&mut self, lab: &Lab) -> Result<()>;
 
     /// Returns the command that starts a program with the strategy and with further variables.
     ///
     /// # Errors
     /// Returns an error if there is no such program.
-    fn start(&self, program: &Path, variables: &[(&str, OsString)]) -> Result<Command, TrialError>;
+    fn start(&self, program: &Path, variables: &[(&str, OsString)]) -> Result<Command>;
 }
 
-/// The numbers of a trial, or the reason why there are none.
-type Seen = Result<Vec<i64>, NotSeen>;
-
-/// The reason why a trial has no numbers.
-#[derive(Clone, Debug)]
-enum NotSeen {
-    /// The trial was not requested.
-    Unwanted,
-    /// There is no lab, the strategy could not be applied, or the trial failed.
-    Failed(Arc<TrialError>),
-}
-
-impl NotSeen {
-    fn reason(&self) -> String {
-        match self {
-            Self::Unwanted => String::new(),
-            Self::Failed(error) => words_of_chain(error.as_ref()),
-        }
-    }
-}
+/// The numbers of a trial, or the reason why there are none: there is no lab, the strategy could not be
+/// applied, or the trial failed. The reason is empty for a trial that was not requested.
+type Seen = Result<Vec<i64>, String>;
 
 /// Runs the trials of `wanted` with one strategy, all on the same store. Trials that change the
 /// store are last.
 fn see_all(lab: &Lab, applied: &mut dyn Applied, wanted: impl Fn(&Trial) -> bool) -> Vec<Seen> {
-    let ready = lab.renew().and_then(|()| applied.apply(lab)).map_err(Arc::new);
+    let ready = lab.renew().and_then(|()| applied.apply(lab)).map_err(words);
     let see = |trial: &Trial| match &ready {
-        _ if !wanted(trial) => Err(NotSeen::Unwanted),
-        Err(error) => Err(NotSeen::Failed(Arc::clone(error))),
-        Ok(()) => (trial.see)(lab, applied).map_err(|error| NotSeen::Failed(Arc::new(error))),
+        _ if !wanted(trial) => Err(String::new()),
+        Err(why) => Err(why.clone()),
+        Ok(()) => (trial.see)(lab, applied).map_err(words),
     };
     TRIALS.iter().map(see).collect()
 }
@@ -84,13 +65,13 @@ fn judged(trial: &Trial, control: &Seen, seen: &Seen) -> Cell {
             let why = "the untouched program does not show it here";
             return answer(Verdict::NotTried, Some(why.to_owned()));
         }
-        Err(why) => return answer(Verdict::NotTried, Some(why.reason())),
+        Err(why) => return answer(Verdict::NotTried, Some(why.clone())),
     };
     match seen {
         Ok(seen) => {
             let (verdict, note) = (trial.judge)(control, seen);
             answer(verdict, note)
         }
-        Err(why) => answer(Verdict::No, Some(why.reason())),
+        Err(why) => answer(Verdict::No, Some(why.clone())),
     }
 }

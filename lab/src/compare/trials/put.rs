@@ -1,31 +1,38 @@
 //! The strategies of becalm, in the form that trials use.
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use anyhow::{Result, bail};
 
 use crate::compare::apply::{self, Site};
 use crate::compare::kind::Kind;
 use crate::compare::trials::Applied;
-use crate::compare::trials::error::TrialError;
 use crate::compare::trials::lab::Lab;
 use becalm_lib::compare::apply::Variables;
 use becalm_lib::index::variables::TUNABLES;
 
-/// A strategy, or the untouched store.
+/// A strategy, the untouched store, or static programs in place of the dynamic ones.
 pub(super) struct Put {
     kind: Kind,
     variables: Variables,
+    /// Programs that cannot be linked statically, with the reason.
+    unlinked: Vec<(PathBuf, String)>,
 }
 
 impl Put {
     pub(super) fn new(kind: Kind) -> Self {
-        Self { kind, variables: Vec::new() }
+        Self { kind, variables: Vec::new(), unlinked: Vec::new() }
     }
 }
 
 impl Applied for Put {
-    fn apply(&mut self, lab: &Lab) -> Result<(), TrialError> {
+    fn apply(&mut self, lab: &Lab) -> Result<()> {
+        if self.kind == Kind::Static {
+            self.unlinked = lab.link_statically()?;
+            return Ok(());
+        }
         let mut programs = lab.programs();
         if self.kind.is_of_closure() {
             programs.extend(lab.plugins());
@@ -42,7 +49,10 @@ impl Applied for Put {
         Ok(())
     }
 
-    fn start(&self, program: &Path, variables: &[(&str, OsString)]) -> Result<Command, TrialError> {
+    fn start(&self, program: &Path, variables: &[(&str, OsString)]) -> Result<Command> {
+        if let Some((_, why)) = self.unlinked.iter().find(|(unlinked, _)| unlinked == program) {
+            bail!("it cannot be linked statically: {why}");
+        }
         let mut command = Command::new(program);
         apply::plain(&mut command);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));

@@ -6,16 +6,17 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use anyhow::{Context, Result};
 use becalm_core::edit::Edit;
 use becalm_host::{FactChoice, OsFs, loader_facts};
 use becalm_lib::path::path_bytes;
 
 use crate::compare::apply::plain;
-use crate::compare::trials::error::TrialError;
 use crate::compare::trials::experiments::TRIALS;
 use crate::compare::trials::lab::Lab;
 use crate::compare::trials::sources::{OBJECTS, Object};
 use crate::compare::trials::{Applied, Seen, judged, see_all};
+use crate::words::naming;
 use becalm_lib::compare::comparison::Verdict;
 
 /// Trials that check for the same libraries and symbols.
@@ -48,13 +49,13 @@ struct Strategy {
 }
 
 impl Applied for Strategy {
-    fn apply(&mut self, lab: &Lab) -> Result<(), TrialError> {
+    fn apply(&mut self, lab: &Lab) -> Result<()> {
         for (program, edit) in &self.edits {
             let path = lab.program(program);
-            let bytes = fs::read(&path).map_err(TrialError::io(&path))?;
+            let bytes = fs::read(&path).with_context(naming(&path))?;
             let edited = becalm_rewrite::edit(bytes.as_slice(), &[edit(lab)]).expect("edited");
             let patch = edited.patch.expect("there is something to change");
-            fs::write(&path, patch.applied_to(&bytes)).map_err(TrialError::io(&path))?;
+            fs::write(&path, patch.applied_to(&bytes)).with_context(naming(&path))?;
         }
         for (path, source, flags) in &self.rebuilt {
             let object = OBJECTS.iter().find(|object| object.path == *path).expect("it is built");
@@ -63,7 +64,7 @@ impl Applied for Strategy {
         Ok(())
     }
 
-    fn start(&self, program: &Path, variables: &[(&str, OsString)]) -> Result<Command, TrialError> {
+    fn start(&self, program: &Path, variables: &[(&str, OsString)]) -> Result<Command> {
         let mut command = Command::new(program);
         plain(&mut command);
         command.envs(variables.iter().map(|(name, value)| (name, value)));
