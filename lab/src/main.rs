@@ -1,7 +1,7 @@
 //! The lab: creates real storms and measures them.
 //!
 //! `import` creates a store from this machine's programs, `fixture` builds programs with typical
-//! storms, `measure` counts the real loader's work for them, `bench` measures becalm itself,
+//! storms, `bench` measures becalm itself,
 //! `build-loader` builds a glibc with the loader patches, `compare` tries every strategy on a copy of a program, `field` measures published figures again, `scale` indexes computed stores of any size,
 //! `survey` checks very many files, `simulate` computes starts of large jobs, `slowfs` mounts a file
 //! system with slow lookups, and `slowdisk` runs a command on a disk with slow reads.
@@ -17,7 +17,6 @@ mod field;
 mod fixture;
 mod import;
 mod loader;
-mod measure;
 mod mount_namespace;
 mod patchelf;
 mod programs;
@@ -100,12 +99,6 @@ enum Command {
     Slowfs(slowfs::SlowFs),
     /// Run a command with directories on a disk each of whose reads is slow
     Slowdisk(slowdisk::SlowDisk),
-    /// Count the real loader's work for each program of a store
-    Measure {
-        /// The store
-        #[arg(long, default_value = "target/lab/store")]
-        store: PathBuf,
-    },
 }
 
 fn main() -> ExitCode {
@@ -139,7 +132,6 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::BuildLoader(args) => build_loader::run(&args),
         Command::Field(field) => field::run(&field),
         Command::Fixture(fixture) => fixture::run(fixture),
-        Command::Measure { store } => measure::run(&store),
         Command::Scale(args) => scale::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Survey(args) => survey::run(&args),
