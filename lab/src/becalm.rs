@@ -10,11 +10,9 @@ use std::path::Path;
 /// Returns an error if becalm cannot be run or fails; findings are no failure.
 pub(crate) fn becalm(becalm: &Path, arguments: &[&str]) -> Result<()> {
     let mut command = child::command(becalm);
-    command.args(arguments);
-    let shown = format!("{command:?}");
-    let run = child::finish(command)?;
+    let run = child::finish(command.args(arguments))?;
     match run.status.code() {
         Some(0 | 1) => Ok(()),
-        _ => anyhow::bail!("{shown}: {}: {}", run.status, run.stderr.trim()),
+        _ => anyhow::bail!("{command:?}: {}: {}", run.status, run.stderr.trim()),
     }
 }

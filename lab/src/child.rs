@@ -1,9 +1,9 @@
 //! Runs other programs with a clean environment and a time limit, and captures their output.
 
 use std::ffi::OsStr;
-use std::io::Read;
+use std::fs::File;
+use std::io::{Read, Seek};
 use std::process::{Command, ExitStatus, Stdio};
-use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -40,41 +40,48 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
 ///
 /// # Errors
 /// Returns an error if the command cannot be started, or runs longer than a minute and is killed.
-pub(crate) fn finish(mut command: Command) -> Result<Finished> {
+pub(crate) fn finish(command: &mut Command) -> Result<Finished> {
     let name = command.get_program().to_string_lossy().into_owned();
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    // Files, unlike pipes, are never full, and end although a process that is left behind has them open.
+    let (stdout, stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
+    command.stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
     let mut child = command.spawn().with_context(|| format!("cannot run {name}"))?;
-    let stdout = drain(child.stdout.take());
-    let stderr = drain(child.stderr.take());
     let Some(status) = status_within(&mut child, LIMIT)? else {
         bail!("{name} did not end within {} s", LIMIT.as_secs());
     };
-    let text = |bytes: thread::JoinHandle<Vec<u8>>| {
-        String::from_utf8_lossy(&bytes.join().unwrap_or_default()).into_owned()
+    let text = |mut file: File| -> Result<String> {
+        let mut bytes = Vec::new();
+        file.rewind()?;
+        file.read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     };
-    Ok(Finished { status, stdout: text(stdout), stderr: text(stderr) })
+    Ok(Finished { status, stdout: text(stdout)?, stderr: text(stderr)? })
 }
 
 /// Does the same as [`finish`], and treats a failure of the command as an error.
 ///
 /// # Errors
 /// Returns the errors of [`finish`], and an error with the output if the command fails.
-pub(crate) fn succeed(command: Command) -> Result<String> {
-    let shown = format!("{command:?}");
+pub(crate) fn succeed(command: &mut Command) -> Result<String> {
     let run = finish(command)?;
     if !run.status.success() {
-        bail!("{shown}: {}: {}", run.status, run.stderr.trim());
+        bail!("{command:?}: {}: {}", run.status, run.stderr.trim());
     }
     Ok(run.stdout)
 }
 
-fn drain(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>> {
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(mut pipe) = pipe {
-            // If the pipe breaks, the output before that is enough.
-            let _ = pipe.read_to_end(&mut bytes);
-        }
-        bytes
-    })
+/// Runs a command that succeeds, however long it takes, and returns its standard output.
+///
+/// # Errors
+/// Returns an error if the command cannot be started, and an error with the output if it fails.
+pub(crate) fn whole(command: &mut Command) -> Result<String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let done = command.stdin(Stdio::null()).output();
+    let done = done.with_context(|| format!("cannot run {name}"))?;
+    let [stdout, stderr] =
+        [&done.stdout, &done.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    if !done.status.success() {
+        bail!("{name}: {}: {}", done.status, format!("{stdout}{stderr}").trim());
+    }
+    Ok(stdout)
 }

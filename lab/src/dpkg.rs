@@ -65,9 +65,7 @@ pub(crate) fn owners(paths: &BTreeSet<PathBuf>) -> Result<BTreeMap<PathBuf, Pack
 /// # Errors
 /// Returns an error if dpkg cannot be run.
 pub(crate) fn files_of(package: &str) -> Result<Vec<PathBuf>> {
-    let mut command = child::command("dpkg-query");
-    command.arg("-L").arg(package);
-    let run = child::finish(command)?;
+    let run = child::finish(child::command("dpkg-query").arg("-L").arg(package))?;
     if !run.status.success() {
         return Ok(Vec::new());
     }
@@ -93,9 +91,7 @@ fn names_of(path: &Path, diversions: &HashMap<String, String>) -> Vec<String> {
 
 /// Returns a map from a diverted file's current path to its path in its package.
 fn diversions() -> Result<HashMap<String, String>> {
-    let mut command = child::command("dpkg-divert");
-    command.arg("--list");
-    let text = child::succeed(command)?;
+    let text = child::succeed(child::command("dpkg-divert").arg("--list"))?;
     let parse = |line: &str| {
         let rest = line.split_once("diversion of ")?.1;
         let (from, rest) = rest.split_once(" to ")?;
@@ -108,10 +104,8 @@ fn diversions() -> Result<HashMap<String, String>> {
 /// Queries dpkg for the package of every name. The result has `package` or `package:architecture`;
 /// names without a package are absent.
 fn search(names: &BTreeSet<String>) -> Result<HashMap<String, String>> {
-    let mut command = child::command("dpkg-query");
-    command.arg("-S").args(names);
     // A status of 1 only means that some name has no package.
-    let text = child::finish(command)?.stdout;
+    let text = child::finish(child::command("dpkg-query").arg("-S").args(names))?.stdout;
     let mut owners = HashMap::new();
     for line in text.lines().filter(|line| !line.starts_with("diversion by ")) {
         if let Some((packages, path)) = line.split_once(": /") {
@@ -131,7 +125,7 @@ fn versions(wanted: BTreeSet<String>) -> Result<HashMap<String, Package>> {
     let format = "${binary:Package}\\t${Package}\\t${Architecture}\\t${Version}\\n";
     command.arg("-W").arg("-f").arg(format).args(&wanted);
     let mut packages = HashMap::new();
-    for line in child::succeed(command)?.lines() {
+    for line in child::succeed(&mut command)?.lines() {
         let [key, name, architecture, version] = line.split('\t').collect::<Vec<_>>()[..] else {
             anyhow::bail!("dpkg-query: unexpected line {line:?}");
         };

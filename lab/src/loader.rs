@@ -21,9 +21,7 @@ pub(crate) struct Listed {
 /// # Errors
 /// Returns an error if the loader cannot be run or rejects the object.
 pub(crate) fn list(loader: &Path, object: &Path) -> Result<Vec<Listed>> {
-    let mut command = child::command(loader);
-    command.arg("--list").arg(object);
-    let run = child::finish(command)?;
+    let run = child::finish(child::command(loader).arg("--list").arg(object))?;
     if !run.status.success() {
         let said = format!("{}{}", run.stdout, run.stderr);
         bail!("the loader refuses {}: {}", object.display(), said.trim());
@@ -37,9 +35,7 @@ pub(crate) fn list(loader: &Path, object: &Path) -> Result<Vec<Listed>> {
 /// # Errors
 /// Returns the errors of [`list`].
 pub(crate) fn trace(program: &Path) -> Result<Vec<Listed>> {
-    let mut command = child::command(program);
-    command.env("LD_TRACE_LOADED_OBJECTS", "1");
-    let run = child::finish(command)?;
+    let run = child::finish(child::command(program).env("LD_TRACE_LOADED_OBJECTS", "1"))?;
     if !run.status.success() {
         bail!("{} does not load: {}", program.display(), run.stderr.trim());
     }

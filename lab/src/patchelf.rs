@@ -31,9 +31,7 @@ impl Patchelf {
             ],
         };
         for program in &candidates {
-            let mut command = child::command(program);
-            command.arg("--version");
-            if let Ok(version) = child::succeed(command) {
+            if let Ok(version) = child::succeed(child::command(program).arg("--version")) {
                 let version = version.trim().to_owned();
                 return Ok(Self { program: program.clone(), version });
             }
@@ -69,7 +67,6 @@ impl Patchelf {
         if let Some(interpreter) = interpreter {
             command.arg("--set-interpreter").arg(interpreter);
         }
-        command.arg(path);
-        child::succeed(command).map(drop)
+        child::succeed(command.arg(path)).map(drop)
     }
 }

@@ -88,9 +88,7 @@ impl Place {
             None => tempfile::tempdir()?,
         };
         let copy: PathBuf = scratch.path().join("store");
-        let mut command = child::command("cp");
-        command.args(["-a", "--reflink=auto"]).args([store, &copy]);
-        child::succeed(command)?;
+        child::succeed(child::command("cp").args(["-a", "--reflink=auto"]).args([store, &copy]))?;
         let mount_namespace = MountNamespace::new(&[Bind { from: copy, to: store.to_owned() }])
             .with_context(|| format!("a copy in the place of {}", store.display()))?;
         Ok(Self { mount_namespace, _copy: Some(scratch) })

@@ -69,8 +69,7 @@ fn make(args: &Common, program: &Path, is_stored: bool, index: &Path) -> Result<
     if is_stored {
         make.arg("--store").arg(fs::canonicalize(&args.store)?);
     }
-    make.arg("-o").arg(index);
-    child::succeed(make).map(drop)
+    child::succeed(make.arg("-o").arg(index)).map(drop)
 }
 
 /// Builds an audit module that requests no events.
@@ -78,8 +77,9 @@ fn idle_module(folder: &Path) -> Result<PathBuf> {
     let (source, module) = (folder.join("idle.c"), folder.join("idle.so"));
     fs::write(&source, "unsigned la_version (unsigned version) { return version; }\n")?;
     let mut cc = Command::new("cc");
-    cc.args(["-shared", "-fPIC", "-O2", "-nostdlib", "-o"]).args([&module, &source]);
-    child::succeed(cc)?;
+    child::succeed(
+        cc.args(["-shared", "-fPIC", "-O2", "-nostdlib", "-o"]).args([&module, &source]),
+    )?;
     Ok(module)
 }
 

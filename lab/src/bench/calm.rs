@@ -16,6 +16,7 @@ use serde_json::json;
 use super::run::seconds;
 use super::{Common, Spread};
 use crate::child;
+use crate::loader;
 use crate::patchelf::Patchelf;
 use crate::stored;
 
@@ -55,8 +56,7 @@ pub(super) fn run(args: &Common, only: &[String]) -> Result<()> {
     std::thread::sleep(std::time::Duration::from_millis(500));
     let index = scratch.path().join("index.so");
     let mut make = Command::new(becalm);
-    make.args(["index", "--dirs", &long, "-o"]).arg(&index).arg(store);
-    child::succeed(make)?;
+    child::succeed(make.args(["index", "--dirs", &long, "-o"]).args([&index, store]))?;
     let mut all = Vec::new();
     for (name, arguments) in PROGRAMS.into_iter().filter(|(name, _)| is_wanted(name)) {
         let Some(program) = stored::find(store, name)? else {
@@ -139,20 +139,13 @@ fn place(program: &Path, scratch: &Path) -> Result<(PathBuf, String)> {
     let name = program.file_name().context("a program without a name")?;
     let dir = scratch.join(name).with_extension("place");
     fs::create_dir(&dir)?;
-    let mut list = child::command(program);
-    list.env("LD_TRACE_LOADED_OBJECTS", "1");
-    let listed = child::succeed(list)?;
-    let libraries = listed.lines().filter_map(|line| {
-        let (needed, rest) = line.trim().split_once(" => ")?;
-        Some((needed.to_owned(), PathBuf::from(rest.split(" (").next()?)))
-    });
+    let listed = loader::trace(program)?.into_iter().filter(|it| !it.needed.contains('/'));
+    let libraries = listed.filter_map(|it| Some((it.needed, it.path?)));
     let copies = libraries.chain([(name.to_string_lossy().into_owned(), program.to_owned())]);
     for (name, file) in copies {
         let copy = dir.join(&name);
         fs::copy(&file, &copy).with_context(|| file.display().to_string())?;
-        let mut strip = Command::new(patchelf.program());
-        strip.arg("--remove-rpath").arg(&copy);
-        child::succeed(strip)?;
+        child::succeed(Command::new(patchelf.program()).arg("--remove-rpath").arg(&copy))?;
     }
     Ok((dir.join(name), dir.display().to_string()))
 }

@@ -80,7 +80,6 @@ pub(super) fn run(args: &Common) -> Result<()> {
 }
 
 fn json_of(args: &Common, flags: &[&str], program: &PathBuf) -> Result<Value> {
-    let mut command = Command::new(&args.becalm);
-    command.args(flags).arg(program);
-    Ok(serde_json::from_str(&child::succeed(command)?)?)
+    let text = child::succeed(Command::new(&args.becalm).args(flags).arg(program))?;
+    Ok(serde_json::from_str(&text)?)
 }

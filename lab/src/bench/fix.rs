@@ -137,7 +137,7 @@ pub(super) fn run(args: &FixBench) -> Result<()> {
             runs.push(bench.take(variant, &store)?);
         }
         let began = Instant::now();
-        child::succeed(child::command("sync"))?;
+        child::succeed(&mut child::command("sync"))?;
         let plain = runs[VARIANTS.len() - 1].last().copied();
         synced.extend(plain.map(|taken| Taken {
             seconds: taken.seconds + began.elapsed().as_secs_f64(),
@@ -215,7 +215,7 @@ impl Bench {
 
     fn take(&self, variant: &Variant, store: &Store) -> Result<Taken> {
         // Dirty pages of the previous variant must not count for this one.
-        child::succeed(child::command("sync"))?;
+        child::succeed(&mut child::command("sync"))?;
         let before = store.bytes()?;
         let mut command = match variant.becalm {
             [] => {

@@ -82,9 +82,9 @@ pub(crate) fn today() -> String {
 
 /// Returns a command's standard output, or an empty string if it fails.
 fn said(program: &str, arguments: &[&str]) -> String {
-    let mut command = child::command(program);
-    command.args(arguments);
-    child::succeed(command).map(|text| text.trim().to_owned()).unwrap_or_default()
+    child::succeed(child::command(program).args(arguments))
+        .map(|text| text.trim().to_owned())
+        .unwrap_or_default()
 }
 
 /// Returns the first value of a name in a file of `name: value` or `name=value` lines.

@@ -79,7 +79,7 @@ fn switch_on(becalm: &Path, scratch: &Path, names: &[&str]) -> Result<PathBuf> {
     for variable in ["XDG_STATE_HOME", "XDG_CONFIG_HOME", "ZDOTDIR"] {
         on.env_remove(variable);
     }
-    child::succeed(on)?;
+    child::succeed(&mut on)?;
     Ok(home.join(".local/state/becalm/on"))
 }
 
@@ -105,8 +105,8 @@ fn compared(name: &str, arguments: &[&str], ways: &[Variant], scratch: &Path) ->
     let of = |way: &Variant| -> Result<Vec<String>> {
         let out = scratch.join("calls");
         let mut strace = child::command("strace");
-        strace.arg("-f").arg("-o").arg(&out).arg(name).args(arguments).envs(way.environment());
-        child::succeed(strace)?;
+        strace.args(["-f", "-o"]).arg(&out).arg(name).args(arguments).envs(way.environment());
+        child::succeed(&mut strace)?;
         let text = fs::read_to_string(&out).context("strace writes a file")?;
         Ok(text.lines().map(without_numbers_of_a_run).collect())
     };

@@ -75,9 +75,7 @@ fn wrapper(folder: &Path) -> Result<PathBuf> {
         int main(int argc, char **argv) { return argc > 1 ? execv(argv[1], argv + 1) : 1; }\n";
     let (source, built) = (folder.join("wrapper.c"), folder.join("wrapper"));
     std::fs::write(&source, SOURCE)?;
-    let mut compile = Command::new("cc");
-    compile.args(["-O2", "-static", "-o"]).arg(&built).arg(&source);
-    child::succeed(compile)?;
+    child::succeed(Command::new("cc").args(["-O2", "-static", "-o"]).args([&built, &source]))?;
     Ok(built)
 }
 
@@ -88,8 +86,7 @@ fn make(args: &Common, program: &Path, store: Option<&Path>, index: &Path) -> Re
     if let Some(store) = store {
         make.arg("--store").arg(store);
     }
-    make.arg("-o").arg(index);
-    child::succeed(make).map(drop)
+    child::succeed(make.arg("-o").arg(index)).map(drop)
 }
 
 /// Starts a program until `becalm run` keeps what its next start needs.
@@ -98,8 +95,7 @@ fn make_known(becalm: &Path, program: &Path, arguments: &[&str], home: &Path) ->
     let known = home.join(".cache/becalm/programs").join(name).with_added_extension("quick");
     for _ in 0..STARTS {
         let mut run = Command::new(becalm);
-        run.arg("run").arg("--").arg(program).args(arguments).env("HOME", home);
-        child::succeed(run)?;
+        child::succeed(run.args(["run", "--"]).arg(program).args(arguments).env("HOME", home))?;
         if known.exists() {
             return Ok(());
         }
@@ -133,12 +129,10 @@ fn ways(
 
 /// Returns the variables that `becalm env` prints for an index.
 fn environment(becalm: &Path, index: &Path) -> Result<Vec<(&'static str, String)>> {
-    let mut env = Command::new(becalm);
-    env.arg("env").arg("--index").arg(index);
-    let exports = child::succeed(env)?;
+    let exports = child::succeed(Command::new(becalm).args(["env", "--index"]).arg(index))?;
     let mut sh = child::command("sh");
     sh.args(["-c", r#"eval "$1"; printf '%s\n%s' "$LD_AUDIT" "$GLIBC_TUNABLES""#, "sh", &exports]);
-    let printed = child::succeed(sh)?;
+    let printed = child::succeed(&mut sh)?;
     let (audit, tunables) = printed.split_once('\n').context("env printed no variables")?;
     Ok(vec![("LD_AUDIT", audit.to_owned()), ("GLIBC_TUNABLES", tunables.to_owned())])
 }

@@ -142,7 +142,7 @@ fn calm(index: &str) -> [String; 2] {
 fn predicted(tool: &Path, strategy: &str, store: &str, program: &Path) -> Result<usize> {
     let mut command = child::command(tool);
     command.args(["check", "--json", "--reads", strategy, "--store", store]).arg(program);
-    let report: Value = serde_json::from_str(&child::finish(command)?.stdout)?;
+    let report: Value = serde_json::from_str(&child::finish(&mut command)?.stdout)?;
     let storm = &report["programs"][0]["storm"];
     let count = |field: &str| storm[field].as_u64().with_context(|| format!("no {field}"));
     Ok(usize::try_from(count("missed_opens")? + count("missed_stats")?)?)

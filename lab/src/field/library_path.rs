@@ -24,9 +24,8 @@ pub(super) fn rows(loaders: &[PathBuf]) -> Result<Vec<Row>> {
     for loader in loaders.iter().chain([&own]) {
         let mut command = child::command(loader);
         command.env("LD_DEBUG", "libs").env("LD_LIBRARY_PATH", path);
-        command.arg("--list").arg(&built.program);
         // A program for a later release is not listed, but its libraries are searched for.
-        let said = child::finish(command)?;
+        let said = child::finish(command.arg("--list").arg(&built.program))?;
         let (dirs, tried) = searched(&said.stdout, &said.stderr);
         let theirs = if rows.is_empty() { "209 directories" } else { "" };
         rows.push(Row {
@@ -41,9 +40,7 @@ pub(super) fn rows(loaders: &[PathBuf]) -> Result<Vec<Row>> {
 /// Returns the release of a loader's C library: from its own output or, before 2.33, from its file
 /// name.
 fn release(loader: &Path) -> Result<String> {
-    let mut command = child::command(loader);
-    command.arg("--version");
-    let said = child::finish(command)?;
+    let said = child::finish(child::command(loader).arg("--version"))?;
     let first = said.stdout.lines().next().unwrap_or_default();
     let named = loader.file_stem().unwrap_or_default().to_string_lossy();
     let version = first.rsplit(' ').next().unwrap_or_default();

@@ -67,8 +67,7 @@ pub(super) fn rows(tool: &Path, shape: &Shape, rounds: usize) -> Result<Vec<Row>
 fn slow(dir: &Path, program: &str, delay_us: u64) -> Result<f64> {
     let mut command = child::command(std::env::current_exe()?);
     command.args(["slowfs", "--delay-us", &delay_us.to_string()]).args([dir, dir]).arg("--");
-    command.arg(program);
     let began = Instant::now();
-    child::succeed(command)?;
+    child::succeed(command.arg(program))?;
     Ok(began.elapsed().as_secs_f64())
 }

@@ -15,7 +15,6 @@ use crate::becalm::becalm;
 use crate::words::grouped;
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
@@ -146,14 +145,13 @@ struct Calls {
 /// Returns an error if strace is missing or the command fails.
 fn trace(command: &[&str], environment: &[(&str, &str)]) -> Result<Calls> {
     let log = tempfile::NamedTempFile::new()?;
-    let mut strace: Command = child::command("strace");
+    let mut strace = child::command("strace");
     strace.args(["-f", "-q", "-s", "4096", "-o"]).arg(log.path());
     for (name, value) in environment {
         // The variable must not affect strace itself.
         strace.arg("-E").arg(format!("{name}={value}"));
     }
-    strace.args(command);
-    child::succeed(strace)?;
+    child::succeed(strace.args(command))?;
     Ok(count(&fs::read_to_string(log.path())?))
 }
 

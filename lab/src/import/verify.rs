@@ -120,7 +120,5 @@ fn same_version(placed: &Placed) -> Result<()> {
 }
 
 fn version(program: &Path) -> Result<Finished> {
-    let mut command = child::command(program);
-    command.arg("--version");
-    child::finish(command)
+    child::finish(child::command(program).arg("--version"))
 }

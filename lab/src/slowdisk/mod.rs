@@ -35,7 +35,7 @@ use nix::unistd::Pid;
 
 use self::disk::{Disk, Wait};
 use self::image::Format;
-use crate::slowfs;
+use crate::{child, slowfs};
 
 /// Number of threads, and so of concurrent reads.
 const THREADS: usize = 64;
@@ -223,11 +223,5 @@ fn end_children() {
 
 /// Runs a tool and returns its standard output.
 fn run_tool(name: &str, args: &[&OsStr]) -> Result<String> {
-    let done = Command::new(name).args(args).output();
-    let done = done.with_context(|| format!("cannot run {name}"))?;
-    if !done.status.success() {
-        let said = String::from_utf8_lossy(&done.stderr);
-        bail!("{name}: {}: {}", done.status, said.trim());
-    }
-    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+    child::whole(Command::new(name).args(args))
 }

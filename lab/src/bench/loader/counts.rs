@@ -95,7 +95,7 @@ fn strace(
     let log = scratch.join("strace");
     let mut command = homeless(Path::new("strace"));
     command.arg("-qq").arg("-o").arg(&log).args(more).arg(program).args(arguments);
-    place.run(|| child::succeed(command))?;
+    place.run(|| child::succeed(&mut command))?;
     fs::read_to_string(&log).with_context(|| log.display().to_string())
 }
 
@@ -115,10 +115,9 @@ fn profile(place: &Place, scratch: &Path, program: &Path) -> Result<Profile> {
     let mut command = homeless(Path::new("valgrind"));
     command.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}", out.display()));
     command.arg(loader).arg("--list").arg(program);
-    place.run(|| child::succeed(command))?;
+    place.run(|| child::succeed(&mut command))?;
     let mut annotate = child::command("callgrind_annotate");
-    annotate.args(["--inclusive=yes", "--threshold=100"]).arg(&out);
-    let table = child::succeed(annotate)?;
+    let table = child::succeed(annotate.args(["--inclusive=yes", "--threshold=100"]).arg(&out))?;
     let of = |name: &str| inclusive(&table, name);
     let lookup = of("_dl_map_object").or_else(|| of("_dl_map_new_object"));
     let searching = lookup.zip(of("_dl_map_object_from_fd")).map(|(all, mapping)| all - mapping);
@@ -159,9 +158,8 @@ pub(super) fn version(libraries: &Path) -> Result<String> {
         .map(|entry| entry.path())
         .find(|path| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("ld")))
         .with_context(|| format!("{}: no loader", libraries.display()))?;
-    let mut command = child::command(loader);
-    command.arg("--version");
-    Ok(child::succeed(command)?.lines().next().unwrap_or_default().to_owned())
+    let text = child::succeed(child::command(loader).arg("--version"))?;
+    Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
 /// Returns a count in thousands as text.

@@ -155,9 +155,8 @@ fn variants(args: &LoaderBench, store: &Path) -> Result<Vec<Variant>> {
 /// Writes a strategy into a whole store with becalm.
 fn fix(becalm: &Path, strategy: &str, store: &Path) -> Result<()> {
     let becalm = becalm.canonicalize().with_context(|| becalm.display().to_string())?;
-    let mut command = child::command(becalm);
-    command.args(["fix", "--with", strategy, "--no-sync", "--store"]).args([store, store]);
-    child::succeed(command).map(drop)
+    let fix = ["fix", "--with", strategy, "--no-sync", "--store"];
+    child::succeed(child::command(becalm).args(fix).args([store, store])).map(drop)
 }
 
 /// Returns a command whose home directory does not exist and cannot be created.

@@ -124,8 +124,7 @@ impl Bench {
         let missing: Vec<String> = closure(work)?.difference(&here).cloned().collect();
         if !missing.is_empty() {
             let mut download = Command::new("apt-get");
-            download.args(["download", "-q"]).args(&missing).current_dir(&debs);
-            whole(download)?;
+            child::whole(download.args(["download", "-q"]).args(&missing).current_dir(&debs))?;
         }
         for file in fs::read_dir(&debs)? {
             self.unpack(&file?.path())?;
@@ -144,9 +143,7 @@ impl Bench {
         }
         let scratch = tempfile::tempdir_in(&self.folder)?;
         let root = scratch.path().join("root");
-        let mut extract = Command::new("dpkg-deb");
-        extract.arg("-x").arg(deb).arg(&root);
-        child::succeed(extract)?;
+        child::succeed(Command::new("dpkg-deb").arg("-x").args([deb, &root]))?;
         let usr = root.join("usr");
         for unread in ["share/doc", "share/man", "share/locale"] {
             let _ = fs::remove_dir_all(usr.join(unread));
@@ -197,8 +194,7 @@ impl Bench {
                 // The first entry that has a file is the result.
                 for entry in &entries {
                     let mut copy = Command::new("cp");
-                    copy.args(["-a", "-n", "--"]).arg(entry.join(".")).arg(&place);
-                    let _ = child::finish(copy)?;
+                    child::finish(copy.args(["-a", "-n", "--"]).args([&entry.join("."), &place]))?;
                 }
             }
             merged.push(((*variable).to_owned(), format!("{}{}", place.display(), work.after)));
@@ -209,9 +205,8 @@ impl Bench {
     fn programs(&self, work: &Work) -> Result<Vec<PathBuf>> {
         let mut programs = vec![found(work.program)?];
         for line in work.children {
-            let mut command = child::command(line[0]);
-            command.args(&line[1..]);
-            programs.push(found(child::succeed(command)?.trim())?);
+            let said = child::succeed(child::command(line[0]).args(&line[1..]))?;
+            programs.push(found(said.trim())?);
         }
         Ok(programs)
     }
@@ -229,10 +224,8 @@ impl Bench {
             line.extend(["--program".to_owned(), program.display().to_string()]);
         }
         line.extend(["-o".to_owned(), self.index_file(slow).display().to_string()]);
-        let mut index = child::command(&line[0]);
-        index.args(&line[1..]);
         let begin = Instant::now();
-        let said = whole(index)?;
+        let said = child::whole(child::command(&line[0]).args(&line[1..]))?;
         let of_paths =
             said.lines().find(|line| line.trim().starts_with("paths")).unwrap_or_default();
         println!("{}, {:.1} s", of_paths.trim(), begin.elapsed().as_secs_f64());
@@ -363,7 +356,7 @@ impl Bench {
                 let mut command = self.plain(&line[0]);
                 command.args(&line[1..]).envs(variables.iter().cloned());
                 let begin = Instant::now();
-                whole(command)?;
+                child::whole(&mut command)?;
                 let seconds = begin.elapsed().as_secs_f64();
                 match row[*name].as_array_mut() {
                     Some(times) => times.push(seconds.into()),
@@ -389,8 +382,7 @@ impl Bench {
         for (name, value) in variables {
             strace.args(["-E", &format!("{name}={value}")]);
         }
-        strace.args(line);
-        let said = whole(strace)?;
+        let said = child::whole(strace.args(line))?;
         let text = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
         Ok((counted(&text), said))
     }
@@ -431,7 +423,7 @@ fn closure(work: &Work) -> Result<BTreeSet<String>> {
     let mut depends = child::command("apt-cache");
     depends.args(["depends", "--recurse", "--no-recommends", "--no-suggests", "--no-conflicts"]);
     depends.args(["--no-breaks", "--no-replaces", "--no-enhances"]).args(work.seeds);
-    let text = child::succeed(depends)?;
+    let text = child::succeed(&mut depends)?;
     let is_named = |name: &str| {
         let fits = |(begin, end): &(&str, &str)| name.starts_with(begin) && name.ends_with(end);
         work.names.iter().any(fits) || work.seeds.contains(&name)
@@ -442,22 +434,6 @@ fn closure(work: &Work) -> Result<BTreeSet<String>> {
     show.args(["show", "--no-all-versions"]).args(names.filter(|name| is_named(name)));
     let text = String::from_utf8_lossy(&show.output()?.stdout).into_owned();
     Ok(text.lines().filter_map(|line| line.strip_prefix("Package: ")).map(str::to_owned).collect())
-}
-
-/// The output of a command that succeeds, however long it takes.
-fn whole(mut command: Command) -> Result<String> {
-    let output = command.stdin(std::process::Stdio::null()).output();
-    let output = output.with_context(|| format!("{command:?}"))?;
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let program = command.get_program().to_string_lossy().into_owned();
-    ensure!(
-        output.status.success(),
-        "{program}: {}: {}{}",
-        output.status,
-        text(&output.stdout),
-        text(&output.stderr)
-    );
-    Ok(text(&output.stdout))
 }
 
 /// The real path of a program.
