@@ -1,6 +1,6 @@
 //! `lab slowdisk`: a command with directories on a disk each of whose reads takes a latency.
 //!
-//! [`disk`] is a FUSE file system with one file, the [`image`]. A loop device with direct I/O turns
+//! A view of [`slowfs`] shows the file of the [`image`], each of whose reads waits. A loop device with direct I/O turns
 //! it into a disk. The file system on it is mounted in a mount namespace of the command, and covers
 //! the directories there. This process serves the reads, and runs from the ordinary disk: its
 //! files were opened before the directories were covered. So it can serve after its pages were
@@ -9,7 +9,6 @@
 //! The loop device detaches itself after the last use, and the mounts end with the namespace, even
 //! if this process is killed.
 
-mod disk;
 mod image;
 
 #[cfg(test)]
@@ -33,8 +32,9 @@ use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-use self::disk::{Disk, Wait};
 use self::image::Format;
+use crate::slowfs::options::{Options, ReadWait};
+use crate::slowfs::view::View;
 use crate::{child, slowfs};
 
 /// Number of threads, and so of concurrent reads.
@@ -92,9 +92,9 @@ pub(crate) fn run(args: &SlowDisk) -> Result<ExitCode> {
     let default = || Path::new("target/lab/slowdisk").with_extension(args.format.name());
     let path = args.image.clone().unwrap_or_else(default);
     image::make(&path, args.format, &with, &above)?;
-    let image = File::open(&path).with_context(|| path.display().to_string())?;
+    let path = path.canonicalize().with_context(|| path.display().to_string())?;
     let delay = Duration::from_micros(args.delay_us);
-    let session = start(image, &below, Box::new(move || thread::sleep(delay)))?;
+    let session = start(&path, &below, Box::new(move || thread::sleep(delay)))?;
     let status = with_files(args, &path, &with, (&below, &above), signals);
     let ended = session.umount_and_join();
     let code = status?;
@@ -117,14 +117,16 @@ fn directories(with: &[PathBuf]) -> Result<Vec<PathBuf>> {
     with.iter().map(real).collect()
 }
 
-/// Mounts the file system with the image; threads serve it until the session is dropped.
-fn start(image: File, mountpoint: &Path, wait: Wait) -> Result<BackgroundSession> {
+/// Mounts a view of the folder with the image; threads serve it until the session is dropped.
+fn start(image: &Path, mountpoint: &Path, wait: ReadWait) -> Result<BackgroundSession> {
     let mut config = Config::default();
     config.mount_options = vec![MountOption::FSName("slowdisk".to_owned()), MountOption::RO];
     // A file system on a loop device is identified by the device's file, for every user.
     config.acl = SessionACL::All;
     let config = slowfs::with_threads(config, THREADS);
-    let session = fuser::spawn_mount(Disk::new(image, wait)?, mountpoint, &config);
+    let folder = File::open(image.parent().unwrap_or(Path::new("/")))?;
+    let view = View::new(folder, Options::slow_reads(wait))?;
+    let session = fuser::spawn_mount(view, mountpoint, &config);
     session.with_context(|| mountpoint.display().to_string())
 }
 
@@ -136,7 +138,7 @@ fn with_files(
     (below, above): (&Path, &Path),
     signals: SigSet,
 ) -> Result<u8> {
-    attach(&below.join(disk::NAME), above, args)?;
+    attach(&below.join(image.file_name().unwrap_or_default()), above, args)?;
     let mut covered = Vec::new();
     let done = image::check(image, with, above).and_then(|()| {
         for dir in with {

@@ -31,8 +31,8 @@ fn reads_return_the_image_and_are_served_at_once() {
         let limit = Duration::from_secs(60);
         drop(waiting.1.wait_timeout_while(count, limit, |count| *count < AT_ONCE));
     });
-    let session = start(File::open(&image).expect("opened"), &point, wait).expect("mounted");
-    let disk = File::options().read(true).open(point.join(disk::NAME)).expect("opened");
+    let session = start(&image, &point, wait).expect("mounted");
+    let disk = File::options().read(true).open(point.join("image")).expect("opened");
     thread::scope(|scope| {
         for (at, wanted) in bytes.chunks(BLOCK).enumerate() {
             let disk = &disk;

@@ -3,12 +3,13 @@
 //! It is a FUSE pass-through, read-only without `--writable`. Every lookup of a name waits. Opens wait
 //! with `--open-us`, and reads of attributes with `--getattr-us`. The kernel looks up an absent name
 //! each time; it keeps existing names for as long as it likes (`--forgetful`: not at all). The view may
-//! be mounted over its own source. [`view`] is the file system, [`changes`] are changes through it,
-//! [`faults`] are its errors, and this module mounts it.
+//! be mounted over its own source. [`view`] is the file system, [`options`] are its differences from
+//! its source, [`changes`] are changes through it, [`faults`] are its errors, and this module mounts it.
 
 mod changes;
 mod faults;
-mod view;
+pub(crate) mod options;
+pub(crate) mod view;
 
 #[cfg(test)]
 mod tests;
@@ -36,7 +37,8 @@ use nix::unistd::{ForkResult, daemon, fork};
 use serde_json::json;
 
 use self::faults::{Failure, Faults};
-use self::view::{Options, Step, View};
+use self::options::{Options, Step};
+use self::view::View;
 
 /// Number of threads, and so of requests that are answered at once.
 const THREADS: usize = 128;
@@ -124,6 +126,7 @@ impl SlowFs {
         let names_kept = if self.forgetful { Duration::ZERO } else { REMEMBERED };
         Ok(Options {
             wait: Box::new(wait),
+            read_wait: None,
             names_kept,
             attributes_kept: self.attribute_ms.map_or(names_kept, Duration::from_millis),
             has_still_times: self.still_times,
@@ -248,7 +251,7 @@ pub(crate) fn with_threads(mut config: Config, threads: usize) -> Config {
 
 /// Lets the kernel send this number of requests that no process waits for, or as many as it permits,
 /// before an earlier one is answered.
-pub(crate) fn allow_background(config: &mut KernelConfig, requests: u16) {
+fn allow_background(config: &mut KernelConfig, requests: u16) {
     // The kernel may have a lower limit and returns it.
     if let Err(most) = config.set_max_background(requests) {
         let _ = config.set_max_background(most);

@@ -68,7 +68,7 @@ fn mounted_with(
 
 fn serve(
     source: &Path,
-    wait: view::Wait,
+    wait: options::Wait,
     attributes_kept: Duration,
     faults: Option<Faults>,
 ) -> (tempfile::TempDir, BackgroundSession) {
@@ -76,6 +76,7 @@ fn serve(
     let names_kept = REMEMBERED;
     let options = Options {
         wait,
+        read_wait: None,
         names_kept,
         attributes_kept,
         has_still_times: false,

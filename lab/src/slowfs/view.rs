@@ -20,36 +20,15 @@ use fuser::{
 };
 
 use super::changes::{self, Changed, Made};
-use super::faults::{Faults, Refused, refuse};
+use super::faults::{Refused, refuse};
+use super::options::{Options, Step};
 use super::{THREADS, allow_background};
 
-/// Called before each step.
-pub(super) type Wait = Box<dyn Fn(Step) + Send + Sync>;
-
-/// A request that can be slow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    LookUp,
-    Open,
-    Attributes,
-}
-
-/// The differences between a view and its source.
-pub(super) struct Options {
-    pub(super) wait: Wait,
-    /// Time for which the kernel may cache existing names.
-    pub(super) names_kept: Duration,
-    /// Time for which the kernel may cache attributes.
-    pub(super) attributes_kept: Duration,
-    /// The times of directories never change.
-    pub(super) has_still_times: bool,
-    /// The source can be changed through the view, and the kernel caches no content.
-    pub(super) is_writable: bool,
-    pub(super) faults: Option<Faults>,
-}
+/// Number of slow reads that the kernel may send before an earlier one is answered.
+const MOST_READS: u16 = 512;
 
 /// A slow view of a directory.
-pub(super) struct View {
+pub(crate) struct View {
     /// The source. Paths start at this descriptor, which leads to the source even if the view is
     /// mounted over it.
     root: File,
@@ -67,7 +46,7 @@ impl View {
     ///
     /// # Errors
     /// Returns an error if it is not a directory.
-    pub(super) fn new(root: File, options: Options) -> Result<Self> {
+    pub(crate) fn new(root: File, options: Options) -> Result<Self> {
         let found = root.metadata()?;
         if !found.is_dir() {
             bail!("the source is no directory");
@@ -302,11 +281,16 @@ fn time(seconds: i64, nanoseconds: i64) -> SystemTime {
 
 impl Filesystem for View {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // Without it, the kernel would look up one name of a directory at a time.
-        if config.add_capabilities(InitFlags::FUSE_PARALLEL_DIROPS).is_err() {
-            return Err(io::Error::other("this kernel has no parallel lookups on FUSE"));
+        let (needed, what, most) = match self.options.read_wait {
+            // Without it, the kernel would look up one name of a directory at a time.
+            None => (InitFlags::FUSE_PARALLEL_DIROPS, "parallel lookups", THREADS as u16),
+            // Without it, the kernel would wait for each read before it sends the next one.
+            Some(_) => (InitFlags::FUSE_ASYNC_DIO, "asynchronous direct reads", MOST_READS),
+        };
+        if config.add_capabilities(needed).is_err() {
+            return Err(io::Error::other(format!("this kernel has no {what} on FUSE")));
         }
-        allow_background(config, THREADS as u16);
+        allow_background(config, most);
         Ok(())
     }
 
@@ -327,9 +311,10 @@ impl Filesystem for View {
 
     fn open(&self, request: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         // The kernel may cache the content of a file that does not change: reads are not slow here.
-        let kept = match self.options.is_writable {
-            true => FopenFlags::empty(),
-            false => FopenFlags::FOPEN_KEEP_CACHE,
+        let kept = match (&self.options.read_wait, self.options.is_writable) {
+            (Some(_), _) => FopenFlags::FOPEN_DIRECT_IO,
+            (None, true) => FopenFlags::empty(),
+            (None, false) => FopenFlags::FOPEN_KEEP_CACHE,
         };
         match self.open_file(number, flags.acc_mode()) {
             Ok(handle) => reply.opened(handle, kept),
@@ -348,6 +333,9 @@ impl Filesystem for View {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
+        if let Some(wait) = &self.options.read_wait {
+            wait();
+        }
         match self.bytes(number, handle, offset, size) {
             Ok(bytes) => reply.data(&bytes),
             Err(refused) => refuse(request, refused, reply, ReplyData::error),
