@@ -6,12 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Result;
-use serde_json::json;
 
 use super::Common;
-use super::calm::{Variant, measure, variant};
+use super::calm::{Variant, calm, each_place, index_of, measure, variant};
 use crate::child;
-use crate::stored;
 
 /// The programs by name or path, each with arguments that make it end by itself.
 const PROGRAMS: [(&str, &[&str]); 12] = [
@@ -29,47 +27,19 @@ const PROGRAMS: [(&str, &[&str]); 12] = [
     ("python3", &["-c", "0"]),
 ];
 
-/// Bytes of static TLS that are enough for all of them.
-const STATIC_TLS: &str = "glibc.rtld.optional_static_tls=8192";
-
 /// Measures and prints one table a program: of /usr/bin, and of the store where it has one.
 ///
 /// # Errors
 /// Returns an error if becalm, a C compiler or a program cannot be run, or the raw data cannot be
 /// written.
-pub(super) fn run(args: &Common, only: &[String]) -> Result<()> {
-    let is_wanted = |name: &str| only.is_empty() || only.iter().any(|wanted| wanted == name);
+pub(super) fn run(args: &Common) -> Result<()> {
     let scratch = tempfile::tempdir()?;
     let idle = idle_module(scratch.path())?;
-    let mut all = Vec::new();
-    for (name, arguments) in PROGRAMS.into_iter().filter(|(name, _)| is_wanted(name)) {
-        let installed = Path::new("/usr/bin").join(name);
-        let is_named = !name.starts_with('/') && args.store.is_dir();
-        let in_store = if is_named { stored::find(&args.store, name)? } else { None };
-        let places = [("", installed.exists().then_some(installed)), (", store", in_store)];
-        for (what, program) in places {
-            let Some(program) = program else {
-                println!("{name}{what}: not installed");
-                continue;
-            };
-            let index = scratch.path().join("index.so");
-            let _ = fs::remove_file(&index);
-            make(args, &program, !what.is_empty(), &index)?;
-            let label = format!("{name}{what}");
-            all.extend(measure(&label, &ways(&program, &idle, &index), arguments, args.rounds)?);
-        }
-    }
-    args.write(json!({ "times": all }))
-}
-
-/// The index of one program, with its libraries and bindings.
-fn make(args: &Common, program: &Path, is_stored: bool, index: &Path) -> Result<()> {
-    let mut make = Command::new(&args.becalm);
-    make.args(["index", "--bind-threshold", "0,0", "--program"]).arg(program);
-    if is_stored {
-        make.arg("--store").arg(fs::canonicalize(&args.store)?);
-    }
-    child::succeed(make.arg("-o").arg(index)).map(drop)
+    let index = scratch.path().join("index.so");
+    each_place(args, &PROGRAMS, |label, program, store, arguments| {
+        index_of(args, &["--bind-threshold", "0,0"], (program, store), &index)?;
+        measure(label, &ways(program, &idle, &index), arguments, args.rounds)
+    })
 }
 
 /// Builds an audit module that requests no events.
@@ -84,10 +54,6 @@ fn idle_module(folder: &Path) -> Result<PathBuf> {
 }
 
 fn ways(program: &Path, idle: &Path, index: &Path) -> Vec<Variant> {
-    let audited = |module: &Path| {
-        let module = module.display().to_string();
-        vec![("LD_AUDIT", module), ("GLIBC_TUNABLES", STATIC_TLS.to_owned())]
-    };
     let now = |mut environment: Vec<(&'static str, String)>| {
         environment.push(("LD_BIND_NOW", "1".to_owned()));
         environment
@@ -95,10 +61,10 @@ fn ways(program: &Path, idle: &Path, index: &Path) -> Vec<Variant> {
     vec![
         variant("plain", program, &[]),
         variant("plain again", program, &[]),
-        variant("idle audit module", program, &audited(idle)),
-        variant("bound", program, &audited(index)),
+        variant("idle audit module", program, &calm(idle)),
+        variant("bound", program, &calm(index)),
         variant("plain, LD_BIND_NOW", program, &now(Vec::new())),
-        variant("idle audit module, LD_BIND_NOW", program, &now(audited(idle))),
-        variant("bound, LD_BIND_NOW", program, &now(audited(index))),
+        variant("idle audit module, LD_BIND_NOW", program, &now(calm(idle))),
+        variant("bound, LD_BIND_NOW", program, &now(calm(index))),
     ]
 }

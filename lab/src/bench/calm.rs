@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::run::seconds;
 use super::{Common, Spread};
@@ -35,7 +35,7 @@ const LONG: usize = 30;
 
 /// A variant of the start.
 pub(super) struct Variant {
-    name: &'static str,
+    pub(super) name: &'static str,
     program: PathBuf,
     /// Arguments before those that all variants share.
     prefix: Vec<String>,
@@ -47,9 +47,8 @@ pub(super) struct Variant {
 /// # Errors
 /// Returns an error if becalm, patchelf or a program cannot be run, or the raw data cannot be
 /// written.
-pub(super) fn run(args: &Common, only: &[String]) -> Result<()> {
+pub(super) fn run(args: &Common) -> Result<()> {
     let Common { store, becalm, rounds, .. } = args;
-    let is_wanted = |name: &str| only.is_empty() || only.iter().any(|wanted| wanted == name);
     let scratch = tempfile::tempdir()?;
     let long = long_path(scratch.path())?;
     // The index trusts a directory's times only if they are older than the clock's resolution.
@@ -58,7 +57,7 @@ pub(super) fn run(args: &Common, only: &[String]) -> Result<()> {
     let mut make = Command::new(becalm);
     child::succeed(make.args(["index", "--dirs", &long, "-o"]).args([&index, store]))?;
     let mut all = Vec::new();
-    for (name, arguments) in PROGRAMS.into_iter().filter(|(name, _)| is_wanted(name)) {
+    for (name, arguments) in PROGRAMS.into_iter().filter(|(name, _)| args.is_wanted(name)) {
         let Some(program) = stored::find(store, name)? else {
             println!("{name}: not in this store");
             continue;
@@ -66,7 +65,7 @@ pub(super) fn run(args: &Common, only: &[String]) -> Result<()> {
         let variants = variants(&program, &index, &long, &place(&program, scratch.path())?);
         all.extend(measure(name, &variants, arguments, *rounds)?);
     }
-    if is_wanted("true") {
+    if args.is_wanted("true") {
         let nothing = PathBuf::from("/bin/true");
         let plain = |name| variant(name, &nothing, &[]);
         let variants =
@@ -114,7 +113,8 @@ impl Variant {
     }
 }
 
-fn calm(index: &Path) -> Vec<(&'static str, String)> {
+/// Returns the variables of a start with an audit module.
+pub(super) fn calm(index: &Path) -> Vec<(&'static str, String)> {
     vec![
         ("LD_AUDIT", index.display().to_string()),
         ("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=8192".to_owned()),
@@ -150,13 +150,76 @@ fn place(program: &Path, scratch: &Path) -> Result<(PathBuf, String)> {
     Ok((dir.join(name), dir.display().to_string()))
 }
 
+/// Measures the programs of /usr/bin, and of the store if it has them, and writes the times. `of` measures
+/// one: its label, its file, its store, and its arguments.
+pub(super) fn each_place(
+    args: &Common,
+    programs: &[(&str, &[&str])],
+    mut of: impl FnMut(&str, &Path, Option<&Path>, &[&str]) -> Result<Vec<Value>>,
+) -> Result<()> {
+    let store = if args.store.is_dir() { Some(args.store.canonicalize()?) } else { None };
+    let mut all = Vec::new();
+    for (name, arguments) in programs.iter().filter(|(name, _)| args.is_wanted(name)) {
+        let installed = Path::new("/usr/bin").join(name);
+        let named = store.as_deref().filter(|_| !name.starts_with('/'));
+        let in_store = named.map(|store| stored::find(store, name)).transpose()?.flatten();
+        let places =
+            [("", installed.exists().then_some(installed), None), (", store", in_store, named)];
+        for (what, program, store) in places {
+            let label = format!("{name}{what}");
+            match program {
+                Some(program) => all.extend(of(&label, &program, store, arguments)?),
+                None => println!("{label}: not installed"),
+            }
+        }
+    }
+    args.write(json!({ "times": all }))
+}
+
+/// Makes the index of one program, with further options.
+pub(super) fn index_of(
+    args: &Common,
+    options: &[&str],
+    (program, store): (&Path, Option<&Path>),
+    index: &Path,
+) -> Result<()> {
+    let _ = fs::remove_file(index);
+    let mut make = Command::new(&args.becalm);
+    make.arg("index").args(options).arg("--program").arg(program);
+    if let Some(store) = store {
+        make.arg("--store").arg(store);
+    }
+    child::succeed(make.arg("-o").arg(index)).map(drop)
+}
+
 /// Prints the times of each way; gives the raw data.
 pub(super) fn measure(
     name: &str,
     variants: &[Variant],
     arguments: &[&str],
     rounds: usize,
-) -> Result<Vec<serde_json::Value>> {
+) -> Result<Vec<Value>> {
+    let (able, times) = taken(name, variants, arguments, rounds)?;
+    println!("{name}\n  {:<32}{:>10}{:>30}", "", "median ms", "× the first, quartiles");
+    for (variant, own) in able.iter().zip(&times) {
+        let milliseconds = 1000.0 * Spread::of(own.iter().copied()).median;
+        let ratios = own.iter().zip(&times[0]).map(|(one, first)| one / first);
+        let Spread { low, median, high, .. } = Spread::of(ratios);
+        println!(
+            "  {:<32}{milliseconds:>10.1}{median:>12.3} ({low:.3} to {high:.3})",
+            variant.name
+        );
+    }
+    Ok(raw(name, &able, &times))
+}
+
+/// Returns the variants that start, and the seconds of each in each round.
+pub(super) fn taken<'v>(
+    name: &str,
+    variants: &'v [Variant],
+    arguments: &[&str],
+    rounds: usize,
+) -> Result<(Vec<&'v Variant>, Vec<Vec<f64>>)> {
     // The first round fills the caches and is not counted. A program that finds its data relative
     // to itself may not start elsewhere.
     let mut able = Vec::new();
@@ -173,19 +236,13 @@ pub(super) fn measure(
             times[at].push(once(able[at], arguments)?);
         }
     }
-    println!("{name}\n  {:<32}{:>10}{:>30}", "", "median ms", "× the first, quartiles");
-    let mut all = Vec::new();
-    for (variant, own) in able.iter().zip(&times) {
-        let milliseconds = 1000.0 * Spread::of(own.iter().copied()).median;
-        let ratios = own.iter().zip(&times[0]).map(|(one, first)| one / first);
-        let Spread { low, median, high, .. } = Spread::of(ratios);
-        println!(
-            "  {:<32}{milliseconds:>10.1}{median:>12.3} ({low:.3} to {high:.3})",
-            variant.name
-        );
-        all.push(json!({ "program": name, "way": variant.name, "seconds": own }));
-    }
-    Ok(all)
+    Ok((able, times))
+}
+
+/// Returns the raw data of the times of a program.
+pub(super) fn raw(name: &str, able: &[&Variant], times: &[Vec<f64>]) -> Vec<Value> {
+    let row = |(variant, own): (&&Variant, &Vec<f64>)| json!({ "program": name, "way": variant.name, "seconds": own });
+    able.iter().zip(times).map(row).collect()
 }
 
 fn once(variant: &Variant, arguments: &[&str]) -> Result<f64> {

@@ -5,10 +5,9 @@
 //! becalm use one copy, which `becalm undo` restores. patchelf has no undo, so it comes last.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -16,14 +15,12 @@ use clap::Args;
 use serde::Serialize;
 
 use super::machine::{self, Machine};
-use super::run::high_water;
+use super::run::watched;
 use super::summary::Spread;
+use super::write_text;
 use crate::child;
 use crate::fixture::multiply;
 use crate::patchelf::Patchelf;
-
-/// Interval at which the memory of a running process is read.
-const LOOK: Duration = Duration::from_millis(5);
 
 /// Options of the measurement.
 #[derive(Args)]
@@ -49,49 +46,30 @@ pub(crate) struct FixBench {
     raw: Option<PathBuf>,
 }
 
-/// A variant of writing or undoing.
-#[derive(Serialize)]
-struct Variant {
-    name: &'static str,
-    /// Arguments of becalm before the store. Empty for patchelf.
-    becalm: &'static [&'static str],
-    /// Arguments of xargs before patchelf. Empty for becalm.
-    xargs: &'static [&'static str],
-}
+/// A variant of writing or undoing: its name, and the words of becalm's command line before the store;
+/// for patchelf those of xargs before patchelf.
+type Variant = (&'static str, &'static str);
 
 /// The variants in the order in which they run. Each starts from the result of the previous one.
 const VARIANTS: [Variant; 10] = [
-    Variant { name: "fix", becalm: &["fix", "--with", "note"], xargs: &[] },
-    Variant { name: "fix, nothing to do", becalm: &["fix", "--with", "note"], xargs: &[] },
-    Variant { name: "undo", becalm: &["undo"], xargs: &[] },
-    Variant { name: "fix --no-sync", becalm: &["fix", "--with", "note", "--no-sync"], xargs: &[] },
-    Variant { name: "undo --no-sync", becalm: &["undo", "--no-sync"], xargs: &[] },
-    Variant {
-        name: "fix --in-place",
-        becalm: &["fix", "--with", "note", "--in-place"],
-        xargs: &[],
-    },
-    Variant { name: "undo --in-place", becalm: &["undo", "--in-place"], xargs: &[] },
-    Variant {
-        name: "fix --in-place --no-sync",
-        becalm: &["fix", "--with", "note", "--in-place", "--no-sync"],
-        xargs: &[],
-    },
-    Variant {
-        name: "undo --in-place --no-sync",
-        becalm: &["undo", "--in-place", "--no-sync"],
-        xargs: &[],
-    },
+    ("fix", "fix --with note"),
+    ("fix, nothing to do", "fix --with note"),
+    ("undo", "undo"),
+    ("fix --no-sync", "fix --with note --no-sync"),
+    ("undo --no-sync", "undo --no-sync"),
+    ("fix --in-place", "fix --with note --in-place"),
+    ("undo --in-place", "undo --in-place"),
+    ("fix --in-place --no-sync", "fix --with note --in-place --no-sync"),
+    ("undo --in-place --no-sync", "undo --in-place --no-sync"),
     // As many files per process as a command line allows.
-    Variant { name: "patchelf, one process", becalm: &[], xargs: &["-n", "100000"] },
+    ("patchelf, one process", "-n 100000"),
 ];
 
 /// The same with `sync`, because becalm's variants without `--no-sync` also wait for the disk.
 const PATCHELF_SYNCED: &str = "patchelf, one process, and sync";
 
 /// patchelf on both CPUs, on a store of its own.
-const PATCHELF_TWO: Variant =
-    Variant { name: "patchelf, xargs -P2", becalm: &[], xargs: &["-n", "64", "-P", "2"] };
+const PATCHELF_TWO: Variant = ("patchelf, xargs -P2", "-n 64 -P 2");
 
 /// Measurement of one variant in one round.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -134,7 +112,7 @@ pub(super) fn run(args: &FixBench) -> Result<()> {
         let store = bench.store()?;
         (objects, bytes) = (store.files.len(), store.bytes()?);
         for (variant, runs) in VARIANTS.iter().zip(&mut runs) {
-            runs.push(bench.take(variant, &store)?);
+            runs.push(bench.take(*variant, &store)?);
         }
         let began = Instant::now();
         child::succeed(&mut child::command("sync"))?;
@@ -144,10 +122,9 @@ pub(super) fn run(args: &FixBench) -> Result<()> {
             ..taken
         }));
         drop(store);
-        two.push(bench.take(&PATCHELF_TWO, &bench.store()?)?);
+        two.push(bench.take(PATCHELF_TWO, &bench.store()?)?);
     }
-    let names =
-        VARIANTS.iter().map(|variant| variant.name).chain([PATCHELF_SYNCED, PATCHELF_TWO.name]);
+    let names = VARIANTS.iter().map(|(name, _)| *name).chain([PATCHELF_SYNCED, PATCHELF_TWO.0]);
     let named = names.zip(runs.into_iter().chain([synced, two])).collect();
     let record = Record {
         schema: "becalm-lab/bench-fix/1",
@@ -159,11 +136,7 @@ pub(super) fn run(args: &FixBench) -> Result<()> {
         rows: rows(named, objects),
     };
     print(&record);
-    if let Some(raw) = &args.raw {
-        let text = serde_json::to_string(&record)? + "\n";
-        fs::write(raw, text).with_context(|| raw.display().to_string())?;
-    }
-    Ok(())
+    write_text(args.raw.as_deref(), &(serde_json::to_string(&record)? + "\n"))
 }
 
 /// Parameters of every run.
@@ -213,29 +186,31 @@ impl Bench {
         Ok(Store { dir, files, list })
     }
 
-    fn take(&self, variant: &Variant, store: &Store) -> Result<Taken> {
+    fn take(&self, (name, words): Variant, store: &Store) -> Result<Taken> {
         // Dirty pages of the previous variant must not count for this one.
         child::succeed(&mut child::command("sync"))?;
         let before = store.bytes()?;
-        let mut command = match variant.becalm {
-            [] => {
-                let mut command = child::command("xargs");
-                command.args(variant.xargs).arg("-a").arg(store.list.path());
-                command.arg(self.patchelf.program()).arg("--build-resolution-cache");
-                command
-            }
-            arguments => {
-                let mut command = child::command(&self.becalm);
+        let is_patchelf = words.starts_with('-');
+        let mut command =
+            child::command(if is_patchelf { Path::new("xargs") } else { &self.becalm });
+        command.args(words.split(' '));
+        if is_patchelf {
+            command.arg("-a").arg(store.list.path());
+            command.arg(self.patchelf.program()).arg("--build-resolution-cache");
+        } else {
+            if words.starts_with("fix") {
                 let prefixes = [&self.imported, store.dir.path()].map(|p| p.to_string_lossy());
-                command.args(arguments);
-                if arguments[0] == "fix" {
-                    command.arg("--store").arg(prefixes.join(":"));
-                }
-                command.arg(store.dir.path());
-                command
+                command.arg("--store").arg(prefixes.join(":"));
             }
-        };
-        let (seconds, peak_memory_bytes) = measured(&mut command, variant.name)?;
+            command.arg(store.dir.path());
+        }
+        let mut said = tempfile::tempfile()?;
+        let (seconds, peak_memory_bytes, status) =
+            watched(command.stderr(said.try_clone()?), Duration::from_millis(5))?;
+        if !status.success() {
+            said.rewind()?;
+            bail!("{name}: {status}: {}", std::io::read_to_string(said)?);
+        }
         let grown = store.bytes()? as i64 - before as i64;
         Ok(Taken { seconds, grown, peak_memory_bytes })
     }
@@ -245,28 +220,6 @@ impl Store {
     fn bytes(&self) -> Result<u64> {
         self.files.iter().map(|file| Ok(fs::metadata(file)?.size())).sum()
     }
-}
-
-/// Measures time and maximum memory (`VmHWM` of proc(5)) of a command.
-fn measured(command: &mut Command, name: &str) -> Result<(f64, u64)> {
-    let began = Instant::now();
-    let mut process = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
-    let status_file = Path::new("/proc").join(process.id().to_string()).join("status");
-    let mut peak = 0;
-    let status = loop {
-        let text = fs::read_to_string(&status_file).unwrap_or_default();
-        peak = high_water(&text).unwrap_or(0).max(peak);
-        match process.try_wait()? {
-            Some(status) => break status,
-            None => std::thread::sleep(LOOK),
-        }
-    };
-    let seconds = began.elapsed().as_secs_f64();
-    if status.code() != Some(0) {
-        let said = process.wait_with_output()?.stderr;
-        bail!("{name}: {status}: {}", String::from_utf8_lossy(&said));
-    }
-    Ok((seconds, peak))
 }
 
 fn rows(named: Vec<(&'static str, Vec<Taken>)>, objects: usize) -> Vec<Row> {

@@ -37,65 +37,37 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 
-pub(crate) use ahead::AheadBench;
-pub(crate) use check::CheckBench;
-pub(crate) use fix::FixBench;
-pub(crate) use loader::LoaderBench;
-pub(crate) use paths::PathsBench;
-pub(crate) use strategies::StrategiesBench;
+use crate::words::naming;
+
+pub(crate) use run::high_water;
 pub(crate) use summary::Spread;
-pub(crate) use trees::TreesBench;
 
 /// A measurement.
 #[derive(Subcommand)]
 pub(crate) enum Bench {
     /// `becalm check` in comparison with libtree and lddtree, on one list of files
-    Check(CheckBench),
+    Check(check::CheckBench),
     /// `becalm fix` and `undo` in comparison with patchelf, on a store of many objects
-    Fix(FixBench),
+    Fix(fix::FixBench),
     /// Misses and system calls of the loader with each strategy, for every program of a store
-    Strategies(StrategiesBench),
+    Strategies(strategies::StrategiesBench),
     /// Programs of a store with a stock and a patched loader, with notes and with caches
-    Loader(LoaderBench),
+    Loader(loader::LoaderBench),
     /// Programs of a store without and with an index, and in one ordinary directory
-    Calm {
-        #[command(flatten)]
-        common: Common,
-        /// Only this program; may be repeated
-        #[arg(long, value_name = "NAME")]
-        only: Vec<String>,
-    },
+    Calm(Common),
     /// Programs of /usr/bin and of a store as they are, and with bindings from an index
-    Bind {
-        #[command(flatten)]
-        common: Common,
-        /// This program alone; may be repeated
-        #[arg(long, value_name = "NAME")]
-        only: Vec<String>,
-    },
+    Bind(Common),
     /// Programs as they are, in the environment of `becalm env`, and started by `becalm run`
-    Start {
-        #[command(flatten)]
-        common: Common,
-        /// Only this program; may be repeated
-        #[arg(long, value_name = "NAME")]
-        only: Vec<String>,
-    },
+    Start(Common),
     /// Programs that `becalm on` has switched on, and others with its folder in `PATH`
-    On {
-        #[command(flatten)]
-        common: Common,
-        /// Only this program; may be repeated
-        #[arg(long, value_name = "NAME")]
-        only: Vec<String>,
-    },
+    On(Common),
     /// Searches that interpreters and programs make themselves, in one directory, in a store, and
     /// answered
-    Paths(PathsBench),
+    Paths(paths::PathsBench),
     /// Cold starts of a program: as it is, with its pages read ahead, and with whole files read ahead
-    Ahead(AheadBench),
+    Ahead(ahead::AheadBench),
     /// A program whose tree is on a slow file system: as it is, and by `becalm run`
-    Trees(TreesBench),
+    Trees(trees::TreesBench),
     /// Programs of a store untraced, under becalm trace, and under strace
     Trace(Common),
     /// The estimates of `becalm check` in comparison with measured starts
@@ -117,9 +89,16 @@ pub(crate) struct Common {
     /// File for the raw times, one JSON object
     #[arg(long)]
     raw: Option<PathBuf>,
+    /// Only this program; may be repeated
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
 }
 
 impl Common {
+    fn is_wanted(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|wanted| wanted == name)
+    }
+
     fn write(&self, data: serde_json::Value) -> Result<()> {
         write_raw(self.raw.as_deref(), data)
     }
@@ -127,13 +106,17 @@ impl Common {
 
 /// Writes raw data and the machine's description, if the options name a file.
 fn write_raw(raw: Option<&Path>, mut data: serde_json::Value) -> Result<()> {
-    let Some(raw) = raw else { return Ok(()) };
     let read = |file| fs::read_to_string(file).unwrap_or_default().trim().to_owned();
     let cpus = std::thread::available_parallelism().map_or(0, usize::from);
     data["machine"] = read("/proc/version").into();
     data["cpus"] = cpus.into();
     data["load_afterwards"] = read("/proc/loadavg").into();
-    fs::write(raw, data.to_string()).with_context(|| raw.display().to_string())
+    write_text(raw, &data.to_string())
+}
+
+/// Writes a text, if the options name a file.
+pub(crate) fn write_text(raw: Option<&Path>, text: &str) -> Result<()> {
+    raw.map_or(Ok(()), |raw| fs::write(raw, text).with_context(naming(raw)))
 }
 
 /// Runs a measurement.
@@ -145,15 +128,15 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Check(args) => check::run(args),
         Bench::Fix(args) => fix::run(args),
         Bench::Loader(args) => loader::run(args),
-        Bench::Calm { common, only } => calm::run(common, only),
-        Bench::Bind { common, only } => bind::run(common, only),
-        Bench::Start { common, only } => start::run(common, only),
-        Bench::On { common, only } => on::run(common, only),
+        Bench::Calm(args) => calm::run(args),
+        Bench::Bind(args) => bind::run(args),
+        Bench::Start(args) => start::run(args),
+        Bench::On(args) => on::run(args),
         Bench::Paths(args) => paths::run(args),
         Bench::Strategies(args) => strategies::run(args),
         Bench::Ahead(args) => ahead::run(args),
         Bench::Trees(args) => trees::run(args),
-        Bench::Trace(common) => trace::run(common),
-        Bench::Estimate(common) => estimate::run(common),
+        Bench::Trace(args) => trace::run(args),
+        Bench::Estimate(args) => estimate::run(args),
     }
 }

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::Common;
-use super::calm::{Variant, measure, variant};
+use super::calm::{Variant, calm, measure, variant};
 use crate::child;
 
 /// Programs of /usr/bin that are switched on, with an argument that makes them end by themselves.
@@ -45,15 +45,14 @@ const PATH: &str = "/usr/bin:/bin";
 ///
 /// # Errors
 /// Returns an error if becalm, strace or a program cannot be run, or the raw data cannot be written.
-pub(super) fn run(args: &Common, only: &[String]) -> Result<()> {
+pub(super) fn run(args: &Common) -> Result<()> {
     let scratch = tempfile::tempdir()?;
     let is_there = |name: &str| Path::new("/usr/bin").join(name).exists();
-    let is_wanted = |name: &str| only.is_empty() || only.iter().any(|wanted| wanted == name);
     let names: Vec<&str> = ON.map(|one| one.0).into_iter().filter(|name| is_there(name)).collect();
     ensure!(!names.is_empty(), "none of the programs is installed");
     let state = switch_on(&args.becalm, scratch.path(), &names)?;
     let (mut all, mut calls) = (Vec::new(), Vec::new());
-    for (name, arguments) in ON.into_iter().chain(OTHERS).filter(|(name, _)| is_wanted(name)) {
+    for (name, arguments) in ON.into_iter().chain(OTHERS).filter(|(name, _)| args.is_wanted(name)) {
         if !is_there(name) {
             println!("{name}: not installed");
             continue;
@@ -87,11 +86,7 @@ fn ways(name: &str, state: &Path) -> [Variant; 4] {
     let program = Path::new(name);
     let plain = || ("PATH", PATH.to_owned());
     let on = ("PATH", format!("{}:{PATH}", state.join("bin").display()));
-    let session = [
-        plain(),
-        ("LD_AUDIT", state.join("index.so").display().to_string()),
-        ("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=8192".to_owned()),
-    ];
+    let session = [vec![plain()], calm(&state.join("index.so"))].concat();
     [
         variant("plain", program, &[plain()]),
         variant("plain again", program, &[plain()]),

@@ -11,9 +11,6 @@ use serde::Serialize;
 
 use super::tools::Tool;
 
-/// Interval at which the memory of a running process is read.
-const LOOK: Duration = Duration::from_micros(500);
-
 /// Measurement of one run, including the command's children.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Taken {
@@ -68,24 +65,34 @@ pub(super) fn seconds(mut command: Command) -> Result<f64> {
     Ok(taken.wall_ms / 1e3)
 }
 
-/// Returns the maximum resident memory of a tool (`VmHWM` of proc(5)) in bytes, read twice per
-/// millisecond. Only the process itself counts, not its children.
+/// Runs a command without its standard output. Returns the seconds, the maximum resident memory
+/// (`VmHWM` of proc(5)) in bytes, read after each interval, and the status. Only the memory of the
+/// process itself counts, not that of its children.
+///
+/// # Errors
+/// Returns an error if the command cannot be started.
+pub(super) fn watched(command: &mut Command, interval: Duration) -> Result<(f64, u64, ExitStatus)> {
+    let began = Instant::now();
+    let mut child = command.stdout(Stdio::null()).spawn()?;
+    let status_file = Path::new("/proc").join(child.id().to_string()).join("status");
+    let mut peak = 0;
+    loop {
+        let text = std::fs::read_to_string(&status_file).unwrap_or_default();
+        peak = high_water(&text).unwrap_or(0).max(peak);
+        match child.try_wait()? {
+            Some(status) => return Ok((began.elapsed().as_secs_f64(), peak, status)),
+            None => std::thread::sleep(interval),
+        }
+    }
+}
+
+/// Returns the maximum resident memory of a tool in bytes, read twice per millisecond.
 ///
 /// # Errors
 /// Returns an error if the tool cannot be started.
 pub(crate) fn peak_memory(tool: &Tool) -> Result<u64> {
-    let mut command = tool.command();
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    let child = command.spawn();
-    let mut child = child.with_context(|| format!("{} cannot be started", tool.name))?;
-    let status = Path::new("/proc").join(child.id().to_string()).join("status");
-    let mut peak = 0;
-    while child.try_wait()?.is_none() {
-        let text = std::fs::read_to_string(&status).unwrap_or_default();
-        peak = high_water(&text).unwrap_or(0).max(peak);
-        std::thread::sleep(LOOK);
-    }
-    Ok(peak)
+    let watched = watched(tool.command().stderr(Stdio::null()), Duration::from_micros(500));
+    Ok(watched.with_context(|| format!("{} cannot be started", tool.name))?.1)
 }
 
 /// Returns user and kernel time of all reaped children, in milliseconds.
@@ -96,7 +103,7 @@ fn children() -> Result<(f64, f64)> {
 }
 
 /// Parses the line `VmHWM:     1234 kB` of a status file of proc(5) into bytes.
-pub(super) fn high_water(status: &str) -> Option<u64> {
+pub(crate) fn high_water(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kilobytes * 1024)

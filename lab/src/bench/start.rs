@@ -9,12 +9,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::calm::{Variant, measure, variant};
+use super::calm::{Variant, each_place, index_of, measure, variant};
 use super::{Common, Spread};
 use crate::child;
-use crate::stored;
 
 /// A program that is not known after this number of starts is not measured.
 const STARTS: usize = 30;
@@ -37,36 +36,20 @@ const PROGRAMS: [(&str, &[&str]); 11] = [
 ///
 /// # Errors
 /// Returns an error if becalm or a program cannot be run, or the raw data cannot be written.
-pub(super) fn run(args: &Common, only: &[String]) -> Result<()> {
-    let is_wanted = |name: &str| only.is_empty() || only.iter().any(|wanted| wanted == name);
+pub(super) fn run(args: &Common) -> Result<()> {
     let scratch = tempfile::tempdir()?;
     let wrapper = wrapper(scratch.path())?;
-    let mut all = Vec::new();
-    for (name, arguments) in PROGRAMS.into_iter().filter(|(name, _)| is_wanted(name)) {
-        let installed = Path::new("/usr/bin").join(name);
-        let in_store = if args.store.is_dir() { stored::find(&args.store, name)? } else { None };
-        for (what, program) in
-            [("", installed.exists().then_some(installed)), (", store", in_store)]
-        {
-            let label = format!("{name}{what}");
-            let Some(program) = program else {
-                println!("{label}: not installed");
-                continue;
-            };
-            let index = scratch.path().join("index.so");
-            let store = (!what.is_empty()).then(|| std::fs::canonicalize(&args.store));
-            make(args, &program, store.transpose()?.as_deref(), &index)?;
-            let home = scratch.path().join("home");
-            make_known(&args.becalm, &program, arguments, &home)?;
-            let ways = ways(args, &program, (&index, &wrapper, &home))?;
-            let times = measure(&label, &ways, arguments, args.rounds)?;
-            for way in ["execve", "run --index", "run"] {
-                print_added(&times, way);
-            }
-            all.extend(times);
+    let (index, home) = (scratch.path().join("index.so"), scratch.path().join("home"));
+    each_place(args, &PROGRAMS, |label, program, store, arguments| {
+        index_of(args, &[], (program, store), &index)?;
+        make_known(&args.becalm, program, arguments, &home)?;
+        let ways = ways(args, program, (&index, &wrapper, &home))?;
+        let times = measure(label, &ways, arguments, args.rounds)?;
+        for way in ["execve", "run --index", "run"] {
+            print_added(&times, way);
         }
-    }
-    args.write(json!({ "times": all }))
+        Ok(times)
+    })
 }
 
 /// Builds the program that only executes its arguments, with the variables of its environment.
@@ -77,16 +60,6 @@ fn wrapper(folder: &Path) -> Result<PathBuf> {
     std::fs::write(&source, SOURCE)?;
     child::succeed(Command::new("cc").args(["-O2", "-static", "-o"]).args([&built, &source]))?;
     Ok(built)
-}
-
-/// Makes the index of one program, as `becalm run` makes it.
-fn make(args: &Common, program: &Path, store: Option<&Path>, index: &Path) -> Result<()> {
-    let mut make = Command::new(&args.becalm);
-    make.args(["index", "--program"]).arg(program);
-    if let Some(store) = store {
-        make.arg("--store").arg(store);
-    }
-    child::succeed(make.arg("-o").arg(index)).map(drop)
 }
 
 /// Starts a program until `becalm run` keeps what its next start needs.

@@ -12,7 +12,9 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::calm::calm;
 use super::loader::counts;
+use super::write_text;
 use crate::becalm::becalm;
 use crate::child;
 use crate::import::manifest::Manifest;
@@ -79,11 +81,7 @@ pub(super) fn run(args: &StrategiesBench) -> Result<()> {
         print(&counted);
         all.extend(counted);
     }
-    if let Some(raw) = &args.raw {
-        let text = serde_json::to_string_pretty(&all)? + "\n";
-        std::fs::write(raw, text).with_context(|| raw.display().to_string())?;
-    }
-    Ok(())
+    write_text(args.raw.as_deref(), &(serde_json::to_string_pretty(&all)? + "\n"))
 }
 
 /// Counts every program of a store in each variant.
@@ -109,7 +107,7 @@ fn of_store(tool: &Path, store: &Path) -> Result<Vec<Counted>> {
                     (place.run(|| predicted(tool, strategy, stored, &program.path))?, None)
                 }
                 Variant::Plain | Variant::Fixed(_) => counted(&place, &program.path, &[])?,
-                Variant::Index => counted(&place, &program.path, &calm(index))?,
+                Variant::Index => counted(&place, &program.path, &calm(Path::new(index)))?,
             };
             all.push(Counted {
                 store: store.clone(),
@@ -127,15 +125,10 @@ fn of_store(tool: &Path, store: &Path) -> Result<Vec<Counted>> {
 fn counted(
     place: &Place,
     program: &Path,
-    environment: &[String],
+    environment: &[(&str, String)],
 ) -> Result<(usize, Option<usize>)> {
     let loader = counts::loader(place, program, environment)?;
     Ok((loader.misses, Some(loader.calls)))
-}
-
-fn calm(index: &str) -> [String; 2] {
-    let tls = "GLIBC_TUNABLES=glibc.rtld.optional_static_tls=8192";
-    [format!("LD_AUDIT={index}"), tls.to_owned()]
 }
 
 /// Returns the predicted misses with a loader that reads the strategy's files.

@@ -43,28 +43,6 @@ pub(crate) const LIBTREE_ONCE: &str = "libtree -vv";
 pub(crate) const LDDTREE: &str = "lddtree";
 
 impl Tool {
-    /// Creates a tool that runs in every round, without files. `names` has paths and the text shown
-    /// for them.
-    fn new(
-        name: &'static str,
-        does: &'static str,
-        command: &[&str],
-        names: &[(&str, &str)],
-    ) -> Self {
-        let show = |word: &&str| {
-            let known = names.iter().find(|(path, _)| path == word);
-            known.map_or(*word, |(_, name)| *name).to_owned()
-        };
-        Self {
-            name,
-            does,
-            shown: command.iter().map(show).collect::<Vec<_>>().join(" "),
-            command: command.iter().map(|&word| word.to_owned()).collect(),
-            every_round: true,
-            files: Vec::new(),
-        }
-    }
-
     /// Returns the command, ready to start.
     pub(crate) fn command(&self) -> Command {
         let mut command = child::command(&self.command[0]);
@@ -89,34 +67,23 @@ pub(crate) fn all(
         }
     }
     let (becalm, list_file) = (text(becalm), text(list_file));
-    let names = [(becalm.as_str(), "becalm"), (list_file.as_str(), "LIST")];
+    let tool = tools_of(&becalm, &list_file);
     let tool = |name, does, command: &[&str], every_round, files: &[PathBuf]| Tool {
         every_round,
         files: files.to_vec(),
-        ..Tool::new(name, does, command, &names)
+        ..tool(name, does, command)
     };
     let check = [becalm.as_str(), "check"];
     let each = ["xargs", "-n", "1", "-a", &list_file, "/usr/bin/libtree", "-vv"];
+    let (once, repeated) = (["/usr/bin/libtree", "-vv"], ["/usr/bin/libtree", "-vvv"]);
     let in_full = "every file's closure";
     Ok(vec![
         tool(OURS, "every file's closure and every probe", &check, true, list),
         tool(CONTROL, "the control", &check, true, list),
         tool("becalm -j 1", "the same, in one thread", &[&becalm, "check", "-j", "1"], true, list),
-        tool(
-            LIBTREE_ONCE,
-            "each library once in the whole run",
-            &["/usr/bin/libtree", "-vv"],
-            true,
-            list,
-        ),
+        tool(LIBTREE_ONCE, "each library once in the whole run", &once, true, list),
         tool(LIBTREE_EACH, in_full, &each, false, &[]),
-        tool(
-            LIBTREE_ALL,
-            "every file's closure, subtrees repeated",
-            &["/usr/bin/libtree", "-vvv"],
-            false,
-            list,
-        ),
+        tool(LIBTREE_ALL, "every file's closure, subtrees repeated", &repeated, false, list),
         tool(LDDTREE, in_full, &["/usr/bin/python3", "/usr/bin/lddtree"], false, list),
         tool(FOLDER, "finding the files as well", &check, true, &[folder.to_owned()]),
     ])
@@ -125,14 +92,31 @@ pub(crate) fn all(
 /// Returns the start of the smallest program, and becalm's check of it.
 pub(crate) fn starts(becalm: &Path) -> Vec<Tool> {
     let becalm = text(becalm);
-    let names = [(becalm.as_str(), "becalm")];
-    let tool = |name, does, command: &[&str]| Tool::new(name, does, command, &names);
+    let tool = tools_of(&becalm, "");
     let check = [becalm.as_str(), "check", "/bin/true"];
     vec![
         tool("becalm check /bin/true", "one file, from start to end", &check),
         tool("again", "the control", &check),
         tool("/bin/true", "the program itself", &["/bin/true"]),
     ]
+}
+
+/// Returns the function that makes a tool that runs in every round, without files, from its name, its
+/// work and its command. The two paths have other names in the text of the command.
+fn tools_of(becalm: &str, list_file: &str) -> impl Fn(&'static str, &'static str, &[&str]) -> Tool {
+    let show = move |word: &&str| match *word {
+        word if word == becalm => "becalm".to_owned(),
+        word if word == list_file => "LIST".to_owned(),
+        word => word.to_owned(),
+    };
+    move |name, does, command| Tool {
+        name,
+        does,
+        shown: command.iter().map(show).collect::<Vec<_>>().join(" "),
+        command: command.iter().map(|&word| word.to_owned()).collect(),
+        every_round: true,
+        files: Vec::new(),
+    }
 }
 
 fn text(path: &Path) -> String {

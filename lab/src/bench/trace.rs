@@ -3,12 +3,13 @@
 //! within a round; their median and quartiles are printed. This also measures the tracer's memory
 //! for growing numbers of lookups.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::run::seconds;
+use super::calm::{Variant, raw, taken, variant};
 use super::{Common, Spread};
 use crate::stored;
 
@@ -19,27 +20,32 @@ const PROGRAMS: [(&str, &[&str]); 3] =
 /// A command prefix that pins a command and its children to the first processor.
 const ONE_CPU: [&str; 3] = ["taskset", "-c", "0"];
 
-/// Returns the variants, the untraced one first, each with the words before the program on the
-/// command line.
-fn variants(becalm: &str) -> Vec<(&'static str, Vec<&str>)> {
+/// Returns the variants, the untraced one first.
+fn variants(becalm: &str, program: &str) -> Vec<Variant> {
     let trace = [becalm, "trace", "-o", "/dev/null", "--"];
     let bpf = ["strace", "-f", "--seccomp-bpf", "-e", "trace=%file", "-o", "/dev/null"];
-    vec![
-        ("untraced", vec![]),
-        ("untraced again", vec![]),
-        ("becalm trace", trace.to_vec()),
-        ("becalm trace --syscalls", vec![becalm, "trace", "--syscalls", "-o", "/dev/null", "--"]),
+    // Each with the words before the program on the command line.
+    let ways: [(_, &[&str]); 10] = [
+        ("untraced", &[]),
+        ("untraced again", &[]),
+        ("becalm trace", &trace),
+        ("becalm trace --syscalls", &[becalm, "trace", "--syscalls", "-o", "/dev/null", "--"]),
         (
             "becalm trace --until entry",
-            vec![becalm, "trace", "--until", "entry", "-o", "/dev/null", "--"],
+            &[becalm, "trace", "--until", "entry", "-o", "/dev/null", "--"],
         ),
-        ("strace -f -e trace=%file", vec!["strace", "-f", "-e", "trace=%file", "-o", "/dev/null"]),
-        ("strace -f --seccomp-bpf", bpf.to_vec()),
+        ("strace -f -e trace=%file", &["strace", "-f", "-e", "trace=%file", "-o", "/dev/null"]),
+        ("strace -f --seccomp-bpf", &bpf),
         // Tracer and program on one processor, where a stop costs least.
-        ("strace -f --seccomp-bpf, 1 CPU", [&ONE_CPU[..], &bpf].concat()),
-        ("becalm trace, 1 CPU", [&ONE_CPU[..], &trace].concat()),
-        ("strace -c -f", vec!["strace", "-c", "-f", "-o", "/dev/null"]),
-    ]
+        ("strace -f --seccomp-bpf, 1 CPU", &[&ONE_CPU[..], &bpf].concat()),
+        ("becalm trace, 1 CPU", &[&ONE_CPU[..], &trace].concat()),
+        ("strace -c -f", &["strace", "-c", "-f", "-o", "/dev/null"]),
+    ];
+    let of = |(name, before): (_, &[&str])| {
+        let line = [before, &[program]].concat();
+        variant(name, Path::new(line[0]), &[]).with_prefix(&line[1..])
+    };
+    ways.map(of).into()
 }
 
 /// Measures each program and prints a table, then a table of memory.
@@ -48,10 +54,10 @@ pub(super) fn run(args: &Common) -> Result<()> {
     let becalm = becalm.canonicalize().with_context(|| becalm.display().to_string())?;
     let becalm = becalm.to_str().context("a path that is no UTF-8")?;
     let mut all = Vec::new();
-    for (name, arguments) in PROGRAMS {
+    for (name, arguments) in PROGRAMS.into_iter().filter(|(name, _)| args.is_wanted(name)) {
         let program = stored::program(store, name)?;
         let program = program.to_str().context("a path that is no UTF-8")?;
-        all.extend(starts(&variants(becalm), (name, program, arguments), *rounds)?);
+        all.extend(starts(&variants(becalm, program), name, arguments, *rounds)?);
     }
     let shell = stored::program(store, "bash")?;
     let shell = shell.to_str().context("a path that is no UTF-8")?;
@@ -61,20 +67,12 @@ pub(super) fn run(args: &Common) -> Result<()> {
 
 /// Measures the starts of one program and prints its table.
 fn starts(
-    variants: &[(&'static str, Vec<&str>)],
-    (name, program, arguments): (&str, &str, &[&str]),
+    variants: &[Variant],
+    name: &str,
+    arguments: &[&str],
     rounds: usize,
 ) -> Result<Vec<Value>> {
-    let mut times = vec![Vec::new(); variants.len()];
-    // The first round fills the caches and is not counted.
-    for round in 0..=rounds {
-        for (variant, times) in variants.iter().zip(&mut times) {
-            let seconds = once(&[&variant.1[..], &[program], arguments].concat())?;
-            if round > 0 {
-                times.push(seconds);
-            }
-        }
-    }
+    let (able, times) = taken(name, variants, arguments, rounds)?;
     println!(
         "{name} {}\n  {:<32}{:>10}{:>12}  {:<16}{:>10}",
         arguments.join(" "),
@@ -84,21 +82,20 @@ fn starts(
         "quartiles",
         "added ms"
     );
-    for (variant, own) in variants.iter().zip(&times) {
+    for (variant, own) in able.iter().zip(&times) {
         let pairs = own.iter().zip(&times[0]);
         let ratios = Spread::of(pairs.clone().map(|(one, untraced)| one / untraced));
         let added = Spread::of(pairs.map(|(one, untraced)| one - untraced));
         println!(
             "  {:<32}{:>10.1}{:>12.2}  {:<16}{:>10.1}",
-            variant.0,
+            variant.name,
             1000.0 * Spread::of(own.iter().copied()).median,
             ratios.median,
             format!("{:.2} to {:.2}", ratios.low, ratios.high),
             1000.0 * added.median
         );
     }
-    let row = |(variant, own): (&(&str, Vec<&str>), Vec<f64>)| json!({ "program": name, "way": variant.0, "seconds": own });
-    Ok(variants.iter().zip(times).map(row).collect())
+    Ok(raw(name, &able, &times))
 }
 
 /// Measures the tracer's maximum memory while a shell looks up missing files, each in a directory
@@ -121,10 +118,4 @@ fn memory(becalm: &str, shell: &str) -> Result<Vec<Value>> {
         rows.push(json!({ "lookups": lookups, "peak_kb": peak }));
     }
     Ok(rows)
-}
-
-fn once(line: &[&str]) -> Result<f64> {
-    let mut command = Command::new(line[0]);
-    command.args(&line[1..]);
-    seconds(command)
 }

@@ -12,11 +12,12 @@ mod library_path;
 mod many;
 
 use crate::becalm::becalm;
+use crate::bench::write_text;
 use crate::words::grouped;
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
@@ -121,11 +122,7 @@ pub(crate) fn run(args: &Field) -> Result<()> {
     for Row { what, theirs, ours } in &rows {
         println!("| {what} | {theirs} | {ours} |");
     }
-    if let Some(path) = &common.raw {
-        let text = serde_json::to_string_pretty(&rows)?;
-        fs::write(path, text + "\n").with_context(|| path.display().to_string())?;
-    }
-    Ok(())
+    write_text(common.raw.as_deref(), &(serde_json::to_string_pretty(&rows)? + "\n"))
 }
 
 /// The system calls of a start, counted by strace.

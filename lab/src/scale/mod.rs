@@ -30,6 +30,7 @@ use clap::Args;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use crate::bench::high_water;
 use store::{OBJECTS, STORE, ScaleFs};
 
 /// Objects that are resolved with one cached view of the directories, as in `becalm index`.
@@ -118,9 +119,8 @@ pub(crate) fn run(scale: &Scale) -> Result<()> {
 }
 
 fn measure(packages: usize) -> Result<Measured> {
-    let fs = ScaleFs::new(packages);
     let began = Instant::now();
-    let index = index(&fs);
+    let index = index(&ScaleFs::new(packages));
     let resolve = began.elapsed();
     let began = Instant::now();
     let target =
@@ -136,7 +136,8 @@ fn measure(packages: usize) -> Result<Measured> {
         let reasons: Vec<usize> = (0..8).map(of).collect();
         bail!("{answers} answers, without one {reasons:?}: the computed store is wrong");
     }
-    let peak = peak()?;
+    let peak = high_water(&fs::read_to_string("/proc/self/status")?);
+    let peak = peak.context("no VmHWM in /proc/self/status")?;
     Ok(Measured {
         packages,
         objects: index.objects.len(),
@@ -203,14 +204,6 @@ fn index(fs: &ScaleFs) -> Index {
         gatherer.object(resolved);
     }
     gatherer.finish(1, "/lib64/ld-linux-x86-64.so.2".into(), &facts)
-}
-
-/// Returns the peak of this process's resident memory.
-fn peak() -> Result<u64> {
-    let status = fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    Ok(kib.context("no VmHWM in /proc/self/status")? * 1024)
 }
 
 fn facts() -> LoaderFacts {

@@ -60,19 +60,19 @@ pub(in crate::bench) struct Loader {
     pub(in crate::bench) misses: usize,
 }
 
-/// Counts the loader's calls for one program in one place, with variables (`NAME=VALUE`).
+/// Counts the loader's calls for one program in one place, with variables.
 ///
 /// # Errors
 /// Returns an error if strace cannot be run or the loader fails.
 pub(in crate::bench) fn loader(
     place: &Place,
     program: &Path,
-    environment: &[String],
+    environment: &[(&str, String)],
 ) -> Result<Loader> {
     let scratch = tempfile::tempdir()?;
     // strace sets them for the program, so that they do not affect strace itself.
-    let mut more = vec!["-E", "LD_TRACE_LOADED_OBJECTS=1"];
-    more.extend(environment.iter().flat_map(|variable| ["-E", variable.as_str()]));
+    let variables = environment.iter().map(|(name, value)| format!("-E{name}={value}"));
+    let more: Vec<String> = variables.chain(["-ELD_TRACE_LOADED_OBJECTS=1".to_owned()]).collect();
     let log = strace(place, scratch.path(), &more, program, &[])?;
     let misses = log.lines().filter(|line| is_miss(line)).count();
     Ok(Loader { calls: log.lines().count(), misses })
@@ -88,7 +88,7 @@ fn is_miss(line: &str) -> bool {
 fn strace(
     place: &Place,
     scratch: &Path,
-    more: &[&str],
+    more: &[String],
     program: &Path,
     arguments: &[&str],
 ) -> Result<String> {

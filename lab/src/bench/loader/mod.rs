@@ -19,6 +19,7 @@ use serde::Serialize;
 use super::machine::{self, Machine};
 use super::run::timed;
 use super::summary::Spread;
+use super::write_text;
 use crate::child;
 use crate::stored::{self, Place};
 use counts::Counts;
@@ -116,11 +117,7 @@ pub(super) fn run(args: &LoaderBench) -> Result<()> {
         patched: counts::version(&args.patched)?,
         measured,
     };
-    if let Some(raw) = &args.raw {
-        let text = serde_json::to_string(&run)?;
-        std::fs::write(raw, text).with_context(|| raw.display().to_string())?;
-    }
-    Ok(())
+    write_text(args.raw.as_deref(), &serde_json::to_string(&run)?)
 }
 
 /// Returns the variants; the first one is the base of all ratios.

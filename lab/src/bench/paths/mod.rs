@@ -20,6 +20,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use self::works::{WORKS, Work};
+use super::{calm, write_text};
 use crate::child;
 
 /// Calls with a path that count.
@@ -90,8 +91,7 @@ pub(crate) fn run(args: &PathsBench) -> Result<()> {
     for work in &works {
         rows.push(bench.row(work, args)?);
     }
-    let Some(raw) = &args.raw else { return Ok(()) };
-    fs::write(raw, json!({ "paths": rows }).to_string()).with_context(|| raw.display().to_string())
+    write_text(args.raw.as_deref(), &json!({ "paths": rows }).to_string())
 }
 
 struct Bench {
@@ -157,13 +157,13 @@ impl Bench {
     }
 
     /// The entries that a variable has, in order.
-    fn entries(&self, suffixes: &[&str]) -> Result<Vec<PathBuf>> {
+    fn entries(&self, suffixes: &str) -> Result<Vec<PathBuf>> {
         let mut packages: Vec<PathBuf> =
             fs::read_dir(self.store())?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
         packages.sort();
         let mut entries = Vec::new();
         for package in packages {
-            for suffix in suffixes {
+            for suffix in suffixes.split(' ') {
                 match suffix.strip_suffix("/*") {
                     None => entries.push(package.join(suffix)),
                     Some(folder) => {
@@ -203,9 +203,9 @@ impl Bench {
     }
 
     fn programs(&self, work: &Work) -> Result<Vec<PathBuf>> {
-        let mut programs = vec![found(work.program)?];
-        for line in work.children {
-            let said = child::succeed(child::command(line[0]).args(&line[1..]))?;
+        let mut programs = vec![found(&words(work.line)[0])?];
+        if let Some((program, arguments)) = words(work.child).split_first() {
+            let said = child::succeed(child::command(program).args(arguments))?;
             programs.push(found(said.trim())?);
         }
         Ok(programs)
@@ -249,25 +249,22 @@ impl Bench {
     }
 
     fn calm(&self, slow: bool) -> Variables {
-        let variable = |name: &str, value: String| (name.to_owned(), value);
-        vec![
-            variable("LD_AUDIT", self.index_file(slow).display().to_string()),
-            variable("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=8192".to_owned()),
-            variable("BECALM", "paths".to_owned()),
-        ]
+        let calm = calm::calm(&self.index_file(slow)).into_iter();
+        let paths = ("BECALM", "paths".to_owned());
+        calm.chain([paths]).map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
     /// The command line of a work.
     fn line(&self, work: &Work) -> Result<Vec<String>> {
-        let suffix = if work.arguments.contains(&"@.c") { ".c" } else { "" };
-        let source = self.folder.join(format!("{}-source{suffix}", work.name));
-        fs::write(&source, work.source)?;
-        let argument = |argument: &&str| match *argument {
-            "@" | "@.c" => source.display().to_string(),
-            other => other.to_owned(),
-        };
-        let program = found(work.program)?.display().to_string();
-        Ok(std::iter::once(program).chain(work.arguments.iter().map(argument)).collect())
+        let mut line = words(work.line);
+        line[0] = found(&line[0])?.display().to_string();
+        if let Some(argument) = line.iter_mut().find(|word| word.starts_with('@')) {
+            let suffix = argument.trim_start_matches('@');
+            let source = self.folder.join(format!("{}-source{suffix}", work.name));
+            fs::write(&source, work.source)?;
+            *argument = source.display().to_string();
+        }
+        Ok(line)
     }
 
     fn row(&self, work: &Work, args: &PathsBench) -> Result<serde_json::Value> {
@@ -422,11 +419,12 @@ fn closure(work: &Work) -> Result<BTreeSet<String>> {
     }
     let mut depends = child::command("apt-cache");
     depends.args(["depends", "--recurse", "--no-recommends", "--no-suggests", "--no-conflicts"]);
-    depends.args(["--no-breaks", "--no-replaces", "--no-enhances"]).args(work.seeds);
+    depends.args(["--no-breaks", "--no-replaces", "--no-enhances"]).args(words(work.seeds));
     let text = child::succeed(&mut depends)?;
     let is_named = |name: &str| {
-        let fits = |(begin, end): &(&str, &str)| name.starts_with(begin) && name.ends_with(end);
-        work.names.iter().any(fits) || work.seeds.contains(&name)
+        let fits = |(begin, end): (&str, &str)| name.starts_with(begin) && name.ends_with(end);
+        let mut patterns = work.names.split(' ').filter_map(|pattern| pattern.split_once('*'));
+        patterns.any(fits) || work.seeds.split(' ').any(|seed| seed == name)
     };
     let names = text.lines().filter(|line| !line.starts_with(' ') && !line.contains(['<', ':']));
     // Virtual packages have no record.
@@ -434,6 +432,11 @@ fn closure(work: &Work) -> Result<BTreeSet<String>> {
     show.args(["show", "--no-all-versions"]).args(names.filter(|name| is_named(name)));
     let text = String::from_utf8_lossy(&show.output()?.stdout).into_owned();
     Ok(text.lines().filter_map(|line| line.strip_prefix("Package: ")).map(str::to_owned).collect())
+}
+
+/// The words of a line of a work.
+fn words(line: &str) -> Vec<String> {
+    shlex::split(line).unwrap_or_default()
 }
 
 /// The real path of a program.
