@@ -42,14 +42,38 @@ pub(super) fn row(id: &str, title: &str, kind: RowKind, cells: Vec<Cell>) -> Row
     Row { id: id.to_owned(), title: title.to_owned(), kind, cells }
 }
 
+/// Returns a row with a cell for each column.
+fn measured(
+    outcomes: &[Outcome],
+    (id, title): (&str, &str),
+    cell: impl Fn(&Outcome) -> Cell,
+) -> Row {
+    row(id, title, RowKind::Measure, outcomes.iter().map(cell).collect())
+}
+
+/// Returns the cell of a value.
+fn value(value: f64, text: String) -> Cell {
+    Cell { value: Some(value), text, ..Cell::default() }
+}
+
 /// Returns the cell of a number.
-fn number(value: u64) -> Cell {
-    Cell { value: Some(value as f64), text: grouped(value), ..Cell::default() }
+fn number(number: u64) -> Cell {
+    value(number as f64, grouped(number))
+}
+
+/// Returns the cell of a time.
+fn time(ns: f64) -> Cell {
+    value(ns / 1e6, milliseconds(ns as u64))
+}
+
+/// Returns the cell of a value that there is not, with a note.
+fn dash(note: Option<String>) -> Cell {
+    Cell { text: "–".to_owned(), note, ..Cell::default() }
 }
 
 /// Returns the cell of a number that was not measured, with the reason.
 fn none(why: &str) -> Cell {
-    Cell { text: "–".to_owned(), note: Some(why.to_owned()), ..Cell::default() }
+    dash(Some(why.to_owned()))
 }
 
 /// Returns the cell of a verdict.
@@ -65,11 +89,10 @@ pub(super) fn answer(verdict: Verdict, note: Option<String>) -> Cell {
 
 fn figures(outcomes: &[Outcome]) -> Vec<Row> {
     let of = |id: &str, title: &str, value: &dyn Fn(&Figures) -> u64| {
-        let cell = |outcome: &Outcome| match &outcome.figures {
+        measured(outcomes, (id, title), |outcome| match &outcome.figures {
             Ok(figures) => number(value(figures)),
             Err(why) => none(why),
-        };
-        row(id, title, RowKind::Measure, outcomes.iter().map(cell).collect())
+        })
     };
     vec![
         of("objects", "libraries loaded", &|figures| figures.objects.len() as u64),
@@ -84,24 +107,19 @@ fn figures(outcomes: &[Outcome]) -> Vec<Row> {
 /// Returns the rows of symbol lookup.
 fn relocation(outcomes: &[Outcome]) -> Vec<Row> {
     let of = |id: &str, title: &str, value: &dyn Fn(&Outcome, &Relocations) -> Cell| {
-        let cell = |outcome: &Outcome| match &outcome.figures {
+        measured(outcomes, (id, title), |outcome| match &outcome.figures {
             Ok(Figures { relocations: Some(relocations), .. }) => value(outcome, relocations),
             Ok(_) => none("no loader tells of it (LD_DEBUG=statistics)"),
             Err(why) => none(why),
-        };
-        row(id, title, RowKind::Measure, outcomes.iter().map(cell).collect())
-    };
-    let time = |_: &Outcome, relocations: &Relocations| match relocations.ns {
-        Some(ns) => {
-            let ns = ns as f64;
-            Cell { value: Some(ns / 1e6), text: milliseconds(ns as u64), ..Cell::default() }
-        }
-        None => none("glibc does not time itself on this machine"),
+        })
     };
     vec![
         of("bindings-applied", "symbols bound by the index", &bound),
         of("symbol-lookups", "symbols looked up", &|_, found| number(found.lookups)),
-        of("relocation-ms", "relocation, median, ms", &time),
+        of("relocation-ms", "relocation, median, ms", &|_, found| match found.ns {
+            Some(ns) => time(ns as f64),
+            None => none("glibc does not time itself on this machine"),
+        }),
     ]
 }
 
@@ -111,78 +129,58 @@ fn bound(outcome: &Outcome, found: &Relocations) -> Cell {
     match (found.bindings, &found.not_applied) {
         (Some(IndexedBindings { bound, relocations }), _) => {
             let text = format!("{} of {}", grouped(bound.into()), grouped(relocations.into()));
-            Cell { value: Some(f64::from(bound)), text, ..Cell::default() }
+            value(f64::from(bound), text)
         }
         (None, Some(why)) => none(&format!("the index's bindings are not applied: {why}")),
-        (None, None) => {
-            let note = why_not.map(|why| format!("the index has no bindings of it: {why}"));
-            Cell { text: "–".to_owned(), note, ..Cell::default() }
-        }
+        (None, None) => dash(why_not.map(|why| format!("the index has no bindings of it: {why}"))),
     }
 }
 
-fn times(outcomes: &[Outcome], measured: &Measured) -> Vec<Row> {
-    let timed = |outcome: &Outcome| -> Option<&Timed> {
+fn times(outcomes: &[Outcome], all: &Measured) -> Vec<Row> {
+    let timed = |outcome: &Outcome| -> Result<&Timed, Cell> {
         let name = outcome.kind.name();
         let is_control = outcome.kind == Kind::Control;
-        let mut all = measured.variants.iter();
         // The control is run twice a round; its ratio is the one of the second run.
-        all.find(|timed| timed.name == name && timed.control == is_control)
+        let is_it = |timed: &&Timed| timed.name == name && timed.control == is_control;
+        let missing = || none(outcome.figures.as_ref().err().map_or("", String::as_str));
+        all.variants.iter().find(is_it).ok_or_else(missing)
     };
-    let missing =
-        |outcome: &Outcome| none(outcome.figures.as_ref().err().map_or("", String::as_str));
-    let start = |outcome: &Outcome| match timed(outcome) {
-        Some(timed) => {
-            let median = timed.spread.median;
-            Cell { value: Some(median / 1e6), text: milliseconds(median as u64), ..Cell::default() }
-        }
-        None => missing(outcome),
+    let of = |id: &str, title: &str, cell: &dyn Fn(&Timed) -> Option<Cell>| {
+        measured(outcomes, (id, title), |outcome| match timed(outcome) {
+            Ok(timed) => cell(timed).unwrap_or_else(|| none("")),
+            Err(missing) => missing,
+        })
     };
-    let ratio = |outcome: &Outcome| match timed(outcome).and_then(|timed| timed.ratio) {
-        Some(ratio) => {
-            let (text, _) = ratio_parts(ratio);
-            Cell { value: Some(ratio.ratio), text, ..Cell::default() }
-        }
-        None => missing(outcome),
-    };
-    let interval = |outcome: &Outcome| match timed(outcome)
-        .and_then(|timed| timed.ratio)
-        .map(|ratio| ratio_parts(ratio).1)
-    {
-        Some(Some(text)) => Cell { text, ..Cell::default() },
-        Some(None) => none("fewer than 6 rounds"),
-        None => missing(outcome),
-    };
-    let all = |of: &dyn Fn(&Outcome) -> Cell| outcomes.iter().map(of).collect();
     vec![
-        row("start-ms", "whole start, median, ms", RowKind::Measure, all(&start)),
-        row("start-ratio", "whole start, times the control", RowKind::Measure, all(&ratio)),
-        row("start-interval", "its 95 % interval", RowKind::Measure, all(&interval)),
+        of("start-ms", "whole start, median, ms", &|timed| Some(time(timed.spread.median))),
+        of("start-ratio", "whole start, times the control", &|timed| {
+            let ratio = timed.ratio?;
+            Some(value(ratio.ratio, ratio_parts(ratio).0))
+        }),
+        of("start-interval", "its 95 % interval", &|timed| {
+            Some(match ratio_parts(timed.ratio?).1 {
+                Some(text) => Cell { text, ..Cell::default() },
+                None => none("fewer than 6 rounds"),
+            })
+        }),
     ]
 }
 
 fn costs(outcomes: &[Outcome]) -> Vec<Row> {
     let of = |id: &str, title: &str, cell: &dyn Fn(&Column) -> Cell| {
-        let cell = |outcome: &Outcome| match &outcome.column {
+        measured(outcomes, (id, title), |outcome| match &outcome.column {
             Ok(column) => Cell { note: column.remark.clone(), ..cell(column) },
             Err(why) => none(why),
-        };
-        row(id, title, RowKind::Measure, outcomes.iter().map(cell).collect())
+        })
     };
     let bytes = |column: &Column| {
         let bytes = column.changes.bytes;
         let sign = if bytes < 0 { "-" } else { "" };
-        let text = format!("{sign}{}", grouped(bytes.unsigned_abs()));
-        Cell { value: Some(bytes as f64), text, ..Cell::default() }
+        value(bytes as f64, format!("{sign}{}", grouped(bytes.unsigned_abs())))
     };
-    let took = |column: &Column| {
-        let ns = column.applied.as_secs_f64() * 1e9;
-        match column.kind {
-            Kind::Strategy(_) => {
-                Cell { value: Some(ns / 1e6), text: milliseconds(ns as u64), ..Cell::default() }
-            }
-            _ => Cell { text: "–".to_owned(), ..Cell::default() },
-        }
+    let took = |column: &Column| match column.kind {
+        Kind::Strategy(_) => time(column.applied.as_secs_f64() * 1e9),
+        _ => dash(None),
     };
     vec![
         of("bytes-added", "bytes added", &bytes),
@@ -238,16 +236,13 @@ fn same_objects(figures: &Figures, control: &Figures) -> Cell {
         from.objects.iter().find(|path| !of.objects.contains(path)).map(name)
     };
     let what = match (lacks(figures, control), lacks(control, figures)) {
-        (None, None) if figures.objects == control.objects => None,
-        (None, None) => Some("the same, in another order".to_owned()),
-        (Some(lost), None) => Some(format!("{lost} is not loaded")),
-        (None, Some(more)) => Some(format!("{more} is loaded as well")),
-        (Some(lost), Some(other)) => Some(format!("{other} instead of {lost}")),
+        (None, None) if figures.objects == control.objects => return answer(Verdict::Yes, None),
+        (None, None) => "the same, in another order".to_owned(),
+        (Some(lost), None) => format!("{lost} is not loaded"),
+        (None, Some(more)) => format!("{more} is loaded as well"),
+        (Some(lost), Some(other)) => format!("{other} instead of {lost}"),
     };
-    match what {
-        None => answer(Verdict::Yes, None),
-        what => answer(Verdict::No, what),
-    }
+    answer(Verdict::No, Some(what))
 }
 
 /// Returns the verdict on the disk space: yes if the added bytes are below 5 % of the packages.
