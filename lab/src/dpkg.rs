@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::child;
+use crate::words::hash;
 
 /// A Debian package, or a substitute for a file without a package.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -32,10 +32,8 @@ impl Package {
     /// element of a search path.
     pub(crate) fn directory(&self) -> String {
         let identity = format!("{}:{}={}", self.name, self.architecture, self.version);
-        let digest = Sha256::digest(identity.as_bytes());
-        let hash: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
         let version = self.version.split_once(':').map_or(&*self.version, |(_, rest)| rest);
-        format!("{hash}-{}-{version}", self.name)
+        format!("{}-{}-{version}", hash(&identity), self.name)
     }
 }
 

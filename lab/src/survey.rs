@@ -6,12 +6,14 @@
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use nix::sys::resource::{UsageWho, getrusage};
+
+use crate::child;
 
 /// Programs of a package.
 pub(crate) const OF_A_PACKAGE: usize = 10;
@@ -96,11 +98,5 @@ pub(crate) fn make(folder: &Path, files: usize) -> Result<PathBuf> {
 }
 
 fn cc(folder: &Path, arguments: &[&str]) -> Result<()> {
-    let mut cc = Command::new("cc");
-    let status = cc.current_dir(folder).args(arguments).stdin(Stdio::null()).status();
-    let status = status.context("no C compiler")?;
-    if !status.success() {
-        bail!("cc {arguments:?}: {status}");
-    }
-    Ok(())
+    child::succeed(Command::new("cc").current_dir(folder).args(arguments)).map(drop)
 }

@@ -25,12 +25,12 @@ use becalm_core::fs::Errno;
 use becalm_core::index::build::{Fingerprints, Gatherer, ResolvedObject, Resolver, Sources};
 use becalm_core::index::{Fingerprint, Folder, Index, Target, Time, encode};
 use becalm_core::search::Stores;
-use bstr::{BStr, BString, ByteSlice};
+use bstr::{BStr, BString};
 use clap::Args;
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
 
 use crate::bench::high_water;
+use crate::child;
 use store::{OBJECTS, STORE, ScaleFs};
 
 /// Objects that are resolved with one cached view of the directories, as in `becalm index`.
@@ -51,20 +51,16 @@ pub(crate) struct Scale {
     /// The becalm that indexes them, as scripts/build prints it
     #[arg(long, value_name = "FILE", requires = "on_disk")]
     becalm: Option<PathBuf>,
-    /// Measure one store in this process, and print JSON
+    /// Measure one store in this process, and print its row
     #[arg(long, hide = true)]
     one: bool,
 }
 
 /// The figures of one store.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug)]
 struct Measured {
-    packages: usize,
     objects: usize,
-    programs: usize,
     answers: usize,
-    /// Lookups that are deferred to the loader; the computed store has none.
-    deferred: usize,
     resolve: Duration,
     encode: Duration,
     /// Peak of resident memory in bytes.
@@ -87,23 +83,10 @@ pub(crate) fn run(scale: &Scale) -> Result<()> {
     }
     if scale.one {
         let [packages] = scale.packages[..] else { bail!("--one: one size") };
-        println!("{}", serde_json::to_string(&measure(packages)?)?);
-        return Ok(());
-    }
-    println!(
-        "| packages | objects | answers | resolve, s | encode, s | peak, MB | table, MB | bytes an answer | lookup, ns |"
-    );
-    println!("| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
-    for packages in &scale.packages {
-        let mut own = Command::new(std::env::current_exe()?);
-        let output = own.args(["scale", "--one", &packages.to_string()]).output()?;
-        if !output.status.success() {
-            bail!("{packages} packages: {}", output.stderr.to_str_lossy());
-        }
-        let m: Measured = serde_json::from_slice(&output.stdout)?;
+        let m = measure(packages)?;
         println!(
             "| {} | {} | {} | {:.1} | {:.1} | {} | {:.1} | {:.1} | {} |",
-            m.packages,
+            packages,
             m.objects,
             m.answers,
             m.resolve.as_secs_f64(),
@@ -113,6 +96,15 @@ pub(crate) fn run(scale: &Scale) -> Result<()> {
             m.bytes_an_answer,
             m.lookup
         );
+        return Ok(());
+    }
+    println!(
+        "| packages | objects | answers | resolve, s | encode, s | peak, MB | table, MB | bytes an answer | lookup, ns |"
+    );
+    println!("| ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
+    for packages in &scale.packages {
+        let mut own = Command::new(std::env::current_exe()?);
+        print!("{}", child::whole(own.args(["scale", "--one", &packages.to_string()]))?);
     }
     println!("\n{} CPUs; computed files: no time of a disk is in it", rayon::current_num_threads());
     Ok(())
@@ -128,22 +120,17 @@ fn measure(packages: usize) -> Result<Measured> {
     let table = encode(&index, target)?;
     let encode = began.elapsed();
     let answers = index.objects.iter().map(|object| object.edges.len()).sum();
-    let deferred: usize =
-        index.objects.iter().flat_map(|object| object.deferred).map(usize::from).sum();
-    if answers == 0 || deferred > 0 {
-        let of =
-            |at: usize| index.objects.iter().map(|o| usize::from(o.deferred[at])).sum::<usize>();
-        let reasons: Vec<usize> = (0..8).map(of).collect();
+    let of = |at: usize| index.objects.iter().map(|o| usize::from(o.deferred[at])).sum::<usize>();
+    let reasons: Vec<usize> = (0..8).map(of).collect();
+    // Lookups that are deferred to the loader; the computed store has none.
+    if answers == 0 || reasons.iter().any(|&count| count > 0) {
         bail!("{answers} answers, without one {reasons:?}: the computed store is wrong");
     }
     let peak = high_water(&fs::read_to_string("/proc/self/status")?);
     let peak = peak.context("no VmHWM in /proc/self/status")?;
     Ok(Measured {
-        packages,
         objects: index.objects.len(),
-        programs: index.objects.iter().filter(|object| object.is_program).count(),
         answers,
-        deferred,
         resolve,
         encode,
         peak,
@@ -158,19 +145,12 @@ fn lookup(table: &[u8]) -> Result<u64> {
     let folder = tempfile::tempdir()?;
     let (reader, file) = (folder.path().join("lookup"), folder.path().join("table"));
     fs::write(&file, table)?;
-    let source =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/audit/module/tests/lookup.c");
-    let made = Command::new("cc").args(["-std=c11", "-O2", "-o"]).args([&reader, &source]).status();
-    if !made.context("no C compiler")?.success() {
-        bail!("cc {}", source.display());
-    }
-    let output = Command::new(&reader).arg(&file).args(["time", LOOKUPS]).output()?;
-    let said = output.stdout.to_str_lossy();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/audit/module/tests/lookup.c");
+    let cc = ["-std=c11", "-O2", "-o"];
+    child::whole(Command::new("cc").args(cc).args([&reader, &source]))?;
+    let said = child::whole(Command::new(&reader).arg(&file).args(["time", LOOKUPS]))?;
     let number = said.split(' ').next().and_then(|number| number.parse().ok());
-    let (true, Some(number)) = (output.status.success(), number) else {
-        bail!("{}: {said}", source.display());
-    };
-    Ok(number)
+    number.with_context(|| format!("{}: {said}", source.display()))
 }
 
 /// Resolves every object of the store and gathers the answers.
@@ -260,8 +240,9 @@ mod tests {
     #[test]
     fn a_small_store_is_answered_wholly_and_a_larger_one_costs_no_more_an_answer() {
         let [small, large] = [50, 500].map(|packages| measure(packages).expect("measured"));
-        assert_eq!((small.objects, small.deferred), (500, 0));
-        assert!(small.programs > 0 && small.answers > small.objects);
+        // An object without an answer is an error of `measure`.
+        assert!(small.objects == 500 && small.answers > small.objects);
+        assert!(index(&ScaleFs::new(50)).objects.iter().any(|object| object.is_program));
         assert!(large.bytes_an_answer < small.bytes_an_answer * 1.1, "{small:?} {large:?}");
     }
 

@@ -17,11 +17,11 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use serde_json::json;
-use sha2::{Digest, Sha256};
 
 use self::works::{WORKS, Work};
 use super::{calm, write_text};
 use crate::child;
+use crate::words::hash;
 
 /// Calls with a path that count.
 const CALLS: &str = "open,openat,stat,lstat,newfstatat,statx,access,faccessat,faccessat2,readlink,readlinkat,execve";
@@ -135,9 +135,7 @@ impl Bench {
     fn unpack(&self, deb: &Path) -> Result<()> {
         let stem = deb.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let name = stem.split('_').next().unwrap_or_default();
-        let digest = Sha256::digest(stem.as_bytes());
-        let hash: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-        let package = self.store().join(format!("{hash}-{name}"));
+        let package = self.store().join(format!("{}-{name}", hash(&stem)));
         if package.exists() {
             return Ok(());
         }
