@@ -16,3 +16,11 @@ pub(crate) fn becalm(becalm: &Path, arguments: &[&str]) -> Result<()> {
         _ => anyhow::bail!("{command:?}: {}: {}", run.status, run.stderr.trim()),
     }
 }
+
+/// Applies a strategy to all of a store, without syncs.
+///
+/// # Errors
+/// Returns the errors of [`becalm`].
+pub(crate) fn fix(tool: &Path, strategy: &str, store: &str) -> Result<()> {
+    becalm(tool, &["fix", "--with", strategy, "--no-sync", "--store", store, store])
+}

@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::Serialize;
+use serde_json::json;
 
 use super::closures::{self, Resolved};
 use super::list;
@@ -14,6 +15,7 @@ use super::machine::{self, Machine, Versions};
 use super::run::{self, Taken};
 use super::summary::Spread;
 use super::tools::{self, OURS, Tool};
+use super::write_text;
 
 /// Options of the measurement.
 #[derive(Args)]
@@ -45,28 +47,6 @@ pub(crate) struct CheckBench {
     /// Directory of the raw data
     #[arg(long, default_value = "lab/runs")]
     out: PathBuf,
-}
-
-/// The raw data of a measurement.
-#[derive(Serialize)]
-struct Record {
-    schema: &'static str,
-    date: String,
-    machine: Machine,
-    versions: Versions,
-    /// Load of the machine before and after.
-    load: [f64; 2],
-    cache: &'static str,
-    list: ListRecord,
-    tools: Vec<Measured>,
-    starts: Vec<Measured>,
-}
-
-#[derive(Serialize)]
-struct ListRecord {
-    folder: PathBuf,
-    files: usize,
-    sha256: String,
 }
 
 /// All runs of one tool.
@@ -103,23 +83,29 @@ pub(super) fn run(args: &CheckBench) -> Result<()> {
     let runs = rounds(&tools, args.rounds, args.slow_rounds)?;
     let starts = tools::starts(&becalm);
     let start_runs = rounds(&starts, args.starts, args.starts)?;
-    let record = Record {
-        schema: "becalm-lab/bench-check/1",
-        date: args.date.clone().unwrap_or_else(machine::today),
-        machine: Machine::here(&args.folder),
-        versions: Versions::here(&becalm),
-        load: [load, machine::load()],
-        cache: "warm",
-        list: ListRecord {
-            folder: args.folder.clone(),
-            files: files.len(),
-            sha256: list::digest(&files),
-        },
-        tools: measured(tools, runs, counted, memory),
-        starts: measured(starts, start_runs, Vec::new(), Vec::new()),
-    };
-    print(&record);
-    write(&record, &args.out, &args.name)
+    let load = [load, machine::load()];
+    let tools = measured(tools, runs, counted, memory);
+    let starts = measured(starts, start_runs, Vec::new(), Vec::new());
+    println!("{} files of {}; load {load:?}\n", files.len(), args.folder.display());
+    print(&tools, &starts);
+    let list =
+        json!({ "folder": args.folder, "files": files.len(), "sha256": list::digest(&files) });
+    let record = json!({
+        "schema": "becalm-lab/bench-check/1",
+        "date": args.date.clone().unwrap_or_else(machine::today),
+        "machine": Machine::here(&args.folder),
+        "versions": Versions::here(&becalm),
+        "load": load,
+        "cache": "warm",
+        "list": list,
+        "tools": tools,
+        "starts": starts,
+    });
+    fs::create_dir_all(&args.out)?;
+    let path = args.out.join(format!("{}.json", args.name));
+    write_text(Some(&path), &format!("{record}\n"))?;
+    println!("\nraw data: {}", path.display());
+    Ok(())
 }
 
 /// Measures the memory of the tools that consist of one process.
@@ -174,15 +160,12 @@ fn measured(
 }
 
 /// Prints the tables of the run.
-fn print(record: &Record) {
-    let list = &record.list;
-    println!("{} files of {}; load {:?}", list.files, list.folder.display(), record.load);
-    println!();
+fn print(tools: &[Measured], starts: &[Measured]) {
     println!(
         "| tool | rounds | wall, ms | CPU, ms | wall, times {OURS} | CPU, times {OURS} | peak memory, MB | files | libraries |"
     );
     println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
-    for row in &record.tools {
+    for row in tools {
         let memory = row.peak_memory_bytes.map(|bytes| format!("{:.1}", bytes as f64 / 1e6));
         let resolved = row.resolved.as_ref();
         println!(
@@ -201,18 +184,8 @@ fn print(record: &Record) {
     println!();
     println!("| start | runs | wall, ms | CPU, ms | wall, times the first |");
     println!("| --- | ---: | ---: | ---: | ---: |");
-    for row in &record.starts {
+    for row in starts {
         let (wall, cpu, ratio) = (row.wall_ms, row.cpu_ms, row.wall_ratio);
         println!("| {} | {} | {wall} | {cpu} | {ratio} |", row.tool.name, wall.count);
     }
-}
-
-fn write(record: &Record, out: &Path, name: &str) -> Result<()> {
-    fs::create_dir_all(out)?;
-    let path = out.join(format!("{name}.json"));
-    let mut text = serde_json::to_string(record)?;
-    text.push('\n');
-    fs::write(&path, text).with_context(|| format!("{}", path.display()))?;
-    println!("\nraw data: {}", path.display());
-    Ok(())
 }

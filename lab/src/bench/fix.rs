@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::Serialize;
+use serde_json::json;
 
 use super::machine::{self, Machine};
 use super::run::watched;
@@ -90,17 +91,6 @@ struct Row {
     runs: Vec<Taken>,
 }
 
-#[derive(Serialize)]
-struct Record {
-    schema: &'static str,
-    machine: Machine,
-    load: [f64; 2],
-    patchelf: String,
-    objects: usize,
-    bytes: u64,
-    rows: Vec<Row>,
-}
-
 /// Measures, prints the table and writes the raw data.
 pub(super) fn run(args: &FixBench) -> Result<()> {
     let bench = Bench::new(args)?;
@@ -126,17 +116,20 @@ pub(super) fn run(args: &FixBench) -> Result<()> {
     }
     let names = VARIANTS.iter().map(|(name, _)| *name).chain([PATCHELF_SYNCED, PATCHELF_TWO.0]);
     let named = names.zip(runs.into_iter().chain([synced, two])).collect();
-    let record = Record {
-        schema: "becalm-lab/bench-fix/1",
-        machine: Machine::here(&bench.scratch),
-        load: [load, machine::load()],
-        patchelf: bench.patchelf.version.clone(),
-        objects,
-        bytes,
-        rows: rows(named, objects),
-    };
-    print(&record);
-    write_text(args.raw.as_deref(), &(serde_json::to_string(&record)? + "\n"))
+    let (machine, load) = (Machine::here(&bench.scratch), [load, machine::load()]);
+    let rows = rows(named, objects);
+    println!("{objects} objects, {bytes} bytes, {}; load {load:?}\n", machine.file_system());
+    print(&rows, objects);
+    let record = json!({
+        "schema": "becalm-lab/bench-fix/1",
+        "machine": machine,
+        "load": load,
+        "patchelf": bench.patchelf.version,
+        "objects": objects,
+        "bytes": bytes,
+        "rows": rows,
+    });
+    write_text(args.raw.as_deref(), &format!("{record}\n"))
 }
 
 /// Parameters of every run.
@@ -236,15 +229,12 @@ fn rows(named: Vec<(&'static str, Vec<Taken>)>, objects: usize) -> Vec<Row> {
 }
 
 /// Prints the table of the run.
-fn print(record: &Record) {
-    let on = record.machine.file_system();
-    println!("{} objects, {} bytes, {on}; load {:?}", record.objects, record.bytes, record.load);
-    println!();
+fn print(rows: &[Row], objects: usize) {
     println!("| way | files a second | times patchelf | bytes added a file | peak memory, MB |");
     println!("| --- | ---: | ---: | ---: | ---: |");
-    for row in &record.rows {
+    for row in rows {
         let most = row.runs.iter().map(|run| run.peak_memory_bytes).max().unwrap_or(0);
-        let grown = row.runs.first().map_or(0, |run| run.grown / record.objects.max(1) as i64);
+        let grown = row.runs.first().map_or(0, |run| run.grown / objects.max(1) as i64);
         println!(
             "| {} | {} | {} | {} | {:.1} |",
             row.name,

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::calm::calm;
 use super::loader::counts;
 use super::write_text;
-use crate::becalm::becalm;
+use crate::becalm::{becalm, fix};
 use crate::child;
 use crate::import::manifest::Manifest;
 use crate::stored::Place;
@@ -97,17 +97,19 @@ fn of_store(tool: &Path, store: &Path) -> Result<Vec<Counted>> {
     for (name, variant) in VARIANTS {
         let place = Place::of(&store, None)?;
         if let Variant::Fixed(strategy) | Variant::Read(strategy) = variant {
-            place.run(|| {
-                becalm(tool, &["fix", "--with", strategy, "--no-sync", "--store", stored, stored])
-            })?;
+            place.run(|| fix(tool, strategy, stored))?;
         }
         for program in &manifest.programs {
             let (misses, calls) = match variant {
                 Variant::Read(strategy) => {
                     (place.run(|| predicted(tool, strategy, stored, &program.path))?, None)
                 }
-                Variant::Plain | Variant::Fixed(_) => counted(&place, &program.path, &[])?,
-                Variant::Index => counted(&place, &program.path, &calm(Path::new(index)))?,
+                _ => {
+                    let is_index = matches!(variant, Variant::Index);
+                    let calm = if is_index { calm(Path::new(index)) } else { Vec::new() };
+                    let (calls, misses) = counts::loader(&place, &program.path, &calm)?;
+                    (misses, Some(calls))
+                }
             };
             all.push(Counted {
                 store: store.clone(),
@@ -120,15 +122,6 @@ fn of_store(tool: &Path, store: &Path) -> Result<Vec<Counted>> {
         }
     }
     Ok(all)
-}
-
-fn counted(
-    place: &Place,
-    program: &Path,
-    environment: &[(&str, String)],
-) -> Result<(usize, Option<usize>)> {
-    let loader = counts::loader(place, program, environment)?;
-    Ok((loader.misses, Some(loader.calls)))
 }
 
 /// Returns the predicted misses with a loader that reads the strategy's files.

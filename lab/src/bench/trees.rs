@@ -67,27 +67,25 @@ pub(super) fn run(args: &TreesBench) -> Result<()> {
         let words = words.into_iter().chain(forgetful.then_some("--forgetful".as_ref()));
         words.chain(directory).chain(["--".as_ref()]).map(ToOwned::to_owned).collect()
     };
-    let slow = |forgetful: bool, line: &[OsString]| -> Result<Duration> {
-        let words: Vec<OsString> = below(forgetful, &tree);
-        let mut command = started(&[&words, line].concat());
+    let copies = scratch.path().join("copies");
+    let at_home = |line: &[OsString]| {
+        let mut command = started(line);
         command.env("HOME", scratch.path()).env_remove("XDG_CACHE_HOME");
-        command.env("BECALM_CACHE", scratch.path().join("copies"));
-        command.env("BECALM_TRUST_TIMES", &tree);
-        timed(command)
+        command.env("BECALM_CACHE", &copies);
+        command
+    };
+    let slow = |forgetful: bool, line: &[OsString]| {
+        let words: Vec<OsString> = below(forgetful, &tree);
+        timed(at_home(&[&words, line].concat()).env("BECALM_TRUST_TIMES", &tree))
     };
     let mut learned = 0;
-    while !has_copies(&scratch.path().join("copies")) {
+    while !has_copies(&copies) {
         ensure!(learned < MOST_LEARNED, "becalm copies nothing in {learned} starts");
         slow(false, &by_becalm)?;
         sleep(PAUSE);
         learned += 1;
     }
-    let local = |line: &[OsString]| -> Result<Duration> {
-        let mut command = started(line);
-        command.env("HOME", scratch.path()).env_remove("XDG_CACHE_HOME");
-        command.env("BECALM_CACHE", scratch.path().join("copies"));
-        timed(command)
-    };
+    let local = |line: &[OsString]| timed(&mut at_home(line));
     // The index of the program as it is on the local disk.
     local(&by_becalm)?;
     sleep(PAUSE);
@@ -97,18 +95,18 @@ pub(super) fn run(args: &TreesBench) -> Result<()> {
     make_image(&tree, &image)?;
     let (plain, mount) = (args.command.as_slice(), "mount -o loop,ro");
     let on_slow = |mount: &str| {
-        timed(started(&[below(false, &images), on_tree(mount, &image, &tree, plain)].concat()))
+        timed(&mut started(&[below(false, &images), on_tree(mount, &image, &tree, plain)].concat()))
     };
-    let on_disk = |mount: &str| timed(started(&on_tree(mount, &image, &tree, plain)));
+    let on_disk = |mount: &str| timed(&mut started(&on_tree(mount, &image, &tree, plain)));
     let copied = || {
         let copy = scratch.path().join("copy");
         let words = ["rsync".into(), "-a".into(), tree.join("").into(), copy.join("").into()];
-        let made = timed(started(&[below(false, &tree), words.to_vec()].concat()))?;
-        let start = timed(started(&on_tree("mount --bind", &copy, &tree, plain)))?;
+        let made = timed(&mut started(&[below(false, &tree), words.to_vec()].concat()))?;
+        let start = timed(&mut started(&on_tree("mount --bind", &copy, &tree, plain)))?;
         fs::remove_dir_all(copy)?;
         Ok(made + start)
     };
-    type Start<'a> = Box<dyn Fn() -> Result<Duration> + 'a>;
+    type Start<'a> = Box<dyn Fn() -> Result<f64> + 'a>;
     let starts: [(&str, Start<'_>); 11] = [
         ("local disk", Box::new(|| local(plain))),
         ("local disk, becalm run", Box::new(|| local(&by_becalm))),
@@ -122,7 +120,7 @@ pub(super) fn run(args: &TreesBench) -> Result<()> {
         ("squashfs, image on slow disk", Box::new(|| on_slow(mount))),
         ("copied by rsync in this start", Box::new(copied)),
     ];
-    let mut times: Vec<Vec<Duration>> = vec![Vec::new(); starts.len()];
+    let mut times: Vec<Vec<f64>> = vec![Vec::new(); starts.len()];
     for _ in 0..args.rounds {
         for (all, (name, start)) in times.iter_mut().zip(&starts) {
             all.push(start().with_context(|| (*name).to_owned())?);
@@ -132,16 +130,15 @@ pub(super) fn run(args: &TreesBench) -> Result<()> {
             }
         }
     }
-    let raw = starts.iter().zip(&times).map(|((name, _), all)| {
-        json!({ "way": name, "seconds": all.iter().map(Duration::as_secs_f64).collect::<Vec<_>>() })
-    });
+    let raw =
+        starts.iter().zip(&times).map(|((name, _), all)| json!({ "way": name, "seconds": all }));
     let command: Vec<_> = plain.iter().map(|word| word.to_string_lossy()).collect();
     let data = json!({ "command": command, "times": raw.collect::<Vec<_>>() });
     write_raw(args.raw.as_deref(), data)?;
     for ((name, _), all) in starts.iter().zip(&times) {
-        let ms = Spread::of(all.iter().map(|time| time.as_secs_f64() * 1e3));
+        let ms = Spread::of(all.iter().map(|time| time * 1e3));
         let pairs = all.iter().zip(&times[0]);
-        let ratio = Spread::of(pairs.map(|(time, local)| time.as_secs_f64() / local.as_secs_f64()));
+        let ratio = Spread::of(pairs.map(|(time, local)| time / local));
         println!("{name:31} {ms} ms, {ratio} of the local disk");
     }
     Ok(())
@@ -149,9 +146,10 @@ pub(super) fn run(args: &TreesBench) -> Result<()> {
 
 /// Packs the tree into an image, as computing centres tell their users to do.
 fn make_image(tree: &Path, image: &Path) -> Result<()> {
-    let mut command = Command::new("mksquashfs");
-    command.arg(tree).arg(image).args(["-comp", "zstd", "-no-progress", "-quiet"]);
-    timed(command).context("mksquashfs (Debian's package squashfs-tools)").map(drop)
+    let options = ["-comp", "zstd", "-no-progress", "-quiet"];
+    timed(Command::new("mksquashfs").args([tree, image]).args(options))
+        .context("mksquashfs (Debian's package squashfs-tools)")
+        .map(drop)
 }
 
 /// Returns the words that start a command with an image or a directory on the tree, mounted by this command; the
@@ -177,11 +175,11 @@ fn has_copies(folder: &Path) -> bool {
     records.any(|record| record.contains("\"copy\""))
 }
 
-fn timed(mut command: Command) -> Result<Duration> {
+fn timed(command: &mut Command) -> Result<f64> {
     let began = Instant::now();
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status().context("a start")?;
     ensure!(status.success(), "a start fails: {status}");
-    Ok(began.elapsed())
+    Ok(began.elapsed().as_secs_f64())
 }
 
 #[cfg(test)]

@@ -6,112 +6,83 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::{Calls, Row, becalm, grouped, trace};
+use crate::becalm::fix;
 use crate::stored::{Place, program, set_libc};
 
-/// A program, arguments that make it exit, and its published figures.
-struct Known {
-    name: &'static str,
-    arguments: &'static [&'static str],
-    /// Without a strategy: the figures of the authors of Guix's loader cache, of devenv
-    /// (imagemagick) and of shrinkwrap (the second figure of emacs).
-    storm: &'static str,
-    /// With absolute names (shrinkwrap).
-    absolute: &'static str,
-    /// With a loader cache (Guix).
-    cached: &'static str,
-}
-
-const PROGRAMS: [Known; 5] = [
-    Known {
-        name: "convert-im6.q16",
-        arguments: &["--version"],
-        storm: "1,225 failing `.so` opens (magick)",
-        absolute: "",
-        cached: "",
-    },
-    Known {
-        name: "emacs-nox",
-        arguments: &["--version"],
-        storm: "2,227 of 3,325 calls failed; 1,823 stats and opens",
-        absolute: "104 stats and opens",
-        cached: "24 of 1,128 calls failed",
-    },
-    Known {
-        name: "guile",
-        arguments: &["--version"],
-        storm: "268 of 773 calls failed: 114 opens, 144 stats",
-        absolute: "",
-        cached: "105 of 600 calls failed: 6 opens, 88 stats",
-    },
-    Known {
-        name: "bash",
-        arguments: &["--version"],
-        storm: "16 opens and 14 stats failed",
-        absolute: "",
-        cached: "5 of 59 calls failed: 4 opens",
-    },
-    Known {
-        name: "inkscape",
-        arguments: &["--version"],
-        storm: "3,700 failing calls; 44 entries in its run path",
-        absolute: "",
-        cached: "",
-    },
+/// Programs with their published figures.
+///
+/// The first are those without a strategy, of the authors of Guix's loader cache, of devenv
+/// (imagemagick) and of shrinkwrap (the second figure of emacs); then those with absolute names
+/// (shrinkwrap), and with a loader cache (Guix).
+const PROGRAMS: [(&str, [&str; 3]); 5] = [
+    ("convert-im6.q16", ["1,225 failing `.so` opens (magick)", "", ""]),
+    (
+        "emacs-nox",
+        [
+            "2,227 of 3,325 calls failed; 1,823 stats and opens",
+            "104 stats and opens",
+            "24 of 1,128 calls failed",
+        ],
+    ),
+    (
+        "guile",
+        [
+            "268 of 773 calls failed: 114 opens, 144 stats",
+            "",
+            "105 of 600 calls failed: 6 opens, 88 stats",
+        ],
+    ),
+    ("bash", ["16 opens and 14 stats failed", "", "5 of 59 calls failed: 4 opens"]),
+    ("inkscape", ["3,700 failing calls; 44 entries in its run path", "", ""]),
 ];
-
-/// A variant of the start.
-struct Variant<'a> {
-    name: &'a str,
-    theirs: fn(&Known) -> &'static str,
-    environment: Vec<(&'a str, String)>,
-}
 
 /// Counts each program without a strategy and with each strategy.
 pub(super) fn rows(tool: &Path, store: &Path, libraries: &[PathBuf]) -> Result<Vec<Row>> {
     let tool = tool.canonicalize().with_context(|| tool.display().to_string())?;
     let store = store.canonicalize().with_context(|| store.display().to_string())?;
     let stored = store.to_str().context("a store with a name in UTF-8")?;
-    let fix = |strategy| ["fix", "--with", strategy, "--no-sync", "--store", stored, stored];
-    let plain = Variant { name: "as it is", theirs: |known| known.storm, environment: Vec::new() };
-    let mut rows = all(&store, &plain)?;
+    let mut rows = all(&store, "as it is", Some(0), &[])?;
 
     let scratch = tempfile::tempdir()?;
     let index = scratch.path().join("index.so");
     let index = index.to_str().context("a folder for scratch files with a name in UTF-8")?;
     becalm(&tool, &["index", "--store", stored, stored, "-o", index])?;
-    let tunable = ("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=4096".to_owned());
-    let environment = vec![("LD_AUDIT", index.to_owned()), tunable];
-    rows.extend(all(&store, &Variant { name: "index", theirs: |_| "", environment })?);
+    let tunable = ("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=4096");
+    rows.extend(all(&store, "index", None, &[("LD_AUDIT", index), tunable])?);
 
     rows.extend(Place::of(&store, None)?.run(|| {
-        becalm(&tool, &fix("absolute"))?;
-        let theirs = |known: &Known| known.absolute;
-        all(&store, &Variant { name: "absolute", theirs, environment: Vec::new() })
+        fix(&tool, "absolute", stored)?;
+        all(&store, "absolute", Some(1), &[])
     })?);
 
     if !libraries.is_empty() {
         rows.extend(Place::of(&store, None)?.run(|| {
-            becalm(&tool, &fix("ldcache"))?;
+            fix(&tool, "ldcache", stored)?;
             set_libc(&store, libraries)?;
             // A C library that was built for another prefix searches for its character sets there.
-            let gconv = gconv().map(|folder| vec![("GCONV_PATH", folder)]);
-            let environment = gconv.unwrap_or_default();
-            all(&store, &Variant { name: "ldcache", theirs: |known| known.cached, environment })
+            let gconv = gconv();
+            let environment: Vec<_> =
+                gconv.iter().map(|folder| ("GCONV_PATH", folder.as_str())).collect();
+            all(&store, "ldcache", Some(2), &environment)
         })?);
     }
     Ok(rows)
 }
 
-fn all(store: &Path, variant: &Variant<'_>) -> Result<Vec<Row>> {
-    let row = |known: &Known| {
-        let path = program(store, known.name)?;
-        let mut command = vec![path.to_str().context("a path in UTF-8")?];
-        command.extend(known.arguments);
-        let environment: Vec<(&str, &str)> =
-            variant.environment.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        let what = format!("{} {}, {}", known.name, known.arguments.join(" "), variant.name);
-        let calls = trace(&command, &environment).with_context(|| what.clone())?;
-        Ok(Row { what, theirs: (variant.theirs)(known).to_owned(), ours: words(&calls) })
+/// Counts each program in one variant; `theirs` is the place of its published figures.
+fn all(
+    store: &Path,
+    variant: &str,
+    theirs: Option<usize>,
+    environment: &[(&str, &str)],
+) -> Result<Vec<Row>> {
+    let row = |(name, figures): &(&str, [&str; 3])| {
+        let path = program(store, name)?;
+        let path = path.to_str().context("a path in UTF-8")?;
+        let what = format!("{name} --version, {variant}");
+        let calls = trace(&[path, "--version"], environment).with_context(|| what.clone())?;
+        let theirs = theirs.map_or("", |at| figures[at]).to_owned();
+        Ok(Row { what, theirs, ours: words(&calls) })
     };
     PROGRAMS.iter().map(row).collect()
 }

@@ -31,8 +31,9 @@ pub(crate) enum Field {
     Calls {
         #[command(flatten)]
         common: Common,
-        #[command(flatten)]
-        stored: Stored,
+        /// The store
+        #[arg(long, default_value = "target/lab/store")]
+        store: PathBuf,
         /// Folders with the C library of a loader that reads package caches
         #[arg(long, value_name = "DIR")]
         libraries: Vec<PathBuf>,
@@ -41,8 +42,9 @@ pub(crate) enum Field {
     Farms {
         #[command(flatten)]
         common: Common,
-        #[command(flatten)]
-        stored: Stored,
+        /// The store
+        #[arg(long, default_value = "target/lab/store")]
+        store: PathBuf,
     },
     /// A program of many libraries on a slow file system, without a strategy and with absolute
     /// names
@@ -83,14 +85,6 @@ pub(crate) struct Common {
     raw: Option<PathBuf>,
 }
 
-/// The store of the programs.
-#[derive(Args)]
-pub(crate) struct Stored {
-    /// The store
-    #[arg(long, default_value = "target/lab/store")]
-    store: PathBuf,
-}
-
 /// A published figure and the one measured here.
 #[derive(Debug, Serialize)]
 struct Row {
@@ -108,10 +102,10 @@ struct Row {
 /// Returns an error if a store, a loader, becalm or strace is missing, or if mounting needs root.
 pub(crate) fn run(args: &Field) -> Result<()> {
     let (common, rows) = match args {
-        Field::Calls { common, stored, libraries } => {
-            (common, calls::rows(&common.becalm, &stored.store, libraries)?)
+        Field::Calls { common, store, libraries } => {
+            (common, calls::rows(&common.becalm, store, libraries)?)
         }
-        Field::Farms { common, stored } => (common, farms::rows(&common.becalm, &stored.store)?),
+        Field::Farms { common, store } => (common, farms::rows(&common.becalm, store)?),
         Field::Many { common, libraries, dirs, delay_us, rounds } => {
             let shape = many::Shape { libraries: *libraries, dirs: *dirs, delay_us: *delay_us };
             (common, many::rows(&common.becalm, &shape, *rounds)?)

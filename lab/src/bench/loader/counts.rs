@@ -40,27 +40,14 @@ pub(super) struct Counts {
 pub(super) fn of(place: &Place, program: &Path, argument: &str) -> Result<Counts> {
     let scratch = tempfile::tempdir()?;
     let all = strace(place, scratch.path(), &[], program, &[argument])?;
-    let loader = loader(place, program, &[])?;
-    let profile = profile(place, scratch.path(), program)?;
-    Ok(Counts {
-        calls: all.lines().count(),
-        loader_calls: loader.calls,
-        loader_misses: loader.misses,
-        instructions: Some(profile.all),
-        searching: profile.searching,
-        reading: profile.reading,
-    })
+    let (loader_calls, loader_misses) = loader(place, program, &[])?;
+    let [instructions, searching, reading] = profile(place, scratch.path(), program)?;
+    let calls = all.lines().count();
+    Ok(Counts { calls, loader_calls, loader_misses, instructions, searching, reading })
 }
 
-/// Counts of a start up to the program's entry point.
-pub(in crate::bench) struct Loader {
-    /// System calls.
-    pub(in crate::bench) calls: usize,
-    /// Failed opens and stats.
-    pub(in crate::bench) misses: usize,
-}
-
-/// Counts the loader's calls for one program in one place, with variables.
+/// Counts the loader's system calls for one program in one place, with variables, and its failed opens
+/// and stats.
 ///
 /// # Errors
 /// Returns an error if strace cannot be run or the loader fails.
@@ -68,14 +55,13 @@ pub(in crate::bench) fn loader(
     place: &Place,
     program: &Path,
     environment: &[(&str, String)],
-) -> Result<Loader> {
+) -> Result<(usize, usize)> {
     let scratch = tempfile::tempdir()?;
     // strace sets them for the program, so that they do not affect strace itself.
     let variables = environment.iter().map(|(name, value)| format!("-E{name}={value}"));
     let more: Vec<String> = variables.chain(["-ELD_TRACE_LOADED_OBJECTS=1".to_owned()]).collect();
     let log = strace(place, scratch.path(), &more, program, &[])?;
-    let misses = log.lines().filter(|line| is_miss(line)).count();
-    Ok(Loader { calls: log.lines().count(), misses })
+    Ok((log.lines().count(), log.lines().filter(|line| is_miss(line)).count()))
 }
 
 fn is_miss(line: &str) -> bool {
@@ -102,13 +88,8 @@ fn strace(
 /// Functions that the patches add, which find an answer and open no candidate.
 const READERS: [&str; 2] = ["resolution_find", "_dl_package_cache_lookup"];
 
-struct Profile {
-    all: u64,
-    searching: Option<u64>,
-    reading: Option<u64>,
-}
-
-fn profile(place: &Place, scratch: &Path, program: &Path) -> Result<Profile> {
+/// Returns the instructions of the loader, of its searches, and of the readers.
+fn profile(place: &Place, scratch: &Path, program: &Path) -> Result<[Option<u64>; 3]> {
     let out = scratch.join("callgrind");
     let loader = Dynamic::read(program)?.interpreter;
     let loader = loader.with_context(|| format!("{}: no interpreter", program.display()))?;
@@ -124,7 +105,7 @@ fn profile(place: &Place, scratch: &Path, program: &Path) -> Result<Profile> {
     let reading: u64 = READERS.into_iter().filter_map(of).sum();
     let reading = searching.is_some().then_some(reading);
     let all = total(&table).context("callgrind_annotate told no total")?;
-    Ok(Profile { all, searching, reading })
+    Ok([Some(all), searching, reading])
 }
 
 /// Returns the number before `PROGRAM TOTALS`.

@@ -15,13 +15,16 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde::Serialize;
+use serde_json::json;
 
 use super::machine::{self, Machine};
 use super::run::timed;
 use super::summary::Spread;
 use super::write_text;
+use crate::becalm::fix;
 use crate::child;
 use crate::stored::{self, Place};
+use crate::words::naming;
 use counts::Counts;
 
 /// The programs, with an argument that makes them exit.
@@ -83,18 +86,6 @@ struct Measured {
     starts: Vec<Started>,
 }
 
-/// All measurements.
-#[derive(Serialize)]
-struct Run {
-    day: String,
-    machine: Machine,
-    load_before: f64,
-    load_after: f64,
-    rounds: usize,
-    patched: String,
-    measured: Vec<Measured>,
-}
-
 /// Measures each program and prints a table.
 ///
 /// # Errors
@@ -108,16 +99,16 @@ pub(super) fn run(args: &LoaderBench) -> Result<()> {
     for program in PROGRAMS {
         measured.extend(measure(program, &variants, &store, args.rounds)?);
     }
-    let run = Run {
-        day: machine::today(),
-        machine: Machine::here(&store),
-        load_before,
-        load_after: machine::load(),
-        rounds: args.rounds,
-        patched: counts::version(&args.patched)?,
-        measured,
-    };
-    write_text(args.raw.as_deref(), &serde_json::to_string(&run)?)
+    let run = json!({
+        "day": machine::today(),
+        "machine": Machine::here(&store),
+        "load_before": load_before,
+        "load_after": machine::load(),
+        "rounds": args.rounds,
+        "patched": counts::version(&args.patched)?,
+        "measured": measured,
+    });
+    write_text(args.raw.as_deref(), &run.to_string())
 }
 
 /// Returns the variants; the first one is the base of all ratios.
@@ -130,6 +121,8 @@ fn variants(args: &LoaderBench, store: &Path) -> Result<Vec<Variant>> {
         ("patched, notes", Some(&args.patched), Some("note")),
         ("patched, caches", Some(&args.patched), Some("ldcache")),
     ];
+    let becalm = args.becalm.canonicalize().with_context(naming(&args.becalm))?;
+    let stored = store.to_str().context("a store with a name in UTF-8")?;
     let mut variants = Vec::new();
     for (name, filled, strategy) in libraries {
         let place = Place::of(store, args.scratch.as_deref())?;
@@ -137,7 +130,7 @@ fn variants(args: &LoaderBench, store: &Path) -> Result<Vec<Variant>> {
             if let Some(folder) = filled {
                 stored::set_libc(store, std::slice::from_ref(folder))?;
             }
-            strategy.map_or(Ok(()), |strategy| fix(&args.becalm, strategy, store))
+            strategy.map_or(Ok(()), |strategy| fix(&becalm, strategy, stored))
         })?;
         variants.push(Variant { name, place, is_usr: false });
     }
@@ -147,13 +140,6 @@ fn variants(args: &LoaderBench, store: &Path) -> Result<Vec<Variant>> {
         is_usr: true,
     });
     Ok(variants)
-}
-
-/// Writes a strategy into a whole store with becalm.
-fn fix(becalm: &Path, strategy: &str, store: &Path) -> Result<()> {
-    let becalm = becalm.canonicalize().with_context(|| becalm.display().to_string())?;
-    let fix = ["fix", "--with", strategy, "--no-sync", "--store"];
-    child::succeed(child::command(becalm).args(fix).args([store, store])).map(drop)
 }
 
 /// Returns a command whose home directory does not exist and cannot be created.
