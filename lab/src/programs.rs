@@ -16,32 +16,22 @@ pub(crate) struct Program {
     pub(crate) path: PathBuf,
 }
 
-/// One of the eight programs: its name in the lab, packages that may have it (the first installed
-/// one counts), and base names that its file may have.
-struct Known {
-    name: &'static str,
-    packages: &'static [&'static str],
-    programs: &'static [&'static str],
-}
-
-const KNOWN: [Known; 8] = [
-    Known {
-        name: "imagemagick",
-        packages: &["imagemagick-6.q16", "imagemagick-7.q16"],
-        programs: &["convert-im6.q16", "magick-im7.q16"],
-    },
-    Known { name: "emacs-nox", packages: &["emacs-nox"], programs: &["emacs-nox"] },
-    Known { name: "inkscape", packages: &["inkscape"], programs: &["inkscape"] },
-    Known { name: "guile-3.0", packages: &["guile-3.0"], programs: &["guile-3.0", "guile"] },
-    Known { name: "nix-bin", packages: &["nix-bin"], programs: &["nix"] },
-    Known { name: "git", packages: &["git"], programs: &["git"] },
-    Known { name: "python3", packages: &["python3-minimal"], programs: &["python3"] },
-    Known { name: "bash", packages: &["bash"], programs: &["bash"] },
+/// The eight programs: the name in the lab, packages that may have it (the first installed one counts),
+/// and base names that its file may have.
+const KNOWN: [(&str, &str, &str); 8] = [
+    ("imagemagick", "imagemagick-6.q16 imagemagick-7.q16", "convert-im6.q16 magick-im7.q16"),
+    ("emacs-nox", "emacs-nox", "emacs-nox"),
+    ("inkscape", "inkscape", "inkscape"),
+    ("guile-3.0", "guile-3.0", "guile-3.0 guile"),
+    ("nix-bin", "nix-bin", "nix"),
+    ("git", "git", "git"),
+    ("python3", "python3-minimal", "python3"),
+    ("bash", "bash", "bash"),
 ];
 
 /// Returns the names of the eight programs, in the order of the reports.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    KNOWN.iter().map(|known| known.name)
+    KNOWN.iter().map(|known| known.0)
 }
 
 /// Finds the program `word`: one of the eight names, a path, or a name to search for in `PATH`. The
@@ -51,8 +41,8 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 /// # Errors
 /// Returns an error if nothing is found, or if it is not a dynamically linked program.
 pub(crate) fn find(word: &str) -> Result<Program> {
-    let path = match KNOWN.iter().find(|known| known.name == word) {
-        Some(known) => of_package(known)?,
+    let path = match KNOWN.iter().find(|known| known.0 == word) {
+        Some(known) => of_package(*known)?,
         None if word.contains('/') => PathBuf::from(word),
         None => in_path(word).with_context(|| format!("{word}: no such program"))?,
     };
@@ -65,20 +55,18 @@ pub(crate) fn find(word: &str) -> Result<Program> {
     Ok(Program { name, path })
 }
 
-fn of_package(known: &Known) -> Result<PathBuf> {
-    for package in known.packages {
+fn of_package((name, packages, programs): (&str, &str, &str)) -> Result<PathBuf> {
+    for package in packages.split(' ') {
         let files = dpkg::files_of(package)?;
-        let found = known.programs.iter().find_map(|program| {
-            files.iter().find(|file| {
-                file.parent().is_some_and(|dir| dir.ends_with("bin"))
-                    && file.file_name().is_some_and(|name| name == *program)
-            })
-        });
-        if let Some(found) = found {
+        let is_named = |file: &&PathBuf, program: &str| {
+            file.parent().is_some_and(|dir| dir.ends_with("bin")) && file.ends_with(program)
+        };
+        let mut found = programs.split(' ').map(|it| files.iter().find(|file| is_named(file, it)));
+        if let Some(found) = found.find_map(|file| file) {
             return Ok(found.clone());
         }
     }
-    bail!("{}: none of its packages is installed ({})", known.name, known.packages.join(", "))
+    bail!("{name}: none of its packages is installed ({})", packages.replace(' ', ", "))
 }
 
 fn in_path(word: &str) -> Option<PathBuf> {
