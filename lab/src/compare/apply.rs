@@ -10,7 +10,7 @@ use becalm_core::strategy::Strategy;
 use becalm_host::write::{HardLinks, WriteOptions};
 use bstr::{BStr, BString, ByteSlice};
 
-use crate::compare::kind::{Compared, Kind};
+use crate::compare::kind::Kind;
 use becalm_lib::assume::{self, StorePrefixes};
 use becalm_lib::compare::apply::{Variables, environment, index_variables, plain_assumptions};
 use becalm_lib::escape::shown;
@@ -51,7 +51,7 @@ const WRITING: WriteOptions = WriteOptions {
 pub(super) const GRAIN: Duration = Duration::from_millis(300);
 
 /// An applied strategy.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Done {
     /// Environment variables with which the programs must be started.
     pub variables: Variables,
@@ -69,9 +69,7 @@ pub(super) fn apply(kind: Kind, site: &Site<'_>) -> Result<Done> {
     if kind.is_index() {
         return index(kind, site);
     }
-    let (variables, report) = put(kind, site, &plain_assumptions())?;
-    let done = |remark| Done { variables, remark, not_bound: None };
-    let Some(report) = report else { return Ok(done(None)) };
+    let Some(report) = put(kind, site, &plain_assumptions())? else { return Ok(Done::default()) };
     let refused = refusals(&report);
     let written = report.files.iter().chain(&report.made).any(|file| file.outcome.is_written());
     let remark = match refused.as_slice() {
@@ -80,11 +78,11 @@ pub(super) fn apply(kind: Kind, site: &Site<'_>) -> Result<Done> {
         [one] => Some(one.clone()),
         [first, rest @ ..] => Some(format!("{first}, and {} more", rest.len())),
     };
-    Ok(done(remark))
+    Ok(Done { remark, ..Done::default() })
 }
 
-/// Applies a strategy like [`apply`], with assumptions about the machine. Returns the variables and
-/// the report of `becalm fix`.
+/// Applies a strategy like [`apply`], with assumptions about the machine. Returns the
+/// report of `becalm fix`.
 ///
 /// # Errors
 /// Returns an error if the strategy cannot be applied.
@@ -92,11 +90,11 @@ pub(super) fn put(
     kind: Kind,
     site: &Site<'_>,
     assumed: &assume::Options,
-) -> Result<(Variables, Option<Report>)> {
+) -> Result<Option<Report>> {
     if kind.is_index() {
-        return Ok((index(kind, site)?.variables, None));
+        index(kind, site)?;
     }
-    let Some(strategy) = kind.fix() else { return Ok((Vec::new(), None)) };
+    let Some(strategy) = kind.fix() else { return Ok(None) };
     let paths = if kind.is_of_program() { site.programs } else { site.objects };
     // A farm of a whole closure cannot serve two programs that share libraries.
     let at_once = if kind.is_of_closure() { 1 } else { paths.len().max(1) };
@@ -104,7 +102,7 @@ pub(super) fn put(
         let fixed = paths.chunks(at_once).map(|paths| fixed(site, strategy, paths, assumed));
         fixed.collect::<Result<Vec<Report>>>()
     })??;
-    Ok((Vec::new(), reports.into_iter().reduce(joined)))
+    Ok(reports.into_iter().reduce(joined))
 }
 
 /// Runs work in a thread pool whose threads are in the mount namespace of this thread.
@@ -173,7 +171,7 @@ fn index(kind: Kind, site: &Site<'_>) -> Result<Done> {
         ..make::Options::default()
     };
     let report = here(|| make::index(&options, &Silent))??;
-    let is_nobind = kind == Kind::Strategy(Compared::IndexNobind);
+    let is_nobind = kind == Kind::IndexNobind;
     let variables = index_variables(&site.index, is_nobind.then_some(variables::NO_BIND))?;
     let bindings = report.content.map(|content| content.bindings);
     let left_out = bindings.into_iter().flat_map(|bindings| bindings.not_bound);

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use becalm_lib::assume::StorePrefixes;
 use clap::{Args, ValueHint};
 
-use crate::compare::kind::Compared;
+use crate::compare::kind::Kind;
 
 /// Tries every strategy on a copy of a program's closure.
 #[derive(Args)]
@@ -36,7 +36,7 @@ pub(crate) struct CompareArgs {
 
     /// The strategies to compare, besides the untouched control; without it, all
     #[arg(long, value_name = "STRATEGY,…", value_delimiter = ',')]
-    pub strategies: Vec<Compared>,
+    pub strategies: Vec<Kind>,
 
     /// A static build of the program, as another column
     #[arg(long = "static", value_name = "FILE", value_hint = ValueHint::FilePath)]

@@ -11,7 +11,6 @@ use crate::mount_namespace::{Bind, MountNamespace};
 use crate::compare::apply::{Done, GRAIN, Site, apply, revert};
 use crate::compare::kind::Kind;
 use crate::compare::tree::{Entry, How, copy_tree, entries};
-use becalm_lib::compare::apply::Variables;
 use becalm_lib::compare::import::check_room;
 use becalm_lib::compare::program::{Program, found};
 
@@ -24,16 +23,12 @@ pub(super) struct Column {
     pub program: PathBuf,
     /// Mount namespace that the program runs in.
     pub mount_namespace: MountNamespace,
-    /// Environment variables that the program runs with.
-    pub variables: Variables,
+    /// What applying the strategy gave.
+    pub done: Done,
     /// Time taken to apply the strategy.
     pub applied: Duration,
     /// Changes to the store.
     pub changes: Changes,
-    /// Remark for the reader.
-    pub remark: Option<String>,
-    /// Reason why the index beside the store has no symbol bindings of the program, if it has none.
-    pub not_bound: Option<String>,
     tree: PathBuf,
     index: PathBuf,
 }
@@ -121,26 +116,22 @@ impl Column {
             std::thread::sleep(GRAIN);
         }
         let began = Instant::now();
-        let done = mount_namespace.run(|| apply(kind, &site))?;
+        let done = mount_namespace.run(|| apply(kind, &site))??;
         let applied = began.elapsed();
-        let Done { variables, remark, not_bound } = done?;
         let mut changes = changes(&stock.entries, &entries(&tree)?);
         if let Ok(about) = index.metadata() {
             changes.bytes += i64::try_from(about.len()).unwrap_or(i64::MAX);
             changes.made += 1;
         }
-        let path = program.path.clone();
         // The started programs must not change the packages.
         mount_namespace.set_read_only(&program.packages, true)?;
         Ok(Self {
             kind,
-            program: path,
+            program: program.path.clone(),
             mount_namespace,
-            variables,
+            done,
             applied,
             changes,
-            remark,
-            not_bound,
             tree,
             index,
         })
@@ -158,11 +149,9 @@ impl Column {
             kind: Kind::Static,
             program,
             mount_namespace: MountNamespace::new(&[])?,
-            variables: Vec::new(),
+            done: Done::default(),
             applied: Duration::ZERO,
             changes: Changes { bytes, changed: 0, made: 1 },
-            remark: None,
-            not_bound: None,
             tree: PathBuf::new(),
             index: PathBuf::new(),
         })

@@ -16,30 +16,21 @@ use crate::compare::args::CompareArgs;
 use crate::compare::column::Column;
 use becalm_lib::compare::apply::environment;
 use becalm_lib::path::path_of;
-use becalm_lib::relocations::Relocations;
 use becalm_lib::trace::observe::{Confined, watch};
 use becalm_lib::trace::options::Options;
 use becalm_lib::trace::refused::ObserveError;
 use becalm_lib::trace::report::{Exit, Seen};
 
 /// The outcome of a start.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Figures {
     /// The files of the objects that the loader found, links resolved, in order; without the
     /// program, its loader and the audit modules of becalm.
     pub objects: Vec<PathBuf>,
-    /// Failed opens of the loader.
-    pub missed_opens: u64,
-    /// Failed stats of the loader.
-    pub missed_stats: u64,
     /// Failed opens and stats in hwcaps subdirectories.
     pub hwcaps: u64,
-    /// Lookups after the entry point that failed.
-    pub program_misses: u64,
-    /// Lookups after the entry point that succeeded and repeat an earlier one.
-    pub program_repeated: u64,
-    /// Relocation; `None` if the loader does not report it.
-    pub relocations: Option<Relocations>,
+    /// What the tracer saw.
+    pub seen: Seen,
 }
 
 /// Settings for running the program.
@@ -69,7 +60,7 @@ fn watched(column: &Column, runs: &Runs<'_>) -> Result<Figures> {
     let mut said = tempfile::tempfile_in(runs.place).with_context(in_place)?;
     let streams = said.try_clone().and_then(Streams::with_stderr);
     let confined = Confined {
-        environment: environment(&column.variables),
+        environment: environment(&column.done.variables),
         streams: streams.with_context(in_place)?,
         limit: runs.limit,
     };
@@ -85,10 +76,12 @@ fn watched(column: &Column, runs: &Runs<'_>) -> Result<Figures> {
         }
         error => error.into(),
     })?;
-    let Some(seen) = report.images.first().filter(|seen| seen.reached_entry) else {
+    let exit = report.exit;
+    let first = report.images.into_iter().next();
+    let Some(seen) = first.filter(|seen| seen.reached_entry) else {
         return Err(failed(&mut said, "its loader gave up".to_owned()));
     };
-    match report.exit.map_or(0, Exit::code) {
+    match exit.map_or(0, Exit::code) {
         0 => {}
         _ if runs.options.ignore_failure => {}
         code => return Err(failed(&mut said, format!("exit code {code}"))),
@@ -104,18 +97,11 @@ fn failed(said: &mut File, how: String) -> anyhow::Error {
     }
 }
 
-fn figures(seen: &Seen, column: &Column, hwcaps: &[OsString]) -> Figures {
-    let mut figures = Figures {
-        missed_opens: seen.storm.missed_opens,
-        missed_stats: seen.storm.missed_stats,
-        program_misses: seen.program.missed.total(),
-        program_repeated: seen.classes.iter().map(|class| class.repeated.count).sum(),
-        relocations: seen.relocations.clone(),
-        ..Figures::default()
-    };
+fn figures(seen: Seen, column: &Column, hwcaps: &[OsString]) -> Figures {
+    let mut figures = Figures { objects: Vec::new(), hwcaps: 0, seen };
     let ours: Vec<PathBuf> = column.own_modules();
     let mut known = HashSet::new();
-    for probe in &seen.probes {
+    for probe in &figures.seen.probes {
         let path = path_of(probe.path.as_ref());
         let is_open = probe.call == Call::Open;
         if probe.outcome == Outcome::Hit {

@@ -10,10 +10,17 @@ use serde::Serialize;
 use becalm_lib::advice::Scope;
 use becalm_lib::fix::options::Resolve;
 
-/// A strategy as a column of the table. Three strategies have a second column.
+/// The subject of a column. Three strategies have a second column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Compared {
+pub(crate) enum Kind {
+    /// The program as it is.
+    Control,
+    /// The program as it is, under the given loader.
+    #[serde(rename = "patched")]
+    PatchedControl,
+    /// The given static build.
+    Static,
     /// Absolute needed strings, from the loader's own answers.
     AbsoluteLoader,
     /// A directory of links for each object, with the libraries that the object itself needs.
@@ -26,19 +33,19 @@ pub(crate) enum Compared {
     Usual(Strategy),
 }
 
-/// The columns, in the order of the table.
-static ALL: LazyLock<Vec<Compared>> = LazyLock::new(|| {
+/// The columns of strategies, in the order of the table.
+static ALL: LazyLock<Vec<Kind>> = LazyLock::new(|| {
     let second = |strategy| match strategy {
-        Strategy::Absolute => Some(Compared::AbsoluteLoader),
-        Strategy::Farm => Some(Compared::FarmLeaf),
-        Strategy::Index => Some(Compared::IndexNobind),
+        Strategy::Absolute => Some(Kind::AbsoluteLoader),
+        Strategy::Farm => Some(Kind::FarmLeaf),
+        Strategy::Index => Some(Kind::IndexNobind),
         _ => None,
     };
     let columns = Strategy::ALL.iter();
-    columns.flat_map(|&it| iter::once(Compared::Usual(it)).chain(second(it))).collect()
+    columns.flat_map(|&it| iter::once(Kind::Usual(it)).chain(second(it))).collect()
 });
 
-impl clap::ValueEnum for Compared {
+impl clap::ValueEnum for Kind {
     fn value_variants<'a>() -> &'a [Self] {
         &ALL
     }
@@ -53,25 +60,10 @@ impl clap::ValueEnum for Compared {
                  fix --with farm --closure`)"
             }
             Self::Usual(strategy) => return strategy.to_possible_value(),
+            Self::Control | Self::PatchedControl | Self::Static => return None,
         };
-        Some(clap::builder::PossibleValue::new(becalm_lib::json::name(self)).help(help))
+        Some(clap::builder::PossibleValue::new(self.name()).help(help))
     }
-}
-
-/// The subject of a column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Kind {
-    /// The program as it is.
-    Control,
-    /// The program as it is, under the given loader.
-    #[serde(rename = "patched")]
-    PatchedControl,
-    /// The given static build.
-    Static,
-    /// A strategy.
-    #[serde(untagged)]
-    Strategy(Compared),
 }
 
 impl Kind {
@@ -90,13 +82,13 @@ impl Kind {
 
     /// Returns the strategy of the column.
     pub(super) fn strategy(self) -> Option<Strategy> {
-        let Self::Strategy(compared) = self else { return None };
-        Some(match compared {
-            Compared::AbsoluteLoader => Strategy::Absolute,
-            Compared::FarmLeaf => Strategy::Farm,
-            Compared::IndexNobind => Strategy::Index,
-            Compared::Usual(strategy) => strategy,
-        })
+        match self {
+            Self::Control | Self::PatchedControl | Self::Static => None,
+            Self::AbsoluteLoader => Some(Strategy::Absolute),
+            Self::FarmLeaf => Some(Strategy::Farm),
+            Self::IndexNobind => Some(Strategy::Index),
+            Self::Usual(strategy) => Some(strategy),
+        }
     }
 
     /// Returns what the column's strategy plans at once.
@@ -118,7 +110,7 @@ impl Kind {
     /// that does not change the store.
     pub(super) fn fix(self) -> Option<(Strategy, Resolve, bool)> {
         let resolve = match self {
-            Self::Strategy(Compared::AbsoluteLoader) => Resolve::Loader,
+            Self::AbsoluteLoader => Resolve::Loader,
             _ => Resolve::Static,
         };
         let strategy = self.strategy().filter(|_| !self.is_index())?;
@@ -141,8 +133,7 @@ impl Kind {
 
     /// True if all objects of a program are planned together (`--closure`).
     pub(super) fn is_of_closure(self) -> bool {
-        self != Self::Strategy(Compared::FarmLeaf)
-            && matches!(self.unit(), Some(Unit::ObjectOrClosure(..)))
+        self != Self::FarmLeaf && matches!(self.unit(), Some(Unit::ObjectOrClosure(..)))
     }
 }
 
@@ -152,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_column_has_the_name_of_its_strategy() {
-        let farms = [Compared::FarmLeaf, Compared::Usual(Strategy::Farm)].map(Kind::Strategy);
+        let farms = [Kind::FarmLeaf, Kind::Usual(Strategy::Farm)];
         assert_eq!(farms.map(Kind::name), ["farm-leaf", "farm"]);
         assert_eq!([Kind::Control, Kind::PatchedControl].map(Kind::name), ["control", "patched"]);
     }

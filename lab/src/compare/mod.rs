@@ -34,7 +34,7 @@ use clap::ValueEnum as _;
 use self::args::CompareArgs;
 use self::column::{Column, Stock};
 use self::figures::Runs;
-use self::kind::{Compared, Kind};
+use self::kind::Kind;
 use self::outcome::{NO_LOADER, Outcome, words};
 use self::trials::bench::Bench;
 use self::trials::columns;
@@ -101,11 +101,9 @@ fn compared(program: &Program, runs: &Runs<'_>) -> Result<Comparison> {
     let measured = timed(&outcomes, runs)?;
     for outcome in &mut outcomes {
         now(&format!("reverting: {}", outcome.kind.name()));
-        if let (Kind::Strategy(_), Ok(column)) = (outcome.kind, &outcome.column) {
-            // An index changes no file of the store, so there is nothing to revert.
-            if !outcome.kind.is_index() {
-                outcome.undone = Some(column.undo(program, &stock)?);
-            }
+        // An index changes no file of the store, so there is nothing to revert.
+        if let (Some(_), Ok(column)) = (outcome.kind.fix(), &outcome.column) {
+            outcome.undone = Some(column.undo(program, &stock)?);
         }
     }
     let trials = match runs.options.no_trials {
@@ -126,11 +124,10 @@ fn now(step: &str) {
 
 /// Returns the columns, in order.
 fn kinds(options: &CompareArgs) -> Vec<Kind> {
-    let all = Compared::value_variants().iter().copied();
-    let wanted =
-        all.filter(|one| options.strategies.is_empty() || options.strategies.contains(one));
+    let is_wanted = |one: &Kind| options.strategies.is_empty() || options.strategies.contains(one);
+    let all = Kind::value_variants().iter().copied();
+    let strategies: Vec<Kind> = all.filter(is_wanted).collect();
     let mut kinds = vec![Kind::Control];
-    let strategies: Vec<Kind> = wanted.map(Kind::Strategy).collect();
     if options.loader.is_some() && strategies.iter().any(|kind| kind.wants_patched_loader()) {
         kinds.push(Kind::PatchedControl);
     }
@@ -187,7 +184,7 @@ fn timed(outcomes: &[Outcome], runs: &Runs<'_>) -> Result<Measured> {
         let (Ok(column), Ok(_)) = (&outcome.column, &outcome.figures) else { continue };
         first.get_or_insert(&column.mount_namespace);
         let mut command = Command::new(&column.program, runs.args.iter().cloned());
-        command.env = Some(environment(&column.variables));
+        command.env = Some(environment(&column.done.variables));
         let mount_namespace = column.mount_namespace.clone();
         let enter: Arc<Enter> = Arc::new(move || Ok(mount_namespace.enter()?));
         variants.push(Variant { name: outcome.kind.name(), command, enter: Some(enter) });

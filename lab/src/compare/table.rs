@@ -96,11 +96,15 @@ fn figures(outcomes: &[Outcome]) -> Vec<Row> {
     };
     vec![
         of("objects", "libraries loaded", &|figures| figures.objects.len() as u64),
-        of("missed-opens", "missed opens", &|figures| figures.missed_opens),
-        of("missed-stats", "missed stats", &|figures| figures.missed_stats),
+        of("missed-opens", "missed opens", &|figures| figures.seen.storm.missed_opens),
+        of("missed-stats", "missed stats", &|figures| figures.seen.storm.missed_stats),
         of("hwcaps-misses", "of both, for hwcaps subdirectories", &|figures| figures.hwcaps),
-        of("program-misses", "misses after the entry point", &|figures| figures.program_misses),
-        of("program-repeated", "lookups repeated after it", &|figures| figures.program_repeated),
+        of("program-misses", "misses after the entry point", &|figures| {
+            figures.seen.program.missed.total()
+        }),
+        of("program-repeated", "lookups repeated after it", &|figures| {
+            figures.seen.classes.iter().map(|class| class.repeated.count).sum()
+        }),
     ]
 }
 
@@ -108,8 +112,10 @@ fn figures(outcomes: &[Outcome]) -> Vec<Row> {
 fn relocation(outcomes: &[Outcome]) -> Vec<Row> {
     let of = |id: &str, title: &str, value: &dyn Fn(&Outcome, &Relocations) -> Cell| {
         measured(outcomes, (id, title), |outcome| match &outcome.figures {
-            Ok(Figures { relocations: Some(relocations), .. }) => value(outcome, relocations),
-            Ok(_) => none("no loader tells of it (LD_DEBUG=statistics)"),
+            Ok(figures) => match &figures.seen.relocations {
+                Some(relocations) => value(outcome, relocations),
+                None => none("no loader tells of it (LD_DEBUG=statistics)"),
+            },
             Err(why) => none(why),
         })
     };
@@ -125,7 +131,7 @@ fn relocation(outcomes: &[Outcome]) -> Vec<Row> {
 
 /// Returns the cell of the bindings that an index applied.
 fn bound(outcome: &Outcome, found: &Relocations) -> Cell {
-    let why_not = outcome.column.as_ref().ok().and_then(|column| column.not_bound.as_ref());
+    let why_not = outcome.column.as_ref().ok().and_then(|column| column.done.not_bound.as_ref());
     match (found.bindings, &found.not_applied) {
         (Some(IndexedBindings { bound, relocations }), _) => {
             let text = format!("{} of {}", grouped(bound.into()), grouped(relocations.into()));
@@ -169,7 +175,7 @@ fn times(outcomes: &[Outcome], all: &Measured) -> Vec<Row> {
 fn costs(outcomes: &[Outcome]) -> Vec<Row> {
     let of = |id: &str, title: &str, cell: &dyn Fn(&Column) -> Cell| {
         measured(outcomes, (id, title), |outcome| match &outcome.column {
-            Ok(column) => Cell { note: column.remark.clone(), ..cell(column) },
+            Ok(column) => Cell { note: column.done.remark.clone(), ..cell(column) },
             Err(why) => none(why),
         })
     };
@@ -178,9 +184,9 @@ fn costs(outcomes: &[Outcome]) -> Vec<Row> {
         let sign = if bytes < 0 { "-" } else { "" };
         value(bytes as f64, format!("{sign}{}", grouped(bytes.unsigned_abs())))
     };
-    let took = |column: &Column| match column.kind {
-        Kind::Strategy(_) => time(column.applied.as_secs_f64() * 1e9),
-        _ => dash(None),
+    let took = |column: &Column| match column.kind.strategy() {
+        Some(_) => time(column.applied.as_secs_f64() * 1e9),
+        None => dash(None),
     };
     vec![
         of("bytes-added", "bytes added", &bytes),
@@ -214,7 +220,7 @@ fn shown_by_the_program(outcomes: &[Outcome], stock: &Stock) -> Vec<Row> {
         (None, kind) if kind.is_index() => {
             answer(Verdict::Yes, Some("no file of the store was changed".to_owned()))
         }
-        (None, Kind::Strategy(_)) => {
+        (None, kind) if kind.strategy().is_some() => {
             answer(Verdict::NotTried, outcome.column.as_ref().err().cloned())
         }
         (None, _) => answer(Verdict::NotTried, Some("nothing was done".to_owned())),

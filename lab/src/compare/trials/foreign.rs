@@ -11,7 +11,7 @@ use becalm_core::strategy::row::Unit;
 use becalm_lib::assume;
 
 use crate::compare::apply::{self, Site};
-use crate::compare::kind::{Compared, Kind};
+use crate::compare::kind::Kind;
 use crate::compare::table::answer;
 use crate::compare::trials::bench::Bench;
 use crate::words::naming;
@@ -31,7 +31,7 @@ const LOADER: &[u8] =
 
 /// Returns the cell of a column.
 pub(super) fn cell(bench: &Bench<'_>, kind: Kind) -> Cell {
-    if !matches!(kind, Kind::Strategy(_)) {
+    if kind.strategy().is_none() {
         return Cell { text: "–".to_owned(), ..answer(Verdict::Other, None) };
     }
     match tried(bench, kind) {
@@ -83,7 +83,7 @@ fn tried(bench: &Bench<'_>, kind: Kind) -> Result<(u64, u64)> {
         index: bench.place.join("foreign.so"),
     };
     // The strategy runs the loader, and this loader is for another machine.
-    if kind == Kind::Strategy(Compared::AbsoluteLoader) {
+    if kind == Kind::AbsoluteLoader {
         bail!("the loader cannot be asked: it does not run here");
     }
     foreseen(kind, &site, &program)
@@ -94,7 +94,7 @@ fn foreseen(kind: Kind, site: &Site<'_>, program: &PathBuf) -> Result<(u64, u64)
     let before = fs::read(program).with_context(naming(program))?;
     let libc = Some(Libc::Glibc(GlibcVersion { major: 2, minor: 36 }));
     let assumed = assume::Options { libc, cpu: Some("baseline".to_owned()), ..plain_assumptions() };
-    let (_, report) = apply::put(kind, site, &assumed)?;
+    let report = apply::put(kind, site, &assumed)?;
     if let Some(why) = report.as_ref().and_then(|report| apply::refusals(report).into_iter().next())
     {
         bail!(why);
