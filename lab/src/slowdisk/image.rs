@@ -24,14 +24,8 @@ pub(super) enum Format {
 
 impl Format {
     /// Returns the name that mount(8) knows.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Ext4 => "ext4",
-            Self::Xfs => "xfs",
-            Self::Btrfs => "btrfs",
-            Self::Squashfs => "squashfs",
-            Self::Erofs => "erofs",
-        }
+    pub(super) fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }
 

@@ -24,6 +24,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use becalm_host::child::kill_descendants;
 use clap::Args;
 use fuser::{BackgroundSession, Config, MountOption, SessionACL};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
@@ -167,8 +168,13 @@ fn attach(file: &Path, above: &Path, args: &SlowDisk) -> Result<()> {
         .with_context(|| kernel.display().to_string())
         .and_then(|()| {
             let none: Option<&str> = None;
-            let mounted =
-                mount(Some(device), above, Some(args.format.name()), MsFlags::MS_RDONLY, none);
+            let mounted = mount(
+                Some(device),
+                above,
+                Some(args.format.name().as_str()),
+                MsFlags::MS_RDONLY,
+                none,
+            );
             mounted.with_context(|| format!("cannot mount {}", device.display()))
         });
     // A device in use is detached after its last use.
@@ -203,22 +209,11 @@ fn wait_for(command: Pid, signals: SigSet) -> Result<u8> {
             _ => {}
         }
     };
-    end_children();
-    Ok(code)
-}
-
-/// Kills the children of this process, among them those that lost their own parents.
-fn end_children() {
+    // Among them are those that lost their own parents.
     loop {
-        for task in fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
-            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
-            for child in children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()) {
-                // It may have ended.
-                let _ = kill(Pid::from_raw(child), Signal::SIGKILL);
-            }
-        }
+        kill_descendants();
         if waitpid(None, None).is_err() {
-            return;
+            return Ok(code);
         }
     }
 }

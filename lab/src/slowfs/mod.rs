@@ -159,10 +159,8 @@ pub(crate) fn run(args: &SlowFs) -> Result<ExitCode> {
     }
     // The mount will cover the source, so it is opened first.
     let source = File::open(&args.source).with_context(|| args.source.display().to_string())?;
-    let file = args
-        .requests
-        .as_ref()
-        .map(|path| File::create(path).with_context(|| path.display().to_string()));
+    let create = |path: &PathBuf| File::create(path).with_context(|| path.display().to_string());
+    let file = args.requests.as_ref().map(create);
     let counted = Counted { numbers: Arc::default(), file: file.transpose()? };
     let view = View::new(source, args.options(&counted)?)?;
     let Some((program, rest)) = args.command.split_first() else {

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{DirEntryExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -119,6 +119,11 @@ impl View {
         Ok(path)
     }
 
+    /// Returns the same in the source.
+    fn real_child(&self, parent: INodeNo, name: &OsStr) -> Result<PathBuf, Refused> {
+        Ok(self.real_path(&self.child(parent, name)?))
+    }
+
     fn about(&self, number: INodeNo) -> Result<FileAttr, Refused> {
         (self.options.wait)(Step::Attributes);
         let (_, found) = self.find(number)?;
@@ -211,8 +216,7 @@ impl View {
         made: Made<'_>,
         reply: ReplyEntry,
     ) {
-        let path = self.child(parent, name).map(|path| self.real_path(&path));
-        match path.and_then(|path| changes::make(&path, made)) {
+        match self.real_child(parent, name).and_then(|path| changes::make(&path, made)) {
             Ok(()) => self.reply_entry(request, parent, name, reply),
             Err(refused) => refuse(request, refused, reply, ReplyEntry::error),
         }
@@ -240,6 +244,14 @@ fn reply_done(request: &Request, done: Result<(), Refused>, reply: ReplyEmpty) {
     match done {
         Ok(()) => reply.ok(),
         Err(refused) => refuse(request, refused, reply, ReplyEmpty::error),
+    }
+}
+
+/// Answers with bytes.
+fn reply_data(request: &Request, bytes: Result<Vec<u8>, Refused>, reply: ReplyData) {
+    match bytes {
+        Ok(bytes) => reply.data(&bytes),
+        Err(refused) => refuse(request, refused, reply, ReplyData::error),
     }
 }
 
@@ -272,10 +284,8 @@ fn attributes(number: INodeNo, found: &Metadata) -> Result<FileAttr, Errno> {
 /// Returns a time of a file. The seconds of one before 1970 are negative, the nanoseconds never.
 fn time(seconds: i64, nanoseconds: i64) -> SystemTime {
     let whole = Duration::from_secs(seconds.unsigned_abs());
-    let second = match seconds < 0 {
-        true => SystemTime::UNIX_EPOCH - whole,
-        false => SystemTime::UNIX_EPOCH + whole,
-    };
+    let epoch = SystemTime::UNIX_EPOCH;
+    let second = if seconds < 0 { epoch - whole } else { epoch + whole };
     second + Duration::from_nanos(nanoseconds.unsigned_abs())
 }
 
@@ -303,10 +313,8 @@ impl Filesystem for View {
     }
 
     fn readlink(&self, request: &Request, number: INodeNo, reply: ReplyData) {
-        match self.find(number).and_then(|(path, _)| Ok(fs::read_link(path)?)) {
-            Ok(target) => reply.data(target.as_os_str().as_bytes()),
-            Err(refused) => refuse(request, refused, reply, ReplyData::error),
-        }
+        let target = self.find(number).and_then(|(path, _)| Ok(fs::read_link(path)?));
+        reply_data(request, target.map(|target| target.into_os_string().into_vec()), reply);
     }
 
     fn open(&self, request: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
@@ -336,10 +344,7 @@ impl Filesystem for View {
         if let Some(wait) = &self.options.read_wait {
             wait();
         }
-        match self.bytes(number, handle, offset, size) {
-            Ok(bytes) => reply.data(&bytes),
-            Err(refused) => refuse(request, refused, reply, ReplyData::error),
-        }
+        reply_data(request, self.bytes(number, handle, offset, size), reply);
     }
 
     fn release(
@@ -428,12 +433,12 @@ impl Filesystem for View {
     }
 
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let path = self.child(parent, name).map(|path| self.real_path(&path));
+        let path = self.real_child(parent, name);
         reply_done(request, path.and_then(|path| Ok(fs::remove_file(path)?)), reply);
     }
 
     fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let path = self.child(parent, name).map(|path| self.real_path(&path));
+        let path = self.real_child(parent, name);
         reply_done(request, path.and_then(|path| Ok(fs::remove_dir(path)?)), reply);
     }
 
