@@ -62,7 +62,7 @@ pub(crate) fn set_libc(store: &Path, folders: &[PathBuf]) -> Result<()> {
 }
 
 /// Returns the entries of a folder, sorted.
-fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).with_context(|| folder.display().to_string())?;
     let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
     paths.sort();

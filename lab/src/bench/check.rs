@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::closures::{self, Resolved};
 use super::list;
-use super::machine::{self, Machine, Versions};
+use super::machine;
 use super::run::{self, Taken};
 use super::summary::Spread;
 use super::tools::{self, OURS, Tool};
@@ -93,8 +93,8 @@ pub(super) fn run(args: &CheckBench) -> Result<()> {
     let record = json!({
         "schema": "becalm-lab/bench-check/1",
         "date": args.date.clone().unwrap_or_else(machine::today),
-        "machine": Machine::here(&args.folder),
-        "versions": Versions::here(&becalm),
+        "machine": machine::here(&args.folder),
+        "versions": machine::versions(&becalm),
         "load": load,
         "cache": "warm",
         "list": list,

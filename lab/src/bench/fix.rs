@@ -15,7 +15,7 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 
-use super::machine::{self, Machine};
+use super::machine;
 use super::run::watched;
 use super::summary::Spread;
 use super::write_text;
@@ -116,13 +116,16 @@ pub(super) fn run(args: &FixBench) -> Result<()> {
     }
     let names = VARIANTS.iter().map(|(name, _)| *name).chain([PATCHELF_SYNCED, PATCHELF_TWO.0]);
     let named = names.zip(runs.into_iter().chain([synced, two])).collect();
-    let (machine, load) = (Machine::here(&bench.scratch), [load, machine::load()]);
+    let (on, load) = (machine::file_system(&bench.scratch), [load, machine::load()]);
     let rows = rows(named, objects);
-    println!("{objects} objects, {bytes} bytes, {}; load {load:?}\n", machine.file_system());
+    println!(
+        "{objects} objects, {bytes} bytes, {}; load {load:?}\n",
+        on.lines().next().unwrap_or_default()
+    );
     print(&rows, objects);
     let record = json!({
         "schema": "becalm-lab/bench-fix/1",
-        "machine": machine,
+        "machine": machine::here(&bench.scratch),
         "load": load,
         "patchelf": bench.patchelf.version,
         "objects": objects,

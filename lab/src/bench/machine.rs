@@ -3,69 +3,39 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::child;
 
-/// The machine's properties that affect the figures.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Machine {
-    cpu: String,
-    cpus: usize,
-    memory: String,
-    kernel: String,
-    /// Type of the file system with the listed files.
-    file_system: String,
-    distribution: String,
-    glibc: String,
+/// Returns the machine's properties that affect the figures, and the type of the file system with the
+/// measured files.
+pub(crate) fn here(folder: &Path) -> Value {
+    json!({
+        "cpu": field("/proc/cpuinfo", "model name"),
+        "cpus": std::thread::available_parallelism().map_or(1, usize::from),
+        "memory": field("/proc/meminfo", "MemTotal"),
+        "kernel": said("uname", &["-sr"]),
+        "file_system": file_system(folder),
+        "distribution": field("/etc/os-release", "PRETTY_NAME"),
+        "glibc": said("getconf", &["GNU_LIBC_VERSION"]),
+    })
 }
 
-/// Versions of the measured tools.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct Versions {
-    becalm: String,
-    libtree: String,
-    pax_utils: String,
-    pyelftools: String,
-    python: String,
+/// Returns the type of the measured file system: a line for each mount over the folder.
+pub(crate) fn file_system(folder: &Path) -> String {
+    said("findmnt", &["-n", "-o", "FSTYPE", "--target", &folder.to_string_lossy()])
 }
 
-impl Machine {
-    /// Describes this machine.
-    pub(crate) fn here(folder: &Path) -> Self {
-        let folder = folder.to_string_lossy();
-        Self {
-            cpu: field("/proc/cpuinfo", "model name"),
-            cpus: std::thread::available_parallelism().map_or(1, usize::from),
-            memory: field("/proc/meminfo", "MemTotal"),
-            kernel: said("uname", &["-sr"]),
-            file_system: said("findmnt", &["-n", "-o", "FSTYPE", "--target", &folder]),
-            distribution: field("/etc/os-release", "PRETTY_NAME"),
-            glibc: said("getconf", &["GNU_LIBC_VERSION"]),
-        }
-    }
-}
-
-impl Machine {
-    /// Returns the type of the measured file system.
-    pub(crate) fn file_system(&self) -> &str {
-        // There is one line for each mount over the folder.
-        self.file_system.lines().next().unwrap_or_default()
-    }
-}
-
-impl Versions {
-    /// Returns the versions of the installed tools.
-    pub(crate) fn here(becalm: &Path) -> Self {
-        let package = |name: &str| said("dpkg-query", &["-W", "-f", "${Version}", name]);
-        Self {
-            becalm: said(&becalm.to_string_lossy(), &["--version"]),
-            libtree: package("libtree"),
-            pax_utils: package("pax-utils"),
-            pyelftools: package("python3-pyelftools"),
-            python: said("/usr/bin/python3", &["--version"]),
-        }
-    }
+/// Returns the versions of the installed tools.
+pub(crate) fn versions(becalm: &Path) -> Value {
+    let package = |name: &str| said("dpkg-query", &["-W", "-f", "${Version}", name]);
+    json!({
+        "becalm": said(&becalm.to_string_lossy(), &["--version"]),
+        "libtree": package("libtree"),
+        "pax_utils": package("pax-utils"),
+        "pyelftools": package("python3-pyelftools"),
+        "python": said("/usr/bin/python3", &["--version"]),
+    })
 }
 
 /// Returns the load average of the last minute.

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::homeless;
 use crate::child;
 use crate::elf::Dynamic;
-use crate::stored::Place;
+use crate::stored::{Place, entries};
 
 /// Counts of one start.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -133,10 +133,8 @@ fn first_number(line: &str) -> Option<u64> {
 /// # Errors
 /// Returns an error if there is no loader or it does not run.
 pub(super) fn version(libraries: &Path) -> Result<String> {
-    let entries = fs::read_dir(libraries).with_context(|| libraries.display().to_string())?;
-    let loader = entries
-        .filter_map(Result::ok)
-        .map(|entry| entry.path())
+    let loader = entries(libraries)?
+        .into_iter()
         .find(|path| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("ld")))
         .with_context(|| format!("{}: no loader", libraries.display()))?;
     let text = child::succeed(child::command(loader).arg("--version"))?;

@@ -17,7 +17,7 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 
-use super::machine::{self, Machine};
+use super::machine;
 use super::run::timed;
 use super::summary::Spread;
 use super::write_text;
@@ -101,7 +101,7 @@ pub(super) fn run(args: &LoaderBench) -> Result<()> {
     }
     let run = json!({
         "day": machine::today(),
-        "machine": Machine::here(&store),
+        "machine": machine::here(&store),
         "load_before": load_before,
         "load_after": machine::load(),
         "rounds": args.rounds,

@@ -16,11 +16,13 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
+use serde::Serialize;
 use serde_json::json;
 
 use self::works::{WORKS, Work};
 use super::{calm, write_text};
 use crate::child;
+use crate::stored;
 use crate::words::hash;
 
 /// Calls with a path that count.
@@ -50,7 +52,7 @@ pub(crate) struct PathsBench {
 }
 
 /// The counts of one run of one variant.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 struct Counts {
     /// Calls with a path.
     paths: u64,
@@ -117,8 +119,8 @@ impl Bench {
         fs::create_dir_all(&debs)?;
         fs::create_dir_all(&store)?;
         let mut here = BTreeSet::new();
-        for file in fs::read_dir(&debs)? {
-            let name = file?.file_name().to_string_lossy().into_owned();
+        for file in stored::entries(&debs)? {
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
             here.extend(name.split('_').next().map(str::to_owned));
         }
         let missing: Vec<String> = closure(work)?.difference(&here).cloned().collect();
@@ -126,10 +128,7 @@ impl Bench {
             let mut download = Command::new("apt-get");
             child::whole(download.args(["download", "-q"]).args(&missing).current_dir(&debs))?;
         }
-        for file in fs::read_dir(&debs)? {
-            self.unpack(&file?.path())?;
-        }
-        Ok(())
+        stored::entries(&debs)?.iter().try_for_each(|deb| self.unpack(deb))
     }
 
     fn unpack(&self, deb: &Path) -> Result<()> {
@@ -146,19 +145,12 @@ impl Bench {
         for unread in ["share/doc", "share/man", "share/locale"] {
             let _ = fs::remove_dir_all(usr.join(unread));
         }
-        if usr.is_dir() {
-            fs::rename(usr, package)?
-        } else {
-            fs::rename(root, package)?
-        }
-        Ok(())
+        Ok(fs::rename(if usr.is_dir() { usr } else { root }, package)?)
     }
 
     /// The entries that a variable has, in order.
     fn entries(&self, suffixes: &str) -> Result<Vec<PathBuf>> {
-        let mut packages: Vec<PathBuf> =
-            fs::read_dir(self.store())?.map(|entry| Ok(entry?.path())).collect::<Result<_>>()?;
-        packages.sort();
+        let packages = stored::entries(&self.store())?;
         let mut entries = Vec::new();
         for package in packages {
             for suffix in suffixes.split(' ') {
@@ -232,18 +224,12 @@ impl Bench {
 
     fn slow_line(&self, delay: u64, folders: &[PathBuf]) -> Result<Vec<String>> {
         let lab = std::env::current_exe()?.display().to_string();
-        let mut line = Vec::new();
-        for folder in folders {
+        let delay = delay.to_string();
+        let line = folders.iter().flat_map(|folder| {
             let folder = folder.display().to_string();
-            line.extend([
-                lab.clone(),
-                "slowfs".to_owned(),
-                "--delay-us".to_owned(),
-                delay.to_string(),
-            ]);
-            line.extend([folder.clone(), folder, "--".to_owned()]);
-        }
-        Ok(line)
+            [&lab, "slowfs", "--delay-us", &delay, &folder, &folder, "--"].map(str::to_owned)
+        });
+        Ok(line.collect())
     }
 
     fn calm(&self, slow: bool) -> Variables {
@@ -294,8 +280,7 @@ impl Bench {
         );
         let mut row = json!({ "work": work.name, "entries": entries });
         for (name, count) in &counts {
-            row[*name] =
-                json!({ "paths": count.paths, "absent": count.absent, "empty": count.empty });
+            row[*name] = json!(count);
         }
         if let Some(delay) = args.slow {
             row["slow_s"] = self.slow(work, &line, delay, &storm, &merged)?;
