@@ -5,12 +5,9 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
-use object::elf::{
-    DT_NEEDED, DT_NULL, DT_RPATH, DT_RUNPATH, DT_SONAME, DT_STRSZ, DT_STRTAB, DynamicTag,
-    FileHeader32, FileHeader64, PT_LOAD,
-};
-use object::read::elf::{Dyn, FileHeader, ProgramHeader};
+use anyhow::{Context, Result, bail, ensure};
+use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME, FileHeader32, FileHeader64};
+use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, FileKind};
 
 /// The dynamic section of one object, in the order of the file.
@@ -55,47 +52,23 @@ impl Dynamic {
 fn from_header<H: FileHeader<Endian = Endianness>>(data: &[u8]) -> Result<Dynamic> {
     let header = H::parse(data)?;
     let endian = header.endian()?;
-    let segments = header.program_headers(endian, data)?;
     let mut found = Dynamic::default();
-    let mut entries: Option<Vec<(DynamicTag, u64)>> = None;
-    for segment in segments {
+    for segment in header.program_headers(endian, data)? {
         if let Some(bytes) = segment.interpreter(endian, data)? {
             found.interpreter = Some(String::from_utf8_lossy(bytes).into_owned());
         }
-        if let Some(table) = segment.dynamic(endian, data)? {
-            let pair = |entry: &<H as FileHeader>::Dyn| (entry.tag(endian), entry.val(endian));
-            entries = Some(table.iter().map(pair).take_while(|(tag, _)| *tag != DT_NULL).collect());
+    }
+    let table = header.sections(endian, data)?.dynamic_table(endian, data)?;
+    ensure!(!table.is_empty(), "no dynamic section (statically linked?)");
+    for entry in &table {
+        let string = || anyhow::Ok(String::from_utf8(table.string(entry)?.to_vec())?);
+        match entry.tag {
+            DT_NEEDED => found.needed.push(string()?),
+            DT_SONAME => found.soname = Some(string()?),
+            DT_RPATH => found.rpath = Some(string()?),
+            DT_RUNPATH => found.runpath = Some(string()?),
+            _ => {}
         }
     }
-    let Some(entries) = entries else { bail!("no dynamic section (statically linked?)") };
-    let value = |tag: DynamicTag| entries.iter().find(|(t, _)| *t == tag).map(|(_, v)| *v);
-    let (Some(address), Some(size)) = (value(DT_STRTAB), value(DT_STRSZ)) else {
-        bail!("a dynamic section without a string table");
-    };
-    let strings = segments
-        .iter()
-        .filter(|segment| segment.p_type(endian) == PT_LOAD)
-        .find_map(|segment| segment.data_range(endian, data, address, size).ok().flatten())
-        .context("the dynamic string table lies outside the file")?;
-    for (tag, offset) in entries {
-        let slot = match tag {
-            DT_NEEDED => {
-                found.needed.push(string_at(strings, offset)?);
-                continue;
-            }
-            DT_SONAME => &mut found.soname,
-            DT_RPATH => &mut found.rpath,
-            DT_RUNPATH => &mut found.runpath,
-            _ => continue,
-        };
-        *slot = Some(string_at(strings, offset)?);
-    }
     Ok(found)
-}
-
-fn string_at(strings: &[u8], offset: u64) -> Result<String> {
-    let tail = usize::try_from(offset).ok().and_then(|at| strings.get(at..));
-    let tail = tail.context("a dynamic string starts outside the string table")?;
-    let end = tail.iter().position(|byte| *byte == 0).context("a dynamic string has no end")?;
-    Ok(String::from_utf8(tail[..end].to_vec())?)
 }
