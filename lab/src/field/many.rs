@@ -5,43 +5,54 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use clap::Args;
 
-use super::{Row, becalm, grouped, trace};
+use super::{Common, Row, becalm, grouped, trace};
 use crate::bench::Spread;
 use crate::child;
 use crate::fixture::search_path;
 
 /// Size of the program and delay of a lookup.
-pub(super) struct Shape {
-    pub(super) libraries: usize,
-    pub(super) dirs: usize,
-    pub(super) delay_us: u64,
+#[derive(Args)]
+pub(crate) struct Many {
+    #[command(flatten)]
+    pub(super) common: Common,
+    /// Number of libraries
+    #[arg(long, default_value_t = 900)]
+    libraries: usize,
+    /// Number of directories for them
+    #[arg(long, default_value_t = 35)]
+    dirs: usize,
+    /// Duration of a lookup, in microseconds
+    #[arg(long, default_value_t = 1000)]
+    delay_us: u64,
+    /// Number of rounds
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
 }
 
 /// Measures both variants in turn, applying and undoing the fix in each round. The ratio is the
 /// median of the rounds.
-pub(super) fn rows(tool: &Path, shape: &Shape, rounds: usize) -> Result<Vec<Row>> {
+pub(super) fn rows(args: &Many) -> Result<Vec<Row>> {
+    let Many { common: Common { becalm: tool, .. }, libraries, dirs, delay_us, rounds } = args;
     let tool = tool.canonicalize().with_context(|| tool.display().to_string())?;
     let scratch = tempfile::tempdir()?;
-    let built = search_path::runpath(scratch.path(), shape.dirs, shape.libraries)?;
+    let built = search_path::runpath(scratch.path(), *dirs, *libraries)?;
     let dir = built.program.parent().context("a program without a folder")?;
     let (store, program) = (dir.to_str(), built.program.to_str());
     let (store, program) = store.zip(program).context("a folder for scratch files in UTF-8")?;
     let mut failed = [0; 2];
     let mut times: [Vec<f64>; 2] = Default::default();
-    for _ in 0..rounds {
+    for _ in 0..*rounds {
         failed[0] = trace(&[program], &[])?.failed;
-        times[0].push(slow(dir, program, shape.delay_us)?);
+        times[0].push(slow(dir, program, *delay_us)?);
         becalm(&tool, &["fix", "--with", "absolute", "--no-sync", "--store", store, program])?;
         failed[1] = trace(&[program], &[])?.failed;
-        times[1].push(slow(dir, program, shape.delay_us)?);
+        times[1].push(slow(dir, program, *delay_us)?);
         becalm(&tool, &["undo", "--no-sync", program])?;
     }
     let ratios = times[0].iter().zip(&times[1]).map(|(plain, absolute)| plain / absolute);
-    let what = format!(
-        "{} libraries in {} directories, {} µs a lookup",
-        shape.libraries, shape.dirs, shape.delay_us
-    );
+    let what = format!("{libraries} libraries in {dirs} directories, {delay_us} µs a lookup");
     let row = |variant: &str, theirs: &str, ours: String| Row {
         what: format!("{what}, {variant}"),
         theirs: theirs.to_owned(),

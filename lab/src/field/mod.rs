@@ -48,22 +48,7 @@ pub(crate) enum Field {
     },
     /// A program of many libraries on a slow file system, without a strategy and with absolute
     /// names
-    Many {
-        #[command(flatten)]
-        common: Common,
-        /// Number of libraries
-        #[arg(long, default_value_t = 900)]
-        libraries: usize,
-        /// Number of directories for them
-        #[arg(long, default_value_t = 35)]
-        dirs: usize,
-        /// Duration of a lookup, in microseconds
-        #[arg(long, default_value_t = 1000)]
-        delay_us: u64,
-        /// Number of rounds
-        #[arg(long, default_value_t = 3)]
-        rounds: usize,
-    },
+    Many(many::Many),
     /// Directories that a loader searches for 13 entries of `LD_LIBRARY_PATH`
     LibraryPath {
         #[command(flatten)]
@@ -106,10 +91,7 @@ pub(crate) fn run(args: &Field) -> Result<()> {
             (common, calls::rows(&common.becalm, store, libraries)?)
         }
         Field::Farms { common, store } => (common, farms::rows(&common.becalm, store)?),
-        Field::Many { common, libraries, dirs, delay_us, rounds } => {
-            let shape = many::Shape { libraries: *libraries, dirs: *dirs, delay_us: *delay_us };
-            (common, many::rows(&common.becalm, &shape, *rounds)?)
-        }
+        Field::Many(args) => (&args.common, many::rows(args)?),
         Field::LibraryPath { common, loader } => (common, library_path::rows(loader)?),
     };
     println!("| what | theirs | ours |\n| --- | ---: | ---: |");
