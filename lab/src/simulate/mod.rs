@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::model::{Site, Step};
-use crate::words::grouped;
+use crate::words::{grouped, naming};
 
 /// The parameters of the committed table.
 const TABLE: &str = include_str!("simulate.json");
@@ -120,11 +120,10 @@ impl Compared {
 
 /// Computes and prints.
 pub(crate) fn run(args: &Simulate) -> Result<()> {
-    let other = args
-        .table
-        .as_ref()
-        .map(|path| fs::read_to_string(path).with_context(|| path.display().to_string()));
-    let report = report(other.transpose()?.as_deref().unwrap_or(TABLE))?;
+    let report = match &args.table {
+        Some(path) => report(&fs::read_to_string(path).with_context(naming(path))?)?,
+        None => report(TABLE)?,
+    };
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
@@ -152,18 +151,13 @@ fn report(table: &str) -> Result<Report> {
         }
     });
     let strategies = strategies.collect();
-    let mut checks = Vec::new();
-    for it in table.checks {
-        let mut there = values.clone();
-        there.extend(it.site);
-        let computed = sum(&it.steps, &self::site(there)?, it.nodes, it.local_seconds);
-        checks.push(Compared {
-            name: it.name,
-            published: it.published,
-            computed,
-            fitted: it.fitted,
-        });
-    }
+    let compared =
+        |Check { name, nodes, published, fitted, site: own, local_seconds, steps, .. }| {
+            let there = self::site(values.clone().into_iter().chain(own).collect())?;
+            let computed = sum(&steps, &there, nodes, local_seconds);
+            Ok(Compared { name, published, computed, fitted })
+        };
+    let checks = table.checks.into_iter().map(compared).collect::<Result<_>>()?;
     Ok(Report { nodes: NODES.to_vec(), strategies, checks })
 }
 
