@@ -2,7 +2,7 @@
 //!
 //! `import` creates a store from this machine's programs, `fixture` builds programs with typical
 //! storms, `bench` measures becalm itself,
-//! `build-loader` builds a glibc with the loader patches, `compare` tries every strategy on a copy of a program, `field` measures published figures again, `scale` indexes computed stores of any size,
+//! `build-loader` builds a glibc with the loader patches, `compare` tries every strategy on a copy of a program, `field` measures published figures again, `scale` indexes stores of any size,
 //! `survey` checks very many files, `simulate` computes starts of large jobs, `slowfs` mounts a file
 //! system with slow lookups, and `slowdisk` runs a command on a disk with slow reads.
 
@@ -89,7 +89,7 @@ enum Command {
     /// Measure published figures again
     #[command(subcommand)]
     Field(field::Field),
-    /// Index computed stores of growing size, up to a million objects
+    /// Index stores of growing size, up to a million objects
     Scale(scale::Scale),
     /// Measure a survey of very many files by becalm check --ndjson
     Survey(survey::Survey),

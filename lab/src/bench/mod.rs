@@ -39,7 +39,6 @@ use clap::{Args, Subcommand};
 
 use crate::words::naming;
 
-pub(crate) use run::high_water;
 pub(crate) use summary::Spread;
 
 /// A measurement.

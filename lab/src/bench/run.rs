@@ -103,7 +103,7 @@ fn children() -> Result<(f64, f64)> {
 }
 
 /// Parses the line `VmHWM:     1234 kB` of a status file of proc(5) into bytes.
-pub(crate) fn high_water(status: &str) -> Option<u64> {
+fn high_water(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kilobytes * 1024)

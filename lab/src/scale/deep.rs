@@ -9,8 +9,6 @@ use anyhow::Result;
 use clap::ValueEnum;
 use object::elf;
 
-use super::store::mixed;
-
 /// The packages that a package needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Shape {
@@ -114,7 +112,7 @@ fn object(soname: Option<&str>, needed: &[String], run_path: &str) -> Vec<u8> {
         (elf::PT_DYNAMIC.0, 6, dynamic_at, dynamic_size),
         (elf::PT_GNU_STACK.0, 6, 0, 0),
     ];
-    let mut file = super::store::header();
+    let mut file = header();
     file[56..58].copy_from_slice(&(segments.len() as u16).to_le_bytes());
     for (kind, flags, at, size) in segments {
         let align = if kind == elf::PT_LOAD.0 { 4096 } else { 8 };
@@ -131,6 +129,30 @@ fn object(soname: Option<&str>, needed: &[String], run_path: &str) -> Vec<u8> {
         file.extend(value.to_le_bytes());
     }
     file
+}
+
+/// Returns the header of a shared object for x86_64 with an empty program header table (gABI, "ELF
+/// Header").
+pub(super) fn header() -> Vec<u8> {
+    const ET_DYN: u8 = object::elf::ET_DYN.0 as u8;
+    const EM_X86_64: u8 = object::elf::EM_X86_64.0 as u8;
+    let mut header = vec![0; 64];
+    header[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+    // e_type, e_machine, e_version, e_phoff, e_ehsize, e_phentsize
+    for (at, value) in [(16, ET_DYN), (18, EM_X86_64), (20, 1), (32, 64), (52, 64), (54, 56)] {
+        header[at] = value;
+    }
+    header
+}
+
+/// Returns a pseudorandom number that depends on both arguments, the same in every run
+/// (splitmix64).
+pub(super) fn mixed(number: usize, salt: usize) -> usize {
+    let mut hash =
+        (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ ((salt as u64) << 32 | 0x5bd1);
+    hash = (hash ^ hash >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    hash = (hash ^ hash >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    ((hash ^ hash >> 31) >> 1) as usize
 }
 
 #[cfg(test)]
