@@ -1,6 +1,6 @@
 //! Tests the index of a store of any size, which is a file system that is computed, not stored. Its
 //! objects are resolved by the same code as those of `becalm index`, and the table is encoded and read
-//! by the audit module's reader (`crates/lib/audit/tests/lookup.c`).
+//! by the audit module's reader (`crates/audit/module/tests/lookup.c`).
 
 mod store;
 
@@ -61,7 +61,7 @@ fn look_up(table: &[u8]) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let (reader, file) = (folder.path().join("lookup"), folder.path().join("table"));
     fs::write(&file, table)?;
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/lib/audit/tests/lookup.c");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/audit/module/tests/lookup.c");
     let cc = ["-std=c11", "-O2", "-o"];
     child::whole(Command::new("cc").args(cc).args([&reader, &source]))?;
     let said = child::whole(Command::new(&reader).arg(&file).args(["time", LOOKUPS]))?;
