@@ -6,7 +6,6 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -27,7 +26,7 @@ pub struct Options {
 ///
 /// # Errors
 /// Returns an error if a tree cannot be read or `patch` cannot be run.
-pub fn run(options: &Options) -> Result<ExitCode> {
+pub fn run(options: &Options) -> Result<bool> {
     let required = std::env::var_os("BECALM_REQUIRE_ALL").is_some_and(|value| value == "1");
     let mut fine = true;
     for release in RELEASES {
@@ -47,7 +46,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             }
         }
     }
-    Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(fine)
 }
 
 /// Returns the output of `patch`, as an error if a patch did not apply.

@@ -1,7 +1,6 @@
 //! `cargo xtask patches`: writes the loader patches of glibc releases as files.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
@@ -19,13 +18,13 @@ pub struct Options {
 ///
 /// # Errors
 /// Returns an error if a file cannot be written.
-pub fn run(options: &Options) -> Result<ExitCode> {
+pub fn run(options: &Options) -> Result<bool> {
     for release in RELEASES {
         let folder = options.folder.join(release.version);
         release.write(&folder)?;
         println!("{}", folder.display());
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(true)
 }
 
 /// Parses `VERSION=DIR`, a source tree of a release with a patch.

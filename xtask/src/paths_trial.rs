@@ -10,7 +10,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -68,7 +68,7 @@ struct Counts {
 ///
 /// # Errors
 /// Returns an error if becalm, the compiler or a mount fails.
-pub fn run(options: &Options) -> Result<ExitCode> {
+pub fn run(options: &Options) -> Result<bool> {
     if is_root() && std::env::var_os(INSIDE).is_none() {
         let mut inside = Command::new("unshare");
         inside.args(["--mount", "--propagation", "private"]).arg(std::env::current_exe()?);
@@ -97,7 +97,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         "{} questions, {} absent, {} late, {} wrong",
         all.asked, all.absent, all.late, all.wrong
     );
-    Ok(if all.wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(all.wrong == 0)
 }
 
 struct Trial {

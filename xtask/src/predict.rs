@@ -19,6 +19,20 @@ use becalm_testing::oracle::User;
 use bstr::{BStr, BString, ByteSlice};
 use serde::{Deserialize, Serialize};
 
+/// Options of the chore: none.
+#[derive(clap::Args)]
+pub struct Options {}
+
+/// Answers the request on standard input.
+///
+/// # Errors
+/// Returns an error if the input is no request, or the errors of [`Request::answer`].
+pub fn run(_: &Options) -> Result<bool> {
+    let request: Request = serde_json::from_reader(std::io::stdin())?;
+    println!("{}", serde_json::to_string(&request.answer()?)?);
+    Ok(true)
+}
+
 /// A request for a prediction.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Request {

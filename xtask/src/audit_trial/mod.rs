@@ -13,7 +13,6 @@ pub(crate) mod sysroot;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use becalm_core::edit::RunPathKind;
@@ -69,17 +68,17 @@ pub struct Options {
     show: usize,
 }
 
-/// Runs the trial. The exit code is 1 if anything differs.
+/// Runs the trial. Returns false if anything differs.
 ///
 /// # Errors
 /// Returns an error if the module or the index cannot be made or read.
-pub fn run(options: &Options) -> Result<ExitCode> {
+pub fn run(options: &Options) -> Result<bool> {
     if !options.sysroot.is_empty() {
         let mut clean = true;
         for root in &options.sysroot {
             clean &= run_root(options, root).with_context(|| root.display().to_string())?;
         }
-        return Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        return Ok(clean);
     }
     let scratch = open_folder()?;
     let index = scratch.path().join("index.so");
@@ -95,7 +94,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         }
     }
     if options.write_index.is_some() {
-        return Ok(ExitCode::SUCCESS);
+        return Ok(true);
     }
     let bare = bare(&index)?;
     let library_path = std::env::join_paths(&options.dirs)?.into_string();
@@ -107,7 +106,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         trials.extend(choose::administration());
     }
     let clean = compare(options, &files, &trials)?;
-    Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(clean)
 }
 
 /// Tries the programs of one root. Returns true if nothing differs.

@@ -15,7 +15,6 @@ pub(crate) mod trial;
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use anyhow::Result;
 use becalm_core::loader::is_of_c_library;
@@ -50,11 +49,11 @@ pub struct Options {
     json: bool,
 }
 
-/// Compares; exit code 1 if anything differs.
+/// Compares; returns false if anything differs.
 ///
 /// # Errors
 /// Returns an error if a folder cannot be read or a recorder cannot be built.
-pub fn run(options: &Options) -> Result<ExitCode> {
+pub fn run(options: &Options) -> Result<bool> {
     let scratch = tempfile::Builder::new().prefix("binding-differential").tempdir()?;
     std::fs::set_permissions(scratch.path(), std::fs::Permissions::from_mode(0o755))?;
     let mut places = candidates::places(&options.places, false)?;
@@ -86,7 +85,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     } else {
         print!("{}", summary.text(options.show));
     }
-    Ok(if summary.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(summary.is_clean())
 }
 
 /// The programs of a place that the recorder can stop.

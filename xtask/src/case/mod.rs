@@ -146,6 +146,24 @@ pub struct Retag {
     pub to: u64,
 }
 
+/// Options of the chore.
+#[derive(clap::Args)]
+pub struct Options {
+    /// Folder of the case.
+    folder: PathBuf,
+}
+
+/// Builds one case and prints the loader's probes and the model's. Returns false if they differ.
+///
+/// # Errors
+/// Returns the errors of [`Case::read`] and [`Case::run`].
+pub fn run(options: &Options) -> Result<bool> {
+    let predictor = Predictor::new(&std::env::current_exe()?)?;
+    let report = Case::read(&options.folder)?.run(&predictor.path())?;
+    print!("{report}");
+    Ok(report.failures.is_empty())
+}
+
 /// A case.
 #[derive(Clone, Debug)]
 pub struct Case {

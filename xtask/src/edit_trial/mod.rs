@@ -16,7 +16,6 @@ mod tally;
 mod tools;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -63,11 +62,11 @@ pub struct Options {
     show: usize,
 }
 
-/// Edits, checks and prints. The exit code is 1 if anything failed.
+/// Edits, checks and prints. Returns false if anything failed.
 ///
 /// # Errors
 /// Returns an error if a folder cannot be read or the scratch folder cannot be created.
-pub fn run(options: &Options) -> Result<ExitCode> {
+pub fn run(options: &Options) -> Result<bool> {
     let scratch = tempfile::Builder::new().prefix("edit-trial").tempdir()?;
     let files = files::find(options)?;
     println!("{} files", files.len());
@@ -98,7 +97,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         run::programs(options.programs, scratch.path(), &mut tally)?;
     }
     tally.print(options.show);
-    Ok(if tally.failures() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(tally.failures() == 0)
 }
 
 /// Prints which tools are not installed. Fails if `BECALM_REQUIRE_ALL` is 1.

@@ -8,8 +8,6 @@
 pub(crate) mod outcome;
 pub(crate) mod tree;
 
-use std::process::ExitCode;
-
 use anyhow::Result;
 use clap::Args;
 
@@ -48,12 +46,12 @@ pub struct Options {
     json: bool,
 }
 
-/// Builds, runs and compares. The exit code is 1 if a test has another result with the patches, or
+/// Builds, runs and compares. Returns false if a test has another result with the patches, or
 /// a test of the patches fails.
 ///
 /// # Errors
 /// Returns an error if a tree cannot be built or no test was run.
-pub fn run(options: &Options) -> Result<ExitCode> {
+pub fn run(options: &Options) -> Result<bool> {
     let (jobs, folder) = (options.sources.jobs(), options.sources.folder()?);
     let mut all = Vec::new();
     let mut passed = true;
@@ -79,7 +77,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         }
     }
     if options.own {
-        return Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        return Ok(passed);
     }
     if options.json {
         println!("{}", serde_json::to_string(&all)?);
@@ -87,5 +85,5 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         print!("{}", outcome::table(&all));
     }
     let same = passed && all.iter().all(Compared::is_same);
-    Ok(if same { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(same)
 }

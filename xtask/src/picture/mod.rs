@@ -104,7 +104,7 @@ struct Start {
 ///
 /// # Errors
 /// Returns an error if becalm fails, its page has no picture, or the simulation cannot be read.
-pub fn run(options: &Options) -> Result<()> {
+pub fn run(options: &Options) -> Result<bool> {
     let (name, pictures) = match &options.simulation {
         Some(file) => {
             let simulation = nodes::Simulation::read(file)?;
@@ -122,7 +122,7 @@ pub fn run(options: &Options) -> Result<()> {
         fs::write(&path, picture).with_context(|| path.display().to_string())?;
         println!("{}", path.display());
     }
-    Ok(())
+    Ok(true)
 }
 
 /// The start without an index and the one with it.

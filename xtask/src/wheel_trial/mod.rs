@@ -11,7 +11,6 @@ mod measure;
 mod venv;
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
@@ -78,11 +77,11 @@ const WHEELS: [Wheel; 11] = [
     wheel("torch", Taken::Full, "import torch"),
 ];
 
-/// Runs the trial. The exit code is 1 if anything differs or too many misses remain.
+/// Runs the trial. Returns false if anything differs or too many misses remain.
 ///
 /// # Errors
 /// Returns an error if the environment or the index cannot be made, or tracing is not possible.
-pub fn run(options: &Options) -> Result<ExitCode> {
+pub fn run(options: &Options) -> Result<bool> {
     let chosen = |wheel: &&Wheel| {
         let is_named = options.wheel.iter().any(|name| name == wheel.name);
         let other = if options.full { Taken::Quick } else { Taken::Full };
@@ -108,7 +107,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         let names: Vec<&str> = others.iter().map(|wheel| wheel.name).collect();
         println!("left out: {} (--full takes them)", names.join(", "));
     }
-    Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(clean)
 }
 
 /// Returns the folder in the user's cache, one for each set of wheels.
