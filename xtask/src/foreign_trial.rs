@@ -15,6 +15,7 @@ use becalm_host::{WalkOptions, find_objects};
 use clap::Args;
 use rayon::prelude::*;
 
+use crate::command::succeed;
 use crate::root;
 use crate::user::{NOBODY, is_root};
 
@@ -154,11 +155,4 @@ fn differing(root: &Path, original: &Path) -> Result<Vec<PathBuf>> {
         }
     }
     Ok(differing)
-}
-
-fn succeed(command: &mut Command) -> Result<()> {
-    let output = command.stdin(Stdio::null()).output()?;
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    ensure!(output.status.success(), "{command:?}: {}: {said}", output.status);
-    Ok(())
 }

@@ -20,6 +20,7 @@ pub mod binding_differential;
 pub mod binding_trial;
 pub mod case;
 pub mod check_patches;
+mod command;
 pub mod crash_trial;
 pub mod difference;
 pub mod differential;

@@ -14,6 +14,8 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use loader_patches::RELEASES;
 
+use crate::command::output;
+
 /// Options of the trial.
 #[derive(Args)]
 pub struct Options {
@@ -63,7 +65,7 @@ pub fn run(options: &Options) -> Result<bool> {
 
 /// Creates the folder if it does not exist, and the store in it.
 fn folder(given: Option<&Path>) -> Result<PathBuf> {
-    let user = fs::metadata("/proc/self")?.uid();
+    let user = rustix::process::getuid().as_raw();
     let folder =
         given.map_or_else(|| format!("/var/tmp/becalm-loader-{user}").into(), Path::to_owned);
     let store = folder.join("store");
@@ -81,11 +83,7 @@ fn build(options: &Options, folder: &Path, version: &str) -> Result<PathBuf> {
     let mut lab = Command::new(&options.lab);
     lab.args(["build-loader", "--minimal", "--glibc", version]);
     lab.arg("--prefix").arg(folder.join(version)).arg("--store").arg(folder.join("store"));
-    let done = lab.output().with_context(|| options.lab.display().to_string())?;
-    if !done.status.success() {
-        bail!("{}", String::from_utf8_lossy(&done.stderr).trim());
-    }
-    Ok(PathBuf::from(String::from_utf8(done.stdout)?.trim()))
+    Ok(PathBuf::from(String::from_utf8(output(&mut lab)?.stdout)?.trim()))
 }
 
 /// Returns true if `becalm loader check` detects both readers.

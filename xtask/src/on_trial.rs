@@ -13,6 +13,7 @@ use anyhow::{Result, ensure};
 use bstr::ByteSlice;
 use tempfile::TempDir;
 
+use crate::command::succeed;
 use crate::trace_differential::choose;
 use crate::trace_differential::run::{Ran, copy_into, open_folder, start};
 use crate::user::{NOBODY, is_root};
@@ -71,8 +72,7 @@ pub fn run(options: &Options) -> Result<bool> {
     counts.iter().for_each(|(word, count)| println!("{word:<26}{count:>6}"));
     let same = counts.get("same").copied().unwrap_or(0);
     ensure!(same > options.programs, "few starts could be compared: {same}");
-    let off = scene.becalm(&["off"]).output()?;
-    ensure!(off.status.success(), "off: {}", off.stderr.as_bstr());
+    succeed(&mut scene.becalm(&["off"]))?;
     ensure!(scene.files()? == before, "files are left in {}", scene.home.display());
     println!("off left nothing");
     Ok(is_clean)
@@ -117,8 +117,7 @@ impl Scene {
             tried.is_ok_and(|output: Output| output.status.success())
         };
         let taken: Vec<&str> = names.iter().filter(is_taken).copied().collect();
-        let on = self.becalm(&[&["on"], taken.as_slice()].concat()).output()?;
-        ensure!(on.status.success(), "on: {}", on.stderr.as_bstr());
+        succeed(&mut self.becalm(&[&["on"], taken.as_slice()].concat()))?;
         println!("{} of {} programs switched on", taken.len(), names.len());
         Ok(taken.into_iter().map(str::to_owned).collect())
     }

@@ -17,6 +17,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
 use crate::audit_trial::make;
+use crate::command::succeed;
 use crate::root;
 use crate::user::is_root;
 
@@ -344,18 +345,6 @@ fn counts(text: &str) -> Option<Counts> {
         late: numbers.next()?,
         wrong: numbers.next()?,
     })
-}
-
-fn succeed(command: &mut Command) -> Result<()> {
-    let output = command.stdin(Stdio::null()).output();
-    let output = output.with_context(|| format!("{command:?}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(
-        output.status.success(),
-        "{command:?}: {}{said}",
-        String::from_utf8_lossy(&output.stdout)
-    );
-    Ok(())
 }
 
 #[cfg(test)]

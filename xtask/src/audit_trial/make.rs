@@ -4,10 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use becalm_core::index::{embed, encode};
 use becalm_host::OsFs;
 use becalm_host::index_store::{IndexOptions, Indexed, index_stores};
+
+use crate::command::succeed;
 
 /// Builds the module of this machine into `folder`.
 ///
@@ -43,14 +45,10 @@ pub fn module_of(machine: &str, folder: &Path) -> Result<PathBuf> {
 pub fn module_by(compiler: &str, folder: &Path) -> Result<PathBuf> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/audit/module");
     let out = folder.join("becalm-audit.so");
-    let made = Command::new("make")
-        .arg("-s")
-        .arg("-C")
-        .arg(&sources)
-        .args([format!("OUT={}", out.display()), format!("CC={compiler}")])
-        .output()
-        .context("make (Debian: make, gcc)")?;
-    ensure!(made.status.success(), "make: {}", String::from_utf8_lossy(&made.stderr));
+    let mut make = Command::new("make");
+    make.args(["-s", "-C"]).arg(&sources);
+    make.args([format!("OUT={}", out.display()), format!("CC={compiler}")]);
+    succeed(&mut make).context("the module cannot be built (Debian: make, gcc)")?;
     Ok(out)
 }
 

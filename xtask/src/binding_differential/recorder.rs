@@ -11,6 +11,8 @@ use anyhow::{Context, Result, bail, ensure};
 use becalm_core::elf::Words;
 use bstr::BString;
 
+use crate::command::succeed;
+
 /// The time that a start may take, under an emulator as well.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// Objects and bytes of a name that a message may claim.
@@ -33,18 +35,15 @@ pub(crate) fn build(machine: &str, folder: &Path) -> Result<PathBuf> {
     if machine == "i386" {
         command.arg("-m32");
     }
-    let output = command
+    command
         .args(["-std=c11", "-O2", "-ffreestanding", "-fno-builtin", "-nostdlib", "-fPIC"])
         .args(["-fvisibility=hidden", "-fno-stack-protector", "-shared"])
         .args(["-fno-tree-loop-distribute-patterns", "-Wall", "-Wextra", "-Werror"])
         .arg(format!("-I{}", sources.join("../crates/audit/module").display()))
         .arg(sources.join("src/binding_differential/recorder.c"))
         .arg("-o")
-        .arg(&out)
-        .output()
-        .with_context(|| format!("{compiler} cannot be started (Debian: gcc, gcc-<machine>)"))?;
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    ensure!(output.status.success(), "{compiler}: {said}");
+        .arg(&out);
+    succeed(&mut command).context("the recorder cannot be built (Debian: gcc, gcc-<machine>)")?;
     Ok(out)
 }
 

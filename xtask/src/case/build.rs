@@ -4,10 +4,11 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use bstr::ByteSlice;
 
 use super::{Case, CaseLibc, Retag};
+use crate::command::succeed;
 
 /// Runs `build.sh` with the shell functions of `tests/cases/lib.sh`, then changes tags.
 pub(super) fn fixture(case: &Case, scratch: &Path, out: &Path) -> Result<()> {
@@ -20,16 +21,14 @@ pub(super) fn fixture(case: &Case, scratch: &Path, out: &Path) -> Result<()> {
         CaseLibc::Glibc => "gcc",
         CaseLibc::Musl => "musl-gcc",
     };
-    let output = Command::new("sh")
+    let mut build = Command::new("sh");
+    build
         .args(["-euc", ". \"$1\"; . \"$2\"", "build"])
         .args([&words, &script])
         .env("OUT", out)
         .env("WORK", &work)
-        .env("CC", compiler)
-        .output()?;
-    if !output.status.success() {
-        bail!("{} cannot be built: {}", case.name(), output.stderr.to_str_lossy());
-    }
+        .env("CC", compiler);
+    succeed(&mut build).with_context(|| format!("{} cannot be built", case.name()))?;
     case.description.retag.iter().try_for_each(|change| retag(out, change))
 }
 

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use becalm_core::fs::FileSystem;
 use becalm_host::{OsFs, WalkOptions, find_objects};
+
+use crate::command::succeed;
 
 /// All paths below a directory; files with their bytes.
 type Tree = BTreeMap<PathBuf, Vec<u8>>;
@@ -108,11 +110,7 @@ impl Scene {
 
     fn becalm_does(&self, run: &[&str]) -> Result<()> {
         let mut command = Command::new(&self.becalm);
-        command.args(self.arguments(run)).stdin(Stdio::null());
-        let output = command.output()?;
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        ensure!(output.status.success(), "becalm {}: {said}", run.join(" "));
-        Ok(())
+        succeed(command.args(self.arguments(run)))
     }
 }
 

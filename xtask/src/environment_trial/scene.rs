@@ -5,12 +5,12 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use becalm_core::edit::Edit;
-use bstr::ByteSlice;
 use tempfile::TempDir;
 
 use super::random::Random;
+use crate::command::succeed;
 
 /// The tree, which is removed when it is dropped.
 pub(super) struct Scene {
@@ -117,6 +117,7 @@ const LIBRARIES: &[(&str, &str, &str)] = &[
 
 /// Compiles the libraries, and a program that needs three of them and libc.
 fn compile(out: &Path) -> Result<()> {
+    let cc = |line: &[&str]| succeed(Command::new("cc").args(line).current_dir(out));
     fs::write(out.join("library.c"), "int f(void) { return 1; }\n")?;
     fs::write(out.join("program.c"), "int main(void) { return 0; }\n")?;
     // Stubs against which the other objects are linked.
@@ -124,7 +125,7 @@ fn compile(out: &Path) -> Result<()> {
     for stub in ["one", "two", "three"] {
         let soname = format!("-Wl,-soname,lib{stub}.so");
         let file = format!("stubs/lib{stub}.so");
-        cc(out, &["-shared", "-nostdlib", "-fPIC", &soname, "-o", &file, "library.c"])?;
+        cc(&["-shared", "-nostdlib", "-fPIC", &soname, "-o", &file, "library.c"])?;
     }
     for (file, needed, run_path) in LIBRARIES {
         let name = file.rsplit('/').next().unwrap_or_default();
@@ -138,18 +139,10 @@ fn compile(out: &Path) -> Result<()> {
         if run_path != "-Wl,-rpath," {
             line.push(&run_path);
         }
-        cc(out, &line)?;
+        cc(&line)?;
     }
     let libraries = ["-Wl,--no-as-needed", "-Lstubs", "-lone", "-ltwo", "-lthree"];
-    cc(out, &[&["-o", "bin/program", "program.c"], &libraries[..]].concat())
-}
-
-fn cc(dir: &Path, line: &[&str]) -> Result<()> {
-    let output = Command::new("cc").args(line).current_dir(dir).output().context("cc")?;
-    if !output.status.success() {
-        bail!("cc {line:?}: {}", output.stderr.to_str_lossy());
-    }
-    Ok(())
+    cc(&[&["-o", "bin/program", "program.c"], &libraries[..]].concat())
 }
 
 fn mode(path: &Path, mode: u32) -> Result<()> {

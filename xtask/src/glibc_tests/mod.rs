@@ -21,6 +21,7 @@ use clap::Args;
 use self::explained::{Differing, Explained};
 use self::wrapper::Added;
 use crate::audit_trial::make;
+use crate::command::succeed;
 use crate::glibc_sources::GlibcSources;
 use crate::loader_tests::outcome::Results;
 use crate::loader_tests::tree::{Kind, Run, Tree};
@@ -173,8 +174,7 @@ fn idle(folder: &Path) -> Result<PathBuf> {
     fs::write(&source, IDLE).with_context(|| source.display().to_string())?;
     let mut cc = Command::new("cc");
     cc.args(["-shared", "-fPIC", "-O2", "-nostdlib", "-o"]).args([&out, &source]);
-    let done = cc.output().context("cc (Debian: gcc)")?;
-    ensure!(done.status.success(), "cc: {}", String::from_utf8_lossy(&done.stderr));
+    succeed(&mut cc).context("a C compiler is needed (Debian: gcc)")?;
     Ok(out)
 }
 

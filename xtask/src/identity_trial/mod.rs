@@ -8,14 +8,13 @@ mod scene;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use self::scene::{FLAT, Image, OTHER, Scene, call};
+use self::scene::{FLAT, Image, OTHER, Scene};
 
 /// Options of the trial.
 #[derive(Args)]
@@ -209,9 +208,4 @@ fn without_types(scene: &Scene) -> Result<()> {
 
 fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
-}
-
-/// Runs a command whose failure ends the row.
-fn done(command: &mut Command) -> Result<()> {
-    call(command).map(|_| ())
 }

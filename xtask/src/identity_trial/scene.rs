@@ -9,9 +9,11 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use bstr::ByteSlice;
 use tempfile::TempDir;
 
-use super::{done, text};
+use super::text;
+use crate::command::{output, succeed};
 
 /// The package with the library.
 pub(super) const FLAT: &str = "store/0123456789abcdfghijklmnpqrsvwxyz-x";
@@ -130,7 +132,7 @@ impl Scene {
         fs::write(&source, SOURCE)?;
         let mut cc = Command::new("cc");
         cc.args(["-w", "-o"]).args([&program, &source, &library]).arg(rpath).args(arguments);
-        done(&mut cc)
+        succeed(&mut cc)
     }
 
     pub(super) fn make_library(&self, at: &Path, value: i32, arguments: &[&str]) -> Result<()> {
@@ -138,7 +140,7 @@ impl Scene {
         fs::write(&source, LIBRARY)?;
         let mut cc = Command::new("cc");
         cc.args(["-w", "-shared", "-fPIC", "-Wl,-soname,libx.so", "-o"]).args([at, &source]);
-        done(cc.arg(format!("-DVALUE={value}")).args(arguments))
+        succeed(cc.arg(format!("-DVALUE={value}")).args(arguments))
     }
 
     /// Makes an image of the staged tree.
@@ -165,10 +167,10 @@ impl Scene {
                 command
             }
             Image::Xfs => {
-                done(Command::new("truncate").args(["-s", "320M"]).arg(&image))?;
-                done(Command::new("mkfs.xfs").arg("-q").arg(&image))?;
+                succeed(Command::new("truncate").args(["-s", "320M"]).arg(&image))?;
+                succeed(Command::new("mkfs.xfs").arg("-q").arg(&image))?;
                 let device = self.attach(&image)?;
-                done(
+                succeed(
                     Command::new("cp").args(["-a", &(text(&tree) + "/.")]).arg(self.mount_point()),
                 )?;
                 self.detach()?;
@@ -176,14 +178,14 @@ impl Scene {
                 return Ok(image);
             }
         };
-        done(&mut command)?;
+        succeed(&mut command)?;
         Ok(image)
     }
 
     /// Attaches an image to a free loop device and mounts it.
     pub(super) fn attach(&self, image: &Path) -> Result<String> {
-        let device = call(Command::new("losetup").args(["-f", "--show"]).arg(image))?;
-        let device = device.trim().to_owned();
+        let shown = output(Command::new("losetup").args(["-f", "--show"]).arg(image))?.stdout;
+        let device = shown.trim_ascii().to_str_lossy().into_owned();
         self.devices.borrow_mut().push(device.clone());
         self.mount(&[&device, &text(&self.mount_point())])?;
         Ok(device)
@@ -193,13 +195,13 @@ impl Scene {
     pub(super) fn attach_to_another(&self, image: &Path, first: &str) -> Result<String> {
         let other = self.path("other");
         fs::write(&other, vec![0; 1 << 20])?;
-        done(Command::new("losetup").args([first, &text(&other)]))?;
+        succeed(Command::new("losetup").args([first, &text(&other)]))?;
         self.devices.borrow_mut().push(first.to_owned());
         self.attach(image)
     }
 
     pub(super) fn attach_to(&self, image: &Path, device: &str) -> Result<()> {
-        done(Command::new("losetup").args([device, &text(image)]))?;
+        succeed(Command::new("losetup").args([device, &text(image)]))?;
         self.devices.borrow_mut().push(device.to_owned());
         self.mount(&[device, &text(&self.mount_point())])
     }
@@ -207,13 +209,13 @@ impl Scene {
     /// Unmounts the image and frees its device.
     pub(super) fn detach(&self) -> Result<()> {
         let mount = self.mounts.borrow_mut().pop().context("a mount")?;
-        done(Command::new("umount").arg(mount))?;
+        succeed(Command::new("umount").arg(mount))?;
         let device = self.devices.borrow_mut().pop().context("a device")?;
-        done(Command::new("losetup").args(["-d", &device]))
+        succeed(Command::new("losetup").args(["-d", &device]))
     }
 
     pub(super) fn mount(&self, arguments: &[&str]) -> Result<()> {
-        done(Command::new("mount").args(arguments))?;
+        succeed(Command::new("mount").args(arguments))?;
         let at = arguments.last().context("a mount point")?;
         self.mounts.borrow_mut().push(at.into());
         Ok(())
@@ -249,7 +251,8 @@ impl Scene {
         let index = self.path("index.so");
         let mut becalm = Command::new(&self.becalm);
         becalm.env("HOME", self.path("home")).arg("index").args(arguments);
-        call(becalm.args(["--bind-threshold", "0,0", "-o"]).arg(index))
+        let said = output(becalm.args(["--bind-threshold", "0,0", "-o"]).arg(index))?;
+        Ok([said.stdout, said.stderr].concat().to_str_lossy().into_owned())
     }
 
     /// Starts the program with the index; returns its number and the module's log.
@@ -319,12 +322,4 @@ fn number_of(command: &mut Command) -> Result<i32> {
     }
     said.parse()
         .with_context(|| format!("{command:?}: {said}{}", String::from_utf8_lossy(&output.stderr)))
-}
-
-/// Runs a command; returns what it prints.
-pub(super) fn call(command: &mut Command) -> Result<String> {
-    let output = command.output().with_context(|| format!("{command:?}"))?;
-    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    ensure!(output.status.success(), "{command:?}: {said}");
-    Ok(said)
 }

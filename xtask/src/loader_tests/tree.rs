@@ -8,10 +8,11 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use loader_patches::Release;
 
 use super::outcome::Results;
+use crate::command::{output, succeed};
 
 /// Makefile rule that prints the names of all tests, and those of tests with a rule of their own as
 /// files. No target of glibc has a name with this prefix.
@@ -190,11 +191,7 @@ impl Tree {
     fn names(&self, starts: &[&str]) -> Result<Vec<String>> {
         let mut make = self.make_in_elf();
         make.args(["--silent", "--eval", NAMES, "becalm-names"]).stdin(Stdio::null());
-        let done = make.output().context("make")?;
-        if !done.status.success() {
-            bail!("make: {}", String::from_utf8_lossy(&done.stderr).trim());
-        }
-        Ok(ours(&String::from_utf8_lossy(&done.stdout), starts))
+        Ok(ours(&String::from_utf8_lossy(&output(&mut make)?.stdout), starts))
     }
 
     fn make_in_elf(&self) -> Command {
@@ -234,13 +231,6 @@ fn ours(all: &str, starts: &[&str]) -> Vec<String> {
     names.sort();
     names.dedup();
     names
-}
-
-fn succeed(command: &mut Command) -> Result<()> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let status = command.status().with_context(|| name.clone())?;
-    ensure!(status.success(), "{name}: {status}");
-    Ok(())
 }
 
 #[cfg(test)]

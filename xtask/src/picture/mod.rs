@@ -17,6 +17,8 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
+use crate::command::succeed;
+
 /// Space around the grids and between them.
 const MARGIN: f64 = 16.0;
 /// Height of the lines above the grids.
@@ -131,14 +133,8 @@ fn starts(options: &Options, scratch: &Path) -> Result<[Start; 2]> {
         options.store.canonicalize().with_context(|| options.store.display().to_string())?;
     let program = program(&store, &options.program)?;
     let program_of_becalm = options.becalm.as_ref().context("no --becalm")?;
-    let becalm = |arguments: &[&OsStr]| -> Result<()> {
-        let ran = Command::new(program_of_becalm)
-            .args(arguments)
-            .env_remove("LD_LIBRARY_PATH")
-            .output()
-            .with_context(|| program_of_becalm.display().to_string())?;
-        ensure!(ran.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&ran.stderr));
-        Ok(())
+    let becalm = |arguments: &[&OsStr]| {
+        succeed(Command::new(program_of_becalm).args(arguments).env_remove("LD_LIBRARY_PATH"))
     };
     let word = |text: &'static str| OsStr::new(text);
     let (index, page) = (scratch.join("index.so"), scratch.join("page.html"));

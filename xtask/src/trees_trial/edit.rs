@@ -9,10 +9,11 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use fastrand::Rng;
 
 use super::tree::{self, Kind, choice, moved, size, text};
+use crate::command::succeed;
 use crate::user::NOBODY;
 
 /// Fewer files than this are not removed any more.
@@ -379,7 +380,7 @@ impl Edit<'_> {
         let (path, _) = choice(&self.tree, self.rng).clone();
         let seconds = self.rng.i64(-1_000_000..1_700_000_000);
         let date = format!("@{seconds}.{:09}", self.rng.u32(..1_000_000_000));
-        done(Command::new("touch").args(["-h", "-d", &date]).arg(self.at(&path)))?;
+        succeed(Command::new("touch").args(["-h", "-d", &date]).arg(self.at(&path)))?;
         Ok(Some(format!("touch -d {date} {}", shown(&path))))
     }
 
@@ -398,13 +399,13 @@ impl Edit<'_> {
         if one.ino() == other.ino() {
             return Ok(None);
         }
-        done(Command::new("cp").arg("-p").args([self.at(&from), self.at(&to)]))?;
+        succeed(Command::new("cp").arg("-p").args([self.at(&from), self.at(&to)]))?;
         Ok(Some(format!("cp -p {} {}", shown(&from), shown(&to))))
     }
 
     fn sed(&mut self) -> Result<Option<String>> {
         let Some(path) = self.any(Kind::File) else { return Ok(None) };
-        done(Command::new("sed").args(["-i", "s/a/b/"]).arg(self.at(&path)))?;
+        succeed(Command::new("sed").args(["-i", "s/a/b/"]).arg(self.at(&path)))?;
         Ok(Some(format!("sed -i s/a/b/ {}", shown(&path))))
     }
 
@@ -471,11 +472,4 @@ fn with_ending(path: &Path) -> PathBuf {
 
 fn shown(path: &Path) -> String {
     path.display().to_string()
-}
-
-fn done(command: &mut Command) -> Result<()> {
-    let output = command.output().with_context(|| format!("{command:?}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{command:?}: {said}");
-    Ok(())
 }

@@ -16,6 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::compare::own_calls;
 use super::tree::{self, Kind, PROGRAMS, choice};
+use crate::command::succeed;
 use crate::trace_differential::run::copy_into;
 
 /// Time that a start may take.
@@ -71,8 +72,7 @@ impl Scene {
         cc.args(is_large_file.then_some("-D_FILE_OFFSET_BITS=64"));
         cc.arg("-o").arg(self.source().join(PROGRAMS).join("look"));
         cc.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/src/trees_trial/look.c"));
-        ensure!(cc.status().context("cc")?.success(), "look.c cannot be built");
-        Ok(())
+        succeed(&mut cc)
     }
 
     fn make_copies(&self) -> Result<()> {

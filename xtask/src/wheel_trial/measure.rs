@@ -10,6 +10,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
 use super::text;
+use crate::command::output;
 
 /// Time limit for making an index.
 const TIME_LIMIT: Duration = Duration::from_secs(300);
@@ -203,10 +204,7 @@ impl Python {
         {
             command.env_remove(variable);
         }
-        let output = command.output().with_context(|| format!("{line:?}"))?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "{line:?}: {}\n{said}", output.status);
-        Ok(output)
+        output(&mut command)
     }
 }
 

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
+
+use crate::command::succeed;
 
 /// Makes the environment, or returns the existing one with the same wheels.
 pub(super) fn make(python: &Path, folder: &Path, wheels: &[&str]) -> Result<PathBuf> {
@@ -18,17 +20,10 @@ pub(super) fn make(python: &Path, folder: &Path, wheels: &[&str]) -> Result<Path
     if venv.exists() {
         fs::remove_dir_all(&venv).with_context(|| venv.display().to_string())?;
     }
-    done(Command::new(python).args(["-m", "venv"]).arg(&venv))?;
+    succeed(Command::new(python).args(["-m", "venv"]).arg(&venv))?;
     let pip = venv.join("bin/pip");
     let quiet = ["install", "--quiet", "--no-cache-dir", "--only-binary", ":all:"];
-    done(Command::new(pip).args(quiet).args(wheels))?;
+    succeed(Command::new(pip).args(quiet).args(wheels))?;
     fs::write(&list, wanted).with_context(|| list.display().to_string())?;
     Ok(venv)
-}
-
-/// Runs a command that must succeed.
-fn done(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("{command:?}"))?;
-    ensure!(status.success(), "{command:?}: {status}");
-    Ok(())
 }
