@@ -60,12 +60,14 @@ pub fn with_ld_debug(predicted: &[Probe], observed: &[Probe]) -> Option<Differen
 /// `observed` is the result of [`becalm_core::record::compare::candidates`].
 #[must_use]
 pub fn with_strace(predicted: &[Probe], observed: &[Attempt]) -> Option<Difference> {
-    let same = |p: &Probe, o: &Attempt| {
-        let outcome = if p.outcome.is_failed_call() { p.outcome } else { Outcome::Hit };
-        p.call == o.call && p.path == o.path && outcome == o.outcome
-    };
     let show = |o: &Attempt| line(o.call, o.path.as_bstr(), o.outcome);
-    first_difference(predicted, observed, same, describe, show)
+    first_difference(predicted, observed, is_call, describe, show)
+}
+
+/// Returns true if an attempt shows the call of a probe.
+pub(crate) fn is_call(probe: &Probe, seen: &Attempt) -> bool {
+    let outcome = if probe.outcome.is_failed_call() { probe.outcome } else { Outcome::Hit };
+    probe.call == seen.call && probe.path == seen.path && outcome == seen.outcome
 }
 
 fn first_difference<P, O>(

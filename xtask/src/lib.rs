@@ -41,6 +41,7 @@ pub mod paths_trial;
 pub mod picture;
 pub mod predict;
 mod root;
+mod tally;
 pub mod trace_differential;
 pub mod trees_trial;
 mod user;

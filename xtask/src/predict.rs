@@ -4,6 +4,7 @@
 //! lets a child process make it: `xtask predict` reads the request as JSON from standard input and
 //! writes the prediction to standard output.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
@@ -14,8 +15,8 @@ use anyhow::{Context, Result, bail};
 use becalm_core::closure::{Subject, resolve};
 use becalm_core::loader::{Environment, LoaderFacts};
 use becalm_core::probe::Probe;
+use becalm_testing::oracle::{Start, User};
 use becalm_host::{FactChoice, OsFs, loader_facts};
-use becalm_testing::oracle::User;
 use bstr::{BStr, BString, ByteSlice};
 use serde::{Deserialize, Serialize};
 
@@ -60,6 +61,19 @@ pub struct Prediction {
 }
 
 impl Request {
+    /// Returns the request for a start.
+    #[must_use]
+    pub fn of(start: &Start) -> Self {
+        let text = |text: &OsString| text.to_string_lossy().into_owned();
+        Self {
+            object: start.object.clone(),
+            root: start.root.clone(),
+            loader: start.named_loader().map(Path::to_owned),
+            env: start.env.iter().map(|(name, value)| (text(name), text(value))).collect(),
+            secure: false,
+        }
+    }
+
     /// Returns the variables of [`Request::env`] that a loader reads.
     #[must_use]
     pub fn environment(&self) -> Environment {

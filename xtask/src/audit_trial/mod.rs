@@ -103,7 +103,7 @@ pub fn run(options: &Options) -> Result<bool> {
     let files = Files { index, bare, library_path, emulator: None };
     let mut trials = choose::trials(&options.store, options.programs, options.seed)?;
     if options.sbin {
-        trials.extend(choose::administration());
+        trials.extend(choose::all(Path::new("/usr/sbin"), "sbin"));
     }
     let clean = compare(options, &files, &trials)?;
     Ok(clean)

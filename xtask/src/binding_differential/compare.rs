@@ -9,47 +9,17 @@ use becalm_core::symbols::machine::KnownMachine;
 use becalm_core::symbols::{At, Binding, Bindings, ObjectSymbols, RelocationKind, Slot};
 
 use super::recorder::Recording;
+use crate::tally::Counts;
 
 /// Names of the vDSO, which the loader puts into the list of link maps.
 const VDSO: [&[u8]; 2] = [b"linux-vdso", b"linux-gate"];
 /// Slots closer than this are read with one request.
 const GAP: u64 = 2048;
 
-/// The number of compared slots of each kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Compared {
-    /// Slots that got the address of a symbol, or its absence.
-    pub(super) symbolic: usize,
-    /// Slots that got the result of a resolver: equal ones for equal resolvers.
-    pub(super) resolved: usize,
-    /// TLS slots: one module number, and one distance, for each object.
-    pub(super) tls: usize,
-    /// Copied data.
-    pub(super) copies: usize,
-    /// Relative slots.
-    pub(super) relative: usize,
-    /// TLS descriptors and slots that stay unchanged: not compared.
-    pub(super) passed: usize,
-    /// Lookups that `LD_DEBUG=bindings` names.
-    pub(super) lookups: usize,
-}
-
-impl Compared {
-    pub(super) fn add(&mut self, other: Self) {
-        self.symbolic += other.symbolic;
-        self.resolved += other.resolved;
-        self.tls += other.tls;
-        self.copies += other.copies;
-        self.relative += other.relative;
-        self.passed += other.passed;
-        self.lookups += other.lookups;
-    }
-}
-
 /// The differences, one line each, and the number of slots and lookups that were compared.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
-    pub(super) compared: Compared,
+    pub(super) compared: Counts,
     pub(super) differences: Vec<String>,
 }
 
@@ -132,11 +102,11 @@ impl Slots<'_> {
         places.extend(object.bindings.iter().map(|binding| binding.offset));
         let memory = Memory::read(self.bases[index], places, word, recording)?;
         for relative in relatives {
-            self.outcome.compared.relative += 1;
+            self.outcome.compared.add("relative", 1);
             let wanted = truncated(self.words, self.bases[index].wrapping_add(relative.addend));
             let found = memory.word(self.words, relative.offset);
             if found == Some(0) && is_malloc_hook(&symbols, relative.offset) {
-                self.outcome.compared.passed += 1;
+                self.outcome.compared.add("passed", 1);
             } else if found != Some(wanted) {
                 self.differ(index, relative.offset, "relative", wanted, found);
             }
@@ -164,64 +134,50 @@ impl Slots<'_> {
         };
         let bits = |value: u64| if size >= 8 { value } else { value & ((1 << (size * 8)) - 1) };
         let found = memory.number(self.words, binding.offset, size);
-        let compared = &mut self.outcome.compared;
         let address = |at: At| self.bases[at.object].wrapping_add(at.address);
-        let wanted = match slot {
-            Slot::Address(at) => {
-                compared.symbolic += 1;
-                address(at)
-            }
+        let (kind, wanted) = match slot {
+            Slot::Address(at) => ("symbolic", Some(address(at))),
             Slot::Distance(at) => {
-                compared.symbolic += 1;
-                address(at).wrapping_sub(self.bases[index].wrapping_add(binding.offset))
+                let place = self.bases[index].wrapping_add(binding.offset);
+                ("symbolic", Some(address(at).wrapping_sub(place)))
             }
             Slot::Constant(_)
                 if binding.kind == RelocationKind::TlsBlockOffset && relaxed(symbols) =>
             {
-                compared.passed += 1;
-                return Ok(());
+                ("passed", None)
             }
-            Slot::Constant(value) => {
-                compared.symbolic += 1;
-                value
-            }
+            Slot::Constant(value) => ("symbolic", Some(value)),
             Slot::Resolver { resolver, addend } => {
-                compared.resolved += 1;
-                let Some(found) = found else { return Ok(()) };
                 let known = self.seen.resolvers.entry((resolver.object, resolver.address));
-                known.or_insert(found.wrapping_sub(addend)).wrapping_add(addend)
+                let wanted =
+                    |found: u64| known.or_insert(found.wrapping_sub(addend)).wrapping_add(addend);
+                ("resolved", found.map(wanted))
             }
-            Slot::TlsModule { .. } if relaxed(symbols) => {
-                compared.passed += 1;
-                return Ok(());
-            }
+            Slot::TlsModule { .. } if relaxed(symbols) => ("passed", None),
             Slot::TlsModule { object } => {
-                compared.tls += 1;
-                let Some(found) = found else { return Ok(()) };
-                *self.seen.modules.entry(object).or_insert(found)
+                let known = self.seen.modules.entry(object);
+                ("tls", found.map(|found| *known.or_insert(found)))
             }
             Slot::TlsOffset { variable, negated } => {
-                compared.tls += 1;
-                let Some(found) = found else { return Ok(()) };
-                let offset = if negated { found.wrapping_neg() } else { found };
-                let distance = offset.wrapping_sub(variable.address);
-                let known = self.seen.distances.entry(variable.object).or_insert(bits(distance));
-                let wanted = known.wrapping_add(variable.address);
-                if negated { wanted.wrapping_neg() } else { wanted }
+                let known = self.seen.distances.entry(variable.object);
+                let negate = |it: u64| if negated { it.wrapping_neg() } else { it };
+                let wanted = |found: u64| {
+                    let distance = bits(negate(found).wrapping_sub(variable.address));
+                    negate(known.or_insert(distance).wrapping_add(variable.address))
+                };
+                ("tls", found.map(wanted))
             }
             Slot::Copied { from, size } => {
-                compared.copies += 1;
+                self.outcome.compared.add("copies", 1);
                 return self.copied(index, binding, address(from), size, recording);
             }
-            Slot::TlsDescriptor(_) | Slot::Unchanged => {
-                compared.passed += 1;
-                return Ok(());
-            }
+            Slot::TlsDescriptor(_) | Slot::Unchanged => ("passed", None),
         };
-        if found != Some(bits(wanted)) {
+        self.outcome.compared.add(kind, 1);
+        if let Some(wanted) = wanted.map(bits).filter(|wanted| found != Some(*wanted)) {
             let name = String::from_utf8_lossy(symbols.symbol_name(binding.symbol)).into_owned();
             let what = format!("{} {name} by {:?}", binding.kind.name(), binding.definer);
-            self.differ(index, binding.offset, &what, bits(wanted), found);
+            self.differ(index, binding.offset, &what, wanted, found);
         }
         Ok(())
     }

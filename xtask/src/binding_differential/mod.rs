@@ -9,7 +9,6 @@
 mod compare;
 mod lookups;
 pub(crate) mod recorder;
-mod summary;
 pub(crate) mod trial;
 
 use std::collections::BTreeMap;
@@ -19,34 +18,39 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use becalm_core::loader::is_of_c_library;
 
-use crate::differential::candidates::{self, Object, Place, PlaceArgs};
+use crate::differential::candidates::{self, Object, Place, Selection};
 use crate::differential::verdicts;
-use summary::Summary;
-use trial::{Trial, has_capabilities};
+use crate::tally::{Column, Tally};
+use trial::{Trial, Verdict, has_capabilities};
+
+/// The counts of a place and group, and of them those of [`compare`]: slots that got the address of a
+/// symbol, or its absence; those that got the result of a resolver, equal ones for equal resolvers; TLS
+/// slots, with one module number and one distance for each object; copied data; relative slots; TLS
+/// descriptors and slots that stay unchanged, which are not compared; and lookups that
+/// `LD_DEBUG=bindings` names.
+const COLUMNS: [Column; 12] = [
+    ("programs", "programs"),
+    ("symbolic", "symbolic"),
+    ("resolved", "resolved"),
+    ("tls", "tls"),
+    ("copies", "copies"),
+    ("relative", "relative"),
+    ("passed", "passed"),
+    ("differ", "differ"),
+    ("failed", "fail alike"),
+    ("not_run", "not run"),
+    ("lookups", ""),
+    ("differences", ""),
+];
 
 /// Options of the comparison.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
-    /// Every program, not a sample.
-    #[arg(long)]
-    all: bool,
-    /// The number of programs to take from each place.
-    #[arg(long, value_name = "N", default_value_t = 300)]
-    sample: usize,
-    /// Seed of the sample: the same seed, the same programs.
-    #[arg(long, value_name = "S", default_value_t = 1)]
-    seed: u64,
     #[command(flatten)]
-    places: PlaceArgs,
+    selection: Selection,
     /// The number of differences to print.
     #[arg(long, value_name = "K", default_value_t = 40)]
     show: usize,
-    /// The number of simultaneous starts.
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    threads: usize,
-    /// Print the result as one JSON object.
-    #[arg(long)]
-    json: bool,
 }
 
 /// Compares; returns false if anything differs.
@@ -54,13 +58,14 @@ pub struct Options {
 /// # Errors
 /// Returns an error if a folder cannot be read or a recorder cannot be built.
 pub fn run(options: &Options) -> Result<bool> {
+    let selection = &options.selection;
     let scratch = tempfile::Builder::new().prefix("binding-differential").tempdir()?;
     std::fs::set_permissions(scratch.path(), std::fs::Permissions::from_mode(0o755))?;
-    let mut places = candidates::places(&options.places, false)?;
+    let mut places = candidates::places(selection, false)?;
     let mut programs = Vec::new();
     let mut recorders: BTreeMap<String, PathBuf> = BTreeMap::new();
     for place in &mut places {
-        let found = chosen(place, options)?;
+        let found = selection.of(place, recordable(place));
         place.read_facts(&found);
         for program in &found {
             if !recorders.contains_key(&program.machine) {
@@ -77,30 +82,60 @@ pub fn run(options: &Options) -> Result<bool> {
             trials.push(Trial { place, object, recorder, env: &[] });
         }
     }
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
-    let verdicts = pool.install(|| verdicts(&trials, Trial::run));
-    let summary = Summary::of(&trials, &verdicts);
-    if options.json {
-        println!("{}", serde_json::to_string_pretty(&summary.json(options.show))?);
-    } else {
-        print!("{}", summary.text(options.show));
+    let verdicts = verdicts(selection.threads, &trials, Trial::run)?;
+    let (mut tally, mut not_run) = (Tally::default(), BTreeMap::new());
+    for (trial, verdict) in trials.iter().zip(&verdicts) {
+        add(&mut tally, trial, verdict);
+        if let Verdict::NotRun(reason) = verdict {
+            *not_run.entry(reason).or_insert(0_usize) += 1;
+        }
     }
-    Ok(summary.is_clean())
+    if selection.json {
+        let mut json = tally.json("becalm/binding-differential/1", &COLUMNS, options.show);
+        json["not_run"] = serde_json::to_value(&not_run)?;
+        println!("{}", serde_json::to_string_pretty(&json)?);
+    } else {
+        print!("{}", tally.text((42, 11), &COLUMNS, options.show));
+        for (reason, count) in &not_run {
+            println!("not run: {count} programs: {reason}");
+        }
+        println!("{} differences", tally.differences());
+    }
+    Ok(tally.differences() == 0 && not_run.is_empty())
 }
 
-/// The programs of a place that the recorder can stop.
-fn chosen(place: &Place, options: &Options) -> Result<Vec<Object>> {
-    let (found, _) = place.find()?;
+/// Adds the verdict of one program.
+fn add(tally: &mut Tally, trial: &Trial<'_>, verdict: &Verdict) {
+    let libc = match verdict {
+        Verdict::Recorded { libc, .. } | Verdict::Failed { libc } => libc,
+        Verdict::NotRun(_) => "unknown",
+    };
+    let (place, object) = (&trial.place.label, trial.object);
+    let counts = tally.group(place, format!("{} {libc}", object.machine));
+    counts.add("programs", 1);
+    match verdict {
+        Verdict::Recorded { compared, differences, .. } => {
+            counts.merge(compared);
+            counts.add("differ", usize::from(!differences.is_empty()));
+            counts.add("differences", differences.len());
+            for what in differences {
+                tally.differs(format!("{place}: {}", object.path.display()), what.clone());
+            }
+        }
+        Verdict::Failed { .. } => counts.add("failed", 1),
+        Verdict::NotRun(_) => counts.add("not_run", 1),
+    }
+}
+
+/// Returns the programs of a place that the recorder can stop.
+fn recordable(place: &Place) -> Vec<Object> {
     let can_start = |object: &Object| {
         let path = place.path_here(&object.path);
         object.starts && !has_capabilities(&path) && !is_c_library(&path)
     };
-    let found: Vec<Object> = found.into_iter().filter(can_start).collect();
+    let found: Vec<Object> = place.find().0.into_iter().filter(can_start).collect();
     eprintln!("{}: {} programs to start", place.label, found.len());
-    if options.all || place.whole {
-        return Ok(found);
-    }
-    Ok(candidates::sample(found, options.sample, options.seed))
+    found
 }
 
 /// `libc.so.6` names an interpreter, but under any audit module the loader fails an assertion of

@@ -16,14 +16,16 @@ use becalm_core::elf::Words;
 use becalm_core::loader::Libc;
 use becalm_core::loader::load::Load;
 use becalm_core::symbols::{BindOptions, Bindings, bind};
+use becalm_host::child::status_within;
 use becalm_host::{FactChoice, loader_facts};
 use bstr::BStr;
 
-use super::compare::{Compared, Outcome, compare};
+use super::compare::{Outcome, compare};
 use super::lookups;
 use super::recorder::{PATIENCE, Recording};
 use crate::differential::candidates::{Object, Place};
 use crate::predict::Request;
+use crate::tally::Counts;
 use crate::user::{NOBODY, is_root};
 
 /// The environment of each start, besides `LD_AUDIT`. An audit module takes some of the surplus of
@@ -56,7 +58,7 @@ pub(crate) struct Prediction {
 /// The result of a trial.
 pub(crate) enum Verdict {
     /// The start was recorded.
-    Recorded { libc: String, compared: Compared, differences: Vec<String> },
+    Recorded { libc: String, compared: Counts, differences: Vec<String> },
     /// The start was predicted to fail, and did.
     Failed { libc: String },
     /// The start was not compared, for this reason.
@@ -108,15 +110,13 @@ impl Trial<'_> {
         let recorded = self.record(prediction)?;
         Ok(match (recorded, prediction.fails()) {
             (None, true) => Verdict::Failed { libc },
-            (None, false) => {
-                let differences = vec!["it ends before it is relocated".to_owned()];
-                Verdict::Recorded { libc, compared: Compared::default(), differences }
-            }
-            (Some(mut outcome), fails) => {
-                if fails {
-                    outcome.differences.push("it starts, although something is missing".to_owned());
-                }
-                let (compared, differences) = (outcome.compared, outcome.differences);
+            (recorded, fails) => {
+                let unlike = match recorded {
+                    None => Some("it ends before it is relocated".to_owned()),
+                    Some(_) => fails.then(|| "it starts, although something is missing".to_owned()),
+                };
+                let Outcome { compared, mut differences } = recorded.unwrap_or_default();
+                differences.extend(unlike);
                 Verdict::Recorded { libc, compared, differences }
             }
         })
@@ -136,14 +136,15 @@ impl Trial<'_> {
             let _ = recording.close();
             outcome.map(Some)
         });
-        end(&mut child)?;
+        // The process group has read the end of its input by now. It is killed if it does not end by itself.
+        status_within(&mut child, PATIENCE)?;
         let Some(mut outcome) = compared? else { return Ok(None) };
         let mut text = Vec::new();
         said.rewind()?;
         said.read_to_end(&mut text)?;
         let program = BStr::new(self.object.path.as_os_str().as_bytes());
         let (count, differences) = lookups::compare(load, bindings, program, &text);
-        outcome.compared.lookups = count;
+        outcome.compared.add("lookups", count);
         outcome.differences.extend(differences);
         Ok(Some(outcome))
     }
@@ -220,17 +221,6 @@ impl Trial<'_> {
         }
         Ok(command)
     }
-}
-
-/// Waits for the process group, which has read the end of its input by now, and ends it if it
-/// does not end by itself.
-fn end(child: &mut Child) -> Result<()> {
-    let ended = becalm_host::child::ends_within(child, PATIENCE)?;
-    if !ended {
-        child.kill()?;
-    }
-    child.wait()?;
-    Ok(())
 }
 
 /// True if every user may search the directories above a file. A store in a checkout that only its

@@ -224,7 +224,8 @@ impl Case {
         build::fixture(self, scratch.path(), &out)?;
         let start = self.start(&out);
         let user = start.user.as_ref().filter(|_| !self.description.secure);
-        let prediction = self.request(&out, &start).ask(xtask, start.dir.as_deref(), user);
+        let request = Request { secure: self.description.secure, ..Request::of(&start) };
+        let prediction = request.ask(xtask, start.dir.as_deref(), user);
         let mut report = self.compare(&out, &start, prediction)?;
         if !self.description.binds.is_empty() || !self.description.undefined.is_empty() {
             report.failures.extend(bindings::compare(self, scratch.path(), &out)?);
@@ -258,18 +259,6 @@ impl Case {
         start.dir = d.dir.as_ref().map(|dir| out.join(dir));
         start.user = (d.secure || d.user.is_some()).then(User::nobody);
         start
-    }
-
-    fn request(&self, out: &Path, start: &Start) -> Request {
-        let loader = start.named_loader().map(Path::to_owned);
-        let env = self.description.env.iter();
-        Request {
-            object: start.object.clone(),
-            root: start.root.clone(),
-            loader,
-            env: env.map(|(name, value)| (name.clone(), self.expand(value, out))).collect(),
-            secure: self.description.secure,
-        }
     }
 
     fn compare(&self, out: &Path, start: &Start, prediction: Result<Prediction>) -> Result<Report> {

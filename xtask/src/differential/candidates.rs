@@ -12,12 +12,21 @@ use anyhow::{Context, Result};
 use becalm_core::closure::{ClosureError, Subject, SubjectKind};
 use becalm_core::loader::LoaderFacts;
 use becalm_core::loader::facts::from_diagnostics;
-use becalm_host::{FactChoice, OsFs, loader_facts};
+use becalm_host::{FactChoice, OsFs, WalkOptions, find_objects, loader_facts};
 use bstr::{BStr, ByteSlice};
 
-/// Places of the objects.
+/// The objects to start.
 #[derive(clap::Args, Clone, Debug)]
-pub(crate) struct PlaceArgs {
+pub(crate) struct Selection {
+    /// Every object, not a sample.
+    #[arg(long)]
+    all: bool,
+    /// Number of objects of each place.
+    #[arg(long, value_name = "N", default_value_t = 300)]
+    sample: usize,
+    /// Seed of the sample: the same seed selects the same objects.
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
     /// A folder of this machine to search for objects [default: /usr].
     #[arg(long, value_name = "DIR")]
     folder: Vec<PathBuf>,
@@ -33,6 +42,22 @@ pub(crate) struct PlaceArgs {
     /// Exclude this machine's own objects.
     #[arg(long)]
     no_system: bool,
+    /// Number of concurrent starts.
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub(crate) threads: usize,
+    /// Print the result as one JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl Selection {
+    /// Returns all of the objects of a place, or a sample.
+    pub(crate) fn of(&self, place: &Place, found: Vec<Object>) -> Vec<Object> {
+        if self.all || place.whole {
+            return found;
+        }
+        sample(found, self.sample, self.seed, |object| &object.path)
+    }
 }
 
 /// A root with loaders that may be run.
@@ -68,7 +93,7 @@ pub(crate) struct Object {
 }
 
 /// Returns the places of the options. `musl` adds this machine's objects under musl's loader.
-pub(crate) fn places(options: &PlaceArgs, with_musl: bool) -> Result<Vec<Place>> {
+pub(crate) fn places(options: &Selection, with_musl: bool) -> Result<Vec<Place>> {
     let real = Place::here;
     let usr = vec![PathBuf::from("/usr")];
     let folders = if options.folder.is_empty() { &usr } else { &options.folder };
@@ -106,14 +131,10 @@ fn foreign(name: &str, root: &Path) -> Result<Place> {
         }
     }
     Ok(Place {
-        label: format!("sysroot {name}"),
         fs: OsFs::in_root(root)?,
         root: Some(root.to_owned()),
         emulator,
-        loader: None,
-        facts: Vec::new(),
-        whole: false,
-        folders: vec![root.to_owned()],
+        ..Place::here(&format!("sysroot {name}"), &[root.to_owned()], false)
     })
 }
 
@@ -134,21 +155,17 @@ impl Place {
 
     /// Returns the objects below the place's folders that can be started, sorted by path, and the
     /// number of other ELF files by the reason why they cannot.
-    pub(crate) fn find(&self) -> Result<(Vec<Object>, BTreeMap<String, usize>)> {
-        let mut files = Vec::new();
-        for folder in &self.folders {
-            collect(folder, &mut files)?;
-        }
-        files.sort();
+    pub(crate) fn find(&self) -> (Vec<Object>, BTreeMap<String, usize>) {
+        let walk = WalkOptions { every_name: true, ..WalkOptions::default() };
         let mut objects = Vec::new();
         let mut left_out = BTreeMap::new();
-        for file in &files {
-            match self.object(file) {
+        for file in find_objects(&self.folders, walk).objects {
+            match self.object(&file.path) {
                 Ok(object) => objects.push(object),
                 Err(reason) => *left_out.entry(reason).or_default() += 1,
             }
         }
-        Ok((objects, left_out))
+        (objects, left_out)
     }
 
     /// The object at a path of this machine, or why it cannot be started.
@@ -254,37 +271,20 @@ fn why_not(error: &ClosureError) -> String {
     }
 }
 
-/// Collects the regular files below a folder, not following symbolic links.
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
-    let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
-    for entry in entries {
-        let entry = entry?;
-        let kind = entry.file_type()?;
-        if kind.is_dir() {
-            collect(&entry.path(), files)?;
-        } else if kind.is_file() && is_elf(&entry.path()) {
-            files.push(entry.path());
-        }
-    }
-    Ok(())
-}
-
-fn is_elf(path: &Path) -> bool {
-    use std::io::Read;
-    let mut magic = [0; 4];
-    fs::File::open(path).and_then(|mut file| file.read_exact(&mut magic)).is_ok()
-        && magic == *b"\x7fELF"
-}
-
-/// Returns `count` of the objects, selected by a hash of seed and path, in their order.
-pub(crate) fn sample(mut objects: Vec<Object>, count: usize, seed: u64) -> Vec<Object> {
-    let draw = |object: &Object| {
+/// Returns `count` of the items, selected by a hash of seed and path, in the order of their paths.
+pub(crate) fn sample<T>(
+    mut items: Vec<T>,
+    count: usize,
+    seed: u64,
+    path: impl Fn(&T) -> &Path,
+) -> Vec<T> {
+    let draw = |item: &T| {
         let mut hasher = DefaultHasher::new();
-        (seed, object.path.as_os_str().as_bytes()).hash(&mut hasher);
+        (seed, path(item).as_os_str().as_bytes()).hash(&mut hasher);
         hasher.finish()
     };
-    objects.sort_by_cached_key(draw);
-    objects.truncate(count);
-    objects.sort_by(|one, other| one.path.cmp(&other.path));
-    objects
+    items.sort_by_cached_key(draw);
+    items.truncate(count);
+    items.sort_by(|one, other| path(one).cmp(path(other)));
+    items
 }

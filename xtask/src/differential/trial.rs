@@ -1,15 +1,16 @@
 //! Compares the model's probes of one start with the records of the real loader.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use anyhow::Result;
 use becalm_core::probe::Probe;
 use becalm_core::record::compare::candidates;
-use becalm_testing::oracle::{Launch, OracleError, Start, ld_debug};
+use becalm_testing::oracle::{Launch, Start, ld_debug};
 use becalm_testing::strace::strace;
-use bstr::{BStr, BString, ByteSlice};
+use bstr::BStr;
 
 use super::candidates::{Object, Place};
-use crate::difference::{Difference, with_ld_debug, with_strace};
+use crate::difference::{with_ld_debug, with_strace};
 use crate::predict::Request;
 
 /// A real directory for `LD_LIBRARY_PATH`, which has libraries of this machine.
@@ -18,10 +19,8 @@ const REAL_DIR: &str = "/usr/lib/x86_64-linux-gnu";
 /// A start to compare.
 pub(super) struct Trial<'a> {
     pub(super) place: &'a Place,
-    pub(super) object: BString,
-    pub(super) machine: String,
-    loader: PathBuf,
-    request: Request,
+    pub(super) object: &'a Object,
+    pub(super) has_library_path: bool,
     start: Start,
     with_strace: bool,
 }
@@ -35,81 +34,47 @@ pub(super) struct Verdict {
     pub(super) probes: usize,
     /// Predicted misses: failed opens and stats.
     pub(super) misses: usize,
-    /// The error, if there is one.
-    pub(super) wrong: Option<Wrong>,
-}
-
-/// Reason why a trial proves nothing.
-#[derive(Debug)]
-pub(super) enum Wrong {
-    /// Model and loader differ.
-    Differs(String),
-    /// The model returned an error.
-    NoPrediction(String),
-    /// The loader could not be run.
-    NoRecord(String),
+    /// The reason why the trial proves nothing, with the name of its count.
+    pub(super) wrong: Option<(&'static str, String)>,
 }
 
 /// Returns the trials of one object: without and with `LD_LIBRARY_PATH`.
 pub(super) fn of<'a>(
     place: &'a Place,
-    object: &Object,
+    object: &'a Object,
     empty: &Path,
     with_strace: bool,
 ) -> [Trial<'a>; 2] {
-    let library_path = format!("{}:/nonexistent/lib:{REAL_DIR}", empty.display());
-    let launch = || {
-        let loader = object.loader.clone();
-        match (object.starts, &place.loader) {
+    let loader = || object.loader.clone();
+    [false, true].map(|has_library_path| {
+        let launch = match (object.starts, &place.loader) {
             (true, _) => Launch::Trace,
-            (false, None) => Launch::TraceBy { loader },
-            (false, Some(_)) => Launch::List { loader },
-        }
-    };
-    let trial = |env: Vec<(String, String)>| {
-        let mut start = Start::new(&object.path, launch());
-        for (name, value) in &env {
-            start = start.env(name, value);
+            (false, None) => Launch::TraceBy { loader: loader() },
+            (false, Some(_)) => Launch::List { loader: loader() },
+        };
+        let mut start = Start::new(&object.path, launch);
+        if has_library_path {
+            let dirs = format!("{}:/nonexistent/lib:{REAL_DIR}", empty.display());
+            start = start.env("LD_LIBRARY_PATH", dirs);
         }
         if let Some((name, value)) = place.emulated_cpu() {
             start = start.env(name, value);
         }
         start.root = place.root.clone();
         start.emulator = place.emulator.clone();
-        let loader = (!object.starts).then(|| object.loader.clone());
-        Trial {
-            place,
-            object: object.path.as_os_str().as_encoded_bytes().into(),
-            machine: object.machine.clone(),
-            loader: object.loader.clone(),
-            request: Request {
-                object: object.path.clone(),
-                root: place.root.clone(),
-                loader,
-                env,
-                secure: false,
-            },
-            start,
-            with_strace,
-        }
-    };
-    [trial(Vec::new()), trial(vec![("LD_LIBRARY_PATH".into(), library_path)])]
+        Trial { place, object, has_library_path, start, with_strace }
+    })
 }
 
 impl Trial<'_> {
-    /// Returns true if `LD_LIBRARY_PATH` is set.
-    pub(super) fn has_library_path(&self) -> bool {
-        !self.request.env.is_empty()
-    }
-
     /// Predicts, runs and compares.
     pub(super) fn compare(&self) -> Verdict {
         let mut verdict = Verdict { libc: "unknown".into(), probes: 0, misses: 0, wrong: None };
-        let facts = self.place.facts_of(&self.loader);
-        let prediction = match self.request.answer_on(&self.place.fs, facts) {
+        let facts = self.place.facts_of(&self.object.loader);
+        let prediction = match Request::of(&self.start).answer_on(&self.place.fs, facts) {
             Ok(prediction) => prediction,
             Err(error) => {
-                verdict.wrong = Some(Wrong::NoPrediction(format!("{error:#}")));
+                verdict.wrong = Some(("unpredicted", format!("no prediction: {error:#}")));
                 return verdict;
             }
         };
@@ -118,41 +83,26 @@ impl Trial<'_> {
         verdict.misses = prediction.probes.iter().filter(|p| p.outcome.is_failed_call()).count();
         let cache = prediction.cache.as_deref().map(BStr::new);
         verdict.wrong = match self.difference(&prediction.probes, cache) {
-            Ok(difference) => difference.map(Wrong::Differs),
-            Err(error) => Some(Wrong::NoRecord(describe(&error))),
+            Ok(difference) => difference.map(|what| ("differences", what)),
+            Err(error) => Some(("not_run", format!("not run: {error:#}"))),
         };
         verdict
     }
 
-    fn difference(
-        &self,
-        predicted: &[Probe],
-        cache: Option<&BStr>,
-    ) -> Result<Option<String>, OracleError> {
+    fn difference(&self, predicted: &[Probe], cache: Option<&BStr>) -> Result<Option<String>> {
         let musl = self.place.loader.is_some();
         if !musl {
             let said = ld_debug(&self.start)?;
             if let Some(difference) = with_ld_debug(predicted, &said.probes) {
-                return Ok(Some(named("LD_DEBUG", &difference)));
+                return Ok(Some(format!("LD_DEBUG: {difference}")));
             }
         }
         if !(self.with_strace || musl) {
             return Ok(None);
         }
-        let own = self.start.named_loader().map(|_| self.object.as_bstr());
+        let own = self.object.path.as_os_str().as_encoded_bytes();
+        let own = self.start.named_loader().map(|_| BStr::new(own));
         let seen = candidates(strace(&self.start)?.attempts(), cache, own);
-        Ok(with_strace(predicted, &seen).map(|difference| named("strace", &difference)))
-    }
-}
-
-fn named(record: &str, difference: &Difference) -> String {
-    format!("{record}: {difference}")
-}
-
-fn describe(error: &OracleError) -> String {
-    use std::error::Error;
-    match error.source() {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
+        Ok(with_strace(predicted, &seen).map(|difference| format!("strace: {difference}")))
     }
 }

@@ -2,7 +2,6 @@
 //! values, the old segments are the same in memory except for the parts that an edit owns, a second
 //! edit changes nothing, and undoing is exact.
 
-use super::done::Done;
 use std::ops::Range;
 
 use becalm_core::elf;
@@ -12,6 +11,13 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, pod};
 
 use super::kind::{Kind, missing};
+
+/// An edited image.
+pub(super) struct Done {
+    pub(super) image: Vec<u8>,
+    /// True if the program header table had to move: tools that rewrite files break it.
+    pub(super) table_moved: bool,
+}
 
 /// Reason why there is no correct image.
 pub(super) enum Failure {

@@ -7,7 +7,6 @@
 
 mod check;
 mod debugger;
-mod done;
 mod files;
 mod kind;
 mod kinds;

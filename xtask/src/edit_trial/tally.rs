@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::files::File;
+use crate::tally::{Column, Counts, table};
 
 /// The results of the trial so far.
 #[derive(Default)]
@@ -20,43 +21,32 @@ pub(super) struct Tally {
     runs: BTreeMap<&'static str, usize>,
 }
 
-#[derive(Default)]
-struct Counts {
-    tried: usize,
-    /// The file had the requested values already.
-    nothing: usize,
-    refused: usize,
-    /// The program header table had to move.
-    moved: usize,
-    failed: usize,
-}
-
-impl Counts {
-    fn add(&mut self, other: &Self) {
-        self.tried += other.tried;
-        self.nothing += other.nothing;
-        self.refused += other.refused;
-        self.moved += other.moved;
-        self.failed += other.failed;
-    }
-}
+/// Edits tried; files that had the requested values already; edits refused; files whose program header
+/// table had to move; edits failed.
+const COLUMNS: [Column; 5] = [
+    ("tried", "tried"),
+    ("nothing", "nothing"),
+    ("refused", "refused"),
+    ("moved", "moved"),
+    ("failed", "failed"),
+];
 
 impl Tally {
     pub(super) fn tried(&mut self, file: &File, kind: &str) {
-        self.count(file, kind, |counts| counts.tried += 1);
+        self.count(file, kind, "tried");
     }
 
     pub(super) fn nothing(&mut self, file: &File, kind: &str) {
-        self.count(file, kind, |counts| counts.nothing += 1);
+        self.count(file, kind, "nothing");
     }
 
     pub(super) fn refused(&mut self, file: &File, kind: &str, reason: &str) {
-        self.count(file, kind, |counts| counts.refused += 1);
+        self.count(file, kind, "refused");
         *self.refusals.entry((reason.to_owned(), kind.to_owned())).or_default() += 1;
     }
 
     pub(super) fn failure(&mut self, file: &File, kind: &str, rule: &'static str, what: &str) {
-        self.count(file, kind, |counts| counts.failed += 1);
+        self.count(file, kind, "failed");
         *self.rules.entry((rule, kind.to_owned())).or_default() += 1;
         self.failures.push(format!("{} {kind}: {rule}: {what}", file.path.display()));
     }
@@ -64,7 +54,9 @@ impl Tally {
     /// Counts the bytes by which an edited file grew, and if its table moved.
     pub(super) fn added(&mut self, file: &File, kind: &str, bytes: usize, table_moved: bool) {
         self.added.push(bytes);
-        self.count(file, kind, |counts| counts.moved += usize::from(table_moved));
+        if table_moved {
+            self.count(file, kind, "moved");
+        }
     }
 
     pub(super) fn runs(&mut self, runs: BTreeMap<&'static str, usize>) {
@@ -73,9 +65,9 @@ impl Tally {
         }
     }
 
-    fn count(&mut self, file: &File, kind: &str, what: impl Fn(&mut Counts)) {
-        what(self.machines.entry(file.machine.clone()).or_default());
-        what(self.kinds.entry(kind.to_owned()).or_default());
+    fn count(&mut self, file: &File, kind: &str, what: &'static str) {
+        self.machines.entry(file.machine.clone()).or_default().add(what, 1);
+        self.kinds.entry(kind.to_owned()).or_default().add(what, 1);
     }
 
     pub(super) fn program(&mut self, name: &str, difference: Option<String>) {
@@ -87,7 +79,7 @@ impl Tally {
         for (mine, theirs) in [(&mut self.machines, other.machines), (&mut self.kinds, other.kinds)]
         {
             for (key, counts) in theirs {
-                mine.entry(key).or_default().add(&counts);
+                mine.entry(key).or_default().merge(&counts);
             }
         }
         for (key, count) in other.refusals {
@@ -106,17 +98,9 @@ impl Tally {
     }
 
     pub(super) fn print(&mut self, show: usize) {
-        for (title, table) in [("machine", &self.machines), ("edit", &self.kinds)] {
-            println!(
-                "{title:<16}{:>8}{:>9}{:>9}{:>8}{:>8}",
-                "tried", "nothing", "refused", "moved", "failed"
-            );
-            for (name, c) in table {
-                println!(
-                    "{name:<16}{:>8}{:>9}{:>9}{:>8}{:>8}",
-                    c.tried, c.nothing, c.refused, c.moved, c.failed
-                );
-            }
+        for (title, rows) in [("machine", &self.machines), ("edit", &self.kinds)] {
+            let rows = rows.iter().map(|(name, counts)| (name.clone(), counts));
+            print!("{}", table(title, (16, 9), &COLUMNS, rows));
         }
         println!("refused:");
         for ((reason, kind), count) in &self.refusals {
@@ -158,7 +142,7 @@ mod tests {
         one.added(&file, "audit", 1, false);
         let mut all = Tally::default();
         all.add(one);
-        assert_eq!(all.machines[&machine].moved, 1);
-        assert_eq!((all.kinds["note"].moved, all.kinds["audit"].moved), (1, 0));
+        assert_eq!(all.machines[&machine].get("moved"), 1);
+        assert_eq!((all.kinds["note"].get("moved"), all.kinds["audit"].get("moved")), (1, 0));
     }
 }

@@ -12,8 +12,8 @@ use anyhow::{Context, Result};
 use becalm_core::elf;
 use bstr::{BString, ByteSlice};
 
+use super::check::Done;
 use super::debugger::{self, Stop};
-use super::done::Done;
 use super::files::File;
 use super::kind::{Kind, missing};
 use crate::root;

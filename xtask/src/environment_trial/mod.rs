@@ -92,12 +92,7 @@ fn compare(scene: &Scene, xtask: &Path, random: Random) -> Result<Compared> {
     }
     start.dir = Some(scene.at(random.dir));
     start.user = (random.as_nobody && scene.is_root).then(User::nobody);
-    let request = Request {
-        object: start.object.clone(),
-        env: random.env.iter().map(|(name, it)| (name.clone(), scene.expand(it))).collect(),
-        ..Request::default()
-    };
-    let what = difference(&start, &request, xtask)
+    let what = difference(&start, xtask)
         .with_context(|| format!("start {} of seed {}", random.number, random.seed))?;
     std::fs::remove_file(&start.object)?;
     let (probes, as_nobody) = (what.0, start.user.is_some());
@@ -105,8 +100,8 @@ fn compare(scene: &Scene, xtask: &Path, random: Random) -> Result<Compared> {
 }
 
 /// Returns the number of predicted probes and the first difference.
-fn difference(start: &Start, request: &Request, xtask: &Path) -> Result<(usize, Option<String>)> {
-    let predicted = match request.ask(xtask, start.dir.as_deref(), start.user.as_ref()) {
+fn difference(start: &Start, xtask: &Path) -> Result<(usize, Option<String>)> {
+    let predicted = match Request::of(start).ask(xtask, start.dir.as_deref(), start.user.as_ref()) {
         Ok(prediction) => prediction.probes,
         Err(error) => return Ok((0, Some(format!("{error:#}")))),
     };

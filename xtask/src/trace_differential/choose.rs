@@ -1,7 +1,6 @@
 //! Chooses the programs to start and their arguments.
 
 use std::fs;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -10,6 +9,8 @@ use anyhow::{Context, Result};
 use becalm_core::closure::{Subject, SubjectKind};
 use becalm_host::OsFs;
 use bstr::BStr;
+
+use crate::differential::candidates;
 
 /// A program with an argument.
 pub(crate) struct Trial {
@@ -91,24 +92,17 @@ pub(crate) fn trials(stores: &[PathBuf], sample: usize, seed: u64) -> Result<Vec
         programs.sort();
         trials.extend(programs.into_iter().flat_map(|program| both("store", &program)));
     }
-    let mut programs = programs_in(Path::new("/usr/bin"));
-    let draw = |program: &PathBuf| {
-        let mut hasher = DefaultHasher::new();
-        (seed, program.as_os_str().as_bytes()).hash(&mut hasher);
-        hasher.finish()
-    };
-    programs.sort_by_cached_key(draw);
-    programs.truncate(sample);
-    programs.sort();
+    let programs = programs_in(Path::new("/usr/bin"));
+    let programs = candidates::sample(programs, sample, seed, PathBuf::as_path);
     trials.extend(programs.into_iter().flat_map(|program| both("system", &program)));
     Ok(trials)
 }
 
-/// Returns all programs of /usr/sbin.
-pub(crate) fn administration() -> impl Iterator<Item = Trial> {
-    let mut programs = programs_in(Path::new("/usr/sbin"));
+/// Returns the trials of all programs of a folder.
+pub(crate) fn all(folder: &Path, group: &str) -> impl Iterator<Item = Trial> {
+    let mut programs = programs_in(folder);
     programs.sort();
-    programs.into_iter().flat_map(|program| both("sbin", &program))
+    programs.into_iter().flat_map(move |program| both(group, &program))
 }
 
 /// Returns true for a program that is never started.

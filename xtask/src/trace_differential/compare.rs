@@ -1,7 +1,6 @@
 //! Compares `becalm trace` of one program with `strace` and `becalm check`, and the program's
 //! output with its untraced output.
 
-use std::fmt;
 use std::fs;
 use std::path::Path;
 
@@ -16,6 +15,7 @@ use serde::Deserialize;
 
 use super::choose::Trial;
 use super::run::{Ran, Runner, open_folder, start};
+use crate::difference::{is_call, with_strace};
 
 /// The result of a trial.
 #[derive(Default)]
@@ -25,41 +25,21 @@ pub(super) struct Verdict {
     pub(super) wrong: Vec<Wrong>,
 }
 
-/// An error, or a reason why a trial proves nothing.
-pub(super) enum Wrong {
-    /// strace recorded something else.
-    Strace(String),
-    /// The prediction differs.
-    Prediction(String),
-    /// The program behaves differently.
-    Output(String),
-    /// The program's output varies untraced as well.
-    Varies(String),
-    /// The program does not end by itself.
-    NoEnd(String),
-    /// The program could not be run, or its report could not be read.
-    NotRun(String),
-}
+/// The kind of an error, or of a reason why a trial proves nothing, and its description.
+pub(super) type Wrong = (&'static str, String);
 
-impl Wrong {
-    /// Returns true if the error is not becalm's.
-    pub(super) fn is_excused(&self) -> bool {
-        matches!(self, Wrong::Varies(_) | Wrong::NoEnd(_))
-    }
-}
-
-impl fmt::Display for Wrong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Wrong::Strace(what) => write!(f, "strace: {what}"),
-            Wrong::Prediction(what) => write!(f, "prediction: {what}"),
-            Wrong::Output(what) => write!(f, "output: {what}"),
-            Wrong::Varies(what) => write!(f, "varies by itself: {what}"),
-            Wrong::NoEnd(what) => write!(f, "no end: {what}"),
-            Wrong::NotRun(what) => write!(f, "not run: {what}"),
-        }
-    }
-}
+/// strace recorded something else.
+pub(super) const STRACE: &str = "strace";
+/// The prediction differs.
+pub(super) const PREDICTION: &str = "prediction";
+/// The program behaves differently.
+pub(super) const OUTPUT: &str = "output";
+/// The program's output varies untraced as well.
+pub(super) const VARIES: &str = "varies by itself";
+/// The program does not end by itself.
+pub(super) const NO_END: &str = "no end";
+/// The program could not be run, or its report could not be read.
+pub(super) const NOT_RUN: &str = "not run";
 
 #[derive(Deserialize)]
 struct Traced {
@@ -72,13 +52,6 @@ struct Image {
     storm: SearchCost,
     probes: Vec<Probe>,
     initialisers: usize,
-}
-
-impl Image {
-    fn steps(&self) -> Vec<Step> {
-        let step = |probe: &Probe| step(probe.call, &probe.path, probe.outcome);
-        self.probes.iter().map(step).collect()
-    }
 }
 
 #[derive(Deserialize)]
@@ -96,7 +69,7 @@ struct Predicted {
 pub(super) fn compare(runner: &Runner, trial: &Trial) -> Verdict {
     let mut verdict = Verdict::default();
     if let Err(error) = compare_into(runner, trial, &mut verdict) {
-        verdict.wrong.push(Wrong::NotRun(format!("{error:#}")));
+        verdict.wrong.push((NOT_RUN, format!("{error:#}")));
     }
     verdict
 }
@@ -106,7 +79,7 @@ fn compare_into(runner: &Runner, trial: &Trial, verdict: &mut Verdict) -> Result
     let becalm = runner.becalm().to_str().context("a folder that is no UTF-8")?;
     let own = [program, trial.argument];
     let (Some(first), Some(second)) = (start(&own)?, start(&own)?) else {
-        verdict.wrong.push(Wrong::NoEnd("untraced".to_owned()));
+        verdict.wrong.push((NO_END, "untraced".to_owned()));
         return Ok(());
     };
     let dir = open_folder()?;
@@ -114,7 +87,7 @@ fn compare_into(runner: &Runner, trial: &Trial, verdict: &mut Verdict) -> Result
     let report_name = report.to_str().context("a folder that is no UTF-8")?;
     let line = [becalm, "trace", "--json", "-o", report_name, "--", program, trial.argument];
     let Some(traced) = start(&line)? else {
-        verdict.wrong.push(Wrong::Output("no end when traced".to_owned()));
+        verdict.wrong.push((OUTPUT, "no end when traced".to_owned()));
         return Ok(());
     };
     verdict.wrong.extend(output(&first, &second, &traced));
@@ -124,19 +97,20 @@ fn compare_into(runner: &Runner, trial: &Trial, verdict: &mut Verdict) -> Result
     anyhow::ensure!(!read.images.is_empty(), "no image");
     if read.images.len() != starts.len() {
         let what = format!("{} images, {} execves", read.images.len(), starts.len());
-        verdict.wrong.push(Wrong::Strace(what));
+        verdict.wrong.push((STRACE, what));
     }
     for (at, (image, seen)) in read.images.iter().zip(&starts).enumerate() {
         verdict.probes += image.probes.len();
         verdict.misses += usize::try_from(image.storm.misses()).unwrap_or(usize::MAX);
         let listed = if at == 0 { against_listing(program, image)? } else { None };
         let what = listed.or_else(|| against_run(image, seen));
-        verdict.wrong.extend(what.map(Wrong::Strace));
+        verdict.wrong.extend(what.map(|what| (STRACE, what)));
         let line = [becalm, "check", "--json", "--probes", &image.path];
         let checked = start(&line)?.context("becalm check does not end")?;
         let checked: Checked = serde_json::from_slice(&checked.stdout)?;
         let predicted = checked.programs.first().context("nothing checked")?;
-        verdict.wrong.extend(against_check(image, predicted).map(Wrong::Prediction));
+        let what = against_check(image, predicted);
+        verdict.wrong.extend(what.map(|what| (PREDICTION, what)));
     }
     Ok(())
 }
@@ -163,10 +137,9 @@ fn output(first: &Ran, second: &Ran, traced: &Ran) -> Option<Wrong> {
     if first != second && without_numbers(first) == without_numbers(traced) {
         return None;
     }
-    Some(if first == second {
-        Wrong::Output(differs(first, traced))
-    } else {
-        Wrong::Varies(differs(first, second))
+    Some(match first == second {
+        true => (OUTPUT, differs(first, traced)),
+        false => (VARIES, differs(first, second)),
     })
 }
 
@@ -185,17 +158,9 @@ fn without_numbers(ran: &Ran) -> Ran {
     Ran { code: ran.code, stdout: strip(&ran.stdout), stderr: strip(&ran.stderr) }
 }
 
-type Step = (becalm_core::probe::Call, bstr::BString, Outcome);
-
-/// Returns the part of a probe that a call alone shows.
-fn step(call: becalm_core::probe::Call, path: &bstr::BString, outcome: Outcome) -> Step {
-    (call, path.clone(), if outcome.is_failed_call() { outcome } else { Outcome::Hit })
-}
-
 /// Returns the attempts in strace's record that may be probes.
-fn seen_steps(attempts: Vec<Attempt>) -> Vec<Step> {
-    let kept = candidates(attempts, Some(BStr::new("/etc/ld.so.cache")), None);
-    kept.iter().map(|attempt| step(attempt.call, &attempt.path, attempt.outcome)).collect()
+fn seen(attempts: Vec<Attempt>) -> Vec<Attempt> {
+    candidates(attempts, Some(BStr::new("/etc/ld.so.cache")), None)
 }
 
 /// Compares with a start that lists and exits, in which the loader makes all its probes. If
@@ -203,15 +168,14 @@ fn seen_steps(attempts: Vec<Attempt>) -> Vec<Step> {
 fn against_listing(program: &str, image: &Image) -> Result<Option<String>> {
     let listing = Start::new(program, Launch::Trace);
     let listing = Start { user: Some(becalm_testing::oracle::User::nobody()), ..listing };
-    let listed = seen_steps(strace(&listing)?.attempts());
-    let ours = image.steps();
-    let differs = image.initialisers == 0 && listed != ours;
-    Ok(differs.then(|| parting("a start that lists", &ours, &listed)))
+    let listed = seen(strace(&listing)?.attempts());
+    let difference = with_strace(&image.probes, &listed).filter(|_| image.initialisers == 0);
+    Ok(difference.map(|difference| format!("a start that lists: {difference}")))
 }
 
-/// Runs the program under `strace`. Returns the steps of each program that the first process
+/// Runs the program under `strace`. Returns the attempts of each program that the first process
 /// executed.
-fn started(line: &[&str], dir: &Path) -> Result<Vec<Vec<Step>>> {
+fn started(line: &[&str], dir: &Path) -> Result<Vec<Vec<Attempt>>> {
     let record = dir.join("strace");
     let name = record.to_str().context("a folder that is no UTF-8")?;
     let calls = format!("trace={TRACED_CALLS}");
@@ -221,29 +185,31 @@ fn started(line: &[&str], dir: &Path) -> Result<Vec<Vec<Step>>> {
     let pid = all.first().map(|call| call.pid);
     let own: Vec<_> = all.into_iter().filter(|call| Some(call.pid) == pid).collect();
     let became = |c: &Syscall| c.name == "execve" && matches!(c.result, CallResult::Ok(_));
-    Ok(own.split(became).skip(1).map(|calls| seen_steps(attempts(calls))).collect())
+    Ok(own.split(became).skip(1).map(|calls| seen(attempts(calls))).collect())
 }
 
 /// Checks that the loader's probes are the beginning of the program's calls.
-fn against_run(image: &Image, seen: &[Step]) -> Option<String> {
-    let ours = image.steps();
-    let is_there = if image.initialisers == 0 {
-        seen.starts_with(&ours)
-    } else {
+fn against_run(image: &Image, seen: &[Attempt]) -> Option<String> {
+    let mut rest = seen.iter();
+    let first = match image.initialisers {
+        0 => &seen[..seen.len().min(image.probes.len())],
         // Initialisers open files between and after the probes.
-        let mut rest = seen.iter();
-        ours.iter().all(|step| rest.any(|other| other == step))
+        _ if image.probes.iter().all(|probe| rest.any(|other| is_call(probe, other))) => {
+            return None;
+        }
+        _ => seen,
     };
-    (!is_there).then(|| parting("a start that runs", &ours, seen))
+    with_strace(&image.probes, first).map(|difference| format!("a start that runs: {difference}"))
 }
 
 fn against_check(image: &Image, predicted: &Predicted) -> Option<String> {
-    let steps = |probes: &[Probe]| -> Vec<Step> {
-        probes.iter().map(|probe| step(probe.call, &probe.path, probe.outcome)).collect()
+    let attempt = |probe: &Probe| {
+        let outcome = if probe.outcome.is_failed_call() { probe.outcome } else { Outcome::Hit };
+        Attempt { call: probe.call, path: probe.path.clone(), outcome }
     };
-    let (ours, theirs) = (steps(&image.probes), steps(&predicted.probes));
-    if ours != theirs {
-        return Some(parting("check", &ours, &theirs));
+    let checked: Vec<Attempt> = predicted.probes.iter().map(attempt).collect();
+    if let Some(difference) = with_strace(&image.probes, &checked) {
+        return Some(format!("check: {difference}"));
     }
     let request = |probe: &Probe| (probe.needed_by.clone(), probe.needed.clone(), probe.source);
     if !image.probes.iter().map(request).eq(predicted.probes.iter().map(request)) {
@@ -251,16 +217,4 @@ fn against_check(image: &Image, predicted: &Predicted) -> Option<String> {
     }
     let (ours, theirs) = (image.storm, predicted.storm);
     (ours != theirs).then(|| format!("storm {ours:?}, predicted {theirs:?}"))
-}
-
-/// Describes the first difference of two sequences.
-fn parting(what: &str, ours: &[Step], theirs: &[Step]) -> String {
-    let at = ours.iter().zip(theirs).take_while(|(one, other)| one == other).count();
-    format!(
-        "{what}: {} and {} steps, at {at}: {:?} and {:?}",
-        ours.len(),
-        theirs.len(),
-        ours.get(at),
-        theirs.get(at)
-    )
 }

@@ -8,14 +8,26 @@ pub(crate) mod choose;
 mod compare;
 pub(crate) mod run;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use rayon::prelude::*;
 
-use compare::{Verdict, Wrong};
+use crate::differential::verdicts;
+use crate::tally::{Column, Tally};
+use compare::{NO_END, NOT_RUN, OUTPUT, PREDICTION, STRACE, VARIES, Verdict};
 use run::Runner;
+
+/// The counts of a group.
+const COLUMNS: [Column; 8] = [
+    ("starts", "starts"),
+    ("probes", "probes"),
+    ("misses", "misses"),
+    ("strace", "strace="),
+    ("predicted", "predict="),
+    ("output", "output="),
+    ("varies", "varies"),
+    ("no end", "no end"),
+];
 
 /// Options of the comparison.
 #[derive(clap::Args, Clone, Debug)]
@@ -47,66 +59,33 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<bool> {
     let runner = Runner::new(options.becalm.as_deref())?;
     let trials = choose::trials(&options.store, options.sample, options.seed)?;
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
-    let verdicts: Vec<Verdict> =
-        pool.install(|| trials.par_iter().map(|trial| compare::compare(&runner, trial)).collect());
-    let mut groups: BTreeMap<&str, Counts> = BTreeMap::new();
-    for (trial, verdict) in trials.iter().zip(&verdicts) {
-        groups.entry(&trial.group).or_default().add(verdict);
-    }
-    println!(
-        "{:<10}{:>7}{:>9}{:>9}{:>9}{:>10}{:>9}{:>8}{:>8}",
-        "", "starts", "probes", "misses", "strace=", "predict=", "output=", "varies", "no end"
-    );
-    for (group, c) in &groups {
-        println!(
-            "{group:<10}{:>7}{:>9}{:>9}{:>9}{:>10}{:>9}{:>8}{:>8}",
-            c.starts, c.probes, c.misses, c.strace, c.predicted, c.output, c.varies, c.no_end
-        );
-    }
-    let mut shown = 0;
+    let one = |trial: &choose::Trial| compare::compare(&runner, trial);
+    let mut tally = Tally::default();
     let mut clean = true;
-    for (trial, verdict) in trials.iter().zip(&verdicts) {
-        for wrong in &verdict.wrong {
-            clean &= wrong.is_excused();
-            if shown < options.show {
-                println!("\n{} {}\n  {wrong}", trial.program.display(), trial.argument);
-            }
-            shown += 1;
+    for (trial, verdict) in trials.iter().zip(verdicts(options.threads, &trials, one)?) {
+        add(&mut tally, &trial.group, &verdict);
+        for (kind, what) in verdict.wrong {
+            clean &= [VARIES, NO_END].contains(&kind);
+            let start = format!("{} {}", trial.program.display(), trial.argument);
+            tally.differs(start, format!("{kind}: {what}"));
         }
     }
-    if shown > options.show {
-        println!("\n… and {} more", shown - options.show);
-    }
+    print!("{}", tally.text((10, 10), &COLUMNS, options.show));
     Ok(clean)
 }
 
-#[derive(Default)]
-struct Counts {
-    starts: usize,
-    probes: usize,
-    misses: usize,
-    strace: usize,
-    predicted: usize,
-    output: usize,
-    varies: usize,
-    no_end: usize,
-}
-
-impl Counts {
-    fn add(&mut self, verdict: &Verdict) {
-        let has = |test: fn(&Wrong) -> bool| verdict.wrong.iter().any(test);
-        self.starts += 1;
-        self.probes += verdict.probes;
-        self.misses += verdict.misses;
-        if has(|wrong| matches!(wrong, Wrong::NoEnd(_) | Wrong::NotRun(_))) {
-            self.no_end += 1;
-            return;
-        }
-        self.strace += usize::from(!has(|wrong| matches!(wrong, Wrong::Strace(_))));
-        self.predicted += usize::from(!has(|wrong| matches!(wrong, Wrong::Prediction(_))));
-        let varies = has(|wrong| matches!(wrong, Wrong::Varies(_)));
-        self.varies += usize::from(varies);
-        self.output += usize::from(!varies && !has(|wrong| matches!(wrong, Wrong::Output(_))));
+fn add(tally: &mut Tally, group: &str, verdict: &Verdict) {
+    let has = |kind| verdict.wrong.iter().any(|(other, _)| *other == kind);
+    let counts = tally.group(group, String::new());
+    counts.add("starts", 1);
+    counts.add("probes", verdict.probes);
+    counts.add("misses", verdict.misses);
+    if has(NO_END) || has(NOT_RUN) {
+        counts.add("no end", 1);
+        return;
     }
+    counts.add("strace", usize::from(!has(STRACE)));
+    counts.add("predicted", usize::from(!has(PREDICTION)));
+    counts.add("varies", usize::from(has(VARIES)));
+    counts.add("output", usize::from(!has(VARIES) && !has(OUTPUT)));
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use crate::user::NOBODY;
 use anyhow::{Context, Result, bail};
 use becalm_host::child::ends_within;
+use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
 /// Time limit of a start, longer than any program needs to print its version.
@@ -67,22 +68,24 @@ pub(crate) fn open_folder() -> Result<TempDir> {
 /// Starts a command line. Returns `None` if it does not end in time.
 pub(crate) fn start<S: AsRef<OsStr>>(line: &[S]) -> Result<Option<Ran>> {
     let Some((program, arguments)) = line.split_first() else { bail!("nothing to start") };
+    start_command(Command::new(program).args(arguments).uid(NOBODY).gid(NOBODY))
+}
+
+/// Starts a command as a user that is set already.
+pub(crate) fn start_command(command: &mut Command) -> Result<Option<Ran>> {
     let dir = open_folder()?;
     let mut stdout = tempfile::tempfile()?;
     let mut stderr = tempfile::tempfile()?;
-    let child = Command::new(program)
-        .args(arguments)
+    let child = command
         .env_clear()
         .envs([("PATH", "/usr/bin:/bin"), ("LANG", "C.UTF-8"), ("HOME", "/dev/null/home")])
         .current_dir(dir.path())
         .stdin(Stdio::null())
         .stdout(stdout.try_clone()?)
         .stderr(stderr.try_clone()?)
-        .uid(NOBODY)
-        .gid(NOBODY)
         .process_group(0)
         .spawn()
-        .with_context(|| program.as_ref().to_string_lossy().into_owned())?;
+        .with_context(|| format!("{command:?}"))?;
     let Some(code) = ended(child)? else { return Ok(None) };
     let folder = dir.path().to_string_lossy().into_owned();
     let text = |file: &mut File| -> Result<Vec<u8>> {
@@ -98,9 +101,8 @@ pub(crate) fn start<S: AsRef<OsStr>>(line: &[S]) -> Result<Option<Ran>> {
 fn ended(mut child: Child) -> Result<Option<i32>> {
     let in_time = ends_within(&mut child, LIMIT)?;
     if !in_time {
-        let group = format!("-{}", child.id());
         // The group may have ended already.
-        let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
+        let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
     }
     let status = child.wait()?;
     let code = status.code().or(status.signal().map(|signal| 128 + signal));

@@ -1,0 +1,104 @@
+//! Counts the results of trials, and keeps what differs.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+/// Counts by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts(BTreeMap<&'static str, usize>);
+
+impl Counts {
+    pub(crate) fn add(&mut self, name: &'static str, number: usize) {
+        *self.0.entry(name).or_default() += number;
+    }
+
+    pub(crate) fn merge(&mut self, more: &Self) {
+        more.0.iter().for_each(|(name, number)| self.add(name, *number));
+    }
+
+    pub(crate) fn get(&self, name: &str) -> usize {
+        self.0.get(name).copied().unwrap_or(0)
+    }
+
+}
+
+/// A kind of counts: its name, and its title in a table. One without a title is in no table.
+pub(crate) type Column = (&'static str, &'static str);
+
+/// Returns a table: a line of titles, then one for each row.
+pub(crate) fn table<'a>(
+    title: &str,
+    widths: (usize, usize),
+    columns: &[Column],
+    rows: impl Iterator<Item = (String, &'a Counts)>,
+) -> String {
+    let (first, other) = widths;
+    let columns = columns.iter().filter(|(_, title)| !title.is_empty());
+    let mut text = format!("{title:<first$}");
+    let cell = |text: &mut String, cell: String| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{cell:>other$}");
+    };
+    columns.clone().for_each(|(_, title)| cell(&mut text, (*title).to_owned()));
+    for (row, counts) in rows {
+        let _ = write!(text, "\n{row:<first$}");
+        columns.clone().for_each(|(name, _)| cell(&mut text, counts.get(name).to_string()));
+    }
+    text + "\n"
+}
+
+/// Counts by place and group, and what differs by the name of the start.
+#[derive(Default)]
+pub(crate) struct Tally {
+    groups: BTreeMap<(String, String), Counts>,
+    wrong: Vec<(String, String)>,
+}
+
+impl Tally {
+    pub(crate) fn group(&mut self, place: &str, group: String) -> &mut Counts {
+        self.groups.entry((place.to_owned(), group)).or_default()
+    }
+
+    pub(crate) fn differs(&mut self, start: String, what: String) {
+        self.wrong.push((start, what));
+    }
+
+    /// Returns the number of differences.
+    pub(crate) fn differences(&self) -> usize {
+        self.wrong.len()
+    }
+
+    /// Returns the table, then the first `show` differences in full.
+    pub(crate) fn text(&self, widths: (usize, usize), columns: &[Column], show: usize) -> String {
+        let rows = self.groups.iter().map(|((place, group), counts)| {
+            let label = if group.is_empty() { place.clone() } else { format!("{place}: {group}") };
+            (label, counts)
+        });
+        let mut text = table("", widths, columns, rows);
+        for (name, what) in self.wrong.iter().take(show) {
+            let _ = writeln!(text, "\n{name}\n  {what}");
+        }
+        if self.wrong.len() > show {
+            let _ = writeln!(text, "\n… and {} more", self.wrong.len() - show);
+        }
+        text
+    }
+
+    /// Returns the same as JSON.
+    pub(crate) fn json(&self, schema: &str, columns: &[Column], show: usize) -> Value {
+        let group = |((place, group), counts): (&(String, String), &Counts)| {
+            let mut row = json!({"place": place, "group": group});
+            columns.iter().for_each(|(name, _)| row[name] = counts.get(name).into());
+            row
+        };
+        let wrong = |(name, what): &(String, String)| json!({"start": name, "what": what});
+        json!({
+            "schema": schema,
+            "groups": self.groups.iter().map(group).collect::<Vec<_>>(),
+            "wrong": self.wrong.iter().take(show).map(wrong).collect::<Vec<_>>(),
+            "wrong_total": self.wrong.len(),
+        })
+    }
+}
