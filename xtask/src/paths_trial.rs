@@ -19,6 +19,7 @@ use clap::Args;
 use crate::audit_trial::make;
 use crate::command::succeed;
 use crate::root;
+use crate::tally::Counts;
 use crate::user::is_root;
 
 /// Set in the process that has a mount namespace of its own.
@@ -56,14 +57,8 @@ pub struct Options {
     emulator: Option<PathBuf>,
 }
 
-/// The counts that the program printed.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Counts {
-    asked: u64,
-    absent: u64,
-    late: u64,
-    wrong: u64,
-}
+/// The counts that the program prints, in their order.
+const COUNTS: [&str; 4] = ["asked", "absent", "late", "wrong"];
 
 /// Runs the trial. As root it gives itself a mount namespace, to mount over packages.
 ///
@@ -85,20 +80,15 @@ pub fn run(options: &Options) -> Result<bool> {
     trial.prepare()?;
     for round in 0..options.rounds {
         let counts = trial.round(options, round)?;
+        let [asked, absent, late, wrong] = COUNTS.map(|name| counts.get(name));
         println!(
-            "round {round}: {} questions, {} absent, {} answered late, {} wrong",
-            counts.asked, counts.absent, counts.late, counts.wrong
+            "round {round}: {asked} questions, {absent} absent, {late} answered late, {wrong} wrong"
         );
-        all.asked += counts.asked;
-        all.absent += counts.absent;
-        all.late += counts.late;
-        all.wrong += counts.wrong;
+        all.merge(&counts);
     }
-    println!(
-        "{} questions, {} absent, {} late, {} wrong",
-        all.asked, all.absent, all.late, all.wrong
-    );
-    Ok(all.wrong == 0)
+    let [asked, absent, late, wrong] = COUNTS.map(|name| all.get(name));
+    println!("{asked} questions, {absent} absent, {late} late, {wrong} wrong");
+    Ok(wrong == 0)
 }
 
 struct Trial {
@@ -338,13 +328,12 @@ fn settle() {
 /// Parses `asked N absent N late N wrong N`.
 fn counts(text: &str) -> Option<Counts> {
     let line = text.lines().find(|line| line.starts_with("asked "))?;
-    let mut numbers = line.split(' ').skip(1).step_by(2).map_while(|number| number.parse().ok());
-    Some(Counts {
-        asked: numbers.next()?,
-        absent: numbers.next()?,
-        late: numbers.next()?,
-        wrong: numbers.next()?,
-    })
+    let mut numbers = line.split(' ').skip(1).step_by(2);
+    let mut counts = Counts::default();
+    for name in COUNTS {
+        counts.add(name, numbers.next()?.parse().ok()?);
+    }
+    Some(counts)
 }
 
 #[cfg(test)]
@@ -354,8 +343,8 @@ mod tests {
     #[test]
     fn the_programs_line_is_read() {
         let line = "differs: x\nasked 10 absent 4 late 1 wrong 0\n";
-        let expected = Counts { asked: 10, absent: 4, late: 1, wrong: 0 };
-        assert_eq!(counts(line), Some(expected));
+        let read = counts(line).map(|counts| COUNTS.map(|name| counts.get(name)));
+        assert_eq!(read, Some([10, 4, 1, 0]));
         assert_eq!(counts("asked 10"), None);
     }
 }

@@ -21,7 +21,6 @@ impl Counts {
     pub(crate) fn get(&self, name: &str) -> usize {
         self.0.get(name).copied().unwrap_or(0)
     }
-
 }
 
 /// A kind of counts: its name, and its title in a table. One without a title is in no table.

@@ -25,17 +25,20 @@ pub fn module(folder: &Path) -> Result<PathBuf> {
 /// # Errors
 /// Returns the errors of [`module`].
 pub fn module_of(machine: &str, folder: &Path) -> Result<PathBuf> {
-    if machine == std::env::consts::ARCH {
-        return module(folder);
-    }
+    module_by(&compiler(machine), folder)
+}
+
+/// Returns the compiler of a machine, as `uname -m` names it, with its arguments: the one that
+/// `CC_<MACHINE>` names, else the usual one.
+pub(crate) fn compiler(machine: &str) -> String {
     let usual = match machine {
+        std::env::consts::ARCH => "cc".to_owned(),
+        "i386" => "gcc -m32".to_owned(),
         "arm" => "arm-linux-gnueabihf-gcc".to_owned(),
-        "i386" => "i686-linux-gnu-gcc".to_owned(),
         "ppc64le" => "powerpc64le-linux-gnu-gcc".to_owned(),
         other => format!("{other}-linux-gnu-gcc"),
     };
-    let named = std::env::var(format!("CC_{}", machine.to_uppercase()));
-    module_by(&named.unwrap_or(usual), folder)
+    std::env::var(format!("CC_{}", machine.to_uppercase())).unwrap_or(usual)
 }
 
 /// Builds the module with a compiler, which may have arguments, into `folder`.

@@ -6,18 +6,6 @@
    of the base namespace, then answers requests for memory until one asks for no bytes. */
 #include "system.h"
 
-#if defined __x86_64__
-# define NR_exit_group 231
-#elif defined __i386__
-# define NR_exit_group 252
-#elif defined __aarch64__ || defined __riscv
-# define NR_exit_group 94
-#elif defined __powerpc64__
-# define NR_exit_group 234
-#else
-# define NR_exit_group 248 /* arm, s390x */
-#endif
-
 #define CHANNEL 0
 #define MAX_OBJECTS 4096
 
@@ -39,7 +27,7 @@ static void
 leave (int status)
 {
   for (;;)
-    system_call (NR_exit_group, status, 0, 0, 0, 0);
+    sys_exit (status);
 }
 
 static void
@@ -115,30 +103,4 @@ la_activity (elf_word *cookie, unsigned flag)
   (void) cookie;
   if (flag == consistent && count > 1)
     serve ();
-}
-
-void *
-memcpy (void *to, const void *from, size_t n)
-{
-  char *target = to;
-  for (const char *source = from; n > 0; n--)
-    *target++ = *source++;
-  return to;
-}
-
-void *
-memset (void *to, int byte, size_t n)
-{
-  for (char *target = to; n > 0; n--)
-    *target++ = (char) byte;
-  return to;
-}
-
-size_t
-strlen (const char *s)
-{
-  size_t n = 0;
-  while (s[n] != '\0')
-    n++;
-  return n;
 }

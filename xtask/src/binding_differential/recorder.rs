@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use becalm_core::elf::Words;
 use bstr::BString;
 
+use crate::audit_trial::make;
 use crate::command::succeed;
 
 /// The time that a start may take, under an emulator as well.
@@ -23,24 +24,18 @@ const MAX_NAME: u64 = 1 << 16;
 /// names, else by the usual one.
 pub(crate) fn build(machine: &str, folder: &Path) -> Result<PathBuf> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let usual = match machine {
-        "x86_64" | "i386" => "gcc".to_owned(),
-        "arm" => "arm-linux-gnueabihf-gcc".to_owned(),
-        "ppc64le" => "powerpc64le-linux-gnu-gcc".to_owned(),
-        other => format!("{other}-linux-gnu-gcc"),
-    };
-    let compiler = std::env::var(format!("CC_{}", machine.to_uppercase())).unwrap_or(usual);
+    let audit = sources.join("../crates/audit/module");
     let out = folder.join(format!("recorder-{machine}.so"));
-    let mut command = Command::new(&compiler);
-    if machine == "i386" {
-        command.arg("-m32");
-    }
+    let compiler = make::compiler(machine);
+    let mut words = compiler.split_whitespace();
+    let mut command = Command::new(words.next().context("no compiler")?);
     command
+        .args(words)
         .args(["-std=c11", "-O2", "-ffreestanding", "-fno-builtin", "-nostdlib", "-fPIC"])
         .args(["-fvisibility=hidden", "-fno-stack-protector", "-shared"])
         .args(["-fno-tree-loop-distribute-patterns", "-Wall", "-Wextra", "-Werror"])
-        .arg(format!("-I{}", sources.join("../crates/audit/module").display()))
-        .arg(sources.join("src/binding_differential/recorder.c"))
+        .arg(format!("-I{}", audit.display()))
+        .args([sources.join("src/binding_differential/recorder.c"), audit.join("memory.c")])
         .arg("-o")
         .arg(&out);
     succeed(&mut command).context("the recorder cannot be built (Debian: gcc, gcc-<machine>)")?;

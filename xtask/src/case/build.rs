@@ -5,7 +5,9 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use bstr::ByteSlice;
+use object::LittleEndian;
+use object::elf::{Dyn64, FileHeader64, PT_DYNAMIC};
+use object::read::elf::{FileHeader as _, ProgramHeader as _};
 
 use super::{Case, CaseLibc, Retag};
 use crate::command::succeed;
@@ -36,57 +38,15 @@ pub(super) fn fixture(case: &Case, scratch: &Path, out: &Path) -> Result<()> {
 fn retag(out: &Path, change: &Retag) -> Result<()> {
     let path = out.join(&change.file);
     let mut bytes = fs::read(&path)?;
-    let (at, size) = dynamic(&bytes).with_context(|| format!("{}: no PT_DYNAMIC", change.file))?;
-    let entry = (at..at + size)
-        .step_by(16)
-        .find(|at| word(&bytes, *at) == Some(change.from))
-        .with_context(|| format!("{}: no tag {:#x}", change.file, change.from))?;
+    let headers = FileHeader64::<LittleEndian>::parse(&*bytes)?;
+    let mut headers = headers.program_headers(LittleEndian, &*bytes)?.iter();
+    let dynamic = headers.find(|it| it.p_type(LittleEndian) == PT_DYNAMIC);
+    let dynamic = dynamic.with_context(|| format!("{}: no PT_DYNAMIC", change.file))?;
+    let mut entries = dynamic.dynamic(LittleEndian, &*bytes)?.unwrap_or_default().iter();
+    let found = entries.position(|it| it.d_tag.get(LittleEndian).0 == change.from as i64);
+    let found = found.with_context(|| format!("{}: no tag {:#x}", change.file, change.from))?;
+    let entry = dynamic.p_offset(LittleEndian) as usize + found * size_of::<Dyn64<LittleEndian>>();
     bytes[entry..entry + 8].copy_from_slice(&change.to.to_le_bytes());
     fs::write(&path, bytes)?;
     Ok(())
-}
-
-/// Returns offset and size of `PT_DYNAMIC`.
-fn dynamic(bytes: &[u8]) -> Option<(usize, usize)> {
-    const PT_DYNAMIC: u64 = object::elf::PT_DYNAMIC.0 as u64;
-    let table = usize::try_from(word(bytes, 32)?).ok()?;
-    let count = u16::from_le_bytes(bytes.get(56..58)?.try_into().ok()?);
-    let headers = (0..usize::from(count)).map(|index| table + index * 56);
-    let mut dynamic = headers.filter(|at| {
-        word(bytes, *at).is_some_and(|type_and_flags| type_and_flags & 0xffff_ffff == PT_DYNAMIC)
-    });
-    let at = dynamic.next()?;
-    Some((
-        usize::try_from(word(bytes, at + 8)?).ok()?,
-        usize::try_from(word(bytes, at + 32)?).ok()?,
-    ))
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?))
-}
-
-/// Returns the minor version of this machine's glibc: 36 for glibc 2.36.
-pub(super) fn glibc_minor() -> Option<u32> {
-    let output = Command::new(super::GLIBC_LOADER).arg("--version").output().ok()?;
-    minor(&output.stdout)
-}
-
-fn minor(text: &[u8]) -> Option<u32> {
-    let line = text.lines().next()?;
-    let (_, version) = line.rsplit_once_str(b" 2.")?;
-    let digits: Vec<u8> = version.iter().copied().take_while(u8::is_ascii_digit).collect();
-    digits.to_str().ok()?.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_release_is_read_from_the_loaders_version() {
-        let text = b"ld.so (Debian GLIBC 2.36-9+deb12u13) stable release version 2.36.\nCopyright";
-        assert_eq!(minor(text), Some(36));
-        assert_eq!(minor(b"no release"), None);
-    }
 }

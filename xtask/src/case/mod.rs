@@ -295,7 +295,8 @@ impl Case {
             }
             report.ld_debug = said.probes;
         }
-        self.check_loaded(&found.unwrap_or_default(), out, &mut report);
+        let libc = predicted.as_ref().map(|predicted| predicted.libc.as_str());
+        self.check_loaded(&found.unwrap_or_default(), libc, out, &mut report);
         report.predicted = predicted.map(|p| p.probes).unwrap_or_default();
         Ok(report)
     }
@@ -311,10 +312,11 @@ impl Case {
         }
     }
 
-    fn check_loaded(&self, found: &[BString], out: &Path, report: &mut Report) {
+    fn check_loaded(&self, found: &[BString], libc: Option<&str>, out: &Path, report: &mut Report) {
         let d = &self.description;
         let Some(expected) = &d.loaded else { return };
-        if d.loaded_until.is_some_and(|last| build::glibc_minor().is_none_or(|now| now > last)) {
+        let minor = libc.and_then(|libc| libc.strip_prefix("glibc-2.")?.parse::<u32>().ok());
+        if d.loaded_until.is_some_and(|last| minor.is_none_or(|now| now > last)) {
             return;
         }
         let below = |path: &BString| {

@@ -1,6 +1,7 @@
 //! Draws random starts. In strings, `{out}` is the directory of the scene.
 
 use becalm_core::edit::RunPathKind;
+use fastrand::Rng;
 
 /// Elements of `LD_LIBRARY_PATH` and of run paths.
 const ELEMENTS: &[&str] = &[
@@ -92,7 +93,7 @@ pub(super) struct Random {
 impl Random {
     /// Returns the start with this number.
     pub(super) fn draw(seed: u64, number: u64) -> Self {
-        let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ number << 20);
+        let mut dice = Dice(Rng::with_seed(seed << 32 ^ number));
         let run_path = dice.once_in(4).then(|| dice.list(ELEMENTS, 5, ":"));
         let (is_rpath, needs_more) = (dice.once_in(2), dice.once_in(3));
         let mut env = Vec::new();
@@ -117,33 +118,21 @@ impl Random {
     }
 }
 
-/// A pseudo-random sequence (`splitmix64`).
-struct Dice(u64);
+/// A source of draws.
+struct Dice(Rng);
 
 impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    fn once_in(&mut self, times: u64) -> bool {
-        self.below(times) == 0
+    fn once_in(&mut self, times: u32) -> bool {
+        self.0.u32(..times) == 0
     }
 
     fn one(&mut self, of: &[&'static str]) -> &'static str {
-        of[self.below(of.len() as u64) as usize]
+        of[self.0.usize(..of.len())]
     }
 
     /// Returns one to `most` elements, joined.
-    fn list(&mut self, of: &[&'static str], most: u64, separator: &str) -> String {
-        let count = 1 + self.below(most);
+    fn list(&mut self, of: &[&'static str], most: usize, separator: &str) -> String {
+        let count = self.0.usize(1..=most);
         (0..count).map(|_| self.one(of)).collect::<Vec<_>>().join(separator)
     }
 }
