@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use fastrand::Rng;
-use rayon::prelude::*;
 use rustix::fs::{Mode, OFlags, open};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::differential::verdicts;
 use crate::trace_differential::choose::{self, Trial};
 use crate::trace_differential::run::{Ran, copy_into, open_folder, start};
 use crate::user::{NOBODY, is_root};
@@ -55,13 +55,12 @@ pub fn run(options: &Options) -> Result<bool> {
     ensure!(is_root(), "only root can start programs as nobody");
     let scene = Scene::new(&options.becalm)?;
     let trials = choose::trials(&[], options.programs, options.seed)?;
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
-    let one = |(at, trial): (usize, &Trial)| {
+    let numbered: Vec<(usize, &Trial)> = trials.iter().enumerate().collect();
+    let one = |&(at, trial): &(usize, &Trial)| {
         let mut rng = Rng::with_seed(options.seed.wrapping_add(at as u64));
         scene.try_program(trial, &mut rng)
     };
-    let results: Vec<Result<Tried>> =
-        pool.install(|| trials.par_iter().enumerate().map(one).collect());
+    let results = verdicts(options.threads, &numbered, one)?;
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let mut is_clean = true;
     for (trial, result) in trials.iter().zip(results) {

@@ -18,9 +18,9 @@ use becalm_core::facts::Environment;
 use becalm_core::index::{Index, embed, encode};
 use becalm_host::OsFs;
 use becalm_host::index_store::{BindThreshold, Binding, IndexOptions, index_files};
-use rayon::prelude::*;
 
 use crate::audit_trial::{make, sysroot};
+use crate::differential::verdicts;
 use crate::trace_differential::choose::{self, Trial};
 use crate::trace_differential::run::{Ran, open_folder, start};
 
@@ -95,13 +95,12 @@ pub fn run(options: &Options) -> Result<bool> {
         let module = std::fs::read(make::module_of(&made.machine, &folder)?)?;
         machines.push(Machine { module, emulator: made.emulator });
     }
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
     let preload = options.preload.as_deref();
     let pages = options.pages.as_ref().map(std::path::absolute).transpose()?;
     let pages = pages.as_deref();
     let one =
         |(trial, machine): &(Trial, usize)| try_one(trial, &machines[*machine], preload, pages);
-    let verdicts: Vec<Result<Verdict>> = pool.install(|| trials.par_iter().map(one).collect());
+    let verdicts = verdicts(options.threads, &trials, one)?;
     let mut not_bound: BTreeMap<String, usize> = BTreeMap::new();
     let (mut bound, mut slots, mut bindings, mut relocations, mut bytes) = (0, 0, 0, 0, 0);
     let (mut different, mut varies, mut with_pages, mut slots_of_pages) = (0, 0, 0, 0);

@@ -18,8 +18,8 @@ use anyhow::{Context, Result, ensure};
 use becalm_core::edit::RunPathKind;
 use becalm_core::index::split;
 use becalm_host::index_store::Indexed;
-use rayon::prelude::*;
 
+use crate::differential::verdicts;
 use crate::trace_differential::choose::{self, Trial};
 use crate::trace_differential::run::open_folder;
 use same::{Files, Verdict};
@@ -140,9 +140,7 @@ fn bare(index: &Path) -> Result<PathBuf> {
 
 /// Returns true if nothing differs.
 fn compare(options: &Options, files: &Files, trials: &[Trial]) -> Result<bool> {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
-    let verdicts: Vec<Result<Verdict>> =
-        pool.install(|| trials.par_iter().map(|trial| same::compare(files, trial)).collect());
+    let verdicts = verdicts(options.threads, trials, |trial| same::compare(files, trial))?;
     let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     let (mut clean, mut shown, mut answers) = (true, 0, 0);
     for (trial, verdict) in trials.iter().zip(&verdicts) {

@@ -112,7 +112,7 @@ pub(crate) fn verdicts<T: Sync, V: Send>(
         let verdict = verdict(trial);
         let count = done.fetch_add(1, Ordering::Relaxed) + 1;
         if terminal && (count.is_multiple_of(25) || count == trials.len()) {
-            eprint!("\r{count} of {} starts", trials.len());
+            eprint!("\r{count} of {}", trials.len());
         }
         verdict
     };

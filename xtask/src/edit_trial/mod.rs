@@ -15,12 +15,10 @@ mod tally;
 mod tools;
 
 use std::path::PathBuf;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Result, ensure};
-use rayon::prelude::*;
 
+use crate::differential::verdicts;
 use crate::order_trial::step::bundle;
 use files::File;
 use tally::Tally;
@@ -72,26 +70,19 @@ pub fn run(options: &Options) -> Result<bool> {
     if !options.bytes_only {
         report_absent()?;
     }
-    let tally = Mutex::new(Tally::default());
-    let done = AtomicUsize::new(0);
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
-    pool.install(|| {
-        files.par_iter().enumerate().for_each(|(index, file)| {
-            let dir = scratch.path().join(index.to_string());
-            let mut mine = Tally::default();
-            if let Err(error) = one(options, index, file, &dir, &mut mine) {
-                mine.failure(file, "-", "harness", &format!("{error:#}"));
-            }
-            // The scratch folder is removed at the end, so a failure here does not matter.
-            let _ = std::fs::remove_dir_all(&dir);
-            tally.lock().unwrap_or_else(std::sync::PoisonError::into_inner).add(mine);
-            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-            if done.is_multiple_of(100) {
-                eprintln!("{done} files done");
-            }
-        });
-    });
-    let mut tally = tally.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let numbered: Vec<(usize, &File)> = files.iter().enumerate().collect();
+    let tallies = verdicts(options.threads, &numbered, |&(index, file)| {
+        let dir = scratch.path().join(index.to_string());
+        let mut mine = Tally::default();
+        if let Err(error) = one(options, index, file, &dir, &mut mine) {
+            mine.failure(file, "-", "harness", &format!("{error:#}"));
+        }
+        // The scratch folder is removed at the end, so a failure here does not matter.
+        let _ = std::fs::remove_dir_all(&dir);
+        mine
+    })?;
+    let mut tally = Tally::default();
+    tallies.into_iter().for_each(|mine| tally.add(mine));
     if options.programs > 0 {
         run::programs(options.programs, scratch.path(), &mut tally)?;
     }

@@ -15,12 +15,12 @@ use becalm_core::record::compare::candidates;
 use becalm_testing::oracle::{Launch, Start, User, ld_debug};
 use becalm_testing::strace::strace;
 use bstr::BStr;
-use rayon::prelude::*;
 
 use self::random::Random;
 use self::scene::Scene;
 use crate::case::Predictor;
 use crate::difference::{with_ld_debug, with_strace};
+use crate::differential::verdicts;
 use crate::predict::Request;
 
 /// Options of the trial.
@@ -64,11 +64,11 @@ struct Compared {
 pub fn run(options: &Options) -> Result<bool> {
     let scene = Scene::new()?;
     let predictor = Predictor::new(&std::env::current_exe()?)?;
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
-    let numbers = options.first..options.first + options.starts;
-    let one = |number| compare(&scene, &predictor.path(), Random::draw(options.seed, number));
-    let compared: Vec<Compared> =
-        pool.install(|| numbers.into_par_iter().map(one).collect::<Result<_>>())?;
+    let numbers: Vec<u64> = (options.first..options.first + options.starts).collect();
+    let one =
+        |&number: &u64| compare(&scene, &predictor.path(), Random::draw(options.seed, number));
+    let compared = verdicts(options.threads, &numbers, one)?;
+    let compared = compared.into_iter().collect::<Result<Vec<Compared>>>()?;
     let differing: Vec<&Differs> =
         compared.iter().filter_map(|compared| compared.differs.as_ref()).collect();
     for differs in differing.iter().take(options.show) {

@@ -15,7 +15,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, ensure};
 use becalm_core::elf;
@@ -85,9 +84,8 @@ pub fn run(options: &Options) -> Result<bool> {
     let files = files(options);
     ensure!(!files.is_empty(), "no files with needed strings");
     let scratch = tempfile::tempdir()?;
-    let counts: Mutex<BTreeMap<String, usize>> = Mutex::default();
-    let damaged: Mutex<Vec<String>> = Mutex::default();
-    files.par_iter().enumerate().try_for_each(|(number, file)| -> Result<()> {
+    let try_file = |(number, file): (usize, &PathBuf)| -> Result<Vec<(String, Option<String>)>> {
+        let mut tried = Vec::new();
         for turn in 0..options.orders.min(ORDERS.len()) {
             let order = ORDERS[(number * options.orders + turn) % ORDERS.len()];
             if options.patchelf.is_none() && order.iter().any(|step| step.is_patchelf()) {
@@ -101,29 +99,28 @@ pub fn run(options: &Options) -> Result<bool> {
             if outcome.is_err() && trial.renewed(file)?.run(&others)?.is_err() {
                 outcome = Ok("damaged without becalm".to_owned());
             }
-            let kind = outcome.unwrap_or_else(|what| {
-                lock(&damaged).push(format!("{} {order:?}: {what}", file.display()));
-                "damaged".to_owned()
+            tried.push(match outcome {
+                Ok(kind) => (kind, None),
+                Err(what) => {
+                    let damage = format!("{} {order:?}: {what}", file.display());
+                    ("damaged".to_owned(), Some(damage))
+                }
             });
-            *lock(&counts).entry(kind).or_default() += 1;
             let _ = fs::remove_file(copy);
         }
-        Ok(())
-    })?;
-    let counts = lock(&counts);
-    println!("{} files, {} orders tried", files.len(), counts.values().sum::<usize>());
-    for (kind, count) in counts.iter() {
+        Ok(tried)
+    };
+    let tried: Vec<_> = files.par_iter().enumerate().map(try_file).collect::<Result<_>>()?;
+    let (kinds, damaged): (Vec<_>, Vec<_>) = tried.into_iter().flatten().unzip();
+    println!("{} files, {} orders tried", files.len(), kinds.len());
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    kinds.into_iter().for_each(|kind| *counts.entry(kind).or_default() += 1);
+    for (kind, count) in counts {
         println!("{count:6}  {kind}");
     }
-    let damaged = lock(&damaged);
-    for what in damaged.iter().take(40) {
-        println!("{what}");
-    }
+    let damaged: Vec<String> = damaged.into_iter().flatten().collect();
+    damaged.iter().take(40).for_each(|what| println!("{what}"));
     Ok(damaged.is_empty())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns files below the folders that need a library: one of each group of neighbours.

@@ -55,9 +55,9 @@ type Change = fn(&mut Edit<'_>) -> Result<Option<String>>;
 
 /// Kinds of edits. Each returns a description, or `None` if the tree has nothing to which it applies.
 const CHANGES: [Change; 24] = [
-    |edit| edit.overwrite(false),
-    |edit| edit.overwrite(true),
-    |edit| edit.overwrite_often(),
+    |edit| edit.overwrite(None, false),
+    |edit| edit.overwrite(None, true),
+    |edit| edit.overwrite(Some(20), true),
     |edit| edit.append(),
     |edit| edit.replace(true),
     |edit| edit.replace(false),
@@ -167,29 +167,24 @@ impl Edit<'_> {
         Ok(Some((path, facts)))
     }
 
-    /// Writes other content of the same size into a file, and may set its time back.
-    fn overwrite(&mut self, is_set_back: bool) -> Result<Option<String>> {
+    /// Writes other content of the same size into a file, and may set its time back. With `most`, does so
+    /// many times, with about the grain of the file system's clock between two.
+    fn overwrite(&mut self, most: Option<usize>, is_set_back: bool) -> Result<Option<String>> {
         let Some((path, facts)) = self.file()? else { return Ok(None) };
-        let file = File::options().write(true).open(self.at(&path)).context(shown(&path))?;
-        file.write_all_at(&text(facts.size() as usize, self.rng), 0)?;
-        if is_set_back {
-            set_modified(&file, facts.modified()?)?;
-        }
-        let how = if is_set_back { ", its time set back" } else { "" };
-        Ok(Some(format!("overwrite {}{how}", shown(&path))))
-    }
-
-    /// Overwrites a file many times, with about the grain of the file system's clock between two.
-    fn overwrite_often(&mut self) -> Result<Option<String>> {
-        let Some((path, facts)) = self.file()? else { return Ok(None) };
-        let count = self.rng.usize(2..20);
-        for _ in 0..count {
+        let often = most.map(|most| self.rng.usize(2..most));
+        for _ in 0..often.unwrap_or(1) {
             let file = File::options().write(true).open(self.at(&path)).context(shown(&path))?;
             file.write_all_at(&text(facts.size() as usize, self.rng), 0)?;
-            set_modified(&file, facts.modified()?)?;
-            sleep(Duration::from_micros(self.rng.u64(..5000)));
+            if is_set_back {
+                set_modified(&file, facts.modified()?)?;
+            }
+            if often.is_some() {
+                sleep(Duration::from_micros(self.rng.u64(..5000)));
+            }
         }
-        Ok(Some(format!("overwrite {} {count} times, its time set back", shown(&path))))
+        let times = often.map(|count| format!(" {count} times")).unwrap_or_default();
+        let how = if is_set_back { ", its time set back" } else { "" };
+        Ok(Some(format!("overwrite {}{times}{how}", shown(&path))))
     }
 
     fn append(&mut self) -> Result<Option<String>> {
@@ -327,7 +322,7 @@ impl Edit<'_> {
 
     fn replace_by_link(&mut self) -> Result<Option<String>> {
         let Some(path) = self.any(Kind::File) else { return Ok(None) };
-        let kept = with_ending(&path);
+        let kept = kept(&path);
         if self.kind(&kept).is_some() || path.extension().is_some_and(|it| it == KEPT) {
             return Ok(None);
         }
@@ -338,13 +333,13 @@ impl Edit<'_> {
 
     fn restore_from_link(&mut self) -> Result<Option<String>> {
         let links = self.of(Kind::Link);
-        let of_kept = links.iter().filter(|path| self.kind(&with_ending(path)) == Some(Kind::File));
+        let of_kept = links.iter().filter(|path| self.kind(&kept(path)) == Some(Kind::File));
         let of_kept: Vec<&PathBuf> = of_kept.collect();
         if of_kept.is_empty() {
             return Ok(None);
         }
         let path = *choice(&of_kept, self.rng);
-        fs::rename(self.at(&with_ending(path)), self.at(path)).context(shown(path))?;
+        fs::rename(self.at(&kept(path)), self.at(path)).context(shown(path))?;
         Ok(Some(format!("replace the link {} by its file", shown(path))))
     }
 
@@ -463,11 +458,8 @@ fn set_modified(file: &File, time: SystemTime) -> Result<()> {
 }
 
 /// Returns the path at which a file is kept while a link has its place.
-fn with_ending(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".");
-    name.push(KEPT);
-    path.with_file_name(name)
+fn kept(path: &Path) -> PathBuf {
+    tree::with_ending(path, KEPT)
 }
 
 fn shown(path: &Path) -> String {

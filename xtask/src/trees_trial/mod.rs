@@ -25,6 +25,7 @@ use fastrand::Rng;
 
 use self::edit::Editor;
 use self::scene::{Ended, Scene};
+use crate::tally::Counts;
 use crate::user::is_root;
 
 /// Names the scene's folder in the process that sees the mount.
@@ -138,25 +139,6 @@ pub fn run(options: &Options) -> Result<bool> {
     Ok(status.success())
 }
 
-/// Counts of the trial.
-#[derive(Default)]
-struct Counts {
-    edits: usize,
-    rounds: usize,
-    starts: usize,
-    answered: usize,
-    /// Programs that were answered and that the program of a start has started.
-    children: usize,
-    lines: usize,
-    /// Starts with a line that differs.
-    differing: usize,
-    stale: usize,
-    failed: usize,
-    killed: usize,
-    /// Locks that no process removed.
-    left: usize,
-}
-
 /// Edits of one round that may fail.
 const MOST_FAILED: usize = 20;
 
@@ -166,6 +148,8 @@ struct Trial {
     rng: Rng,
     wanted: usize,
     most: usize,
+    /// Of them `answered` are starts that were answered, `children` the programs of a start that were answered
+    /// too, `differing` starts with a stale line, and `left` locks that no process removed.
     counts: Counts,
 }
 
@@ -173,11 +157,11 @@ impl Trial {
     /// Makes the tree and the list below the mount that exists already.
     fn new(options: &Options, folder: &Path) -> Result<Self> {
         let (scene, mut rng) = (Scene::of(folder), Rng::with_seed(options.seed));
-        let (source, mount) = (scene.source(), scene.mount());
-        fs::write(scene.outside(), "outside")?;
-        tree::make(&source, &mount, &scene.outside(), &mut rng)?;
+        let (source, mount) = (scene.at("source"), scene.at("mount"));
+        fs::write(scene.at("outside"), "outside")?;
+        tree::make(&source, &mount, &scene.at("outside"), &mut rng)?;
         edit::age(&source, true, &mut rng)?;
-        let (outside, listed) = (scene.outside(), Vec::new());
+        let (outside, listed) = (scene.at("outside"), Vec::new());
         let editor = Editor { source, mount, outside, listed, swapped: None, recent: Vec::new() };
         let (wanted, most) = (options.edits, options.most as usize);
         let mut trial = Self { scene, editor, rng, wanted, most, counts: Counts::default() };
@@ -189,7 +173,7 @@ impl Trial {
     fn list(&mut self) -> Result<()> {
         self.editor.listed = tree::listed(&self.editor.source, &mut self.rng)?;
         let list = tree::list(&self.editor.listed, &self.editor.mount, &mut self.rng);
-        Ok(fs::write(self.scene.list(), list)?)
+        Ok(fs::write(self.scene.at("list"), list)?)
     }
 
     fn run(mut self) -> Result<bool> {
@@ -202,14 +186,14 @@ impl Trial {
         self.learned()?;
         println!("calls of the program below the mount: {before} plain, {after} after learning");
         let mut seen = BTreeSet::new();
-        while self.counts.edits < self.wanted {
+        while self.counts.get("edits") < self.wanted {
             let event = Event::random(&mut self.rng);
             seen.insert(event);
             self.round(event)?;
-            if self.counts.rounds.is_multiple_of(SHOWN) {
-                self.print(&format!("round {}", self.counts.rounds));
+            if self.counts.get("rounds").is_multiple_of(SHOWN) {
+                self.print(&format!("round {}", self.counts.get("rounds")));
             }
-            if self.counts.rounds.is_multiple_of(LISTED) {
+            if self.counts.get("rounds").is_multiple_of(LISTED) {
                 self.list()?;
             }
         }
@@ -221,28 +205,19 @@ impl Trial {
         self.print("all");
         if after >= before {
             println!("nothing was answered");
-        } else if self.counts.answered == 0 {
+        } else if self.counts.get("answered") == 0 {
             println!("no start has a line `trees 0 served` in its log");
         }
-        let is_answered = after < before && self.counts.answered > 0;
-        let is_clean = self.counts.stale + self.counts.failed == 0;
+        let is_answered = after < before && self.counts.get("answered") > 0;
+        let is_clean = self.counts.get("stale") + self.counts.get("failed") == 0;
         Ok(is_clean && is_answered)
     }
 
     fn print(&self, what: &str) {
-        let Counts {
-            edits,
-            starts,
-            answered,
-            children,
-            lines,
-            stale,
-            differing,
-            failed,
-            killed,
-            left,
-            ..
-        } = &self.counts;
+        let names = ["edits", "starts", "answered", "children", "lines"];
+        let [edits, starts, answered, children, lines] = names.map(|name| self.counts.get(name));
+        let names = ["stale", "differing", "failed", "killed", "left"];
+        let [stale, differing, failed, killed, left] = names.map(|name| self.counts.get(name));
         let exists = |path: &&PathBuf| self.editor.source.join(path).symlink_metadata().is_ok();
         let [listed, there] =
             [self.editor.listed.len(), self.editor.listed.iter().filter(exists).count()];
@@ -255,8 +230,8 @@ impl Trial {
 
     /// Makes edits, lets something happen, and compares a start.
     fn round(&mut self, event: Event) -> Result<()> {
-        self.counts.rounds += 1;
-        let what = format!("round {}, {event:?}", self.counts.rounds);
+        self.counts.add("rounds", 1);
+        let what = format!("round {}, {event:?}", self.counts.get("rounds"));
         let count = self.rng.usize(1..=self.most);
         let parent = (event == Event::Child).then(|| self.scene.start_of_child()).transpose()?;
         if parent.is_some() {
@@ -266,7 +241,7 @@ impl Trial {
         if let Some(parent) = parent {
             let ended = self.scene.wait(parent)?;
             let plain = self.scene.plain()?;
-            self.counts.children += usize::from(ended.is_child_answered);
+            self.counts.add("children", usize::from(ended.is_child_answered));
             self.compare(&what, &edits, &plain, &ended)?;
         }
         match event {
@@ -301,7 +276,7 @@ impl Trial {
             Event::Hurry => {}
             Event::KilledLearning => {
                 self.pause();
-                self.counts.killed += self.scene.kill();
+                self.counts.add("killed", self.scene.kill());
             }
             _ => self.learned()?,
         }
@@ -322,7 +297,7 @@ impl Trial {
                 Err(_) => failed += 1,
             }
         }
-        self.counts.edits += count;
+        self.counts.add("edits", count);
         edit::age(&self.editor.source, false, &mut self.rng)?;
         Ok(edits)
     }
@@ -339,7 +314,7 @@ impl Trial {
     fn killed_start(&mut self, what: &str, edits: &[String]) -> Result<()> {
         let started = self.scene.start("killed")?;
         self.pause();
-        self.counts.killed += self.scene.kill();
+        self.counts.add("killed", self.scene.kill());
         let ended = self.scene.wait(started)?;
         if !ended.is_killed {
             let plain = self.scene.plain()?;
@@ -355,26 +330,26 @@ impl Trial {
     }
 
     fn learned(&mut self) -> Result<()> {
-        self.counts.left += usize::from(self.scene.learned()?);
+        self.counts.add("left", usize::from(self.scene.learned()?));
         Ok(())
     }
 
     /// Counts a start, and prints the lines that differ from those of a plain one.
     fn compare(&mut self, what: &str, edits: &[String], plain: &[u8], ended: &Ended) -> Result<()> {
-        self.counts.starts += 1;
-        self.counts.answered += usize::from(ended.served > 0);
+        self.counts.add("starts", 1);
+        self.counts.add("answered", usize::from(ended.served > 0));
         if let Some(failure) = &ended.failure {
-            self.counts.failed += 1;
+            self.counts.add("failed", 1);
             println!("{what}: the start fails: {failure}");
         }
         let (lines, differences) = compare::differences(plain, &ended.output);
-        self.counts.lines += lines;
+        self.counts.add("lines", lines);
         if differences.is_empty() {
             return Ok(());
         }
-        self.counts.stale += differences.len();
-        self.counts.differing += 1;
-        if self.counts.differing > PRINTED {
+        self.counts.add("stale", differences.len());
+        self.counts.add("differing", 1);
+        if self.counts.get("differing") > PRINTED {
             return Ok(());
         }
         compare::print(what, &differences);

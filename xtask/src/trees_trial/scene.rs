@@ -64,55 +64,36 @@ impl Scene {
             fs::create_dir(self.folder.join(name))?;
         }
         self.make_copies()?;
-        fs::create_dir(self.source().join(PROGRAMS))?;
+        fs::create_dir(self.at("source").join(PROGRAMS))?;
         copy_into(&self.folder, becalm)?;
         let mut cc = Command::new("cc");
         cc.args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror"]);
         // The C library has two names for each function with sizes of files.
         cc.args(is_large_file.then_some("-D_FILE_OFFSET_BITS=64"));
-        cc.arg("-o").arg(self.source().join(PROGRAMS).join("look"));
+        cc.arg("-o").arg(self.at("source").join(PROGRAMS).join("look"));
         cc.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/src/trees_trial/look.c"));
         succeed(&mut cc)
     }
 
     fn make_copies(&self) -> Result<()> {
-        Ok(fs::DirBuilder::new().mode(0o700).create(self.copies())?)
+        Ok(fs::DirBuilder::new().mode(0o700).create(self.at("copies"))?)
     }
 
-    pub(super) fn source(&self) -> PathBuf {
-        self.folder.join("source")
-    }
-
-    pub(super) fn mount(&self) -> PathBuf {
-        self.folder.join("mount")
-    }
-
-    pub(super) fn list(&self) -> PathBuf {
-        self.folder.join("list")
-    }
-
-    /// A file on the local disk to which a link of the tree leads.
-    pub(super) fn outside(&self) -> PathBuf {
-        self.folder.join("outside")
-    }
-
-    fn copies(&self) -> PathBuf {
-        self.folder.join("copies")
-    }
-
-    fn becalm(&self) -> PathBuf {
-        self.folder.join("becalm")
+    /// Returns the path of something in the folder: `source` and its `mount`, the `list`, `becalm`, its
+    /// `copies`, or `outside`, a file on the local disk to which a link of the tree leads.
+    pub(super) fn at(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
     }
 
     fn look(&self) -> PathBuf {
-        self.mount().join(PROGRAMS).join("look")
+        self.at("mount").join(PROGRAMS).join("look")
     }
 
     /// The arguments of a plain start, and of one by becalm.
     fn line(&self, is_plain: bool) -> Vec<PathBuf> {
-        let by = [self.becalm(), "run".into(), "--".into()];
+        let by = [self.at("becalm"), "run".into(), "--".into()];
         let by = by.into_iter().filter(|_| !is_plain);
-        by.chain([self.look(), self.list()]).collect()
+        by.chain([self.look(), self.at("list")]).collect()
     }
 
     fn command(&self, line: &[PathBuf], name: &str) -> Result<Command> {
@@ -124,9 +105,9 @@ impl Scene {
         let mut command = Command::new(program);
         command.args(arguments).env_clear().current_dir("/").stdin(Stdio::null());
         command.envs([("PATH", "/usr/bin:/bin"), ("LANG", "C.UTF-8")]);
-        command.env("HOME", self.folder.join("home"));
-        command.env("XDG_CACHE_HOME", self.folder.join("cache"));
-        command.env("BECALM_CACHE", self.copies()).env("BECALM_TRUST_TIMES", self.mount());
+        command.env("HOME", self.at("home"));
+        command.env("XDG_CACHE_HOME", self.at("cache"));
+        command.env("BECALM_CACHE", self.at("copies")).env("BECALM_TRUST_TIMES", self.at("mount"));
         command.env("BECALM", format!("log:{}", log.display()));
         command.stdout(file("out")?).stderr(file("error")?);
         Ok(command)
@@ -181,7 +162,7 @@ impl Scene {
 
     /// Returns the number of calls below the mount that the program itself makes in a start.
     pub(super) fn calls(&self, is_plain: bool) -> Result<usize> {
-        let log = self.folder.join("strace");
+        let log = self.at("strace");
         let line = ["strace", "-f", "-qq", "-e", "trace=%file", "-o"].map(PathBuf::from);
         let line: Vec<PathBuf> =
             line.into_iter().chain([log.clone()]).chain(self.line(is_plain)).collect();
@@ -190,7 +171,8 @@ impl Scene {
         let ended = self.wait(Started(child, "traced".to_owned()))?;
         ensure!(ended.failure.is_none(), "a start under strace fails: {:?}", ended.failure);
         let log = String::from_utf8_lossy(&fs::read(log)?).into_owned();
-        let [program, below] = [self.look(), self.mount()].map(|path| path.display().to_string());
+        let [program, below] =
+            [self.look(), self.at("mount")].map(|path| path.display().to_string());
         Ok(own_calls(&log, &program, &below))
     }
 
@@ -224,7 +206,7 @@ impl Scene {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         let is_becalm = |number: &i32| {
-            fs::read_link(format!("/proc/{number}/exe")).is_ok_and(|exe| exe == self.becalm())
+            fs::read_link(format!("/proc/{number}/exe")).is_ok_and(|exe| exe == self.at("becalm"))
         };
         numbers.filter(is_becalm).filter_map(Pid::from_raw).collect()
     }
@@ -238,7 +220,7 @@ impl Scene {
     /// Deletes and truncates some files of the cache; returns their number.
     pub(super) fn damage_copies(&self, rng: &mut Rng) -> Result<usize> {
         let mut count = 0;
-        for path in files(&self.copies()) {
+        for path in files(&self.at("copies")) {
             match rng.u8(..4) {
                 0 => fs::remove_file(&path).with_context(|| path.display().to_string())?,
                 1 => {
@@ -255,13 +237,13 @@ impl Scene {
     /// Lets every user write to the cache, and does there as another user could: changes the bytes of
     /// the copies of files of the tree, not their sizes and times. Returns the number of changed files.
     pub(super) fn open_copies(&self, rng: &mut Rng) -> Result<usize> {
-        fs::set_permissions(self.copies(), Permissions::from_mode(0o777))?;
-        let tree = tree::walk(&self.source())?;
+        fs::set_permissions(self.at("copies"), Permissions::from_mode(0o777))?;
+        let tree = tree::walk(&self.at("source"))?;
         let of_tree = tree.iter().filter(|(_, kind)| *kind == Kind::File);
-        let of_tree = of_tree.map(|(path, _)| fs::read(self.source().join(path)));
+        let of_tree = of_tree.map(|(path, _)| fs::read(self.at("source").join(path)));
         let of_tree = of_tree.collect::<std::io::Result<Vec<_>>>()?;
         let mut count = 0;
-        for path in files(&self.copies()) {
+        for path in files(&self.at("copies")) {
             let content = fs::read(&path)?;
             if content.is_empty() || !of_tree.contains(&content) {
                 continue;
@@ -279,7 +261,7 @@ impl Scene {
 
     /// Empties the cache and closes it for other users.
     pub(super) fn renew_copies(&self) -> Result<()> {
-        fs::remove_dir_all(self.copies())?;
+        fs::remove_dir_all(self.at("copies"))?;
         self.make_copies()
     }
 }

@@ -164,9 +164,14 @@ pub(super) fn list(paths: &[PathBuf], shown: &Path, rng: &mut Rng) -> String {
 
 /// Returns the other name of a directory.
 pub(super) fn moved(directory: &Path) -> PathBuf {
-    let mut name = directory.file_name().unwrap_or_default().to_owned();
-    name.push(".moved");
-    directory.with_file_name(name)
+    with_ending(directory, "moved")
+}
+
+/// Returns a path with a further ending.
+pub(super) fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{ending}"));
+    path.with_file_name(name)
 }
 
 /// Returns a random element of a list that is not empty.
