@@ -4,6 +4,7 @@
 //! The programs run as the user `nobody`, as in [`crate::trace_differential`].
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -20,7 +21,7 @@ use tempfile::TempDir;
 
 use crate::differential::verdicts;
 use crate::trace_differential::choose::{self, Trial};
-use crate::trace_differential::run::{Ran, copy_into, open_folder, start};
+use crate::trace_differential::run::{Ran, copy_into, open_folder};
 use crate::user::{NOBODY, is_root};
 
 /// Starts of each program in which its record may be learned.
@@ -161,18 +162,12 @@ impl Scene {
     }
 
     fn by_becalm(&self, trial: &Trial, home: &Path) -> Result<Option<Ran>> {
-        let becalm = self.becalm.to_string_lossy().into_owned();
-        let line = [becalm.as_str(), "run", "--quiet", "--"].map(str::to_owned);
-        self.start(trial, &line, home)
+        let [run, quiet, end] = ["run", "--quiet", "--"].map(OsStr::new);
+        self.start(trial, &[self.becalm.as_os_str(), run, quiet, end], home)
     }
 
-    fn start(&self, trial: &Trial, before: &[String], home: &Path) -> Result<Option<Ran>> {
-        let cache = format!("XDG_CACHE_HOME={}", home.display());
-        let mut line = vec!["/usr/bin/env".to_owned(), cache];
-        line.extend_from_slice(before);
-        line.push(trial.program.to_string_lossy().into_owned());
-        line.push(trial.argument.to_owned());
-        start(&line)
+    fn start(&self, trial: &Trial, by: &[&OsStr], home: &Path) -> Result<Option<Ran>> {
+        trial.start(&[], &[format!("XDG_CACHE_HOME={}", home.display())], by)
     }
 
     /// Damages a record in some way, and returns a description.

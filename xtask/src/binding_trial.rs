@@ -21,8 +21,9 @@ use becalm_host::index_store::{BindThreshold, Binding, IndexOptions, index_files
 
 use crate::audit_trial::{make, sysroot};
 use crate::differential::verdicts;
+use crate::tally::Counts;
 use crate::trace_differential::choose::{self, Trial};
-use crate::trace_differential::run::{Ran, open_folder, start};
+use crate::trace_differential::run::{Ran, open_folder};
 
 /// Options of the trial.
 #[derive(clap::Args, Clone, Debug)]
@@ -62,14 +63,10 @@ pub struct Options {
 struct Verdict {
     /// The reason why it was not bound, if the index or the module gives one.
     not_bound: Option<String>,
-    slots: usize,
-    /// Slots of starts that mapped ready pages.
-    slots_of_pages: usize,
-    bindings: u32,
-    relocations: u32,
-    table: usize,
+    /// Slots, slots of starts that mapped ready pages, bindings and relocations with a symbol, bytes of
+    /// bindings, and whether the output varies by itself.
+    counts: Counts,
     differences: Vec<String>,
-    varies: bool,
 }
 
 /// Tries; returns false if anything differs.
@@ -102,24 +99,18 @@ pub fn run(options: &Options) -> Result<bool> {
         |(trial, machine): &(Trial, usize)| try_one(trial, &machines[*machine], preload, pages);
     let verdicts = verdicts(options.threads, &trials, one)?;
     let mut not_bound: BTreeMap<String, usize> = BTreeMap::new();
-    let (mut bound, mut slots, mut bindings, mut relocations, mut bytes) = (0, 0, 0, 0, 0);
-    let (mut different, mut varies, mut with_pages, mut slots_of_pages) = (0, 0, 0, 0);
+    let (mut counts, mut different) = (Counts::default(), 0);
     for ((trial, _), verdict) in trials.iter().zip(verdicts) {
         let verdict = verdict.unwrap_or_else(|error| Verdict {
             differences: vec![format!("not tried: {error:#}")],
             ..Verdict::default()
         });
-        varies += usize::from(verdict.varies);
-        match verdict.not_bound {
-            Some(why) => *not_bound.entry(why).or_default() += 1,
-            None => bound += 1,
+        counts.merge(&verdict.counts);
+        counts.add("bound", usize::from(verdict.not_bound.is_none()));
+        counts.add("with pages", usize::from(verdict.counts.get("slots of pages") > 0));
+        if let Some(why) = verdict.not_bound {
+            *not_bound.entry(why).or_default() += 1;
         }
-        slots += verdict.slots;
-        with_pages += usize::from(verdict.slots_of_pages > 0);
-        slots_of_pages += verdict.slots_of_pages;
-        bindings += u64::from(verdict.bindings);
-        relocations += u64::from(verdict.relocations);
-        bytes += verdict.table;
         if !verdict.differences.is_empty() {
             different += 1;
             if different <= options.show {
@@ -128,14 +119,17 @@ pub fn run(options: &Options) -> Result<bool> {
             }
         }
     }
+    let [bound, varies, slots] = ["bound", "varies", "slots"].map(|name| counts.get(name));
     println!("{} programs, {bound} bound, {varies} whose output varies by itself", trials.len());
     for (why, count) in not_bound {
         println!("{count:>7} not bound: {why}");
     }
     println!("{slots} slots compared, {different} programs differ");
-    println!("{slots_of_pages} slots compared of {with_pages} programs that map ready pages");
+    let [of_pages, pages] = ["slots of pages", "with pages"].map(|name| counts.get(name));
+    println!("{of_pages} slots compared of {pages} programs that map ready pages");
+    let [bindings, relocations] = ["bindings", "relocations"].map(|name| counts.get(name));
     println!("{bindings} of {relocations} relocations with a symbol are in the indexes");
-    println!("{bytes} bytes of bindings, one index a program");
+    println!("{} bytes of bindings, one index a program", counts.get("bytes"));
     Ok(different == 0)
 }
 
@@ -189,10 +183,12 @@ fn try_one(
         verdict.not_bound = Some(why.unwrap_or_else(|| "no program".to_owned()));
         return Ok(verdict);
     };
-    (verdict.bindings, verdict.relocations) = (program.bindings, program.relocations);
+    verdict.counts.add("bindings", program.bindings as usize);
+    verdict.counts.add("relocations", program.relocations as usize);
     let table = encode(&machine.index, machine.target)?;
     let without = Index { bound: Default::default(), ..machine.index.clone() };
-    verdict.table = table.len() - encode(&without, machine.target)?.len();
+    let bare = encode(&without, machine.target)?;
+    verdict.counts.add("bytes", table.len() - bare.len());
     std::fs::write(&index_file, embed(module, &table)?)?;
     std::fs::set_permissions(&index_file, std::fs::Permissions::from_mode(0o644))?;
     let tls = machine.static_tls.first().and_then(|(_, need)| need.tunable());
@@ -228,14 +224,9 @@ struct Starts<'a> {
 
 impl Starts<'_> {
     fn start(&self, words: &[&str], environment: &[String]) -> Result<Option<Ran>> {
-        let mut line: Vec<String> = words.iter().map(ToString::to_string).collect();
-        line.push("/usr/bin/env".to_owned());
-        line.extend_from_slice(environment);
-        line.extend(self.preload.map(|path| format!("LD_PRELOAD={}", path.display())));
-        line.extend(self.emulator.map(|path| path.to_string_lossy().into_owned()));
-        line.push(self.trial.program.to_string_lossy().into_owned());
-        line.push(self.trial.argument.to_owned());
-        start(&line)
+        let preload = self.preload.map(|path| format!("LD_PRELOAD={}", path.display()));
+        let environment: Vec<String> = environment.iter().cloned().chain(preload).collect();
+        self.trial.start(words, &environment, self.emulator.map(Path::as_os_str).as_slice())
     }
 
     fn audited(&self, switches: &str, further: &[&str]) -> Vec<String> {
@@ -283,7 +274,7 @@ impl Starts<'_> {
         }
         let (plain, bound) =
             (plain.context("no slots of a plain start")?, bound.context("no slots")?);
-        verdict.slots = plain.lines().filter(|line| line.starts_with("slot")).count();
+        verdict.counts.add("slots", slots(&plain));
         if plain != bound {
             let again = self.slots("again", &bare)?.unwrap_or_default();
             verdict.differences.extend(differences(&plain, &bound, &again));
@@ -322,7 +313,7 @@ impl Starts<'_> {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        let slots = |name: &str, switches: &str| -> Result<String> {
+        let slots_of = |name: &str, switches: &str| -> Result<String> {
             let file = path(name);
             let mut fixed = Command::new("setarch");
             let switches = format!("stop,{switches},dump:{}", file.display());
@@ -334,7 +325,7 @@ impl Starts<'_> {
         };
         let switches = format!("log:{},pages:{}", log.display(), folder.display());
         let bare = "-".repeat(switches.len());
-        let (bound, mapped) = (slots("bound", &bare)?, slots("pages", &switches)?);
+        let (bound, mapped) = (slots_of("bound", &bare)?, slots_of("pages", &switches)?);
         let said = std::fs::read_to_string(&log).unwrap_or_default();
         match said.lines().find_map(|line| Some(line.split_once("\tpages\t0\t")?.1)) {
             // Too few pages.
@@ -342,15 +333,15 @@ impl Starts<'_> {
             Some(said) if said.starts_with("mapped") => {}
             Some(said) => verdict.differences.push(format!("pages: {said}")),
         }
-        verdict.slots_of_pages = bound.lines().filter(|line| line.starts_with("slot")).count();
+        verdict.counts.add("slots of pages", slots(&bound));
         if bound != mapped {
-            verdict.differences.extend(differences(&bound, &mapped, &slots("again", &bare)?));
+            verdict.differences.extend(differences(&bound, &mapped, &slots_of("again", &bare)?));
         }
         Ok(())
     }
 
     fn compare_output(&self, verdict: &mut Verdict) -> Result<()> {
-        let plain = self.start(&[], &[])?;
+        let (plain, mut is_varying) = (self.start(&[], &[])?, false);
         for now in [&[][..], &["LD_BIND_NOW=1"]] {
             let bound = self.start(&[], &self.audited("", now))?;
             let plain_now = if now.is_empty() {
@@ -365,13 +356,19 @@ impl Starts<'_> {
             for _ in 0..3 {
                 varies |= self.start(&[], &[])? != plain;
             }
-            verdict.varies |= varies;
+            is_varying |= varies;
             if !varies {
                 verdict.differences.push(format!("{plain_now:?}, bound {bound:?}"));
             }
         }
+        verdict.counts.add("varies", usize::from(is_varying));
         Ok(())
     }
+}
+
+/// Returns the number of slots that the module wrote.
+fn slots(text: &str) -> usize {
+    text.lines().filter(|line| line.starts_with("slot")).count()
 }
 
 /// Returns the slots that differ from those of a plain start, but not between two plain starts: an example is

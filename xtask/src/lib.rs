@@ -45,4 +45,5 @@ mod tally;
 pub mod trace_differential;
 pub mod trees_trial;
 mod user;
+mod walk;
 pub mod wheel_trial;

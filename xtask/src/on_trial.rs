@@ -17,6 +17,7 @@ use crate::command::succeed;
 use crate::trace_differential::choose;
 use crate::trace_differential::run::{Ran, copy_into, open_folder, start};
 use crate::user::{NOBODY, is_root};
+use crate::walk::walk;
 
 /// Lines that start a program which prints the environment of its children, or its own.
 const CHILDREN: [&[&str]; 9] = [
@@ -158,16 +159,8 @@ impl Scene {
     }
 
     /// Returns everything below the home, with its contents.
-    fn files(&self) -> Result<BTreeSet<(PathBuf, Option<Vec<u8>>)>> {
-        let (mut found, mut folders) = (BTreeSet::new(), vec![self.home.clone()]);
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(&folder)? {
-                let path = entry?.path();
-                folders.extend(path.is_dir().then(|| path.clone()));
-                let content = fs::read(&path).ok();
-                found.insert((path, content));
-            }
-        }
-        Ok(found)
+    fn files(&self) -> Result<Vec<(PathBuf, Option<Vec<u8>>)>> {
+        let found = walk(&self.home)?.into_iter();
+        Ok(found.map(|(path, _)| (path.clone(), fs::read(&path).ok())).collect())
     }
 }

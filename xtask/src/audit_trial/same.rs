@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use crate::trace_differential::choose::Trial;
-use crate::trace_differential::run::{Ran, open_folder, start};
+use crate::trace_differential::run::{Ran, open_folder};
 
 /// Files and settings of the starts.
 pub(super) struct Files {
@@ -81,15 +81,11 @@ fn first_line(plain: &Ran, calmed: &Ran) -> String {
 }
 
 fn run(files: &Files, trial: &Trial, environment: &[String]) -> Result<Option<Ran>> {
-    let mut line = vec!["/usr/bin/env".to_owned()];
-    line.extend_from_slice(environment);
+    let mut environment = environment.to_vec();
     if !files.library_path.is_empty() {
-        line.push(format!("LD_LIBRARY_PATH={}", files.library_path));
+        environment.push(format!("LD_LIBRARY_PATH={}", files.library_path));
     }
-    line.extend(files.emulator.iter().map(|path| path.to_string_lossy().into_owned()));
-    line.push(trial.program.to_string_lossy().into_owned());
-    line.push(trial.argument.to_owned());
-    start(&line)
+    trial.start(&[], &environment, files.emulator.as_deref().map(Path::as_os_str).as_slice())
 }
 
 /// Reads the loaded objects from the module's log.

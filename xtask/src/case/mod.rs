@@ -263,7 +263,7 @@ impl Case {
 
     fn compare(&self, out: &Path, start: &Start, prediction: Result<Prediction>) -> Result<Report> {
         let d = &self.description;
-        let mut report = Report::new(&self.name(), &d.rule);
+        let mut report = Report { name: self.name(), rule: d.rule.clone(), ..Report::default() };
         let predicted = match prediction {
             Ok(prediction) => Some(prediction),
             Err(error) => {

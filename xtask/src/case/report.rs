@@ -6,7 +6,7 @@ use becalm_core::probe::Attempt;
 use becalm_core::probe::Probe;
 
 /// The result of a case.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Report {
     /// The rule's name.
     pub name: String,
@@ -20,19 +20,6 @@ pub struct Report {
     pub strace: Vec<Attempt>,
     /// All errors; empty if everything agrees.
     pub failures: Vec<String>,
-}
-
-impl Report {
-    pub(super) fn new(name: &str, rule: &str) -> Self {
-        Report {
-            name: name.to_owned(),
-            rule: rule.to_owned(),
-            predicted: Vec::new(),
-            ld_debug: Vec::new(),
-            strace: Vec::new(),
-            failures: Vec::new(),
-        }
-    }
 }
 
 impl fmt::Display for Report {

@@ -10,6 +10,7 @@ use becalm_core::fs::FileSystem;
 use becalm_host::{OsFs, WalkOptions, find_objects};
 
 use crate::command::succeed;
+use crate::walk::walk;
 
 /// All paths below a directory; files with their bytes.
 type Tree = BTreeMap<PathBuf, Vec<u8>>;
@@ -38,13 +39,12 @@ impl Scene {
         found.sort();
         ensure!(found.len() >= objects, "{}: too few objects", lab.display());
         let dir = tempfile::tempdir()?;
-        let mut original = Tree::new();
         for (_, path) in found.into_iter().take(objects) {
             let to = dir.path().join("store").join(path.strip_prefix(&lab)?);
             fs::create_dir_all(to.parent().context("a directory")?)?;
             fs::copy(&path, &to)?;
         }
-        read(&dir.path().join("store"), &mut original)?;
+        let original = read(&dir.path().join("store"))?;
         Ok(Self { becalm: becalm.to_owned(), lab, dir, original })
     }
 
@@ -93,8 +93,7 @@ impl Scene {
         // A run on the result of a killed one must succeed.
         self.becalm_does(&["fix", "--with", "note"])?;
         self.becalm_does(&["undo"])?;
-        let mut now = Tree::new();
-        read(&self.store(), &mut now)?;
+        let now = read(&self.store())?;
         for (path, bytes) in &self.original {
             match now.get(path) {
                 None => bail!("{} is gone", path.display()),
@@ -121,21 +120,17 @@ fn is_dir(bytes: &[u8]) -> bool {
     bytes == DIRECTORY
 }
 
-fn read(dir: &Path, tree: &mut Tree) -> Result<()> {
-    tree.insert(dir.to_owned(), DIRECTORY.to_vec());
-    for entry in fs::read_dir(dir)? {
-        let path = entry?.path();
-        let about = path.symlink_metadata()?;
-        if about.is_dir() {
-            read(&path, tree)?;
-        } else if about.is_symlink() {
-            tree.insert(path, b"a link".to_vec());
-        } else {
-            let bytes = fs::read(&path)?;
-            tree.insert(path, bytes);
-        }
+fn read(dir: &Path) -> Result<Tree> {
+    let mut tree = Tree::from([(dir.to_owned(), DIRECTORY.to_vec())]);
+    for (path, kind) in walk(dir)? {
+        let bytes = match (kind.is_dir(), kind.is_symlink()) {
+            (true, _) => DIRECTORY.to_vec(),
+            (_, true) => b"a link".to_vec(),
+            _ => fs::read(&path)?,
+        };
+        tree.insert(path, bytes);
     }
-    Ok(())
+    Ok(tree)
 }
 
 /// Returns true for an object with a run path and a needed string.

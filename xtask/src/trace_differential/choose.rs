@@ -1,5 +1,6 @@
 //! Chooses the programs to start and their arguments.
 
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -10,6 +11,7 @@ use becalm_core::closure::{Subject, SubjectKind};
 use becalm_host::OsFs;
 use bstr::BStr;
 
+use super::run::{Ran, start};
 use crate::differential::candidates;
 
 /// A program with an argument.
@@ -17,6 +19,24 @@ pub(crate) struct Trial {
     pub(crate) group: String,
     pub(crate) program: PathBuf,
     pub(crate) argument: &'static str,
+}
+
+impl Trial {
+    /// Starts the program: the words `before` run `env`, which sets variables, and that runs the words `by`
+    /// with the program.
+    pub(crate) fn start(
+        &self,
+        before: &[&str],
+        env: &[String],
+        by: &[&OsStr],
+    ) -> Result<Option<Ran>> {
+        let mut line: Vec<OsString> = before.iter().map(OsString::from).collect();
+        line.push("/usr/bin/env".into());
+        line.extend(env.iter().map(OsString::from));
+        line.extend(by.iter().map(OsString::from));
+        line.extend([OsString::from(&self.program), self.argument.into()]);
+        start(&line)
+    }
 }
 
 /// Prefixes of names that are never started, even as nobody and only for their help: programs that

@@ -1,7 +1,6 @@
 //! The tree before the first edit, and the list of paths that the program looks at.
 
 use std::fs;
-use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
@@ -89,29 +88,19 @@ fn make_links(
 }
 
 /// Returns everything below `root`, by path relative to it, without [`PROGRAMS`].
-pub(super) fn walk(root: &Path) -> io::Result<Vec<(PathBuf, Kind)>> {
+pub(super) fn walk(root: &Path) -> Result<Vec<(PathBuf, Kind)>> {
     let mut found = Vec::new();
-    let mut left = vec![PathBuf::new()];
-    while let Some(folder) = left.pop() {
-        for entry in fs::read_dir(root.join(&folder))? {
-            let entry = entry?;
-            let (path, kind) = (folder.join(entry.file_name()), entry.file_type()?);
-            if path == Path::new(PROGRAMS) {
-                continue;
-            }
-            if kind.is_dir() {
-                left.push(path.clone());
-            }
-            let kind = match (kind.is_dir(), kind.is_symlink()) {
-                (true, _) => Kind::Directory,
-                (_, true) => Kind::Link,
-                _ => Kind::File,
-            };
+    for (path, kind) in crate::walk::walk(root)? {
+        let path = path.strip_prefix(root)?.to_owned();
+        let kind = match (kind.is_dir(), kind.is_symlink()) {
+            (true, _) => Kind::Directory,
+            (_, true) => Kind::Link,
+            _ => Kind::File,
+        };
+        if !path.starts_with(PROGRAMS) {
             found.push((path, kind));
         }
     }
-    // The order of the entries of a directory depends on the file system.
-    found.sort_by(|a, b| a.0.cmp(&b.0));
     Ok(found)
 }
 
