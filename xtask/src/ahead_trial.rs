@@ -3,7 +3,6 @@
 //!
 //! The programs run as the user `nobody`, as in [`crate::trace_differential`].
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
@@ -22,6 +21,7 @@ use tempfile::TempDir;
 use crate::differential::verdicts;
 use crate::trace_differential::choose::{self, Trial};
 use crate::trace_differential::run::{Ran, copy_into, open_folder};
+use crate::trace_differential::tried::{self, NO_END, Tried};
 use crate::user::{NOBODY, is_root};
 
 /// Starts of each program in which its record may be learned.
@@ -62,43 +62,11 @@ pub fn run(options: &Options) -> Result<bool> {
         scene.try_program(trial, &mut rng)
     };
     let results = verdicts(options.threads, &numbered, one)?;
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut is_clean = true;
-    for (trial, result) in trials.iter().zip(results) {
-        let word = match result {
-            Ok(Tried::Same { has_record: true }) => "same, with a record",
-            Ok(Tried::Same { has_record: false }) => "same, without a record",
-            Ok(Tried::Varies) => "varies by itself",
-            Ok(Tried::NoEnd) => "no end",
-            Ok(Tried::Differs(how)) => {
-                println!("{} {}: {how}", trial.program.display(), trial.argument);
-                is_clean = false;
-                "differs"
-            }
-            Err(error) => {
-                println!("{}: {error:#}", trial.program.display());
-                is_clean = false;
-                "not tried"
-            }
-        };
-        *counts.entry(word).or_default() += 1;
-    }
-    counts.iter().for_each(|(word, count)| println!("{word:<26}{count:>6}"));
+    let named = |(trial, result): (&Trial, _)| (trial.group.clone(), trial.line(), result);
+    let (counts, is_clean) = tried::print(trials.iter().zip(results).map(named), usize::MAX);
     let learned = counts.get("same, with a record").copied().unwrap_or(0);
     ensure!(learned * 10 > trials.len(), "few programs have a record: {learned}");
     Ok(is_clean)
-}
-
-/// The result for a program.
-enum Tried {
-    /// All starts were as the plain one.
-    Same { has_record: bool },
-    /// Plain starts differ from each other.
-    Varies,
-    /// A plain start does not end by itself.
-    NoEnd,
-    /// A start differs.
-    Differs(String),
 }
 
 /// The files of the trial.
@@ -123,7 +91,7 @@ impl Scene {
     }
 
     fn try_program(&self, trial: &Trial, rng: &mut Rng) -> Result<Tried> {
-        let Some(plain) = self.plain(trial)? else { return Ok(Tried::NoEnd) };
+        let Some(plain) = self.plain(trial)? else { return Ok(NO_END) };
         let home = tempfile::tempdir_in(self.dir.path())?;
         chown(home.path(), Some(NOBODY), Some(NOBODY))?;
         let mut has_record = false;
@@ -148,13 +116,16 @@ impl Scene {
                 differing = differing.or(Some((what, ran)));
             }
         }
-        let Some((what, ran)) = differing else { return Ok(Tried::Same { has_record }) };
-        for _ in 0..3 {
-            if self.plain(trial)?.as_ref() != Some(&plain) {
-                return Ok(Tried::Varies);
-            }
+        match differing {
+            None if has_record => Ok(("same, with a record", None)),
+            None => Ok(("same, without a record", None)),
+            Some((what, ran)) => tried::differs(
+                &plain,
+                3,
+                || self.plain(trial),
+                || format!("{what}: {ran:?}, plain {plain:?}"),
+            ),
         }
-        Ok(Tried::Differs(format!("{what}: {ran:?}, plain {plain:?}")))
     }
 
     fn plain(&self, trial: &Trial) -> Result<Option<Ran>> {

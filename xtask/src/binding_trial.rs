@@ -114,7 +114,7 @@ pub fn run(options: &Options) -> Result<bool> {
         if !verdict.differences.is_empty() {
             different += 1;
             if different <= options.show {
-                println!("{} {}", trial.program.display(), trial.argument);
+                println!("{}", trial.line());
                 verdict.differences.iter().take(5).for_each(|line| println!("  {line}"));
             }
         }

@@ -1,7 +1,7 @@
 //! Starts programs plainly and switched on by `becalm on`, as the user `nobody`, and compares output,
 //! exit code and the environment of their children. `becalm off` then leaves the home as it was.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -16,6 +16,7 @@ use tempfile::TempDir;
 use crate::command::succeed;
 use crate::trace_differential::choose;
 use crate::trace_differential::run::{Ran, copy_into, open_folder, start};
+use crate::trace_differential::tried::{self, NO_END, Tried};
 use crate::user::{NOBODY, is_root};
 use crate::walk::walk;
 
@@ -64,13 +65,12 @@ pub fn run(options: &Options) -> Result<bool> {
             Some(words(&[trial.program.file_name()?.to_str()?, trial.argument]))
         }),
     );
-    let (mut counts, mut is_clean) = (BTreeMap::new(), true);
-    for line in lines {
-        let word = if on.contains(&line[0]) { scene.compare(&line)? } else { "not switched on" };
-        is_clean &= word != "differs";
-        *counts.entry(word).or_insert(0_usize) += 1;
-    }
-    counts.iter().for_each(|(word, count)| println!("{word:<26}{count:>6}"));
+    let try_line = |line: Vec<String>| {
+        let is_on = on.contains(&line[0]);
+        let tried = if is_on { scene.compare(&line) } else { Ok(("not switched on", None)) };
+        ("system".to_owned(), line.join(" "), tried)
+    };
+    let (counts, is_clean) = tried::print(lines.into_iter().map(try_line), usize::MAX);
     let same = counts.get("same").copied().unwrap_or(0);
     ensure!(same > options.programs, "few starts could be compared: {same}");
     succeed(&mut scene.becalm(&["off"]))?;
@@ -125,26 +125,20 @@ impl Scene {
 
     /// Compares a line whose program is switched on with one that has the program's path: it gets
     /// that path too.
-    fn compare(&self, line: &[String]) -> Result<&'static str> {
+    fn compare(&self, line: &[String]) -> Result<Tried> {
         let mut by_path = line.to_owned();
         by_path[0] = format!("/usr/bin/{}", line[0]);
         let plain = || self.start("/none/before", &by_path);
-        let Some(first) = plain()? else { return Ok("no end") };
+        let Some(first) = plain()? else { return Ok(NO_END) };
         let on = self.start(&self.links, line)?;
         if on.as_ref() == Some(&first) {
-            return Ok("same");
-        }
-        // oshmem_info prints one of two texts, by chance.
-        for _ in 0..12 {
-            if plain()?.as_ref() != Some(&first) {
-                return Ok("varies by itself");
-            }
+            return Ok(("same", None));
         }
         let text =
             |ran: &Ran| format!("{} {}{}", ran.code, ran.stdout.as_bstr(), ran.stderr.as_bstr());
         let on = on.as_ref().map_or("no end".to_owned(), text);
-        println!("{}: {on}\nplain: {}", line.join(" "), text(&first));
-        Ok("differs")
+        // oshmem_info prints one of two texts, by chance.
+        tried::differs(&first, 12, plain, || format!("{on}\nplain: {}", text(&first)))
     }
 
     /// Starts a line with a folder before the others in `PATH`, which the output names `BEFORE`.

@@ -10,7 +10,6 @@ pub mod make;
 mod same;
 pub(crate) mod sysroot;
 
-use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -22,7 +21,8 @@ use becalm_host::index_store::Indexed;
 use crate::differential::verdicts;
 use crate::trace_differential::choose::{self, Trial};
 use crate::trace_differential::run::open_folder;
-use same::{Files, Verdict};
+use crate::trace_differential::tried::{self, Tried};
+use same::Files;
 
 /// Options of the trial.
 #[derive(clap::Args, Clone, Debug)]
@@ -141,32 +141,12 @@ fn bare(index: &Path) -> Result<PathBuf> {
 /// Returns true if nothing differs.
 fn compare(options: &Options, files: &Files, trials: &[Trial]) -> Result<bool> {
     let verdicts = verdicts(options.threads, trials, |trial| same::compare(files, trial))?;
-    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    let (mut clean, mut shown, mut answers) = (true, 0, 0);
-    for (trial, verdict) in trials.iter().zip(&verdicts) {
-        let (word, text) = match verdict {
-            Ok(Verdict::Same { answered: 0 }) => ("same, no answer", None),
-            Ok(Verdict::Same { answered }) => {
-                answers += answered;
-                ("same, answered", None)
-            }
-            Ok(Verdict::Varies) => ("varies by itself", None),
-            Ok(Verdict::NoEnd) => ("no end", None),
-            Ok(Verdict::Differs(what)) => ("differs", Some(what.clone())),
-            Err(error) => ("not run", Some(format!("{error:#}"))),
-        };
-        *counts.entry((&trial.group, word)).or_default() += 1;
-        if let Some(text) = text {
-            clean = false;
-            shown += 1;
-            if shown <= options.show {
-                println!("{} {}\n  {text}", trial.program.display(), trial.argument);
-            }
-        }
-    }
-    for ((group, word), count) in counts {
-        println!("{group:<18}{word:<20}{count:>7}");
-    }
+    let mut answers = 0;
+    let named = |(trial, verdict): (&Trial, Result<(Tried, usize)>)| {
+        answers += verdict.as_ref().map_or(0, |(_, answered)| *answered);
+        (trial.group.clone(), trial.line(), verdict.map(|(tried, _)| tried))
+    };
+    let (_, clean) = tried::print(trials.iter().zip(verdicts).map(named), options.show);
     println!("{answers} questions answered, in one start of each");
     Ok(clean)
 }

@@ -7,6 +7,7 @@ use anyhow::Result;
 
 use crate::trace_differential::choose::Trial;
 use crate::trace_differential::run::{Ran, open_folder};
+use crate::trace_differential::tried::{self, NO_END, Tried};
 
 /// Files and settings of the starts.
 pub(super) struct Files {
@@ -20,18 +21,6 @@ pub(super) struct Files {
     pub(super) emulator: Option<PathBuf>,
 }
 
-/// The result of a trial.
-pub(super) enum Verdict {
-    /// Nothing differs; this number of lookups was answered.
-    Same { answered: usize },
-    /// The output varies without the module too; the objects are the same.
-    Varies,
-    /// The program does not end by itself.
-    NoEnd,
-    /// Something differs.
-    Differs(String),
-}
-
 /// The objects of each process in their order, and the number of answered lookups.
 #[derive(PartialEq, Eq)]
 struct Loaded {
@@ -39,34 +28,31 @@ struct Loaded {
     answered: usize,
 }
 
-/// Starts the program in all variants and compares the starts.
-pub(super) fn compare(files: &Files, trial: &Trial) -> Result<Verdict> {
+/// Starts the program in all variants and compares the starts. Returns also the number of answered
+/// lookups.
+pub(super) fn compare(files: &Files, trial: &Trial) -> Result<(Tried, usize)> {
     let plain = run(files, trial, &[])?;
     let audit = format!("LD_AUDIT={}", files.index.display());
     let calmed = run(files, trial, &[audit])?;
-    let (Some(plain), Some(calmed)) = (plain, calmed) else { return Ok(Verdict::NoEnd) };
+    let (Some(plain), Some(calmed)) = (plain, calmed) else { return Ok((NO_END, 0)) };
     let (before, after) = (loaded(files, trial, &files.bare)?, loaded(files, trial, &files.index)?);
-    let (Some(before), Some(after)) = (before, after) else { return Ok(Verdict::NoEnd) };
+    let (Some(before), Some(after)) = (before, after) else { return Ok((NO_END, 0)) };
     if before.objects != after.objects {
         let pairs = before.objects.iter().zip(&after.objects);
         let first = pairs.take_while(|(a, b)| a == b).count();
         let (a, b) = (before.objects.get(first), after.objects.get(first));
-        return Ok(Verdict::Differs(format!("object {first}: {a:?}, calmed {b:?}")));
+        let what = format!("object {first}: {a:?}, calmed {b:?}");
+        return Ok((("differs", Some(what)), 0));
     }
     if plain == calmed {
-        return Ok(Verdict::Same { answered: after.answered });
+        let word = if after.answered == 0 { "same, no answer" } else { "same, answered" };
+        return Ok(((word, None), after.answered));
     }
-    for _ in 0..3 {
-        if run(files, trial, &[])?.as_ref() != Some(&plain) {
-            return Ok(Verdict::Varies);
-        }
-    }
-    Ok(Verdict::Differs(format!(
-        "exit code {} and {}; {}",
-        plain.code,
-        calmed.code,
-        first_line(&plain, &calmed)
-    )))
+    let what = || {
+        let (before, after) = (plain.code, calmed.code);
+        format!("exit code {before} and {after}; {}", first_line(&plain, &calmed))
+    };
+    Ok((tried::differs(&plain, 3, || run(files, trial, &[]), what)?, 0))
 }
 
 fn first_line(plain: &Ran, calmed: &Ran) -> String {

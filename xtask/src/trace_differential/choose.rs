@@ -22,6 +22,11 @@ pub(crate) struct Trial {
 }
 
 impl Trial {
+    /// Returns the command line for a person.
+    pub(crate) fn line(&self) -> String {
+        format!("{} {}", self.program.display(), self.argument)
+    }
+
     /// Starts the program: the words `before` run `env`, which sets variables, and that runs the words `by`
     /// with the program.
     pub(crate) fn start(

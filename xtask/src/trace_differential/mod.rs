@@ -7,6 +7,7 @@
 pub(crate) mod choose;
 mod compare;
 pub(crate) mod run;
+pub(crate) mod tried;
 
 use std::path::PathBuf;
 
@@ -66,8 +67,7 @@ pub fn run(options: &Options) -> Result<bool> {
         add(&mut tally, &trial.group, &verdict);
         for (kind, what) in verdict.wrong {
             clean &= [VARIES, NO_END].contains(&kind);
-            let start = format!("{} {}", trial.program.display(), trial.argument);
-            tally.differs(start, format!("{kind}: {what}"));
+            tally.differs(trial.line(), format!("{kind}: {what}"));
         }
     }
     print!("{}", tally.text((10, 10), &COLUMNS, options.show));

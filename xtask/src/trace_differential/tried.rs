@@ -1,0 +1,55 @@
+//! The results of programs whose starts are compared with plain ones.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+
+use super::run::Ran;
+
+/// The result of a program in words, and what differs.
+pub(crate) type Tried = (&'static str, Option<String>);
+
+/// A plain start does not end by itself.
+pub(crate) const NO_END: Tried = ("no end", None);
+
+/// Returns the result of a program with a start that differs from the plain one: further plain starts show
+/// if it varies by itself.
+pub(crate) fn differs(
+    plain: &Ran,
+    times: usize,
+    again: impl Fn() -> Result<Option<Ran>>,
+    what: impl FnOnce() -> String,
+) -> Result<Tried> {
+    for _ in 0..times {
+        if again()?.as_ref() != Some(plain) {
+            return Ok(("varies by itself", None));
+        }
+    }
+    Ok(("differs", Some(what())))
+}
+
+/// Prints the first `show` differences of starts with their groups and names, and the number of each
+/// result. Returns these numbers, and true if nothing differs.
+pub(crate) fn print(
+    results: impl IntoIterator<Item = (String, String, Result<Tried>)>,
+    show: usize,
+) -> (BTreeMap<&'static str, usize>, bool) {
+    let mut groups: BTreeMap<(String, &str), usize> = BTreeMap::new();
+    let (mut counts, mut differing) = (BTreeMap::new(), 0);
+    for (group, start, result) in results {
+        let failed = |error| ("not tried", Some(format!("{error:#}")));
+        let (word, what) = result.unwrap_or_else(failed);
+        *groups.entry((group, word)).or_default() += 1;
+        *counts.entry(word).or_default() += 1;
+        if let Some(what) = what {
+            differing += 1;
+            if differing <= show {
+                println!("{start}\n  {what}");
+            }
+        }
+    }
+    for ((group, word), count) in groups {
+        println!("{group:<18}{word:<26}{count:>7}");
+    }
+    (counts, differing == 0)
+}
