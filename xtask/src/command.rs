@@ -1,5 +1,6 @@
 //! Runs other programs, whose failure ends the chore.
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use anyhow::{Context, Result, ensure};
@@ -23,4 +24,14 @@ pub(crate) fn output(command: &mut Command) -> Result<Output> {
 /// Returns the errors of [`output`].
 pub(crate) fn succeed(command: &mut Command) -> Result<()> {
     output(command).map(drop)
+}
+
+/// Returns the real path of the given program, or of the one of this name beside this program.
+///
+/// # Errors
+/// Returns an error if there is none.
+pub(crate) fn given_or_beside(given: Option<&Path>, name: &str) -> Result<PathBuf> {
+    let own = std::env::current_exe()?.with_file_name(name);
+    let path = given.unwrap_or(&own);
+    path.canonicalize().with_context(|| format!("{} (cargo build -p {name})", path.display()))
 }

@@ -21,6 +21,7 @@ use bstr::BStr;
 use rayon::prelude::*;
 use serde_json::Value;
 
+use crate::command::given_or_beside;
 use crate::trace_differential::choose;
 
 /// Options of the comparison.
@@ -52,8 +53,7 @@ struct Files {
 /// # Errors
 /// Returns an error if a store cannot be read or a program cannot be started.
 pub fn run(options: &Options) -> Result<bool> {
-    let own = || Ok::<_, anyhow::Error>(std::env::current_exe()?.with_file_name("becalm"));
-    let becalm = options.becalm.clone().map_or_else(own, Ok)?;
+    let becalm = given_or_beside(options.becalm.as_deref(), "becalm")?;
     let trials = choose::trials(&options.store, options.programs, options.seed)?;
     let mut programs: Vec<PathBuf> = trials.into_iter().map(|trial| trial.program).collect();
     programs.dedup();

@@ -112,7 +112,7 @@ impl Foreign {
             return Ok(None);
         }
         let emulator = options.emulator.clone().map_or_else(|| root::emulator(&name), Ok)?;
-        let compiler = format!("{name}-linux-gnu-gcc -DCLOCK_BY_CALL");
+        let compiler = format!("{} -DCLOCK_BY_CALL", make::compiler(&name));
         let module = make::module_by(&compiler, folder)?;
         Ok(Some(Self { name, emulator, module }))
     }
@@ -138,9 +138,8 @@ impl Trial {
     /// Makes the program, the store, and the first index.
     fn prepare(&self) -> Result<()> {
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/audit/module/tests/paths.c");
-        let own = || "cc".to_owned();
-        let of_machine = |foreign: &Foreign| format!("{}-linux-gnu-gcc", foreign.name);
-        let mut cc = Command::new(self.foreign.as_ref().map_or_else(own, of_machine));
+        let machine = self.foreign.as_ref().map_or(std::env::consts::ARCH, |it| &it.name);
+        let mut cc = Command::new(make::compiler(machine));
         cc.args(["-O1", "-pthread", "-o"]).arg(self.folder.join("ask")).arg(source);
         succeed(cc.args(self.foreign.iter().flat_map(Foreign::linked)))?;
         for number in 0..PACKAGES {

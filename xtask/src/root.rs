@@ -1,12 +1,17 @@
 //! Reads roots of other machines, as `scripts/sysroots` creates them: their objects and their
 //! emulators.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use becalm_core::closure::Subject;
 use becalm_core::elf::{self, ObjectView};
-use becalm_host::{WalkOptions, find_objects};
+use becalm_host::{OsFs, WalkOptions, find_objects};
+use bstr::BStr;
 
 /// Returns the programs and libraries of a root that a loader can load, by path.
 pub(crate) fn objects(root: &Path) -> Vec<(PathBuf, ObjectView)> {
@@ -26,4 +31,35 @@ pub(crate) fn emulator(machine: &str) -> Result<PathBuf> {
     let path = Path::new("/usr/bin").join(format!("qemu-{machine}-static"));
     ensure!(path.is_file(), "{} is missing (Debian: qemu-user-static)", path.display());
     Ok(path)
+}
+
+/// Returns the prefix of the names of a machine's compiler and binutils, or `None` for x86, which those
+/// without a prefix handle here.
+pub(crate) fn triple(machine: &str) -> Option<String> {
+    Some(match machine {
+        "x86_64" | "i386" => return None,
+        "arm" => "arm-linux-gnueabihf".to_owned(),
+        "ppc64le" => "powerpc64le-linux-gnu".to_owned(),
+        other => format!("{other}-linux-gnu"),
+    })
+}
+
+/// Returns the path of the loader that a program names, or of the usual one of a library.
+pub(crate) fn interpreter(object: &Path) -> Option<PathBuf> {
+    let fs = OsFs::new();
+    let subject = Subject::open(&fs.session(), BStr::new(object.as_os_str().as_bytes())).ok()?;
+    Some(OsStr::from_bytes(subject.interpreter()?).into())
+}
+
+/// A loader that can be run here: the words of its command line, with the emulator of another machine.
+pub(crate) struct Loader(pub(crate) Vec<PathBuf>);
+
+impl Loader {
+    /// Runs the loader to list the objects of a file.
+    pub(crate) fn list(&self, file: &Path) -> Result<Output> {
+        let mut command = Command::new(&self.0[0]);
+        command.args(&self.0[1..]).arg("--list").arg(file).env_remove("LD_LIBRARY_PATH");
+        command.stdin(Stdio::null()).env("LC_ALL", "C");
+        command.output().with_context(|| format!("{command:?}"))
+    }
 }

@@ -10,6 +10,7 @@ use becalm_host::OsFs;
 use becalm_host::index_store::{IndexOptions, Indexed, index_stores};
 
 use crate::command::succeed;
+use crate::root;
 
 /// Builds the module of this machine into `folder`.
 ///
@@ -31,12 +32,10 @@ pub fn module_of(machine: &str, folder: &Path) -> Result<PathBuf> {
 /// Returns the compiler of a machine, as `uname -m` names it, with its arguments: the one that
 /// `CC_<MACHINE>` names, else the usual one.
 pub(crate) fn compiler(machine: &str) -> String {
-    let usual = match machine {
-        std::env::consts::ARCH => "cc".to_owned(),
-        "i386" => "gcc -m32".to_owned(),
-        "arm" => "arm-linux-gnueabihf-gcc".to_owned(),
-        "ppc64le" => "powerpc64le-linux-gnu-gcc".to_owned(),
-        other => format!("{other}-linux-gnu-gcc"),
+    let usual = match root::triple(machine) {
+        Some(triple) => format!("{triple}-gcc"),
+        None if machine == "i386" => "gcc -m32".to_owned(),
+        None => "cc".to_owned(),
     };
     std::env::var(format!("CC_{}", machine.to_uppercase())).unwrap_or(usual)
 }

@@ -107,7 +107,7 @@ fn inject(scene: &Scene, run: &[&str], calls: &str, what: &str, call: usize) -> 
     let inject = format!("inject={calls}:{what}:when={call}");
     let mut command = Command::new("strace");
     command.args(["-f", "-q", "-e", &format!("trace={calls}"), "-e", &inject, "-o"]).arg(&log);
-    command.arg(scene.becalm()).args(scene.arguments(run));
+    command.arg(&scene.becalm).args(scene.arguments(run));
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().context("strace")?;
     let record = std::fs::read_to_string(&log).unwrap_or_default();

@@ -17,7 +17,7 @@ type Tree = BTreeMap<PathBuf, Vec<u8>>;
 
 /// The store and its first content.
 pub(super) struct Scene {
-    becalm: PathBuf,
+    pub(super) becalm: PathBuf,
     /// The original store, in which the libraries are found.
     lab: PathBuf,
     dir: tempfile::TempDir,
@@ -54,10 +54,6 @@ impl Scene {
 
     pub(super) fn log(&self) -> PathBuf {
         self.dir.path().join("strace")
-    }
-
-    pub(super) fn becalm(&self) -> &Path {
-        &self.becalm
     }
 
     /// Returns the arguments of a command for the whole store, in one thread.

@@ -18,6 +18,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 
 use self::parse::Block;
+use crate::command::given_or_beside;
 use crate::user::is_root;
 
 /// Path of the store in the documents.
@@ -50,16 +51,12 @@ pub fn run(options: &Options) -> Result<bool> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?;
     let scratch = tempfile::tempdir()?;
     let place = scratch.path().canonicalize()?;
-    let lab = match &options.lab {
-        Some(lab) => lab.clone(),
-        None => std::env::current_exe()?.with_file_name("lab"),
-    };
+    let lab = given_or_beside(options.lab.as_deref(), "lab")?;
     for made in ["opt", "bin", "home"] {
         fs::create_dir(place.join(made))?;
     }
     symlink(options.becalm.canonicalize()?, place.join("bin/becalm"))?;
-    let namespace =
-        Namespace { place, lab: lab.canonicalize().context("no lab; cargo build -p lab")? };
+    let namespace = Namespace { place, lab };
     let documents = match options.documents.as_slice() {
         [] => defaults(&root)?,
         named => named.to_vec(),
@@ -147,10 +144,9 @@ impl Namespace {
             shell.args(["--user", "--map-root-user"]);
         }
         shell.arg("--").arg("bash").arg(&script).stdin(Stdio::null());
-        for name in ["LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "GLIBC_TUNABLES", "BECALM"] {
-            shell.env_remove(name);
-        }
-        for name in ["XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"] {
+        let of_loader = ["LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "GLIBC_TUNABLES", "BECALM"];
+        let of_home = ["XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"];
+        for name in of_loader.iter().chain(&of_home) {
             shell.env_remove(name);
         }
         let ran =

@@ -3,7 +3,7 @@
 use super::kind::Kind;
 use becalm_core::edit::{Edit, RunPathKind};
 use becalm_core::elf;
-use bstr::BString;
+use bstr::{BStr, BString};
 
 use super::tools::Bench;
 
@@ -15,14 +15,11 @@ pub(super) fn of(original: &[u8], bench: Option<&Bench>) -> Vec<Kind> {
     let mut kinds = vec![kind("note", vec![note.clone()])];
     let Ok(view) = elf::parse(original) else { return kinds };
     let Some(dynamic) = &view.dynamic else { return kinds };
-    let old = dynamic.runpath.clone().or(dynamic.rpath.clone());
+    let old = dynamic.run_path();
     let run_path = |kind| {
-        let mut value = old.clone().map_or_else(BString::default, |mut old| {
-            old.push(b':');
-            old
-        });
-        value.extend(b"/becalm/trial/of/a/run/path:/becalm/trial/of/another");
-        Edit::RunPath { kind, value: Some(value) }
+        let old = old.map(|old| format!("{old}:")).unwrap_or_default();
+        let value = format!("{old}/becalm/trial/of/a/run/path:/becalm/trial/of/another");
+        Edit::RunPath { kind, value: Some(value.into()) }
     };
     let replace: Vec<Edit> = view
         .needed()
@@ -38,7 +35,10 @@ pub(super) fn of(original: &[u8], bench: Option<&Bench>) -> Vec<Kind> {
         edits: vec![run_path(RunPathKind::Rpath)],
         same_set: dynamic.runpath.is_none(),
     });
-    kinds.push(kind("no-run-path", vec![Edit::RunPath { kind: RunPathKind::Keep, value: None }]));
+    if old.is_some() {
+        let none = Edit::RunPath { kind: RunPathKind::Keep, value: None };
+        kinds.push(Kind { name: "no-run-path", edits: vec![none], same_set: false });
+    }
     kinds.push(kind("needed", replace.clone()));
     let added = Edit::AddNeeded("libtrial-of-becalm.so.1".into());
     kinds.push(Kind { name: "add-needed", edits: vec![added], same_set: false });
@@ -52,26 +52,18 @@ pub(super) fn of(original: &[u8], bench: Option<&Bench>) -> Vec<Kind> {
     let os_abi = if view.ident.os_abi == 0 { 3 } else { 0 };
     kinds.push(kind("fields", vec![Edit::OsAbi(os_abi), Edit::DebugTag]));
     if let Some(interpreter) = &view.interpreter {
-        let mut longer: BString = "/becalm-trial/..".into();
-        longer.extend(interpreter.iter());
-        kinds.push(kind("interpreter", vec![Edit::Interpreter(longer)]));
+        let longer = format!("/becalm-trial/..{interpreter}");
+        kinds.push(kind("interpreter", vec![Edit::Interpreter(longer.into())]));
     }
     let mut all = vec![note, run_path(RunPathKind::Keep)];
     all.extend(replace);
     kinds.push(kind("everything", all));
-    kinds.retain(|kind| kind.name != "no-run-path" || old.is_some());
-    for kind in &mut kinds {
-        kind.same_set &= kind.name != "no-run-path";
-    }
     kinds
 }
 
 fn path_of(name: &[u8], bench: Option<&Bench>) -> BString {
-    bench.and_then(|bench| bench.path_of(name)).unwrap_or_else(|| {
-        let mut path: BString = "/becalm/trial/".into();
-        path.extend(name);
-        path
-    })
+    let found = bench.and_then(|bench| bench.path_of(name));
+    found.unwrap_or_else(|| format!("/becalm/trial/{}", BStr::new(name)).into())
 }
 
 /// Returns a note's descriptor as the note strategy writes it.

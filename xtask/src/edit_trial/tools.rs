@@ -16,7 +16,7 @@ use super::check::Done;
 use super::debugger::{self, Stop};
 use super::files::File;
 use super::kind::{Kind, missing};
-use crate::root;
+use crate::root::{self, Loader};
 
 /// A broken rule and the evidence.
 pub(super) type Complaint = (&'static str, String);
@@ -44,11 +44,6 @@ pub(super) struct Bench {
     pub(super) runs: BTreeMap<&'static str, usize>,
 }
 
-/// A loader that can be run here.
-struct Loader {
-    command: Vec<PathBuf>,
-}
-
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Listing {
     /// Loaded paths, and names that were not found.
@@ -63,7 +58,7 @@ impl Bench {
         let mut bench = Self {
             dir: dir.to_owned(),
             name,
-            loader: Loader::find(file, original),
+            loader: loader(file, original),
             warnings: BTreeSet::new(),
             listed: None,
             stop: None,
@@ -98,9 +93,7 @@ impl Bench {
 
     fn list(&self, path: &Path) -> Result<Option<Listing>> {
         let Some(loader) = &self.loader else { return Ok(None) };
-        let mut command = Command::new(&loader.command[0]);
-        command.args(&loader.command[1..]).arg("--list").arg(path).env_remove("LD_LIBRARY_PATH");
-        let output = quiet(&mut command)?;
+        let output = loader.list(path)?;
         Ok(Some(Listing::read(&output, path.parent().unwrap_or(Path::new("/")))))
     }
 
@@ -267,13 +260,8 @@ fn last_line(output: &Output) -> String {
 /// relocations and symbols, which no edit changes and which take ten times as long as the rest.
 fn warnings(path: &Path, slow: bool) -> Result<BTreeSet<String>> {
     let mut command = Command::new("readelf");
-    command
-        .arg(if slow { "-aW" } else { "-hlSdVAnW" })
-        .arg(path)
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    command.stdin(Stdio::null()).env("LC_ALL", "C");
-    let output = command.spawn()?.wait_with_output()?;
+    command.arg(if slow { "-aW" } else { "-hlSdVAnW" }).arg(path).stdout(Stdio::null());
+    let output = quiet(&mut command)?;
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     let fine = |line: &&str| !line.trim().is_empty();
     let path = path.display().to_string();
@@ -302,31 +290,23 @@ impl Listing {
     }
 }
 
-impl Loader {
-    /// Finds the loader of the file's machine: the one that it names, or that of its root, under
-    /// the emulator if the machine is another one.
-    fn find(file: &File, original: &[u8]) -> Option<Self> {
-        let view = elf::parse(original).ok().filter(|view| view.dynamic.is_some())?;
-        let machine = view.ident.machine_name();
-        let Some(root) = &file.root else {
-            let own = view.interpreter.map(|it| PathBuf::from(it.to_string()));
-            let usual = match machine {
-                "x86_64" => "/lib64/ld-linux-x86-64.so.2",
-                "i386" => "/lib/ld-linux.so.2",
-                _ => return None,
-            };
-            let loader = own.unwrap_or_else(|| usual.into());
-            return loader.is_file().then(|| Self { command: vec![loader] });
-        };
-        let (folder, loader) = loader_above(&file.path, root, &view.ident)?;
-        if machine == "x86_64" {
-            let dirs = ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"];
-            let path = dirs.map(|dir| folder.join(dir).display().to_string()).join(":");
-            return Some(Self { command: vec![loader, "--library-path".into(), path.into()] });
-        }
-        let emulator = root::emulator(machine).ok()?;
-        Some(Self { command: vec![emulator, "-L".into(), folder, loader] })
+/// Finds the loader of the file's machine: the one that it names, or that of its root, under the
+/// emulator if the machine is another one.
+fn loader(file: &File, original: &[u8]) -> Option<Loader> {
+    let view = elf::parse(original).ok().filter(|view| view.dynamic.is_some())?;
+    let machine = view.ident.machine_name();
+    let Some(root) = &file.root else {
+        let own = root::interpreter(&file.path).filter(|loader| loader.is_file());
+        return own.filter(|_| matches!(machine, "x86_64" | "i386")).map(|own| Loader(vec![own]));
+    };
+    let (folder, loader) = loader_above(&file.path, root, &view.ident)?;
+    if machine == "x86_64" {
+        let dirs = ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"];
+        let path = dirs.map(|dir| folder.join(dir).display().to_string()).join(":");
+        return Some(Loader(vec![loader, "--library-path".into(), path.into()]));
     }
+    let emulator = root::emulator(machine).ok()?;
+    Some(Loader(vec![emulator, "-L".into(), folder, loader]))
 }
 
 /// Returns the nearest folder above a file that has a loader of the same kind.

@@ -148,7 +148,7 @@ impl Trial<'_> {
 
     fn test(&self, label: &str, added: Added<'_>) -> Result<Results> {
         let file = self.folder.join(format!("wrapper-{label}"));
-        let variables = [wrapper::write(&file, &self.tree.source().join("elf"), added)?];
+        let variables = [wrapper::write(&file, &self.tree.source.join("elf"), added)?];
         self.tree.test(&Run { starts: &TESTS, variables: &variables, label }, self.jobs)
     }
 
@@ -156,12 +156,12 @@ impl Trial<'_> {
     /// subdirectory (`sysdeps/x86_64/Makefile`), so answers from the directory above would depend
     /// on the CPU: it is removed first.
     fn index(&self, library_path: &Path) -> Result<PathBuf> {
-        let of_cpu = self.tree.objects().join("elf").join(std::env::consts::ARCH);
+        let of_cpu = self.tree.objects.join("elf").join(std::env::consts::ARCH);
         if of_cpu.exists() {
             fs::remove_dir_all(&of_cpu).with_context(|| of_cpu.display().to_string())?;
         }
         let index = self.folder.join(format!("index-{}.so", self.version));
-        let stores = [self.tree.objects().to_owned()];
+        let stores = [self.tree.objects.clone()];
         let module = make::module(self.folder)?;
         make::index(&stores, &[library_path.to_owned()], &module, &index)?;
         Ok(index)

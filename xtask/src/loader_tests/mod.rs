@@ -84,6 +84,6 @@ pub fn run(options: &Options) -> Result<bool> {
     } else {
         print!("{}", outcome::table(&all));
     }
-    let same = passed && all.iter().all(Compared::is_same);
+    let same = passed && all.iter().all(|compared| compared.different.is_empty());
     Ok(same)
 }

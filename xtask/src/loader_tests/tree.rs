@@ -45,8 +45,8 @@ impl Kind {
 /// A source tree and its objects.
 pub(crate) struct Tree {
     folder: PathBuf,
-    source: PathBuf,
-    objects: PathBuf,
+    pub(crate) source: PathBuf,
+    pub(crate) objects: PathBuf,
     kind: Kind,
 }
 
@@ -124,16 +124,6 @@ impl Tree {
         make.arg("MAKEINFO=:");
         make.arg(self.objects.join("testroot.pristine/install.stamp"));
         self.logged(&mut make, "testroot.log")
-    }
-
-    /// Returns the folder of the source.
-    pub(crate) fn source(&self) -> &Path {
-        &self.source
-    }
-
-    /// Returns the folder of the objects.
-    pub(crate) fn objects(&self) -> &Path {
-        &self.objects
     }
 
     /// Runs the tests again and reads the result of each.

@@ -22,7 +22,8 @@ use becalm_host::{WalkOptions, find_objects};
 use clap::Args;
 use rayon::prelude::*;
 
-use self::machine::Machine;
+use crate::root::Loader;
+
 use self::step::{Step, Tools};
 
 use self::step::Step::{
@@ -150,7 +151,7 @@ fn renew(file: &Path, copy: &Path) -> Result<()> {
 struct Trial<'a> {
     options: &'a Options,
     copy: &'a Path,
-    machine: Option<Machine>,
+    loader: Option<Loader>,
     tools: Tools<'a>,
 }
 
@@ -162,15 +163,14 @@ impl<'a> Trial<'a> {
         renew(file, copy)?;
         let bytes = fs::read(copy)?;
         let view = elf::parse(bytes.as_slice()).ok().context("it parsed before")?;
-        let machine = Machine::of(&view, options.sysroot.as_deref())?;
-        let prefix = machine::binutils(&view);
+        let loader = machine::loader(file, &view, options.sysroot.as_deref())?;
         let tools = Tools {
             becalm: &options.becalm,
             patchelf: options.patchelf.as_deref(),
-            strip: prefix.tool("strip"),
-            objcopy: prefix.tool("objcopy"),
+            strip: machine::tool(&view, "strip"),
+            objcopy: machine::tool(&view, "objcopy"),
         };
-        Ok(Self { options, copy, machine, tools })
+        Ok(Self { options, copy, loader, tools })
     }
 
     /// Copies the file again.
@@ -217,7 +217,7 @@ impl<'a> Trial<'a> {
 
     /// Returns what the loader lists, and what a start prints if starts are compared.
     fn see(&self) -> Option<Seen> {
-        let listed = self.machine.as_ref()?.list(self.copy)?;
+        let listed = machine::list(self.loader.as_ref()?, self.copy)?;
         let started = self.options.start.then(|| {
             let mut program = Command::new("timeout");
             let done = program.arg("20").arg(self.copy).stdin(std::process::Stdio::null()).output();

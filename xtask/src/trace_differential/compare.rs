@@ -14,7 +14,7 @@ use bstr::BStr;
 use serde::Deserialize;
 
 use super::choose::Trial;
-use super::run::{Ran, Runner, open_folder, start};
+use super::run::{Ran, open_folder, start};
 use crate::difference::{is_call, with_strace};
 
 /// The result of a trial.
@@ -66,17 +66,17 @@ struct Predicted {
 }
 
 /// Runs the program in every way and compares.
-pub(super) fn compare(runner: &Runner, trial: &Trial) -> Verdict {
+pub(super) fn compare(becalm: &Path, trial: &Trial) -> Verdict {
     let mut verdict = Verdict::default();
-    if let Err(error) = compare_into(runner, trial, &mut verdict) {
+    if let Err(error) = compare_into(becalm, trial, &mut verdict) {
         verdict.wrong.push((NOT_RUN, format!("{error:#}")));
     }
     verdict
 }
 
-fn compare_into(runner: &Runner, trial: &Trial, verdict: &mut Verdict) -> Result<()> {
+fn compare_into(becalm: &Path, trial: &Trial, verdict: &mut Verdict) -> Result<()> {
     let program = trial.program.to_str().context("a name that is no UTF-8")?;
-    let becalm = runner.becalm().to_str().context("a folder that is no UTF-8")?;
+    let becalm = becalm.to_str().context("a folder that is no UTF-8")?;
     let own = [program, trial.argument];
     let (Some(first), Some(second)) = (start(&own)?, start(&own)?) else {
         verdict.wrong.push((NO_END, "untraced".to_owned()));

@@ -13,10 +13,11 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
+use crate::command::given_or_beside;
 use crate::differential::verdicts;
 use crate::tally::{Column, Tally};
 use compare::{NO_END, NOT_RUN, OUTPUT, PREDICTION, STRACE, VARIES, Verdict};
-use run::Runner;
+use run::{copy_into, open_folder};
 
 /// The counts of a group.
 const COLUMNS: [Column; 8] = [
@@ -58,9 +59,12 @@ pub struct Options {
 /// # Errors
 /// Returns an error if a store cannot be read or the scratch folder cannot be created.
 pub fn run(options: &Options) -> Result<bool> {
-    let runner = Runner::new(options.becalm.as_deref())?;
+    // A copy that nobody can start.
+    let scratch = open_folder()?;
+    let becalm = given_or_beside(options.becalm.as_deref(), "becalm")?;
+    let becalm = copy_into(scratch.path(), &becalm)?;
     let trials = choose::trials(&options.store, options.sample, options.seed)?;
-    let one = |trial: &choose::Trial| compare::compare(&runner, trial);
+    let one = |trial: &choose::Trial| compare::compare(&becalm, trial);
     let mut tally = Tally::default();
     let mut clean = true;
     for (trial, verdict) in trials.iter().zip(verdicts(options.threads, &trials, one)?) {

@@ -27,29 +27,6 @@ pub(crate) struct Ran {
     pub(crate) stderr: Vec<u8>,
 }
 
-/// Starts programs.
-pub(super) struct Runner {
-    becalm: PathBuf,
-    // Owns the directory with the copy of becalm.
-    _scratch: TempDir,
-}
-
-impl Runner {
-    /// Creates a runner with a copy of becalm that nobody can start.
-    pub(super) fn new(becalm: Option<&Path>) -> Result<Self> {
-        let own = std::env::current_exe()?;
-        let own_directory = own.with_file_name("becalm");
-        let becalm = becalm.unwrap_or(&own_directory);
-        let scratch = open_folder()?;
-        Ok(Runner { becalm: copy_into(scratch.path(), becalm)?, _scratch: scratch })
-    }
-
-    /// Returns the becalm under trial.
-    pub(super) fn becalm(&self) -> &Path {
-        &self.becalm
-    }
-}
-
 /// Copies a becalm into a folder, so that every user can start it.
 pub(crate) fn copy_into(folder: &Path, becalm: &Path) -> Result<PathBuf> {
     let copy = folder.join("becalm");

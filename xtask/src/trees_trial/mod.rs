@@ -25,6 +25,7 @@ use fastrand::Rng;
 
 use self::edit::Editor;
 use self::scene::{Ended, Scene};
+use crate::command::given_or_beside;
 use crate::tally::Counts;
 use crate::user::is_root;
 
@@ -117,12 +118,8 @@ pub fn run(options: &Options) -> Result<bool> {
         return Trial::new(options, Path::new(&folder))?.run();
     }
     ensure!(is_root(), "only root can mount a file system for all processes of the trial");
-    let own = std::env::current_exe()?;
-    let beside = |given: &Option<PathBuf>, name: &str| {
-        let path = given.clone().unwrap_or_else(|| own.with_file_name(name));
-        path.canonicalize().with_context(|| format!("{} (cargo build -p {name})", path.display()))
-    };
-    let (becalm, lab) = (beside(&options.becalm, "becalm")?, beside(&options.lab, "lab")?);
+    let becalm = given_or_beside(options.becalm.as_deref(), "becalm")?;
+    let lab = given_or_beside(options.lab.as_deref(), "lab")?;
     let scratch = tempfile::Builder::new().prefix("trees-trial-").tempdir_in("/var/tmp")?;
     let folder = scratch.path().canonicalize()?;
     Scene::of(&folder).prepare(&becalm, options.seed.is_multiple_of(2))?;
@@ -130,7 +127,11 @@ pub fn run(options: &Options) -> Result<bool> {
     let mut inside = Command::new(lab);
     inside.args(["slowfs", "--delay-us", "0", "--forgetful", "--writable"]);
     inside.args(["source", "mount"].map(|name| folder.join(name)));
-    inside.arg("--").arg(own).args(std::env::args_os().skip(1)).env(INSIDE, &folder);
+    inside
+        .arg("--")
+        .arg(std::env::current_exe()?)
+        .args(std::env::args_os().skip(1))
+        .env(INSIDE, &folder);
     let status = inside.status().context("lab slowfs")?;
     if options.keep {
         println!("kept: {}", scratch.keep().display());

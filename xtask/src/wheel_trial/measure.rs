@@ -7,6 +7,9 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use becalm_core::cost::SearchCost;
+use becalm_core::observe::offenders::Offender;
+use becalm_core::observe::tally::Missed;
 use serde::Deserialize;
 
 use super::text;
@@ -66,14 +69,8 @@ struct Record {
 
 #[derive(Deserialize)]
 struct Image {
-    storm: Storm,
+    storm: SearchCost,
     dlopen: Dlopen,
-}
-
-#[derive(Deserialize)]
-struct Storm {
-    missed_opens: u64,
-    missed_stats: u64,
 }
 
 #[derive(Deserialize)]
@@ -85,16 +82,9 @@ struct Dlopen {
 }
 
 #[derive(Deserialize)]
-struct Missed {
-    opens: u64,
-    stats: u64,
-}
-
-#[derive(Deserialize)]
 struct Needed {
-    name: String,
-    opens: u64,
-    stats: u64,
+    #[serde(flatten)]
+    misses: Offender,
     found: bool,
 }
 
@@ -219,15 +209,16 @@ impl Image {
         let (found, missing): (Vec<Needed>, Vec<Needed>) =
             needed.into_iter().partition(|needed| needed.found);
         let worst = found.into_iter().map(|needed| {
-            let by = needed_by(&needed.name);
-            (needed.name, by, needed.opens + needed.stats)
+            let name = needed.misses.name.to_string();
+            let by = needed_by(&name);
+            (name, by, needed.misses.opens + needed.misses.stats)
         });
         Counted {
-            start: self.storm.missed_opens + self.storm.missed_stats,
+            start: self.storm.misses(),
             dlopen,
             not_found: dlopen - found_misses,
             worst: worst.collect(),
-            missing: missing.into_iter().map(|needed| needed.name).collect(),
+            missing: missing.into_iter().map(|needed| needed.misses.name.to_string()).collect(),
             mapped,
         }
     }
