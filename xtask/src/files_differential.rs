@@ -12,16 +12,14 @@ use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use becalm_core::closure::Subject;
 use becalm_core::probe::{Call, Outcome};
-use becalm_host::OsFs;
 use becalm_testing::oracle::{Launch, Start};
 use becalm_testing::strace::strace;
-use bstr::BStr;
 use rayon::prelude::*;
 use serde_json::Value;
 
 use crate::command::given_or_beside;
+use crate::root;
 use crate::trace_differential::choose;
 
 /// Options of the comparison.
@@ -103,12 +101,9 @@ fn predicted(becalm: &Path, program: &Path) -> Result<Files> {
 }
 
 fn observed(program: &Path) -> Result<Files> {
-    let fs = OsFs::new();
-    let subject = Subject::open(&fs.session(), BStr::new(program.as_os_str().as_bytes()))?;
-    let interpreter = subject.interpreter().context("a static program")?;
     let mut files = Files::default();
     files.add(program)?;
-    files.add(Path::new(OsStr::from_bytes(interpreter)))?;
+    files.add(&root::interpreter(program).context("a static program")?)?;
     let run = strace(&Start::new(program, Launch::Trace))?;
     for attempt in run.attempts() {
         if attempt.call == Call::Open && attempt.outcome == Outcome::Hit {

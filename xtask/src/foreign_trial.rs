@@ -7,11 +7,13 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use becalm_core::elf::ObjectView;
+use becalm_core::record::compare::{listed, not_found};
 use becalm_host::{WalkOptions, find_objects};
+use bstr::BString;
 use clap::Args;
 use rayon::prelude::*;
 
@@ -38,7 +40,7 @@ pub struct Options {
 /// Objects and output of one start.
 #[derive(Debug, PartialEq, Eq)]
 struct Start {
-    loaded: BTreeSet<String>,
+    loaded: BTreeSet<BString>,
     version: (Option<i32>, Vec<u8>, Vec<u8>),
 }
 
@@ -121,23 +123,9 @@ fn start(root: &Path, program: &Path, view: &ObjectView) -> Result<Start> {
     };
     let traced = command().args(["-E", "LD_TRACE_LOADED_OBJECTS=1"]).arg(program).output()?;
     let said = command().arg(program).arg("--version").output()?;
-    Ok(Start { loaded: loaded(&traced), version: (said.status.code(), said.stdout, said.stderr) })
-}
-
-/// Returns the paths in the loader's list, whether the needed string was a path or not.
-fn loaded(output: &Output) -> BTreeSet<String> {
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let lines = text.lines().map(str::trim);
-    lines
-        .map(|line| {
-            let line = line.split(" (0x").next().unwrap_or_default();
-            match line.split_once(" => ") {
-                Some((name, "not found")) => format!("{name}: not found"),
-                Some((_, path)) => path.to_owned(),
-                None => line.to_owned(),
-            }
-        })
-        .collect()
+    // The names of missing libraries have no slash.
+    let loaded = listed(&traced.stdout).into_iter().chain(not_found(&traced.stdout)).collect();
+    Ok(Start { loaded, version: (said.status.code(), said.stdout, said.stderr) })
 }
 
 fn same_bytes(root: &Path, original: &Path, path: &Path) -> Result<bool> {

@@ -82,7 +82,7 @@ chores! {
     WheelTrial: wheel_trial,
     /// Apply each loader patch to its source tree, without fuzz.
     CheckPatches: check_patches,
-    /// Make one prediction (JSON on standard input); for the tests.
+    /// Make one prediction; for the tests.
     #[command(hide = true)]
     Predict: predict,
 }

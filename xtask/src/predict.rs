@@ -1,18 +1,17 @@
 //! Predicts the probes of one start with the model.
 //!
 //! A prediction depends on the current directory and on the files that the user may read. So a case
-//! lets a child process make it: `xtask predict` reads the request as JSON from standard input and
-//! writes the prediction to standard output.
+//! lets a child process make it: `xtask predict` gets the request as JSON and writes the prediction to
+//! standard output.
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use becalm_core::closure::{Subject, resolve};
+use becalm_core::closure::{Closure, Subject, resolve};
 use becalm_core::loader::{Environment, LoaderFacts};
 use becalm_core::probe::Probe;
 use becalm_testing::oracle::{Start, User};
@@ -20,16 +19,19 @@ use becalm_host::{FactChoice, OsFs, loader_facts};
 use bstr::{BStr, BString, ByteSlice};
 use serde::{Deserialize, Serialize};
 
-/// Options of the chore: none.
+/// Options of the chore.
 #[derive(clap::Args)]
-pub struct Options {}
+pub struct Options {
+    /// The request, as JSON.
+    request: String,
+}
 
-/// Answers the request on standard input.
+/// Answers the request.
 ///
 /// # Errors
-/// Returns an error if the input is no request, or the errors of [`Request::answer`].
-pub fn run(_: &Options) -> Result<bool> {
-    let request: Request = serde_json::from_reader(std::io::stdin())?;
+/// Returns an error if it is no request, or the errors of [`Request::answer`].
+pub fn run(options: &Options) -> Result<bool> {
+    let request: Request = serde_json::from_str(&options.request)?;
     println!("{}", serde_json::to_string(&request.answer()?)?);
     Ok(true)
 }
@@ -115,6 +117,20 @@ impl Request {
     /// # Errors
     /// Returns the errors of [`Request::answer`].
     pub fn answer_on(&self, fs: &OsFs, known: Option<&LoaderFacts>) -> Result<Prediction> {
+        let closure = self.closure(fs, known)?;
+        let facts = closure.facts.as_ref().context("a static program")?;
+        Ok(Prediction {
+            libc: facts.libc.to_string(),
+            cache: facts.cache_path.as_ref().map(ToString::to_string),
+            probes: closure.probes().collect(),
+        })
+    }
+
+    /// Predicts all of a start, as [`Request::answer_on`].
+    ///
+    /// # Errors
+    /// Returns the errors of [`Request::answer`].
+    pub(crate) fn closure(&self, fs: &OsFs, known: Option<&LoaderFacts>) -> Result<Closure> {
         let session = fs.session();
         let object = BStr::new(self.object.as_os_str().as_bytes());
         let subject = Subject::open(&session, object)?;
@@ -126,11 +142,7 @@ impl Request {
             Some(facts) => facts.clone().into(),
             None => loader_facts(fs, interpreter.as_bstr(), &self.choice())?,
         };
-        let libc = facts.libc.to_string();
-        let cache = facts.cache_path.as_ref().map(ToString::to_string);
-        let closure =
-            resolve(&session, subject, interpreter.as_bstr(), facts, &self.environment())?;
-        Ok(Prediction { probes: closure.probes().collect(), libc, cache })
+        Ok(resolve(&session, subject, interpreter.as_bstr(), facts, &self.environment())?)
     }
 
     /// Runs the program `xtask` to make the prediction in a process of its own, in the directory
@@ -140,18 +152,14 @@ impl Request {
     /// Returns an error with the child's output if the child failed.
     pub fn ask(&self, xtask: &Path, dir: Option<&Path>, user: Option<&User>) -> Result<Prediction> {
         let mut command = Command::new(xtask);
-        command.arg("predict").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.arg("predict").arg(serde_json::to_string(self)?);
         if let Some(dir) = dir {
             command.current_dir(dir);
         }
         if let Some(user) = user {
             command.uid(user.uid).gid(user.gid);
         }
-        let mut child = command.spawn().context("xtask predict cannot be started")?;
-        let mut input = child.stdin.take().context("no standard input")?;
-        input.write_all(&serde_json::to_vec(self)?)?;
-        drop(input);
-        let output = child.wait_with_output()?;
+        let output = command.output().context("xtask predict cannot be started")?;
         if !output.status.success() {
             bail!("no prediction: {}", output.stderr.trim_ascii().to_str_lossy());
         }

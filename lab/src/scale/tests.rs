@@ -61,7 +61,8 @@ fn look_up(table: &[u8]) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let (reader, file) = (folder.path().join("lookup"), folder.path().join("table"));
     fs::write(&file, table)?;
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/audit/module/tests/lookup.c");
+    let source =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/audit/module/tests/lookup.c");
     let cc = ["-std=c11", "-O2", "-o"];
     child::whole(Command::new("cc").args(cc).args([&reader, &source]))?;
     let said = child::whole(Command::new(&reader).arg(&file).args(["time", LOOKUPS]))?;

@@ -104,7 +104,7 @@ impl Slots<'_> {
         for relative in relatives {
             self.outcome.compared.add("relative", 1);
             let wanted = truncated(self.words, self.bases[index].wrapping_add(relative.addend));
-            let found = memory.word(self.words, relative.offset);
+            let found = memory.number(self.words, relative.offset, self.words.size());
             if found == Some(0) && is_malloc_hook(&symbols, relative.offset) {
                 self.outcome.compared.add("passed", 1);
             } else if found != Some(wanted) {
@@ -255,10 +255,6 @@ impl Memory {
             parts.push((start, recording.memory(base.wrapping_add(start), end - start)?));
         }
         Ok(Self { parts })
-    }
-
-    fn word(&self, words: Words, offset: u64) -> Option<u64> {
-        self.number(words, offset, words.size())
     }
 
     fn number(&self, words: Words, offset: u64, size: usize) -> Option<u64> {

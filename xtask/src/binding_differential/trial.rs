@@ -11,13 +11,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use becalm_core::closure::{Closure, Subject, resolve};
+use becalm_core::closure::Closure;
 use becalm_core::elf::Words;
 use becalm_core::loader::Libc;
 use becalm_core::loader::load::Load;
 use becalm_core::symbols::{BindOptions, Bindings, bind};
 use becalm_host::child::status_within;
-use becalm_host::{FactChoice, loader_facts};
 use bstr::BStr;
 
 use super::compare::{Outcome, compare};
@@ -96,7 +95,14 @@ impl Trial<'_> {
 
     /// Predicts the bindings of a start that binds everything at once.
     pub(crate) fn predict(&self) -> Result<Prediction> {
-        let closure = self.closure()?;
+        let request = Request {
+            object: self.object.path.clone(),
+            loader: Some(self.object.loader.clone()),
+            env: self.env.to_vec(),
+            ..Request::default()
+        };
+        let facts = self.place.facts_of(&self.object.loader);
+        let closure = request.closure(&self.place.fs, facts)?;
         let libc = closure.facts.as_ref().map(|facts| facts.libc).context("a static program")?;
         ensure!(matches!(libc, Libc::Glibc(_)), "not glibc");
         let options = BindOptions { bind_now: true, ..BindOptions::default() };
@@ -149,19 +155,6 @@ impl Trial<'_> {
         Ok(Some(outcome))
     }
 
-    fn closure(&self) -> Result<Closure> {
-        let session = self.place.fs.session();
-        let path = BStr::new(self.object.path.as_os_str().as_bytes());
-        let subject = Subject::open(&session, path)?;
-        let loader = BStr::new(self.object.loader.as_os_str().as_bytes());
-        let facts = match self.place.facts_of(&self.object.loader) {
-            Some(facts) => facts.clone().into(),
-            None => loader_facts(&self.place.fs, loader, &FactChoice::default())?,
-        };
-        let request = Request { env: self.env.to_vec(), ..Request::default() };
-        Ok(resolve(&session, subject, loader, facts, &request.environment())?)
-    }
-
     /// Starts the program. The output of the loader is written to `said`.
     fn start(&self, channel: UnixStream, said: File) -> Result<Child> {
         let mut command = match &self.place.root {
@@ -196,13 +189,8 @@ impl Trial<'_> {
         let mut command = Command::new("/usr/bin/unshare");
         command.args(["--mount", "sh", "-c", script, "start"]).args([folder, root]).arg(INSIDE);
         command.args(["/usr/sbin/chroot", "--userspec=65534:65534"]).arg(root);
-        let assignment = |name: &str, value: &Path| {
-            let mut text = std::ffi::OsString::from(format!("{name}="));
-            text.push(value);
-            text
-        };
-        let mut variables = vec![assignment("LD_AUDIT", &recorder)];
-        variables.extend(ENVIRONMENT.map(|(name, value)| assignment(name, Path::new(value))));
+        let mut variables = vec![format!("LD_AUDIT={}", recorder.display())];
+        variables.extend(ENVIRONMENT.map(|(name, value)| format!("{name}={value}")));
         match &self.place.emulator {
             Some(emulator) => {
                 command.arg(emulator);

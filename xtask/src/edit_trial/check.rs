@@ -76,14 +76,8 @@ fn variant(error: &RewriteError) -> String {
     }
 }
 
-#[derive(PartialEq)]
-struct Load {
-    offset: u64,
-    vaddr: u64,
-    filesz: u64,
-    memsz: u64,
-    flags: u32,
-}
+/// Offset, address, size in the file and in memory, and flags of a `PT_LOAD`.
+type Load = (u64, u64, u64, u64, u32);
 
 struct Table {
     loads: Vec<Load>,
@@ -114,7 +108,7 @@ fn read<Elf: FileHeader<Endian = Endianness>>(image: &[u8]) -> Option<Table> {
         if segment.p_type(endian) == PT_LOAD {
             let (vaddr, memsz) = (segment.p_vaddr(endian).into(), segment.p_memsz(endian).into());
             let flags = segment.p_flags(endian).0;
-            loads.push(Load { offset, vaddr, filesz, memsz, flags });
+            loads.push((offset, vaddr, filesz, memsz, flags));
         }
     }
     Some(Table { loads, owned })
@@ -134,9 +128,9 @@ fn same_memory(
     if old.loads.iter().any(|load| !new.loads.contains(load)) {
         return Err(wrong("memory", "an old segment is gone"));
     }
-    let top = old.loads.iter().map(|load| load.vaddr + load.memsz).max().unwrap_or(0);
-    let added = new.loads.iter().filter(|load| !old.loads.contains(load));
-    if added.clone().any(|load| load.vaddr < top || load.memsz != load.filesz) {
+    let top = old.loads.iter().map(|(_, vaddr, _, memsz, _)| vaddr + memsz).max().unwrap_or(0);
+    let mut added = new.loads.iter().filter(|load| !old.loads.contains(load));
+    if added.any(|(_, vaddr, filesz, memsz, _)| *vaddr < top || memsz != filesz) {
         return Err(wrong("memory", "a new segment lies among the old ones"));
     }
     let owned = |at: usize| {

@@ -7,7 +7,6 @@
 mod random;
 mod scene;
 
-use std::fmt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -43,17 +42,12 @@ pub struct Options {
     threads: usize,
 }
 
-/// A start whose record differs from the prediction.
-struct Differs {
-    random: Random,
-    what: String,
-}
-
 /// The result of one start.
 struct Compared {
     probes: usize,
     as_nobody: bool,
-    differs: Option<Differs>,
+    /// The start and the difference, if its record differs from the prediction.
+    differs: Option<String>,
 }
 
 /// Starts and compares. Returns false if anything differs.
@@ -69,19 +63,17 @@ pub fn run(options: &Options) -> Result<bool> {
         |&number: &u64| compare(&scene, &predictor.path(), Random::draw(options.seed, number));
     let compared = verdicts(options.threads, &numbers, one)?;
     let compared = compared.into_iter().collect::<Result<Vec<Compared>>>()?;
-    let differing: Vec<&Differs> =
-        compared.iter().filter_map(|compared| compared.differs.as_ref()).collect();
-    for differs in differing.iter().take(options.show) {
-        println!("{differs}");
-    }
+    let differing = compared.iter().filter_map(|compared| compared.differs.as_ref());
+    differing.clone().take(options.show).for_each(|differs| println!("{differs}"));
+    let differing = differing.count();
     let probes: usize = compared.iter().map(|compared| compared.probes).sum();
     let as_nobody = compared.iter().filter(|compared| compared.as_nobody).count();
     println!(
         "{} starts in random environments, {as_nobody} of them as nobody, {probes} probes: {} differ",
         compared.len(),
-        differing.len()
+        differing
     );
-    Ok(differing.is_empty())
+    Ok(differing == 0)
 }
 
 /// Predicts one start, runs it twice and compares.
@@ -96,7 +88,7 @@ fn compare(scene: &Scene, xtask: &Path, random: Random) -> Result<Compared> {
         .with_context(|| format!("start {} of seed {}", random.number, random.seed))?;
     std::fs::remove_file(&start.object)?;
     let (probes, as_nobody) = (what.0, start.user.is_some());
-    Ok(Compared { probes, as_nobody, differs: what.1.map(|what| Differs { random, what }) })
+    Ok(Compared { probes, as_nobody, differs: what.1.map(|what| shown(&random, &what)) })
 }
 
 /// Returns the number of predicted probes and the first difference.
@@ -120,12 +112,10 @@ fn difference(start: &Start, xtask: &Path) -> Result<(usize, Option<String>)> {
     Ok((predicted.len(), of_loader.map(|it| format!("LD_DEBUG: {it}"))))
 }
 
-impl fmt::Display for Differs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Random { seed, number, run_path, needed, env, dir, as_nobody, .. } = &self.random;
-        writeln!(f, "start {number} of seed {seed}, in {dir:?}, as nobody: {as_nobody}")?;
-        writeln!(f, "  run path {run_path:?}, also needed {needed:?}")?;
-        writeln!(f, "  {env:?}")?;
-        write!(f, "  {}", self.what)
-    }
+fn shown(random: &Random, what: &str) -> String {
+    let Random { seed, number, run_path, needed, env, dir, as_nobody, .. } = random;
+    format!(
+        "start {number} of seed {seed}, in {dir:?}, as nobody: {as_nobody}\n  run path {run_path:?}, \
+         also needed {needed:?}\n  {env:?}\n  {what}"
+    )
 }

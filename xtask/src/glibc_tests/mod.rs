@@ -27,38 +27,11 @@ use crate::loader_tests::outcome::Results;
 use crate::loader_tests::tree::{Kind, Run, Tree};
 
 /// Prefixes of the names of the tests.
-const TESTS: [&str; 30] = [
-    "circleload",
-    "constload",
-    "dblload",
-    "dblunload",
-    "failobj",
-    "filter",
-    "firstobj",
-    "global",
-    "initfirst",
-    "lateglobal",
-    "loadfail",
-    "loadtest",
-    "multiload",
-    "neededtest",
-    "next",
-    "noload",
-    "nodelete",
-    "nodlopen",
-    "order",
-    "origtest",
-    "preloadtest",
-    "reldep",
-    "resolvfail",
-    "restest",
-    "tst-audit",
-    "tst-dlopen",
-    "tst-dlmopen",
-    "tst-initorder",
-    "tst-tls",
-    "unload",
-];
+const TESTS: &str = "\
+    circleload constload dblload dblunload failobj filter firstobj global initfirst lateglobal \
+    loadfail loadtest multiload neededtest next noload nodelete nodlopen order origtest \
+    preloadtest reldep resolvfail restest tst-audit tst-dlopen tst-dlmopen tst-initorder tst-tls \
+    unload";
 
 /// Options of the chore.
 #[derive(Args)]
@@ -149,7 +122,7 @@ impl Trial<'_> {
     fn test(&self, label: &str, added: Added<'_>) -> Result<Results> {
         let file = self.folder.join(format!("wrapper-{label}"));
         let variables = [wrapper::write(&file, &self.tree.source.join("elf"), added)?];
-        self.tree.test(&Run { starts: &TESTS, variables: &variables, label }, self.jobs)
+        self.tree.test(&Run { starts: TESTS, variables: &variables, label }, self.jobs)
     }
 
     /// Indexes the objects. `make` links two libraries of tests that are not run into a hwcaps

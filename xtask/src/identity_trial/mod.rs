@@ -69,9 +69,9 @@ pub fn run(options: &Options) -> Result<bool> {
 
 /// The same image on another loop device.
 fn moved(scene: &Scene, kind: Image) -> Result<()> {
-    scene.tree(&scene.staging(), &[])?;
+    scene.tree(&scene.at("staging"), &[])?;
     let image = scene.image(kind, "image")?;
-    let first = scene.attach(&image)?;
+    let first = scene.attach(&image, None)?;
     scene.index(&["--program", &scene.program()])?;
     scene.expect_answered(1)?;
     scene.detach()?;
@@ -81,11 +81,11 @@ fn moved(scene: &Scene, kind: Image) -> Result<()> {
 }
 
 fn linked(scene: &Scene) -> Result<()> {
-    scene.tree(&scene.mount_point(), &[])?;
+    scene.tree(&scene.at("mount"), &[])?;
     scene.index(&["--program", &scene.program()])?;
     for file in [scene.library(), scene.program()] {
         // In a directory that no search passes.
-        let link = scene.mount_point().join("dirs/link");
+        let link = scene.at("mount").join("dirs/link");
         sleep(Duration::from_millis(20));
         fs::hard_link(&file, &link)?;
         scene.expect_answered(1)?;
@@ -96,14 +96,14 @@ fn linked(scene: &Scene) -> Result<()> {
 }
 
 fn without_build_id(scene: &Scene) -> Result<()> {
-    scene.tree(&scene.mount_point(), &["-Wl,--build-id=none"])?;
+    scene.tree(&scene.at("mount"), &["-Wl,--build-id=none"])?;
     scene.index(&["--program", &scene.program()])?;
     scene.expect_answered(1)
 }
 
 /// A store whose own directory does not change.
 fn replaced(scene: &Scene) -> Result<()> {
-    scene.tree(&scene.mount_point(), &["-Wl,--build-id=none"])?;
+    scene.tree(&scene.at("mount"), &["-Wl,--build-id=none"])?;
     scene.index(&[&scene.store(), "--program", &scene.program()])?;
     scene.expect_answered(1)?;
     let new = format!("{}.new", scene.library());
@@ -113,10 +113,10 @@ fn replaced(scene: &Scene) -> Result<()> {
 }
 
 fn made_again(scene: &Scene) -> Result<()> {
-    scene.tree(&scene.mount_point(), &[])?;
+    scene.tree(&scene.at("mount"), &[])?;
     scene.index(&[&scene.store(), "--program", &scene.program()])?;
     scene.expect_answered(1)?;
-    let package = scene.mount_point().join(OTHER);
+    let package = scene.at("mount").join(OTHER);
     fs::remove_dir_all(&package)?;
     fs::create_dir_all(package.join("lib"))?;
     scene.make_library(&package.join("lib/libx.so"), 3, &[])?;
@@ -126,50 +126,50 @@ fn made_again(scene: &Scene) -> Result<()> {
 /// The next version has the same inodes, times and sizes of directories, on the same device and mount
 /// point, but a library that is found first.
 fn swapped(scene: &Scene, kind: Image) -> Result<()> {
-    scene.tree(&scene.staging(), &[])?;
+    scene.tree(&scene.at("staging"), &[])?;
     let first = scene.image(kind, "first")?;
-    let package = scene.staging().join(OTHER).join("lib");
+    let package = scene.at("staging").join(OTHER).join("lib");
     fs::remove_file(package.join("libz.so"))?;
     scene.make_library(&package.join("libx.so"), 2, &[])?;
     let later = Path::new(FLAT).join("lib/later");
-    fs::write(scene.staging().join(&later), "")?;
-    let later = scene.mount_point().join(later);
+    fs::write(scene.at("staging").join(&later), "")?;
+    let later = scene.at("mount").join(later);
     let second = scene.image(kind, "second")?;
 
-    let device = scene.attach(&first)?;
+    let device = scene.attach(&first, None)?;
     let with_paths = [&*scene.store(), "--paths", "--program", &scene.program()];
     for arguments in [&["--program", &scene.program()][..], &[&scene.store()], &with_paths] {
         scene.index(arguments)?;
         scene.expect(1)?;
         scene.expect_file(&later, false)?;
         scene.detach()?;
-        scene.attach_to(&second, &device)?;
+        scene.attach(&second, Some(&device))?;
         scene.expect(2)?;
         scene.expect_file(&later, true)?;
         let said = scene.update(arguments)?;
         ensure!(!said.contains("up to date"), "an update says: {said}");
         scene.detach()?;
-        scene.attach_to(&first, &device)?;
+        scene.attach(&first, Some(&device))?;
     }
     // The index that `becalm run` keeps.
     ensure!(scene.run()? == 1 && scene.run()? == 1, "the first version under becalm run");
     scene.detach()?;
-    scene.attach_to(&second, &device)?;
+    scene.attach(&second, Some(&device))?;
     ensure!(scene.run()? == 2, "the next version under becalm run");
     Ok(())
 }
 
 fn fuse(scene: &Scene) -> Result<()> {
-    scene.tree(&scene.staging(), &[])?;
+    scene.tree(&scene.at("staging"), &[])?;
     let mount = scene.fuse()?;
     let said = scene.index(&[&scene.store(), "--paths", "--program", &scene.program()])?;
     ensure!(said.contains("times of directories"), "becalm index does not say why: {said}");
     scene.expect_answered(1)?;
     let later = Path::new(FLAT).join("lib/later");
-    scene.expect_file(&scene.mount_point().join(&later), false)?;
-    fs::write(scene.staging().join(&later), "")?;
-    scene.make_library(&scene.staging().join(OTHER).join("lib/libx.so"), 4, &[])?;
-    scene.expect_file(&scene.mount_point().join(&later), true)?;
+    scene.expect_file(&scene.at("mount").join(&later), false)?;
+    fs::write(scene.at("staging").join(&later), "")?;
+    scene.make_library(&scene.at("staging").join(OTHER).join("lib/libx.so"), 4, &[])?;
+    scene.expect_file(&scene.at("mount").join(&later), true)?;
     scene.expect(4)?;
     drop(mount);
     Ok(())
@@ -177,11 +177,11 @@ fn fuse(scene: &Scene) -> Result<()> {
 
 /// A lower layer below the store: all directories keep the inodes and times of the upper one.
 fn overlay(scene: &Scene) -> Result<()> {
-    scene.tree(&scene.mount_point(), &[])?;
-    let package = scene.mount_point().join(FLAT);
+    scene.tree(&scene.at("mount"), &[])?;
+    let package = scene.at("mount").join(FLAT);
     let store = scene.store();
     scene.index(&[&store, "--paths", "--program", &scene.program()])?;
-    let more = scene.staging();
+    let more = scene.at("staging");
     fs::create_dir_all(more.join(package.file_name().context("a package")?).join("lib"))?;
     fs::create_dir_all(more.join(Path::new(OTHER).file_name().context("a package")?).join("lib"))?;
     let name = |package: &str| Path::new(package).file_name().unwrap_or_default().to_owned();
@@ -195,11 +195,11 @@ fn overlay(scene: &Scene) -> Result<()> {
 }
 
 fn without_types(scene: &Scene) -> Result<()> {
-    scene.tree(&scene.staging(), &[])?;
+    scene.tree(&scene.at("staging"), &[])?;
     let image = scene.image(Image::Ext4WithoutTypes, "image")?;
-    scene.attach(&image)?;
+    scene.attach(&image, None)?;
     scene.index(&[&scene.store(), "--paths", "--program", &scene.program()])?;
-    let absent = scene.mount_point().join(FLAT).join("lib/absent");
+    let absent = scene.at("mount").join(FLAT).join("lib/absent");
     scene.expect_file(&absent, false)?;
     let looked = scene.lookups(&absent)?;
     ensure!(looked == 0, "{looked} lookups of a path below an indexed package");

@@ -60,7 +60,7 @@ pub(super) struct Fuse<'a>(Child, &'a Scene);
 
 impl Drop for Fuse<'_> {
     fn drop(&mut self) {
-        let _ = Command::new("umount").args(["-l", &text(&self.1.mount_point())]).status();
+        let _ = Command::new("umount").args(["-l", &text(&self.1.at("mount"))]).status();
         let _ = self.0.wait();
     }
 }
@@ -89,28 +89,21 @@ impl Scene {
         Ok(Self { dir, becalm, lab, mounts, devices })
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    /// Returns the path of something in the folder: the `mount` point, or the `staging` tree.
+    pub(super) fn at(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    pub(super) fn mount_point(&self) -> PathBuf {
-        self.path("mount")
-    }
-
-    pub(super) fn staging(&self) -> PathBuf {
-        self.path("staging")
-    }
-
     pub(super) fn store(&self) -> String {
-        text(&self.mount_point().join("store"))
+        text(&self.at("mount").join("store"))
     }
 
     pub(super) fn program(&self) -> String {
-        text(&self.mount_point().join(PROGRAM).join("bin/p"))
+        text(&self.at("mount").join(PROGRAM).join("bin/p"))
     }
 
     pub(super) fn library(&self) -> String {
-        text(&self.mount_point().join(FLAT).join("lib/libx.so"))
+        text(&self.at("mount").join(FLAT).join("lib/libx.so"))
     }
 
     /// Makes the tree below `at`, with run paths below the mount point.
@@ -124,11 +117,11 @@ impl Scene {
         self.make_library(&library, 1, arguments)?;
         // Another name of the same length as that of the library.
         fs::write(at.join(OTHER).join("lib/libz.so"), "")?;
-        let [own, before] = [FLAT, OTHER].map(|package| self.mount_point().join(package));
+        let [own, before] = [FLAT, OTHER].map(|package| self.at("mount").join(package));
         let rpath = format!("-Wl,-rpath,{}/lib:{}/lib", text(&before), text(&own));
         let program = at.join(PROGRAM).join("bin/p");
         fs::create_dir_all(program.parent().context("a folder")?)?;
-        let source = self.path("program.c");
+        let source = self.at("program.c");
         fs::write(&source, SOURCE)?;
         let mut cc = Command::new("cc");
         cc.args(["-w", "-o"]).args([&program, &source, &library]).arg(rpath).args(arguments);
@@ -136,7 +129,7 @@ impl Scene {
     }
 
     pub(super) fn make_library(&self, at: &Path, value: i32, arguments: &[&str]) -> Result<()> {
-        let source = self.path("library.c");
+        let source = self.at("library.c");
         fs::write(&source, LIBRARY)?;
         let mut cc = Command::new("cc");
         cc.args(["-w", "-shared", "-fPIC", "-Wl,-soname,libx.so", "-o"]).args([at, &source]);
@@ -145,7 +138,7 @@ impl Scene {
 
     /// Makes an image of the staged tree.
     pub(super) fn image(&self, kind: Image, name: &str) -> Result<PathBuf> {
-        let (image, tree) = (self.path(name), self.staging());
+        let (image, tree) = (self.at(name), self.at("staging"));
         let paths = [&tree, &image];
         let mut command = match kind {
             Image::Squashfs => {
@@ -169,12 +162,11 @@ impl Scene {
             Image::Xfs => {
                 succeed(Command::new("truncate").args(["-s", "320M"]).arg(&image))?;
                 succeed(Command::new("mkfs.xfs").arg("-q").arg(&image))?;
-                let device = self.attach(&image)?;
+                self.attach(&image, None)?;
                 succeed(
-                    Command::new("cp").args(["-a", &(text(&tree) + "/.")]).arg(self.mount_point()),
+                    Command::new("cp").args(["-a", &(text(&tree) + "/.")]).arg(self.at("mount")),
                 )?;
                 self.detach()?;
-                drop(device);
                 return Ok(image);
             }
         };
@@ -182,28 +174,30 @@ impl Scene {
         Ok(image)
     }
 
-    /// Attaches an image to a free loop device and mounts it.
-    pub(super) fn attach(&self, image: &Path) -> Result<String> {
-        let shown = output(Command::new("losetup").args(["-f", "--show"]).arg(image))?.stdout;
-        let device = shown.trim_ascii().to_str_lossy().into_owned();
+    /// Attaches an image to a loop device, which is a free one if none is given, and mounts it.
+    pub(super) fn attach(&self, image: &Path, device: Option<&str>) -> Result<String> {
+        let device = match device {
+            Some(device) => {
+                succeed(Command::new("losetup").arg(device).arg(image))?;
+                device.to_owned()
+            }
+            None => {
+                let free = output(Command::new("losetup").args(["-f", "--show"]).arg(image))?;
+                free.stdout.trim_ascii().to_str_lossy().into_owned()
+            }
+        };
         self.devices.borrow_mut().push(device.clone());
-        self.mount(&[&device, &text(&self.mount_point())])?;
+        self.mount(&[&device, &text(&self.at("mount"))])?;
         Ok(device)
     }
 
-    /// Does the same while `first` stays in use by another file.
+    /// Attaches it to a free one while `first` stays in use by another file.
     pub(super) fn attach_to_another(&self, image: &Path, first: &str) -> Result<String> {
-        let other = self.path("other");
+        let other = self.at("other");
         fs::write(&other, vec![0; 1 << 20])?;
         succeed(Command::new("losetup").args([first, &text(&other)]))?;
         self.devices.borrow_mut().push(first.to_owned());
-        self.attach(image)
-    }
-
-    pub(super) fn attach_to(&self, image: &Path, device: &str) -> Result<()> {
-        succeed(Command::new("losetup").args([device, &text(image)]))?;
-        self.devices.borrow_mut().push(device.to_owned());
-        self.mount(&[device, &text(&self.mount_point())])
+        self.attach(image, None)
     }
 
     /// Unmounts the image and frees its device.
@@ -225,7 +219,7 @@ impl Scene {
     pub(super) fn fuse(&self) -> Result<Fuse<'_>> {
         let mut command = Command::new(&self.lab);
         command.args(["slowfs", "--delay-us", "0", "--forgetful", "--still-times"]);
-        let child = command.args([self.staging(), self.mount_point()]).spawn()?;
+        let child = command.args([self.at("staging"), self.at("mount")]).spawn()?;
         let fuse = Fuse(child, self);
         let began = Instant::now();
         while !Path::new(&self.program()).exists() {
@@ -237,7 +231,7 @@ impl Scene {
 
     /// Makes an index; returns what becalm says.
     pub(super) fn index(&self, arguments: &[&str]) -> Result<String> {
-        let _ = fs::remove_file(self.path("index.so"));
+        let _ = fs::remove_file(self.at("index.so"));
         // Older than the grain of the clock, because newer files are not trusted.
         sleep(Duration::from_millis(2200));
         self.becalm(arguments)
@@ -248,19 +242,19 @@ impl Scene {
     }
 
     fn becalm(&self, arguments: &[&str]) -> Result<String> {
-        let index = self.path("index.so");
+        let index = self.at("index.so");
         let mut becalm = Command::new(&self.becalm);
-        becalm.env("HOME", self.path("home")).arg("index").args(arguments);
+        becalm.env("HOME", self.at("home")).arg("index").args(arguments);
         let said = output(becalm.args(["--bind-threshold", "0,0", "-o"]).arg(index))?;
         Ok([said.stdout, said.stderr].concat().to_str_lossy().into_owned())
     }
 
     /// Starts the program with the index; returns its number and the module's log.
     fn start(&self, arguments: &[&Path]) -> Result<(i32, String)> {
-        let log = self.path("log");
+        let log = self.at("log");
         let _ = fs::remove_file(&log);
         let mut program = Command::new(self.program());
-        program.args(arguments).env("LD_AUDIT", self.path("index.so"));
+        program.args(arguments).env("LD_AUDIT", self.at("index.so"));
         let number = number_of(program.env("BECALM", format!("paths,log:{}", text(&log))))?;
         Ok((number, fs::read_to_string(log).unwrap_or_default()))
     }
@@ -295,7 +289,7 @@ impl Scene {
 
     /// Returns the number of lookups of a path in a start with the index, by strace.
     pub(super) fn lookups(&self, path: &Path) -> Result<usize> {
-        let index = format!("LD_AUDIT={}", text(&self.path("index.so")));
+        let index = format!("LD_AUDIT={}", text(&self.at("index.so")));
         let mut strace = Command::new("strace");
         strace.args(["-f", "-e", "trace=%file", "-E", &index, "-E", "BECALM=paths"]);
         let output = strace.arg(self.program()).arg(path).output()?;
@@ -310,7 +304,7 @@ impl Scene {
     pub(super) fn run(&self) -> Result<i32> {
         let mut becalm = Command::new(&self.becalm);
         becalm.args(["run", "--strict", "--"]).arg(self.program());
-        number_of(becalm.env("HOME", self.path("home")).env_remove("XDG_CACHE_HOME"))
+        number_of(becalm.env("HOME", self.at("home")).env_remove("XDG_CACHE_HOME"))
     }
 }
 

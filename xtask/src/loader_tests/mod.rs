@@ -17,20 +17,12 @@ use crate::glibc_sources::GlibcSources;
 
 /// Prefixes of the names of the tests. `list-tunables` is the makefile's name for
 /// tst-rtld-list-tunables.
-const TESTS: [&str; 9] = [
-    "dblload",
-    "list-tunables",
-    "order",
-    "tst-audit",
-    "tst-dlmopen",
-    "tst-glibc-hwcaps",
-    "tst-ldconfig",
-    "tst-origin",
-    "tst-rtld",
-];
+const TESTS: &str = "\
+    dblload list-tunables order tst-audit tst-dlmopen tst-glibc-hwcaps tst-ldconfig tst-origin \
+    tst-rtld";
 
 /// Prefix of the names of the tests that the patches add.
-const OWN: [&str; 1] = ["tst-resolution"];
+const OWN: &str = "tst-resolution";
 
 /// Options of the chore.
 #[derive(Args)]
@@ -64,16 +56,16 @@ pub fn run(options: &Options) -> Result<bool> {
             tree.build(jobs)?;
             Ok(tree)
         };
-        let test = |tree: &Tree, starts: &[&str], label: &str| -> Result<Results> {
+        let test = |tree: &Tree, starts: &str, label: &str| -> Result<Results> {
             tree.test(&Run { starts, variables: &[], label }, jobs)
         };
         let patched = built(Kind::Patched)?;
-        let own = test(&patched, &OWN, "own")?;
+        let own = test(&patched, OWN, "own")?;
         eprintln!("{version}: {} of {} tests of the patches pass", own.count("PASS"), own.len());
         passed &= own.failed().is_empty();
         if !options.own {
-            let plain = test(&built(Kind::Plain)?, &TESTS, "tests")?;
-            all.push(Compared::new(version, plain, test(&patched, &TESTS, "tests")?));
+            let plain = test(&built(Kind::Plain)?, TESTS, "tests")?;
+            all.push(Compared::new(version, plain, test(&patched, TESTS, "tests")?));
         }
     }
     if options.own {

@@ -58,34 +58,27 @@ impl Tools<'_> {
     /// # Errors
     /// Returns an error if the tool cannot be run.
     pub(super) fn make(&self, step: Step, copy: &Path) -> Result<bool> {
-        let becalm: &[&str] = &["elf", "--no-sync"];
-        let command = |program: &Path, arguments: &[&[&str]]| {
-            let mut command = Command::new(program);
-            command.args(arguments.concat());
-            command
-        };
-        let (strip, objcopy) = (Path::new(&self.strip), Path::new(&self.objcopy));
-        let patchelf = self.patchelf.unwrap_or(Path::new("false"));
-        let mut command = match step {
+        let (becalm, patchelf) = (self.becalm, self.patchelf.unwrap_or(Path::new("false")));
+        let (program, arguments): (&Path, &[&str]) = match step {
             Step::RunPath => {
-                command(self.becalm, &[becalm, &["--add-rpath", "/becalm/one:/becalm/two"]])
+                (becalm, &["elf", "--no-sync", "--add-rpath", "/becalm/one:/becalm/two"])
             }
             // Most files have no run path, and a note only with one.
-            Step::Note => command(
-                self.becalm,
-                &[becalm, &["--add-rpath", "/becalm/lib", "--build-resolution-cache"]],
-            ),
-            Step::Shrink => command(self.becalm, &[becalm, &["--shrink-rpath"]]),
-            Step::Strip => command(strip, &[]),
-            Step::Objcopy => command(objcopy, &[&["--strip-debug"]]),
+            Step::Note => {
+                let note = "--build-resolution-cache";
+                (becalm, &["elf", "--no-sync", "--add-rpath", "/becalm/lib", note])
+            }
+            Step::Shrink => (becalm, &["elf", "--no-sync", "--shrink-rpath"]),
+            Step::Strip => (Path::new(&self.strip), &[]),
+            Step::Objcopy => (Path::new(&self.objcopy), &["--strip-debug"]),
             Step::SplitDebug => return self.split_debug(copy),
-            Step::EuStrip => command(Path::new("eu-strip"), &[]),
-            Step::LlvmStrip => command(Path::new("llvm-strip"), &[]),
+            Step::EuStrip => (Path::new("eu-strip"), &[]),
+            Step::LlvmStrip => (Path::new("llvm-strip"), &[]),
             Step::Bundle => return bundle(patchelf, copy),
-            Step::Patchelf => command(patchelf, &[&["--add-rpath", "/patchelf"]]),
-            Step::PatchelfShrink => command(patchelf, &[&["--shrink-rpath"]]),
+            Step::Patchelf => (patchelf, &["--add-rpath", "/patchelf"]),
+            Step::PatchelfShrink => (patchelf, &["--shrink-rpath"]),
         };
-        succeeds(command.arg(copy))
+        succeeds(Command::new(program).args(arguments).arg(copy))
     }
 
     fn split_debug(&self, copy: &Path) -> Result<bool> {

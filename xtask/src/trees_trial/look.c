@@ -33,21 +33,12 @@ static void facts(const char *call, int result, const struct stat *s) {
 }
 
 static void extended(const char *call, int flags) {
-    struct statx x;
-    struct stat s = {0};
+    struct statx x = {0};
     int result = statx(AT_FDCWD, path, flags, STATX_BASIC_STATS, &x);
-    if (result == 0) {
-        s.st_mode = x.stx_mode;
-        s.st_nlink = x.stx_nlink;
-        s.st_uid = x.stx_uid;
-        s.st_gid = x.stx_gid;
-        s.st_size = (off_t)x.stx_size;
-        s.st_ino = x.stx_ino;
-        s.st_mtim.tv_sec = x.stx_mtime.tv_sec;
-        s.st_mtim.tv_nsec = x.stx_mtime.tv_nsec;
-        s.st_ctim.tv_sec = x.stx_ctime.tv_sec;
-        s.st_ctim.tv_nsec = x.stx_ctime.tv_nsec;
-    }
+    struct stat s = {.st_mode = x.stx_mode, .st_nlink = x.stx_nlink, .st_uid = x.stx_uid, .st_gid = x.stx_gid,
+                     .st_size = (off_t)x.stx_size, .st_ino = x.stx_ino,
+                     .st_mtim = {x.stx_mtime.tv_sec, x.stx_mtime.tv_nsec},
+                     .st_ctim = {x.stx_ctime.tv_sec, x.stx_ctime.tv_nsec}};
     facts(call, result, &s);
 }
 

@@ -41,13 +41,8 @@ pub struct Options {
     at_most: u64,
 }
 
-/// A wheel and the statement that loads it.
-struct Wheel {
-    /// Its name on PyPI.
-    name: &'static str,
-    taken: Taken,
-    statement: &'static str,
-}
+/// Name of a wheel on PyPI, the sets that it is in, and the statement that loads it.
+type Wheel = (&'static str, Taken, &'static str);
 
 /// Set of wheels that a wheel belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -59,22 +54,18 @@ enum Taken {
     Full,
 }
 
-const fn wheel(name: &'static str, taken: Taken, statement: &'static str) -> Wheel {
-    Wheel { name, taken, statement }
-}
-
 const WHEELS: [Wheel; 11] = [
-    wheel("numpy", Taken::Always, "import numpy"),
-    wheel("scipy", Taken::Full, "import scipy.linalg"),
-    wheel("pandas", Taken::Full, "import pandas"),
-    wheel("scikit-learn", Taken::Always, "import sklearn"),
-    wheel("opencv-python-headless", Taken::Quick, "import cv2"),
-    wheel("opencv-python", Taken::Full, "import cv2"),
-    wheel("PySide6_Essentials", Taken::Always, "import PySide6.QtCore, PySide6.QtNetwork"),
-    wheel("PySide6", Taken::Full, "import PySide6.QtWidgets"),
-    wheel("jax", Taken::Full, "import jax"),
-    wheel("vtk", Taken::Full, "import vtk"),
-    wheel("torch", Taken::Full, "import torch"),
+    ("numpy", Taken::Always, "import numpy"),
+    ("scipy", Taken::Full, "import scipy.linalg"),
+    ("pandas", Taken::Full, "import pandas"),
+    ("scikit-learn", Taken::Always, "import sklearn"),
+    ("opencv-python-headless", Taken::Quick, "import cv2"),
+    ("opencv-python", Taken::Full, "import cv2"),
+    ("PySide6_Essentials", Taken::Always, "import PySide6.QtCore, PySide6.QtNetwork"),
+    ("PySide6", Taken::Full, "import PySide6.QtWidgets"),
+    ("jax", Taken::Full, "import jax"),
+    ("vtk", Taken::Full, "import vtk"),
+    ("torch", Taken::Full, "import torch"),
 ];
 
 /// Runs the trial. Returns false if anything differs or too many misses remain.
@@ -83,9 +74,9 @@ const WHEELS: [Wheel; 11] = [
 /// Returns an error if the environment or the index cannot be made, or tracing is not possible.
 pub fn run(options: &Options) -> Result<bool> {
     let chosen = |wheel: &&Wheel| {
-        let is_named = options.wheel.iter().any(|name| name == wheel.name);
+        let is_named = options.wheel.iter().any(|name| name == wheel.0);
         let other = if options.full { Taken::Quick } else { Taken::Full };
-        is_named || (options.wheel.is_empty() && wheel.taken != other)
+        is_named || (options.wheel.is_empty() && wheel.1 != other)
     };
     let (wheels, others): (Vec<&Wheel>, Vec<&Wheel>) = WHEELS.iter().partition(chosen);
     ensure!(!wheels.is_empty(), "none of these wheels is known here");
@@ -94,7 +85,7 @@ pub fn run(options: &Options) -> Result<bool> {
         Some(folder) => std::path::absolute(folder)?,
         None => default_folder(options.full)?,
     };
-    let names: Vec<&str> = wheels.iter().map(|wheel| wheel.name).collect();
+    let names: Vec<&str> = wheels.iter().map(|wheel| wheel.0).collect();
     let venv = venv::make(&options.python, &folder, &names)?;
     println!("{} with {} in {} s", venv.display(), names.join(", "), began.elapsed().as_secs());
     let python = Python::new(&options.becalm, &venv, &folder)?;
@@ -104,7 +95,7 @@ pub fn run(options: &Options) -> Result<bool> {
         clean &= attempt(options, &python, wheel)?;
     }
     if !others.is_empty() {
-        let names: Vec<&str> = others.iter().map(|wheel| wheel.name).collect();
+        let names: Vec<&str> = others.iter().map(|wheel| wheel.0).collect();
         println!("left out: {} (--full takes them)", names.join(", "));
     }
     Ok(clean)
@@ -123,20 +114,20 @@ fn default_folder(full: bool) -> Result<PathBuf> {
 
 /// Runs one statement. Returns true if the same files are loaded and few enough misses remain.
 fn attempt(options: &Options, python: &Python, wheel: &Wheel) -> Result<bool> {
-    let before = python.counted(wheel.statement, Calm::Plain)?;
-    let after = python.counted(wheel.statement, Calm::Index)?;
-    let by_run = python.counted(wheel.statement, Calm::Run)?;
+    let (name, _, statement) = *wheel;
+    let before = python.counted(statement, Calm::Plain)?;
+    let after = python.counted(statement, Calm::Index)?;
+    let by_run = python.counted(statement, Calm::Run)?;
     println!(
-        "{:<24}{:>7}{:>9}{:>11}{:>9}{:>7}",
-        wheel.name,
+        "{name:<24}{:>7}{:>9}{:>11}{:>9}{:>7}",
         before.start,
         before.dlopen,
         before.not_found,
         after.found(),
         by_run.found()
     );
-    let mut clean = is_same(wheel, "index", &before, &after);
-    clean &= is_same(wheel, "becalm run", &before, &by_run);
+    let mut clean = is_same(name, "index", &before, &after);
+    clean &= is_same(name, "becalm run", &before, &by_run);
     for (index, after) in [("the index", &after), ("becalm run", &by_run)] {
         if 100 * after.found() > options.at_most * before.found() {
             clean = false;
@@ -153,17 +144,14 @@ fn attempt(options: &Options, python: &Python, wheel: &Wheel) -> Result<bool> {
 }
 
 /// Returns true if the same files are mapped and the same names are missing.
-fn is_same(wheel: &Wheel, index: &str, before: &Counted, after: &Counted) -> bool {
+fn is_same(name: &str, index: &str, before: &Counted, after: &Counted) -> bool {
     if before.mapped != after.mapped {
         let lost: Vec<_> = before.mapped.difference(&after.mapped).collect();
         let gained: Vec<_> = after.mapped.difference(&before.mapped).collect();
-        println!(
-            "  {} by {index}: other files are mapped: lost {lost:?}, gained {gained:?}",
-            wheel.name
-        );
+        println!("  {name} by {index}: other files are mapped: lost {lost:?}, gained {gained:?}");
     }
     if before.missing != after.missing {
-        println!("  {} by {index}: other names are missing: {:?}", wheel.name, after.missing);
+        println!("  {name} by {index}: other names are missing: {:?}", after.missing);
     }
     before.mapped == after.mapped && before.missing == after.missing
 }

@@ -5,7 +5,6 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use becalm_core::facts::Format;
 
-use crate::mount_namespace::{Bind, MountNamespace};
 use crate::compare::kind::Kind;
 use crate::compare::outcome::{NO_LOADER, words};
 use crate::compare::table::{answer, row};
@@ -14,6 +13,7 @@ use crate::compare::trials::experiments::{TRIALS, Trial};
 use crate::compare::trials::lab::Lab;
 use crate::compare::trials::put::Put;
 use crate::compare::trials::{Applied, Seen, foreign, judged, see_all};
+use crate::mount_namespace::{Bind, MountNamespace};
 use crate::words::naming;
 use becalm_lib::compare::comparison::{Cell, Row, RowKind, Verdict};
 use becalm_lib::loader::check;
