@@ -10,6 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use anyhow::{Error, Result};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use rustix::mount::{
@@ -18,25 +19,6 @@ use rustix::mount::{
 };
 use rustix::process::{getegid, geteuid};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
-use thiserror::Error;
-
-/// Errors of creating or using a mount namespace.
-#[derive(Debug, Error)]
-pub(crate) enum MountNamespaceError {
-    /// The kernel or a sandbox forbids mount namespaces.
-    #[error("no mount namespace: it takes root, or a kernel that lets users make namespaces")]
-    Namespace(#[source] io::Error),
-    /// A file or directory cannot be mounted.
-    #[error("{path}: cannot be mounted over")]
-    Mount {
-        /// The mount point.
-        path: PathBuf,
-        /// The error of the system call.
-        #[source]
-        source: io::Error,
-    },
-}
-
 /// A bind mount: a file over a file or a directory over a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bind {
@@ -59,7 +41,7 @@ pub(crate) struct MountNamespace {
 ///
 /// # Errors
 /// Returns an error if the kernel allows neither.
-pub(crate) fn prepare() -> Result<(), MountNamespaceError> {
+pub(crate) fn prepare() -> Result<()> {
     let (user, group) = (geteuid(), getegid());
     if user.is_root() && MountNamespace::new(&[]).is_ok() {
         return Ok(());
@@ -80,7 +62,7 @@ pub(crate) fn prepare() -> Result<(), MountNamespaceError> {
         // An unprivileged process may map only its own ids (user_namespaces(7)).
         .and_then(|()| map("uid_map", format!("{0} {0} 1", user.as_raw())))
         .and_then(|()| map("gid_map", format!("{0} {0} 1", group.as_raw())));
-    mapped.map_err(MountNamespaceError::Namespace)?;
+    mapped.map_err(refused)?;
     MountNamespace::new(&[]).map(drop)
 }
 
@@ -89,7 +71,7 @@ impl MountNamespace {
     ///
     /// # Errors
     /// Returns an error if no namespace can be created or a mount fails.
-    pub(crate) fn new(binds: &[Bind]) -> Result<Self, MountNamespaceError> {
+    pub(crate) fn new(binds: &[Bind]) -> Result<Self> {
         in_thread(|| {
             unshare(UnshareFlags::NEWNS)?;
             // Without private propagation the mounts would also appear outside.
@@ -109,7 +91,7 @@ impl MountNamespace {
     ///
     /// # Errors
     /// Returns an error if a mount fails.
-    pub(crate) fn add(&self, binds: &[Bind]) -> Result<(), MountNamespaceError> {
+    pub(crate) fn add(&self, binds: &[Bind]) -> Result<()> {
         self.run(|| mount_all(binds))?
     }
 
@@ -118,11 +100,7 @@ impl MountNamespace {
     ///
     /// # Errors
     /// Returns an error if the namespace cannot be entered.
-    pub(crate) fn set_read_only(
-        &self,
-        places: &[PathBuf],
-        read_only: bool,
-    ) -> Result<(), MountNamespaceError> {
+    pub(crate) fn set_read_only(&self, places: &[PathBuf], read_only: bool) -> Result<()> {
         let flags = if read_only { MountFlags::RDONLY } else { MountFlags::empty() };
         self.run(|| {
             for place in places {
@@ -137,10 +115,7 @@ impl MountNamespace {
     ///
     /// # Errors
     /// Returns an error if the namespace cannot be entered.
-    pub(crate) fn run<T: Send>(
-        &self,
-        work: impl FnOnce() -> T + Send,
-    ) -> Result<T, MountNamespaceError> {
+    pub(crate) fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         in_thread(|| {
             // setns(2) fails with `EINVAL` for a thread that shares its root and current directory.
             unshare(UnshareFlags::FS)?;
@@ -155,7 +130,7 @@ impl MountNamespace {
     /// # Errors
     /// Returns an error if the thread shares its current directory with others, which every thread
     /// outside of [`Self::run`] does.
-    pub(crate) fn enter(&self) -> Result<(), MountNamespaceError> {
+    pub(crate) fn enter(&self) -> Result<()> {
         use std::os::fd::AsFd;
         move_into_link_name_space(self.namespace.as_fd(), Some(LinkNameSpaceType::Mount))
             .map_err(refused)?;
@@ -165,7 +140,7 @@ impl MountNamespace {
 }
 
 /// Stops sharing some state between this thread and the others.
-fn unshare(flags: UnshareFlags) -> Result<(), MountNamespaceError> {
+fn unshare(flags: UnshareFlags) -> Result<()> {
     #[allow(unsafe_code, reason = "rustix has it as unsafe for the sake of one flag")]
     // SAFETY: only the flag for a private table of file descriptors is unsafe, and no caller uses
     // it.
@@ -173,7 +148,7 @@ fn unshare(flags: UnshareFlags) -> Result<(), MountNamespaceError> {
     done.map_err(refused)
 }
 
-fn mount_all(binds: &[Bind]) -> Result<(), MountNamespaceError> {
+fn mount_all(binds: &[Bind]) -> Result<()> {
     for Bind { from, to } in binds {
         let done = match from.is_dir() {
             // A plain bind mount would not have the file systems mounted below the directory.
@@ -185,18 +160,19 @@ fn mount_all(binds: &[Bind]) -> Result<(), MountNamespaceError> {
     Ok(())
 }
 
-fn refused(errno: Errno) -> MountNamespaceError {
-    MountNamespaceError::Namespace(errno.into())
+/// Returns the error if the kernel or a sandbox forbids mount namespaces.
+fn refused(error: impl Into<io::Error>) -> Error {
+    Error::new(error.into())
+        .context("no mount namespace: it takes root, or a kernel that lets users make namespaces")
 }
 
-fn unmounted(path: &Path, errno: Errno) -> MountNamespaceError {
-    MountNamespaceError::Mount { path: path.to_owned(), source: errno.into() }
+fn unmounted(path: &Path, errno: Errno) -> Error {
+    Error::new(io::Error::from(errno))
+        .context(format!("{}: cannot be mounted over", path.display()))
 }
 
 /// Runs `work` in a new thread, whose namespaces can change without those of the other threads.
-fn in_thread<T: Send>(
-    work: impl FnOnce() -> Result<T, MountNamespaceError> + Send,
-) -> Result<T, MountNamespaceError> {
+fn in_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     std::thread::scope(|scope| {
         scope.spawn(work).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })

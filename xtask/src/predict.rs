@@ -14,8 +14,8 @@ use anyhow::{Context, Result, bail};
 use becalm_core::closure::{Closure, Subject, resolve};
 use becalm_core::loader::{Environment, LoaderFacts};
 use becalm_core::probe::Probe;
-use becalm_testing::oracle::{Start, User};
 use becalm_host::{FactChoice, OsFs, loader_facts};
+use becalm_testing::oracle::{Start, User};
 use bstr::{BStr, BString, ByteSlice};
 use serde::{Deserialize, Serialize};
 

@@ -23,7 +23,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode> {
     let namespaces = mount_namespace::prepare();
     let found = Program::look(&args.program, &args.prefixes())
         .map_err(|error| anyhow!(words_of_chain(error.as_ref())))?;
-    namespaces.map_err(|error| anyhow!(words_of_chain(&error)))?;
+    namespaces.map_err(|error| anyhow!(words_of_chain(error.as_ref())))?;
     let scratch = Scratch::new()?;
     let compared = compare(found, args, (program_args, limit), scratch.path())
         .map_err(|error| anyhow!(words_of_chain(error.as_ref())));

@@ -185,7 +185,7 @@ impl Patched {
         let cells = || self.stage.cells(kind, Some(false));
         match &self.mount_namespace {
             Ok(mount_namespace) => {
-                mount_namespace.run(cells).map_err(|error| words_of_chain(&error))
+                mount_namespace.run(cells).map_err(|error| words_of_chain(error.as_ref()))
             }
             Err(why) if format == Some(Format::PackageCaches) => Err(why.clone()),
             Err(_) => Ok(cells()),
