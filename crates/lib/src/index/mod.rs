@@ -3,12 +3,15 @@
 pub mod current;
 pub mod declining;
 pub mod error;
+mod existing;
 pub mod file;
 pub mod make;
 pub mod module;
 pub mod module_files;
+mod options;
 pub mod paths;
 pub mod places;
+mod plan;
 pub mod platforms;
 pub mod programs;
 pub mod report;

@@ -6,11 +6,12 @@
 //! because a directory too many does no harm.
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 use bstr::BString;
 
+use crate::index::options::Options;
 use crate::path::{dirs_of, path_bytes};
 
 const VARIABLE: &str = "LD_LIBRARY_PATH";
@@ -26,6 +27,18 @@ pub struct ModuleFiles {
     pub dirs: Vec<PathBuf>,
     /// Lines with the variable that are not understood, as `FILE:LINE`.
     pub not_understood: Vec<BString>,
+}
+
+/// Reads the module trees: the named ones, or those of this session. Modules of a session may
+/// name directories of other software, so those must be below the stores.
+pub(super) fn of_session(options: &Options, stores: &[PathBuf]) -> ModuleFiles {
+    if !options.module_trees.is_empty() {
+        return read(&options.module_trees);
+    }
+    let list = env::var_os("MODULEPATH").filter(|_| options.in_session && !stores.is_empty());
+    let mut found = read(&dirs_of(&list.into_iter().collect::<Vec<_>>()));
+    found.dirs.retain(|dir| stores.iter().any(|store| dir.starts_with(store)));
+    ModuleFiles { not_understood: Vec::new(), ..found }
 }
 
 /// Reads the module files below these trees. What cannot be read is left out.

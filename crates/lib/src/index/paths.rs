@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use becalm_core::index::Index;
 use becalm_core::index::build::is_in_package;
 use becalm_core::index::paths::{Extent, Package, Paths, Root};
 use becalm_host::index_store::Indexed;
@@ -11,6 +12,7 @@ use becalm_host::path_table::{
 use bstr::BString;
 use rustc_hash::FxHashMap;
 
+use crate::index::options::Options;
 use crate::index::report::{self, LeftOutPackage};
 use crate::path::{path_of, real};
 
@@ -27,6 +29,35 @@ pub fn choose(stores: &mut Vec<PathStore>, chosen: &PathStore) {
         // All packages of the store are already included.
         Some(_) => {}
     }
+}
+
+/// Returns the stores whose paths are indexed: the requested ones, and those of the index that is
+/// updated.
+pub(super) fn stores_to_list(
+    options: &Options,
+    stores: &[PathBuf],
+    old: Option<&Index>,
+) -> Option<Vec<PathStore>> {
+    let of_old = old.and_then(|old| old.paths.as_ref()).map(stores_of);
+    let is_named = options.paths || (of_old.is_some() && !options.stores.is_empty());
+    let of_old = of_old.unwrap_or_default();
+    let store = |path: &PathBuf| {
+        let any = PathStore { path: path.clone(), packages: Packages::Any };
+        // A store that was indexed with any package names stays so.
+        let is_named = options.prefixes_are_named && options.prefixes.contains(path);
+        match is_named || of_old.contains(&any) {
+            true => any,
+            false => PathStore { packages: Packages::Hashed, ..any },
+        }
+    };
+    let mut all = match is_named && !stores.is_empty() {
+        true => stores.iter().map(store).collect(),
+        false => of_old,
+    };
+    for store in options.traced.iter().flat_map(|traced| &traced.stores) {
+        choose(&mut all, store);
+    }
+    (!all.is_empty()).then_some(all)
 }
 
 /// Returns the stores of a table.

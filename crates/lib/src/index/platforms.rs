@@ -13,10 +13,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use becalm_core::index::Target;
-use becalm_host::write::{WriteError, Writer, is_unfinished};
+use becalm_host::write::{WriteError, WriteOptions, Writer, is_unfinished};
 
 use crate::index::declining::{self, Sibling};
-use crate::index::trust;
+use crate::index::trust::{self, Rule};
+use crate::path::path_bytes;
+use crate::problem::Problem;
+use crate::progress::Progress;
 
 /// The values of `$PLATFORM` on a machine, and on its 32-bit sibling.
 struct Platforms {
@@ -139,6 +142,25 @@ pub fn make(writer: &Writer, index: &Path, target: Target) -> Result<()> {
     }
     // Last, because `audit_path` uses only a settled directory.
     writer.settle_dir(&dir)?;
+    Ok(())
+}
+
+/// Makes the folder beside an index again if it is not as it was made: its links name the index,
+/// and fail after both are renamed.
+pub(super) fn repair(
+    path: &Path,
+    rule: Rule,
+    target: Target,
+    progress: &dyn Progress,
+) -> Result<()> {
+    // A link to an index has no folder.
+    let path = rule.real(path)?;
+    if state(&path, target) == State::Whole {
+        return Ok(());
+    }
+    make(&Writer::under(rule, WriteOptions::default()), &path, target)?;
+    let reason = "repaired: programs find the index through it again";
+    progress.remark(&Problem::new(path_bytes(&dir_of(&path)), reason));
     Ok(())
 }
 

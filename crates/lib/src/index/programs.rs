@@ -1,5 +1,6 @@
 //! The programs that the user names to `becalm index`.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -11,10 +12,15 @@ use becalm_core::facts::Environment;
 use becalm_core::loader::load::Role;
 use becalm_host::{FactChoice, OsFs, loader_facts};
 
+use crate::index::current;
 use crate::index::error::of_closure;
+use crate::index::file::Whole;
+use crate::index::options::Options;
 use crate::path::{at, path_bytes, path_of};
+use crate::problem::Problem;
+use crate::progress::Progress;
 use crate::secure::is_started_secure;
-use crate::words::words_of_interpreter;
+use crate::words::{words_of_chain, words_of_interpreter};
 
 /// Bytes of a file that are read to decide whether it is a program.
 const HEAD: usize = 4096;
@@ -46,16 +52,16 @@ fn is_program(path: &Path) -> bool {
 }
 
 /// True for a program that the kernel would start in secure-execution mode.
-pub(super) fn is_set_id(program: &Path) -> bool {
+fn is_set_id(program: &Path) -> bool {
     let facts = program.metadata().ok().filter(std::fs::Metadata::is_file);
     facts.is_some_and(|facts| is_started_secure(program, facts.mode()))
 }
 
-/// Returns an error if the programs are for different machines.
-pub(super) fn check_one_machine(programs: &[PathBuf]) -> Result<()> {
-    let Some(first) = programs.first() else { return Ok(()) };
+/// Returns the machine of the programs, or an error if they are for different ones.
+fn one_machine(programs: &[PathBuf]) -> Result<Option<&'static str>> {
+    let Some((first, others)) = programs.split_first() else { return Ok(None) };
     let of_first = machine(first)?;
-    for program in programs {
+    for program in others {
         let machine = machine(program)?;
         if machine != of_first {
             let (program, first) = (program.display(), first.display());
@@ -65,10 +71,10 @@ pub(super) fn check_one_machine(programs: &[PathBuf]) -> Result<()> {
             ));
         }
     }
-    Ok(())
+    Ok(Some(of_first))
 }
 
-pub(super) fn machine(program: &Path) -> Result<&'static str> {
+fn machine(program: &Path) -> Result<&'static str> {
     let subject = Subject::open(&OsFs::new().session(), path_bytes(program).as_ref());
     Ok(machine_name(subject.map_err(of_closure)?.view.ident.machine))
 }
@@ -92,6 +98,68 @@ pub(crate) fn files_of(closure: &Closure) -> Vec<PathBuf> {
     let objects = closure.load.objects.iter();
     let objects = objects.filter(|object| matches!(object.role, Role::Program | Role::Library));
     objects.map(|object| path_of(object.path.as_ref())).collect()
+}
+
+/// Returns the named programs, by their real paths, and those of a traced run; for an index
+/// that is updated, also the bound programs outside its stores.
+pub(super) fn named(
+    options: &Options,
+    old: Option<&Whole>,
+    progress: &dyn Progress,
+) -> Result<Vec<PathBuf>> {
+    if options.names_nothing() {
+        let stores = old.map(|old| current::stores(&old.index)).unwrap_or_default();
+        let bound = old.iter().flat_map(|old| &old.index.bound.programs);
+        let bound: BTreeSet<_> = bound.map(|program| path_of(program.path.as_ref())).collect();
+        let is_outside = |program: &PathBuf| !stores.iter().any(|store| program.starts_with(store));
+        return Ok(bound.into_iter().filter(is_outside).collect());
+    }
+    let (mut named, mut others) = (Vec::new(), Vec::new());
+    for program in &options.programs {
+        if is_set_id(program) {
+            let reason = "starts in secure-execution mode: its loader ignores the index";
+            progress.remark(&Problem::new(path_bytes(program), reason));
+        }
+        let real = program.canonicalize().with_context(at(program))?;
+        if real.is_dir() { others.extend(in_folder(&real)?) } else { named.push(real) }
+    }
+    let mut of_all = one_machine(&named)?;
+    let traced = options.traced.iter().flat_map(|traced| &traced.programs);
+    others.extend(traced.flat_map(|program| program.canonicalize()));
+    // The other programs are included if they fit: an index is for one machine.
+    for program in others {
+        let Ok(of_this) = machine(&program) else { continue };
+        if *of_all.get_or_insert(of_this) == of_this && !named.contains(&program) {
+            named.push(program);
+        }
+    }
+    Ok(named)
+}
+
+/// Returns the programs that can be indexed, and adds their libraries to the files. Another program is
+/// skipped if it was only found in a folder.
+pub(super) fn fitting(
+    options: &Options,
+    wanted: Vec<PathBuf>,
+    files: &mut Vec<PathBuf>,
+    progress: &dyn Progress,
+) -> Result<Vec<PathBuf>> {
+    let named: Vec<PathBuf> = options.programs.iter().flat_map(|it| it.canonicalize()).collect();
+    let mut programs = Vec::new();
+    for program in wanted {
+        match libraries_of(&program) {
+            Ok(libraries) => {
+                files.extend(libraries);
+                programs.push(program);
+            }
+            Err(error) if !named.contains(&program) => {
+                let reason = format!("not indexed: {}", words_of_chain(error.as_ref()));
+                progress.remark(&Problem::new(path_bytes(&program), reason));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(programs)
 }
 
 #[cfg(test)]
