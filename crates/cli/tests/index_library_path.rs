@@ -97,6 +97,10 @@ fn the_directories_that_module_files_name_are_in_an_index() {
     assert_eq!(snapshotted(&made), 3, "{made}");
     let line = format!("{}:3", text(&modules.join("a/1.0.lua")));
     assert_eq!(made["directories"]["modules_not_understood"], serde_json::json!([line]));
+    let mistyped = store.path("modulse");
+    let named = [&stores[..], &["--modules", text(&mistyped)]].concat();
+    let ran = run(&mut store.becalm(&named));
+    assert!(ran.stderr.contains("modulse: no folder"), "{ran:?}");
     // Of the modules of a session, only what is in the stores.
     let made = json(&run(store.becalm(&stores).env("MODULEPATH", &modules)));
     assert_eq!(snapshotted(&made), 2, "{made}");

@@ -84,6 +84,9 @@ impl Options {
         for prefix in named.filter(|prefix| !prefix.exists()) {
             remark(prefix, "does not exist; without it, --store has no effect");
         }
+        for tree in self.module_trees.iter().filter(|tree| !tree.is_dir()) {
+            remark(tree, "no folder, so no module file of it is read");
+        }
         for dir in &self.relative_dirs {
             let named = if dir.as_os_str().is_empty() { Path::new("(empty element)") } else { dir };
             remark(named, "not an absolute path, so it has no place in an index: left out");
