@@ -27,7 +27,7 @@ const MACHINES: [(&str, &str); 7] = [
     ("s390x", "s390x-linux-gnu"),
 ];
 
-/// Machines that the starter supports. becalm is built without those that cannot be compiled.
+/// Machines that the starter supports. Those of other machines that cannot be compiled are left out.
 const OF_STARTER: [&str; 2] = ["x86_64", "aarch64"];
 
 /// Atomic operations without calls into libgcc, for AArch64.
@@ -83,19 +83,22 @@ fn main() {
             Err(_) => {}
         }
         let starter = out.join(format!("becalm-starter-{machine}"));
-        let flags = (of_starter.as_path(), "starter.flags");
-        if OF_STARTER.contains(&machine) && compile_by_any(flags, &compilers, &[], &starter).is_ok()
-        {
-            writeln!(starters, "    ({machine:?}, include_bytes!({starter:?})),").unwrap();
+        if !OF_STARTER.contains(&machine) {
+            continue;
         }
-    }
-    let quick = out.join("becalm-quick.o");
-    let flags = (of_starter.as_path(), "quick.flags");
-    let compiler = env::var(format!("BECALM_CC_{}", own.to_uppercase()));
-    let compiler = compiler.ok().or_else(|| is_native().then(own_compiler));
-    let compiler = compiler.unwrap_or_else(|| format!("{own}-linux-gnu-gcc"));
-    if OF_STARTER.contains(&&*own) && compile_by_any(flags, &[compiler], &[], &quick).is_ok() {
-        println!("cargo::metadata=quick={}", quick.display());
+        match compile_by_any((&of_starter, "starter.flags"), &compilers, &[], &starter) {
+            Ok(()) => {
+                writeln!(starters, "    ({machine:?}, include_bytes!({starter:?})),").unwrap()
+            }
+            Err(reason) if machine == own => panic!("the starter cannot be compiled: {reason}"),
+            Err(_) => {}
+        }
+        if machine == own {
+            let quick = out.join("becalm-quick.o");
+            compile_by_any((&of_starter, "quick.flags"), &compilers, &[], &quick)
+                .unwrap_or_else(|reason| panic!("becalm's beginning cannot be compiled: {reason}"));
+            println!("cargo::metadata=quick={}", quick.display());
+        }
     }
     list.push_str("];\n");
     list.push_str(&starters);

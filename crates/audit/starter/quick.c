@@ -11,8 +11,8 @@
 #define memcmp quick_memcmp
 #define strlen quick_strlen
 #pragma GCC visibility push(hidden)
-#include "../audit/memory.c"
-#include "../audit/hash.c"
+#include "../module/memory.c"
+#include "../module/hash.c"
 __asm__ (".set memcpy, quick_memcpy\n.set memset, quick_memset\n"
          ".set memcmp, quick_memcmp\n.set strlen, quick_strlen\n");
 #include "starts.c"
