@@ -5,7 +5,7 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -64,6 +64,8 @@ pub struct Found {
     pub path: PathBuf,
     /// The file, if it was opened when it was found.
     opened: Option<Opened>,
+    /// Its first bytes, if they were read then.
+    head: Option<Vec<u8>>,
 }
 
 /// An open file and the result of `fstat`.
@@ -72,13 +74,7 @@ pub(crate) type Opened = (File, Metadata);
 impl Found {
     /// Returns the file at a path, which may not exist.
     pub fn unopened(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), opened: None }
-    }
-
-    /// Returns the first bytes of the open file.
-    fn head(&self) -> Option<Vec<u8>> {
-        let (file, _) = self.opened.as_ref().filter(|(_, facts)| facts.is_file())?;
-        head_of(file).ok()
+        Self { path: path.into(), opened: None, head: None }
     }
 }
 
@@ -115,7 +111,9 @@ fn not_a_program(path: &Path) -> anyhow::Error {
 fn program_at(path: PathBuf) -> Option<Found> {
     access(&path, Access::EXEC_OK).ok()?;
     match open(&path) {
-        Ok(opened) => opened.1.is_file().then_some(Found { path, opened: Some(opened) }),
+        Ok(opened) => {
+            opened.1.is_file().then_some(Found { path, opened: Some(opened), head: None })
+        }
         // A file may be executable and not readable.
         Err(_) => path.metadata().is_ok_and(|facts| facts.is_file()).then(|| Found::unopened(path)),
     }
@@ -136,16 +134,17 @@ impl Program {
     /// # Errors
     /// Returns an error if the file cannot be read or starts nothing.
     pub fn look(found: Found) -> Result<Self> {
-        let Found { mut path, mut opened } = found;
+        let Found { mut path, mut opened, head: mut known } = found;
         for _ in 0..MAX_SCRIPTS {
             let opened_now = opened.take().map_or_else(|| open(&path), Ok);
             let (file, facts) = opened_now.with_context(at(&path))?;
             if !facts.is_file() {
                 return Err(not_a_program(&path));
             }
-            let head = head_of(&file).with_context(at(&path))?;
+            let head = known.take().map_or_else(|| head_of(&file), Ok);
+            let head = head.with_context(at(&path))?;
             if !head.starts_with(b"\x7fELF") {
-                Found { path, opened } = interpreter_of(&head[..head.len().min(LINE)])?;
+                Found { path, opened, .. } = interpreter_of(&head[..head.len().min(LINE)])?;
                 continue;
             }
             let real = real(&file).or_else(|| path.canonicalize().ok());
@@ -155,6 +154,8 @@ impl Program {
             } else {
                 start(&file, &head).ok_or_else(|| not_a_program(&path))?
             };
+            // execve closes the descriptor without a call of its own.
+            let _ = file.into_raw_fd();
             return Ok(Self { path, real, facts, start });
         }
         bail!("{}: too many interpreters", path.display())
@@ -181,8 +182,15 @@ fn start(file: &File, head: &[u8]) -> Option<Start> {
     let Some((offset, size)) = interpreter else { return Some(Start::Static) };
     // The kernel rejects an interpreter path longer than `PATH_MAX` (`load_elf_binary`).
     let size = usize::try_from(size).ok().filter(|&size| size <= HEAD)?;
-    let mut name = vec![0; size];
-    file.read_exact_at(&mut name, offset).ok()?;
+    let within = usize::try_from(offset).ok().and_then(|at| head.get(at..at.checked_add(size)?));
+    let name = match within {
+        Some(name) => name.to_vec(),
+        None => {
+            let mut name = vec![0; size];
+            file.read_exact_at(&mut name, offset).ok()?;
+            name
+        }
+    };
     let interpreter = name.split(|&byte| byte == 0).next().unwrap_or_default().into();
     Some(Start::Loader { target: Target::of(&ident), interpreter })
 }
@@ -191,7 +199,13 @@ fn start(file: &File, head: &[u8]) -> Option<Start> {
 /// Any other file is returned as it is, also if `env` would have anything else to do.
 #[must_use]
 pub fn behind_env(mut found: Found) -> (Found, Vec<OsString>) {
-    found.opened = found.opened.or_else(|| open(&found.path).ok());
+    if found.opened.is_none() {
+        found.opened = open(&found.path).ok();
+    }
+    found.head = match &found.opened {
+        Some((file, facts)) if facts.is_file() => head_of(file).ok(),
+        _ => None,
+    };
     match named_by_env(&found) {
         Some((named, called)) => (named, vec![called]),
         None => (found, Vec::new()),
@@ -199,7 +213,7 @@ pub fn behind_env(mut found: Found) -> (Found, Vec<OsString>) {
 }
 
 fn named_by_env(script: &Found) -> Option<(Found, OsString)> {
-    let head = script.head()?;
+    let head = script.head.as_ref()?;
     let mut lines = head[..head.len().min(LINE)].strip_prefix(b"#!")?.lines_with_terminator();
     let line = lines.next()?.strip_suffix(b"\n")?;
     let words = line.split(|byte| b" \t".contains(byte)).filter(|word| !word.is_empty());
@@ -209,10 +223,11 @@ fn named_by_env(script: &Found) -> Option<(Found, OsString)> {
     let name = OsStr::from_bytes(name);
     // The kernel would refuse the script.
     access(&script.path, Access::EXEC_OK).ok().filter(|()| is_plain)?;
-    let found = find(name).ok()?;
+    let mut found = find(name).ok()?;
+    found.head = head_of(&found.opened.as_ref()?.0).ok();
     // `env` gives any other file to a shell.
-    let head = found.head()?;
-    (head.starts_with(b"\x7fELF") || head.starts_with(b"#!")).then(|| (found, name.to_owned()))
+    let is_executed = |head: &Vec<u8>| head.starts_with(b"\x7fELF") || head.starts_with(b"#!");
+    found.head.as_ref().is_some_and(is_executed).then(|| (found, name.to_owned()))
 }
 
 /// Returns the program that a script's first line names; for `env`, the program named after it.
