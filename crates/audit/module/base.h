@@ -105,6 +105,13 @@ typedef struct
 #define AUX_EXECFN 31
 #define AUX_SYSINFO_EHDR 33
 
+/* The program headers of an object. */
+struct headers
+{
+  const elf_phdr *first;
+  unsigned count;
+};
+
 struct link_map
 {
   elf_word addr;

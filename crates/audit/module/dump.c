@@ -9,6 +9,7 @@
    way. */
 #include "dump.h"
 #include "dynamic.h"
+#include "headers.h"
 #include "process.h"
 #include "system.h"
 

@@ -1,7 +1,7 @@
 /* The process that the module is in: how it was started, and with what environment. */
 #pragma once
 
-#include "headers.h"
+#include "base.h"
 
 extern struct process
 {
