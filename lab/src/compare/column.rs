@@ -23,7 +23,7 @@ pub(super) struct Column {
     pub program: PathBuf,
     /// Mount namespace that the program runs in.
     pub mount_namespace: MountNamespace,
-    /// What applying the strategy gave.
+    /// The applied strategy.
     pub done: Done,
     /// Time taken to apply the strategy.
     pub applied: Duration,

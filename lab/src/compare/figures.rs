@@ -29,7 +29,7 @@ pub(super) struct Figures {
     pub objects: Vec<PathBuf>,
     /// Failed opens and stats in hwcaps subdirectories.
     pub hwcaps: u64,
-    /// What the tracer saw.
+    /// The start as the tracer saw it.
     pub seen: Seen,
 }
 
