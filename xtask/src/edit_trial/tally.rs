@@ -33,20 +33,20 @@ const COLUMNS: [Column; 5] = [
 
 impl Tally {
     pub(super) fn tried(&mut self, file: &File, kind: &str) {
-        self.count(file, kind, "tried");
+        self.count(file, kind, "tried", 1);
     }
 
     pub(super) fn nothing(&mut self, file: &File, kind: &str) {
-        self.count(file, kind, "nothing");
+        self.count(file, kind, "nothing", 1);
     }
 
     pub(super) fn refused(&mut self, file: &File, kind: &str, reason: &str) {
-        self.count(file, kind, "refused");
+        self.count(file, kind, "refused", 1);
         *self.refusals.entry((reason.to_owned(), kind.to_owned())).or_default() += 1;
     }
 
     pub(super) fn failure(&mut self, file: &File, kind: &str, rule: &'static str, what: &str) {
-        self.count(file, kind, "failed");
+        self.count(file, kind, "failed", 1);
         *self.rules.entry((rule, kind.to_owned())).or_default() += 1;
         self.failures.push(format!("{} {kind}: {rule}: {what}", file.path.display()));
     }
@@ -54,9 +54,7 @@ impl Tally {
     /// Counts the bytes by which an edited file grew, and if its table moved.
     pub(super) fn added(&mut self, file: &File, kind: &str, bytes: usize, table_moved: bool) {
         self.added.push(bytes);
-        if table_moved {
-            self.count(file, kind, "moved");
-        }
+        self.count(file, kind, "moved", usize::from(table_moved));
     }
 
     pub(super) fn runs(&mut self, runs: BTreeMap<&'static str, usize>) {
@@ -65,9 +63,9 @@ impl Tally {
         }
     }
 
-    fn count(&mut self, file: &File, kind: &str, what: &'static str) {
-        self.machines.entry(file.machine.clone()).or_default().add(what, 1);
-        self.kinds.entry(kind.to_owned()).or_default().add(what, 1);
+    fn count(&mut self, file: &File, kind: &str, what: &'static str, number: usize) {
+        self.machines.entry(file.machine.clone()).or_default().add(what, number);
+        self.kinds.entry(kind.to_owned()).or_default().add(what, number);
     }
 
     pub(super) fn program(&mut self, name: &str, difference: Option<String>) {
