@@ -11,11 +11,12 @@ use bstr::{BStr, BString};
 use thiserror::Error;
 
 /// A C library, with the release if its rules depend on the release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Libc {
     /// The GNU C Library.
     Glibc(GlibcVersion),
     /// musl; its search rules have not changed since 1.1.
+    #[default]
     Musl,
 }
 
@@ -72,7 +73,7 @@ impl fmt::Display for Libc {
 }
 
 /// The facts of a loader that a model needs besides the files.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoaderFacts {
     /// C library and release.
     pub libc: Libc,

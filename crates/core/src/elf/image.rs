@@ -152,6 +152,11 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
         self.segments.iter().filter(|segment| segment.kind == PT_NOTE).find_map(of)
     }
 
+    /// Returns the program headers.
+    pub(crate) fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
     /// Returns the `PT_LOAD`s in the order of the program headers.
     pub(crate) fn loads(&self) -> &[Segment] {
         self.memory.loads()
@@ -163,7 +168,7 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
     }
 
     /// Returns the address of each `PT_LOAD` and its number of bytes in the file.
-    pub fn segments(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+    pub fn loaded(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.memory.loads().iter().map(|load| (load.vaddr, load.filesz))
     }
 }

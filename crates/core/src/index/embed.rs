@@ -8,15 +8,14 @@
 use std::ops::Range;
 
 use bstr::ByteSlice;
+use object::elf::{PT_DYNAMIC, PT_GNU_STACK, PT_LOAD};
 use thiserror::Error;
 
 use super::header::Header;
 use super::layout::{Reader, Writer, kind};
 use super::{Target, hash, layout, names};
-use crate::elf::{Class, ident};
+use crate::elf::{Class, ET_DYN, Image, Segment, ident};
 
-const PT_LOAD: u32 = object::elf::PT_LOAD.0;
-const PT_DYNAMIC: u32 = object::elf::PT_DYNAMIC.0;
 /// Bytes from the module's check to the table.
 const CHECK: usize = 64;
 /// Offset from the check to the flag that the table has bindings. The module of a program without
@@ -158,11 +157,9 @@ impl Place {
 /// (`module.lds`) as far as `head` has them.
 #[must_use]
 pub fn begins_as_index(head: &[u8]) -> bool {
-    const ET_DYN: u16 = 3;
-    const PT_GNU_STACK: u32 = 0x6474_e551;
     /// `p_type` and `p_flags`.
     const SEGMENTS: [(u32, u32); 4] =
-        [(PT_LOAD, 6), (PT_LOAD, 5), (PT_DYNAMIC, 6), (PT_GNU_STACK, 6)];
+        [(PT_LOAD.0, 6), (PT_LOAD.0, 5), (PT_DYNAMIC.0, 6), (PT_GNU_STACK.0, 6)];
     let Some(ident) = ident(head) else { return false };
     let reader = Reader { endian: ident.endian, bytes: head };
     let (shoff, counts, headers, size, flags) = match ident.class {
@@ -205,37 +202,25 @@ fn place(module: &[u8]) -> Result<Place, EmbedError> {
 
 fn last_segment(module: &[u8], length: usize) -> Result<Place, EmbedError> {
     let broken = EmbedError::NotAModule("its program headers lie outside the file");
-    let target = Target::of(&ident(module).ok_or(EmbedError::NotAModule("it is no ELF file"))?);
-    let reader = Reader { endian: target.endian, bytes: module };
-    let wide = target.class == Class::Elf64;
-    let number = |at: usize| {
-        if wide { reader.long(at) } else { reader.word(at).map(u64::from) }
-    };
-    let (phoff_at, phnum_at, size) = if wide { (32, 56, 56) } else { (28, 44, 32) };
-    let (offset_at, filesz_at) = if wide { (8, 32) } else { (4, 16) };
-    let phoff = number(phoff_at).and_then(|at| usize::try_from(at).ok()).ok_or(broken.clone())?;
-    let count = usize::from(reader.half(phnum_at).ok_or(broken.clone())?);
-    let (mut last, mut dynamic) = (None, None);
-    for index in 0..count {
-        let at = phoff.checked_add(index * size).ok_or(broken.clone())?;
-        match reader.word(at).ok_or(broken.clone())? {
-            // gABI: `PT_LOAD`s are sorted by address. Only the last one can grow.
-            PT_LOAD => last = Some(at),
-            PT_DYNAMIC => dynamic = number(at + offset_at),
-            _ => {}
-        }
-    }
-    let header = last.ok_or(EmbedError::NotAModule("it has no segment to load"))?;
-    let offset = number(header + offset_at).ok_or(broken.clone())?;
+    let ident = ident(module).ok_or(EmbedError::NotAModule("it is no ELF file"))?;
+    let target = Target::of(&ident);
+    let image = Image::new(module).map_err(|_| broken.clone())?;
+    let segments = image.segments();
+    // gABI: `PT_LOAD`s are sorted by address. Only the last one can grow.
+    let last = segments.iter().rposition(|segment| segment.kind == PT_LOAD);
+    let last = last.ok_or(EmbedError::NotAModule("it has no segment to load"))?;
+    let (phoff_at, size) = if target.class == Class::Elf64 { (32, 56) } else { (28, 32) };
+    let phoff = image.words().address(module, phoff_at);
+    let header = phoff.and_then(|at| usize::try_from(at).ok()).ok_or(broken)? + last * size;
+    let within = |at: u64| usize::try_from(at).ok().filter(|&at| at <= length);
+    let dynamic = segments.iter().rfind(|segment| segment.kind == PT_DYNAMIC);
     let dynamic = dynamic
-        .and_then(|dynamic| usize::try_from(dynamic).ok())
-        .filter(|&dynamic| dynamic <= length)
+        .and_then(|segment| within(segment.offset))
         .ok_or(EmbedError::NotAModule("it has no dynamic section"))?;
-    let filesz = number(header + filesz_at).ok_or(broken.clone())?;
+    let Segment { offset, filesz, .. } = segments[last];
     let end = offset
         .checked_add(filesz)
-        .and_then(|end| usize::try_from(end).ok())
-        .filter(|&end| end <= length)
+        .and_then(within)
         .ok_or(EmbedError::NotAModule("the file is shorter than its segments"))?;
     Ok(Place { target, header, offset, end, dynamic })
 }

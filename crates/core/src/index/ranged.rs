@@ -136,32 +136,19 @@ impl<R: ReadAt> Ranged<R> {
         self.header.static_tls
     }
 
-    /// Returns the needs of static TLS of the programs ([`super::Program::static_tls`]).
+    /// Returns the programs whose needs `is_meant` selects, with these.
     ///
     /// # Errors
     /// Returns [`TableError`] if the file is damaged.
-    pub fn static_tls_of_all(&self) -> Result<Vec<(BString, u32)>, TableError> {
-        let section = self.header.section(kind::PROGRAMS)?;
-        let records = self.all(section)?;
-        let needs = records.chunks_exact(section.size).filter_map(|record| {
-            let need = self.word(record, 8).filter(|&need| need > 0)?;
-            Some(self.string(self.word(record, 0)?).map(|path| (path, need)))
-        });
-        needs.collect()
-    }
-
-    /// Returns the programs that do not start under any audit module.
-    ///
-    /// # Errors
-    /// Returns [`TableError`] if the file is damaged.
-    pub fn no_start(&self) -> Result<Vec<BString>, TableError> {
-        let section = self.header.section(kind::PROGRAMS)?;
-        let records = self.all(section)?;
-        let is_marked = |flags| flags & layout::PROGRAM_NO_START != 0;
-        let marked = records
-            .chunks_exact(section.size)
-            .filter(|record| self.word(record, 12).is_some_and(is_marked));
-        marked.map(|record| self.string(self.word(record, 0).unwrap_or(u32::MAX))).collect()
+    pub fn programs(
+        &self,
+        is_meant: impl Fn(Start) -> bool,
+    ) -> Result<Vec<(BString, Start)>, TableError> {
+        let records = self.all(self.header.section(kind::PROGRAMS)?)?;
+        let needs = records.chunks_exact(kind::PROGRAMS.size).map(|it| (it, self.need(it)));
+        let meant = needs.filter(|(_, need)| is_meant(*need));
+        let path = |record| self.string(self.word(record, 0).unwrap_or(u32::MAX));
+        meant.map(|(record, need)| Ok((path(record)?, need))).collect()
     }
 
     /// Returns the paths of the stores' own directories.
@@ -213,21 +200,21 @@ impl<R: ReadAt> Ranged<R> {
         if from > to || to > programs.count {
             return Err(OUTSIDE);
         }
-        let records = self
-            .bytes(programs.at + from * kind::PROGRAMS.size, (to - from) * kind::PROGRAMS.size)?;
-        for record in records.chunks_exact(kind::PROGRAMS.size) {
+        let size = kind::PROGRAMS.size;
+        let records = self.bytes(programs.at + from * size, (to - from) * size)?;
+        let is_its = |record: &&[u8]| {
             // The path is part of the input of the check.
-            let (known, check) = record.split_at(kind::PROGRAMS.size - 4);
-            if self.word(check, 0) != Some(hash::low(hash::bytes(0, path), known)) {
-                continue;
-            }
-            let flags = self.word(record, 12).unwrap_or(0);
-            return Ok(Some(Start {
-                static_tls: self.word(record, 8).unwrap_or(0),
-                no_start: flags & layout::PROGRAM_NO_START != 0,
-            }));
-        }
-        Ok(None)
+            let (known, check) = record.split_at(size - 4);
+            self.word(check, 0) == Some(hash::low(hash::bytes(0, path), known))
+        };
+        Ok(records.chunks_exact(size).find(is_its).map(|record| self.need(record)))
+    }
+
+    /// Returns the needs in the record of a program.
+    fn need(&self, record: &[u8]) -> Start {
+        let flags = self.word(record, 12).unwrap_or(0);
+        let static_tls = self.word(record, 8).unwrap_or(0);
+        Start { static_tls, no_start: flags & layout::PROGRAM_NO_START != 0 }
     }
 
     fn word(&self, of: &[u8], at: usize) -> Option<u32> {

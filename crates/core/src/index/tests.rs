@@ -362,9 +362,10 @@ fn what_a_start_needs_is_read_in_ranges_as_it_was_written() {
         let start = ranged.program(program.path.as_ref());
         assert_eq!(start, Ok(Some(Start { static_tls, no_start })), "{}", program.path);
     }
+    let start = |it: &Program| Start { static_tls: it.static_tls, no_start: it.no_start };
     let marked = index.programs.iter().filter(|program| program.no_start);
-    let marked: Vec<BString> = marked.map(|program| program.path.clone()).collect();
-    assert_eq!(ranged.no_start(), Ok(marked));
+    let marked: Vec<_> = marked.map(|program| (program.path.clone(), start(program))).collect();
+    assert_eq!(ranged.programs(|need| need.no_start), Ok(marked));
     assert_eq!(ranged.program("/nix/store".into()), Ok(None));
 }
 
@@ -378,7 +379,7 @@ proptest! {
             file[at] = byte;
         }
         if let Ok(ranged) = Ranged::open(&file[..], file.len() as u64) {
-            let _ = (ranged.roots(), ranged.no_start(), ranged.static_tls());
+            let _ = (ranged.roots(), ranged.programs(|_| true), ranged.static_tls());
             let _ = ranged.program(index.programs[0].path.as_ref());
         }
     }

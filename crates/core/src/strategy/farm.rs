@@ -273,25 +273,14 @@ fn has_list(fs: &dyn FileSystem, farm: &OwnDir) -> bool {
 
 /// Returns the answer of an object's own run path if a link can replace it.
 fn link(fs: &dyn FileSystem, own: &OwnPath<'_>, needed: &BStr) -> Result<Found, FindingKind> {
-    for (at, dir) in own.dirs.iter().enumerate() {
-        match (own.look(dir, needed), dir.standing) {
-            // A directory that may change stays before the farm with the names that are found after
-            // it (`runs`).
-            (Look::Nothing, _) => {}
-            (Look::Ends(what), _) => return Err(what),
-            // A link would answer before this directory, which may get another file.
-            (Look::Hit, Standing::Searched | Standing::Moves) => {
-                return Err(FindingKind::MutableBefore(dir.written.clone()));
-            }
-            (Look::Hit, Standing::Fixed) => {
-                let name = dir.name.as_ref().ok_or(FindingKind::NotByRunPath)?;
-                let path: BString = [name.as_slice(), needed].concat().into();
-                linkable(fs, own, &path)?;
-                return Ok(Found { dir: at, path });
-            }
-        }
+    // A directory that may change stays before the farm with the names that are found after it (`runs`).
+    let (path, dir, before) = own.hit(needed)?;
+    // A link would answer before this directory, which may get another file.
+    if !is_fixed(dir) {
+        return Err(FindingKind::MutableBefore(dir.written.clone()));
     }
-    Err(FindingKind::NotByRunPath)
+    linkable(fs, own, &path)?;
+    Ok(Found { dir: before.len(), path })
 }
 
 /// Returns an error for a library that would behave differently if a link led to it.

@@ -14,7 +14,7 @@ use rustc_hash::FxHashSet;
 
 use super::applied::{Applied, Verdict};
 use super::note::{opened, reason_to_skip};
-use super::own::{self, Look, OwnDir, OwnPath, Standing};
+use super::own::{self, OwnDir, OwnPath, Standing};
 use super::plan::{Creation, FilePlan, Finding, FindingKind, Plan, PlannedAnswer};
 use super::row::{PackageFile, Row, Unit};
 use super::settings::Settings;
@@ -205,26 +205,16 @@ impl<'a> Package<'a> {
 
     /// Returns the answer of one object's run path if the cache may have it.
     fn entry(&self, own: &OwnPath<'_>, needed: &BStr) -> Result<Entered, FindingKind> {
-        let mut before = None;
-        for dir in &own.dirs {
-            match (own.look(dir, needed), dir.standing) {
-                (Look::Ends(what), _) => return Err(what),
-                (Look::Nothing, Standing::Fixed) => {}
-                // A file may be added to this directory later, before the answer.
-                (Look::Nothing, _) => before = before.or(Some(&dir.written)),
-                (Look::Hit, Standing::Searched) => {
-                    return Err(FindingKind::MutableBefore(dir.written.clone()));
-                }
-                (Look::Hit, Standing::Fixed | Standing::Moves) => {
-                    if let Some(dir) = before {
-                        return Err(FindingKind::MutableBefore(dir.clone()));
-                    }
-                    let name = dir.name.as_ref().ok_or(FindingKind::NotByRunPath)?;
-                    return self.entered([name.as_slice(), needed].concat().into());
-                }
-            }
+        let (path, dir, before) = own.hit(needed)?;
+        // A file may be added to a directory before the answer later.
+        let mutable = match dir.standing {
+            Standing::Searched => Some(dir),
+            _ => before.iter().find(|dir| dir.standing != Standing::Fixed),
+        };
+        match mutable {
+            Some(dir) => Err(FindingKind::MutableBefore(dir.written.clone())),
+            None => self.entered(path),
         }
-        Err(FindingKind::NotByRunPath)
     }
 
     /// Adds an answer, or removes the name if the answer of another object differs.

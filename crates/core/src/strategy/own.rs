@@ -134,6 +134,22 @@ impl<'a> OwnPath<'a> {
         }
     }
 
+    /// Returns the path of a needed string in the first directory that has it, the directory, and the
+    /// directories before it.
+    pub(super) fn hit(&self, needed: &BStr) -> Result<(BString, &OwnDir, &[OwnDir]), FindingKind> {
+        for (at, dir) in self.dirs.iter().enumerate() {
+            match (self.look(dir, needed), &dir.name) {
+                (Look::Ends(what), _) => return Err(what),
+                (Look::Hit, Some(name)) => {
+                    let path = [name.as_slice(), needed].concat();
+                    return Ok((path.into(), dir, &self.dirs[..at]));
+                }
+                _ => {}
+            }
+        }
+        Err(FindingKind::NotByRunPath)
+    }
+
     /// Returns the path of the file that the plain search along the run path finds, and the position
     /// of its directory. Hwcaps subdirectories are left out.
     pub(super) fn answer(&self, needed: &BStr) -> Option<(usize, BString)> {

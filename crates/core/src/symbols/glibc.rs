@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use super::binding::{
     Binding, Bindings, Definer, ObjectBindings, RelocationKind, SymbolClass, SymbolType,
 };
-use super::hash::{HashTable, gnu_hash, sysv_hash};
+use super::hash::Hashes;
 use super::machine::{KnownMachine, PPC64_OPT_MULTI_TOC};
 use super::object::{ObjectSymbols, Symbol};
 use super::relocations::Relocation;
@@ -72,8 +72,7 @@ struct Reference<'a> {
     /// The object that refers to it (`undef_map`), and its symbol (`ref`).
     from: Found,
     name: &'a [u8],
-    gnu_hash: u32,
-    sysv_hash: u32,
+    hashes: Hashes,
     version: Option<Wanted<'a>>,
     class: SymbolClass,
     kind: RelocationKind,
@@ -86,12 +85,10 @@ struct Wanted<'a> {
     name: &'a [u8],
 }
 
-/// `None` if the lookups take too many steps: [`BindError::TooManySteps`].
-type Limited<T> = Option<T>;
-
 impl<'a> Scopes<'a> {
-    /// `_dl_relocate_object`: makes the bindings of one object.
-    fn relocate(&mut self, index: usize, symbols: &'a ObjectSymbols) -> Limited<Vec<Binding>> {
+    /// `_dl_relocate_object`: makes the bindings of one object. `None` if the lookups take too many
+    /// steps: [`BindError::TooManySteps`].
+    fn relocate(&mut self, index: usize, symbols: &'a ObjectSymbols) -> Option<Vec<Binding>> {
         let Some(machine) = symbols.machine() else { return Some(Vec::new()) };
         let mut known: FxHashMap<(u32, SymbolClass), Option<Found>> = FxHashMap::default();
         let relocations = symbols.symbolic();
@@ -106,12 +103,12 @@ impl<'a> Scopes<'a> {
             let cached = known.get(&(relocation.symbol, class)).filter(|_| !is_data).copied();
             let found = match cached {
                 Some(found) => found,
-                None => self.resolve_map(index, symbols, relocation, class)?,
+                None => self.resolve_map(index, symbols, relocation, class),
             };
             known.insert((relocation.symbol, class), found);
             bindings.push(binding(index, symbols, machine, relocation, found));
         }
-        Some(bindings)
+        (self.steps <= MAX_STEPS).then_some(bindings)
     }
 
     /// `resolve_map` of `elf/dl-reloc.c`: binds a local or hidden symbol to itself.
@@ -121,12 +118,12 @@ impl<'a> Scopes<'a> {
         symbols: &'a ObjectSymbols,
         relocation: &Relocation,
         class: SymbolClass,
-    ) -> Limited<Option<Found>> {
+    ) -> Option<Found> {
         let index = relocation.symbol;
-        let Some(symbol) = symbols.symbol(index) else { return Some(None) };
+        let symbol = symbols.symbol(index)?;
         let from = Found { object, index, symbol };
         if symbol.binding == elf::STB_LOCAL.0 || symbol.binds_locally() {
-            return Some(Some(from));
+            return Some(from);
         }
         let name = symbols.string(symbol.name.into());
         let entry = symbols.versions.entry(index).map(|entry| symbols.versions.get(entry));
@@ -138,8 +135,7 @@ impl<'a> Scopes<'a> {
         let reference = Reference {
             from,
             name,
-            gnu_hash: gnu_hash(name),
-            sysv_hash: sysv_hash(name),
+            hashes: Hashes::of(name),
             version,
             class,
             kind: relocation.kind,
@@ -152,20 +148,18 @@ impl<'a> Scopes<'a> {
         &mut self,
         symbols: &ObjectSymbols,
         reference: &Reference<'a>,
-    ) -> Limited<Option<Found>> {
+    ) -> Option<Found> {
         let from = reference.from;
-        let Some(found) = self.search_scopes(symbols, reference, reference.class, false)? else {
-            return Some(None);
-        };
+        let found = self.search_scopes(symbols, reference, reference.class, false)?;
         // gABI: a reference to a protected symbol of its own object must bind to this object.
         if from.symbol.visibility() != elf::STV_PROTECTED.0 {
-            return Some(Some(found));
+            return Some(found);
         }
         // A protected reference: the definition of another object does not count. For data, glibc
         // repeats the lookup as for a PLT entry. The address of a function is then the program's
         // PLT entry, unless another object would define it.
         if reference.class == SymbolClass::Plt {
-            return Some(Some(if found.object == from.object { found } else { from }));
+            return Some(if found.object == from.object { found } else { from });
         }
         let is_object = elf::SymbolType(from.symbol.raw_type) == elf::STT_OBJECT;
         let is_glob_dat = reference.kind == RelocationKind::GlobDat;
@@ -174,11 +168,9 @@ impl<'a> Scopes<'a> {
             && is_object
             && is_glob_dat;
         let class = if skips_copies { SymbolClass::Any } else { SymbolClass::Plt };
-        let protected = self.search_scopes(symbols, reference, class, skips_copies)?;
-        Some(Some(match protected {
-            Some(protected) if protected.object != from.object => from,
-            _ => found,
-        }))
+        let protected = self.search_scopes(symbols, reference, class, skips_copies);
+        let is_of_other = protected.is_some_and(|protected| protected.object != from.object);
+        Some(if is_of_other { from } else { found })
     }
 
     /// The loop over `l_scope`: the object itself if it is symbolic, then the global scope.
@@ -188,15 +180,15 @@ impl<'a> Scopes<'a> {
         reference: &Reference<'a>,
         class: SymbolClass,
         skips_copies: bool,
-    ) -> Limited<Option<Found>> {
+    ) -> Option<Found> {
         let own = [reference.from.object];
         // Only _dl_map_object_from_fd sets l_symbolic_searchlist. The loader has none, and neither
         // has a program that the kernel mapped. The program comes first anyway.
         if symbols.symbolic
             && self.global.contains(&reference.from.object)
-            && let Some(found) = self.do_lookup(reference, &own, class, skips_copies)?
+            && let Some(found) = self.do_lookup(reference, &own, class, skips_copies)
         {
-            return Some(Some(found));
+            return Some(found);
         }
         let global = self.global;
         if global.contains(&reference.from.object) {
@@ -213,7 +205,7 @@ impl<'a> Scopes<'a> {
         scope: &[usize],
         class: SymbolClass,
         skips_copies: bool,
-    ) -> Limited<Option<Found>> {
+    ) -> Option<Found> {
         let objects = self.objects;
         let mut weak = None;
         for &object in scope {
@@ -240,14 +232,12 @@ impl<'a> Scopes<'a> {
                 // A weak definition ends the search like a global one. Only `LD_DYNAMIC_WEAK` looks
                 // for a global one behind it.
                 elf::STB_WEAK if self.options.dynamic_weak => weak = weak.or(Some(found)),
-                elf::STB_WEAK | elf::STB_GLOBAL => return Some(Some(found)),
-                elf::STB_GNU_UNIQUE => {
-                    return Some(Some(self.lookup_unique(reference, class, found)));
-                }
+                elf::STB_WEAK | elf::STB_GLOBAL => return Some(found),
+                elf::STB_GNU_UNIQUE => return Some(self.lookup_unique(reference, class, found)),
                 _ => {}
             }
         }
-        Some(weak)
+        weak
     }
 
     /// `do_lookup_unique`: the first definition found for a name is used for every later lookup.
@@ -284,12 +274,7 @@ impl<'a> Scopes<'a> {
             self.steps += 1;
             check_match(reference, symbols, class, index, &mut versioned)
         };
-        let found = match &symbols.hash {
-            HashTable::Gnu(table) => table.candidates(reference.gnu_hash).find_map(&mut check),
-            HashTable::Sysv(table) => table.candidates(reference.sysv_hash).find_map(&mut check),
-            // `do_lookup_x` skips such an object (`l_nbuckets` is 0).
-            HashTable::None => None,
-        };
+        let found = symbols.hash.find_map(reference.hashes, &mut check);
         found.or(versioned.first.filter(|_| versioned.count == 1))
     }
 }

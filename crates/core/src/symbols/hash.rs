@@ -35,6 +35,35 @@ pub(super) struct SysvHash {
     chains: Vec<u32>,
 }
 
+/// The hashes of a name.
+#[derive(Clone, Copy)]
+pub(super) struct Hashes {
+    gnu: u32,
+    sysv: u32,
+}
+
+impl Hashes {
+    pub(super) fn of(name: &[u8]) -> Self {
+        Self { gnu: gnu_hash(name), sysv: sysv_hash(name) }
+    }
+}
+
+impl HashTable {
+    /// Returns the first result for a symbol that may have these hashes.
+    pub(super) fn find_map<T>(
+        &self,
+        hashes: Hashes,
+        check: impl FnMut(u32) -> Option<T>,
+    ) -> Option<T> {
+        match self {
+            Self::Gnu(table) => table.candidates(hashes.gnu).find_map(check),
+            Self::Sysv(table) => table.candidates(hashes.sysv).find_map(check),
+            // `do_lookup_x` skips such an object (`l_nbuckets` is 0).
+            Self::None => None,
+        }
+    }
+}
+
 /// Returns the hash of `DT_GNU_HASH` (glibc `_dl_new_hash`).
 pub(super) fn gnu_hash(name: &[u8]) -> u32 {
     name.iter().fold(5381, |hash: u32, &byte| hash.wrapping_mul(33).wrapping_add(byte.into()))

@@ -4,7 +4,7 @@
 
 use object::elf::{self, Machine, RelocationType};
 
-use super::symbol_type::{RelocationKind, SymbolClass};
+use super::symbol_type::{RelocationKind as Kind, SymbolClass};
 use crate::elf::{Class, Endian, Ident};
 
 /// The meaning of a relocation type.
@@ -15,7 +15,7 @@ pub enum TypeOf {
     /// Load address plus addend.
     Relative,
     /// Any other value.
-    Symbolic(RelocationKind),
+    Symbolic(Kind),
 }
 
 /// The machines whose relocation types are known.
@@ -71,25 +71,30 @@ impl KnownMachine {
     /// Returns the meaning of a relocation type.
     #[must_use]
     pub fn type_of(self, raw: u32) -> TypeOf {
-        let kind = match self {
-            Self::X86_64 => x86_64(RelocationType(raw)),
-            Self::I386 => i386(RelocationType(raw)),
-            Self::Aarch64 => aarch64(RelocationType(raw)),
-            Self::Arm => arm(RelocationType(raw)),
-            Self::S390x => s390x(RelocationType(raw)),
-            Self::Ppc64le => ppc64le(RelocationType(raw)),
-            Self::Riscv64 => riscv64(RelocationType(raw)),
+        let types = match self {
+            Self::X86_64 => X86_64,
+            Self::I386 => I386,
+            Self::Aarch64 => AARCH64,
+            Self::Arm => ARM,
+            Self::S390x => S390X,
+            Self::Ppc64le => PPC64LE,
+            Self::Riscv64 => RISCV64,
         };
-        kind.unwrap_or(TypeOf::Symbolic(RelocationKind::Other(raw)))
+        // Type 0 is `R_*_NONE` on every machine.
+        if raw == 0 {
+            return TypeOf::Nothing;
+        }
+        let known = types.iter().find(|(known, _)| known.0 == raw);
+        known.map_or(TypeOf::Symbolic(Kind::Other(raw)), |(_, meaning)| *meaning)
     }
 
     /// `elf_machine_type_class`, which is the same on all of these machines.
     #[must_use]
-    pub fn class_of(self, kind: RelocationKind) -> SymbolClass {
+    pub fn class_of(self, kind: Kind) -> SymbolClass {
         match kind {
-            RelocationKind::JumpSlot => SymbolClass::Plt,
+            Kind::JumpSlot => SymbolClass::Plt,
             kind if kind.is_tls() => SymbolClass::Plt,
-            RelocationKind::Copy => SymbolClass::Copy,
+            Kind::Copy => SymbolClass::Copy,
             _ => SymbolClass::Any,
         }
     }
@@ -97,8 +102,8 @@ impl KnownMachine {
     /// Returns true if the relocation makes the definer's TLS static: always, or if it fits (glibc
     /// `CHECK_STATIC_TLS` and `TRY_STATIC_TLS`).
     #[must_use]
-    pub(super) fn uses_static_tls(self, kind: RelocationKind) -> bool {
-        use RelocationKind::{TlsDescriptor, TlsModule, TlsOffset, TlsOffsetNegated};
+    pub(super) fn uses_static_tls(self, kind: Kind) -> bool {
+        use Kind::{TlsDescriptor, TlsModule, TlsOffset, TlsOffsetNegated};
         match kind {
             TlsOffset | TlsOffsetNegated | TlsDescriptor => true,
             // With `PPC64_OPT_TLS`, `__tls_get_addr_opt` returns the offset of static TLS.
@@ -109,8 +114,8 @@ impl KnownMachine {
 
     /// Returns true if the loader adds the addend of a relocation. `has_addend` is true for `RELA`.
     #[must_use]
-    pub fn adds(self, kind: RelocationKind, has_addend: bool) -> bool {
-        use RelocationKind::{Copy, GlobDat, JumpSlot, TlsBlockOffset, TlsModule};
+    pub fn adds(self, kind: Kind, has_addend: bool) -> bool {
+        use Kind::{Copy, GlobDat, JumpSlot, TlsBlockOffset, TlsModule};
         match (self, kind) {
             (_, TlsModule | Copy) => false,
             (Self::X86_64, GlobDat | JumpSlot) => false,
@@ -138,154 +143,124 @@ impl KnownMachine {
     }
 }
 
-type Known = Option<TypeOf>;
+/// The relocation types of a machine, the most frequent one first.
+type Types = &'static [(RelocationType, TypeOf)];
 
-const NOTHING: Known = Some(TypeOf::Nothing);
-const RELATIVE: Known = Some(TypeOf::Relative);
+const RELATIVE: TypeOf = TypeOf::Relative;
 
-const fn symbolic(kind: RelocationKind) -> Known {
-    Some(TypeOf::Symbolic(kind))
+const fn symbolic(kind: Kind) -> TypeOf {
+    TypeOf::Symbolic(kind)
 }
 
-fn x86_64(raw: RelocationType) -> Known {
-    use RelocationKind as Kind;
-    match raw {
-        elf::R_X86_64_NONE => NOTHING,
-        elf::R_X86_64_RELATIVE | elf::R_X86_64_RELATIVE64 => RELATIVE,
-        elf::R_X86_64_64 => symbolic(Kind::Absolute(8)),
-        elf::R_X86_64_32 => symbolic(Kind::Absolute(4)),
-        elf::R_X86_64_PC32 => symbolic(Kind::PcRelative(4)),
-        elf::R_X86_64_PC64 => symbolic(Kind::PcRelative(8)),
-        elf::R_X86_64_SIZE32 => symbolic(Kind::Size(4)),
-        elf::R_X86_64_SIZE64 => symbolic(Kind::Size(8)),
-        elf::R_X86_64_GLOB_DAT => symbolic(Kind::GlobDat),
-        elf::R_X86_64_JUMP_SLOT => symbolic(Kind::JumpSlot),
-        elf::R_X86_64_COPY => symbolic(Kind::Copy),
-        elf::R_X86_64_IRELATIVE => symbolic(Kind::Irelative),
-        elf::R_X86_64_DTPMOD64 => symbolic(Kind::TlsModule),
-        elf::R_X86_64_DTPOFF64 => symbolic(Kind::TlsBlockOffset),
-        elf::R_X86_64_TPOFF64 => symbolic(Kind::TlsOffset),
-        elf::R_X86_64_TLSDESC => symbolic(Kind::TlsDescriptor),
-        _ => None,
-    }
-}
+const X86_64: Types = &[
+    (elf::R_X86_64_RELATIVE, RELATIVE),
+    (elf::R_X86_64_RELATIVE64, RELATIVE),
+    (elf::R_X86_64_64, symbolic(Kind::Absolute(8))),
+    (elf::R_X86_64_32, symbolic(Kind::Absolute(4))),
+    (elf::R_X86_64_PC32, symbolic(Kind::PcRelative(4))),
+    (elf::R_X86_64_PC64, symbolic(Kind::PcRelative(8))),
+    (elf::R_X86_64_SIZE32, symbolic(Kind::Size(4))),
+    (elf::R_X86_64_SIZE64, symbolic(Kind::Size(8))),
+    (elf::R_X86_64_GLOB_DAT, symbolic(Kind::GlobDat)),
+    (elf::R_X86_64_JUMP_SLOT, symbolic(Kind::JumpSlot)),
+    (elf::R_X86_64_COPY, symbolic(Kind::Copy)),
+    (elf::R_X86_64_IRELATIVE, symbolic(Kind::Irelative)),
+    (elf::R_X86_64_DTPMOD64, symbolic(Kind::TlsModule)),
+    (elf::R_X86_64_DTPOFF64, symbolic(Kind::TlsBlockOffset)),
+    (elf::R_X86_64_TPOFF64, symbolic(Kind::TlsOffset)),
+    (elf::R_X86_64_TLSDESC, symbolic(Kind::TlsDescriptor)),
+];
 
-fn i386(raw: RelocationType) -> Known {
-    use RelocationKind as Kind;
-    match raw {
-        elf::R_386_NONE => NOTHING,
-        elf::R_386_RELATIVE => RELATIVE,
-        elf::R_386_32 => symbolic(Kind::Absolute(4)),
-        elf::R_386_PC32 => symbolic(Kind::PcRelative(4)),
-        elf::R_386_SIZE32 => symbolic(Kind::Size(4)),
-        elf::R_386_GLOB_DAT => symbolic(Kind::GlobDat),
-        elf::R_386_JMP_SLOT => symbolic(Kind::JumpSlot),
-        elf::R_386_COPY => symbolic(Kind::Copy),
-        elf::R_386_IRELATIVE => symbolic(Kind::Irelative),
-        elf::R_386_TLS_DTPMOD32 => symbolic(Kind::TlsModule),
-        elf::R_386_TLS_DTPOFF32 => symbolic(Kind::TlsBlockOffset),
-        elf::R_386_TLS_TPOFF => symbolic(Kind::TlsOffset),
-        elf::R_386_TLS_TPOFF32 => symbolic(Kind::TlsOffsetNegated),
-        elf::R_386_TLS_DESC => symbolic(Kind::TlsDescriptor),
-        _ => None,
-    }
-}
+const I386: Types = &[
+    (elf::R_386_RELATIVE, RELATIVE),
+    (elf::R_386_32, symbolic(Kind::Absolute(4))),
+    (elf::R_386_PC32, symbolic(Kind::PcRelative(4))),
+    (elf::R_386_SIZE32, symbolic(Kind::Size(4))),
+    (elf::R_386_GLOB_DAT, symbolic(Kind::GlobDat)),
+    (elf::R_386_JMP_SLOT, symbolic(Kind::JumpSlot)),
+    (elf::R_386_COPY, symbolic(Kind::Copy)),
+    (elf::R_386_IRELATIVE, symbolic(Kind::Irelative)),
+    (elf::R_386_TLS_DTPMOD32, symbolic(Kind::TlsModule)),
+    (elf::R_386_TLS_DTPOFF32, symbolic(Kind::TlsBlockOffset)),
+    (elf::R_386_TLS_TPOFF, symbolic(Kind::TlsOffset)),
+    (elf::R_386_TLS_TPOFF32, symbolic(Kind::TlsOffsetNegated)),
+    (elf::R_386_TLS_DESC, symbolic(Kind::TlsDescriptor)),
+];
 
-fn aarch64(raw: RelocationType) -> Known {
-    use RelocationKind as Kind;
-    match raw {
-        elf::R_AARCH64_NONE => NOTHING,
-        elf::R_AARCH64_RELATIVE => RELATIVE,
-        elf::R_AARCH64_ABS64 => symbolic(Kind::Absolute(8)),
-        // glibc's elf_machine_rela stores a whole word for ABS32 as well.
-        elf::R_AARCH64_ABS32 => symbolic(Kind::Absolute(8)),
-        elf::R_AARCH64_GLOB_DAT => symbolic(Kind::GlobDat),
-        elf::R_AARCH64_JUMP_SLOT => symbolic(Kind::JumpSlot),
-        elf::R_AARCH64_COPY => symbolic(Kind::Copy),
-        elf::R_AARCH64_IRELATIVE => symbolic(Kind::Irelative),
-        elf::R_AARCH64_TLS_DTPMOD => symbolic(Kind::TlsModule),
-        elf::R_AARCH64_TLS_DTPREL => symbolic(Kind::TlsBlockOffset),
-        elf::R_AARCH64_TLS_TPREL => symbolic(Kind::TlsOffset),
-        elf::R_AARCH64_TLSDESC => symbolic(Kind::TlsDescriptor),
-        _ => None,
-    }
-}
+const AARCH64: Types = &[
+    (elf::R_AARCH64_RELATIVE, RELATIVE),
+    (elf::R_AARCH64_ABS64, symbolic(Kind::Absolute(8))),
+    // glibc's elf_machine_rela stores a whole word for ABS32 as well.
+    (elf::R_AARCH64_ABS32, symbolic(Kind::Absolute(8))),
+    (elf::R_AARCH64_GLOB_DAT, symbolic(Kind::GlobDat)),
+    (elf::R_AARCH64_JUMP_SLOT, symbolic(Kind::JumpSlot)),
+    (elf::R_AARCH64_COPY, symbolic(Kind::Copy)),
+    (elf::R_AARCH64_IRELATIVE, symbolic(Kind::Irelative)),
+    (elf::R_AARCH64_TLS_DTPMOD, symbolic(Kind::TlsModule)),
+    (elf::R_AARCH64_TLS_DTPREL, symbolic(Kind::TlsBlockOffset)),
+    (elf::R_AARCH64_TLS_TPREL, symbolic(Kind::TlsOffset)),
+    (elf::R_AARCH64_TLSDESC, symbolic(Kind::TlsDescriptor)),
+];
 
-fn arm(raw: RelocationType) -> Known {
-    use RelocationKind as Kind;
-    match raw {
-        elf::R_ARM_NONE => NOTHING,
-        elf::R_ARM_RELATIVE => RELATIVE,
-        elf::R_ARM_ABS32 => symbolic(Kind::Absolute(4)),
-        elf::R_ARM_GLOB_DAT => symbolic(Kind::GlobDat),
-        elf::R_ARM_JUMP_SLOT => symbolic(Kind::JumpSlot),
-        elf::R_ARM_COPY => symbolic(Kind::Copy),
-        elf::R_ARM_IRELATIVE => symbolic(Kind::Irelative),
-        elf::R_ARM_TLS_DTPMOD32 => symbolic(Kind::TlsModule),
-        elf::R_ARM_TLS_DTPOFF32 => symbolic(Kind::TlsBlockOffset),
-        elf::R_ARM_TLS_TPOFF32 => symbolic(Kind::TlsOffset),
-        elf::R_ARM_TLS_DESC => symbolic(Kind::TlsDescriptor),
-        _ => None,
-    }
-}
+const ARM: Types = &[
+    (elf::R_ARM_RELATIVE, RELATIVE),
+    (elf::R_ARM_ABS32, symbolic(Kind::Absolute(4))),
+    (elf::R_ARM_GLOB_DAT, symbolic(Kind::GlobDat)),
+    (elf::R_ARM_JUMP_SLOT, symbolic(Kind::JumpSlot)),
+    (elf::R_ARM_COPY, symbolic(Kind::Copy)),
+    (elf::R_ARM_IRELATIVE, symbolic(Kind::Irelative)),
+    (elf::R_ARM_TLS_DTPMOD32, symbolic(Kind::TlsModule)),
+    (elf::R_ARM_TLS_DTPOFF32, symbolic(Kind::TlsBlockOffset)),
+    (elf::R_ARM_TLS_TPOFF32, symbolic(Kind::TlsOffset)),
+    (elf::R_ARM_TLS_DESC, symbolic(Kind::TlsDescriptor)),
+];
 
-fn s390x(raw: RelocationType) -> Known {
-    use RelocationKind as Kind;
-    match raw {
-        elf::R_390_NONE => NOTHING,
-        elf::R_390_RELATIVE => RELATIVE,
-        elf::R_390_64 => symbolic(Kind::Absolute(8)),
-        elf::R_390_32 => symbolic(Kind::Absolute(4)),
-        elf::R_390_16 => symbolic(Kind::Absolute(2)),
-        elf::R_390_8 => symbolic(Kind::Absolute(1)),
-        elf::R_390_PC64 => symbolic(Kind::PcRelative(8)),
-        elf::R_390_PC32 => symbolic(Kind::PcRelative(4)),
-        elf::R_390_PC16 => symbolic(Kind::PcRelative(2)),
-        elf::R_390_GLOB_DAT => symbolic(Kind::GlobDat),
-        elf::R_390_JMP_SLOT => symbolic(Kind::JumpSlot),
-        elf::R_390_COPY => symbolic(Kind::Copy),
-        elf::R_390_IRELATIVE => symbolic(Kind::Irelative),
-        elf::R_390_TLS_DTPMOD => symbolic(Kind::TlsModule),
-        elf::R_390_TLS_DTPOFF => symbolic(Kind::TlsBlockOffset),
-        elf::R_390_TLS_TPOFF => symbolic(Kind::TlsOffset),
-        _ => None,
-    }
-}
+const S390X: Types = &[
+    (elf::R_390_RELATIVE, RELATIVE),
+    (elf::R_390_64, symbolic(Kind::Absolute(8))),
+    (elf::R_390_32, symbolic(Kind::Absolute(4))),
+    (elf::R_390_16, symbolic(Kind::Absolute(2))),
+    (elf::R_390_8, symbolic(Kind::Absolute(1))),
+    (elf::R_390_PC64, symbolic(Kind::PcRelative(8))),
+    (elf::R_390_PC32, symbolic(Kind::PcRelative(4))),
+    (elf::R_390_PC16, symbolic(Kind::PcRelative(2))),
+    (elf::R_390_GLOB_DAT, symbolic(Kind::GlobDat)),
+    (elf::R_390_JMP_SLOT, symbolic(Kind::JumpSlot)),
+    (elf::R_390_COPY, symbolic(Kind::Copy)),
+    (elf::R_390_IRELATIVE, symbolic(Kind::Irelative)),
+    (elf::R_390_TLS_DTPMOD, symbolic(Kind::TlsModule)),
+    (elf::R_390_TLS_DTPOFF, symbolic(Kind::TlsBlockOffset)),
+    (elf::R_390_TLS_TPOFF, symbolic(Kind::TlsOffset)),
+];
 
-fn ppc64le(raw: RelocationType) -> Known {
-    use RelocationKind as Kind;
-    match raw {
-        elf::R_PPC64_NONE => NOTHING,
-        elf::R_PPC64_RELATIVE => RELATIVE,
-        elf::R_PPC64_ADDR64 | elf::R_PPC64_UADDR64 => symbolic(Kind::Absolute(8)),
-        elf::R_PPC64_ADDR32 | elf::R_PPC64_UADDR32 => symbolic(Kind::Absolute(4)),
-        elf::R_PPC64_ADDR16 | elf::R_PPC64_UADDR16 => symbolic(Kind::Absolute(2)),
-        elf::R_PPC64_REL64 => symbolic(Kind::PcRelative(8)),
-        elf::R_PPC64_REL32 => symbolic(Kind::PcRelative(4)),
-        elf::R_PPC64_GLOB_DAT => symbolic(Kind::GlobDat),
-        elf::R_PPC64_JMP_SLOT => symbolic(Kind::JumpSlot),
-        elf::R_PPC64_COPY => symbolic(Kind::Copy),
-        elf::R_PPC64_IRELATIVE | elf::R_PPC64_JMP_IREL => symbolic(Kind::Irelative),
-        elf::R_PPC64_DTPMOD64 => symbolic(Kind::TlsModule),
-        elf::R_PPC64_DTPREL64 => symbolic(Kind::TlsBlockOffset),
-        elf::R_PPC64_TPREL64 => symbolic(Kind::TlsOffset),
-        _ => None,
-    }
-}
+const PPC64LE: Types = &[
+    (elf::R_PPC64_RELATIVE, RELATIVE),
+    (elf::R_PPC64_ADDR64, symbolic(Kind::Absolute(8))),
+    (elf::R_PPC64_UADDR64, symbolic(Kind::Absolute(8))),
+    (elf::R_PPC64_ADDR32, symbolic(Kind::Absolute(4))),
+    (elf::R_PPC64_UADDR32, symbolic(Kind::Absolute(4))),
+    (elf::R_PPC64_ADDR16, symbolic(Kind::Absolute(2))),
+    (elf::R_PPC64_UADDR16, symbolic(Kind::Absolute(2))),
+    (elf::R_PPC64_REL64, symbolic(Kind::PcRelative(8))),
+    (elf::R_PPC64_REL32, symbolic(Kind::PcRelative(4))),
+    (elf::R_PPC64_GLOB_DAT, symbolic(Kind::GlobDat)),
+    (elf::R_PPC64_JMP_SLOT, symbolic(Kind::JumpSlot)),
+    (elf::R_PPC64_COPY, symbolic(Kind::Copy)),
+    (elf::R_PPC64_IRELATIVE, symbolic(Kind::Irelative)),
+    (elf::R_PPC64_JMP_IREL, symbolic(Kind::Irelative)),
+    (elf::R_PPC64_DTPMOD64, symbolic(Kind::TlsModule)),
+    (elf::R_PPC64_DTPREL64, symbolic(Kind::TlsBlockOffset)),
+    (elf::R_PPC64_TPREL64, symbolic(Kind::TlsOffset)),
+];
 
-fn riscv64(raw: RelocationType) -> Known {
-    use RelocationKind as Kind;
-    match raw {
-        elf::R_RISCV_NONE => NOTHING,
-        elf::R_RISCV_RELATIVE => RELATIVE,
-        elf::R_RISCV_64 => symbolic(Kind::Absolute(8)),
-        elf::R_RISCV_JUMP_SLOT => symbolic(Kind::JumpSlot),
-        elf::R_RISCV_COPY => symbolic(Kind::Copy),
-        elf::R_RISCV_IRELATIVE => symbolic(Kind::Irelative),
-        elf::R_RISCV_TLS_DTPMOD64 => symbolic(Kind::TlsModule),
-        elf::R_RISCV_TLS_DTPREL64 => symbolic(Kind::TlsBlockOffset),
-        elf::R_RISCV_TLS_TPREL64 => symbolic(Kind::TlsOffset),
-        elf::R_RISCV_TLSDESC => symbolic(Kind::TlsDescriptor),
-        _ => None,
-    }
-}
+const RISCV64: Types = &[
+    (elf::R_RISCV_RELATIVE, RELATIVE),
+    (elf::R_RISCV_64, symbolic(Kind::Absolute(8))),
+    (elf::R_RISCV_JUMP_SLOT, symbolic(Kind::JumpSlot)),
+    (elf::R_RISCV_COPY, symbolic(Kind::Copy)),
+    (elf::R_RISCV_IRELATIVE, symbolic(Kind::Irelative)),
+    (elf::R_RISCV_TLS_DTPMOD64, symbolic(Kind::TlsModule)),
+    (elf::R_RISCV_TLS_DTPREL64, symbolic(Kind::TlsBlockOffset)),
+    (elf::R_RISCV_TLS_TPREL64, symbolic(Kind::TlsOffset)),
+    (elf::R_RISCV_TLSDESC, symbolic(Kind::TlsDescriptor)),
+];

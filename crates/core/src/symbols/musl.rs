@@ -6,7 +6,7 @@ use object::elf;
 use rustc_hash::FxHashMap;
 
 use super::binding::{Binding, Bindings, Definer, ObjectBindings, RelocationKind, SymbolType};
-use super::hash::{HashTable, gnu_hash, sysv_hash};
+use super::hash::Hashes;
 use super::object::{ObjectSymbols, Symbol};
 use super::relocations::Relocation;
 use super::{BindError, MAX_STEPS, bind_each, versions};
@@ -52,12 +52,12 @@ impl Names<'_> {
             let key = (relocation.symbol, search);
             let found = match known.get(&key) {
                 Some(found) => *found,
-                None => self.resolve(index, symbols, relocation.symbol, search)?,
+                None => self.resolve(index, symbols, relocation.symbol, search),
             };
             known.insert(key, found);
             bindings.push(binding(symbols, relocation, found));
         }
-        Some(bindings)
+        (self.steps <= MAX_STEPS).then_some(bindings)
     }
 
     /// A relocation without a symbol, or with a local one, binds to its own object.
@@ -67,10 +67,10 @@ impl Names<'_> {
         symbols: &ObjectSymbols,
         index: u32,
         search: Search,
-    ) -> Option<Option<Found>> {
-        let Some(symbol) = symbols.symbol(index) else { return Some(None) };
+    ) -> Option<Found> {
+        let symbol = symbols.symbol(index)?;
         if index == 0 || symbol.binding == elf::STB_LOCAL.0 {
-            return Some(Some((object, index, symbol)));
+            return Some((object, index, symbol));
         }
         let name = symbols.string(symbol.name.into());
         let scope = match search {
@@ -78,46 +78,35 @@ impl Names<'_> {
             Search::BehindProgram => self.scope.get(1..).unwrap_or_default(),
             Search::Any | Search::Defined => self.scope,
         };
-        let found = self.find_sym(scope, name, search)?;
-        if found.is_some() {
-            return Some(found);
-        }
-        // get_lfs64 (1.2.4): a name with the suffix 64 is another name of the plain function.
-        match (self.loader, name.strip_suffix(b"64")) {
-            (Some(loader), Some(plain)) => self.find_sym(&[loader], plain, Search::Defined),
-            _ => Some(None),
-        }
+        self.find_sym(scope, name, search).or_else(|| {
+            // get_lfs64 (1.2.4): a name with the suffix 64 is another name of the plain function.
+            self.find_sym(&[self.loader?], name.strip_suffix(b"64")?, Search::Defined)
+        })
     }
 
     /// `find_sym2`.
-    fn find_sym(&mut self, scope: &[usize], name: &[u8], search: Search) -> Option<Option<Found>> {
-        let (gnu, sysv) = (gnu_hash(name), sysv_hash(name));
+    fn find_sym(&mut self, scope: &[usize], name: &[u8], search: Search) -> Option<Found> {
+        let hashes = Hashes::of(name);
         for &object in scope {
             let Some(symbols) = &self.objects[object] else { continue };
-            let named = |index: &u32| {
+            // The first symbol of this name counts, even if it is not usable.
+            let first = symbols.hash.find_map(hashes, |index| {
                 self.steps += 1;
-                let symbol = symbols.symbol(*index);
                 // `versym[i] >= 0`: the entry is a signed number. musl reads nothing else of a
                 // version.
-                let hidden = symbols.versions.entry(*index).is_some_and(|entry| entry >= 0x8000);
-                !hidden && symbol.is_some_and(|symbol| symbols.string_is(symbol.name, name))
-            };
-            // The first symbol of this name counts, even if it is not usable.
-            let first = match &symbols.hash {
-                HashTable::Gnu(table) => table.candidates(gnu).find(named),
-                HashTable::Sysv(table) => table.candidates(sysv).find(named),
-                HashTable::None => None,
-            };
+                let hidden = symbols.versions.entry(index).is_some_and(|entry| entry >= 0x8000);
+                let symbol = symbols.symbol(index).filter(|_| !hidden)?;
+                symbols.string_is(symbol.name, name).then_some((index, symbol))
+            });
             self.steps += 1;
             if self.steps > MAX_STEPS {
                 return None;
             }
-            let found = first.and_then(|index| Some((index, symbols.symbol(index)?)));
-            if let Some((index, symbol)) = found.filter(|(_, symbol)| serves(symbol, search)) {
-                return Some(Some((object, index, symbol)));
+            if let Some((index, symbol)) = first.filter(|(_, symbol)| serves(symbol, search)) {
+                return Some((object, index, symbol));
             }
         }
-        Some(None)
+        None
     }
 }
 

@@ -10,6 +10,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
+use becalm_core::index::Start;
 use bstr::BString;
 use serde::Serialize;
 
@@ -240,18 +241,16 @@ fn index_of_session() -> Option<PathBuf> {
 /// help programs that need a larger alignment: the loader lays out static TLS before it calls a
 /// module.
 fn unfit(index: &Opened, session: u64) -> Result<Vec<Unfit>> {
-    let damaged = || damaged(&index.path);
+    let is_unfit = |need: Start| need.no_start || u64::from(need.static_tls) > session;
+    let programs = index.index.programs(is_unfit).map_err(damaged(&index.path))?;
     let mut unfit = Vec::new();
-    // Most indexes have no such program, and then only the header is read for it.
-    if u64::from(index.index.static_tls()) > session {
-        let needs = index.index.static_tls_of_all().map_err(damaged())?;
-        let needs = needs.into_iter().map(|(program, bytes)| (program, u64::from(bytes)));
-        let more = needs.filter(|&(_, bytes)| bytes > session);
-        unfit.extend(
-            more.map(|(program, bytes)| Unfit { program, reason: Reason::StaticTls { bytes } }),
-        );
+    for (program, need) in &programs {
+        let (program, bytes) = (program.clone(), u64::from(need.static_tls));
+        if bytes > session {
+            unfit.push(Unfit { program, reason: Reason::StaticTls { bytes } });
+        }
     }
-    let programs = index.index.no_start().map_err(damaged())?;
-    unfit.extend(programs.into_iter().map(|program| Unfit { program, reason: Reason::Alignment }));
+    let impossible = programs.into_iter().filter(|(_, need)| need.no_start);
+    unfit.extend(impossible.map(|(program, _)| Unfit { program, reason: Reason::Alignment }));
     Ok(unfit)
 }

@@ -149,7 +149,7 @@ impl<'a> Object<'a> {
         let symbols = ObjectSymbols::read(&file).ok()?;
         let image = Image::new(&file).ok()?;
         let writable = image.writable().collect();
-        let ends = image.segments().map(|(from, length)| from.saturating_add(length));
+        let ends = image.loaded().map(|(from, length)| from.saturating_add(length));
         let range = address..address.saturating_add(ends.max()?);
         // The first two make the loader call the module, at addresses that the kernel has chosen.
         let (relas, of_other) = (lent.as_chunks().0.get(2..)?, of_other.as_chunks().0.get(2..)?);

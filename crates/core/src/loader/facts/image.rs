@@ -59,7 +59,7 @@ pub fn from_bytes(ld_so: &[u8], libc: Libc, cpu: CpuCaps) -> Option<LoaderFacts>
         hwcap_mask: cpu.hwcap_mask,
         platform_bit: cpu.platform_bit,
         reads: readers(ld_so),
-        tunables: Default::default(),
+        ..LoaderFacts::default()
     })
 }
 

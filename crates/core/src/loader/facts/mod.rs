@@ -18,27 +18,14 @@ pub use readers::{readers, switched};
 use bstr::{BStr, BString, ByteSlice};
 
 use super::{GlibcVersion, Libc, LoaderFacts};
-use crate::facts::Readers;
 
 /// Returns the facts of musl's loader, which has no cache, no hwcaps and no `$LIB`. The
 /// directories are the default of `load_library` (musl 1.2 ldso/dynlink.c), which a
 /// `ld-musl-*.path` file replaces.
 #[must_use]
 pub fn musl() -> LoaderFacts {
-    LoaderFacts {
-        libc: Libc::Musl,
-        system_dirs: ["/lib/", "/usr/local/lib/", "/usr/lib/"].map(BString::from).to_vec(),
-        cache_path: None,
-        lib: BString::default(),
-        platform: None,
-        hwcaps: Vec::new(),
-        legacy_hwcaps: Vec::new(),
-        // musl's loader does not read `AT_HWCAP` for its search.
-        hwcap_mask: 0,
-        platform_bit: None,
-        reads: Readers::default(),
-        tunables: Default::default(),
-    }
+    let system_dirs = ["/lib/", "/usr/local/lib/", "/usr/lib/"].map(BString::from).to_vec();
+    LoaderFacts { libc: Libc::Musl, system_dirs, ..LoaderFacts::default() }
 }
 
 /// Returns the facts of a glibc without a cache, a platform or hwcaps.

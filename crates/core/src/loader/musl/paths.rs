@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use bstr::{BStr, BString, ByteSlice};
 
-use crate::elf::{Class, Endian, Ident, ObjectView};
+use crate::elf::{Ident, ObjectView};
 use crate::path;
 use crate::probe::{LogFull, SearchSource};
 
@@ -139,29 +139,15 @@ fn arch(interpreter: &BString, ident: &Ident) -> BString {
 
 /// Returns `LDSO_ARCH` (`arch/*/reloc.h`) for the usual ABI of a machine.
 fn arch_of(ident: &Ident) -> &'static str {
-    let (wide, little) = (ident.class == Class::Elf64, ident.endian == Endian::Little);
-    match (ident.machine, wide, little) {
-        (3, ..) => "i386",
-        (4, ..) => "m68k",
-        (8, false, true) => "mipsel",
-        (8, false, false) => "mips",
-        (8, true, true) => "mips64el",
-        (8, true, false) => "mips64",
-        (20, ..) => "powerpc",
-        (21, _, true) => "powerpc64le",
-        (21, _, false) => "powerpc64",
-        (22, ..) => "s390x",
-        (40, _, true) => "armhf",
-        (40, _, false) => "armebhf",
-        (62, true, _) => "x86_64",
-        (62, false, _) => "x32",
-        (92, ..) => "or1k",
-        (183, _, true) => "aarch64",
-        (183, _, false) => "aarch64_be",
-        (243, true, _) => "riscv64",
-        (243, false, _) => "riscv32",
-        (258, ..) => "loongarch64",
-        _ => "unknown",
+    match ident.machine_name() {
+        "ppc" => "powerpc",
+        "ppc64" => "powerpc64",
+        "ppc64le" => "powerpc64le",
+        "arm" => "armhf",
+        "armeb" => "armebhf",
+        "mipsn32" => "mips",
+        "mipsn32el" => "mipsel",
+        name => name,
     }
 }
 

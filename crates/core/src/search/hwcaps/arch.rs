@@ -3,30 +3,10 @@
 //! old-style entry in the loader cache.
 
 use bstr::{BStr, BString};
+use object::elf::{self, Machine};
 
 use super::{FIRST_NAMED, FIRST_WITHOUT_LEGACY};
 use crate::elf::{Endian, Ident};
-
-/// `e_machine` of the architectures whose loaders have rules of their own, as patterns for a `match`
-/// on a `u16`.
-pub(crate) mod machine {
-    use object::elf;
-
-    pub(crate) const I386: u16 = elf::EM_386.0;
-    pub(crate) const M68K: u16 = elf::EM_68K.0;
-    pub(crate) const MIPS: u16 = elf::EM_MIPS.0;
-    pub(crate) const PPC: u16 = elf::EM_PPC.0;
-    pub(crate) const PPC64: u16 = elf::EM_PPC64.0;
-    pub(crate) const S390: u16 = elf::EM_S390.0;
-    pub(crate) const ARM: u16 = elf::EM_ARM.0;
-    pub(crate) const SPARCV9: u16 = elf::EM_SPARCV9.0;
-    pub(crate) const IA_64: u16 = elf::EM_IA_64.0;
-    pub(crate) const X86_64: u16 = elf::EM_X86_64.0;
-    pub(crate) const AARCH64: u16 = elf::EM_AARCH64.0;
-    pub(crate) const RISCV: u16 = elf::EM_RISCV.0;
-    pub(crate) const CSKY: u16 = elf::EM_CSKY.0;
-    pub(crate) const LOONGARCH: u16 = elf::EM_LOONGARCH.0;
-}
 
 /// The first release that reads no legacy hwcap bit and no platform from the loader cache (glibc
 /// 2.40, "elf: Remove loading legacy hwcaps/platform entries in dynamic loader").
@@ -145,14 +125,14 @@ impl Arch {
     /// Returns the architecture of an object.
     #[must_use]
     pub fn of(ident: &Ident) -> Self {
-        match ident.machine {
-            machine::X86_64 => Arch::X86_64,
-            machine::I386 => Arch::I386,
-            machine::AARCH64 => Arch::Aarch64,
-            machine::ARM => Arch::Arm,
-            machine::S390 => Arch::S390,
-            machine::PPC64 if ident.endian == Endian::Little => Arch::PowerPc64Le,
-            machine::PPC | machine::PPC64 => Arch::PowerPc,
+        match Machine(ident.machine) {
+            elf::EM_X86_64 => Arch::X86_64,
+            elf::EM_386 => Arch::I386,
+            elf::EM_AARCH64 => Arch::Aarch64,
+            elf::EM_ARM => Arch::Arm,
+            elf::EM_S390 => Arch::S390,
+            elf::EM_PPC64 if ident.endian == Endian::Little => Arch::PowerPc64Le,
+            elf::EM_PPC | elf::EM_PPC64 => Arch::PowerPc,
             _ => Arch::Other,
         }
     }

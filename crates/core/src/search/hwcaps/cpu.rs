@@ -209,18 +209,18 @@ fn active_levels(arch: Arch, minor: u16, best: Option<&str>) -> Vec<BString> {
 mod tests {
     use super::*;
     use crate::facts::GlibcVersion;
-    use crate::search::hwcaps::arch::machine;
+    use object::elf;
 
     fn ident(machine: u16, class: Class, endian: Endian) -> Ident {
         Ident { class, endian, os_abi: 0, abi_version: 0, e_type: 3, machine, flags: 0 }
     }
 
     fn x86_64() -> Ident {
-        ident(machine::X86_64, Class::Elf64, Endian::Little)
+        ident(elf::EM_X86_64.0, Class::Elf64, Endian::Little)
     }
 
     fn s390x() -> Ident {
-        ident(machine::S390, Class::Elf64, Endian::Big)
+        ident(elf::EM_S390.0, Class::Elf64, Endian::Big)
     }
 
     fn glibc(minor: u16) -> Libc {
@@ -284,14 +284,14 @@ mod tests {
 
     #[test]
     fn the_31_bit_loader_of_s390_has_no_levels() {
-        let ident = ident(machine::S390, Class::Elf32, Endian::Big);
+        let ident = ident(elf::EM_S390.0, Class::Elf32, Endian::Big);
         assert!(for_cpu(&ident, glibc(36), "z14").unwrap().hwcaps.is_empty());
     }
 
     #[test]
     fn power_levels_are_little_endian_only() {
         let of = |endian| {
-            for_cpu(&ident(machine::PPC64, Class::Elf64, endian), glibc(36), "power10").unwrap()
+            for_cpu(&ident(elf::EM_PPC64.0, Class::Elf64, endian), glibc(36), "power10").unwrap()
         };
         assert_eq!(of(Endian::Little).hwcaps, ["power10", "power9"]);
         assert_eq!(of(Endian::Little).legacy_hwcaps, ["dfp", "altivec", "power10", "tls"]);
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn an_architecture_without_tables_still_has_tls() {
-        let ident = ident(machine::RISCV, Class::Elf64, Endian::Little);
+        let ident = ident(elf::EM_RISCV.0, Class::Elf64, Endian::Little);
         let caps = for_cpu(&ident, glibc(36), "generic").unwrap();
         assert_eq!(caps.legacy_hwcaps, ["tls"]);
     }

@@ -7,12 +7,13 @@
 use std::cmp::Ordering;
 
 use bstr::{BStr, BString, ByteSlice};
+use object::elf::{self, Machine};
 
 use super::read::{LoaderCache, RawEntry, is_named, isa_level};
 use crate::elf::{Class, Ident};
 use crate::facts::{Libc, LoaderFacts};
 use crate::search::hwcaps::FIRST_NAMED;
-use crate::search::hwcaps::arch::{Arch, FIRST_WITHOUT_CACHE_HWCAPS, machine};
+use crate::search::hwcaps::arch::{Arch, FIRST_WITHOUT_CACHE_HWCAPS};
 
 /// The first release that searches for a better named entry whatever the flags of the best entry so
 /// far are (glibc 2.34, bug 27046).
@@ -133,25 +134,25 @@ impl CacheQuery {
 pub(super) fn cache_flags(ident: &Ident) -> (i32, Option<i32>) {
     let exactly = |abi: i32| (abi | FLAG_ELF_LIBC6, None);
     let is_64 = ident.class == Class::Elf64;
-    match ident.machine {
-        machine::X86_64 => exactly(if is_64 { 0x300 } else { 0x800 }),
-        machine::AARCH64 if is_64 => exactly(0xa00),
-        machine::S390 if is_64 => exactly(0x400),
-        machine::PPC64 => exactly(0x500),
-        machine::SPARCV9 => exactly(0x100),
-        machine::IA_64 => exactly(0x200),
-        machine::RISCV => exactly(match ident.flags & EF_RISCV_FLOAT_ABI {
+    match Machine(ident.machine) {
+        elf::EM_X86_64 => exactly(if is_64 { 0x300 } else { 0x800 }),
+        elf::EM_AARCH64 if is_64 => exactly(0xa00),
+        elf::EM_S390 if is_64 => exactly(0x400),
+        elf::EM_PPC64 => exactly(0x500),
+        elf::EM_SPARCV9 => exactly(0x100),
+        elf::EM_IA_64 => exactly(0x200),
+        elf::EM_RISCV => exactly(match ident.flags & EF_RISCV_FLOAT_ABI {
             EF_RISCV_FLOAT_ABI_DOUBLE => 0x1000,
             _ => 0xf00,
         }),
-        machine::LOONGARCH => exactly(match ident.flags & EF_LARCH_ABI_MODIFIER_MASK {
+        elf::EM_LOONGARCH => exactly(match ident.flags & EF_LARCH_ABI_MODIFIER_MASK {
             EF_LARCH_ABI_DOUBLE_FLOAT => 0x1200,
             _ => 0x1100,
         }),
         // A library without a float ABI mark works with both, so the default has no mark either.
-        machine::ARM if ident.flags & EF_ARM_ABI_FLOAT_HARD != 0 => (FLAG_ELF_LIBC6, Some(0x903)),
-        machine::ARM => (FLAG_ELF_LIBC6, Some(0xb03)),
-        machine::MIPS => mips_flags(ident),
+        elf::EM_ARM if ident.flags & EF_ARM_ABI_FLOAT_HARD != 0 => (FLAG_ELF_LIBC6, Some(0x903)),
+        elf::EM_ARM => (FLAG_ELF_LIBC6, Some(0xb03)),
+        elf::EM_MIPS => mips_flags(ident),
         _ => (FLAG_ELF_LIBC6, Some(FLAG_ELF)),
     }
 }
@@ -183,14 +184,14 @@ fn isa_bits(hwcaps: &[BString]) -> u32 {
 /// Returns true if `char` is signed in the psABI of a machine.
 pub(super) fn has_signed_char(machine: u16) -> bool {
     !matches!(
-        machine,
-        machine::ARM
-            | machine::AARCH64
-            | machine::PPC
-            | machine::PPC64
-            | machine::S390
-            | machine::RISCV
-            | machine::CSKY
+        Machine(machine),
+        elf::EM_ARM
+            | elf::EM_AARCH64
+            | elf::EM_PPC
+            | elf::EM_PPC64
+            | elf::EM_S390
+            | elf::EM_RISCV
+            | elf::EM_CSKY
     )
 }
 

@@ -7,9 +7,9 @@
 use std::sync::Arc;
 
 use bstr::{BStr, ByteSlice};
+use object::elf::{self, Machine};
 
 use crate::elf::{Class, Endian, Ident, Reader};
-use crate::search::hwcaps::arch::machine;
 
 const OLD_MAGIC: &[u8] = b"ld.so-1.7.0";
 /// `CACHEMAGIC_NEW` and `CACHE_VERSION`, at the start of a cache in the new format.
@@ -169,8 +169,8 @@ impl Reader<'_> {
 /// Returns `__alignof__ (struct cache_file_new)`: 4 on ABIs that align a 64-bit number to 4 bytes
 /// inside a structure, 8 on all others.
 fn alignment(ident: &Ident) -> usize {
-    match (ident.class, ident.machine) {
-        (Class::Elf32, machine::I386 | machine::M68K) => 4,
+    match (ident.class, Machine(ident.machine)) {
+        (Class::Elf32, elf::EM_386 | elf::EM_68K) => 4,
         _ => 8,
     }
 }

@@ -8,6 +8,7 @@
 use std::cmp::Ordering;
 
 use bstr::{BString, ByteSlice};
+use object::elf::{self, Machine};
 use rustc_hash::FxHashMap;
 
 use super::lookup::{cache_flags, has_signed_char, libcmp};
@@ -16,7 +17,6 @@ use super::read::{
     TAG_GLIBC_HWCAPS,
 };
 use crate::elf::{Endian, Ident, Writer};
-use crate::search::hwcaps::arch::machine;
 
 /// `sizeof (struct cache_extension)`.
 const DIRECTORY: usize = 8;
@@ -39,9 +39,9 @@ pub struct NewEntry {
 /// Returns the flags that `ldconfig` gives a library of an ABI, and that its loader accepts.
 #[must_use]
 pub fn entry_flags(ident: &Ident) -> i32 {
-    match (ident.machine, cache_flags(ident)) {
+    match (Machine(ident.machine), cache_flags(ident)) {
         // `ldconfig` gives a library that is marked with a float ABI the flags of this ABI.
-        (machine::ARM, (_, Some(marked))) => marked,
+        (elf::EM_ARM, (_, Some(marked))) => marked,
         (_, (default, _)) => default,
     }
 }

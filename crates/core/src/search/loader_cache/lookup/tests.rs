@@ -15,7 +15,7 @@ fn ident(machine: u16, class: Class, endian: Endian, flags: u32) -> Ident {
 }
 
 fn x86_64() -> Ident {
-    ident(machine::X86_64, Class::Elf64, Endian::Little, 0)
+    ident(elf::EM_X86_64.0, Class::Elf64, Endian::Little, 0)
 }
 
 fn facts(minor: u16, hwcaps: &[&str]) -> LoaderFacts {
@@ -103,7 +103,7 @@ fn a_table_that_does_not_fit_in_the_file_is_rejected() {
 /// 32-bit x86. Here 16 + 12 bytes precede it.
 #[test]
 fn a_compat_cache_of_i386_is_aligned_to_four_bytes() {
-    let i386 = ident(machine::I386, Class::Elf32, Endian::Little, 0);
+    let i386 = ident(elf::EM_386.0, Class::Elf32, Endian::Little, 0);
     let rows = [row("liba.so", "/lib/liba.so", FLAG_ELF_LIBC6)];
     let bytes = compat_format(Endian::Little, 1, &rows, &[], 4);
     let cache = LoaderCache::parse_for(bytes.clone(), &i386).expect("a cache");
@@ -134,7 +134,7 @@ fn entries_of_another_abi_are_skipped() {
     let rows = [row("liba.so", "/i386", FLAG_ELF_LIBC6), row("liba.so", "/x86_64", X86_64)];
     let bytes = new_format(Endian::Little, &rows, &[]);
     assert_eq!(lookup(bytes.clone(), "liba.so", &query(36, &[])).unwrap(), "/x86_64");
-    let i386 = ident(machine::I386, Class::Elf32, Endian::Little, 0);
+    let i386 = ident(elf::EM_386.0, Class::Elf32, Endian::Little, 0);
     let query = CacheQuery::new(&i386, &facts(36, &[]));
     assert_eq!(lookup(bytes, "liba.so", &query).unwrap(), "/i386");
 }
@@ -248,7 +248,7 @@ fn an_unknown_legacy_bit_is_excluded_and_tls_is_not() {
 /// In 2.33 this stopped the search at the first named entry.
 #[test]
 fn on_arm_2_33_stops_at_the_first_named_entry() {
-    let arm = ident(machine::ARM, Class::Elf32, Endian::Little, EF_ARM_ABI_FLOAT_HARD);
+    let arm = ident(elf::EM_ARM.0, Class::Elf32, Endian::Little, EF_ARM_ABI_FLOAT_HARD);
     let rows = [
         with_hwcap("liba.so", "/worse", 0x903, named(0, 0)),
         with_hwcap("liba.so", "/better", 0x903, named(1, 0)),
@@ -268,22 +268,22 @@ fn the_flags_of_each_abi_are_those_of_its_ldconfig() {
     use Class::{Elf32, Elf64};
     use Endian::{Big, Little};
     let cases = [
-        (ident(machine::X86_64, Elf64, Little, 0), (0x303, None)),
-        (ident(machine::X86_64, Elf32, Little, 0), (0x803, None)),
-        (ident(machine::I386, Elf32, Little, 0), (3, Some(1))),
-        (ident(machine::AARCH64, Elf64, Little, 0), (0xa03, None)),
-        (ident(machine::ARM, Elf32, Little, 0x400), (3, Some(0x903))),
-        (ident(machine::ARM, Elf32, Little, 0x200), (3, Some(0xb03))),
-        (ident(machine::S390, Elf64, Big, 0), (0x403, None)),
-        (ident(machine::S390, Elf32, Big, 0), (3, Some(1))),
-        (ident(machine::PPC64, Elf64, Little, 2), (0x503, None)),
-        (ident(machine::PPC, Elf32, Big, 0), (3, Some(1))),
-        (ident(machine::RISCV, Elf64, Little, 5), (0x1003, None)),
-        (ident(machine::RISCV, Elf64, Little, 1), (0xf03, None)),
-        (ident(machine::LOONGARCH, Elf64, Little, 0x43), (0x1203, None)),
-        (ident(machine::MIPS, Elf64, Big, 0), (0x703, None)),
-        (ident(machine::MIPS, Elf32, Big, 0x400), (0xc03, None)),
-        (ident(machine::MIPS, Elf32, Big, 0x20), (0x603, None)),
+        (ident(elf::EM_X86_64.0, Elf64, Little, 0), (0x303, None)),
+        (ident(elf::EM_X86_64.0, Elf32, Little, 0), (0x803, None)),
+        (ident(elf::EM_386.0, Elf32, Little, 0), (3, Some(1))),
+        (ident(elf::EM_AARCH64.0, Elf64, Little, 0), (0xa03, None)),
+        (ident(elf::EM_ARM.0, Elf32, Little, 0x400), (3, Some(0x903))),
+        (ident(elf::EM_ARM.0, Elf32, Little, 0x200), (3, Some(0xb03))),
+        (ident(elf::EM_S390.0, Elf64, Big, 0), (0x403, None)),
+        (ident(elf::EM_S390.0, Elf32, Big, 0), (3, Some(1))),
+        (ident(elf::EM_PPC64.0, Elf64, Little, 2), (0x503, None)),
+        (ident(elf::EM_PPC.0, Elf32, Big, 0), (3, Some(1))),
+        (ident(elf::EM_RISCV.0, Elf64, Little, 5), (0x1003, None)),
+        (ident(elf::EM_RISCV.0, Elf64, Little, 1), (0xf03, None)),
+        (ident(elf::EM_LOONGARCH.0, Elf64, Little, 0x43), (0x1203, None)),
+        (ident(elf::EM_MIPS.0, Elf64, Big, 0), (0x703, None)),
+        (ident(elf::EM_MIPS.0, Elf32, Big, 0x400), (0xc03, None)),
+        (ident(elf::EM_MIPS.0, Elf32, Big, 0x20), (0x603, None)),
     ];
     for (ident, expected) in cases {
         assert_eq!(cache_flags(&ident), expected, "{ident:?}");
