@@ -1,7 +1,7 @@
 //! The two hash tables of symbol names (gABI, "Hash Table"; the GNU table by glibc's
 //! `do_lookup_x`).
 
-use crate::elf::{Class, ElfError, Image, Words};
+use crate::elf::{Class, Image, Words};
 use object::read::ReadRef;
 
 /// The hash table in which a loader searches an object.
@@ -79,33 +79,30 @@ pub(super) fn sysv_hash(name: &[u8]) -> u32 {
 }
 
 impl GnuHash {
-    /// Reads the table at `address`.
+    /// Reads the table at `address`. `None` if it is outside the segments.
     pub(super) fn read<'data, R: ReadRef<'data>>(
         image: &Image<'data, R>,
         address: u64,
-    ) -> Result<Self, ElfError> {
-        let malformed = || ElfError::Malformed("its DT_GNU_HASH lies outside its segments");
+    ) -> Option<Self> {
         let words = image.words();
-        let head = image.bytes(address, 16).ok_or_else(malformed)?;
-        let field = |index: usize| words.word(head, index * 4).unwrap_or(0);
-        let (bucket_count, first, bloom_count, shift) = (field(0), field(1), field(2), field(3));
+        let head = numbers(words, image.bytes(address, 16)?);
+        let [bucket_count, first, bloom_count, shift] = head[..] else { return None };
         let bloom_size = u64::from(bloom_count) * words.size() as u64;
         let bloom_at = address.wrapping_add(16);
-        let bloom = image.bytes(bloom_at, bloom_size).ok_or_else(malformed)?.to_vec();
+        let bloom = image.bytes(bloom_at, bloom_size)?.to_vec();
         let buckets_at = bloom_at.wrapping_add(bloom_size);
         let bucket_size = u64::from(bucket_count) * 4;
-        let buckets = numbers(words, image.bytes(buckets_at, bucket_size).ok_or_else(malformed)?);
+        let buckets = numbers(words, image.bytes(buckets_at, bucket_size)?);
         let chains_at = buckets_at.wrapping_add(bucket_size);
         // The table has no count of symbols. It ends with the chain that starts last.
         let last = buckets.iter().copied().max().unwrap_or(0);
         let count = match last.checked_sub(first) {
-            Some(last) => chain_end(image, chains_at, last).ok_or_else(malformed)?,
+            Some(last) => chain_end(image, chains_at, last)?,
             None => 0,
         };
-        let chains = image.bytes(chains_at, u64::from(count) * 4).ok_or_else(malformed)?;
-        let chains = numbers(words, chains);
+        let chains = numbers(words, image.bytes(chains_at, u64::from(count) * 4)?);
         let bloom_mask = bloom_count.wrapping_sub(1);
-        Ok(Self { words, bloom, bloom_mask, shift, buckets, first, chains })
+        Some(Self { words, bloom, bloom_mask, shift, buckets, first, chains })
     }
 
     /// Returns the number of symbols that the table proves to exist.
@@ -169,26 +166,23 @@ fn chain_end<'data, R: ReadRef<'data>>(
 }
 
 impl SysvHash {
-    /// Reads the table at `address`. Its entries have `entry` bytes.
+    /// Reads the table at `address`. Its entries have `entry` bytes. `None` if it is outside the
+    /// segments.
     pub(super) fn read<'data, R: ReadRef<'data>>(
         image: &Image<'data, R>,
         address: u64,
         entry: u64,
-    ) -> Result<Self, ElfError> {
-        let malformed = || ElfError::Malformed("its DT_HASH lies outside its segments");
-        let words = image.words();
-        let head = image.bytes(address, entry * 2).ok_or_else(malformed)?;
-        let head = entries(words, head, entry);
-        let [bucket_count, chain_count] = head[..] else { return Err(malformed()) };
+    ) -> Option<Self> {
         let table = |at: u64, count: u32| {
-            let bytes = image.bytes(at, u64::from(count) * entry).ok_or_else(malformed)?;
-            Ok(entries(words, bytes, entry))
+            let bytes = image.bytes(at, u64::from(count) * entry)?;
+            Some(entries(image.words(), bytes, entry))
         };
+        let head = table(address, 2)?;
+        let [bucket_count, chain_count] = head[..] else { return None };
         let buckets_at = address.wrapping_add(entry * 2);
         let buckets = table(buckets_at, bucket_count)?;
         let chains_at = buckets_at.wrapping_add(u64::from(bucket_count) * entry);
-        let chains = table(chains_at, chain_count)?;
-        Ok(Self { buckets, chains })
+        Some(Self { buckets, chains: table(chains_at, chain_count)? })
     }
 
     /// Returns the number of symbols that the table proves to exist.

@@ -138,12 +138,14 @@ impl ObjectSymbols {
         // glibc's _dl_setup_hash uses the GNU table if there is one.
         let (hash, count) = match (tags.get(elf::DT_GNU_HASH), tags.get(elf::DT_HASH)) {
             (Some(at), _) => {
-                let table = GnuHash::read(image, at)?;
+                let malformed = ElfError::Malformed("its DT_GNU_HASH lies outside its segments");
+                let table = GnuHash::read(image, at).ok_or(malformed)?;
                 let count = table.symbol_count();
                 (HashTable::Gnu(table), count)
             }
             (None, Some(at)) => {
-                let table = SysvHash::read(image, at, machine.hash_entry())?;
+                let malformed = ElfError::Malformed("its DT_HASH lies outside its segments");
+                let table = SysvHash::read(image, at, machine.hash_entry()).ok_or(malformed)?;
                 let count = table.symbol_count();
                 (HashTable::Sysv(table), count)
             }

@@ -37,13 +37,6 @@ pub(super) struct Relocation {
     pub(super) lazy_table: bool,
 }
 
-/// An entry of a table before its type is known.
-struct Entry {
-    offset: u64,
-    info: u64,
-    addend: Option<i64>,
-}
-
 struct Reader<'a, 'data, R> {
     image: &'a Image<'data, R>,
     machine: KnownMachine,
@@ -118,52 +111,40 @@ impl<'data, R: ReadRef<'data>> Reader<'_, 'data, R> {
         let size = words.size() * if has_addends { 3 } else { 2 };
         let mut last = Vec::new();
         for entry in bytes.chunks_exact(size) {
-            let addend = has_addends.then(|| match words.class {
-                Class::Elf32 => words.word(entry, 8).map_or(0, |word| i64::from(word as i32)),
-                Class::Elf64 => words.endian.u64(entry, 16).unwrap_or(0) as i64,
-            });
-            let offset = words.address(entry, 0).unwrap_or(0);
-            let info = words.address(entry, words.size()).unwrap_or(0);
-            let taken = self.take(&Entry { offset, info, addend }, lazy_table)?;
-            match taken {
-                // A resolver may read what the other relocations of its object store.
-                Some(found) if found.kind == RelocationKind::Irelative => last.push(found),
-                Some(found) => self.found.symbolic.push(found),
-                None => {}
+            let number = |at| words.address(entry, at).unwrap_or(0);
+            let (offset, info) = (number(0), number(words.size()));
+            let (symbol, raw) = match words.class {
+                Class::Elf32 => ((info >> 8) as u32, (info & 0xff) as u32),
+                Class::Elf64 => ((info >> 32) as u32, info as u32),
+            };
+            let meaning = self.machine.type_of(raw);
+            let addend = match meaning {
+                _ if has_addends => self.signed(number(2 * words.size())),
+                // A `REL` entry has its addend in the word that it relocates, a descriptor in its second
+                // word: the argument.
+                TypeOf::Symbolic(RelocationKind::TlsDescriptor) => {
+                    self.signed(self.in_place(offset.wrapping_add(4)))
+                }
+                _ => self.signed(self.in_place(offset)),
+            };
+            match meaning {
+                TypeOf::Nothing => {}
+                TypeOf::Relative => {
+                    // In a 32-bit `REL` entry it is an address.
+                    let addend = if has_addends { addend as u64 } else { self.in_place(offset) };
+                    push(&mut self.found.relative, Relative { offset, addend })?;
+                }
+                TypeOf::Symbolic(kind) => {
+                    let has_addend = has_addends;
+                    let found = Relocation { offset, kind, symbol, addend, has_addend, lazy_table };
+                    // A resolver may read what the other relocations of its object store.
+                    let is_last = kind == RelocationKind::Irelative;
+                    if is_last { &mut last } else { &mut self.found.symbolic }.push(found);
+                }
             }
         }
         self.found.symbolic.append(&mut last);
         Ok(())
-    }
-
-    fn take(&mut self, entry: &Entry, lazy_table: bool) -> Result<Option<Relocation>, ElfError> {
-        let (symbol, raw) = match self.image.words().class {
-            Class::Elf32 => ((entry.info >> 8) as u32, (entry.info & 0xff) as u32),
-            Class::Elf64 => ((entry.info >> 32) as u32, entry.info as u32),
-        };
-        let kind = match self.machine.type_of(raw) {
-            TypeOf::Nothing => return Ok(None),
-            TypeOf::Relative => {
-                let addend = match entry.addend {
-                    Some(addend) => addend as u64,
-                    // A `REL` entry has its addend in the word that it relocates.
-                    None => self.in_place(entry.offset),
-                };
-                push(&mut self.found.relative, Relative { offset: entry.offset, addend })?;
-                return Ok(None);
-            }
-            TypeOf::Symbolic(kind) => kind,
-        };
-        let addend = match entry.addend {
-            Some(addend) => addend,
-            // A descriptor's argument is its second word.
-            None if kind == RelocationKind::TlsDescriptor => {
-                self.in_place_number(entry.offset.wrapping_add(4))
-            }
-            None => self.in_place_number(entry.offset),
-        };
-        let has_addend = entry.addend.is_some();
-        Ok(Some(Relocation { offset: entry.offset, kind, symbol, addend, has_addend, lazy_table }))
     }
 
     /// Returns the word of the file at an address, before relocation, or 0 beyond the file.
@@ -173,10 +154,11 @@ impl<'data, R: ReadRef<'data>> Reader<'_, 'data, R> {
         bytes.and_then(|bytes| words.address(bytes, 0)).unwrap_or(0)
     }
 
-    fn in_place_number(&self, address: u64) -> i64 {
+    /// Returns an address-sized number as a signed one.
+    fn signed(&self, number: u64) -> i64 {
         match self.image.words().class {
-            Class::Elf32 => i64::from(self.in_place(address) as i32),
-            Class::Elf64 => self.in_place(address) as i64,
+            Class::Elf32 => i64::from(number as i32),
+            Class::Elf64 => number as i64,
         }
     }
 

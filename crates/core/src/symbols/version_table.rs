@@ -4,7 +4,7 @@ use object::elf;
 use object::read::ReadRef;
 
 use super::dynamic::Tags;
-use crate::elf::{ElfError, Image, Words};
+use crate::elf::{ElfError, Image, Reader};
 
 /// The limit on entries of `DT_VERNEED` and of `DT_VERDEF`. A version index has 15 bits.
 const MAX_ENTRIES: usize = 1 << 15;
@@ -65,10 +65,12 @@ impl VersionTable {
         // `_dl_check_map_versions` stores the needed versions first, so that a definition replaces
         // one with the same index.
         if let Some(at) = tags.get(elf::DT_VERNEED) {
-            table.read_needs(image, at)?;
+            let malformed = ElfError::Malformed("its DT_VERNEED lies outside its segments");
+            table.read_needs(image, at).ok_or(malformed)?;
         }
         if let Some(at) = tags.get(elf::DT_VERDEF) {
-            table.read_definitions(image, at)?;
+            let malformed = ElfError::Malformed("its DT_VERDEF lies outside its segments");
+            table.definitions = Some(table.read_definitions(image, at).ok_or(malformed)?);
         }
         // glibc sets l_versyms only if some version has an index above 0.
         if let Some(at) = tags.get(elf::DT_VERSYM).filter(|_| table.versions.len() > 1) {
@@ -85,34 +87,32 @@ impl VersionTable {
     fn read_needs<'data, R: ReadRef<'data>>(
         &mut self,
         image: &Image<'data, R>,
-        at: u64,
-    ) -> Result<(), ElfError> {
-        let malformed = || ElfError::Malformed("its DT_VERNEED lies outside its segments");
-        let (words, mut at, mut left) = (image.words(), at, MAX_ENTRIES);
+        mut at: u64,
+    ) -> Option<()> {
+        let mut left = MAX_ENTRIES;
         loop {
-            let need = Fields::read(image, at, 16).ok_or_else(malformed)?;
+            let need = entry(image, at, 16)?;
             let mut versions = Vec::new();
-            let mut aux_at = at.wrapping_add(need.word(8));
+            let mut aux_at = at.wrapping_add(need.word(8)?.into());
             loop {
                 // `vna_next` may lead back to an earlier entry of a hostile file.
-                left = left.checked_sub(1).ok_or_else(malformed)?;
-                let aux = Fields::read(image, aux_at, 16).ok_or_else(malformed)?;
-                let (hash, name) = (aux.word(0) as u32, aux.word(8));
-                let other = words.endian.u16(aux.bytes, 6).unwrap_or(0);
-                let weak = words.endian.u16(aux.bytes, 4).unwrap_or(0) & elf::VER_FLG_WEAK.0 != 0;
+                left = left.checked_sub(1)?;
+                let aux = entry(image, aux_at, 16)?;
+                let (hash, name) = (aux.word(0)?, aux.word(8)?.into());
+                let (other, weak) = (aux.half(6)?, aux.half(4)? & elf::VER_FLG_WEAK.0 != 0);
                 versions.push(VersionName { hash, name, weak });
                 let hidden = other & HIDDEN != 0;
                 self.set(other & !HIDDEN, Version { hash, name, hidden });
                 // `_dl_check_map_versions` follows the links and never reads `vn_cnt`.
-                match aux.word(12) {
+                match aux.word(12)? {
                     0 => break,
-                    step => aux_at = aux_at.wrapping_add(step),
+                    step => aux_at = aux_at.wrapping_add(step.into()),
                 }
             }
-            self.needs.push(VersionNeed { file: need.word(4), versions });
-            match need.word(12) {
-                0 => return Ok(()),
-                step => at = at.wrapping_add(step),
+            self.needs.push(VersionNeed { file: need.word(4)?.into(), versions });
+            match need.word(12)? {
+                0 => return Some(()),
+                step => at = at.wrapping_add(step.into()),
             }
         }
     }
@@ -121,18 +121,15 @@ impl VersionTable {
     fn read_definitions<'data, R: ReadRef<'data>>(
         &mut self,
         image: &Image<'data, R>,
-        at: u64,
-    ) -> Result<(), ElfError> {
-        let malformed = || ElfError::Malformed("its DT_VERDEF lies outside its segments");
-        let (words, mut at) = (image.words(), at);
+        mut at: u64,
+    ) -> Option<Vec<VersionName>> {
         let mut definitions = Vec::new();
         for _ in 0..MAX_ENTRIES {
-            let definition = Fields::read(image, at, 20).ok_or_else(malformed)?;
-            let flags = words.endian.u16(definition.bytes, 2).unwrap_or(0);
-            let index = words.endian.u16(definition.bytes, 4).unwrap_or(0) & !HIDDEN;
-            let hash = definition.word(8) as u32;
-            let aux_at = at.wrapping_add(definition.word(12));
-            let name = Fields::read(image, aux_at, 8).ok_or_else(malformed)?.word(0);
+            let definition = entry(image, at, 20)?;
+            let (flags, index) = (definition.half(2)?, definition.half(4)? & !HIDDEN);
+            let hash = definition.word(8)?;
+            let aux_at = at.wrapping_add(definition.word(12)?.into());
+            let name = entry(image, aux_at, 8)?.word(0)?.into();
             // `match_symbol` compares the base version as well.
             definitions.push(VersionName { hash, name, weak: false });
             // The base version is the library's own name, which no symbol reference has.
@@ -140,15 +137,12 @@ impl VersionTable {
             let hidden = self.get(index).hidden;
             let version = if is_base { self.get(index) } else { Version { hash, name, hidden } };
             self.set(index, version);
-            match definition.word(16) {
-                0 => {
-                    self.definitions = Some(definitions);
-                    return Ok(());
-                }
-                step => at = at.wrapping_add(step),
+            match definition.word(16)? {
+                0 => return Some(definitions),
+                step => at = at.wrapping_add(step.into()),
             }
         }
-        Err(malformed())
+        None
     }
 
     fn set(&mut self, index: u16, version: Version) {
@@ -170,18 +164,11 @@ impl VersionTable {
     }
 }
 
-/// The fixed part of an entry.
-struct Fields<'data> {
-    words: Words,
-    bytes: &'data [u8],
-}
-
-impl<'data> Fields<'data> {
-    fn read<R: ReadRef<'data>>(image: &Image<'data, R>, at: u64, size: u64) -> Option<Self> {
-        Some(Self { words: image.words(), bytes: image.bytes(at, size)? })
-    }
-
-    fn word(&self, at: usize) -> u64 {
-        self.words.word(self.bytes, at).unwrap_or(0).into()
-    }
+/// Reads the fixed part of an entry.
+fn entry<'data, R: ReadRef<'data>>(
+    image: &Image<'data, R>,
+    at: u64,
+    size: u64,
+) -> Option<Reader<'data>> {
+    Some(Reader { endian: image.words().endian, bytes: image.bytes(at, size)? })
 }
