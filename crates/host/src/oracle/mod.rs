@@ -43,15 +43,6 @@ pub fn with_slash(path: &Path) -> PathBuf {
 /// Errors of a run. If the loader rejects the object, that is no error: the record has it.
 #[derive(Debug, Error)]
 pub enum OracleError {
-    /// The command could not be started.
-    #[error("{}: cannot be started", command.display())]
-    Start {
-        /// The program of the command.
-        command: PathBuf,
-        /// The error of the system call.
-        #[source]
-        source: std::io::Error,
-    },
     /// The run exceeded its time limit.
     #[error("{}: did not end within {limit:?}", object.display())]
     TooLong {
@@ -60,11 +51,13 @@ pub enum OracleError {
         /// The time limit.
         limit: Duration,
     },
-    /// A scratch file could not be created or read.
-    #[error("{}: cannot create or read the record of the run", object.display())]
-    Scratch {
-        /// The object.
-        object: PathBuf,
+    /// The command could not be started, or a scratch file not be created or read.
+    #[error("{}: {what}", path.display())]
+    Failed {
+        /// The command or the object.
+        path: PathBuf,
+        /// The failure.
+        what: &'static str,
         /// The error of the system call.
         #[source]
         source: std::io::Error,
@@ -72,6 +65,8 @@ pub enum OracleError {
 }
 
 /// Returns a function for `map_err` that makes a scratch error.
-fn scratch(object: &Path) -> impl Fn(std::io::Error) -> OracleError + '_ {
-    move |source| OracleError::Scratch { object: object.to_owned(), source }
+#[must_use]
+pub fn scratch(path: &Path) -> impl Fn(std::io::Error) -> OracleError + '_ {
+    let what = "cannot create or read the record of the run";
+    move |source| OracleError::Failed { path: path.to_owned(), what, source }
 }

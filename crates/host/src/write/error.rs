@@ -12,6 +12,13 @@ use crate::trust::Untrusted;
 /// The reason for a file system that is mounted read-only.
 pub(super) const READ_ONLY: &str = "is on a read-only file system";
 
+/// The new content is written, but a power failure may still undo it.
+const NOT_SYNCED: &str = "written, but not synced to the disk";
+
+/// Writing in place failed halfway, and restoring the old bytes failed too. The file's trailer has
+/// the old bytes.
+pub(super) const HALF_WRITTEN: &str = "written only in part; becalm undo can restore it";
+
 /// Reason why a file was not written. Unless the variant says otherwise, the file is unchanged.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -34,46 +41,16 @@ pub enum WriteError {
     /// has changed since it was opened.
     #[error("{}: was changed by another program; nothing was written", .0.display())]
     Changed(PathBuf),
-    /// The new file could not get an extended attribute of the old one.
-    #[error("{}: its attribute {name} cannot be preserved", path.display())]
-    Attribute {
-        /// The file.
-        path: PathBuf,
-        /// The attribute.
-        name: String,
-        /// The error of the system call.
-        #[source]
-        source: io::Error,
-    },
     /// The path exists, and becalm did not create it.
     #[error("{}: exists and was not made by becalm", .0.display())]
     NotOurs(PathBuf),
-    /// A system call failed.
-    #[error("{}: cannot {what}", path.display())]
+    /// A system call failed. The text says if the file may be changed nevertheless.
+    #[error("{}: {what}", path.display())]
     Failed {
         /// The file.
         path: PathBuf,
-        /// The failed operation, as a verb in the passive.
-        what: &'static str,
-        /// The error of the system call.
-        #[source]
-        source: io::Error,
-    },
-    /// The new content is written, but a power failure may still undo it.
-    #[error("{}: written, but not synced to the disk", path.display())]
-    NotSynced {
-        /// The file.
-        path: PathBuf,
-        /// The error of the system call.
-        #[source]
-        source: io::Error,
-    },
-    /// Writing in place failed halfway, and restoring the old bytes failed too. The file's trailer
-    /// has the old bytes.
-    #[error("{}: written only in part; becalm undo can restore it", path.display())]
-    HalfWritten {
-        /// The file.
-        path: PathBuf,
+        /// What failed.
+        what: Cow<'static, str>,
         /// The error of the system call.
         #[source]
         source: io::Error,
@@ -91,14 +68,22 @@ impl WriteError {
         Self::Refused { path: path.to_owned(), why: why.into() }
     }
 
-    /// Returns the error of an operation that failed.
+    /// Returns the error of an operation that failed: a verb in the passive.
     pub(super) fn failed(path: &Path, what: &'static str, source: impl Into<io::Error>) -> Self {
-        Self::Failed { path: path.to_owned(), what, source: source.into() }
+        Self::of(path, format!("cannot {what}"), source)
     }
 
     /// Returns the error of a sync that failed after the write.
     pub(super) fn not_synced(path: &Path, source: impl Into<io::Error>) -> Self {
-        Self::NotSynced { path: path.to_owned(), source: source.into() }
+        Self::of(path, NOT_SYNCED, source)
+    }
+
+    pub(super) fn of(
+        path: &Path,
+        what: impl Into<Cow<'static, str>>,
+        source: impl Into<io::Error>,
+    ) -> Self {
+        Self::Failed { path: path.to_owned(), what: what.into(), source: source.into() }
     }
 
     /// True if the file or a directory on the way to it does not exist.

@@ -17,7 +17,7 @@ use becalm_core::patch::Patch;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::error::{READ_ONLY, WriteError};
+use super::error::{HALF_WRITTEN, READ_ONLY, WriteError};
 use super::file::{self, FileUnderEdit};
 use super::sys::{At, On, Sys};
 use super::{WriteOptions, metadata};
@@ -239,7 +239,7 @@ impl InPlace {
 
     fn half_written(&mut self, source: io::Error) -> WriteError {
         self.stage = Stage::Done;
-        WriteError::HalfWritten { path: self.old.path.clone(), source }
+        WriteError::of(&self.old.path, HALF_WRITTEN, source)
     }
 
     fn stat(&self) -> Result<Facts, WriteError> {

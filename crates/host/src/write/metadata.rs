@@ -50,10 +50,9 @@ pub(super) fn copy(
 /// Sets the attributes of `old`, and removes those that `new` got from its directory (a default
 /// access control list, a label) and `old` does not have.
 fn copy_attributes(sys: &Sys, old: &FileUnderEdit, new: &Temporary) -> Result<(), WriteError> {
-    let kept = |name: &CStr, errno: Errno| WriteError::Attribute {
-        path: old.path.clone(),
-        name: name.to_string_lossy().into_owned(),
-        source: errno.into(),
+    let kept = |name: &CStr, errno: Errno| {
+        let what = format!("its attribute {} cannot be preserved", name.to_string_lossy());
+        WriteError::of(&old.path, what, errno)
     };
     let (from, to) = (old.on(), new.on());
     let wanted = names(sys, from).map_err(|errno| kept(c"list", errno))?;

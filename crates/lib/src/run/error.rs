@@ -72,8 +72,11 @@ mod tests {
         let source = |errno: Errno| io::Error::from_raw_os_error(errno.raw_os_error());
         let all = |errno: Errno| {
             let path = PathBuf::from("/x");
-            let write =
-                WriteError::Failed { path: path.clone(), what: "be opened", source: source(errno) };
+            let write = WriteError::Failed {
+                path: path.clone(),
+                what: "cannot be opened".into(),
+                source: source(errno),
+            };
             let errno = becalm_core::fs::Errno(errno.raw_os_error());
             let io = || io::Error::from_raw_os_error(errno.0);
             [

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use becalm_host::oracle::{self, Ended, FATAL, LIMIT, with_slash};
 use bstr::ByteSlice;
 
-pub use becalm_host::oracle::{LdDebug, OracleError};
+pub use becalm_host::oracle::{LdDebug, OracleError, scratch};
 
 /// A start of a loader on an object.
 #[derive(Clone, Debug)]
@@ -177,7 +177,7 @@ fn again<T>(start: &Start, run: impl Fn() -> Result<T, OracleError>) -> Result<T
     let began = Instant::now();
     loop {
         match run() {
-            Err(OracleError::Start { source, .. })
+            Err(OracleError::Failed { source, .. })
                 if source.kind() == ErrorKind::ExecutableFileBusy
                     && began.elapsed() < start.limit =>
             {

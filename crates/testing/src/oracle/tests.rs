@@ -74,5 +74,5 @@ fn a_run_that_exceeds_its_limit_is_killed() {
 #[test]
 fn a_missing_command_is_an_error() {
     let start = Start::new("/nonexistent-becalm", Launch::Trace);
-    assert!(matches!(ld_debug(&start), Err(OracleError::Start { .. })));
+    assert!(matches!(ld_debug(&start), Err(OracleError::Failed { what: "cannot be started", .. })));
 }

@@ -9,7 +9,7 @@ use becalm_core::probe::Attempt;
 use bstr::{BString, ByteSlice};
 
 use super::{CallResult, Syscall, TRACED_CALLS, attempts, parse};
-use crate::oracle::{OracleError, Start, run};
+use crate::oracle::{OracleError, Start, run, scratch};
 
 /// The system calls of one start.
 #[derive(Clone, Debug)]
@@ -37,8 +37,8 @@ impl Strace {
 /// # Errors
 /// Returns an error if the run fails to start, exceeds its time limit, or the tracer fails.
 pub fn strace(start: &Start) -> Result<Strace, OracleError> {
-    let failed = |source| OracleError::Scratch { object: start.object.clone(), source };
-    let dir = tempfile::tempdir().map_err(failed)?;
+    let failed = scratch(&start.object);
+    let dir = tempfile::tempdir().map_err(&failed)?;
     let record = dir.path().join("record");
     // `-xx` prints paths as hexadecimal bytes, so that no byte needs quoting.
     let mut line: Vec<OsString> =
