@@ -3,6 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use becalm_core::fs::FileId;
+use becalm_core::index::Time;
 use rustix::fs::Statx;
 
 /// Time within which two changes may have equal timestamps. File systems round times to a clock
@@ -52,12 +53,12 @@ impl Fingerprint {
         }
     }
 
-    /// Returns true if a change after `now` (nanoseconds since 1970) might not alter the file's
+    /// Returns true if a change after `now` might not alter the file's
     /// times, or if the file's clock is ahead of this machine's.
-    pub(crate) fn may_change_unseen(&self, now: i128) -> bool {
+    pub(crate) fn may_change_unseen(&self, now: Time) -> bool {
         let nanoseconds = |(s, n): (i64, u32)| i128::from(s) * 1_000_000_000 + i128::from(n);
         // Every change sets ctime; a user can set mtime to any value.
-        nanoseconds(self.ctime) + GRAIN_NANOSECONDS > now
+        nanoseconds(self.ctime) + GRAIN_NANOSECONDS > nanoseconds((now.sec, now.nsec))
     }
 
     /// Returns true if the file belongs to root or to this user, nobody else may write it, and it
@@ -72,8 +73,9 @@ impl Fingerprint {
     }
 }
 
-/// Returns the time of day in nanoseconds since 1970.
-pub(crate) fn now() -> i128 {
+/// Returns the time of the real-time clock.
+pub(crate) fn now() -> Time {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i128::try_from(since.as_nanos()).unwrap_or(i128::MAX)
+    let sec = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+    Time { sec, nsec: since.subsec_nanos() }
 }

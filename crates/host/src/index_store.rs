@@ -38,7 +38,7 @@ use crate::{FactChoice, Format, Found, HostError, OsFs, WalkOptions, find_object
 
 pub use bound::{BindThreshold, Binding};
 pub use fingerprints::OsFingerprints;
-pub(crate) use fingerprints::{fingerprint_of, now};
+pub(crate) use fingerprints::fingerprint_of;
 pub use own_files::is_index;
 pub(crate) use trees::is_changed_in_place;
 pub use trees::{last_installed, package_dirs, python_of, trees_beside};

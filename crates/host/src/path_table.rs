@@ -16,15 +16,17 @@ use becalm_core::index::{Fingerprint, Time};
 use bstr::{BStr, BString, ByteSlice};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
-use rustix::fs::{CWD, FileType, Statx};
+use rustix::fs::{AtFlags, CWD, FileType, Statx};
 use rustix::io::Errno;
 use thiserror::Error;
 
 use self::reading::{
-    check_case, facts, fingerprint, fingerprint_at, kind_of, mount_of, names_in, open_dir,
-    resolved, statx_at,
+    check_case, facts, fingerprint, fingerprint_at, mount_of, names_in, open_dir, resolved,
+    statx_at,
 };
-use crate::index_store::{OsFingerprints, now};
+use crate::facts::Facts;
+use crate::fingerprint::now;
+use crate::index_store::OsFingerprints;
 use crate::path::{path_bytes, path_of};
 
 /// Permission for everybody to search a directory.
@@ -448,7 +450,10 @@ impl One<'_> {
     ) -> Result<(), LeftOut> {
         let kind = match kind {
             // Not every file system reports the type with the name (readdir(3)).
-            FileType::Unknown => kind_of(dir, name)?,
+            FileType::Unknown => {
+                let found = Facts::at(dir, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW);
+                found.map_err(|_| LeftOut::Unreadable)?.file_type
+            }
             kind => kind,
         };
         match kind {

@@ -23,6 +23,7 @@ use rustix::process::geteuid;
 use thiserror::Error;
 
 use crate::error::words;
+use crate::facts::Facts;
 
 /// Links followed on the way to a file (Linux `MAXSYMLINKS`).
 const MAX_LINKS: usize = 40;
@@ -45,31 +46,9 @@ pub enum Untrusted {
         /// The error of the system.
         reason: io::Error,
     },
-    /// Another user owns the file or a directory on the way to it.
-    #[error("not used: {} belongs to user {owner}", .path.display())]
-    Owner {
-        /// The file or directory.
-        path: PathBuf,
-        /// The user id of its owner.
-        owner: u32,
-    },
-    /// Another user made a symbolic link on the way to a file that is written.
-    #[error("not written through {}, a symbolic link of user {owner}", .path.display())]
-    Link {
-        /// The link.
-        path: PathBuf,
-        /// The user id of its owner.
-        owner: u32,
-    },
-    /// Others may write the file or a directory on the way to it.
-    #[error("not used: others than its owner may write {}", .0.display())]
-    Writable(PathBuf),
-    /// Users other than the owner may not read the file or search a directory on the way to it.
-    #[error("other users may not read {}", .0.display())]
-    Private(PathBuf),
-    /// The path leads to a directory, FIFO, socket or device.
-    #[error("not used: {} is no regular file", .0.display())]
-    NoFile(PathBuf),
+    /// Owner, mode or kind of the file, or of a directory or link on the way to it, forbid to use it.
+    #[error("{0}")]
+    Refused(String),
     /// There are more links than the kernel follows.
     #[error("{}: too many links", .0.display())]
     Links(PathBuf),
@@ -80,6 +59,10 @@ impl Untrusted {
     #[must_use]
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Io { reason, .. } if reason.kind() == io::ErrorKind::NotFound)
+    }
+
+    fn owner(path: &Path, facts: &Metadata) -> Self {
+        Self::Refused(format!("not used: {} belongs to user {}", path.display(), facts.uid()))
     }
 
     fn io<E: Into<io::Error>>(path: &Path) -> impl Fn(E) -> Self {
@@ -125,7 +108,8 @@ pub fn open(path: &Path) -> Result<TrustedFile, Untrusted> {
     let facts = file.metadata().map_err(io)?;
     check(path, &facts)?;
     if !facts.is_file() {
-        return Err(Untrusted::NoFile(path.to_owned()));
+        let why = format!("not used: {} is no regular file", path.display());
+        return Err(Untrusted::Refused(why));
     }
     Ok(TrustedFile { file, facts })
 }
@@ -136,21 +120,31 @@ pub fn open(path: &Path) -> Result<TrustedFile, Untrusted> {
 /// # Errors
 /// Returns [`Untrusted`] if it is not.
 pub fn check_for_all(path: &Path) -> Result<(), Untrusted> {
-    const READ: u32 = 0o004;
-    const SEARCH: u32 = 0o001;
     let way = follow(path, |path, facts| {
         check(path, facts)?;
-        let wanted = if facts.is_dir() { SEARCH } else { READ };
         if facts.uid() != 0 {
-            return Err(Untrusted::Owner { path: path.to_owned(), owner: facts.uid() });
+            return Err(Untrusted::owner(path, facts));
         }
-        // The permissions of a symbolic link are not used (symlink(7)).
-        if facts.mode() & wanted == 0 && !facts.is_symlink() {
-            return Err(Untrusted::Private(path.to_owned()));
-        }
-        Ok(())
+        check_readable(path, facts)
     });
     way.map(drop)
+}
+
+/// True if everybody may read a file with an absolute path, or search it if it is a directory.
+pub(crate) fn is_for_all(path: &Path) -> bool {
+    follow(path, check_readable).is_ok_and(|real| real.exists())
+}
+
+/// Checks that everybody may read a file or search a directory.
+fn check_readable(path: &Path, facts: &Metadata) -> Result<(), Untrusted> {
+    const READ: u32 = 0o004;
+    const SEARCH: u32 = 0o001;
+    let wanted = if facts.is_dir() { SEARCH } else { READ };
+    // The permissions of a symbolic link are not used (symlink(7)).
+    if facts.mode() & wanted == 0 && !facts.is_symlink() {
+        return Err(Untrusted::Refused(format!("other users may not read {}", path.display())));
+    }
+    Ok(())
 }
 
 /// The rule for the places where becalm may write.
@@ -173,7 +167,9 @@ impl Rule {
             Self::Chosen if facts.is_file() => Ok(()),
             Self::Chosen => check(path, facts),
             Self::Named if facts.is_symlink() && !is_of_named_links(facts.uid()) => {
-                Err(Untrusted::Link { path: path.to_owned(), owner: facts.uid() })
+                let (path, owner) = (path.display(), facts.uid());
+                let why = format!("not written through {path}, a symbolic link of user {owner}");
+                Err(Untrusted::Refused(why))
             }
             Self::Named => Ok(()),
         }
@@ -267,8 +263,8 @@ fn open_by_names(path: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errn
             Ok(file) if way.is_empty() => return Ok(file),
             Ok(below) => dir = below,
             Err(Errno::NOTDIR) => {
-                let found = fs::statat(&dir, &name, AtFlags::SYMLINK_NOFOLLOW)?;
-                let is_link = FileType::from_raw_mode(found.st_mode) == FileType::Symlink;
+                let found = Facts::at(&dir, &name, AtFlags::SYMLINK_NOFOLLOW)?;
+                let is_link = found.file_type == FileType::Symlink;
                 return Err(if is_link { Errno::LOOP } else { Errno::NOTDIR });
             }
             Err(errno) => return Err(errno),
@@ -365,13 +361,13 @@ fn is_of_named_links(owner: u32) -> bool {
 /// # Errors
 /// Returns [`Untrusted`] if another user owns it or may write it.
 pub fn check(path: &Path, facts: &Metadata) -> Result<(), Untrusted> {
-    let path = || path.to_owned();
     if facts.uid() != 0 && facts.uid() != user() {
-        return Err(Untrusted::Owner { path: path(), owner: facts.uid() });
+        return Err(Untrusted::owner(path, facts));
     }
     let is_shared = facts.is_dir() && facts.mode() & STICKY != 0;
     if facts.mode() & WRITABLE != 0 && !facts.is_symlink() && !is_shared {
-        return Err(Untrusted::Writable(path()));
+        let why = format!("not used: others than its owner may write {}", path.display());
+        return Err(Untrusted::Refused(why));
     }
     Ok(())
 }

@@ -13,16 +13,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use becalm_core::fs::FileId;
+use becalm_core::fs::{FileId, FileKind};
 use rayon::Scope;
 use rustc_hash::FxHashSet;
 use rustix::fs::{
-    AtFlags, CWD, FileType, FsWord, Mode, OFlags, PROC_SUPER_MAGIC, RawDir, RawDirEntry, Stat,
+    AtFlags, CWD, FileType, FsWord, Mode, OFlags, PROC_SUPER_MAGIC, RawDir, RawDirEntry,
 };
 use rustix::io::Errno;
 use rustix::path::Arg;
 
 use crate::HostError;
+use crate::facts::Facts;
 use crate::write::is_leftover;
 
 /// Size of the buffer for directory entries, the same as in the C library.
@@ -132,11 +133,7 @@ impl Walk<'_> {
     /// Checks a file that the user named; any problem with it is an error.
     fn named(&self, path: &Path) {
         match probe_named(path) {
-            Ok(Some(found)) => self.keep(Walked { objects: vec![found], ..Walked::default() }),
-            Ok(None) => {
-                let reason = "neither an ELF nor a Mach-O file";
-                self.fail(vec![HostError::unusable(path, reason)]);
-            }
+            Ok(found) => self.keep(Walked { objects: vec![found], ..Walked::default() }),
             Err(error) => self.fail(vec![error]),
         }
     }
@@ -249,8 +246,7 @@ fn drop_repeated(objects: &mut Vec<Found>) {
 fn type_of(dir: &OwnedFd, entry: &RawDirEntry<'_>) -> Result<FileType, Errno> {
     match entry.file_type() {
         FileType::Unknown => {
-            let stat = rustix::fs::statat(dir, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)?;
-            Ok(FileType::from_raw_mode(stat.st_mode))
+            Ok(Facts::at(dir, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)?.file_type)
         }
         known => Ok(known),
     }
@@ -268,16 +264,17 @@ fn join(dir: &Path, name: &CStr) -> PathBuf {
 }
 
 /// Checks a file that the user named, following symbolic links.
-fn probe_named(path: &Path) -> Result<Option<Found>, HostError> {
+fn probe_named(path: &Path) -> Result<Found, HostError> {
     let fail = |errno: Errno| read_error(path, errno);
-    let stat = rustix::fs::statat(CWD, path, AtFlags::empty()).map_err(fail)?;
     // Checked before the open, because opening a device can have side effects.
-    if is_special(&stat) {
+    if Facts::at(CWD, path, AtFlags::empty()).map_err(fail)?.kind() == FileKind::Other {
         return Err(HostError::unusable(path, "not a regular file"));
     }
     let file = open(CWD, path, OFlags::empty()).map_err(fail)?;
     let looked = look_at(file).map_err(|source| read_error(path, source))?;
-    Ok(looked.map(|(format, id)| Found { path: path.to_owned(), format, id, named: true }))
+    let other = || HostError::unusable(path, "neither an ELF nor a Mach-O file");
+    let (format, id) = looked.ok_or_else(other)?;
+    Ok(Found { path: path.to_owned(), format, id, named: true })
 }
 
 /// Checks a file in a directory. The lookup uses only the name, so that the kernel need not resolve
@@ -305,18 +302,9 @@ fn look_at(file: OwnedFd) -> io::Result<Option<(Format, FileId)>> {
     (&file).take(8).read_to_end(&mut start)?;
     let Some(format) = format_of(&start) else { return Ok(None) };
     // Most files have another format, so only objects need this call.
-    let stat = rustix::fs::fstat(&file)?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Ok(None);
-    }
-    #[allow(clippy::unnecessary_cast, reason = "a no-op on some architectures")]
-    Ok(Some((format, FileId { dev: stat.st_dev as u64, ino: stat.st_ino as u64 })))
-}
-
-fn is_special(stat: &Stat) -> bool {
-    use FileType::{BlockDevice, CharacterDevice, Fifo, Socket};
-    let kind = FileType::from_raw_mode(stat.st_mode);
-    matches!(kind, Fifo | Socket | CharacterDevice | BlockDevice)
+    let facts = Facts::of(&file)?;
+    let is_regular = facts.file_type == FileType::RegularFile;
+    Ok(is_regular.then_some((format, facts.fingerprint.id)))
 }
 
 /// Returns the format of a file with these first bytes (gABI `EI_MAG0`; Mach-O `MH_MAGIC` and

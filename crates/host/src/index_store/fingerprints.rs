@@ -1,9 +1,7 @@
 //! Reads fingerprints of this machine's files.
 
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use becalm_core::fs::Errno;
 use becalm_core::index::build::Fingerprints;
@@ -11,13 +9,10 @@ use becalm_core::index::{Fingerprint, Time};
 use bstr::{BStr, ByteSlice};
 use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, StatxTimestamp};
 
+use crate::fingerprint::now;
 use crate::path::path_of;
+use crate::trust::is_for_all;
 use crate::volume::{Volumes, listing_of};
-
-/// The right of others to read a file.
-const READ: u32 = 0o004;
-/// The right of others to search a directory.
-const SEARCH: u32 = 0o001;
 
 /// Reads fingerprints with `statx`, and remembers the time at which it was created.
 ///
@@ -55,13 +50,6 @@ impl OsFingerprints {
     }
 }
 
-/// Returns the time of the real-time clock.
-pub(crate) fn now() -> Time {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let sec = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
-    Time { sec, nsec: since.subsec_nanos() }
-}
-
 /// Converts a result of `statx`, without a file system.
 pub(crate) fn fingerprint_of(found: &Statx) -> Fingerprint {
     let time = |time: StatxTimestamp| Time { sec: time.tv_sec, nsec: time.tv_nsec };
@@ -87,17 +75,7 @@ impl Fingerprints for OsFingerprints {
     }
 
     fn is_for_all(&self, path: &BStr) -> bool {
-        let path = &*path_of(path);
-        let mode = |path: &Path| path.metadata().map_or(0, |facts| facts.mode());
-        let is_open = |path: &Path| {
-            path.ancestors()
-                .skip(1)
-                .all(|dir| dir.as_os_str().is_empty() || mode(dir) & SEARCH != 0)
-        };
-        let wanted = if path.is_dir() { SEARCH } else { READ };
-        mode(path) & wanted != 0
-            && is_open(path)
-            && path.canonicalize().is_ok_and(|real| real == path || is_open(&real))
+        is_for_all(&path_of(path))
     }
 
     fn now(&self) -> Time {

@@ -33,7 +33,7 @@ impl OsFs {
             return Err(Errno::NXIO);
         }
         let (file, stat) = object_file::open_file(&self.root, path)?;
-        let bytes = object_file::read_up_to(&file, &stat, LARGEST)?;
+        let bytes = object_file::read_up_to(&file, LARGEST)?;
         Ok(OpenInterpreter { file, state: stat.fingerprint, bytes })
     }
 }

@@ -9,7 +9,6 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use becalm_core::fs::FileId;
 use rustc_hash::FxHashSet;
 use rustix::fs::{AtFlags, OFlags, RawDir};
 
@@ -88,13 +87,11 @@ impl KnownDir {
         self.misses.fetch_add(1, Ordering::Relaxed) + 1 >= LIST_AFTER
     }
 
-    /// Reads the names of the directory at `path`, whose identity was `id` and whose state was
-    /// `fingerprint`. Returns `None` if it has changed since.
+    /// Reads the names of the directory at `path`, whose state was `fingerprint`. Returns `None` if it has changed since.
     pub(super) fn list(
         &self,
         root: &Root,
         path: &[u8],
-        id: FileId,
         fingerprint: &Fingerprint,
     ) -> Option<Arc<Listing>> {
         // Read before the names, so that a change during the listing counts as recent.
@@ -104,15 +101,13 @@ impl KnownDir {
             // The directory may be searchable without being readable.
             Err(_) => None,
             Ok(dir) => {
-                let same =
-                    |stat: Facts| stat.fingerprint.id == id && stat.fingerprint == *fingerprint;
-                let state = || Facts::of(&dir).ok();
-                if !state().is_some_and(same) {
+                let is_same = || Facts::of(&dir).is_ok_and(|now| now.fingerprint == *fingerprint);
+                if !is_same() {
                     return None;
                 }
                 // Equal states before and after the read mean that no name came or went meanwhile.
                 let names = names_of(&dir);
-                if !state().is_some_and(same) {
+                if !is_same() {
                     return None;
                 }
                 names

@@ -110,7 +110,7 @@ pub(super) fn read_whole(root: &Root, path: &[u8], stat: &Facts) -> Result<Vec<u
         return Err(TOO_BIG);
     }
     // One byte more than the limit shows that the file is too long.
-    let bytes = read_up_to(&file, &stat, MAX_READ + 1)?;
+    let bytes = read_up_to(&file, MAX_READ + 1)?;
     if bytes.len() as u64 > MAX_READ { Err(TOO_BIG) } else { Ok(bytes) }
 }
 
@@ -120,19 +120,12 @@ pub(super) fn open_file(root: &Root, path: &[u8]) -> Result<(File, Facts), Errno
     if stat.kind() == FileKind::File { Ok((file.into(), stat)) } else { Err(not_a_file(&stat)) }
 }
 
-/// Reads an open file to its end, at most so many bytes. Files of /proc have the length 0 in `stat`.
-pub(super) fn read_up_to(file: &File, stat: &Facts, most: u64) -> Result<Vec<u8>, Errno> {
-    let mut bytes = Vec::with_capacity(capacity_for(stat));
+/// Reads an open file to its end, at most so many bytes.
+pub(super) fn read_up_to(file: &File, most: u64) -> Result<Vec<u8>, Errno> {
+    let mut bytes = Vec::new();
     let read = file.take(most).read_to_end(&mut bytes);
     read.map_err(|error| Errno(error.raw_os_error().unwrap_or(Errno::IO.0)))?;
     Ok(bytes)
-}
-
-/// Returns the capacity for a file whose length is claimed by `stat`. An unusually large claim gets
-/// only a few pages.
-fn capacity_for(stat: &Facts) -> usize {
-    const USUAL: u64 = 1024 * 1024;
-    if stat.fingerprint.size < USUAL { stat.fingerprint.size as usize + 1 } else { BLOCK as usize }
 }
 
 /// Opens a file to read it. Returns its state, too.

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use becalm_core::fs::{Errno, FileId, FileKind, FileSystem, OpenedFile};
+use becalm_core::fs::{Errno, FileKind, FileSystem, OpenedFile};
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashMap;
 
@@ -52,7 +52,6 @@ enum Dir {
 /// A directory in the state that this session has read.
 #[derive(Debug)]
 struct SeenDir {
-    id: FileId,
     fingerprint: Fingerprint,
     known: Arc<KnownDir>,
     listing: RefCell<Option<Arc<Listing>>>,
@@ -143,13 +142,7 @@ impl<'a> Session<'a> {
                 let known = self.os.dirs.get_or_insert_with(stat.fingerprint.id, Arc::default);
                 let listing = RefCell::new(known.listing(&stat.fingerprint));
                 let tried = Cell::new(listing.borrow().is_some());
-                Dir::Is(SeenDir {
-                    id: stat.fingerprint.id,
-                    fingerprint: stat.fingerprint,
-                    known,
-                    listing,
-                    tried,
-                })
+                Dir::Is(SeenDir { fingerprint: stat.fingerprint, known, listing, tried })
             }
             Err(errno) => {
                 if let (Errno::NOENT, Some(dir), Some((parent, _))) = (errno, parent, split(path)) {
@@ -167,7 +160,7 @@ impl<'a> Session<'a> {
             return;
         }
         seen.tried.set(true);
-        let listing = seen.known.list(&self.os.root, &dot_of(path), seen.id, &seen.fingerprint);
+        let listing = seen.known.list(&self.os.root, &dot_of(path), &seen.fingerprint);
         *seen.listing.borrow_mut() = listing;
     }
 }

@@ -75,12 +75,6 @@ pub(super) fn mount_of(found: &Statx) -> u64 {
     if found.stx_mask & StatxFlags::MNT_ID.bits() != 0 { found.stx_mnt_id } else { 0 }
 }
 
-/// Returns the kind of a file whose directory does not report it.
-pub(super) fn kind_of(dir: &OwnedFd, name: &BString) -> Result<FileType, LeftOut> {
-    let found = rustix::fs::statat(dir, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW);
-    Ok(FileType::from_raw_mode(found.map_err(|_| LeftOut::Unreadable)?.st_mode))
-}
-
 /// Returns the fingerprint of a directory on a file system. Its length is not compared.
 pub(super) fn fingerprint(volume: u64, found: &Statx) -> Fingerprint {
     Fingerprint { volume, size: 0, ..fingerprint_of(found) }
