@@ -194,8 +194,8 @@ fn versioned<'data, R: ReadRef<'data>>(
     let versions = bytes_at(data, start, count * 2).ok_or_else(broken)?;
     let mut found = Vec::new();
     for (at, symbol) in table.chunks_exact(size as usize).enumerate() {
-        let version = image.format.read_u16(versions, at * 2).ok_or_else(broken)?;
-        let name = image.format.read_u32(symbol, 0).ok_or_else(broken)?;
+        let version = image.format.endian.u16(versions, at * 2).ok_or_else(broken)?;
+        let name = image.format.endian.u32(symbol, 0).ok_or_else(broken)?;
         // The indexes 0 (local) and 1 (global) name no version.
         if version <= VER_NDX_GLOBAL.0 || name == 0 {
             continue;

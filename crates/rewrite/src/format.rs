@@ -120,16 +120,6 @@ impl Format {
         if self.is_64() { 8 } else { 4 }
     }
 
-    /// Reads a 16-bit number.
-    pub(crate) fn read_u16(self, bytes: &[u8], at: usize) -> Option<u16> {
-        self.endian.u16(bytes, at)
-    }
-
-    /// Reads a 32-bit number.
-    pub(crate) fn read_u32(self, bytes: &[u8], at: usize) -> Option<u32> {
-        self.endian.u32(bytes, at)
-    }
-
     /// Reads an address, offset or size.
     pub(crate) fn read_word(self, bytes: &[u8], at: usize) -> Option<u64> {
         match self.class {

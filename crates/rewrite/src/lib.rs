@@ -211,7 +211,7 @@ pub fn executable_stack<'data, R: ReadRef<'data>>(data: R) -> Result<Option<bool
 /// # Errors
 /// Returns [`RewriteError`] if the file cannot be edited without harm.
 pub fn edit<'data, R: ReadRef<'data>>(data: R, edits: &[Edit]) -> Result<Edited, RewriteError> {
-    edit_at(data, edits, Place::Replacing)
+    edit_at(data, edits, false)
 }
 
 /// Computes a patch like [`edit`], for a writer that keeps the inode. In an edited file the new record
@@ -231,36 +231,28 @@ pub fn edit_in_place<'data, R: ReadRef<'data>>(
     data: R,
     edits: &[Edit],
 ) -> Result<Edited, RewriteError> {
-    edit_at(data, edits, Place::Behind)
+    edit_at(data, edits, true)
 }
 
-/// The position of a further record.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// It replaces the old record.
-    Replacing,
-    /// It follows the old record.
-    Behind,
-}
-
+/// Edits the file. A further record follows the old one if `behind` is true, and replaces it otherwise.
 fn edit_at<'data, R: ReadRef<'data>>(
     data: R,
     edits: &[Edit],
-    place: Place,
+    behind: bool,
 ) -> Result<Edited, RewriteError> {
     let Some(history) = record::find(data) else {
-        return edit_original(data, data, edits, None, place);
+        return edit_original(data, data, edits, None, behind);
     };
     if history.status == Status::Changed {
         return Err(RewriteError::ChangedSince);
     }
     // A further record would follow ranges that are only partly written.
-    if place == Place::Behind && history.status == Status::Torn {
+    if behind && history.status == Status::Torn {
         return Err(RewriteError::Interrupted);
     }
     // Every edit starts from the original, so that edits do not accumulate.
     let original = Overlay::new(data, &history.old, history.original_length);
-    edit_original(&original, data, edits, Some(&history), place)
+    edit_original(&original, data, edits, Some(&history), behind)
 }
 
 /// Edits the file. `original` is the file before any edit, `data` the present one.
@@ -269,7 +261,7 @@ fn edit_original<'o, 'data, O: ReadRef<'o>, R: ReadRef<'data>>(
     data: R,
     edits: &[Edit],
     history: Option<&History>,
-    place: Place,
+    behind: bool,
 ) -> Result<Edited, RewriteError> {
     let image = Image::read(original)?;
     image.check(original)?;
@@ -296,7 +288,7 @@ fn edit_original<'o, 'data, O: ReadRef<'o>, R: ReadRef<'data>>(
     }
     let append_at = match history {
         // The old record stays until the new one is complete.
-        Some(history) if place == Place::Behind => history.end,
+        Some(history) if behind => history.end,
         _ => image.length,
     };
     let draft = assemble::assemble(&image, original, &wanted, append_at)?;

@@ -81,7 +81,7 @@ fn moved(
     symbol: &[u8],
 ) -> Option<u64> {
     let format = image.format;
-    let index = format.read_u16(symbol, shape.index).filter(|&index| index > 0)?;
+    let index = format.endian.u16(symbol, shape.index).filter(|&index| index > 0)?;
     let section = image.sections.get(usize::from(index)).filter(|section| section.size > 0)?;
     let vaddr = match (section.kind, dynamic) {
         (SHT_DYNAMIC, Some(place)) => place.vaddr,

@@ -104,10 +104,10 @@ fn files<'data, R: ReadRef<'data>>(
     };
     for _ in 0..count {
         let (offset, entry) = record(image, data, at)?;
-        let word = |at| image.format.read_u32(entry, at).ok_or_else(broken);
+        let word = |at| image.format.endian.u32(entry, at).ok_or_else(broken);
         let name = string_at(image, data, u64::from(word(4)?))?;
         let versions = at.checked_add(u64::from(word(8)?)).ok_or_else(broken)?;
-        let count = image.format.read_u16(entry, 2).ok_or_else(broken)?;
+        let count = image.format.endian.u16(entry, 2).ok_or_else(broken)?;
         files.push(File { offset, versions, count, name });
         let next = word(12)?;
         if next == 0 {
@@ -132,11 +132,11 @@ fn weaken<'data, R: ReadRef<'data>>(
     let mut at = file.versions;
     for _ in 0..file.count {
         let (offset, entry) = record(image, data, at)?;
-        let flags = image.format.read_u16(entry, 4).ok_or_else(broken)?;
+        let flags = image.format.endian.u16(entry, 4).ok_or_else(broken)?;
         // `vna_flags` is at offset 4 of `Vernaux`.
         let bytes = image.format.u16(flags | WEAK).to_vec();
         writes.push(Write { offset: offset + 4, bytes });
-        let next = image.format.read_u32(entry, 12).ok_or_else(broken)?;
+        let next = image.format.endian.u32(entry, 12).ok_or_else(broken)?;
         // `vna_next` of a hostile file can form a cycle as well.
         if next == 0 || writes.len() > RECORDS_MAX {
             break;

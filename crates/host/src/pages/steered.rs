@@ -80,10 +80,8 @@ impl Steered {
             return Ok(None);
         }
         let found = read(&child, report.into());
-        let Ok((memory, maps, members_check, places)) = found else {
-            kill_family(&mut child);
-            return found.map(|_| None);
-        };
+        let (memory, maps, members_check, places) =
+            found.inspect_err(|_| kill_family(&mut child))?;
         Ok(Some(Self { child, memory, maps, members_check, places }))
     }
 

@@ -61,7 +61,7 @@ impl Counting {
         let name = |path: &BStr| path.rsplit_str("/").next().unwrap_or_default().to_owned();
         // In musl the loader is the C library itself, so its code also runs on behalf of the
         // program.
-        let interpreter = program.interpreter.as_ref();
+        let interpreter = program.image.interpreter.as_ref();
         let loader_is_libc =
             interpreter.is_some_and(|path| name(path.as_bstr()).contains_str("musl"));
         Counting {
@@ -76,14 +76,9 @@ impl Counting {
             keeps_opened: options.opened,
             keeps_timeline: options.timeline,
             image: Image {
-                path: program.path.clone(),
-                exec_path: program.exec_path.clone(),
                 pid: pid.unsigned_abs(),
                 reached_entry: program.entry.is_none(),
-                interpreter: program.interpreter.clone(),
-                environment: program.environment.clone(),
-                secure: program.secure,
-                ..Image::default()
+                ..program.image.clone()
             },
             program,
         }

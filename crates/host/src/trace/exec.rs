@@ -5,7 +5,6 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 
 use bstr::{BString, ByteSlice};
 use object::elf::{FileHeader32, FileHeader64};
@@ -15,6 +14,7 @@ use object::{Endianness, ReadCache};
 use becalm_core::observe::classes::VARIABLES;
 
 use super::arch;
+use super::report::Image;
 use super::stopped::Stopped;
 use super::sys::Pid;
 use crate::pages::maps::mappings;
@@ -22,26 +22,18 @@ use crate::pages::maps::mappings;
 /// The tracer's facts about a program.
 #[derive(Debug, Default)]
 pub(super) struct Program {
-    /// The file, with symbolic links resolved.
-    pub(super) path: BString,
-    /// The path passed to `execve` (`AT_EXECFN`).
-    pub(super) exec_path: BString,
-    /// `PT_INTERP`.
-    pub(super) interpreter: Option<BString>,
+    /// Its paths, environment and `AT_SECURE`.
+    pub(super) image: Image,
     /// The address range of the mapped interpreter.
     pub(super) loader: Range<u64>,
     /// `AT_ENTRY`, if a loader runs before it.
     pub(super) entry: Option<u64>,
-    /// `AT_SECURE`.
-    pub(super) secure: bool,
     /// True for a 32-bit program.
     pub(super) is_32_bit: bool,
     /// True if the program is a loader itself: `ld.so PROGRAM`.
     pub(super) is_loader: bool,
     /// True if the file has set-id bits or capabilities that the kernel ignores under a tracer.
     pub(super) drops_privileges: bool,
-    /// The variables that a loader or a class reads.
-    pub(super) environment: Vec<(BString, BString)>,
 }
 
 const AT_BASE: u64 = 7;
@@ -57,7 +49,7 @@ impl Program {
         // The link leads to the executed file itself, even if its path has been replaced since.
         let exe = format!("/proc/{pid}/exe");
         if let Ok(path) = std::fs::read_link(&exe) {
-            program.path = path.as_os_str().as_bytes().into();
+            program.image.path = path.as_os_str().as_bytes().into();
         }
         let Ok(file) = File::open(&exe) else { return program };
         program.drops_privileges = drops_privileges(&file);
@@ -65,23 +57,25 @@ impl Program {
         let of_64 = || Some((true, interpreter::<FileHeader64<Endianness>>(&file)?));
         let of_32 = || Some((false, interpreter::<FileHeader32<Endianness>>(&file)?));
         let Some((is_64_bit, interpreter)) = of_64().or_else(of_32) else { return program };
-        (program.is_32_bit, program.interpreter) = (!is_64_bit, interpreter);
+        (program.is_32_bit, program.image.interpreter) = (!is_64_bit, interpreter);
         let auxv = std::fs::read(format!("/proc/{pid}/auxv")).unwrap_or_default();
         // These addresses are final: the load bias of a position-independent program is in them
         // already.
         let value = |key| auxiliary(&auxv, is_64_bit, key);
-        program.secure = value(AT_SECURE).is_some_and(|value| value != 0);
-        program.exec_path = value(AT_EXECFN).map(|addr| task.string(addr)).unwrap_or_default();
-        program.environment = environment(pid);
+        program.image.secure = value(AT_SECURE).is_some_and(|value| value != 0);
+        program.image.exec_path =
+            value(AT_EXECFN).map(|addr| task.string(addr)).unwrap_or_default();
+        program.image.environment = environment(pid);
         // `AT_BASE` is 0 if the kernel loaded no interpreter (`create_elf_tables`).
         let base = value(AT_BASE).filter(|base| *base != 0);
-        if let (Some(base), Some(_)) = (base, &program.interpreter) {
+        if let (Some(base), Some(_)) = (base, &program.image.interpreter) {
             // The mapping is looked up, because the file at the interpreter's path may have been
             // replaced.
             program.loader = base..end_of_mapped(pid, base);
             program.entry = value(AT_ENTRY);
         }
-        program.is_loader = program.interpreter.is_none() && names_a_loader(&program.path);
+        program.is_loader =
+            program.image.interpreter.is_none() && names_a_loader(&program.image.path);
         program
     }
 }
@@ -89,11 +83,9 @@ impl Program {
 /// Returns true for the file name of a dynamic loader.
 fn names_a_loader(path: &BString) -> bool {
     let name = path.rsplit_str("/").next().unwrap_or_default();
-    name.starts_with(b"ld-linux")
-        || name.starts_with(b"ld-musl")
-        || name.starts_with(b"ld.so")
-        || name.starts_with(b"ld-2.")
-        || name.starts_with(b"ld64.so")
+    ["ld-linux", "ld-musl", "ld.so", "ld-2.", "ld64.so"]
+        .iter()
+        .any(|start| name.starts_with(start.as_bytes()))
 }
 
 /// Returns true if the file would give rights that the kernel withholds from a program with an
@@ -129,8 +121,7 @@ fn auxiliary(auxv: &[u8], is_64_bit: bool, key: u64) -> Option<u64> {
 }
 
 fn environment(pid: Pid) -> Vec<(BString, BString)> {
-    let bytes = std::fs::read(Path::new("/proc").join(pid.to_string()).join("environ"));
-    let bytes = bytes.unwrap_or_default();
+    let bytes = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     let wanted = |name: &[u8]| {
         name.starts_with(b"LD_")
             || name == b"GLIBC_TUNABLES"

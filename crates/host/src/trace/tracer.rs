@@ -340,7 +340,7 @@ impl<'a> Tracer<'a> {
 
     fn new_image(&mut self, task: &Stopped) {
         let mut program = Program::of(task);
-        let path = || program.path.clone();
+        let path = || program.image.path.clone();
         let mut notes = Vec::new();
         if program.drops_privileges {
             notes.push(Note::PrivilegesDropped { path: path() });
@@ -353,7 +353,7 @@ impl<'a> Tracer<'a> {
         }
         // A static program has no loader phase, so it needs no breakpoint.
         let breakpoint = program.entry.and_then(|entry| Breakpoint::set(task, entry));
-        if breakpoint.is_none() && program.interpreter.is_some() {
+        if breakpoint.is_none() && program.image.interpreter.is_some() {
             program.entry = None;
             notes.push(Note::NoEntry { path: path() });
         }

@@ -229,15 +229,15 @@ impl Table {
         if entries.len() > self.sizes.entries as usize || bases.len() > MOST_BASES {
             return false;
         }
-        let mut text = Text { table: self, used: 1 };
+        let mut used = 1;
+        let mut add = |string: &CString| self.add(string, &mut used);
         for (place, base) in self.head().bases.iter().zip(bases) {
-            let Some(offset) = text.add(base) else { return false };
+            let Some(offset) = add(base) else { return false };
             place.store(offset, Ordering::Relaxed);
         }
         self.head().base_count.store(bases.len() as u32, Ordering::Relaxed);
         for (at, new) in entries.iter().enumerate() {
-            let offsets =
-                new.strings().map(|string| string.map_or(Some(0), |string| text.add(string)));
+            let offsets = new.strings().map(|string| string.map_or(Some(0), &mut add));
             let [Some(path), Some(copy), Some(target)] = offsets else { return false };
             let bytes = new.path.as_bytes();
             let hash = hash::bytes(0, bytes);
@@ -256,6 +256,21 @@ impl Table {
         }
         self.head().is_ready.store(1, Ordering::Release);
         true
+    }
+
+    /// Writes a string after those that are written, and returns its offset; `None` if it does not fit.
+    fn add(&self, string: &CString, used: &mut u32) -> Option<u32> {
+        let bytes = string.as_bytes_with_nul();
+        let offset = *used;
+        let end = offset.checked_add(bytes.len() as u32)?;
+        if end > self.sizes.text + 1 {
+            return None;
+        }
+        let at = self.sizes.offsets()[2] as usize + offset as usize;
+        // SAFETY: inside the mapping, by the check above; no program reads it before it is ready.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.memory.add(at), bytes.len()) };
+        *used = end;
+        Some(offset)
     }
 
     /// Lets programs open a directory by a descriptor of the process that attends the table. The descriptor
@@ -453,27 +468,5 @@ impl Drop for Table {
     fn drop(&mut self) {
         // SAFETY: the mapping of this table; nothing refers to it any more.
         let _ = unsafe { munmap(self.memory.cast(), self.size) };
-    }
-}
-
-/// The strings of a table, while they are written.
-struct Text<'a> {
-    table: &'a Table,
-    used: u32,
-}
-
-impl Text<'_> {
-    fn add(&mut self, string: &CString) -> Option<u32> {
-        let bytes = string.as_bytes_with_nul();
-        let offset = self.used;
-        let end = offset.checked_add(bytes.len() as u32)?;
-        if end > self.table.sizes.text + 1 {
-            return None;
-        }
-        let at = self.table.sizes.offsets()[2] as usize + offset as usize;
-        // SAFETY: inside the mapping, by the check above; no program reads it before it is ready.
-        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.table.memory.add(at), bytes.len()) };
-        self.used = end;
-        Some(offset)
     }
 }
