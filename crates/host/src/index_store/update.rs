@@ -188,8 +188,8 @@ impl<'a> Before<'a> {
         let changed: Vec<PathBuf> = changed.filter(|folder| folder.is_dir()).collect();
         let is_in_root = |below: &Path| roots.iter().any(|root| below.parent() == Some(root));
         let is_new = |below: &Path| {
-            !walked.contains_key(path_bytes(below).as_bstr())
-                && !(is_hidden(below) && is_in_root(below))
+            let is_known = walked.contains_key(path_bytes(below).as_bstr());
+            !(is_known || is_hidden(below) && is_in_root(below))
         };
         let (progress, enter) =
             (options.progress, Some(&is_new as &(dyn Fn(&Path) -> bool + Sync)));

@@ -65,7 +65,6 @@ pub enum OracleError {
 }
 
 /// Returns a function for `map_err` that makes a scratch error.
-#[must_use]
 pub fn scratch(path: &Path) -> impl Fn(std::io::Error) -> OracleError + '_ {
     let what = "cannot create or read the record of the run";
     move |source| OracleError::Failed { path: path.to_owned(), what, source }
