@@ -49,7 +49,7 @@ pub enum WriteError {
     Failed {
         /// The file.
         path: PathBuf,
-        /// What failed.
+        /// The failure.
         what: Cow<'static, str>,
         /// The error of the system call.
         #[source]
