@@ -122,8 +122,7 @@ fn watched(pid: u32, listener: &Listener, opens: Option<&Seen>) -> (Touched, boo
             let _ = thread::Builder::new().spawn_scoped(scope, see);
         }
         lower_priority();
-        let (touched, own) = (Touched::default(), executable("self"));
-        let noted = Vec::new();
+        let (touched, own, noted) = (Touched::default(), executable("self"), Vec::new());
         let mut start = Watched { pid, exact: &exact, touched, own, opens, noted };
         start.watch();
         is_over.store(true, Ordering::Relaxed);

@@ -76,11 +76,6 @@ impl<'a> FileList<'a> {
         Self { fs, files: Vec::new(), seen: FxHashSet::default() }
     }
 
-    /// Adds a script that leads to a program.
-    pub fn add_script(&mut self, path: &BStr) {
-        self.add(path, FileUse::Script);
-    }
-
     /// Adds the files of a start: the program, its interpreter, then the others in load order.
     pub fn add_start(&mut self, closure: &Closure) {
         for object in &closure.load.objects {

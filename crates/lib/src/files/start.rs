@@ -5,7 +5,7 @@ use becalm_host::Session;
 use bstr::BString;
 
 use crate::assume::Assumptions;
-use crate::files::{FileList, StartFile};
+use crate::files::{FileList, FileUse, StartFile};
 use crate::follow::{Followed, follow};
 use crate::launch::{Launch, Step};
 use crate::path::path_of;
@@ -24,7 +24,7 @@ pub fn of_start(
     let steps = launch.map(|launch| launch.steps.as_slice()).unwrap_or_default();
     for step in steps.split_last().map(|(_, before)| before).unwrap_or_default() {
         match step {
-            Step::Script(path) => list.add_script(path.as_ref()),
+            Step::Script(path) => list.add(path.as_ref(), FileUse::Script),
             Step::Program(path) => {
                 if let Some(closure) = closure_of(assumed, session, path) {
                     list.add_start(&closure);

@@ -31,7 +31,7 @@ fn files(fs: &MemFs, program: &str, via: &[BString]) -> Vec<StartFile> {
     let subject = Subject::open(fs, program.into()).expect("a program");
     let closure = resolve(fs, subject, LOADER.into(), facts(), &Environment::default());
     let mut list = FileList::new(fs);
-    via.iter().for_each(|script| list.add_script(script.as_ref()));
+    via.iter().for_each(|script| list.add(script.as_ref(), FileUse::Script));
     list.add_start(&closure.expect("a start"));
     list.finish()
 }

@@ -233,13 +233,13 @@ impl Bindings {
         let bound = &machine.index.bound;
         let sum =
             |of: fn(&BoundProgram) -> u32| bound.programs.iter().map(|p| u64::from(of(p))).sum();
-        let not_bound = machine.not_bound.iter().cloned();
+        let unbound = |(path, reason): (BString, NotBound)| Unbound { path, reason };
         Self {
             programs: bound.program_count(),
             relocations: sum(|program| program.relocations),
             bound: sum(|program| program.bindings),
             bytes: bound.encoded_size(),
-            not_bound: not_bound.map(|(path, reason)| Unbound { path, reason }).collect(),
+            not_bound: machine.not_bound.iter().cloned().map(unbound).collect(),
         }
     }
 }

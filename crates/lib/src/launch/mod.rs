@@ -156,10 +156,9 @@ impl Launch {
     /// Returns the program.
     #[must_use]
     pub fn program(&self) -> &BStr {
-        match self.steps.last() {
-            Some(Step::Program(path) | Step::Script(path)) => path.as_ref(),
-            None => BStr::new(b""),
-        }
+        let last =
+            self.steps.last().map(|(Step::Program(path) | Step::Script(path))| path.as_ref());
+        last.unwrap_or_default()
     }
 
     /// Returns the scripts, outermost first.
@@ -226,9 +225,8 @@ impl Finding {
     /// Returns the script that it is about.
     #[must_use]
     pub fn script(&self) -> &BString {
-        match self {
-            Self::Sets { script, .. } | Self::StoreOnSysPath { script, .. } => script,
-        }
+        let (Self::Sets { script, .. } | Self::StoreOnSysPath { script, .. }) = self;
+        script
     }
 
     /// Describes the fault and its remedy.

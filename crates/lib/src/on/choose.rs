@@ -101,12 +101,10 @@ pub(super) fn of_path(
     for program in candidates.into_iter().filter(|program| program.bindings >= BINDINGS) {
         by_file.entry(program.real.clone().unwrap_or_default()).or_default().push(program);
     }
-    let files: Vec<&PathBuf> = by_file.keys().collect();
     let assumed = Assumptions::new(&assume::Options::default()).ok();
-    let may_gain = |file: &&&PathBuf| assumed.as_ref().is_some_and(|it| may_gain(it, file));
-    let gains: FxHashSet<PathBuf> =
-        files.par_iter().filter(may_gain).map(|file| (*file).clone()).collect();
-    by_file.retain(|file, _| gains.contains(file));
+    let may_gain = |file: &PathBuf| assumed.as_ref().is_some_and(|it| may_gain(it, file));
+    let by_file: BTreeMap<_, _> =
+        by_file.into_par_iter().filter(|(file, _)| may_gain(file)).collect();
     let trial = Trial::new(&folder, &real);
     let mut trials = Trials { no_network: trial.confinement.has_no_network(), ..Trials::default() };
     let phase = progress.phase(by_file.len());
@@ -140,9 +138,13 @@ fn may_gain(assumed: &Assumptions, file: &Path) -> bool {
     gain.is_some_and(|gain| gain >= nanos(GAIN))
 }
 
+fn path_list() -> OsString {
+    env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into())
+}
+
 /// Returns the absolute directories of `PATH` but the folder's own, each once.
 fn path_dirs(bin: &Path) -> Vec<PathBuf> {
-    let list = env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
+    let list = path_list();
     let mut seen = FxHashSet::default();
     let mut is_new = |dir: &PathBuf| {
         let real = dir.canonicalize();
@@ -199,8 +201,7 @@ struct Trial<'a> {
 
 impl<'a> Trial<'a> {
     fn new(folder: &'a Folder, dir: &'a Path) -> Self {
-        let path = env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
-        let path = [folder.bin().into_os_string(), path].join(OsStr::new(":"));
+        let path = [folder.bin().into_os_string(), path_list()].join(OsStr::new(":"));
         let home = dir.as_os_str().to_owned();
         let environment = [
             ("PATH", path),
@@ -217,11 +218,9 @@ impl<'a> Trial<'a> {
     /// Returns the median times of plain starts and of starts by the index, in nanoseconds, if the
     /// program gains.
     fn of(&self, program: &Program) -> Result<(u64, u64), NotChosen> {
-        let not_chosen = |reason, times: Option<(u64, u64)>| NotChosen {
-            name: program.name.clone(),
-            reason,
-            plain_ns: times.map(|times| times.0),
-            on_ns: times.map(|times| times.1),
+        let not_chosen = |reason, times: Option<(u64, u64)>| {
+            let (plain_ns, on_ns) = times.unzip();
+            NotChosen { name: program.name.clone(), reason, plain_ns, on_ns }
         };
         let link = self.folder.bin().join(&program.name);
         let start = |file: &Path| self.start(program, file).ok_or(not_chosen("no-end", None));

@@ -112,13 +112,13 @@ impl Folder {
 
     /// Returns an error if the path cannot be in the variables, or nothing can start here.
     pub(super) fn check(&self) -> Result<()> {
-        match shells::can_have(&self.root) {
-            true => starter().map(drop),
-            false => bail!(
-                "{}: the path of the folder has a character that PATH or a shell would interpret",
-                self.root.display()
-            ),
+        if !shells::can_have(&self.root) {
+            let root = self.root.display();
+            bail!(
+                "{root}: the path of the folder has a character that PATH or a shell would interpret"
+            );
         }
+        starter().map(drop)
     }
 
     /// Returns the record; an empty one if nothing is switched on.
@@ -211,39 +211,35 @@ impl Folder {
         let index = self.index();
         let bound = file::read_trusted(&index)?.index.bound;
         let opened = file::open(&index)?;
-        let mut starts = Vec::new();
+        let (mut starts, counts) = (Vec::new(), self.counts());
         for program in programs.iter_mut().filter(|program| is_on(program)) {
             program.fresh = Some(false);
             let real = path_bytes(program.real.as_deref().unwrap_or(&program.path));
             let known = opened.index.program(real.as_ref()).map_err(damaged_index(&index))?;
             let known = known.unwrap_or_default();
-            let Ok(facts) = program.path.metadata() else { continue };
-            if known.no_start {
+            let Some(identity) = Identity::at(&program.path).filter(|_| !known.no_start) else {
                 continue;
-            }
+            };
             program.fresh = Some(true);
+            if let Some(folder) = &counts {
+                counts::begin(&self.writer, folder, &program.name);
+            }
             let need = tls::SESSION.max(known.static_tls.into());
             let of_program = bound.programs.iter().filter(|bound| bound.path == real);
             program.bindings = of_program.map(|bound| bound.bindings).max().unwrap_or(0);
             starts.push(Start {
                 name: program.name.clone().into_bytes(),
                 path: path_bytes(&program.path).into(),
-                program: Identity::of(&facts),
+                program: identity,
                 static_tls: u32::try_from(need).unwrap_or(u32::MAX),
                 shares_pages: program.shares_pages,
             });
         }
-        let facts = index.metadata().with_context(at(&index))?;
         let of_pages = starts.iter().any(|it| it.shares_pages).then(pages::folder).flatten();
         let pages = of_pages.as_deref().and_then(text_of_switch).unwrap_or_default().to_owned();
-        let counts = self.counts();
-        for start in &starts {
-            if let (Some(folder), Ok(name)) = (&counts, str::from_utf8(&start.name)) {
-                counts::begin(&self.writer, folder, name);
-            }
-        }
         let counts = counts.map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
         let helpers = Helpers { becalm: self.helper(), pages, counts };
+        let facts = index.metadata().with_context(at(&index))?;
         Ok(table::encode(Identity::of(&facts), &helpers, &starts))
     }
 

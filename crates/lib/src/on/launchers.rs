@@ -54,19 +54,10 @@ impl Launchers {
 /// Returns the absolute path that an `Exec` line executes, without `env` and its variables; `None` for
 /// another line and for a name.
 fn executed(line: &str) -> Option<PathBuf> {
-    let mut rest = line.strip_prefix("Exec")?.trim_start().strip_prefix('=')?;
-    loop {
-        rest = rest.trim_start();
-        let (word, after) = match rest.strip_prefix('"') {
-            Some(quoted) => quoted.split_once('"')?,
-            None => rest.split_at(rest.find(char::is_whitespace).unwrap_or(rest.len())),
-        };
-        let is_of_env = word == "env" || word == "/usr/bin/env" || word.contains('=');
-        match is_of_env {
-            true => rest = after,
-            false => return word.starts_with('/').then(|| word.into()),
-        }
-    }
+    let command = line.strip_prefix("Exec")?.trim_start().strip_prefix('=')?;
+    let is_of_env = |word: &str| word == "env" || word == "/usr/bin/env" || word.contains('=');
+    let word = shlex::Shlex::new(command).find(|word| !is_of_env(word))?;
+    word.starts_with('/').then(|| word.into())
 }
 
 #[cfg(test)]

@@ -186,17 +186,15 @@ impl Place {
 
     /// Returns the places with a request of [`Self::want`], with the request.
     pub fn wanted() -> Vec<(Self, Vec<u8>)> {
-        let Some(folder) = places::cache() else { return Vec::new() };
-        let Ok(entries) = folder.read_dir() else { return Vec::new() };
-        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-        let place = |name: String| {
-            let name = name.strip_suffix(".wanted")?.to_owned();
-            let place = Self { folder: folder.clone(), name, told: None, installed: None };
-            let mut request = Vec::new();
-            trust::open(&place.beside("wanted")).ok()?.file.read_to_end(&mut request).ok()?;
-            Some((place, request))
+        let folder = places::cache();
+        let wanted = folder.iter().flat_map(|folder| places::files_ending(folder, "wanted"));
+        let place = |path: PathBuf| {
+            let name = path.file_stem()?.to_str()?.to_owned();
+            let folder = path.parent()?.to_owned();
+            let place = Self { folder, name, told: None, installed: None };
+            Some((place, file::trusted_bytes(&path).ok()?))
         };
-        names.filter_map(place).collect()
+        wanted.filter_map(place).collect()
     }
 }
 

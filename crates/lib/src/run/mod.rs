@@ -110,12 +110,12 @@ impl Indexed {
 pub fn prepare(options: &Options, found: Found) -> Result<Launch> {
     let path = found.path.clone();
     let program = Program::look(found)?;
+    let named = options.index.as_deref().filter(|_| !options.only);
     let (indexed, otherwise) = match &program.start {
         // The static program has no lookups; programs that it starts may have.
-        Start::Static if options.only => (None, Launch::Plain),
         Start::Static => {
-            let named = options.index.as_deref().map(|path| of_session(options, path, &program));
-            (named.transpose()?, Launch::Plain)
+            let indexed = named.map(|path| of_session(options, path, &program));
+            (indexed.transpose()?, Launch::Plain)
         }
         Start::Secure if options.strict => bail!(
             "{}: starts in secure-execution mode: its loader ignores LD_AUDIT",

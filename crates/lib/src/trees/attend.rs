@@ -74,10 +74,8 @@ fn make_room(descriptor: &OwnedFd, descriptors: u32) {
 /// Returns devices and inodes of the files that a process has open.
 fn open_files(process: u32) -> FxHashSet<(u64, u64)> {
     let entries = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| entry.path().metadata().ok())
-        .map(|facts| (facts.dev(), facts.ino()))
-        .collect()
+    let facts = entries.filter_map(|entry| entry.path().metadata().ok());
+    facts.map(|facts| (facts.dev(), facts.ino())).collect()
 }
 
 /// The begin of a look at all paths.

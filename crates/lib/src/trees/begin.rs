@@ -86,13 +86,11 @@ pub fn begin(command: &Path, arguments: &[OsString], pack: Option<Pack>) -> Opti
 /// True if the command, one of its first arguments, the current directory or the first directory of a
 /// variable is on a network's file system.
 fn is_used(command: &Path, arguments: &[OsString]) -> bool {
-    let arguments = arguments.iter().take(ARGUMENTS).map(Path::new);
-    let values: Vec<OsString> = VARIABLES.iter().filter_map(env::var_os).collect();
-    let variables: Vec<PathBuf> =
-        values.iter().filter_map(|value| env::split_paths(value).next()).collect();
-    let paths = [command, Path::new(".")].into_iter().chain(arguments);
-    let mut paths = paths.chain(variables.iter().map(PathBuf::as_path));
-    paths.any(is_networked)
+    let arguments = arguments.iter().take(ARGUMENTS).map(PathBuf::from);
+    let first = |name: &&str| env::split_paths(&env::var_os(name)?).next();
+    let mut paths = [command.into(), ".".into()].into_iter().chain(arguments);
+    paths.any(|it| is_networked(&it))
+        || VARIABLES.iter().filter_map(first).any(|it| is_networked(&it))
 }
 
 /// True if a file, or the directory of the link that names it, is on a network's file system.

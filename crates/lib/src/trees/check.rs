@@ -248,12 +248,12 @@ impl<'a> Paths<'a> {
         let is_recent = |&at: &usize| self.record.paths[at].unused == 0;
         let wanted = (0..self.known.len()).filter(is_wanted);
         let (recent, others): (Vec<usize>, Vec<usize>) = wanted.partition(is_recent);
-        in_parallel(self.of_links, |at| {
+        in_parallel(&Vec::from_iter(0..self.of_links), |&at| {
             look.opened(at);
         });
         // A path waits for its directory only.
         for wanted in [recent, others] {
-            in_parallel(wanted.len(), |at| table.publish(wanted[at], &look.at(wanted[at]), time));
+            in_parallel(&wanted, |&at| table.publish(at, &look.at(at), time));
         }
         if self.held.get().is_none() {
             for (at, known) in self.known.iter().enumerate() {

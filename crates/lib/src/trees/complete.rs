@@ -5,7 +5,6 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::time::Instant;
 use std::{fs, io};
 
@@ -161,14 +160,10 @@ fn add_states(record: &mut Record, folder: &Path) -> Option<()> {
 fn add_names(record: &mut Record) {
     let directories: Vec<usize> =
         (0..record.paths.len()).filter(|&at| record.paths[at].kind == Kind::Directory).collect();
-    let listed: Vec<OnceLock<Option<Vec<String>>>> =
-        directories.iter().map(|_| OnceLock::new()).collect();
-    in_parallel(directories.len(), |at| {
-        let _ = listed[at].set(names(Path::new(&record.paths[directories[at]].path)));
-    });
+    let listed = in_parallel(&directories, |&at| names(Path::new(&record.paths[at].path)));
     for (at, names) in directories.into_iter().zip(listed) {
         if let Some(state) = &mut record.paths[at].state {
-            state.names = names.into_inner().flatten();
+            state.names = names;
         }
     }
 }

@@ -9,7 +9,7 @@ use std::fs::{self, File, OpenOptions};
 use std::hash::{Hash, Hasher};
 use std::io::{self, Read};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -82,11 +82,7 @@ impl Making {
     /// Prepares the folder; `None` if that fails. Removes copies that were not used for long if there are
     /// many bytes.
     pub(super) fn new(folder: &Path) -> Option<Self> {
-        let copies = folder.join(FOLDER);
-        match fs::DirBuilder::new().mode(0o700).create(&copies) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return None,
-            _ => {}
-        }
+        let copies = folder::own(&folder.join(FOLDER))?;
         let used = make_room(&copies);
         let room = MOST_OF_ALL.saturating_sub(used).min(folder::free(folder) / 4);
         Some(Self { folder: copies, room, most: MOST, made: Vec::new() })

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -116,17 +115,16 @@ type Seen = (Kind, Option<String>, Option<Identity>);
 /// Sets what is there at all paths; looks at those of which it is not known. Returns the identities of regular
 /// files.
 fn looked_at(record: &mut Record, looked: &Looked) -> Vec<Option<Identity>> {
-    let found: Vec<OnceLock<Seen>> = record.paths.iter().map(|_| OnceLock::new()).collect();
     let paths = &record.paths;
-    in_parallel(paths.len(), |at| {
+    let found = in_parallel(&Vec::from_iter(0..paths.len()), |&at| {
         let known = looked.found.get(at).and_then(|found| seen(found, &paths[at]));
-        let _ = found[at].set(known.unwrap_or_else(|| kind_of(Path::new(&paths[at].path))));
+        known.unwrap_or_else(|| kind_of(Path::new(&paths[at].path)))
     });
     let (mut watched, mut directories) = (BTreeSet::new(), FxHashSet::default());
     let mut identities = Vec::new();
     for (path, seen) in record.paths.iter_mut().zip(found) {
-        let (kind, target, identity) = seen.into_inner().unwrap_or((Kind::Other, None, None));
-        (path.kind, path.target) = (kind, target);
+        let identity;
+        (path.kind, path.target, identity) = seen;
         identities.push(identity);
         directories.extend(Path::new(&path.path).parent().map(Path::to_owned));
     }
@@ -265,7 +263,7 @@ fn make(record: &mut Record, making: Option<Making>, wanted: Vec<(usize, Identit
 }
 
 /// Finds out which copies of libraries the loader may map. Returns true if one was not known.
-fn mark_loadable(record: &mut Record, folder: &Path) -> bool {
+pub(super) fn mark_loadable(record: &mut Record, folder: &Path) -> bool {
     let mut is_marked = false;
     let mapped = record.paths.iter_mut().filter(|path| path.mapped);
     for copy in mapped.filter_map(|path| path.copy.as_mut()).filter(|copy| copy.loads.is_none()) {

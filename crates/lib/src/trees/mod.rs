@@ -30,6 +30,7 @@ use std::env;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -57,20 +58,19 @@ pub(crate) fn looked_up(command: &Path) -> Option<Record> {
     Record::at(&record::place(&folder, command))
 }
 
-/// Calls `work` with each number below `count`, many at once.
-fn in_parallel(count: usize, work: impl Fn(usize) + Sync) {
+/// Returns the results of `work` for these items, many at once.
+fn in_parallel<I: Sync, T: Send + Sync>(items: &[I], work: impl Fn(&I) -> T + Sync) -> Vec<T> {
+    let done: Vec<OnceLock<T>> = items.iter().map(|_| OnceLock::new()).collect();
     let next = AtomicUsize::new(0);
     let run = || {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            if at >= count {
-                return;
-            }
-            work(at);
+        while let Some(at) =
+            Some(next.fetch_add(1, Ordering::Relaxed)).filter(|it| *it < done.len())
+        {
+            let _ = done[at].set(work(&items[at]));
         }
     };
     thread::scope(|scope| {
-        for _ in 1..THREADS.min(count.div_ceil(4)) {
+        for _ in 1..THREADS.min(items.len().div_ceil(4)) {
             // With fewer threads it takes longer.
             if thread::Builder::new().stack_size(STACK).spawn_scoped(scope, run).is_err() {
                 break;
@@ -78,6 +78,7 @@ fn in_parallel(count: usize, work: impl Fn(usize) + Sync) {
         }
         run();
     });
+    done.into_iter().filter_map(OnceLock::into_inner).collect()
 }
 
 /// Returns `f_type` of a file system.

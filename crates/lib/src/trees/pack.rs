@@ -59,7 +59,7 @@ pub enum Format {
 }
 
 /// The JSON document of `becalm pack` and `becalm unpack`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PackReport {
     /// The pack.
     #[serde(serialize_with = "lossy_os")]

@@ -14,7 +14,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use becalm_host::detached::{Detached, Priority, detached};
@@ -394,25 +393,15 @@ pub(super) fn is_unchanged(pack: Pack, folder: &Path, command: &Path, changes: &
     let names =
         |it: &RecordedPath| Some((PathBuf::from(&it.path), it.state.as_ref()?.names.clone()?));
     let listed: BTreeMap<_, _> = record.paths.iter().filter_map(names).collect();
-    let is_same = AtomicBool::new(true);
-    let needs = |holds: Option<()>| {
-        is_same.fetch_and(holds.is_some(), Ordering::Relaxed);
-    };
-    in_parallel(directories.len(), |at| {
-        let directory = look::directory(CWD, &directories[at]);
-        needs(directory.ok().and_then(|it| changes.watch(it.as_fd()).ok()));
+    let mut holds = in_parallel(&directories, |directory| {
+        changes.watch(look::directory(CWD, directory).ok()?.as_fd()).ok()
     });
     // The watches are older than what is compared.
-    in_parallel(parents.len(), |at| {
-        let is_as_packed =
-            |packed: &&Vec<String>| complete::names(&parents[at]).as_ref() == Some(*packed);
-        needs(listed.get(&parents[at]).filter(is_as_packed).map(drop));
-    });
-    in_parallel(files.len(), |at| {
-        let (file, identity) = &files[at];
-        needs(is_there(Path::new(&file.path), identity, changes));
-    });
-    is_same.into_inner() && !changes.happened()
+    holds.extend(in_parallel(&parents, |parent| {
+        (Some(listed.get(parent)?) == complete::names(parent).as_ref()).then_some(())
+    }));
+    holds.extend(in_parallel(&files, |(file, of)| is_there(Path::new(&file.path), of, changes)));
+    holds.iter().all(Option::is_some) && !changes.happened()
 }
 
 /// Looks at a file; `None` if it is another one. One that has several names is watched itself.

@@ -20,16 +20,16 @@ use tempfile::TempDir;
 use crate::index::places::{self, cache_writer as writer};
 use crate::records::Lock;
 use crate::run::program;
-use crate::trees::copies::{self, Making};
+use crate::trees::copies::Making;
 use crate::trees::folder::{self, UNPACKED};
 use crate::trees::pack::{
     INDEXES, MANIFEST, MARK, PackReport, RECORDS, links_alone, no_folder, of_file,
 };
 use crate::trees::packed::{self, Check, Pack};
-use crate::trees::packed_index;
 use crate::trees::record::{Adding, Copied, Kind, MOST_BYTES, Record, RecordedPath, place};
 use crate::trees::started::MOST_PROGRAMS;
 use crate::trees::state::TreeRecordState;
+use crate::trees::{learn, packed_index};
 
 /// First bytes of a squashfs image.
 const SQUASHFS: &[u8] = b"hsqs";
@@ -46,7 +46,7 @@ fn not_a_pack(pack: &Path) -> Error {
 /// A pack that is read.
 enum Source {
     /// A tar file, with place and length of each of its files.
-    Tar(File, BTreeMap<Vec<u8>, (u64, u64)>),
+    Tar(File, BTreeMap<String, (u64, u64)>),
     /// The files of an image.
     Folder(TempDir),
 }
@@ -68,9 +68,11 @@ impl Source {
             let mut places = BTreeMap::new();
             for entry in Archive::new(&file).entries_with_seek()? {
                 let entry = entry?;
-                if entry.header().entry_type().is_file() {
-                    let place = (entry.raw_file_position(), entry.size());
-                    places.insert(entry.path_bytes().into_owned(), place);
+                let is_file = entry.header().entry_type().is_file();
+                if let Ok(path) = String::from_utf8(entry.path_bytes().into_owned())
+                    && is_file
+                {
+                    places.insert(path, (entry.raw_file_position(), entry.size()));
                 }
             }
             Ok(Self::Tar(file, places))
@@ -96,24 +98,23 @@ impl Source {
 
     /// Returns the names in a folder of the pack, with that of the folder.
     fn names(&self, folder: &str) -> Vec<String> {
-        let names: Vec<Vec<u8>> = match self {
-            Self::Tar(_, places) => places.keys().cloned().collect(),
+        let inside = format!("{folder}/");
+        match self {
+            Self::Tar(_, places) => {
+                places.keys().filter(|name| name.starts_with(&inside)).cloned().collect()
+            }
             Self::Folder(scratch) => {
                 let found = scratch.path().join(folder).read_dir().into_iter().flatten().flatten();
-                let path = |it: fs::DirEntry| format!("{folder}/{}", it.file_name().display());
-                found.map(|it| path(it).into_bytes()).collect()
+                found.map(|it| format!("{inside}{}", it.file_name().display())).collect()
             }
-        };
-        let inside = format!("{folder}/");
-        let names = names.into_iter().filter_map(|name| String::from_utf8(name).ok());
-        names.filter(|name| name.starts_with(&inside)).collect()
+        }
     }
 
     /// Opens a file with its length.
     fn file(&mut self, path: &str) -> Option<(File, u64)> {
         match self {
             Self::Tar(file, places) => {
-                let &(place, length) = places.get(path.as_bytes())?;
+                let &(place, length) = places.get(path)?;
                 file.seek(SeekFrom::Start(place)).ok()?;
                 Some((file.try_clone().ok()?, length))
             }
@@ -154,8 +155,7 @@ fn mark(folder: &Path, pack: &Path, hash: u64) -> PathBuf {
 fn unpack_as(unpacked: Pack, pack: &Path) -> Result<PackReport> {
     let folder = folder::made().ok_or_else(no_folder)?;
     let mut source = Source::open(pack, &folder)?;
-    let (file, records, left_out) = (pack.to_owned(), Vec::new(), Vec::new());
-    let mut report = PackReport { file, files: 0, bytes: 0, indexes: 0, records, left_out };
+    let mut report = PackReport { file: pack.to_owned(), ..PackReport::default() };
     let mut told = Vec::new();
     for name in source.names(RECORDS) {
         let record = source.read(&name, MOST_BYTES).and_then(|bytes| Record::parse(&bytes));
@@ -271,11 +271,7 @@ fn copy(source: &mut Source, record: &mut Record, folder: &Path) -> Option<(u64,
         linked.extend(path.copy.clone().map(|copy| (copy.of, copy)));
     }
     (making.finish() && is_whole).then_some(())?;
-    for path in record.paths.iter_mut().filter(|it| it.mapped) {
-        if let Some(copy) = &mut path.copy {
-            copy.loads = Some(copies::is_loadable(&copies::path(folder, &copy.name)));
-        }
-    }
+    learn::mark_loadable(record, folder);
     Some((files, bytes))
 }
 
