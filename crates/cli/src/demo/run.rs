@@ -124,7 +124,7 @@ impl Demo<'_> {
         let report = make::index(&options, &Silent)?;
         terminal::note_all(&report.problems);
         index_text::text(&mut Stdout::new(), self.look, &report)?;
-        Ok(index_variables(&index, None)?)
+        index_variables(&index, None)
     }
 
     /// Observes one start by tracing it, and another by the loader's own `LD_DEBUG` output.

@@ -52,9 +52,9 @@ fn known(file: Option<File>, found_cold: bool) -> Option<Beside> {
     if is_cold {
         let again = file.try_clone().ok();
         let work = |file: OwnedFd| request_rest(file.into(), None);
-        if let Ok(Detached::WouldBeAChild) | Err(_) = detached(file.into(), Priority::Normal, work)
-        {
-            again.map(|file| request_rest(file, Some(Instant::now() + PATIENCE)));
+        let begun = detached(file.into(), Priority::Normal, work);
+        if let Some(file) = again.filter(|_| !matches!(begun, Ok(Detached::Yes))) {
+            request_rest(file, Some(Instant::now() + PATIENCE));
         }
     }
     let beside = if is_cold { Beside::Reader } else { Beside::Nobody };

@@ -1,7 +1,7 @@
 //! Index files: checked when they are read, and written to a temporary file that is renamed.
 
 use std::collections::HashMap;
-use std::io::{ErrorKind, Read};
+use std::io::{ErrorKind, Read as _};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -94,11 +94,14 @@ pub fn read(path: &Path) -> Result<Whole> {
 
 /// The machines and contents of the indexes that this run has read, and the files that are not indexes, by path.
 #[derive(Debug, Default)]
-pub struct Indexes(Mutex<HashMap<BString, Option<Arc<(Target, Index)>>>>);
+pub struct Indexes(Mutex<HashMap<BString, Option<Read>>>);
+
+/// The machine and the content of an index.
+pub type Read = Arc<(Target, Index)>;
 
 impl Indexes {
     /// Returns the index at a path, read once; `None` if the file is no index.
-    pub fn read(&self, path: &BString) -> Option<Arc<(Target, Index)>> {
+    pub fn read(&self, path: &BString) -> Option<Read> {
         let read = || {
             let place = path_of(path.as_ref());
             let whole = is_index(&place).then(|| read(&place).ok())??;

@@ -113,13 +113,6 @@ struct Known {
     lazy_words: Option<u64>,
 }
 
-impl Known {
-    /// Returns the numbers of the pages that relocation writes, in order.
-    fn pages(&self) -> BTreeSet<u64> {
-        self.relocated.iter().map(|at| at / PAGE).collect()
-    }
-}
-
 /// An object that lies at one address in two starts.
 struct Object<'a> {
     starts: [&'a Steered; 2],
@@ -162,7 +155,8 @@ impl<'a> Object<'a> {
         let known = self.known()?;
         let mut pages = BTreeMap::new();
         let mut words = Vec::new();
-        for page in known.pages() {
+        // Those that relocation writes, in order.
+        for page in BTreeSet::from_iter(known.relocated.iter().map(|at| at / PAGE)) {
             let contents = self.contents(page)?;
             // Words that are left to the loader are written either way.
             if add_words(&mut words, page, &contents, &known, moved)? {
