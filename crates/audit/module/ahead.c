@@ -1,5 +1,5 @@
 /* Starts becalm beside a start that waits for the disk: it requests the recorded pages of the program,
-   or records them (crates/lib/src/ahead/attend.rs).
+   or records them (crates/lib/src/ahead/begin.rs).
 
    A warm start costs a few calls of getrusage. The process is started in the middle of a cold start:
    the pages before that have been read one by one. It is not a child of the program, has no descriptor

@@ -13,6 +13,7 @@ pub mod state;
 mod tests;
 
 use std::env;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use becalm_core::index::hash;
@@ -69,12 +70,8 @@ pub fn begin(indexed: &Indexed) -> Option<String> {
     if is_usable(&path, false) {
         return Some(format!("{PAGES}{}", text_of_switch(&folder)?));
     }
-    if is_listed(&indexed.real) {
-        return None;
-    }
-    let lock = cache_writer().lock(&path.with_extension("lock")).ok()??;
     // The next start tries again.
-    let _ = detached(lock, Priority::Lowest, |lock| {
+    let _ = detached(lock(&path, indexed)?, Priority::Lowest, |lock| {
         make::locked(&path, indexed, lock);
     });
     None
@@ -82,16 +79,16 @@ pub fn begin(indexed: &Indexed) -> Option<String> {
 
 /// Makes the ready pages of a program that is started by this index in a folder, unless another process
 /// does.
-fn ensure(folder: &Path, indexed: &Indexed) {
-    let folder = folder::own(folder);
-    let path = folder.and_then(|folder| path(&folder, &indexed.index, &indexed.real));
-    let Some(path) = path else { return };
-    if is_listed(&indexed.real) {
-        return;
-    }
-    if let Ok(Some(lock)) = cache_writer().lock(&path.with_extension("lock")) {
-        make::locked(&path, indexed, lock);
-    }
+fn ensure(folder: &Path, indexed: &Indexed) -> Option<()> {
+    let path = path(&folder::own(folder)?, &indexed.index, &indexed.real)?;
+    make::locked(&path, indexed, lock(&path, indexed)?);
+    Some(())
+}
+
+/// Takes the lock of making a file; `None` if another process has it, or the program never gets ready pages.
+fn lock(path: &Path, indexed: &Indexed) -> Option<OwnedFd> {
+    let lock = || cache_writer().lock(&path.with_extension("lock")).ok()?;
+    if is_listed(&indexed.real) { None } else { lock() }
 }
 
 /// True if the administrator's list has the program.

@@ -184,7 +184,8 @@ fn locked(place: &Place, request: &Request, lock: OwnedFd) -> Result<()> {
     let path = place.path();
     let is_current =
         || file::read_trusted(&path).is_ok_and(|whole| current::is_current(&whole.index));
-    let made = if is_current() { Ok(()) } else { make(place, request) };
+    let make = || file::write(&path, &sealed(request, &Libraries::default())?, Rule::Chosen);
+    let made = if is_current() { Ok(()) } else { make() };
     match &made {
         Ok(()) => {
             place.set_failure(None);
@@ -197,10 +198,6 @@ fn locked(place: &Place, request: &Request, lock: OwnedFd) -> Result<()> {
     place.finish();
     drop(lock);
     made
-}
-
-fn make(place: &Place, request: &Request) -> Result<()> {
-    file::write(&place.path(), &sealed(request, &Libraries::default())?, Rule::Chosen)
 }
 
 /// Libraries by file name.
