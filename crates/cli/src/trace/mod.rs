@@ -6,7 +6,6 @@ pub(crate) mod classes;
 pub(crate) mod from;
 pub(crate) mod histogram;
 pub(crate) mod manual;
-pub(crate) mod output;
 pub(crate) mod places;
 pub(crate) mod run;
 pub(crate) mod text;

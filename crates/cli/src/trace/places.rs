@@ -1,4 +1,4 @@
-//! Destinations of a report. Files are opened before the program is started, so that a file that
+//! Destinations of a report, and its forms: a screen, its probes, its files, or one JSON object. Files are opened before the program is started, so that a file that
 //! cannot be created is reported before anything runs.
 
 use std::fs::File;
@@ -8,11 +8,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use becalm_host::trust;
+use becalm_lib::json::document;
 use becalm_lib::trace::report::Report;
 
+use crate::check::files::text::Written;
+use crate::terminal::probes;
 use crate::terminal::style::{Look, When};
 use crate::trace::args::TraceArgs;
-use crate::trace::output;
+use crate::trace::{chrome, text};
 
 /// The files of a run.
 #[derive(Debug)]
@@ -53,7 +56,7 @@ impl Places {
     /// Returns an error if one cannot be written.
     pub(crate) fn tell(&mut self, args: &TraceArgs, report: &Report) -> Result<()> {
         let logged = self.write_log(report);
-        let text = output::report(self.look, args, report);
+        let text = formatted(self.look, args, report);
         let told = match &mut self.output {
             Some((path, file)) => file.write_all(&text).with_context(|| path.display().to_string()),
             None if self.json => to_stdout(&text),
@@ -67,9 +70,32 @@ impl Places {
 
     fn write_log(&mut self, report: &Report) -> Result<()> {
         let Some((path, file)) = &mut self.log else { return Ok(()) };
-        let lines = output::probes(Look::of_file(When::Never), report);
+        let lines = probes(Look::of_file(When::Never), report);
         file.write_all(lines.as_bytes()).with_context(|| path.display().to_string())
     }
+}
+
+/// Returns the report in the requested form.
+fn formatted(look: Look, args: &TraceArgs, report: &Report) -> Vec<u8> {
+    if args.format.is_some() {
+        return chrome::document(report);
+    }
+    if args.json {
+        return document(report);
+    }
+    if args.files {
+        let mut written = Written::default();
+        return report.images.iter().flat_map(|seen| written.lines(&seen.files, b'\n')).collect();
+    }
+    if args.probes {
+        return probes(look, report).into();
+    }
+    text::of(look, report, args.predict).into_bytes()
+}
+
+/// Returns the probes of all images, one a line.
+fn probes(look: Look, report: &Report) -> String {
+    report.images.iter().map(|seen| probes::lines(look, seen.probes.iter())).collect()
 }
 
 fn create(path: &Path) -> Result<(PathBuf, File)> {

@@ -1,7 +1,7 @@
 //! `becalm trace`: runs a program and prints the file lookups of its loader.
 //!
 //! [`places`] opens the output files before anything is started;
-//! [`observe`](becalm_lib::trace::observe) runs and traces; [`crate::trace::output`] prints.
+//! [`observe`](becalm_lib::trace::observe) runs and traces; [`crate::trace::text`] makes the screen.
 
 use anyhow::{Result, bail};
 use becalm_host::trace::{Rest, Supervisor};

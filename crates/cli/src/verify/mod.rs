@@ -1,7 +1,6 @@
 //! `becalm verify`: compares what `becalm fix` wrote, or an index, with the plain search.
 
 pub(crate) mod args;
-pub(crate) mod index_text;
 pub(crate) mod manual;
 pub(crate) mod run;
 pub(crate) mod text;

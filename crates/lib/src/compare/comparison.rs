@@ -62,16 +62,13 @@ pub enum RowKind {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// The number; null for a property, or if nothing was measured.
-    #[serde(default)]
     pub value: Option<f64>,
     /// Text shown to the reader.
     #[serde(default)]
     pub text: String,
     /// The verdict; null for a measured number.
-    #[serde(default)]
     pub verdict: Option<Verdict>,
     /// Details, if the verdict or the number alone is not enough.
-    #[serde(default)]
     pub note: Option<String>,
 }
 

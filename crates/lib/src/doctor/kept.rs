@@ -1,4 +1,5 @@
-//! The indexes of single programs that `becalm run` keeps, and the state of one program.
+//! Programs outside of sessions: the indexes of single programs that `becalm run` keeps, programs that are
+//! switched on, and the state of one program.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -51,6 +52,33 @@ impl KeptIndex {
         let mut all: Vec<Self> = files().iter().filter_map(|path| Self::at(path)).collect();
         all.sort_by(|a, b| (&a.program, b.compared).cmp(&(&b.program, a.compared)));
         all
+    }
+}
+
+/// Programs that have an index of their own, whatever the session uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Alone {
+    /// Indexes of single programs that `becalm run` made and keeps.
+    pub kept: u64,
+    /// Programs that `becalm on` has switched on, for this user or for all.
+    pub switched_on: u64,
+    /// Those of them that do not start by the index, or not as they were indexed.
+    pub stale: u64,
+}
+
+impl Alone {
+    /// Counts them.
+    pub(super) fn count() -> Self {
+        let kept = files().len() as u64;
+        let programs = [false, true].into_iter().flat_map(on::switched_on).flatten();
+        let programs: Vec<on::Program> = programs.collect();
+        let stale = programs.iter().filter(|program| program.fresh == Some(false)).count();
+        Self { kept, switched_on: programs.len() as u64, stale: stale as u64 }
+    }
+
+    /// True if there are none.
+    pub(super) fn is_empty(self) -> bool {
+        self.kept == 0 && self.switched_on == 0
     }
 }
 

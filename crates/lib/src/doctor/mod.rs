@@ -3,7 +3,6 @@
 //!
 //! Everything is read; only the loader is run, to describe itself ([`becalm_host::ask`]).
 
-mod alone;
 mod index;
 mod kept;
 mod loader;
@@ -29,9 +28,8 @@ use crate::json::{self, lossy};
 use crate::path::{path_bytes, path_of};
 use crate::trees::{self, state::TreesState};
 
-pub use self::alone::Alone;
 pub use self::index::IndexState;
-pub use self::kept::{KeptIndex, ProgramState};
+pub use self::kept::{Alone, KeptIndex, ProgramState};
 pub use self::loader::LoaderState;
 pub use self::programs::LeftOut;
 

@@ -13,35 +13,16 @@ use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 
 use crate::fix::plan::Planner;
+use crate::fix::report::Report;
 use crate::problem::{NoPlace, Problem};
 use crate::progress::Progress;
 use crate::targets::Target;
 use crate::writing::removing::Remover;
 use crate::writing::{Changed, Editor, Outcome, edit, making, revert};
 
-/// The result of applying a plan.
-#[derive(Debug, Default)]
-pub(crate) struct Applied {
-    /// The outcome of each file with edits.
-    pub(crate) files: Vec<Changed>,
-    /// The outcome of each creation.
-    pub(crate) made: Vec<Changed>,
-    /// Files and folders that could not be examined.
-    pub(crate) problems: Vec<Problem>,
-    /// True if the work was ended early.
-    pub(crate) interrupted: bool,
-}
-
-impl Applied {
-    /// Returns true if a part of the plan is not carried out.
-    pub(crate) fn has_gaps(&self) -> bool {
-        self.files.iter().chain(&self.made).any(|file| file.outcome.is_missing())
-    }
-}
-
 /// Reverts the half-written files of a run that was killed while writing in place, so that these
 /// files can be read again.
-pub(crate) fn mend(targets: &[Target], writing: WriteOptions, progress: &dyn Progress) {
+pub(super) fn mend(targets: &[Target], writing: WriteOptions, progress: &dyn Progress) {
     let torn = |target: &&Target| {
         let state =
             File::open(&target.host).map(|file| becalm_rewrite::state(&ReadCache::new(file)));
@@ -59,36 +40,41 @@ pub(crate) fn mend(targets: &[Target], writing: WriteOptions, progress: &dyn Pro
     }
 }
 
-/// Writes the changes of the plan.
-pub(crate) fn apply(
-    planner: &Planner<'_>,
-    plan: &Plan,
-    littered: &[PathBuf],
-    writing: WriteOptions,
-) -> Applied {
-    let editor = Editor::new(writing, planner.progress);
-    editor.clean(littered);
-    let host = |path: &BStr| planner.host_path(path);
-    // A link counts as its directory.
-    let places = plan.creations.iter().map(|creation| making::place_of(creation).to_owned());
-    let is_there = |path: &BString| host(path.as_ref()).is_ok_and(|here| here.exists());
-    let there: FxHashSet<BString> = places.filter(is_there).collect();
-    let made = making::make(&editor, &plan.creations, host);
-    let mut applied = Applied { made, ..Applied::default() };
-    let (edited, paths) = applied.edited(plan, host);
-    let done = editor.change(&paths, |at, reader| edit(reader, &edited[at].edits, writing));
-    let path = |file: &FilePlan| file.path.clone();
-    let done = edited.iter().zip(done).map(|(file, done)| Changed { path: path(file), ..done });
-    // Files that name a failed creation are last.
-    applied.files.splice(0..0, done);
-    applied.interrupted = editor.is_interrupted();
-    applied.remove_unnamed(&editor, plan, &there, host);
-    applied
-}
+impl Report {
+    /// Returns true if a part of the plan is not carried out.
+    pub(super) fn has_gaps(&self) -> bool {
+        self.files.iter().chain(&self.made).any(|file| file.outcome.is_missing())
+    }
 
-impl Applied {
+    /// Writes the changes of the plan that is reported.
+    pub(super) fn apply(
+        &mut self,
+        planner: &Planner<'_>,
+        plan: &Plan,
+        littered: &[PathBuf],
+        writing: WriteOptions,
+    ) {
+        let editor = Editor::new(writing, planner.progress);
+        editor.clean(littered);
+        let host = |path: &BStr| planner.host_path(path);
+        // A link counts as its directory.
+        let places = plan.creations.iter().map(|creation| making::place_of(creation).to_owned());
+        let is_there = |path: &BString| host(path.as_ref()).is_ok_and(|here| here.exists());
+        let there: FxHashSet<BString> = places.filter(is_there).collect();
+        self.dry_run = false;
+        self.made = making::make(&editor, &plan.creations, host);
+        let (edited, paths) = self.edited(plan, host);
+        let done = editor.change(&paths, |at, reader| edit(reader, &edited[at].edits, writing));
+        let path = |file: &FilePlan| file.path.clone();
+        let done = edited.iter().zip(done).map(|(file, done)| Changed { path: path(file), ..done });
+        // Files that name a failed creation are last.
+        self.files.splice(0..0, done);
+        self.interrupted = editor.is_interrupted();
+        self.remove_unnamed(&editor, plan, &there, host);
+    }
+
     /// Writes files of this run again, with other content.
-    pub(crate) fn make_again(
+    pub(super) fn make_again(
         &mut self,
         planner: &Planner<'_>,
         creations: &[Creation],

@@ -1,7 +1,7 @@
 //! `becalm fix`: plans a strategy for files, predicts the starts of their programs with the plan,
 //! and applies it.
 
-pub(crate) mod apply;
+mod apply;
 pub mod audit;
 pub mod foresee;
 pub mod judge;
@@ -24,7 +24,6 @@ use bstr::BString;
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 
-use self::apply::Applied;
 use self::options::Options;
 use self::plan::{Planned, Planner, Program};
 use self::report::Report;
@@ -109,17 +108,13 @@ fn attempt(
     let mut report = Report::of_plan(options, &planned.plan, (outside, &edited), starts);
     report.problems = planned.problems;
     if let Some(writing) = writing {
-        let mut applied = apply::apply(&planner, &planned.plan, &found.littered, writing);
-        if options.with.row().unit.is_index() && !applied.interrupted {
-            add_bindings(&mut applied, options, &found.files, (writing, progress))?;
+        report.apply(&planner, &planned.plan, &found.littered, writing);
+        if options.with.row().unit.is_index() && !report.interrupted {
+            add_bindings(&mut report, options, &found.files, (writing, progress))?;
         }
-        if applied.has_gaps() {
-            measure_again(&mut report, &applied, options, &planned.programs, progress)?;
+        if report.has_gaps() {
+            measure_again(&mut report, options, &planned.programs, progress)?;
         }
-        report.dry_run = false;
-        report.interrupted = applied.interrupted;
-        (report.files, report.made) = (applied.files, applied.made);
-        report.problems.extend(applied.problems);
     }
     Ok(Some(report))
 }
@@ -137,12 +132,12 @@ fn are_changing(planner: &Planner<'_>, places: &[BString]) -> bool {
 /// Writes the indexes of the programs with a `DT_AUDIT` entry once more, with symbol bindings,
 /// which are valid only for the final file.
 fn add_bindings(
-    applied: &mut Applied,
+    report: &mut Report,
     options: &Options,
     targets: &[Target],
     (writing, progress): (WriteOptions, &dyn Progress),
 ) -> Result<()> {
-    let written = applied.files.iter().filter(|file| file.outcome.is_written());
+    let written = report.files.iter().filter(|file| file.outcome.is_written());
     let written: FxHashSet<&BString> = written.map(|file| &file.path).collect();
     let is_written = |target: &&Target| target.real().is_some_and(|real| written.contains(&real));
     let edited: Vec<Target> = targets.iter().filter(is_written).cloned().collect();
@@ -153,7 +148,7 @@ fn add_bindings(
     let assumed = assumptions(options)?;
     let planner = Planner::new(options, &assumed, progress);
     let planned = planner.plan(&edited)?;
-    applied.make_again(&planner, &planned.plan.creations, writing);
+    report.make_again(&planner, &planned.plan.creations, writing);
     Ok(())
 }
 
@@ -161,7 +156,6 @@ fn add_bindings(
 /// not be written.
 fn measure_again(
     report: &mut Report,
-    applied: &Applied,
     options: &Options,
     programs: &[Program],
     progress: &dyn Progress,
@@ -173,9 +167,10 @@ fn measure_again(
         return Ok(());
     }
     // Without its `DT_AUDIT` entry, a program starts as before.
-    let missing = applied.files.iter().filter(|file| file.outcome.is_missing());
+    let Report { files, programs: starts, .. } = report;
+    let missing = files.iter().filter(|file| file.outcome.is_missing());
     let missing: FxHashSet<&BString> = missing.map(|file| &file.path).collect();
-    for (start, program) in report.programs.iter_mut().zip(programs) {
+    for (start, program) in starts.iter_mut().zip(programs) {
         if program.target.real().is_some_and(|real| missing.contains(&real)) {
             start.after = Some(start.before);
         }

@@ -67,23 +67,16 @@ struct Line {
     path: String,
     #[serde(default)]
     kind: String,
-    #[serde(default)]
     error: Option<String>,
-    #[serde(default)]
     package: Option<String>,
-    #[serde(default)]
     owner: Option<String>,
-    #[serde(default)]
     uid: Option<u32>,
-    #[serde(default)]
     libc: Option<String>,
     #[serde(default)]
     storm: SearchCost,
-    #[serde(default)]
     estimate: Option<Times>,
     #[serde(default)]
     unresolved: Vec<serde::de::IgnoredAny>,
-    #[serde(default)]
     stop: Option<String>,
 }
 

@@ -1,7 +1,6 @@
 //! `becalm trace`: runs a program, records its loader's lookups and compares them with the
 //! prediction.
 
-pub mod foreign;
 pub mod join;
 pub mod log;
 pub mod notes;

@@ -15,9 +15,9 @@ use crate::path::path_of;
 use crate::relocations::{self, Relocations};
 use crate::trace::options::Options;
 use crate::trace::predict::{Assumed, Predictor};
-use crate::trace::refused::ObserveError;
+use crate::trace::refused::{ObserveError, why_untraced};
 use crate::trace::report::{Exit, Report, words_of_command};
-use crate::trace::{foreign, join, notes, untraced};
+use crate::trace::{join, notes, untraced};
 use crate::words::{counted, words_of_chain};
 
 /// The longest that a start takes to its entry point, if the caller has no limit.
@@ -86,7 +86,7 @@ fn run(
     supervisor: Option<Supervisor>,
     limit: Option<Duration>,
 ) -> Result<Observed, ObserveError> {
-    if let Some(why) = foreign::why_untraced(command) {
+    if let Some(why) = why_untraced(command) {
         return without_tracer(options, command, limit, &why);
     }
     let assumed = Assumed::new(options);
