@@ -234,6 +234,9 @@ pub struct Gap {
     pub refusal: Option<Refusal>,
 }
 
+/// A predicted start, and the closure of an ELF file.
+pub type Start = (Box<Program>, Option<Closure>);
+
 /// Predicts the start of one file with the session's view of the file system. Also returns the
 /// closure of an ELF file. `None` for a file in a folder that is neither a program nor a library.
 ///
@@ -243,7 +246,7 @@ pub fn check(
     assumed: &Assumptions,
     session: &Session<'_>,
     target: &Target,
-) -> Result<Option<(Box<Program>, Option<Closure>)>, Problem> {
+) -> Result<Option<Start>, Problem> {
     match follow(assumed, session, target, &assumed.environment) {
         Ok(Followed::Elf(plain, secure)) => {
             let (closure, calmed_by) = calmed(assumed, session, target, plain);

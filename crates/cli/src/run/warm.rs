@@ -25,7 +25,10 @@ pub(crate) fn run(commands: &[OsString], as_json: bool) -> Result<ExitStatus> {
             );
         }
         report.programs.iter().try_for_each(|program| match &program.problem {
-            Some(problem) => Ok(terminal::note(program.path.as_ref(), problem)),
+            Some(problem) => {
+                terminal::note(program.path.as_ref(), problem);
+                Ok(())
+            }
             None => writeln!(out, "{}: {}", shown(program.path.as_ref()), text(program)),
         })
     })?;

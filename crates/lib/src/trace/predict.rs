@@ -114,7 +114,6 @@ pub fn shown_path(image: &Image) -> BString {
 }
 
 /// Returns the result of `becalm check` for an image.
-#[must_use]
 pub fn predict(image: &Image, assumed: &Assumed) -> Answer {
     let path = shown_path(image);
     let assumed = assumed.of(image);
