@@ -50,11 +50,8 @@ adopts_orphans (void)
 static int
 is_of_start (const char *variable)
 {
-  static const char names[][16] = { "LD_", "BECALM=", "GLIBC_TUNABLES=" };
-  for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
-    if (text_after (variable, names[i]) != NULL)
-      return 1;
-  return 0;
+  return text_after (variable, "LD_") != NULL || value_of (variable, "BECALM") != NULL
+         || value_of (variable, "GLIBC_TUNABLES") != NULL;
 }
 
 /* Becomes becalm; returns if that fails. */

@@ -44,7 +44,7 @@ static unsigned char has_ended STATE = 0;
 EXPORT unsigned
 la_version (unsigned version)
 {
-  if (start_is_idle () || !module_is_whole ())
+  if (start_is_idle || !module_is_whole ())
     return 0;
   return version < LAV_CURRENT ? version : LAV_CURRENT;
 }
@@ -87,7 +87,7 @@ find_program (void)
 static void
 find_bindings (void)
 {
-  const int may_bind = process.is_on && !program_is_unknown () && bind_is_possible ();
+  const int may_bind = process.is_on && !program_is_unknown && bind_is_possible ();
   const char *path = process.executable;
   const int is_bound = may_bind
                        && ((path != NULL && path[0] == '/' && bind_init (path)) || bind_init (real_path ()));
@@ -241,7 +241,7 @@ is_there (uint32_t flags, const char *path)
   struct statx found;
   if (tree_place (path) != path)
     return 1;
-  if (conditions_used_listing () && !file_fits (path))
+  if (conditions_used_listing && !file_fits (path))
     return 0;
   if (!(flags & EDGE_LOOK) && roots_hold ())
     return 1;
@@ -257,7 +257,7 @@ is_reached (uint32_t index, uint32_t flags, const char *path)
   if (object->in_stores == 0 || roots_hold ())
     return is_there (flags, path);
   const enum store_answer answer = conditions_up_to (object->in_stores - 1, path);
-  if (answer == STORE_HAS_IT && !(flags & EDGE_LOOK) && !conditions_used_listing ())
+  if (answer == STORE_HAS_IT && !(flags & EDGE_LOOK) && !conditions_used_listing)
     return 1;
   return answer != STORE_CHANGED && is_there (flags, path);
 }

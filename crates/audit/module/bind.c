@@ -21,7 +21,6 @@
 static enum { IDLE, WATCHING, ARMED, DECLINED } state STATE = IDLE;
 /* A record of the program that begins as the start did, and the first record of the program. */
 static const struct table_bound_program *program STATE = NULL, *first_record STATE = NULL;
-static elf_word *bases STATE = NULL;
 static uint32_t opened STATE = 0;
 /* The mapping of the relocations that the loader uses. */
 static void *lent STATE = NULL;
@@ -44,12 +43,11 @@ make_room (void)
   uint64_t most = 0;
   for (const struct table_bound_program *p = program; p != NULL; p = bound_program_after (p))
     most = p->member_count > most ? p->member_count : most;
-  places_size = most * sizeof (struct place) + (uint64_t) bound_object_count () * sizeof *bases;
+  places_size = most * sizeof (struct place) + (uint64_t) bound_object_count () * sizeof *start.bases;
   start.places = sys_allocate ((size_t) places_size);
   if (start.places == NULL)
     return 0;
-  bases = (elf_word *) (start.places + most);
-  start.bases = bases;
+  start.bases = (elf_word *) (start.places + most);
   return 1;
 }
 
@@ -314,7 +312,7 @@ bind_open (const struct link_map *map)
       decline (other_name ? "other-objects" : why, path);
       return;
     }
-  bases[member->object] = map->addr;
+  start.bases[member->object] = map->addr;
   stubs_see (map);
   if (++opened == program->member_count)
     arm ();

@@ -150,7 +150,8 @@ ask_member (const struct member *member, const char *name, int *look)
   uint32_t count = 0;
   if (member->object == NO_OBJECT)
     return LOOKUP_UNKNOWN;
-  const uint32_t *dirs = table_rpath (table_object (member->object), &count);
+  const uint32_t rpath = table_object (member->object)->rpath;
+  const uint32_t *dirs = rpath != 0 ? table_set (rpath - 1, &count) : NULL;
   if (dirs == NULL)
     return LOOKUP_UNKNOWN;
   for (uint32_t i = 0; i < count; i++)

@@ -20,8 +20,7 @@ static unsigned char remembered[REMEMBERED] STATE = { 0 };
 static uint32_t remembered_count STATE = 0;
 
 static unsigned char roots_state STATE = 0;
-/* A directory was recognised by its listing in this batch. */
-static unsigned char used_listing STATE = 0;
+unsigned char conditions_used_listing STATE = 0;
 
 static int
 same_times (const struct table_condition *condition, const struct statx *now)
@@ -41,7 +40,7 @@ same_directory (const struct table_condition *condition, const struct statx *now
   if (condition->size == 0 || (now->mode & type) != directory
       || listing_of (path) != condition->size)
     return 0;
-  used_listing = 1;
+  conditions_used_listing = 1;
   return 1;
 }
 
@@ -137,13 +136,7 @@ conditions_forget (void)
   filter_forget ();
   volumes_forget ();
   roots_state = 0;
-  used_listing = 0;
-}
-
-int
-conditions_used_listing (void)
-{
-  return used_listing;
+  conditions_used_listing = 0;
 }
 
 int

@@ -25,7 +25,7 @@ enum store_answer
 enum store_answer conditions_up_to (uint32_t set, const char *path);
 
 /* True if a directory was recognised by its names alone in this batch: its files may be others. */
-int conditions_used_listing (void);
+extern unsigned char conditions_used_listing __attribute__ ((visibility ("hidden")));
 
 /* Forgets the results that may have changed. */
 void conditions_forget (void);

@@ -23,7 +23,7 @@ unsigned char becalm_programs[(1u << PROGRAMS_BITS) / 8] = { 0 };
 
 /* Not STATE, which is zero when whole.c looks at it. A flipped bit makes the module decline. */
 #define FIRST __attribute__ ((section (".data.first")))
-static unsigned char is_unknown FIRST = 0, is_idle FIRST = 0;
+unsigned char program_is_unknown FIRST = 0, start_is_idle FIRST = 0;
 
 struct start
 {
@@ -146,20 +146,8 @@ becalm_init (int argument_count, char **arguments, char **environment)
     is_used |= is_of_module (*variable);
   if (!read_start ((const elf_auxv *) (variable + 1), &start))
     return;
-  is_unknown = !may_have (start.path)
+  program_is_unknown = !may_have (start.path)
                && !(may_have_other_name (start.path, arguments) && may_have_link ());
-  is_idle = is_unknown && !is_used && dynamic_run_path (&start.map).value == NULL
+  start_is_idle = program_is_unknown && !is_used && dynamic_run_path (&start.map).value == NULL
             && !opens_libraries (&start);
-}
-
-int
-program_is_unknown (void)
-{
-  return is_unknown;
-}
-
-int
-start_is_idle (void)
-{
-  return is_idle;
 }

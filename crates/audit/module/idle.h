@@ -2,8 +2,8 @@
 #pragma once
 
 /* True if the index has no program with the file name of this one. */
-int program_is_unknown (void);
+extern unsigned char program_is_unknown __attribute__ ((visibility ("hidden")));
 
 /* True if the program is not in the index, and reaches nothing that is: without a run path,
    LD_LIBRARY_PATH, calls of dlopen and switches (BECALM). */
-int start_is_idle (void);
+extern unsigned char start_is_idle __attribute__ ((visibility ("hidden")));

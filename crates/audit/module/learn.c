@@ -52,24 +52,20 @@ end (void)
   faults = 0;
 }
 
-/* Returns the number after the first hyphen of a name, 0 if the name has no number there. */
-static long
-number_in (const char *name)
-{
-  while (*name != '\0' && *name != '-')
-    name++;
-  name += *name == '-';
-  return (long) read_decimal (&name);
-}
-
 /* Connects to the process that learns; negative if it is not there. */
 static long
 connect_to_learner (void)
 {
-  const char *name = process.learner;
+  const char *name = process.learner, *number = name;
   int32_t pid;
   long fd = socket_connect (name, SOCKET_STREAM, &pid);
-  if (fd >= 0 && pid != number_in (name))
+  if (fd < 0)
+    return fd;
+  /* It is after the first hyphen. */
+  while (*number != '\0' && *number != '-')
+    number++;
+  number += *number == '-';
+  if (pid != (int32_t) read_decimal (&number))
     {
       sys_close ((int) fd);
       return -1;

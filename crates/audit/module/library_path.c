@@ -328,7 +328,7 @@ library_path_ask (const char *name, int may_look, const char **path)
       *path = tree_place (candidate);
       return LOOKUP_FOUND;
     }
-  const int is_listed = elements[end].kind == HOLDS && !conditions_used_listing ();
+  const int is_listed = elements[end].kind == HOLDS && !conditions_used_listing;
   /* A mode may change without the directory's fingerprint. */
   if (look_for (&elements[end], name, &found) != 0 || !statx_is_for_all (&found)
       || (!is_listed && !file_fits (candidate)))

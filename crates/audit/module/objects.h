@@ -46,7 +46,7 @@ struct start
 {
   struct place *places;
   /* Load addresses by bound object. */
-  const elf_word *bases;
+  elf_word *bases;
   /* Space for the addresses of one object's targets. */
   elf_word *targets;
   /* LD_BIND_NOW. */

@@ -167,17 +167,11 @@ steer (uint64_t top, uint32_t hole_count)
 static int
 name_file (char *to, const char *folder, const struct table_bound_program *program)
 {
-  const size_t length = strlen (folder);
   const uint64_t numbers[2] = { table_header ()->checksum, (uint64_t) program->path_hash << 32 };
-  if (length + 26 > NAME_SIZE)
-    return 0;
-  memcpy (to, folder, length);
-  to += length;
-  *to++ = '/';
+  char name[25] = { 0 };
   for (unsigned i = 0; i < 24; i++)
-    *to++ = "0123456789abcdef"[numbers[i / 16] >> (60 - 4 * (i % 16)) & 15];
-  *to = '\0';
-  return 1;
+    name[i] = "0123456789abcdef"[numbers[i / 16] >> (60 - 4 * (i % 16)) & 15];
+  return join_path (to, NAME_SIZE, folder, strlen (folder), name);
 }
 
 /* True if the file belongs to this boot. */

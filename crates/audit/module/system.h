@@ -172,12 +172,6 @@ sys_statfs (const char *path, struct statfs *result)
 }
 
 static inline long
-sys_getdents (int fd, void *buffer, size_t size)
-{
-  return system_call (NR_getdents64, fd, (long) buffer, (long) size, 0, 0);
-}
-
-static inline long
 sys_readlink (const char *path, char *buffer, size_t size)
 {
 #ifdef NR_readlink

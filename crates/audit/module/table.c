@@ -258,12 +258,6 @@ table_has_name (const struct table_names *names, const char *name)
   return 0;
 }
 
-const uint32_t *
-table_rpath (const struct table_object *object, uint32_t *count)
-{
-  return object->rpath != 0 ? table_set (object->rpath - 1, count) : NULL;
-}
-
 const struct table_search_dir *
 table_search_dir (uint32_t index, const char **path, uint32_t *length)
 {

@@ -311,9 +311,6 @@ const struct table_directory *table_find_directory (const char *path, size_t len
 /* 0: no such name. 1: the name exists, but its file may change. 2: it exists, and is the answer. */
 int table_has_name (const struct table_names *names, const char *name);
 
-/* Returns the numbers of an object's search directories, NULL if they are not known. */
-const uint32_t *table_rpath (const struct table_object *object, uint32_t *count);
-
 /* Returns a search directory, with its names verified; NULL if it is damaged. */
 const struct table_search_dir *table_search_dir (uint32_t index, const char **path,
                                                  uint32_t *length);

@@ -168,7 +168,7 @@ listing_of (const char *path)
   if (fd < 0)
     return 0;
   while (words[1] <= MOST_NAMES
-         && (count = sys_getdents ((int) fd, entries, sizeof entries)) > 0)
+         && (count = system_call (NR_getdents64, fd, (long) entries, sizeof entries, 0, 0)) > 0)
     for (size_t at = 0; at + name_at < (size_t) count;)
       {
         uint16_t length;
