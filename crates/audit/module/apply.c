@@ -86,12 +86,6 @@ place_find (struct place *place, const struct link_map *map)
   return 1;
 }
 
-int
-place_is_as_found (const struct place *place)
-{
-  return place->entries[PLACE_RELA]->value == place->saved[PLACE_RELA];
-}
-
 void
 place_lead (struct place *place, const struct rela *to, uint64_t count)
 {
@@ -239,12 +233,6 @@ resolver (void)
   if (place->member->changes != NO_BLOCK)
     write_bindings (place, place->member->changes);
   return 0;
-}
-
-uint64_t
-apply_count (const struct bindings *bindings)
-{
-  return (uint64_t) bindings->residual_count + bindings->indirect_count;
 }
 
 static struct rela *

@@ -153,7 +153,7 @@ la_objopen (struct link_map *map, long namespace, uintptr_t *cookie)
       library_path_init ();
       if (process.is_on)
         auditors_init (map);
-      if (auditors_search ())
+      if (auditors_found & AUDITORS_SEARCH)
         log_line ("given-up", NULL, "auditors", NULL);
       find_bindings ();
     }
@@ -394,13 +394,13 @@ la_objsearch (const char *name, uintptr_t *cookie, unsigned flag)
     return name;
   char digits[DIGITS_SIZE];
   const char *result = name;
-  if (flag == LA_SER_ORIG && !auditors_search () && !has_ended)
+  if (flag == LA_SER_ORIG && !(auditors_found & AUDITORS_SEARCH) && !has_ended)
     {
       struct member *member = chain_member (*cookie);
       chain_asks (member);
       result = answer (name, member);
     }
-  if (!auditors_search ())
+  if (!(auditors_found & AUDITORS_SEARCH))
     result = has_started ? tree_library (result, program) : tree_place (result);
   if (!has_ended)
     log_line ("search", cookie, digits_of (flag, digits), name, result != name ? result : "", NULL);

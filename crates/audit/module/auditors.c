@@ -29,15 +29,11 @@
 /* A longer list of mappings is not read. */
 #define MAPS_SIZE (1u << 18)
 
-/* The functions of other modules. */
-#define HOOKS 1u
-#define SEARCH 2u
-
 /* Names a module of becalm, which acts on no file that the loader tries. */
 EXPORT const char becalm_module = 1;
 
 static unsigned seen STATE = 0;
-static unsigned found STATE = 0;
+unsigned auditors_found STATE = 0;
 
 /* A line of /proc/self/maps. */
 struct mapping
@@ -53,9 +49,9 @@ functions_of (const struct link_map *map)
   unsigned result = 0;
   if (dynamic_symbol (map, SYMBIND) != NULL || dynamic_symbol (map, PLTENTER) != NULL
       || dynamic_symbol (map, PLTEXIT) != NULL)
-    result |= HOOKS;
+    result |= AUDITORS_HOOK;
   if (dynamic_symbol (map, "la_objsearch") != NULL && dynamic_symbol (map, "becalm_module") == NULL)
-    result |= SEARCH;
+    result |= AUDITORS_SEARCH;
   return result;
 }
 
@@ -66,7 +62,7 @@ auditors_open (const struct link_map *map)
   if (map->prev != NULL)
     return;
   seen++;
-  found |= functions_of (map);
+  auditors_found |= functions_of (map);
 }
 
 static elf_word
@@ -164,26 +160,14 @@ auditors_init (const struct link_map *map)
   char *maps = sys_allocate (MAPS_SIZE);
   long length = maps != NULL ? sys_read_file ("/proc/self/maps", maps, MAPS_SIZE) : 0;
   if (length <= 0 || length == MAPS_SIZE)
-    found = HOOKS | SEARCH;
+    auditors_found = AUDITORS_HOOK | AUDITORS_SEARCH;
   else
     {
       struct mapping mapping;
       for (const char *at = maps; (at = next_mapping (at, &mapping)) != NULL;)
         if (mapping.is_of_file && mapping.offset == 0)
-          found |= functions_at (maps, &mapping);
+          auditors_found |= functions_at (maps, &mapping);
     }
   if (maps != NULL)
     sys_unmap (maps, MAPS_SIZE);
-}
-
-int
-auditors_have_hooks (void)
-{
-  return (found & HOOKS) != 0;
-}
-
-int
-auditors_search (void)
-{
-  return (found & SEARCH) != 0;
 }

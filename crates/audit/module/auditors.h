@@ -10,11 +10,11 @@ void auditors_open (const struct link_map *map);
 /* Finds out what the other audit modules do. MAP is that of the program, which was just announced. */
 void auditors_init (const struct link_map *map);
 
-/* True if the loader calls another audit module for bindings or for calls, or if that cannot be
-   found out. */
-int auditors_have_hooks (void);
+/* What the loader calls of other audit modules, or may call, if that cannot be found out: */
+extern unsigned auditors_found __attribute__ ((visibility ("hidden")));
 
-/* True if the loader passes lookups to another audit module, or if that cannot be found out. Such a
-   module could act on the files that the loader tries (LA_SER_LIBPATH and so on). If this module
-   answers a lookup, the loader tries no file. */
-int auditors_search (void);
+/* functions for bindings or for calls; */
+#define AUDITORS_HOOK 1u
+/* la_objsearch. Such a module could act on the files that the loader tries (LA_SER_LIBPATH and so on). If this
+   module answers a lookup, the loader tries no file. */
+#define AUDITORS_SEARCH 2u

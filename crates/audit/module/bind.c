@@ -70,7 +70,7 @@ bind_init (const char *path)
       return 1;
     }
   const char *why = process.why_not_bound;
-  if (why == NULL && auditors_have_hooks ())
+  if (why == NULL && auditors_found & AUDITORS_HOOK)
     why = "auditors";
   start.bind_now = process.bind_now;
   if (why == NULL && !make_room ())
@@ -163,7 +163,7 @@ measure (const struct place *place, uint64_t *relocations, uint32_t *targets)
       {
         if (!bound_block_is_whole (blocks[i]) || !bound_bindings (blocks[i], &b))
           return 0;
-        *relocations += apply_count (&b);
+        *relocations += (uint64_t) b.residual_count + b.indirect_count;
         *targets = b.target_count > *targets ? b.target_count : *targets;
       }
   return 1;
@@ -187,7 +187,8 @@ arm (void)
       if (place->member->bindings == NO_BLOCK)
         continue;
       const char *why = NULL;
-      if (!place_is_as_found (place))
+      /* Another copy of this module has changed the entries since. */
+      if (place->entries[PLACE_RELA]->value != place->saved[PLACE_RELA])
         why = "auditors";
       else if (!measure (place, &relocations, &targets))
         why = "damaged-table";

@@ -191,13 +191,6 @@ put_object (unsigned number, const struct link_map *map)
     put_relr (map->addr, &r);
 }
 
-/* The kernel relocated the vDSO; the loader relocated itself. */
-static int
-is_relocated (const struct link_map *map)
-{
-  return map->dynamic != NULL && !process_is_vdso (map);
-}
-
 void
 dump_slots (const struct link_map *program)
 {
@@ -217,7 +210,8 @@ dump_slots (const struct link_map *program)
   unsigned number = 0;
   for (const struct link_map *map = program; map != NULL && number < range_count;
        map = map->next, number++)
-    if (is_relocated (map))
+    /* The kernel relocated the vDSO; the loader relocated itself. */
+    if (map->dynamic != NULL && !process_is_vdso (map))
       put_object (number, map);
   flush ();
   sys_close (file);

@@ -210,11 +210,19 @@ fail_or_cancel (elf_word *args, elf_word *path, elf_sword value)
   return PASSES;
 }
 
-/* Opens a path if the kernel need not be asked. Returns what tree_open does. */
-static long
-open_known (const char *path, unsigned flags)
+/* Opens a path if the kernel need not be asked; the descriptor is for OPENED. Of a call that may be cancelled,
+   PATH is the argument with the path, else NULL. */
+static enum outcome
+open_known (elf_word *args, const char *name, unsigned flags, enum outcome opened, elf_word *path)
 {
-  return paths_ask (path, PATHS_ABSENT) == PATHS_ABSENT ? TREE_NOT_THERE : tree_open (path, flags);
+  const elf_sword failed = opened == ANSWERED ? -1 : 0;
+  const long fd = paths_ask (name, PATHS_ABSENT) == PATHS_ABSENT ? TREE_NOT_THERE : tree_open (name, flags);
+  if (fd == TREE_NOT_THERE)
+    return path != NULL ? fail_or_cancel (args, path, failed) : fail (args, NOT_THERE, failed);
+  if (fd < 0)
+    return PASSES;
+  args[0] = (elf_word) fd;
+  return opened;
 }
 
 /* open and openat: FLAGS follow the path. */
@@ -227,13 +235,7 @@ open_path (elf_word *args, elf_word *path, int directory, int may_be_cancelled)
       paths_created (directory, (const char *) *path);
       return PASSES;
     }
-  long fd = open_known ((const char *) *path, flags);
-  if (fd == TREE_NOT_THERE)
-    return may_be_cancelled ? fail_or_cancel (args, path, -1) : fail (args, NOT_THERE, -1);
-  if (fd < 0)
-    return PASSES;
-  args[0] = (elf_word) fd;
-  return ANSWERED;
+  return open_known (args, (const char *) *path, flags, ANSWERED, may_be_cancelled ? path : NULL);
 }
 
 static enum outcome
@@ -256,26 +258,7 @@ open_file (elf_word *args)
         paths_created (AT_FDCWD, (const char *) args[0]);
       return PASSES;
     }
-  long fd = open_known ((const char *) args[0], flags);
-  if (fd == TREE_NOT_THERE)
-    return fail_or_cancel (args, args, 0);
-  if (fd < 0)
-    return PASSES;
-  args[0] = (elf_word) fd;
-  return READS_FILE;
-}
-
-/* opendir, by a descriptor whose path the kernel need not look up. */
-static enum outcome
-open_directory (elf_word *args)
-{
-  long fd = open_known ((const char *) args[0], TREE_DIRECTORY | TREE_NONBLOCKING | TREE_CLOSE_ON_EXEC);
-  if (fd == TREE_NOT_THERE)
-    return fail (args, NOT_THERE, 0);
-  if (fd < 0)
-    return PASSES;
-  args[0] = (elf_word) fd;
-  return READS_DIRECTORY;
+  return open_known (args, (const char *) args[0], flags, READS_FILE, args);
 }
 
 static uint64_t
@@ -597,7 +580,9 @@ perform (unsigned call, elf_word *args, elf_word *of)
     case KERNEL_OPEN: return open_path (args, path, directory, 0);
     case KERNEL_OPEN_HOW: return open_path_how (args, path, directory);
     case OPEN_FILE: return open_file (args);
-    case OPEN_DIRECTORY: return open_directory (args);
+    case OPEN_DIRECTORY:
+      return open_known (args, (const char *) *path, TREE_DIRECTORY | TREE_NONBLOCKING | TREE_CLOSE_ON_EXEC,
+                         READS_DIRECTORY, NULL);
     case SCAN: return is_absent (*path) ? fail (args, NOT_THERE, -1) : PASSES;
     case STAT: return stat_path (args, directory, *path, path[1], is_relative ? path[2] : 0);
     case LSTAT: return stat_path (args, directory, *path, path[1], NO_FOLLOW);

@@ -19,7 +19,6 @@
 # include "syscall/s390x.h"
 #endif
 
-/* Machines without the number pass the arguments of mmap in memory. */
 #ifdef NR_mmap
 static inline long
 system_call (long nr, long a, long b, long c, long d, long e)
@@ -32,6 +31,14 @@ static inline long
 system_map (long size, long protection, long flags, long fd)
 {
   return system_call_6 (NR_mmap, 0, size, protection, flags, fd, 0);
+}
+#else
+/* The same in its old form, which takes the arguments in memory. */
+static inline long
+system_map (long size, long protection, long flags, long fd)
+{
+  long arguments[6] = { 0, size, protection, flags, fd, 0 };
+  return system_call (NR_old_mmap, (long) arguments, 0, 0, 0, 0);
 }
 #endif
 

@@ -14,12 +14,6 @@ extern const uint64_t becalm_state_end[] __attribute__ ((visibility ("hidden")))
 extern const unsigned char becalm_text[] __attribute__ ((visibility ("hidden")));
 extern const uint64_t becalm_check[] __attribute__ ((visibility ("hidden")));
 
-static size_t
-distance (const void *from, const void *to)
-{
-  return (size_t) ((uintptr_t) to - (uintptr_t) from);
-}
-
 int
 module_is_whole (void)
 {
@@ -28,8 +22,8 @@ module_is_whole (void)
   uint64_t any = 0;
   for (const uint64_t *word = becalm_state; word != becalm_state_end; word++)
     any |= *word;
-  uint64_t head = hash_bytes (SEED, &__ehdr_start, distance (&__ehdr_start, _DYNAMIC));
-  uint64_t text = hash_block (head, becalm_text, distance (becalm_text, becalm_check));
+  uint64_t head = hash_bytes (SEED, &__ehdr_start, (uintptr_t) _DYNAMIC - (uintptr_t) &__ehdr_start);
+  uint64_t text = hash_block (head, becalm_text, (uintptr_t) becalm_check - (uintptr_t) becalm_text);
   return any == 0 && text == *becalm_check;
 }
 

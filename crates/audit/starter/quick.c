@@ -44,12 +44,6 @@ read_at_once (long fd, char *byte, uint64_t offset)
 }
 
 static int
-is_file (const struct statx *found)
-{
-  return (found->mode & 0170000) == 0100000;
-}
-
-static int
 is_same_file (const char *path, const struct identity *identity)
 {
   struct statx found;
@@ -66,7 +60,7 @@ is_in_memory (const char *path, uint64_t offset)
   const long random = 1;
   struct statx found;
   char byte;
-  if (sys_stat (path, &found) != 0 || !is_file (&found))
+  if (sys_stat (path, &found) != 0 || (found.mode & 0170000) != 0100000)
     return 0;
   const long fd = sys_open (path, 02000000 | 04000 | 0400 /* O_CLOEXEC | O_NONBLOCK | O_NOCTTY */, 0);
   if (fd < 0)

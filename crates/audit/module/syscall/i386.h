@@ -1,5 +1,6 @@
 /* System calls of i386 (Linux arch/x86/entry/syscalls/syscall_32.tbl). */
 #include "old_numbers.h"
+#define NR_old_mmap 90
 #define NR_exit_group 252
 #define NR_openat 295
 #define NR_statfs64 268
@@ -15,13 +16,4 @@ system_call (long nr, long a, long b, long c, long d, long e)
                     : "a" (nr), "b" (a), "c" (b), "d" (c), "S" (d), "D" (e)
                     : "memory", "cc");
   return result;
-}
-
-/* mmap (NULL, size, protection, flags, fd, 0) in its old form, which takes the
-   arguments in memory. */
-static inline long
-system_map (long size, long protection, long flags, long fd)
-{
-  long arguments[6] = { 0, size, protection, flags, fd, 0 };
-  return system_call (90, (long) arguments, 0, 0, 0, 0);
 }

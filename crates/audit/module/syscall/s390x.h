@@ -1,5 +1,6 @@
 /* System calls of z/Architecture (Linux arch/s390/kernel/syscalls/syscall.tbl). */
 #include "old_numbers.h"
+#define NR_old_mmap 90
 #define NR_exit_group 248
 #define NR_openat 288
 #define NR_statfs 99
@@ -21,12 +22,4 @@ system_call (long nr, long a, long b, long c, long d, long e)
                     : "d" (r1), "d" (r3), "d" (r4), "d" (r5), "d" (r6)
                     : "memory", "cc");
   return r2;
-}
-
-/* mmap (NULL, size, protection, flags, fd, 0), with its arguments in memory. */
-static inline long
-system_map (long size, long protection, long flags, long fd)
-{
-  long arguments[6] = { 0, size, protection, flags, fd, 0 };
-  return system_call (90, (long) arguments, 0, 0, 0, 0);
 }
