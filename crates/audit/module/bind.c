@@ -227,12 +227,6 @@ disarm (void)
       place_restore (&start.places[i]);
 }
 
-static int
-can_be_led (const struct table_member *member, const struct place *place)
-{
-  return member->bindings == NO_BLOCK || place->is_found;
-}
-
 /* True if the next object of a record has the name of MAP. */
 static int
 is_expected (const struct table_bound_program *record, const struct link_map *map)
@@ -253,7 +247,7 @@ begins_alike (const struct table_bound_program *record)
   const struct table_member *members = bound_members (record);
   for (uint32_t i = 0; i < opened; i++)
     if (members[i].object != start.places[i].member->object
-        || !can_be_led (&members[i], &start.places[i]))
+        || (members[i].bindings != NO_BLOCK && !start.places[i].is_found))
       return 0;
   return 1;
 }
@@ -306,7 +300,7 @@ bind_open (const struct link_map *map)
   place->member = member;
   place->addr = map->addr;
   place->is_found = place_find (place, map);
-  if (why == NULL && !can_be_led (member, place))
+  if (why == NULL && member->bindings != NO_BLOCK && !place->is_found)
     why = "other-layout";
   if (why != NULL)
     {

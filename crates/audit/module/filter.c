@@ -2,51 +2,53 @@
    there are since Linux 5.9; before, they count as one (proc_pid_status of Linux fs/proc/array.c).
    crates/host/src/filters.rs counts those of the process that makes the index. */
 #include "filter.h"
+#include "fields.h"
 #include "system.h"
 #include "table.h"
 
 static enum { UNREAD, ALLOWED, FILTERED } state STATE = UNREAD;
 
+struct status
+{
+  /* The number that the line has. */
+  enum { OTHER, TRACER, MODE, FILTERS } line;
+  uint32_t of_tracer, filters;
+};
+
+static int
+see_status (void *context, unsigned number, const char *text, size_t length)
+{
+  struct status *status = context;
+  (void) length;
+  if (number == 0)
+    status->line = text_equal (text, "TracerPid:")         ? TRACER
+                   : text_equal (text, "Seccomp:")         ? MODE
+                   : text_equal (text, "Seccomp_filters:") ? FILTERS
+                                                           : OTHER;
+  /* A tracer, such as becalm trace, installs a filter that ends nothing. */
+  else if (number == 1 && status->line == TRACER)
+    status->of_tracer = *text != '0';
+  else if (number == 1 && status->line == MODE)
+    status->filters = *text != '0';
+  else if (number == 1 && status->line == FILTERS)
+    {
+      const uint32_t all = (uint32_t) read_decimal (&text);
+      status->filters = all > status->of_tracer ? all - status->of_tracer : 0;
+      return 1;
+    }
+  return 0;
+}
+
 /* Returns UINT32_MAX if the number is not known. */
 static uint32_t
 count_filters (void)
 {
-  const int close_on_exec = 02000000;
-  char bytes[2048], line[32];
-  const char *value;
-  size_t used = 0;
-  uint32_t filters = 0, of_tracer = 0;
-  long count, fd = sys_open ("/proc/thread-self/status", close_on_exec, 0);
+  struct status status = { OTHER, 0, 0 };
+  long result = read_fields ("/proc/thread-self/status", see_status, &status);
   /* Before Linux 3.17. */
-  if (fd == ENOENT_NEG)
-    fd = sys_open ("/proc/self/status", close_on_exec, 0);
-  if (fd < 0)
-    return UINT32_MAX;
-  while ((count = sys_read ((int) fd, bytes, sizeof bytes)) > 0)
-    for (long i = 0; i < count; i++)
-      {
-        if (bytes[i] != '\n')
-          {
-            if (used < sizeof line - 1)
-              line[used++] = bytes[i];
-            continue;
-          }
-        line[used] = '\0';
-        used = 0;
-        /* A tracer, such as becalm trace, installs a filter that ends nothing. */
-        if ((value = text_after (line, "TracerPid:\t")) != NULL)
-          of_tracer = *value != '0';
-        else if ((value = text_after (line, "Seccomp:\t")) != NULL)
-          filters = *value != '0';
-        else if ((value = text_after (line, "Seccomp_filters:\t")) != NULL)
-          {
-            sys_close ((int) fd);
-            filters = (uint32_t) read_decimal (&value);
-            return filters > of_tracer ? filters - of_tracer : 0;
-          }
-      }
-  sys_close ((int) fd);
-  return count == 0 ? filters : UINT32_MAX;
+  if (result == ENOENT_NEG)
+    result = read_fields ("/proc/self/status", see_status, &status);
+  return result >= 0 ? status.filters : UINT32_MAX;
 }
 
 int

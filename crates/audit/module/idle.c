@@ -33,13 +33,6 @@ struct start
   struct link_map map;
 };
 
-/* True if a variable may give the module work in any program. */
-static int
-is_of_module (const char *variable)
-{
-  return value_of (variable, "BECALM") != NULL || value_of (variable, "LD_LIBRARY_PATH") != NULL;
-}
-
 /* Reads the auxiliary vector. Returns 0 if the program cannot be found by it. */
 static int
 read_start (const elf_auxv *aux, struct start *start)
@@ -142,8 +135,9 @@ becalm_init (int argument_count, char **arguments, char **environment)
     return;
   char **variable = environment;
   int is_used = 0;
+  /* They may give the module work in any program. */
   for (; *variable != NULL; variable++)
-    is_used |= is_of_module (*variable);
+    is_used |= value_of (*variable, "BECALM") != NULL || value_of (*variable, "LD_LIBRARY_PATH") != NULL;
   if (!read_start ((const elf_auxv *) (variable + 1), &start))
     return;
   program_is_unknown = !may_have (start.path)

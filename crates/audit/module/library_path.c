@@ -75,20 +75,15 @@ separates (char c)
 static void
 add_element (const char *path, size_t length)
 {
-  struct element *e = &elements[element_count++];
   while (length > 1 && path[length - 1] == '/')
     length--;
-  e->path = path;
-  e->directory = NULL;
-  e->length = (uint32_t) length;
-  e->kind = UNSEEN;
   /* A relative path depends on the current directory, and tokens on the process: leave both to
      the loader. */
-  if (length == 0 || path[0] != '/')
-    e->kind = UNKNOWN;
+  int is_known = length > 0 && path[0] == '/';
   for (size_t i = 0; i < length; i++)
-    if (path[i] == '$')
-      e->kind = UNKNOWN;
+    is_known &= path[i] != '$';
+  elements[element_count++]
+      = (struct element) { path, NULL, (uint32_t) length, is_known ? UNSEEN : UNKNOWN };
 }
 
 static int

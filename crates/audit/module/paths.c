@@ -11,6 +11,7 @@
    thread that comes late checks again. */
 #include "paths.h"
 #include "clock.h"
+#include "fields.h"
 #include "hash.h"
 #include "volume.h"
 
@@ -209,64 +210,24 @@ turn_off (const char *path)
 }
 
 /* Mount points, as /proc/self/mountinfo has them: the fifth field of each line. */
-struct mounts
-{
-  unsigned field;
-  size_t length;
-  char point[512];
-  int failed;
-};
-
-static void
-end_of_mount (struct mounts *mounts)
+static int
+see_mount (void *has_failed, unsigned number, const char *point, size_t length)
 {
   const char *rest;
-  if (mounts->length >= sizeof mounts->point)
-    {
-      /* Too long to be parsed. A mount that is below no root does not matter. */
-      mounts->point[sizeof mounts->point - 1] = '\0';
-      if (root_of (mounts->point, &rest) != NULL)
-        mounts->failed = 1;
-      return;
-    }
-  mounts->point[mounts->length] = '\0';
-  turn_off (mounts->point);
-}
-
-static void
-read_mounts (struct mounts *mounts, const char *bytes, size_t count)
-{
-  for (size_t i = 0; i < count; i++)
-    if (bytes[i] == '\n')
-      mounts->field = 0, mounts->length = 0;
-    else if (bytes[i] == ' ')
-      {
-        if (mounts->field == 4)
-          end_of_mount (mounts);
-        mounts->field++;
-      }
-    else if (mounts->field == 4)
-      {
-        if (mounts->length < sizeof mounts->point - 1)
-          mounts->point[mounts->length] = bytes[i];
-        mounts->length++;
-      }
+  if (number == 4 && length < FIELD_SIZE)
+    turn_off (point);
+  /* Too long to be parsed. A mount that is below no root does not matter. */
+  else if (number == 4 && root_of (point, &rest) != NULL)
+    *(int *) has_failed = 1;
+  return 0;
 }
 
 /* Disables the packages in which something is mounted; returns 0 if that cannot be found out. */
 static int
 look_at_mounts (void)
 {
-  const int read_only_cloexec = 02000000;
-  struct mounts mounts = { 0 };
-  char bytes[1024];
-  long fd = sys_open ("/proc/self/mountinfo", read_only_cloexec, 0), count;
-  if (fd < 0)
-    return 0;
-  while ((count = sys_read ((int) fd, bytes, sizeof bytes)) > 0)
-    read_mounts (&mounts, bytes, (size_t) count);
-  sys_close ((int) fd);
-  return count == 0 && !mounts.failed;
+  int has_failed = 0;
+  return read_fields ("/proc/self/mountinfo", see_mount, &has_failed) == 0 && !has_failed;
 }
 
 static unsigned

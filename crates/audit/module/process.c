@@ -13,17 +13,7 @@ static elf_word vdso STATE = 0;
 /* The words of BECALM: of word N, `switches` has bit N. */
 static const char words[][8]
     = { "off", "nobind", "stop", "paths", "nopaths", "noahead", "notrees", "nopages" };
-enum
-{
-  OFF = 1 << 0,
-  NO_BIND = 1 << 1,
-  STOP = 1 << 2,
-  PATHS = 1 << 3,
-  NO_PATHS = 1 << 4,
-  NO_AHEAD = 1 << 5,
-  NO_TREES = 1 << 6,
-  NO_PAGES = 1 << 7,
-};
+enum { OFF = 1, NO_BIND = 2, STOP = 4, PATHS = 8, NO_PATHS = 16, NO_AHEAD = 32, NO_TREES = 64, NO_PAGES = 128 };
 static unsigned switches STATE = 0;
 
 /* Those with a text, which is kept. */
@@ -133,12 +123,6 @@ text_of (unsigned which, unsigned not_with)
   return texts[which][0] != '\0' && !(switches & not_with) ? texts[which] : NULL;
 }
 
-static const char *
-path_of (unsigned which, unsigned not_with)
-{
-  return texts[which][0] == '/' ? text_of (which, not_with) : NULL;
-}
-
 /* What is asked of a start that may be answered. */
 static void
 apply_switches (void)
@@ -146,9 +130,9 @@ apply_switches (void)
   process.log = text_of (LOG, 0);
   process.dump = text_of (DUMP, 0);
   process.learner = text_of (LEARNER, 0);
-  process.helper = path_of (HELPER, NO_AHEAD);
+  process.helper = texts[HELPER][0] == '/' ? text_of (HELPER, NO_AHEAD) : NULL;
   process.trees = text_of (TREES, NO_AHEAD | NO_TREES);
-  process.pages = path_of (PAGES, NO_PAGES);
+  process.pages = texts[PAGES][0] == '/' ? text_of (PAGES, NO_PAGES) : NULL;
   process.stops = (switches & STOP) != 0;
   process.wants_paths = (switches & (PATHS | NO_PATHS)) == PATHS;
   const char *at = text_of (STEERING, 0);

@@ -544,20 +544,6 @@ forks (void)
   return PASSES;
 }
 
-/* Leads a path out of the trees that the program is told of. */
-static void
-lead_outside (elf_word *path)
-{
-  *path = (elf_word) tree_outside ((const char *) *path);
-}
-
-/* Leads a path to the place of a file that was packed. */
-static void
-lead_to_place (elf_word *path)
-{
-  *path = (elf_word) tree_place ((const char *) *path);
-}
-
 /* Carries out a call. OF are the arguments that it uses; the result is returned in ARGS. */
 static enum outcome
 perform (unsigned call, elf_word *args, elf_word *of)
@@ -570,9 +556,9 @@ perform (unsigned call, elf_word *args, elf_word *of)
     return PASSES;
   if (does <= LAST_WITH_PATH && tree_is_told ())
     {
-      lead_outside (path);
+      *path = (elf_word) tree_outside ((const char *) *path);
       if (does == RENAMES)
-        lead_outside (second);
+        *second = (elf_word) tree_outside ((const char *) *second);
     }
   switch (does)
     {
@@ -610,8 +596,8 @@ perform (unsigned call, elf_word *args, elf_word *of)
       if (is_about_locks ((unsigned) path[1]))
         tree_restore ((int) *path);
       break;
-    case STAT_FILE_SYSTEM: lead_to_place (path); break;
-    case EXECUTES: lead_to_place (path); return forks ();
+    case STAT_FILE_SYSTEM: *path = (elf_word) tree_place ((const char *) *path); break;
+    case EXECUTES: *path = (elf_word) tree_place ((const char *) *path); return forks ();
     case FORKS: return forks ();
     case FORGETS: paths_forget (); break;
     case MOVES: no_answers (); break;
@@ -630,21 +616,14 @@ perform (unsigned call, elf_word *args, elf_word *of)
   return PASSES;
 }
 
-static enum outcome
-system_call_by_number (elf_word *args)
-{
-  const unsigned call = call_of_number (args[0]);
-  return call == NOTHING ? PASSES : perform (call, args, args + 1);
-}
-
 /* Called by the stub of a call with its arguments. Returns the address to jump to; 0 to return
    the first argument. */
 __attribute__ ((used, visibility ("hidden"))) elf_word
 becalm_stub_called (unsigned call, elf_word *args)
 {
-  const unsigned does = calls[call].does;
-  enum outcome outcome
-      = does == SYSTEM_CALL ? system_call_by_number (args) : perform (does, args, args);
+  const int is_by_number = calls[call].does == SYSTEM_CALL;
+  const unsigned does = is_by_number ? call_of_number (args[0]) : calls[call].does;
+  const enum outcome outcome = does == NOTHING ? PASSES : perform (does, args, args + is_by_number);
   const elf_word to[] = { [PASSES] = functions[call], [ANSWERED] = 0, [DUPLICATES] = duplicate,
                           [READS_DIRECTORY] = read_directory, [READS_FILE] = read_file };
   return to[outcome];

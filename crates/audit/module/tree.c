@@ -164,6 +164,9 @@ take (int given, int events)
   events_fd = (moved >= 0 ? (int) moved : events) + 1;
 }
 
+/* The name of a process whose tables are filled from a pack alone begins with this. */
+#define OF_PACK "becalm-pack-"
+
 /* What this program was started with. */
 struct offer
 {
@@ -193,17 +196,11 @@ is_open (const struct offer *offer)
          && is_table ((int) offer->given) && is_of_events ((int) offer->events);
 }
 
-static int
-is_of_pack (const struct offer *offer)
-{
-  return text_after (offer->name, "becalm-pack-") != NULL;
-}
-
 int
 tree_is_of_pack (void)
 {
   struct offer offer;
-  return read_offer (&offer) && is_of_pack (&offer);
+  return read_offer (&offer) && text_after (offer.name, OF_PACK) != NULL;
 }
 
 int
@@ -249,7 +246,7 @@ tree_begin (void)
   struct offer offer;
   if (!read_offer (&offer))
     return;
-  is_told = (unsigned char) is_of_pack (&offer);
+  is_told = text_after (offer.name, OF_PACK) != NULL;
   if (is_open (&offer))
     {
       since = offer.since;

@@ -34,15 +34,6 @@ __asm__ (".globl becalm_start\nbecalm_start:\n\tmov x19, x0\n\tmov x0, sp\n\tbl 
 #define ARGUMENTS 4
 #define EAGAIN_NEG (-11)
 
-/* One byte at OFFSET, if it can be read without waiting. */
-static long
-read_at_once (long fd, char *byte, uint64_t offset)
-{
-  const struct { void *base; size_t size; } vector = { byte, 1 };
-  const long nowait = 8;
-  return system_call_6 (NR_preadv2, fd, (long) &vector, 1, (long) offset, 0, nowait);
-}
-
 static int
 is_same_file (const char *path, const struct identity *identity)
 {
@@ -57,9 +48,10 @@ unsigned char becalm_found_cold;
 static int
 is_in_memory (const char *path, uint64_t offset)
 {
-  const long random = 1;
+  const long random = 1, nowait = 8;
   struct statx found;
   char byte;
+  const struct { void *base; size_t size; } vector = { &byte, 1 };
   if (sys_stat (path, &found) != 0 || (found.mode & 0170000) != 0100000)
     return 0;
   const long fd = sys_open (path, 02000000 | 04000 | 0400 /* O_CLOEXEC | O_NONBLOCK | O_NOCTTY */, 0);
@@ -67,7 +59,7 @@ is_in_memory (const char *path, uint64_t offset)
     return 0;
   /* Otherwise the kernel would read the neighbours of a page that is not in memory. */
   system_call (NR_fadvise64, fd, 0, 0, random, 0);
-  const long length = read_at_once (fd, &byte, offset);
+  const long length = system_call_6 (NR_preadv2, fd, (long) &vector, 1, (long) offset, 0, nowait);
   sys_close ((int) fd);
   if (length == EAGAIN_NEG)
     becalm_found_cold = 1;
