@@ -20,6 +20,8 @@ use clap::{Args, ValueHint};
 use loader_patches::Release;
 
 use self::steps::Steps;
+use crate::stored::entries;
+use crate::words::naming;
 
 /// The build, and the place to install it.
 #[derive(Debug, Args)]
@@ -65,7 +67,7 @@ pub(crate) fn run(args: &BuildArgs) -> Result<()> {
     check(args)?;
     let release = &args.glibc;
     let folder = cache_folder()?.join(format!("{}-{:016x}", release.version, key(args)));
-    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    fs::create_dir_all(&folder).with_context(naming(&folder))?;
     let _lock = lock(&folder)?;
     let image = folder.join("image");
     if !image.is_dir() {
@@ -82,7 +84,7 @@ pub(crate) fn run(args: &BuildArgs) -> Result<()> {
         clear(&folder, release.version)?;
     }
     steps.now(format!("installing into {}", args.prefix.display()));
-    fs::create_dir_all(&args.prefix).with_context(|| args.prefix.display().to_string())?;
+    fs::create_dir_all(&args.prefix).with_context(naming(&args.prefix))?;
     let installed = image.join(args.prefix.strip_prefix("/")?).join(".");
     // A file in use keeps its old contents.
     let mut copy = Command::new("cp");
@@ -94,9 +96,9 @@ pub(crate) fn run(args: &BuildArgs) -> Result<()> {
 /// Waits until no other process builds the same.
 fn lock(folder: &Path) -> Result<fs::File> {
     let path = folder.join("lock");
-    let file = fs::File::create(&path).with_context(|| path.display().to_string())?;
+    let file = fs::File::create(&path).with_context(naming(&path))?;
     rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)
-        .with_context(|| path.display().to_string())?;
+        .with_context(naming(&path))?;
     Ok(file)
 }
 
@@ -125,7 +127,7 @@ fn clear(folder: &Path, version: &str) -> Result<()> {
     for left in ["package", "objects", "unfinished", &format!("glibc-{version}")] {
         let path = folder.join(left);
         if path.exists() {
-            fs::remove_dir_all(&path).with_context(|| path.display().to_string())?;
+            fs::remove_dir_all(&path).with_context(naming(&path))?;
         }
     }
     Ok(())
@@ -163,7 +165,7 @@ fn prepare(steps: &Steps, args: &BuildArgs, folder: &Path) -> Result<PathBuf> {
                 format!("the source of glibc {version} is in no Debian suite; --source names it")
             })?;
             let packages = cache_folder()?.join(format!("glibc-source-{suite}"));
-            fs::create_dir_all(&packages).with_context(|| packages.display().to_string())?;
+            fs::create_dir_all(&packages).with_context(naming(&packages))?;
             source::fetch(steps, version, suite, &packages)?
         }
     };
@@ -180,7 +182,7 @@ fn prepare(steps: &Steps, args: &BuildArgs, folder: &Path) -> Result<PathBuf> {
 
 fn configure(steps: &Steps, args: &BuildArgs, tree: &Path, objects: &Path) -> Result<()> {
     steps.now("configuring");
-    fs::create_dir(objects).with_context(|| objects.display().to_string())?;
+    fs::create_dir(objects).with_context(naming(objects))?;
     // The patches leave out the generated `configure`, so it has no option for this.
     fs::write(objects.join("configparms"), format!("store-prefixes = {}\n", args.store))?;
     steps.run(
@@ -219,8 +221,8 @@ fn key(args: &BuildArgs) -> u64 {
 /// Returns the installed loader.
 fn loader_in(prefix: &Path) -> Result<PathBuf> {
     for folder in ["lib", "lib64"] {
-        let Ok(entries) = fs::read_dir(prefix.join(folder)) else { continue };
-        let found = entries.filter_map(Result::ok).map(|entry| entry.path()).find(|path| {
+        let Ok(entries) = entries(&prefix.join(folder)) else { continue };
+        let found = entries.into_iter().find(|path| {
             path.file_name().is_some_and(|name| {
                 let name = name.to_string_lossy();
                 name.starts_with("ld-linux") || name.starts_with("ld64.so") || name == "ld.so.1"

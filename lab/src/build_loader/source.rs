@@ -11,6 +11,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::build_loader::steps::Steps;
+use crate::stored::entries;
 
 /// A mirror, as the start of a one-line source of apt.
 #[derive(Debug, PartialEq, Eq)]
@@ -93,7 +94,7 @@ fn fetch_from(
 /// Returns the package of a version in a folder.
 fn package_in(folder: &Path, version: &str) -> Option<PathBuf> {
     let start = format!("glibc-source_{version}-");
-    fs::read_dir(folder).ok()?.filter_map(Result::ok).map(|entry| entry.path()).find(|path| {
+    entries(folder).ok()?.into_iter().find(|path| {
         path.extension().is_some_and(|end| end == "deb")
             && path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&start))
     })
@@ -124,11 +125,7 @@ fn mirror_of_machine(etc: &Path) -> Option<Mirror> {
 /// Returns all mirrors with a component `main`.
 fn mirrors(etc: &Path) -> Vec<Mirror> {
     let mut files = vec![etc.join("sources.list")];
-    if let Ok(entries) = fs::read_dir(etc.join("sources.list.d")) {
-        let mut parts: Vec<_> = entries.filter_map(Result::ok).map(|e| e.path()).collect();
-        parts.sort();
-        files.append(&mut parts);
-    }
+    files.extend(entries(&etc.join("sources.list.d")).unwrap_or_default());
     let mut mirrors = Vec::new();
     for file in files {
         let Ok(text) = fs::read_to_string(&file) else { continue };

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
 
 use super::graph::{Graph, Kind, Source};
 use crate::dpkg::{self, Package};
-use crate::programs::Program;
 
 /// An object's place in the store.
 #[derive(Debug, Clone)]
@@ -33,6 +33,20 @@ pub(crate) struct Placed {
     pub(crate) untouched: bool,
 }
 
+/// A program of the store.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ProgramEntry {
+    /// Its name in the lab.
+    pub(crate) name: String,
+    /// Its file in the store.
+    pub(crate) path: PathBuf,
+    /// The file from which it was made.
+    pub(crate) original: PathBuf,
+    /// Its closure in load order. The program is the first; the loader is the last unless an object
+    /// needs it.
+    pub(crate) closure: Vec<PathBuf>,
+}
+
 /// The plan of a whole store.
 #[derive(Debug)]
 pub(crate) struct Layout {
@@ -44,8 +58,8 @@ pub(crate) struct Layout {
     pub(crate) rpath: bool,
     /// Every object, ordered by place.
     pub(crate) objects: Vec<Placed>,
-    /// Every program with its place and its closure in load order.
-    pub(crate) programs: Vec<(Program, PathBuf, Vec<PathBuf>)>,
+    /// Every program.
+    pub(crate) programs: Vec<ProgramEntry>,
     /// The originals of the additional requested objects.
     pub(crate) extras: Vec<PathBuf>,
     /// Links and targets of data that a program searches for relative to itself.
@@ -105,8 +119,13 @@ impl Layout {
         }
         objects.sort_by(|a, b| a.path.cmp(&b.path));
         let programs = graph.programs.iter().map(|(program, closure)| {
-            let closure = closure.iter().map(|original| places[original.as_path()].clone());
-            (program.clone(), places[program.path.as_path()].clone(), closure.collect())
+            let placed = |original: &PathBuf| places[original.as_path()].clone();
+            ProgramEntry {
+                name: program.name.clone(),
+                path: placed(&program.path),
+                original: program.path.clone(),
+                closure: closure.iter().map(placed).collect(),
+            }
         });
         Ok(Layout {
             store: store.to_owned(),

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::graph::Kind;
-use super::layout::{Layout, Placed};
+use super::layout::{Layout, Placed, ProgramEntry};
 use crate::dpkg::Package;
 use crate::patchelf::Patchelf;
 
@@ -38,20 +38,6 @@ pub(crate) struct Manifest {
     pub(crate) objects: Vec<ObjectEntry>,
     /// Every package, by name.
     pub(crate) packages: Vec<PackageEntry>,
-}
-
-/// A program of the store.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct ProgramEntry {
-    /// Its name in the lab.
-    pub(crate) name: String,
-    /// Its file in the store.
-    pub(crate) path: PathBuf,
-    /// The file from which it was made.
-    pub(crate) original: PathBuf,
-    /// Its closure in load order. The program is the first; the loader is the last unless an object
-    /// needs it.
-    pub(crate) closure: Vec<PathBuf>,
 }
 
 /// An object of the store.
@@ -117,7 +103,7 @@ impl Manifest {
     ///
     /// # Errors
     /// Returns an error if a file's metadata cannot be read.
-    pub(crate) fn of(layout: &Layout, patchelf: &Patchelf) -> Result<Self> {
+    pub(crate) fn of(layout: Layout, patchelf: &Patchelf) -> Result<Self> {
         let objects: Vec<ObjectEntry> = layout.objects.iter().map(entry).collect::<Result<_>>()?;
         let packages: BTreeSet<&Package> =
             layout.objects.iter().map(|placed| &placed.package).collect();
@@ -125,20 +111,14 @@ impl Manifest {
             directory: package.directory(),
             package: package.clone(),
         });
-        let programs = layout.programs.iter().map(|(program, path, closure)| ProgramEntry {
-            name: program.name.clone(),
-            path: path.clone(),
-            original: program.path.clone(),
-            closure: closure.clone(),
-        });
         Ok(Self {
             schema: SCHEMA.to_owned(),
-            store: layout.store.clone(),
+            store: layout.store,
             patchelf: patchelf.version.clone(),
-            loader: layout.loader.clone(),
+            loader: layout.loader,
             rpath: layout.rpath,
-            programs: programs.collect(),
-            extras: layout.extras.clone(),
+            programs: layout.programs,
+            extras: layout.extras,
             objects,
             packages: packages.collect(),
         })

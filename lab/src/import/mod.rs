@@ -65,7 +65,7 @@ pub(crate) fn run(
     let results: Vec<Vec<String>> =
         doubtful.par_iter().map(|placed| verify::object(&layout, placed)).collect();
     conclude(&store, doubtful.into_iter().zip(results).collect())?;
-    Manifest::of(&layout, &patchelf)?.write(&store)
+    Manifest::of(layout, &patchelf)?.write(&store)
 }
 
 /// Returns the programs and objects of the store: those that it has and that are still on this
