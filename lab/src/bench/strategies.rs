@@ -95,7 +95,11 @@ fn of_store(tool: &Path, store: &Path) -> Result<Vec<Counted>> {
     becalm(tool, &["index", "--store", stored, stored, "-o", index])?;
     let mut all = Vec::new();
     for (name, variant) in VARIANTS {
-        let place = Place::of(&store, None)?;
+        let place = match variant {
+            // An index answers only for the files of which it was made.
+            Variant::Plain | Variant::Index => Place::plain()?,
+            Variant::Fixed(_) | Variant::Read(_) => Place::of(&store, None)?,
+        };
         if let Variant::Fixed(strategy) | Variant::Read(strategy) = variant {
             place.run(|| fix(tool, strategy, stored))?;
         }
