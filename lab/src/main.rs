@@ -1,10 +1,11 @@
 //! The lab: creates real storms and measures them.
 //!
 //! `import` creates a store from this machine's programs, `fixture` builds programs with typical
-//! storms, `bench` measures becalm itself,
-//! `build-loader` builds a glibc with the loader patches, `compare` tries every strategy on a copy of a program, `field` measures published figures again, `scale` indexes stores of any size,
-//! `survey` checks very many files, `simulate` computes starts of large jobs, `slowfs` mounts a file
-//! system with slow lookups, and `slowdisk` runs a command on a disk with slow reads.
+//! storms, `bench` measures becalm itself, `build-loader` builds a glibc with the loader patches,
+//! `compare` tries every strategy on a copy of a program, `field` measures published figures again,
+//! `scale` indexes stores of any size, `survey` checks very many files, `simulate` computes starts of
+//! large jobs, `slowfs` mounts a file system with slow lookups, and `slowdisk` runs a command on a disk
+//! with slow reads.
 
 mod becalm;
 mod bench;
