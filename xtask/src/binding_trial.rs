@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use becalm_core::edit::RunPathKind;
@@ -20,6 +20,7 @@ use becalm_host::OsFs;
 use becalm_host::index_store::{BindThreshold, Binding, IndexOptions, index_files};
 
 use crate::audit_trial::{make, sysroot};
+use crate::command::is_done_within;
 use crate::differential::verdicts;
 use crate::tally::Counts;
 use crate::trace_differential::choose::{self, Trial};
@@ -92,11 +93,7 @@ pub fn run(options: &Options) -> Result<bool> {
         let module = std::fs::read(make::module_of(&made.machine, &folder)?)?;
         machines.push(Machine { module, emulator: made.emulator });
     }
-    let preload = options.preload.as_deref();
-    let pages = options.pages.as_ref().map(std::path::absolute).transpose()?;
-    let pages = pages.as_deref();
-    let one =
-        |(trial, machine): &(Trial, usize)| try_one(trial, &machines[*machine], preload, pages);
+    let one = |(trial, machine): &(Trial, usize)| try_one(trial, &machines[*machine], options);
     let verdicts = verdicts(options.threads, &trials, one)?;
     let mut not_bound: BTreeMap<String, usize> = BTreeMap::new();
     let (mut counts, mut different) = (Counts::default(), 0);
@@ -153,13 +150,9 @@ struct Machine {
     emulator: Option<PathBuf>,
 }
 
-fn try_one(
-    trial: &Trial,
-    machine: &Machine,
-    preload: Option<&Path>,
-    pages: Option<&Path>,
-) -> Result<Verdict> {
+fn try_one(trial: &Trial, machine: &Machine, options: &Options) -> Result<Verdict> {
     let (module, emulator) = (&machine.module, machine.emulator.as_deref());
+    let preload = options.preload.as_deref();
     let folder = open_folder()?;
     let index_file = folder.path().join("index.so");
     let os = OsFs::new();
@@ -170,8 +163,8 @@ fn try_one(
     };
     let environments: Vec<Environment> = preload.into_iter().map(preloads).collect();
     let bind = Binding { threshold: BindThreshold::ALL, only: None, environments: &environments };
-    let options = IndexOptions { files, bind: Some(bind), ..IndexOptions::default() };
-    let indexed = index_files(&os, options);
+    let index = IndexOptions { files, bind: Some(bind), ..IndexOptions::default() };
+    let indexed = index_files(&os, index);
     let mut verdict = Verdict::default();
     let Some(machine) = indexed.machines.into_iter().next() else {
         let why = indexed.errors.first().map_or("no index".to_owned(), |_| "no loader".to_owned());
@@ -195,8 +188,8 @@ fn try_one(
     let folder = folder.path();
     let starts = Starts { trial, index: &index_file, folder, tls, emulator, preload };
     starts.compare_slots(&mut verdict)?;
-    if let Some(becalm) = pages.filter(|_| verdict.not_bound.is_none()) {
-        starts.compare_pages(becalm, &mut verdict)?;
+    if let Some(becalm) = options.pages.as_ref().filter(|_| verdict.not_bound.is_none()) {
+        starts.compare_pages(&std::path::absolute(becalm)?, &mut verdict)?;
     }
     starts.compare_output(&mut verdict)?;
     Ok(verdict)
@@ -305,13 +298,9 @@ impl Starts<'_> {
             let mut entries = folder.read_dir().into_iter().flatten().flatten();
             entries.any(|entry| entry.path().extension().is_none())
         };
-        let began = Instant::now();
-        while !is_made() {
-            if began.elapsed() > PATIENCE {
-                verdict.differences.push("no pages are made".to_owned());
-                return Ok(());
-            }
-            std::thread::sleep(Duration::from_millis(10));
+        if !is_done_within(PATIENCE, is_made) {
+            verdict.differences.push("no pages are made".to_owned());
+            return Ok(());
         }
         let slots_of = |name: &str, switches: &str| -> Result<String> {
             let file = path(name);

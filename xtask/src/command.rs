@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use bstr::ByteSlice;
@@ -34,4 +36,16 @@ pub(crate) fn given_or_beside(given: Option<&Path>, name: &str) -> Result<PathBu
     let own = std::env::current_exe()?.with_file_name(name);
     let path = given.unwrap_or(&own);
     path.canonicalize().with_context(|| format!("{} (cargo build -p {name})", path.display()))
+}
+
+/// Waits until another process has done something. Returns false if it has not at the limit.
+pub(crate) fn is_done_within(limit: Duration, is_done: impl Fn() -> bool) -> bool {
+    let began = Instant::now();
+    while !is_done() {
+        if began.elapsed() > limit {
+            return false;
+        }
+        sleep(Duration::from_millis(10));
+    }
+    true
 }

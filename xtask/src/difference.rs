@@ -5,8 +5,7 @@
 
 use std::fmt;
 
-use becalm_core::probe::Attempt;
-use becalm_core::probe::{Call, Outcome, Probe, SearchSource};
+use becalm_core::probe::{Attempt, Call, Outcome, Probe, SearchSource};
 use becalm_core::record::compare::is_loader_cache_file;
 use bstr::{BStr, ByteSlice};
 

@@ -55,9 +55,19 @@ pub fn run(options: &Options) -> Result<bool> {
         if options.releases.is_empty() || options.releases.iter().any(|wanted| wanted == version) {
             let loader = build(options, &folder, version)?;
             fine &= is_seen_to_read(options, &loader, &folder)?;
-            fine &= trial(options, "trial.py", &[], &loader, &folder)?;
-            let stores = options.stores.to_string();
-            fine &= trial(options, "random_stores.py", &["--count", &stores], &loader, &folder)?;
+            let trial = |script: &str, more: &[&str]| -> Result<bool> {
+                let mut python = Command::new("python3");
+                python.arg("-B").arg(loader_patches::folder().join("tests").join(script)).args(more);
+                python.arg("--loader").arg(&loader).arg("--store").arg(folder.join("store"));
+                Ok(python
+                    .arg("--becalm")
+                    .arg(&options.becalm)
+                    .status()
+                    .context("python3")?
+                    .success())
+            };
+            fine &= trial("trial.py", &[])?;
+            fine &= trial("random_stores.py", &["--count", &options.stores.to_string()])?;
         }
     }
     Ok(fine)
@@ -97,21 +107,6 @@ fn is_seen_to_read(options: &Options, loader: &Path, folder: &Path) -> Result<bo
         println!("becalm loader check: {}: {said}", done.status);
     }
     Ok(reads)
-}
-
-/// Runs a script of `patches/glibc/tests`.
-fn trial(
-    options: &Options,
-    script: &str,
-    more: &[&str],
-    loader: &Path,
-    folder: &Path,
-) -> Result<bool> {
-    let script = loader_patches::folder().join("tests").join(script);
-    let mut python = Command::new("python3");
-    python.arg("-B").arg(script).args(more).arg("--loader").arg(loader);
-    python.arg("--store").arg(folder.join("store")).arg("--becalm").arg(&options.becalm);
-    Ok(python.status().context("python3")?.success())
 }
 
 #[cfg(test)]

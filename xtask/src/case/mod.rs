@@ -15,8 +15,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use becalm_core::probe::Attempt;
-use becalm_core::probe::{Call, Outcome};
+use becalm_core::probe::{Attempt, Call, Outcome};
 use becalm_core::record::compare::candidates;
 use becalm_testing::oracle::{Launch, LdDebug, Start, User, ld_debug};
 use becalm_testing::strace::strace;

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use becalm_core::probe::Attempt;
-use becalm_core::probe::Probe;
+use becalm_core::probe::{Attempt, Probe};
 
 /// The result of a case.
 #[derive(Clone, Debug, Default)]

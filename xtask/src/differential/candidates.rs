@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use becalm_core::closure::{ClosureError, Subject, SubjectKind};
 use becalm_core::loader::LoaderFacts;
 use becalm_core::loader::facts::from_diagnostics;
-use becalm_host::{FactChoice, OsFs, WalkOptions, find_objects, loader_facts};
+use becalm_host::{FactChoice, Format, OsFs, WalkOptions, find_objects, loader_facts};
 use bstr::{BStr, ByteSlice};
 
 /// The objects to start.
@@ -159,7 +159,8 @@ impl Place {
         let walk = WalkOptions { every_name: true, ..WalkOptions::default() };
         let mut objects = Vec::new();
         let mut left_out = BTreeMap::new();
-        for file in find_objects(&self.folders, walk).objects {
+        let files = find_objects(&self.folders, walk).objects.into_iter();
+        for file in files.filter(|file| file.format == Format::Elf) {
             match self.object(&file.path) {
                 Ok(object) => objects.push(object),
                 Err(reason) => *left_out.entry(reason).or_default() += 1,

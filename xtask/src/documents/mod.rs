@@ -20,6 +20,7 @@ use anyhow::{Context, Result, bail, ensure};
 use self::parse::Block;
 use crate::command::given_or_beside;
 use crate::user::is_root;
+use crate::walk::walk;
 
 /// Path of the store in the documents.
 const STORE: &str = "/opt/store";
@@ -72,14 +73,13 @@ pub fn run(options: &Options) -> Result<bool> {
 
 /// README.md and the how-to pages.
 fn defaults(root: &Path) -> Result<Vec<PathBuf>> {
-    let pages = fs::read_dir(root.join("docs"))?.map(|entry| Ok(entry?.path()));
-    let mut pages = pages.collect::<Result<Vec<PathBuf>>>()?;
-    let is_howto = |path: &PathBuf| {
+    let mut pages = Vec::new();
+    for (path, _) in walk(&root.join("docs"))? {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.starts_with("howto-") && name.ends_with(".md")
-    };
-    pages.retain(is_howto);
-    pages.sort();
+        if name.starts_with("howto-") && name.ends_with(".md") {
+            pages.push(path);
+        }
+    }
     pages.insert(0, root.join("README.md"));
     Ok(pages)
 }

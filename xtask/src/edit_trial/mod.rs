@@ -14,7 +14,7 @@ mod run;
 mod tally;
 mod tools;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
 
@@ -100,13 +100,7 @@ fn report_absent() -> Result<()> {
 }
 
 /// Tries every kind of edit on one file.
-fn one(
-    options: &Options,
-    index: usize,
-    file: &File,
-    dir: &std::path::Path,
-    tally: &mut Tally,
-) -> Result<()> {
+fn one(options: &Options, index: usize, file: &File, dir: &Path, tally: &mut Tally) -> Result<()> {
     let mut original = std::fs::read(&file.path)?;
     if let Some(patchelf) = &options.patchelf {
         std::fs::create_dir_all(dir)?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::files::File;
-use crate::tally::{Column, Counts, table};
+use crate::tally::{Counts, table};
 
 /// The results of the trial so far.
 #[derive(Default)]
@@ -23,13 +23,7 @@ pub(super) struct Tally {
 
 /// Edits tried; files that had the requested values already; edits refused; files whose program header
 /// table had to move; edits failed.
-const COLUMNS: [Column; 5] = [
-    ("tried", "tried"),
-    ("nothing", "nothing"),
-    ("refused", "refused"),
-    ("moved", "moved"),
-    ("failed", "failed"),
-];
+const COLUMNS: [&str; 5] = ["tried", "nothing", "refused", "moved", "failed"];
 
 impl Tally {
     pub(super) fn tried(&mut self, file: &File, kind: &str) {
@@ -98,7 +92,8 @@ impl Tally {
     pub(super) fn print(&mut self, show: usize) {
         for (title, rows) in [("machine", &self.machines), ("edit", &self.kinds)] {
             let rows = rows.iter().map(|(name, counts)| (name.clone(), counts));
-            print!("{}", table(title, (16, 9), &COLUMNS, rows));
+            let columns = COLUMNS.map(|name| (name, name));
+            print!("{}", table(title, (16, 9), &columns, rows));
         }
         println!("refused:");
         for ((reason, kind), count) in &self.refusals {

@@ -102,7 +102,7 @@ impl Trial<'_> {
             let _ = fs::remove_file(&log);
             let module = Some(index.as_path());
             let audited = self.test("audited", Added { module, log: Some(&log), ..added })?;
-            let answers = answers(&log)?;
+            let answers = answers(&log);
             let with_path = if library_path.is_some() { ", with LD_LIBRARY_PATH" } else { "" };
             println!(
                 "glibc {}{with_path}: {} tests, {} pass without a module, {} with an idle one, {} with \
@@ -152,11 +152,7 @@ fn idle(folder: &Path) -> Result<PathBuf> {
 }
 
 /// Counts the searches that becalm's module answered, by its log; none without a log.
-fn answers(log: &Path) -> Result<usize> {
-    let text = match fs::read(log) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-        read => read.with_context(|| log.display().to_string())?,
-    };
-    let processes = audit_log::parse(&text);
-    Ok(processes.iter().flat_map(|one| &one.lookups).filter(|one| one.answer.is_some()).count())
+fn answers(log: &Path) -> usize {
+    let processes = audit_log::parse(&fs::read(log).unwrap_or_default());
+    processes.iter().flat_map(|one| &one.lookups).filter(|one| one.answer.is_some()).count()
 }

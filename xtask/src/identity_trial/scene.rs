@@ -6,14 +6,14 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use bstr::ByteSlice;
 use tempfile::TempDir;
 
 use super::text;
-use crate::command::{output, succeed};
+use crate::command::{is_done_within, output, succeed};
 
 /// The package with the library.
 pub(super) const FLAT: &str = "store/0123456789abcdfghijklmnpqrsvwxyz-x";
@@ -138,39 +138,31 @@ impl Scene {
 
     /// Makes an image of the staged tree.
     pub(super) fn image(&self, kind: Image, name: &str) -> Result<PathBuf> {
-        let (image, tree) = (self.at(name), self.at("staging"));
-        let paths = [&tree, &image];
-        let mut command = match kind {
+        let image = self.at(name);
+        let (to, tree) = (text(&image), text(&self.at("staging")));
+        let (program, arguments): (&str, Vec<&str>) = match kind {
             Image::Squashfs => {
-                let mut command = Command::new("mksquashfs");
-                command.args(paths).args(["-all-time", "0", "-mkfs-time", "0", "-noappend"]);
-                command
+                let times = ["-all-time", "0", "-mkfs-time", "0", "-noappend"];
+                ("mksquashfs", [&[&*tree, &to], &times[..]].concat())
             }
             Image::Erofs => {
-                let mut command = Command::new("mkfs.erofs");
-                command
-                    .args(["-T0", "-U", "11111111-2222-3333-4444-555555555555"])
-                    .args([&image, &tree]);
-                command
+                let uuid = "11111111-2222-3333-4444-555555555555";
+                ("mkfs.erofs", vec!["-T0", "-U", uuid, &to, &tree])
             }
             Image::Ext4 | Image::Ext4WithoutTypes => {
                 let features = if kind == Image::Ext4 { "filetype" } else { "^filetype" };
-                let mut command = Command::new("mke2fs");
-                command.args(["-q", "-t", "ext4", "-O", features, "-d"]).args(paths).arg("32M");
-                command
+                ("mke2fs", vec!["-q", "-t", "ext4", "-O", features, "-d", &tree, &to, "32M"])
             }
             Image::Xfs => {
                 succeed(Command::new("truncate").args(["-s", "320M"]).arg(&image))?;
                 succeed(Command::new("mkfs.xfs").arg("-q").arg(&image))?;
                 self.attach(&image, None)?;
-                succeed(
-                    Command::new("cp").args(["-a", &(text(&tree) + "/.")]).arg(self.at("mount")),
-                )?;
+                succeed(Command::new("cp").args(["-a", &(tree + "/.")]).arg(self.at("mount")))?;
                 self.detach()?;
                 return Ok(image);
             }
         };
-        succeed(&mut command)?;
+        succeed(Command::new(program).args(arguments))?;
         Ok(image)
     }
 
@@ -221,11 +213,9 @@ impl Scene {
         command.args(["slowfs", "--delay-us", "0", "--forgetful", "--still-times"]);
         let child = command.args([self.at("staging"), self.at("mount")]).spawn()?;
         let fuse = Fuse(child, self);
-        let began = Instant::now();
-        while !Path::new(&self.program()).exists() {
-            ensure!(began.elapsed() < Duration::from_secs(20), "the FUSE file system is not there");
-            sleep(Duration::from_millis(20));
-        }
+        let is_there = || Path::new(&self.program()).exists();
+        let in_time = is_done_within(Duration::from_secs(20), is_there);
+        ensure!(in_time, "the FUSE file system is not there");
         Ok(fuse)
     }
 

@@ -8,7 +8,6 @@
 
 mod nodes;
 
-use std::ffi::OsStr;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -133,21 +132,21 @@ fn starts(options: &Options, scratch: &Path) -> Result<[Start; 2]> {
         options.store.canonicalize().with_context(|| options.store.display().to_string())?;
     let program = program(&store, &options.program)?;
     let program_of_becalm = options.becalm.as_ref().context("no --becalm")?;
-    let becalm = |arguments: &[&OsStr]| {
-        succeed(Command::new(program_of_becalm).args(arguments).env_remove("LD_LIBRARY_PATH"))
+    let becalm = |command: &str| {
+        let mut becalm = Command::new(program_of_becalm);
+        becalm.arg(command).arg("--store").arg(&store).env_remove("LD_LIBRARY_PATH");
+        becalm
     };
-    let word = |text: &'static str| OsStr::new(text);
     let (index, page) = (scratch.join("index.so"), scratch.join("page.html"));
-    let (index, store) = (index.as_os_str(), store.as_os_str());
-    becalm(&[word("index"), word("--store"), store, store, word("-o"), index])?;
-    let report = |with: &[&OsStr]| -> Result<Start> {
-        let cpu = [word("--no-run"), word("--cpu"), OsStr::new(&options.cpu)];
-        let rest = [word("--store"), store, program.as_os_str(), word("-o"), page.as_os_str()];
-        becalm(&[&[word("report")], &cpu[..], with, &rest].concat())?;
+    succeed(becalm("index").arg(&store).arg("-o").arg(&index))?;
+    let report = |with: &[&Path]| -> Result<Start> {
+        let mut report = becalm("report");
+        report.args(["--no-run", "--cpu", &options.cpu]).args(with).arg(&program);
+        succeed(report.arg("-o").arg(&page))?;
         start(&fs::read_to_string(&page)?)
     };
     let before = report(&[])?;
-    let after = report(&[word("--audit"), index])?;
+    let after = report(&[Path::new("--audit"), &index])?;
     let after = after.in_places_of(&before)?;
     Ok([before, after])
 }

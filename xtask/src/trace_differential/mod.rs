@@ -15,21 +15,9 @@ use anyhow::Result;
 
 use crate::command::given_or_beside;
 use crate::differential::verdicts;
-use crate::tally::{Column, Tally};
+use crate::tally::Tally;
 use compare::{NO_END, NOT_RUN, OUTPUT, PREDICTION, STRACE, VARIES, Verdict};
 use run::{copy_into, open_folder};
-
-/// The counts of a group.
-const COLUMNS: [Column; 8] = [
-    ("starts", "starts"),
-    ("probes", "probes"),
-    ("misses", "misses"),
-    ("strace", "strace="),
-    ("predicted", "predict="),
-    ("output", "output="),
-    ("varies", "varies"),
-    ("no end", "no end"),
-];
 
 /// Options of the comparison.
 #[derive(clap::Args, Clone, Debug)]
@@ -74,7 +62,10 @@ pub fn run(options: &Options) -> Result<bool> {
             tally.differs(trial.line(), format!("{kind}: {what}"));
         }
     }
-    print!("{}", tally.text((10, 10), &COLUMNS, options.show));
+    let columns =
+        ["starts", "probes", "misses", "strace=", "predict=", "output=", "varies", "no end"];
+    let columns = columns.map(|name| (name, name));
+    print!("{}", tally.text((10, 10), &columns, options.show));
     Ok(clean)
 }
 
@@ -88,8 +79,8 @@ fn add(tally: &mut Tally, group: &str, verdict: &Verdict) {
         counts.add("no end", 1);
         return;
     }
-    counts.add("strace", usize::from(!has(STRACE)));
-    counts.add("predicted", usize::from(!has(PREDICTION)));
+    counts.add("strace=", usize::from(!has(STRACE)));
+    counts.add("predict=", usize::from(!has(PREDICTION)));
     counts.add("varies", usize::from(has(VARIES)));
-    counts.add("output", usize::from(!has(VARIES) && !has(OUTPUT)));
+    counts.add("output=", usize::from(!has(VARIES) && !has(OUTPUT)));
 }

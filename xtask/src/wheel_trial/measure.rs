@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use becalm_core::cost::SearchCost;
@@ -13,7 +13,7 @@ use becalm_core::observe::tally::Missed;
 use serde::Deserialize;
 
 use super::text;
-use crate::command::output;
+use crate::command::{is_done_within, output};
 
 /// Time limit for making an index.
 const TIME_LIMIT: Duration = Duration::from_secs(300);
@@ -147,18 +147,14 @@ impl Python {
     /// Waits until the process that makes the index for plain `becalm run` has ended.
     fn wait_for_index(&self) -> Result<()> {
         let folder = self.home.join(".cache/becalm/programs");
-        let began = Instant::now();
-        loop {
+        let is_made = || {
             let entries = folder.read_dir().into_iter().flatten().flatten();
             let names: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-            let has =
-                |ending| names.iter().any(|path| path.extension().is_some_and(|e| e == ending));
-            if has("so") && !has("lock") {
-                return Ok(());
-            }
-            ensure!(began.elapsed() < TIME_LIMIT, "no index in {}", folder.display());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+            let has = |ending| names.iter().any(|it| it.extension().is_some_and(|e| e == ending));
+            has("so") && !has("lock")
+        };
+        ensure!(is_done_within(TIME_LIMIT, is_made), "no index in {}", folder.display());
+        Ok(())
     }
 
     /// Returns the command line that starts a program with an index.
