@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 
 use loader_patches::{RELEASES, Release};
@@ -69,9 +69,6 @@ fn apply(series: &[&str], tree: &Path) -> Result<Result<String, String>> {
         let said = String::from_utf8_lossy(&done.stdout).into_owned();
         if !done.status.success() {
             return Ok(Err(said));
-        }
-        if said.contains("fuzz") {
-            bail!("patch used fuzz in spite of --fuzz=0: {said}");
         }
         moved += said.matches("offset").count();
     }

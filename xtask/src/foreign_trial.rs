@@ -65,7 +65,8 @@ fn one(becalm: &Path, original: &Path) -> Result<usize> {
     let root = scratch.path().join("root");
     let mut copy = Command::new("cp");
     succeed(copy.args(["-a", "--reflink=auto"]).arg(original).arg(&root))?;
-    let programs = programs(&root);
+    let mut programs = root::objects(&root);
+    programs.retain(|(_, view)| view.interpreter.is_some());
     ensure!(!programs.is_empty(), "{}: no programs", original.display());
     let before: Vec<Start> = starts(&root, &programs)?;
 
@@ -74,16 +75,16 @@ fn one(becalm: &Path, original: &Path) -> Result<usize> {
     succeed(Command::new(becalm).args(fix).arg(&usr))?;
     let after = starts(&root, &programs)?;
     let mut failures = 0;
-    let (mut edited, mut loaded) = (0, 0);
+    let changed = differing(&root, original)?;
+    let edited = programs.iter().filter(|(path, _)| changed.contains(path)).count();
+    let mut loaded = 0;
     for ((program, _), (before, after)) in programs.iter().zip(before.iter().zip(&after)) {
         loaded += usize::from(before.loaded.len() > 1);
-        edited += usize::from(!same_bytes(&root, original, program)?);
         if before != after {
             println!("FAILED {}: {before:?} before, {after:?} after", program.display());
             failures += 1;
         }
     }
-    let changed = differing(&root, original)?;
     succeed(Command::new(becalm).arg("undo").arg(&usr))?;
     let left = differing(&root, original)?;
     for path in &left {
@@ -97,12 +98,6 @@ fn one(becalm: &Path, original: &Path) -> Result<usize> {
         failures + left.len(),
     );
     Ok(failures + left.len())
-}
-
-/// Returns the programs of a root that name an interpreter.
-fn programs(root: &Path) -> Vec<(PathBuf, ObjectView)> {
-    let objects = root::objects(root).into_iter();
-    objects.filter(|(_, view)| view.interpreter.is_some()).collect()
 }
 
 fn starts(root: &Path, programs: &[(PathBuf, ObjectView)]) -> Result<Vec<Start>> {
@@ -128,17 +123,12 @@ fn start(root: &Path, program: &Path, view: &ObjectView) -> Result<Start> {
     Ok(Start { loaded, version: (said.status.code(), said.stdout, said.stderr) })
 }
 
-fn same_bytes(root: &Path, original: &Path, path: &Path) -> Result<bool> {
-    let there = original.join(path.strip_prefix(root)?);
-    Ok(fs::read(path)? == fs::read(there)?)
-}
-
 /// Returns the objects of a copied root that differ from the original.
 fn differing(root: &Path, original: &Path) -> Result<Vec<PathBuf>> {
     let found = find_objects(&[root.to_owned()], WalkOptions::default());
     let mut differing = Vec::new();
     for object in found.objects {
-        if !same_bytes(root, original, &object.path)? {
+        if fs::read(&object.path)? != fs::read(original.join(object.path.strip_prefix(root)?))? {
             differing.push(object.path);
         }
     }

@@ -2,12 +2,11 @@
 //! exit code and the environment of their children. `becalm off` then leaves the home as it was.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
 use anyhow::{Result, ensure};
 use bstr::ByteSlice;
@@ -56,31 +55,24 @@ pub fn run(options: &Options) -> Result<bool> {
     let scene = Scene::new(&options.becalm)?;
     let before = scene.files()?;
     let trials = choose::trials(&[], options.programs, options.seed)?;
-    let named = trials.iter().filter_map(|trial| trial.program.file_name());
-    let named = named.chain(CHILDREN.map(|line| OsStr::new(line[0])));
-    let on = scene.switch_on(&named.collect())?;
-    let mut lines: Vec<Vec<String>> = CHILDREN.iter().map(|line| words(line)).collect();
-    lines.extend(
-        trials.iter().filter_map(|trial| {
-            Some(words(&[trial.program.file_name()?.to_str()?, trial.argument]))
-        }),
-    );
-    let try_line = |line: Vec<String>| {
-        let is_on = on.contains(&line[0]);
-        let tried = if is_on { scene.compare(&line) } else { Ok(("not switched on", None)) };
+    let mut lines: Vec<Vec<&str>> = CHILDREN.iter().map(|line| line.to_vec()).collect();
+    for trial in &trials {
+        let name = trial.program.file_name().and_then(|name| name.to_str());
+        lines.extend(name.map(|name| vec![name, trial.argument]));
+    }
+    let on = scene.switch_on(lines.iter().map(|line| line[0]).collect())?;
+    let try_line = |line: &Vec<&str>| {
+        let is_on = on.contains(line[0]);
+        let tried = if is_on { scene.compare(line) } else { Ok(("not switched on", None)) };
         ("system".to_owned(), line.join(" "), tried)
     };
-    let (counts, is_clean) = tried::print(lines.into_iter().map(try_line), usize::MAX);
+    let (counts, is_clean) = tried::print(lines.iter().map(try_line), usize::MAX);
     let same = counts.get("same").copied().unwrap_or(0);
     ensure!(same > options.programs, "few starts could be compared: {same}");
     succeed(&mut scene.becalm(&["off"]))?;
     ensure!(scene.files()? == before, "files are left in {}", scene.home.display());
     println!("off left nothing");
     Ok(is_clean)
-}
-
-fn words(line: &[&str]) -> Vec<String> {
-    line.iter().map(|&word| word.to_owned()).collect()
 }
 
 /// A copy of the becalm under trial, and a home of the user nobody.
@@ -111,23 +103,22 @@ impl Scene {
     }
 
     /// Switches programs on; those that are refused by name are left out.
-    fn switch_on(&self, names: &BTreeSet<&OsStr>) -> Result<BTreeSet<String>> {
-        let names: Vec<&str> = names.iter().filter_map(|name| name.to_str()).collect();
-        let is_taken = |name: &&&str| -> bool {
+    fn switch_on<'a>(&self, names: BTreeSet<&'a str>) -> Result<BTreeSet<&'a str>> {
+        let is_taken = |name: &&str| {
             let tried = self.becalm(&["on", "--dry-run", name]).output();
-            tried.is_ok_and(|output: Output| output.status.success())
+            tried.is_ok_and(|output| output.status.success())
         };
-        let taken: Vec<&str> = names.iter().filter(is_taken).copied().collect();
-        succeed(&mut self.becalm(&[&["on"], taken.as_slice()].concat()))?;
+        let taken: BTreeSet<&str> = names.iter().copied().filter(is_taken).collect();
+        succeed(self.becalm(&["on"]).args(&taken))?;
         println!("{} of {} programs switched on", taken.len(), names.len());
-        Ok(taken.into_iter().map(str::to_owned).collect())
+        Ok(taken)
     }
 
     /// Compares a line whose program is switched on with one that has the program's path: it gets
     /// that path too.
-    fn compare(&self, line: &[String]) -> Result<Tried> {
-        let mut by_path = line.to_owned();
-        by_path[0] = format!("/usr/bin/{}", line[0]);
+    fn compare(&self, line: &[&str]) -> Result<Tried> {
+        let path = format!("/usr/bin/{}", line[0]);
+        let by_path = [&[&*path], &line[1..]].concat();
         let plain = || self.start("/none/before", &by_path);
         let Some(first) = plain()? else { return Ok(NO_END) };
         let on = self.start(&self.links, line)?;
@@ -142,10 +133,9 @@ impl Scene {
     }
 
     /// Starts a line with a folder before the others in `PATH`, which the output names `BEFORE`.
-    fn start(&self, before: &str, line: &[String]) -> Result<Option<Ran>> {
+    fn start(&self, before: &str, line: &[&str]) -> Result<Option<Ran>> {
         let path = format!("PATH={before}:/usr/bin:/bin");
-        let head = ["/usr/bin/env".to_owned(), path];
-        let mut ran = start(&[&head, line].concat())?;
+        let mut ran = start(&[&["/usr/bin/env", &path], line].concat())?;
         for bytes in ran.iter_mut().flat_map(|ran| [&mut ran.stdout, &mut ran.stderr]) {
             *bytes = bytes.replace(before, "BEFORE");
         }

@@ -63,7 +63,9 @@ pub(crate) fn make(root: &Path, store: &Path, kind: RunPathKind) -> Result<Root>
     }
     programs.sort();
     let machine = view.ident.machine_name();
-    let emulator = emulator(machine)?;
+    let is_own = machine == std::env::consts::ARCH
+        || (machine.starts_with('i') && std::env::consts::ARCH == "x86_64");
+    let emulator = (!is_own).then(|| root::emulator(machine)).transpose()?;
     Ok(Root { machine: machine.to_owned(), programs, emulator })
 }
 
@@ -148,14 +150,4 @@ fn put(path: &Path, bytes: &[u8]) -> Result<()> {
     fs::create_dir_all(path.parent().unwrap_or(path))?;
     fs::write(path, bytes).with_context(|| path.display().to_string())?;
     Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o755))?)
-}
-
-/// Returns the emulator for a machine, or `None` for this machine.
-fn emulator(machine: &str) -> Result<Option<PathBuf>> {
-    let is_own = machine == std::env::consts::ARCH
-        || (machine.starts_with('i') && std::env::consts::ARCH == "x86_64");
-    if is_own {
-        return Ok(None);
-    }
-    root::emulator(machine).map(Some)
 }

@@ -123,17 +123,12 @@ pub(crate) fn places(options: &Selection, with_musl: bool) -> Result<Vec<Place>>
 
 /// Returns the place of a sysroot; its emulator is the `qemu-…-static` at its top.
 fn foreign(name: &str, root: &Path) -> Result<Place> {
-    let mut emulator = None;
-    for entry in fs::read_dir(root)? {
-        let file = entry?.file_name();
-        if file.as_bytes().starts_with(b"qemu-") {
-            emulator = Some(Path::new("/").join(file));
-        }
-    }
+    let mut files = fs::read_dir(root)?.flatten().map(|entry| entry.file_name());
+    let emulator = files.find(|name| name.as_bytes().starts_with(b"qemu-"));
     Ok(Place {
         fs: OsFs::in_root(root)?,
         root: Some(root.to_owned()),
-        emulator,
+        emulator: emulator.map(|name| Path::new("/").join(name)),
         ..Place::here(&format!("sysroot {name}"), &[root.to_owned()], false)
     })
 }

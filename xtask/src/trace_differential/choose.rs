@@ -95,10 +95,9 @@ fn programs_in(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn may_start(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let real = path.canonicalize().unwrap_or_default();
-    let real_name = real.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    if is_never_started(&name) || is_never_started(&real_name) {
+    let names = [path, &real].map(|path| path.file_name().unwrap_or_default().to_string_lossy());
+    if names.iter().any(|name| is_never_started(name)) {
         return false;
     }
     // Programs that only some users may read or execute, and set-id programs, are excluded.

@@ -145,14 +145,9 @@ fn output(first: &Ran, second: &Ran, traced: &Ran) -> Option<Wrong> {
 
 fn without_numbers(ran: &Ran) -> Ran {
     let strip = |text: &[u8]| {
-        let mut kept = Vec::with_capacity(text.len());
-        for byte in text {
-            match byte {
-                b'0'..=b'9' if kept.last() == Some(&b'#') => {}
-                b'0'..=b'9' => kept.push(b'#'),
-                other => kept.push(*other),
-            }
-        }
+        let sign = |byte: &u8| if byte.is_ascii_digit() { b'#' } else { *byte };
+        let mut kept: Vec<u8> = text.iter().map(sign).collect();
+        kept.dedup_by(|one, other| (*one, *other) == (b'#', b'#'));
         kept
     };
     Ran { code: ran.code, stdout: strip(&ran.stdout), stderr: strip(&ran.stderr) }

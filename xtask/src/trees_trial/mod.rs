@@ -86,18 +86,12 @@ enum Event {
 }
 
 impl Event {
-    const ALL: [Self; 7] = [
-        Self::Calm,
-        Self::Hurry,
-        Self::Child,
-        Self::KilledStart,
-        Self::KilledLearning,
-        Self::Damage,
-        Self::OpenCache,
-    ];
+    /// Number of draws of [`Event::of`].
+    const DRAWS: u8 = 60;
 
-    fn random(rng: &mut Rng) -> Self {
-        match rng.u8(..60) {
+    /// Returns the event of a draw.
+    fn of(draw: u8) -> Self {
+        match draw {
             0..15 => Self::Hurry,
             15..18 => Self::KilledStart,
             18..21 => Self::KilledLearning,
@@ -188,7 +182,7 @@ impl Trial {
         println!("calls of the program below the mount: {before} plain, {after} after learning");
         let mut seen = BTreeSet::new();
         while self.counts.get("edits") < self.wanted {
-            let event = Event::random(&mut self.rng);
+            let event = Event::of(self.rng.u8(..Event::DRAWS));
             seen.insert(event);
             self.round(event)?;
             if self.counts.get("rounds").is_multiple_of(SHOWN) {
@@ -199,8 +193,10 @@ impl Trial {
             }
         }
         // Each event at least once, however few the edits are.
-        for event in Event::ALL.into_iter().filter(|event| !seen.contains(event)) {
-            self.round(event)?;
+        for event in (0..Event::DRAWS).map(Event::of) {
+            if seen.insert(event) {
+                self.round(event)?;
+            }
         }
         self.at_once()?;
         self.print("all");
