@@ -21,13 +21,6 @@ pub(super) struct Files {
     pub(super) emulator: Option<PathBuf>,
 }
 
-/// The objects of each process in their order, and the number of answered lookups.
-#[derive(PartialEq, Eq)]
-struct Loaded {
-    objects: Vec<String>,
-    answered: usize,
-}
-
 /// Starts the program in all variants and compares the starts. Returns also the number of answered
 /// lookups.
 pub(super) fn compare(files: &Files, trial: &Trial) -> Result<(Tried, usize)> {
@@ -36,17 +29,19 @@ pub(super) fn compare(files: &Files, trial: &Trial) -> Result<(Tried, usize)> {
     let calmed = run(files, trial, &[audit])?;
     let (Some(plain), Some(calmed)) = (plain, calmed) else { return Ok((NO_END, 0)) };
     let (before, after) = (loaded(files, trial, &files.bare)?, loaded(files, trial, &files.index)?);
-    let (Some(before), Some(after)) = (before, after) else { return Ok((NO_END, 0)) };
-    if before.objects != after.objects {
-        let pairs = before.objects.iter().zip(&after.objects);
+    let (Some((before, _)), Some((after, answered))) = (before, after) else {
+        return Ok((NO_END, 0));
+    };
+    if before != after {
+        let pairs = before.iter().zip(&after);
         let first = pairs.take_while(|(a, b)| a == b).count();
-        let (a, b) = (before.objects.get(first), after.objects.get(first));
+        let (a, b) = (before.get(first), after.get(first));
         let what = format!("object {first}: {a:?}, calmed {b:?}");
         return Ok((("differs", Some(what)), 0));
     }
     if plain == calmed {
-        let word = if after.answered == 0 { "same, no answer" } else { "same, answered" };
-        return Ok(((word, None), after.answered));
+        let word = if answered == 0 { "same, no answer" } else { "same, answered" };
+        return Ok(((word, None), answered));
     }
     let what = || {
         let (before, after) = (plain.code, calmed.code);
@@ -74,6 +69,9 @@ fn run(files: &Files, trial: &Trial, environment: &[String]) -> Result<Option<Ra
     trial.start(&[], &environment, files.emulator.as_deref().map(Path::as_os_str).as_slice())
 }
 
+/// The objects of each process in their order, and the number of answered lookups.
+type Loaded = (Vec<String>, usize);
+
 /// Reads the loaded objects from the module's log.
 fn loaded(files: &Files, trial: &Trial, module: &Path) -> Result<Option<Loaded>> {
     let folder = open_folder()?;
@@ -100,5 +98,5 @@ fn loaded(files: &Files, trial: &Trial, module: &Path) -> Result<Option<Loaded>>
     // The processes of a pipeline start in any order.
     let mut objects: Vec<Vec<String>> = processes.into_values().collect();
     objects.sort();
-    Ok(Some(Loaded { objects: objects.concat(), answered }))
+    Ok(Some((objects.concat(), answered)))
 }

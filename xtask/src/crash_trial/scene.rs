@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
-use becalm_core::fs::FileSystem;
-use becalm_host::{OsFs, WalkOptions, find_objects};
+use becalm_core::elf;
+use becalm_host::{WalkOptions, find_objects};
 
 use crate::command::succeed;
 use crate::walk::walk;
@@ -75,7 +75,7 @@ impl Scene {
         fs::remove_dir_all(self.store())?;
         fs::create_dir(self.store())?;
         for (path, bytes) in &self.original {
-            if is_dir(bytes) {
+            if bytes == DIRECTORY {
                 fs::create_dir_all(path)?;
             } else {
                 fs::write(path, bytes)?;
@@ -112,10 +112,6 @@ impl Scene {
 /// The content that represents a directory.
 const DIRECTORY: &[u8] = b"a directory";
 
-fn is_dir(bytes: &[u8]) -> bool {
-    bytes == DIRECTORY
-}
-
 fn read(dir: &Path) -> Result<Tree> {
     let mut tree = Tree::from([(dir.to_owned(), DIRECTORY.to_vec())]);
     for (path, kind) in walk(dir)? {
@@ -131,11 +127,9 @@ fn read(dir: &Path) -> Result<Tree> {
 
 /// Returns true for an object with a run path and a needed string.
 fn searches(path: &Path) -> bool {
-    let fs = OsFs::new();
-    let file = fs.session().open(path.to_string_lossy().as_bytes().into());
-    let view = file.ok().and_then(|file| file.object.clone().ok());
-    view.is_some_and(|view| {
-        let asks = view.needed().count() > 1;
-        asks && view.dynamic.as_ref().is_some_and(|dynamic| dynamic.runpath.is_some())
+    let bytes = fs::read(path).unwrap_or_default();
+    elf::parse(bytes.as_slice()).is_ok_and(|view| {
+        let has_run_path = view.dynamic.as_ref().is_some_and(|dynamic| dynamic.runpath.is_some());
+        has_run_path && view.needed().count() > 1
     })
 }

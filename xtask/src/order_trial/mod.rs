@@ -97,7 +97,7 @@ pub fn run(options: &Options) -> Result<bool> {
             let mut outcome = trial.run(order)?;
             // A file that the other tools damage by themselves says nothing of becalm.
             let others: Vec<Step> = order.iter().copied().filter(|it| !it.is_becalm()).collect();
-            if outcome.is_err() && trial.renewed(file)?.run(&others)?.is_err() {
+            if outcome.is_err() && trial.is_damaged_by(&others, file)? {
                 outcome = Ok("damaged without becalm".to_owned());
             }
             tried.push(match outcome {
@@ -173,10 +173,10 @@ impl<'a> Trial<'a> {
         Ok(Self { options, copy, loader, tools })
     }
 
-    /// Copies the file again.
-    fn renewed(&self, file: &Path) -> Result<&Self> {
+    /// Copies the file again, and returns true if the steps damage it.
+    fn is_damaged_by(&self, order: &[Step], file: &Path) -> Result<bool> {
         renew(file, self.copy)?;
-        Ok(self)
+        Ok(self.run(order)?.is_err())
     }
 
     /// Makes the steps. Returns what the undo did, or what is damaged.

@@ -12,6 +12,7 @@ use becalm_testing::oracle::{Launch, Start};
 use becalm_testing::strace::{CallResult, Syscall, TRACED_CALLS, attempts, parse, strace};
 use bstr::BStr;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::choose::Trial;
 use super::run::{Ran, open_folder, start};
@@ -49,14 +50,9 @@ struct Traced {
 #[derive(Deserialize)]
 struct Image {
     path: String,
-    storm: SearchCost,
-    probes: Vec<Probe>,
     initialisers: usize,
-}
-
-#[derive(Deserialize)]
-struct Checked {
-    programs: Vec<Predicted>,
+    #[serde(flatten)]
+    seen: Predicted,
 }
 
 #[derive(Deserialize)]
@@ -100,16 +96,16 @@ fn compare_into(becalm: &Path, trial: &Trial, verdict: &mut Verdict) -> Result<(
         verdict.wrong.push((STRACE, what));
     }
     for (at, (image, seen)) in read.images.iter().zip(&starts).enumerate() {
-        verdict.probes += image.probes.len();
-        verdict.misses += usize::try_from(image.storm.misses()).unwrap_or(usize::MAX);
+        verdict.probes += image.seen.probes.len();
+        verdict.misses += usize::try_from(image.seen.storm.misses()).unwrap_or(usize::MAX);
         let listed = if at == 0 { against_listing(program, image)? } else { None };
         let what = listed.or_else(|| against_run(image, seen));
         verdict.wrong.extend(what.map(|what| (STRACE, what)));
         let line = [becalm, "check", "--json", "--probes", &image.path];
         let checked = start(&line)?.context("becalm check does not end")?;
-        let checked: Checked = serde_json::from_slice(&checked.stdout)?;
-        let predicted = checked.programs.first().context("nothing checked")?;
-        let what = against_check(image, predicted);
+        let mut checked: Value = serde_json::from_slice(&checked.stdout)?;
+        let predicted: Predicted = serde_json::from_value(checked["programs"][0].take())?;
+        let what = against_check(image, &predicted);
         verdict.wrong.extend(what.map(|what| (PREDICTION, what)));
     }
     Ok(())
@@ -164,7 +160,7 @@ fn against_listing(program: &str, image: &Image) -> Result<Option<String>> {
     let listing = Start::new(program, Launch::Trace);
     let listing = Start { user: Some(becalm_testing::oracle::User::nobody()), ..listing };
     let listed = seen(strace(&listing)?.attempts());
-    let difference = with_strace(&image.probes, &listed).filter(|_| image.initialisers == 0);
+    let difference = with_strace(&image.seen.probes, &listed).filter(|_| image.initialisers == 0);
     Ok(difference.map(|difference| format!("a start that lists: {difference}")))
 }
 
@@ -187,14 +183,15 @@ fn started(line: &[&str], dir: &Path) -> Result<Vec<Vec<Attempt>>> {
 fn against_run(image: &Image, seen: &[Attempt]) -> Option<String> {
     let mut rest = seen.iter();
     let first = match image.initialisers {
-        0 => &seen[..seen.len().min(image.probes.len())],
+        0 => &seen[..seen.len().min(image.seen.probes.len())],
         // Initialisers open files between and after the probes.
-        _ if image.probes.iter().all(|probe| rest.any(|other| is_call(probe, other))) => {
+        _ if image.seen.probes.iter().all(|probe| rest.any(|other| is_call(probe, other))) => {
             return None;
         }
         _ => seen,
     };
-    with_strace(&image.probes, first).map(|difference| format!("a start that runs: {difference}"))
+    with_strace(&image.seen.probes, first)
+        .map(|difference| format!("a start that runs: {difference}"))
 }
 
 fn against_check(image: &Image, predicted: &Predicted) -> Option<String> {
@@ -203,13 +200,13 @@ fn against_check(image: &Image, predicted: &Predicted) -> Option<String> {
         Attempt { call: probe.call, path: probe.path.clone(), outcome }
     };
     let checked: Vec<Attempt> = predicted.probes.iter().map(attempt).collect();
-    if let Some(difference) = with_strace(&image.probes, &checked) {
+    if let Some(difference) = with_strace(&image.seen.probes, &checked) {
         return Some(format!("check: {difference}"));
     }
     let request = |probe: &Probe| (probe.needed_by.clone(), probe.needed.clone(), probe.source);
-    if !image.probes.iter().map(request).eq(predicted.probes.iter().map(request)) {
+    if !image.seen.probes.iter().map(request).eq(predicted.probes.iter().map(request)) {
         return Some("attributed to others".to_owned());
     }
-    let (ours, theirs) = (image.storm, predicted.storm);
+    let (ours, theirs) = (image.seen.storm, predicted.storm);
     (ours != theirs).then(|| format!("storm {ours:?}, predicted {theirs:?}"))
 }

@@ -96,43 +96,40 @@ impl Scene {
         by.chain([self.look(), self.at("list")]).collect()
     }
 
-    fn command(&self, line: &[PathBuf], name: &str) -> Result<Command> {
+    /// Begins a start. Starts that go on at the same time have different names.
+    fn begin(&self, line: &[PathBuf], name: &str) -> Result<Started> {
         let (program, arguments) = line.split_first().context("a line")?;
         let log = self.folder.join(format!("log-{name}"));
         // The log is appended to.
         let _ = fs::remove_file(&log);
         let file = |kind| File::create(self.folder.join(format!("{kind}-{name}")));
         let mut command = Command::new(program);
-        command.args(arguments).env_clear().current_dir("/").stdin(Stdio::null());
+        command.args(arguments).env_clear().current_dir("/").stdin(Stdio::piped());
         command.envs([("PATH", "/usr/bin:/bin"), ("LANG", "C.UTF-8")]);
         command.env("HOME", self.at("home"));
         command.env("XDG_CACHE_HOME", self.at("cache"));
         command.env("BECALM_CACHE", self.at("copies")).env("BECALM_TRUST_TIMES", self.at("mount"));
         command.env("BECALM", format!("log:{}", log.display()));
         command.stdout(file("out")?).stderr(file("error")?);
-        Ok(command)
+        let child = command.spawn().with_context(|| program.display().to_string())?;
+        Ok(Started(child, name.to_owned()))
     }
 
     /// Starts the program plainly; returns what it prints.
     pub(super) fn plain(&self) -> Result<Vec<u8>> {
-        let child = self.command(&self.line(true), "plain")?.spawn().context("look")?;
-        let ended = self.wait(Started(child, "plain".to_owned()))?;
+        let ended = self.wait(self.begin(&self.line(true), "plain")?)?;
         ensure!(ended.failure.is_none(), "a plain start fails: {:?}", ended.failure);
         Ok(ended.output)
     }
 
-    /// Begins a start by becalm. Starts that go on at the same time have different names.
+    /// Begins a start by becalm.
     pub(super) fn start(&self, name: &str) -> Result<Started> {
-        let child = self.command(&self.line(false), name)?.spawn().context("becalm")?;
-        Ok(Started(child, name.to_owned()))
+        self.begin(&self.line(false), name)
     }
 
     /// Starts the program by becalm so that it waits, and starts itself when [`Self::wait`] is called.
     pub(super) fn start_of_child(&self) -> Result<Started> {
-        let name = "child";
-        let line: Vec<PathBuf> = self.line(false).into_iter().chain(["later".into()]).collect();
-        let child = self.command(&line, name)?.stdin(Stdio::piped()).spawn().context("becalm")?;
-        Ok(Started(child, name.to_owned()))
+        self.begin(&[self.line(false), vec!["later".into()]].concat(), "child")
     }
 
     /// Waits for the end of a start.
@@ -166,9 +163,7 @@ impl Scene {
         let line = ["strace", "-f", "-qq", "-e", "trace=%file", "-o"].map(PathBuf::from);
         let line: Vec<PathBuf> =
             line.into_iter().chain([log.clone()]).chain(self.line(is_plain)).collect();
-        let child = self.command(&line, "traced")?.spawn();
-        let child = child.context("strace cannot be started (Debian: strace)")?;
-        let ended = self.wait(Started(child, "traced".to_owned()))?;
+        let ended = self.wait(self.begin(&line, "traced")?)?;
         ensure!(ended.failure.is_none(), "a start under strace fails: {:?}", ended.failure);
         let log = String::from_utf8_lossy(&fs::read(log)?).into_owned();
         let [program, below] =
