@@ -119,12 +119,10 @@ impl Scene {
         match differing {
             None if has_record => Ok(("same, with a record", None)),
             None => Ok(("same, without a record", None)),
-            Some((what, ran)) => tried::differs(
-                &plain,
-                3,
-                || self.plain(trial),
-                || format!("{what}: {ran:?}, plain {plain:?}"),
-            ),
+            Some((what, ran)) => {
+                let what = || format!("{what}: {ran:?}, plain {plain:?}");
+                tried::differs(&plain, 3, || self.plain(trial), what)
+            }
         }
     }
 

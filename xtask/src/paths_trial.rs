@@ -29,6 +29,12 @@ const PACKAGES: usize = 60;
 /// Packages of a round that are changed, each once.
 const CHANGED: usize = 40;
 
+/// Paths of each package that are looked up, besides the package itself and its modules.
+const LISTED: &str = "\
+    /bin /lib /lib/python/pkg /lib/python/pkg/sub /python/pkg/m3.py /share/other/data \
+    /share/other/data/d /share/other/no /twice/pkg /dangling /file /new /new/deep /lib/new.py \
+    /lib/empty";
+
 /// Options of the trial.
 #[derive(Args)]
 pub struct Options {
@@ -186,24 +192,7 @@ impl Trial {
         for number in 0..PACKAGES + CHANGED {
             let package = self.package(number);
             let name = package.file_name().unwrap_or_default().to_string_lossy();
-            for path in [
-                "",
-                "/bin",
-                "/lib",
-                "/lib/python/pkg",
-                "/lib/python/pkg/sub",
-                "/python/pkg/m3.py",
-                "/share/other/data",
-                "/share/other/data/d",
-                "/share/other/no",
-                "/twice/pkg",
-                "/dangling",
-                "/file",
-                "/new",
-                "/new/deep",
-                "/lib/new.py",
-                "/lib/empty",
-            ] {
+            for path in LISTED.split_whitespace().chain([""]) {
                 list.push_str(&format!("{name}{path}\n"));
             }
             for file in 0..20 {

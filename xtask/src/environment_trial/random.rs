@@ -3,73 +3,19 @@
 use becalm_core::edit::RunPathKind;
 use fastrand::Rng;
 
-/// Elements of `LD_LIBRARY_PATH` and of run paths.
-const ELEMENTS: &[&str] = &[
-    "",
-    "/",
-    "//",
-    "/.",
-    ".",
-    "..",
-    "./",
-    "../b",
-    "a",
-    "b/",
-    "./b",
-    "c//",
-    "absent",
-    "file",
-    "closed",
-    "{out}/a",
-    "{out}/b",
-    "{out}/b/",
-    "{out}//c",
-    "{out}/a/../c",
-    "{out}/absent",
-    "{out}/absent/deeper",
-    "{out}/closed",
-    "{out}/searchable",
-    "{out}/unreadable",
-    "{out}/junk",
-    "{out}/empty",
-    "{out}/odd",
-    "{out}/file",
-    "{out}/file/below",
-    "{out}/link",
-    "{out}/loop",
-    "{out}/dangling",
-    "$ORIGIN",
-    "$ORIGIN/../a",
-    "${ORIGIN}/../c",
-    "$ORIGINAL",
-    "{out}/$LIB",
-    "{out}/${PLATFORM}",
-    "$LIB",
-    "$PLATFORM/lib",
-    "{out}/$UNKNOWN",
-    "/usr/lib",
-    "/usr/$LIB",
-    "/dev/null",
-];
+/// Elements of `LD_LIBRARY_PATH` and of run paths, besides the empty one.
+const ELEMENTS: &str = "\
+    / // /. . .. ./ ../b a b/ ./b c// absent file closed {out}/a {out}/b {out}/b/ {out}//c \
+    {out}/a/../c {out}/absent {out}/absent/deeper {out}/closed {out}/searchable {out}/unreadable \
+    {out}/junk {out}/empty {out}/odd {out}/file {out}/file/below {out}/link {out}/loop \
+    {out}/dangling $ORIGIN $ORIGIN/../a ${ORIGIN}/../c $ORIGINAL {out}/$LIB {out}/${PLATFORM} \
+    $LIB $PLATFORM/lib {out}/$UNKNOWN /usr/lib /usr/$LIB /dev/null";
 
 /// Elements of `LD_PRELOAD`, and additional needed strings.
-const OBJECTS: &[&str] = &[
-    "libone.so",
-    "libtwo.so",
-    "libabsent.so",
-    "libjunk.so",
-    "{out}/a/libone.so",
-    "{out}/c/libtwo.so",
-    "{out}/absent/libone.so",
-    "{out}/closed/libone.so",
-    "{out}/unreadable/libone.so",
-    "./a/libone.so",
-    "b/libtwo.so",
-    "../b/libtwo.so",
-    "$ORIGIN/../b/libtwo.so",
-    "$LIB/libone.so",
-    "libm.so.6",
-];
+const OBJECTS: &str = "\
+    libone.so libtwo.so libabsent.so libjunk.so {out}/a/libone.so {out}/c/libtwo.so \
+    {out}/absent/libone.so {out}/closed/libone.so {out}/unreadable/libone.so ./a/libone.so \
+    b/libtwo.so ../b/libtwo.so $ORIGIN/../b/libtwo.so $LIB/libone.so libm.so.6";
 
 /// Current directories that every user may enter.
 const DIRS: &[&str] = &["", "a", "b", "empty", "searchable"];
@@ -94,23 +40,25 @@ impl Random {
     /// Returns the start with this number.
     pub(super) fn draw(seed: u64, number: u64) -> Self {
         let mut dice = Dice(Rng::with_seed(seed << 32 ^ number));
-        let run_path = dice.once_in(4).then(|| dice.list(ELEMENTS, 5, ":"));
+        let elements: Vec<&str> = ELEMENTS.split_whitespace().chain([""]).collect();
+        let objects: Vec<&str> = OBJECTS.split_whitespace().collect();
+        let run_path = dice.once_in(4).then(|| dice.list(&elements, 5, ":"));
         let (is_rpath, needs_more) = (dice.once_in(2), dice.once_in(3));
         let mut env = Vec::new();
         if !dice.once_in(8) {
             let separator = if dice.once_in(4) { ";" } else { ":" };
-            env.push(("LD_LIBRARY_PATH".to_owned(), dice.list(ELEMENTS, 6, separator)));
+            env.push(("LD_LIBRARY_PATH".to_owned(), dice.list(&elements, 6, separator)));
         }
         if dice.once_in(3) {
             let separator = if dice.once_in(2) { " " } else { ":" };
-            env.push(("LD_PRELOAD".to_owned(), dice.list(OBJECTS, 3, separator)));
+            env.push(("LD_PRELOAD".to_owned(), dice.list(&objects, 3, separator)));
         }
         Self {
             seed,
             number,
             run_path,
             run_path_kind: if is_rpath { RunPathKind::Rpath } else { RunPathKind::Runpath },
-            needed: (0..u64::from(needs_more)).map(|_| dice.one(OBJECTS).to_owned()).collect(),
+            needed: (0..u64::from(needs_more)).map(|_| dice.one(&objects).to_owned()).collect(),
             env,
             dir: dice.one(DIRS),
             as_nobody: dice.once_in(2),
