@@ -57,7 +57,10 @@ pub fn run(options: &Options) -> Result<bool> {
             fine &= is_seen_to_read(options, &loader, &folder)?;
             let trial = |script: &str, more: &[&str]| -> Result<bool> {
                 let mut python = Command::new("python3");
-                python.arg("-B").arg(loader_patches::folder().join("tests").join(script)).args(more);
+                python
+                    .arg("-B")
+                    .arg(loader_patches::folder().join("tests").join(script))
+                    .args(more);
                 python.arg("--loader").arg(&loader).arg("--store").arg(folder.join("store"));
                 Ok(python
                     .arg("--becalm")
