@@ -19,7 +19,9 @@ fn refused(lab: &mut Command) -> String {
 #[test]
 fn a_release_without_a_patch_and_a_prefix_of_the_system_are_refused() {
     let said = refused(&mut build(&["--glibc", "2.35", "--prefix", "/opt/x"]));
-    assert!(said.contains("2.36, 2.41, 2.43"), "{said}");
+    assert!(said.contains("2.36, 2.41, 2.42, 2.43"), "{said}");
+    let said = refused(&mut build(&["--glibc", "2.42", "--prefix", "/opt/becalm-no-such"]));
+    assert!(said.contains("--source names"), "{said}");
     let said = refused(&mut build(&["--glibc", "2.36", "--prefix", "/usr"]));
     assert_eq!(said, "lab: /usr: the prefix must be a directory for this glibc alone\n");
 }

@@ -185,7 +185,7 @@ impl Column {
             Bind { from: loader.to_owned(), to: program.interpreter.clone() },
             Bind { from: libc, to: own.clone() },
         ];
-        Ok(self.mount_namespace.add(&binds)?)
+        self.mount_namespace.add(&binds)
     }
 
     /// Reverts the strategy. Returns a file that differs from its state before the strategy, or

@@ -12,7 +12,7 @@ fn it_needs_nothing_exports_its_interface_and_has_no_relocations() {
     }
     let scene = Scene::new();
     let out = scene.module();
-    let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/audit");
+    let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/../audit/module");
     let checked = Command::new("make")
         .args(["-s", "-C", sources, "check"])
         .arg(format!("OUT={}", out.display()))
