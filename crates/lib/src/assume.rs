@@ -159,6 +159,19 @@ impl Assumptions {
         self.environment.reads = Readers::of(&formats.collect::<Vec<_>>(), &self.stores.to_vec());
     }
 
+    /// Returns the environment of a start, with the formats that its loader reads.
+    #[must_use]
+    pub fn environment_of(
+        &self,
+        environment: &Environment,
+        facts: &LoaderFacts,
+        secure: bool,
+    ) -> Environment {
+        let reads = self.found_readers(facts, secure);
+        let reads = reads.unwrap_or_else(|| environment.reads.clone());
+        Environment { secure, reads, ..environment.clone() }
+    }
+
     /// Returns the formats that a loader reads, if they are detected. In secure-execution mode
     /// tunables do not count.
     #[must_use]

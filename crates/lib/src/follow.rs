@@ -84,21 +84,9 @@ pub fn follow_by_release(
     let interpreter = interpreter_of(assumed, &closure.subject).ok()?;
     let choice = FactChoice { libc: Some(release), ..assumed.choice_of(secure) };
     let facts = becalm_host::loader_facts(&assumed.fs, interpreter.as_ref(), &choice).ok()?;
-    let environment = environment_of(assumed, &assumed.environment, &facts, secure);
+    let environment = assumed.environment_of(&assumed.environment, &facts, secure);
     let subject = closure.subject.clone();
     closure::resolve(fs, subject, interpreter.as_ref(), facts, &environment).ok()
-}
-
-/// Returns the environment of a start, with the formats that its loader reads.
-fn environment_of(
-    assumed: &Assumptions,
-    environment: &Environment,
-    facts: &LoaderFacts,
-    secure: bool,
-) -> Environment {
-    let reads = assumed.found_readers(facts, secure);
-    let reads = reads.unwrap_or_else(|| environment.reads.clone());
-    Environment { secure, reads, ..environment.clone() }
 }
 
 /// As [`follow`], but only for subjects that `walks` accepts; the closure of any other is the
@@ -135,7 +123,7 @@ pub fn follow_where(
         Secure::Auto => is_program && is_started_secure(&target.host, subject.file.mode),
     };
     let facts = facts_of(assumed, interpreter.as_ref(), secure)?;
-    let environment = environment_of(assumed, environment, &facts, secure);
+    let environment = assumed.environment_of(environment, &facts, secure);
     let closure = closure::resolve(fs, subject, interpreter.as_ref(), facts, &environment);
     let closure = closure.map_err(|error| of_closure(&error))?;
     Ok(Followed::Elf(Box::new(closure), secure))

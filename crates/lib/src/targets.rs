@@ -4,13 +4,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
-use becalm_core::index::Fingerprint;
-use becalm_core::index::build::Fingerprints;
-use becalm_host::index_store::OsFingerprints;
 use becalm_host::trace::Command;
 use becalm_host::{WalkOptions, find_objects};
 use bstr::{BString, ByteSlice};
-use rayon::prelude::*;
 
 use crate::assume::Assumptions;
 use crate::path::path_bytes;
@@ -81,15 +77,6 @@ pub fn find(assumed: &Assumptions, paths: &[PathBuf]) -> Targets {
     targets.files.sort_by(|a, b| a.shown.cmp(&b.shown).then(b.named.cmp(&a.named)));
     targets.files.dedup_by(|a, b| a.shown == b.shown);
     targets
-}
-
-/// Returns the fingerprint of each file, by which changes are detected; none for a file that cannot
-/// be examined.
-#[must_use]
-pub fn fingerprints(files: &[Target]) -> Vec<Option<Fingerprint>> {
-    let system = OsFingerprints::default();
-    let of = |target: &Target| system.fingerprint(path_bytes(&target.host).as_ref()).ok();
-    files.par_iter().map(of).collect()
 }
 
 fn add(assumed: &Assumptions, path: &Path, targets: &mut Targets) -> Result<()> {

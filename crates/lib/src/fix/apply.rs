@@ -12,7 +12,7 @@ use object::ReadCache;
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 
-use crate::fix::plan::Planner;
+use crate::fix::planner::Planner;
 use crate::fix::report::Report;
 use crate::problem::{NoPlace, Problem};
 use crate::progress::Progress;

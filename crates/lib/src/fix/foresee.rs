@@ -8,7 +8,8 @@ use crate::assume::Assumptions;
 use crate::fix::judge::{self, Start};
 use crate::fix::loader::loader;
 use crate::fix::options::Options;
-use crate::fix::plan::{Planned, Planner};
+use crate::fix::plan::{self, Planned};
+use crate::fix::planner::Planner;
 use crate::fix::refused;
 use crate::fix::scope;
 use crate::progress::Silent;
@@ -27,7 +28,7 @@ pub fn foresee(
 ) -> anyhow::Result<(Vec<Start>, Planned)> {
     let mut planner = Planner::new(options, assumed, &Silent);
     planner.is_forecast = true;
-    let mut planned = planner.plan(files)?;
+    let mut planned = plan::plan(&planner, files)?;
     let paths: Vec<_> = files.iter().map(|file| file.host.clone()).collect();
     scope::limit(&planner, &paths, &mut planned.plan);
     refused::withdraw(&planner, &mut planned);

@@ -3,11 +3,12 @@
 
 use becalm_core::closure::Closure;
 use becalm_core::cost::{SearchCost, misses_by_object};
+use becalm_core::edit::Edit;
 use becalm_core::fs::FileSystem;
 use becalm_core::loader::load::LoadedObject;
 use becalm_core::strategy::planned::{Outlook, Planned as Foreseen, planned};
 use becalm_core::strategy::row::PackageFile;
-use becalm_core::strategy::{Creation, Finding, FindingKind, Plan};
+use becalm_core::strategy::{Creation, Finding, FindingKind, Plan, real_path};
 use bstr::BString;
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
@@ -15,9 +16,12 @@ use serde::Serialize;
 
 use crate::fix::audit::{Answered, real_program};
 use crate::fix::loader::loader;
-use crate::fix::plan::{Planned, Planner, Program};
+use crate::fix::plan::Planned;
+use crate::fix::planner::Planner;
+use crate::fix::program::Program;
 use crate::follow::follow;
 use crate::json::lossy;
+use crate::targets::Target;
 
 /// One program's start, before and after.
 #[derive(Clone, Debug, Serialize)]
@@ -54,7 +58,7 @@ type Verdict = Result<SearchCost, Box<Harm>>;
 /// Predicts every program among the targets with the plan, and reduces the plan until it harms
 /// none.
 pub fn judge(planner: &Planner<'_>, all: &mut Planned) -> Vec<Start> {
-    let unseen = planner.unseen(all);
+    let unseen = unseen(planner, all);
     let programs = all.programs.len();
     all.programs.extend(unseen);
     let made = planner.options.with.row().file.as_ref();
@@ -87,6 +91,32 @@ pub fn judge(planner: &Planner<'_>, all: &mut Planned) -> Vec<Start> {
     // The libraries that were added as starts are not programs of the report.
     all.programs.truncate(programs);
     starts(&all.programs, afters)
+}
+
+/// Returns the libraries with another run path that no program of the targets loads, as starts of
+/// their own. The search along the new one may cost more than it saves.
+fn unseen(planner: &Planner<'_>, all: &Planned) -> Vec<Program> {
+    let session = planner.assumed.fs.session();
+    let fs = planner.mapped(&session);
+    let real = |path: &BString| real_path(&fs, path.as_ref());
+    let objects = all.programs.iter().flat_map(|program| &program.closure.load.objects);
+    let seen: FxHashSet<BString> = objects.map(|object| real(&object.path)).collect();
+    let is_run_path = |edit: &Edit| matches!(edit, Edit::RunPath { .. });
+    let files = all.plan.files.iter().filter(|file| file.edits.iter().any(is_run_path));
+    let edited: FxHashSet<&BString> = files.map(|file| &file.path).collect();
+    let is_unseen = |target: &&Target| {
+        let path = real(&target.inside);
+        edited.contains(&path) && !seen.contains(&path)
+    };
+    let unseen: Vec<&Target> = all.libraries.iter().filter(is_unseen).collect();
+    let start = |target: &&Target| {
+        let session = planner.assumed.fs.session();
+        let (fs, environment) = (planner.mapped(&session), planner.environment(false));
+        // Without its loader on this machine it cannot be followed.
+        let (closure, _) = follow(planner.assumed, &fs, target, &environment).ok()?.elf()?;
+        Some(Program::of(planner, Target::clone(target), closure))
+    };
+    unseen.par_iter().filter_map(start).collect()
 }
 
 /// Predicts the programs' starts after a part of the plan has been written. `planner` reads the

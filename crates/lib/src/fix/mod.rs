@@ -1,13 +1,19 @@
 //! `becalm fix`: plans a strategy for files, predicts the starts of their programs with the plan,
 //! and applies it.
 
+mod again;
 mod apply;
 pub mod audit;
+mod changing;
 pub mod foresee;
 pub mod judge;
 pub mod loader;
+mod object;
 pub mod options;
+mod package;
 pub mod plan;
+pub mod planner;
+pub mod program;
 mod refused;
 pub mod report;
 mod scope;
@@ -16,22 +22,17 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use becalm_core::strategy::Severity;
 use becalm_core::strategy::row::Unit;
-use becalm_host::index_store::OsFingerprints;
 use becalm_host::write::WriteOptions;
 use bstr::BString;
-use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 
 use self::options::Options;
-use self::plan::{Planned, Planner, Program};
+use self::planner::Planner;
 use self::report::Report;
 use crate::assume::Assumptions;
-use crate::index::settled::let_settle;
-use crate::path::path_bytes;
 use crate::progress::Progress;
-use crate::targets::{self, Target};
+use crate::targets;
 
 /// How often files are planned again because another process changes them.
 const ATTEMPTS: u32 = 12;
@@ -59,13 +60,6 @@ pub fn fix(
     }
 }
 
-/// Returns the assumptions of a plan. No variable of the current environment counts.
-fn assumptions(options: &Options) -> Result<Assumptions> {
-    let mut assumed = Assumptions::new(&options.assume)?;
-    assumed.choice.tunables.clear();
-    Ok(assumed)
-}
-
 /// Plans once, and applies the plan. Returns `None`, and has written nothing, if another process
 /// changed a file meanwhile, unless this is the last attempt.
 fn attempt(
@@ -74,15 +68,15 @@ fn attempt(
     progress: &dyn Progress,
     is_last: bool,
 ) -> Result<Option<Report>> {
-    let assumed = assumptions(options)?;
+    let assumed = options.assumptions()?;
     let found = targets::find(&assumed, &options.paths);
     if let Some(writing) = writing {
         apply::mend(&found.files, writing, progress);
     }
     // Taken before the plan reads the files, so that a change during planning is noticed.
-    let before = targets::fingerprints(&found.files);
+    let before = changing::fingerprints(&found.files);
     let planner = Planner::new(options, &assumed, progress);
-    let mut planned = planner.plan(&found.files)?;
+    let mut planned = plan::plan(&planner, &found.files)?;
     planned.problems.extend(found.problems);
     let outside = scope::limit(&planner, &options.paths, &mut planned.plan);
     if writing.is_none() {
@@ -94,15 +88,7 @@ fn attempt(
     let files = planned.plan.files.iter().map(|file| file.path.clone());
     let places: Vec<BString> = made.chain(files).collect();
     let starts = judge::judge(&planner, &mut planned);
-    let has_refused = |planned: &Planned| {
-        planned.plan.findings.iter().any(|finding| finding.what.severity() == Severity::Refused)
-    };
-    let is_changing = || {
-        planned.replaced
-            || targets::fingerprints(&found.files) != before
-            || has_refused(&planned) && are_changing(&planner, &places)
-    };
-    if !is_last && is_changing() {
+    if !is_last && changing::is_changing(&planner, &planned, (&found.files, &before), &places) {
         return Ok(None);
     }
     let mut report = Report::of_plan(options, &planned.plan, (outside, &edited), starts);
@@ -110,75 +96,23 @@ fn attempt(
     if let Some(writing) = writing {
         report.apply(&planner, &planned.plan, &found.littered, writing);
         if options.with.row().unit.is_index() && !report.interrupted {
-            add_bindings(&mut report, options, &found.files, (writing, progress))?;
+            again::add_bindings(&mut report, options, &found.files, (writing, progress))?;
         }
         if report.has_gaps() {
-            measure_again(&mut report, options, &planned.programs, progress)?;
+            again::measure(&mut report, options, &planned.programs, progress)?;
         }
     }
     Ok(Some(report))
 }
 
-/// Returns true if a file or directory was changed a moment ago. A plan that was refused because of
-/// it may have seen the half of what another becalm does.
-fn are_changing(planner: &Planner<'_>, places: &[BString]) -> bool {
-    let fingerprints = OsFingerprints::default();
-    places.par_iter().any(|place| {
-        let here = planner.host_path(place.as_ref()).map(|here| path_bytes(&here));
-        here.is_ok_and(|here| fingerprints.is_settled(here.as_ref()) == Ok(false))
-    })
-}
-
-/// Writes the indexes of the programs with a `DT_AUDIT` entry once more, with symbol bindings,
-/// which are valid only for the final file.
-fn add_bindings(
-    report: &mut Report,
-    options: &Options,
-    targets: &[Target],
-    (writing, progress): (WriteOptions, &dyn Progress),
-) -> Result<()> {
-    let written = report.files.iter().filter(|file| file.outcome.is_written());
-    let written: FxHashSet<&BString> = written.map(|file| &file.path).collect();
-    let is_written = |target: &&Target| target.real().is_some_and(|real| written.contains(&real));
-    let edited: Vec<Target> = targets.iter().filter(is_written).cloned().collect();
-    if edited.is_empty() {
-        return Ok(());
-    }
-    let_settle(edited.iter().map(|target| &target.host));
-    let assumed = assumptions(options)?;
-    let planner = Planner::new(options, &assumed, progress);
-    let planned = planner.plan(&edited)?;
-    report.make_again(&planner, &planned.plan.creations, writing);
-    Ok(())
-}
-
-/// Replaces the predicted starts of the programs by the current ones, if a part of the plan could
-/// not be written.
-fn measure_again(
-    report: &mut Report,
-    options: &Options,
-    programs: &[Program],
-    progress: &dyn Progress,
-) -> Result<()> {
-    if !options.with.row().unit.is_index() {
-        // The cached data of the files is out of date.
-        let assumed = assumptions(options)?;
-        report.programs = judge::measure(&Planner::new(options, &assumed, progress), programs);
-        return Ok(());
-    }
-    // Without its `DT_AUDIT` entry, a program starts as before.
-    let Report { files, programs: starts, .. } = report;
-    let missing = files.iter().filter(|file| file.outcome.is_missing());
-    let missing: FxHashSet<&BString> = missing.map(|file| &file.path).collect();
-    for (start, program) in starts.iter_mut().zip(programs) {
-        if program.target.real().is_some_and(|real| missing.contains(&real)) {
-            start.after = Some(start.before);
-        }
-    }
-    Ok(())
-}
-
 impl Options {
+    /// Returns the assumptions of a plan. No variable of the current environment counts.
+    fn assumptions(&self) -> Result<Assumptions> {
+        let mut assumed = Assumptions::new(&self.assume)?;
+        assumed.choice.tunables.clear();
+        Ok(assumed)
+    }
+
     /// Checks the options.
     ///
     /// # Errors

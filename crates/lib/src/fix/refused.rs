@@ -9,7 +9,8 @@ use object::ReadCache;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
-use crate::fix::plan::{Planned, Planner};
+use crate::fix::plan::Planned;
+use crate::fix::planner::Planner;
 use crate::targets::Problem;
 use crate::words::words_of_chain;
 

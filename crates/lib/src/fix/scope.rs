@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use becalm_core::strategy::{FilePlan, Finding, FindingKind, Plan};
 use bstr::BString;
 
-use crate::fix::plan::Planner;
+use crate::fix::planner::Planner;
 
 /// Returns the files that a plan edits and that are neither named by the paths nor below them. Unless the
 /// plan is for closures, these edits are removed from it and become findings. A path that does not exist
