@@ -128,6 +128,45 @@ fn damaged_and_foreign_files_are_refused_and_no_start_waits_for_them() {
 }
 
 #[test]
+fn only_packs_are_overwritten() {
+    let (here, out) = (learned("print(1)\n"), tempfile::tempdir().unwrap());
+    let at = |name: &str| out.path().join(name);
+    fs::write(at("text"), "no pack").unwrap();
+    fs::write(at("image"), "hsqs and no more").unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(at("fifo")).status().unwrap().success());
+    std::os::unix::fs::symlink("text", at("to-text")).unwrap();
+    let pack = |name: &str| in_folder(here.path(), &["pack", "-o", at(name).to_str().unwrap()]);
+    for name in ["text", "image", "socket", "fifo", "to-text"] {
+        let refused = pack(name);
+        assert!(
+            refused.code == Some(2) && refused.stderr.contains("not overwritten"),
+            "{refused:?}"
+        );
+    }
+    assert_eq!(fs::read_to_string(at("text")).unwrap(), "no pack");
+    std::os::unix::fs::symlink("new.tar", at("link")).unwrap();
+    assert_eq!([pack("link").code, pack("link").code], [Some(0); 2]);
+    assert!(at("link").is_symlink() && at("new.tar").is_file());
+}
+
+#[test]
+fn a_pack_has_the_mode_that_the_umask_leaves_or_that_it_had() {
+    let (here, out) = (learned("print(1)\n"), tempfile::tempdir().unwrap());
+    let pack = out.path().join("pack.tar");
+    let write = || {
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", "umask 027; exec \"$@\"", "sh"]).arg(becalm().get_program());
+        shell.args(["pack", "-o"]).arg(&pack).env("BECALM_CACHE", here.path());
+        assert_eq!(run(&mut shell).code, Some(0));
+        fs::metadata(&pack).unwrap().mode() & 0o7777
+    };
+    assert_eq!(write(), 0o640);
+    fs::set_permissions(&pack, Permissions::from_mode(0o604)).unwrap();
+    assert_eq!(write(), 0o604);
+}
+
+#[test]
 fn a_start_unpacks_once_and_clearing_forgets_that_it_did() {
     let (here, there, out) = (learned("print(1)\n"), folder(), tempfile::tempdir().unwrap());
     let pack = out.path().join("pack.tar");

@@ -20,6 +20,7 @@ pub mod pack;
 pub mod packed;
 mod packed_index;
 pub mod record;
+mod source;
 mod started;
 pub mod state;
 #[cfg(test)]

@@ -6,46 +6,37 @@
 //! without the tree: each start compares the files with it, as it does with copies that were made here.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
+use std::fs::{File, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Error, Result, anyhow, bail};
+use becalm_host::write::{WriteOptions, Writer};
 use rustc_hash::FxHashSet;
 use serde::Serialize;
 use tar::{Builder, EntryType, Header as Entry};
-use tempfile::NamedTempFile;
 
-use crate::index::places::cache_writer as writer;
+use crate::index::trust::Rule;
 use crate::json::{Report, lossy_os};
 use crate::records::Place;
 use crate::run::program;
 use crate::trees::record::{Kind, Record, RecordedPath, place, places};
+use crate::trees::source::{MANIFEST, MARK, is_pack, of_file};
 use crate::trees::state::TreeRecordState;
 use crate::trees::{complete, copies, folder, packed, packed_index};
-use crate::words::words;
 
-/// The first file of a pack.
-pub(super) const MANIFEST: &str = ".becalm/pack.json";
 /// The folder of the records.
 pub(super) const RECORDS: &str = ".becalm/records";
 /// The folder of the tables of indexes.
 pub(super) const INDEXES: &str = ".becalm/indexes";
-/// The content of [`MANIFEST`].
-pub(super) const MARK: &[u8] = b"{\"schema\":\"becalm/pack/1\"}\n";
 
 /// Returns the error of a machine without a folder of records and copies.
 pub(super) fn no_folder() -> Error {
     anyhow!(
         "no folder of this user alone (mode 700) on a local disk with room for copies; BECALM_CACHE names one"
     )
-}
-
-/// Returns the error of a file that cannot be read or written.
-pub(super) fn of_file(path: &Path) -> impl FnOnce(io::Error) -> Error {
-    |error| anyhow!("{}: {}", path.display(), words(&error))
 }
 
 /// The form of a pack.
@@ -103,6 +94,7 @@ pub fn write(
         true => folder::existing().ok_or_else(nothing_learned)?,
         false => folder::made().ok_or_else(no_folder)?,
     };
+    let (output, old) = place_to_write(to, &folder)?;
     let mut records = match run {
         Some(run) => of_run(run, &trees, &folder)?,
         None => chosen(&folder, &commands, &trees)?,
@@ -134,8 +126,11 @@ pub fn write(
     let is_for_state = |path: &RecordedPath| path.added && path.kept;
     let without = paths.filter(|path| is_file(path) && path.copy.is_none() && !is_for_state(path));
     left_out.extend(without.map(|path| path.path.clone()));
-    let above = to.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let part = NamedTempFile::new_in(above).map_err(of_file(to))?;
+    let above = output.parent().unwrap_or(&output);
+    // The umask applies, as if a new pack were written in place.
+    let mode = old.clone().unwrap_or(Permissions::from_mode(0o666));
+    let part = tempfile::Builder::new().permissions(mode).tempfile_in(above);
+    let part = part.map_err(of_file(to))?;
     let libraries = packed_index::libraries(records.values());
     let indexes = records.values().filter_map(|record| {
         let place = place(&folder, Path::new(&record.header.command));
@@ -147,17 +142,28 @@ pub fn write(
         Format::Squashfs => content.image(part.as_file(), above),
     };
     let (files, bytes) = packed.map_err(of_file(to))?;
-    let (file, place) = part.keep().map_err(|error| of_file(to)(error.error))?;
+    let (file, part) = part.keep().map_err(|error| of_file(to)(error.error))?;
     let finish = || -> io::Result<()> {
-        file.set_permissions(fs::Permissions::from_mode(0o644))?;
+        old.map_or(Ok(()), |mode| file.set_permissions(mode))?;
         file.sync_all()?;
-        writer().rename(&place, to).map_err(io::Error::other)
+        Writer::new(WriteOptions::default()).rename(&part, &output).map_err(io::Error::other)
     };
     finish().map_err(of_file(to))?;
     let indexes = content.indexes.len() as u64;
     let records = records.values().map(TreeRecordState::of).collect();
     let left_out = left_out.into_iter().collect();
     Ok(PackReport { file: to.to_owned(), files, bytes, indexes, records, left_out })
+}
+
+/// Returns the path without links of the file to write, and the mode of a pack that is there.
+fn place_to_write(to: &Path, folder: &Path) -> Result<(PathBuf, Option<Permissions>)> {
+    let place = Rule::Named.real(to)?;
+    match place.symlink_metadata() {
+        Ok(old) if old.is_file() && is_pack(&place, folder) => Ok((place, Some(old.permissions()))),
+        Ok(_) => bail!("{}: not a pack; not overwritten", to.display()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((place, None)),
+        Err(error) => Err(of_file(to)(error)),
+    }
 }
 
 fn nothing_learned() -> Error {

@@ -1,142 +1,33 @@
 //! Packs on a machine that starts with them: they are unpacked into its folder of records and copies once.
 
-use std::collections::BTreeMap;
-use std::fs::{self, File};
 use std::hash::{Hash, Hasher};
-use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Error, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use becalm_host::tree::table::MOST_BASES;
 use becalm_host::trust;
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
-use tar::Archive;
-use tempfile::TempDir;
 
 use crate::index::places::{self, cache_writer as writer};
 use crate::records::Lock;
-use crate::run::program;
 use crate::trees::copies::Making;
 use crate::trees::folder::{self, UNPACKED};
-use crate::trees::pack::{
-    INDEXES, MANIFEST, MARK, PackReport, RECORDS, links_alone, no_folder, of_file,
-};
+use crate::trees::pack::{INDEXES, PackReport, RECORDS, links_alone, no_folder};
 use crate::trees::packed::{self, Check, Pack};
 use crate::trees::record::{Adding, Copied, Kind, MOST_BYTES, Record, RecordedPath, place};
+use crate::trees::source::{Source, not_a_pack, of_file};
 use crate::trees::started::MOST_PROGRAMS;
 use crate::trees::state::TreeRecordState;
 use crate::trees::{learn, packed_index};
 
-/// First bytes of a squashfs image.
-const SQUASHFS: &[u8] = b"hsqs";
 /// Maximum length of the table of an index.
 const MOST_OF_INDEX: u64 = 256 << 20;
 /// The longest wait for another process that unpacks the same pack.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(20);
-
-fn not_a_pack(pack: &Path) -> Error {
-    anyhow!("{}: not a pack of becalm", pack.display())
-}
-
-/// A pack that is read.
-enum Source {
-    /// A tar file, with place and length of each of its files.
-    Tar(File, BTreeMap<String, (u64, u64)>),
-    /// The files of an image.
-    Folder(TempDir),
-}
-
-impl Source {
-    /// Opens a pack. An image is unpacked into a scratch folder in `folder`.
-    fn open(pack: &Path, folder: &Path) -> Result<Self> {
-        let open = || -> io::Result<Self> {
-            let (mut file, facts) = program::open(pack)?;
-            if !facts.is_file() {
-                return Err(io::ErrorKind::InvalidData.into());
-            }
-            let mut first = Vec::new();
-            Read::by_ref(&mut file).take(SQUASHFS.len() as u64).read_to_end(&mut first)?;
-            if first == SQUASHFS {
-                return Self::of_image(pack, folder);
-            }
-            file.rewind()?;
-            let mut places = BTreeMap::new();
-            for entry in Archive::new(&file).entries_with_seek()? {
-                let entry = entry?;
-                let is_file = entry.header().entry_type().is_file();
-                if let Ok(path) = String::from_utf8(entry.path_bytes().into_owned())
-                    && is_file
-                {
-                    places.insert(path, (entry.raw_file_position(), entry.size()));
-                }
-            }
-            Ok(Self::Tar(file, places))
-        };
-        let mut source = open().map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => of_file(pack)(error),
-            _ => not_a_pack(pack),
-        })?;
-        let is_ours = source.read(MANIFEST, 4096).is_some_and(|mark| mark == MARK);
-        is_ours.then_some(source).ok_or_else(|| not_a_pack(pack))
-    }
-
-    fn of_image(pack: &Path, folder: &Path) -> io::Result<Self> {
-        let scratch = tempfile::tempdir_in(folder)?;
-        let mut tool = Command::new("unsquashfs");
-        tool.args(["-quiet", "-no-progress", "-no-xattrs", "-force", "-dest"]);
-        let status = tool.arg(scratch.path()).arg(pack).stdout(Stdio::null()).status();
-        let of_tool =
-            |error: io::Error| io::Error::new(error.kind(), format!("unsquashfs: {error}"));
-        let status = status.map_err(of_tool)?;
-        status.success().then_some(Self::Folder(scratch)).ok_or(io::ErrorKind::InvalidData.into())
-    }
-
-    /// Returns the names in a folder of the pack, with that of the folder.
-    fn names(&self, folder: &str) -> Vec<String> {
-        let inside = format!("{folder}/");
-        match self {
-            Self::Tar(_, places) => {
-                places.keys().filter(|name| name.starts_with(&inside)).cloned().collect()
-            }
-            Self::Folder(scratch) => {
-                let found = scratch.path().join(folder).read_dir().into_iter().flatten().flatten();
-                found.map(|it| format!("{inside}{}", it.file_name().display())).collect()
-            }
-        }
-    }
-
-    /// Opens a file with its length.
-    fn file(&mut self, path: &str) -> Option<(File, u64)> {
-        match self {
-            Self::Tar(file, places) => {
-                let &(place, length) = places.get(path)?;
-                file.seek(SeekFrom::Start(place)).ok()?;
-                Some((file.try_clone().ok()?, length))
-            }
-            Self::Folder(scratch) => {
-                // The image is not ours: no link leads out of it.
-                let root = scratch.path().canonicalize().ok()?;
-                let real =
-                    root.join(path).canonicalize().ok().filter(|it| it.starts_with(&root))?;
-                let file = File::open(real).ok()?;
-                let facts = file.metadata().ok().filter(fs::Metadata::is_file)?;
-                Some((file, facts.len()))
-            }
-        }
-    }
-
-    fn read(&mut self, path: &str, most: u64) -> Option<Vec<u8>> {
-        let (file, length) = self.file(path).filter(|it| it.1 <= most)?;
-        let mut bytes = Vec::new();
-        file.take(length).read_to_end(&mut bytes).ok()?;
-        Some(bytes)
-    }
-}
 
 /// Adds the records and files of a pack to the folder of this machine. What is known already stays; of a file
 /// that has two copies, the one of the record that was learned last counts.
@@ -154,7 +45,7 @@ fn mark(folder: &Path, pack: &Path, hash: u64) -> PathBuf {
 
 fn unpack_as(unpacked: Pack, pack: &Path) -> Result<PackReport> {
     let folder = folder::made().ok_or_else(no_folder)?;
-    let mut source = Source::open(pack, &folder)?;
+    let mut source = Source::open(pack, &folder, None)?;
     let mut report = PackReport { file: pack.to_owned(), ..PackReport::default() };
     let mut told = Vec::new();
     for name in source.names(RECORDS) {
