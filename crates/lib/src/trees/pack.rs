@@ -87,6 +87,9 @@ pub fn write(
     run: Option<&Path>,
     generation: Option<&Path>,
 ) -> Result<PackReport> {
+    if let Some(path) = commands.iter().find(|path| path.to_str().is_none()) {
+        bail!("{}: not UTF-8, as paths in packs are", path.display());
+    }
     let (trees, commands): (Vec<PathBuf>, Vec<PathBuf>) =
         commands.iter().cloned().partition(|path| path.is_dir());
     let is_learned = trees.is_empty() && run.is_none();
