@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 
 use anyhow::Result;
+use becalm_lib::escape::shown;
 use becalm_lib::trees::counts::Counts;
 use becalm_lib::trees::pack::{self, PackReport};
 use becalm_lib::trees::state::TreesState;
@@ -50,7 +51,7 @@ fn print(json: bool, color: When, done: &str, report: &PackReport) -> Result<Exi
         }
         for (at, path) in left_out.iter().take(LISTED + 1).enumerate() {
             let more = format!("{} more files", left_out.len() - at);
-            let path = if at < LISTED { path } else { &more };
+            let path = if at < LISTED { &shown(path.as_str().into()) } else { &more };
             let _ = writeln!(text, "left out: {path}");
         }
         out.write_all(text.as_bytes())
