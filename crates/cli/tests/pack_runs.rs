@@ -167,6 +167,26 @@ fn a_pack_has_the_mode_that_the_umask_leaves_or_that_it_had() {
 }
 
 #[test]
+fn set_id_programs_are_not_packed_and_names_are_escaped() {
+    let (here, home, out) = (folder(), folder(), folder());
+    let tree = out.path().join("tree");
+    fs::create_dir(&tree).unwrap();
+    let program = tree.join("a\u{1b}b");
+    fs::copy("/bin/true", &program).unwrap();
+    fs::set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
+    let pack = out.path().join("pack.tar");
+    let arguments = ["pack", "-o", pack.to_str().unwrap(), "/bin/true", tree.to_str().unwrap()];
+    let packed = of_tree(&tree, home.path(), here.path(), &arguments);
+    assert!(
+        packed.stdout.contains("left out: ") && !packed.stdout.contains('\u{1b}'),
+        "{packed:?}"
+    );
+    let name = std::os::unix::ffi::OsStrExt::from_bytes(b"\xff");
+    let refused = run(becalm().args(arguments).arg(tree.join::<&std::ffi::OsStr>(name)));
+    support::assert_refused(&refused, "not UTF-8");
+}
+
+#[test]
 fn a_start_unpacks_once_and_clearing_forgets_that_it_did() {
     let (here, there, out) = (learned("print(1)\n"), folder(), tempfile::tempdir().unwrap());
     let pack = out.path().join("pack.tar");

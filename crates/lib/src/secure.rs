@@ -27,6 +27,11 @@ pub fn is_started_secure(path: &Path, mode: u32) -> bool {
     user() != 0 && has_capabilities(path)
 }
 
+/// As [`is_started_secure`], for any caller.
+pub(crate) fn gives_privileges(path: &Path, mode: u32) -> bool {
+    mode & SET_UID != 0 || mode & SET_GID == SET_GID || has_capabilities(path)
+}
+
 fn changes_id(file: &Metadata) -> bool {
     (file.mode() & SET_UID != 0 && file.uid() != user())
         || (file.mode() & SET_GID == SET_GID && file.gid() != getegid().as_raw())

@@ -23,8 +23,8 @@ folder .becalm
     and the index; also those of programs that the command starts. An index counts for the becalm
     that made it, on machines whose libraries outside the trees have the same lengths and times.
 left out
-    Files that programs keep open, files of trees in which times do not count, and paths beyond
-    30,000.";
+    Files kept open, set-id programs, files of trees whose times do not count, and paths
+    beyond 30,000.";
 
 const USE: &str = "Use
 trust

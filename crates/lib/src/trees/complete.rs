@@ -50,14 +50,14 @@ pub(super) fn complete<'a>(records: impl Iterator<Item = &'a mut Record>, folder
     }
 }
 
-/// Makes the copies that are missing, and drops those of other contents.
+/// Makes the copies that are missing, and drops those of other contents and of privileged programs.
 fn add_copies(record: &mut Record, folder: &Path, seen: Instant) {
     let identities: Vec<Option<Identity>> =
         record.paths.iter().map(|path| path.state.as_ref()?.identity()).collect();
     learn::copy_all(record, folder, &identities, seen);
     for (path, identity) in record.paths.iter_mut().zip(identities) {
         let is_same = |copy: &Copied| identity.is_none_or(|it| it == copy.identity());
-        path.copy = path.copy.take().filter(is_same);
+        path.copy = path.copy.take().filter(is_same).filter(|_| !path.is_privileged());
     }
 }
 

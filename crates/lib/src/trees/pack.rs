@@ -64,8 +64,8 @@ pub struct PackReport {
     pub indexes: u64,
     /// The records that were packed, or unpacked.
     pub records: Vec<TreeRecordState>,
-    /// Files that starts look up and that are not in the pack: programs keep them open, the times of their tree
-    /// do not count, or there is no room.
+    /// Files that starts look up and that are not in the pack: they are open or set-id, their tree's times do
+    /// not count, or there is no room.
     pub left_out: Vec<String>,
 }
 

@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::records::{self, Place};
+use crate::secure::gives_privileges;
 use crate::trees::copies;
 
 /// The form of a record.
@@ -204,6 +205,12 @@ impl RecordedPath {
     pub(super) fn is_executable(&self) -> bool {
         let facts = self.state.as_ref().map(PathState::facts);
         facts.is_some_and(|it| look::kind(&it) == look::FILE && it.stx_mode & 0o111 != 0)
+    }
+
+    /// True for a program with privileges that a copy would not have.
+    pub(super) fn is_privileged(&self) -> bool {
+        let mode = self.state.as_ref().map_or(0, |it| it.facts().stx_mode.into());
+        self.is_executable() && gives_privileges(Path::new(&self.path), mode)
     }
 }
 
