@@ -77,7 +77,8 @@ pub(crate) fn start(args: &RunArgs, name: &OsStr, pack: Option<Pack>) -> Result<
     if let Some(tree) = silent {
         note(tree.as_bytes(), SILENT);
     }
-    let place = never.and_then(|pack| pack.program(&path));
+    let told = never.filter(|_| is_told);
+    let place = told.and_then(|pack| pack.program(&path));
     let found = place.map_or(found, Found::unopened);
     Ok(Start { path, found, pack, is_told, is_silent })
 }
