@@ -12,7 +12,7 @@ use anyhow::Result;
 use becalm_lib::path::path_bytes;
 use becalm_lib::run::program::{self, Found};
 use becalm_lib::trees::packed::{Check, Pack};
-use becalm_lib::trees::unpack;
+use becalm_lib::trees::{begin, unpack};
 
 use crate::run::args::RunArgs;
 use crate::terminal;
@@ -27,7 +27,10 @@ const SILENT: &str = "does not answer; started without what is known of it";
 /// # Errors
 /// Returns an error if it cannot be unpacked and the start is strict. Otherwise a line says so.
 pub(crate) fn unpacked(args: &RunArgs) -> Result<Option<Pack>> {
-    let Some(file) = &args.pack else { return Ok(None) };
+    // A program of the pack needs its files too.
+    let is_off = args.no_ahead || args.no_bind || begin::is_off();
+    let file = args.pack.as_ref().filter(|_| !(is_off && args.check == Check::Never));
+    let Some(file) = file else { return Ok(None) };
     match unpack::ensure(file, args.check) {
         Ok(pack) => Ok(Some(pack)),
         Err(error) if args.strict => Err(error),

@@ -64,11 +64,7 @@ impl Offer {
 /// Nothing is an error: the program is started all the same. Call this while the process has one thread.
 #[must_use]
 pub fn begin(command: &Path, arguments: &[OsString], pack: Option<Pack>) -> Option<Offer> {
-    let switches = env::var_os(SWITCHES);
-    let off = [NO_AHEAD, NO_TREES, NO_BIND, OFF];
-    if off.iter().any(|it| has_switch(switches.as_deref(), it)) {
-        return None;
-    }
+    (!is_off()).then_some(())?;
     let command = std::path::absolute(command).ok()?;
     let folder = folder::existing();
     let packed = pack.and_then(|pack| Header::at(&pack.place(folder.as_deref()?, &command)));
@@ -81,6 +77,14 @@ pub fn begin(command: &Path, arguments: &[OsString], pack: Option<Pack>) -> Opti
     let lasting = pack.filter(|pack| pack.check != Check::Start);
     let (descriptors, switch) = door::ask(&command, lasting)?;
     Some(Offer { descriptors, switch, programs })
+}
+
+/// True if programs get no answers (`BECALM`).
+#[must_use]
+pub fn is_off() -> bool {
+    let switches = env::var_os(SWITCHES);
+    let off = [NO_AHEAD, NO_TREES, NO_BIND, OFF];
+    off.iter().any(|it| has_switch(switches.as_deref(), it))
 }
 
 /// True if the command, one of its first arguments, the current directory or the first directory of a

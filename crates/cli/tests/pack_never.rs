@@ -1,0 +1,75 @@
+//! `becalm run --pack --check never`: programs of a pack, and of the tree if those cannot be used.
+
+mod support;
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::{Value, json};
+use support::{Ran, becalm, run};
+use tempfile::TempDir;
+
+/// Makes a folder for this user alone.
+fn folder() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
+    folder
+}
+
+/// A tree whose programs were packed by these paths, with a directory for it all.
+struct Packed(TempDir, [TempDir; 3]);
+
+impl Packed {
+    fn of(scripts: &[(&str, &str)], programs: &[&str]) -> Self {
+        let packed = Self(folder(), [(); 3].map(|()| folder()));
+        packed.write(scripts);
+        let [home, here, _] = packed.1.each_ref().map(TempDir::path);
+        let mut pack = becalm();
+        pack.args(["pack", "-o", &packed.at("pack.tar"), "--json", "/bin/cat"]);
+        pack.args(programs.iter().chain([&"tree"]).map(|name| packed.at(name)));
+        pack.env("BECALM_CACHE", here).env("HOME", home).env("BECALM_TRUST_TIMES", packed.0.path());
+        let made = run(&mut pack);
+        assert_eq!(made.code, Some(0), "{made:?}");
+        let report: Value = serde_json::from_str(&made.stdout).unwrap();
+        assert_eq!(report["left_out"], json!([]));
+        packed
+    }
+
+    fn at(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn write(&self, scripts: &[(&str, &str)]) {
+        fs::create_dir_all(self.at("tree/bin")).unwrap();
+        for (name, text) in scripts {
+            let path = self.at("tree/bin/") + name;
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+        }
+    }
+
+    /// Starts a program without a look at the tree.
+    fn start(&self, switches: &str, command: &[&str]) -> Ran {
+        let pack = self.at("pack.tar");
+        let mut start = becalm();
+        start.args(["run", "--pack", &pack, "--check", "never", "--"]).args(command);
+        let [home, _, there] = self.1.each_ref().map(TempDir::path);
+        start.env("BECALM_CACHE", there).env("HOME", home).env("BECALM", switches);
+        run(&mut start)
+    }
+}
+
+#[test]
+fn the_program_of_the_tree_is_started_if_it_gets_no_answers() {
+    let old = [("other", "#!/bin/sh\necho packed\n"), ("app", "#!/bin/sh\necho packed\n")];
+    let packed = Packed::of(&old, &["tree/bin/app"]);
+    let new = old.map(|(name, _)| (name, "#!/bin/sh\necho tree\n"));
+    packed.write(&new);
+    let [app, other] = ["tree/bin/app", "tree/bin/other"].map(|name| packed.at(name));
+    assert_eq!(packed.start("", &[&app]).stdout, "packed\n");
+    for switch in ["off", "notrees", "noahead", "nobind"] {
+        assert_eq!(packed.start(switch, &[&app]).stdout, "tree\n", "{switch}");
+    }
+    let ran = packed.start("", &[&other]);
+    assert!(ran.stdout == "tree\n" && ran.stderr.contains("compared with the tree"), "{ran:?}");
+}
