@@ -73,3 +73,18 @@ fn the_program_of_the_tree_is_started_if_it_gets_no_answers() {
     let ran = packed.start("", &[&other]);
     assert!(ran.stdout == "tree\n" && ran.stderr.contains("compared with the tree"), "{ran:?}");
 }
+
+#[test]
+fn scripts_of_a_pack_have_the_path_of_the_tree() {
+    let lines =
+        ["#!/bin/sh\n", "#! /bin/bash -e\n", "#!/usr/bin/env -S sh -e\n", "#!/usr/bin/env sh\n"];
+    let names = ["sh", "bash", "words", "env"];
+    let texts = lines.map(|line| format!("{line}echo $0 $1\n"));
+    let scripts: Vec<_> = names.into_iter().zip(texts.iter().map(String::as_str)).collect();
+    let paths = names.map(|name| format!("tree/bin/{name}"));
+    let packed = Packed::of(&scripts, &paths.each_ref().map(String::as_str));
+    for path in paths.map(|path| packed.at(&path)) {
+        let ran = packed.start("", &[&path, "one"]);
+        assert_eq!(ran.stdout, format!("{path} one\n"), "{ran:?}");
+    }
+}

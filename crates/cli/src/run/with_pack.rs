@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Result;
 use becalm_lib::path::path_bytes;
@@ -98,18 +98,33 @@ fn found(name: &OsStr, pack: Option<Pack>) -> Result<(PathBuf, Found)> {
     })
 }
 
-/// Returns the interpreter that a script of the pack names, with the words by which it is called before the script, if
-/// the pack has it too.
+/// Returns the interpreter of a script, with the words by which it is called before the script, if the pack has either.
+/// A script that it cannot call by the path of the command is started from the tree.
 pub(crate) fn interpreter(start: &Start) -> Option<(PathBuf, Vec<OsString>)> {
     let pack = start.pack.filter(|_| start.is_told)?;
-    let mut line = [0; 256];
-    let length = File::open(&start.found.path).ok()?.read(&mut line).ok()?;
-    let line = line[..length].strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
-    let line = line.trim_ascii();
+    let mut head = [0; 256];
+    let length = File::open(&start.found.path).ok()?.read(&mut head).ok()?;
+    let words = words_of(&head[..length]);
+    let named = words.first().map(PathBuf::from);
+    if let Some(place) = named.as_ref().and_then(|named| pack.program(named)) {
+        return Some((place, words));
+    }
+    let is_packed_script = start.found.path != start.path && !head.starts_with(b"\x7fELF");
+    let by_env = || program::behind_env(Found::unopened(&start.found.path)).1;
+    if !is_packed_script || !by_env().is_empty() {
+        return None;
+    }
+    // The kernel would call it by its place in the folder of the pack.
+    let named = named.filter(|named| !named.ends_with("env"));
+    Some(named.map_or_else(|| (start.path.clone(), Vec::new()), |named| (named, words)))
+}
+
+/// Returns the words by which the kernel calls the interpreter that a script names.
+fn words_of(head: &[u8]) -> Vec<OsString> {
+    let line = head.strip_prefix(b"#!").and_then(|rest| rest.split(|&byte| byte == b'\n').next());
+    let line = line.unwrap_or_default().trim_ascii();
     let end = line.iter().position(|byte| b" \t".contains(byte)).unwrap_or(line.len());
-    // As the kernel, which gives what follows as one argument.
+    // What follows is one argument.
     let words = [&line[..end], line[end..].trim_ascii_start()].map(OsStr::from_bytes);
-    let place = pack.program(Path::new(words[0]))?;
-    let words = words.into_iter().filter(|it| !it.is_empty()).map(ToOwned::to_owned);
-    Some((place, words.collect()))
+    words.into_iter().filter(|it| !it.is_empty()).map(ToOwned::to_owned).collect()
 }
