@@ -5,6 +5,7 @@ mod support;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
+use becalm_testing::skip;
 use serde_json::{Value, json};
 use support::{Ran, becalm, run};
 use tempfile::TempDir;
@@ -86,5 +87,29 @@ fn scripts_of_a_pack_have_the_path_of_the_tree() {
     for path in paths.map(|path| packed.at(&path)) {
         let ran = packed.start("", &[&path, "one"]);
         assert_eq!(ran.stdout, format!("{path} one\n"), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_folder_without_execution_lets_the_tree_start() {
+    let packed = Packed::of(&[("app", "#!/bin/sh\necho started\n")], &["tree/bin/app"]);
+    let there = packed.1[2].path().to_str().unwrap();
+    let script = "mount -t tmpfs -o noexec,mode=700 none \"$1\" && shift && exec \"$@\"";
+    for (check, lines) in [("never", 1), ("start", 0), ("node", 0)] {
+        let mut shell = std::process::Command::new("unshare");
+        shell.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", there]);
+        shell.arg(becalm().get_program()).args(["run", "--pack", &packed.at("pack.tar")]);
+        shell.args(["--check", check, "--", &packed.at("tree/bin/app")]);
+        shell.env("BECALM_CACHE", there).env("HOME", packed.1[0].path());
+        let ran = run(&mut shell);
+        if ran.stderr.contains("unshare:") || ran.stderr.contains("mount:") {
+            skip(&format!("nothing can be mounted here: {}", ran.stderr.trim()));
+            return;
+        }
+        assert_eq!(
+            (ran.stdout.as_str(), ran.stderr.lines().count()),
+            ("started\n", lines),
+            "{ran:?}"
+        );
     }
 }

@@ -19,6 +19,8 @@ use crate::terminal;
 
 /// The line of a start with `--check never` whose pack does not have the command.
 const NOT_PACKED: &str = "not in the pack: compared with the tree in this start";
+/// The line of a start whose pack was unpacked where nothing can be executed.
+const NO_EXEC: &str = "started from the tree: the pack is on a file system that is mounted noexec";
 /// The line of a start with a pack whose tree does not answer.
 const SILENT: &str = "does not answer; started without what is known of it";
 
@@ -81,6 +83,9 @@ pub(crate) fn start(args: &RunArgs, name: &OsStr, pack: Option<Pack>) -> Result<
         note(tree.as_bytes(), SILENT);
     }
     let told = never.filter(|_| is_told);
+    if told.is_some_and(Pack::is_noexec) {
+        note(path_bytes(&path).as_ref(), NO_EXEC);
+    }
     let place = told.and_then(|pack| pack.program(&path));
     let found = place.map_or(found, Found::unopened);
     Ok(Start { path, found, pack, is_told, is_silent })

@@ -134,19 +134,26 @@ impl Pack {
         trees.into_iter().find(|_| local_socket::receive(&ours, 1, PATIENCE).is_none())
     }
 
-    /// Returns the path at which the program of a command was unpacked.
+    /// True if no file of the pack can be executed, because of a mount option (`noexec`).
+    #[must_use]
+    pub fn is_noexec(self) -> bool {
+        folder::existing().is_some_and(|folder| folder::is_noexec(&folder))
+    }
+
+    /// Returns the path at which the program of a command was unpacked, unless it cannot be executed there.
     #[must_use]
     pub fn program(self, command: &Path) -> Option<PathBuf> {
         let command = std::path::absolute(command).ok()?;
-        let folder = self.folder(&folder::existing()?);
-        let place = in_files(&folder, command.to_str()?);
+        let folder = folder::existing().filter(|folder| !folder::is_noexec(folder))?;
+        let place = self.file(&folder, command.to_str()?);
         place.metadata().is_ok_and(|facts| facts.is_file()).then_some(place)
     }
 
     /// Returns the index that the pack has for a command, if it can be used here and now.
     #[must_use]
     pub fn index(self, command: &Path) -> Option<PathBuf> {
-        packed_index::find(&self.place_here(command)?, self.check == Check::Never)
+        let place = self.place_here(command).filter(|_| !self.is_noexec())?;
+        packed_index::find(&place, self.check == Check::Never)
     }
 
     /// Returns the use of this pack by a start of a command: without looking at the tree, if the file of its
@@ -310,7 +317,10 @@ impl Unpacked {
 /// Makes the table of a command; `None` if the pack does not know the command. No path of the tree is looked
 /// up.
 pub(super) fn tell(pack: Pack, folder: &Path, command: &Path) -> Option<Told> {
-    let record = pack.record(folder, command)?;
+    let mut record = pack.record(folder, command)?;
+    if folder::is_noexec(folder) {
+        record.paths.iter_mut().filter(|it| it.is_executable()).for_each(|it| it.copy = None);
+    }
     let files = pack.folder(folder);
     let (trees, entries) = Paths::packed(&record, folder, |path| pack.file(folder, path)).entries();
     let sizes = Sizes::of(&trees, &entries);
