@@ -287,6 +287,11 @@ fn a_whole_tree_is_packed_without_a_start_and_needed_no_more() {
     assert_eq!(fs::read(pack).unwrap(), bytes, "the same bytes each time");
     let alone = by(here.path(), &["pack", "-o", pack, tree.join("lib").to_str().unwrap()]);
     assert!(alone.stderr.contains("name a program as well"), "{alone:?}");
+    std::os::unix::fs::symlink(&tree, out.path().join("to-tree")).unwrap();
+    for link in ["to-tree", "to-tree/"].map(|name| out.path().join(name)) {
+        let refused = by(here.path(), &["pack", "-o", pack, "/bin/cat", link.to_str().unwrap()]);
+        support::assert_refused(&refused, "name the directory that it leads to");
+    }
 
     let names = ["lib/one", "lib/sub/two", "lib/three"].map(|name| tree.join(name));
     fs::rename(&tree, out.path().join("gone")).unwrap();

@@ -111,6 +111,10 @@ pub fn write(
     let mut left_out = BTreeSet::new();
     for tree in trees.iter().filter(|_| run.is_none()) {
         let tree = std::path::absolute(tree).map_err(of_file(tree))?;
+        let tree: PathBuf = tree.components().collect();
+        if tree.is_symlink() {
+            bail!("{}: a link; name the directory that it leads to", tree.display());
+        }
         let used =
             records.values_mut().filter(|it| !commands.is_empty() || complete::is_of(it, &tree));
         let added: Vec<Vec<String>> =
