@@ -125,6 +125,9 @@ fn damaged_and_foreign_files_are_refused_and_no_start_waits_for_them() {
         assert_eq!((started.code, started.stdout.as_str()), (Some(0), "started\n"), "{name}");
         assert!(started.stderr.contains("started without the pack"), "{started:?}");
     }
+    fs::write(at("short"), &bytes[..bytes.len() - 1532]).unwrap();
+    let refused = in_folder(folder().path(), &["unpack", &at("short")]);
+    assert!(refused.code == Some(2) && refused.stderr.contains("is truncated"), "{refused:?}");
 }
 
 #[test]

@@ -53,7 +53,10 @@ fn unpack_as(unpacked: Pack, pack: &Path) -> Result<PackReport> {
         let Some(mut record) = record else { return Err(not_a_pack(pack)) };
         let place = place(&folder, Path::new(&record.header.command));
         let copied = copy(&mut source, &mut record, &folder);
-        let (files, bytes) = copied.ok_or_else(no_folder)?;
+        let (files, bytes) = copied.ok_or_else(|| {
+            let (pack, folder) = (pack.display(), folder.display());
+            anyhow!("{pack}: it is truncated, or {folder} has no room for it")
+        })?;
         record.finish(&folder);
         let state = TreeRecordState::of(&record);
         if record.paths.iter().any(|path| path.state.is_some()) {
