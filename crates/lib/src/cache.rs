@@ -28,7 +28,7 @@ pub fn report() -> CacheReport {
     CacheReport { cleared: false, trees: trees::state(), pages: pages::state() }
 }
 
-/// Removes what is kept. Programs that run go on.
+/// Removes what is kept. Programs of `--check never` can fail.
 ///
 /// # Errors
 /// Returns an error if a file cannot be removed; the others are.

@@ -16,8 +16,8 @@ place
     $BECALM_CACHE, else the first of $XDG_RUNTIME_DIR/becalm, /var/tmp/becalm-UID and
     /tmp/becalm-UID that is on no network file system and has room.
 --clear
-    Programs that run go on: they read the files themselves. The folder stays. Indexes are elsewhere
-    and stay too. Ready pages (becalm run --share-pages) lie in the folder pages.";
+    Programs of --check never can fail; others read files themselves. The folder stays. Indexes
+    are elsewhere and stay too. Ready pages (becalm run --share-pages) lie in the folder pages.";
 
 const METRICS: &str = "Metrics
 unit
