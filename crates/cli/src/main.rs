@@ -35,6 +35,7 @@ pub(crate) mod verify;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use becalm_host::inherited::survive_size_limit;
 
 use crate::args::{Cli, Command};
 use crate::exit_code::ExitStatus;
@@ -55,6 +56,9 @@ fn main() -> ExitCode {
 }
 
 fn dispatch(flags: &Cli) -> Result<ExitStatus> {
+    if !matches!(flags.command, Command::Run(_)) {
+        survive_size_limit();
+    }
     match &flags.command {
         Command::Check(args) => check::run::run(args, flags.color),
         Command::Advise(args) => advise::run::run(args, flags.color),

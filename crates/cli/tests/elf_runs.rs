@@ -176,6 +176,50 @@ fn a_symbol_without_its_version_binds_to_a_library_without_versions() {
 }
 
 #[test]
+fn an_output_is_written_to_the_file_that_its_link_leads_to() {
+    let Some(scratch) = Scratch::new() else { return };
+    std::fs::write(scratch.path("real"), "old").expect("written");
+    std::os::unix::fs::symlink("real", scratch.path("link")).expect("linked");
+    scratch.print(&["--set-rpath", "/linked", "--output", "link", "program"]);
+    assert!(scratch.path("link").is_symlink());
+    assert_eq!(scratch.print(&["--print-rpath", "real"]), "/linked\n");
+}
+
+#[test]
+fn a_pipe_without_a_reader_is_waited_for_until_a_signal() {
+    let Some(scratch) = Scratch::new() else { return };
+    assert!(Command::new("mkfifo").arg(scratch.path("pipe")).status().expect("mkfifo").success());
+    let mut becalm = Command::new("timeout");
+    becalm.args(["1", env!("CARGO_BIN_EXE_becalm"), "elf", "--set-rpath", "/x"]);
+    becalm.args(["--output", "pipe", "program"]).current_dir(scratch.folder.path());
+    // The status of timeout if SIGTERM has ended the command.
+    assert_eq!(becalm.status().expect("timeout").code(), Some(124));
+}
+
+#[test]
+fn a_file_beyond_the_limit_of_sizes_is_an_error_and_ends_no_process() {
+    let Some(scratch) = Scratch::new() else { return };
+    let limited = |arguments: &[&str]| {
+        let mut shell = Command::new("bash");
+        shell.args(["-c", "ulimit -f 1; exec \"$@\"", "-", env!("CARGO_BIN_EXE_becalm")]);
+        shell.args(arguments).current_dir(scratch.folder.path()).output().expect("bash")
+    };
+    let done = limited(&["elf", "--set-rpath", "/x", "program"]);
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.code() == Some(2) && said.contains("File too large"), "{said}");
+    let left: Vec<_> =
+        std::fs::read_dir(scratch.folder.path()).expect("listed").flatten().collect();
+    let is_new = |it: &std::fs::DirEntry| it.file_name().to_string_lossy().contains("becalm-new");
+    assert!(!left.iter().any(is_new), "{left:?}");
+    // The program has the signal as it was.
+    let traced = limited(&["trace", "--", "grep", "SigIgn", "/proc/self/status"]);
+    let plain = Command::new("grep").args(["SigIgn", "/proc/self/status"]).output().expect("grep");
+    let [traced, plain] =
+        [traced, plain].map(|it| String::from_utf8_lossy(&it.stdout).into_owned());
+    assert!(traced.contains(plain.trim()), "{traced} {plain}");
+}
+
+#[test]
 fn an_output_that_is_no_regular_file_is_written_to_and_not_replaced() {
     let Some(scratch) = Scratch::new() else { return };
     let pipe = scratch.path("pipe");

@@ -6,6 +6,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+use crate::inherited::survive_size_limit;
 use rustix::process::{Pid, WaitOptions, waitpid};
 
 /// Number of the first inherited descriptor, after stdin, stdout and stderr.
@@ -71,6 +72,7 @@ pub fn detached_with<const N: usize>(
                 }
             }
             let keep = close_all_but(keep);
+            survive_size_limit();
             if priority == Priority::Lowest {
                 lower_priority();
             }

@@ -12,9 +12,11 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Bit N is set if standard stream N was closed. [`PIPE_IGNORED`] is set if `SIGPIPE` was ignored.
+/// Bit N is set if standard stream N was closed. [`PIPE_IGNORED`] is set if `SIGPIPE` was ignored,
+/// [`SIZE_ENDS`] if `SIGXFSZ` had its default and is ignored now.
 static INHERITED: AtomicU8 = AtomicU8::new(0);
 const PIPE_IGNORED: u8 = 1 << 3;
+const SIZE_ENDS: u8 = 1 << 4;
 
 /// Called with the constructors, before Rust's runtime starts.
 #[used]
@@ -41,6 +43,15 @@ extern "C" fn record() {
     INHERITED.store(inherited, Ordering::Relaxed);
 }
 
+/// Lets this process write on if a file reaches the limit of sizes (`ulimit -f`): the write fails with
+/// `EFBIG`.
+pub fn survive_size_limit() {
+    // SAFETY: a disposition without a handler.
+    if unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) } == libc::SIG_DFL {
+        INHERITED.fetch_or(SIZE_ENDS, Ordering::Relaxed);
+    }
+}
+
 /// Restores what was inherited. May be called between `fork` and `execve`.
 pub(crate) fn restore() {
     let inherited = INHERITED.load(Ordering::Relaxed);
@@ -48,6 +59,9 @@ pub(crate) fn restore() {
     // SAFETY: system calls alone. The descriptors are those that the runtime opened.
     unsafe {
         libc::signal(libc::SIGPIPE, if is_ignored { libc::SIG_IGN } else { libc::SIG_DFL });
+        if inherited & SIZE_ENDS != 0 {
+            libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
+        }
         for stream in 0..3 {
             if inherited & 1 << stream != 0 {
                 libc::close(stream);

@@ -65,13 +65,12 @@ fn edit_copy(
     let context = || output.display().to_string();
     // A device such as /dev/null is written to and keeps its name.
     let is_replaced = fs::metadata(output).map_or(true, |existing| existing.is_file());
-    let folder = match output.parent() {
-        Some(folder) if is_replaced && !folder.as_os_str().is_empty() => folder.to_owned(),
-        _ if is_replaced => ".".into(),
-        _ => std::env::temp_dir(),
-    };
-    let folder = Rule::Named.real(&folder)?;
-    let copy = NamedTempFile::new_in(&folder).with_context(|| folder.display().to_string())?;
+    // Before the edit, which holds signals back: a FIFO waits for its reader.
+    let device = (!is_replaced).then(|| trust::create(output)).transpose()?;
+    // A link leads to the file that is replaced.
+    let real = if is_replaced { Rule::Named.real(output)? } else { std::env::temp_dir().join("-") };
+    let folder = real.parent().unwrap_or(Path::new("/"));
+    let copy = NamedTempFile::new_in(folder).with_context(|| folder.display().to_string())?;
     let copy = copy.into_temp_path();
     fs::copy(file, &copy).with_context(|| file.display().to_string())?;
     let status = edit(copy.to_path_buf());
@@ -81,13 +80,9 @@ fn edit_copy(
     if !args.writing.no_sync {
         fs::File::open(&copy)?.sync_all()?;
     }
-    if is_replaced {
-        // A link of this name is replaced.
-        let output = folder.join(output.file_name().unwrap_or_default());
-        Writer::new(args.writing.options()).rename(&copy, &output)?;
-    } else {
-        let mut device = trust::create(output)?;
-        device.write_all(&fs::read(&copy)?).with_context(context)?;
+    match device {
+        Some(mut device) => device.write_all(&fs::read(&copy)?).with_context(context)?,
+        None => Writer::new(args.writing.options()).rename(&copy, &real)?,
     }
     Ok(status)
 }

@@ -42,6 +42,7 @@ pub(crate) fn is_temporary(error: &anyhow::Error) -> bool {
 fn is_of_now(error: &io::Error) -> bool {
     let errnos = [
         Errno::NOSPC,
+        Errno::FBIG,
         Errno::DQUOT,
         Errno::IO,
         Errno::NOMEM,
@@ -91,7 +92,7 @@ mod tests {
                 .into(),
             ]
         };
-        for errno in [Errno::NOSPC, Errno::DQUOT, Errno::IO, Errno::NOMEM] {
+        for errno in [Errno::NOSPC, Errno::FBIG, Errno::DQUOT, Errno::IO, Errno::NOMEM] {
             assert!(all(errno).iter().all(is_temporary), "{errno}");
         }
         assert!(!all(Errno::NOENT).iter().any(is_temporary));
