@@ -176,6 +176,21 @@ fn a_symbol_without_its_version_binds_to_a_library_without_versions() {
 }
 
 #[test]
+fn of_edits_at_the_same_time_none_is_lost() {
+    let Some(scratch) = Scratch::new() else { return };
+    for flags in [&["--add-rpath", "/at-once"][..], &["--in-place", "--add-rpath", "/at-once"]] {
+        let before = scratch.print(&["--print-rpath", "program"]).matches("at-once").count();
+        let edit = || scratch.elf(&[flags, &["program"]].concat()).status.success();
+        let done = std::thread::scope(|scope| {
+            let edits: Vec<_> = (0..8).map(|_| scope.spawn(edit)).collect();
+            edits.into_iter().filter_map(|it| it.join().ok().filter(|&is_done| is_done)).count()
+        });
+        let after = scratch.print(&["--print-rpath", "program"]).matches("at-once").count();
+        assert_eq!(after - before, done, "{flags:?}");
+    }
+}
+
+#[test]
 fn an_output_is_written_to_the_file_that_its_link_leads_to() {
     let Some(scratch) = Scratch::new() else { return };
     std::fs::write(scratch.path("real"), "old").expect("written");

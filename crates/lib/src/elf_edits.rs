@@ -13,6 +13,7 @@ use becalm_core::fs::FileSystem;
 use becalm_core::strategy::patchelf;
 use becalm_host::OsFs;
 use becalm_host::write::WriteOptions;
+use becalm_rewrite::RewriteError;
 use bstr::{BStr, BString, ByteSlice};
 
 use crate::progress::Progress;
@@ -187,20 +188,20 @@ pub fn open(fs: &OsFs, file: &Path) -> anyhow::Result<Arc<ObjectView>> {
     Ok(opened.object.clone()?)
 }
 
-/// Makes the changes in the files, whose objects are in the same order. An error of a single file
-/// is in its result.
+/// Makes the changes in the files. An error of a single file is in its result.
 #[must_use]
 pub fn apply(
     changes: &Changes,
-    (files, objects): (&[PathBuf], &[Arc<ObjectView>]),
+    files: &[PathBuf],
     fs: &OsFs,
     writing: WriteOptions,
     progress: &dyn Progress,
 ) -> Vec<Changed> {
     let editor = Editor::new(writing, progress);
-    editor.change(files, |at, reader| {
-        let Some(view) = objects.get(at) else { return Ok((None, Vec::new())) };
-        let (edits, mut remarks) = changes.edits(&fs.session(), view);
+    editor.change(files, |_, reader| {
+        // Read under the lock: another run may have edited the file since it was printed.
+        let view = elf::parse(reader).map_err(|_| RewriteError::Malformed("not an ELF file"))?;
+        let (edits, mut remarks) = changes.edits(&fs.session(), &view);
         let (patch, warnings) = edit(reader, &edits, writing)?;
         remarks.extend(warnings);
         Ok((patch, remarks))

@@ -33,19 +33,16 @@ pub(crate) fn run(args: &ElfArgs) -> Result<ExitStatus> {
     ensure!(args.output.is_none() || args.files.len() == 1, "--output is for a single file");
     let fs = OsFs::new();
     let mut out = Stdout::new();
-    let mut objects = Vec::new();
     for file in &args.files {
         let context = || file.display().to_string();
         let view = elf_edits::open(&fs, file).with_context(context)?;
         check_page_size(args, &view).with_context(context)?;
         print(&mut out, args, file, &view).with_context(context)?;
-        objects.push(view);
     }
     out.flush()?;
     let edit = |files: &[PathBuf]| {
         let writing = Bars::default();
-        let at = (files, objects.as_slice());
-        let changed = elf_edits::apply(&changes, at, &fs, args.writing.options(), &writing);
+        let changed = elf_edits::apply(&changes, files, &fs, args.writing.options(), &writing);
         status(&changed, &args.files, writing.is_interrupted())
     };
     match &args.output {
