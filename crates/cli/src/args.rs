@@ -1,14 +1,15 @@
 //! The command line: the one definition behind parsing, help, manual and completions.
 
 use std::ffi::OsString;
-use std::iter;
+use std::{io, iter, process};
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::exit_code::ExitStatus;
 use crate::overview;
-use crate::terminal::manual;
 use crate::terminal::style::When;
+use crate::terminal::{self, manual};
 
 /// Ends the dynamic loader's stat storm
 ///
@@ -241,9 +242,18 @@ pub(crate) fn parse() -> Cli {
         if let Some(hint) = hint {
             Cli::command().error(error.kind(), hint).exit();
         }
-        definition().get_matches()
+        definition().try_get_matches().unwrap_or_else(|error| leave(&error))
     });
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
+/// Prints the help or the version, or a wrong flag, and ends the process.
+fn leave(error: &clap::Error) -> ! {
+    let lost = error.print().err().filter(|_| !error.use_stderr());
+    let lost = lost.filter(|lost| lost.kind() != io::ErrorKind::BrokenPipe);
+    let Some(lost) = lost else { process::exit(error.exit_code()) };
+    terminal::complain(&terminal::of_stdout(lost).into());
+    process::exit(ExitStatus::Failure.code().into());
 }
 
 const FIRST: &str = "First steps

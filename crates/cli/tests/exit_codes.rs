@@ -73,10 +73,12 @@ fn an_unresolved_library_is_a_finding() {
 #[test]
 fn an_error_of_standard_output_names_it() {
     let us = env!("CARGO_BIN_EXE_becalm");
-    let script = format!("'{us}' check /bin/sh >/dev/full; '{us}' check --json /bin/sh >/dev/full");
-    let ran = run(Command::new("sh").args(["-c", &script]));
     let line = "becalm: standard output: No space left on device\n";
-    assert_eq!((ran.code, ran.stderr), (Some(2), line.repeat(2)));
+    for arguments in ["check /bin/sh", "check --json /bin/sh", "help run", "--version"] {
+        let script = format!("'{us}' {arguments} >/dev/full");
+        let ran = run(Command::new("sh").args(["-c", &script]));
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(2), line), "{arguments}");
+    }
 }
 
 #[test]

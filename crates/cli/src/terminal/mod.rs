@@ -38,7 +38,7 @@ impl Write for Stdout {
 }
 
 /// Adds to an error that it is about standard output; its kind stays.
-fn of_stdout(error: io::Error) -> io::Error {
+pub(crate) fn of_stdout(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("standard output: {}", words(&error)))
 }
 
