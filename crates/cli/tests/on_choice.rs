@@ -5,7 +5,7 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -93,6 +93,19 @@ fn all_users_start_what_root_has_switched_on_until_it_is_off() {
         serde_json::from_slice(&fs::read(store.path("on.json")).expect("read")).expect("JSON");
     let files = report["files"].as_array().expect("files");
     assert!(files.len() == 3 && files.iter().all(|file| file["changed"] == true), "{report}");
+}
+
+#[test]
+fn a_set_id_program_is_refused_whoever_starts_it() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let app = store.app();
+    fs::set_permissions(&app, fs::Permissions::from_mode(0o4755)).expect("set");
+    let ran = run(&mut store.becalm(&["on", "--dry-run", text(&app)]));
+    let refused = format!("becalm: {}: a set-id program\n", text(&app));
+    assert_eq!((ran.code, ran.stderr), (Some(2), refused));
 }
 
 /// A library of many functions, and programs that bind all of them. Each adds a line with its name to

@@ -20,8 +20,7 @@ const SET_GID: u32 = 0o2010;
 /// `st_mode`; other facts are read only if they matter.
 #[must_use]
 pub fn is_started_secure(path: &Path, mode: u32) -> bool {
-    let set_id = mode & SET_UID != 0 || mode & SET_GID == SET_GID;
-    if set_id && path.metadata().is_ok_and(|file| changes_id(&file)) {
+    if is_set_id(mode) && path.metadata().is_ok_and(|file| changes_id(&file)) {
         return true;
     }
     user() != 0 && has_capabilities(path)
@@ -29,7 +28,12 @@ pub fn is_started_secure(path: &Path, mode: u32) -> bool {
 
 /// As [`is_started_secure`], for any caller.
 pub(crate) fn gives_privileges(path: &Path, mode: u32) -> bool {
-    mode & SET_UID != 0 || mode & SET_GID == SET_GID || has_capabilities(path)
+    is_set_id(mode) || has_capabilities(path)
+}
+
+/// True if a program of this mode changes its user or group, whoever starts it.
+pub(crate) fn is_set_id(mode: u32) -> bool {
+    mode & SET_UID != 0 || mode & SET_GID == SET_GID
 }
 
 fn changes_id(file: &Metadata) -> bool {

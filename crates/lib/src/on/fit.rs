@@ -1,6 +1,7 @@
 //! The programs whose start an index can change.
 
 use std::env;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use becalm_core::elf::machine_name;
@@ -8,6 +9,7 @@ use becalm_core::elf::machine_name;
 use crate::index::programs::libraries_of;
 use crate::run::is_of_musl;
 use crate::run::program::{self, Start as Kind};
+use crate::secure::is_set_id;
 
 /// Returns the file that a program's path leads to, if an index can be made for it and has an effect on its
 /// start.
@@ -26,6 +28,8 @@ pub(super) fn fit(path: &Path) -> Result<(), &'static str> {
     match program.start {
         Kind::Static => Err("a static program: its start has no search"),
         Kind::Secure => Err("starts in secure-execution mode: its loader ignores an index"),
+        // Other users start it in secure-execution mode.
+        _ if is_set_id(program.facts.mode()) => Err("a set-id program"),
         Kind::Loader { interpreter, .. } if is_of_musl(&interpreter) => {
             Err("musl's loader has no audit modules, so an index has no effect")
         }
