@@ -158,6 +158,38 @@ fn a_broken_index_is_made_again_and_not_offered_to_a_session() {
 }
 
 #[test]
+fn a_file_that_is_no_index_is_not_offered_to_be_made_anew() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let other = store.path("other/text");
+    fs::write(&other, "no index").expect("written");
+    let ran = run(&mut store.becalm(&["doctor", "--json", "--index", text(&other)]));
+    let found = report(&ran, 1);
+    assert_eq!(kinds(&found), ["unusable"], "{found}");
+    let remedy = found["findings"][0]["remedy"].as_str().expect("advice");
+    assert!(remedy.starts_with("another file is there"), "{remedy}");
+}
+
+#[test]
+fn a_text_file_is_no_program_and_a_truncated_one_gets_no_index() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    let other = store.path("other/text");
+    fs::write(&other, "no program").expect("written");
+    let ran = run(&mut store.becalm(&["doctor", text(&other)]));
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert_eq!(ran.stderr, format!("becalm: {}: not a program\n", text(&other)));
+    let whole = fs::read(store.app()).expect("read");
+    fs::write(store.app(), &whole[..5000]).expect("written");
+    let said = run(&mut store.becalm(&["doctor", text(&store.app())])).stdout;
+    assert!(said.contains("cannot be predicted") && !said.contains("becalm run"), "{said}");
+}
+
+#[test]
 fn an_index_that_is_damaged_is_reported_with_the_reason() {
     if nothing_to_test_with() {
         return;

@@ -66,7 +66,10 @@ impl IndexState {
             (Ok(opened), Ok(whole)) => (opened, whole),
             (Err(error), _) | (_, Err(error)) => {
                 let what = format!("the index is not used: {}", words_of_chain(error.as_ref()));
-                let remedy = format!("{} makes it anew", command_anew(path));
+                let remedy = match path.exists() && !file::is_index(path) {
+                    true => "another file is there: give the path of an index".to_owned(),
+                    false => format!("{} makes it anew", command_anew(path)),
+                };
                 findings.push(Finding::new(FindingKind::Unusable, what, remedy));
                 return state;
             }

@@ -5,7 +5,9 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
+use anyhow::ensure;
 use bstr::BString;
+use rustix::fs::{Access, access};
 use serde::Serialize;
 
 use crate::assume::{self, Assumptions};
@@ -114,9 +116,15 @@ impl ProgramState {
         let named = found.path.clone();
         let networked = is_networked(&named);
         let Program { real, .. } = Program::look(found)?;
+        // Only an executable file is a script.
+        ensure!(
+            named.canonicalize().is_ok_and(|file| file == real)
+                || access(&named, Access::EXEC_OK).is_ok(),
+            program::not_a_program(&named)
+        );
         let path = path_bytes(&real);
         let line = first_line(&real);
-        let gains = line.as_ref().is_none_or(FirstLine::gains);
+        let gains = line.as_ref().is_some_and(FirstLine::gains);
         let first_line = line.map_or_else(
             || format!("{}: cannot be predicted", real.display()),
             |line| line.to_string(),

@@ -103,7 +103,7 @@ pub(crate) fn not_found(name: &OsStr) -> String {
     format!("{}: command not found", name.to_string_lossy())
 }
 
-fn not_a_program(path: &Path) -> anyhow::Error {
+pub(crate) fn not_a_program(path: &Path) -> anyhow::Error {
     anyhow!("{}: not a program", path.display())
 }
 
