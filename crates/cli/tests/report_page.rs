@@ -96,6 +96,14 @@ fn a_record_is_shown_as_it_was_observed() {
 }
 
 #[test]
+fn a_folder_that_does_not_exist_is_not_written_as_a_file() {
+    let dir = scratch();
+    let ran = report(&["/bin/sh", "-o", text(&dir.path().join("new/"))]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(!dir.path().join("new").exists());
+}
+
+#[test]
 fn two_records_are_on_one_scale() {
     let dir = scratch();
     let record = |name: &str, command: &str| {

@@ -95,7 +95,13 @@ fn write(output: &Path, page: &[u8]) -> Result<()> {
     let old = match fs::metadata(output) {
         Ok(old) if !old.is_file() => return Ok(trust::create(output)?.write_all(page)?),
         Ok(old) => Some(old),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        // A slash at the end names a folder.
+        Err(error)
+            if error.kind() == io::ErrorKind::NotFound
+                && !output.as_os_str().as_encoded_bytes().ends_with(b"/") =>
+        {
+            None
+        }
         Err(error) => return Err(error.into()),
     };
     // The umask applies to a new page, as if it were written in place.
