@@ -106,6 +106,7 @@ impl FixArgs {
             dlopen: self.dlopen.clone(),
             compat: self.compat,
             prefix_map: self.prefix_map.clone(),
+            hard_links: self.writing.options().hard_links,
             assume: self.assume.options(),
         }
     }

@@ -216,13 +216,12 @@ impl Writer {
             return Err(WriteError::refused(path, "is set-uid or set-gid; needs --setuid"));
         }
         let links = facts.fingerprint.links;
+        if let Some(why) = options.hard_links.refusal(links) {
+            return Err(WriteError::refused(path, why));
+        }
         let in_place = match options.hard_links {
             _ if links <= 1 => options.in_place,
-            HardLinks::Refuse => {
-                let why = "hard links; choose with --hardlinks to break or to keep them";
-                return Err(WriteError::refused(path, format!("has {links} {why}")));
-            }
-            HardLinks::Break => false,
+            HardLinks::Refuse | HardLinks::Break => false,
             HardLinks::Keep => true,
         };
         if in_place && facts.fingerprint.set_id() {

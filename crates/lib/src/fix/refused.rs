@@ -1,9 +1,11 @@
 //! The files of a plan that cannot be edited, found without writing.
 
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use becalm_core::edit::Edit;
+use becalm_host::write::HardLinks;
 use bstr::BString;
 use object::ReadCache;
 use rayon::prelude::*;
@@ -26,7 +28,7 @@ pub(crate) fn withdraw(planner: &Planner<'_>, planned: &mut Planned) {
     let refused = planned.plan.files.par_iter().filter(|file| is_tried(&file.path));
     let refused = refused.filter_map(|file| {
         let here = planner.host_path(file.path.as_ref()).ok()?;
-        Some((file.path.clone(), reason(&here, &file.edits)?))
+        Some((file.path.clone(), reason(&here, &file.edits, planner.options.hard_links)?))
     });
     let refused: FxHashMap<BString, String> = refused.collect();
     if refused.is_empty() {
@@ -47,10 +49,12 @@ pub(crate) fn withdraw(planner: &Planner<'_>, planned: &mut Planned) {
     planned.problems.extend(problems);
 }
 
-fn reason(path: &Path, edits: &[Edit]) -> Option<String> {
+fn reason(path: &Path, edits: &[Edit], hard_links: HardLinks) -> Option<String> {
     if edits.is_empty() {
         return None;
     }
-    let file = ReadCache::new(File::open(path).ok()?);
-    becalm_rewrite::edit(&file, edits).err().map(|error| words_of_chain(&error))
+    let file = File::open(path).ok()?;
+    let of_links = hard_links.refusal(file.metadata().ok()?.nlink());
+    let of_edit = || becalm_rewrite::edit(&ReadCache::new(file), edits).err();
+    of_links.or_else(|| of_edit().map(|error| words_of_chain(&error)))
 }
