@@ -15,8 +15,9 @@ use super::attend::COUNTS;
 use super::check::Paths;
 use super::copies::Making;
 use super::folder;
-use super::pack::{MANIFEST, MARK, RECORDS};
+use super::pack::RECORDS;
 use super::record::{Copied, Header, Kind, PathState, Record, RecordedPath, SCHEMA};
+use super::source::{MANIFEST, MARK};
 use super::started::named;
 
 fn recorded(path: String, kind: Kind, target: Option<&str>) -> RecordedPath {
