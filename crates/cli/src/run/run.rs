@@ -42,8 +42,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
         pages::make::for_switched_on(folder, name.as_ref());
         return Ok(ExitStatus::Fine);
     }
-    // Other starts write nothing in this process.
-    if args.pack.is_some() || args.strict {
+    if args.pack.is_some() {
         inherited::survive_size_limit();
     }
     let pack = with_pack::unpacked(args)?;
