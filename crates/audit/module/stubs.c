@@ -47,8 +47,8 @@ enum does
   FORGETS,
   /* Makes a child, or lets another program have the descriptors. */
   FORKS, EXECUTES,
-  /* Locks or changes a file by a descriptor, or reads what a copy does not have. */
-  USES_FILE, FILE_CONTROL,
+  /* Changes a file by a descriptor, or the current directory; locks a file, or reads what a copy does not have. */
+  CHANGES_FILE, USES_FILE, FILE_CONTROL,
   /* Changes the meaning of paths. */
   MOVES, CLONE, KERNEL_CLONE3, CONTROL,
   /* Changes what the process may look at. */
@@ -119,12 +119,12 @@ static const struct
   { "posix_spawn", EXECUTES | PATH (1) }, { "posix_spawnp", EXECUTES | PATH (1) },
   { "pidfd_spawn", EXECUTES | PATH (1) },
   { "pidfd_spawnp", EXECUTES | PATH (1) },
-  { "chmod", FORGETS }, { "fchmod", USES_FILE }, { "lchmod", FORGETS }, { "fchmodat", FORGETS },
-  { "chown", FORGETS }, { "fchown", USES_FILE }, { "lchown", FORGETS }, { "fchownat", FORGETS },
-  { "utime", FORGETS }, { "utimes", FORGETS }, { "lutimes", FORGETS }, { "futimes", USES_FILE },
-  { "futimesat", FORGETS }, { "futimens", USES_FILE }, { "utimensat", FORGETS },
-  { "setxattr", FORGETS }, { "lsetxattr", FORGETS }, { "fsetxattr", USES_FILE },
-  { "removexattr", FORGETS }, { "lremovexattr", FORGETS }, { "fremovexattr", USES_FILE },
+  { "fchdir", CHANGES_FILE }, { "chmod", FORGETS }, { "fchmod", CHANGES_FILE }, { "lchmod", FORGETS }, { "fchmodat", FORGETS | AT (1) },
+  { "chown", FORGETS }, { "fchown", CHANGES_FILE }, { "lchown", FORGETS }, { "fchownat", FORGETS | AT (1) },
+  { "utime", FORGETS }, { "utimes", FORGETS }, { "lutimes", FORGETS }, { "futimes", CHANGES_FILE },
+  { "futimesat", FORGETS | AT (1) }, { "futimens", CHANGES_FILE }, { "utimensat", FORGETS | AT (1) },
+  { "setxattr", FORGETS }, { "lsetxattr", FORGETS }, { "fsetxattr", CHANGES_FILE },
+  { "removexattr", FORGETS }, { "lremovexattr", FORGETS }, { "fremovexattr", CHANGES_FILE },
   { "fgetxattr", USES_FILE }, { "flistxattr", USES_FILE }, { "flock", USES_FILE },
   { "lockf", USES_FILE }, { "lockf64", USES_FILE }, { "fcntl", FILE_CONTROL },
   { "fcntl64", FILE_CONTROL },
@@ -161,6 +161,7 @@ extern const unsigned char becalm_stubs[] __attribute__ ((visibility ("hidden"))
 
 #define NO_CREAT 0100
 #define TMPFILE_ONLY 020000000
+#define WRITE_OR_TRUNCATE 01003
 #define READ_AND_WRITE 2u
 #define NEW_MOUNTS 0x00020000
 #define SET_SECCOMP 22
@@ -469,8 +470,9 @@ call_of_number (elf_word number)
     case NR_creat: return CREATES;
     case NR_fork: case NR_vfork: return FORKS;
     case NR_chmod: case NR_chown: case NR_lchown: case NR_utime:
-    case NR_utimes: case NR_futimesat:
+    case NR_utimes:
       return FORGETS;
+    case NR_futimesat: return FORGETS | AT (1);
     case NR_link: case NR_symlink: return WRITES | PATH (1);
     case NR_readlink: return READ_LINK;
 # endif
@@ -488,12 +490,13 @@ call_of_number (elf_word number)
     case NR_symlinkat: return WRITES | AT (2);
     case NR_linkat: return WRITES | AT (3);
     case NR_renameat: case NR_renameat2: return RENAMES | AT (1);
-    case NR_wait4: case NR_waitid: case NR_fchmodat: case NR_fchmodat2: case NR_fchownat:
-    case NR_utimensat: case NR_setxattr: case NR_lsetxattr: case NR_removexattr:
+    case NR_fchmodat: case NR_fchmodat2: case NR_fchownat: case NR_utimensat:
+      return FORGETS | AT (1);
+    case NR_wait4: case NR_waitid: case NR_setxattr: case NR_lsetxattr: case NR_removexattr:
     case NR_lremovexattr:
       return FORGETS;
-    case NR_fchmod: case NR_fchown: case NR_fsetxattr: case NR_fremovexattr: case NR_flock:
-      return USES_FILE;
+    case NR_fchmod: case NR_fchown: case NR_fsetxattr: case NR_fremovexattr: return CHANGES_FILE;
+    case NR_flock: return USES_FILE;
     case NR_fcntl: return FILE_CONTROL;
     case NR_execve: return EXECUTES;
     case NR_clone: return CLONE;
@@ -544,6 +547,35 @@ forks (void)
   return PASSES;
 }
 
+/* Lets the descriptors by which a call changes something be those of the tree. Returns 0 if it is gone. */
+static int
+leave_pack (unsigned call, const elf_word *of)
+{
+  const unsigned position = call >> 8 & 3;
+  const elf_word *path = of + position;
+  const char *name = (const char *) *path;
+  unsigned flags = WRITE_OR_TRUNCATE;
+  switch ((enum does) (call & EFFECT))
+    {
+    case CHANGES_FILE: return tree_leave_pack ((int) *path);
+    case OPEN: case KERNEL_OPEN: flags = (unsigned) path[1]; break;
+    case KERNEL_OPEN_HOW: flags = path[1] != 0 ? (unsigned) *(const uint64_t *) path[1] : 0; break;
+    /* Another path follows, or is before it. */
+    case RENAMES:
+      if (call & RELATIVE && !tree_leave_pack ((int) path[1]))
+        return 0;
+      break;
+    case WRITES:
+      if (position == 3 && !tree_leave_pack ((int) of[0]))
+        return 0;
+      break;
+    case FORGETS: break;
+    default: return 1;
+    }
+  return !(call & RELATIVE) || !(flags & (WRITE_OR_TRUNCATE | NO_CREAT | TMPFILE_ONLY))
+         || (name != NULL && *name == '/') || tree_leave_pack ((int) path[-1]);
+}
+
 /* Carries out a call. OF are the arguments that it uses; the result is returned in ARGS. */
 static enum outcome
 perform (unsigned call, elf_word *args, elf_word *of)
@@ -554,6 +586,8 @@ perform (unsigned call, elf_word *args, elf_word *of)
   const int directory = is_relative ? (int) path[-1] : AT_FDCWD;
   if (call & VERSION && (unsigned) of[0] > 1)
     return PASSES;
+  if (tree_is_told () && !leave_pack (call, of))
+    return fail (args, NOT_THERE, -1);
   if (does <= LAST_WITH_PATH && tree_is_told ())
     {
       *path = (elf_word) tree_outside ((const char *) *path);
@@ -591,7 +625,7 @@ perform (unsigned call, elf_word *args, elf_word *of)
         paths_created (directory, (const char *) *path);
       break;
     case BIND: binds (of); break;
-    case USES_FILE: tree_restore ((int) *path); paths_forget (); break;
+    case CHANGES_FILE: case USES_FILE: tree_restore ((int) *path); paths_forget (); break;
     case FILE_CONTROL:
       if (is_about_locks ((unsigned) path[1]))
         tree_restore ((int) *path);

@@ -84,6 +84,10 @@ static int table_fd STATE = 0, events_fd STATE = 0;
 static uint64_t since STATE = 0;
 /* Whether the table is filled from a pack alone. */
 static unsigned char is_told STATE = 0;
+/* The folder of the pack's directories, with the length of its path. */
+#define LONGEST_FOLDER 1024u
+static char *folder STATE = NULL;
+static size_t folder_length STATE = 0;
 /* Paths outside the trees to which links in them lead, for the calls that use them. */
 #define MOST_OUTSIDE 64u
 #define LONGEST_OUTSIDE 1020u
@@ -275,6 +279,34 @@ tree_settle (void)
   table_fd = 0;
 }
 
+#define LINK_SIZE 64u
+
+/* Writes the path of the directory that the process beside has open for an entry. */
+static const char *
+held_directory (const struct entry *entry, char link[LINK_SIZE])
+{
+  char of_number[DIGITS_SIZE], of_process[DIGITS_SIZE];
+  concatenate (link, LINK_SIZE, "/proc/", digits_of (head ()->holder, of_process), "/fd/",
+               digits_of (LOAD (entry->directory) - 1, of_number), NULL);
+  return link;
+}
+
+/* Finds the folder of the pack by a directory in it. */
+static void
+find_folder (void)
+{
+  char link[LINK_SIZE];
+  const struct entry *entry = entries (), *end = entry + head ()->count;
+  while (entry != end && LOAD (entry->directory) == 0)
+    entry++;
+  if (entry == end || (folder = sys_allocate (LONGEST_FOLDER)) == NULL)
+    return;
+  const long size = sys_readlink (held_directory (entry, link), folder, LONGEST_FOLDER);
+  if (size > (long) entry->length && size < (long) LONGEST_FOLDER
+      && memcmp (folder + size - entry->length, string_at (entry->path), entry->length) == 0)
+    folder_length = (size_t) size - entry->length;
+}
+
 int
 tree_init (void)
 {
@@ -300,7 +332,10 @@ tree_init (void)
     }
   __atomic_store_n (&head ()->is_taken, 1, __ATOMIC_RELEASE);
   if (is_told)
-    outside = sys_allocate (MOST_OUTSIDE * sizeof *outside);
+    {
+      outside = sys_allocate (MOST_OUTSIDE * sizeof *outside);
+      find_folder ();
+    }
   return 1;
 }
 
@@ -759,18 +794,6 @@ tree_place (const char *path)
   return read_entry (entry, 1, &found) == TREE_COPIED ? string_at (entry->copy) : path;
 }
 
-#define LINK_SIZE 64u
-
-/* Writes the path of the directory that the process beside has open for an entry. */
-static const char *
-held_directory (const struct entry *entry, char link[LINK_SIZE])
-{
-  char of_number[DIGITS_SIZE], of_process[DIGITS_SIZE];
-  concatenate (link, LINK_SIZE, "/proc/", digits_of (head ()->holder, of_process), "/fd/",
-               digits_of (LOAD (entry->directory) - 1, of_number), NULL);
-  return link;
-}
-
 long
 tree_open (const char *path, unsigned flags)
 {
@@ -806,7 +829,8 @@ tree_open (const char *path, unsigned flags)
   if (sys_stat_at ((int) fd, "", empty_path | unsynced, &opened) == 0 && opened.ino == inode
       && device_of (&opened) == device)
     {
-      if (kind == TREE_COPIED)
+      /* By a directory of a pack, the program opens copies. */
+      if (kind == TREE_COPIED || is_told)
         __atomic_store_n (&has_copies_open, BEFORE_FORK, __ATOMIC_RELEASE);
       return fd;
     }
@@ -887,6 +911,37 @@ tree_restore (int fd)
   const struct entry *entry = entry_of_copy (fd);
   if (entry != NULL)
     restore (fd, entry);
+}
+
+/* Opens the tree's directory at a descriptor of the pack's. Returns 0 if it cannot be opened. */
+static __attribute__ ((noinline)) int
+restore_directory (int fd)
+{
+  const long get_close_on_exec = 1, get_flags = 3;
+  char digits[DIGITS_SIZE], link[LINK_SIZE], path[LONGEST_FOLDER];
+  concatenate (link, sizeof link, "/proc/self/fd/", digits_of ((unsigned) fd, digits), NULL);
+  const long size = sys_readlink (link, path, sizeof path);
+  if (folder_length == 0 || size <= (long) folder_length || memcmp (path, folder, folder_length) != 0
+      || path[folder_length] != '/')
+    return 1;
+  if (size == sizeof path)
+    return 0;
+  path[size] = '\0';
+  const long own
+      = sys_open (path + folder_length, (int) control (fd, get_flags, 0) | CLOSE_ON_EXEC, 0);
+  if (own < 0)
+    return 0;
+  const long flags = control (fd, get_close_on_exec, 0) != 0 ? CLOSE_ON_EXEC : 0;
+  const long done = system_call (NR_dup3, own, fd, flags, 0, 0);
+  sys_close ((int) own);
+  return done == fd;
+}
+
+int
+tree_leave_pack (int fd)
+{
+  tree_restore (fd);
+  return fd < 0 || (entry_of_copy (fd) == NULL && restore_directory (fd));
 }
 
 void

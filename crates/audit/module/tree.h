@@ -88,5 +88,9 @@ int tree_stat_open (int fd, struct statx *found);
 void tree_restore (int fd);
 void tree_restore_all (void);
 
+/* Lets a descriptor that is open for a file or directory of the pack be one of the tree. Returns 0 if the tree is
+   gone. */
+int tree_leave_pack (int fd);
+
 /* Disables all answers. */
 void tree_off (void);

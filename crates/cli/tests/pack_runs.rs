@@ -372,6 +372,59 @@ fn links_lead_out_of_a_tree_that_is_gone() {
     assert_eq!(ran.stdout, made + inside, "{ran:?}");
 }
 
+/// Changes a tree by descriptors of its directories, and prints what went wrong.
+const CHANGES: &str = r#"
+import errno, os, sys
+def wrote(fd):
+    os.close(os.open("made", os.O_CREAT | os.O_WRONLY, dir_fd=fd))
+def went(fd):
+    os.fchdir(fd)
+    os.mkdir("dir")
+def below(fd):
+    os.unlink("two", dir_fd=os.open("sub", os.O_RDONLY, dir_fd=fd))
+for change in [wrote, went, below, lambda fd: os.chmod("sub", 0o711, dir_fd=fd), lambda fd: os.fchmod(fd, 0o711),
+               lambda fd: os.rename("one", "new", src_dir_fd=fd, dst_dir_fd=fd), lambda fd: os.utime(fd, (1, 1)),
+               lambda fd: os.fchmod(os.open("sub/keep", os.O_RDONLY, dir_fd=fd), 0o711)]:
+    try:
+        print(change(os.open(sys.argv[1], os.O_RDONLY)))
+    except OSError as error:
+        print(errno.errorcode[error.errno])
+"#;
+
+#[test]
+fn changes_by_descriptors_are_made_in_the_tree_and_not_in_the_pack() {
+    let (here, there, home, out) = (folder(), folder(), folder(), folder());
+    let tree = out.path().join("tree");
+    fs::create_dir_all(tree.join("sub")).unwrap();
+    for name in ["one", "sub/two", "sub/keep"] {
+        fs::write(tree.join(name), name).unwrap();
+    }
+    let (pack, python) = (out.path().join("pack.tar"), "/usr/bin/python3");
+    let (pack, text) = (pack.to_str().unwrap(), tree.to_str().unwrap());
+    let by = |folder: &Path, arguments: &[&str]| of_tree(&tree, home.path(), folder, arguments);
+    document(&by(here.path(), &["pack", "-o", pack, python, text, "--json"]));
+    document(&by(there.path(), &["unpack", pack, "--json"]));
+    let packed = || {
+        let arguments = ["packed", "-mindepth", "2", "-printf", "%P %m %T@\n"];
+        run(std::process::Command::new("find").args(arguments).current_dir(there.path())).stdout
+    };
+    let before = packed();
+    let start = ["run", "--pack", pack, "--check", "never", "--", python, "-ISc", CHANGES, text];
+    let ran = by(there.path(), &start);
+    assert_eq!(ran.stdout, "None\n".repeat(8), "{ran:?}");
+    let is_there = |name: &str| tree.join(name).exists();
+    assert_eq!(
+        ["made", "dir", "new", "one", "sub/two"].map(is_there),
+        [true, true, true, false, false]
+    );
+    let mode = |name: &str| tree.join(name).metadata().unwrap().mode() & 0o777;
+    assert_eq!(["", "sub", "sub/keep"].map(mode), [0o711; 3]);
+    fs::rename(&tree, out.path().join("gone")).unwrap();
+    let ran = by(there.path(), &start);
+    assert_eq!(ran.stdout, "ENOENT\n".repeat(8), "{ran:?}");
+    assert_eq!(packed(), before);
+}
+
 /// Makes calls in threads with the smallest stacks.
 const SMALL: &str = r#"
 #include <fcntl.h>
