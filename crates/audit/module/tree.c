@@ -84,6 +84,8 @@ static int table_fd STATE = 0, events_fd STATE = 0;
 static uint64_t since STATE = 0;
 /* Whether the table is filled from a pack alone. */
 static unsigned char is_told STATE = 0;
+/* The process that has mapped the table. */
+static long owner STATE = 0;
 /* The folder of the pack's directories, with the length of its path. */
 #define LONGEST_FOLDER 1024u
 static char *folder STATE = NULL;
@@ -331,6 +333,7 @@ tree_init (void)
       return 0;
     }
   __atomic_store_n (&head ()->is_taken, 1, __ATOMIC_RELEASE);
+  owner = sys_getpid ();
   if (is_told)
     {
       outside = sys_allocate (MOST_OUTSIDE * sizeof *outside);
@@ -511,17 +514,22 @@ find (const char *path, char what)
   return find_plain (path, plain.is_directory, what);
 }
 
-/* True if nothing has changed since the table was filled. */
+/* True if nothing has changed since the table was filled. For the results of a pack no event counts. */
 static int
 nothing_happened (void)
 {
   const long bytes_pending = 0x541b;
   int pending = 1;
-  if (is_of_events (events_fd - 1)
+  if (is_told)
+    return 1;
+  const int is_open = is_of_events (events_fd - 1);
+  if (is_open
       && system_call (NR_ioctl, events_fd - 1, bytes_pending, (long) &pending, 0, 0) == 0
       && pending == 0)
     return 1;
-  tree_off ();
+  /* A child with this memory (vfork) may have closed its own descriptor. */
+  if (is_open || sys_getpid () == owner)
+    tree_off ();
   return 0;
 }
 

@@ -425,6 +425,37 @@ fn changes_by_descriptors_are_made_in_the_tree_and_not_in_the_pack() {
     assert_eq!(packed(), before);
 }
 
+/// Runs a script of Python with a packed tree that is gone, whose path is its argument.
+fn of_gone_tree(make: impl FnOnce(&Path), script: &str) -> Ran {
+    let (here, there, home, out) = (folder(), folder(), folder(), folder());
+    let (tree, pack) = (out.path().join("tree"), out.path().join("pack.tar"));
+    fs::create_dir_all(tree.join("bin")).unwrap();
+    make(&tree);
+    let by = |folder: &Path, arguments: &[&str]| of_tree(&tree, home.path(), folder, arguments);
+    let (pack, text, python) = (pack.to_str().unwrap(), tree.to_str().unwrap(), "/usr/bin/python3");
+    document(&by(here.path(), &["pack", "-o", pack, python, text, "--json"]));
+    fs::rename(&tree, out.path().join("gone")).unwrap();
+    let start = ["run", "--pack", pack, "--check", "never", "--", python, "-ISc", script, text];
+    by(there.path(), &start)
+}
+
+#[test]
+fn a_program_that_closes_descriptors_starts_a_packed_one() {
+    let make = |tree: &Path| {
+        fs::copy("/bin/true", tree.join("bin/one")).unwrap();
+        fs::write(tree.join("module.py"), "name = 1\n").unwrap();
+    };
+    let script = r#"
+import subprocess, sys
+sys.path.append(sys.argv[1])
+print(subprocess.run([sys.argv[1] + "/bin/one"]).returncode)
+import module
+print(module.name)
+"#;
+    let ran = of_gone_tree(make, script);
+    assert_eq!(ran.stdout, "0\n1\n", "{ran:?}");
+}
+
 /// Makes calls in threads with the smallest stacks.
 const SMALL: &str = r#"
 #include <fcntl.h>
