@@ -119,7 +119,8 @@ static const struct
   { "posix_spawn", EXECUTES | PATH (1) }, { "posix_spawnp", EXECUTES | PATH (1) },
   { "pidfd_spawn", EXECUTES | PATH (1) },
   { "pidfd_spawnp", EXECUTES | PATH (1) },
-  { "fchdir", CHANGES_FILE }, { "chmod", FORGETS }, { "fchmod", CHANGES_FILE }, { "lchmod", FORGETS }, { "fchmodat", FORGETS | AT (1) },
+  { "fchdir", CHANGES_FILE },
+  { "chmod", FORGETS }, { "fchmod", CHANGES_FILE }, { "lchmod", FORGETS }, { "fchmodat", FORGETS | AT (1) },
   { "chown", FORGETS }, { "fchown", CHANGES_FILE }, { "lchown", FORGETS }, { "fchownat", FORGETS | AT (1) },
   { "utime", FORGETS }, { "utimes", FORGETS }, { "lutimes", FORGETS }, { "futimes", CHANGES_FILE },
   { "futimesat", FORGETS | AT (1) }, { "futimens", CHANGES_FILE }, { "utimensat", FORGETS | AT (1) },
@@ -547,6 +548,23 @@ forks (void)
   return PASSES;
 }
 
+/* True if a call follows a link that the last name of its path is. */
+static int
+follows_last (enum does does, int is_relative, const elf_word *path)
+{
+  const unsigned only_new = 0300;
+  switch (does)
+    {
+    case OPEN: case KERNEL_OPEN: return !(path[1] & TREE_NO_FOLLOW) && (path[1] & only_new) != only_new;
+    case STAT: case ACCESS: return !is_relative || !(path[2] & NO_FOLLOW);
+    case STATX: return !(path[1] & NO_FOLLOW);
+    case OPEN_FILE: case OPEN_DIRECTORY: case SCAN: case REAL_PATH: case REAL_PATH_CHECKED: case CANONICAL:
+    case CREATES: case REOPEN: case STAT_FILE_SYSTEM:
+      return 1;
+    default: return 0;
+    }
+}
+
 /* Lets the descriptors by which a call changes something be those of the tree. Returns 0 if it is gone. */
 static int
 leave_pack (unsigned call, const elf_word *of)
@@ -590,9 +608,9 @@ perform (unsigned call, elf_word *args, elf_word *of)
     return fail (args, NOT_THERE, -1);
   if (does <= LAST_WITH_PATH && tree_is_told ())
     {
-      *path = (elf_word) tree_outside ((const char *) *path);
+      *path = (elf_word) tree_outside ((const char *) *path, follows_last (does, is_relative, path));
       if (does == RENAMES)
-        *second = (elf_word) tree_outside ((const char *) *second);
+        *second = (elf_word) tree_outside ((const char *) *second, 0);
     }
   switch (does)
     {

@@ -565,6 +565,8 @@ peek (const struct entry *entry, int follow, struct statx *found)
   return LOAD (entry->state) == state ? kind : TREE_UNKNOWN;
 }
 
+static struct entry *find_real (const char *path, int follows, char what);
+
 /* Reads an entry that counts. */
 static enum tree_answer
 read_entry (const struct entry *entry, int follow, struct statx *found)
@@ -579,14 +581,14 @@ read_entry (const struct entry *entry, int follow, struct statx *found)
 enum tree_answer
 tree_stat (const char *path, int follow, struct statx *found)
 {
-  const enum tree_answer answer = read_entry (find (path, 's'), follow, found);
+  const enum tree_answer answer = read_entry (find_real (path, follow, 's'), follow, found);
   return answer == TREE_COPIED ? TREE_FOUND : answer;
 }
 
 enum tree_answer
 tree_link (const char *path, const char **target)
 {
-  const struct entry *entry = find (path, 's');
+  const struct entry *entry = find_real (path, 0, 's');
   struct statx found;
   const enum tree_answer kind = read_entry (entry, 0, &found);
   const int is_link = kind >= TREE_FOUND && (found.mode & 0170000) == 0120000;
@@ -711,6 +713,45 @@ begin (struct walk *walk, const char *path)
   return 1;
 }
 
+/* Follows links and `..` in a path by the table alone. Returns OTHERWISE if it does not know where the path leads. */
+static __attribute__ ((noinline)) struct entry *
+follow_known (const char *path, int follows, char what, struct entry *otherwise)
+{
+  struct walk walk;
+  if (!begin (&walk, path))
+    return otherwise;
+  while (*walk.rest != '\0')
+    {
+      if (!step (&walk))
+        return otherwise;
+      if (!follows && *walk.rest == '\0')
+        break;
+      if (!is_below_a_base (walk.real))
+        continue;
+      struct entry *at = find_plain (walk.real, 0, what);
+      const unsigned kind = at != NULL ? at->found.mode & 0170000 : 0;
+      if (at != NULL && (LOAD (at->state) & 3) == TREE_ABSENT)
+        return at;
+      const char *leads = at != NULL && kind == 0120000 && at->target != 0 ? string_at (at->target) : NULL;
+      if (leads != NULL ? !follow (&walk, leads, strlen (leads)) : *walk.rest != '\0' && kind != 0040000)
+        return otherwise;
+    }
+  struct entry *real = find_plain (walk.real, 0, what);
+  return real != NULL ? real : otherwise;
+}
+
+/* Finds an entry, for a program that is told also by links and `..` in the path. */
+static struct entry *
+find_real (const char *path, int follows, char what)
+{
+  struct entry *entry = find (path, what);
+  const int is_link = entry != NULL && (entry->found.mode & 0170000) == 0120000;
+  if (!is_told || table == NULL || path == NULL || path[0] != '/' || !is_below_a_base (path)
+      || (entry != NULL && (!is_link || !follows || entry->copy != 0)))
+    return entry;
+  return follow_known (path, follows, what, entry);
+}
+
 const char *
 tree_real (const char *path)
 {
@@ -756,7 +797,7 @@ keep_outside (const char *path)
 }
 
 const char *
-tree_outside (const char *path)
+tree_outside (const char *path, int follows)
 {
   struct walk walk;
   if (outside == NULL || path == NULL || path[0] != '/' || LOAD (is_off) || LOAD (head ()->is_off)
@@ -764,8 +805,11 @@ tree_outside (const char *path)
     return path;
   while (*walk.rest != '\0' && step (&walk))
     {
-      const struct entry *entry = *walk.rest != '\0' ? entry_of (walk.real) : NULL;
-      const int is_there = entry != NULL && (LOAD (entry->state) & 3) >= TREE_FOUND;
+      const int is_last = *walk.rest == '\0';
+      const struct entry *entry = !is_last || follows ? entry_of (walk.real) : NULL;
+      /* The last one may have been packed as a file. */
+      const int is_there = entry != NULL && (LOAD (entry->state) & 3) >= TREE_FOUND
+                           && (!is_last || entry->copy == 0);
       const char *leads = is_there && entry->target != 0 ? string_at (entry->target) : NULL;
       const size_t left = strlen (walk.rest) + 1;
       if (leads != NULL ? !follow (&walk, leads, strlen (leads)) : walk.length + left > LONGEST_OUTSIDE)
@@ -788,7 +832,7 @@ int
 tree_is_packed (const char *path)
 {
   struct statx found;
-  return is_told && peek (find (path, 's'), 1, &found) == TREE_COPIED;
+  return is_told && peek (find_real (path, 1, 's'), 1, &found) == TREE_COPIED;
 }
 
 const char *
@@ -807,7 +851,7 @@ tree_open (const char *path, unsigned flags)
 {
   const unsigned more = flags & ~TREE_PLAIN;
   const int may_be_directory = more == 0 || more == TREE_DIRECTORY, empty_path = 0x1000, unsynced = 0x4000;
-  const struct entry *entry = find (path, 's');
+  const struct entry *entry = find_real (path, 1, 's');
   struct statx found, opened;
   const enum tree_answer kind = read_entry (entry, more != TREE_DIRECTORY, &found);
   char link[LINK_SIZE];

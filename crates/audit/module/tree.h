@@ -60,15 +60,16 @@ const char *tree_real (const char *path);
 # define TREE_DIRECTORY 040000u
 # define TREE_LARGE_FILE 0400000u
 #endif
+#define TREE_NO_FOLLOW (TREE_DIRECTORY << 1)
 #define TREE_CLOSE_ON_EXEC 02000000u
 #define TREE_NONBLOCKING 04000u
 #define TREE_PLAIN (TREE_CLOSE_ON_EXEC | 0400 | TREE_NONBLOCKING | TREE_LARGE_FILE)
 /* There is no such path. */
 #define TREE_NOT_THERE (-2)
 
-/* Returns where PATH leads, but for its last name, if the program is told of a link in it that leads out of the
-   trees; else PATH itself. */
-const char *tree_outside (const char *path);
+/* Returns where PATH leads, with FOLLOWS also its last name, if the program is told of a link in it that leads out
+   of the trees; else PATH itself. */
+const char *tree_outside (const char *path, int follows);
 
 /* True for a file of the pack that the program is told of. */
 int tree_is_packed (const char *path);

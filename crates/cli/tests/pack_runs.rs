@@ -306,11 +306,11 @@ fn a_whole_tree_is_packed_without_a_start_and_needed_no_more() {
     assert_eq!(printed, ["one\n", "two\n", "two\n"]);
     // The link is one, and its content is there once.
     assert_eq!(copies(there.path()).len(), 2);
-    // The program is told what was there: a name that is new is not, unless the path goes back by `..`.
+    // The program is told what was there: a name that is new is not.
     fs::create_dir_all(tree.join("lib/sub")).unwrap();
     fs::write(tree.join("lib/new"), "new\n").unwrap();
-    assert_eq!(["lib/new", "lib/./new"].map(|name| cat(&tree.join(name)).stdout), ["", ""]);
-    assert_eq!(cat(&tree.join("lib/sub/../new")).stdout, "new\n");
+    let new = ["lib/new", "lib/./new", "lib/sub/../new"].map(|name| cat(&tree.join(name)).stdout);
+    assert_eq!(new, ["", "", ""]);
     assert_eq!(cat(&names[0]).stdout, "one\n");
     let metrics = || by(there.path(), &["cache", "--metrics"]).stdout;
     let is_counted = |it: &String| it.contains("becalm_starts_total{uid=") && it.contains("} 7\n");
@@ -454,6 +454,30 @@ print(module.name)
 "#;
     let ran = of_gone_tree(make, script);
     assert_eq!(ran.stdout, "0\n1\n", "{ran:?}");
+}
+
+#[test]
+fn links_and_ways_back_are_followed_in_a_tree_that_is_gone() {
+    let make = |tree: &Path| {
+        let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, tree.join(name)).unwrap();
+        fs::create_dir(tree.join("lib")).unwrap();
+        fs::write(tree.join("lib/one"), "one").unwrap();
+        fs::write(tree.with_file_name("outside"), "outside").unwrap();
+        link("lib", "lib64");
+        link("../lib/one", "bin/link");
+        link("../../outside", "bin/far");
+    };
+    let script = r#"
+import os, sys
+for name in ["lib64/one", "lib64/../lib/one", "bin/link", "bin/far", "lib64/none"]:
+    path = sys.argv[1] + "/" + name
+    print(os.path.exists(path), os.access(path, os.R_OK), os.path.islink(path), os.path.exists(path) and open(path).read())
+print(os.listdir(sys.argv[1] + "/lib64"))
+"#;
+    let ran = of_gone_tree(make, script);
+    let expected = "True True False one\nTrue True False one\nTrue True True one\n\
+        True True True outside\nFalse False False False\n['one']\n";
+    assert_eq!(ran.stdout, expected, "{ran:?}");
 }
 
 /// Makes calls in threads with the smallest stacks.
