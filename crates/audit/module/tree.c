@@ -843,7 +843,11 @@ tree_place (const char *path)
     return path;
   const char *real = tree_real (path);
   const struct entry *entry = find (real != NULL ? real : path, 's');
-  return read_entry (entry, 1, &found) == TREE_COPIED ? string_at (entry->copy) : path;
+  const unsigned set_user_or_group = 06000;
+  /* A copy has another owner. */
+  return read_entry (entry, 1, &found) == TREE_COPIED && !(found.mode & set_user_or_group)
+             ? string_at (entry->copy)
+             : path;
 }
 
 long

@@ -443,6 +443,8 @@ fn of_gone_tree(make: impl FnOnce(&Path), script: &str) -> Ran {
 fn a_program_that_closes_descriptors_starts_a_packed_one() {
     let make = |tree: &Path| {
         fs::copy("/bin/true", tree.join("bin/one")).unwrap();
+        fs::copy("/bin/true", tree.join("bin/set")).unwrap();
+        fs::set_permissions(tree.join("bin/set"), Permissions::from_mode(0o4755)).unwrap();
         fs::write(tree.join("module.py"), "name = 1\n").unwrap();
     };
     let script = r#"
@@ -451,9 +453,13 @@ sys.path.append(sys.argv[1])
 print(subprocess.run([sys.argv[1] + "/bin/one"]).returncode)
 import module
 print(module.name)
+try:
+    subprocess.run([sys.argv[1] + "/bin/set"])
+except FileNotFoundError:
+    print("only in the tree")
 "#;
     let ran = of_gone_tree(make, script);
-    assert_eq!(ran.stdout, "0\n1\n", "{ran:?}");
+    assert_eq!(ran.stdout, "0\n1\nonly in the tree\n", "{ran:?}");
 }
 
 #[test]
