@@ -7,15 +7,9 @@ use std::os::unix::fs::PermissionsExt;
 
 use becalm_testing::skip;
 use serde_json::{Value, json};
+use support::packs::folder;
 use support::{Ran, becalm, run};
 use tempfile::TempDir;
-
-/// Makes a folder for this user alone.
-fn folder() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    fs::set_permissions(folder.path(), Permissions::from_mode(0o700)).unwrap();
-    folder
-}
 
 /// A tree whose programs were packed by these paths, with a directory for it all.
 struct Packed(TempDir, [TempDir; 3]);

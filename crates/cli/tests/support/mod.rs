@@ -5,6 +5,7 @@
 
 pub mod chain;
 pub mod cold;
+pub mod packs;
 pub mod store;
 
 use std::path::{Path, PathBuf};

@@ -17,6 +17,7 @@ use becalm_host::detached::{Detached, Priority, detached};
 use becalm_host::index_store::{
     BindThreshold, Binding, IndexOptions, MachineIndex, index_files, trees_beside,
 };
+use becalm_host::inherited::survive_size_limit;
 use becalm_host::{FactChoice, OsFs, loader_facts};
 use bstr::{BString, ByteSlice};
 use rustc_hash::FxHashMap;
@@ -184,6 +185,7 @@ fn locked(place: &Place, request: &Request, lock: OwnedFd) -> Result<()> {
     let path = place.path();
     let is_current =
         || file::read_trusted(&path).is_ok_and(|whole| current::is_current(&whole.index));
+    survive_size_limit();
     let make = || file::write(&path, &sealed(request, &Libraries::default())?, Rule::Chosen);
     let made = if is_current() { Ok(()) } else { make() };
     match &made {
