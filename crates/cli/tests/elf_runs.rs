@@ -232,6 +232,28 @@ fn a_file_beyond_the_limit_of_sizes_is_an_error_and_ends_no_process() {
 }
 
 #[test]
+fn files_are_read_and_edited_on_systems_without_statx() {
+    let Some(scratch) = Scratch::new() else { return };
+    let without = |arguments: &[&str]| {
+        let mut strace = Command::new("strace");
+        strace.args(["-f", "-qq", "-o", "/dev/null", "-e", "inject=statx:error=ENOSYS"]);
+        strace.arg(env!("CARGO_BIN_EXE_becalm")).args(arguments);
+        let done = strace.current_dir(scratch.folder.path()).output().expect("strace");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        String::from_utf8(done.stdout).expect("UTF-8")
+    };
+    without(&["elf", "--set-rpath", "/x", "program"]);
+    assert_eq!(without(&["elf", "--print-rpath", "program"]), "/x\n");
+    without(&["undo", "program"]);
+    let mut plain = Command::new(env!("CARGO_BIN_EXE_becalm"));
+    let plain = plain.args(["check", "program"]).current_dir(scratch.folder.path()).output();
+    let plain = String::from_utf8(plain.expect("becalm").stdout).expect("UTF-8");
+    // The first line has times.
+    let rest = |said: &str| said.split_once('\n').expect("lines").1.to_owned();
+    assert_eq!(rest(&without(&["check", "program"])), rest(&plain));
+}
+
+#[test]
 fn an_output_that_is_no_regular_file_is_written_to_and_not_replaced() {
     let Some(scratch) = Scratch::new() else { return };
     let pipe = scratch.path("pipe");

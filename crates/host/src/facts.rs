@@ -3,8 +3,10 @@
 use std::os::fd::AsFd;
 
 use becalm_core::fs::FileKind;
-use rustix::fs::{AtFlags, FileType, StatxAttributes, StatxFlags, Timespec, Timestamps, statx};
-use rustix::io::Result;
+use rustix::fs::{
+    AtFlags, FileType, Stat, StatxAttributes, StatxFlags, Timespec, Timestamps, statat, statx,
+};
+use rustix::io::{Errno, Result};
 use rustix::path::Arg;
 
 use crate::fingerprint::Fingerprint;
@@ -24,8 +26,14 @@ pub(crate) struct Facts {
 
 impl Facts {
     /// Returns the state of a path relative to a directory.
-    pub(crate) fn at(dir: impl AsFd, path: impl Arg, flags: AtFlags) -> Result<Self> {
-        let found = statx(dir, path, flags, StatxFlags::BASIC_STATS)?;
+    pub(crate) fn at(dir: impl AsFd, path: impl Arg + Copy, flags: AtFlags) -> Result<Self> {
+        let found = match statx(&dir, path, flags, StatxFlags::BASIC_STATS) {
+            // Linux before 4.11, and some sandboxes.
+            Err(Errno::NOSYS | Errno::PERM) => {
+                return Ok(Self::of_stat(&statat(dir, path, flags)?));
+            }
+            found => found?,
+        };
         Ok(Self {
             fingerprint: Fingerprint::of(&found),
             file_type: FileType::from_raw_mode(found.stx_mode.into()),
@@ -33,6 +41,22 @@ impl Facts {
             blocks: found.stx_blocks,
             attributes: found.stx_attributes,
         })
+    }
+
+    /// Converts a result of `stat`. Inode flags are unknown there; writing a protected file fails with `EPERM`.
+    #[allow(
+        clippy::unnecessary_cast,
+        clippy::useless_conversion,
+        reason = "no-ops on x86-64, needed elsewhere"
+    )]
+    fn of_stat(found: &Stat) -> Self {
+        Self {
+            fingerprint: Fingerprint::of_stat(found),
+            file_type: FileType::from_raw_mode(found.st_mode as _),
+            atime: (found.st_atime as i64, found.st_atime_nsec as u32),
+            blocks: u64::try_from(found.st_blocks).unwrap_or(0),
+            attributes: StatxAttributes::empty(),
+        }
     }
 
     /// Returns the state of an open file.
