@@ -232,11 +232,11 @@ fn a_file_beyond_the_limit_of_sizes_is_an_error_and_ends_no_process() {
 }
 
 #[test]
-fn files_are_read_and_edited_on_systems_without_statx() {
+fn old_kernels_without_statx_and_pidfds_are_served() {
     let Some(scratch) = Scratch::new() else { return };
     let without = |arguments: &[&str]| {
         let mut strace = Command::new("strace");
-        strace.args(["-f", "-qq", "-o", "/dev/null", "-e", "inject=statx:error=ENOSYS"]);
+        strace.args(["-f", "-qq", "-o", "/dev/null", "-e", "inject=statx,pidfd_open:error=ENOSYS"]);
         strace.arg(env!("CARGO_BIN_EXE_becalm")).args(arguments);
         let done = strace.current_dir(scratch.folder.path()).output().expect("strace");
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
@@ -251,6 +251,7 @@ fn files_are_read_and_edited_on_systems_without_statx() {
     // The first line has times.
     let rest = |said: &str| said.split_once('\n').expect("lines").1.to_owned();
     assert_eq!(rest(&without(&["check", "program"])), rest(&plain));
+    assert!(without(&["bench", "--rounds", "10", "true"]).contains("true"));
 }
 
 #[test]

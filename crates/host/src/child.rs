@@ -28,7 +28,9 @@ pub fn status_within(child: &mut Child, limit: Duration) -> io::Result<Option<Ex
 /// # Errors
 /// Returns an error if waiting fails.
 pub fn ends_within(child: &mut Child, limit: Duration) -> io::Result<bool> {
-    let pidfd = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
+    let Ok(pidfd) = pidfd_open(Pid::from_child(child), PidfdFlags::empty()) else {
+        return ends_within_by_polling(child, limit);
+    };
     let until = Instant::now() + limit;
     loop {
         // A limit that is too large for the call is none.
@@ -39,6 +41,20 @@ pub fn ends_within(child: &mut Child, limit: Duration) -> io::Result<bool> {
             Err(errno) => return Err(errno.into()),
         }
     }
+}
+
+/// Does the same on kernels without pidfds (before Linux 5.3), by polling every tenth of a
+/// millisecond.
+fn ends_within_by_polling(child: &mut Child, limit: Duration) -> io::Result<bool> {
+    const STEP: Duration = Duration::from_micros(100);
+    let began = Instant::now();
+    while child.try_wait()?.is_none() {
+        if began.elapsed() > limit {
+            return Ok(false);
+        }
+        std::thread::sleep(STEP);
+    }
+    Ok(true)
 }
 
 /// Kills a child and its descendants, as far as `/proc` lists them, and reaps the child.
