@@ -47,7 +47,7 @@ impl Volumes {
             lock().insert(device, read);
             read
         });
-        let is_below = |trusted: &PathBuf| path.starts_with(trusted.as_os_str().as_bytes());
+        let is_below = |trusted: &PathBuf| path_of(path).starts_with(trusted);
         match &self.trusted {
             Some(trusted) if !is_timed && !trusted.iter().any(is_below) => 0,
             _ => number,
@@ -129,4 +129,22 @@ pub(crate) fn listing_of(path: &BStr) -> Option<u64> {
         listing.add(entry.ok()?.file_name().as_bytes());
     }
     Some(listing.hash())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_trusted_below_a_directory_and_not_beside_it() {
+        let trusted = |below: &str| {
+            let found =
+                statx(CWD, "/proc/self", AtFlags::empty(), StatxFlags::BASIC_STATS).unwrap();
+            Volumes::trusting(&[below.into()]).of("/proc/self".into(), &found) != 0
+        };
+        assert_eq!(
+            ["/proc", "/proc/self", "/proc/sel", "/pro"].map(trusted),
+            [true, true, false, false]
+        );
+    }
 }

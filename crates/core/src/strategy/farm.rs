@@ -305,7 +305,7 @@ fn uses_origin(view: &ObjectView) -> bool {
     let has_origin = |text: &BString| text.contains_str("ORIGIN");
     paths.into_iter().flatten().any(has_origin)
         || names.any(has_origin)
-        || view.notes.resolution.as_ref().is_some_and(|note| note.contains_str("$ORIGIN"))
+        || view.notes.resolution.as_ref().is_some_and(|note| note.contains_str("ORIGIN"))
 }
 
 /// The names of a whole closure, each with its file or the reason why it is left out.

@@ -5,6 +5,7 @@ use super::planned;
 use crate::closure::Subject;
 use crate::cost::SearchCost;
 use crate::edit::Edit;
+use crate::elf::ObjectView;
 use crate::facts::Environment;
 use crate::fs::mem::ObjectBuilder;
 use crate::fs::{FileSystem, MemFs};
@@ -115,6 +116,16 @@ fn a_library_that_uses_its_origin_is_not_linked() {
     assert!(!created(&plan).iter().any(|line| line.contains("liba.so")));
     let (before, after) = misses(&fs, &plan);
     assert!(after < before + 2, "{before} {after}");
+}
+
+#[test]
+fn a_library_whose_note_uses_its_origin_is_not_linked() {
+    let mut noted: ObjectView = library("liba.so").into();
+    noted.notes.resolution = Some(b"${ORIGIN}".to_vec());
+    let fs = packages()
+        .object("/s/a/lib/liba.so", noted)
+        .object("/s/p/bin/prog", prog("/s/c/lib:/s/a/lib:/s/b/lib"));
+    assert_eq!(leaf(&fs).findings[0].what, FindingKind::UsesOrigin("/s/a/lib/liba.so".into()));
 }
 
 #[test]
