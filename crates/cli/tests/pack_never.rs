@@ -6,8 +6,8 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
 use becalm_testing::skip;
-use serde_json::{Value, json};
-use support::packs::folder;
+use serde_json::json;
+use support::packs::{document, folder, of_tree};
 use support::{Ran, becalm, run};
 use tempfile::TempDir;
 
@@ -19,13 +19,12 @@ impl Packed {
         let packed = Self(folder(), [(); 3].map(|()| folder()));
         packed.write(scripts);
         let [home, here, _] = packed.1.each_ref().map(TempDir::path);
-        let mut pack = becalm();
-        pack.args(["pack", "-o", &packed.at("pack.tar"), "--json", "/bin/cat"]);
-        pack.args(programs.iter().chain([&"tree"]).map(|name| packed.at(name)));
-        pack.env("BECALM_CACHE", here).env("HOME", home).env("BECALM_TRUST_TIMES", packed.0.path());
-        let made = run(&mut pack);
-        assert_eq!(made.code, Some(0), "{made:?}");
-        let report: Value = serde_json::from_str(&made.stdout).unwrap();
+        let paths: Vec<String> =
+            programs.iter().chain([&"tree"]).map(|name| packed.at(name)).collect();
+        let pack = packed.at("pack.tar");
+        let mut arguments = vec!["pack", "-o", &pack, "--json", "/bin/cat"];
+        arguments.extend(paths.iter().map(String::as_str));
+        let report = document(&of_tree(packed.0.path(), home, here, &arguments));
         assert_eq!(report["left_out"], json!([]));
         packed
     }

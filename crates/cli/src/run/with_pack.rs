@@ -29,10 +29,11 @@ const SILENT: &str = "does not answer; started without what is known of it";
 /// # Errors
 /// Returns an error if it cannot be unpacked and the start is strict. Otherwise a line says so.
 pub(crate) fn unpacked(args: &RunArgs) -> Result<Option<Pack>> {
+    let Some(file) = &args.pack else { return Ok(None) };
     // A program of the pack needs its files too.
-    let is_off = args.no_ahead || args.no_bind || begin::is_off();
-    let file = args.pack.as_ref().filter(|_| !(is_off && args.check == Check::Never));
-    let Some(file) = file else { return Ok(None) };
+    if args.check == Check::Never && (args.no_ahead || args.no_bind || begin::is_off()) {
+        return Ok(None);
+    }
     match unpack::ensure(file, args.check) {
         Ok(pack) => Ok(Some(pack)),
         Err(error) if args.strict => Err(error),
@@ -83,10 +84,10 @@ pub(crate) fn start(args: &RunArgs, name: &OsStr, pack: Option<Pack>) -> Result<
         note(tree.as_bytes(), SILENT);
     }
     let told = never.filter(|_| is_told);
-    if told.is_some_and(Pack::is_noexec) {
+    let place = told.and_then(|pack| pack.program(&path));
+    if place.is_none() && told.is_some_and(Pack::is_noexec) {
         note(path_bytes(&path).as_ref(), NO_EXEC);
     }
-    let place = told.and_then(|pack| pack.program(&path));
     let found = place.map_or(found, Found::unopened);
     Ok(Start { path, found, pack, is_told, is_silent })
 }
