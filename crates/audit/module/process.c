@@ -123,7 +123,7 @@ text_of (unsigned which, unsigned not_with)
   return texts[which][0] != '\0' && !(switches & not_with) ? texts[which] : NULL;
 }
 
-/* What is asked of a start that may be answered. */
+/* The requests to this module for a start whose lookups may be answered. */
 static void
 apply_switches (void)
 {

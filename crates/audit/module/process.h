@@ -28,16 +28,15 @@ extern struct process
   struct headers headers;
   /* The texts after BECALM=log:, dump: and learn: up to a comma; NULL if there are none. */
   const char *log, *dump, *learner;
-  /* The becalm that reads ahead, the path after BECALM=ahead:; NULL if there is none, or BECALM=noahead. */
+  /* The path of the becalm that reads ahead, from BECALM=ahead:PATH. NULL without it, or with BECALM=noahead. */
   const char *helper;
-  /* The text after BECALM=trees:, the numbers of two descriptors, of a process and of its beginning, and a
-     name, with slashes between them (crates/lib/src/trees/begin.rs). NULL if there is none, or
-     BECALM=noahead or notrees. */
+  /* The text after BECALM=trees: two descriptors, a process and its beginning as numbers, and a name, with
+     slashes between them (crates/lib/src/trees/begin.rs). NULL without it, or with BECALM=noahead or notrees. */
   const char *trees;
-  /* The folder after BECALM=pages:; NULL if there is none, or BECALM=nopages. */
+  /* The folder of BECALM=pages:FOLDER. NULL without it, or with BECALM=nopages. */
   const char *pages;
-  /* The reason why the bindings of this start are left to the loader, as a word for the log; NULL if there
-     is none. */
+  /* The reason why the bindings of this start are left to the loader, as a word for the log; NULL if they
+     are not. */
   const char *why_not_bound;
   /* BECALM=steer:DESCRIPTOR/TOP/HOLES, with which becalm makes pages. */
   uint64_t top;

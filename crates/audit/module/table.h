@@ -288,7 +288,7 @@ const void *table_section (enum section_kind kind, uint32_t *count);
 /* Returns the string at an offset, NULL if it is not within the table; its length in *LENGTH. */
 const char *table_string (uint32_t at, uint32_t *length);
 
-/* Returns a record that has a path, which is in *PATH then; NULL if it is damaged or there is none. */
+/* Returns a record that has a path, and writes that to *PATH. Returns NULL if the record is damaged or missing. */
 const void *table_record (enum section_kind kind, uint32_t index, const char **path, uint32_t *length);
 
 /* Returns the object with that path, NO_OBJECT if there is none. */

@@ -44,8 +44,8 @@ pub(super) fn find(options: &Options, progress: &dyn Progress) -> Result<(PathBu
     if !options.update || !path.exists() {
         return Ok((path, None));
     }
-    // One that another user may have written is reported and not read: neither its answers nor its
-    // list of stores count.
+    // An index that another user may have written is reported and not read. Its answers and its list
+    // of stores do not count.
     match file::read_trusted(&path) {
         Err(error) if options.stores.is_empty() && error.is::<Untrusted>() => {
             bail!("{error}; name the stores, and it is made anew from their files")
