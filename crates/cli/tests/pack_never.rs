@@ -3,7 +3,9 @@
 mod support;
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 use becalm_testing::skip;
 use serde_json::json;
@@ -105,4 +107,36 @@ fn a_folder_without_execution_lets_the_tree_start() {
             "{ran:?}"
         );
     }
+}
+
+#[test]
+fn a_start_without_a_home_directory_uses_the_index_of_the_pack() {
+    let packed = Packed::of(&[("app", "#!/bin/sh\necho $(cat \"$0\")\n")], &["tree/bin/app"]);
+    fs::remove_dir_all(packed.at("tree")).unwrap();
+    let pack = packed.at("pack.tar");
+    let mut start = becalm();
+    start.args(["run", "--pack", &pack, "--check", "never", "--", &packed.at("tree/bin/app")]);
+    start.env("BECALM_CACHE", packed.1[2].path()).env_remove("HOME").env_remove("XDG_CACHE_HOME");
+    let ran = run(&mut start);
+    assert!(ran.stdout.starts_with("#!/bin/sh") && ran.stderr.is_empty(), "{ran:?}");
+}
+
+#[test]
+fn user_65534_is_started_without_the_pack() {
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        return skip("only root can be another user");
+    }
+    let packed = Packed::of(&[("app", "#!/bin/sh\necho packed\n")], &["tree/bin/app"]);
+    packed.write(&[("app", "#!/bin/sh\necho tree\n")]);
+    for dir in [packed.0.path(), packed.1[2].path()] {
+        fs::set_permissions(dir, Permissions::from_mode(0o755)).unwrap();
+    }
+    let program = packed.at("becalm");
+    fs::copy(becalm().get_program(), &program).unwrap();
+    let mut start = Command::new(program);
+    start.args(["run", "--pack", &packed.at("pack.tar"), "--check", "never", "--"]);
+    start.arg(packed.at("tree/bin/app")).uid(65534).gid(65534).env("HOME", "/nonexistent");
+    let ran = run(&mut start);
+    assert_eq!(ran.stdout, "tree\n", "{ran:?}");
+    assert!(ran.stderr.contains("started without the pack: user 65534"), "{ran:?}");
 }

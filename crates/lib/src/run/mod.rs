@@ -326,9 +326,10 @@ fn kept_for(
     program: &Program,
     paths: Option<&Opened>,
 ) -> Result<Option<Indexed>> {
-    let place = place_of(options, program, paths)?;
+    let place = place_of(options, program, paths);
     let paths = paths.map(|index| index.path.as_path());
-    let kept = place.look()?;
+    // Without a home directory the index of a pack can still be used.
+    let kept = place.as_ref().map_or(Ok(Kept::Nothing), Place::look)?;
     // A start that does not look at the tree needs that of the pack.
     let is_first = options.wait || matches!(kept, Kept::Nothing);
     if let (true, Some(packed), None) = (is_first, &options.packed, paths)
@@ -337,6 +338,7 @@ fn kept_for(
     {
         return with_need(index, program, known).map(Some);
     }
+    let place = place?;
     match kept {
         Kept::Index { index, is_stale } => {
             if is_stale {

@@ -99,13 +99,18 @@ fn name(pack: Option<Pack>) -> Option<String> {
     Some(format!("becalm-{of}-{}-{:016x}", trust::user(), hasher.finish()))
 }
 
+/// True if other users can have this user's number too, so that nobody gets a table.
+pub(super) fn is_unknown_user() -> bool {
+    trust::user() == UNKNOWN_USER
+}
+
 /// The descriptors of a program's table and of its events, and the switch that names them.
 type Given = ([OwnedFd; 2], String);
 
 /// Gets a table for a command, which this process will become: of a pack, if its results count for later
 /// starts. Call this while the process has one thread.
 pub(super) fn ask(command: &Path, pack: Option<Pack>) -> Option<Given> {
-    if trust::user() == UNKNOWN_USER {
+    if is_unknown_user() {
         return None;
     }
     let name = name(pack)?;
