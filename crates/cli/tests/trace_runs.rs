@@ -86,6 +86,9 @@ fn what_cannot_be_started_is_said_in_a_line() {
     assert_refused(&trace(&["--", name(&at("script"))]), "/no/such/interpreter is not there");
     file(&at("text"), b"echo hello\n", 0o755);
     assert_refused(&trace(&["--", name(&at("text"))]), "names its interpreter");
+    let whole = fs::read("/bin/ls").expect("a program");
+    file(&at("cut"), &whole[..whole.len() / 8], 0o755);
+    assert_refused(&trace(&["--", name(&at("cut"))]), "killed while being loaded");
 }
 
 #[test]

@@ -207,7 +207,10 @@ impl Spawned {
             Some(Report::Directory(errno)) => {
                 TraceError::failed(dir, "cannot be entered", source(errno))
             }
-            _ => TraceError::failed(command, "execve failed", io::ErrorKind::Interrupted),
+            _ => {
+                let killed = io::Error::other("it was killed while being loaded; is it complete?");
+                TraceError::failed(command, "execve failed", killed)
+            }
         }
     }
 }
