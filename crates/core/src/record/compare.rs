@@ -32,11 +32,21 @@ pub fn candidates(
             // A missing loader cache is a probe, a successful open of it is not.
             let loaders_own = opened && Some(path) == cache
                 || path == "/etc/ld.so.preload"
-                || path.starts_with(b"/proc/")
+                || path.starts_with(b"/proc/") && !is_below_process(path)
                 || path.starts_with(b"/sys/");
             !loaders_own
         })
         .collect()
+}
+
+/// Returns true for a path below a directory of a process, as `/proc/self/cwd/lib/libz.so.1`: a search path
+/// can name it, and the loader reads no file there for itself.
+fn is_below_process(path: &BStr) -> bool {
+    let mut names = path.splitn_str(5, "/").skip(2);
+    let is_process = |name: &[u8]| {
+        name.ends_with(b"self") || !name.is_empty() && name.iter().all(u8::is_ascii_digit)
+    };
+    names.next().is_some_and(is_process) && names.count() == 2
 }
 
 /// Returns true for the probe of a missing loader cache itself, which `LD_DEBUG` does not print.
@@ -81,3 +91,23 @@ pub fn passed_over(stderr: &[u8]) -> Vec<BString> {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_below_a_directory_of_a_process_is_a_probe() {
+        for (path, is_probe) in [
+            ("/proc/self/cwd/lib/libz.so.1", true),
+            ("/proc/17/fd/9/libz.so.1", true),
+            ("/proc/thread-self/cwd/libz.so.1", true),
+            ("/proc/self/maps", false),
+            ("/proc/sys/kernel/osrelease", false),
+            ("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", false),
+        ] {
+            let attempt = Attempt { path: path.into(), call: Call::Open, outcome: Outcome::Hit };
+            assert_eq!(candidates(vec![attempt], None, None).len(), usize::from(is_probe), "{path}");
+        }
+    }
+}
