@@ -4,7 +4,8 @@
 
    `BECALM=...,only:LETTERS,...` says what was added: this word and what follows it; for the letters
    `a` and `t`, the last element of LD_AUDIT and of GLIBC_TUNABLES. A capital letter, also `B` for
-   BECALM itself, says that the variable was not set. */
+   BECALM itself, says that the variable was not set. Without the word, the static TLS of this program alone is
+   taken back out of GLIBC_TUNABLES. */
 #include "only.h"
 #include "process.h"
 
@@ -28,6 +29,26 @@ cut_last (char *value)
     if (*at == ':')
       end = at;
   *end = '\0';
+}
+
+/* Takes the static TLS of this program alone out of a list of tunables: the last element, behind that of programs
+   that it starts. */
+static void
+drop_own (char *list)
+{
+  const char name[] = "glibc.rtld.optional_static_tls=";
+  const char *before = NULL, *last = list;
+  char *end = NULL;
+  for (char *at = list; *at != '\0'; at++)
+    if (*at == ':')
+      {
+        end = at;
+        before = last;
+        last = at + 1;
+      }
+  const char *bytes = text_after (last, name);
+  if (before != NULL && text_after (before, name) != NULL && bytes != NULL && text_after (bytes, "0x") != NULL)
+    *end = '\0';
 }
 
 /* Restores one variable. Returns 0 if it was not set. LETTERS are copied, for BECALM has them. */
@@ -70,7 +91,15 @@ only_restore (void)
         letters[i] = word[i];
     }
   if (letters[0] == '\0')
-    return;
+    {
+      for (char **at = environment; at != NULL && *at != NULL; at++)
+        {
+          char *tunables = (char *) value_of (*at, "GLIBC_TUNABLES");
+          if (tunables != NULL)
+            drop_own (tunables);
+        }
+      return;
+    }
   char **to = environment;
   for (char **from = environment; *from != NULL; from++)
     if (restore (*from, letters))

@@ -77,6 +77,41 @@ fn a_session_starts_programs_whose_libraries_take_more_static_tls_than_glibc_kee
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("big no thread\n", ""));
 }
 
+#[test]
+fn a_run_leaves_small_stacks_to_the_program_and_static_tls_to_those_that_it_starts() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    store.source(
+        "small.c",
+        "#include <pthread.h>\n#include <stdlib.h>\n#include <string.h>\n\
+         static void *thread(void *none)\n\
+         { volatile char used[9000]; memset((char *) used, 1, sizeof used); return none; }\n\
+         int main(void)\n\
+         { pthread_t t; pthread_attr_t a; pthread_attr_init(&a);\n\
+           pthread_attr_setstacksize(&a, 16384);\n\
+           if (pthread_create(&t, &a, thread, 0)) return 1;\n\
+           pthread_join(t, 0); return system(\"echo $GLIBC_TUNABLES\"); }\n",
+    );
+    let small = store.path("small");
+    cc(store.dir.path(), &["-O1", "small.c", "-pthread", "-o", text(&small)]);
+    let session = "glibc.rtld.optional_static_tls=8192\n";
+    for (options, before, then) in [
+        (&["--strict"][..], "", session),
+        (&["--strict"], "", session),
+        (&["--strict", "--only"], "glibc.malloc.check=0", "glibc.malloc.check=0\n"),
+    ] {
+        let mut start = store.becalm(&["run"]);
+        start.args(options).arg("--").arg(&small);
+        if !before.is_empty() {
+            start.env("GLIBC_TUNABLES", before);
+        }
+        let ran = run(&mut start);
+        assert_eq!((ran.code, &*ran.stdout), (Some(0), then), "{options:?} {ran:?}");
+    }
+}
+
 /// A store whose program takes 20,000 bytes of static TLS, with its index.
 fn large() -> Store {
     let store = Store::new();

@@ -24,6 +24,9 @@ pub const DEFAULT_OPTIONAL: u64 = 512;
 /// The part of the surplus that descriptors leave to others. The share of an audit module is left to
 /// libraries that the program opens.
 const ROOM: u64 = DEFAULT_SURPLUS - DEFAULT_OPTIONAL;
+/// The tunable's least value for a program with an index of its own: with it, libraries that it opens have as
+/// much as without an audit module, and its threads keep their stacks.
+pub const PROGRAM: u64 = DEFAULT_OPTIONAL + ROOM;
 /// The tunable's value in every session, whatever its programs need. With it, a thread with the
 /// smallest stack (`PTHREAD_STACK_MIN`, 16 KiB) still starts, for glibc takes the surplus from each
 /// thread's stack (2.36 `nptl/allocatestack.c`).

@@ -7,6 +7,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use becalm_core::facts::Environment;
+use becalm_core::index::tls;
 use bstr::{BString, ByteSlice};
 use serde::Serialize;
 
@@ -219,6 +220,21 @@ fn with_static_tls(list: Option<&OsStr>, bytes: u64) -> OsString {
         elements.push(added.as_bytes());
     }
     joined(&elements)
+}
+
+/// Returns the variables with less static TLS for the program than a session has, so that its threads keep
+/// their stacks. The module takes this element back out of the environment (`audit/only.c`): programs that it
+/// starts have that of a session.
+pub(crate) fn and_static_tls(mut variables: Vec<Variable>, bytes: u64) -> Vec<Variable> {
+    let before = std::env::var_os(TUNABLES);
+    let bytes = bytes.max(static_tls(before.as_deref()).unwrap_or(0));
+    let is_added = |it: &&mut Variable| it.name == TUNABLES && it.value != before;
+    if let Some(variable) = variables.iter_mut().find(is_added).filter(|_| bytes < tls::SESSION)
+        && let Some(value) = &mut variable.value
+    {
+        value.push(format!(":{STATIC_TLS}={bytes:#x}"));
+    }
+    variables
 }
 
 fn static_tls_element(bytes: u64) -> String {

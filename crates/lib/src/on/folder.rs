@@ -224,7 +224,7 @@ impl Folder {
             if let Some(folder) = &counts {
                 counts::begin(&self.writer, folder, &program.name);
             }
-            let need = tls::SESSION.max(known.static_tls.into());
+            let need = tls::PROGRAM.max(known.static_tls.into());
             let of_program = bound.programs.iter().filter(|bound| bound.path == real);
             program.bindings = of_program.map(|bound| bound.bindings).max().unwrap_or(0);
             starts.push(Start {

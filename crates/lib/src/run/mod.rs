@@ -22,7 +22,9 @@ use crate::assume::StorePrefixes;
 use crate::index::error::damaged;
 use crate::index::file::{self, Opened};
 use crate::index::settled::let_settle;
-use crate::index::variables::{NO_BIND, PATHS, Settings, Variable, and_only, and_switch};
+use crate::index::variables::{
+    NO_BIND, PATHS, Settings, Variable, and_only, and_static_tls, and_switch,
+};
 use crate::index::{places, platforms};
 use crate::path::{dirs_of, path_bytes};
 use crate::run::kept::{Kept, Place};
@@ -71,7 +73,7 @@ pub struct Indexed {
     pub index: Opened,
     /// The real path of the program.
     pub real: PathBuf,
-    /// The bytes of static TLS that libraries get.
+    /// The bytes of static TLS that libraries of the program get.
     pub static_tls: u64,
     /// True if file lookups are answered from its paths.
     pub has_paths: bool,
@@ -90,7 +92,7 @@ impl Indexed {
         let paths = self.has_paths.then_some(PATHS);
         let settings = Settings {
             module: platforms::audit_path(&self.index.path, self.index.index.target()),
-            static_tls: self.static_tls,
+            static_tls: if only { self.static_tls } else { self.static_tls.max(tls::SESSION) },
             switch: no_bind.then_some(NO_BIND).or(paths).map(ToOwned::to_owned),
         };
         let variables = settings.added(|name| env::var_os(name));
@@ -98,7 +100,10 @@ impl Indexed {
             Some(learn) => and_switch(variables, learn),
             None => variables,
         };
-        if only { and_only(variables, |name| env::var_os(name)) } else { variables }
+        match only {
+            true => and_only(variables, |name| env::var_os(name)),
+            false => and_static_tls(variables, self.static_tls),
+        }
     }
 }
 
@@ -268,7 +273,7 @@ fn with_need(index: Opened, program: &Program, known: Known) -> Result<Indexed> 
             program.real.display()
         );
     }
-    let static_tls = tls::SESSION.max(known.static_tls.into());
+    let static_tls = tls::PROGRAM.max(known.static_tls.into());
     let real = program.real.clone();
     Ok(Indexed { index, real, static_tls, has_paths: false, compared: None })
 }
