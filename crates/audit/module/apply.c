@@ -222,7 +222,7 @@ resolver (void)
   struct relatives relatives;
   place_restore (place);
   start.applied++;
-  if (place->pages != NULL)
+  if (HAS_PAGES && place->pages != NULL)
     {
       pages_map (place);
       return 0;
@@ -286,7 +286,7 @@ apply_entries (struct place *place, struct rela *to)
 {
   to = put (to, place, &relocating, R_RELATIVE, (elf_word) place);
   to = put (to, place, &ignored, R_IRELATIVE, (elf_word) resolver);
-  if (place->pages != NULL)
+  if (HAS_PAGES && place->pages != NULL)
     return pages_entries (place, to);
   to = put_block (to, place, place->member->bindings);
   return put_block (to, place, place->member->changes);

@@ -93,10 +93,10 @@ find_bindings (void)
                        && ((path != NULL && path[0] == '/' && bind_init (path)) || bind_init (real_path ()));
   /* From a pack, a program finds libraries that it did not have when it was packed, whatever program it is. Of
      several modules, that of becalm run knows the pack. */
-  if (is_bound || (table_ready () && table_header ()->flags & TABLE_TOLD && tree_is_of_pack ()))
-    tree_begin ();
-  else
+  if (!is_bound && !(HAS_PATHS && table_ready () && table_header ()->flags & TABLE_TOLD && tree_is_of_pack ()))
     stubs_decline ("not-indexed");
+  else if (HAS_PATHS)
+    tree_begin ();
 }
 
 static uint32_t
@@ -176,7 +176,7 @@ la_objopen (struct link_map *map, long namespace, uintptr_t *cookie)
   learn_open (map, map == program);
   if (!has_started)
     ahead_look ();
-  else
+  else if (HAS_PATHS)
     tree_opened (map, cookie);
   if (namespace == LM_ID_BASE && !has_started)
     bind_open (map);
@@ -202,10 +202,11 @@ la_activity (uintptr_t *cookie, unsigned flag)
     {
       bind_finish ();
       learn_finish ();
-      tree_settle ();
+      if (HAS_PATHS)
+        tree_settle ();
       dump_slots (program);
       /* No constructor was called yet (dl_main of glibc elf/rtld.c). */
-      if (pages_wait () || process.stops)
+      if ((HAS_PAGES && pages_wait ()) || process.stops)
         sys_exit (0);
       only_restore ();
     }
@@ -227,7 +228,8 @@ la_objclose (uintptr_t *cookie)
       chain_close (member);
     }
   learn_close (has_ended);
-  tree_closed (cookie);
+  if (HAS_PATHS)
+    tree_closed (cookie);
   *cookie = 0;
   return 0;
 }
@@ -239,7 +241,7 @@ static int
 is_there (uint32_t flags, const char *path)
 {
   struct statx found;
-  if (tree_place (path) != path)
+  if (HAS_PATHS && tree_place (path) != path)
     return 1;
   if (conditions_used_listing && !file_fits (path))
     return 0;
@@ -400,7 +402,7 @@ la_objsearch (const char *name, uintptr_t *cookie, unsigned flag)
       chain_asks (member);
       result = answer (name, member);
     }
-  if (!(auditors_found & AUDITORS_SEARCH))
+  if (HAS_PATHS && !(auditors_found & AUDITORS_SEARCH))
     result = has_started ? tree_library (result, program) : tree_place (result);
   if (!has_ended)
     log_line ("search", cookie, digits_of (flag, digits), name, result != name ? result : "", NULL);

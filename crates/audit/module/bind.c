@@ -78,7 +78,7 @@ bind_init (const char *path)
   state = WATCHING;
   if (why != NULL)
     decline (why, NULL);
-  else
+  else if (HAS_PAGES)
     pages_begin (program);
   return 1;
 }
@@ -151,7 +151,7 @@ measure (const struct place *place, uint64_t *relocations, uint32_t *targets)
   struct bindings b;
   const uint32_t blocks[2] = { member->bindings, member->changes };
   *relocations += 2;
-  if (place->pages != NULL)
+  if (HAS_PAGES && place->pages != NULL)
     {
       *relocations += pages_count (place);
       return 1;
@@ -180,7 +180,8 @@ arm (void)
     }
   uint64_t relocations = 0;
   uint32_t targets = 0;
-  pages_arm (program);
+  if (HAS_PAGES)
+    pages_arm (program);
   for (uint32_t i = 0; i < program->member_count; i++)
     {
       struct place *place = &start.places[i];
@@ -319,7 +320,8 @@ bind_finish (void)
   char bindings[DIGITS_SIZE], relocations[DIGITS_SIZE];
   if (state == WATCHING)
     decline ("other-objects", NULL);
-  pages_finish (state == ARMED && start.applied == armed ? program : NULL);
+  if (HAS_PAGES)
+    pages_finish (state == ARMED && start.applied == armed ? program : NULL);
   if (state == ARMED)
     {
       log_line ("bindings", NULL, "applied", digits_of (program->bindings, bindings),

@@ -203,7 +203,7 @@ static enum tree_answer
 is_told_of (const struct element *e, const char *name)
 {
   struct statx found;
-  return compose (e, name) ? tree_stat (candidate, 1, &found) : TREE_UNKNOWN;
+  return HAS_PATHS && compose (e, name) ? tree_stat (candidate, 1, &found) : TREE_UNKNOWN;
 }
 
 /* True for a directory of which the program is told all, without hwcaps subdirectories. */
@@ -211,7 +211,7 @@ static int
 is_packed (const struct element *e)
 {
   const char *name = hwcaps_names;
-  if (!tree_is_told () || is_told_of (e, ".") != TREE_FOUND)
+  if (!HAS_PATHS || !tree_is_told () || is_told_of (e, ".") != TREE_FOUND)
     return 0;
   while (*name != '\0' && is_told_of (e, name) == TREE_ABSENT)
     name += strlen (name) + 1;
@@ -253,7 +253,7 @@ find_listed (const char *name, int may_look, unsigned *end)
           if (has != 0)
             return has == 2;
         }
-      else if (e->kind == PACKED)
+      else if (HAS_PATHS && e->kind == PACKED)
         {
           *end = i;
           if (is_told_of (e, name) != TREE_ABSENT)
@@ -283,7 +283,7 @@ check_listed (unsigned *end, const char *name, int *has_looked)
           struct statx found;
           *has_looked = 1;
           long result = look_for (e, name, &found);
-          if (result == 0 && tree_is_told () && look_at (e) == PLAIN)
+          if (HAS_PATHS && result == 0 && tree_is_told () && look_at (e) == PLAIN)
             *end = count = i;
           else if (result != ENOENT_NEG)
             return 0;
@@ -317,7 +317,7 @@ library_path_ask (const char *name, int may_look, const char **path)
   lost += (unsigned) (!holds && has_looked);
   if (!holds || end == element_count)
     return holds ? LOOKUP_NOTHING : LOOKUP_UNKNOWN;
-  if (elements[end].kind == PACKED)
+  if (HAS_PATHS && elements[end].kind == PACKED)
     {
       compose (&elements[end], name);
       *path = tree_place (candidate);

@@ -19,7 +19,7 @@
 #include "stubs.h"
 #include "system.h"
 
-#if defined __x86_64__
+#if HAS_PAGES
 
 # define PAGE 4096u
 # define R_TLSDESC 36u
@@ -449,15 +449,5 @@ pages_wait (void)
     system_call (NR_kill, sys_getpid (), stop, 0, 0, 0);
   return is_made;
 }
-
-#else
-
-void pages_begin (const struct table_bound_program *program) { (void) program; }
-void pages_arm (const struct table_bound_program *program) { (void) program; }
-uint64_t pages_count (const struct place *place) { (void) place; return 0; }
-struct rela *pages_entries (const struct place *place, struct rela *to) { (void) place; return to; }
-void pages_map (const struct place *place) { (void) place; }
-void pages_finish (const struct table_bound_program *program) { (void) program; }
-int pages_wait (void) { return 0; }
 
 #endif

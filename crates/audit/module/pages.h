@@ -4,6 +4,13 @@
 
 #include "objects.h"
 
+/* On other machines there are no functions, and no place has pages. */
+#if defined __x86_64__
+# define HAS_PAGES 1
+#else
+# define HAS_PAGES 0
+#endif
+
 /* When the program is announced: opens its file of pages, and reserves the address space above a chosen
    place, so that the loader maps the libraries below it. */
 void pages_begin (const struct table_bound_program *program);

@@ -271,9 +271,9 @@ device (uint32_t major, uint32_t minor)
 }
 
 static void
-fill (struct kernel_stat *to, const struct statx *from)
+fill (struct stat *to, const struct statx *from)
 {
-  const struct kernel_stat filled
+  const struct stat filled
       = { .dev = device (from->dev_major, from->dev_minor),
           .ino = from->ino,
           .nlink = from->nlink,
@@ -281,13 +281,16 @@ fill (struct kernel_stat *to, const struct statx *from)
           .uid = from->uid,
           .gid = from->gid,
           .rdev = device (from->rdev_major, from->rdev_minor),
-          .size = (int64_t) from->size,
-          .blksize = (int32_t) from->blksize,
-          .blocks = (int64_t) from->blocks,
-          .atime = { from->atime.sec, from->atime.nsec },
-          .mtime = { from->mtime.sec, from->mtime.nsec },
-          .ctime = { from->ctime.sec, from->ctime.nsec } };
-  memcpy (to, &filled, sizeof filled);
+          .size = from->size,
+          .blksize = from->blksize,
+          .blocks = from->blocks,
+          .atime = (uint64_t) from->atime.sec,
+          .atime_nsec = from->atime.nsec,
+          .mtime = (uint64_t) from->mtime.sec,
+          .mtime_nsec = from->mtime.nsec,
+          .ctime = (uint64_t) from->ctime.sec,
+          .ctime_nsec = from->ctime.nsec };
+  memcpy (to, &filled, STAT_SIZE);
 }
 
 #define NO_FOLLOW 0x100u
@@ -333,7 +336,7 @@ stat_path (elf_word *args, int directory, elf_word path, elf_word to, elf_word f
   const enum tree_answer answer
       = known_stat (directory, (const char *) path, (unsigned) flags, to != 0, &found);
   if (answer == TREE_FOUND)
-    fill ((struct kernel_stat *) to, &found);
+    fill ((struct stat *) to, &found);
   return succeed_or_fail (args, answer);
 }
 

@@ -1176,27 +1176,4 @@ tree_library (const char *path, const struct link_map *program)
   return string_at (entry->copy);
 }
 
-#else
-
-void tree_begin (void) {}
-void tree_settle (void) {}
-void tree_opened (const struct link_map *map, const uintptr_t *cookie) { (void) map; (void) cookie; }
-void tree_closed (const uintptr_t *cookie) { (void) cookie; }
-const char *
-tree_library (const char *path, const struct link_map *program)
-{
-  (void) program;
-  return path;
-}
-int tree_init (void) { return 0; }
-int tree_is_of_pack (void) { return 0; }
-int tree_is_told (void) { return 0; }
-const char *tree_place (const char *path) { return path; }
-enum tree_answer
-tree_stat (const char *path, int follow, struct statx *found)
-{
-  (void) path, (void) follow, (void) found;
-  return TREE_UNKNOWN;
-}
-
 #endif

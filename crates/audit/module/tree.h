@@ -1,6 +1,6 @@
 /* Answers about files in trees that change, from a table that another process fills
    (crates/lib/src/trees/). Every function may be called by any thread, in a signal handler and between
-   vfork and execve. */
+   vfork and execve. Without HAS_PATHS there are no functions: callers ask for it first. */
 #pragma once
 
 #include "paths.h"

@@ -1,4 +1,4 @@
-/* The code of the stubs for AArch64, and struct stat as the kernel fills it. */
+/* The code of the stubs for AArch64. */
 
 /* Each stub has 16 bytes. No function has arguments in vector registers. A stub leaves by x16, as a
    PLT entry does. */
@@ -40,15 +40,5 @@
 
 #define VDSO_CLOCK "__kernel_clock_gettime"
 
-/* include/uapi/asm-generic/stat.h */
-struct kernel_stat
-{
-  uint64_t dev, ino;
-  uint32_t mode, nlink, uid, gid;
-  uint64_t rdev, pad1;
-  int64_t size;
-  int32_t blksize, pad2;
-  int64_t blocks, atime[2], mtime[2], ctime[2];
-  uint32_t unused[2];
-};
-_Static_assert (sizeof (struct kernel_stat) == 128, "as the kernel has it");
+/* The size of struct stat. */
+#define STAT_SIZE 128

@@ -1,4 +1,4 @@
-/* The code of the stubs for x86-64, and struct stat as the kernel fills it. */
+/* The code of the stubs for x86-64. */
 
 /* Each stub has 16 bytes. The number of the call is above the return address. Below it are the
    arguments that are in registers, the first lowest; al is the number of vector registers that a
@@ -38,12 +38,5 @@
 
 #define VDSO_CLOCK "__vdso_clock_gettime"
 
-/* arch/x86/include/uapi/asm/stat.h */
-struct kernel_stat
-{
-  uint64_t dev, ino, nlink;
-  uint32_t mode, uid, gid, pad;
-  uint64_t rdev;
-  int64_t size, blksize, blocks, atime[2], mtime[2], ctime[2], unused[3];
-};
-_Static_assert (sizeof (struct kernel_stat) == 144, "as the kernel has it");
+/* The size of struct stat. */
+#define STAT_SIZE 144
