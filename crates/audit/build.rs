@@ -12,7 +12,6 @@
 //! the machine as `uname -m` has it and the file; `STARTERS` in the same form.
 
 use std::env;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -49,28 +48,24 @@ fn main() {
     };
     let out = PathBuf::from(variable("OUT_DIR"));
     let own = own_machine();
-    let mut list = String::from(
-        "/// The audit modules built in: the machine as `uname -m` has it, the file.\n\
-         pub static MODULES: &[(&str, &[u8])] = &[\n",
-    );
-    let mut starters = String::from(
-        "/// The starters built in: the machine as `uname -m` has it, the file.\n\
-         pub static STARTERS: &[(&str, &[u8])] = &[\n",
-    );
+    let entry = |machine, file: &Path| format!("    ({machine:?}, include_bytes!({file:?})),\n");
+    let (mut modules, mut starters) = (String::new(), String::new());
     for (machine, prefix) in MACHINES {
         let name = format!("BECALM_CC_{}", machine.to_uppercase());
         println!("cargo::rerun-if-env-changed={name}");
         let cross = format!("{prefix}-gcc");
         let compilers = match env::var(&name) {
             Ok(named) => vec![named],
-            Err(_) if machine == own && is_native() => vec![own_compiler()],
+            Err(_) if machine == own && is_native() => {
+                vec![env::var("CC").unwrap_or_else(|_| "cc".to_owned())]
+            }
             Err(_) if machine == own || all => clang(prefix).into_iter().chain([cross]).collect(),
             Err(_) => vec![cross],
         };
         let module = out.join(format!("becalm-audit-{machine}.so"));
         let flags = if machine == "aarch64" { &[OWN_ATOMICS][..] } else { &[] };
-        match compile_by_any((&sources, "module.flags"), &compilers, flags, &module) {
-            Ok(()) => writeln!(list, "    ({machine:?}, include_bytes!({module:?})),").unwrap(),
+        match compile((&sources, "module.flags"), &compilers, flags, &module) {
+            Ok(()) => modules.push_str(&entry(machine, &module)),
             Err(reason) if machine == own => panic!(
                 "the audit module cannot be compiled: {reason}\n\
                  (becalm needs a C compiler and linker: Debian's package gcc; CC names another)"
@@ -82,28 +77,29 @@ fn main() {
             ),
             Err(_) => {}
         }
-        let starter = out.join(format!("becalm-starter-{machine}"));
         if !OF_STARTER.contains(&machine) {
             continue;
         }
-        match compile_by_any((&of_starter, "starter.flags"), &compilers, &[], &starter) {
-            Ok(()) => {
-                writeln!(starters, "    ({machine:?}, include_bytes!({starter:?})),").unwrap()
-            }
+        let starter = out.join(format!("becalm-starter-{machine}"));
+        match compile((&of_starter, "starter.flags"), &compilers, &[], &starter) {
+            Ok(()) => starters.push_str(&entry(machine, &starter)),
             Err(reason) if machine == own => panic!("the starter cannot be compiled: {reason}"),
             Err(_) => {}
         }
         if machine == own {
             let quick = out.join("becalm-quick.o");
-            compile_by_any((&of_starter, "quick.flags"), &compilers, &[], &quick)
+            compile((&of_starter, "quick.flags"), &compilers, &[], &quick)
                 .unwrap_or_else(|reason| panic!("becalm's beginning cannot be compiled: {reason}"));
             println!("cargo::metadata=quick={}", quick.display());
         }
     }
-    list.push_str("];\n");
-    list.push_str(&starters);
-    list.push_str("];\n");
-    std::fs::write(out.join("modules.rs"), list).expect("the output folder can be written");
+    let lists = format!(
+        "/// The audit modules built in: the machine as `uname -m` has it, the file.\n\
+         pub static MODULES: &[(&str, &[u8])] = &[\n{modules}];\n\
+         /// The starters built in: the machine as `uname -m` has it, the file.\n\
+         pub static STARTERS: &[(&str, &[u8])] = &[\n{starters}];\n"
+    );
+    std::fs::write(out.join("modules.rs"), lists).expect("the output folder can be written");
 }
 
 /// Returns the machine that becalm is built for, as `uname -m` has it. Rust's names are the same
@@ -121,10 +117,6 @@ fn is_native() -> bool {
     variable("HOST").split('-').next() == variable("TARGET").split('-').next()
 }
 
-fn own_compiler() -> String {
-    env::var("CC").unwrap_or_else(|_| "cc".to_owned())
-}
-
 /// Returns the ways to compile and link for another machine with clang: with LLVM's linker, which
 /// may not support a rare machine, and with the machine's GNU linker.
 fn clang(prefix: &str) -> [String; 2] {
@@ -133,49 +125,32 @@ fn clang(prefix: &str) -> [String; 2] {
 }
 
 /// Compiles with the first compiler that succeeds; returns the reasons of all if none does.
-fn compile_by_any(
-    sources: (&Path, &str),
-    compilers: &[String],
-    of_machine: &[&str],
-    module: &Path,
-) -> Result<(), String> {
-    let mut reasons = Vec::new();
-    for compiler in compilers {
-        match compile(sources, compiler, of_machine, module) {
-            Ok(()) => return Ok(()),
-            Err(reason) => reasons.push(reason),
-        }
-    }
-    Err(reasons.join("\n"))
-}
-
 fn compile(
     (sources, flags): (&Path, &str),
-    compiler: &str,
+    compilers: &[String],
     of_machine: &[&str],
-    module: &Path,
+    output: &Path,
 ) -> Result<(), String> {
     let flags = std::fs::read_to_string(sources.join(flags))
         .map_err(|error| format!("{flags}: {error}"))?;
-    // A compiler may be named with arguments.
-    let mut words = compiler.split_whitespace();
-    // clang needs no flag to keep memcpy's own loop from becoming a call of memcpy.
-    let is_clang = compiler.contains("clang");
-    let flags = flags.split_whitespace().filter(|flag| !is_clang || *flag != GCC_ALONE);
-    let made = Command::new(words.next().unwrap_or("cc"))
-        .args(words)
-        .current_dir(sources)
-        .args(flags)
-        .args(of_machine)
-        .arg("-o")
-        .arg(module)
-        .output()
-        .map_err(|error| format!("{compiler}: {error}"))?;
-    if made.status.success() {
-        Ok(())
-    } else {
-        Err(format!("{compiler}: {}", String::from_utf8_lossy(&made.stderr)))
+    let mut reasons = Vec::new();
+    for compiler in compilers {
+        // A compiler may be named with arguments.
+        let mut words = compiler.split_whitespace();
+        // clang needs no flag to keep memcpy's own loop from becoming a call of memcpy.
+        let is_clang = compiler.contains("clang");
+        let flags = flags.split_whitespace().filter(|flag| !is_clang || *flag != GCC_ALONE);
+        let mut command = Command::new(words.next().unwrap_or("cc"));
+        command.args(words).current_dir(sources).args(flags).args(of_machine).arg("-o").arg(output);
+        match command.output() {
+            Ok(made) if made.status.success() => return Ok(()),
+            Ok(made) => {
+                reasons.push(format!("{compiler}: {}", String::from_utf8_lossy(&made.stderr)));
+            }
+            Err(error) => reasons.push(format!("{compiler}: {error}")),
+        }
     }
+    Err(reasons.join("\n"))
 }
 
 fn variable(name: &str) -> String {
