@@ -1,5 +1,6 @@
-/* System calls of AArch64 (Linux include/uapi/asm-generic/unistd.h). */
-#include "generic_numbers.h"
+/* System calls of AArch64. */
+#define NUMBER(x86_64, generic) generic
+#include "numbers.h"
 
 static inline long
 system_call_6 (long nr, long a, long b, long c, long d, long e, long f)

@@ -1,12 +1,9 @@
 /* System calls of 32-bit ARM, EABI (Linux arch/arm/tools/syscall.tbl). */
+#define NUMBER(arm, i386, powerpc64, s390x) arm
 #include "old_numbers.h"
-#define NR_exit_group 248
 /* mmap2, whose offset is in pages. */
 #define NR_mmap 192
-#define NR_openat 322
 #define NR_statfs64 266
-#define NR_getdents64 217
-#define NR_statx 397
 
 /* r7 may be the frame pointer of Thumb code, so it is saved by hand. */
 static inline long

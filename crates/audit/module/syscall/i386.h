@@ -1,11 +1,8 @@
 /* System calls of i386 (Linux arch/x86/entry/syscalls/syscall_32.tbl). */
+#define NUMBER(arm, i386, powerpc64, s390x) i386
 #include "old_numbers.h"
 #define NR_old_mmap 90
-#define NR_exit_group 252
-#define NR_openat 295
 #define NR_statfs64 268
-#define NR_getdents64 220
-#define NR_statx 383
 
 static inline long
 system_call (long nr, long a, long b, long c, long d, long e)

@@ -1,12 +1,9 @@
 /* System calls of 64-bit PowerPC (Linux arch/powerpc/kernel/syscalls/syscall.tbl). */
+#define NUMBER(arm, i386, powerpc64, s390x) powerpc64
 #include "old_numbers.h"
-#define NR_exit_group 234
 #define NR_mmap 90
-#define NR_openat 286
 #define NR_statfs 99
-#define NR_getdents64 202
 #define NR_newfstatat 291
-#define NR_statx 383
 
 /* The summary overflow bit of cr0 marks an error, whose number then comes positive. */
 static inline long

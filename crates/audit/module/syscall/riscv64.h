@@ -1,5 +1,6 @@
-/* System calls of RISC-V, 64 bits (Linux include/uapi/asm-generic/unistd.h). */
-#include "generic_numbers.h"
+/* System calls of RISC-V, 64 bits. */
+#define NUMBER(x86_64, generic) generic
+#include "numbers.h"
 
 static inline long
 system_call_6 (long nr, long a, long b, long c, long d, long e, long f)

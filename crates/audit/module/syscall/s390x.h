@@ -1,12 +1,9 @@
 /* System calls of z/Architecture (Linux arch/s390/kernel/syscalls/syscall.tbl). */
+#define NUMBER(arm, i386, powerpc64, s390x) s390x
 #include "old_numbers.h"
 #define NR_old_mmap 90
-#define NR_exit_group 248
-#define NR_openat 288
 #define NR_statfs 99
-#define NR_getdents64 220
 #define NR_newfstatat 293
-#define NR_statx 379
 
 static inline long
 system_call (long nr, long a, long b, long c, long d, long e)
