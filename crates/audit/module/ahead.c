@@ -46,14 +46,6 @@ adopts_orphans (void)
          || is_subreaper;
 }
 
-/* True for LD_... and other variables that change how becalm starts. */
-static int
-is_of_start (const char *variable)
-{
-  return text_after (variable, "LD_") != NULL || value_of (variable, "BECALM") != NULL
-         || value_of (variable, "GLIBC_TUNABLES") != NULL;
-}
-
 /* Becomes becalm; returns if that fails. */
 static void
 become (const char *helper, long pid)
@@ -75,8 +67,13 @@ become (const char *helper, long pid)
   for (int fd = 0; fd < 3; fd++)
     sys_open ("/dev/null", read_write, 0);
   for (size_t i = 0; i < count; i++)
-    if (!is_of_start (process.environment[i]))
-      variables[kept++] = process.environment[i];
+    {
+      const char *variable = process.environment[i];
+      /* They change how becalm starts. */
+      if (text_after (variable, "LD_") == NULL && value_of (variable, "BECALM") == NULL
+          && value_of (variable, "GLIBC_TUNABLES") == NULL)
+        variables[kept++] = variable;
+    }
   system_call (NR_execve, (long) helper, (long) arguments, (long) variables, 0, 0);
 }
 

@@ -188,18 +188,6 @@ resolve_targets (const struct place *place, const struct bindings *b)
     }
 }
 
-/* As elf_machine_lazy_rel: the slot leads back into the PLT. With LD_BIND_NOW an undefined weak
-   function is 0, and the loader stores what a resolver returns. */
-static void
-write_lazies (const struct place *place, const struct bindings *b)
-{
-  for (uint32_t i = 0; i < b->lazy_count; i++)
-    {
-      elf_word *slot = (elf_word *) (place->addr + b->lazies[i]);
-      *slot = start.bind_now ? 0 : *slot + place->addr;
-    }
-}
-
 static void
 write_bindings (const struct place *place, uint32_t block)
 {
@@ -211,7 +199,13 @@ write_bindings (const struct place *place, uint32_t block)
     write_words (place->addr, &b.slots, b.slot_targets, WIDE_INDEXES);
   else
     write_words (place->addr, &b.slots, b.slot_targets, NARROW_INDEXES);
-  write_lazies (place, &b);
+  /* As elf_machine_lazy_rel: the slot leads back into the PLT. With LD_BIND_NOW an undefined weak
+     function is 0, and the loader stores what a resolver returns. */
+  for (uint32_t i = 0; i < b.lazy_count; i++)
+    {
+      elf_word *slot = (elf_word *) (place->addr + b.lazies[i]);
+      *slot = start.bind_now ? 0 : *slot + place->addr;
+    }
 }
 
 /* Called by the loader as the resolver of an IRELATIVE relocation. */

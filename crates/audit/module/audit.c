@@ -49,12 +49,6 @@ la_version (unsigned version)
   return version < LAV_CURRENT ? version : LAV_CURRENT;
 }
 
-static int
-fits (uint32_t object, const struct run_path *run_path)
-{
-  return object != NO_OBJECT && table_object (object)->run_path == run_path_digest (run_path);
-}
-
 /* Returns the kernel's link to the program; NULL if it cannot be read. */
 static const char *
 real_path (void)
@@ -99,14 +93,6 @@ find_bindings (void)
     tree_begin ();
 }
 
-static uint32_t
-find_object (const struct link_map *map)
-{
-  if (map->name != NULL && map->name[0] == '/')
-    return table_find_object (map->name);
-  return map == program && !process.is_direct ? find_program () : NO_OBJECT;
-}
-
 /* Finds the record of a member with a run path. If its run path differs from that of the record,
    it is another object. */
 static void
@@ -115,11 +101,16 @@ identify (struct member *member)
   if (member->flags & MEMBER_IDENTIFIED)
     return;
   member->flags |= MEMBER_IDENTIFIED;
-  struct run_path run_path = dynamic_run_path (member->map);
+  const struct link_map *map = member->map;
+  struct run_path run_path = dynamic_run_path (map);
   if (run_path.value == NULL || !table_ready ())
     return;
-  uint32_t object = find_object (member->map);
-  if (fits (object, &run_path))
+  uint32_t object = NO_OBJECT;
+  if (map->name != NULL && map->name[0] == '/')
+    object = table_find_object (map->name);
+  else if (map == program && !process.is_direct)
+    object = find_program ();
+  if (object != NO_OBJECT && table_object (object)->run_path == run_path_digest (&run_path))
     member->object = object;
 }
 
@@ -335,15 +326,13 @@ static const char *
 answer_from_chain (const char *needed, const struct member *member)
 {
   const char *path;
-  int look = 0;
-  if ((!chain_has_rpath (member) && !library_path_is_set ()) || !table_ready ())
-    return needed;
-  const enum lookup answer = chain_ask (member, needed, &path, &look);
+  int look = 0, has_rpath;
+  const enum lookup answer = chain_ask (member, needed, &path, &look, &has_rpath);
   /* If the loader was started as a command, it may have been told to ignore run paths
      (--inhibit-rpath). */
   if (answer == LOOKUP_FOUND)
     return library_path_is_readable () && is_there (look ? EDGE_LOOK : 0, path) ? path : needed;
-  if (answer == LOOKUP_UNKNOWN)
+  if (answer == LOOKUP_UNKNOWN || (!has_rpath && !library_path_is_set ()) || !table_ready ())
     return needed;
   uint32_t common = table_find_object ("");
   const struct table_edge *edge = NULL;

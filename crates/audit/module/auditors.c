@@ -80,14 +80,6 @@ read_hexadecimal (const char **at)
     }
 }
 
-static const char *
-after (const char *at, char byte)
-{
-  while (*at != '\0' && *at != '\n' && *at != byte)
-    at++;
-  return *at == byte ? at + 1 : at;
-}
-
 /* Reads "from-to rwxp offset device inode path"; returns the next line, NULL at the end. */
 static const char *
 next_mapping (const char *line, struct mapping *mapping)
@@ -95,21 +87,18 @@ next_mapping (const char *line, struct mapping *mapping)
   if (*line == '\0')
     return NULL;
   mapping->from = read_hexadecimal (&line);
-  line = after (line, '-');
+  line++;
   mapping->to = read_hexadecimal (&line);
-  line = after (line, ' ');
-  const char *rights = line;
-  line = after (line, ' ');
+  const char *rights = ++line;
+  line += sizeof "rwxp";
   mapping->offset = read_hexadecimal (&line);
-  line = after (after (after (line, ' '), ' '), ' ');
-  while (*line == ' ')
+  while (*line != '\0' && *line != '\n' && *line != '/' && *line != '[')
     line++;
-  /* Memory without a file, such as the vDSO's data, has the inode 0 and may not be readable at all. */
-  mapping->is_of_file = rights[0] == 'r' && rights[1] != '\0' && rights[2] != '\0'
-                        && rights[3] == 'p' && line[0] == '/';
-  while (*line != '\0' && *line != '\n')
-    line++;
-  return *line == '\n' ? line + 1 : line;
+  /* Memory without a file, such as the vDSO's data, has a name in brackets or none, and may not be readable
+     at all. */
+  mapping->is_of_file = rights[0] == 'r' && rights[3] == 'p' && *line == '/';
+  line += length_to (line, '\n');
+  return line + (*line == '\n');
 }
 
 /* True if the byte at an offset of a file is mapped at that address. */
@@ -134,13 +123,8 @@ functions_at (const char *maps, const struct mapping *mapping)
   if (memcmp (header->ident, magic, sizeof magic) != 0 || header->phentsize != sizeof (elf_phdr)
       || header->phoff > page || header->phoff + header->phnum * sizeof (elf_phdr) > page)
     return 0;
-  const elf_phdr *phdr = (const elf_phdr *) (mapping->from + header->phoff);
-  const elf_phdr *first = NULL, *dynamic = NULL;
-  for (unsigned i = 0; i < header->phnum; i++)
-    if (phdr[i].type == 1 && first == NULL)
-      first = &phdr[i];
-    else if (phdr[i].type == 2)
-      dynamic = &phdr[i];
+  const struct headers headers = { (const elf_phdr *) (mapping->from + header->phoff), header->phnum };
+  const elf_phdr *first = header_of (headers, PT_LOAD), *dynamic = header_of (headers, PT_DYNAMIC);
   if (first == NULL || dynamic == NULL || first->offset != 0)
     return 0;
   struct link_map map = { mapping->from - first->vaddr, NULL, NULL, NULL, NULL };

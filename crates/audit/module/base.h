@@ -97,6 +97,9 @@ typedef struct
   elf_word type, value;
 } elf_auxv;
 
+#define PT_LOAD 1u
+#define PT_DYNAMIC 2u
+
 #define AUX_PHDR 3
 #define AUX_PHNUM 5
 #define AUX_BASE 7
@@ -148,6 +151,16 @@ text_after (const char *text, const char *name)
   return *name == '\0' ? text : NULL;
 }
 
+/* Returns the length of a text up to a byte, or to its end. */
+static inline size_t
+length_to (const char *text, char end)
+{
+  size_t length = 0;
+  while (text[length] != '\0' && text[length] != end)
+    length++;
+  return length;
+}
+
 /* Returns the value of a variable, `NAME=value`, if it has this name; else NULL. */
 static inline const char *
 value_of (const char *variable, const char *name)
@@ -171,6 +184,16 @@ auxiliary (const elf_auxv *aux, elf_word type)
   while (aux->type != 0 && aux->type != type)
     aux++;
   return aux->type == 0 ? 0 : aux->value;
+}
+
+/* Returns the first header of a type, NULL if there is none. */
+static inline const elf_phdr *
+header_of (struct headers headers, uint32_t type)
+{
+  for (unsigned i = 0; i < headers.count; i++)
+    if (headers.first[i].type == type)
+      return &headers.first[i];
+  return NULL;
 }
 
 /* Returns the part of a path after its last slash. */

@@ -43,7 +43,7 @@ make_room (void)
   uint64_t most = 0;
   for (const struct table_bound_program *p = program; p != NULL; p = bound_program_after (p))
     most = p->member_count > most ? p->member_count : most;
-  places_size = most * sizeof (struct place) + (uint64_t) bound_object_count () * sizeof *start.bases;
+  places_size = most * sizeof (struct place) + (uint64_t) sections[SECTION_BOUND_OBJECTS].count * sizeof *start.bases;
   start.places = sys_allocate ((size_t) places_size);
   if (start.places == NULL)
     return 0;
@@ -55,7 +55,7 @@ int
 bind_is_possible (void)
 {
   return apply_is_possible () && module_has_bindings () && table_ready ()
-         && bound_object_count () > 0;
+         && sections[SECTION_BOUND_OBJECTS].count > 0;
 }
 
 int
@@ -169,15 +169,13 @@ measure (const struct place *place, uint64_t *relocations, uint32_t *targets)
   return 1;
 }
 
-/* Called when every object of the start is as expected. Steps that may fail come first. */
-static void
+/* Called when every object of the start is as expected. Steps that may fail come first: returns the reason, or
+   NULL. */
+static const char *
 arm (void)
 {
   if (start.bind_now && program->flags & PROGRAM_UNDEFINED_FUNCTION)
-    {
-      decline ("LD_BIND_NOW", NULL);
-      return;
-    }
+    return "LD_BIND_NOW";
   uint64_t relocations = 0;
   uint32_t targets = 0;
   if (HAS_PAGES)
@@ -187,25 +185,16 @@ arm (void)
       struct place *place = &start.places[i];
       if (place->member->bindings == NO_BLOCK)
         continue;
-      const char *why = NULL;
       /* Another copy of this module has changed the entries since. */
       if (place->entries[PLACE_RELA]->value != place->saved[PLACE_RELA])
-        why = "auditors";
-      else if (!measure (place, &relocations, &targets))
-        why = "damaged-table";
-      if (why != NULL)
-        {
-          decline (why, NULL);
-          return;
-        }
+        return "auditors";
+      if (!measure (place, &relocations, &targets))
+        return "damaged-table";
     }
   lent_size = relocations * sizeof (struct rela) + (uint64_t) targets * sizeof *start.targets;
   lent = sys_allocate ((size_t) lent_size);
   if (lent == NULL)
-    {
-      decline ("memory", NULL);
-      return;
-    }
+    return "memory";
   struct rela *at = lent;
   start.targets = (elf_word *) (at + relocations);
   for (uint32_t i = 0; i < program->member_count; i++)
@@ -218,14 +207,7 @@ arm (void)
       }
   stubs_arm ();
   state = ARMED;
-}
-
-static void
-disarm (void)
-{
-  for (uint32_t i = 0; i < program->member_count; i++)
-    if (start.places[i].member->bindings != NO_BLOCK)
-      place_restore (&start.places[i]);
+  return NULL;
 }
 
 /* True if the next object of a record has the name of MAP. */
@@ -275,13 +257,13 @@ bind_open (const struct link_map *map)
 {
   const char *path;
   /* The kernel's own object is in no scope. */
-  if (process_is_vdso (map))
-    return;
-  if (state == IDLE || state == DECLINED)
+  if (process_is_vdso (map) || state == IDLE || state == DECLINED)
     return;
   if (state == ARMED)
     {
-      disarm ();
+      for (uint32_t i = 0; i < program->member_count; i++)
+        if (start.places[i].member->bindings != NO_BLOCK)
+          place_restore (&start.places[i]);
       decline ("other-objects", map->name);
       return;
     }
@@ -310,8 +292,8 @@ bind_open (const struct link_map *map)
     }
   start.bases[member->object] = map->addr;
   stubs_see (map);
-  if (++opened == program->member_count)
-    arm ();
+  if (++opened == program->member_count && (why = arm ()) != NULL)
+    decline (why, NULL);
 }
 
 void

@@ -13,18 +13,19 @@ _Static_assert (sizeof (struct residual) == 16, "as becalm writes it");
 static const struct table_bound_program *
 first_from (uint32_t index, const char *path, uint32_t wanted)
 {
-  uint32_t count, member_count, length;
+  uint32_t length;
   const char *known;
-  const struct table_bound_program *all = table_section (SECTION_BOUND_PROGRAMS, &count);
-  const struct table_member *members = table_section (SECTION_MEMBERS, &member_count);
-  for (; members != NULL && index < count && all[index].path_hash == wanted; index++)
+  const struct table_bound_program *all = sections[SECTION_BOUND_PROGRAMS].records;
+  const struct sections *members = &sections[SECTION_MEMBERS];
+  for (; members->records != NULL && index < sections[SECTION_BOUND_PROGRAMS].count && all[index].path_hash == wanted;
+       index++)
     {
       const struct table_bound_program *program
           = table_record (SECTION_BOUND_PROGRAMS, index, &known, &length);
       if (program != NULL && text_equal (known, path)
-          && (uint64_t) program->members + program->member_count <= member_count
+          && (uint64_t) program->members + program->member_count <= members->count
           && program->members_check
-                 == hash_low (0, members + program->members, program->member_count * sizeof *members))
+                 == hash_low (0, bound_members (program), program->member_count * sizeof (struct table_member)))
         return program;
     }
   return NULL;
@@ -33,17 +34,17 @@ first_from (uint32_t index, const char *path, uint32_t wanted)
 const struct table_bound_program *
 bound_program (const char *path)
 {
-  uint32_t count;
-  const struct table_bound_program *all = table_section (SECTION_BOUND_PROGRAMS, &count);
+  const struct sections *all = &sections[SECTION_BOUND_PROGRAMS];
   uint32_t wanted = hash_low (0, path, strlen (path));
-  return first_from (table_first_of (all, count, sizeof *all, 4, wanted), path, wanted);
+  return first_from (table_first_of (all->records, all->count, sizeof (struct table_bound_program), 4, wanted), path,
+                     wanted);
 }
 
 const struct table_bound_program *
 bound_program_after (const struct table_bound_program *program)
 {
-  uint32_t count, length;
-  const struct table_bound_program *all = table_section (SECTION_BOUND_PROGRAMS, &count);
+  uint32_t length;
+  const struct table_bound_program *all = sections[SECTION_BOUND_PROGRAMS].records;
   const char *path = table_string (program->path, &length);
   return first_from ((uint32_t) (program - all) + 1, path, program->path_hash);
 }
@@ -51,9 +52,7 @@ bound_program_after (const struct table_bound_program *program)
 const struct table_member *
 bound_members (const struct table_bound_program *program)
 {
-  uint32_t count;
-  const struct table_member *members = table_section (SECTION_MEMBERS, &count);
-  return members + program->members;
+  return (const struct table_member *) sections[SECTION_MEMBERS].records + program->members;
 }
 
 const struct table_bound_object *
@@ -63,82 +62,61 @@ bound_object (uint32_t index, const char **path)
   return table_record (SECTION_BOUND_OBJECTS, index, path, &length);
 }
 
-uint32_t
-bound_object_count (void)
-{
-  uint32_t count;
-  table_section (SECTION_BOUND_OBJECTS, &count);
-  return count;
-}
-
+/* Returns the words of a block, NULL if they are not in the table. */
 static const uint32_t *
-block_words (uint32_t index, uint64_t *count)
+block_words (uint32_t index, const struct table_block **block)
 {
-  uint32_t block_count, word_count;
-  const struct table_block *blocks = table_section (SECTION_BLOCKS, &block_count);
-  const uint32_t *words = table_section (SECTION_BLOCK_WORDS, &word_count);
-  if (blocks == NULL || words == NULL || index >= block_count)
+  const struct sections *words = &sections[SECTION_BLOCK_WORDS];
+  *block = (const struct table_block *) sections[SECTION_BLOCKS].records + index;
+  if (index >= sections[SECTION_BLOCKS].count || (uint64_t) (*block)->at + (*block)->count > words->count)
     return NULL;
-  const struct table_block *block = &blocks[index];
-  if ((uint64_t) block->at + block->count > word_count)
-    return NULL;
-  words += block->at;
-  *count = block->count;
-  return words;
+  return (const uint32_t *) words->records + (*block)->at;
 }
 
 int
 bound_block_is_whole (uint32_t index)
 {
-  uint64_t count;
-  const uint32_t *words = block_words (index, &count);
-  const struct table_block *blocks = table_section (SECTION_BLOCKS, &(uint32_t) { 0 });
-  return words != NULL && hash_block (index, words, 4 * (size_t) count) == blocks[index].hash;
+  const struct table_block *block;
+  const uint32_t *words = block_words (index, &block);
+  return words != NULL && hash_block (index, words, 4 * (size_t) block->count) == block->hash;
 }
 
 int
-bound_relatives (uint32_t block, struct relatives *result)
+bound_relatives (uint32_t index, struct relatives *result)
 {
-  uint64_t count;
-  const uint32_t *words = block_words (block, &count);
-  if (words == NULL || count < 1 || 1 + (uint64_t) words[0] > count)
+  const struct table_block *block;
+  const uint32_t *words = block_words (index, &block);
+  if (words == NULL || block->count < 1 || 1 + (uint64_t) words[0] > block->count)
     return 0;
   result->values = words + 1;
-  result->words = (struct words) { words[0], words + 1 + words[0], words + count };
+  result->words = (struct words) { words[0], words + 1 + words[0], words + block->count };
   return 1;
 }
 
-/* True if the definers have all targets, and the objects of the definers exist. */
+/* True if the definers have all targets, the objects of the definers exist, and the targets of the indirects. */
 static int
-definers_fit (const struct bindings *b)
+targets_fit (const struct bindings *b)
 {
   uint64_t targets = 0;
-  uint32_t objects = bound_object_count ();
   for (uint32_t i = 0; i < b->definer_count; i++)
     {
-      if (b->definers[i].object != ABSOLUTE && b->definers[i].object >= objects)
+      if (b->definers[i].object != ABSOLUTE && b->definers[i].object >= sections[SECTION_BOUND_OBJECTS].count)
         return 0;
       targets += b->definers[i].target_count;
     }
-  return targets == b->target_count;
-}
-
-static int
-indirects_fit (const struct bindings *b)
-{
   for (uint32_t i = 0; i < b->indirect_count; i++)
     if (b->indirects[i].target >= b->target_count)
       return 0;
-  return 1;
+  return targets == b->target_count;
 }
 
 int
-bound_bindings (uint32_t block, struct bindings *result)
+bound_bindings (uint32_t index, struct bindings *result)
 {
   const uint32_t header = 7;
-  uint64_t count;
-  const uint32_t *words = block_words (block, &count);
-  if (words == NULL || count < header)
+  const struct table_block *block;
+  const uint32_t *words = block_words (index, &block);
+  if (words == NULL || block->count < header)
     return 0;
   struct bindings b = { .definer_count = words[0], .target_count = words[1],
                         .residual_count = words[3], .indirect_count = words[4],
@@ -158,9 +136,9 @@ bound_bindings (uint32_t block, struct bindings *result)
   at += b.lazy_count;
   b.slot_targets = words + at;
   at += slot_words;
-  if (at > count)
+  if (at > block->count)
     return 0;
-  b.slots = (struct words) { slot_count, words + at, words + count };
+  b.slots = (struct words) { slot_count, words + at, words + block->count };
   *result = b;
-  return definers_fit (&b) && indirects_fit (&b);
+  return targets_fit (&b);
 }

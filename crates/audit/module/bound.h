@@ -76,8 +76,6 @@ const struct table_member *bound_members (const struct table_bound_program *prog
 /* Returns a checked record, NULL if it is damaged. */
 const struct table_bound_object *bound_object (uint32_t index, const char **path);
 
-uint32_t bound_object_count (void);
-
 /* True if a block is undamaged; each block is read once for that. */
 int bound_block_is_whole (uint32_t block);
 

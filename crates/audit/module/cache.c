@@ -33,7 +33,7 @@ open_cache (const char *path)
   if (state != UNREAD)
     return state == READ;
   state = UNREADABLE;
-  int fd = (int) sys_open (path, 02000000, 0);
+  int fd = (int) sys_open (path, CLOSE_ON_EXEC, 0);
   if (fd < 0)
     return 0;
   long found = sys_stat_open (fd, &about);

@@ -116,18 +116,6 @@ above (const struct member *member, int *known)
   return member == members || !*known ? NULL : &members[member->loader];
 }
 
-int
-chain_has_rpath (const struct member *member)
-{
-  int known = 1;
-  if (member->flags & MEMBER_RUNPATH)
-    return 0;
-  for (; member != NULL; member = above (member, &known))
-    if (member->flags & MEMBER_RPATH)
-      return 1;
-  return !known;
-}
-
 /* Searches one directory of a DT_RPATH. */
 static enum lookup
 ask_directory (uint32_t index, const char *name, int *look)
@@ -164,15 +152,17 @@ ask_member (const struct member *member, const char *name, int *look)
 }
 
 enum lookup
-chain_ask (const struct member *member, const char *name, const char **path, int *look)
+chain_ask (const struct member *member, const char *name, const char **path, int *look, int *has_rpath)
 {
   int known = 1;
+  *has_rpath = 0;
   if (member->flags & MEMBER_RUNPATH)
     return LOOKUP_NOTHING;
   for (; member != NULL; member = above (member, &known))
     if (member->flags & MEMBER_RPATH)
       {
         enum lookup answer = ask_member (member, name, look);
+        *has_rpath = 1;
         *path = candidate;
         if (answer != LOOKUP_NOTHING)
           return answer;

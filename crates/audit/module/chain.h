@@ -40,8 +40,5 @@ void chain_close (struct member *member);
 /* Called when a batch of lookups has ended: the start, a dlopen or a dlclose. */
 void chain_settle (void);
 
-/* True if a DT_RPATH is searched for the names that a member requests. */
-int chain_has_rpath (const struct member *member);
-
-/* Searches every DT_RPATH for a name that MEMBER requests. */
-enum lookup chain_ask (const struct member *member, const char *name, const char **path, int *look);
+/* Searches every DT_RPATH for a name that MEMBER requests. HAS_RPATH becomes true if there is one. */
+enum lookup chain_ask (const struct member *member, const char *name, const char **path, int *look, int *has_rpath);

@@ -44,13 +44,6 @@ same_directory (const struct table_condition *condition, const struct statx *now
   return 1;
 }
 
-static int
-same_file (const struct table_condition *condition, const struct statx *now, const char *path)
-{
-  return condition->size == now->size && same_times (condition, now)
-         && condition->volume == volume_of (now, path);
-}
-
 /* Each copy of an image has its own device, inodes and times of status change. */
 static int
 same_in_image (const struct table_condition *condition, const struct statx *now)
@@ -67,7 +60,9 @@ is_as_indexed (const struct table_condition *condition, const struct statx *now,
   switch (condition->kind)
     {
     case CONDITION_DIRECTORY: case CONDITION_STORE_DIRECTORY: return same_directory (condition, now, path);
-    case CONDITION_FILE: return same_file (condition, now, path);
+    case CONDITION_FILE:
+      return condition->size == now->size && same_times (condition, now)
+             && condition->volume == volume_of (now, path);
     case CONDITION_IMAGE_DIRECTORY: case CONDITION_IMAGE_FILE: return same_in_image (condition, now);
     default: return 0;
     }
@@ -78,14 +73,10 @@ static int
 is_listed (const char *list)
 {
   const char *loader = process_loader ();
-  size_t length = strlen (loader);
-  for (const char *end; *list != '\0' && length > 0; list = *end == ':' ? end + 1 : end)
-    {
-      for (end = list; *end != '\0' && *end != ':'; end++)
-        ;
-      if ((size_t) (end - list) == length && memcmp (list, loader, length) == 0)
-        return 1;
-    }
+  size_t length = strlen (loader), size;
+  for (; *list != '\0' && length > 0; list += size + (list[size] == ':'))
+    if ((size = length_to (list, ':')) == length && memcmp (list, loader, length) == 0)
+      return 1;
   return 0;
 }
 

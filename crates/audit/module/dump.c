@@ -21,15 +21,6 @@ struct range
   elf_word addr, low, high;
 };
 
-/* The address of the relocations, and the size of each. */
-struct relocations
-{
-  const unsigned char *rel, *jmprel;
-  elf_word rel_size, jmprel_size, entry, jmprel_entry;
-  const elf_word *relr;
-  elf_word relr_size;
-};
-
 static struct range *ranges STATE = NULL;
 static unsigned range_count STATE = 0;
 static char *out STATE = NULL;
@@ -68,18 +59,12 @@ put_hexadecimal (elf_word value)
   put_text (hexadecimal_of (value, digits));
 }
 
-/* Returns the segments of an object, by its program headers. Those of the program are where the
-   kernel says; those of other objects follow the ELF header, which is mapped first. */
+/* Returns the segments of an object. */
 static struct range
 range_of (const struct link_map *map, int is_program)
 {
-  const elf_ehdr *header = (const elf_ehdr *) map->addr;
-  struct headers headers = { NULL, 0 };
+  const struct headers headers = headers_of (map, is_program && process.headers.first != NULL);
   struct range range = { map->addr, ~(elf_word) 0, 0 };
-  if (is_program && process.headers.first != NULL)
-    headers = process.headers;
-  else if (map->addr != 0)
-    headers = (struct headers) { (const elf_phdr *) (map->addr + header->phoff), header->phnum };
   for (unsigned i = 0; i < headers.count; i++)
     if (headers.first[i].type == PT_LOAD)
       {
@@ -118,77 +103,61 @@ put_slot (elf_word addr, elf_word offset, elf_word type)
   put_text ("\n");
 }
 
+/* Writes the slots of SIZE bytes of relocations, with ENTRY bytes each. */
 static void
-put_table (elf_word addr, const unsigned char *at, elf_word size, elf_word entry)
+put_table (const struct link_map *map, elf_word value, elf_word size, elf_word entry)
 {
-  for (const unsigned char *end = at + size; at != NULL && entry != 0 && at < end; at += entry)
+  const unsigned char *at = (const unsigned char *) dynamic_address (map, value);
+  for (const unsigned char *end = at + size; value != 0 && at < end; at += entry)
     {
       const elf_word *words = (const elf_word *) at;
       elf_word type = words[1] & (sizeof (elf_word) == 8 ? 0xffffffffu : 0xffu);
       if (type != 0)
-        put_slot (addr, words[0], type);
+        put_slot (map->addr, words[0], type);
     }
 }
 
 /* The bitmaps of DT_RELR (gABI). */
 static void
-put_relr (elf_word addr, const struct relocations *r)
+put_relr (const struct link_map *map, elf_word value, elf_word size)
 {
+  const elf_word *relr = (const elf_word *) dynamic_address (map, value);
   elf_word offset = 0;
-  for (elf_word i = 0; i < r->relr_size / sizeof (elf_word); i++)
+  for (elf_word i = 0; value != 0 && i < size / sizeof *relr; i++)
     {
-      elf_word bits = r->relr[i];
+      elf_word bits = relr[i];
       if (!(bits & 1))
         {
-          put_slot (addr, bits, 0);
-          offset = bits + sizeof (elf_word);
+          put_slot (map->addr, bits, 0);
+          offset = bits + sizeof *relr;
           continue;
         }
-      for (elf_word at = offset; (bits >>= 1) != 0; at += sizeof (elf_word))
+      for (elf_word at = offset; (bits >>= 1) != 0; at += sizeof *relr)
         if (bits & 1)
-          put_slot (addr, at, 0);
-      offset += (8 * sizeof (elf_word) - 1) * sizeof (elf_word);
+          put_slot (map->addr, at, 0);
+      offset += (8 * sizeof *relr - 1) * sizeof *relr;
     }
-}
-
-static struct relocations
-find_relocations (const struct link_map *map)
-{
-  enum { RELA = 7, RELASZ = 8, REL = 17, RELSZ = 18, JMPREL = 23, PLTRELSZ = 2, PLTREL = 20,
-         RELR = 36, RELRSZ = 35 };
-  const elf_word rela = 3 * sizeof (elf_word), rel = 2 * sizeof (elf_word);
-  struct relocations r = { 0 };
-  for (const elf_dyn *entry = map->dynamic; entry->tag != 0; entry++)
-    {
-      const unsigned char *at = (const unsigned char *) dynamic_address (map, entry->value);
-      switch (entry->tag)
-        {
-        case RELA: r.rel = entry->value != 0 ? at : NULL; r.entry = rela; break;
-        case REL: r.rel = entry->value != 0 ? at : NULL; r.entry = rel; break;
-        case RELASZ: case RELSZ: r.rel_size = entry->value; break;
-        case JMPREL: r.jmprel = at; break;
-        case PLTRELSZ: r.jmprel_size = entry->value; break;
-        case PLTREL: r.jmprel_entry = entry->value == RELA ? rela : rel; break;
-        case RELR: r.relr = (const elf_word *) at; break;
-        case RELRSZ: r.relr_size = entry->value; break;
-        }
-    }
-  return r;
 }
 
 static void
 put_object (unsigned number, const struct link_map *map)
 {
-  struct relocations r = find_relocations (map);
+  enum { PLTRELSZ = 2, RELA = 7, RELASZ = 8, REL = 17, RELSZ = 18, PLTREL = 20, JMPREL = 23, RELRSZ = 35, RELR = 36,
+         TAGS };
+  const elf_word rela = 3 * sizeof (elf_word), rel = 2 * sizeof (elf_word);
+  elf_word values[TAGS] = { 0 };
+  for (const elf_dyn *entry = map->dynamic; entry->tag != 0; entry++)
+    if (entry->tag > 0 && entry->tag < TAGS)
+      values[entry->tag] = entry->value;
   put_text ("object ");
   put_hexadecimal (number);
   put_text (" ");
   put_text (map->name != NULL ? map->name : "");
   put_text ("\n");
-  put_table (map->addr, r.rel, r.rel_size, r.entry);
-  put_table (map->addr, r.jmprel, r.jmprel_size, r.jmprel_entry);
-  if (r.relr != NULL)
-    put_relr (map->addr, &r);
+  put_table (map, values[RELA], values[RELASZ], rela);
+  put_table (map, values[REL], values[RELSZ], rel);
+  put_table (map, values[JMPREL], values[PLTRELSZ], values[PLTREL] == RELA ? rela : rel);
+  put_relr (map, values[RELR], values[RELRSZ]);
 }
 
 void

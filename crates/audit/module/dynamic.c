@@ -13,33 +13,6 @@
 #define DT_FLAGS_1 0x6ffffffb
 #define DF_1_NODEFLIB 0x800
 
-struct tables
-{
-  elf_word strings, strings_size, symbols, gnu_hash, hash;
-  elf_word rpath, runpath, flags_1, versions;
-  int has_rpath, has_runpath;
-};
-
-static struct tables
-read_tables (const elf_dyn *entry)
-{
-  struct tables t = { 0 };
-  for (; entry->tag != 0; entry++)
-    switch (entry->tag)
-      {
-      case DT_HASH: t.hash = entry->value; break;
-      case DT_STRTAB: t.strings = entry->value; break;
-      case DT_SYMTAB: t.symbols = entry->value; break;
-      case DT_STRSZ: t.strings_size = entry->value; break;
-      case DT_RPATH: t.rpath = entry->value; t.has_rpath = 1; break;
-      case DT_RUNPATH: t.runpath = entry->value; t.has_runpath = 1; break;
-      case DT_GNU_HASH: t.gnu_hash = entry->value; break;
-      case DT_VERSYM: t.versions = entry->value; break;
-      case DT_FLAGS_1: t.flags_1 = entry->value; break;
-      }
-  return t;
-}
-
 /* The loader adds the load address to these entries in place, except if the section is read-only
    (from 2.35 on; the vDSO's; RISC-V's). Of the two possible addresses, the one nearer to the
    section itself is right: both are parts of one object. */
@@ -52,20 +25,47 @@ dynamic_address (const struct link_map *map, elf_word value)
   return as_is_away <= added_away ? value : added;
 }
 
+/* Returns the table at an address, NULL if there is none. */
+static const void *
+table_at (const struct link_map *map, elf_word value)
+{
+  return value != 0 ? (const void *) dynamic_address (map, value) : NULL;
+}
+
+struct tables
+dynamic_tables (const struct link_map *map)
+{
+  struct tables t = { 0 };
+  for (const elf_dyn *entry = map->dynamic; entry->tag != 0; entry++)
+    switch (entry->tag)
+      {
+      case DT_HASH: t.hash = table_at (map, entry->value); break;
+      case DT_STRTAB: t.strings = table_at (map, entry->value); break;
+      case DT_SYMTAB: t.symbols = table_at (map, entry->value); break;
+      case DT_STRSZ: t.strings_size = entry->value; break;
+      case DT_RPATH: t.rpath = entry->value; t.has_rpath = 1; break;
+      case DT_RUNPATH: t.runpath = entry->value; t.has_runpath = 1; break;
+      case DT_GNU_HASH: t.gnu_hash = table_at (map, entry->value); break;
+      case DT_VERSYM: t.versions = table_at (map, entry->value); break;
+      case DT_FLAGS_1: t.flags_1 = entry->value; break;
+      }
+  return t;
+}
+
 struct run_path
 dynamic_run_path (const struct link_map *map)
 {
   struct run_path result = { NULL, 0, 0, 0 };
   if (map->dynamic == NULL)
     return result;
-  struct tables t = read_tables (map->dynamic);
+  const struct tables t = dynamic_tables (map);
   elf_word at = t.has_runpath ? t.runpath : t.rpath;
   result.no_default = (t.flags_1 & DF_1_NODEFLIB) != 0;
   if (!t.has_runpath && !t.has_rpath)
     return result;
   result.is_rpath = !t.has_runpath;
   result.has_runpath = t.has_runpath;
-  if (t.strings == 0 || at >= t.strings_size)
+  if (t.strings == NULL || at >= t.strings_size)
     {
       /* The loader does not check DT_STRSZ and may search this run path. Return one that no
          object is known by. */
@@ -73,22 +73,11 @@ dynamic_run_path (const struct link_map *map)
       return result;
     }
   /* An empty soname counts as none; the vDSO of some kernels has one. */
-  const char *value = (const char *) dynamic_address (map, t.strings) + at;
-  if (*value == '\0')
-    {
-      result.is_rpath = 0;
-      return result;
-    }
-  result.value = value;
+  if (t.strings[at] != '\0')
+    result.value = t.strings + at;
+  else
+    result.is_rpath = 0;
   return result;
-}
-
-struct symbols
-dynamic_symbols (const struct link_map *map)
-{
-  const struct tables t = read_tables (map->dynamic);
-  return (struct symbols) { (const elf_sym *) dynamic_address (map, t.symbols),
-                            (const char *) dynamic_address (map, t.strings), t.strings_size };
 }
 
 const char *
@@ -96,10 +85,10 @@ dynamic_string (const struct link_map *map, elf_sword tag)
 {
   if (map->dynamic == NULL)
     return NULL;
-  const struct tables t = read_tables (map->dynamic);
+  const struct tables t = dynamic_tables (map);
   for (const elf_dyn *entry = map->dynamic; entry->tag != 0; entry++)
-    if (entry->tag == tag && t.strings != 0 && entry->value < t.strings_size)
-      return (const char *) dynamic_address (map, t.strings) + entry->value;
+    if (entry->tag == tag && t.strings != NULL && entry->value < t.strings_size)
+      return t.strings + entry->value;
   return NULL;
 }
 
@@ -127,14 +116,11 @@ modulo (uint32_t value, uint32_t by)
 /* Returns the first symbol of that name; if VERSIONS is not NULL, a symbol that is not hidden is
    preferred. */
 static const elf_sym *
-by_gnu_hash (const struct link_map *map, const struct tables *t, const char *name,
-             const uint16_t *versions)
+by_gnu_hash (const struct tables *t, const char *name, const uint16_t *versions)
 {
   const unsigned hidden = 0x8000;
   const elf_sym *found = NULL;
-  const uint32_t *table = (const uint32_t *) dynamic_address (map, t->gnu_hash);
-  const elf_sym *symbols = (const elf_sym *) dynamic_address (map, t->symbols);
-  const char *strings = (const char *) dynamic_address (map, t->strings);
+  const uint32_t *table = t->gnu_hash;
   uint32_t bucket_count = table[0], first = table[1], bloom_words = table[2], hash = 5381;
   for (const char *c = name; *c != '\0'; c++)
     hash = hash * 33 + (unsigned char) *c;
@@ -144,11 +130,11 @@ by_gnu_hash (const struct link_map *map, const struct tables *t, const char *nam
     return NULL;
   for (const uint32_t *chain = buckets + bucket_count + (index - first);; chain++, index++)
     {
-      if ((*chain | 1) == (hash | 1) && text_equal (strings + symbols[index].name, name))
+      if ((*chain | 1) == (hash | 1) && text_equal (t->strings + t->symbols[index].name, name))
         {
-          found = found == NULL ? &symbols[index] : found;
+          found = found == NULL ? &t->symbols[index] : found;
           if (versions == NULL || !(versions[index] & hidden))
-            return &symbols[index];
+            return &t->symbols[index];
         }
       if (*chain & 1)
         return found;
@@ -156,14 +142,11 @@ by_gnu_hash (const struct link_map *map, const struct tables *t, const char *nam
 }
 
 static const elf_sym *
-by_hash (const struct link_map *map, const struct tables *t, const char *name)
+by_hash (const struct tables *t, const char *name)
 {
-  const uint32_t *table = (const uint32_t *) dynamic_address (map, t->hash);
-  const elf_sym *symbols = (const elf_sym *) dynamic_address (map, t->symbols);
-  const char *strings = (const char *) dynamic_address (map, t->strings);
-  for (uint32_t index = 1; index < table[1]; index++)
-    if (text_equal (strings + symbols[index].name, name))
-      return &symbols[index];
+  for (uint32_t index = 1; index < t->hash[1]; index++)
+    if (text_equal (t->strings + t->symbols[index].name, name))
+      return &t->symbols[index];
   return NULL;
 }
 
@@ -172,17 +155,14 @@ find_symbol (const struct link_map *map, const char *name, int is_default)
 {
   if (map->dynamic == NULL)
     return NULL;
-  struct tables t = read_tables (map->dynamic);
+  const struct tables t = dynamic_tables (map);
   const elf_sym *symbol = NULL;
-  if (t.strings == 0 || t.symbols == 0)
+  if (t.strings == NULL || t.symbols == NULL)
     return NULL;
-  if (t.gnu_hash != 0)
-    symbol = by_gnu_hash (map, &t, name,
-                          is_default && t.versions != 0
-                              ? (const uint16_t *) dynamic_address (map, t.versions)
-                              : NULL);
-  else if (t.hash != 0 && ELF_MACHINE != 22u) /* z/Architecture: words of 64 bits */
-    symbol = by_hash (map, &t, name);
+  if (t.gnu_hash != NULL)
+    symbol = by_gnu_hash (&t, name, is_default ? t.versions : NULL);
+  else if (t.hash != NULL && ELF_MACHINE != 22u) /* z/Architecture: words of 64 bits */
+    symbol = by_hash (&t, name);
   return symbol != NULL && symbol->section != 0 ? (void *) (map->addr + symbol->value) : NULL;
 }
 

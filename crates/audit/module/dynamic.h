@@ -20,17 +20,20 @@ struct run_path
   int no_default;
 };
 
-/* The table of symbols and their names. */
-struct symbols
+/* The tables of an object; NULL or 0 for those that it does not have. */
+struct tables
 {
-  const elf_sym *first;
   const char *strings;
-  elf_word strings_size;
+  const elf_sym *symbols;
+  const uint32_t *gnu_hash, *hash;
+  const uint16_t *versions;
+  elf_word strings_size, rpath, runpath, flags_1;
+  int has_rpath, has_runpath;
 };
 
 struct run_path dynamic_run_path (const struct link_map *map);
 
-struct symbols dynamic_symbols (const struct link_map *map);
+struct tables dynamic_tables (const struct link_map *map);
 
 /* Returns the string of an entry, NULL if the object has none. */
 const char *dynamic_string (const struct link_map *map, elf_sword tag);

@@ -3,9 +3,6 @@
 
 #include "base.h"
 
-#define PT_LOAD 1u
-#define PT_DYNAMIC 2u
-
 /* Returns the program headers. For the program the kernel gives their address; a library has
    them in its first page. If an object was linked for another address, that page may be missing
    or belong to another object, so the kernel checks it before it is read. */

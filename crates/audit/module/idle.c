@@ -7,11 +7,9 @@
 #include "idle.h"
 #include "dynamic.h"
 #include "hash.h"
-#include "headers.h"
 #include "system.h"
 
 #define PT_PHDR 6u
-#define EINVAL_NEG (-22)
 
 #define PROGRAMS_BITS 14u
 #define PROGRAMS_PROBES 4u
@@ -40,12 +38,9 @@ read_start (const elf_auxv *aux, struct start *start)
   const elf_word headers = auxiliary (aux, AUX_PHDR);
   start->path = (const char *) auxiliary (aux, AUX_EXECFN);
   start->headers = (struct headers) { (const elf_phdr *) headers, (unsigned) auxiliary (aux, AUX_PHNUM) };
-  const elf_phdr *own = NULL, *dynamic = NULL;
-  for (unsigned i = 0; headers != 0 && i < start->headers.count; i++)
-    if (start->headers.first[i].type == PT_PHDR)
-      own = &start->headers.first[i];
-    else if (start->headers.first[i].type == PT_DYNAMIC)
-      dynamic = &start->headers.first[i];
+  if (headers == 0)
+    return 0;
+  const elf_phdr *own = header_of (start->headers, PT_PHDR), *dynamic = header_of (start->headers, PT_DYNAMIC);
   if (auxiliary (aux, AUX_BASE) == 0 || start->path == NULL || own == NULL || dynamic == NULL)
     return 0;
   start->map.addr = headers - own->vaddr;
@@ -71,18 +66,18 @@ segment_of (const struct start *start, const void *address)
 static int
 opens_libraries (const struct start *start)
 {
-  const struct symbols symbols = dynamic_symbols (&start->map);
-  const elf_phdr *segment = segment_of (start, symbols.first);
-  if (segment == NULL || segment != segment_of (start, symbols.strings))
+  const struct tables tables = dynamic_tables (&start->map);
+  const elf_phdr *segment = segment_of (start, tables.symbols);
+  if (segment == NULL || segment != segment_of (start, tables.strings))
     return 1;
-  for (const elf_sym *symbol = symbols.first; (const char *) (symbol + 1) <= symbols.strings; symbol++)
+  for (const elf_sym *symbol = tables.symbols; (const char *) (symbol + 1) <= tables.strings; symbol++)
     {
-      const char *name = symbols.strings + symbol->name;
-      if (symbol->section == 0 && symbol->name < symbols.strings_size
+      const char *name = tables.strings + symbol->name;
+      if (symbol->section == 0 && symbol->name < tables.strings_size
           && (text_equal (name, "dlopen") || text_equal (name, "dlmopen")))
         return 1;
     }
-  return (const char *) symbols.first > symbols.strings;
+  return (const char *) tables.symbols > tables.strings;
 }
 
 /* True if the index may have a program at this path. */

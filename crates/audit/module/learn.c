@@ -18,7 +18,6 @@
 
 #ifdef NR_userfaultfd
 
-# define NONBLOCK 04000
 /* Linux include/uapi/linux/userfaultfd.h. */
 # define USER_MODE_ONLY 1
 # define API 0xaa
@@ -62,8 +61,7 @@ connect_to_learner (void)
   if (fd < 0)
     return fd;
   /* It is after the first hyphen. */
-  while (*number != '\0' && *number != '-')
-    number++;
+  number += length_to (number, '-');
   number += *number == '-';
   if (pid != (int32_t) read_decimal (&number))
     {

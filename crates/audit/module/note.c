@@ -105,9 +105,7 @@ is_settled (const char *run_path, const char *file)
   directory = without_slashes (file, directory);
   for (const char *at = run_path;; at++)
     {
-      const char *end = at;
-      while (*end != '\0' && *end != ':')
-        end++;
+      const char *end = at + length_to (at, ':');
       size_t length = without_slashes (at, (size_t) (end - at));
       for (size_t i = 0; i < length; i++)
         if (at[i] == '$')

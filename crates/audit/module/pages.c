@@ -25,7 +25,6 @@
 # define R_TLSDESC 36u
 # define R_IRELATIVE 37u
 # define NO_FOLLOW 0400000
-# define NONBLOCK 04000
 # define BOOT "/proc/sys/kernel/random/boot_id"
 # define BOOT_SIZE 36u
 # define NAME_SIZE 1100u
@@ -174,15 +173,6 @@ name_file (char *to, const char *folder, const struct table_bound_program *progr
   return join_path (to, NAME_SIZE, folder, strlen (folder), name);
 }
 
-/* True if the file belongs to this boot. */
-static int
-is_of_boot (void)
-{
-  char boot[BOOT_SIZE];
-  return sys_read_file (BOOT, boot, sizeof boot) == sizeof boot
-         && memcmp (boot, head->boot, sizeof boot) == 0;
-}
-
 /* True if the tables are whole, and within the file. */
 static int
 tables_hold (uint64_t size)
@@ -234,7 +224,9 @@ open_file (const char *name)
   head = (const struct header *) mapped;
   file = (int) fd;
   file_size = found.size;
-  if (tables_hold (found.size) && is_of_boot ())
+  char boot[BOOT_SIZE];
+  if (tables_hold (found.size) && sys_read_file (BOOT, boot, sizeof boot) == sizeof boot
+      && memcmp (boot, head->boot, sizeof boot) == 0)
     return NULL;
   close_file ();
   return "other-file";

@@ -56,10 +56,8 @@ static struct root
   /* The device and mount of the directory as it is now, written before `look`. */
   uint64_t dev, mount;
 } roots[PATH_MOST_ROOTS] STATE = { { NULL, 0, 0, 0, 0, 0, 0 } };
-static uint32_t root_count STATE = 0, package_count STATE = 0, link_count STATE = 0;
-static uint32_t slot_count STATE = 0;
+static uint32_t root_count STATE = 0;
 static const struct table_path_package *packages STATE = NULL;
-static const struct table_path_link *links STATE = NULL;
 static const uint32_t *slots STATE = NULL;
 /* One for each package. */
 static uint64_t *looks STATE = NULL;
@@ -103,19 +101,19 @@ read_root (uint32_t index, struct root *root)
 int
 paths_init (void)
 {
-  const struct table_path_root *records = table_section (SECTION_PATH_ROOTS, &root_count);
-  packages = table_section (SECTION_PATH_PACKAGES, &package_count);
-  links = table_section (SECTION_PATH_LINKS, &link_count);
-  slots = table_section (SECTION_PATH_SLOTS, &slot_count);
+  const uint32_t package_count = sections[SECTION_PATH_PACKAGES].count;
+  root_count = sections[SECTION_PATH_ROOTS].count;
+  packages = sections[SECTION_PATH_PACKAGES].records;
+  slots = sections[SECTION_PATH_SLOTS].records;
   if (root_count == 0 || root_count > PATH_MOST_ROOTS || package_count == 0
-      || records == NULL || packages == NULL || links == NULL || slots == NULL)
+      || sections[SECTION_PATH_LINKS].records == NULL || slots == NULL)
     return 0;
   for (uint32_t i = 0; i < root_count; i++)
     if (!read_root (i, &roots[i]))
       return 0;
   /* A block has at least three words. */
   size_t of_packages = (size_t) package_count * sizeof *looks;
-  size_t of_blocks = slot_count / 24 + 1, of_memos = MEMOS * sizeof *memos;
+  size_t of_blocks = sections[SECTION_PATH_SLOTS].count / 24 + 1, of_memos = MEMOS * sizeof *memos;
   unsigned char *room = sys_allocate (of_memos + of_packages + of_blocks);
   if (room == NULL)
     return 0;
@@ -129,14 +127,6 @@ void
 paths_off (void)
 {
   STORE (is_off, 1);
-}
-
-static const struct table_path_root *
-root_record (const struct root *root)
-{
-  uint32_t count;
-  const struct table_path_root *records = table_section (SECTION_PATH_ROOTS, &count);
-  return records + (root - roots);
 }
 
 static long
@@ -158,18 +148,9 @@ mount_of (const struct statx *found)
 static uint32_t
 find_package (uint64_t state)
 {
-  uint32_t at = table_first_of (packages, package_count, sizeof *packages, 8, state);
-  return at < package_count && packages[at].state == state ? at : UINT32_MAX;
-}
-
-/* Returns the length of the component at NAME. */
-static size_t
-name_length (const char *name)
-{
-  size_t length = 0;
-  while (name[length] != '\0' && name[length] != '/')
-    length++;
-  return length;
+  const uint32_t count = sections[SECTION_PATH_PACKAGES].count;
+  uint32_t at = table_first_of (packages, count, sizeof *packages, 8, state);
+  return at < count && packages[at].state == state ? at : UINT32_MAX;
 }
 
 /* Returns the root that a path is below, and where the part after it begins, without slashes. */
@@ -191,22 +172,16 @@ root_of (const char *path, const char **rest)
   return NULL;
 }
 
-static void
-turn_package_off (uint64_t state)
-{
-  uint32_t package = find_package (state);
-  if (package != UINT32_MAX)
-    STORE (looks[package], FAILS);
-}
-
 /* Disables the package that a path is in; the path has neither "." nor "..". */
 static void
 turn_off (const char *path)
 {
   const char *rest;
-  struct root *root = root_of (path, &rest);
-  if (root != NULL)
-    turn_package_off (hash_bytes (root->state, rest, name_length (rest)));
+  const struct root *root = root_of (path, &rest);
+  const uint32_t package
+      = root != NULL ? find_package (hash_bytes (root->state, rest, length_to (rest, '/'))) : UINT32_MAX;
+  if (package != UINT32_MAX)
+    STORE (looks[package], FAILS);
 }
 
 /* Mount points, as /proc/self/mountinfo has them: the fifth field of each line. */
@@ -222,22 +197,17 @@ see_mount (void *has_failed, unsigned number, const char *point, size_t length)
   return 0;
 }
 
-/* Disables the packages in which something is mounted; returns 0 if that cannot be found out. */
-static int
-look_at_mounts (void)
-{
-  int has_failed = 0;
-  return read_fields ("/proc/self/mountinfo", see_mount, &has_failed) == 0 && !has_failed;
-}
-
 static unsigned
 look_at_root (struct root *root)
 {
-  const struct table_path_root *known = root_record (root);
+  const struct table_path_root *known
+      = (const struct table_path_root *) sections[SECTION_PATH_ROOTS].records + (root - roots);
+  int has_failed = 0, is_passing;
   struct statx found;
+  /* The packages in which something is mounted are disabled. */
   if (look_at (root->path, &found) != 0 || (found.mode & 0170111) != 0040111
-      || found.ino != known->ino || volume_now (&found, root->path) != known->volume
-      || !look_at_mounts ())
+      || found.ino != known->ino || volume_now (&found, root->path, &is_passing) != known->volume
+      || read_fields ("/proc/self/mountinfo", see_mount, &has_failed) != 0 || has_failed)
     return FAILS;
   STORE (root->dev, device_of (&found));
   STORE (root->mount, mount_of (&found));
@@ -286,8 +256,8 @@ package_is_sound (const struct table_path_package *package)
   return package->check == hash_low (0, package, offsetof (struct table_path_package, check))
          && package->root < root_count && words >= 3
          && (words <= PATH_BLOCK || words % PATH_BLOCK == 0)
-         && (uint64_t) package->slots + words <= slot_count
-         && (uint64_t) package->links + package->link_count <= link_count;
+         && (uint64_t) package->slots + words <= sections[SECTION_PATH_SLOTS].count
+         && (uint64_t) package->links + package->link_count <= sections[SECTION_PATH_LINKS].count;
 }
 
 /* True for a package with a sound record that nothing has disabled. */
@@ -335,7 +305,7 @@ block_is_sound (const struct table_path_package *package, uint32_t block, const 
 {
   uint32_t number = package->blocks + block;
   unsigned char bit = (unsigned char) (1u << number % 8);
-  if (number / 8 >= slot_count / 24 + 1)
+  if (number / 8 >= sections[SECTION_PATH_SLOTS].count / 24 + 1)
     return 0;
   if (__atomic_load_n (&checked_blocks[number / 8], __ATOMIC_ACQUIRE) & bit)
     return 1;
@@ -372,7 +342,8 @@ find (const struct table_path_package *package, uint64_t state)
 static const struct table_path_link *
 find_link (const struct table_path_package *package, uint64_t state)
 {
-  const struct table_path_link *of_package = links + package->links;
+  const struct table_path_link *of_package
+      = (const struct table_path_link *) sections[SECTION_PATH_LINKS].records + package->links;
   uint32_t count = package->link_count;
   uint32_t at = table_first_of (of_package, count, sizeof *of_package, 8, state);
   const struct table_path_link *found = &of_package[at];
@@ -412,7 +383,7 @@ next_name (const char **at, size_t *length)
       while (**at == '/')
         (*at)++;
       const char *name = *at;
-      *length = name_length (name);
+      *length = length_to (name, '/');
       *at += *length;
       if (*length == 0)
         return NULL;
@@ -515,7 +486,6 @@ static int
 root_is_real (struct root *root)
 {
   char path[LONGEST_ROOT + 1], ignored[8];
-  const long invalid = -22;
   uint64_t time = clock_now ();
   if (LOAD (root->real) > time)
     return 1;
@@ -524,7 +494,7 @@ root_is_real (struct root *root)
     if (i == root->length || path[i] == '/')
       {
         path[i] = '\0';
-        if (sys_readlink (path, ignored, sizeof ignored) != invalid)
+        if (sys_readlink (path, ignored, sizeof ignored) != EINVAL_NEG)
           return 0;
       }
   STORE (root->real, time + LOOK_COUNTS);
@@ -603,9 +573,9 @@ static int
 may_write_in (const char *directory)
 {
   const int write = 2, effective = 0x200;
-  const long access = -13, read_only = -30;
+  const long read_only = -30;
   long result = system_call (NR_faccessat2, AT_FDCWD, (long) directory, write, effective, 0);
-  return result != access && result != read_only && result != ENOENT_NEG;
+  return result != EACCES_NEG && result != read_only && result != ENOENT_NEG;
 }
 
 /* Writes the directory that a path is relative to, with its slash; returns 0 if it is not known. */
@@ -631,8 +601,8 @@ directory_path (int directory, char *to, size_t size)
 static int
 is_refusal (long error)
 {
-  const long bad_descriptor = -9, access = -13, too_long = -36, loop = -40;
-  return error == ENOENT_NEG || error == ENOTDIR_NEG || error == bad_descriptor || error == access
+  const long bad_descriptor = -9, too_long = -36, loop = -40;
+  return error == ENOENT_NEG || error == ENOTDIR_NEG || error == bad_descriptor || error == EACCES_NEG
          || error == too_long || error == loop;
 }
 
@@ -640,9 +610,8 @@ is_refusal (long error)
 static uint64_t
 identity_of (int directory, const char *path, long *error)
 {
-  const int empty_path = 0x1000;
   struct statx found;
-  *error = system_call (NR_statx, directory, (long) path, empty_path, STATX_BASIC_STATS,
+  *error = system_call (NR_statx, directory, (long) path, EMPTY_PATH, STATX_BASIC_STATS,
                         (long) &found);
   uint64_t words[2] = { device_of (&found), found.ino };
   return *error == 0 ? hash_bytes (0, words, sizeof words) | 1 : 0;
@@ -738,13 +707,12 @@ void
 paths_created (int directory, const char *path)
 {
   char ignored[8];
-  const long invalid = -22;
   struct statx found;
   if (path == NULL || LOAD (is_off))
     return;
   long linked = system_call (NR_readlinkat, directory, (long) path, (long) ignored, sizeof ignored, 0);
   /* What exists is not made. */
-  if (linked == invalid)
+  if (linked == EINVAL_NEG)
     return;
   if (linked < 0)
     paths_written (directory, path, 0);

@@ -52,12 +52,10 @@ changes_bindings (const char *variable)
 static void
 copy_text (char *to, const char *element, const char *word)
 {
-  size_t length = 0;
   element = text_after (element, word);
   if (element == NULL)
     return;
-  while (element[length] != '\0' && element[length] != ',')
-    length++;
+  const size_t length = length_to (element, ',');
   if (length == 0 || length >= TEXT_SIZE)
     return;
   memcpy (to, element, length);
@@ -74,11 +72,9 @@ read_switches (const char *list)
         switches |= is_word (list, words[i]) ? 1u << i : 0;
       for (unsigned i = 0; i < TEXTS; i++)
         copy_text (texts[i], list, prefixes[i]);
-      while (*list != '\0' && *list != ',')
-        list++;
-      if (*list == '\0')
+      list += length_to (list, ',');
+      if (*list++ == '\0')
         break;
-      list++;
     }
   if (switches & NO_BIND)
     process.why_not_bound = "nobind";

@@ -5,8 +5,6 @@
 
 #ifdef NR_socket
 
-# define NONBLOCK 04000
-
 struct address
 {
   uint16_t family;

@@ -157,7 +157,17 @@ static unsigned char is_armed STATE = 0;
 static const char no_path[] = "";
 
 /* 16 bytes each, in the order of the calls. */
-STUBS (TEXT (CALLS));
+__asm__ (".pushsection .text\n"
+         ".p2align 4\n"
+         "becalm_stubs:\n"
+         ".set number, 0\n"
+         ".rept " TEXT (CALLS) "\n"
+         " .p2align 4\n" STUB_ENTRY
+         " .set number, number + 1\n"
+         ".endr\n"
+         ".p2align 4\n"
+         "becalm_stub:\n" STUB_BODY
+         ".popsection\n");
 extern const unsigned char becalm_stubs[] __attribute__ ((visibility ("hidden")));
 
 #define NO_CREAT 0100
@@ -194,12 +204,19 @@ fail (elf_word *args, int error, elf_sword value)
 #define NOT_A_LINK 22
 #define IS_READ_ONLY 30
 
+/* Looks at a path that need not be stat'ed. */
+static enum tree_answer
+look_at (elf_word path, int follow, struct statx *found)
+{
+  return paths_ask ((const char *) path, PATHS_ABSENT) == PATHS_ABSENT ? TREE_ABSENT
+                                                                       : tree_stat ((const char *) path, follow, found);
+}
+
 static int
 is_absent (elf_word path)
 {
   struct statx ignored;
-  return paths_ask ((const char *) path, PATHS_ABSENT) == PATHS_ABSENT
-         || tree_stat ((const char *) path, 1, &ignored) == TREE_ABSENT;
+  return look_at (path, 1, &ignored) == TREE_ABSENT;
 }
 
 /* For a call that may be cancelled: only libc knows whether it is. */
@@ -295,7 +312,6 @@ fill (struct stat *to, const struct statx *from)
 
 #define NO_FOLLOW 0x100u
 #define NO_AUTOMOUNT 0x800u
-#define EMPTY_PATH 0x1000u
 
 /* Finds the stat of PATH, relative to DIRECTORY; FLAGS are those of fstatat. If it is not WANTED, only finds
    out that there is no such path. */
@@ -345,10 +361,10 @@ static enum outcome
 statx_path (elf_word *args, int directory, const elf_word *path)
 {
   const unsigned known = NO_FOLLOW | NO_AUTOMOUNT | EMPTY_PATH, reserved = 0x80000000u;
-  const unsigned remembered_fields = 0xfff, unsynced = 0x4000;
+  const unsigned remembered_fields = 0xfff;
   const unsigned flags = (unsigned) path[1], mask = (unsigned) path[2];
   struct statx found, *to = (struct statx *) path[3];
-  if (flags & ~(known | unsynced) || mask & reserved)
+  if (flags & ~(known | DONT_SYNC) || mask & reserved)
     return PASSES;
   const enum tree_answer answer = known_stat (directory, (const char *) *path, flags,
                                               to != NULL && !(mask & ~remembered_fields), &found);
@@ -364,13 +380,9 @@ access_path (elf_word *args, elf_word path, elf_word mode, elf_word flags)
   struct statx found;
   if ((unsigned) mode & ~7u || (unsigned) flags & ~known)
     return PASSES;
-  const enum tree_answer answer = paths_ask ((const char *) path, PATHS_ABSENT) == PATHS_ABSENT
-                                      ? TREE_ABSENT
-                                      : tree_stat ((const char *) path, !(flags & NO_FOLLOW), &found);
-  if (answer == TREE_ABSENT)
-    return fail (args, NOT_THERE, -1);
+  const enum tree_answer answer = look_at (path, !(flags & NO_FOLLOW), &found);
   if (answer != TREE_FOUND)
-    return PASSES;
+    return succeed_or_fail (args, answer);
   const unsigned may_execute = 1, may_write = 2;
   const int is_refused = mode & may_write || (mode & may_execute && !(found.mode & 0111));
   /* Whether it may be read, the kernel decides, unless it was packed: then it is as on a read-only mount. */
@@ -535,14 +547,6 @@ no_answers (void)
   tree_off ();
 }
 
-/* True for commands of fcntl: F_GETLK, F_SETLK, F_SETLKW, the same for open file descriptions, F_SETLEASE,
-   F_NOTIFY. */
-static int
-is_about_locks (unsigned command)
-{
-  return command - 5 <= 2 || command - 36 <= 2 || command == 1024 || command == 1026;
-}
-
 static enum outcome
 forks (void)
 {
@@ -605,6 +609,7 @@ perform (unsigned call, elf_word *args, elf_word *of)
   const int is_relative = (call & RELATIVE) != 0;
   elf_word *path = of + (call >> 8 & 3), *second = path + 1 + is_relative;
   const int directory = is_relative ? (int) path[-1] : AT_FDCWD;
+  const unsigned command = (unsigned) path[1];
   if (call & VERSION && (unsigned) of[0] > 1)
     return PASSES;
   if (tree_is_told () && !leave_pack (call, of))
@@ -648,7 +653,8 @@ perform (unsigned call, elf_word *args, elf_word *of)
     case BIND: binds (of); break;
     case CHANGES_FILE: case USES_FILE: tree_restore ((int) *path); paths_forget (); break;
     case FILE_CONTROL:
-      if (is_about_locks ((unsigned) path[1]))
+      /* F_GETLK, F_SETLK, F_SETLKW, the same for open file descriptions, F_SETLEASE, F_NOTIFY. */
+      if (command - 5 <= 2 || command - 36 <= 2 || command == 1024 || command == 1026)
         tree_restore ((int) *path);
       break;
     case STAT_FILE_SYSTEM: *path = (elf_word) tree_place ((const char *) *path); break;
@@ -745,23 +751,16 @@ clock_by_call (int clock, int64_t time[2])
 }
 #endif
 
-/* Returns the vDSO among the objects of the start: glibc 2.31 does not announce it. */
-static const struct link_map *
-find_vdso (void)
+/* Returns the clock of the vDSO, which is among the objects of the start: glibc 2.31 does not announce it. */
+static void *
+vdso_clock (void)
 {
   const struct link_map *map = libc;
   while (map->prev != NULL)
     map = map->prev;
   while (map != NULL && !process_is_vdso (map))
     map = map->next;
-  return map;
-}
-
-static void *
-vdso_clock (void)
-{
-  const struct link_map *vdso = find_vdso ();
-  void *clock = vdso != NULL ? dynamic_symbol (vdso, VDSO_CLOCK) : NULL;
+  void *clock = map != NULL ? dynamic_symbol (map, VDSO_CLOCK) : NULL;
 #ifdef CLOCK_BY_CALL
   int (*by_call) (int, int64_t[2]) = clock_by_call;
   if (clock == NULL)

@@ -25,28 +25,19 @@ system_call (long nr, long a, long b, long c, long d, long e)
 {
   return system_call_6 (nr, a, b, c, d, e, 0);
 }
-
-/* mmap (NULL, size, protection, flags, fd, 0). */
-static inline long
-system_map (long size, long protection, long flags, long fd)
-{
-  return system_call_6 (NR_mmap, 0, size, protection, flags, fd, 0);
-}
-#else
-/* The same in its old form, which takes the arguments in memory. */
-static inline long
-system_map (long size, long protection, long flags, long fd)
-{
-  long arguments[6] = { 0, size, protection, flags, fd, 0 };
-  return system_call (NR_old_mmap, (long) arguments, 0, 0, 0, 0);
-}
 #endif
 
 #define AT_FDCWD (-100)
-/* O_CLOEXEC, SOCK_CLOEXEC. */
+/* O_CLOEXEC, SOCK_CLOEXEC; O_NONBLOCK, SOCK_NONBLOCK. */
 #define CLOSE_ON_EXEC 02000000
+#define NONBLOCK 04000
+/* AT_EMPTY_PATH, AT_STATX_DONT_SYNC. */
+#define EMPTY_PATH 0x1000
+#define DONT_SYNC 0x4000
 #define ENOENT_NEG (-2)
+#define EACCES_NEG (-13)
 #define ENOTDIR_NEG (-20)
+#define EINVAL_NEG (-22)
 #define EFAULT_NEG (-14)
 
 /* struct statx of Linux include/uapi/linux/stat.h: one layout on every machine. */
@@ -157,8 +148,7 @@ sys_stat (const char *path, struct statx *result)
 static inline long
 sys_stat_open (int fd, struct statx *result)
 {
-  const int empty_path = 0x1000;
-  return sys_stat_at (fd, "", empty_path, result);
+  return sys_stat_at (fd, "", EMPTY_PATH, result);
 }
 
 static inline uint64_t
@@ -204,7 +194,13 @@ sys_read (int fd, void *buffer, size_t size)
 static inline void *
 sys_map_as (size_t size, long protection, long flags, int fd)
 {
-  long mapped = system_map ((long) size, protection, flags, fd);
+#ifdef NR_mmap
+  long mapped = system_call_6 (NR_mmap, 0, (long) size, protection, flags, fd, 0);
+#else
+  /* The old form, which takes the arguments in memory. */
+  long arguments[6] = { 0, (long) size, protection, flags, fd, 0 };
+  long mapped = system_call (NR_old_mmap, (long) arguments, 0, 0, 0, 0);
+#endif
   return (unsigned long) mapped < -4095UL ? (void *) mapped : NULL;
 }
 
@@ -240,9 +236,8 @@ sys_close (int fd)
 static inline long
 sys_read_file (const char *path, void *to, size_t size)
 {
-  const int cloexec_nonblocking = 02004000;
   size_t used = 0;
-  long got = 0, fd = sys_open (path, cloexec_nonblocking, 0);
+  long got = 0, fd = sys_open (path, CLOSE_ON_EXEC | NONBLOCK, 0);
   if (fd < 0)
     return fd;
   while (used < size && (got = sys_read ((int) fd, (char *) to + used, size - used)) > 0)
@@ -277,13 +272,4 @@ static inline long
 sys_unmap (const void *from, size_t size)
 {
   return system_call (NR_munmap, (long) from, (long) size, 0, 0, 0);
-}
-
-/* True if the kernel can read a string from there: the address is neither on an unreadable page
-   nor behind the end of a file. The call returns EFAULT only if it cannot read the string. */
-static inline int
-sys_is_readable (const void *from)
-{
-  struct statx ignored;
-  return sys_stat_at (-1, from, 0, &ignored) != EFAULT_NEG;
 }

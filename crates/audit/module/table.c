@@ -6,12 +6,7 @@
 
 static enum { UNREAD, USABLE, UNUSABLE } state STATE = UNREAD;
 static const unsigned char *table STATE = NULL;
-/* For each kind: the section's first record and the number of records. */
-static struct
-{
-  const void *records;
-  uint32_t count;
-} sections[SECTION_KINDS] STATE = { { NULL, 0 } };
+struct sections sections[SECTION_KINDS] STATE = { { NULL, 0 } };
 /* A bit for each search directory whose names were verified. */
 static unsigned char checked_names[1024] STATE = { 0 };
 
@@ -97,13 +92,6 @@ table_ready (void)
     return 0;
   state = USABLE;
   return 1;
-}
-
-const void *
-table_section (enum section_kind kind, uint32_t *count)
-{
-  *count = sections[kind].count;
-  return sections[kind].records;
 }
 
 const char *

@@ -59,6 +59,14 @@ enum section_kind
   SECTION_KINDS,
 };
 
+/* For each kind: the section's first record and the number of records; none before the table was found
+   to be usable, or if it does not have the section. */
+extern struct sections
+{
+  const void *records;
+  uint32_t count;
+} sections[SECTION_KINDS] __attribute__ ((visibility ("hidden")));
+
 struct table_object
 {
   uint32_t path;
@@ -281,9 +289,6 @@ int table_ready (void);
 
 /* Returns the header of such a table. */
 const struct table_header *table_header (void);
-
-/* Returns the records of a section that the module reads, NULL if there are none. */
-const void *table_section (enum section_kind kind, uint32_t *count);
 
 /* Returns the string at an offset, NULL if it is not within the table; its length in *LENGTH. */
 const char *table_string (uint32_t at, uint32_t *length);

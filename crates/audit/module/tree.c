@@ -72,7 +72,7 @@ struct slots
 _Static_assert (sizeof (struct header) == 4256, "as becalm writes it");
 _Static_assert (sizeof (struct entry) == 576, "as becalm writes it");
 
-static unsigned char *table STATE = NULL;
+static struct header *head STATE = NULL;
 static unsigned char is_off STATE = 0;
 /* Whether descriptors of copies were opened, and whether a process has been made since. */
 static enum { NONE, BEFORE_FORK, AFTER_FORK } has_copies_open STATE = NONE;
@@ -102,37 +102,22 @@ static struct outside
 
 #define LOAD(at) __atomic_load_n (&(at), __ATOMIC_ACQUIRE)
 
-static struct header *
-head (void)
-{
-  return (struct header *) table;
-}
-
 static struct entry *
 entries (void)
 {
-  return (struct entry *) (table + head ()->entries);
+  return (struct entry *) ((char *) head + head->entries);
 }
 
 static const char *
 string_at (uint32_t offset)
 {
-  return (const char *) table + head ()->strings + offset;
+  return (const char *) head + head->strings + offset;
 }
 
 static long
 control (int fd, long command, long argument)
 {
   return system_call (NR_fcntl, fd, command, argument, 0, 0);
-}
-
-/* Reads a number and the slash after it. Returns 0 if TEXT does not begin with them. */
-static int
-read_number (const char **text, uint64_t *number)
-{
-  const char *begin = *text;
-  *number = read_decimal (text);
-  return *text != begin && *(*text)++ == '/';
 }
 
 static int
@@ -176,6 +161,7 @@ take (int given, int events)
 /* What this program was started with. */
 struct offer
 {
+  /* Two descriptors, a process, and its beginning. */
   uint64_t given, events, process, since;
   const char *name;
 };
@@ -184,12 +170,17 @@ struct offer
 static int
 read_offer (struct offer *offer)
 {
+  uint64_t numbers[4];
   const char *text = process.trees;
-  if (text == NULL || !process.is_on || process_is_filtered () || !read_number (&text, &offer->given)
-      || !read_number (&text, &offer->events) || !read_number (&text, &offer->process)
-      || !read_number (&text, &offer->since))
+  if (text == NULL || !process.is_on || process_is_filtered ())
     return 0;
-  offer->name = text;
+  for (unsigned i = 0; i < 4; i++)
+    {
+      numbers[i] = read_decimal (&text);
+      if (*text++ != '/')
+        return 0;
+    }
+  *offer = (struct offer) { numbers[0], numbers[1], numbers[2], numbers[3], text };
   return 1;
 }
 
@@ -269,14 +260,14 @@ void
 tree_settle (void)
 {
   struct offer offer;
-  if (table_fd == 0 && table == NULL && read_offer (&offer) && is_open (&offer))
+  if (table_fd == 0 && head == NULL && read_offer (&offer) && is_open (&offer))
     {
       sys_close ((int) offer.given);
       sys_close ((int) offer.events);
     }
   if (table_fd != 0)
     sys_close (table_fd - 1);
-  if (events_fd != 0 && table == NULL)
+  if (events_fd != 0 && head == NULL)
     sys_close (events_fd - 1);
   table_fd = 0;
 }
@@ -288,7 +279,7 @@ static const char *
 held_directory (const struct entry *entry, char link[LINK_SIZE])
 {
   char of_number[DIGITS_SIZE], of_process[DIGITS_SIZE];
-  concatenate (link, LINK_SIZE, "/proc/", digits_of (head ()->holder, of_process), "/fd/",
+  concatenate (link, LINK_SIZE, "/proc/", digits_of (head->holder, of_process), "/fd/",
                digits_of (LOAD (entry->directory) - 1, of_number), NULL);
   return link;
 }
@@ -298,7 +289,7 @@ static void
 find_folder (void)
 {
   char link[LINK_SIZE];
-  const struct entry *entry = entries (), *end = entry + head ()->count;
+  const struct entry *entry = entries (), *end = entry + head->count;
   while (entry != end && LOAD (entry->directory) == 0)
     entry++;
   if (entry == end || (folder = sys_allocate (LONGEST_FOLDER)) == NULL)
@@ -315,7 +306,7 @@ tree_init (void)
   const long read_write = 3, shared = 1;
   uint64_t size = 0;
   struct statx file;
-  if (table != NULL)
+  if (head != NULL)
     return 1;
   if (table_fd == 0 || events_fd == 0
       || system_call (NR_pread64, table_fd - 1, (long) &size, sizeof size,
@@ -323,16 +314,11 @@ tree_init (void)
              != sizeof size
       || size < sizeof (struct header) || sys_stat_open (table_fd - 1, &file) != 0 || file.size < size)
     return 0;
-  table = sys_map_as (size, read_write, shared, table_fd - 1);
-  if (table == NULL)
+  struct header *of = sys_map_as (size, read_write, shared, table_fd - 1);
+  if (of == NULL || of->entries >= size || of->slots >= size || of->strings >= size || of->log >= size)
     return 0;
-  const struct header *of = head ();
-  if (of->entries >= size || of->slots >= size || of->strings >= size || of->log >= size)
-    {
-      table = NULL;
-      return 0;
-    }
-  __atomic_store_n (&head ()->is_taken, 1, __ATOMIC_RELEASE);
+  head = of;
+  __atomic_store_n (&head->is_taken, 1, __ATOMIC_RELEASE);
   owner = sys_getpid ();
   if (is_told)
     {
@@ -345,7 +331,7 @@ tree_init (void)
 uint32_t
 tree_count (void)
 {
-  return table != NULL ? head ()->count : 0;
+  return head != NULL ? head->count : 0;
 }
 
 void
@@ -357,8 +343,8 @@ tree_off (void)
 static struct entry *
 find_entry (const char *path, size_t length, uint64_t hash)
 {
-  const struct slots *slots = (const struct slots *) (table + head ()->slots);
-  if (!LOAD (head ()->is_ready))
+  const struct slots *slots = (const struct slots *) ((char *) head + head->slots);
+  if (!LOAD (head->is_ready))
     return NULL;
   for (uint32_t at = (uint32_t) hash & slots->mask; slots->first[at] != 0; at = (at + 1) & slots->mask)
     {
@@ -382,9 +368,9 @@ entry_of (const char *path)
 static int
 is_below_a_base (const char *path)
 {
-  for (uint32_t i = 0; i < head ()->base_count && i < MOST_BASES; i++)
+  for (uint32_t i = 0; i < head->base_count && i < MOST_BASES; i++)
     {
-      const char *rest = text_after (path, string_at (head ()->bases[i]));
+      const char *rest = text_after (path, string_at (head->bases[i]));
       if (rest != NULL && *rest == '/')
         return 1;
       if (rest != NULL && *rest == '\0')
@@ -401,16 +387,15 @@ is_below_a_base (const char *path)
 static void
 tell (uint64_t hash, const char *path, size_t length, char what)
 {
-  struct header *to = head ();
   uint64_t place = hash ^ (uint64_t) (unsigned char) what << 6;
   uint64_t bit = (uint64_t) 1 << (place & 63);
   if (length >= 4096
-      || __atomic_fetch_or (&to->seen[place >> 6 & (NAMES_SEEN - 1)], bit, __ATOMIC_RELAXED) & bit)
+      || __atomic_fetch_or (&head->seen[place >> 6 & (NAMES_SEEN - 1)], bit, __ATOMIC_RELAXED) & bit)
     return;
-  uint64_t at = __atomic_fetch_add (&to->log_used, length + 2, __ATOMIC_ACQ_REL);
-  if (at + length + 2 > to->log_size)
+  uint64_t at = __atomic_fetch_add (&head->log_used, length + 2, __ATOMIC_ACQ_REL);
+  if (at + length + 2 > head->log_size)
     return;
-  char *into = (char *) table + to->log + at;
+  char *into = (char *) head + head->log + at;
   memcpy (into + 1, path, length + 1);
   __atomic_store_n (into, what, __ATOMIC_RELEASE);
 }
@@ -431,10 +416,10 @@ is_missing (const char *path, size_t length)
       if (entry == NULL)
         continue;
       const char *name = path + length + 1;
-      const int is_here = name[0] == '.' && (name[1] == '/' || name[1] == '\0');
-      const int is_above = name[0] == '.' && name[1] == '.' && (name[2] == '/' || name[2] == '\0');
+      const char *after = name + (name[0] == '.') + (name[0] == '.' && name[1] == '.');
+      /* No empty name, and not dots alone. */
       return (LOAD (entry->state) & 3) == TREE_FOUND && (entry->found.mode & 0170000) == 0040000
-             && LOAD (entry->loads) && *name != '/' && *name != '\0' && !is_here && !is_above;
+             && LOAD (entry->loads) && *after != '/' && *after != '\0';
     }
   return 0;
 }
@@ -455,9 +440,7 @@ plain_path (const char *path, struct plain *plain)
   plain->is_directory = 0;
   for (const char *at = path; *at == '/'; )
     {
-      size_t size = 1;
-      while (at[size] != '\0' && at[size] != '/')
-        size++;
+      const size_t size = 1 + length_to (at + 1, '/');
       plain->is_directory = size == 1 || (size == 2 && at[1] == '.');
       if (length + size >= sizeof plain->buffer)
         break;
@@ -481,8 +464,7 @@ plain_path (const char *path, struct plain *plain)
 static struct entry *
 find_plain (const char *path, int is_directory, char what)
 {
-  struct header *of = head ();
-  if (path[0] != '/' || LOAD (of->is_off) || (!of->logs_all && !is_below_a_base (path)))
+  if (path[0] != '/' || LOAD (head->is_off) || (!head->logs_all && !is_below_a_base (path)))
     return NULL;
   size_t length = strlen (path);
   uint64_t hash = hash_bytes (0, path, length);
@@ -508,7 +490,7 @@ static __attribute__ ((noinline)) struct entry *
 find (const char *path, char what)
 {
   struct plain plain;
-  if (table == NULL || path == NULL || path[0] != '/')
+  if (head == NULL || path == NULL || path[0] != '/')
     return NULL;
   path = plain_path (path, &plain);
   return find_plain (path, plain.is_directory, what);
@@ -565,7 +547,7 @@ peek (const struct entry *entry, int follow, struct statx *found)
   return LOAD (entry->state) == state ? kind : TREE_UNKNOWN;
 }
 
-static struct entry *find_real (const char *path, int follows, char what);
+static struct entry *find_real (const char *path, int follows);
 
 /* Reads an entry that counts. */
 static enum tree_answer
@@ -574,21 +556,21 @@ read_entry (const struct entry *entry, int follow, struct statx *found)
   enum tree_answer kind = peek (entry, follow, found);
   if (kind == TREE_UNKNOWN || !nothing_happened ())
     return TREE_UNKNOWN;
-  __atomic_fetch_add (&head ()->asked, 1, __ATOMIC_RELAXED);
+  __atomic_fetch_add (&head->asked, 1, __ATOMIC_RELAXED);
   return kind;
 }
 
 enum tree_answer
 tree_stat (const char *path, int follow, struct statx *found)
 {
-  const enum tree_answer answer = read_entry (find_real (path, follow, 's'), follow, found);
+  const enum tree_answer answer = read_entry (find_real (path, follow), follow, found);
   return answer == TREE_COPIED ? TREE_FOUND : answer;
 }
 
 enum tree_answer
 tree_link (const char *path, const char **target)
 {
-  const struct entry *entry = find_real (path, 0, 's');
+  const struct entry *entry = find_real (path, 0);
   struct statx found;
   const enum tree_answer kind = read_entry (entry, 0, &found);
   const int is_link = kind >= TREE_FOUND && (found.mode & 0170000) == 0120000;
@@ -637,16 +619,14 @@ step (struct walk *walk)
   char *name = walk->rest;
   while (*name == '/')
     name++;
-  size_t size = 0;
-  while (name[size] != '\0' && name[size] != '/')
-    size++;
+  const size_t size = length_to (name, '/');
   const int is_here = size == 1 && *name == '.';
   if (size == 0 || walk->length + 1 + size >= sizeof walk->real)
     return 0;
   if (is_here || (size == 2 && name[0] == '.' && name[1] == '.'))
     {
       /* Only of what is in the table it is known that it is a directory. */
-      if (!head ()->logs_all && !is_below_a_base (walk->real))
+      if (!head->logs_all && !is_below_a_base (walk->real))
         return 0;
       if (!is_here)
         cut_last (walk);
@@ -662,15 +642,22 @@ step (struct walk *walk)
   return 1;
 }
 
+/* Returns where a link leads, NULL if that is not known. */
+static const char *
+target_of (const struct entry *entry)
+{
+  return entry != NULL && (entry->found.mode & 0170000) == 0120000 && entry->target != 0 ? string_at (entry->target)
+                                                                                         : NULL;
+}
+
 /* Follows the last name of REAL, which is in no tree, as follow_last does. */
 static __attribute__ ((noinline)) int
 follow_by_kernel (struct walk *walk)
 {
-  const int invalid = 22;
   char target[512];
   long size = sys_readlink (walk->real, target, sizeof target);
   if (size < 0)
-    return size == -invalid ? 1 : -1;
+    return size == EINVAL_NEG ? 1 : -1;
   return size < (long) sizeof target && follow (walk, target, (size_t) size) ? 1 : -1;
 }
 
@@ -681,7 +668,7 @@ follow_last (struct walk *walk)
 {
   if (walk->length == 0)
     return 1;
-  if (head ()->logs_all || is_below_a_base (walk->real))
+  if (head->logs_all || is_below_a_base (walk->real))
     {
       const struct entry *entry = find_plain (walk->real, 0, 's');
       struct statx found;
@@ -690,8 +677,8 @@ follow_last (struct walk *walk)
       const unsigned kind = found.mode & 0170000;
       if (kind != 0120000)
         return kind == 0040000 || *walk->rest == '\0' ? 1 : -1;
-      const char *leads = string_at (entry->target);
-      return entry->target != 0 && follow (walk, leads, strlen (leads)) ? 1 : -1;
+      const char *leads = target_of (entry);
+      return leads != NULL && follow (walk, leads, strlen (leads)) ? 1 : -1;
     }
   return follow_by_kernel (walk);
 }
@@ -715,7 +702,7 @@ begin (struct walk *walk, const char *path)
 
 /* Follows links and `..` in a path by the table alone. Returns OTHERWISE if it does not know where the path leads. */
 static __attribute__ ((noinline)) struct entry *
-follow_known (const char *path, int follows, char what, struct entry *otherwise)
+follow_known (const char *path, int follows, struct entry *otherwise)
 {
   struct walk walk;
   if (!begin (&walk, path))
@@ -728,36 +715,36 @@ follow_known (const char *path, int follows, char what, struct entry *otherwise)
         break;
       if (!is_below_a_base (walk.real))
         continue;
-      struct entry *at = find_plain (walk.real, 0, what);
-      const unsigned kind = at != NULL ? at->found.mode & 0170000 : 0;
+      struct entry *at = find_plain (walk.real, 0, 's');
       if (at != NULL && (LOAD (at->state) & 3) == TREE_ABSENT)
         return at;
-      const char *leads = at != NULL && kind == 0120000 && at->target != 0 ? string_at (at->target) : NULL;
-      if (leads != NULL ? !follow (&walk, leads, strlen (leads)) : *walk.rest != '\0' && kind != 0040000)
+      const char *leads = target_of (at);
+      if (leads != NULL ? !follow (&walk, leads, strlen (leads))
+                        : *walk.rest != '\0' && (at == NULL || (at->found.mode & 0170000) != 0040000))
         return otherwise;
     }
-  struct entry *real = find_plain (walk.real, 0, what);
+  struct entry *real = find_plain (walk.real, 0, 's');
   return real != NULL ? real : otherwise;
 }
 
 /* Finds an entry, for a program that is told also by links and `..` in the path. */
 static struct entry *
-find_real (const char *path, int follows, char what)
+find_real (const char *path, int follows)
 {
-  struct entry *entry = find (path, what);
+  struct entry *entry = find (path, 's');
   const int is_link = entry != NULL && (entry->found.mode & 0170000) == 0120000;
-  if (!is_told || table == NULL || path == NULL || path[0] != '/' || !is_below_a_base (path)
+  if (!is_told || head == NULL || path == NULL || path[0] != '/' || !is_below_a_base (path)
       || (entry != NULL && (!is_link || !follows || entry->copy != 0)))
     return entry;
-  return follow_known (path, follows, what, entry);
+  return follow_known (path, follows, entry);
 }
 
 const char *
 tree_real (const char *path)
 {
   struct walk walk;
-  if (table == NULL || path == NULL || path[0] != '/' || LOAD (head ()->is_off)
-      || (!head ()->logs_all && !is_below_a_base (path)) || !begin (&walk, path))
+  if (head == NULL || path == NULL || path[0] != '/' || LOAD (head->is_off)
+      || (!head->logs_all && !is_below_a_base (path)) || !begin (&walk, path))
     return NULL;
   int is_known = 1;
   while (*walk.rest != '\0')
@@ -770,7 +757,7 @@ tree_real (const char *path)
     }
   if (!is_known || !nothing_happened ())
     return NULL;
-  __atomic_fetch_add (&head ()->asked, 1, __ATOMIC_RELAXED);
+  __atomic_fetch_add (&head->asked, 1, __ATOMIC_RELAXED);
   if (text_equal (walk.real, path))
     return path;
   const struct entry *entry = find_plain (walk.real, 0, 's');
@@ -800,7 +787,7 @@ const char *
 tree_outside (const char *path, int follows)
 {
   struct walk walk;
-  if (outside == NULL || path == NULL || path[0] != '/' || LOAD (is_off) || LOAD (head ()->is_off)
+  if (outside == NULL || path == NULL || path[0] != '/' || LOAD (is_off) || LOAD (head->is_off)
       || !is_below_a_base (path) || !begin (&walk, path))
     return path;
   while (*walk.rest != '\0' && step (&walk))
@@ -810,7 +797,7 @@ tree_outside (const char *path, int follows)
       /* The last one may have been packed as a file. */
       const int is_there = entry != NULL && (LOAD (entry->state) & 3) >= TREE_FOUND
                            && (!is_last || entry->copy == 0);
-      const char *leads = is_there && entry->target != 0 ? string_at (entry->target) : NULL;
+      const char *leads = is_there ? target_of (entry) : NULL;
       const size_t left = strlen (walk.rest) + 1;
       if (leads != NULL ? !follow (&walk, leads, strlen (leads)) : walk.length + left > LONGEST_OUTSIDE)
         return path;
@@ -832,14 +819,14 @@ int
 tree_is_packed (const char *path)
 {
   struct statx found;
-  return is_told && peek (find_real (path, 1, 's'), 1, &found) == TREE_COPIED;
+  return is_told && peek (find_real (path, 1), 1, &found) == TREE_COPIED;
 }
 
 const char *
 tree_place (const char *path)
 {
   struct statx found;
-  if (!is_told || table == NULL)
+  if (!is_told || head == NULL)
     return path;
   const char *real = tree_real (path);
   const struct entry *entry = find (real != NULL ? real : path, 's');
@@ -850,13 +837,22 @@ tree_place (const char *path)
              : path;
 }
 
+/* True if a descriptor is open for a file. */
+static int
+is_open_at (int fd, uint64_t device, uint64_t inode)
+{
+  struct statx opened;
+  return sys_stat_at (fd, "", EMPTY_PATH | DONT_SYNC, &opened) == 0 && opened.ino == inode
+         && device_of (&opened) == device;
+}
+
 long
 tree_open (const char *path, unsigned flags)
 {
   const unsigned more = flags & ~TREE_PLAIN;
-  const int may_be_directory = more == 0 || more == TREE_DIRECTORY, empty_path = 0x1000, unsynced = 0x4000;
-  const struct entry *entry = find_real (path, 1, 's');
-  struct statx found, opened;
+  const int may_be_directory = more == 0 || more == TREE_DIRECTORY;
+  const struct entry *entry = find_real (path, 1);
+  struct statx found;
   const enum tree_answer kind = read_entry (entry, more != TREE_DIRECTORY, &found);
   char link[LINK_SIZE];
   const char *from = NULL;
@@ -882,8 +878,7 @@ tree_open (const char *path, unsigned flags)
   if (fd < 0)
     return -1;
   /* The copy may have been removed, the process may have ended. */
-  if (sys_stat_at ((int) fd, "", empty_path | unsynced, &opened) == 0 && opened.ino == inode
-      && device_of (&opened) == device)
+  if (is_open_at ((int) fd, device, inode))
     {
       /* By a directory of a pack, the program opens copies. */
       if (kind == TREE_COPIED || is_told)
@@ -919,9 +914,9 @@ static const struct entry *
 entry_of_copy (int fd)
 {
   struct statx copy;
-  if (table == NULL || !LOAD (has_copies_open) || sys_stat_open (fd, &copy) != 0)
+  if (head == NULL || !LOAD (has_copies_open) || sys_stat_open (fd, &copy) != 0)
     return NULL;
-  const struct slots *slots = (const struct slots *) (table + head ()->slots);
+  const struct slots *slots = (const struct slots *) ((char *) head + head->slots);
   const uint32_t *by_inode = slots->first + slots->mask + 1;
   uint64_t device = device_of (&copy);
   for (uint32_t at = (uint32_t) copy.ino & slots->mask, number; (number = LOAD (by_inode[at])) != 0;
@@ -941,24 +936,30 @@ tree_stat_open (int fd, struct statx *found)
   return entry != NULL && read_original (entry, found);
 }
 
+/* Opens a path at a descriptor, with its flags; if FILE is not NULL, only that file, at the same offset. Returns 1
+   if this is done. */
+static int
+reopen (int fd, const char *path, const struct statx *file)
+{
+  const long get_close_on_exec = 1, get_flags = 3, from_begin = 0, from_here = 1;
+  long done = -1, own = sys_open (path, (int) control (fd, get_flags, 0) | CLOSE_ON_EXEC, 0);
+  if (own < 0)
+    return 0;
+  const long flags = control (fd, get_close_on_exec, 0) != 0 ? CLOSE_ON_EXEC : 0;
+  const long offset = file != NULL ? system_call (NR_lseek, fd, 0, from_here, 0, 0) : 0;
+  if (file == NULL
+      || (is_open_at ((int) own, device_of (file), file->ino)
+          && system_call (NR_lseek, own, offset, from_begin, 0, 0) == offset))
+    done = system_call (NR_dup3, own, fd, flags, 0, 0);
+  sys_close ((int) own);
+  return done == fd;
+}
+
 /* Opens the file of an entry at a descriptor of its copy, unless another file has its path now. */
 static void
 restore (int fd, const struct entry *entry)
 {
-  const long get_close_on_exec = 1, get_flags = 3, from_begin = 0, from_here = 1;
-  const int close_on_exec = 02000000;
-  struct statx opened;
-  const struct statx *file = file_of (entry);
-  long own = sys_open (string_at (entry->path), (int) control (fd, get_flags, 0) | close_on_exec, 0);
-  if (own < 0)
-    return;
-  long offset = system_call (NR_lseek, fd, 0, from_here, 0, 0);
-  long flags = control (fd, get_close_on_exec, 0) != 0 ? close_on_exec : 0;
-  if (sys_stat_open ((int) own, &opened) == 0 && opened.ino == file->ino
-      && device_of (&opened) == device_of (file)
-      && system_call (NR_lseek, own, offset, from_begin, 0, 0) == offset)
-    system_call (NR_dup3, own, fd, flags, 0, 0);
-  sys_close ((int) own);
+  reopen (fd, string_at (entry->path), file_of (entry));
 }
 
 void
@@ -973,7 +974,6 @@ tree_restore (int fd)
 static __attribute__ ((noinline)) int
 restore_directory (int fd)
 {
-  const long get_close_on_exec = 1, get_flags = 3;
   char digits[DIGITS_SIZE], link[LINK_SIZE], path[LONGEST_FOLDER];
   concatenate (link, sizeof link, "/proc/self/fd/", digits_of ((unsigned) fd, digits), NULL);
   const long size = sys_readlink (link, path, sizeof path);
@@ -983,14 +983,7 @@ restore_directory (int fd)
   if (size == sizeof path)
     return 0;
   path[size] = '\0';
-  const long own
-      = sys_open (path + folder_length, (int) control (fd, get_flags, 0) | CLOSE_ON_EXEC, 0);
-  if (own < 0)
-    return 0;
-  const long flags = control (fd, get_close_on_exec, 0) != 0 ? CLOSE_ON_EXEC : 0;
-  const long done = system_call (NR_dup3, own, fd, flags, 0, 0);
-  sys_close ((int) own);
-  return done == fd;
+  return reopen (fd, path + folder_length, NULL);
 }
 
 int
@@ -1047,7 +1040,7 @@ add_loaded (const struct loaded *object)
 void
 tree_opened (const struct link_map *map, const uintptr_t *cookie)
 {
-  if (table == NULL || map->name == NULL)
+  if (head == NULL || map->name == NULL)
     return;
   if (next.entry != NULL && text_equal (map->name, string_at (next.entry->copy)))
     {
@@ -1089,7 +1082,7 @@ entry_of_object (const char *path)
 static int
 has_answers (void)
 {
-  return !LOAD (is_off) && !LOAD (head ()->is_off);
+  return !LOAD (is_off) && !LOAD (head->is_off);
 }
 
 /* Returns 1 with the stat of a file: from its entry, if there is one, or from the kernel. */
@@ -1145,7 +1138,7 @@ tree_library (const char *path, const struct link_map *program)
 {
   struct statx found;
   next.entry = NULL;
-  if (table == NULL || path[0] != '/')
+  if (head == NULL || path[0] != '/')
     return path;
   struct entry *entry = entry_of_object (path);
   for (unsigned i = 0; i < loaded_count && copies_loaded > 0; i++)

@@ -6,7 +6,6 @@
 #define OVERLAY 0x794c7630u
 #define LOOP_MAJOR 7u
 #define READ_ONLY 1u
-#define NON_BLOCKING 04000
 
 /* The property that identifies a file system besides its type. */
 enum identified_by
@@ -86,8 +85,8 @@ backing_words (const struct statx *found, uint64_t *words)
 /* The first three words of a number are always there. */
 #define MOST_WORDS 9
 
-static uint64_t
-look (const struct statx *found, const char *path, int *is_passing)
+uint64_t
+volume_now (const struct statx *found, const char *path, int *is_passing)
 {
   struct statfs facts;
   uint64_t words[MOST_WORDS];
@@ -108,13 +107,6 @@ look (const struct statx *found, const char *path, int *is_passing)
   return number != 0 ? number : 1;
 }
 
-uint64_t
-volume_now (const struct statx *found, const char *path)
-{
-  int is_passing;
-  return look (found, path, &is_passing);
-}
-
 /* The file systems of a batch, by device; another one may be mounted there later. */
 static struct
 {
@@ -131,7 +123,7 @@ volume_of (const struct statx *found, const char *path)
     if (known[i].major == found->dev_major && known[i].minor == found->dev_minor)
       return known[i].number;
   int is_passing = 1;
-  uint64_t number = look (found, path, &is_passing);
+  uint64_t number = volume_now (found, path, &is_passing);
   if (known_count < sizeof known / sizeof *known)
     {
       known[known_count].major = found->dev_major;
@@ -164,7 +156,7 @@ listing_of (const char *path)
   long count = -1, fd;
   if (process_is_filtered ())
     return 0;
-  fd = sys_open (path, CLOSE_ON_EXEC | NON_BLOCKING, 0);
+  fd = sys_open (path, CLOSE_ON_EXEC | NONBLOCK, 0);
   if (fd < 0)
     return 0;
   while (words[1] <= MOST_NAMES

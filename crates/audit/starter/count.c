@@ -14,15 +14,6 @@ may_write (void)
          && limits[0] == UINT64_MAX;
 }
 
-/* True for a file that becalm has made, and that nobody else can write. */
-static int
-is_count (int fd, uint32_t user)
-{
-  struct statx found;
-  return sys_stat_open (fd, &found) == 0 && found.mode == 0100600 && found.uid == user
-         && found.size < LARGEST;
-}
-
 void
 count_start (const char *folder, const char *name, uint32_t user)
 {
@@ -33,13 +24,14 @@ count_start (const char *folder, const char *name, uint32_t user)
   const int no_link = 0100000;
 #endif
   const int write_append_nonblocking = 01 | 02000 | 04000;
-  static const char ending[] = ".starts";
-  char path[PATH_SIZE + sizeof ending];
-  if (folder[0] != '/' || !join (path, folder, strlen (folder), name))
+  char path[PATH_SIZE];
+  if (folder[0] != '/' || !concatenate (path, sizeof path, folder, "/", name, ".starts", NULL))
     return;
-  memcpy (path + strlen (path), ending, sizeof ending);
   /* execve closes the descriptor. */
+  struct statx found;
   const long fd = sys_open (path, write_append_nonblocking | CLOSE_ON_EXEC | no_link, 0);
-  if (fd >= 0 && is_count ((int) fd, user) && may_write ())
+  /* A file that becalm has made, and that nobody else can write. */
+  if (fd >= 0 && sys_stat_open ((int) fd, &found) == 0 && found.mode == 0100600 && found.uid == user
+      && found.size < LARGEST && may_write ())
     sys_write ((int) fd, "+", 1);
 }

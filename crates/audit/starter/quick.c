@@ -54,7 +54,7 @@ is_in_memory (const char *path, uint64_t offset)
   const struct { void *base; size_t size; } vector = { &byte, 1 };
   if (sys_stat (path, &found) != 0 || (found.mode & 0170000) != 0100000)
     return 0;
-  const long fd = sys_open (path, 02000000 | 04000 | 0400 /* O_CLOEXEC | O_NONBLOCK | O_NOCTTY */, 0);
+  const long fd = sys_open (path, CLOSE_ON_EXEC | NONBLOCK | 0400 /* O_NOCTTY */, 0);
   if (fd < 0)
     return 0;
   /* Otherwise the kernel would read the neighbours of a page that is not in memory. */
@@ -154,7 +154,6 @@ holds (const struct quick *quick, const struct condition *condition, char **envi
 {
   const char *text = (const char *) quick + condition->text;
   const char *list;
-  size_t length = 0;
   struct statx found;
   switch (condition->kind)
     {
@@ -166,9 +165,7 @@ holds (const struct quick *quick, const struct condition *condition, char **envi
       return *environment != NULL;
     case QUICK_NEAR:
       list = value_in (environment, text);
-      while (list != NULL && list[length] != '\0' && list[length] != ':')
-        length++;
-      return list == NULL || is_near (quick, list, length);
+      return list == NULL || is_near (quick, list, length_to (list, ':'));
     case QUICK_ABSENT:
       return sys_stat (text, &found) == ENOENT_NEG;
     case QUICK_OLDER:

@@ -67,9 +67,7 @@ static inline int
 join_next (char to[PATH_SIZE], const char **list, const char *name)
 {
   const char *directory = *list;
-  size_t length = 0;
-  while (directory[length] != '\0' && directory[length] != ':')
-    length++;
+  const size_t length = length_to (directory, ':');
   *list = directory[length] == ':' ? directory + length + 1 : NULL;
   return join (to, directory, length, name);
 }

@@ -20,7 +20,6 @@ __asm__ (".globl _start\n_start:\n\tmov x29, #0\n\tmov x30, #0\n\tmov x0, sp\n\t
 # error "no entry point for this machine"
 #endif
 
-#define EACCES_NEG (-13)
 #define ENOEXEC_NEG (-8)
 #define LINK_TARGET "../becalm-starter"
 

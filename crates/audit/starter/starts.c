@@ -28,9 +28,8 @@ is_own (const struct statx *found, uint32_t user)
 long
 open_own (const char *path, uint32_t user, size_t *size)
 {
-  const int flags = 02000000 | 04000 /* O_CLOEXEC | O_NONBLOCK */;
   struct statx found;
-  const long fd = sys_open (path, flags, 0);
+  const long fd = sys_open (path, CLOSE_ON_EXEC | NONBLOCK, 0);
   if (fd < 0)
     return fd;
   if (sys_stat_open ((int) fd, &found) == 0 && (found.mode & 0170000) == 0100000

@@ -16,8 +16,7 @@ has_word (const char *list, const char *word)
 {
   for (; !is_word (list, word); list++)
     {
-      while (*list != '\0' && *list != ',')
-        list++;
+      list += length_to (list, ',');
       if (*list == '\0')
         return 0;
     }

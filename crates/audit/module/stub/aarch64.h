@@ -1,42 +1,28 @@
 /* The code of the stubs for AArch64. */
 
-/* Each stub has 16 bytes. No function has arguments in vector registers. A stub leaves by x16, as a
-   PLT entry does. */
-#define STUBS(COUNT)                                                                               \
-  __asm__ (".pushsection .text\n"                                                                  \
-           ".p2align 4\n"                                                                          \
-           "becalm_stubs:\n"                                                                       \
-           ".set number, 0\n"                                                                      \
-           ".rept " COUNT "\n"                                                                     \
-           " .p2align 4\n"                                                                         \
-           " hint #34\n"                                                                           \
-           " mov w16, #number\n"                                                                   \
-           " b becalm_stub\n"                                                                      \
-           " .set number, number + 1\n"                                                            \
-           ".endr\n"                                                                               \
-           ".p2align 4\n"                                                                          \
-           "becalm_stub:\n"                                                                        \
-           " stp x29, x30, [sp, #-96]!\n"                                                          \
-           " mov x29, sp\n"                                                                        \
-           " stp x0, x1, [sp, #16]\n"                                                              \
-           " stp x2, x3, [sp, #32]\n"                                                              \
-           " stp x4, x5, [sp, #48]\n"                                                              \
-           " stp x6, x7, [sp, #64]\n"                                                              \
-           " str x8, [sp, #80]\n"                                                                  \
-           " mov w0, w16\n"                                                                        \
-           " add x1, sp, #16\n"                                                                    \
-           " bl becalm_stub_called\n"                                                              \
-           " mov x16, x0\n"                                                                        \
-           " ldp x0, x1, [sp, #16]\n"                                                              \
-           " ldp x2, x3, [sp, #32]\n"                                                              \
-           " ldp x4, x5, [sp, #48]\n"                                                              \
-           " ldp x6, x7, [sp, #64]\n"                                                              \
-           " ldr x8, [sp, #80]\n"                                                                  \
-           " ldp x29, x30, [sp], #96\n"                                                            \
-           " cbz x16, 1f\n"                                                                        \
-           " br x16\n"                                                                             \
-           "1: ret\n"                                                                              \
-           ".popsection\n")
+/* No function has arguments in vector registers. A stub leaves by x16, as a PLT entry does. */
+#define STUB_ENTRY " hint #34\n mov w16, #number\n b becalm_stub\n"
+#define STUB_BODY                                                                                  \
+  " stp x29, x30, [sp, #-96]!\n"                                                                   \
+  " mov x29, sp\n"                                                                                 \
+  " stp x0, x1, [sp, #16]\n"                                                                       \
+  " stp x2, x3, [sp, #32]\n"                                                                       \
+  " stp x4, x5, [sp, #48]\n"                                                                       \
+  " stp x6, x7, [sp, #64]\n"                                                                       \
+  " str x8, [sp, #80]\n"                                                                           \
+  " mov w0, w16\n"                                                                                 \
+  " add x1, sp, #16\n"                                                                             \
+  " bl becalm_stub_called\n"                                                                       \
+  " mov x16, x0\n"                                                                                 \
+  " ldp x0, x1, [sp, #16]\n"                                                                       \
+  " ldp x2, x3, [sp, #32]\n"                                                                       \
+  " ldp x4, x5, [sp, #48]\n"                                                                       \
+  " ldp x6, x7, [sp, #64]\n"                                                                       \
+  " ldr x8, [sp, #80]\n"                                                                           \
+  " ldp x29, x30, [sp], #96\n"                                                                     \
+  " cbz x16, 1f\n"                                                                                 \
+  " br x16\n"                                                                                      \
+  "1: ret\n"
 
 #define VDSO_CLOCK "__kernel_clock_gettime"
 
