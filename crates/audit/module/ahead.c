@@ -26,15 +26,6 @@ enum
 static unsigned objects STATE = 0;
 static unsigned char is_done STATE = 0;
 
-static int
-is_cold (void)
-{
-  long usage[WORDS] = { 0 };
-  const long self = 0;
-  return system_call (NR_getrusage, self, (long) usage, 0, 0, 0) == 0
-         && (usage[WAITS] >= FEW_WAITS || usage[SECTORS] >= FEW_SECTORS);
-}
-
 /* True if an orphan would become the program's child. */
 static int
 adopts_orphans (void)
@@ -101,8 +92,11 @@ ahead_look (void)
   const unsigned count = ++objects;
   if (helper == NULL || is_done || (count & (count - 1)) != 0 || process.learner != NULL)
     return;
+  long usage[WORDS] = { 0 };
+  const long self = 0;
   is_done = process.executable == NULL || process_is_filtered ();
-  if (is_done || !is_cold ())
+  if (is_done || system_call (NR_getrusage, self, (long) usage, 0, 0, 0) != 0
+      || (usage[WAITS] < FEW_WAITS && usage[SECTORS] < FEW_SECTORS))
     return;
   is_done = 1;
   if (!adopts_orphans ())

@@ -56,11 +56,7 @@ apply_is_possible (void)
 static elf_word
 rela_info (uint32_t symbol, uint32_t type)
 {
-#if __SIZEOF_POINTER__ == 8
-  return (elf_word) symbol << 32 | type;
-#else
-  return symbol << 8 | type;
-#endif
+  return (elf_word) symbol << (sizeof (elf_word) == 8 ? 32 : 8) | type;
 }
 
 int

@@ -341,21 +341,11 @@ answer_from_chain (const char *needed, const struct member *member)
   return after_library_path_or (edge, common, needed, path);
 }
 
-/* Answers from the note of an object that is not indexed. The note comes after LD_LIBRARY_PATH
-   and before DT_RUNPATH. An object with DT_RPATH is skipped, because its DT_RPATH comes first. */
-static const char *
-answer_from_note (const char *needed, const struct link_map *map)
-{
-  const char *run_path = dynamic_run_path (map).value;
-  const char *noted
-      = table_ready () ? note_ask (map, map == program, run_path, needed) : NULL;
-  return after_library_path (needed, noted != NULL ? noted : needed);
-}
-
 /* The loader expands an answer like a path, so it must not contain a dollar sign. */
 static const char *
 answer (const char *needed, struct member *member)
 {
+  const char *run_path;
   if (has_byte (needed, '/') || has_byte (needed, '$') || process_is_loader (needed))
     return needed;
   if (is_unanswered && has_started)
@@ -371,10 +361,15 @@ answer (const char *needed, struct member *member)
       if (result != needed || !(member->flags & MEMBER_RPATH))
         return result;
     }
+  /* Its DT_RPATH comes before a note. */
   else if (member->flags & MEMBER_RPATH)
     return needed;
-  else if (dynamic_run_path (member->map).value != NULL)
-    return answer_from_note (needed, member->map);
+  else if ((run_path = dynamic_run_path (member->map).value) != NULL)
+    {
+      /* The note of an object that is not indexed comes after LD_LIBRARY_PATH and before DT_RUNPATH. */
+      const char *noted = table_ready () ? note_ask (member->map, member->map == program, run_path, needed) : NULL;
+      return after_library_path (needed, noted != NULL ? noted : needed);
+    }
   return answer_from_chain (needed, member);
 }
 

@@ -69,15 +69,9 @@ static elf_word
 read_hexadecimal (const char **at)
 {
   elf_word value = 0;
-  for (;; ++*at)
-    {
-      unsigned digit = (unsigned) **at - '0';
-      if (digit > 9)
-        digit = (unsigned) **at - 'a' + 10;
-      if (digit > 15)
-        return value;
-      value = value << 4 | digit;
-    }
+  for (unsigned next; (next = digit (**at)) < 16; ++*at)
+    value = value << 4 | next;
+  return value;
 }
 
 /* Reads "from-to rwxp offset device inode path"; returns the next line, NULL at the end. */

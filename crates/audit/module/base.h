@@ -196,6 +196,20 @@ header_of (struct headers headers, uint32_t type)
   return NULL;
 }
 
+/* Returns the segment whose file part has SIZE bytes at an address of the file, NULL if there is none. */
+static inline const elf_phdr *
+segment_of (struct headers headers, elf_word at, elf_word size)
+{
+  for (unsigned i = 0; i < headers.count; i++)
+    {
+      const elf_phdr *load = &headers.first[i];
+      if (load->type == PT_LOAD && at >= load->vaddr && at - load->vaddr <= load->filesz
+          && size <= load->filesz - (at - load->vaddr))
+        return load;
+    }
+  return NULL;
+}
+
 /* Returns the part of a path after its last slash. */
 static inline const char *
 file_name (const char *path)
@@ -217,32 +231,33 @@ read_decimal (const char **at)
   return number;
 }
 
+/* Returns the value of a hexadecimal digit, 16 for another character. */
+static inline unsigned
+digit (char c)
+{
+  if (c >= '0' && c <= '9')
+    return (unsigned) (c - '0');
+  c |= 0x20;
+  return c >= 'a' && c <= 'f' ? (unsigned) (c - 'a') + 10 : 16;
+}
+
 /* Room for the digits of any number, with the zero at the end. */
 #define DIGITS_SIZE 24
 
-/* Writes a number to the end of a buffer and returns its first digit. */
-static inline const char *
-digits_of (unsigned long value, char buffer[DIGITS_SIZE])
+/* Writes a number to the end of a buffer and returns its first digit. Inlined: with a constant base no division is
+   left, which is a call into libgcc on some machines. */
+static inline __attribute__ ((always_inline)) const char *
+number_of (unsigned long value, unsigned base, char buffer[DIGITS_SIZE])
 {
   char *at = buffer + DIGITS_SIZE - 1;
   *at = '\0';
   do
-    *--at = (char) ('0' + value % 10);
-  while ((value /= 10) != 0);
+    *--at = "0123456789abcdef"[value % base];
+  while ((value /= base) != 0);
   return at;
 }
-
-/* Does the same with hexadecimal digits. */
-static inline const char *
-hexadecimal_of (unsigned long value, char buffer[DIGITS_SIZE])
-{
-  char *at = buffer + DIGITS_SIZE - 1;
-  *at = '\0';
-  do
-    *--at = "0123456789abcdef"[value & 15];
-  while ((value >>= 4) != 0);
-  return at;
-}
+#define digits_of(value, buffer) number_of (value, 10, buffer)
+#define hexadecimal_of(value, buffer) number_of (value, 16, buffer)
 
 /* Writes DIRECTORY/NAME; returns 0 if it does not fit. */
 static inline int
@@ -268,8 +283,5 @@ text_equal (const char *a, const char *b)
 static inline int
 has_byte (const char *s, char byte)
 {
-  for (; *s != '\0'; s++)
-    if (*s == byte)
-      return 1;
-  return 0;
+  return s[length_to (s, byte)] != '\0';
 }

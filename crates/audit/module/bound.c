@@ -25,7 +25,8 @@ first_from (uint32_t index, const char *path, uint32_t wanted)
       if (program != NULL && text_equal (known, path)
           && (uint64_t) program->members + program->member_count <= members->count
           && program->members_check
-                 == hash_low (0, bound_members (program), program->member_count * sizeof (struct table_member)))
+                 == (uint32_t) hash_bytes (0, bound_members (program),
+                                           program->member_count * sizeof (struct table_member)))
         return program;
     }
   return NULL;
@@ -35,7 +36,7 @@ const struct table_bound_program *
 bound_program (const char *path)
 {
   const struct sections *all = &sections[SECTION_BOUND_PROGRAMS];
-  uint32_t wanted = hash_low (0, path, strlen (path));
+  uint32_t wanted = (uint32_t) hash_bytes (0, path, strlen (path));
   return first_from (table_first_of (all->records, all->count, sizeof (struct table_bound_program), 4, wanted), path,
                      wanted);
 }

@@ -36,13 +36,9 @@ open_cache (const char *path)
   int fd = (int) sys_open (path, CLOSE_ON_EXEC, 0);
   if (fd < 0)
     return 0;
-  long found = sys_stat_open (fd, &about);
-  if (found == 0 && about.size >= sizeof (struct cache_header) && about.size < 64u << 20)
-    {
-      bytes = sys_map (fd, (size_t) about.size);
-      if (bytes != NULL)
-        length = about.size;
-    }
+  if (sys_stat_open (fd, &about) == 0 && about.size >= sizeof (struct cache_header) && about.size < 64u << 20
+      && (bytes = sys_map (fd, (size_t) about.size)) != NULL)
+    length = about.size;
   sys_close (fd);
   const struct cache_header *header = (const struct cache_header *) bytes;
   if (bytes == NULL || memcmp (header->magic, "glibc-ld.so.cache1.1", 20) != 0

@@ -116,37 +116,27 @@ above (const struct member *member, int *known)
   return member == members || !*known ? NULL : &members[member->loader];
 }
 
-/* Searches one directory of a DT_RPATH. */
-static enum lookup
-ask_directory (uint32_t index, const char *name, int *look)
-{
-  const char *path;
-  uint32_t length;
-  const struct table_search_dir *dir = table_search_dir (index, &path, &length);
-  if (dir == NULL || !conditions_hold (dir->conditions, NULL, NULL))
-    return LOOKUP_UNKNOWN;
-  const int has = table_has_name (&dir->names, name);
-  *look = (dir->flags & SEARCH_DIR_LOOK) != 0;
-  if (has == 2 && join_path (candidate, sizeof candidate, path, length, name))
-    return LOOKUP_FOUND;
-  return has == 0 ? LOOKUP_NOTHING : LOOKUP_UNKNOWN;
-}
-
+/* Searches the directories of a member's DT_RPATH. */
 static enum lookup
 ask_member (const struct member *member, const char *name, int *look)
 {
-  uint32_t count = 0;
-  if (member->object == NO_OBJECT)
-    return LOOKUP_UNKNOWN;
-  const uint32_t rpath = table_object (member->object)->rpath;
+  uint32_t count = 0, length;
+  const char *path;
+  const uint32_t rpath = member->object != NO_OBJECT ? table_object (member->object)->rpath : 0;
   const uint32_t *dirs = rpath != 0 ? table_set (rpath - 1, &count) : NULL;
   if (dirs == NULL)
     return LOOKUP_UNKNOWN;
   for (uint32_t i = 0; i < count; i++)
     {
-      enum lookup answer = ask_directory (dirs[i], name, look);
-      if (answer != LOOKUP_NOTHING)
-        return answer;
+      const struct table_search_dir *dir = table_search_dir (dirs[i], &path, &length);
+      if (dir == NULL || !conditions_hold (dir->conditions, NULL, NULL))
+        return LOOKUP_UNKNOWN;
+      const int has = table_has_name (&dir->names, name);
+      *look = (dir->flags & SEARCH_DIR_LOOK) != 0;
+      if (has == 2 && join_path (candidate, sizeof candidate, path, length, name))
+        return LOOKUP_FOUND;
+      if (has != 0)
+        return LOOKUP_UNKNOWN;
     }
   return LOOKUP_NOTHING;
 }

@@ -170,19 +170,6 @@ conditions_up_to (uint32_t set, const char *path)
   return STORE_LACKS_IT;
 }
 
-/* A rewritten loader cache may have the same answers. */
-static int
-holds_for (uint32_t index, const char *needed, const char *path)
-{
-  const char *file;
-  if (condition_holds (index))
-    return 1;
-  const struct table_condition *condition = table_condition (index, &file);
-  return needed != NULL && condition != NULL
-         && (condition->kind == CONDITION_FILE || condition->kind == CONDITION_IMAGE_FILE)
-         && cache_still_says (file, needed, path);
-}
-
 int
 conditions_hold (uint32_t set, const char *needed, const char *path)
 {
@@ -191,8 +178,16 @@ conditions_hold (uint32_t set, const char *needed, const char *path)
   if (ids == NULL)
     return 0;
   for (uint32_t i = 0; i < count; i++)
-    if (!holds_for (ids[i], needed, path))
-      return 0;
+    if (!condition_holds (ids[i]))
+      {
+        /* A rewritten loader cache may have the same answers. */
+        const char *file;
+        const struct table_condition *condition = table_condition (ids[i], &file);
+        if (needed == NULL || condition == NULL
+            || (condition->kind != CONDITION_FILE && condition->kind != CONDITION_IMAGE_FILE)
+            || !cache_still_says (file, needed, path))
+          return 0;
+      }
   return 1;
 }
 

@@ -113,10 +113,9 @@ modulo (uint32_t value, uint32_t by)
   return (uint32_t) rest;
 }
 
-/* Returns the first symbol of that name; if VERSIONS is not NULL, a symbol that is not hidden is
-   preferred. */
+/* Returns the first symbol of that name that is not hidden, else the first one. */
 static const elf_sym *
-by_gnu_hash (const struct tables *t, const char *name, const uint16_t *versions)
+by_gnu_hash (const struct tables *t, const char *name)
 {
   const unsigned hidden = 0x8000;
   const elf_sym *found = NULL;
@@ -133,7 +132,7 @@ by_gnu_hash (const struct tables *t, const char *name, const uint16_t *versions)
       if ((*chain | 1) == (hash | 1) && text_equal (t->strings + t->symbols[index].name, name))
         {
           found = found == NULL ? &t->symbols[index] : found;
-          if (versions == NULL || !(versions[index] & hidden))
+          if (t->versions == NULL || !(t->versions[index] & hidden))
             return &t->symbols[index];
         }
       if (*chain & 1)
@@ -150,8 +149,8 @@ by_hash (const struct tables *t, const char *name)
   return NULL;
 }
 
-static void *
-find_symbol (const struct link_map *map, const char *name, int is_default)
+void *
+dynamic_symbol (const struct link_map *map, const char *name)
 {
   if (map->dynamic == NULL)
     return NULL;
@@ -160,20 +159,8 @@ find_symbol (const struct link_map *map, const char *name, int is_default)
   if (t.strings == NULL || t.symbols == NULL)
     return NULL;
   if (t.gnu_hash != NULL)
-    symbol = by_gnu_hash (&t, name, is_default ? t.versions : NULL);
+    symbol = by_gnu_hash (&t, name);
   else if (t.hash != NULL && ELF_MACHINE != 22u) /* z/Architecture: words of 64 bits */
     symbol = by_hash (&t, name);
   return symbol != NULL && symbol->section != 0 ? (void *) (map->addr + symbol->value) : NULL;
-}
-
-void *
-dynamic_symbol (const struct link_map *map, const char *name)
-{
-  return find_symbol (map, name, 0);
-}
-
-void *
-dynamic_default_symbol (const struct link_map *map, const char *name)
-{
-  return find_symbol (map, name, 1);
 }

@@ -44,8 +44,6 @@ elf_word dynamic_address (const struct link_map *map, elf_word value);
 /* Returns the hash of the run path by which the index knows the object. */
 uint32_t run_path_digest (const struct run_path *run_path);
 
-/* Returns the address of a symbol that an object defines, by its DT_GNU_HASH or DT_HASH. */
+/* Returns the address of a symbol that an object defines, by its DT_GNU_HASH or DT_HASH; of several versions, the one
+   that new programs are linked with. */
 void *dynamic_symbol (const struct link_map *map, const char *name);
-
-/* As dynamic_symbol; of several versions, the one that new programs are linked with. */
-void *dynamic_default_symbol (const struct link_map *map, const char *name);

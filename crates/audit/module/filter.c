@@ -39,25 +39,18 @@ see_status (void *context, unsigned number, const char *text, size_t length)
   return 0;
 }
 
-/* Returns UINT32_MAX if the number is not known. */
-static uint32_t
-count_filters (void)
-{
-  struct status status = { OTHER, 0, 0 };
-  long result = read_fields ("/proc/thread-self/status", see_status, &status);
-  /* Before Linux 3.17. */
-  if (result == ENOENT_NEG)
-    result = read_fields ("/proc/self/status", see_status, &status);
-  return result >= 0 ? status.filters : UINT32_MAX;
-}
-
 int
 process_is_filtered (void)
 {
   if (state == UNREAD)
     {
       const uint32_t of_index = table_ready () ? table_header ()->filters : 0;
-      state = count_filters () > of_index ? FILTERED : ALLOWED;
+      struct status status = { OTHER, 0, 0 };
+      long result = read_fields ("/proc/thread-self/status", see_status, &status);
+      /* Before Linux 3.17. */
+      if (result == ENOENT_NEG)
+        result = read_fields ("/proc/self/status", see_status, &status);
+      state = (result >= 0 ? status.filters : UINT32_MAX) > of_index ? FILTERED : ALLOWED;
     }
   return state == FILTERED;
 }

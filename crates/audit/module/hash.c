@@ -73,9 +73,3 @@ hash_block (uint64_t seed, const void *bytes, size_t length)
   seed = mix (mix (mix (mix (seed ^ length, a), b), c), d);
   return hash_bytes (seed, at, (size_t) (end - at));
 }
-
-uint32_t
-hash_low (uint64_t seed, const void *bytes, size_t length)
-{
-  return (uint32_t) hash_bytes (seed, bytes, length);
-}

@@ -10,6 +10,3 @@ uint64_t hash_words (uint64_t seed, const uint64_t *words, size_t count);
 
 /* The hash of a block of bindings. Four lanes do not wait for each other's multiplications. */
 uint64_t hash_block (uint64_t seed, const void *bytes, size_t length);
-
-/* The low half of hash_bytes. */
-uint32_t hash_low (uint64_t seed, const void *bytes, size_t length);

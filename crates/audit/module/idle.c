@@ -48,27 +48,15 @@ read_start (const elf_auxv *aux, struct start *start)
   return 1;
 }
 
-static const elf_phdr *
-segment_of (const struct start *start, const void *address)
-{
-  const elf_word at = (elf_word) address - start->map.addr;
-  for (unsigned i = 0; i < start->headers.count; i++)
-    {
-      const elf_phdr *load = &start->headers.first[i];
-      if (load->type == PT_LOAD && at >= load->vaddr && at - load->vaddr < load->filesz)
-        return load;
-    }
-  return NULL;
-}
-
 /* True if the program itself calls dlopen, or if its symbols do not end at their strings in one segment,
    as linkers place them. */
 static int
 opens_libraries (const struct start *start)
 {
   const struct tables tables = dynamic_tables (&start->map);
-  const elf_phdr *segment = segment_of (start, tables.symbols);
-  if (segment == NULL || segment != segment_of (start, tables.strings))
+  const elf_word addr = start->map.addr;
+  const elf_phdr *segment = segment_of (start->headers, (elf_word) tables.symbols - addr, 1);
+  if (segment == NULL || segment != segment_of (start->headers, (elf_word) tables.strings - addr, 1))
     return 1;
   for (const elf_sym *symbol = tables.symbols; (const char *) (symbol + 1) <= tables.strings; symbol++)
     {

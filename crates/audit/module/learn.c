@@ -103,15 +103,6 @@ learn_init (void)
     end ();
 }
 
-static void
-turn_off (elf_word from, elf_word to)
-{
-  from &= ~(elf_word) PAGE_MASK;
-  to = (to + PAGE_MASK) & ~(elf_word) PAGE_MASK;
-  struct range range = { from, to - from, MODE_WRITE_PROTECT, 0 };
-  system_call (NR_ioctl, faults - 1, REGISTER_CALL, (long) &range, 0, 0);
-}
-
 void
 learn_open (const struct link_map *map, int is_program)
 {
@@ -122,9 +113,11 @@ learn_open (const struct link_map *map, int is_program)
   for (unsigned i = 0; i < headers.count; i++)
     {
       const elf_phdr *segment = &headers.first[i];
-      elf_word from = map->addr + segment->vaddr;
+      const elf_word from = (map->addr + segment->vaddr) & ~(elf_word) PAGE_MASK;
+      const elf_word to = (map->addr + segment->vaddr + segment->filesz + PAGE_MASK) & ~(elf_word) PAGE_MASK;
+      struct range range = { from, to - from, MODE_WRITE_PROTECT, 0 };
       if (segment->type == PT_LOAD)
-        turn_off (from, from + segment->filesz);
+        system_call (NR_ioctl, faults - 1, REGISTER_CALL, (long) &range, 0, 0);
     }
 }
 

@@ -198,36 +198,24 @@ look_for (const struct element *e, const char *name, struct statx *found)
   return compose (e, name) ? sys_stat (candidate, found) : -1;
 }
 
-/* Looks by what the program is told. */
-static enum tree_answer
-is_told_of (const struct element *e, const char *name)
+/* Does the same by what the program is told. */
+static long
+look_in_pack (const struct element *e, const char *name, struct statx *found)
 {
-  struct statx found;
-  return HAS_PATHS && compose (e, name) ? tree_stat (candidate, 1, &found) : TREE_UNKNOWN;
-}
-
-/* True for a directory of which the program is told all, without hwcaps subdirectories. */
-static int
-is_packed (const struct element *e)
-{
-  const char *name = hwcaps_names;
-  if (!HAS_PATHS || !tree_is_told () || is_told_of (e, ".") != TREE_FOUND)
-    return 0;
-  while (*name != '\0' && is_told_of (e, name) == TREE_ABSENT)
-    name += strlen (name) + 1;
-  return *name == '\0';
+  const enum tree_answer answer = HAS_PATHS && compose (e, name) ? tree_stat (candidate, 1, found) : TREE_UNKNOWN;
+  return answer == TREE_FOUND ? 0 : answer == TREE_ABSENT ? ENOENT_NEG : -1;
 }
 
 /* Looks at a directory that does not have the name. */
 static enum kind
-look_at (const struct element *e)
+look_at (const struct element *e, long (*look) (const struct element *, const char *, struct statx *))
 {
   struct statx found;
-  long result = look_for (e, "", &found);
+  long result = look (e, "", &found);
   if (result != 0)
     return result == ENOENT_NEG ? ABSENT : UNKNOWN;
   for (const char *name = hwcaps_names; *name != '\0'; name += strlen (name) + 1)
-    if (look_for (e, name, &found) != ENOENT_NEG)
+    if (look (e, name, &found) != ENOENT_NEG)
       return UNKNOWN;
   return PLAIN;
 }
@@ -237,6 +225,7 @@ look_at (const struct element *e)
 static int
 find_listed (const char *name, int may_look, unsigned *end)
 {
+  struct statx found;
   unsigned looks = 0;
   for (unsigned i = 0; i < element_count; i++)
     {
@@ -244,7 +233,9 @@ find_listed (const char *name, int may_look, unsigned *end)
       if (e->kind == UNSEEN)
         {
           e->directory = table_ready () ? table_find_directory (e->path, e->length) : NULL;
-          e->kind = is_packed (e) ? PACKED : e->directory != NULL ? LISTED : UNLISTED;
+          /* All of it, without hwcaps subdirectories. */
+          const int is_packed = HAS_PATHS && tree_is_told () && look_at (e, look_in_pack) == PLAIN;
+          e->kind = is_packed ? PACKED : e->directory != NULL ? LISTED : UNLISTED;
         }
       if (e->kind == LISTED || e->kind == HOLDS)
         {
@@ -256,7 +247,7 @@ find_listed (const char *name, int may_look, unsigned *end)
       else if (HAS_PATHS && e->kind == PACKED)
         {
           *end = i;
-          if (is_told_of (e, name) != TREE_ABSENT)
+          if (look_in_pack (e, name, &found) != ENOENT_NEG)
             return tree_place (candidate) != candidate;
         }
       else if (e->kind == UNKNOWN
@@ -283,7 +274,7 @@ check_listed (unsigned *end, const char *name, int *has_looked)
           struct statx found;
           *has_looked = 1;
           long result = look_for (e, name, &found);
-          if (HAS_PATHS && result == 0 && tree_is_told () && look_at (e) == PLAIN)
+          if (HAS_PATHS && result == 0 && tree_is_told () && look_at (e, look_for) == PLAIN)
             *end = count = i;
           else if (result != ENOENT_NEG)
             return 0;
@@ -295,7 +286,7 @@ check_listed (unsigned *end, const char *name, int *has_looked)
   for (unsigned i = 0; i < count; i++)
     {
       if (elements[i].kind == UNLISTED)
-        elements[i].kind = (unsigned char) look_at (&elements[i]);
+        elements[i].kind = (unsigned char) look_at (&elements[i], look_for);
       if (elements[i].kind == UNKNOWN)
         return 0;
     }

@@ -11,21 +11,6 @@
 #define NOTE_TYPE 0x63a86cb6u
 #define PAGE 4096u
 
-/* True if the loader has mapped a segment readable. */
-static int
-is_mapped (const struct headers *headers, const elf_phdr *segment)
-{
-  for (unsigned i = 0; i < headers->count; i++)
-    {
-      const elf_phdr *load = &headers->first[i];
-      if (load->type == PT_LOAD && load->flags & PF_R && segment->vaddr >= load->vaddr
-          && segment->vaddr - load->vaddr <= load->filesz
-          && segment->filesz <= load->filesz - (segment->vaddr - load->vaddr))
-        return 1;
-    }
-  return 0;
-}
-
 /* Returns the descriptor of the note in one segment, with its length in *LENGTH. */
 static const char *
 find_descriptor (const unsigned char *notes, size_t size, size_t *length)
@@ -127,7 +112,9 @@ note_ask (const struct link_map *map, int is_program, const char *run_path,
     {
       size_t length;
       const elf_phdr *header = &headers.first[i];
-      if (header->type != PT_NOTE || !is_mapped (&headers, header))
+      /* The loader has mapped it readable. */
+      const elf_phdr *load = segment_of (headers, header->vaddr, header->filesz);
+      if (header->type != PT_NOTE || load == NULL || !(load->flags & PF_R))
         continue;
       const unsigned char *notes = (const unsigned char *) (map->addr + header->vaddr);
       const char *descriptor = find_descriptor (notes, header->filesz, &length);

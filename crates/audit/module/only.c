@@ -38,17 +38,15 @@ drop_own (char *list)
 {
   const char name[] = "glibc.rtld.optional_static_tls=";
   const char *before = NULL, *last = list;
-  char *end = NULL;
-  for (char *at = list; *at != '\0'; at++)
+  for (const char *at = list; *at != '\0'; at++)
     if (*at == ':')
       {
-        end = at;
         before = last;
         last = at + 1;
       }
   const char *bytes = text_after (last, name);
   if (before != NULL && text_after (before, name) != NULL && bytes != NULL && text_after (bytes, "0x") != NULL)
-    *end = '\0';
+    cut_last (list);
 }
 
 /* Restores one variable. Returns 0 if it was not set. LETTERS are copied, for BECALM has them. */

@@ -288,12 +288,6 @@ pages_arm (const struct table_bound_program *program)
       }
 }
 
-static uint32_t
-type_of (const struct rela *rela)
-{
-  return (uint32_t) rela->info;
-}
-
 uint64_t
 pages_count (const struct place *place)
 {
@@ -306,7 +300,7 @@ pages_entries (const struct place *place, struct rela *to)
 {
   const struct rela *from = relas + place->pages->rela;
   for (uint32_t i = 0; i < place->pages->relas; i++)
-    if (type_of (&from[i]) != R_IRELATIVE)
+    if ((uint32_t) from[i].info != R_IRELATIVE)
       *to++ = from[i];
   return to;
 }
@@ -332,8 +326,8 @@ keep_all (const struct place *place)
   if (object->got != 0)
     count = keep (count, place->addr, object->got + sizeof (elf_word), 2);
   for (uint32_t i = 0; i < object->relas; i++)
-    if (type_of (&from[i]) != R_IRELATIVE)
-      count = keep (count, place->addr, from[i].offset, type_of (&from[i]) == R_TLSDESC ? 2 : 1);
+    if ((uint32_t) from[i].info != R_IRELATIVE)
+      count = keep (count, place->addr, from[i].offset, (uint32_t) from[i].info == R_TLSDESC ? 2 : 1);
   return count;
 }
 
@@ -382,7 +376,7 @@ pages_map (const struct place *place)
   for (uint32_t i = 0; i < object->relas; i++)
     {
       const struct rela *rela = &relas[object->rela + i];
-      if (type_of (rela) == R_IRELATIVE)
+      if ((uint32_t) rela->info == R_IRELATIVE)
         {
           elf_word (*choose) (void) = (elf_word (*) (void)) (place->addr + (elf_word) rela->addend);
           set ((elf_word *) (place->addr + rela->offset), choose ());

@@ -83,9 +83,6 @@ struct memo
 };
 static struct memo *memos STATE = NULL;
 
-#define LOAD(at) __atomic_load_n (&(at), __ATOMIC_ACQUIRE)
-#define STORE(at, value) __atomic_store_n (&(at), value, __ATOMIC_RELEASE)
-
 static int
 read_root (uint32_t index, struct root *root)
 {
@@ -253,7 +250,7 @@ static int
 package_is_sound (const struct table_path_package *package)
 {
   uint32_t words = package->words;
-  return package->check == hash_low (0, package, offsetof (struct table_path_package, check))
+  return package->check == (uint32_t) hash_bytes (0, package, offsetof (struct table_path_package, check))
          && package->root < root_count && words >= 3
          && (words <= PATH_BLOCK || words % PATH_BLOCK == 0)
          && (uint64_t) package->slots + words <= sections[SECTION_PATH_SLOTS].count
@@ -269,8 +266,7 @@ package_is_usable (uint32_t index)
     {
       look = package_is_sound (packages + index) ? SAME : FAILS;
       uint64_t unseen = UNSEEN;
-      if (!__atomic_compare_exchange_n (&looks[index], &unseen, look, 0, __ATOMIC_ACQ_REL,
-                                        __ATOMIC_ACQUIRE))
+      if (!EXCHANGE (looks[index], &unseen, look))
         look = unseen;
     }
   return (look & 3) != FAILS;
@@ -292,8 +288,7 @@ package_holds (uint32_t index, uint64_t time)
   unsigned outcome = look_at_package (root, package);
   uint64_t next = outcome == HOLDS ? (time + LOOK_COUNTS) << 2 | HOLDS : FAILS;
   /* Unless it was disabled meanwhile. */
-  while (!__atomic_compare_exchange_n (&looks[index], &look, next, 0, __ATOMIC_ACQ_REL,
-                                       __ATOMIC_ACQUIRE))
+  while (!EXCHANGE (looks[index], &look, next))
     if ((look & 3) == FAILS)
       return 0;
   return outcome == HOLDS;
@@ -307,9 +302,9 @@ block_is_sound (const struct table_path_package *package, uint32_t block, const 
   unsigned char bit = (unsigned char) (1u << number % 8);
   if (number / 8 >= sections[SECTION_PATH_SLOTS].count / 24 + 1)
     return 0;
-  if (__atomic_load_n (&checked_blocks[number / 8], __ATOMIC_ACQUIRE) & bit)
+  if (LOAD (checked_blocks[number / 8]) & bit)
     return 1;
-  if (words[0] != hash_low (package->state + block, words + 1, 4 * (size_t) (count - 1)))
+  if (words[0] != (uint32_t) hash_bytes (package->state + block, words + 1, 4 * (size_t) (count - 1)))
     return 0;
   __atomic_fetch_or (&checked_blocks[number / 8], bit, __ATOMIC_ACQ_REL);
   return 1;
@@ -348,7 +343,7 @@ find_link (const struct table_path_package *package, uint64_t state)
   uint32_t at = table_first_of (of_package, count, sizeof *of_package, 8, state);
   const struct table_path_link *found = &of_package[at];
   if (at == count || found->state != state
-      || found->check != hash_low (0, found, offsetof (struct table_path_link, check)))
+      || found->check != (uint32_t) hash_bytes (0, found, offsetof (struct table_path_link, check)))
     return NULL;
   return found;
 }
@@ -533,8 +528,7 @@ remember (uint64_t hash, const char *path, size_t length, const struct statx *fo
     {
       struct memo *memo = &memos[(hash + i) % MEMOS];
       uint32_t free = 0;
-      if (!__atomic_compare_exchange_n (&memo->stage, &free, 1, 0, __ATOMIC_ACQ_REL,
-                                        __ATOMIC_ACQUIRE))
+      if (!EXCHANGE (memo->stage, &free, 1))
         continue;
       memo->hash = hash;
       memcpy (memo->path, path, length + 1);

@@ -12,6 +12,12 @@
 # define HAS_PATHS 0
 #endif
 
+#define LOAD(at) __atomic_load_n (&(at), __ATOMIC_ACQUIRE)
+#define STORE(at, value) __atomic_store_n (&(at), value, __ATOMIC_RELEASE)
+/* Stores VALUE if *EXPECTED is there, else loads what is there into it. Returns 1 if it was stored. */
+#define EXCHANGE(at, expected, value) \
+  __atomic_compare_exchange_n (&(at), expected, value, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
+
 enum path_answer
 {
   /* Ask the kernel. */

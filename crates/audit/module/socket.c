@@ -50,20 +50,6 @@ struct poll
   int16_t wanted, found;
 };
 
-static int
-is_ours (long fd, int32_t *pid)
-{
-  struct credentials peer = { 0, 0, 0 };
-  uint32_t length = sizeof peer;
-  const long socket_level = 1, peer_credentials = 17;
-  if (system_call (NR_getsockopt, fd, socket_level, peer_credentials, (long) &peer, (long) &length)
-          != 0
-      || length != sizeof peer)
-    return 0;
-  *pid = peer.pid;
-  return peer.user == (uint32_t) system_call (NR_geteuid, 0, 0, 0, 0, 0);
-}
-
 long
 socket_connect (const char *name, int type, int32_t *pid)
 {
@@ -72,14 +58,19 @@ socket_connect (const char *name, int type, int32_t *pid)
   if (length == 0 || length >= sizeof address.name || process_is_filtered ())
     return -1;
   memcpy (address.name + 1, name, length);
+  struct credentials peer = { 0, 0, 0 };
+  uint32_t size = sizeof peer;
+  const long socket_level = 1, peer_credentials = 17;
   long fd = system_call (NR_socket, 1, type | CLOSE_ON_EXEC | NONBLOCK, 0, 0, 0);
   if (fd >= 0
       && (system_call (NR_connect, fd, (long) &address, (long) (3 + length), 0, 0) != 0
-          || !is_ours (fd, pid)))
+          || system_call (NR_getsockopt, fd, socket_level, peer_credentials, (long) &peer, (long) &size) != 0
+          || size != sizeof peer || peer.user != (uint32_t) system_call (NR_geteuid, 0, 0, 0, 0, 0)))
     {
       sys_close ((int) fd);
       return -1;
     }
+  *pid = peer.pid;
   return fd;
 }
 

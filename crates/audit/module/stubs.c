@@ -729,9 +729,9 @@ find_functions (void)
   uint32_t found = 0;
   for (uint32_t i = 0; i < CALL_COUNT; i++)
     {
-      elf_word of_libc = (elf_word) dynamic_default_symbol (libc, calls[i].name);
+      elf_word of_libc = (elf_word) dynamic_symbol (libc, calls[i].name);
       elf_word of_threads
-          = libpthread != NULL ? (elf_word) dynamic_default_symbol (libpthread, calls[i].name) : 0;
+          = libpthread != NULL ? (elf_word) dynamic_symbol (libpthread, calls[i].name) : 0;
       if (of_libc != 0)
         add_function (i, of_libc);
       if (of_threads != 0)
@@ -774,7 +774,7 @@ arm (void)
 {
   if (libc == NULL)
     return "no-libc";
-  elf_word errno_place = (elf_word) dynamic_default_symbol (libc, "__errno_location");
+  elf_word errno_place = (elf_word) dynamic_symbol (libc, "__errno_location");
   if (errno_place == 0)
     return "no-libc";
   memcpy (&error_number, &errno_place, sizeof errno_place);
@@ -785,10 +785,10 @@ arm (void)
     paths_off ();
   if (!has_paths && !has_tree)
     return "no-paths";
-  single_threaded = dynamic_default_symbol (libc, "__libc_single_threaded");
-  duplicate = (elf_word) dynamic_default_symbol (libc, "strdup");
-  read_directory = (elf_word) dynamic_default_symbol (libc, "fdopendir");
-  read_file = (elf_word) dynamic_default_symbol (libc, "fdopen");
+  single_threaded = dynamic_symbol (libc, "__libc_single_threaded");
+  duplicate = (elf_word) dynamic_symbol (libc, "strdup");
+  read_directory = (elf_word) dynamic_symbol (libc, "fdopendir");
+  read_file = (elf_word) dynamic_symbol (libc, "fdopen");
   return read_directory != 0 && read_file != 0 && find_functions () > 0 ? NULL : "no-libc";
 }
 

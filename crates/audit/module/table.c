@@ -71,7 +71,7 @@ header_holds (uint64_t mapped)
       || sizeof *h + h->section_count * sizeof *directory + TRAILER_SIZE > mapped)
     return 0;
   uint64_t seed = hash_bytes (0, directory, h->section_count * sizeof *directory);
-  return h->check == hash_low (seed, h, offsetof (struct table_header, check))
+  return h->check == (uint32_t) hash_bytes (seed, h, offsetof (struct table_header, check))
          && read_sections (directory, h->section_count);
 }
 
@@ -128,7 +128,7 @@ table_record (enum section_kind kind, uint32_t index, const char **path, uint32_
   if (*path == NULL)
     return NULL;
   uint64_t seed = hash_bytes (0, *path, *length);
-  return *(const uint32_t *) (record + checked) == hash_low (seed, record, checked) ? record : NULL;
+  return *(const uint32_t *) (record + checked) == (uint32_t) hash_bytes (seed, record, checked) ? record : NULL;
 }
 
 uint32_t
@@ -152,29 +152,23 @@ table_find_object (const char *path)
   return NO_OBJECT;
 }
 
-static int
-ends_in_name (const char *path, uint32_t length, const char *needed, size_t needed_length)
-{
-  return length > needed_length && path[length - needed_length - 1] == '/'
-         && memcmp (path + length - needed_length, needed, needed_length) == 0;
-}
-
 const struct table_edge *
 table_find_edge (const struct table_object *object, const char *needed, const char **path)
 {
   const struct table_edge *edges
       = (const struct table_edge *) sections[SECTION_EDGES].records + object->edges;
   size_t needed_length = strlen (needed);
-  uint32_t wanted = hash_low (0, needed, needed_length);
+  uint32_t wanted = (uint32_t) hash_bytes (0, needed, needed_length);
   uint32_t low = table_first_of (edges, object->edge_count, sizeof *edges, 4, wanted);
   for (; low < object->edge_count && edges[low].name_hash == wanted; low++)
     {
       uint32_t length;
       const char *string = table_string (edges[low].path, &length);
-      if (string == NULL || !ends_in_name (string, length, needed, needed_length))
+      if (string == NULL || length <= needed_length || string[length - needed_length - 1] != '/'
+          || memcmp (string + length - needed_length, needed, needed_length) != 0)
         continue;
       uint64_t seed = hash_bytes (object->run_path, string, length);
-      if (edges[low].check != hash_low (seed, &edges[low], offsetof (struct table_edge, check)))
+      if (edges[low].check != (uint32_t) hash_bytes (seed, &edges[low], offsetof (struct table_edge, check)))
         return NULL;
       *path = string;
       return &edges[low];
@@ -197,7 +191,7 @@ table_set (uint32_t at, uint32_t *count)
   if (at >= end || (uint64_t) at + pool[at] + 2 > end)
     return NULL;
   *count = pool[at];
-  if (pool[at + 1 + *count] != hash_low (at, pool + at, 4 * ((size_t) *count + 1)))
+  if (pool[at + 1 + *count] != (uint32_t) hash_bytes (at, pool + at, 4 * ((size_t) *count + 1)))
     return NULL;
   return pool + at + 1;
 }
@@ -207,14 +201,14 @@ names_hold (const struct table_names *names)
 {
   const uint32_t *pool = sections[SECTION_POOL].records;
   return (uint64_t) names->at + 2 * (uint64_t) names->count <= sections[SECTION_POOL].count
-         && names->check == hash_low (0, pool + names->at, 8 * (size_t) names->count);
+         && names->check == (uint32_t) hash_bytes (0, pool + names->at, 8 * (size_t) names->count);
 }
 
 const struct table_directory *
 table_find_directory (const char *path, size_t length)
 {
   const struct table_directory *all = sections[SECTION_DIRECTORIES].records;
-  uint32_t count = sections[SECTION_DIRECTORIES].count, wanted = hash_low (0, path, length);
+  uint32_t count = sections[SECTION_DIRECTORIES].count, wanted = (uint32_t) hash_bytes (0, path, length);
   const char *known;
   uint32_t known_length;
   uint32_t low = table_first_of (all, count, sizeof *all, 4, wanted);

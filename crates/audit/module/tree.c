@@ -100,8 +100,6 @@ static struct outside
   char path[LONGEST_OUTSIDE];
 } *outside STATE = NULL;
 
-#define LOAD(at) __atomic_load_n (&(at), __ATOMIC_ACQUIRE)
-
 static struct entry *
 entries (void)
 {
@@ -318,7 +316,7 @@ tree_init (void)
   if (of == NULL || of->entries >= size || of->slots >= size || of->strings >= size || of->log >= size)
     return 0;
   head = of;
-  __atomic_store_n (&head->is_taken, 1, __ATOMIC_RELEASE);
+  STORE (head->is_taken, 1);
   owner = sys_getpid ();
   if (is_told)
     {
@@ -337,7 +335,7 @@ tree_count (void)
 void
 tree_off (void)
 {
-  __atomic_store_n (&is_off, 1, __ATOMIC_RELEASE);
+  STORE (is_off, 1);
 }
 
 static struct entry *
@@ -397,7 +395,7 @@ tell (uint64_t hash, const char *path, size_t length, char what)
     return;
   char *into = (char *) head + head->log + at;
   memcpy (into + 1, path, length + 1);
-  __atomic_store_n (into, what, __ATOMIC_RELEASE);
+  STORE (*into, what);
 }
 
 /* An entry of which the result is that there is nothing. */
@@ -472,7 +470,7 @@ find_plain (const char *path, int is_directory, char what)
   if (found == NULL && is_missing (path, length))
     {
       found = &missing;
-      __atomic_store_n (&missing.state, ALWAYS << 2 | TREE_ABSENT, __ATOMIC_RELEASE);
+      STORE (missing.state, ALWAYS << 2 | TREE_ABSENT);
     }
   if (found != NULL)
     __atomic_fetch_add (&found->used, 1, __ATOMIC_RELAXED);
@@ -774,10 +772,10 @@ keep_outside (const char *path)
       uint32_t free = 0;
       if (LOAD (kept->stage) == 2 && text_equal (kept->path, path))
         return kept->path;
-      if (!__atomic_compare_exchange_n (&kept->stage, &free, 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+      if (!EXCHANGE (kept->stage, &free, 1))
         continue;
       memcpy (kept->path, path, strlen (path) + 1);
-      __atomic_store_n (&kept->stage, 2, __ATOMIC_RELEASE);
+      STORE (kept->stage, 2);
       return kept->path;
     }
   return NULL;
@@ -882,7 +880,7 @@ tree_open (const char *path, unsigned flags)
     {
       /* By a directory of a pack, the program opens copies. */
       if (kind == TREE_COPIED || is_told)
-        __atomic_store_n (&has_copies_open, BEFORE_FORK, __ATOMIC_RELEASE);
+        STORE (has_copies_open, BEFORE_FORK);
       return fd;
     }
   sys_close ((int) fd);
@@ -996,9 +994,9 @@ tree_leave_pack (int fd)
 void
 tree_restore_all (void)
 {
-  if (__atomic_load_n (&has_copies_open, __ATOMIC_ACQUIRE) != BEFORE_FORK)
+  if (LOAD (has_copies_open) != BEFORE_FORK)
     return;
-  __atomic_store_n (&has_copies_open, AFTER_FORK, __ATOMIC_RELEASE);
+  STORE (has_copies_open, AFTER_FORK);
   for (int fd = 0; fd < MOST_RESTORED; fd++)
     {
       const struct entry *entry = entry_of_copy (fd);

@@ -178,27 +178,21 @@ holds (const struct quick *quick, const struct condition *condition, char **envi
     }
 }
 
-static int
-is_same_own_file (const struct quick *quick, uint32_t path, const struct identity *identity,
-                  uint32_t user)
-{
-  struct statx found;
-  return sys_stat ((const char *) quick + path, &found) == 0 && identity_is (identity, &found)
-         && is_own (&found, user);
-}
-
 /* True if the start would be the same. ARGUMENTS begin with the command. */
 static int
 is_same_start (const struct quick *quick, char **arguments, char **environment, uint32_t user)
 {
   struct { int64_t seconds, nanoseconds; } now;
+  struct statx found;
   if (system_call (NR_clock_gettime, 0, (long) &now, 0, 0, 0) != 0 || now.seconds < quick->since
       || now.seconds >= quick->until || !is_found (quick, environment, arguments[0])
-      || !is_same_file ("/proc/self/exe", &quick->becalm)
-      || !is_same_own_file (quick, quick->index_path, &quick->index, user)
-      || !is_same_own_file (quick, quick->platforms_path, &quick->platforms, user)
-      || !is_same_own_file (quick, quick->record_path, &quick->record, user)
-      || !is_near (quick, ".", 1))
+      || !is_same_file ("/proc/self/exe", &quick->becalm))
+    return 0;
+  for (size_t i = 0; i < sizeof quick->files / sizeof *quick->files; i++)
+    if (sys_stat ((const char *) quick + quick->file_paths[i], &found) != 0
+        || !identity_is (&quick->files[i], &found) || !is_own (&found, user))
+      return 0;
+  if (!is_near (quick, ".", 1))
     return 0;
   for (size_t i = 1; i <= ARGUMENTS && arguments[i] != NULL; i++)
     if (!is_near (quick, arguments[i], strlen (arguments[i])))

@@ -28,7 +28,8 @@ struct quick
   char magic[8];
   /* hash_bytes with this seed of all that follows. */
   uint64_t check;
-  struct identity becalm, program, index, platforms, record;
+  /* Three files follow the program: the index, the platforms, and the record. */
+  struct identity becalm, program, files[3];
   /* Seconds since 1970 between which it counts. */
   int64_t since, until;
   /* The device of the program: no network file system. */
@@ -37,7 +38,7 @@ struct quick
   /* Offsets of the paths of these files, and of two variables. */
   union
   {
-    struct { uint32_t program_path, index_path, platforms_path, record_path, variables[2]; };
+    struct { uint32_t program_path, file_paths[3], variables[2]; };
     uint32_t texts[6];
   };
   struct condition conditions[];

@@ -55,18 +55,6 @@ is_starter (const char *path)
   return length == sizeof target - 1 && memcmp (target, LINK_TARGET, sizeof target - 1) == 0;
 }
 
-/* Executes the program with the index. Returns if that fails. */
-static void
-start_by_index (const struct search *search, const char *path)
-{
-  char **environment = search->process->environment;
-  const struct variables *variables = search->variables;
-  char *pointers[variables->count + 4];
-  char text[variables_size (environment, variables, &search->additions)];
-  variables_add (environment, variables, &search->additions, pointers, text);
-  execute (path, search->process->arguments, pointers);
-}
-
 /* Executes a program. Returns if that fails. A program may look for itself by the name that it was
    started with, along PATH too, and would find the link: it gets its path. */
 static void
@@ -76,7 +64,13 @@ start (struct search *search, const char *path, const struct statx *found)
   if (arguments[0] != NULL && text_equal (file_name (arguments[0]), search->name))
     arguments[0] = (char *) path;
   if (search->start != NULL && identity_is (&search->start->program, found))
-    start_by_index (search, path);
+    {
+      const struct variables *variables = search->variables;
+      char *pointers[variables->count + 4];
+      char text[variables_size (environment, variables, &search->additions)];
+      variables_add (environment, variables, &search->additions, pointers, text);
+      execute (path, arguments, pointers);
+    }
   if (execute (path, arguments, environment) != ENOEXEC_NEG)
     {
       search->is_refused = 1;

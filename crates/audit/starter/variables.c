@@ -46,15 +46,6 @@ variables_read (char **environment, struct variables *variables)
   return 1;
 }
 
-static unsigned
-digit (char c)
-{
-  if (c >= '0' && c <= '9')
-    return (unsigned) (c - '0');
-  c |= 0x20;
-  return c >= 'a' && c <= 'f' ? (unsigned) (c - 'a') + 10 : 16;
-}
-
 /* Returns the number at the beginning of an element of a list with colons, as `number` of
    crates/lib/src/index/variables.rs does; 0 for other text. */
 static uint64_t

@@ -107,7 +107,7 @@ seal (struct table_header *h)
 {
   size_t length = h->section_count * sizeof (struct table_section);
   if (h->section_count <= MAX_SECTIONS && sizeof *h + length <= copy_length)
-    h->check = hash_low (hash_bytes (0, h + 1, length), h, offsetof (struct table_header, check));
+    h->check = (uint32_t) hash_bytes (hash_bytes (0, h + 1, length), h, offsetof (struct table_header, check));
 }
 
 static int
