@@ -188,7 +188,7 @@ static void
 write_bindings (const struct place *place, uint32_t block)
 {
   struct bindings b;
-  if (!bound_bindings (block, &b))
+  if (block == NO_BLOCK || !bound_bindings (block, &b))
     return;
   resolve_targets (place, &b);
   if (b.flags & BINDINGS_WIDE)
@@ -220,8 +220,7 @@ resolver (void)
   if (bound_relatives (place->member->relatives, &relatives))
     write_words (place->addr, &relatives.words, relatives.values, RELATIVES);
   write_bindings (place, place->member->bindings);
-  if (place->member->changes != NO_BLOCK)
-    write_bindings (place, place->member->changes);
+  write_bindings (place, place->member->changes);
   return 0;
 }
 

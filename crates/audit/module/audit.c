@@ -62,18 +62,18 @@ real_path (void)
 
 /* Finds the program by the path given to execve if that is its real path, else by the kernel's
    link, because $ORIGIN is the directory of the real path. */
-static uint32_t
+static const struct table_object *
 find_program (void)
 {
   const char *path = process.executable;
   if (path != NULL && path[0] == '/')
     {
-      uint32_t object = table_find_object (path);
-      if (object != NO_OBJECT && table_object (object)->flags & OBJECT_CANONICAL)
+      const struct table_object *object = table_find_object (path);
+      if (object != NULL && object->flags & OBJECT_CANONICAL)
         return object;
     }
   path = real_path ();
-  return path != NULL ? table_find_object (path) : NO_OBJECT;
+  return path != NULL ? table_find_object (path) : NULL;
 }
 
 /* Finds the bindings of the program by either path, and the answers of its trees; the program is identified by more
@@ -87,7 +87,7 @@ find_bindings (void)
                        && ((path != NULL && path[0] == '/' && bind_init (path)) || bind_init (real_path ()));
   /* From a pack, a program finds libraries that it did not have when it was packed, whatever program it is. Of
      several modules, that of becalm run knows the pack. */
-  if (!is_bound && !(HAS_PATHS && table_ready () && table_header ()->flags & TABLE_TOLD && tree_is_of_pack ()))
+  if (!is_bound && !(HAS_PATHS && table_ready () && table_header->flags & TABLE_TOLD && tree_is_of_pack ()))
     stubs_decline ("not-indexed");
   else if (HAS_PATHS)
     tree_begin ();
@@ -105,12 +105,12 @@ identify (struct member *member)
   struct run_path run_path = dynamic_run_path (map);
   if (run_path.value == NULL || !table_ready ())
     return;
-  uint32_t object = NO_OBJECT;
+  const struct table_object *object = NULL;
   if (map->name != NULL && map->name[0] == '/')
     object = table_find_object (map->name);
   else if (map == program && !process.is_direct)
     object = find_program ();
-  if (object != NO_OBJECT && table_object (object)->run_path == run_path_digest (&run_path))
+  if (object != NULL && object->run_path == run_path_digest (&run_path))
     member->object = object;
 }
 
@@ -244,9 +244,8 @@ is_there (uint32_t flags, const char *path)
 /* Does the same for an answer to OBJECT. If packages came or went, the directories that the search
    has passed must be as they were. */
 static int
-is_reached (uint32_t index, uint32_t flags, const char *path)
+is_reached (const struct table_object *object, uint32_t flags, const char *path)
 {
-  const struct table_object *object = table_object (index);
   if (object->in_stores == 0 || roots_hold ())
     return is_there (flags, path);
   const enum store_answer answer = conditions_up_to (object->in_stores - 1, path);
@@ -258,18 +257,13 @@ is_reached (uint32_t index, uint32_t flags, const char *path)
 /* Returns the edge of an object. For a name that it was not indexed with, returns the edge of
    the common object if the search along the object's own run path is known to find nothing. */
 static const struct table_edge *
-find_edge (uint32_t index, const char *needed, const char **path)
+find_edge (const struct table_object *object, const char *needed, const char **path)
 {
-  const struct table_object *object = table_object (index);
   const struct table_edge *edge = table_find_edge (object, needed, path);
-  if (edge == NULL && object->flags & OBJECT_CLOSED)
-    {
-      uint32_t common = table_find_object ("");
-      if (common != NO_OBJECT)
-        edge = table_find_edge (table_object (common), needed, path);
-      return edge != NULL && edge->conditions & EDGE_OUTSIDE ? edge : NULL;
-    }
-  return edge;
+  if (edge != NULL || !(object->flags & OBJECT_CLOSED))
+    return edge;
+  edge = table_find_edge (table_find_object (""), needed, path);
+  return edge != NULL && edge->conditions & EDGE_OUTSIDE ? edge : NULL;
 }
 
 /* Returns the answer of LD_LIBRARY_PATH, else PATH, which comes after it; PATH is NEEDED if no answer
@@ -285,7 +279,7 @@ after_library_path (const char *needed, const char *path)
 }
 
 static int
-edge_holds (const struct table_edge *edge, uint32_t object, const char *needed, const char *path)
+edge_holds (const struct table_edge *edge, const struct table_object *object, const char *needed, const char *path)
 {
   return conditions_hold (edge->conditions & EDGE_SET, needed, path)
          && is_reached (object, edge->conditions, path);
@@ -293,7 +287,8 @@ edge_holds (const struct table_edge *edge, uint32_t object, const char *needed, 
 
 /* Returns the answer of LD_LIBRARY_PATH, else PATH, that of an edge of OBJECT, if there is one and it holds. */
 static const char *
-after_library_path_or (const struct table_edge *edge, uint32_t object, const char *needed, const char *path)
+after_library_path_or (const struct table_edge *edge, const struct table_object *object, const char *needed,
+                       const char *path)
 {
   const char *first = after_library_path (needed, edge != NULL ? path : needed);
   if (edge == NULL || first != path)
@@ -334,10 +329,8 @@ answer_from_chain (const char *needed, const struct member *member)
     return library_path_is_readable () && is_there (look ? EDGE_LOOK : 0, path) ? path : needed;
   if (answer == LOOKUP_UNKNOWN || (!has_rpath && !library_path_is_set ()) || !table_ready ())
     return needed;
-  uint32_t common = table_find_object ("");
-  const struct table_edge *edge = NULL;
-  if (!(member->flags & MEMBER_NO_DEFAULT) && common != NO_OBJECT)
-    edge = table_find_edge (table_object (common), needed, &path);
+  const struct table_object *common = member->flags & MEMBER_NO_DEFAULT ? NULL : table_find_object ("");
+  const struct table_edge *edge = table_find_edge (common, needed, &path);
   return after_library_path_or (edge, common, needed, path);
 }
 
@@ -354,7 +347,7 @@ answer (const char *needed, struct member *member)
   if (member == NULL)
     return needed;
   identify (member);
-  if (member->object != NO_OBJECT)
+  if (member->object != NULL)
     {
       const char *result = answer_from_table (needed, member);
       /* DT_RUNPATH is searched after LD_LIBRARY_PATH, and without the DT_RPATH of other objects. */

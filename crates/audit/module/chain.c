@@ -56,7 +56,7 @@ chain_open (const struct link_map *map)
   if (member == NULL)
     return NULL;
   member->map = map;
-  member->object = NO_OBJECT;
+  member->object = NULL;
   member->flags = MEMBER_OPEN;
   member->loader = 0;
   if (!is_root && member != members)
@@ -122,7 +122,7 @@ ask_member (const struct member *member, const char *name, int *look)
 {
   uint32_t count = 0, length;
   const char *path;
-  const uint32_t rpath = member->object != NO_OBJECT ? table_object (member->object)->rpath : 0;
+  const uint32_t rpath = member->object != NULL ? member->object->rpath : 0;
   const uint32_t *dirs = rpath != 0 ? table_set (rpath - 1, &count) : NULL;
   if (dirs == NULL)
     return LOOKUP_UNKNOWN;

@@ -6,8 +6,8 @@
 struct member
 {
   const struct link_map *map;
-  /* Its record in the table, NO_OBJECT if the table has no matching one. */
-  uint32_t object;
+  /* Its record in the table, NULL if the table has no matching one. */
+  const struct table_object *object;
   /* The member that loaded it; 0 is the program. */
   uint16_t loader;
   uint16_t flags;

@@ -207,7 +207,7 @@ int
 roots_contain (const char *path, size_t length)
 {
   uint32_t count;
-  const uint32_t *ids = table_set (table_header ()->roots, &count);
+  const uint32_t *ids = table_set (table_header->roots, &count);
   for (uint32_t i = 0; ids != NULL && i < count; i++)
     {
       const char *root;
@@ -228,7 +228,7 @@ roots_hold (void)
     {
       /* Not while the roots themselves are checked, whatever the result. */
       roots_state = 2;
-      roots_state = conditions_hold (table_header ()->roots, NULL, NULL) ? 1 : 2;
+      roots_state = conditions_hold (table_header->roots, NULL, NULL) ? 1 : 2;
     }
   return roots_state == 1;
 }

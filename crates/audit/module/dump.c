@@ -9,7 +9,6 @@
    way. */
 #include "dump.h"
 #include "dynamic.h"
-#include "headers.h"
 #include "process.h"
 #include "system.h"
 

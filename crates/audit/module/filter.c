@@ -44,7 +44,7 @@ process_is_filtered (void)
 {
   if (state == UNREAD)
     {
-      const uint32_t of_index = table_ready () ? table_header ()->filters : 0;
+      const uint32_t of_index = table_ready () ? table_header->filters : 0;
       struct status status = { OTHER, 0, 0 };
       long result = read_fields ("/proc/thread-self/status", see_status, &status);
       /* Before Linux 3.17. */

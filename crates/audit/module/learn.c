@@ -11,7 +11,6 @@
    is free again. So it is sent only to a socket of this user, which the process has made whose
    number is in the name. */
 #include "learn.h"
-#include "headers.h"
 #include "process.h"
 #include "socket.h"
 #include "system.h"

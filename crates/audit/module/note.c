@@ -3,7 +3,7 @@
    Any other element (`?DIR`) is a search, which is left to the loader. */
 #include "note.h"
 #include "condition.h"
-#include "headers.h"
+#include "process.h"
 #include "system.h"
 
 #define PT_NOTE 4u

@@ -166,7 +166,7 @@ steer (uint64_t top, uint32_t hole_count)
 static int
 name_file (char *to, const char *folder, const struct table_bound_program *program)
 {
-  const uint64_t numbers[2] = { table_header ()->checksum, (uint64_t) program->path_hash << 32 };
+  const uint64_t numbers[2] = { table_header->checksum, (uint64_t) program->path_hash << 32 };
   char name[25] = { 0 };
   for (unsigned i = 0; i < 24; i++)
     name[i] = "0123456789abcdef"[numbers[i / 16] >> (60 - 4 * (i % 16)) & 15];

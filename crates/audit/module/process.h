@@ -62,3 +62,8 @@ unsigned process_auditors (const struct link_map *map);
 /* True for the vDSO (AT_SYSINFO_EHDR). An emulator (QEMU since 8.2) adds the load address to its
    contents, so its load address in the link map is 0. */
 int process_is_vdso (const struct link_map *map);
+
+/* Returns the program headers of an object. For the program the kernel gives their address; a library has
+   them in its first page. If an object was linked for another address, that page may be missing
+   or belong to another object, so the kernel checks it before it is read. */
+struct headers headers_of (const struct link_map *map, int is_program);

@@ -66,20 +66,17 @@ struct statx
 
 /* struct statfs of Linux include/uapi/asm-generic/statfs.h; struct statfs64 on 32-bit machines, and
    of arch/s390/include/uapi/asm/statfs.h. */
+#if __SIZEOF_POINTER__ == 8 && !defined __s390x__
+typedef uint64_t statfs_word;
+#else
+typedef uint32_t statfs_word;
+#endif
 struct statfs
 {
-#if __SIZEOF_POINTER__ == 8 && !defined __s390x__
-  uint64_t type, bsize;
-#else
-  uint32_t type, bsize;
-#endif
+  statfs_word type, bsize;
   uint64_t blocks, bfree, bavail, files, ffree;
   uint32_t fsid[2];
-#if __SIZEOF_POINTER__ == 8 && !defined __s390x__
-  uint64_t namelen, frsize, flags, spare[4];
-#else
-  uint32_t namelen, frsize, flags, spare[5];
-#endif
+  statfs_word namelen, frsize, flags, spare[5];
 };
 
 /* True for a regular file that every user may read. */

@@ -5,16 +5,10 @@
 #include "hash.h"
 
 static enum { UNREAD, USABLE, UNUSABLE } state STATE = UNREAD;
-static const unsigned char *table STATE = NULL;
+const struct table_header *table_header STATE = NULL;
 struct sections sections[SECTION_KINDS] STATE = { { NULL, 0 } };
 /* A bit for each search directory whose names were verified. */
 static unsigned char checked_names[1024] STATE = { 0 };
-
-const struct table_header *
-table_header (void)
-{
-  return (const struct table_header *) table;
-}
 
 /* The size of a record of each kind that the module reads. */
 static const unsigned char record_sizes[SECTION_KINDS] = {
@@ -48,9 +42,9 @@ read_sections (const struct table_section *section, uint32_t count)
       if (size == 0)
         continue;
       if (section->size != size || section->at % 8 != 0
-          || (uint64_t) section->at + (uint64_t) section->count * size > table_header ()->length)
+          || (uint64_t) section->at + (uint64_t) section->count * size > table_header->length)
         return 0;
-      sections[section->kind].records = table + section->at;
+      sections[section->kind].records = (const char *) table_header + section->at;
       sections[section->kind].count = section->count;
     }
   for (unsigned kind = 1; kind < SECTION_BOUND_PROGRAMS; kind++)
@@ -62,7 +56,7 @@ read_sections (const struct table_section *section, uint32_t count)
 static int
 header_holds (uint64_t mapped)
 {
-  const struct table_header *h = table_header ();
+  const struct table_header *h = table_header;
   const struct table_section *directory = (const struct table_section *) (h + 1);
   uint32_t machine = ELF_MACHINE | ELF_CLASS << 16 | DATA_ENCODING << 24;
   if (memcmp (h->magic, "becalmIX", 8) != 0 || h->order != TABLE_ORDER
@@ -82,11 +76,11 @@ table_ready (void)
     return state == USABLE;
   state = UNUSABLE;
   uint64_t mapped;
-  table = table_place (&mapped);
+  table_header = (const struct table_header *) table_place (&mapped);
   if (mapped < sizeof (struct table_header) + TRAILER_SIZE)
     return 0;
   /* Before the table is read: the path of the first root is at its very end. */
-  if (!file_end_is_there ((const char *) table + mapped - TRAILER_SIZE, TRAILER_SIZE))
+  if (!file_end_is_there ((const char *) table_header + mapped - TRAILER_SIZE, TRAILER_SIZE))
     return 0;
   if (!header_holds (mapped))
     return 0;
@@ -109,12 +103,6 @@ table_string (uint32_t at, uint32_t *length)
   return string + sizeof n;
 }
 
-const struct table_object *
-table_object (uint32_t index)
-{
-  return (const struct table_object *) sections[SECTION_OBJECTS].records + index;
-}
-
 const void *
 table_record (enum section_kind kind, uint32_t index, const char **path, uint32_t *length)
 {
@@ -131,7 +119,7 @@ table_record (enum section_kind kind, uint32_t index, const char **path, uint32_
   return *(const uint32_t *) (record + checked) == (uint32_t) hash_bytes (seed, record, checked) ? record : NULL;
 }
 
-uint32_t
+const struct table_object *
 table_find_object (const char *path)
 {
   const uint32_t *buckets = sections[SECTION_BUCKETS].records;
@@ -141,20 +129,22 @@ table_find_object (const char *path)
   uint64_t bucket = (hash_bytes (0, path, length) >> 32) * sections[SECTION_BUCKETS].count >> 32;
   uint32_t from = bucket == 0 ? 0 : buckets[bucket - 1], to = buckets[bucket];
   if (to > sections[SECTION_OBJECTS].count)
-    return NO_OBJECT;
+    return NULL;
   for (; from < to; from++)
     {
       const struct table_object *object = table_record (SECTION_OBJECTS, from, &known, &known_length);
       if (object != NULL && known_length == length && memcmp (known, path, length) == 0
           && (uint64_t) object->edges + object->edge_count <= sections[SECTION_EDGES].count)
-        return from;
+        return object;
     }
-  return NO_OBJECT;
+  return NULL;
 }
 
 const struct table_edge *
 table_find_edge (const struct table_object *object, const char *needed, const char **path)
 {
+  if (object == NULL)
+    return NULL;
   const struct table_edge *edges
       = (const struct table_edge *) sections[SECTION_EDGES].records + object->edges;
   size_t needed_length = strlen (needed);

@@ -8,7 +8,6 @@
 #define TABLE_ORDER 0x01020304u
 #define TRAILER_SIZE 256u
 #define MAX_SECTIONS 64u
-#define NO_OBJECT UINT32_MAX
 
 /* The header; the section directory follows it. */
 struct table_header
@@ -287,8 +286,8 @@ const unsigned char *table_place (uint64_t *length);
 /* True if the table exists, is undamaged and is for this machine. */
 int table_ready (void);
 
-/* Returns the header of such a table. */
-const struct table_header *table_header (void);
+/* The header of such a table. */
+extern const struct table_header *table_header __attribute__ ((visibility ("hidden")));
 
 /* Returns the string at an offset, NULL if it is not within the table; its length in *LENGTH. */
 const char *table_string (uint32_t at, uint32_t *length);
@@ -296,11 +295,11 @@ const char *table_string (uint32_t at, uint32_t *length);
 /* Returns a record that has a path, and writes that to *PATH. Returns NULL if the record is damaged or missing. */
 const void *table_record (enum section_kind kind, uint32_t index, const char **path, uint32_t *length);
 
-/* Returns the object with that path, NO_OBJECT if there is none. */
-uint32_t table_find_object (const char *path);
-const struct table_object *table_object (uint32_t index);
+/* Returns the object with that path, NULL if there is none. */
+const struct table_object *table_find_object (const char *path);
 
-/* Returns the edge of an object for a needed string, and the answer's path. */
+/* Returns the edge of an object for a needed string, and the answer's path; NULL if there is none, or OBJECT
+   is NULL. */
 const struct table_edge *table_find_edge (const struct table_object *object, const char *needed,
                                           const char **path);
 

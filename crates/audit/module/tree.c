@@ -953,19 +953,13 @@ reopen (int fd, const char *path, const struct statx *file)
   return done == fd;
 }
 
-/* Opens the file of an entry at a descriptor of its copy, unless another file has its path now. */
-static void
-restore (int fd, const struct entry *entry)
-{
-  reopen (fd, string_at (entry->path), file_of (entry));
-}
-
 void
 tree_restore (int fd)
 {
   const struct entry *entry = entry_of_copy (fd);
+  /* Unless another file has its path now. */
   if (entry != NULL)
-    restore (fd, entry);
+    reopen (fd, string_at (entry->path), file_of (entry));
 }
 
 /* Opens the tree's directory at a descriptor of the pack's. Returns 0 if it cannot be opened. */
@@ -1002,7 +996,7 @@ tree_restore_all (void)
       const struct entry *entry = entry_of_copy (fd);
       /* The tree of a pack may be gone. */
       if (entry != NULL && LOAD (entry->state) >> 2 != ALWAYS)
-        restore (fd, entry);
+        reopen (fd, string_at (entry->path), file_of (entry));
     }
 }
 

@@ -4,6 +4,7 @@
    zero at first. `becalm_core::index::embed` stores the checksum; zero means that there is none. */
 #include "whole.h"
 #include "hash.h"
+#include "table.h"
 
 #define SEED 1u
 
@@ -13,6 +14,7 @@ extern const uint64_t becalm_state[] __attribute__ ((visibility ("hidden")));
 extern const uint64_t becalm_state_end[] __attribute__ ((visibility ("hidden")));
 extern const unsigned char becalm_text[] __attribute__ ((visibility ("hidden")));
 extern const uint64_t becalm_check[] __attribute__ ((visibility ("hidden")));
+extern const unsigned char becalm_table[] __attribute__ ((visibility ("hidden")));
 
 int
 module_is_whole (void)
@@ -32,4 +34,19 @@ module_has_bindings (void)
 {
   const unsigned char *after = (const unsigned char *) (becalm_check + 1);
   return *after != 0;
+}
+
+/* The table follows the module's own constants, in its last segment. */
+const unsigned char *
+table_place (uint64_t *length)
+{
+  const unsigned char *base = (const unsigned char *) &__ehdr_start;
+  const elf_phdr *phdr = (const elf_phdr *) (base + __ehdr_start.phoff);
+  uint64_t end = 0;
+  for (unsigned i = 0; i < __ehdr_start.phnum && i < 8; i++)
+    if (phdr[i].type == PT_LOAD)
+      end = (uint64_t) phdr[i].vaddr + phdr[i].filesz;
+  uint64_t start = (uint64_t) (becalm_table - base);
+  *length = end > start ? end - start : 0;
+  return becalm_table;
 }

@@ -44,8 +44,7 @@ static const char *
 resolve (const char *path, const char *needed)
 {
   const char *answer = NULL;
-  uint32_t object = table_find_object (path);
-  if (object == NO_OBJECT || table_find_edge (table_object (object), needed, &answer) == NULL)
+  if (table_find_edge (table_find_object (path), needed, &answer) == NULL)
     return NULL;
   return answer;
 }
@@ -72,7 +71,7 @@ collect (size_t *count)
   for (uint32_t i = 0; i < sections[SECTION_OBJECTS].count; i++)
     {
       uint32_t length;
-      const struct table_object *object = table_object (i);
+      const struct table_object *object = (const struct table_object *) sections[SECTION_OBJECTS].records + i;
       const char *path = table_string (object->path, &length);
       for (uint32_t e = 0; e < object->edge_count && *count < most; e++)
         {

@@ -1,4 +1,4 @@
-//! How often programs are started: the starter adds a byte to a file of each (`starter/count.c`), in the folder
+//! How often programs are started: the starter adds a byte to a file of each (`starter/starter.c`), in the folder
 //! of records and copies, which is a disk of this machine and this user's alone.
 
 use std::path::{Path, PathBuf};
