@@ -83,18 +83,6 @@ struct memo
 };
 static struct memo *memos STATE = NULL;
 
-static int
-read_root (uint32_t index, struct root *root)
-{
-  uint32_t length;
-  const struct table_path_root *record = table_record (SECTION_PATH_ROOTS, index, &root->path, &length);
-  if (record == NULL || length < 2 || length > LONGEST_ROOT)
-    return 0;
-  root->length = length;
-  root->state = hash_bytes (0, root->path, length);
-  return record->flags <= PATH_ROOT_CHOSEN;
-}
-
 int
 paths_init (void)
 {
@@ -106,8 +94,15 @@ paths_init (void)
       || sections[SECTION_PATH_LINKS].records == NULL || slots == NULL)
     return 0;
   for (uint32_t i = 0; i < root_count; i++)
-    if (!read_root (i, &roots[i]))
-      return 0;
+    {
+      uint32_t length;
+      struct root *root = &roots[i];
+      const struct table_path_root *record = table_record (SECTION_PATH_ROOTS, i, &root->path, &length);
+      if (record == NULL || length < 2 || length > LONGEST_ROOT || record->flags > PATH_ROOT_CHOSEN)
+        return 0;
+      root->length = length;
+      root->state = hash_bytes (0, root->path, length);
+    }
   /* A block has at least three words. */
   size_t of_packages = (size_t) package_count * sizeof *looks;
   size_t of_blocks = sections[SECTION_PATH_SLOTS].count / 24 + 1, of_memos = MEMOS * sizeof *memos;
@@ -387,15 +382,6 @@ next_name (const char **at, size_t *length)
     }
 }
 
-/* The kernel does not look up the rest of a path after a missing component; it only checks the
-   length. */
-static enum path_answer
-absent (const char *path, const char *at)
-{
-  at += strlen (at);
-  return (size_t) (at - path) <= LONGEST_PATH && at[-1] != '/' ? PATHS_ABSENT : PATHS_UNKNOWN;
-}
-
 /* The packages that a path leads through. */
 struct way
 {
@@ -438,7 +424,12 @@ look_up (const char *path, struct way *way)
       state = hash_bytes (state, name, length);
       kind = find (package, state);
       if (kind == 0)
-        return absent (path, at);
+        {
+          /* The kernel does not look up the rest of a path after a missing component; it only checks the
+             length. */
+          at += strlen (at);
+          return (size_t) (at - path) <= LONGEST_PATH && at[-1] != '/' ? PATHS_ABSENT : PATHS_UNKNOWN;
+        }
       if (kind != PATH_LINK)
         continue;
       const struct table_path_link *link = find_link (package, state);

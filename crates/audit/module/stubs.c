@@ -219,16 +219,6 @@ is_absent (elf_word path)
   return look_at (path, 1, &ignored) == TREE_ABSENT;
 }
 
-/* For a call that may be cancelled: only libc knows whether it is. */
-static enum outcome
-fail_or_cancel (elf_word *args, elf_word *path, elf_sword value)
-{
-  if (single_threaded != NULL && *single_threaded != 0)
-    return fail (args, NOT_THERE, value);
-  *path = (elf_word) no_path;
-  return PASSES;
-}
-
 /* Opens a path if the kernel need not be asked; the descriptor is for OPENED. Of a call that may be cancelled,
    PATH is the argument with the path, else NULL. */
 static enum outcome
@@ -236,8 +226,11 @@ open_known (elf_word *args, const char *name, unsigned flags, enum outcome opene
 {
   const elf_sword failed = opened == ANSWERED ? -1 : 0;
   const long fd = paths_ask (name, PATHS_ABSENT) == PATHS_ABSENT ? TREE_NOT_THERE : tree_open (name, flags);
+  if (fd == TREE_NOT_THERE && (path == NULL || (single_threaded != NULL && *single_threaded != 0)))
+    return fail (args, NOT_THERE, failed);
+  /* Only libc knows whether the call is cancelled. */
   if (fd == TREE_NOT_THERE)
-    return path != NULL ? fail_or_cancel (args, path, failed) : fail (args, NOT_THERE, failed);
+    *path = (elf_word) no_path;
   if (fd < 0)
     return PASSES;
   args[0] = (elf_word) fd;

@@ -53,22 +53,6 @@ read_sections (const struct table_section *section, uint32_t count)
   return sections[SECTION_BUCKETS].count > 0;
 }
 
-static int
-header_holds (uint64_t mapped)
-{
-  const struct table_header *h = table_header;
-  const struct table_section *directory = (const struct table_section *) (h + 1);
-  uint32_t machine = ELF_MACHINE | ELF_CLASS << 16 | DATA_ENCODING << 24;
-  if (memcmp (h->magic, "becalmIX", 8) != 0 || h->order != TABLE_ORDER
-      || h->version != TABLE_VERSION || h->machine != machine || h->length != mapped
-      || h->section_count > MAX_SECTIONS
-      || sizeof *h + h->section_count * sizeof *directory + TRAILER_SIZE > mapped)
-    return 0;
-  uint64_t seed = hash_bytes (0, directory, h->section_count * sizeof *directory);
-  return h->check == (uint32_t) hash_bytes (seed, h, offsetof (struct table_header, check))
-         && read_sections (directory, h->section_count);
-}
-
 int
 table_ready (void)
 {
@@ -82,10 +66,19 @@ table_ready (void)
   /* Before the table is read: the path of the first root is at its very end. */
   if (!file_end_is_there ((const char *) table_header + mapped - TRAILER_SIZE, TRAILER_SIZE))
     return 0;
-  if (!header_holds (mapped))
+  const struct table_header *h = table_header;
+  const struct table_section *directory = (const struct table_section *) (h + 1);
+  const uint32_t machine = ELF_MACHINE | ELF_CLASS << 16 | DATA_ENCODING << 24;
+  if (memcmp (h->magic, "becalmIX", 8) != 0 || h->order != TABLE_ORDER
+      || h->version != TABLE_VERSION || h->machine != machine || h->length != mapped
+      || h->section_count > MAX_SECTIONS
+      || sizeof *h + h->section_count * sizeof *directory + TRAILER_SIZE > mapped)
     return 0;
-  state = USABLE;
-  return 1;
+  uint64_t seed = hash_bytes (0, directory, h->section_count * sizeof *directory);
+  if (h->check == (uint32_t) hash_bytes (seed, h, offsetof (struct table_header, check))
+      && read_sections (directory, h->section_count))
+    state = USABLE;
+  return state == USABLE;
 }
 
 const char *
