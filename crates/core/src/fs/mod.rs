@@ -7,6 +7,7 @@
 
 pub mod mapped;
 #[cfg(any(test, feature = "mem"))]
+#[path = "tests/mem/mod.rs"]
 pub mod mem;
 pub mod overlay;
 
