@@ -4,28 +4,29 @@ use bstr::{BStr, BString};
 
 use super::encoder::{Encoder, Section};
 use super::layout::{self, Writer, kind};
-use super::origins::{Origins, Tree};
 use super::{
     Condition, Directory, Edge, EncodeError, Fingerprint, Index, Loader, Object, Program,
     SearchDir, Target, hash,
 };
-use super::{bound, paths};
+use super::{bound, origins, paths};
 
 /// Returns the bytes of the table of an index, in the byte order of `target`.
 ///
 /// # Errors
 /// Returns [`EncodeError`] if the index does not fit the format or contradicts itself.
 pub fn encode(index: &Index, target: Target) -> Result<Vec<u8>, EncodeError> {
-    let mut encoder = Encoder::new(target);
-    let (objects, buckets) = encoder.objects(index)?;
-    let origins = encoder.origins(index)?;
+    let mut encoder = Encoder::new(target, index.conditions.len());
+    let (sorted, buckets) = encoder.in_buckets(&index.objects, |object| &object.path);
+    let objects = encoder.objects(&sorted, index.search_dirs.len())?;
+    let origins = origins::encode(&index.folders, &sorted, &mut encoder)?;
     let conditions = encoder.conditions(&index.conditions)?;
-    let roots = encoder.set(&index.roots, index.conditions.len())?;
-    let search_dirs = encoder.search_dirs(&index.search_dirs, index.conditions.len())?;
-    let directories = encoder.directories(&index.directories, index.conditions.len())?;
+    let roots = encoder.set(&index.roots)?;
+    let search_dirs = encoder.search_dirs(&index.search_dirs)?;
+    let directories = encoder.directories(&index.directories)?;
     let loader = encoder.loader(index.loader.as_ref())?;
-    let (programs, program_buckets) = encoder.programs(&index.programs)?;
-    let bound = bound::encode(&index.bound, &mut encoder, index.conditions.len())?;
+    let (sorted, program_buckets) = encoder.in_buckets(&index.programs, |program| &program.path);
+    let programs = encoder.programs(sorted)?;
+    let bound = bound::encode(&index.bound, &mut encoder)?;
     let paths = index.paths.as_ref().map(|it| paths::encode(it, &mut encoder)).transpose()?;
     let Encoder { edges, pool, strings, .. } = encoder;
     let mut sections = vec![
@@ -106,70 +107,58 @@ fn assemble(
 }
 
 impl Encoder {
-    /// Encodes the sources of the answers, for `--update`.
-    fn origins(&mut self, index: &Index) -> Result<Writer, EncodeError> {
-        let tree = Tree::of(&index.folders);
-        let mut names = Vec::with_capacity(tree.nodes.len());
-        for node in &tree.nodes {
-            names.push(self.string(&node.name)?);
+    /// Sorts items by the buckets of their paths. Returns the end of each bucket as well: one more than
+    /// the position of its last item.
+    fn in_buckets<'i, T>(
+        &self,
+        items: &'i [T],
+        path: impl Fn(&T) -> &BString,
+    ) -> (Vec<&'i T>, Writer) {
+        let count = items.len().max(1);
+        let bucket = |item: &T| bucket_of(path(item), count);
+        let mut sorted: Vec<&T> = items.iter().collect();
+        sorted.sort_by_cached_key(|&item| (bucket(item), path(item)));
+        let mut buckets = Writer::new(self.target.endian);
+        let mut end = 0;
+        for number in 0..count {
+            end += sorted[end..].iter().take_while(|item| bucket(item) == number).count();
+            buckets.word(end as u32);
         }
-        let mut origins = Origins::new(self.target.endian, &tree, &names, index.objects.len());
-        for at in in_buckets(&paths_of(&index.objects)) {
-            origins.object(&index.objects[at])?;
-        }
-        Ok(origins.finish())
+        (sorted, buckets)
     }
 
-    /// Writes the object records, sorted by bucket, and the buckets with their ends.
-    fn objects(&mut self, index: &Index) -> Result<(Writer, Writer), EncodeError> {
-        let paths = paths_of(&index.objects);
-        let records = self.records(in_buckets(&paths), |encoder, record, at| {
-            let object = &index.objects[at];
+    fn objects(&mut self, objects: &[&Object], search_dirs: usize) -> Result<Writer, EncodeError> {
+        self.records(objects, |encoder, record, object| {
             let rpath = match &object.rpath {
-                Some(dirs) => encoder.set(dirs, index.search_dirs.len())? + 1,
+                Some(dirs) => encoder.numbers(dirs, search_dirs)? + 1,
                 None => 0,
             };
             let in_stores = match &object.in_stores[..] {
                 [] => 0,
-                dirs => encoder.set(dirs, index.conditions.len())? + 1,
+                dirs => encoder.set(dirs)? + 1,
             };
             let path = encoder.string(&object.path)?;
-            let edges = encoder.edge_list(object, index.conditions.len())?;
+            let edges = encoder.edge_list(object)?;
             let flags = (u32::from(object.canonical) * layout::OBJECT_CANONICAL)
                 | (u32::from(object.closed) * layout::OBJECT_CLOSED)
                 | (u32::from(object.is_program) * layout::OBJECT_PROGRAM);
             record.words([path, edges, object.edges.len() as u32, object.run_path]);
             record.words([flags, rpath, in_stores]);
             Ok(hash::bytes(0, &object.path))
-        })?;
-        Ok((records, self.buckets(&paths)))
-    }
-
-    /// Writes the end of each bucket: one more than the position of its last record.
-    fn buckets(&self, paths: &[&BString]) -> Writer {
-        let count = paths.len().max(1);
-        let mut ends = vec![0_u32; count];
-        for (position, at) in in_buckets(paths).into_iter().enumerate() {
-            ends[bucket_of(paths[at], count)] = position as u32 + 1;
-        }
-        let mut buckets = Writer::new(self.target.endian);
-        let mut end = 0;
-        for own in ends {
-            end = own.max(end);
-            buckets.word(end);
-        }
-        buckets
+        })
     }
 
     /// Writes an object's edges and returns their place. Objects with the same answers share them.
-    fn edge_list(&mut self, object: &Object, conditions: usize) -> Result<u32, EncodeError> {
-        let mut sorted: Vec<(u32, &Edge)> =
-            object.edges.iter().map(|edge| (hash::low(0, edge.needed()), edge)).collect();
-        sorted.sort_by(|a, b| (a.0, &a.1.path).cmp(&(b.0, &b.1.path)));
-        let list = self.records(sorted, |encoder, record, (name_hash, edge)| {
+    fn edge_list(&mut self, object: &Object) -> Result<u32, EncodeError> {
+        let mut sorted: Vec<&Edge> = object.edges.iter().collect();
+        sorted.sort_by_key(|edge| (hash::low(0, edge.needed()), &edge.path));
+        let list = self.records(sorted, |encoder, record, edge| {
             let path = encoder.string(&edge.path)?;
-            let set = encoder.set(&edge.conditions, conditions)?;
-            record.words([name_hash, path, set | flags_of(edge)]);
+            let flags = (u32::from(edge.before_library_path) * layout::EDGE_BEFORE_LIBRARY_PATH)
+                | (u32::from(edge.outside) * layout::EDGE_OUTSIDE)
+                | (u32::from(edge.look) * layout::EDGE_LOOK);
+            let set = encoder.set(&edge.conditions)?;
+            record.words([hash::low(0, edge.needed()), path, set | flags]);
             Ok(hash::bytes(u64::from(object.run_path), &edge.path))
         })?;
         if let Some(&place) = self.edge_lists.get(&list.bytes) {
@@ -205,11 +194,8 @@ impl Encoder {
         })
     }
 
-    /// Writes the program records, sorted by bucket, and the buckets.
-    fn programs(&mut self, programs: &[Program]) -> Result<(Writer, Writer), EncodeError> {
-        let paths: Vec<&BString> = programs.iter().map(|program| &program.path).collect();
-        let records = self.records(in_buckets(&paths), |encoder, record, at| {
-            let program = &programs[at];
+    fn programs(&mut self, programs: Vec<&Program>) -> Result<Writer, EncodeError> {
+        self.records(programs, |encoder, record, program| {
             record.word(encoder.string(&program.path)?);
             record.word(encoder.string(&program.interpreter)?);
             let no_start = u32::from(program.no_start) * layout::PROGRAM_NO_START;
@@ -217,8 +203,7 @@ impl Encoder {
             record.words([program.load_order as u32, (program.load_order >> 32) as u32]);
             record.words([program.seen, 0, 0]);
             Ok(hash::bytes(0, &program.path))
-        })?;
-        Ok((records, self.buckets(&paths)))
+        })
     }
 
     fn conditions(&mut self, conditions: &[Condition]) -> Result<Writer, EncodeError> {
@@ -232,40 +217,25 @@ impl Encoder {
         })
     }
 
-    fn directories(
-        &mut self,
-        directories: &[Directory],
-        conditions: usize,
-    ) -> Result<Writer, EncodeError> {
-        let mut sorted: Vec<(u32, &Directory)> = directories
-            .iter()
-            .map(|directory| (hash::low(0, &directory.path), directory))
-            .collect();
-        sorted.sort_by(|a, b| (a.0, &a.1.path).cmp(&(b.0, &b.1.path)));
-        self.records(sorted, |encoder, record, (path_hash, directory)| {
-            let Directory { path, condition, names } = directory;
-            if *condition as usize >= conditions {
-                return Err(EncodeError::NoSuchGuard(*condition));
-            }
-            record.words([path_hash, encoder.string(path)?, *condition]);
+    fn directories(&mut self, directories: &[Directory]) -> Result<Writer, EncodeError> {
+        let mut sorted: Vec<&Directory> = directories.iter().collect();
+        sorted.sort_by_key(|directory| (hash::low(0, &directory.path), &directory.path));
+        self.records(sorted, |encoder, record, Directory { path, condition, names }| {
+            record.words([hash::low(0, path), encoder.string(path)?]);
+            record.word(encoder.condition(*condition)?);
             record.words(encoder.names(names.as_deref().unwrap_or_default())?);
             record.word(u32::from(names.is_some()) * layout::DIRECTORY_HAS_NAMES);
             Ok(hash::bytes(0, path))
         })
     }
 
-    fn search_dirs(
-        &mut self,
-        dirs: &[SearchDir],
-        conditions: usize,
-    ) -> Result<Writer, EncodeError> {
+    fn search_dirs(&mut self, dirs: &[SearchDir]) -> Result<Writer, EncodeError> {
         // The place of a set must fit into fewer bits than that of names, so sets come first.
-        let mut sets = Vec::with_capacity(dirs.len());
         for dir in dirs {
-            sets.push(self.set(&dir.conditions, conditions)?);
+            self.set(&dir.conditions)?;
         }
-        self.records(dirs.iter().zip(sets), |encoder, record, (dir, set)| {
-            record.words([encoder.string(&dir.path)?, set]);
+        self.records(dirs, |encoder, record, dir| {
+            record.words([encoder.string(&dir.path)?, encoder.set(&dir.conditions)?]);
             record.words(encoder.names(&dir.names)?);
             record.words([u32::from(dir.look) * layout::SEARCH_DIR_LOOK, 0]);
             Ok(hash::bytes(0, &dir.path))
@@ -290,22 +260,4 @@ impl Encoder {
 /// Returns the bucket of a path, without a division because 32-bit machines have none for 64 bits.
 pub(super) fn bucket_of(path: &[u8], buckets: usize) -> usize {
     (((hash::bytes(0, path) >> 32) * buckets as u64) >> 32) as usize
-}
-
-fn paths_of(objects: &[Object]) -> Vec<&BString> {
-    objects.iter().map(|object| &object.path).collect()
-}
-
-/// Returns the positions of paths in the order of the table.
-fn in_buckets(paths: &[&BString]) -> Vec<usize> {
-    let count = paths.len().max(1);
-    let mut order: Vec<usize> = (0..paths.len()).collect();
-    order.sort_by_cached_key(|&at| (bucket_of(paths[at], count), paths[at]));
-    order
-}
-
-fn flags_of(edge: &Edge) -> u32 {
-    (u32::from(edge.before_library_path) * layout::EDGE_BEFORE_LIBRARY_PATH)
-        | (u32::from(edge.outside) * layout::EDGE_OUTSIDE)
-        | (u32::from(edge.look) * layout::EDGE_LOOK)
 }

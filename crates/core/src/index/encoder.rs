@@ -12,6 +12,8 @@ pub(super) type Section = (Kind, Writer);
 /// The parts of a table that several sections use.
 pub(super) struct Encoder {
     pub(super) target: Target,
+    /// The number of conditions.
+    conditions: usize,
     pub(super) edges: Writer,
     pub(super) pool: Writer,
     pub(super) strings: Writer,
@@ -21,10 +23,11 @@ pub(super) struct Encoder {
 }
 
 impl Encoder {
-    pub(super) fn new(target: Target) -> Self {
+    pub(super) fn new(target: Target, conditions: usize) -> Self {
         let writer = || Writer::new(target.endian);
         Self {
             target,
+            conditions,
             edges: writer(),
             pool: writer(),
             strings: writer(),
@@ -49,13 +52,23 @@ impl Encoder {
         Ok(place)
     }
 
-    /// Adds a set of conditions to the pool (count, numbers, check) and returns its place.
-    pub(super) fn set(&mut self, conditions: &[u32], known: usize) -> Result<u32, EncodeError> {
-        if let Some(&condition) = conditions.iter().find(|&&condition| condition as usize >= known)
-        {
-            return Err(EncodeError::NoSuchGuard(condition));
+    /// Returns a condition if the index has it.
+    pub(super) fn condition(&self, condition: u32) -> Result<u32, EncodeError> {
+        let is_there = (condition as usize) < self.conditions;
+        is_there.then_some(condition).ok_or(EncodeError::NoSuchGuard(condition))
+    }
+
+    /// Adds a set of conditions to the pool and returns its place.
+    pub(super) fn set(&mut self, conditions: &[u32]) -> Result<u32, EncodeError> {
+        self.numbers(conditions, self.conditions)
+    }
+
+    /// Adds numbers below `known` to the pool (count, numbers, check) and returns their place.
+    pub(super) fn numbers(&mut self, numbers: &[u32], known: usize) -> Result<u32, EncodeError> {
+        if let Some(&number) = numbers.iter().find(|&&number| number as usize >= known) {
+            return Err(EncodeError::NoSuchGuard(number));
         }
-        if let Some(&place) = self.sets.get(conditions) {
+        if let Some(&place) = self.sets.get(numbers) {
             return Ok(place);
         }
         let start = self.pool.bytes.len();
@@ -63,11 +76,11 @@ impl Encoder {
             .ok()
             .filter(|&place| place <= layout::EDGE_SET)
             .ok_or(EncodeError::TooLarge("too many sets of guards"))?;
-        self.pool.word(conditions.len() as u32);
-        self.pool.words(conditions.iter().copied());
+        self.pool.word(numbers.len() as u32);
+        self.pool.words(numbers.iter().copied());
         let check = hash::low(u64::from(place), &self.pool.bytes[start..]);
         self.pool.word(check);
-        self.sets.insert(conditions.to_vec(), place);
+        self.sets.insert(numbers.to_vec(), place);
         Ok(place)
     }
 

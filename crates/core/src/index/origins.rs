@@ -7,12 +7,15 @@
 //! [`Object::seen`], a list, [`Object::deferred`]. The lists follow, each a count and that many
 //! folders.
 
-use bstr::{BStr, BString};
+use std::collections::BTreeMap;
+
+use bstr::BString;
 use rustc_hash::FxHashMap;
 
-use super::layout::{self, Reader, Writer};
+use super::encoder::Encoder;
+use super::layout::{self, Writer, kind};
+use super::records::Records;
 use super::{EncodeError, Folder, Object, TableError};
-use crate::elf::Endian;
 use crate::path;
 
 /// Words of an object's record.
@@ -23,194 +26,93 @@ const NODE: usize = 3;
 const WALKED: u32 = 1 << 31;
 /// The limit on the length of a path (`PATH_MAX`).
 const LONGEST: usize = 4096;
-
-/// The folders as a tree of names, so that paths share their common beginnings.
-pub(super) struct Tree {
-    pub(super) nodes: Vec<Node>,
-    /// The node of each folder.
-    places: Vec<u32>,
-}
-
-/// A folder in another.
-pub(super) struct Node {
-    parent: u32,
-    pub(super) name: BString,
-    digest: u32,
-    walked: bool,
-}
-
-impl Tree {
-    pub(super) fn of(folders: &[Folder]) -> Self {
-        let root = Node { parent: 0, name: BString::default(), digest: 0, walked: false };
-        let mut tree = Self { nodes: vec![root], places: Vec::with_capacity(folders.len()) };
-        let mut known: FxHashMap<&[u8], u32> = FxHashMap::default();
-        known.insert(b"", 0);
-        for folder in folders {
-            let place = tree.place(&folder.path, &mut known);
-            let node = &mut tree.nodes[place as usize];
-            (node.digest, node.walked) = (folder.digest, folder.walked);
-            tree.places.push(place);
-        }
-        tree
-    }
-
-    /// Returns the node of a path. Missing parents are added before it.
-    fn place<'p>(&mut self, path: &'p BString, known: &mut FxHashMap<&'p [u8], u32>) -> u32 {
-        let mut missing: Vec<&'p [u8]> = Vec::new();
-        let mut at: &[u8] = path;
-        let mut parent = loop {
-            if let Some(&place) = known.get(at) {
-                break place;
-            }
-            missing.push(at);
-            at = path::parent(at);
-        };
-        for path in missing.into_iter().rev() {
-            let name = path::name(path);
-            let place = self.nodes.len() as u32;
-            self.nodes.push(Node { parent, name: name.into(), digest: 0, walked: false });
-            known.insert(path, place);
-            parent = place;
-        }
-        parent
-    }
-}
-
-/// Writes the section of sources.
-pub(super) struct Origins<'a> {
-    records: Writer,
-    lists: Writer,
-    known: FxHashMap<&'a [u32], u32>,
-    tree: &'a Tree,
-    /// Position of the lists.
-    start: usize,
-}
-
-impl<'a> Origins<'a> {
-    /// `names`: the string of each node of the tree.
-    pub(super) fn new(endian: Endian, tree: &'a Tree, names: &[u32], objects: usize) -> Self {
-        let mut records = Writer::new(endian);
-        records.word(tree.nodes.len() as u32);
-        for (node, &name) in tree.nodes.iter().zip(names) {
-            let parent = node.parent | (u32::from(node.walked) * WALKED);
-            records.words([parent, name, node.digest]);
-        }
-        let start = records.bytes.len() / 4 + RECORD * objects;
-        Self { records, lists: Writer::new(endian), known: FxHashMap::default(), tree, start }
-    }
-
-    pub(super) fn object(&mut self, object: &'a Object) -> Result<(), EncodeError> {
-        let list = self.list(&object.searched)?;
-        self.records.words([object.seen, list]);
-        let deferred = object.deferred.as_chunks::<4>().0;
-        deferred.iter().for_each(|four| self.records.word(u32::from_le_bytes(*four)));
-        Ok(())
-    }
-
-    fn list(&mut self, searched: &'a [u32]) -> Result<u32, EncodeError> {
-        if let Some(&place) = self.known.get(searched) {
-            return Ok(place);
-        }
-        let place = self.start + self.lists.bytes.len() / 4;
-        let place = layout::narrow(place, "too many search directories")?;
-        self.lists.word(searched.len() as u32);
-        for &folder in searched {
-            let node = self.tree.places.get(folder as usize).copied();
-            self.lists.word(node.ok_or(EncodeError::NoSuchFolder(folder))?);
-        }
-        self.known.insert(searched, place);
-        Ok(place)
-    }
-
-    pub(super) fn finish(mut self) -> Writer {
-        self.records.bytes.extend_from_slice(&self.lists.bytes);
-        self.records
-    }
-}
-
-/// The section's record of one object, with folders as positions.
-pub(super) struct Origin {
-    pub(super) seen: u32,
-    pub(super) searched: Vec<u32>,
-    pub(super) deferred: [u8; 8],
-}
-
-/// Reads the section of sources.
-pub(super) struct OriginsReader<'a> {
-    table: Reader<'a>,
-    at: usize,
-    count: usize,
-    nodes: usize,
-}
-
 const OUTSIDE: TableError = TableError::Damaged("its origins leave it");
 
-impl<'a> OriginsReader<'a> {
-    /// Checks the header of the section. `at` is its offset and `count` its length in words.
-    pub(super) fn read(
-        table: Reader<'a>,
-        at: usize,
-        count: usize,
-        objects: usize,
-    ) -> Result<Self, TableError> {
-        let reader = Self { table, at, count, nodes: 0 };
-        let nodes = reader.word(0)? as usize;
-        let words = nodes.checked_mul(NODE).zip(objects.checked_mul(RECORD));
-        let words = words.and_then(|(nodes, records)| nodes.checked_add(records));
-        if nodes == 0 || words.is_none_or(|words| words >= count) {
+/// Encodes the section. `objects` are in the order of the object records.
+pub(super) fn encode(
+    folders: &[Folder],
+    objects: &[&Object],
+    encoder: &mut Encoder,
+) -> Result<Writer, EncodeError> {
+    // The folders and all their parents, sorted, so that a parent comes first.
+    let mut nodes: BTreeMap<&[u8], Option<&Folder>> = BTreeMap::from([(&b""[..], None)]);
+    for folder in folders {
+        let mut parent: &[u8] = &folder.path;
+        while !nodes.contains_key(parent) {
+            nodes.insert(parent, None);
+            parent = path::parent(parent);
+        }
+        nodes.insert(&folder.path, Some(folder));
+    }
+    let numbers: FxHashMap<&[u8], u32> = nodes.keys().copied().zip(0..).collect();
+    let mut records = Writer::new(encoder.target.endian);
+    records.word(nodes.len() as u32);
+    for (path, folder) in nodes {
+        let name = encoder.string(&path::name(path).to_owned())?;
+        let (digest, walked) = folder.map_or((0, false), |folder| (folder.digest, folder.walked));
+        let parent: &[u8] = path::parent(path);
+        records.words([numbers[parent] | (u32::from(walked) * WALKED), name, digest]);
+    }
+    let start = records.bytes.len() / 4 + RECORD * objects.len();
+    let mut lists = Writer::new(encoder.target.endian);
+    let mut known: FxHashMap<&[u32], u32> = FxHashMap::default();
+    for object in objects {
+        let place = start + lists.bytes.len() / 4;
+        let place = layout::narrow(place, "too many search directories")?;
+        let list = *known.entry(&object.searched).or_insert(place);
+        if list == place {
+            lists.word(object.searched.len() as u32);
+            for &folder in &object.searched {
+                let folder =
+                    folders.get(folder as usize).ok_or(EncodeError::NoSuchFolder(folder))?;
+                lists.word(numbers[folder.path.as_slice()]);
+            }
+        }
+        records.words([object.seen, list]);
+        let deferred = object.deferred.as_chunks().0;
+        records.words(deferred.iter().map(|four| u32::from_le_bytes(*four)));
+    }
+    records.bytes.extend_from_slice(&lists.bytes);
+    Ok(records)
+}
+
+/// Reads the section: the folders, with the parents that are only in the paths of others, and the
+/// fields that each object has here.
+pub(super) fn read(
+    table: &Records<'_>,
+    objects: usize,
+) -> Result<(Vec<Folder>, Vec<Object>), TableError> {
+    let words = table.all(kind::ORIGINS, Records::word)?;
+    let word = |at: usize| words.get(at).copied().ok_or(OUTSIDE);
+    let nodes = word(0)? as usize;
+    let mut folders: Vec<Folder> = Vec::new();
+    for node in 1..nodes {
+        let at = 1 + node * NODE;
+        let (parent, name, digest) = (word(at)?, table.string(word(at + 1)?)?, word(at + 2)?);
+        let above = (parent & !WALKED) as usize;
+        if above >= node {
             return Err(OUTSIDE);
         }
-        Ok(Self { nodes, ..reader })
-    }
-
-    fn word(&self, index: usize) -> Result<u32, TableError> {
-        let place = index.checked_mul(4).and_then(|bytes| bytes.checked_add(self.at));
-        let inside = place.filter(|_| index < self.count);
-        inside.and_then(|place| self.table.word(place)).ok_or(OUTSIDE)
-    }
-
-    /// Returns the folders, and the parents that are only in the paths of others. `string` reads a
-    /// string.
-    pub(super) fn folders<'s>(
-        &self,
-        string: impl Fn(u32) -> Result<&'s BStr, TableError>,
-    ) -> Result<Vec<Folder>, TableError> {
-        let mut folders: Vec<Folder> = Vec::new();
-        for node in 1..self.nodes {
-            let first = 1 + node * NODE;
-            let (parent, name) = (self.word(first)?, string(self.word(first + 1)?)?);
-            let above = (parent & !WALKED) as usize;
-            if above >= node {
-                return Err(OUTSIDE);
-            }
-            let above = above.checked_sub(1).map_or(&b""[..], |above| &folders[above].path);
-            let path: BString = [above, b"/", name].concat().into();
-            if path.len() > LONGEST {
-                return Err(TableError::Damaged("a path is too long"));
-            }
-            let (digest, walked) = (self.word(first + 2)?, parent & WALKED != 0);
-            folders.push(Folder { path, digest, walked });
+        let above = above.checked_sub(1).map_or(&b""[..], |above| &folders[above].path);
+        let path: BString = [above, b"/", name].concat().into();
+        if path.len() > LONGEST {
+            return Err(TableError::Damaged("a path is too long"));
         }
-        Ok(folders)
+        folders.push(Folder { path, digest, walked: parent & WALKED != 0 });
     }
-
-    /// Returns the origin of the object at a position of the table.
-    pub(super) fn object(&self, object: usize) -> Result<Origin, TableError> {
-        let record = 1 + self.nodes * NODE + object * RECORD;
-        let list = self.word(record + 1)? as usize;
-        let length = self.word(list)? as usize;
-        if list.checked_add(length).is_none_or(|end| end >= self.count) {
-            return Err(OUTSIDE);
-        }
-        let mut deferred = [0; 8];
-        deferred[..4].copy_from_slice(&self.word(record + 2)?.to_le_bytes());
-        deferred[4..].copy_from_slice(&self.word(record + 3)?.to_le_bytes());
-        let position = |step: usize| {
-            let node = self.word(list + step)? as usize;
-            let folder = node.checked_sub(1).filter(|&folder| folder + 1 < self.nodes);
-            folder.map(|folder| folder as u32).ok_or(OUTSIDE)
+    let object = |number: usize| {
+        let at = 1 + nodes * NODE + number * RECORD;
+        let (seen, list) = (word(at)?, word(at + 1)? as usize);
+        let deferred = u64::from(word(at + 2)?) | u64::from(word(at + 3)?) << 32;
+        let length = word(list)? as usize;
+        let list = words[list + 1..].get(..length).ok_or(OUTSIDE)?;
+        let position = |node: &u32| {
+            let folder = node.checked_sub(1).filter(|&folder| (folder as usize) < folders.len());
+            folder.ok_or(OUTSIDE)
         };
-        let searched = (1..=length).map(position).collect::<Result<_, _>>()?;
-        Ok(Origin { seen: self.word(record)?, searched, deferred })
-    }
+        let searched = list.iter().map(position).collect::<Result<_, _>>()?;
+        Ok(Object { seen, searched, deferred: deferred.to_le_bytes(), ..Object::default() })
+    };
+    let objects = (0..objects).map(object).collect::<Result<_, _>>()?;
+    Ok((folders, objects))
 }

@@ -7,13 +7,12 @@ use super::table_error::TableError;
 use bstr::{BString, ByteSlice};
 
 use super::layout::{self, kind};
-use super::origins::{Origin, OriginsReader as Origins};
 use super::records::Records;
 use super::{
     Condition, Directory, Edge, Fingerprint, Index, Loader, Object, Program, SearchDir, Target,
     hash,
 };
-use super::{bound, paths};
+use super::{bound, origins, paths};
 use crate::facts::GlibcVersion;
 
 /// A table with a valid header and checksum.
@@ -69,15 +68,11 @@ impl Records<'_> {
         let objects = self.section(kind::OBJECTS)?;
         self.section(kind::BUCKETS)?;
         self.section(kind::PROGRAM_BUCKETS)?;
-        let origins = self.section(kind::ORIGINS)?;
-        let origins = Origins::read(self.reader, origins.at, origins.count, objects.count)?;
-        let object = |(index, at)| {
-            let Origin { seen, searched, deferred } = origins.object(index)?;
-            Ok(Object { seen, deferred, searched, ..self.object(at)? })
-        };
+        let (folders, origins) = origins::read(self, objects.count)?;
+        let with_origins = objects.records().zip(origins);
         Ok(Index {
-            objects: objects.records().enumerate().map(object).collect::<Result<_, _>>()?,
-            folders: origins.folders(|place| self.string(place))?,
+            objects: with_origins.map(|(at, it)| self.object(at, it)).collect::<Result<_, _>>()?,
+            folders,
             settings: self.header.settings,
             filters: self.header.filters,
             is_told: self.header.flags & layout::TOLD != 0,
@@ -92,7 +87,8 @@ impl Records<'_> {
         })
     }
 
-    fn object(&self, at: usize) -> Result<Object, TableError> {
+    /// Reads an object with these origins.
+    fn object(&self, at: usize, origins: Object) -> Result<Object, TableError> {
         let path = self.path(at, 0, kind::OBJECTS.size)?;
         let (first, count) = (self.word(at + 4)? as usize, self.word(at + 8)? as usize);
         let (run_path, flags) = (self.word(at + 12)?, self.word(at + 16)?);
@@ -107,7 +103,7 @@ impl Records<'_> {
             in_stores: self.optional_set(at + 24)?.unwrap_or_default(),
             rpath: self.rpath(at)?,
             edges: edges.records().map(|at| self.edge(at, run_path)).collect::<Result<_, _>>()?,
-            ..Object::default()
+            ..origins
         })
     }
 

@@ -12,7 +12,6 @@ const NO_BLOCK: u32 = u32::MAX;
 pub(in crate::index) fn encode(
     bound: &Bound,
     encoder: &mut Encoder,
-    conditions: usize,
 ) -> Result<Vec<Section>, EncodeError> {
     let writer = || Writer::new(encoder.target.endian);
     let (mut blocks, mut words, mut members) = (writer(), writer(), writer());
@@ -23,9 +22,6 @@ pub(in crate::index) fn encode(
         words.bytes.extend_from_slice(block);
     }
     let objects = encoder.records(&bound.objects, |encoder, record, object| {
-        if object.condition as usize >= conditions {
-            return Err(EncodeError::NoSuchGuard(object.condition));
-        }
         let build_id = object.build_id.unwrap_or(BuildId { address: 0, length: 0, hash: 0 });
         let path = encoder.string(&object.path)?;
         record.words([path, u32::from(object.is_rooted) * layout::BOUND_OBJECT_ROOTED]);
@@ -38,11 +34,11 @@ pub(in crate::index) fn encode(
         record.word(match &object.tables {
             Some(Tables { ranges, .. }) => {
                 let words: Vec<u32> = ranges.iter().flat_map(|&(at, size)| [at, size]).collect();
-                encoder.set(&words, usize::MAX)? + 1
+                encoder.numbers(&words, usize::MAX)? + 1
             }
             None => 0,
         });
-        record.words([object.condition, 0]);
+        record.words([encoder.condition(object.condition)?, 0]);
         Ok(hash::bytes(0, &object.path))
     })?;
     let mut sorted: Vec<&BoundProgram> = bound.programs.iter().collect();
