@@ -11,7 +11,7 @@ use crate::search::loader_cache::{CacheQuery, LoaderCache};
 pub(super) struct Cache {
     pub(super) cache: Option<LoaderCache>,
     pub(super) query: CacheQuery,
-    pub(super) condition: Option<Condition>,
+    pub(super) condition: Condition,
     /// Names with an entry for particular CPUs.
     pub(super) of_cpus: FxHashSet<BString>,
 }
@@ -39,6 +39,6 @@ impl Cache {
             .filter(|entry| entry.hwcap != 0 || entry.hwcaps_name.is_some())
             .map(|entry| entry.soname.to_owned())
             .collect();
-        Some(Self { cache, query, condition: Some(condition), of_cpus })
+        Some(Self { cache, query, condition, of_cpus })
     }
 }

@@ -36,47 +36,24 @@ struct Dir {
     immutable: bool,
     /// The condition that a directory in a store is as it was. `None` outside of stores.
     in_store: Option<Condition>,
-    presence: Presence,
+    /// True if the directory exists. An error if no answer can depend on it.
+    is_there: Result<bool, Deferred>,
+    /// The condition that this stays so, if it may change.
+    condition: Option<Condition>,
     variants: Variants,
 }
 
 impl Dir {
     /// Returns true if nothing in the directory depends on the time or the CPU.
     fn is_closed(&self) -> bool {
-        let is_settled = matches!(self.presence, Presence::There(None) | Presence::Absent(None));
+        let is_settled = self.is_there.is_ok() && self.condition.is_none();
         self.immutable && is_settled && !self.variants.any()
     }
 }
 
-enum Presence {
-    /// The directory exists. A mutable one has a condition.
-    There(Option<Condition>),
-    /// The directory does not exist. If it may appear, this has a condition.
-    Absent(Option<Condition>),
-    /// No answer can depend on the directory.
-    Unclear(Deferred),
-}
-
-/// The result of a part of the search.
-enum Step {
-    /// Found. `look` is true if the file may be removed later.
-    Found {
-        path: BString,
-        look: bool,
-    },
-    NotHere,
-    Deferred(Deferred),
-}
-
-/// Returns from the search if the step found the file or is deferred.
-macro_rules! found_or_left {
-    ($step:expr) => {
-        match $step {
-            Step::NotHere => {}
-            end => return end,
-        }
-    };
-}
+/// The result of a part of the search: the path, if it was found. The flag is true if the file may be
+/// removed later, or if not every user may open it.
+type Step = Result<Option<(BString, bool)>, Deferred>;
 
 impl<'a> Resolver<'a> {
     /// Reads the loader cache.
@@ -118,16 +95,12 @@ impl<'a> Resolver<'a> {
         let mut seen = FxHashSet::default();
         for name in view.lookups().filter(|name| seen.insert(name.clone())) {
             let mut lookup = Lookup { resolver: self, name: name.as_ref(), conditions: Vec::new() };
-            let mut answer = Edge::default();
-            match lookup.ask(&dirs, run_path.requester, leads, &mut answer) {
-                Step::Found { path, look } => {
-                    answer.look = look || !self.is_for_all(path.as_ref());
-                    answer.path = path;
-                    resolved.object.edges.push(answer);
+            match lookup.ask(&dirs, run_path.requester, leads) {
+                Ok(edge) => {
+                    resolved.object.edges.push(edge);
                     resolved.conditions.push(lookup.conditions);
                 }
-                Step::NotHere => Deferred::NotFound.add(&mut resolved.object.deferred),
-                Step::Deferred(why) => why.add(&mut resolved.object.deferred),
+                Err(why) => why.add(&mut resolved.object.deferred),
             }
         }
         Some(resolved)
@@ -143,16 +116,11 @@ impl<'a> Resolver<'a> {
     ) -> Option<Listed> {
         let dir = self.dir([dir.as_bytes(), b"/"].concat().into());
         let look = !dir.immutable || !self.is_for_all(dir.name.as_ref());
-        let in_store = dir.in_store.iter().cloned().collect();
-        let mut listed = Listed { conditions: in_store, look, names: Vec::new() };
-        match &dir.presence {
-            Presence::Unclear(_) => return None,
-            Presence::Absent(condition) => {
-                listed.conditions.extend(condition.clone());
-                listed.conditions.dedup();
-                return Some(listed);
-            }
-            Presence::There(condition) => listed.conditions.extend(condition.clone()),
+        let conditions = dir.in_store.iter().chain(&dir.condition).cloned();
+        let mut listed = Listed { conditions: conditions.collect(), look, names: Vec::new() };
+        listed.conditions.dedup();
+        if !dir.is_there.ok()? {
+            return Some(listed);
         }
         // A new file in a subdirectory does not change the fingerprint of a mutable directory.
         if !dir.immutable && dir.variants.any() {
@@ -212,9 +180,8 @@ impl<'a> Resolver<'a> {
         names.dedup();
         for name in names {
             let mut lookup = Lookup { resolver: self, name, conditions: Vec::new() };
-            if let Step::Found { path, look } = lookup.ask_cache(false) {
+            if let Ok(Some((path, look))) = lookup.ask_cache(false) {
                 let outside = is_outside(name);
-                let look = look || !self.is_for_all(path.as_ref());
                 resolved.object.edges.push(Edge { path, look, outside, ..Edge::default() });
                 resolved.conditions.push(lookup.conditions);
             }
@@ -230,11 +197,11 @@ impl<'a> Resolver<'a> {
         for element in run_path.value.split_str(":").map(BStr::new) {
             // The loader would expand an answer with a dollar sign again.
             let name = fixed_dir(element, origin.as_ref()).filter(|name| !name.contains(&b'$'));
-            let Some(name) = name else {
-                dirs.push(None);
+            let is_fixed = name.is_some();
+            dirs.push(name.map(|name| self.dir(name)));
+            if !is_fixed {
                 break;
-            };
-            dirs.push(Some(self.dir(name)));
+            }
         }
         dirs
     }
@@ -253,33 +220,32 @@ impl<'a> Resolver<'a> {
         let plain = without_slash(&name);
         let stores = self.sources.stores;
         let immutable = stores.contain(plain) && stores.contain_file(fs, plain);
-        let presence = match fs.stat(name.as_ref()) {
-            Ok(FileKind::Directory) if immutable => Presence::There(None),
-            Ok(FileKind::Directory) => match self.sources.fingerprints.directory(plain) {
-                Some(known) => Presence::There(Some(Condition::Directory(plain.to_owned(), known))),
-                None => Presence::Unclear(Deferred::Unsettled),
+        let fingerprints = self.sources.fingerprints;
+        let may_come = || self.may_come(plain, immutable);
+        let (is_there, condition) = match fs.stat(name.as_ref()) {
+            Ok(FileKind::Directory) if immutable => (Ok(true), None),
+            Ok(FileKind::Directory) => match fingerprints.directory(plain) {
+                Some(known) => (Ok(true), Some(Condition::Directory(plain.to_owned(), known))),
+                None => (Err(Deferred::Unsettled), None),
             },
-            Err(Errno::NOENT) => Presence::Absent(self.may_come(plain, immutable)),
+            Err(Errno::NOENT) => (Ok(false), may_come()),
             // It is not a directory, and in a store this cannot change.
-            Ok(_) | Err(Errno::NOTDIR | Errno::LOOP) if immutable => {
-                Presence::Absent(self.may_come(plain, immutable))
-            }
-            _ => Presence::Unclear(Deferred::Candidate),
+            Ok(_) | Err(Errno::NOTDIR | Errno::LOOP) if immutable => (Ok(false), may_come()),
+            _ => (Err(Deferred::Candidate), None),
         };
-        let variants = match presence {
-            Presence::There(_) => Variants::of(fs, name.as_ref(), self.sources.ident, None),
-            _ => Variants::default(),
-        };
-        let in_store = immutable.then(|| match presence {
-            Presence::There(_) => {
-                // If it changes just now, this never holds.
-                let known = self.sources.fingerprints.directory(plain);
-                Condition::StoreDirectory(plain.to_owned(), known.unwrap_or_default())
+        let exists = is_there == Ok(true);
+        let variants = exists.then(|| Variants::of(fs, name.as_ref(), self.sources.ident, None));
+        let variants = variants.unwrap_or_default();
+        let in_store = immutable.then(|| {
+            if !exists {
+                return Condition::AbsentPackage(plain.to_owned());
             }
-            _ => Condition::AbsentPackage(plain.to_owned()),
+            // If it changes just now, this never holds.
+            let known = fingerprints.directory(plain).unwrap_or_default();
+            Condition::StoreDirectory(plain.to_owned(), known)
         });
         let plain = Arc::new(plain.to_owned());
-        Dir { name, plain, immutable, in_store, presence, variants }
+        Dir { name, plain, immutable, in_store, is_there, condition, variants }
     }
 
     /// Returns the condition that a missing directory stays missing. A package that exists keeps
@@ -315,52 +281,57 @@ impl Lookup<'_, '_> {
         dirs: &[Option<Rc<Dir>>],
         requester: Requester,
         leads: bool,
-        answer: &mut Edge,
-    ) -> Step {
+    ) -> Result<Edge, Deferred> {
         if self.name.is_empty() || self.name.find_byteset(b"/$").is_some() {
-            return Step::Deferred(Deferred::NoPlainName);
+            return Err(Deferred::NoPlainName);
         }
         for source in requester.sources(false) {
-            answer.before_library_path = source == Source::Rpath;
-            let step = match source {
+            let found = match source {
                 // No released loader has stored answers, and the module searches
                 // `LD_LIBRARY_PATH` in each start.
-                Source::StoredAnswers | Source::LibraryPath => Step::NotHere,
-                Source::Rpath | Source::Runpath => match self.ask_run_path(dirs) {
+                Source::StoredAnswers | Source::LibraryPath => None,
+                Source::Rpath | Source::Runpath => match self.ask_dirs(dirs.iter().cloned())? {
                     // The `DT_RPATH`s of the objects above come next, which differ between
                     // processes.
-                    Step::NotHere if !leads => Step::Deferred(Deferred::Ancestors),
-                    step => step,
+                    None if !leads => return Err(Deferred::Ancestors),
+                    found => found,
                 },
-                Source::LoaderCache => self.ask_cache(requester.no_default_dirs),
-                Source::SystemDirs => self.ask_system_dirs(),
+                Source::LoaderCache => self.ask_cache(requester.no_default_dirs)?,
+                Source::SystemDirs => {
+                    let resolver = self.resolver;
+                    let dirs = resolver.sources.facts.system_dirs.iter();
+                    self.ask_dirs(dirs.map(|name| Some(resolver.dir(name.clone()))))?
+                }
             };
-            found_or_left!(step);
+            if let Some((path, look)) = found {
+                let before_library_path = source == Source::Rpath;
+                return Ok(Edge { path, look, before_library_path, ..Edge::default() });
+            }
         }
-        Step::NotHere
+        Err(Deferred::NotFound)
     }
 
-    fn ask_run_path(&mut self, dirs: &[Option<Rc<Dir>>]) -> Step {
+    fn ask_dirs(&mut self, dirs: impl Iterator<Item = Option<Rc<Dir>>>) -> Step {
         for dir in dirs {
-            let Some(dir) = dir else { return Step::Deferred(Deferred::OpenElement) };
-            found_or_left!(self.ask_dir(dir));
+            let dir = dir.ok_or(Deferred::OpenElement)?;
+            let found = self.ask_dir(&dir)?;
+            if found.is_some() {
+                return Ok(found);
+            }
         }
-        Step::NotHere
+        Ok(None)
     }
 
     fn ask_dir(&mut self, dir: &Dir) -> Step {
-        match &dir.presence {
-            Presence::Unclear(why) => return Step::Deferred(*why),
-            Presence::Absent(condition) => {
-                self.conditions.extend(condition.clone());
-                return Step::NotHere;
-            }
-            Presence::There(condition) => self.conditions.extend(condition.clone()),
+        let is_there = dir.is_there?;
+        self.conditions.extend(dir.condition.clone());
+        if !is_there {
+            return Ok(None);
         }
         // A new file in a subdirectory does not change the fingerprint of a mutable directory.
         let may_come = !dir.immutable && dir.variants.any();
         if may_come || dir.variants.may_have(self.resolver.sources.fs, self.name) {
-            return Step::Deferred(Deferred::Hwcaps);
+            return Err(Deferred::Hwcaps);
         }
         self.judge(dir.name.as_ref(), dir.immutable)
     }
@@ -371,20 +342,22 @@ impl Lookup<'_, '_> {
         let sources = &self.resolver.sources;
         let file = match look(sources.fs, dir, self.name, sources.ident, None) {
             Look::Found(file) => file,
-            Look::Absent => return Step::NotHere,
-            Look::PassedOver if immutable => return Step::NotHere,
-            _ => return Step::Deferred(Deferred::Candidate),
+            Look::Absent => return Ok(None),
+            Look::PassedOver if immutable => return Ok(None),
+            _ => return Err(Deferred::Candidate),
         };
         let path: BString = [dir.as_bytes(), self.name.as_bytes()].concat().into();
         if !goes_by(sources.fs, &file, path.as_ref()) {
-            return Step::Deferred(Deferred::OtherName);
+            return Err(Deferred::OtherName);
         }
         if !is_readable(&file) {
-            return Step::Deferred(Deferred::Candidate);
+            return Err(Deferred::Candidate);
         }
         // The file may be a link to a file outside the stores.
-        let look = !immutable || !sources.stores.contain_file(sources.fs, path.as_ref());
-        Step::Found { path, look }
+        let look = !immutable
+            || !sources.stores.contain_file(sources.fs, path.as_ref())
+            || !self.resolver.is_for_all(path.as_ref());
+        Ok(Some((path, look)))
     }
 
     fn ask_cache(&mut self, no_default_dirs: bool) -> Step {
@@ -392,37 +365,21 @@ impl Lookup<'_, '_> {
         // The path of the cache and the system directories are compiled into the loader.
         self.conditions.push(Condition::Loader(sources.loader.to_owned()));
         if sources.facts.cache_path.is_none() {
-            return Step::NotHere;
+            return Ok(None);
         }
-        let Some(cache) = &self.resolver.cache else { return Step::Deferred(Deferred::Unsettled) };
-        self.conditions.extend(cache.condition.clone());
+        let cache = self.resolver.cache.as_ref().ok_or(Deferred::Unsettled)?;
+        self.conditions.push(cache.condition.clone());
         if cache.of_cpus.contains(self.name) {
-            return Step::Deferred(Deferred::Hwcaps);
+            return Err(Deferred::Hwcaps);
         }
-        let Some(path) = cache.cache.as_ref().and_then(|c| c.lookup(self.name, &cache.query))
-        else {
-            return Step::NotHere;
-        };
-        if no_default_dirs && sources.facts.is_in_system_dirs(path) {
-            return Step::NotHere;
-        }
+        let path = cache.cache.as_ref().and_then(|c| c.lookup(self.name, &cache.query));
+        let ignored = |path: &BStr| no_default_dirs && sources.facts.is_in_system_dirs(path);
+        let Some(path) = path.filter(|path| !ignored(path)) else { return Ok(None) };
         // The module takes the last component of an answer as the needed string.
         let dir = path.strip_suffix(self.name.as_bytes()).filter(|dir| dir.ends_with(b"/"));
-        let Some(dir) = dir.filter(|_| !path.contains(&b'$')) else {
-            return Step::Deferred(Deferred::Candidate);
-        };
-        match self.judge(dir.as_bstr(), sources.stores.contain(path)) {
-            Step::NotHere => Step::Deferred(Deferred::Candidate),
-            step => step,
-        }
-    }
-
-    fn ask_system_dirs(&mut self) -> Step {
-        for name in &self.resolver.sources.facts.system_dirs {
-            let dir = self.resolver.dir(name.clone());
-            found_or_left!(self.ask_dir(&dir));
-        }
-        Step::NotHere
+        let dir = dir.filter(|_| !path.contains(&b'$')).ok_or(Deferred::Candidate)?;
+        let found = self.judge(dir.as_bstr(), sources.stores.contain(path))?;
+        found.ok_or(Deferred::Candidate).map(Some)
     }
 }
 
