@@ -63,6 +63,29 @@ pub fn normal(path: &[u8]) -> BString {
     parts.iter().flat_map(|part| [b"/", *part].concat()).collect::<Vec<u8>>().into()
 }
 
+/// Returns true if a pattern matches the whole text: the parts between its stars occur in order, the
+/// first and last at the ends. `fits` compares a byte of a part with one of the text. The time is at
+/// worst the product of the two lengths.
+pub(crate) fn matches(pattern: &[u8], text: &[u8], fits: impl Fn(u8, u8) -> bool) -> bool {
+    let is_same = |part: &[u8], text: &[u8]| {
+        part.len() == text.len() && part.iter().zip(text).all(|(&part, &byte)| fits(part, byte))
+    };
+    let Some((head, rest)) = pattern.split_once_str("*") else { return is_same(pattern, text) };
+    let Some((start, mut text)) = text.split_at_checked(head.len()) else { return false };
+    let mut parts: Vec<&[u8]> = rest.split_str("*").collect();
+    let tail = parts.pop().unwrap_or_default();
+    for part in parts {
+        // The first place is enough: a later one would leave less of the text for the other parts.
+        let mut ends = part.len()..=text.len();
+        let Some(end) = ends.find(|&end| is_same(part, &text[end - part.len()..end])) else {
+            return false;
+        };
+        text = &text[end..];
+    }
+    let end = text.len().checked_sub(tail.len());
+    is_same(head, start) && end.is_some_and(|end| is_same(tail, &text[end..]))
+}
+
 /// Returns the path without the slashes at its end. `/` stays.
 #[must_use]
 pub(crate) fn without_end_slashes(path: &[u8]) -> &BStr {

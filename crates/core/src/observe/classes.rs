@@ -12,6 +12,7 @@ use bstr::{BStr, BString, ByteSlice};
 use serde::{Deserialize, Serialize};
 
 use super::{Kind, Lookup};
+use crate::path;
 
 /// The cause of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -97,33 +98,9 @@ impl Class {
 pub struct Caller<'a> {
     /// The file name of the program without directories (`python3.11`).
     pub program: &'a BStr,
-    /// The [`VARIABLES`] in its environment, with their values.
+    /// The variables of its environment that a rule uses ([`is_used`]), with their values.
     pub variables: &'a [(BString, BString)],
 }
-
-/// The environment variables that the rules use.
-pub const VARIABLES: [&str; 20] = [
-    "PATH",
-    "PYTHONPATH",
-    "PERL5LIB",
-    "GUILE_LOAD_PATH",
-    "GUILE_LOAD_COMPILED_PATH",
-    "OCAMLPATH",
-    "RUBYLIB",
-    "NODE_PATH",
-    "R_LIBS",
-    "R_LIBS_SITE",
-    "R_LIBS_USER",
-    "EMACSLOADPATH",
-    "QT_PLUGIN_PATH",
-    "GI_TYPELIB_PATH",
-    "GCONV_PATH",
-    "LOCPATH",
-    "TERMINFO_DIRS",
-    "XDG_DATA_DIRS",
-    "XDG_CONFIG_DIRS",
-    "FONTCONFIG_PATH",
-];
 
 impl<'a> Caller<'a> {
     fn value(&self, name: &str) -> &'a BStr {
@@ -137,6 +114,15 @@ impl<'a> Caller<'a> {
 pub fn class_of(lookup: &Lookup, caller: Caller<'_>) -> Class {
     let matching = rules().iter().find(|rule| rule.matches(lookup, caller));
     matching.map_or(Class::Other, |rule| rule.class)
+}
+
+/// Returns true for an environment variable that a rule uses.
+#[must_use]
+pub fn is_used(name: &[u8]) -> bool {
+    let variables = |rule: &'static Rule| {
+        [&rule.in_variable, &rule.below_variable, &rule.above_variable].into_iter().flatten()
+    };
+    rules().iter().flat_map(variables).any(|used| used.as_bytes() == name)
 }
 
 /// One rule of the table. An empty list matches everything.
@@ -207,30 +193,8 @@ fn is_above(path: &BStr, value: &BStr) -> bool {
     elements(value).any(above)
 }
 
-/// Returns true if the pattern matches the whole text. The time is at worst the product of the two
-/// lengths.
 fn fits(pattern: &[u8], text: &[u8]) -> bool {
-    let (mut p, mut t) = (0, 0);
-    // The positions to continue at if the pattern after the last `*` does not match here.
-    let mut retry: Option<(usize, usize)> = None;
-    while t < text.len() {
-        match pattern.get(p) {
-            Some(b'*') => {
-                retry = Some((p + 1, t));
-                p += 1;
-            }
-            Some(byte) if *byte == b'?' || *byte == text[t] => {
-                p += 1;
-                t += 1;
-            }
-            _ => {
-                let Some((after, from)) = retry else { return false };
-                (p, t) = (after, from + 1);
-                retry = Some((after, from + 1));
-            }
-        }
-    }
-    pattern[p..].iter().all(|byte| *byte == b'*')
+    path::matches(pattern, text, |pattern, byte| pattern == b'?' || pattern == byte)
 }
 
 /// Returns the table, which is parsed once. A test checks that it can be parsed. An invalid table would

@@ -1,8 +1,9 @@
 //! The user's settings for a plan, which all strategies share.
 
-use bstr::{BStr, BString, ByteSlice};
+use bstr::{BStr, BString};
 
 use super::plan::FindingKind;
+use crate::path;
 use crate::search::Stores;
 
 /// The settings of all strategies.
@@ -91,18 +92,8 @@ impl Names {
     }
 }
 
-/// Returns true if the parts between the stars occur in order, the first and last at the ends.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
-    let Some((head, rest)) = pattern.split_once_str("*") else { return pattern == name };
-    let Some(mut name) = name.strip_prefix(head) else { return false };
-    let mut parts: Vec<&[u8]> = rest.split_str("*").collect();
-    let tail = parts.pop().unwrap_or_default();
-    for part in parts {
-        // The first place is enough: a later one would leave less of the name for the other parts.
-        let Some(at) = name.find(part) else { return false };
-        name = &name[at + part.len()..];
-    }
-    name.ends_with(tail)
+    path::matches(pattern, name, |pattern, byte| pattern == byte)
 }
 
 /// Recognises the sonames of the loader and of the C library, which strategies skip.

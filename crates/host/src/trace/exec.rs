@@ -11,7 +11,7 @@ use object::elf::{FileHeader32, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader as _};
 use object::{Endianness, ReadCache};
 
-use becalm_core::observe::classes::VARIABLES;
+use becalm_core::observe::classes;
 
 use super::arch;
 use super::report::Image;
@@ -126,7 +126,7 @@ fn environment(pid: Pid) -> Vec<(BString, BString)> {
         name.starts_with(b"LD_")
             || name == b"GLIBC_TUNABLES"
             || name == b"BECALM"
-            || VARIABLES.iter().any(|known| known.as_bytes() == name)
+            || classes::is_used(name)
     };
     bytes
         .split(|byte| *byte == 0)
