@@ -36,88 +36,67 @@ pub fn plan(
     if let Some(what) = reason_to_skip(&closure.subject) {
         return Plan::only(path.as_ref(), what);
     }
-    let planner = Planner { fs, closure, settings, answers };
     let mut plan = Plan::default();
     let mut file = FilePlan { path, edits: Vec::new(), answers: Vec::new() };
-    for resolution in planner.searched() {
-        let needed = resolution.needed.clone();
-        let exact = match planner.answer(resolution) {
-            Ok(path) => {
-                file.edits.push(Edit::ReplaceNeeded { from: needed.clone(), to: path.clone() });
-                Some(path)
+    for resolution in &closure.load.resolutions {
+        let needed = &resolution.needed;
+        // The subject is the first object of the load set.
+        let is_searched = resolution.needed_by == 0
+            && resolution.reason == Reason::Dependency(DependencyKind::Needed)
+            && !needed.contains(&b'/');
+        if !is_searched || file.answers.iter().any(|known| known.needed == *needed) {
+            continue;
+        }
+        let mut planned = PlannedAnswer { needed: needed.clone(), ..PlannedAnswer::default() };
+        match answer(fs, closure, answers, settings, resolution) {
+            Ok(to) => {
+                planned.exact = Some(to.clone());
+                file.edits.push(Edit::ReplaceNeeded { from: needed.clone(), to });
             }
-            Err(what) => {
-                plan.findings.push(Finding::of(&file.path, &needed, what));
-                None
-            }
-        };
-        file.answers.push(PlannedAnswer { needed, exact, hints: Vec::new() });
+            Err(what) => plan.findings.push(Finding::of(&file.path, needed, what)),
+        }
+        file.answers.push(planned);
     }
     file.answers.sort_by(|a, b| a.needed.cmp(&b.needed));
     plan.files.push(file);
     plan
 }
 
-struct Planner<'a> {
-    fs: &'a dyn FileSystem,
-    closure: &'a Closure,
-    settings: &'a Settings,
-    answers: Option<&'a [LoaderAnswer]>,
-}
-
-impl Planner<'_> {
-    /// Returns the resolutions of the subject's `DT_NEEDED` without a slash, each needed string once.
-    fn searched(&self) -> Vec<&Resolution> {
-        let mut searched: Vec<&Resolution> = Vec::new();
-        for resolution in &self.closure.load.resolutions {
-            // The subject is the first object of the load set.
-            let is_searched = resolution.needed_by == 0
-                && resolution.reason == Reason::Dependency(DependencyKind::Needed)
-                && !resolution.needed.contains(&b'/');
-            if is_searched && !searched.iter().any(|known| known.needed == resolution.needed) {
-                searched.push(resolution);
-            }
-        }
-        searched
+/// Returns the path by which the loader opened the answer.
+fn answer(
+    fs: &dyn FileSystem,
+    closure: &Closure,
+    answers: Option<&[LoaderAnswer]>,
+    settings: &Settings,
+    resolution: &Resolution,
+) -> Result<BString, FindingKind> {
+    let needed: &BStr = resolution.needed.as_ref();
+    if needed.is_empty() {
+        return Err(FindingKind::EmptyNeeded);
     }
-
-    fn answer(&self, resolution: &Resolution) -> Result<BString, FindingKind> {
-        let needed: &BStr = resolution.needed.as_ref();
-        if needed.is_empty() {
-            return Err(FindingKind::EmptyNeeded);
-        }
-        if self.settings.keep.contains(needed) {
-            return Err(FindingKind::Kept);
-        }
-        let path = self.path_of(resolution)?;
-        openable(path.as_ref())?;
-        if own::is_variant(self.fs, &self.closure.subject.view, path.as_ref()) {
-            return Err(FindingKind::Variant(path));
-        }
-        Ok(path)
+    if settings.keep.contains(needed) {
+        return Err(FindingKind::Kept);
     }
-
-    /// Returns the path by which the loader opened the answer.
-    fn path_of(&self, resolution: &Resolution) -> Result<BString, FindingKind> {
-        let objects = &self.closure.load.objects;
-        if let Some(answers) = self.answers {
-            let is_it = |answer: &&LoaderAnswer| {
-                answer.needed_by == objects[0].path && answer.needed == resolution.needed
-            };
-            let answer = answers.iter().rfind(is_it);
-            return answer.map(|answer| answer.path.clone()).ok_or(FindingKind::Missing);
-        }
-        let answer = resolution.answer.object().map(|index| &objects[index]);
-        match answer {
-            Some(LoadedObject { role: Role::Loader, .. }) => Err(FindingKind::Kept),
+    let objects = &closure.load.objects;
+    let path = if let Some(answers) = answers {
+        let is_it =
+            |answer: &&LoaderAnswer| answer.needed_by == objects[0].path && answer.needed == needed;
+        &answers.iter().rfind(is_it).ok_or(FindingKind::Missing)?.path
+    } else {
+        let index = resolution.answer.object().ok_or(FindingKind::Missing)?;
+        let LoadedObject { role, path, .. } = &objects[index];
+        match role {
+            Role::Loader => return Err(FindingKind::Kept),
             // Without the preload another object would answer.
-            Some(LoadedObject { role: Role::Preload, path, .. }) => {
-                Err(FindingKind::OfThisProgram(path.clone()))
-            }
-            Some(object) => Ok(object.path.clone()),
-            None => Err(FindingKind::Missing),
+            Role::Preload => return Err(FindingKind::OfThisProgram(path.clone())),
+            _ => path,
         }
+    };
+    openable(path.as_ref())?;
+    if own::is_variant(fs, &closure.subject.view, path.as_ref()) {
+        return Err(FindingKind::Variant(path.clone()));
     }
+    Ok(path.clone())
 }
 
 /// Checks the absolute paths among the needed strings.
@@ -125,7 +104,7 @@ fn verify(applied: &Applied<'_>) -> Vec<(BString, Verdict)> {
     let check = |needed: &BStr| {
         let name = path::name(needed);
         let fits = applied.is_fit(needed);
-        let verdict = match applied.plain(name) {
+        let verdict = match applied.own.answer(name) {
             // The object may have no run path any more, or one that never had this file.
             None if fits => Verdict::True,
             _ => applied.compare(name, fits.then(|| needed.to_owned())),

@@ -71,13 +71,6 @@ pub struct Applied<'a> {
     pub(super) names: Vec<BString>,
 }
 
-/// The result of the plain search along the run path.
-pub(super) struct Plain {
-    pub(super) path: BString,
-    id: Option<FileId>,
-    pub(super) dir: usize,
-}
-
 impl<'a> Applied<'a> {
     pub(super) fn new(
         fs: &'a dyn FileSystem,
@@ -91,22 +84,16 @@ impl<'a> Applied<'a> {
         Self { fs, path, subject, settings, own, farms, names }
     }
 
-    pub(super) fn plain(&self, needed: &BStr) -> Option<Plain> {
-        let (dir, path) = self.own.answer(needed)?;
-        let id = self.id(path.as_ref());
-        Some(Plain { path, id, dir })
-    }
-
-    fn id(&self, path: &BStr) -> Option<FileId> {
-        self.fs.open(path).ok().map(|file| file.id)
+    fn id(&self, path: &BString) -> Option<FileId> {
+        self.fs.open(path.as_ref()).ok().map(|file| file.id)
     }
 
     /// Compares an answer that leads to `says`, or to no file, with the plain search.
     pub(super) fn compare(&self, needed: &BStr, says: Option<BString>) -> Verdict {
-        match (says, self.plain(needed)) {
+        match (says, self.own.answer(needed)) {
             // Two paths to one file are the same answer.
-            (Some(says), Some(is)) if self.id(says.as_ref()) == is.id => Verdict::True,
-            (says, is) => Verdict::Stale { says, is: is.map(|is| is.path) },
+            (Some(says), Some((_, is))) if self.id(&says) == self.id(&is) => Verdict::True,
+            (says, is) => Verdict::Stale { says, is: is.map(|(_, is)| is) },
         }
     }
 
@@ -119,7 +106,7 @@ impl<'a> Applied<'a> {
     ) -> Verdict {
         let verdict = self.compare(needed, says);
         let skipped = || {
-            let end = self.plain(needed)?.dir;
+            let (end, _) = self.own.answer(needed)?;
             let mut before = self.own.dirs[..end].iter();
             before.find(|dir| dir.standing != Standing::Fixed && !is_searched(dir))
         };

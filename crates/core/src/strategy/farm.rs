@@ -9,14 +9,14 @@
 //! A library's `$ORIGIN` comes from the path by which it was found, not from the target of a link. A
 //! library that uses `$ORIGIN` is therefore never linked.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bstr::{BStr, BString, ByteSlice};
 
 use super::applied::{Applied, Verdict};
 pub use super::farm_place::{FARMS, list_of};
 use super::note::{openable, opened, reason_to_skip};
-use super::own::{self, Look, OwnDir, OwnPath, Standing};
+use super::own::{self, OwnDir, OwnPath, Standing};
 use super::plan::{Creation, FilePlan, Finding, FindingKind, Plan, PlannedAnswer};
 use super::row::{Row, Unit};
 use super::settings::Settings;
@@ -41,22 +41,31 @@ pub fn leaf(fs: &dyn FileSystem, subject: &Subject, settings: &Settings) -> Plan
         Err(plan) => return plan,
     };
     let own = site.own(subject);
-    let mut links = Links::default();
+    let (mut found, mut answers, mut findings) = (BTreeMap::new(), Vec::new(), Vec::new());
     for needed in own::names(&subject.view, &settings.dlopen) {
-        links.find(&site, &own, needed);
+        let mut answer = PlannedAnswer { needed, ..PlannedAnswer::default() };
+        match link(fs, &own, answer.needed.as_ref()) {
+            Ok((at, path)) => {
+                let searched = own.dirs[..at].iter().filter(|dir| !is_fixed(dir));
+                answer.hints = searched.map(|dir| dir.written.clone()).collect();
+                answer.exact = Some(path.clone());
+                found.insert(answer.needed.clone(), (at, path));
+            }
+            Err(what) => findings.push(Finding::of(&site.path, &answer.needed, what)),
+        }
+        answers.push(answer);
     }
-    let (segments, value) = site.lay_out(&own, &links);
     // The plain search finds the files of the first directory without a miss.
-    if links.found.values().all(|found| found.dir == 0) {
+    if found.values().all(|(at, _)| *at == 0) {
         let mut plan = Plan::only(site.path.as_ref(), nothing_found(own.dirs.is_empty()));
-        plan.findings.extend(links.findings);
+        plan.findings.extend(findings);
         return plan;
     }
-    let mut parts = vec![Plan { findings: links.findings, ..Plan::default() }];
-    parts.extend(segments.iter().map(|(dir, names)| site.create(dir, names)));
+    let (farms, value) = site.lay_out(&own, found);
+    let mut parts = vec![Plan { findings, ..Plan::default() }];
+    parts.extend(farms.iter().map(|(dir, names)| site.create(dir, names)));
     let edits = run_path_edit(&subject.view, value).into_iter().collect();
-    let (path, answers) = (site.path.clone(), links.answers);
-    parts.push(Plan::of_file(FilePlan { path, edits, answers }));
+    parts.push(Plan::of_file(FilePlan { path: site.path, edits, answers }));
     Plan::gather(parts)
 }
 
@@ -141,29 +150,31 @@ impl<'a> Site<'a> {
         own
     }
 
-    /// Returns the farms, one for each run of directories that needs it, and the run path with the
-    /// farms.
-    fn lay_out(&self, own: &OwnPath<'_>, links: &Links) -> (Vec<Segment>, BString) {
-        let runs = runs(&own.dirs);
-        let used: BTreeSet<usize> = links.found.values().map(|found| runs[found.dir]).collect();
-        let is_single = used.iter().all(|&run| run == 0);
-        let farm_of = |run: usize| -> BString {
-            if is_single { self.farm.clone() } else { format!("{}/{}", self.farm, run + 1).into() }
-        };
-        let mut segments: Vec<Segment> = Vec::new();
-        let mut elements: Vec<BString> = Vec::new();
+    /// Returns the farms, each with the names and targets of its links, and the run path with the
+    /// farms. `found` has the position of each file's directory, and its path. Directories share a farm
+    /// before the first of them if the loader must search the same directories before them.
+    fn lay_out(&self, own: &OwnPath<'_>, found: BTreeMap<BString, (usize, BString)>) -> Layout {
+        let run_of = |at: usize| own.dirs[..at].iter().filter(|dir| !is_fixed(dir)).count();
+        let mut runs: BTreeMap<usize, BTreeMap<BString, BString>> = BTreeMap::new();
+        for (name, (at, path)) in found {
+            runs.entry(run_of(at)).or_default().insert(name, path);
+        }
+        let is_single = runs.keys().all(|&run| run == 0);
+        let (mut farms, mut elements) = (Vec::new(), Vec::new());
         for (at, dir) in own.dirs.iter().enumerate() {
-            let is_first = at == 0 || runs[at - 1] != runs[at];
-            if is_first && used.contains(&runs[at]) {
-                let farm = farm_of(runs[at]);
-                let names = links.found.iter().filter(|(_, found)| runs[found.dir] == runs[at]);
-                let names = names.map(|(name, found)| (name.clone(), found.path.clone()));
-                segments.push((farm.clone(), names.collect()));
-                elements.push(farm);
+            let run = run_of(at);
+            // At the first directory of a run.
+            if let Some(names) = runs.remove(&run) {
+                let farm: BString = match is_single {
+                    true => self.farm.clone(),
+                    false => format!("{}/{}", self.farm, run + 1).into(),
+                };
+                elements.push(farm.clone());
+                farms.push((farm, names));
             }
             elements.push(dir.written.clone());
         }
-        (segments, bstr::join(":", &elements).into())
+        (farms, bstr::join(":", &elements).into())
     }
 
     /// Plans a directory, its parents below the package's root, and its links.
@@ -213,56 +224,8 @@ impl<'a> Site<'a> {
     }
 }
 
-/// A farm and its links: name, target.
-type Segment = (BString, BTreeMap<BString, BString>);
-
-/// Numbers the directories by the directories before them that the loader must search. Directories
-/// with the same number can share a farm before the first of them.
-fn runs(dirs: &[OwnDir]) -> Vec<usize> {
-    let mut run = 0;
-    let mut numbers = Vec::new();
-    for dir in dirs {
-        numbers.push(run);
-        if dir.standing != Standing::Fixed {
-            run += 1;
-        }
-    }
-    numbers
-}
-
-/// The answers of one object's own run path that a link can replace.
-#[derive(Default)]
-struct Links {
-    found: BTreeMap<BString, Found>,
-    answers: Vec<PlannedAnswer>,
-    findings: Vec<Finding>,
-}
-
-struct Found {
-    /// Position of the directory in the run path.
-    dir: usize,
-    path: BString,
-}
-
-impl Links {
-    fn find(&mut self, site: &Site<'_>, own: &OwnPath<'_>, needed: BString) {
-        let result = link(site.fs, own, needed.as_ref());
-        let mut answer = PlannedAnswer { needed: needed.clone(), exact: None, hints: Vec::new() };
-        match result {
-            Ok(found) => {
-                answer.exact = Some(found.path.clone());
-                let before = own.dirs[..found.dir].iter();
-                let searched = before.filter(|dir| dir.standing != Standing::Fixed);
-                answer.hints = searched.map(|dir| dir.written.clone()).collect();
-                self.found.insert(needed, found);
-            }
-            Err(what) => {
-                self.findings.push(Finding::of(&site.path, &needed, what));
-            }
-        }
-        self.answers.push(answer);
-    }
-}
+/// Farms with their links (name, target), and the run path with the farms.
+type Layout = (Vec<(BString, BTreeMap<BString, BString>)>, BString);
 
 /// Returns true for the farm of a whole closure.
 fn has_list(fs: &dyn FileSystem, farm: &OwnDir) -> bool {
@@ -271,16 +234,20 @@ fn has_list(fs: &dyn FileSystem, farm: &OwnDir) -> bool {
     list.is_some_and(|list| fs.stat(list.as_ref()).is_ok())
 }
 
-/// Returns the answer of an object's own run path if a link can replace it.
-fn link(fs: &dyn FileSystem, own: &OwnPath<'_>, needed: &BStr) -> Result<Found, FindingKind> {
-    // A directory that may change stays before the farm with the names that are found after it (`runs`).
-    let (path, dir, before) = own.hit(needed)?;
+/// Returns the answer of an object's own run path if a link can replace it, as [`OwnPath::hit`].
+fn link(
+    fs: &dyn FileSystem,
+    own: &OwnPath<'_>,
+    needed: &BStr,
+) -> Result<(usize, BString), FindingKind> {
+    // A directory that may change stays before the farm with the names that are found after it.
+    let (at, path) = own.hit(needed)?;
     // A link would answer before this directory, which may get another file.
-    if !is_fixed(dir) {
-        return Err(FindingKind::MutableBefore(dir.written.clone()));
+    if !is_fixed(&own.dirs[at]) {
+        return Err(FindingKind::MutableBefore(own.dirs[at].written.clone()));
     }
     linkable(fs, own, &path)?;
-    Ok(Found { dir: before.len(), path })
+    Ok((at, path))
 }
 
 /// Returns an error for a library that would behave differently if a link led to it.
@@ -331,13 +298,10 @@ impl Graph {
             }
             let loaded = &closure.load.objects[answer].path;
             let found = match link(site.fs, own, needed.as_ref()) {
-                Ok(found) if own.dirs[..found.dir].iter().all(is_fixed) => Ok(found.path),
-                Ok(found) => {
-                    let dir = own.dirs[..found.dir].iter().find(|dir| !is_fixed(dir));
-                    Err(FindingKind::MutableBefore(
-                        dir.map(|d| d.written.clone()).unwrap_or_default(),
-                    ))
-                }
+                Ok((at, path)) => match own.dirs[..at].iter().find(|dir| !is_fixed(dir)) {
+                    Some(dir) => Err(FindingKind::MutableBefore(dir.written.clone())),
+                    None => Ok(path),
+                },
                 // If the object's own run path has no answer, that of this program is linked, but
                 // only inside a store: a link to a system library would hide a newer one.
                 Err(FindingKind::NotByRunPath) if site.is_in_store(loaded) => {
@@ -345,31 +309,14 @@ impl Graph {
                 }
                 Err(what) => Err(what),
             };
-            self.agree(site, needed, found);
-        }
-    }
-
-    fn agree(&mut self, site: &Site<'_>, needed: &BString, found: Result<BString, FindingKind>) {
-        let finding = |what: FindingKind| Finding::of(&site.path, needed, what);
-        match (self.names.get(needed), found) {
-            (None, Ok(path)) => {
-                self.names.insert(needed.clone(), Ok(path));
-            }
-            (Some(Ok(one)), Ok(other)) => {
-                let real = |path: &BString| super::real_path(site.fs, path.as_ref());
-                // Two paths to one file are no conflict.
-                if real(one) != real(&other) {
-                    let what = FindingKind::TwoAnswers { one: one.clone(), other };
-                    self.findings.push(finding(what.clone()));
-                    self.names.insert(needed.clone(), Err(what));
-                }
-            }
-            (None | Some(Ok(_)), Err(what)) => {
-                self.findings.push(finding(what.clone()));
-                self.names.insert(needed.clone(), Err(what));
-            }
-            // A name that is left out stays out, so that the order of the objects has no effect.
-            (Some(Err(_)), _) => {}
+            let real = |path: &BString| super::real_path(site.fs, path.as_ref());
+            // Two paths to one file are no conflict.
+            let conflict = |one: &BString, other: &BString| {
+                let (one, other) = (one.clone(), other.clone());
+                (real(&one) != real(&other)).then_some(FindingKind::TwoAnswers { one, other })
+            };
+            let left_out = own::agree(&mut self.names, needed.clone(), found, conflict);
+            self.findings.extend(left_out.map(|what| Finding::of(&site.path, needed, what)));
         }
     }
 
@@ -399,7 +346,7 @@ impl Graph {
             let needed_strings = own::names(&subject.view, &[]);
             let answer = |needed: BString| {
                 let exact = names.get(&needed).cloned();
-                PlannedAnswer { needed, exact, hints: Vec::new() }
+                PlannedAnswer { needed, exact, ..PlannedAnswer::default() }
             };
             let answers = needed_strings.into_iter().map(answer).collect();
             let edits = run_path_edit(&subject.view, value.into()).into_iter().collect();
@@ -424,16 +371,14 @@ fn verify(applied: &Applied<'_>) -> Vec<(BString, Verdict)> {
     let is_of_closure = farms.iter().any(|farm| has_list(*fs, farm));
     let check = |name: &BString| {
         let needed = name.as_bstr();
-        let linked = farms.iter().find(|farm| own.look(farm, needed) == Look::Hit);
-        let says = linked.and_then(|farm| farm.name.as_ref());
-        let says = says.map(|dir| BString::from([dir.as_slice(), needed].concat()));
-        let verdict = match (&says, applied.plain(needed)) {
+        let says = farms.iter().find_map(|farm| own.look(farm, needed).ok()?);
+        let verdict = match (&says, own.answer(needed)) {
             // In the farm of a whole closure, the object's own run path may lack the file.
             (Some(_), None) => Verdict::True,
             (Some(_), Some(_)) => applied.compare(needed, says),
-            (None, Some(is)) if is.dir > 0 && !is_of_closure => {
+            (None, Some((at, is))) if at > 0 && !is_of_closure => {
                 link(*fs, own, needed).ok()?;
-                Verdict::Missing { is: is.path }
+                Verdict::Missing { is }
             }
             (None, _) => return None,
         };

@@ -106,9 +106,12 @@ struct Entered {
 }
 
 impl Entered {
-    /// Returns true for the same file with the same `$ORIGIN`, which finds the same libraries.
-    fn is_same(&self, other: &Self) -> bool {
-        self.id == other.id && self.origin == other.origin
+    /// Returns a conflict, unless it is the same file with the same `$ORIGIN`, which finds the same
+    /// libraries.
+    fn conflict(&self, other: &Self) -> Option<FindingKind> {
+        let is_same = self.id == other.id && self.origin == other.origin;
+        let (one, other) = (self.path.clone(), other.path.clone());
+        (!is_same).then_some(FindingKind::TwoAnswers { one, other })
     }
 }
 
@@ -146,8 +149,8 @@ impl<'a> Package<'a> {
             if let Err(what) = &found {
                 plan.findings.push(Finding::of(&path, &needed, what.clone()));
             }
-            answers.push(PlannedAnswer { needed: needed.clone(), exact: None, hints: Vec::new() });
-            self.agree((flags, needed), found);
+            answers.push(PlannedAnswer { needed: needed.clone(), ..PlannedAnswer::default() });
+            own::agree(&mut self.answers, (flags, needed), found, Entered::conflict);
         }
         if self.known.insert((flags, own.dirs.clone())) {
             self.run_paths.push((path.clone(), flags, own));
@@ -175,7 +178,8 @@ impl<'a> Package<'a> {
                     let found = self.entry(&own, needed.as_ref());
                     // Guix's loader uses the cache of the program's package for libraries too.
                     let found = found.or_else(|what| self.as_loaded(loaded, what));
-                    self.agree((flags, needed.clone()), found);
+                    let key = (flags, needed.clone());
+                    own::agree(&mut self.answers, key, found, Entered::conflict);
                 }
             }
         }
@@ -205,36 +209,16 @@ impl<'a> Package<'a> {
 
     /// Returns the answer of one object's run path if the cache may have it.
     fn entry(&self, own: &OwnPath<'_>, needed: &BStr) -> Result<Entered, FindingKind> {
-        let (path, dir, before) = own.hit(needed)?;
+        let (at, path) = own.hit(needed)?;
+        let dir = &own.dirs[at];
         // A file may be added to a directory before the answer later.
         let mutable = match dir.standing {
             Standing::Searched => Some(dir),
-            _ => before.iter().find(|dir| dir.standing != Standing::Fixed),
+            _ => own.dirs[..at].iter().find(|dir| dir.standing != Standing::Fixed),
         };
         match mutable {
             Some(dir) => Err(FindingKind::MutableBefore(dir.written.clone())),
             None => self.entered(path),
-        }
-    }
-
-    /// Adds an answer, or removes the name if the answer of another object differs.
-    fn agree(&mut self, key: (i32, BString), found: Result<Entered, FindingKind>) {
-        use std::collections::btree_map::Entry;
-        match self.answers.entry(key) {
-            Entry::Vacant(vacant) => {
-                vacant.insert(found);
-            }
-            Entry::Occupied(mut known) => {
-                let verdict = match (known.get(), found) {
-                    (Ok(one), Ok(other)) if one.is_same(&other) => return,
-                    (Ok(one), Ok(other)) => {
-                        FindingKind::TwoAnswers { one: one.path.clone(), other: other.path }
-                    }
-                    (Err(_), _) => return,
-                    (Ok(_), Err(what)) => what,
-                };
-                *known.get_mut() = Err(verdict);
-            }
         }
     }
 
@@ -254,16 +238,15 @@ impl<'a> Package<'a> {
                     continue;
                 }
                 let what = match self.entry(own, name.as_ref()) {
-                    Ok(other) if other.is_same(found) => continue,
-                    Ok(other) => {
-                        FindingKind::TwoAnswers { one: found.path.clone(), other: other.path }
-                    }
+                    Ok(other) => found.conflict(&other),
                     Err(what) => {
                         plan.findings.push(Finding::of(path, name, what.clone()));
-                        what
+                        Some(what)
                     }
                 };
-                *answer = Err(what);
+                if let Some(what) = what {
+                    *answer = Err(what);
+                }
             }
         }
         self.answers = answers;

@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use bstr::{BStr, BString};
+use bstr::{BStr, BString, ByteSlice};
 
 use super::applied::{Applied, Verdict};
-use super::own::{self, Look, OwnDir, OwnPath, Standing};
+use super::own::{self, OwnDir, OwnPath, Standing};
 use super::plan::{FilePlan, Finding, FindingKind, Plan, PlannedAnswer};
 use super::row::{Row, Unit};
 use super::settings::{self, Settings};
@@ -35,33 +35,30 @@ pub const ROW: Row = Row {
 #[must_use]
 pub fn plan(fs: &dyn FileSystem, subject: &Subject, settings: &Settings) -> Plan {
     let path = super::real_path(fs, subject.path.as_ref());
-    if let Some(what) = reason_to_skip(subject) {
-        return without_note(path, subject, what);
-    }
     let own = OwnPath::new(fs, path.as_ref(), subject, settings);
     let names = own::names(&subject.view, &settings.dlopen);
-    if names.is_empty() || own.dirs.is_empty() {
-        let what =
-            if names.is_empty() { FindingKind::NothingNeeded } else { FindingKind::NoRunPath };
-        return without_note(path, subject, what);
-    }
-    let mut plan = Plan::default();
-    let mut answers = Vec::new();
-    for needed in names {
-        let list = list(&own, needed.as_ref(), subject);
-        if let Some(what) = list.finding {
-            plan.findings.push(Finding::of(&path, &needed, what));
-        }
-        answers.push(PlannedAnswer { needed, exact: list.exact, hints: list.hints });
+    let reason = match reason_to_skip(subject) {
+        None if names.is_empty() => Some(FindingKind::NothingNeeded),
+        None if own.dirs.is_empty() => Some(FindingKind::NoRunPath),
+        reason => reason,
+    };
+    let (mut plan, mut answers) = (Plan::default(), Vec::new());
+    for needed in names.into_iter().filter(|_| reason.is_none()) {
+        let (answer, finding) = answer(&own, needed);
+        plan.findings.extend(finding.map(|what| Finding::of(&path, &answer.needed, what)));
+        answers.push(answer);
     }
     let is_recorded = |answer: &&PlannedAnswer| answer.exact.is_some() || !answer.hints.is_empty();
     let records: Vec<&PlannedAnswer> = answers.iter().filter(is_recorded).collect();
     // A note without records would only cost the loader time.
     let wanted = (!records.is_empty()).then(|| descriptor(&records));
     if wanted.is_none() {
-        plan.findings.push(Finding::of_file(path.as_ref(), FindingKind::NothingToSkip));
+        let what = reason.unwrap_or(FindingKind::NothingToSkip);
+        plan.findings.push(Finding::of_file(path.as_ref(), what));
     }
-    let edits = edits(subject, wanted);
+    // A file that gets no note loses an existing one.
+    let is_changed = subject.view.notes.resolution != wanted;
+    let edits = is_changed.then_some(Edit::ResolutionNote(wanted)).into_iter().collect();
     plan.files.push(FilePlan { path, edits, answers });
     plan
 }
@@ -69,20 +66,21 @@ pub fn plan(fs: &dyn FileSystem, subject: &Subject, settings: &Settings) -> Plan
 /// Writes the descriptor of a complete note with a record for each of these answers, which are sorted by
 /// needed string: the directories to search first, then the file to open.
 fn descriptor(records: &[&PlannedAnswer]) -> Vec<u8> {
-    let mut bytes = COMPLETE.to_vec();
-    for record in records {
-        bytes.extend_from_slice(&record.needed);
-        bytes.push(0);
-        let hints = record.hints.iter().map(|dir| (b'?', dir));
-        let exact = record.exact.iter().map(|path| (b'=', path));
-        for (index, (mark, text)) in hints.chain(exact).enumerate() {
-            if index > 0 {
-                bytes.push(b':');
-            }
-            bytes.push(mark);
-            bytes.extend_from_slice(text);
-        }
-        bytes.push(0);
+    let list = |record: &&PlannedAnswer| -> Vec<Vec<u8>> {
+        let hints = record.hints.iter().map(|dir| [b"?", dir.as_slice()].concat());
+        hints.chain(record.exact.iter().map(|path| [b"=", path.as_slice()].concat())).collect()
+    };
+    let records = records.iter().map(|record| (record.needed.as_ref(), list(record)));
+    write(COMPLETE.to_vec(), records)
+}
+
+/// Writes the records of a descriptor, each with its needed string and its list, and the end.
+pub(super) fn write<'a>(
+    mut bytes: Vec<u8>,
+    records: impl IntoIterator<Item = (&'a BStr, Vec<Vec<u8>>)>,
+) -> Vec<u8> {
+    for (needed, list) in records {
+        bytes.extend([needed.as_bytes(), b"\0", &list.join(&b':'), b"\0"].concat());
     }
     bytes.push(0);
     bytes
@@ -96,82 +94,56 @@ pub(super) fn reason_to_skip(subject: &Subject) -> Option<FindingKind> {
     subject.view.soname().and_then(|soname| settings::special(soname))
 }
 
-/// Makes the plan for a file that gets no note, which removes an existing one.
-fn without_note(path: BString, subject: &Subject, what: FindingKind) -> Plan {
-    let mut plan = Plan::only(path.as_ref(), what);
-    let edits = edits(subject, None);
-    plan.files.push(FilePlan { path, edits, answers: Vec::new() });
-    plan
-}
-
-fn edits(subject: &Subject, wanted: Option<Vec<u8>>) -> Vec<Edit> {
-    if subject.view.notes.resolution == wanted {
-        return Vec::new();
-    }
-    vec![Edit::ResolutionNote(wanted)]
-}
-
-/// The list for one needed string.
-#[derive(Default)]
-struct List {
-    hints: Vec<BString>,
-    exact: Option<BString>,
-    finding: Option<FindingKind>,
-}
-
-/// Makes the list for one needed string, in the order of the run path. It ends at the first answer
-/// that cannot change. A list of hints only is kept if it leads to an answer and skips a directory.
-fn list(own: &OwnPath<'_>, needed: &BStr, subject: &Subject) -> List {
-    let mut list = List::default();
-    if let Err(what) = expressible_name(needed) {
-        list.finding = Some(what);
-        return list;
+/// Makes the answer to one needed string, in the order of the run path. It ends at the first file
+/// that cannot change. An answer of hints only is kept if it leads to a file and skips a directory.
+fn answer(own: &OwnPath<'_>, needed: BString) -> (PlannedAnswer, Option<FindingKind>) {
+    let mut answer = PlannedAnswer { needed, ..PlannedAnswer::default() };
+    let needed = answer.needed.as_bstr();
+    let mut finding = expressible(needed).err();
+    if finding.is_some() {
+        return (answer, finding);
     }
     let (mut skipped, mut found) = (false, None);
     for dir in &own.dirs {
         let look = own.look(dir, needed);
         match (&look, dir.standing) {
-            (Look::Hit, Standing::Fixed | Standing::Moves) => match exact_path(dir, needed) {
+            (Ok(Some(_)), Standing::Fixed | Standing::Moves) => match exact_path(dir, needed) {
                 Ok(path) => {
-                    list.exact = Some(path);
-                    return list;
+                    answer.exact = Some(path);
+                    return (answer, finding);
                 }
-                Err(what) => list.finding = Some(what),
+                Err(what) => finding = Some(what),
             },
-            (Look::Nothing, Standing::Fixed) => {
+            (Ok(None), Standing::Fixed) => {
                 skipped = true;
                 continue;
             }
-            (Look::Ends(what), _) => list.finding = Some(what.clone()),
+            (Err(what), _) => finding = Some(what.clone()),
             _ => {}
         }
         if expressible(&dir.written).is_err() {
             // The note cannot name this directory, so it must not answer from a later one.
-            list.finding.get_or_insert_with(|| FindingKind::Inexpressible(dir.written.clone()));
+            finding.get_or_insert_with(|| FindingKind::Inexpressible(dir.written.clone()));
             break;
         }
-        list.hints.push(dir.written.clone());
-        if look == Look::Hit && found.is_none() {
-            found = Some((list.hints.len(), skipped));
+        answer.hints.push(dir.written.clone());
+        if matches!(look, Ok(Some(_))) && found.is_none() {
+            found = Some((answer.hints.len(), skipped));
         }
-        if list.finding.is_some() {
+        if finding.is_some() {
             break;
         }
     }
     match found {
         // Hints after the answer would only repeat the plain search.
-        Some((keep, true)) => list.hints.truncate(keep),
-        _ => list.hints.clear(),
+        Some((keep, true)) => answer.hints.truncate(keep),
+        _ => answer.hints.clear(),
     }
-    if found.is_none() && list.finding.is_none() && is_needed(subject, needed) {
-        list.finding = Some(FindingKind::NotByRunPath);
+    // Only a `DT_NEEDED` must be found. The other recorded names may be missing.
+    if found.is_none() && finding.is_none() && own.view.needed().any(|name| name == needed) {
+        finding = Some(FindingKind::NotByRunPath);
     }
-    list
-}
-
-/// Returns true for a `DT_NEEDED`. The other recorded names may be missing.
-fn is_needed(subject: &Subject, needed: &BStr) -> bool {
-    subject.view.needed().any(|name| name == needed)
+    (answer, finding)
 }
 
 /// Makes the exact answer in a directory, with the directory as in the run path.
@@ -183,13 +155,6 @@ fn exact_path(dir: &OwnDir, needed: &BStr) -> Result<BString, FindingKind> {
         return Err(FindingKind::TooLong(path));
     }
     Ok(path)
-}
-
-fn expressible_name(needed: &BStr) -> Result<(), FindingKind> {
-    if needed.is_empty() {
-        return Err(FindingKind::EmptyNeeded);
-    }
-    expressible(needed)
 }
 
 /// Returns an error for separators of a list and for control bytes, which no store path has.
@@ -240,7 +205,7 @@ fn verify(applied: &Applied<'_>) -> Vec<(BString, Verdict)> {
         if checked[..recorded].iter().any(|(needed, _)| needed == name) {
             continue;
         }
-        if let Some(is) = list(&applied.own, name.as_ref(), applied.subject).exact {
+        if let Some(is) = answer(&applied.own, name.clone()).0.exact {
             checked.push((name.clone(), Verdict::Missing { is }));
         }
     }
@@ -265,9 +230,7 @@ fn verify_record(applied: &Applied<'_>, record: &resolution_note::Record<'_>) ->
             }
             Answer::Hint(dir) => {
                 hints.push(dir);
-                let dir = own.dir(dir);
-                let is_hit = own.look(&dir, needed) == Look::Hit;
-                is_hit.then(|| [dir.name.unwrap_or_default().as_slice(), needed].concat().into())
+                own.look(&own.dir(dir), needed).ok().flatten()
             }
         };
         if found.is_some() {
@@ -279,7 +242,7 @@ fn verify_record(applied: &Applied<'_>, record: &resolution_note::Record<'_>) ->
     }
     // The plain search replaces a missing answer. An answer whose file is gone is stale.
     if gone {
-        return Verdict::Stale { says: None, is: applied.plain(needed).map(|is| is.path) };
+        return Verdict::Stale { says: None, is: own.answer(needed).map(|(_, is)| is) };
     }
     Verdict::True
 }

@@ -5,6 +5,7 @@
 //! `DT_RPATH`, but an object's own `DT_RPATH` is searched before every inherited one. A loaded object
 //! with the name answers before either.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bstr::{BStr, BString, ByteSlice};
@@ -16,7 +17,7 @@ use crate::closure::{Subject, SubjectKind};
 use crate::elf::ObjectView;
 use crate::fs::{Errno, FileSystem};
 use crate::loader::glibc;
-use crate::loader::glibc::run_path::{self, RunPath, fixed_dir, fixed_path};
+use crate::loader::glibc::run_path::{Look, RunPath, fixed_dir, fixed_path, look};
 use crate::path;
 use crate::search::dst;
 use crate::search::hwcaps::arch::Arch;
@@ -25,8 +26,10 @@ use crate::search::hwcaps::variants::Variants;
 /// The run path of one object, element by element.
 pub(super) struct OwnPath<'a> {
     pub(super) fs: &'a dyn FileSystem,
+    settings: &'a Settings,
     pub(super) view: Arc<ObjectView>,
-    place: Place<'a>,
+    origin: BString,
+    is_program: bool,
     pub(super) dirs: Vec<OwnDir>,
 }
 
@@ -63,17 +66,6 @@ pub(super) enum Standing {
     Moves,
 }
 
-/// The result of the search for one needed string in one directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Look {
-    /// The directory has the file.
-    Hit,
-    /// The search continues.
-    Nothing,
-    /// The loader's search ends here without an answer.
-    Ends(FindingKind),
-}
-
 impl<'a> OwnPath<'a> {
     /// Parses the run path of the object at `path`, links resolved. It is empty if there is none.
     pub(super) fn new(
@@ -83,11 +75,11 @@ impl<'a> OwnPath<'a> {
         settings: &'a Settings,
     ) -> Self {
         let is_program = matches!(subject.kind, SubjectKind::Program { .. });
-        let whole = RunPath::of(&subject.view).map(|path| path.value).unwrap_or_default();
-        let place = Place { fs, settings, origin: glibc::dirname(path), is_program };
-        let mut dirs: Vec<OwnDir> = Vec::new();
-        for element in whole.split(|&byte| byte == b':') {
-            let dir = place.dir(element.into(), &subject.view);
+        let (view, origin) = (Arc::clone(&subject.view), glibc::dirname(path));
+        let mut own = Self { fs, settings, view, origin, is_program, dirs: Vec::new() };
+        let whole = RunPath::of(&subject.view).into_iter();
+        for element in whole.flat_map(|path| path.value.split(|&byte| byte == b':')) {
+            let dir = own.dir(element.into());
             let has_token = dst::has_token(&dir.written);
             let is_known = |known: &OwnDir| match &dir.name {
                 Some(name) => {
@@ -97,75 +89,91 @@ impl<'a> OwnPath<'a> {
             };
             // `fillin_rpath` lists each directory once. An element with `$ORIGIN` and the same
             // directory without it are two: they differ if a link leads to the object.
-            if !whole.is_empty() && !dirs.iter().any(is_known) {
-                dirs.push(dir);
+            if !own.dirs.iter().any(is_known) {
+                own.dirs.push(dir);
             }
         }
-        Self { fs, view: Arc::clone(&subject.view), place, dirs }
+        own
     }
 
     /// Parses an element as if it were in the run path.
     pub(super) fn dir(&self, element: &BStr) -> OwnDir {
-        self.place.dir(element, &self.view)
+        let written = path::without_end_slashes(element).to_owned();
+        let name = fixed_dir(written.as_ref(), self.origin.as_ref());
+        let standing = name.as_ref().map(|name| self.standing(written.as_ref(), name.as_ref()));
+        OwnDir { written, name, standing: standing.unwrap_or(Standing::Searched) }
+    }
+
+    fn standing(&self, written: &BStr, name: &BStr) -> Standing {
+        let stores = &self.settings.stores;
+        let Some(package) = stores.package_of_dir(self.fs, name) else {
+            return Standing::Searched;
+        };
+        // The CPU decides which variant is loaded, so that no answer is exact.
+        let variants = || Variants::of(self.fs, name, &self.view.ident, self.settings.glibc_minor);
+        if !self.view.is_for_musl() && variants().any() {
+            return Standing::Searched;
+        }
+        if !dst::has_token(written) {
+            return Standing::Fixed;
+        }
+        match stores.package_of(self.origin.as_ref()) {
+            // The kernel resolves the links in a program's path, so its `$ORIGIN` is in the package.
+            Some(own) if own == package && self.is_program => Standing::Fixed,
+            Some(own) if own == package => Standing::Moves,
+            _ => Standing::Searched,
+        }
     }
 
     /// Expands the DSTs of an exact answer. Returns `None` if the result is not absolute.
     pub(super) fn expand(&self, path: &BStr) -> Option<BString> {
-        fixed_path(path, self.place.origin.as_ref())
+        fixed_path(path, self.origin.as_ref())
     }
 
-    /// Searches one directory for a needed string, but not its hwcaps subdirectories.
-    pub(super) fn look(&self, dir: &OwnDir, needed: &BStr) -> Look {
-        let Some(name) = &dir.name else { return Look::Nothing };
-        let minor = self.place.settings.glibc_minor;
-        let candidate = || BString::from([name.as_slice(), needed].concat());
-        let unreadable = |errno| FindingKind::Unreadable { path: candidate(), errno };
-        match run_path::look(self.fs, name.as_ref(), needed, &self.view.ident, minor) {
-            run_path::Look::Found(_) => Look::Hit,
+    /// Searches one directory for a needed string, but not its hwcaps subdirectories. Returns the path
+    /// of the file, or an error if the loader's search ends here without an answer.
+    pub(super) fn look(&self, dir: &OwnDir, needed: &BStr) -> Result<Option<BString>, FindingKind> {
+        let Some(name) = &dir.name else { return Ok(None) };
+        let path = BString::from([name.as_slice(), needed].concat());
+        match look(self.fs, name.as_ref(), needed, &self.view.ident, self.settings.glibc_minor) {
+            Look::Found(_) => Ok(Some(path)),
             // musl ends its search at the first file that opens.
-            run_path::Look::PassedOver if self.view.is_for_musl() => {
-                Look::Ends(FindingKind::GivesUp(candidate()))
-            }
-            run_path::Look::Absent | run_path::Look::PassedOver => Look::Nothing,
+            Look::PassedOver if self.view.is_for_musl() => Err(FindingKind::GivesUp(path)),
+            Look::Absent | Look::PassedOver => Ok(None),
             // Another user may open this file. A plan must not depend on the user who makes it.
-            run_path::Look::Denied => Look::Ends(unreadable(Errno::ACCES)),
-            run_path::Look::EndsSource(errno) => Look::Ends(unreadable(errno)),
-            run_path::Look::Refused => Look::Ends(FindingKind::GivesUp(candidate())),
+            Look::Denied => Err(FindingKind::Unreadable { path, errno: Errno::ACCES }),
+            Look::EndsSource(errno) => Err(FindingKind::Unreadable { path, errno }),
+            Look::Refused => Err(FindingKind::GivesUp(path)),
         }
     }
 
-    /// Returns the path of a needed string in the first directory that has it, the directory, and the
-    /// directories before it.
-    pub(super) fn hit(&self, needed: &BStr) -> Result<(BString, &OwnDir, &[OwnDir]), FindingKind> {
+    /// Returns the position of the first directory that has a needed string, and the path of the file.
+    pub(super) fn hit(&self, needed: &BStr) -> Result<(usize, BString), FindingKind> {
+        self.search(needed, |_| false)
+    }
+
+    /// Returns the result of the plain search along the run path, as [`Self::hit`]. Hwcaps
+    /// subdirectories are left out.
+    pub(super) fn answer(&self, needed: &BStr) -> Option<(usize, BString)> {
+        // `open_path` continues after EACCES.
+        let is_denied =
+            |what: &_| matches!(what, FindingKind::Unreadable { errno: Errno::ACCES, .. });
+        self.search(needed, is_denied).ok()
+    }
+
+    fn search(
+        &self,
+        needed: &BStr,
+        continues: impl Fn(&FindingKind) -> bool,
+    ) -> Result<(usize, BString), FindingKind> {
         for (at, dir) in self.dirs.iter().enumerate() {
-            match (self.look(dir, needed), &dir.name) {
-                (Look::Ends(what), _) => return Err(what),
-                (Look::Hit, Some(name)) => {
-                    let path = [name.as_slice(), needed].concat();
-                    return Ok((path.into(), dir, &self.dirs[..at]));
-                }
+            match self.look(dir, needed) {
+                Ok(Some(path)) => return Ok((at, path)),
+                Err(what) if !continues(&what) => return Err(what),
                 _ => {}
             }
         }
         Err(FindingKind::NotByRunPath)
-    }
-
-    /// Returns the path of the file that the plain search along the run path finds, and the position
-    /// of its directory. Hwcaps subdirectories are left out.
-    pub(super) fn answer(&self, needed: &BStr) -> Option<(usize, BString)> {
-        for (at, dir) in self.dirs.iter().enumerate() {
-            match self.look(dir, needed) {
-                Look::Hit => {
-                    let name = dir.name.as_ref()?;
-                    return Some((at, [name.as_slice(), needed].concat().into()));
-                }
-                // `open_path` continues after EACCES.
-                Look::Nothing | Look::Ends(FindingKind::Unreadable { errno: Errno::ACCES, .. }) => {
-                }
-                Look::Ends(_) => return None,
-            }
-        }
-        None
     }
 }
 
@@ -191,44 +199,26 @@ pub(super) fn is_variant(fs: &dyn FileSystem, view: &ObjectView, path: &BStr) ->
     })
 }
 
-/// The position of an object.
-struct Place<'a> {
-    fs: &'a dyn FileSystem,
-    settings: &'a Settings,
-    origin: BString,
-    is_program: bool,
-}
-
-impl Place<'_> {
-    fn dir(&self, element: &BStr, view: &ObjectView) -> OwnDir {
-        let written = path::without_end_slashes(element).to_owned();
-        let Some(name) = fixed_dir(written.as_ref(), self.origin.as_ref()) else {
-            return OwnDir { written, name: None, standing: Standing::Searched };
-        };
-        let standing = self.standing(written.as_ref(), name.as_ref(), view);
-        OwnDir { written, name: Some(name), standing }
-    }
-
-    fn standing(&self, written: &BStr, name: &BStr, view: &ObjectView) -> Standing {
-        let stores = &self.settings.stores;
-        let Some(package) = stores.package_of_dir(self.fs, name) else {
-            return Standing::Searched;
-        };
-        // The CPU decides which variant is loaded, so that no answer is exact.
-        let variants = || Variants::of(self.fs, name, &view.ident, self.settings.glibc_minor);
-        if !view.is_for_musl() && variants().any() {
-            return Standing::Searched;
+/// Adds the answer of one object to those of others. A name that two objects answer differently, or one
+/// without an answer, is left out whatever other objects find, so that their order has no effect. Returns
+/// the reason if it is left out now. `conflict` returns one if two answers differ.
+pub(super) fn agree<K: Ord, A>(
+    answers: &mut BTreeMap<K, Result<A, FindingKind>>,
+    key: K,
+    found: Result<A, FindingKind>,
+    conflict: impl Fn(&A, &A) -> Option<FindingKind>,
+) -> Option<FindingKind> {
+    let what = match (answers.get(&key), found) {
+        (None, Ok(answer)) => {
+            answers.insert(key, Ok(answer));
+            return None;
         }
-        if !dst::has_token(written) {
-            return Standing::Fixed;
-        }
-        match stores.package_of(self.origin.as_ref()) {
-            // The kernel resolves the links in a program's path, so its `$ORIGIN` is in the package.
-            Some(own) if own == package && self.is_program => Standing::Fixed,
-            Some(own) if own == package => Standing::Moves,
-            _ => Standing::Searched,
-        }
-    }
+        (Some(Err(_)), _) => return None,
+        (Some(Ok(one)), Ok(other)) => conflict(one, &other)?,
+        (None | Some(Ok(_)), Err(what)) => what,
+    };
+    answers.insert(key, Err(what.clone()));
+    Some(what)
 }
 
 /// Returns the names that an object searches for along its own run path, sorted, each once: its

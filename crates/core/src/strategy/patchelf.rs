@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use bstr::{BStr, BString, ByteSlice};
 
+use super::note;
 use crate::elf::ObjectView;
 use crate::fs::{FileKind, FileSystem};
 
@@ -20,39 +21,20 @@ pub fn descriptor(fs: &dyn FileSystem, view: &ObjectView) -> Option<Vec<u8>> {
         return None;
     }
     let needed: Vec<&BStr> = view.needed().filter(|needed| is_recorded(needed)).collect();
-    let mut records: BTreeMap<&BStr, BString> = BTreeMap::new();
+    let mut records: BTreeMap<&BStr, Vec<Vec<u8>>> = BTreeMap::new();
     for dir in path.split(|&byte| byte == b':') {
         let is_hint = is_hint(fs, dir);
         for &name in &needed {
-            let element = if is_hint {
-                [b"?", dir].concat()
-            } else {
-                let file: BString = [dir, b"/", name].concat().into();
-                // patchelf checks that the file can be read, not that it is a library.
-                if fs.open(file.as_ref()).is_err() {
-                    continue;
-                }
-                [b"=", file.as_slice()].concat()
-            };
-            let list = records.entry(name).or_default();
-            if !list.is_empty() {
-                list.push(b':');
+            let file = [dir, b"/", name].concat();
+            // patchelf checks that the file can be read, not that it is a library.
+            if is_hint || fs.open(file.as_bstr()).is_ok() {
+                let element =
+                    if is_hint { [b"?", dir].concat() } else { [b"=", &file[..]].concat() };
+                records.entry(name).or_default().push(element);
             }
-            list.extend_from_slice(&element);
         }
     }
-    if records.is_empty() {
-        return None;
-    }
-    let mut bytes = Vec::new();
-    for (needed, list) in records {
-        bytes.extend_from_slice(needed);
-        bytes.push(0);
-        bytes.extend_from_slice(&list);
-        bytes.push(0);
-    }
-    bytes.push(0);
-    Some(bytes)
+    (!records.is_empty()).then(|| note::write(Vec::new(), records))
 }
 
 /// Returns true for a name that is searched for and that a list can contain.

@@ -7,9 +7,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 use thiserror::Error;
 
+use super::farm_place::list_of;
 use crate::edit::Edit;
 use crate::fs::Errno;
 use crate::lossy::{lossy, lossy_list, lossy_option};
+use crate::path;
 
 /// The changes to make and the findings. Paths are those of the file system given to the strategy
 /// (see [`crate::fs::MappedFs`] for trees with another final path).
@@ -36,7 +38,7 @@ pub struct FilePlan {
 }
 
 /// The answer for one needed string.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PlannedAnswer {
     /// The needed string.
     #[serde(serialize_with = "lossy")]
@@ -274,9 +276,12 @@ impl Plan {
         for part in parts {
             whole.findings.extend(part.findings);
             for file in part.files {
-                let known = files.get_mut(&file.path);
-                whole.findings.extend(known.and_then(|known| known.reconcile(&file)));
-                files.entry(file.path.clone()).or_insert(file);
+                let known = files.entry(file.path.clone()).or_insert_with(|| file.clone());
+                if known.edits != file.edits {
+                    known.edits.clear();
+                    let path = file.path.as_ref();
+                    whole.findings.push(Finding::of_file(path, FindingKind::TwoPlans));
+                }
             }
             for creation in part.creations {
                 match made.get(creation.path()) {
@@ -314,19 +319,22 @@ impl Plan {
         let mut is_changed = false;
         for file in self.files.iter_mut().filter(|file| is_meant(&file.path)) {
             is_changed |= !file.edits.is_empty();
-            listed.extend(file.edits.drain(..).flat_map(|e| owned(e.listed())));
+            listed.extend(
+                file.edits
+                    .drain(..)
+                    .flat_map(|edit| edit.listed().map(ToOwned::to_owned).collect::<Vec<_>>()),
+            );
         }
         let edits = self.files.iter().flat_map(|file| &file.edits);
         let kept: FxHashSet<&BStr> = edits.flat_map(Edit::listed).collect();
         listed.retain(|place| !kept.contains(place.as_bstr()));
         // The list of changed objects goes with the farm of a whole closure.
-        let lists =
-            owned(listed.iter().filter_map(|farm| super::farm_place::list_of(farm.as_ref())));
+        let lists = listed.iter().filter_map(|farm| list_of(farm.as_ref()));
+        let lists: Vec<BString> = lists.collect();
         listed.extend(lists);
         self.creations.retain(|creation| {
             let path = creation.path();
-            let dir = path.rfind_byte(b'/').map_or(path, |at| path[..at].as_bstr());
-            !listed.contains(path.as_bytes()) && !listed.contains(dir.as_bytes())
+            !listed.contains(path.as_bytes()) && !listed.contains(path::parent(path).as_bytes())
         });
         self.drop_empty_directories();
         is_changed
@@ -363,19 +371,4 @@ impl Plan {
     pub fn only(path: &BStr, what: FindingKind) -> Self {
         Self { findings: vec![Finding::of_file(path, what)], ..Self::default() }
     }
-}
-
-impl FilePlan {
-    /// Removes the edits of the file if another plan for it differs, and returns a finding then.
-    fn reconcile(&mut self, other: &FilePlan) -> Option<Finding> {
-        if self.edits == other.edits {
-            return None;
-        }
-        self.edits.clear();
-        Some(Finding::of_file(self.path.as_ref(), FindingKind::TwoPlans))
-    }
-}
-
-fn owned<T: Into<BString>>(paths: impl Iterator<Item = T>) -> Vec<BString> {
-    paths.map(Into::into).collect()
 }

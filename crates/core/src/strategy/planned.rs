@@ -29,26 +29,10 @@ pub struct Planned {
 }
 
 impl Planned {
-    /// Returns true if the program loads the same objects in the same order.
-    #[must_use]
-    pub(crate) fn is_equal(&self) -> bool {
-        self.lost.is_empty()
-            && self.gained.is_empty()
-            && !self.reordered
-            && self.unresolved.is_empty()
-    }
-
-    /// Returns a finding if the plan must not be applied.
+    /// Returns a finding if the plan must not be applied: the program would not load the same objects in
+    /// the same order.
     #[must_use]
     pub fn finding(&self) -> Option<Finding> {
-        if self.is_equal() {
-            return None;
-        }
-        let what = FindingKind::LoadedSetChanges(self.description());
-        Some(Finding::of_file(self.after.subject.path.as_ref(), what))
-    }
-
-    fn description(&self) -> String {
         let list = |verb: &str, paths: &[BString]| -> Option<String> {
             let first = paths.first()?;
             Some(match paths.len() {
@@ -56,14 +40,16 @@ impl Planned {
                 more => format!("{first} and {} more {verb}", more - 1),
             })
         };
-        let order = self.reordered.then(|| "the order differs".to_owned());
         let parts = [
             list("lost", &self.lost),
             list("gained", &self.gained),
             list("no longer found", &self.unresolved),
-            order,
+            self.reordered.then(|| "the order differs".to_owned()),
         ];
-        parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        let what = FindingKind::LoadedSetChanges(parts.join("; "));
+        let path = self.after.subject.path.as_ref();
+        (!parts.is_empty()).then(|| Finding::of_file(path, what))
     }
 }
 

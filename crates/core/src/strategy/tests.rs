@@ -22,6 +22,13 @@ impl Plan {
     }
 }
 
+impl Planned {
+    /// Returns true if the program loads the same objects in the same order.
+    fn is_equal(&self) -> bool {
+        self.finding().is_none()
+    }
+}
+
 /// Predicts a start with an applied plan.
 fn planned(
     fs: &dyn FileSystem,
