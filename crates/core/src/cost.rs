@@ -36,21 +36,23 @@ impl SearchCost {
 
     /// Counts some of the probes of a start.
     pub fn of_probes<'a>(load: &Load, probes: impl Iterator<Item = LoggedProbe<'a>>) -> Self {
-        let probes = probes.map(|probe| Counted::new(&probe, probe.outcome));
         Self::count(load.objects.len(), probes)
     }
 
     /// Counts probes of a start.
-    pub(crate) fn count<'a>(objects: usize, probes: impl Iterator<Item = Counted<'a>>) -> Self {
+    pub(crate) fn count<'a>(objects: usize, probes: impl Iterator<Item = LoggedProbe<'a>>) -> Self {
         let mut storm = Self { objects: objects as u64, ..Self::default() };
         let mut dirs: FxHashSet<&BStr> = FxHashSet::default();
-        for Counted { dir, is_of_hwcaps, call, outcome } in probes {
+        for probe in probes {
             storm.probes += 1;
-            dirs.extend(dir);
-            storm.hits += u64::from(outcome == Outcome::Hit);
-            if outcome.is_failed_call() {
-                storm.hwcaps_misses += u64::from(is_of_hwcaps);
-                match call {
+            // The current directory has an empty name.
+            if is_searched(probe.source, probe.dir, probe.path) {
+                dirs.insert(probe.dir);
+            }
+            storm.hits += u64::from(probe.outcome == Outcome::Hit);
+            if probe.outcome.is_failed_call() {
+                storm.hwcaps_misses += u64::from(is_of_hwcaps(&probe));
+                match probe.call {
                     Call::Open => storm.missed_opens += 1,
                     Call::Stat => storm.missed_stats += 1,
                 }
@@ -75,25 +77,6 @@ impl SearchCost {
         self.missed_opens += other.missed_opens;
         self.missed_stats += other.missed_stats;
         self.hwcaps_misses += other.hwcaps_misses;
-    }
-}
-
-/// A probe, as [`SearchCost`] counts it.
-pub(crate) struct Counted<'a> {
-    /// The search dir. A direct path has none.
-    pub(crate) dir: Option<&'a BStr>,
-    /// As [`is_of_hwcaps`].
-    pub(crate) is_of_hwcaps: bool,
-    pub(crate) call: Call,
-    pub(crate) outcome: Outcome,
-}
-
-impl<'a> Counted<'a> {
-    /// Makes a predicted probe with an outcome.
-    pub(crate) fn new(probe: &LoggedProbe<'a>, outcome: Outcome) -> Self {
-        // The current directory has an empty name.
-        let dir = is_searched(probe.source, probe.dir, probe.path).then_some(probe.dir);
-        Self { dir, is_of_hwcaps: is_of_hwcaps(probe), call: probe.call, outcome }
     }
 }
 

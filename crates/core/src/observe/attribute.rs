@@ -5,7 +5,7 @@ use bstr::{BString, ByteSlice};
 
 use super::Lookup;
 use crate::closure::Closure;
-use crate::cost::{Counted, SearchCost};
+use crate::cost::SearchCost;
 use crate::path;
 use crate::probe::{Attempt, LoggedProbe, Outcome, Probe, SearchSource};
 use crate::record::compare::candidates;
@@ -44,11 +44,11 @@ pub fn attribute(observed: &[Lookup], closure: &Closure) -> Attributed {
             None => unknown(attempt),
         })
         .collect();
-    let counted = |(probe, index): (&Probe, &Option<usize>)| match index {
-        Some(index) => Counted::new(&model[*index], probe.outcome),
+    let both = probes.iter().zip(&predicted);
+    let counted = both.map(|(probe, index)| match index {
+        Some(index) => LoggedProbe { outcome: probe.outcome, ..model[*index] },
         None => counted_alone(probe),
-    };
-    let counted = probes.iter().zip(&predicted).map(counted);
+    });
     let storm = SearchCost::count(closure.load.objects.len(), counted);
     Attributed { probes, predicted, storm }
 }
@@ -63,8 +63,9 @@ pub fn unpredicted(observed: &[Lookup]) -> Attributed {
 }
 
 /// Only a predicted probe has a search dir, so that others do not count as hwcaps misses.
-fn counted_alone(probe: &Probe) -> Counted<'static> {
-    Counted { dir: None, is_of_hwcaps: false, call: probe.call, outcome: probe.outcome }
+fn counted_alone(probe: &Probe) -> LoggedProbe<'_> {
+    let Probe { source, call, outcome, .. } = *probe;
+    LoggedProbe { resolution: 0, source, call, outcome, path: probe.path.as_ref(), dir: "".into() }
 }
 
 /// The number of steps in which the sequences must meet again after a difference.

@@ -67,16 +67,16 @@ impl Dlopens {
 #[must_use]
 pub fn dlopens(lookups: &[Lookup], cache: &BStr, fs: &dyn FileSystem) -> Dlopens {
     let mut requesters = Requesters::default();
-    let mut search = Search::default();
+    // The current name and its requester.
+    let (mut needed, mut needed_by) = (BString::default(), BString::default());
     let mut result = Dlopens::default();
     let attempts = lookups.iter().filter_map(Lookup::attempt);
     for attempt in attempts.filter(|attempt| attempt.path != cache) {
         let directory = match attempt.call {
             Call::Open => {
                 let (dir, name) = (path::parent(&attempt.path), path::name(&attempt.path));
-                if name != search.needed {
-                    let needed_by = requesters.take(name);
-                    search = Search { needed: name.to_owned(), needed_by };
+                if name != needed {
+                    (needed, needed_by) = (name.to_owned(), requesters.take(name));
                 }
                 dir
             }
@@ -85,28 +85,27 @@ pub fn dlopens(lookups: &[Lookup], cache: &BStr, fs: &dyn FileSystem) -> Dlopens
         };
         if attempt.call == Call::Open && attempt.outcome == Outcome::Hit {
             requesters.opened(&attempt.path, fs);
-            result.not_found.remove(&search.needed);
-        } else if attempt.outcome.is_failed_call() && !requesters.knows(&search.needed) {
-            result.not_found.insert(search.needed.clone());
+            result.not_found.remove(&needed);
+        } else if attempt.outcome.is_failed_call() && !requesters.names.contains(&needed) {
+            result.not_found.insert(needed.clone());
         }
         result.probes.push(DlopenProbe {
-            needed_by: search.needed_by.clone(),
-            needed: search.needed.clone(),
+            needed_by: needed_by.clone(),
+            needed: needed.clone(),
             directory: hwcaps::search_dir(directory).to_owned(),
             path: attempt.path,
             call: attempt.call,
             outcome: attempt.outcome,
         });
     }
-    result.worst = worst(&result.probes);
+    let failed = result.probes.iter().filter(|probe| probe.outcome.is_failed_call());
+    result.worst = Offenders::charge(failed.map(|probe| Miss {
+        directory: Some(probe.directory.as_ref()),
+        needed: probe.needed.as_ref(),
+        object: probe.needed_by.as_ref(),
+        call: probe.call,
+    }));
     result
-}
-
-/// The current name and its requester.
-#[derive(Default)]
-struct Search {
-    needed: BString,
-    needed_by: BString,
 }
 
 #[derive(Default)]
@@ -135,21 +134,6 @@ impl Requesters {
             self.by_name.entry(dependency.name.clone()).or_default().push_back(path.clone());
         }
     }
-
-    /// Returns true if a file of this name has opened.
-    fn knows(&self, name: &BString) -> bool {
-        self.names.contains(name)
-    }
-}
-
-fn worst(probes: &[DlopenProbe]) -> Offenders {
-    let failed = probes.iter().filter(|probe| probe.outcome.is_failed_call());
-    Offenders::charge(failed.map(|probe| Miss {
-        directory: Some(probe.directory.as_ref()),
-        needed: probe.needed.as_ref(),
-        object: probe.needed_by.as_ref(),
-        call: probe.call,
-    }))
 }
 
 #[cfg(test)]

@@ -90,23 +90,23 @@ impl Offenders {
     /// Counts misses by each of their causes.
     #[must_use]
     pub fn charge<'a>(misses: impl Iterator<Item = Miss<'a>>) -> Self {
-        let mut directories: FxHashMap<&BStr, [u64; 2]> = FxHashMap::default();
-        let mut needed: FxHashMap<&BStr, [u64; 2]> = FxHashMap::default();
-        let mut objects: FxHashMap<&BStr, [u64; 2]> = FxHashMap::default();
-        for miss in misses {
-            let kind = usize::from(miss.call == Call::Stat);
-            if let Some(directory) = miss.directory {
-                directories.entry(directory).or_default()[kind] += 1;
-            }
-            needed.entry(miss.needed).or_default()[kind] += 1;
-            objects.entry(miss.object).or_default()[kind] += 1;
+        let misses: Vec<Miss<'_>> = misses.collect();
+        let by = |name: fn(&Miss<'a>) -> Option<&'a BStr>| {
+            worst_first(misses.iter().filter_map(|miss| Some((name(miss)?, miss.call))))
+        };
+        Self {
+            directories: by(|miss| miss.directory),
+            needed: by(|miss| Some(miss.needed)),
+            objects: by(|miss| Some(miss.object)),
         }
-        let [directories, needed, objects] = [directories, needed, objects].map(worst_first);
-        Self { directories, needed, objects }
     }
 }
 
-fn worst_first(counts: FxHashMap<&BStr, [u64; 2]>) -> Vec<Offender> {
+fn worst_first<'a>(misses: impl Iterator<Item = (&'a BStr, Call)>) -> Vec<Offender> {
+    let mut counts: FxHashMap<&BStr, [u64; 2]> = FxHashMap::default();
+    for (name, call) in misses {
+        counts.entry(name).or_default()[usize::from(call == Call::Stat)] += 1;
+    }
     let mut list: Vec<Offender> = counts
         .into_iter()
         .map(|(name, [opens, stats])| Offender { name: name.to_owned(), opens, stats })

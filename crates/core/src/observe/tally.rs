@@ -82,15 +82,12 @@ pub struct ClassTallies {
 
 #[derive(Clone, Debug, Default)]
 struct Counting {
-    hits: u64,
-    missed: Missed,
+    /// The counts, without those by directory, name and path.
+    tally: ClassTally,
     dirs: FxHashMap<BString, u64>,
-    other_dirs: u64,
     names: FxHashMap<BString, u64>,
     /// The number of times that each path was found, by kind of call.
     found: FxHashMap<Kind, FxHashMap<BString, u64>>,
-    repeated: u64,
-    repeated_ns: u64,
 }
 
 impl ClassTallies {
@@ -104,13 +101,13 @@ impl ClassTallies {
     pub fn add(&mut self, class: Class, lookup: &Lookup) {
         let counting = self.classes.entry(class).or_default();
         if !lookup.is_miss() {
-            counting.hits += 1;
+            counting.tally.hits += 1;
             counting.repeat(lookup);
             return;
         }
-        counting.missed.add(lookup);
+        counting.tally.missed.add(lookup);
         let is_counted = charge(&mut counting.dirs, lookup.dir());
-        counting.other_dirs += u64::from(!is_counted);
+        counting.tally.other_dirs += u64::from(!is_counted);
         charge(&mut counting.names, lookup.name());
     }
 
@@ -131,8 +128,8 @@ impl Counting {
         let found = self.found.entry(lookup.kind).or_default();
         if let Some(times) = found.get_mut(&lookup.path) {
             *times += 1;
-            self.repeated += 1;
-            self.repeated_ns += lookup.ns;
+            self.tally.repeated.count += 1;
+            self.tally.repeated.ns += lookup.ns;
         } else if found.len() < ClassTallies::MAX_PATHS {
             found.insert(lookup.path.clone(), 1);
         }
@@ -143,16 +140,11 @@ impl Counting {
         for (path, times) in self.found.into_values().flatten().filter(|(_, times)| *times > 1) {
             *again.entry(path).or_default() += times - 1;
         }
-        let mut paths = most_first(again);
-        paths.truncate(ClassTallies::MAX_DIRS);
-        ClassTally {
-            hits: self.hits,
-            missed: self.missed,
-            dirs: most_first(self.dirs),
-            other_dirs: self.other_dirs,
-            names: most_first(self.names),
-            repeated: Repeated { count: self.repeated, ns: self.repeated_ns, paths },
-        }
+        let mut tally = self.tally;
+        (tally.dirs, tally.names) = (most_first(self.dirs), most_first(self.names));
+        tally.repeated.paths = most_first(again);
+        tally.repeated.paths.truncate(ClassTallies::MAX_DIRS);
+        tally
     }
 }
 

@@ -106,7 +106,8 @@ impl Search {
         };
         // The last try of a search without a new object may be a file that is loaded already.
         let last = if missing && !self.mapped { Outcome::Miss } else { Outcome::Hit };
-        if self.is_direct() {
+        // A path is not searched for.
+        if self.needed.contains(&b'/') {
             return vec![probe(SearchSource::Direct, &self.needed, last)];
         }
         let count = self.tries.len();
@@ -115,14 +116,8 @@ impl Search {
             None if index + 1 == count => last,
             None => Outcome::Miss,
         };
-        let with_outcome =
-            |(index, tried): (usize, &Try)| probe(tried.source, &tried.path, outcome(index, tried));
-        self.tries.iter().enumerate().map(with_outcome).collect()
-    }
-
-    /// Returns true if the needed string is a path, which is not searched for.
-    fn is_direct(&self) -> bool {
-        self.needed.contains(&b'/')
+        let tries = self.tries.iter().enumerate();
+        tries.map(|(at, tried)| probe(tried.source, &tried.path, outcome(at, tried))).collect()
     }
 }
 
@@ -155,16 +150,10 @@ fn tagged(line: &[u8]) -> Option<(u32, &[u8])> {
 #[derive(Default)]
 struct Reader {
     process: ProcessRecord,
-    /// The requester of the next search, from a `needed by` line.
-    requester: Option<Requester>,
+    /// The requester of the next search, from a `needed by` line; true for a `dlopen`.
+    requester: Option<(BString, bool)>,
     source: Option<SearchSource>,
     initialised: bool,
-}
-
-/// The requester of the next search.
-struct Requester {
-    path: BString,
-    at_run_time: bool,
 }
 
 impl Reader {
@@ -172,7 +161,11 @@ impl Reader {
         if let Some(path) = message.strip_prefix(b"  trying file=") {
             self.tried(path.as_bstr());
         } else if let Some(rest) = message.strip_prefix(b"find library=") {
-            self.search_starts(rest);
+            if let Some((needed, namespace)) = rest.strip_suffix(b"; searching").and_then(numbered)
+            {
+                self.source = None;
+                self.push(needed, namespace);
+            }
         } else if let Some(rest) = message.strip_prefix(b" search path=") {
             self.source = source_of_path(rest).or(self.source);
         } else if message.starts_with(b" search note=") {
@@ -193,20 +186,12 @@ impl Reader {
         }
     }
 
-    fn search_starts(&mut self, rest: &[u8]) {
-        let Some((needed, namespace)) = rest.strip_suffix(b"; searching").and_then(numbered) else {
-            return;
-        };
-        self.source = None;
-        self.push(needed, namespace);
-    }
-
     fn push(&mut self, needed: &[u8], namespace: u64) {
-        let requester = self.requester.take();
-        let at_run_time = self.initialised || requester.as_ref().is_some_and(|r| r.at_run_time);
+        let (needed_by, of_dlopen) = self.requester.take().unzip();
+        let at_run_time = self.initialised || of_dlopen == Some(true);
         self.process.searches.push(Search {
             namespace,
-            needed_by: requester.map(|requester| requester.path),
+            needed_by,
             needed: needed.into(),
             at_run_time,
             tries: Vec::new(),
@@ -266,7 +251,7 @@ impl Reader {
             let Some(at) = rest.rfind(text) else { continue };
             let both = numbered(&rest[..at]).zip(numbered(&rest[at + text.len()..]));
             let Some(((needed, namespace), (path, _))) = both else { return };
-            self.requester = Some(Requester { path: path.into(), at_run_time });
+            self.requester = Some((path.into(), at_run_time));
             // The loader prints no `find library=` line for a path.
             if needed.contains(&b'/') {
                 self.push(needed, namespace);
