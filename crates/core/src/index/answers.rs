@@ -99,17 +99,15 @@ impl<'a> Module<'a> {
         is_rpath: bool,
     ) -> Option<BString> {
         let edge = self.find_edge(object, needed);
-        let holds = |edge: &&Edge| self.hold(&edge.conditions) && self.is_reached(object, edge);
+        let holds = |edge: &Edge| self.hold(&edge.conditions) && self.is_reached(object, edge);
         if is_rpath {
-            let edge = edge.filter(holds)?;
+            let edge = edge.filter(|edge| holds(edge))?;
             if edge.before_library_path {
                 return Some(edge.path.clone());
             }
             return self.after_library_path(needed, Some(&edge.path));
         }
-        let first = self.after_library_path(needed, edge.map(|edge| &edge.path))?;
-        // Another path is that of `LD_LIBRARY_PATH`.
-        edge.is_none_or(|edge| first != edge.path || holds(&edge)).then_some(first)
+        self.edge_after_library_path(needed, edge, holds)
     }
 
     /// `answer_from_chain`: every `DT_RPATH` that is searched for the object, then
@@ -122,29 +120,35 @@ impl<'a> Module<'a> {
         }
         for member in chain {
             for &at in self.identify(member)?.rpath.as_ref()? {
-                let dir = self
-                    .index
-                    .search_dirs
-                    .get(at as usize)
-                    .filter(|it| self.hold(&it.conditions))?;
-                let hash = NameHash::of(needed, true);
-                match dir.names.iter().find(|name| name.0 | 1 == hash.0) {
+                let dir = self.index.search_dirs.get(at as usize);
+                let dir = dir.filter(|dir| self.hold(&dir.conditions))?;
+                match certain(&dir.names, needed) {
                     None => {}
-                    Some(name) if *name == hash => {
+                    Some(true) => {
                         let path = BString::from([&dir.path[..], b"/", needed].concat());
                         return self.is_there(dir.look, &path).then_some(path);
                     }
-                    Some(_) => return None,
+                    Some(false) => return None,
                 }
             }
         }
         let common = self.by_path.get(BStr::new(""));
         let common = common.filter(|_| !asking.view.is_nodeflib());
-        let edges = common.into_iter().flat_map(|common| &common.edges);
-        let edge = edges.into_iter().find(|edge| edge.needed() == needed);
+        let edge = common.and_then(|common| edge_of(common, needed));
+        self.edge_after_library_path(needed, edge, |edge| {
+            self.hold(&edge.conditions) && self.is_there(edge.look, &edge.path)
+        })
+    }
+
+    /// Returns the file in `LD_LIBRARY_PATH`, or else the path of an edge if it `holds`.
+    fn edge_after_library_path(
+        &self,
+        needed: &BStr,
+        edge: Option<&Edge>,
+        holds: impl Fn(&Edge) -> bool,
+    ) -> Option<BString> {
         let first = self.after_library_path(needed, edge.map(|edge| &edge.path))?;
-        let holds =
-            |edge: &Edge| self.hold(&edge.conditions) && self.is_there(edge.look, &edge.path);
+        // Another path is that of `LD_LIBRARY_PATH`.
         edge.is_none_or(|edge| first != edge.path || holds(edge)).then_some(first)
     }
 
@@ -195,12 +199,10 @@ impl<'a> Module<'a> {
 
     /// `find_edge`.
     fn find_edge(&self, object: &'a Object, needed: &BStr) -> Option<&'a Edge> {
-        let of = |object: &'a Object| object.edges.iter().find(|edge| edge.needed() == needed);
-        if let Some(edge) = of(object) {
-            return Some(edge);
-        }
-        let common = self.by_path.get(BStr::new("")).filter(|_| object.closed)?;
-        of(common).filter(|edge| edge.outside)
+        edge_of(object, needed).or_else(|| {
+            let common = self.by_path.get(BStr::new("")).filter(|_| object.closed)?;
+            edge_of(common, needed).filter(|edge| edge.outside)
+        })
     }
 
     /// `is_there`.
@@ -223,10 +225,8 @@ impl<'a> Module<'a> {
 
     /// `after_library_path`: returns the file in `LD_LIBRARY_PATH`, or else `next`.
     fn after_library_path(&self, needed: &BStr, next: Option<&BString>) -> Option<BString> {
-        let elements = self
-            .library_path
-            .into_iter()
-            .flat_map(|it| it.split(|byte| matches!(byte, b':' | b';')));
+        let elements = self.library_path.into_iter();
+        let elements = elements.flat_map(|it| it.split(|byte| matches!(byte, b':' | b';')));
         let (mut unlisted, mut found) = (Vec::new(), None);
         for written in elements {
             let dir = path::without_end_slashes(written.as_bstr()).as_bytes();
@@ -238,14 +238,13 @@ impl<'a> Module<'a> {
                 unlisted.push(dir);
                 continue;
             };
-            let hash = NameHash::of(needed, true);
-            match names.iter().find(|name| name.0 | 1 == hash.0) {
+            match certain(names, needed) {
                 None => {}
-                Some(name) if *name == hash => {
+                Some(true) => {
                     found = Some(BString::from([dir, b"/", needed.as_bytes()].concat()));
                     break;
                 }
-                Some(_) => return None,
+                Some(false) => return None,
             }
         }
         let (won, lost) = self.looks.get();
@@ -282,6 +281,16 @@ impl<'a> Module<'a> {
         let condition = self.index.conditions.get(directory.condition as usize)?;
         directory.names.as_deref().filter(|_| (self.holds)(condition))
     }
+}
+
+/// Returns true if a directory with these names is certain to answer a name; `None` if it lacks it.
+fn certain(names: &[NameHash], needed: &BStr) -> Option<bool> {
+    let hash = NameHash::of(needed, true);
+    names.iter().find(|name| name.0 | 1 == hash.0).map(|name| *name == hash)
+}
+
+fn edge_of<'a>(object: &'a Object, needed: &BStr) -> Option<&'a Edge> {
+    object.edges.iter().find(|edge| edge.needed() == needed)
 }
 
 #[cfg(test)]

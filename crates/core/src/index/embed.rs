@@ -112,24 +112,22 @@ struct Place {
 impl Place {
     /// Writes the segment's length and removes the section headers.
     fn set_length(&self, file: &mut [u8], length: u64) {
-        let mut put = |at: usize, size: usize, value: u64| {
-            let mut number = Writer::new(self.target.endian);
-            match size {
-                2 => number.half(value as u16),
-                4 => number.word(value as u32),
-                _ => number.long(value),
-            }
+        let mut number = Writer::new(self.target.endian);
+        let (filesz, memsz, shoff, shnum) = match self.target.class {
+            Class::Elf64 => (32, 40, 40, 60),
+            Class::Elf32 => (16, 20, 32, 48),
+        };
+        match self.target.class {
+            Class::Elf64 => number.long(length),
+            Class::Elf32 => number.word(length as u32),
+        }
+        let size = number.bytes.len();
+        for at in [self.header + filesz, self.header + memsz] {
             file[at..at + size].copy_from_slice(&number.bytes);
-        };
-        let (filesz, memsz, size, shoff, shnum) = match self.target.class {
-            Class::Elf64 => (32, 40, 8, 40, 60),
-            Class::Elf32 => (16, 20, 4, 32, 48),
-        };
-        put(self.header + filesz, size, length);
-        put(self.header + memsz, size, length);
-        put(shoff, size, 0);
-        put(shnum, 2, 0);
-        put(shnum + 2, 2, 0);
+        }
+        file[shoff..shoff + size].fill(0);
+        // `e_shnum` and `e_shstrndx`.
+        file[shnum..shnum + 4].fill(0);
     }
 
     /// Returns the place of the names of programs, after the program headers; `None` for a module that has

@@ -292,12 +292,6 @@ impl Fingerprint {
         Self { size: self.size, mtime: self.mtime, ..Self::default() }
     }
 
-    /// Returns the fingerprint of a directory that is compared by its listing alone.
-    #[must_use]
-    pub fn by_listing(listing: u64) -> Self {
-        Self { size: listing, ..Self::default() }
-    }
-
     /// Returns false if a later change could leave the same fingerprint, because times prove nothing
     /// on its file system, or because the last change is within the grain of the clock before `now`. The grain is a tenth of a second if the file
     /// system stores fractions (the kernel's clock ticks at least every 10 ms), and two seconds if

@@ -116,13 +116,13 @@ impl<R: ReadAt> Ranged<R> {
     /// Returns [`TableError`] if the file is damaged.
     pub fn binds(&self, path: &BStr) -> Result<bool, TableError> {
         let section = self.header.section(kind::BOUND_PROGRAMS)?;
-        let wanted = Some(hash::low(0, path));
+        let wanted = hash::low(0, path);
         let records = self.all(section)?;
         for record in records.chunks_exact(kind::BOUND_PROGRAMS.size) {
             // A program without members is known and not bound.
             if self.word(record, 0) == wanted
-                && self.word(record, 12).is_some_and(|members| members > 0)
-                && self.string(self.word(record, 4).unwrap_or(u32::MAX))? == path
+                && self.word(record, 12) > 0
+                && self.string(self.word(record, 4))? == path
             {
                 return Ok(true);
             }
@@ -147,8 +147,7 @@ impl<R: ReadAt> Ranged<R> {
         let records = self.all(self.header.section(kind::PROGRAMS)?)?;
         let needs = records.chunks_exact(kind::PROGRAMS.size).map(|it| (it, self.need(it)));
         let meant = needs.filter(|(_, need)| is_meant(*need));
-        let path = |record| self.string(self.word(record, 0).unwrap_or(u32::MAX));
-        meant.map(|(record, need)| Ok((path(record)?, need))).collect()
+        meant.map(|(record, need)| Ok((self.string(self.word(record, 0))?, need))).collect()
     }
 
     /// Returns the paths of the stores' own directories.
@@ -160,24 +159,18 @@ impl<R: ReadAt> Ranged<R> {
         let pool = self.header.section(kind::POOL)?;
         let conditions = self.header.section(kind::CONDITIONS)?;
         let place = self.header.roots as usize;
-        let count = self.bytes(pool.record(place).ok_or(OUTSIDE)?, 4)?;
-        let count = self.word(&count, 0).unwrap_or(0) as usize;
-        let end = place.checked_add(count).and_then(|end| end.checked_add(1));
-        if end.is_none_or(|end| end >= pool.count) {
-            return Err(OUTSIDE);
-        }
-        let set = self.bytes(pool.at + 4 * place, 4 * (count + 2))?;
-        if self.word(&set, 4 * (count + 1))
-            != Some(hash::low(place as u64, &set[..4 * (count + 1)]))
-        {
+        let words = |count| self.all(pool.part(place, count).ok_or(OUTSIDE)?);
+        let count = self.word(&words(1)?, 0) as usize;
+        let set = words(count.saturating_add(2))?;
+        if !self.is_whole(&set, place as u64) {
             return Err(TableError::Damaged("the check of its roots does not fit"));
         }
-        let root = |index: usize| {
-            let condition = self.word(&set, 4 * (index + 1)).unwrap_or(u32::MAX) as usize;
-            let path = self.bytes(conditions.record(condition).ok_or(OUTSIDE)?, 4)?;
-            self.string(self.word(&path, 0).unwrap_or(u32::MAX))
+        let root = |condition: &[u8]| {
+            let condition = conditions.part(self.word(condition, 0) as usize, 1).ok_or(OUTSIDE)?;
+            let path = self.bytes(condition.at, 4)?;
+            self.string(self.word(&path, 0))
         };
-        (0..count).map(root).collect()
+        set[4..set.len() - 4].chunks_exact(4).map(root).collect()
     }
 
     /// Returns the needs of the program at a real path; `None` if the index has no record of it, or
@@ -195,30 +188,34 @@ impl<R: ReadAt> Ranged<R> {
         let bucket = bucket_of(path, buckets.count);
         let ends =
             self.bytes(buckets.at + 4 * bucket.saturating_sub(1), 8.min(4 * buckets.count))?;
-        let end = |index: usize| self.word(&ends, 4 * index).map_or(0, |end| end as usize);
+        let end = |index: usize| self.word(&ends, 4 * index) as usize;
         let (from, to) = if bucket == 0 { (0, end(0)) } else { (end(0), end(1)) };
         if from > to || to > programs.count {
             return Err(OUTSIDE);
         }
         let size = kind::PROGRAMS.size;
         let records = self.bytes(programs.at + from * size, (to - from) * size)?;
-        let is_its = |record: &&[u8]| {
-            // The path is part of the input of the check.
-            let (known, check) = record.split_at(size - 4);
-            self.word(check, 0) == Some(hash::low(hash::bytes(0, path), known))
-        };
+        // The path is part of the input of the check.
+        let is_its = |record: &&[u8]| self.is_whole(record, hash::bytes(0, path));
         Ok(records.chunks_exact(size).find(is_its).map(|record| self.need(record)))
     }
 
     /// Returns the needs in the record of a program.
     fn need(&self, record: &[u8]) -> Start {
-        let flags = self.word(record, 12).unwrap_or(0);
-        let static_tls = self.word(record, 8).unwrap_or(0);
-        Start { static_tls, no_start: flags & layout::PROGRAM_NO_START != 0 }
+        let no_start = self.word(record, 12) & layout::PROGRAM_NO_START != 0;
+        Start { static_tls: self.word(record, 8), no_start }
     }
 
-    fn word(&self, of: &[u8], at: usize) -> Option<u32> {
-        (Reader { endian: self.header.target.endian, bytes: of }).word(at)
+    /// Returns true if the last word of a record or set is the check of the others.
+    fn is_whole(&self, record: &[u8], seed: u64) -> bool {
+        let (known, check) = record.split_at(record.len() - 4);
+        self.word(check, 0) == hash::low(seed, known)
+    }
+
+    /// Returns the word at an offset of a record, which has it.
+    fn word(&self, record: &[u8], at: usize) -> u32 {
+        let reader = Reader { endian: self.header.target.endian, bytes: record };
+        reader.word(at).unwrap_or(u32::MAX)
     }
 
     /// Reads a range of the table.

@@ -87,17 +87,17 @@ pub fn of_closure(closure: &Closure, files: &dyn SymbolFiles) -> StaticTls {
     let objects = &closure.load.objects;
     let program = objects.iter().find(|it| it.namespace == 0 && it.role == Role::Program);
     let program = program.map(|it| it.view.as_ref());
+    let is_library = |object: &LoadedObject| {
+        object.namespace == 0 && matches!(object.role, Role::Library | Role::Preload)
+    };
     let libraries = || objects.iter().enumerate().filter(|(_, object)| is_library(object));
     if let Some(need) = of_views(program, libraries().map(|(_, it)| it.view.as_ref())) {
         return need;
     }
     let uses = uses(closure, files);
-    let use_of = |at: usize| match &uses {
-        Some(uses) => uses[at],
-        // An unknown machine, or a start that fails anyway.
-        None => by_flag(&objects[at].view),
-    };
-    of_libraries(program, libraries().map(|(at, it)| (it.view.as_ref(), use_of(at))))
+    // The flags of an unknown machine, or of a start that fails anyway.
+    let uses = uses.unwrap_or_else(|| objects.iter().map(|it| by_flag(&it.view)).collect());
+    of_libraries(program, libraries().map(|(at, it)| (it.view.as_ref(), uses[at])))
 }
 
 /// Returns the need of a start with these libraries, if it is small enough for any relocations.
@@ -108,10 +108,6 @@ pub fn of_views<'a>(
 ) -> Option<StaticTls> {
     let most = of_libraries(program, libraries.map(|view| (view, Use::Required)));
     (!most.impossible && most.tunable().is_none()).then_some(most)
-}
-
-fn is_library(object: &LoadedObject) -> bool {
-    object.namespace == 0 && matches!(object.role, Role::Library | Role::Preload)
 }
 
 /// Returns the use of each object's TLS by the relocations of a start, or `None` if they cannot be

@@ -11,64 +11,52 @@ const LOOP_MAJOR: u32 = 7;
 /// Types whose content is an image: squashfs, EROFS, cramfs, ISO 9660, romfs. Inodes and times are
 /// chosen by whoever makes the image.
 const IMAGES: [u32; 5] = [0x7371_7368, 0xe0f5_e1e2, 0x28cd_3d45, 0x9660, 0x7275];
-/// A file system, by `f_type`.
-struct Known {
-    kind: u32,
-    /// True if it sets both times of a directory at each change of its names.
-    sets_times: bool,
-    /// True for a network file system and for FUSE.
-    is_networked: bool,
-}
+/// Local file systems, by `f_type`. They set both times of a directory at each change of its names.
+const LOCAL: [u32; 14] = [
+    0xef53,      // ext2, ext3, ext4
+    0x5846_5342, // XFS
+    0x9123_683e, // Btrfs
+    0xf2f5_2010, // F2FS
+    0xca45_1a4e, // bcachefs
+    0x2fc1_2fc1, // ZFS
+    0x0102_1994, // tmpfs
+    0x8584_58f6, // ramfs
+    0x3153_464a, // JFS
+    0x5265_4973, // ReiserFS
+    0x3434,      // NILFS
+    0x2405_1905, // UBIFS
+    0x7461_636f, // OCFS2
+    0x0116_1970, // GFS2
+];
 
-const fn local(kind: u32) -> Known {
-    Known { kind, sets_times: true, is_networked: false }
-}
-
-const fn remote(kind: u32, sets_times: bool) -> Known {
-    Known { kind, sets_times, is_networked: true }
-}
-
-const KNOWN: [Known; 28] = [
-    local(0xef53),              // ext2, ext3, ext4
-    local(0x5846_5342),         // XFS
-    local(0x9123_683e),         // Btrfs
-    local(0xf2f5_2010),         // F2FS
-    local(0xca45_1a4e),         // bcachefs
-    local(0x2fc1_2fc1),         // ZFS
-    local(0x0102_1994),         // tmpfs
-    local(0x8584_58f6),         // ramfs
-    local(0x3153_464a),         // JFS
-    local(0x5265_4973),         // ReiserFS
-    local(0x3434),              // NILFS
-    local(0x2405_1905),         // UBIFS
-    local(0x7461_636f),         // OCFS2
-    local(0x0116_1970),         // GFS2
-    remote(0x6969, true),       // NFS
-    remote(0x517b, false),      // SMB
-    remote(0xfe53_4d42, false), // SMB
-    remote(0xff53_4d42, false), // SMB
-    remote(0x0bd0_0bd0, true),  // Lustre
-    remote(0x4750_4653, true),  // GPFS
-    remote(0x00c3_6400, true),  // Ceph
-    remote(0x1983_0326, true),  // BeeGFS
-    remote(0x6b41_4653, true),  // AFS
-    remote(0x5346_414f, true),  // AFS
-    remote(0x0102_1997, false), // 9P
-    remote(0xaad7_aaea, false), // PanFS
-    remote(0x7375_7245, false), // Coda
-    remote(0x6573_5546, false), // FUSE
+/// Network file systems and FUSE, by `f_type`. The flag is true if they set these times as well.
+const NETWORKED: [(u32, bool); 14] = [
+    (0x6969, true),       // NFS
+    (0x517b, false),      // SMB
+    (0xfe53_4d42, false), // SMB
+    (0xff53_4d42, false), // SMB
+    (0x0bd0_0bd0, true),  // Lustre
+    (0x4750_4653, true),  // GPFS
+    (0x00c3_6400, true),  // Ceph
+    (0x1983_0326, true),  // BeeGFS
+    (0x6b41_4653, true),  // AFS
+    (0x5346_414f, true),  // AFS
+    (0x0102_1997, false), // 9P
+    (0xaad7_aaea, false), // PanFS
+    (0x7375_7245, false), // Coda
+    (0x6573_5546, false), // FUSE
 ];
 
 /// Returns true for a network file system and for FUSE, by `f_type`: each call can take a round trip.
 #[must_use]
 pub fn is_networked(kind: u32) -> bool {
-    KNOWN.iter().any(|known| known.kind == kind && known.is_networked)
+    NETWORKED.iter().any(|(known, _)| *known == kind)
 }
 
 /// Returns true if the file system sets the times of a file at each change, by `f_type`.
 #[must_use]
 pub fn sets_times(kind: u32) -> bool {
-    KNOWN.iter().any(|known| known.kind == kind && known.sets_times)
+    LOCAL.contains(&kind) || NETWORKED.contains(&(kind, true))
 }
 
 /// The fields of `statfs` and `statx` that identify a file system.

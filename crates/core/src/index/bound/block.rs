@@ -1,7 +1,5 @@
 //! Words that the module writes into one object.
 
-use std::collections::BTreeMap;
-
 use crate::elf::Endian;
 use crate::index::layout::{Reader, Writer};
 
@@ -101,25 +99,32 @@ pub(super) fn encode_relatives(relatives: &[Relative], endian: Endian) -> Vec<u8
 pub(super) fn encode_bindings(written: &Written, endian: Endian) -> Vec<u8> {
     let Written { slots, indirects, residuals, lazies, .. } = written;
     let mut words = Writer::new(endian);
-    let targets = Targets::of(slots.iter().chain(indirects));
-    let wide = targets.count > usize::from(u16::MAX) + 1;
-    let counts =
-        [targets.definers.len(), targets.count, slots.len(), residuals.len(), indirects.len()];
+    // Each target once, by definer and value.
+    let targets = slots.iter().chain(indirects).map(|slot| (slot.definer, slot.value));
+    let mut targets: Vec<(Definer, i32)> = targets.collect();
+    targets.sort_unstable();
+    targets.dedup();
+    let number_of = |definer: Definer, value: i32| {
+        targets.partition_point(|target| *target < (definer, value)) as u32
+    };
+    let definers: Vec<&[(Definer, i32)]> = targets.chunk_by(|one, next| one.0 == next.0).collect();
+    let wide = targets.len() > usize::from(u16::MAX) + 1;
+    let counts = [definers.len(), targets.len(), slots.len(), residuals.len(), indirects.len()];
     words.words(counts.map(|count| count as u32));
     words.words([lazies.len() as u32, u32::from(wide) * WIDE]);
-    for (definer, values) in &targets.definers {
-        words.words([definer.word(), values.len() as u32]);
+    for of_definer in definers {
+        words.words([of_definer[0].0.word(), of_definer.len() as u32]);
     }
-    words.words(targets.definers.values().flat_map(BTreeMap::keys).map(|it| it.cast_unsigned()));
+    words.words(targets.iter().map(|(_, value)| value.cast_unsigned()));
     for Residual { offset, symbol, kind, addend } in residuals {
         words.words([*offset, *symbol, *kind, addend.cast_unsigned()]);
     }
     for SlotBinding { offset, definer, value } in indirects {
-        words.words([*offset, targets.definers[definer][value]]);
+        words.words([*offset, number_of(*definer, *value)]);
     }
     words.words(lazies.iter().copied());
     for SlotBinding { definer, value, .. } in slots {
-        let target = targets.definers[definer][value];
+        let target = number_of(*definer, *value);
         if wide { words.word(target) } else { words.half(target as u16) }
     }
     words.bytes.resize(words.bytes.len().next_multiple_of(4), 0);
@@ -211,27 +216,6 @@ pub(super) fn decode_bindings(bytes: &[u8], endian: Endian) -> Option<Written> {
     words.at = words.at.next_multiple_of(4);
     let slots = words.offsets(slots)?.into_iter().zip(indexes).map(slot).collect::<Option<_>>()?;
     Some(Written { relatives: Vec::new(), slots, indirects, residuals, lazies })
-}
-
-/// Each target once, by definer and value, with its number.
-struct Targets {
-    definers: BTreeMap<Definer, BTreeMap<i32, u32>>,
-    count: usize,
-}
-
-impl Targets {
-    fn of<'a>(slots: impl Iterator<Item = &'a SlotBinding>) -> Self {
-        let mut definers: BTreeMap<Definer, BTreeMap<i32, u32>> = BTreeMap::new();
-        for SlotBinding { definer, value, .. } in slots {
-            definers.entry(*definer).or_default().insert(*value, 0);
-        }
-        let mut count = 0;
-        for number in definers.values_mut().flat_map(BTreeMap::values_mut) {
-            *number = count as u32;
-            count += 1;
-        }
-        Self { definers, count }
-    }
 }
 
 /// Writes ascending offsets in the format of `DT_RELR` with numbers of 32 bits: the offset of a word,

@@ -152,20 +152,10 @@ impl Writer<'_> {
         if !is_word || offset % WORD != 0 || binding.unique {
             return self.leave(binding, offset);
         }
-        match self.bindings.slot(self.index, binding)? {
-            Slot::Address(At { object, address }) => {
-                let Ok(value) = i32::try_from(address.cast_signed()) else {
-                    return self.leave(binding, offset);
-                };
-                let definer = Definer::Object(u32::try_from(object).ok()?);
-                self.written.slots.push(SlotBinding { offset, definer, value });
-            }
-            Slot::Constant(value) => {
-                let Ok(value) = i32::try_from(value.cast_signed()) else {
-                    return self.leave(binding, offset);
-                };
-                self.written.slots.push(SlotBinding { offset, definer: Definer::Absolute, value });
-            }
+        let of = |object| Some(Definer::Object(u32::try_from(object).ok()?));
+        let (definer, value) = match self.bindings.slot(self.index, binding)? {
+            Slot::Address(At { object, address }) => (of(object)?, address),
+            Slot::Constant(value) => (Definer::Absolute, value),
             Slot::Resolver { resolver: At { object, address }, addend: 0 } => {
                 if !self.is_relocated_before(object) {
                     return None;
@@ -175,12 +165,16 @@ impl Writer<'_> {
                 {
                     self.written.lazies.push(offset);
                 }
-                let definer = Definer::Object(u32::try_from(object).ok()?);
-                let value = i32::try_from(address.cast_signed()).ok()?;
+                let (definer, value) = (of(object)?, i32::try_from(address.cast_signed()).ok()?);
                 self.written.indirects.push(SlotBinding { offset, definer, value });
+                return Some(());
             }
             _ => return self.leave(binding, offset),
-        }
+        };
+        let Ok(value) = i32::try_from(value.cast_signed()) else {
+            return self.leave(binding, offset);
+        };
+        self.written.slots.push(SlotBinding { offset, definer, value });
         Some(())
     }
 

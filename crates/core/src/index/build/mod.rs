@@ -49,7 +49,7 @@ pub trait Fingerprints {
         let found = self.fingerprint(path).ok()?;
         let size = self.listing(path);
         if found.volume == 0 {
-            return (size != 0).then(|| Fingerprint::by_listing(size));
+            return (size != 0).then(|| Fingerprint { size, ..Fingerprint::default() });
         }
         found.is_settled(self.now()).then_some(Fingerprint { size, ..found })
     }

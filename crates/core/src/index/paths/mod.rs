@@ -16,6 +16,7 @@ mod records;
 mod tests;
 
 use bstr::{BStr, BString};
+use rustc_hash::FxHashSet;
 
 use super::{Fingerprint, hash};
 
@@ -190,32 +191,26 @@ impl PackageBuilder {
     pub fn finish(self) -> PackageTable {
         let Self { entries, mut links } = self;
         links.sort_unstable();
-        // If two links have one state, neither is followed. The slot stays, and the kernel decides.
-        let twice: Vec<u64> = links
-            .windows(2)
-            .filter(|pair| pair[0].state == pair[1].state && pair[0] != pair[1])
-            .map(|pair| pair[0].state)
-            .collect();
-        links.retain(|link| twice.binary_search(&link.state).is_err());
         links.dedup();
+        // If two links have one state, neither is followed. The slot stays, and the kernel decides.
+        let of_state = links.chunk_by(|one, other| one.state == other.state);
+        let links = of_state.filter(|links| links.len() == 1).flatten().copied().collect();
         let count = entries.len();
-        if count <= PER_BLOCK {
-            let mut blocks = vec![vec![0; count + count / 2 + 2]];
-            entries.iter().for_each(|&entry| insert(&mut blocks, entry));
-            return PackageTable { blocks, links };
-        }
-        let mut number = count.div_ceil(PER_BLOCK).max(2);
-        loop {
-            let mut in_block = vec![0_usize; number];
-            for &(state, _) in &entries {
-                in_block[place(state, number, SLOTS).0] += 1;
+        let (mut number, mut slots) = (1, count + count / 2 + 2);
+        if count > PER_BLOCK {
+            (number, slots) = (count.div_ceil(PER_BLOCK).max(2), SLOTS);
+            loop {
+                let mut in_block = vec![0_usize; number];
+                for &(state, _) in &entries {
+                    in_block[place(state, number, SLOTS).0] += 1;
+                }
+                if in_block.iter().all(|&count| count <= FULLEST) {
+                    break;
+                }
+                number += number / 8 + 1;
             }
-            if in_block.iter().all(|&count| count <= FULLEST) {
-                break;
-            }
-            number += number / 8 + 1;
         }
-        let mut blocks = vec![vec![0; SLOTS]; number];
+        let mut blocks = vec![vec![0; slots]; number];
         entries.iter().for_each(|&entry| insert(&mut blocks, entry));
         PackageTable { blocks, links }
     }
@@ -261,15 +256,10 @@ impl Paths {
     #[must_use]
     pub fn new(roots: Vec<Root>, mut packages: Vec<Package>) -> Self {
         packages.sort_by_key(|package| package.state);
-        let states: Vec<u64> = packages.iter().map(|package| package.state).collect();
-        let is_single = |at: usize| {
-            (at == 0 || states[at - 1] != states[at]) && states.get(at + 1) != Some(&states[at])
-        };
-        let mut at = 0;
-        packages.retain(|_| {
-            at += 1;
-            is_single(at - 1)
-        });
+        let of_state = packages.chunk_by(|one, other| one.state == other.state);
+        let several = of_state.filter(|same| same.len() > 1).map(|same| same[0].state);
+        let several: FxHashSet<u64> = several.collect();
+        packages.retain(|package| !several.contains(&package.state));
         Self { roots, packages }
     }
 
