@@ -107,7 +107,9 @@ impl<'a> Module<'a> {
             }
             return self.after_library_path(needed, Some(&edge.path));
         }
-        self.edge_after_library_path(needed, edge, holds)
+        let first = self.after_library_path(needed, edge.map(|edge| &edge.path))?;
+        // Another path is that of `LD_LIBRARY_PATH`.
+        edge.is_none_or(|edge| first != edge.path || holds(edge)).then_some(first)
     }
 
     /// `answer_from_chain`: every `DT_RPATH` that is searched for the object, then
@@ -135,20 +137,9 @@ impl<'a> Module<'a> {
         let common = self.by_path.get(BStr::new(""));
         let common = common.filter(|_| !asking.view.is_nodeflib());
         let edge = common.and_then(|common| edge_of(common, needed));
-        self.edge_after_library_path(needed, edge, |edge| {
-            self.hold(&edge.conditions) && self.is_there(edge.look, &edge.path)
-        })
-    }
-
-    /// Returns the file in `LD_LIBRARY_PATH`, or else the path of an edge if it `holds`.
-    fn edge_after_library_path(
-        &self,
-        needed: &BStr,
-        edge: Option<&Edge>,
-        holds: impl Fn(&Edge) -> bool,
-    ) -> Option<BString> {
         let first = self.after_library_path(needed, edge.map(|edge| &edge.path))?;
-        // Another path is that of `LD_LIBRARY_PATH`.
+        let holds =
+            |edge: &Edge| self.hold(&edge.conditions) && self.is_there(edge.look, &edge.path);
         edge.is_none_or(|edge| first != edge.path || holds(edge)).then_some(first)
     }
 
@@ -164,11 +155,11 @@ impl<'a> Module<'a> {
     }
 
     fn hold(&self, conditions: &[u32]) -> bool {
-        let mut conditions = conditions.iter().map(|&at| self.index.conditions.get(at as usize));
-        let in_place = |condition: &Condition| {
-            self.roots_hold && matches!(condition, Condition::StoreDirectory(..))
+        let holds = |condition: &Condition| {
+            let is_in_place = matches!(condition, Condition::StoreDirectory(..));
+            self.roots_hold && is_in_place || (self.holds)(condition)
         };
-        let holds = |condition: &Condition| in_place(condition) || (self.holds)(condition);
+        let mut conditions = conditions.iter().map(|&at| self.index.conditions.get(at as usize));
         conditions.all(|condition| condition.is_some_and(holds))
     }
 
@@ -214,13 +205,11 @@ impl<'a> Module<'a> {
     /// or went.
     fn is_reached(&self, object: &Object, edge: &Edge) -> bool {
         let dir = path::parent(&edge.path);
-        let is_own = |at: u32| {
-            let condition = self.index.conditions.get(at as usize);
-            condition.is_some_and(|condition| condition.path() == dir)
-        };
+        let path = |at: u32| self.index.conditions.get(at as usize).map(Condition::path);
         let dirs = &object.in_stores;
-        let own = dirs.iter().position(|&at| is_own(at)).map_or(dirs.len(), |own| own + 1);
-        (self.roots_hold || self.hold(&dirs[..own])) && self.is_there(edge.look, &edge.path)
+        let own = dirs.iter().position(|&at| path(at) == Some(dir));
+        let dirs = own.map_or(&dirs[..], |own| &dirs[..=own]);
+        (self.roots_hold || self.hold(dirs)) && self.is_there(edge.look, &edge.path)
     }
 
     /// `after_library_path`: returns the file in `LD_LIBRARY_PATH`, or else `next`.
@@ -265,13 +254,9 @@ impl<'a> Module<'a> {
             self.fs.stat(BString::from([dir, b"/", name].concat()).as_ref()) == Err(Errno::NOENT)
         };
         // The loader searches a subdirectory for its CPU before the directory itself.
-        let arch = Arch::of(&self.plain.subject.view.ident);
-        let mut legacy = arch.legacy_names();
-        absent(b"")
-            || (absent(needed)
-                && absent(b"glibc-hwcaps")
-                && absent(b"tls")
-                && legacy.all(|name| absent(name.as_bytes())))
+        let legacy = Arch::of(&self.plain.subject.view.ident).legacy_names();
+        let names = [needed.as_bytes(), b"glibc-hwcaps", b"tls"].into_iter();
+        absent(b"") || names.chain(legacy.map(|name| name.as_bytes())).all(absent)
     }
 
     /// Returns the names of a directory if it is in the index and unchanged.

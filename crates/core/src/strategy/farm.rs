@@ -25,7 +25,7 @@ use crate::edit::{Edit, RunPathKind};
 use crate::elf::ObjectView;
 use crate::fs::FileSystem;
 use crate::loader::glibc::run_path::RunPath;
-use crate::loader::load::{Reason, Role};
+use crate::loader::load::Role;
 use crate::path;
 use crate::search::store::below;
 
@@ -285,18 +285,11 @@ struct Graph {
 impl Graph {
     /// Adds the needed strings of one object.
     fn add_object(&mut self, closure: &Closure, index: usize, site: &Site<'_>, own: &OwnPath<'_>) {
-        for resolution in &closure.load.resolutions {
-            let is_own =
-                resolution.needed_by == index && matches!(resolution.reason, Reason::Dependency(_));
-            let needed = &resolution.needed;
-            if !is_own || needed.is_empty() || needed.contains(&b'/') {
+        for (needed, answer) in own::searched(&closure.load, index) {
+            let Some(answer) = answer.filter(|answer| answer.role != Role::Loader) else {
                 continue;
-            }
-            let Some(answer) = resolution.answer.object() else { continue };
-            if closure.load.objects[answer].role == Role::Loader {
-                continue;
-            }
-            let loaded = &closure.load.objects[answer].path;
+            };
+            let loaded = &answer.path;
             let found = match link(site.fs, own, needed.as_ref()) {
                 Ok((at, path)) => match own.dirs[..at].iter().find(|dir| !is_fixed(dir)) {
                     Some(dir) => Err(FindingKind::MutableBefore(dir.written.clone())),

@@ -23,7 +23,7 @@ use crate::elf::Ident;
 use crate::facts::Format;
 use crate::fs::{FileId, FileSystem};
 use crate::loader::glibc;
-use crate::loader::load::{LoadedObject, Reason, Role};
+use crate::loader::load::{LoadedObject, Role};
 use crate::search::loader_cache::write::entry_flags;
 use crate::search::loader_cache::{LoaderCache, NewEntry, write};
 
@@ -169,18 +169,12 @@ impl<'a> Package<'a> {
             let real = super::real_path(self.fs, object.path.as_ref());
             let own = OwnPath::new(self.fs, real.as_ref(), &subject, self.settings);
             let flags = entry_flags(&subject.view.ident);
-            let resolutions = closure.load.resolutions.iter();
-            for resolution in resolutions.filter(|resolution| resolution.needed_by == index) {
-                let needed = &resolution.needed;
-                let is_searched = !needed.is_empty() && !needed.contains(&b'/');
-                if let (Reason::Dependency(_), true) = (&resolution.reason, is_searched) {
-                    let loaded = resolution.answer.object().map(|at| &closure.load.objects[at]);
-                    let found = self.entry(&own, needed.as_ref());
-                    // Guix's loader uses the cache of the program's package for libraries too.
-                    let found = found.or_else(|what| self.as_loaded(loaded, what));
-                    let key = (flags, needed.clone());
-                    own::agree(&mut self.answers, key, found, Entered::conflict);
-                }
+            for (needed, loaded) in own::searched(&closure.load, index) {
+                let found = self.entry(&own, needed.as_ref());
+                // Guix's loader uses the cache of the program's package for libraries too.
+                let found = found.or_else(|what| self.as_loaded(loaded, what));
+                let key = (flags, needed.clone());
+                own::agree(&mut self.answers, key, found, Entered::conflict);
             }
         }
     }

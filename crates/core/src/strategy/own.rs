@@ -18,6 +18,7 @@ use crate::elf::ObjectView;
 use crate::fs::{Errno, FileSystem};
 use crate::loader::glibc;
 use crate::loader::glibc::run_path::{Look, RunPath, fixed_dir, fixed_path, look};
+use crate::loader::load::{Load, LoadedObject, Reason};
 use crate::path;
 use crate::search::dst;
 use crate::search::hwcaps::arch::Arch;
@@ -197,6 +198,18 @@ pub(super) fn is_variant(fs: &dyn FileSystem, view: &ObjectView, path: &BStr) ->
         let parts = [dir, b"glibc-hwcaps/", level.name.as_bytes(), b"/", name];
         fs.stat(BStr::new(&parts.concat())).is_ok()
     })
+}
+
+/// Returns the needed strings that an object of a start searches for, each with the object that answers it.
+pub(super) fn searched(
+    load: &Load,
+    object: usize,
+) -> impl Iterator<Item = (&BString, Option<&LoadedObject>)> {
+    let own = load.resolutions.iter().filter(move |it| {
+        let is_of_object = it.needed_by == object && matches!(it.reason, Reason::Dependency(_));
+        is_of_object && !it.needed.is_empty() && !it.needed.contains(&b'/')
+    });
+    own.map(|it| (&it.needed, it.answer.object().map(|at| &load.objects[at])))
 }
 
 /// Adds the answer of one object to those of others. A name that two objects answer differently, or one
