@@ -31,16 +31,11 @@ impl SearchCost {
     /// Counts a start.
     #[must_use]
     pub fn of(load: &Load) -> Self {
-        Self::of_probes(load, load.probes.iter())
+        Self::count(load.objects.len(), load.probes.iter())
     }
 
-    /// Counts some of the probes of a start.
-    pub fn of_probes<'a>(load: &Load, probes: impl Iterator<Item = LoggedProbe<'a>>) -> Self {
-        Self::count(load.objects.len(), probes)
-    }
-
-    /// Counts probes of a start.
-    pub(crate) fn count<'a>(objects: usize, probes: impl Iterator<Item = LoggedProbe<'a>>) -> Self {
+    /// Counts some of the probes of a start with this number of objects.
+    pub fn count<'a>(objects: usize, probes: impl Iterator<Item = LoggedProbe<'a>>) -> Self {
         let mut storm = Self { objects: objects as u64, ..Self::default() };
         let mut dirs: FxHashSet<&BStr> = FxHashSet::default();
         for probe in probes {

@@ -29,6 +29,12 @@ pub fn bytes(seed: u64, bytes: &[u8]) -> u64 {
     hash ^ hash >> 29
 }
 
+/// Hashes words as [`bytes`] does, in little-endian order.
+pub(super) fn words(seed: u64, words: impl IntoIterator<Item = u64>) -> u64 {
+    let words: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
+    bytes(seed, &words)
+}
+
 /// Hashes a block of bindings. Four lanes do not wait for each other's multiplications.
 #[must_use]
 pub(super) fn block(seed: u64, block: &[u8]) -> u64 {

@@ -281,8 +281,7 @@ impl Fingerprint {
         let Self { volume, ino, size, mtime, ctime } = self;
         let times = [mtime.sec, i64::from(mtime.nsec), ctime.sec, i64::from(ctime.nsec)];
         let words = [*volume, *ino, *size].into_iter().chain(times.map(i64::cast_unsigned));
-        let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
-        hash::low(0, &bytes).max(Folder::ABSENT + 1)
+        (hash::words(0, words) as u32).max(Folder::ABSENT + 1)
     }
 
     /// Returns the parts that are the same in every copy of an image: length and time of

@@ -131,8 +131,7 @@ impl Volume {
             _ => 0,
         };
         let words = [u64::from(self.kind), by as u64, word];
-        let bytes: Vec<u8> = words.iter().chain(own).flat_map(|word| word.to_le_bytes()).collect();
-        hash::bytes(2, &bytes).max(1)
+        hash::words(2, words.iter().chain(own).copied()).max(1)
     }
 
     /// Returns true if the times of a directory change with the names in it, as long as the file
@@ -170,9 +169,7 @@ impl Listing {
         if self.count > Self::MOST {
             return 0;
         }
-        let bytes: Vec<u8> =
-            [self.sum, self.count].iter().flat_map(|word| word.to_le_bytes()).collect();
-        hash::bytes(4, &bytes).max(1)
+        hash::words(4, [self.sum, self.count]).max(1)
     }
 }
 

@@ -336,25 +336,19 @@ impl Plan {
             let path = creation.path();
             !listed.contains(path.as_bytes()) && !listed.contains(path::parent(path).as_bytes())
         });
-        self.drop_empty_directories();
-        is_changed
-    }
-
-    /// Removes directories that would stay empty.
-    fn drop_empty_directories(&mut self) {
-        // A directory precedes its content, so that the reverse order meets the content first.
+        // Directories that would stay empty go as well. The content of one follows it.
         let mut parents: FxHashSet<BString> = FxHashSet::default();
-        let mut kept: Vec<Creation> = Vec::new();
-        for creation in std::mem::take(&mut self.creations).into_iter().rev() {
+        self.creations.reverse();
+        self.creations.retain(|creation| {
             let path = creation.path();
-            if matches!(creation, Creation::Directory(_)) && !parents.contains(path.as_bytes()) {
-                continue;
+            let is_kept = !matches!(creation, Creation::Directory(_)) || parents.contains(path);
+            if is_kept {
+                parents.insert(path::parent(path).to_owned());
             }
-            parents.extend(path.rfind_byte(b'/').map(|at| BString::from(&path[..at])));
-            kept.push(creation);
-        }
-        kept.reverse();
-        self.creations = kept;
+            is_kept
+        });
+        self.creations.reverse();
+        is_changed
     }
 
     /// Makes a plan that creates files.

@@ -27,13 +27,6 @@ pub struct Row {
 
 /// Plans one object.
 type OfObject = fn(&dyn FileSystem, &Subject, &Settings) -> Plan;
-/// Plans all objects of a closure.
-type OfClosure = fn(&dyn FileSystem, &Closure, &Settings) -> Plan;
-/// Plans the subject of a closure by the closure's answers, or by those of the loader.
-type OfStart = fn(&dyn FileSystem, &Closure, Option<&[LoaderAnswer]>, &Settings) -> Plan;
-/// Plans the packages of objects, with the closures of their programs.
-type OfPackages = fn(&dyn FileSystem, &[Subject], &[&Closure], &Settings) -> Plan;
-
 /// One answer of the loader itself (`--resolve loader`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoaderAnswer {
@@ -51,11 +44,11 @@ pub enum Unit {
     /// Each object, by its own run path.
     Object(OfObject),
     /// Each object, by its own run path; with `--closure`, all objects of a program together.
-    ObjectOrClosure(OfObject, OfClosure),
-    /// Each object, by its own start.
-    Start(OfStart),
+    ObjectOrClosure(OfObject, fn(&dyn FileSystem, &Closure, &Settings) -> Plan),
+    /// Each object, by its own start, with the answers of its closure or those of the loader.
+    Start(fn(&dyn FileSystem, &Closure, Option<&[LoaderAnswer]>, &Settings) -> Plan),
     /// All objects of a package together; with `--closure`, with those that its programs load.
-    Package(OfPackages),
+    Package(fn(&dyn FileSystem, &[Subject], &[&Closure], &Settings) -> Plan),
     /// A program, which gets an index of its start.
     Program,
     /// Whole stores, which get an index beside them; no file is changed.

@@ -192,7 +192,7 @@ impl<'p> Answered<'p> {
             !probe.outcome.is_failed_call() || !self.0.contains(&question)
         };
         let search_dirs = SearchCost::of(load).search_dirs;
-        let left = SearchCost::of_probes(load, load.probes.iter().filter(is_left));
+        let left = SearchCost::count(load.objects.len(), load.probes.iter().filter(is_left));
         SearchCost { search_dirs, ..left }
     }
 }

@@ -131,7 +131,12 @@ impl Writer<'_> {
                 self.written.relatives.push(Relative { offset, value });
                 Some(())
             }
-            _ => self.residual(offset, self.number(None)?, 0, relative.addend.cast_signed()),
+            _ => self.residual(
+                offset,
+                self.number(TypeOf::Relative)?,
+                0,
+                relative.addend.cast_signed(),
+            ),
         }
     }
 
@@ -193,7 +198,7 @@ impl Writer<'_> {
     }
 
     fn leave(&mut self, binding: &symbols::Binding, offset: u32) -> Option<()> {
-        let kind = self.number(Some(binding.kind))?;
+        let kind = self.number(TypeOf::Symbolic(binding.kind))?;
         self.residual(offset, kind, binding.symbol, binding.addend)
     }
 
@@ -203,9 +208,8 @@ impl Writer<'_> {
         Some(())
     }
 
-    /// Returns the machine's number of a kind of relocation. `None` is a relative relocation.
-    fn number(&self, kind: Option<RelocationKind>) -> Option<u32> {
-        let wanted = kind.map_or(TypeOf::Relative, TypeOf::Symbolic);
+    /// Returns the machine's number of a type of relocation.
+    fn number(&self, wanted: TypeOf) -> Option<u32> {
         // Type 0 is `R_*_NONE` on every machine.
         (1..2048).find(|&raw| self.machine.type_of(raw) == wanted)
     }
