@@ -71,7 +71,7 @@ pub struct Image {
     /// [`super::MAX_LOOKUPS`].
     pub timeline: Vec<TimedLookup>,
     /// The environment variables that a loader or a class reads: `LD_*`, `GLIBC_TUNABLES`, `BECALM`
-    /// and [`becalm_core::observe::classes::VARIABLES`].
+    /// and those of a rule ([`becalm_core::observe::classes::is_used`]).
     pub environment: Vec<(BString, BString)>,
     /// `AT_SECURE`: the loader runs in secure-execution mode.
     pub secure: bool,
