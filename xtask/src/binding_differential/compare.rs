@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use becalm_core::elf::Words;
+use becalm_core::elf::Ident;
 use becalm_core::loader::load::{Load, Role};
 use becalm_core::symbols::machine::KnownMachine;
 use becalm_core::symbols::{At, Binding, Bindings, ObjectSymbols, RelocationKind, Slot};
@@ -27,7 +27,7 @@ pub(super) struct Outcome {
 pub(super) fn compare(
     load: &Load,
     bindings: &Bindings,
-    words: Words,
+    ident: Ident,
     recording: &mut Recording,
 ) -> Result<Outcome> {
     let mut outcome = Outcome::default();
@@ -55,22 +55,22 @@ pub(super) fn compare(
     for (&index, object) in predicted.iter().zip(&recorded) {
         bases[index] = object.base;
         let symbols = bindings.objects[index].symbols.as_ref();
-        let at = symbols.map_or(0, |symbols| symbols.dynamic_address());
-        if truncated(words, object.base.wrapping_add(at)) != object.dynamic {
+        let at = symbols.map_or(0, |symbols| symbols.dynamic_address);
+        if truncated(ident, object.base.wrapping_add(at)) != object.dynamic {
             outcome
                 .differences
                 .push(format!("{}: its PT_DYNAMIC is elsewhere", load.objects[index].path));
         }
     }
-    let mut slots = Slots { load, bindings, words, bases, seen: Seen::default(), outcome };
+    let mut slots = Slots { load, bindings, ident, bases, seen: Seen::default(), outcome };
     for index in predicted {
         slots.object(index, recording)?;
     }
     Ok(slots.outcome)
 }
 
-fn truncated(words: Words, value: u64) -> u64 {
-    if words.size() == 4 { value & 0xffff_ffff } else { value }
+fn truncated(ident: Ident, value: u64) -> u64 {
+    if ident.address_size() == 4 { value & 0xffff_ffff } else { value }
 }
 
 /// Values that depend on the process. They must agree between slots.
@@ -84,7 +84,7 @@ struct Seen {
 struct Slots<'a> {
     load: &'a Load,
     bindings: &'a Bindings,
-    words: Words,
+    ident: Ident,
     /// Load address by index of the object.
     bases: Vec<u64>,
     seen: Seen,
@@ -96,15 +96,15 @@ impl Slots<'_> {
         let bindings = self.bindings;
         let object = &bindings.objects[index];
         let Some(symbols) = object.symbols.clone() else { return Ok(()) };
-        let word = self.words.size() as u64;
-        let relatives = symbols.relr().iter().chain(symbols.relative());
+        let word = self.ident.address_size() as u64;
+        let relatives = symbols.relocations.relr.iter().chain(&symbols.relocations.relative);
         let mut places: Vec<u64> = relatives.clone().map(|relative| relative.offset).collect();
         places.extend(object.bindings.iter().map(|binding| binding.offset));
         let memory = Memory::read(self.bases[index], places, word, recording)?;
         for relative in relatives {
             self.outcome.compared.add("relative", 1);
-            let wanted = truncated(self.words, self.bases[index].wrapping_add(relative.addend));
-            let found = memory.number(self.words, relative.offset, self.words.size());
+            let wanted = truncated(self.ident, self.bases[index].wrapping_add(relative.addend));
+            let found = memory.number(self.ident, relative.offset, self.ident.address_size());
             if found == Some(0) && is_malloc_hook(&symbols, relative.offset) {
                 self.outcome.compared.add("passed", 1);
             } else if found != Some(wanted) {
@@ -130,10 +130,10 @@ impl Slots<'_> {
             RelocationKind::Absolute(size)
             | RelocationKind::PcRelative(size)
             | RelocationKind::Size(size) => usize::from(size),
-            _ => self.words.size(),
+            _ => self.ident.address_size(),
         };
         let bits = |value: u64| if size >= 8 { value } else { value & ((1 << (size * 8)) - 1) };
-        let found = memory.number(self.words, binding.offset, size);
+        let found = memory.number(self.ident, binding.offset, size);
         let address = |at: At| self.bases[at.object].wrapping_add(at.address);
         let (kind, wanted) = match slot {
             Slot::Address(at) => ("symbolic", Some(address(at))),
@@ -231,7 +231,7 @@ fn is_malloc_hook(symbols: &ObjectSymbols, offset: u64) -> bool {
 /// (ppc64, `PPC64_OPT_TLS`).
 fn relaxed(symbols: &ObjectSymbols) -> bool {
     const PPC64_OPT_TLS: u64 = 1;
-    symbols.machine() == Some(KnownMachine::Ppc64le) && symbols.ppc64_options() & PPC64_OPT_TLS != 0
+    symbols.machine == Some(KnownMachine::Ppc64le) && symbols.ppc64_options() & PPC64_OPT_TLS != 0
 }
 
 /// The parts of an object's memory that have slots.
@@ -257,14 +257,14 @@ impl Memory {
         Ok(Self { parts })
     }
 
-    fn number(&self, words: Words, offset: u64, size: usize) -> Option<u64> {
+    fn number(&self, ident: Ident, offset: u64, size: usize) -> Option<u64> {
         let part = self.parts.partition_point(|(start, _)| *start <= offset).checked_sub(1)?;
         let (start, bytes) = self.parts.get(part)?;
         let at = usize::try_from(offset - start).ok()?;
         match size {
-            8 => words.endian.u64(bytes, at),
-            4 => words.word(bytes, at).map(u64::from),
-            2 => words.endian.u16(bytes, at).map(u64::from),
+            8 => ident.endian.u64(bytes, at),
+            4 => ident.endian.u32(bytes, at).map(u64::from),
+            2 => ident.endian.u16(bytes, at).map(u64::from),
             _ => bytes.get(at).copied().map(u64::from),
         }
     }

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use becalm_core::elf::Words;
+use becalm_core::elf::Ident;
 use bstr::BString;
 
 use crate::audit_trial::make;
@@ -56,27 +56,27 @@ pub(super) struct RecordedObject {
 /// A start that waits in the recorder.
 pub(super) struct Recording {
     socket: UnixStream,
-    words: Words,
+    ident: Ident,
     /// The objects of the base namespace, in the order of `la_objopen`.
     pub(super) objects: Vec<RecordedObject>,
 }
 
 impl Recording {
     /// Reads the objects; `None` if the start ended before the recorder was reached.
-    pub(super) fn open(socket: UnixStream, words: Words) -> Result<Option<Self>> {
+    pub(super) fn open(socket: UnixStream, ident: Ident) -> Result<Option<Self>> {
         socket.set_read_timeout(Some(PATIENCE))?;
-        let mut recording = Self { socket, words, objects: Vec::new() };
+        let mut recording = Self { socket, ident, objects: Vec::new() };
         let mut head = [0; 8];
         match recording.socket.read(&mut head)? {
             0 => return Ok(None),
             got => recording.socket.read_exact(&mut head[got..])?,
         }
-        let count = words.endian.u64(&head, 0).unwrap_or(0);
+        let count = ident.endian.u64(&head, 0).unwrap_or(0);
         ensure!(count <= MAX_OBJECTS, "{count} objects");
         for _ in 0..count {
             let mut message = [0; 24];
             recording.socket.read_exact(&mut message)?;
-            let field = |index: usize| words.endian.u64(&message, index * 8).unwrap_or(0);
+            let field = |index: usize| ident.endian.u64(&message, index * 8).unwrap_or(0);
             let (base, dynamic, size) = (field(0), field(1), field(2));
             ensure!(size <= MAX_NAME, "a name of {size} bytes");
             let mut name = vec![0; size as usize];
@@ -105,7 +105,7 @@ impl Recording {
     }
 
     fn request(&mut self, address: u64, size: u64) -> Result<()> {
-        let number = |value: u64| Endianness::from(self.words.endian).write_u64(value);
+        let number = |value: u64| Endianness::from(self.ident.endian).write_u64(value);
         let message = [number(address), number(size)].concat();
         Ok(self.socket.write_all(&message)?)
     }

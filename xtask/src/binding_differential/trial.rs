@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use becalm_core::closure::Closure;
-use becalm_core::elf::Words;
+use becalm_core::elf::Ident;
 use becalm_core::loader::Libc;
 use becalm_core::loader::load::Load;
 use becalm_core::symbols::{BindOptions, Bindings, bind};
@@ -70,9 +70,8 @@ impl Prediction {
         &self.closure.load
     }
 
-    fn words(&self) -> Words {
-        let ident = self.closure.subject.view.ident;
-        Words { class: ident.class, endian: ident.endian }
+    fn ident(&self) -> Ident {
+        self.closure.subject.view.ident
     }
 
     /// Returns true if the start is predicted to fail, because a library, a version or a symbol is
@@ -135,10 +134,10 @@ impl Trial<'_> {
         let (socket, theirs) = UnixStream::pair()?;
         let mut said = tempfile::tempfile()?;
         let mut child = self.start(theirs, said.try_clone()?)?;
-        let recording = Recording::open(socket, prediction.words());
+        let recording = Recording::open(socket, prediction.ident());
         let compared = recording.and_then(|recording| {
             let Some(mut recording) = recording else { return Ok(None) };
-            let outcome = compare(load, bindings, prediction.words(), &mut recording);
+            let outcome = compare(load, bindings, prediction.ident(), &mut recording);
             let _ = recording.close();
             outcome.map(Some)
         });

@@ -3,14 +3,13 @@
 
 use std::ops::Range;
 
-use object::elf::{DynamicTag, PT_DYNAMIC, PT_NOTE};
+use object::elf::{DynamicTag, PT_DYNAMIC, PT_LOAD, PT_NOTE};
 use object::read::ReadRef;
 
-use super::memory::Memory;
 use super::notes::{Note, notes};
 use super::segment::{Segment, segments};
 use super::source::Source;
-use super::{Class, ElfError, Endian, Ident};
+use super::{Class, ElfError, Ident};
 
 /// The limit on the entries of one `PT_DYNAMIC`. A real one has about thirty.
 const MAX_ENTRIES: u64 = 1 << 16;
@@ -19,12 +18,30 @@ const MAX_ENTRIES: u64 = 1 << 16;
 const MAX_BYTES: u64 = 256 << 20;
 
 /// The memory image of an object before relocation, read from ranges of its file.
+///
+/// A loader maps whole pages and thus bytes before and after a segment. The image has only the
+/// bytes of the segments.
 pub struct Image<'data, R> {
-    ident: Ident,
+    /// The identification and machine fields.
+    pub ident: Ident,
     pub(super) source: Source<'data, R>,
-    pub(super) segments: Vec<Segment>,
-    pub(super) memory: Memory,
-    pub(super) dynamic: Option<Segment>,
+    /// The program headers.
+    pub(crate) segments: Vec<Segment>,
+    /// The `PT_LOAD`s in the order of the program headers.
+    pub(crate) loads: Vec<Segment>,
+    /// `PT_DYNAMIC`.
+    pub(crate) dynamic: Option<Segment>,
+}
+
+/// The position of an address in the file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    /// Offset in the file.
+    pub(super) offset: u64,
+    /// The number of bytes from there on that are in the segment and in the file.
+    pub(super) in_file: u64,
+    /// True if zeros follow them (`p_memsz` above `p_filesz`).
+    pub(super) zeros_after: bool,
 }
 
 impl<'data, R: ReadRef<'data>> Image<'data, R> {
@@ -40,30 +57,12 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
     /// Reads the program headers.
     pub(super) fn of(source: Source<'data, R>, ident: Ident) -> Result<Self, ElfError> {
         let segments = segments(&source, &ident)?;
-        let memory = Memory::new(&segments, ident.class);
+        let loads = segments.iter().filter(|segment| segment.kind == PT_LOAD).copied().collect();
         // The last one with bytes in the file. `_dl_map_object_from_fd` (glibc 2.36 `elf/dl-load.c`)
         // skips an empty one, which files of separate debug information have.
         let is_dynamic = |it: &&Segment| it.kind == PT_DYNAMIC && it.filesz > 0;
         let dynamic = segments.iter().rfind(is_dynamic).copied();
-        Ok(Self { ident, source, segments, memory, dynamic })
-    }
-
-    /// Returns the identification and machine fields.
-    #[must_use]
-    pub fn ident(&self) -> Ident {
-        self.ident
-    }
-
-    /// Returns the number reader for the object's class and byte order.
-    #[must_use]
-    pub fn words(&self) -> Words {
-        Words { class: self.ident.class, endian: self.ident.endian }
-    }
-
-    /// Returns the address and size of `PT_DYNAMIC`.
-    #[must_use]
-    pub fn dynamic(&self) -> Option<(u64, u64)> {
-        self.dynamic.map(|segment| (segment.vaddr, segment.filesz))
+        Ok(Self { ident, source, segments, loads, dynamic })
     }
 
     /// Reads the entries of `PT_DYNAMIC` up to `DT_NULL`, as tag and value.
@@ -72,9 +71,8 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
     /// Returns [`ElfError::Malformed`] if an entry is outside the file, or if there are more than
     /// 65,536.
     pub(crate) fn dynamic_entries(&self) -> Result<Vec<(DynamicTag, u64)>, ElfError> {
-        let Some(segment) = &self.dynamic else { return Ok(Vec::new()) };
         // `object::ReadCache` keeps all bytes read, so a hostile size must not be followed.
-        self.entries(segment, |index| match index {
+        self.entries(|index| match index {
             MAX_ENTRIES => Err(ElfError::Malformed("its dynamic section has too many entries")),
             _ => Ok(()),
         })
@@ -84,18 +82,21 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
     /// the index of each before it is read.
     pub(super) fn entries(
         &self,
-        segment: &Segment,
         check: impl Fn(u64) -> Result<(), ElfError>,
     ) -> Result<Vec<(DynamicTag, u64)>, ElfError> {
-        let (place, words) = (self.memory.dynamic(segment), self.words());
-        let size = 2 * words.size() as u64;
         let mut entries = Vec::new();
-        for index in 0..place.in_file / size {
+        let Some(Segment { vaddr, offset, filesz, .. }) = self.dynamic else { return Ok(entries) };
+        // A loader reads at `p_vaddr` (`l->l_ld` is an address). A tool that edits files may move the
+        // bytes and leave `p_offset`, which counts only if no `PT_LOAD` covers the address.
+        let place = self.locate(vaddr);
+        let (start, in_file) = place.map_or((offset, filesz), |it| (it.offset, it.in_file));
+        let word = self.ident.address_size();
+        let size = 2 * word as u64;
+        for index in 0..in_file / size {
             check(index)?;
-            let offset = place.offset.checked_add(index * size);
-            let entry = offset.and_then(|offset| self.source.bytes(offset, size));
-            let entry = entry
-                .and_then(|entry| words.address(entry, 0).zip(words.address(entry, words.size())));
+            let at = start.checked_add(index * size);
+            let bytes = at.and_then(|at| self.source.bytes(at, size)).unwrap_or_default();
+            let entry = self.ident.address(bytes, 0).zip(self.ident.address(bytes, word));
             let (tag, value) =
                 entry.ok_or(ElfError::Malformed("its dynamic section is outside the file"))?;
             if tag == 0 {
@@ -109,14 +110,14 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
     /// Returns the number of bytes in the file from `address` to the end of its segment.
     #[must_use]
     pub(crate) fn bytes_after(&self, address: u64) -> u64 {
-        self.memory.file_range(address).map_or(0, |(_, in_file)| in_file)
+        self.locate(address).map_or(0, |place| place.in_file)
     }
 
     /// Reads `size` bytes at `address`. Returns `None` unless they are all in one segment and in the
     /// file, and for more than 256 MiB.
     #[must_use]
     pub fn bytes(&self, address: u64, size: u64) -> Option<&'data [u8]> {
-        let (offset, in_file) = self.memory.file_range(address)?;
+        let Place { offset, in_file, .. } = self.locate(address)?;
         // The size comes from the file. It is checked before any byte is read.
         if size > in_file.min(MAX_BYTES) {
             return None;
@@ -124,19 +125,32 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
         self.source.bytes(offset, size)
     }
 
+    /// Finds the position of `address`.
+    pub(super) fn locate(&self, address: u64) -> Option<Place> {
+        // `_dl_map_segments` maps each segment over those before it: the last one wins.
+        let mask = if self.ident.class == Class::Elf32 { u32::MAX.into() } else { u64::MAX };
+        self.loads.iter().rev().find_map(|load| {
+            let into = (address & mask).checked_sub(load.vaddr)?;
+            // `_dl_map_object_from_fd` maps `p_filesz` bytes, even if `p_memsz` is smaller.
+            if into >= load.memsz.max(load.filesz) {
+                return None;
+            }
+            Some(Place {
+                offset: load.offset.checked_add(into.min(load.filesz))?,
+                in_file: load.filesz.saturating_sub(into),
+                zeros_after: load.memsz > load.filesz,
+            })
+        })
+    }
+
     /// Returns the bytes in memory that a loader reads from the file for each writable `PT_LOAD`, their offset
     /// in the file, and the number of zeros that follow.
     pub fn writable(&self) -> impl Iterator<Item = (Range<u64>, u64, u64)> + '_ {
-        let loads = self.memory.loads().iter().filter(|load| load.is_writable);
+        let loads = self.loads.iter().filter(|load| load.is_writable);
         loads.map(|it| {
             let of_file = it.vaddr..it.vaddr.saturating_add(it.filesz);
             (of_file, it.offset, it.memsz.saturating_sub(it.filesz))
         })
-    }
-
-    /// Returns true if `PT_DYNAMIC` is mapped writable.
-    pub(crate) fn is_dynamic_writable(&self) -> bool {
-        self.dynamic.is_some_and(|segment| segment.is_writable)
     }
 
     /// Returns the first build ID with its address.
@@ -152,16 +166,6 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
         self.segments.iter().filter(|segment| segment.kind == PT_NOTE).find_map(of)
     }
 
-    /// Returns the program headers.
-    pub(crate) fn segments(&self) -> &[Segment] {
-        &self.segments
-    }
-
-    /// Returns the `PT_LOAD`s in the order of the program headers.
-    pub(crate) fn loads(&self) -> &[Segment] {
-        self.memory.loads()
-    }
-
     /// Reads bytes of a segment.
     pub(crate) fn bytes_of(&self, load: &Segment, from: u64, size: u64) -> Option<&'data [u8]> {
         self.source.bytes(load.offset.checked_add(from)?, size)
@@ -169,40 +173,22 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
 
     /// Returns the address of each `PT_LOAD` and its number of bytes in the file.
     pub fn loaded(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.memory.loads().iter().map(|load| (load.vaddr, load.filesz))
+        self.loads.iter().map(|load| (load.vaddr, load.filesz))
     }
 }
 
-/// Reads numbers of a class and byte order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Words {
-    /// `EI_CLASS`.
-    pub class: Class,
-    /// `EI_DATA`.
-    pub endian: Endian,
-}
-
-impl Words {
+impl Ident {
     /// Returns the size of an address in bytes.
     #[must_use]
-    pub fn size(self) -> usize {
-        match self.class {
-            Class::Elf32 => 4,
-            Class::Elf64 => 8,
-        }
+    pub fn address_size(&self) -> usize {
+        if self.class == Class::Elf32 { 4 } else { 8 }
     }
 
-    /// Reads the 32-bit number at `at`.
+    /// Reads the address-sized number at `at`; `None` if the bytes end before.
     #[must_use]
-    pub fn word(self, bytes: &[u8], at: usize) -> Option<u32> {
-        self.endian.u32(bytes, at)
-    }
-
-    /// Reads the address-sized number at `at`.
-    #[must_use]
-    pub fn address(self, bytes: &[u8], at: usize) -> Option<u64> {
+    pub fn address(&self, bytes: &[u8], at: usize) -> Option<u64> {
         match self.class {
-            Class::Elf32 => self.word(bytes, at).map(u64::from),
+            Class::Elf32 => self.endian.u32(bytes, at).map(u64::from),
             Class::Elf64 => self.endian.u64(bytes, at),
         }
     }

@@ -14,6 +14,7 @@ impl Ident {
     pub fn machine_name(&self) -> &'static str {
         use Class::{Elf32, Elf64};
         use Endian::{Big, Little};
+        let is_n32 = self.flags & EF_MIPS_ABI2 != 0;
         match (Machine(self.machine), self.class, self.endian) {
             (elf::EM_X86_64, Elf32, _) => "x32",
             (elf::EM_ARM, _, Big) => "armeb",
@@ -25,22 +26,15 @@ impl Ident {
             (elf::EM_PPC64, _, Little) => "ppc64le",
             (elf::EM_RISCV, Elf32, _) => "riscv32",
             (elf::EM_LOONGARCH, Elf32, _) => "loongarch32",
-            (elf::EM_MIPS, class, endian) => self.mips_name(class, endian),
+            (elf::EM_MIPS, Elf64, Big) => "mips64",
+            (elf::EM_MIPS, Elf64, Little) => "mips64el",
+            (elf::EM_MIPS, Elf32, Big) if is_n32 => "mipsn32",
+            (elf::EM_MIPS, Elf32, Little) if is_n32 => "mipsn32el",
+            (elf::EM_MIPS, Elf32, Little) => "mipsel",
             (elf::EM_SH, _, Big) => "sh4eb",
             (elf::EM_MICROBLAZE, _, Little) => "microblazeel",
             (elf::EM_XTENSA, _, Big) => "xtensaeb",
             _ => machine_name(self.machine),
-        }
-    }
-
-    fn mips_name(&self, class: Class, endian: Endian) -> &'static str {
-        match (class, self.flags & EF_MIPS_ABI2 != 0, endian) {
-            (Class::Elf32, false, Endian::Big) => "mips",
-            (Class::Elf32, false, Endian::Little) => "mipsel",
-            (Class::Elf32, true, Endian::Big) => "mipsn32",
-            (Class::Elf32, true, Endian::Little) => "mipsn32el",
-            (Class::Elf64, _, Endian::Big) => "mips64",
-            (Class::Elf64, _, Endian::Little) => "mips64el",
         }
     }
 }

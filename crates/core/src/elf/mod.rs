@@ -8,7 +8,6 @@ mod dynamic;
 mod header;
 mod image;
 mod machine;
-mod memory;
 mod notes;
 mod numbers;
 mod parse;
@@ -28,7 +27,7 @@ use thiserror::Error;
 
 pub use dlopen_note::{DlopenEntry, dlopen_entries};
 pub use header::ident;
-pub use image::{Image, Words};
+pub use image::Image;
 pub use machine::machine_name;
 pub use notes::notes;
 pub(crate) use numbers::{Reader, Writer};

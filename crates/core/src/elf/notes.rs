@@ -68,29 +68,19 @@ impl Note<'_> {
 /// the segment.
 pub fn notes(bytes: &[u8], p_align: u64, endian: Endian) -> impl Iterator<Item = Note<'_>> {
     // gABI: the padding is that of `p_align`. Any other value than 8 means 4.
-    Walk { bytes, at: 0, align: if p_align == 8 { 8 } else { 4 }, endian }
-}
-
-struct Walk<'data> {
-    bytes: &'data [u8],
-    at: usize,
-    align: usize,
-    endian: Endian,
-}
-
-impl<'data> Iterator for Walk<'data> {
-    type Item = Note<'data>;
-
-    fn next(&mut self) -> Option<Note<'data>> {
+    let align = if p_align == 8 { 8 } else { 4 };
+    let mut at = 0;
+    std::iter::from_fn(move || {
         // The padding of the last note may be missing.
-        let (at, bytes) = (self.at, self.bytes.get(self.at..)?);
-        let owner_len = usize::try_from(self.endian.u32(bytes, 0)?).ok()?;
-        let descriptor_len = usize::try_from(self.endian.u32(bytes, 4)?).ok()?;
-        let kind = self.endian.u32(bytes, 8)?;
-        let owner = bytes.get(12..)?.get(..owner_len)?;
-        let start = (12 + owner_len).next_multiple_of(self.align);
-        let descriptor = bytes.get(start..)?.get(..descriptor_len)?;
-        self.at += (start + descriptor_len).next_multiple_of(self.align);
-        Some(Note { at, owner, kind, descriptor })
-    }
+        let rest = bytes.get(at..)?;
+        let owner_len = usize::try_from(endian.u32(rest, 0)?).ok()?;
+        let descriptor_len = usize::try_from(endian.u32(rest, 4)?).ok()?;
+        let kind = endian.u32(rest, 8)?;
+        let owner = rest.get(12..)?.get(..owner_len)?;
+        let start = (12 + owner_len).next_multiple_of(align);
+        let descriptor = rest.get(start..)?.get(..descriptor_len)?;
+        let note = Note { at, owner, kind, descriptor };
+        at += (start + descriptor_len).next_multiple_of(align);
+        Some(note)
+    })
 }

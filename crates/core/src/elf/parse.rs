@@ -72,15 +72,19 @@ fn fill<'data, R: ReadRef<'data>>(
     if segments.iter().any(|segment| is_cut(segment, source.len())) {
         return Err(ElfError::Malformed("it is truncated before the .bss of a segment"));
     }
-    // A bad `PT_INTERP` is no error here: in a library no loader reads it.
-    match interpreter(source, segments) {
-        Ok(path) => view.interpreter = path,
-        Err(reason) => view.interpreter_fault = Some(reason),
+    if let Some(segment) = segments.iter().find(|segment| segment.kind == PT_INTERP) {
+        // A bad `PT_INTERP` is no error here: in a library no loader reads it.
+        match interpreter(source, segment) {
+            Ok(path) => view.interpreter = Some(path),
+            Err(reason) => view.interpreter_fault = Some(reason),
+        }
     }
-    view.tls = tls(segments);
+    // glibc 2.36 `elf/dl-load.c` `_dl_map_object_from_fd`: the last one that is not empty.
+    let tls = segments.iter().rfind(|segment| segment.kind == PT_TLS && segment.memsz > 0);
+    view.tls = tls.map(|segment| Tls { size: segment.memsz, align: segment.align });
     let stack = segments.iter().rfind(|segment| segment.kind == PT_GNU_STACK);
     view.exec_stack = stack.map(|segment| segment.is_executable);
-    view.dynamic = image.dynamic.as_ref().map(|it| dynamic::read(image, it)).transpose()?;
+    view.dynamic = image.dynamic.map(|_| dynamic::read(image)).transpose()?;
     for segment in segments.iter().filter(|segment| segment.kind == PT_NOTE) {
         notes::read(view, source, segment)?;
     }
@@ -99,15 +103,13 @@ fn is_cut(segment: &Segment, length: u64) -> bool {
         && end > mapped
 }
 
-/// Reads the first `PT_INTERP` by the kernel's rules (Linux `fs/binfmt_elf.c` `load_elf_binary`): it
+/// Reads a `PT_INTERP` by the kernel's rules (Linux `fs/binfmt_elf.c` `load_elf_binary`): it
 /// has 2 to 4096 bytes and the last one is a NUL. The error names the broken rule. The kernel fails
 /// with `ENOEXEC` then, or with `EIO` if the file is too short.
 fn interpreter<'data, R: ReadRef<'data>>(
     source: &Source<'data, R>,
-    segments: &[Segment],
-) -> Result<Option<BString>, &'static str> {
-    let present = |segment: &&Segment| segment.kind == PT_INTERP;
-    let Some(segment) = segments.iter().find(present) else { return Ok(None) };
+    segment: &Segment,
+) -> Result<BString, &'static str> {
     if !(2..=INTERPRETER_MAX).contains(&segment.filesz) {
         return Err("its PT_INTERP is empty or longer than 4096 bytes");
     }
@@ -117,13 +119,5 @@ fn interpreter<'data, R: ReadRef<'data>>(
         return Err("its PT_INTERP does not end in a NUL");
     }
     // The kernel passes the bytes on as a C string, which ends at the first NUL.
-    let path = bytes.split_str("\0").next().unwrap_or_default();
-    Ok(Some(path.into()))
-}
-
-/// Returns the last `PT_TLS` that is not empty (glibc 2.36 `elf/dl-load.c`
-/// `_dl_map_object_from_fd`).
-fn tls(segments: &[Segment]) -> Option<Tls> {
-    let segment = segments.iter().rfind(|segment| segment.kind == PT_TLS && segment.memsz > 0)?;
-    Some(Tls { size: segment.memsz, align: segment.align })
+    Ok(bytes.split_str("\0").next().unwrap_or_default().into())
 }

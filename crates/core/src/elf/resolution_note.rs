@@ -48,24 +48,11 @@ pub struct Record<'a> {
 
 /// Parses a descriptor ([`super::Notes::resolution`]). The iterator ends at the empty string or
 /// after the first error. [`COMPLETE`] and the bytes after the empty string are left out.
-#[must_use]
-pub fn records(descriptor: &[u8]) -> Records<'_> {
-    Records { rest: Some(descriptor.strip_prefix(COMPLETE).unwrap_or(descriptor)) }
-}
-
-/// The iterator of [`records`].
-#[derive(Clone, Debug)]
-pub struct Records<'a> {
-    /// The bytes not parsed yet. `None` after the end or an error.
-    rest: Option<&'a [u8]>,
-}
-
-impl<'a> Iterator for Records<'a> {
-    type Item = Result<Record<'a>, NoteError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let rest = self.rest.take()?;
-        let Some((needed, rest)) = rest.split_once_str("\0") else {
+pub fn records(descriptor: &[u8]) -> impl Iterator<Item = Result<Record<'_>, NoteError>> {
+    let mut left = Some(descriptor.strip_prefix(COMPLETE).unwrap_or(descriptor));
+    std::iter::from_fn(move || {
+        // After an error `left` stays `None`, which ends the iterator.
+        let Some((needed, rest)) = left.take()?.split_once_str("\0") else {
             return Some(Err(NoteError::Truncated));
         };
         // An empty string ends the table, so that padding after it does no harm.
@@ -75,20 +62,11 @@ impl<'a> Iterator for Records<'a> {
         let Some((list, rest)) = rest.split_once_str("\0") else {
             return Some(Err(NoteError::Truncated));
         };
-        let answers = answers(list);
-        // After an error `rest` stays `None`, which ends the iterator.
-        if answers.is_ok() {
-            self.rest = Some(rest);
-        }
+        let elements = list.split_str(":").filter(|_| !list.is_empty());
+        let answers: Result<_, _> = elements.map(answer).collect();
+        left = answers.is_ok().then_some(rest);
         Some(answers.map(|answers| Record { needed: needed.as_bstr(), answers }))
-    }
-}
-
-fn answers(list: &[u8]) -> Result<Vec<Answer<'_>>, NoteError> {
-    if list.is_empty() {
-        return Ok(Vec::new());
-    }
-    list.split_str(":").map(answer).collect()
+    })
 }
 
 fn answer(element: &[u8]) -> Result<Answer<'_>, NoteError> {

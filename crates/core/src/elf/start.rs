@@ -24,23 +24,22 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
             (elf::DT_JMPREL, elf::DT_PLTRELSZ),
         ];
         let ends = sizes.iter().filter_map(|&(table, size)| {
-            let (offset, in_file) = self.memory.file_range(value(table)?)?;
-            Some(offset.saturating_add(value(size)?.min(in_file)))
+            let place = self.locate(value(table)?)?;
+            Some(place.offset.saturating_add(value(size)?.min(place.in_file)))
         });
         // Linkers put the headers and these tables at the beginning of the file.
         let mut ranges = vec![(0, ends.max().unwrap_or(1).max(1))];
         ranges.extend(self.dynamic.map(|segment| (segment.offset, segment.filesz.max(1))));
-        let loads = self.memory.loads().iter().filter(|load| load.is_writable && load.filesz > 0);
+        let loads = self.loads.iter().filter(|load| load.is_writable && load.filesz > 0);
         ranges.extend(loads.map(|load| (load.offset, load.filesz)));
         let table = value(elf::DT_INIT_ARRAY).zip(value(elf::DT_INIT_ARRAYSZ));
         let table = table.and_then(|(address, size)| self.bytes(address, size));
-        let words = self.words();
-        let functions = table.unwrap_or_default().chunks_exact(words.size());
-        let functions = functions.filter_map(|entry| words.address(entry, 0));
-        let entry = self.source.bytes(0, 64).and_then(|head| words.address(head, 24));
+        let functions = table.unwrap_or_default().chunks_exact(self.ident.address_size());
+        let functions = functions.filter_map(|entry| self.ident.address(entry, 0));
+        let entry = self.source.bytes(0, 64).and_then(|head| self.ident.address(head, 24));
         let code = functions.chain(entry).chain(value(elf::DT_INIT));
-        let code = code.filter_map(|address| self.memory.file_range(address));
-        ranges.extend(code.map(|(offset, _)| (offset, 1)));
+        let code = code.filter_map(|address| self.locate(address));
+        ranges.extend(code.map(|place| (place.offset, 1)));
         ranges
     }
 }

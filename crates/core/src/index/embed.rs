@@ -203,12 +203,12 @@ fn last_segment(module: &[u8], length: usize) -> Result<Place, EmbedError> {
     let ident = ident(module).ok_or(EmbedError::NotAModule("it is no ELF file"))?;
     let target = Target::of(&ident);
     let image = Image::new(module).map_err(|_| broken.clone())?;
-    let segments = image.segments();
+    let segments = &image.segments;
     // gABI: `PT_LOAD`s are sorted by address. Only the last one can grow.
     let last = segments.iter().rposition(|segment| segment.kind == PT_LOAD);
     let last = last.ok_or(EmbedError::NotAModule("it has no segment to load"))?;
     let (phoff_at, size) = if target.class == Class::Elf64 { (32, 56) } else { (28, 32) };
-    let phoff = image.words().address(module, phoff_at);
+    let phoff = image.ident.address(module, phoff_at);
     let header = phoff.and_then(|at| usize::try_from(at).ok()).ok_or(broken)? + last * size;
     let within = |at: u64| usize::try_from(at).ok().filter(|&at| at <= length);
     let dynamic = segments.iter().rfind(|segment| segment.kind == PT_DYNAMIC);

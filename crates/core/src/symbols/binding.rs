@@ -1,6 +1,5 @@
-//! The result of [`super::bind`].
+//! The result of [`super::bind`], with the kinds of symbols and relocations.
 
-pub use super::symbol_type::{Relative, RelocationKind, SymbolClass, SymbolType};
 use std::sync::Arc;
 
 use super::object::ObjectSymbols;
@@ -25,13 +24,9 @@ impl Bindings {
     /// binding is lazy, at the first call.
     pub fn undefined(&self) -> impl Iterator<Item = (usize, &Binding)> {
         let objects = self.objects.iter().enumerate();
-        objects.flat_map(|(index, object)| {
-            object
-                .bindings
-                .iter()
-                .filter(|b| b.definer == Definer::Missing)
-                .map(move |b| (index, b))
-        })
+        objects
+            .flat_map(|(index, object)| object.bindings.iter().map(move |binding| (index, binding)))
+            .filter(|(_, binding)| binding.definer == Definer::Missing)
     }
 }
 
@@ -169,50 +164,48 @@ impl Bindings {
     /// if that object has no symbol tables.
     #[must_use]
     pub fn slot(&self, index: usize, binding: &Binding) -> Option<Slot> {
+        use RelocationKind::{
+            Copy, Irelative, PcRelative, Size, TlsBlockOffset, TlsDescriptor, TlsModule, TlsOffset,
+            TlsOffsetNegated,
+        };
         let symbols = self.objects.get(index)?.symbols.as_ref()?;
-        let machine = symbols.machine()?;
-        let address = binding.value.wrapping_add_signed(binding.addend);
-        Some(match binding.kind {
-            RelocationKind::Irelative => {
+        let machine = symbols.machine?;
+        let Binding { kind, value, addend, .. } = *binding;
+        let address = value.wrapping_add_signed(addend);
+        Some(match (kind, binding.definer, binding.definer.object()) {
+            (Irelative, ..) => {
                 Slot::Resolver { resolver: At { object: index, address }, addend: 0 }
             }
-            RelocationKind::Copy => self.copied(symbols, binding),
-            RelocationKind::Size(_) => {
-                Slot::Constant(self.size_of(binding).wrapping_add_signed(binding.addend))
+            (Copy, _, Some(object)) => {
+                let wanted = symbols.symbol(binding.symbol).map_or(0, |symbol| symbol.size);
+                let from = At { object, address: value };
+                Slot::Copied { from, size: wanted.min(self.size_of(binding)) }
             }
-            RelocationKind::TlsModule => match binding.definer.object() {
-                Some(object) => Slot::TlsModule { object },
-                None => Slot::Unchanged,
-            },
-            RelocationKind::TlsBlockOffset => match binding.definer.object() {
-                Some(_) => Slot::Constant(address.wrapping_sub(machine.block_offset_bias())),
-                None => Slot::Unchanged,
-            },
-            RelocationKind::TlsOffset | RelocationKind::TlsOffsetNegated => {
-                let negated = binding.kind == RelocationKind::TlsOffsetNegated;
-                let variable =
-                    |object| Slot::TlsOffset { variable: At { object, address }, negated };
-                binding.definer.object().map_or(Slot::Unchanged, variable)
+            (Size(_), ..) => Slot::Constant(self.size_of(binding).wrapping_add_signed(addend)),
+            (TlsModule, _, Some(object)) => Slot::TlsModule { object },
+            (TlsBlockOffset, _, Some(_)) => {
+                Slot::Constant(address.wrapping_sub(machine.block_offset_bias()))
             }
-            RelocationKind::TlsDescriptor => {
-                Slot::TlsDescriptor(binding.definer.object().map(|object| At { object, address }))
+            (TlsOffset | TlsOffsetNegated, _, Some(object)) => {
+                let negated = kind == TlsOffsetNegated;
+                Slot::TlsOffset { variable: At { object, address }, negated }
             }
-            RelocationKind::PcRelative(_) => match binding.definer {
-                Definer::Object(object) => Slot::Distance(At { object: object as usize, address }),
-                _ => Slot::Unchanged,
-            },
-            RelocationKind::GlobDat
-            | RelocationKind::JumpSlot
-            | RelocationKind::Absolute(_)
-            | RelocationKind::Other(_) => address_slot(binding, address),
+            (TlsDescriptor, _, object) => {
+                Slot::TlsDescriptor(object.map(|object| At { object, address }))
+            }
+            (PcRelative(_), Definer::Object(_), Some(object)) => {
+                Slot::Distance(At { object, address })
+            }
+            (
+                Copy | PcRelative(_) | TlsModule | TlsBlockOffset | TlsOffset | TlsOffsetNegated,
+                ..,
+            ) => Slot::Unchanged,
+            (_, Definer::Object(_), Some(object)) if binding.symbol_type == SymbolType::Ifunc => {
+                Slot::Resolver { resolver: At { object, address: value }, addend: addend as u64 }
+            }
+            (_, Definer::Object(_), Some(object)) => Slot::Address(At { object, address }),
+            _ => Slot::Constant(address),
         })
-    }
-
-    fn copied(&self, symbols: &ObjectSymbols, binding: &Binding) -> Slot {
-        let Some(object) = binding.definer.object() else { return Slot::Unchanged };
-        let wanted = symbols.symbol(binding.symbol).map_or(0, |symbol| symbol.size);
-        let from = At { object, address: binding.value };
-        Slot::Copied { from, size: wanted.min(self.size_of(binding)) }
     }
 
     /// `st_size` of the definition.
@@ -224,13 +217,122 @@ impl Bindings {
     }
 }
 
-fn address_slot(binding: &Binding, address: u64) -> Slot {
-    match binding.definer {
-        Definer::Object(object) if binding.symbol_type == SymbolType::Ifunc => {
-            let resolver = At { object: object as usize, address: binding.value };
-            Slot::Resolver { resolver, addend: binding.addend as u64 }
-        }
-        Definer::Object(object) => Slot::Address(At { object: object as usize, address }),
-        Definer::Absolute(_) | Definer::Undefined | Definer::Missing => Slot::Constant(address),
+/// The kinds of values that relocations store, across machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RelocationKind {
+    /// The address of a datum or function (`GLOB_DAT`).
+    GlobDat,
+    /// The address of a function to call (`JUMP_SLOT`).
+    JumpSlot,
+    /// Address plus addend, in this many bytes.
+    Absolute(u8),
+    /// Address plus addend minus the address of the slot, in this many bytes.
+    PcRelative(u8),
+    /// `st_size` of the definition plus addend, in this many bytes.
+    Size(u8),
+    /// The definition's bytes, copied into the program.
+    Copy,
+    /// The result of the resolver at load address plus addend.
+    Irelative,
+    /// The TLS module number of the definer.
+    TlsModule,
+    /// The offset in the definer's TLS block.
+    TlsBlockOffset,
+    /// The offset from the thread pointer, which makes the definer's TLS static.
+    TlsOffset,
+    /// The offset from the thread pointer, negated (`R_386_TLS_TPOFF32`).
+    TlsOffsetNegated,
+    /// A TLS descriptor: two words, a function and its argument.
+    TlsDescriptor,
+    /// An unknown type, by its number. A loader that does not know it ends the start.
+    Other(u32),
+}
+
+impl RelocationKind {
+    /// Returns true for a relocation of thread-local storage.
+    pub(super) fn is_tls(self) -> bool {
+        use RelocationKind::{
+            TlsBlockOffset, TlsDescriptor, TlsModule, TlsOffset, TlsOffsetNegated,
+        };
+        matches!(self, TlsModule | TlsBlockOffset | TlsOffset | TlsOffsetNegated | TlsDescriptor)
     }
+
+    /// Returns true for the binding of a symbol: neither TLS, copy nor `IRELATIVE`.
+    pub(super) fn is_symbolic(self) -> bool {
+        !self.is_tls() && !matches!(self, Self::Copy | Self::Irelative)
+    }
+
+    /// Returns the name used in output: `glob_dat`, `jump_slot`, `absolute`, …
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::GlobDat => "glob_dat",
+            Self::JumpSlot => "jump_slot",
+            Self::Absolute(_) => "absolute",
+            Self::PcRelative(_) => "pc_relative",
+            Self::Size(_) => "size",
+            Self::Copy => "copy",
+            Self::Irelative => "irelative",
+            Self::TlsModule => "tls_module",
+            Self::TlsBlockOffset => "tls_block_offset",
+            Self::TlsOffset => "tls_offset",
+            Self::TlsOffsetNegated => "tls_offset_negated",
+            Self::TlsDescriptor => "tls_descriptor",
+            Self::Other(_) => "other",
+        }
+    }
+}
+
+/// The symbols that a relocation may bind to (glibc `elf_machine_type_class`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SymbolClass {
+    /// Any symbol.
+    Any,
+    /// All but undefined symbols with a value, which are PLT entries of a program
+    /// (`ELF_RTYPE_CLASS_PLT`).
+    Plt,
+    /// All but symbols of the program itself (`ELF_RTYPE_CLASS_COPY`).
+    Copy,
+}
+
+/// `STT_*`, as far as a loader distinguishes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SymbolType {
+    /// `STT_NOTYPE`.
+    NoType,
+    /// `STT_OBJECT` or `STT_COMMON`.
+    Object,
+    /// `STT_FUNC`.
+    Function,
+    /// `STT_TLS`.
+    Tls,
+    /// `STT_GNU_IFUNC`.
+    Ifunc,
+    /// Another type, which no lookup finds.
+    Other,
+}
+
+impl SymbolType {
+    /// Returns the name used in output.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NoType => "none",
+            Self::Object => "object",
+            Self::Function => "function",
+            Self::Tls => "tls",
+            Self::Ifunc => "ifunc",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// A relative relocation. The slot gets the load address plus a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Relative {
+    /// Address of the slot, before the load address is added.
+    pub offset: u64,
+    /// Address that the slot points to, before the load address is added. For `REL` and `RELR`
+    /// relocations it is the slot's value in the file.
+    pub addend: u64,
 }

@@ -1,10 +1,13 @@
 //! The entries of `PT_DYNAMIC` that symbol lookup and relocation use.
 
 use object::elf::{self, DynamicFlags, DynamicTag};
+use object::read::ReadRef;
+
+use crate::elf::Image;
 
 /// Tags and values. If a tag occurs twice, the last entry counts, as in glibc `elf_get_dynamic_info`.
 #[derive(Clone, Debug)]
-pub(super) struct Tags(pub(super) Vec<(DynamicTag, u64)>);
+pub(crate) struct Tags(pub(crate) Vec<(DynamicTag, u64)>);
 
 /// Address and size in bytes of a table.
 #[derive(Clone, Copy, Debug)]
@@ -17,10 +20,18 @@ impl Table {
     pub(super) fn end(self) -> u64 {
         self.address.wrapping_add(self.size)
     }
+
+    /// Reads the table. An empty one may have any address.
+    pub(super) fn bytes<'data, R: ReadRef<'data>>(
+        self,
+        image: &Image<'data, R>,
+    ) -> Option<&'data [u8]> {
+        if self.size == 0 { Some(&[]) } else { image.bytes(self.address, self.size) }
+    }
 }
 
 impl Tags {
-    pub(super) fn get(&self, tag: DynamicTag) -> Option<u64> {
+    pub(crate) fn get(&self, tag: DynamicTag) -> Option<u64> {
         self.0.iter().rfind(|entry| entry.0 == tag).map(|entry| entry.1)
     }
 
@@ -30,7 +41,7 @@ impl Tags {
     }
 
     /// Returns true if there is an entry, or the flag that replaces it.
-    pub(super) fn has(&self, tag: DynamicTag, flag: DynamicFlags) -> bool {
+    pub(crate) fn has(&self, tag: DynamicTag, flag: DynamicFlags) -> bool {
         self.get(tag).is_some() || self.get(elf::DT_FLAGS).unwrap_or(0) & flag.0 != 0
     }
 

@@ -68,43 +68,38 @@ struct Found {
 }
 
 /// A reference to a symbol.
+#[derive(Clone, Copy)]
 struct Reference<'a> {
     /// The object that refers to it (`undef_map`), and its symbol (`ref`).
     from: Found,
+    symbols: &'a ObjectSymbols,
     name: &'a [u8],
     hashes: Hashes,
-    version: Option<Wanted<'a>>,
+    /// Its version with the name (`struct r_found_version`).
+    version: Option<(Version, &'a [u8])>,
     class: SymbolClass,
-    kind: RelocationKind,
-}
-
-/// The version of a reference (`struct r_found_version`).
-#[derive(Clone, Copy)]
-struct Wanted<'a> {
-    entry: Version,
-    name: &'a [u8],
+    /// True if a datum that the program copies is not found in the program.
+    skips_copies: bool,
 }
 
 impl<'a> Scopes<'a> {
     /// `_dl_relocate_object`: makes the bindings of one object. `None` if the lookups take too many
     /// steps: [`BindError::TooManySteps`].
     fn relocate(&mut self, index: usize, symbols: &'a ObjectSymbols) -> Option<Vec<Binding>> {
-        let Some(machine) = symbols.machine() else { return Some(Vec::new()) };
+        let Some(machine) = symbols.machine else { return Some(Vec::new()) };
         let mut known: FxHashMap<(u32, SymbolClass), Option<Found>> = FxHashMap::default();
-        let relocations = symbols.symbolic();
         let only_static_tls = self.options.only_static_tls;
         let is_bound = |it: &&Relocation| !only_static_tls || machine.uses_static_tls(it.kind);
-        let mut bindings = Vec::with_capacity(relocations.iter().filter(is_bound).count());
-        for relocation in relocations.iter().filter(is_bound) {
+        let relocations = symbols.relocations.symbolic.iter().filter(is_bound);
+        let mut bindings = Vec::with_capacity(relocations.clone().count());
+        for relocation in relocations {
             let class = machine.class_of(relocation.kind);
             let is_data = relocation.kind == RelocationKind::GlobDat;
             // The lookup of a protected symbol depends on the kind of the relocation, not on its
             // class alone.
             let cached = known.get(&(relocation.symbol, class)).filter(|_| !is_data).copied();
-            let found = match cached {
-                Some(found) => found,
-                None => self.resolve_map(index, symbols, relocation, class),
-            };
+            let found =
+                cached.unwrap_or_else(|| self.resolve_map(index, symbols, relocation, class));
             known.insert((relocation.symbol, class), found);
             bindings.push(binding(index, symbols, machine, relocation, found));
         }
@@ -126,31 +121,21 @@ impl<'a> Scopes<'a> {
             return Some(from);
         }
         let name = symbols.string(symbol.name.into());
-        let entry = symbols.versions.entry(index).map(|entry| symbols.versions.get(entry));
-        let version = entry
-            // `resolve_map` passes no version then: `VER_NDX_LOCAL` and `VER_NDX_GLOBAL` have no
-            // entry.
-            .filter(|version| version.hash != 0)
-            .map(|entry| Wanted { entry, name: symbols.string(entry.name) });
-        let reference = Reference {
-            from,
-            name,
-            hashes: Hashes::of(name),
-            version,
-            class,
-            kind: relocation.kind,
-        };
-        self.lookup_symbol(symbols, &reference)
+        // `resolve_map` passes no version for `VER_NDX_LOCAL` and `VER_NDX_GLOBAL`, which have no
+        // entry.
+        let version = symbols.versions.entry(index).map(|entry| symbols.versions.get(entry));
+        let version = version.filter(|version| version.hash != 0);
+        let version = version.map(|version| (version, symbols.string(version.name)));
+        let hashes = Hashes::of(name);
+        let reference =
+            Reference { from, symbols, name, hashes, version, class, skips_copies: false };
+        self.lookup_symbol(reference, relocation.kind == RelocationKind::GlobDat)
     }
 
     /// `_dl_lookup_symbol_x`.
-    fn lookup_symbol(
-        &mut self,
-        symbols: &ObjectSymbols,
-        reference: &Reference<'a>,
-    ) -> Option<Found> {
+    fn lookup_symbol(&mut self, reference: Reference<'a>, is_glob_dat: bool) -> Option<Found> {
         let from = reference.from;
-        let found = self.search_scopes(symbols, reference, reference.class, false)?;
+        let found = self.search_scopes(&reference)?;
         // gABI: a reference to a protected symbol of its own object must bind to this object.
         if from.symbol.visibility() != elf::STV_PROTECTED.0 {
             return Some(found);
@@ -162,56 +147,38 @@ impl<'a> Scopes<'a> {
             return Some(if found.object == from.object { found } else { from });
         }
         let is_object = elf::SymbolType(from.symbol.raw_type) == elf::STT_OBJECT;
-        let is_glob_dat = reference.kind == RelocationKind::GlobDat;
         let skips_copies = self.extern_protected_data
-            && symbols.machine().is_some_and(has_extern_protected_data)
+            && reference.symbols.machine.is_some_and(has_extern_protected_data)
             && is_object
             && is_glob_dat;
         let class = if skips_copies { SymbolClass::Any } else { SymbolClass::Plt };
-        let protected = self.search_scopes(symbols, reference, class, skips_copies);
+        let protected = self.search_scopes(&Reference { class, skips_copies, ..reference });
         let is_of_other = protected.is_some_and(|protected| protected.object != from.object);
         Some(if is_of_other { from } else { found })
     }
 
     /// The loop over `l_scope`: the object itself if it is symbolic, then the global scope.
-    fn search_scopes(
-        &mut self,
-        symbols: &ObjectSymbols,
-        reference: &Reference<'a>,
-        class: SymbolClass,
-        skips_copies: bool,
-    ) -> Option<Found> {
-        let own = [reference.from.object];
+    fn search_scopes(&mut self, reference: &Reference<'a>) -> Option<Found> {
+        let (own, global) = ([reference.from.object], self.global);
+        // A loader that no object needs keeps its own bindings.
+        if !global.contains(&reference.from.object) {
+            return self.do_lookup(reference, &own);
+        }
         // Only _dl_map_object_from_fd sets l_symbolic_searchlist. The loader has none, and neither
         // has a program that the kernel mapped. The program comes first anyway.
-        if symbols.symbolic
-            && self.global.contains(&reference.from.object)
-            && let Some(found) = self.do_lookup(reference, &own, class, skips_copies)
-        {
-            return Some(found);
-        }
-        let global = self.global;
-        if global.contains(&reference.from.object) {
-            return self.do_lookup(reference, global, class, skips_copies);
-        }
-        // A loader that no object needs keeps its own bindings.
-        self.do_lookup(reference, &own, class, skips_copies)
+        let is_symbolic = reference.symbols.symbolic;
+        let found = if is_symbolic { self.do_lookup(reference, &own) } else { None };
+        found.or_else(|| self.do_lookup(reference, global))
     }
 
     /// `do_lookup_x`.
-    fn do_lookup(
-        &mut self,
-        reference: &Reference<'a>,
-        scope: &[usize],
-        class: SymbolClass,
-        skips_copies: bool,
-    ) -> Option<Found> {
+    fn do_lookup(&mut self, reference: &Reference<'a>, scope: &[usize]) -> Option<Found> {
         let objects = self.objects;
         let mut weak = None;
         for &object in scope {
             // A COPY relocation must not find the program's own symbol.
             let is_program = object == 0;
-            if class == SymbolClass::Copy && is_program {
+            if reference.class == SymbolClass::Copy && is_program {
                 continue;
             }
             let Some(symbols) = &objects[object] else { continue };
@@ -219,12 +186,12 @@ impl<'a> Scopes<'a> {
             if self.steps > MAX_STEPS {
                 return None;
             }
-            let Some((index, symbol)) = self.match_in(reference, symbols, class) else { continue };
+            let Some((index, symbol)) = self.match_in(reference, symbols) else { continue };
             // Hidden and internal symbols are local.
             if symbol.binds_locally() {
                 continue;
             }
-            if skips_copies && is_program && symbols.copies(index) {
+            if reference.skips_copies && is_program && symbols.copies(index) {
                 continue;
             }
             let found = Found { object, index, symbol };
@@ -233,7 +200,7 @@ impl<'a> Scopes<'a> {
                 // for a global one behind it.
                 elf::STB_WEAK if self.options.dynamic_weak => weak = weak.or(Some(found)),
                 elf::STB_WEAK | elf::STB_GLOBAL => return Some(found),
-                elf::STB_GNU_UNIQUE => return Some(self.lookup_unique(reference, class, found)),
+                elf::STB_GNU_UNIQUE => return Some(self.lookup_unique(reference, found)),
                 _ => {}
             }
         }
@@ -241,13 +208,8 @@ impl<'a> Scopes<'a> {
     }
 
     /// `do_lookup_unique`: the first definition found for a name is used for every later lookup.
-    fn lookup_unique(
-        &mut self,
-        reference: &Reference<'a>,
-        class: SymbolClass,
-        found: Found,
-    ) -> Found {
-        let is_copy = class == SymbolClass::Copy;
+    fn lookup_unique(&mut self, reference: &Reference<'a>, found: Found) -> Found {
+        let is_copy = reference.class == SymbolClass::Copy;
         match self.unique.get(reference.name) {
             // The relocation copies from this definition into the one that all references use.
             Some(_) if is_copy => found,
@@ -265,16 +227,14 @@ impl<'a> Scopes<'a> {
     /// a version, a single versioned definition is the last choice.
     fn match_in(
         &mut self,
-        reference: &Reference<'a>,
+        reference: &Reference<'_>,
         symbols: &ObjectSymbols,
-        class: SymbolClass,
     ) -> Option<(u32, Symbol)> {
         let mut versioned = Versioned::default();
-        let mut check = |index: u32| {
+        let found = symbols.hash.find_map(reference.hashes, |index| {
             self.steps += 1;
-            check_match(reference, symbols, class, index, &mut versioned)
-        };
-        let found = symbols.hash.find_map(reference.hashes, &mut check);
+            check_match(reference, symbols, index, &mut versioned)
+        });
         found.or(versioned.first.filter(|_| versioned.count == 1))
     }
 }
@@ -296,7 +256,6 @@ struct Versioned {
 fn check_match(
     reference: &Reference<'_>,
     symbols: &ObjectSymbols,
-    class: SymbolClass,
     index: u32,
     versioned: &mut Versioned,
 ) -> Option<(u32, Symbol)> {
@@ -308,7 +267,7 @@ fn check_match(
     }
     // An undefined symbol with a value is the program's PLT entry for a function of another object.
     // It is the function's address, but never the target of a call.
-    if class == SymbolClass::Plt && symbol.is_undefined() {
+    if reference.class == SymbolClass::Plt && symbol.is_undefined() {
         return None;
     }
     // The symbol is neither code nor data.
@@ -326,11 +285,11 @@ fn check_match(
     };
     // The upper bit of a `DT_VERSYM` entry marks a version that is not the default one (`foo@VER`).
     let hidden = entry & 0x8000 != 0;
-    if let Some(wanted) = reference.version {
+    if let Some((wanted, name)) = reference.version {
         let version = symbols.versions.get(entry);
-        let same = version.hash == wanted.entry.hash && symbols.string(version.name) == wanted.name;
+        let same = version.hash == wanted.hash && symbols.string(version.name) == name;
         // The base version counts as well, if neither side is hidden.
-        let base = !wanted.entry.hidden && version.hash == 0 && !hidden;
+        let base = !wanted.hidden && version.hash == 0 && !hidden;
         return (same || base).then_some((index, symbol));
     }
     // An old program without versions gets the base version (1) or the oldest one (2).
@@ -352,20 +311,9 @@ fn binding(
     relocation: &Relocation,
     found: Option<Found>,
 ) -> Binding {
-    let Relocation { offset, kind, symbol, lazy_table, .. } = *relocation;
-    let adds = machine.adds(kind, relocation.has_addend);
-    let mut bound = Binding {
-        offset,
-        kind,
-        lazy_table,
-        symbol,
-        definer: Definer::Object(object as u32),
-        definition: 0,
-        value: 0,
-        addend: if adds { relocation.addend } else { 0 },
-        symbol_type: SymbolType::NoType,
-        unique: false,
-    };
+    let Relocation { kind, symbol, has_addend, .. } = *relocation;
+    let adds = machine.adds(kind, has_addend);
+    let mut bound = relocation.unbound(Definer::Object(object as u32), adds);
     // The resolver is at load address plus addend: there is no symbol to look up.
     if kind == RelocationKind::Irelative {
         return bound;
@@ -382,14 +330,11 @@ fn binding(
         }
         return bound;
     };
-    let definer = found.object as u32;
     let definition = found.symbol;
     // The value of an `SHN_ABS` symbol is not an address of the object, so the load address is not
     // added.
-    bound.definer = match definition.is_absolute() {
-        true => Definer::Absolute(definer),
-        false => Definer::Object(definer),
-    };
+    let definer = if definition.is_absolute() { Definer::Absolute } else { Definer::Object };
+    bound.definer = definer(found.object as u32);
     bound.definition = found.index;
     bound.value = definition.value;
     bound.unique = definition.binding == elf::STB_GNU_UNIQUE.0;

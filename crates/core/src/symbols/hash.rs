@@ -1,38 +1,31 @@
 //! The two hash tables of symbol names (gABI, "Hash Table"; the GNU table by glibc's
 //! `do_lookup_x`).
 
-use crate::elf::{Class, Image, Words};
+use object::elf;
 use object::read::ReadRef;
+
+use super::dynamic::Tags;
+use super::machine::KnownMachine;
+use crate::elf::{ElfError, Image};
 
 /// The hash table in which a loader searches an object.
 #[derive(Clone, Debug)]
 pub(super) enum HashTable {
-    /// `DT_GNU_HASH`.
-    Gnu(GnuHash),
-    /// `DT_HASH`.
-    Sysv(SysvHash),
+    /// `DT_GNU_HASH`: a Bloom filter, buckets, and chains of hashes.
+    Gnu {
+        /// Words of the size of an address.
+        bloom: Vec<u64>,
+        bits: u32,
+        shift: u32,
+        buckets: Vec<u32>,
+        /// Index of the first symbol in the chains.
+        first: u32,
+        chains: Vec<u32>,
+    },
+    /// `DT_HASH`: buckets and chains of symbol indices.
+    Sysv { buckets: Vec<u32>, chains: Vec<u32> },
     /// No table: no symbol is found in the object.
     None,
-}
-
-/// `DT_GNU_HASH`: a Bloom filter, buckets, and chains of hashes.
-#[derive(Clone, Debug)]
-pub(super) struct GnuHash {
-    words: Words,
-    bloom: Vec<u8>,
-    bloom_mask: u32,
-    shift: u32,
-    buckets: Vec<u32>,
-    /// Index of the first symbol in the chains.
-    first: u32,
-    chains: Vec<u32>,
-}
-
-/// `DT_HASH`: buckets and chains of symbol indices.
-#[derive(Clone, Debug)]
-pub(super) struct SysvHash {
-    buckets: Vec<u32>,
-    chains: Vec<u32>,
 }
 
 /// The hashes of a name.
@@ -45,22 +38,6 @@ pub(super) struct Hashes {
 impl Hashes {
     pub(super) fn of(name: &[u8]) -> Self {
         Self { gnu: gnu_hash(name), sysv: sysv_hash(name) }
-    }
-}
-
-impl HashTable {
-    /// Returns the first result for a symbol that may have these hashes.
-    pub(super) fn find_map<T>(
-        &self,
-        hashes: Hashes,
-        check: impl FnMut(u32) -> Option<T>,
-    ) -> Option<T> {
-        match self {
-            Self::Gnu(table) => table.candidates(hashes.gnu).find_map(check),
-            Self::Sysv(table) => table.candidates(hashes.sysv).find_map(check),
-            // `do_lookup_x` skips such an object (`l_nbuckets` is 0).
-            Self::None => None,
-        }
     }
 }
 
@@ -78,143 +55,138 @@ pub(super) fn sysv_hash(name: &[u8]) -> u32 {
     })
 }
 
-impl GnuHash {
-    /// Reads the table at `address`. `None` if it is outside the segments.
+impl HashTable {
+    /// Reads the table that a loader uses.
     pub(super) fn read<'data, R: ReadRef<'data>>(
         image: &Image<'data, R>,
-        address: u64,
-    ) -> Option<Self> {
-        let words = image.words();
-        let head = numbers(words, image.bytes(address, 16)?);
+        tags: &Tags,
+        machine: KnownMachine,
+    ) -> Result<Self, ElfError> {
+        // glibc's _dl_setup_hash uses the GNU table if there is one.
+        if let Some(at) = tags.get(elf::DT_GNU_HASH) {
+            let malformed = ElfError::Malformed("its DT_GNU_HASH lies outside its segments");
+            return Self::gnu(image, at).ok_or(malformed);
+        }
+        let Some(at) = tags.get(elf::DT_HASH) else { return Ok(Self::None) };
+        let malformed = ElfError::Malformed("its DT_HASH lies outside its segments");
+        Self::sysv(image, at, machine.hash_entry()).ok_or(malformed)
+    }
+
+    fn gnu<'data, R: ReadRef<'data>>(image: &Image<'data, R>, address: u64) -> Option<Self> {
+        let head = numbers(image, address, 4, 4)?;
         let [bucket_count, first, bloom_count, shift] = head[..] else { return None };
-        let bloom_size = u64::from(bloom_count) * words.size() as u64;
+        let size = image.ident.address_size();
         let bloom_at = address.wrapping_add(16);
-        let bloom = image.bytes(bloom_at, bloom_size)?.to_vec();
+        let bloom_size = u64::from(bloom_count) * size as u64;
+        let bloom = image.bytes(bloom_at, bloom_size)?.chunks_exact(size);
+        let bloom = bloom.filter_map(|word| image.ident.address(word, 0)).collect();
         let buckets_at = bloom_at.wrapping_add(bloom_size);
-        let bucket_size = u64::from(bucket_count) * 4;
-        let buckets = numbers(words, image.bytes(buckets_at, bucket_size)?);
-        let chains_at = buckets_at.wrapping_add(bucket_size);
+        let buckets = numbers(image, buckets_at, bucket_count, 4)?;
+        let chains_at = buckets_at.wrapping_add(u64::from(bucket_count) * 4);
         // The table has no count of symbols. It ends with the chain that starts last.
-        let last = buckets.iter().copied().max().unwrap_or(0);
-        let count = match last.checked_sub(first) {
-            Some(last) => chain_end(image, chains_at, last)?,
-            None => 0,
-        };
-        let chains = numbers(words, image.bytes(chains_at, u64::from(count) * 4)?);
-        let bloom_mask = bloom_count.wrapping_sub(1);
-        Some(Self { words, bloom, bloom_mask, shift, buckets, first, chains })
-    }
-
-    /// Returns the number of symbols that the table proves to exist.
-    pub(super) fn symbol_count(&self) -> u64 {
-        u64::from(self.first) + self.chains.len() as u64
-    }
-
-    /// Returns the symbols whose hash equals `hash` apart from the lowest bit, in the order of
-    /// their chain.
-    pub(super) fn candidates(&self, hash: u32) -> impl Iterator<Item = u32> + '_ {
-        let start = if self.may_have(hash) { self.bucket(hash) } else { None };
-        let mut next = start;
-        std::iter::from_fn(move || {
+        let mut count = 0;
+        if let Some(last) = buckets.iter().max().and_then(|last| last.checked_sub(first)) {
+            count = last;
             loop {
-                let index = next?;
-                let entry = *self.chains.get(index.checked_sub(self.first)? as usize)?;
-                // The lowest bit marks the end of a chain, so that a hash has 31 bits.
-                next = if entry & 1 == 0 { index.checked_add(1) } else { None };
-                if (entry ^ hash) >> 1 == 0 {
-                    return Some(index);
+                let at = chains_at.wrapping_add(u64::from(count) * 4);
+                // The walk ends with the segment, even if no entry marks the end of the chain.
+                let entry = image.ident.endian.u32(image.bytes(at, 4)?, 0)?;
+                count = count.checked_add(1)?;
+                if entry & 1 == 1 {
+                    break;
                 }
             }
-        })
-    }
-
-    /// Checks the Bloom filter. Returns false if no symbol has the hash.
-    fn may_have(&self, hash: u32) -> bool {
-        let bits = match self.words.class {
-            Class::Elf32 => 32,
-            Class::Elf64 => 64,
-        };
-        let at = ((hash / bits) & self.bloom_mask) as usize * self.words.size();
-        let Some(word) = self.words.address(&self.bloom, at) else { return false };
-        let second = hash.checked_shr(self.shift).unwrap_or(0) & (bits - 1);
-        (word >> (hash & (bits - 1))) & (word >> second) & 1 == 1
-    }
-
-    fn bucket(&self, hash: u32) -> Option<u32> {
-        let index = hash.checked_rem(u32::try_from(self.buckets.len()).ok()?)?;
-        // 0 is an empty bucket: symbol 0 is never defined.
-        self.buckets.get(index as usize).copied().filter(|&symbol| symbol != 0)
-    }
-}
-
-/// Returns the number of entries of the chains, if the last chain starts at entry `last`.
-fn chain_end<'data, R: ReadRef<'data>>(
-    image: &Image<'data, R>,
-    chains_at: u64,
-    last: u32,
-) -> Option<u32> {
-    let mut entry = last;
-    loop {
-        let at = chains_at.wrapping_add(u64::from(entry) * 4);
-        // The walk ends with the segment, even if no entry marks the end of the chain.
-        let bytes = image.bytes(at, 4)?;
-        entry = entry.checked_add(1)?;
-        if image.words().word(bytes, 0)? & 1 == 1 {
-            return Some(entry);
         }
+        let chains = numbers(image, chains_at, count, 4)?;
+        Some(Self::Gnu { bloom, bits: size as u32 * 8, shift, buckets, first, chains })
     }
-}
 
-impl SysvHash {
-    /// Reads the table at `address`. Its entries have `entry` bytes. `None` if it is outside the
-    /// segments.
-    pub(super) fn read<'data, R: ReadRef<'data>>(
+    /// Reads a table whose entries have `entry` bytes.
+    fn sysv<'data, R: ReadRef<'data>>(
         image: &Image<'data, R>,
         address: u64,
         entry: u64,
     ) -> Option<Self> {
-        let table = |at: u64, count: u32| {
-            let bytes = image.bytes(at, u64::from(count) * entry)?;
-            Some(entries(image.words(), bytes, entry))
-        };
-        let head = table(address, 2)?;
+        let head = numbers(image, address, 2, entry)?;
         let [bucket_count, chain_count] = head[..] else { return None };
         let buckets_at = address.wrapping_add(entry * 2);
-        let buckets = table(buckets_at, bucket_count)?;
+        let buckets = numbers(image, buckets_at, bucket_count, entry)?;
         let chains_at = buckets_at.wrapping_add(u64::from(bucket_count) * entry);
-        Some(Self { buckets, chains: table(chains_at, chain_count)? })
+        Some(Self::Sysv { buckets, chains: numbers(image, chains_at, chain_count, entry)? })
     }
 
     /// Returns the number of symbols that the table proves to exist.
     pub(super) fn symbol_count(&self) -> u64 {
-        self.chains.len() as u64
+        match self {
+            Self::Gnu { first, chains, .. } => u64::from(*first) + chains.len() as u64,
+            Self::Sysv { chains, .. } => chains.len() as u64,
+            Self::None => 0,
+        }
     }
 
-    /// Returns the symbols in the bucket of a hash. A chain that is longer than the table is a
-    /// circle and ends there.
-    pub(super) fn candidates(&self, hash: u32) -> impl Iterator<Item = u32> + '_ {
-        let count = u32::try_from(self.buckets.len()).unwrap_or(u32::MAX);
-        let bucket = hash.checked_rem(count).unwrap_or(0) as usize;
-        let start = self.buckets.get(bucket).copied();
-        let follow = |index: &u32| self.chains.get(*index as usize).copied();
-        std::iter::successors(start, follow).take_while(|&index| index != 0).take(self.chains.len())
+    /// Returns the first result for a symbol that may have these hashes.
+    pub(super) fn find_map<T>(
+        &self,
+        hashes: Hashes,
+        mut check: impl FnMut(u32) -> Option<T>,
+    ) -> Option<T> {
+        match self {
+            Self::Gnu { bloom, bits, shift, buckets, first, chains } => {
+                let hash = hashes.gnu;
+                let mask = (bloom.len() as u32).wrapping_sub(1);
+                let word = *bloom.get(((hash / bits) & mask) as usize)?;
+                let second = hash.checked_shr(*shift).unwrap_or(0) & (bits - 1);
+                if (word >> (hash & (bits - 1))) & (word >> second) & 1 == 0 {
+                    return None;
+                }
+                // 0 is an empty bucket: symbol 0 is never defined.
+                let start = *bucket(buckets, hash).filter(|&&symbol| symbol != 0)?;
+                let chain = chains.get(start.checked_sub(*first)? as usize..)?;
+                for (entry, index) in chain.iter().zip(start..=u32::MAX) {
+                    // The lowest bit marks the end of a chain, so that a hash has 31 bits.
+                    if (entry ^ hash) >> 1 == 0
+                        && let Some(found) = check(index)
+                    {
+                        return Some(found);
+                    }
+                    if entry & 1 == 1 {
+                        break;
+                    }
+                }
+                None
+            }
+            Self::Sysv { buckets, chains } => {
+                let start = bucket(buckets, hashes.sysv).copied();
+                let follow = |index: &u32| chains.get(*index as usize).copied();
+                let chain = std::iter::successors(start, follow).take_while(|&index| index != 0);
+                // A chain that is longer than the table is a circle.
+                chain.take(chains.len()).find_map(check)
+            }
+            // `do_lookup_x` skips such an object (`l_nbuckets` is 0).
+            Self::None => None,
+        }
     }
 }
 
-fn numbers(words: Words, bytes: &[u8]) -> Vec<u32> {
-    bytes.chunks_exact(4).filter_map(|chunk| words.word(chunk, 0)).collect()
+fn bucket(buckets: &[u32], hash: u32) -> Option<&u32> {
+    buckets.get((hash as usize).checked_rem(buckets.len())?)
 }
 
-/// Reads entries of 4 or 8 bytes. An entry beyond 32 bits names no symbol.
-fn entries(words: Words, bytes: &[u8], entry: u64) -> Vec<u32> {
-    if entry == 4 {
-        return numbers(words, bytes);
-    }
-    let wide = |chunk: &[u8]| {
-        let value = words.endian.u64(chunk, 0).unwrap_or(u64::MAX);
-        u32::try_from(value).unwrap_or(u32::MAX)
+/// Reads numbers of `size` bytes, 4 or 8. One beyond 32 bits names no symbol. `None` if they are
+/// outside the segments.
+fn numbers<'data, R: ReadRef<'data>>(
+    image: &Image<'data, R>,
+    at: u64,
+    count: u32,
+    size: u64,
+) -> Option<Vec<u32>> {
+    let endian = image.ident.endian;
+    let number = |chunk: &[u8]| match size {
+        4 => endian.u32(chunk, 0),
+        _ => endian.u64(chunk, 0).map(|wide| u32::try_from(wide).unwrap_or(u32::MAX)),
     };
-    bytes.chunks_exact(8).map(wide).collect()
+    let bytes = image.bytes(at, u64::from(count) * size)?;
+    Some(bytes.chunks_exact(size as usize).filter_map(number).collect())
 }
 
 #[cfg(test)]

@@ -28,7 +28,6 @@ pub mod object;
 pub mod order;
 mod relocations;
 pub mod report;
-mod symbol_type;
 #[cfg(test)]
 mod tests;
 mod version_table;
@@ -116,10 +115,8 @@ pub fn bind(
     files: &dyn SymbolFiles,
     options: BindOptions,
 ) -> Result<Bindings, BindError> {
-    let mut objects = Vec::with_capacity(load.objects.len());
-    for object in &load.objects {
-        objects.push(read(object, files)?);
-    }
+    let objects = load.objects.iter().map(|object| read(object, files));
+    let objects = objects.collect::<Result<_, _>>()?;
     match libc {
         Libc::Glibc(version) => glibc::bind(load, version, objects, options),
         Libc::Musl => musl::bind(load, objects),
@@ -155,12 +152,13 @@ fn read(
     if object.namespace != 0 {
         return Ok(None);
     }
-    let path = || object.path.clone();
-    let symbols =
-        files.symbols(object).map_err(|source| BindError::Object { path: path(), source })?;
-    if symbols.machine().is_none() {
-        let machine = symbols.ident().machine_name();
-        return Err(BindError::Machine { path: path(), machine });
+    let path = object.path.clone();
+    let symbols = match files.symbols(object) {
+        Ok(symbols) => symbols,
+        Err(source) => return Err(BindError::Object { path, source }),
+    };
+    if symbols.machine.is_none() {
+        return Err(BindError::Machine { path, machine: symbols.ident.machine_name() });
     }
     Ok(Some(symbols))
 }

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use object::elf;
 use rustc_hash::FxHashMap;
 
-use super::binding::{Binding, Bindings, Definer, ObjectBindings, RelocationKind, SymbolType};
+use super::binding::{
+    Binding, Bindings, Definer, ObjectBindings, RelocationKind, SymbolClass, SymbolType,
+};
 use super::hash::Hashes;
 use super::object::{ObjectSymbols, Symbol};
 use super::relocations::Relocation;
-use super::{BindError, MAX_STEPS, bind_each, versions};
+use super::{BindError, MAX_STEPS, bind_each};
 use crate::loader::load::{Load, Role};
 
 /// Binds every object of a start. musl checks no needed versions, and ignores `DT_SYMBOLIC` and
@@ -27,8 +29,8 @@ pub(super) fn bind(
         let bindings = names.relocate(index, symbols)?;
         Some(ObjectBindings { symbols: Some(Arc::clone(symbols)), bindings, lazy: false })
     })?;
-    let missing_versions = Vec::<versions::MissingVersion>::new();
-    Ok(Bindings { objects: bound, scope: load.scope.clone(), relocation_order, missing_versions })
+    let (scope, missing_versions) = (load.scope.clone(), Vec::new());
+    Ok(Bindings { objects: bound, scope, relocation_order, missing_versions })
 }
 
 /// The data that the lookups of one start share.
@@ -45,16 +47,19 @@ type Found = (usize, u32, Symbol);
 impl Names<'_> {
     /// `do_relocs`.
     fn relocate(&mut self, index: usize, symbols: &ObjectSymbols) -> Option<Vec<Binding>> {
-        let mut known: FxHashMap<(u32, Search), Option<Found>> = FxHashMap::default();
-        let mut bindings = Vec::with_capacity(symbols.symbolic().len());
-        for relocation in symbols.symbolic() {
-            let search = Search::of(relocation.kind);
-            let key = (relocation.symbol, search);
-            let found = match known.get(&key) {
-                Some(found) => *found,
-                None => self.resolve(index, symbols, relocation.symbol, search),
+        let mut known: FxHashMap<(u32, SymbolClass), Option<Found>> = FxHashMap::default();
+        let relocations = &symbols.relocations.symbolic;
+        let mut bindings = Vec::with_capacity(relocations.len());
+        for relocation in relocations {
+            let class = match relocation.kind {
+                // `need_def`: not a PLT entry of a program.
+                RelocationKind::JumpSlot => SymbolClass::Plt,
+                RelocationKind::Copy => SymbolClass::Copy,
+                _ => SymbolClass::Any,
             };
-            known.insert(key, found);
+            let found = *known
+                .entry((relocation.symbol, class))
+                .or_insert_with(|| self.resolve(index, symbols, relocation.symbol, class));
             bindings.push(binding(symbols, relocation, found));
         }
         (self.steps <= MAX_STEPS).then_some(bindings)
@@ -66,26 +71,26 @@ impl Names<'_> {
         object: usize,
         symbols: &ObjectSymbols,
         index: u32,
-        search: Search,
+        class: SymbolClass,
     ) -> Option<Found> {
         let symbol = symbols.symbol(index)?;
         if index == 0 || symbol.binding == elf::STB_LOCAL.0 {
             return Some((object, index, symbol));
         }
         let name = symbols.string(symbol.name.into());
-        let scope = match search {
+        let scope = match class {
             // `head->syms_next`: the program's own symbol is the place to copy to.
-            Search::BehindProgram => self.scope.get(1..).unwrap_or_default(),
-            Search::Any | Search::Defined => self.scope,
+            SymbolClass::Copy => self.scope.get(1..).unwrap_or_default(),
+            SymbolClass::Any | SymbolClass::Plt => self.scope,
         };
-        self.find_sym(scope, name, search).or_else(|| {
+        self.find_sym(scope, name, class).or_else(|| {
             // get_lfs64 (1.2.4): a name with the suffix 64 is another name of the plain function.
-            self.find_sym(&[self.loader?], name.strip_suffix(b"64")?, Search::Defined)
+            self.find_sym(&[self.loader?], name.strip_suffix(b"64")?, SymbolClass::Plt)
         })
     }
 
     /// `find_sym2`.
-    fn find_sym(&mut self, scope: &[usize], name: &[u8], search: Search) -> Option<Found> {
+    fn find_sym(&mut self, scope: &[usize], name: &[u8], class: SymbolClass) -> Option<Found> {
         let hashes = Hashes::of(name);
         for &object in scope {
             let Some(symbols) = &self.objects[object] else { continue };
@@ -102,7 +107,7 @@ impl Names<'_> {
             if self.steps > MAX_STEPS {
                 return None;
             }
-            if let Some((index, symbol)) = first.filter(|(_, symbol)| serves(symbol, search)) {
+            if let Some((index, symbol)) = first.filter(|(_, symbol)| serves(symbol, class)) {
                 return Some((object, index, symbol));
             }
         }
@@ -110,32 +115,11 @@ impl Names<'_> {
     }
 }
 
-/// The symbols that a relocation may bind to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Search {
-    /// Any symbol.
-    Any,
-    /// `need_def`, for PLT relocations: not a PLT entry of a program.
-    Defined,
-    /// For `COPY`: not a symbol of the program.
-    BehindProgram,
-}
-
-impl Search {
-    fn of(kind: RelocationKind) -> Self {
-        match kind {
-            RelocationKind::JumpSlot => Self::Defined,
-            RelocationKind::Copy => Self::BehindProgram,
-            _ => Self::Any,
-        }
-    }
-}
-
 /// The conditions of `find_sym2`, `OK_TYPES` and `OK_BINDS`. IFUNC symbols are not found.
-fn serves(symbol: &Symbol, search: Search) -> bool {
+fn serves(symbol: &Symbol, class: SymbolClass) -> bool {
     let symbol_type = symbol.symbol_type();
     let is_tls = symbol_type == SymbolType::Tls;
-    if symbol.is_undefined() && (search == Search::Defined || is_tls) {
+    if symbol.is_undefined() && (class == SymbolClass::Plt || is_tls) {
         return false;
     }
     // The first TLS symbol of an object has offset 0.
@@ -149,33 +133,17 @@ fn serves(symbol: &Symbol, search: Search) -> bool {
 
 fn binding(symbols: &ObjectSymbols, relocation: &Relocation, found: Option<Found>) -> Binding {
     use RelocationKind::{Copy, GlobDat, JumpSlot};
-    let Relocation { offset, kind, symbol, lazy_table, .. } = *relocation;
     // In REL tables, GOT, PLT and COPY relocations have no addend.
     // The word of a PLT relocation has the address of a stub instead.
-    let adds = relocation.has_addend || !matches!(kind, GlobDat | JumpSlot | Copy);
-    let addend = if adds { relocation.addend } else { 0 };
-    let reference = symbols.symbol(symbol);
-    let is_weak =
-        // A weak definition that `find_sym` cannot find is an error, unlike a weak reference.
-        reference.is_some_and(|symbol| symbol.is_undefined() && symbol.binding == elf::STB_WEAK.0);
-    let (definer, definition, value, symbol_type) = match found {
-        Some((definer, index, found)) => {
-            (Definer::Object(definer as u32), index, found.value, found.symbol_type())
-        }
-        None if is_weak => (Definer::Undefined, 0, 0, SymbolType::NoType),
-        None => (Definer::Missing, 0, 0, SymbolType::NoType),
-    };
+    let adds = relocation.has_addend || !matches!(relocation.kind, GlobDat | JumpSlot | Copy);
     // musl treats unique symbols like any other: the first definition in the list counts.
-    Binding {
-        offset,
-        kind,
-        lazy_table,
-        symbol,
-        definer,
-        definition,
-        value,
-        addend,
-        symbol_type,
-        unique: false,
+    if let Some((definer, definition, symbol)) = found {
+        let (value, symbol_type) = (symbol.value, symbol.symbol_type());
+        let bound = relocation.unbound(Definer::Object(definer as u32), adds);
+        return Binding { definition, value, symbol_type, ..bound };
     }
+    // A weak definition that `find_sym` cannot find is an error, unlike a weak reference.
+    let is_weak = |it: Symbol| it.is_undefined() && it.binding == elf::STB_WEAK.0;
+    let is_weak = symbols.symbol(relocation.symbol).is_some_and(is_weak);
+    relocation.unbound(if is_weak { Definer::Undefined } else { Definer::Missing }, adds)
 }

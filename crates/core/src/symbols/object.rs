@@ -1,32 +1,37 @@
 //! The symbol tables and relocations of one object.
 
-use object::elf::{self, DynamicTag};
+use object::elf;
 use object::read::ReadRef;
 
+use super::binding::{Relative, RelocationKind, SymbolType};
 use super::dynamic::Tags;
-use super::hash::{GnuHash, HashTable, SysvHash};
+use super::hash::HashTable;
 use super::machine::KnownMachine;
 use super::relocations::{Relocation, Relocations};
-use super::symbol_type::{Relative, RelocationKind, SymbolType};
 use super::version_table::VersionTable;
-use crate::elf::{Class, ElfError, Ident, Image, Words};
+use crate::elf::{Class, ElfError, Ident, Image};
 
 /// The data of one object that symbol lookup and relocation need. It is read once for each file and
 /// shared by all starts that load the file.
 #[derive(Clone, Debug)]
 pub struct ObjectSymbols {
-    ident: Ident,
-    machine: Option<KnownMachine>,
-    pub(super) tags: Tags,
+    /// The identification and machine fields.
+    pub ident: Ident,
+    /// The machine, if its relocation types are known.
+    pub machine: Option<KnownMachine>,
+    /// The entries of `PT_DYNAMIC` in the file, up to `DT_NULL`. A loader changes some of them in
+    /// memory.
+    pub(crate) tags: Tags,
     /// `DT_SYMBOLIC` or `DF_SYMBOLIC`: glibc searches the object itself first.
     pub(super) symbolic: bool,
-    dynamic_address: u64,
-    words: Words,
+    /// Address of `PT_DYNAMIC`, before the load address is added.
+    pub dynamic_address: u64,
     symbols: Vec<u8>,
     strings: Vec<u8>,
     pub(super) hash: HashTable,
     pub(super) versions: VersionTable,
-    relocations: Relocations,
+    /// The relocations.
+    pub relocations: Relocations,
 }
 
 /// One entry of a symbol table.
@@ -105,16 +110,14 @@ impl ObjectSymbols {
     /// beyond them, or if there are more than 16,777,216 relative relocations.
     pub fn read<'data, R: ReadRef<'data>>(data: R) -> Result<Self, ElfError> {
         let image = Image::new(data)?;
-        let ident = image.ident();
-        let machine = KnownMachine::of(&ident);
+        let machine = KnownMachine::of(&image.ident);
         let tags = Tags(image.dynamic_entries()?);
         let mut object = Self {
-            ident,
+            ident: image.ident,
             machine,
             symbolic: tags.has(elf::DT_SYMBOLIC, elf::DF_SYMBOLIC),
             tags,
-            dynamic_address: image.dynamic().map_or(0, |(address, _)| address),
-            words: image.words(),
+            dynamic_address: image.dynamic.map_or(0, |segment| segment.vaddr),
             symbols: Vec::new(),
             strings: Vec::new(),
             hash: HashTable::None,
@@ -135,25 +138,10 @@ impl ObjectSymbols {
         let tags = &self.tags;
         self.relocations = Relocations::read(image, tags, machine)?;
         let Some(symbols_at) = tags.get(elf::DT_SYMTAB) else { return Ok(()) };
-        // glibc's _dl_setup_hash uses the GNU table if there is one.
-        let (hash, count) = match (tags.get(elf::DT_GNU_HASH), tags.get(elf::DT_HASH)) {
-            (Some(at), _) => {
-                let malformed = ElfError::Malformed("its DT_GNU_HASH lies outside its segments");
-                let table = GnuHash::read(image, at).ok_or(malformed)?;
-                let count = table.symbol_count();
-                (HashTable::Gnu(table), count)
-            }
-            (None, Some(at)) => {
-                let malformed = ElfError::Malformed("its DT_HASH lies outside its segments");
-                let table = SysvHash::read(image, at, machine.hash_entry()).ok_or(malformed)?;
-                let count = table.symbol_count();
-                (HashTable::Sysv(table), count)
-            }
-            (None, None) => (HashTable::None, 0),
-        };
-        self.hash = hash;
+        self.hash = HashTable::read(image, tags, machine)?;
         // A GNU table has defined symbols only. Relocations name the undefined ones.
-        let count = count.max(u64::from(self.relocations.last_symbol()) + 1);
+        let last = self.relocations.symbolic.iter().map(|relocation| relocation.symbol).max();
+        let count = self.hash.symbol_count().max(u64::from(last.unwrap_or(0)) + 1);
         let size = count * self.entry_size() as u64;
         let malformed = ElfError::Malformed("its symbol table lies outside its segments");
         self.symbols = image.bytes(symbols_at, size).ok_or(malformed)?.to_vec();
@@ -168,40 +156,17 @@ impl ObjectSymbols {
     }
 
     fn entry_size(&self) -> usize {
-        match self.words.class {
+        match self.ident.class {
             Class::Elf32 => 16,
             Class::Elf64 => 24,
         }
     }
 
-    /// The identification and machine fields.
-    #[must_use]
-    pub fn ident(&self) -> Ident {
-        self.ident
-    }
-
-    /// The machine, if its relocation types are known.
-    #[must_use]
-    pub fn machine(&self) -> Option<KnownMachine> {
-        self.machine
-    }
-
-    /// The relative relocations of `DT_REL` and `DT_RELA`, in order.
-    #[must_use]
-    pub fn relative(&self) -> &[Relative] {
-        &self.relocations.relative
-    }
-
-    /// Returns the relocations of `DT_RELR` in order. All of them are relative and applied first.
-    #[must_use]
-    pub fn relr(&self) -> &[Relative] {
-        &self.relocations.relr
-    }
-
     /// Returns the number of relocations with a symbol ([`super::ObjectBindings::symbolic`]).
     #[must_use]
     pub fn symbolic_count(&self) -> usize {
-        self.symbolic().iter().filter(|relocation| relocation.kind.is_symbolic()).count()
+        let relocations = self.relocations.symbolic.iter();
+        relocations.filter(|relocation| relocation.kind.is_symbolic()).count()
     }
 
     /// Returns the offset of each word that a relocation names, of any kind.
@@ -217,17 +182,6 @@ impl ObjectSymbols {
         self.tags.get(elf::DT_PLTGOT)
     }
 
-    /// All other relocations.
-    pub(super) fn symbolic(&self) -> &[Relocation] {
-        &self.relocations.symbolic
-    }
-
-    /// True with `DT_TEXTREL` or `DF_TEXTREL`: the loader makes read-only segments writable.
-    #[must_use]
-    pub(crate) fn has_text_relocations(&self) -> bool {
-        self.tags.has(elf::DT_TEXTREL, elf::DF_TEXTREL)
-    }
-
     /// `DT_PPC64_OPT`; 0 on other machines.
     #[must_use]
     pub fn ppc64_options(&self) -> u64 {
@@ -236,30 +190,11 @@ impl ObjectSymbols {
         self.tags.get(elf::DT_PPC64_OPT).filter(|_| is_ppc64).unwrap_or(0)
     }
 
-    /// Address of `PT_DYNAMIC`, before the load address is added.
-    #[must_use]
-    pub fn dynamic_address(&self) -> u64 {
-        self.dynamic_address
-    }
-
     /// Returns the address of `PT_DYNAMIC`, and the number of its words.
     #[must_use]
     pub fn dynamic_words(&self) -> (u64, u64) {
         // One more for `DT_NULL`.
         (self.dynamic_address, 2 * (self.tags.0.len() as u64 + 1))
-    }
-
-    /// Returns the entries of `PT_DYNAMIC` in the file, up to `DT_NULL`. A loader changes some of them
-    /// in memory.
-    #[must_use]
-    pub(crate) fn dynamic_entries(&self) -> &[(DynamicTag, u64)] {
-        &self.tags.0
-    }
-
-    /// Returns the value of an entry of `PT_DYNAMIC`.
-    #[must_use]
-    pub(crate) fn dynamic_value(&self, tag: DynamicTag) -> Option<u64> {
-        self.tags.get(tag)
     }
 
     /// Returns the approximate size of the tables in memory, in bytes.
@@ -283,25 +218,25 @@ impl ObjectSymbols {
         let size = self.entry_size();
         let start = (index as usize).checked_mul(size)?;
         let entry = self.symbols.get(start..start.checked_add(size)?)?;
-        let words = self.words;
+        let endian = self.ident.endian;
         // `Elf32_Sym` has `st_value` and `st_size` before `st_info`, `Elf64_Sym` at its end.
-        let (info, other, section, value, size) = match words.class {
+        let (info, other, section, value, size) = match self.ident.class {
             Class::Elf32 => (
                 entry[12],
                 entry[13],
-                words.endian.u16(entry, 14)?,
-                words.word(entry, 4)?.into(),
-                words.word(entry, 8)?.into(),
+                endian.u16(entry, 14)?,
+                endian.u32(entry, 4)?.into(),
+                endian.u32(entry, 8)?.into(),
             ),
             Class::Elf64 => (
                 entry[4],
                 entry[5],
-                words.endian.u16(entry, 6)?,
-                words.endian.u64(entry, 8)?,
-                words.endian.u64(entry, 16)?,
+                endian.u16(entry, 6)?,
+                endian.u64(entry, 8)?,
+                endian.u64(entry, 16)?,
             ),
         };
-        let name = words.word(entry, 0)?;
+        let name = endian.u32(entry, 0)?;
         let (binding, raw_type) = (info >> 4, info & 0xf);
         Some(Symbol { name, binding, raw_type, other, section, value, size })
     }
@@ -321,10 +256,8 @@ impl ObjectSymbols {
 
     /// True if a `COPY` relocation names the symbol.
     pub(super) fn copies(&self, symbol: u32) -> bool {
-        let is_copy = |relocation: &Relocation| {
-            relocation.symbol == symbol && relocation.kind == RelocationKind::Copy
-        };
-        self.relocations.symbolic.iter().any(is_copy)
+        let mut relocations = self.relocations.symbolic.iter();
+        relocations.any(|it| it.symbol == symbol && it.kind == RelocationKind::Copy)
     }
 
     /// The string at an offset of the string table, without its NUL.

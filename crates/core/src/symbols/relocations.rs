@@ -3,9 +3,9 @@
 use object::elf;
 use object::read::ReadRef;
 
+use super::binding::{Binding, Definer, Relative, RelocationKind, SymbolType};
 use super::dynamic::{Table, Tags};
 use super::machine::{KnownMachine, TypeOf};
-use super::symbol_type::{Relative, RelocationKind};
 use crate::elf::{Class, ElfError, Image};
 
 /// The limit on relocations of one object. Chromium has less than a million. A hostile `DT_RELR`
@@ -14,11 +14,11 @@ const MAX_RELOCATIONS: usize = 1 << 24;
 
 /// Every relocation of an object, sorted by the treatment of the loader.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Relocations {
-    /// `DT_RELR`.
-    pub(super) relr: Vec<Relative>,
-    /// The relative relocations of the other tables.
-    pub(super) relative: Vec<Relative>,
+pub struct Relocations {
+    /// Those of `DT_RELR` in order. All of them are relative and applied first.
+    pub relr: Vec<Relative>,
+    /// The relative relocations of `DT_REL` and `DT_RELA`, in order.
+    pub relative: Vec<Relative>,
     /// All other relocations. Within each table `IRELATIVE` is last.
     pub(super) symbolic: Vec<Relocation>,
 }
@@ -37,10 +37,22 @@ pub(super) struct Relocation {
     pub(super) lazy_table: bool,
 }
 
-struct Reader<'a, 'data, R> {
-    image: &'a Image<'data, R>,
-    machine: KnownMachine,
-    found: Relocations,
+impl Relocation {
+    /// Returns the binding without a definition.
+    pub(super) fn unbound(&self, definer: Definer, adds: bool) -> Binding {
+        Binding {
+            offset: self.offset,
+            kind: self.kind,
+            lazy_table: self.lazy_table,
+            symbol: self.symbol,
+            definer,
+            definition: 0,
+            value: 0,
+            addend: if adds { self.addend } else { 0 },
+            symbol_type: SymbolType::NoType,
+            unique: false,
+        }
+    }
 }
 
 impl Relocations {
@@ -50,36 +62,29 @@ impl Relocations {
         tags: &Tags,
         machine: KnownMachine,
     ) -> Result<Self, ElfError> {
-        let mut reader = Reader { image, machine, found: Self::default() };
+        let mut found = Self::default();
         // `ELF_DYNAMIC_RELOCATE` applies `DT_RELR` first, then `DT_REL`, then `DT_RELA`.
-        reader.relr(tags.table(elf::DT_RELR, elf::DT_RELRSZ))?;
+        found.relr(image, tags.table(elf::DT_RELR, elf::DT_RELRSZ))?;
         let plt_kind = tags.get(elf::DT_PLTREL);
         let plt_has_addends = plt_kind == u64::try_from(elf::DT_RELA.0).ok();
         let plt = tags.table(elf::DT_JMPREL, elf::DT_PLTRELSZ);
-        let rela = tags.table(elf::DT_RELA, elf::DT_RELASZ);
         if machine.reads_rel() {
             let rel = tags.table(elf::DT_REL, elf::DT_RELSZ);
-            reader.tables(rel, plt, false, !plt_has_addends)?;
-            reader.tables(rela, plt, true, plt_has_addends)?;
-        } else {
-            // `elf_get_dynamic_info` asserts that `DT_PLTREL` is `DT_RELA` on these machines.
-            reader.tables(rela, plt, true, plt_kind.is_some())?;
+            found.tables(image, machine, [rel, plt], false, !plt_has_addends)?;
         }
-        Ok(reader.found)
+        // `elf_get_dynamic_info` asserts that `DT_PLTREL` is `DT_RELA` on the other machines.
+        let takes_plt = if machine.reads_rel() { plt_has_addends } else { plt_kind.is_some() };
+        let rela = tags.table(elf::DT_RELA, elf::DT_RELASZ);
+        found.tables(image, machine, [rela, plt], true, takes_plt)?;
+        Ok(found)
     }
 
-    /// Returns the largest symbol index in a relocation.
-    pub(super) fn last_symbol(&self) -> u32 {
-        self.symbolic.iter().map(|relocation| relocation.symbol).max().unwrap_or(0)
-    }
-}
-
-impl<'data, R: ReadRef<'data>> Reader<'_, 'data, R> {
     /// `_ELF_DYNAMIC_DO_RELOC`: a table and the PLT table, which may be its end.
-    fn tables(
+    fn tables<'data, R: ReadRef<'data>>(
         &mut self,
-        mut table: Table,
-        plt: Table,
+        image: &Image<'data, R>,
+        machine: KnownMachine,
+        [mut table, mut plt]: [Table; 2],
         has_addends: bool,
         takes_plt: bool,
     ) -> Result<(), ElfError> {
@@ -87,114 +92,103 @@ impl<'data, R: ReadRef<'data>> Reader<'_, 'data, R> {
         if table.address == 0 {
             table.size = 0;
         }
-        let takes_plt = takes_plt && plt.size > 0;
+        if !takes_plt {
+            plt.size = 0;
+        }
         // Some linkers count the PLT relocations in `DT_RELASZ` too. They must not be applied
         // twice.
-        if takes_plt && table.size >= plt.size && table.end() == plt.end() {
+        if table.size >= plt.size && table.end() == plt.end() {
             table.size -= plt.size;
         }
-        self.table(table, has_addends, false)?;
-        if takes_plt {
-            self.table(plt, has_addends, true)?;
-        }
-        Ok(())
+        self.table(image, machine, table, has_addends, false)?;
+        self.table(image, machine, plt, has_addends, true)
     }
 
     /// `elf_dynamic_do_Rel`.
-    fn table(&mut self, table: Table, has_addends: bool, lazy_table: bool) -> Result<(), ElfError> {
-        if table.size == 0 {
-            return Ok(());
-        }
+    fn table<'data, R: ReadRef<'data>>(
+        &mut self,
+        image: &Image<'data, R>,
+        machine: KnownMachine,
+        table: Table,
+        has_addend: bool,
+        lazy_table: bool,
+    ) -> Result<(), ElfError> {
         let malformed = ElfError::Malformed("its relocations lie outside its segments");
-        let bytes = self.image.bytes(table.address, table.size).ok_or(malformed)?;
-        let words = self.image.words();
-        let size = words.size() * if has_addends { 3 } else { 2 };
+        let bytes = table.bytes(image).ok_or(malformed)?;
+        let word = image.ident.address_size();
         let mut last = Vec::new();
-        for entry in bytes.chunks_exact(size) {
-            let number = |at| words.address(entry, at).unwrap_or(0);
-            let (offset, info) = (number(0), number(words.size()));
-            let (symbol, raw) = match words.class {
+        for entry in bytes.chunks_exact(word * if has_addend { 3 } else { 2 }) {
+            let number = |at| image.ident.address(entry, at).unwrap_or(0);
+            let (offset, info) = (number(0), number(word));
+            let (symbol, raw) = match image.ident.class {
                 Class::Elf32 => ((info >> 8) as u32, (info & 0xff) as u32),
                 Class::Elf64 => ((info >> 32) as u32, info as u32),
             };
-            let meaning = self.machine.type_of(raw);
-            let addend = match meaning {
-                _ if has_addends => self.signed(number(2 * words.size())),
+            let meaning = machine.type_of(raw);
+            let stored = match meaning {
+                _ if has_addend => number(2 * word),
                 // A `REL` entry has its addend in the word that it relocates, a descriptor in its second
                 // word: the argument.
                 TypeOf::Symbolic(RelocationKind::TlsDescriptor) => {
-                    self.signed(self.in_place(offset.wrapping_add(4)))
+                    in_place(image, offset.wrapping_add(4))
                 }
-                _ => self.signed(self.in_place(offset)),
+                _ => in_place(image, offset),
+            };
+            let addend = match image.ident.class {
+                Class::Elf32 => i64::from(stored as i32),
+                Class::Elf64 => stored as i64,
             };
             match meaning {
                 TypeOf::Nothing => {}
                 TypeOf::Relative => {
                     // In a 32-bit `REL` entry it is an address.
-                    let addend = if has_addends { addend as u64 } else { self.in_place(offset) };
-                    push(&mut self.found.relative, Relative { offset, addend })?;
+                    let addend = if has_addend { addend as u64 } else { stored };
+                    push(&mut self.relative, Relative { offset, addend })?;
                 }
                 TypeOf::Symbolic(kind) => {
-                    let has_addend = has_addends;
                     let found = Relocation { offset, kind, symbol, addend, has_addend, lazy_table };
                     // A resolver may read what the other relocations of its object store.
                     let is_last = kind == RelocationKind::Irelative;
-                    if is_last { &mut last } else { &mut self.found.symbolic }.push(found);
+                    if is_last { &mut last } else { &mut self.symbolic }.push(found);
                 }
             }
         }
-        self.found.symbolic.append(&mut last);
+        self.symbolic.append(&mut last);
         Ok(())
-    }
-
-    /// Returns the word of the file at an address, before relocation, or 0 beyond the file.
-    fn in_place(&self, address: u64) -> u64 {
-        let words = self.image.words();
-        let bytes = self.image.bytes(address, words.size() as u64);
-        bytes.and_then(|bytes| words.address(bytes, 0)).unwrap_or(0)
-    }
-
-    /// Returns an address-sized number as a signed one.
-    fn signed(&self, number: u64) -> i64 {
-        match self.image.words().class {
-            Class::Elf32 => i64::from(number as i32),
-            Class::Elf64 => number as i64,
-        }
     }
 
     /// `ELF_DYNAMIC_DO_RELR`: an even word is an address, an odd word a bitmap of the following
     /// words.
-    fn relr(&mut self, table: Table) -> Result<(), ElfError> {
-        if table.size == 0 {
-            return Ok(());
-        }
+    fn relr<'data, R: ReadRef<'data>>(
+        &mut self,
+        image: &Image<'data, R>,
+        table: Table,
+    ) -> Result<(), ElfError> {
         let malformed = ElfError::Malformed("its DT_RELR lies outside its segments");
-        let bytes = self.image.bytes(table.address, table.size).ok_or(malformed)?;
-        let (words, mut next) = (self.image.words(), 0_u64);
-        let size = words.size() as u64;
-        for chunk in bytes.chunks_exact(words.size()) {
-            let entry = words.address(chunk, 0).unwrap_or(0);
-            if entry & 1 == 0 {
-                self.push_relr(entry)?;
-                next = entry.wrapping_add(size);
-                continue;
+        let bytes = table.bytes(image).ok_or(malformed)?;
+        let size = image.ident.address_size() as u64;
+        let mut next = 0_u64;
+        for chunk in bytes.chunks_exact(size as usize) {
+            let entry = image.ident.address(chunk, 0).unwrap_or(0);
+            let (start, bits, count) = match entry & 1 {
+                0 => (entry, 1, 1),
+                // Bit 0 marks the word as a bitmap, which covers one word less than it has bits.
+                _ => (next, entry >> 1, size * 8 - 1),
+            };
+            for bit in (0..count).filter(|bit| bits >> bit & 1 == 1) {
+                let offset = start.wrapping_add(bit * size);
+                push(&mut self.relr, Relative { offset, addend: in_place(image, offset) })?;
             }
-            // Bit 0 marks the word as a bitmap.
-            for bit in 1..size * 8 {
-                if entry >> bit & 1 == 1 {
-                    self.push_relr(next.wrapping_add((bit - 1) * size))?;
-                }
-            }
-            // A bitmap covers one word less than it has bits.
-            next = next.wrapping_add((size * 8 - 1) * size);
+            next = start.wrapping_add(count * size);
         }
         Ok(())
     }
+}
 
-    fn push_relr(&mut self, offset: u64) -> Result<(), ElfError> {
-        let addend = self.in_place(offset);
-        push(&mut self.found.relr, Relative { offset, addend })
-    }
+/// Returns the word of the file at an address, before relocation, or 0 beyond the file.
+fn in_place<'data, R: ReadRef<'data>>(image: &Image<'data, R>, address: u64) -> u64 {
+    let bytes = image.bytes(address, image.ident.address_size() as u64);
+    bytes.and_then(|bytes| image.ident.address(bytes, 0)).unwrap_or(0)
 }
 
 fn push(list: &mut Vec<Relative>, relative: Relative) -> Result<(), ElfError> {

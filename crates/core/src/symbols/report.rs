@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::binding::{Binding, Bindings, Definer, RelocationKind, SymbolType};
 use super::object::ObjectSymbols;
+use super::versions::MissingVersion;
 use crate::loader::load::Load;
 
 /// Undefined and interposed symbols, missing versions, the definers of symbols, and counts of
@@ -214,15 +215,13 @@ impl<'a> Reader<'a> {
     }
 
     fn missing_versions(&self) -> Vec<MissingVersionReport> {
-        let missing = self.bindings.missing_versions.iter();
-        missing
-            .map(|missing| MissingVersionReport {
-                object: self.path(missing.object),
-                library: self.path(missing.library),
-                version: text(&missing.version),
-                weak: missing.weak,
-            })
-            .collect()
+        let report = |missing: &MissingVersion| MissingVersionReport {
+            object: self.path(missing.object),
+            library: self.path(missing.library),
+            version: text(&missing.version),
+            weak: missing.weak,
+        };
+        self.bindings.missing_versions.iter().map(report).collect()
     }
 
     fn definers(&self) -> Vec<DefinerCount> {
@@ -245,21 +244,16 @@ impl<'a> Reader<'a> {
     fn interposed(&self) -> Vec<InterposedSymbol> {
         let exported = self.exported();
         let mut used: BTreeMap<(usize, u32), (usize, bool)> = BTreeMap::new();
-        for (_, symbols, binding) in self.all() {
+        for (index, symbols, binding) in self.all() {
+            // A copy is used in place of its source.
+            if binding.kind == RelocationKind::Copy {
+                used.entry((index, binding.symbol)).or_default().1 = true;
+                continue;
+            }
             let Some(definer) = binding.definer.object() else { continue };
             let is_looked_up = symbols.symbol(binding.symbol).is_some_and(|s| s.is_exported());
-            // After a definition was copied, the copy is used.
-            let is_copy = binding.kind == RelocationKind::Copy;
-            if binding.symbol != 0 && is_looked_up && !is_copy {
-                let entry = used.entry((definer, binding.definition)).or_default();
-                entry.0 += 1;
-            }
-        }
-        // A copy is used in place of its source.
-        for (index, _, binding) in self.all() {
-            if binding.kind == RelocationKind::Copy {
-                let entry = used.entry((index, binding.symbol)).or_default();
-                entry.1 = true;
+            if binding.symbol != 0 && is_looked_up {
+                used.entry((definer, binding.definition)).or_default().0 += 1;
             }
         }
         let mut interposed = Vec::new();
@@ -276,12 +270,10 @@ impl<'a> Reader<'a> {
             let others: Vec<String> =
                 candidates.iter().filter(serves).map(|(object, _)| self.path(*object)).collect();
             if references > 0 && !others.is_empty() {
-                let (symbol, version) = (text(name), version.map(text));
-                let definer = self.path(definer);
                 interposed.push(InterposedSymbol {
-                    symbol,
-                    version,
-                    definer,
+                    symbol: text(name),
+                    version: version.map(text),
+                    definer: self.path(definer),
                     others,
                     references,
                     copy,
@@ -310,8 +302,8 @@ impl<'a> Reader<'a> {
         let mut counts = RelocationCounts::default();
         for object in &self.bindings.objects {
             let Some(symbols) = &object.symbols else { continue };
-            counts.relative += symbols.relative().len();
-            counts.relr += symbols.relr().len();
+            counts.relative += symbols.relocations.relative.len();
+            counts.relr += symbols.relocations.relr.len();
             for binding in &object.bindings {
                 *counts.of_kind(binding.kind) += 1;
                 counts.lazy += usize::from(object.is_lazy(binding));

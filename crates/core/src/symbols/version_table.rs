@@ -22,11 +22,11 @@ pub(super) struct VersionTable {
     /// `DT_VERNEED`.
     pub(super) needs: Vec<VersionNeed>,
     /// `DT_VERDEF`, including the base version. `None` if the object has no such table.
-    pub(super) definitions: Option<Vec<VersionName>>,
+    pub(super) definitions: Option<Vec<Version>>,
 }
 
-/// One version by its index. All fields are zero for the base version, and for an index without an
-/// entry.
+/// A version that is needed or defined. All fields are zero for the base version, and for an index
+/// without an entry.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Version {
     pub(super) hash: u32,
@@ -34,6 +34,8 @@ pub(super) struct Version {
     pub(super) name: u64,
     /// Set in `vna_other`: only a definition of exactly this version matches.
     pub(super) hidden: bool,
+    /// `VER_FLG_WEAK`: the start continues if the version is missing.
+    pub(super) weak: bool,
 }
 
 /// The versions of one library that an object needs.
@@ -41,17 +43,7 @@ pub(super) struct Version {
 pub(super) struct VersionNeed {
     /// Offset of the library's name in the string table.
     pub(super) file: u64,
-    pub(super) versions: Vec<VersionName>,
-}
-
-/// A version that is needed or defined.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct VersionName {
-    pub(super) hash: u32,
-    /// Offset of the name in the string table.
-    pub(super) name: u64,
-    /// `VER_FLG_WEAK`: the start continues if the version is missing.
-    pub(super) weak: bool,
+    pub(super) versions: Vec<Version>,
 }
 
 impl VersionTable {
@@ -75,9 +67,8 @@ impl VersionTable {
         // glibc sets l_versyms only if some version has an index above 0.
         if let Some(at) = tags.get(elf::DT_VERSYM).filter(|_| table.versions.len() > 1) {
             let malformed = ElfError::Malformed("its DT_VERSYM lies outside its segments");
-            let words = image.words();
             let bytes = image.bytes(at, symbol_count * 2).ok_or(malformed)?;
-            let halves = bytes.chunks_exact(2).filter_map(|chunk| words.endian.u16(chunk, 0));
+            let halves = bytes.chunks_exact(2).filter_map(|chunk| image.ident.endian.u16(chunk, 0));
             table.symbols = Some(halves.collect());
         }
         Ok(table)
@@ -100,9 +91,9 @@ impl VersionTable {
                 let aux = entry(image, aux_at, 16)?;
                 let (hash, name) = (aux.word(0)?, aux.word(8)?.into());
                 let (other, weak) = (aux.half(6)?, aux.half(4)? & elf::VER_FLG_WEAK.0 != 0);
-                versions.push(VersionName { hash, name, weak });
-                let hidden = other & HIDDEN != 0;
-                self.set(other & !HIDDEN, Version { hash, name, hidden });
+                let version = Version { hash, name, hidden: other & HIDDEN != 0, weak };
+                versions.push(version);
+                self.set(other & !HIDDEN, version);
                 // `_dl_check_map_versions` follows the links and never reads `vn_cnt`.
                 match aux.word(12)? {
                     0 => break,
@@ -122,7 +113,7 @@ impl VersionTable {
         &mut self,
         image: &Image<'data, R>,
         mut at: u64,
-    ) -> Option<Vec<VersionName>> {
+    ) -> Option<Vec<Version>> {
         let mut definitions = Vec::new();
         for _ in 0..MAX_ENTRIES {
             let definition = entry(image, at, 20)?;
@@ -131,12 +122,11 @@ impl VersionTable {
             let aux_at = at.wrapping_add(definition.word(12)?.into());
             let name = entry(image, aux_at, 8)?.word(0)?.into();
             // `match_symbol` compares the base version as well.
-            definitions.push(VersionName { hash, name, weak: false });
+            let version = Version { hash, name, ..self.get(index) };
+            definitions.push(version);
             // The base version is the library's own name, which no symbol reference has.
             let is_base = flags & elf::VER_FLG_BASE.0 != 0;
-            let hidden = self.get(index).hidden;
-            let version = if is_base { self.get(index) } else { Version { hash, name, hidden } };
-            self.set(index, version);
+            self.set(index, if is_base { self.get(index) } else { version });
             match definition.word(16)? {
                 0 => return Some(definitions),
                 step => at = at.wrapping_add(step.into()),
@@ -170,5 +160,5 @@ fn entry<'data, R: ReadRef<'data>>(
     at: u64,
     size: u64,
 ) -> Option<Reader<'data>> {
-    Some(Reader { endian: image.words().endian, bytes: image.bytes(at, size)? })
+    Some(Reader { endian: image.ident.endian, bytes: image.bytes(at, size)? })
 }

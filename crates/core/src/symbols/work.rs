@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::binding::{Binding, Bindings, Definer, ObjectBindings, RelocationKind};
 use super::object::ObjectSymbols;
+use super::relocations::Relocations;
 
 /// The bytes of a page, by their number of bits.
 const PAGE_BITS: u32 = 12;
@@ -50,12 +51,13 @@ impl RelocationWork {
         symbols: &ObjectSymbols,
         places: &[Option<u64>],
     ) {
-        let relative = symbols.relative().iter().chain(symbols.relr()).map(|slot| slot.offset);
-        let slots = relative.chain(object.bindings.iter().map(|binding| binding.offset));
+        let Relocations { relr, relative, .. } = &symbols.relocations;
+        let slots = relative.iter().chain(relr).map(|slot| slot.offset);
+        let slots = slots.chain(object.bindings.iter().map(|binding| binding.offset));
         let pages: FxHashSet<u64> = slots.map(|slot| slot >> PAGE_BITS).collect();
         self.pages += pages.len() as u64;
-        self.relative += (symbols.relative().len() + symbols.relr().len()) as u64;
-        let machine = symbols.machine();
+        self.relative += (relative.len() + relr.len()) as u64;
+        let machine = symbols.machine;
         // `RESOLVE_MAP` keeps the result of the last lookup (`l_lookup_cache`).
         let mut last = None;
         for binding in &object.bindings {
@@ -68,7 +70,9 @@ impl RelocationWork {
                 continue;
             }
             let key = (binding.symbol, machine.map(|it| it.class_of(binding.kind)));
-            if !is_looked_up(symbols, binding) || last == Some(key) {
+            // A local or hidden reference binds to its own object without a lookup.
+            let is_looked_up = symbols.symbol(binding.symbol).is_some_and(|it| it.is_exported());
+            if !is_looked_up || last == Some(key) {
                 continue;
             }
             last = Some(key);
@@ -76,11 +80,6 @@ impl RelocationWork {
             self.searched += searched(at, symbols, binding, places);
         }
     }
-}
-
-/// True unless the reference binds to its own object without a lookup.
-fn is_looked_up(symbols: &ObjectSymbols, binding: &Binding) -> bool {
-    symbols.symbol(binding.symbol).is_some_and(|symbol| symbol.is_exported())
 }
 
 /// Returns the number of hash tables up to the one with the definition.

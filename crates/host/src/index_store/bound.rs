@@ -314,7 +314,7 @@ fn start_of(starts: &Starts<'_>, path: &BString) -> Option<Closure> {
 /// Relocations with a symbol, and relative ones, of all objects.
 fn counts(bindings: &Bindings) -> (usize, usize) {
     let symbolic = bindings.objects.iter().map(|object| object.symbolic().count()).sum();
-    let of_one = |symbols: &Arc<ObjectSymbols>| symbols.relative().len();
+    let of_one = |symbols: &Arc<ObjectSymbols>| symbols.relocations.relative.len();
     let relative = bindings.objects.iter().filter_map(|o| o.symbols.as_ref()).map(of_one).sum();
     (symbolic, relative)
 }

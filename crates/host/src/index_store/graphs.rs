@@ -47,7 +47,7 @@ impl Counted {
         *self.counts[number].get_or_insert_with(|| {
             let file = files.get(&graph.object(number).path).ok()?;
             let symbols = &file.symbols;
-            symbols.machine().map(|_| (symbols.symbolic_count(), symbols.relative().len()))
+            symbols.machine.map(|_| (symbols.symbolic_count(), symbols.relocations.relative.len()))
         })
     }
 

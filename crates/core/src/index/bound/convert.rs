@@ -55,19 +55,20 @@ pub fn written(
     image: &ImageFacts,
 ) -> Option<Written> {
     let symbols = bindings.objects[index].symbols.as_deref()?;
-    let machine = symbols.machine().filter(|&machine| applies(machine))?;
+    let machine = symbols.machine.filter(|&machine| applies(machine))?;
     let object = &load.objects[index];
     let can_be_led = object.role != Role::Loader
         && image.is_dynamic_writable
-        && !symbols.has_text_relocations()
+        // The loader makes read-only segments writable.
+        && !symbols.tags.has(elf::DT_TEXTREL, elf::DF_TEXTREL)
         // The entries that the module replaces for the loader.
-        && symbols.dynamic_value(elf::DT_RELA).is_some()
-        && symbols.dynamic_value(elf::DT_RELASZ).is_some();
+        && symbols.tags.get(elf::DT_RELA).is_some()
+        && symbols.tags.get(elf::DT_RELASZ).is_some();
     if !can_be_led {
         return None;
     }
     let mut writer = Writer { load, bindings, index, machine, written: Written::default() };
-    for relative in symbols.relative() {
+    for relative in &symbols.relocations.relative {
         writer.relative(*relative)?;
     }
     for binding in &bindings.objects[index].bindings {
@@ -97,7 +98,7 @@ fn applies(machine: KnownMachine) -> bool {
 /// all functions, by `DT_PLTRELSZ`. If functions have a calling convention of their own
 /// (`DT_AARCH64_VARIANT_PCS`, `DT_RISCV_VARIANT_CC`), the loader binds some at the start.
 fn has_other_lazies(machine: KnownMachine, symbols: &ObjectSymbols) -> bool {
-    let has = |tag| symbols.dynamic_value(tag).is_some();
+    let has = |tag| symbols.tags.get(tag).is_some();
     match machine {
         KnownMachine::Ppc64le => true,
         KnownMachine::Aarch64 => has(elf::DT_AARCH64_VARIANT_PCS),

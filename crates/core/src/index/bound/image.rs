@@ -29,12 +29,12 @@ impl ImageFacts {
     /// Reads the facts about the file with these tables. Returns `None` if it is not a 64-bit object or
     /// its headers are outside the file.
     pub fn read<'data, R: ReadRef<'data>>(symbols: &ObjectSymbols, data: R) -> Option<Self> {
-        let image = Image::new(data).ok().filter(|it| it.ident().class == Class::Elf64)?;
+        let image = Image::new(data).ok().filter(|it| it.ident.class == Class::Elf64)?;
         let build_id = image.build_id().and_then(|(address, id)| {
             let (address, length) = (u32::try_from(address).ok()?, u32::try_from(id.len()).ok()?);
             (length > 0).then_some(BuildId { address, length, hash: hash::bytes(0, id) })
         });
-        let is_dynamic_writable = image.is_dynamic_writable();
+        let is_dynamic_writable = image.dynamic.is_some_and(|segment| segment.is_writable);
         Some(Self { is_dynamic_writable, build_id, tables: tables_of(symbols, &image) })
     }
 }
@@ -43,7 +43,7 @@ fn tables_of<'data, R: ReadRef<'data>>(
     symbols: &ObjectSymbols,
     image: &Image<'data, R>,
 ) -> Option<Tables> {
-    let tag = |tag| symbols.dynamic_value(tag);
+    let tag = |tag| symbols.tags.get(tag);
     if tag(elf::DT_RELR).is_some() {
         return None;
     }
@@ -55,7 +55,7 @@ fn tables_of<'data, R: ReadRef<'data>>(
         (tag(elf::DT_RELA), tag(elf::DT_RELASZ)),
         (tag(elf::DT_JMPREL), tag(elf::DT_PLTRELSZ)),
     ];
-    let loads = image.loads();
+    let loads = &image.loads;
     let mut ranges: Vec<(usize, u64, u64)> = Vec::new();
     for (from, length) in tables.into_iter().filter_map(|(from, length)| from.zip(length)) {
         if length > 0 {

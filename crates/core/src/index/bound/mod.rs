@@ -158,11 +158,11 @@ pub struct Tables {
 /// as zero.
 #[must_use]
 pub fn dynamic_of(symbols: &ObjectSymbols) -> (u64, u64) {
-    let hash = symbols.dynamic_entries().iter().fold(0, |hash, &(tag, value)| {
-        let mut entry = Writer::new(symbols.ident().endian);
+    let hash = symbols.tags.0.iter().fold(0, |hash, &(tag, value)| {
+        let mut entry = Writer::new(symbols.ident.endian);
         entry.long(tag.0.cast_unsigned());
         entry.long(if tag == DT_DEBUG { 0 } else { value });
         super::hash::bytes(hash, &entry.bytes)
     });
-    (symbols.dynamic_address(), hash)
+    (symbols.dynamic_address, hash)
 }

@@ -47,7 +47,7 @@ fn a_relative_relocation_of_rel_points_to_what_the_slot_holds() {
     let image = Image::of("prog", Class::Elf32, Endian::Little, elf::EM_386);
     let image = image.relocate_with(elf::R_386_RELATIVE, "", None).slot(0, 0x44);
     let symbols = ObjectSymbols::read(image.build().as_slice()).expect("its tables");
-    assert_eq!(symbols.relative(), [Relative { offset: SLOTS, addend: 0x44 }]);
+    assert_eq!(symbols.relocations.relative, [Relative { offset: SLOTS, addend: 0x44 }]);
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn relr_has_addresses_and_bitmaps() {
     let symbols = ObjectSymbols::read(image.build().as_slice()).expect("its tables");
     let expected = [(0, 7), (1, 8), (3, 9)]
         .map(|(slot, addend)| Relative { offset: SLOTS + slot * 8, addend });
-    assert_eq!(symbols.relr(), expected);
+    assert_eq!(symbols.relocations.relr, expected);
 }
 
 #[test]
