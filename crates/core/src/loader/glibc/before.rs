@@ -12,41 +12,31 @@ use rustc_hash::FxHashMap;
 
 use super::Process;
 use super::map_object::Request;
-use super::open_path::{Found, Search};
+use super::open_path::Found;
 
 /// The files that were found: by the path of the requester, then by the needed string.
 #[derive(Debug, Default)]
 pub struct FoundBefore(RwLock<FxHashMap<BString, FxHashMap<BString, Found>>>);
 
-impl FoundBefore {
-    fn get(&self, requester: &BString, search: &Search<'_>) -> Option<Found> {
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        known.get(requester)?.get(search.name).cloned()
-    }
-
-    fn insert(&self, requester: &BString, search: &Search<'_>, found: &Found) {
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let files = known.entry(requester.clone()).or_default();
-        files.insert(search.name.to_owned(), found.clone());
-    }
-}
-
 impl Process<'_> {
     /// Returns the file that another start found for this lookup.
-    pub(super) fn found_before(&self, search: &Search<'_>, request: Request) -> Option<Found> {
+    pub(super) fn found_before(&self, request: Request<'_>) -> Option<Found> {
         let known = self.found_before.filter(|_| self.is_the_same_everywhere(request))?;
-        known.get(&self.load.objects[request.needed_by].path, search)
+        let known = known.0.read().unwrap_or_else(PoisonError::into_inner);
+        known.get(&self.load.objects[request.needed_by].path)?.get(request.name).cloned()
     }
 
     /// Keeps the result of a lookup for other starts.
-    pub(super) fn keep(&self, search: &Search<'_>, request: Request, found: &Found) {
+    pub(super) fn keep(&self, request: Request<'_>, found: &Found) {
         let is_kept = !self.met_an_error && self.is_the_same_everywhere(request);
         if let Some(known) = self.found_before.filter(|_| is_kept) {
-            known.insert(&self.load.objects[request.needed_by].path, search, found);
+            let mut known = known.0.write().unwrap_or_else(PoisonError::into_inner);
+            let path = self.load.objects[request.needed_by].path.clone();
+            known.entry(path).or_default().insert(request.name.to_owned(), found.clone());
         }
     }
 
-    pub(super) fn is_the_same_everywhere(&self, request: Request) -> bool {
+    pub(super) fn is_the_same_everywhere(&self, request: Request<'_>) -> bool {
         let reads = &self.environment.reads;
         request.namespace == 0
             && !self.environment.secure

@@ -97,9 +97,12 @@ impl Process<'_> {
         let resolution = self.begin(object, dependency.name.as_ref(), reason)?;
         let answer = match self.expand_dependency(object, dependency) {
             Ok(name) => {
-                let (role, namespace) = self.place_of_dependency(object);
-                let request = Request { resolution, needed_by: object, role, namespace };
-                self.map_object(name.as_ref(), request)?
+                // A dependency goes to the list of its requester (`l_ns`). The dependency of a
+                // preload is an ordinary library, because only the preload itself is a root.
+                let namespace = self.load.objects[object].namespace;
+                let role = if namespace == 0 { Role::Library } else { Role::Audit };
+                let name = name.as_ref();
+                self.map_object(Request { name, resolution, needed_by: object, role, namespace })?
             }
             Err(answer) => answer,
         };
@@ -109,18 +112,10 @@ impl Process<'_> {
             matches!(answer, Answer::Refused(_)) && dependency.kind != DependencyKind::Auxiliary;
         self.load.resolutions[resolution].answer = answer;
         if fatal {
-            return Err(self.end(resolution));
+            self.load.stop = Some(Stop::Refused(resolution));
+            return Err(Ended::Start);
         }
         Ok(found)
-    }
-
-    /// Returns the role and the list of link maps for the dependencies of an object.
-    fn place_of_dependency(&self, object: usize) -> (Role, usize) {
-        let requester = &self.load.objects[object];
-        // A dependency goes to the list of its requester (`l_ns`). The dependency of a preload is
-        // an ordinary library, because only the preload itself is a root.
-        let role = if requester.namespace == 0 { Role::Library } else { Role::Audit };
-        (role, requester.namespace)
     }
 
     /// `expand_dst` of `elf/dl-deps.c`. The loader skips an entry if a DST has no value. In an
@@ -145,11 +140,5 @@ impl Process<'_> {
             }
             _ => Err(Answer::Skipped),
         }
-    }
-
-    /// Ends the start at a resolution with a fatal answer.
-    pub(super) fn end(&mut self, resolution: usize) -> Ended {
-        self.load.stop = Some(Stop::Refused(resolution));
-        Ended
     }
 }

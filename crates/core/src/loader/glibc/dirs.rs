@@ -25,7 +25,8 @@ pub(super) type PathList = Rc<SearchPath>;
 /// walks, so that a walk takes time only for the directories that it probes.
 #[derive(Default)]
 pub(super) struct SearchPath {
-    dirs: Vec<usize>,
+    /// All directories, the absent ones included.
+    pub(super) dirs: Vec<usize>,
     /// For each position, the number of positions from there on that are left out.
     left_out: Vec<Cell<usize>>,
 }
@@ -39,11 +40,6 @@ impl SearchPath {
     /// Returns true if all directories are left out.
     pub(super) fn is_empty(&self) -> bool {
         self.next(0).is_none()
-    }
-
-    /// Returns all directories, the absent ones included.
-    pub(super) fn all(&self) -> &[usize] {
-        &self.dirs
     }
 
     /// Returns the first directory from position `from` on that is not left out, with its
@@ -63,21 +59,14 @@ impl SearchPath {
     }
 }
 
-/// The status of a subdirectory (`enum r_dir_status`). An entry that is `nonexisting` is removed
-/// instead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Status {
-    Unknown,
-    Existing,
-}
-
 /// `struct r_search_path_elem`.
 pub(super) struct SearchDir {
     /// The name with a slash at its end; empty for the current directory.
     pub(super) name: BString,
-    /// The hwcaps subdirectories that are still tried, as indices of [`Dirs::subdirectories`].
-    /// `None` before the first walk.
-    tried: Option<Vec<(usize, Status)>>,
+    /// The hwcaps subdirectories that are still tried, as indices of [`Dirs::subdirectories`], and
+    /// their status (`enum r_dir_status`): true for `existing`, false for `unknown`. An entry that
+    /// is `nonexisting` is removed. `None` before the first walk.
+    tried: Option<Vec<(usize, bool)>>,
 }
 
 /// Every search directory of the process.
@@ -93,12 +82,7 @@ pub(super) struct Dirs {
 
 impl Dirs {
     pub(super) fn new(facts: &LoaderFacts) -> Self {
-        Self {
-            list: Vec::new(),
-            by_name: FxHashMap::default(),
-            name_bytes: 0,
-            subdirectories: hwcaps::subdirectories(facts).into(),
-        }
+        Self { subdirectories: hwcaps::subdirectories(facts).into(), ..Self::default() }
     }
 
     /// Adds the compiled-in directories (`_dl_init_paths`). A directory that the list has twice
@@ -123,7 +107,8 @@ impl Dirs {
             let Some(name) = directory_name(BStr::new(element), tokens) else { continue };
             // The name after expansion is compared: `$ORIGIN/../lib` of two objects in one
             // directory is one entry, while `/a/../b` and `/b` are two.
-            let dir = self.entry(name);
+            let known = self.by_name.get(&name).copied();
+            let dir = known.unwrap_or_else(|| self.add(name));
             // The limit counts names after expansion, because the text of a run path can be short.
             if self.name_bytes > MAX_NAME_BYTES {
                 return None;
@@ -136,14 +121,6 @@ impl Dirs {
         Some(Rc::new(SearchPath::new(result)))
     }
 
-    /// Returns the entry with this name, and adds it if there is none.
-    fn entry(&mut self, name: BString) -> usize {
-        if let Some(&known) = self.by_name.get(&name) {
-            return known;
-        }
-        self.add(name)
-    }
-
     fn add(&mut self, name: BString) -> usize {
         let index = self.list.len();
         self.name_bytes += name.len();
@@ -153,30 +130,25 @@ impl Dirs {
     }
 
     /// Returns the subdirectory at position `at` among those of a directory that are still
-    /// tried, as an index of [`Dirs::subdirectories`], and its status.
-    pub(super) fn subdirectory(&mut self, dir: usize, at: usize) -> Option<(usize, Status)> {
+    /// tried, as an index of [`Dirs::subdirectories`], and true if it is known to exist.
+    pub(super) fn subdirectory(&mut self, dir: usize, at: usize) -> Option<(usize, bool)> {
         let count = self.subdirectories.len();
         let SearchDir { name, tried } = &mut self.list[dir];
         // `fillin_rpath` never ignores a relative directory, because the current directory may
         // change.
-        let absolute = name.first() == Some(&b'/');
-        let status = if absolute { Status::Unknown } else { Status::Existing };
+        let exists = name.first() != Some(&b'/');
         // The list is made at the first walk, because the walk may end before it reaches this
         // directory.
-        let tried = tried.get_or_insert_with(|| (0..count).map(|cap| (cap, status)).collect());
+        let tried = tried.get_or_insert_with(|| (0..count).map(|cap| (cap, exists)).collect());
         tried.get(at).copied()
     }
 
-    pub(super) fn mark_existing(&mut self, dir: usize, at: usize) {
-        if let Some(tried) = &mut self.list[dir].tried {
-            tried[at].1 = Status::Existing;
-        }
-    }
-
-    /// Removes an absent subdirectory. The next one moves to its position.
-    pub(super) fn remove_absent(&mut self, dir: usize, at: usize) {
-        if let Some(tried) = &mut self.list[dir].tried {
-            tried.remove(at);
+    /// Sets the status of a subdirectory, or removes it if it does not exist.
+    pub(super) fn set_status(&mut self, dir: usize, at: usize, exists: bool) {
+        match &mut self.list[dir].tried {
+            Some(tried) if exists => tried[at].1 = true,
+            Some(tried) => _ = tried.remove(at),
+            None => {}
         }
     }
 }

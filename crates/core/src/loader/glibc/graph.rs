@@ -15,8 +15,8 @@ use bstr::{BStr, BString};
 use rustc_hash::FxHashMap;
 
 use super::map_object::Request;
-use super::open_path::{Found, Search, Step};
-use super::{Process, VDSO_NAMES, verify};
+use super::open_path::Found;
+use super::{Ended, Process, VDSO_NAMES, verify};
 use crate::elf::{DependencyKind, Ident, ObjectView};
 use crate::fs::FileId;
 use crate::loader::load::{LoadedObject, Reason, Role};
@@ -54,6 +54,13 @@ pub struct GraphObject {
     /// Its dependencies, as indices of [`LoadGraph::edges`]. The outer `None` means not read yet, the
     /// inner one means that it has dependencies other than `DT_NEEDED`, or `DT_RPATH`.
     needs: Option<Option<Range<usize>>>,
+}
+
+impl GraphObject {
+    /// Returns its path and soname as names.
+    fn names(&self) -> impl Iterator<Item = usize> + use<> {
+        [self.name].into_iter().chain(self.soname)
+    }
 }
 
 /// A needed string of an object.
@@ -108,22 +115,16 @@ impl LoadGraph {
             }
         };
         let program = self.add(program);
-        self.begin(program, loader);
-        self.follow(Scope { objects: vec![program], loader }, process)
-    }
-
-    /// Begins a walk, with the names of `Process::add_program_and_loader`.
-    fn begin(&mut self, program: usize, loader: usize) {
+        // The names of `Process::add_program_and_loader`.
         self.walk += 1;
         for name in VDSO_NAMES.into_iter().chain([""]) {
             let name = self.name(name.into());
-            self.set_name(name, false);
+            self.set_names([name], false);
         }
         // The path of the program is not among its names.
-        if let Some(soname) = self.objects[program].soname {
-            self.set_name(soname, false);
-        }
-        self.set_names(loader, true);
+        self.set_names(self.objects[program].soname, false);
+        self.set_names(self.objects[loader].names(), true);
+        self.follow(Scope { objects: vec![program], loader }, process)
     }
 
     /// `_dl_map_object_deps` for objects without filters.
@@ -149,29 +150,22 @@ impl LoadGraph {
                 let found = found?;
                 let file = self.objects[found].file;
                 if std::mem::replace(&mut self.loaded[file], self.walk) != self.walk {
-                    self.set_names(found, false);
+                    self.set_names(self.objects[found].names(), false);
                     scope.objects.push(found);
                 }
-                self.set_name(name, false);
+                self.set_names([name], false);
             }
             at += 1;
         }
         Some(scope)
     }
 
-    /// Gives a name to an object of the current walk, if no object has it.
-    fn set_name(&mut self, name: usize, is_loader: bool) {
-        if self.named[name].walk != self.walk {
-            self.named[name] = Named { walk: self.walk, is_loader };
-        }
-    }
-
-    /// Gives an object its path and soname as names.
-    fn set_names(&mut self, object: usize, is_loader: bool) {
-        let GraphObject { name, soname, .. } = self.objects[object];
-        self.set_name(name, is_loader);
-        if let Some(soname) = soname {
-            self.set_name(soname, is_loader);
+    /// Gives names to an object of the current walk, if no object has them.
+    fn set_names(&mut self, names: impl IntoIterator<Item = usize>, is_loader: bool) {
+        for name in names {
+            if self.named[name].walk != self.walk {
+                self.named[name] = Named { walk: self.walk, is_loader };
+            }
         }
     }
 
@@ -211,19 +205,20 @@ impl LoadGraph {
         for dependency in view.dependencies() {
             let name = process.expand_dependency(needed_by, dependency).ok()?;
             let reason = Reason::Dependency(dependency.kind);
-            let resolution = process.begin(needed_by, name.as_ref(), reason).ok()?;
-            let request = Request { resolution, needed_by, role: Role::Library, namespace: 0 };
+            let (name, role) = (name.as_ref(), Role::Library);
+            let resolution = process.begin(needed_by, name, reason).ok()?;
+            let request = Request { name, resolution, needed_by, role, namespace: 0 };
             let is_special = dependency.kind != DependencyKind::Needed || process.has_rpath;
             if is_special || !process.is_the_same_everywhere(request) {
                 return None;
             }
-            let search = Search { resolution, name: name.as_ref(), secure: false };
-            let step = process.find(&search, request).ok()?;
-            let found = match step {
-                Step::Found(found) if !process.met_an_error => self.found(found),
-                _ => None,
+            let found = match process.find(request) {
+                Ok(found) => found.filter(|_| !process.met_an_error),
+                Err(Ended::Refused(_)) => None,
+                Err(Ended::Start) => return None,
             };
-            edges.push(Edge { name: self.name(name.as_ref()), found });
+            let found = found.and_then(|found| self.found(found));
+            edges.push(Edge { name: self.name(name), found });
         }
         let first = self.edges.len();
         self.edges.extend(edges);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bstr::{BStr, BString};
 
 use super::dirs::PathList;
-use super::open_path::{Found, Search, Step};
+use super::open_path::Found;
 use super::run_path::RunPath;
 use super::verify;
 use super::{Ended, Named, Process, dirname};
@@ -18,9 +18,11 @@ use crate::search::dst;
 use crate::search::loader_cache::LoaderCache;
 use crate::search::order::{Requester, Source};
 
-/// The parameters of `_dl_map_object`, apart from the name.
+/// One lookup: the parameters of `_dl_map_object`.
 #[derive(Clone, Copy)]
-pub(super) struct Request {
+pub(super) struct Request<'n> {
+    /// The name to search for, its DSTs expanded.
+    pub(super) name: &'n BStr,
     /// Index of the resolution.
     pub(super) resolution: usize,
     /// `loader`: the requester, whose run path is searched.
@@ -31,11 +33,19 @@ pub(super) struct Request {
     pub(super) namespace: usize,
 }
 
+impl Request<'_> {
+    /// `__RTLD_SECURE`: a preload or an audit module. In secure-execution mode only set-uid files
+    /// are accepted.
+    pub(super) fn is_secure(self) -> bool {
+        matches!(self.role, Role::Preload | Role::Audit)
+    }
+}
+
 impl Process<'_> {
-    /// `_dl_map_object`: finds the object for `name`, and loads it if it is new.
-    pub(super) fn map_object(&mut self, name: &BStr, request: Request) -> Result<Answer, Ended> {
+    /// `_dl_map_object`: finds the object for a name, and loads it if it is new.
+    pub(super) fn map_object(&mut self, request: Request<'_>) -> Result<Answer, Ended> {
         // `_dl_name_match_p` and the sonames: a name that a loaded object has costs no search.
-        if let Some(&named) = self.namespaces[request.namespace].names.get(name) {
+        if let Some(&named) = self.namespaces[request.namespace].names.get(request.name) {
             return Ok(match named {
                 Named::Object(object) => Answer::AlreadyLoaded(object),
                 Named::Vdso => Answer::Vdso,
@@ -45,79 +55,70 @@ impl Process<'_> {
         // module does so in the program's namespace only.
         let needed_by = self.load.objects[request.needed_by].path.as_ref();
         let answered = match request.namespace {
-            0 => self.environment.audit_answers.get(needed_by, name),
+            0 => self.environment.audit_answers.get(needed_by, request.name),
             _ => None,
         };
-        let search = Search {
-            resolution: request.resolution,
-            name: answered.unwrap_or(name),
-            secure: matches!(request.role, Role::Preload | Role::Audit),
-        };
-        let step = self.find(&search, request)?;
-        Ok(match step {
-            Step::Found(found) => self.map_from_fd(name, found, request),
+        match self.find(Request { name: answered.unwrap_or(request.name), ..request }) {
+            Ok(Some(found)) => Ok(self.map_from_fd(found, request)),
             // `_dl_map_object` raises an error here, or adds a faked object in trace mode
             // (`l_faked`). The model continues as in trace mode, so that one run finds every
             // missing library.
-            Step::NotHere => Answer::Missing,
-            Step::Refused(refusal) => Answer::Refused(refusal),
-        })
+            Ok(None) => Ok(Answer::Missing),
+            Err(Ended::Refused(refusal)) => Ok(Answer::Refused(refusal)),
+            Err(Ended::Start) => Err(Ended::Start),
+        }
     }
 
-    /// The search of `_dl_map_object`, for a name that no loaded object has.
-    pub(super) fn find(&mut self, search: &Search<'_>, request: Request) -> Result<Step, Ended> {
+    /// The search of `_dl_map_object`, for a name that no loaded object has. Returns `None` if `fd`
+    /// is -1 at its end.
+    pub(super) fn find(&mut self, request: Request<'_>) -> Result<Option<Found>, Ended> {
         // `strchr (name, '/')`: a name with a slash is a path and is not searched for.
-        if search.name.contains(&b'/') {
-            return self.open_direct(search, request.needed_by);
+        if request.name.contains(&b'/') {
+            return match dst::expand(request.name, &self.tokens(request.needed_by)) {
+                Some(path) => self.open_verify(request, path.as_ref(), 0, SearchSource::Direct),
+                None => Ok(None),
+            };
         }
-        if let Some(found) = self.found_before(search, request) {
-            return Ok(Step::Found(found));
+        if let Some(found) = self.found_before(request) {
+            return Ok(Some(found));
         }
-        let step = self.search_sources(search, request)?;
-        if let Step::Found(found) = &step {
-            self.keep(search, request, found);
+        let found = self.search_sources(request)?;
+        if let Some(found) = &found {
+            self.keep(request, found);
         }
-        Ok(step)
-    }
-
-    /// Opens a name with a slash, with its DSTs expanded.
-    fn open_direct(&mut self, search: &Search<'_>, needed_by: usize) -> Result<Step, Ended> {
-        match dst::expand(search.name, &self.tokens(needed_by)) {
-            Some(path) => self.open_verify(search, path.as_ref(), 0, SearchSource::Direct),
-            None => Ok(Step::NotHere),
-        }
+        Ok(found)
     }
 
     /// Searches for a name without a slash.
-    fn search_sources(&mut self, search: &Search<'_>, request: Request) -> Result<Step, Ended> {
+    fn search_sources(&mut self, request: Request<'_>) -> Result<Option<Found>, Ended> {
         let requester = self.requester(request.needed_by);
-        for source in requester.sources(search.secure && self.environment.secure) {
-            let step = match source {
-                Source::StoredAnswers => self.search_stored_answers(search, request)?,
-                Source::Rpath => self.search_rpaths(search, request)?,
+        for source in requester.sources(request.is_secure() && self.environment.secure) {
+            let found = match source {
+                Source::StoredAnswers => self.search_stored_answers(request)?,
+                Source::Rpath => self.search_rpaths(request)?,
                 Source::LibraryPath => {
                     let dirs = Rc::clone(&self.library_path);
-                    self.open_path(search, &dirs, SearchSource::LibraryPath)?
+                    self.open_path(request, &dirs, SearchSource::LibraryPath)?
                 }
                 Source::Runpath => {
-                    let dirs = self.runpath_of(request.needed_by)?;
-                    self.open_path(search, &dirs, SearchSource::Runpath)?
+                    let dirs = self.cache_rpath(request.needed_by, SearchSource::Runpath)?;
+                    self.open_path(request, &dirs, SearchSource::Runpath)?
                 }
-                Source::LoaderCache => self.search_loader_cache(search, request)?,
+                Source::LoaderCache => self.search_loader_cache(request)?,
                 Source::SystemDirs => {
                     let dirs = Rc::clone(&self.system_dirs);
-                    self.open_path(search, &dirs, SearchSource::System)?
+                    self.open_path(request, &dirs, SearchSource::System)?
                 }
             };
-            if !step.is_not_here() {
-                return Ok(step);
+            if found.is_some() {
+                return Ok(found);
             }
         }
-        Ok(Step::NotHere)
+        Ok(None)
     }
 
     /// Searches the `DT_RPATH` of the requester, of the objects that loaded it, and of the program.
-    fn search_rpaths(&mut self, search: &Search<'_>, request: Request) -> Result<Step, Ended> {
+    fn search_rpaths(&mut self, request: Request<'_>) -> Result<Option<Found>, Ended> {
         let mut did_program = false;
         let (mut below, mut next) = (None::<usize>, Some(request.needed_by));
         // `for (l = loader; l; l = l->l_loader)`.
@@ -125,13 +126,13 @@ impl Process<'_> {
             // The requester itself is the first object of the chain: its own `DT_RPATH` wins over
             // an inherited one.
             next = self.maps[object].rpath_above;
-            let dirs = self.rpath_of(object)?;
-            match self.open_path(search, &dirs, SearchSource::Rpath)? {
-                // glibc sets `did_main_map` only if the program has a `DT_RPATH`. Without one the
-                // second search of the program has no directories, so the result is the same.
-                Step::NotHere => did_program |= object == 0,
-                end => return Ok(end),
+            let dirs = self.cache_rpath(object, SearchSource::Rpath)?;
+            if let Some(found) = self.open_path(request, &dirs, SearchSource::Rpath)? {
+                return Ok(Some(found));
             }
+            // glibc sets `did_main_map` only if the program has a `DT_RPATH`. Without one the
+            // second search of the program has no directories, so the result is the same.
+            did_program |= object == 0;
             match below {
                 // This object has nothing left to search: later lookups skip it.
                 Some(below) if dirs.is_empty() => self.maps[below].rpath_above = next,
@@ -140,53 +141,56 @@ impl Process<'_> {
         }
         // `did_main_map`: the chain has searched the program's DT_RPATH already.
         if did_program {
-            return Ok(Step::NotHere);
+            return Ok(None);
         }
         // The chain of an audit module ends at the loader, yet the program's DT_RPATH counts in
         // every namespace.
-        let dirs = self.rpath_of(0)?;
-        let step = self.open_path(search, &dirs, SearchSource::Rpath)?;
+        let dirs = self.cache_rpath(0, SearchSource::Rpath)?;
+        let found = self.open_path(request, &dirs, SearchSource::Rpath)?;
 
         // `mode & __RTLD_AUDIT`: for the module itself, the DT_RUNPATH of the program as well.
         let is_audit_module = request.role == Role::Audit && request.needed_by == 1;
-        if step.is_not_here() && is_audit_module && self.version >= AUDIT_ALONG_RUNPATH {
-            let dirs = self.runpath_of(0)?;
-            return self.open_path(search, &dirs, SearchSource::Runpath);
+        if found.is_none() && is_audit_module && self.version >= AUDIT_ALONG_RUNPATH {
+            let dirs = self.cache_rpath(0, SearchSource::Runpath)?;
+            return self.open_path(request, &dirs, SearchSource::Runpath);
         }
-        Ok(step)
+        Ok(found)
     }
 
     /// Opens the answer of `ld.so.cache`, which is read at the first lookup in it.
-    fn search_loader_cache(
-        &mut self,
-        search: &Search<'_>,
-        request: Request,
-    ) -> Result<Step, Ended> {
-        let Some(cache) = self.loader_cache(search)? else { return Ok(Step::NotHere) };
-        let Some(path) = cache.lookup(search.name, &self.cache_query) else {
-            return Ok(Step::NotHere);
-        };
-        if self.requester(request.needed_by).no_default_dirs && self.facts.is_in_system_dirs(path) {
-            return Ok(Step::NotHere);
+    fn search_loader_cache(&mut self, request: Request<'_>) -> Result<Option<Found>, Ended> {
+        let Some(cache) = self.loader_cache(request)? else { return Ok(None) };
+        match self.cached(&cache, request) {
+            // A stale cache is not fatal: if the file is gone, `fd` stays -1 and the system
+            // directories follow.
+            Some(path) => self.open_verify(request, path, 0, SearchSource::LoaderCache),
+            None => Ok(None),
         }
-        // A stale cache is not fatal: if the file is gone, `fd` stays -1 and the system directories
-        // follow.
-        self.open_verify(search, path, 0, SearchSource::LoaderCache)
+    }
+
+    /// Returns the answer of a cache, unless `DF_1_NODEFLIB` of the requester rules it out.
+    pub(super) fn cached<'c>(
+        &self,
+        cache: &'c LoaderCache,
+        request: Request<'_>,
+    ) -> Option<&'c BStr> {
+        let no_default_dirs = self.requester(request.needed_by).no_default_dirs;
+        let path = cache.lookup(request.name, &self.cache_query);
+        path.filter(|path| !no_default_dirs || !self.facts.is_in_system_dirs(path))
     }
 
     /// Reads the loader cache, as the first half of `_dl_load_cache_lookup` does. Up to 2.43 the
     /// loader opens the cache once in a start. Since 2.44 it calls `stat` on the cache in each lookup
     /// that reaches it (`_dl_check_ldsocache_needs_loading`), and opens it again until it is read.
-    fn loader_cache(&mut self, search: &Search<'_>) -> Result<Option<Rc<LoaderCache>>, Ended> {
+    fn loader_cache(&mut self, request: Request<'_>) -> Result<Option<Rc<LoaderCache>>, Ended> {
         let facts = self.facts;
+        let Some(path) = &facts.cache_path else { return Ok(None) };
         // `_dl_check_ldsocache_needs_loading`.
-        if self.version >= STATS_CACHE_EACH_TIME
-            && let Some(path) = &facts.cache_path
-        {
+        if self.version >= STATS_CACHE_EACH_TIME {
             let found = self.fs.stat(path.as_ref());
             let outcome = found.map_or_else(Outcome::from, |_| Outcome::Hit);
             let tried = (SearchSource::LoaderCache, Call::Stat, outcome);
-            self.probe(search.resolution, tried, path, 0)?;
+            self.probe(request.resolution, tried, path, 0)?;
             if let Err(errno) = found {
                 self.errno = errno;
                 return Ok(None);
@@ -194,21 +198,30 @@ impl Process<'_> {
             self.cache = self.cache.take().filter(Option::is_some);
         }
         if self.cache.is_none() {
+            let bytes = self.read_cache(path, request, SearchSource::LoaderCache)?;
             // `cache = (void *) -1` for a cache that is missing or invalid: up to 2.43 no later
             // lookup reads it again.
-            self.cache = Some(None);
-            if let Some(path) = &facts.cache_path {
-                match self.fs.read(path.as_ref()) {
-                    Ok(bytes) => self.cache = Some(self.parsed_cache(bytes)),
-                    Err(errno) => {
-                        self.errno = errno;
-                        let tried = (SearchSource::LoaderCache, Call::Open, Outcome::from(errno));
-                        self.probe(search.resolution, tried, path, 0)?;
-                    }
-                }
-            }
+            self.cache = Some(bytes.and_then(|bytes| self.parsed_cache(bytes)));
         }
         Ok(self.cache.clone().flatten())
+    }
+
+    /// Reads the bytes of a loader cache. The open of one that exists is not counted as a probe.
+    pub(super) fn read_cache(
+        &mut self,
+        path: &BString,
+        request: Request<'_>,
+        source: SearchSource,
+    ) -> Result<Option<Arc<[u8]>>, Ended> {
+        match self.fs.read(path.as_ref()) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(errno) => {
+                self.errno = errno;
+                let tried = (source, Call::Open, Outcome::from(errno));
+                self.probe(request.resolution, tried, path, 0)?;
+                Ok(None)
+            }
+        }
     }
 
     /// Parses the bytes of a loader cache. Returns `None` if they are invalid.
@@ -220,20 +233,11 @@ impl Process<'_> {
         Requester::of(&self.load.objects[object].view)
     }
 
-    /// `cache_rpath` for `DT_RPATH`.
-    fn rpath_of(&mut self, object: usize) -> Result<PathList, Ended> {
-        match self.requester(object).has_rpath {
-            true => self.run_path_of(object),
-            false => Ok(PathList::default()),
-        }
-    }
-
-    /// `cache_rpath` for `DT_RUNPATH`.
-    fn runpath_of(&mut self, object: usize) -> Result<PathList, Ended> {
-        match self.requester(object).has_runpath {
-            true => self.run_path_of(object),
-            false => Ok(PathList::default()),
-        }
+    /// `cache_rpath` for `DT_RPATH` or `DT_RUNPATH`.
+    fn cache_rpath(&mut self, object: usize, tag: SearchSource) -> Result<PathList, Ended> {
+        let Requester { has_rpath, has_runpath, .. } = self.requester(object);
+        let has_tag = if tag == SearchSource::Rpath { has_rpath } else { has_runpath };
+        if has_tag { self.run_path_of(object) } else { Ok(PathList::default()) }
     }
 
     /// `decompose_rpath`: splits the run path that counts. An empty one is ignored.
@@ -252,23 +256,20 @@ impl Process<'_> {
     }
 
     /// `_dl_map_object_from_fd`: finds the loaded object of a file, or adds a new one.
-    fn map_from_fd(&mut self, name: &BStr, found: Found, request: Request) -> Answer {
+    fn map_from_fd(&mut self, found: Found, request: Request<'_>) -> Answer {
         let Found { file, path, source } = found;
+        let Request { name, needed_by, role, namespace, .. } = request;
         // `_dl_file_id_match_p`: a link to a loaded file is another name for that object.
-        if let Some(&object) = self.namespaces[request.namespace].files.get(&file.id) {
+        let known = self.namespaces[namespace].files.get(&file.id).copied();
+        // `_dl_name_match_p` with `GL(dl_rtld_map)`: a process has one loader, so another namespace
+        // gets a link map that refers to it.
+        let is_loader = || matches!(self.namespaces[0].names.get(name), Some(Named::Object(1)));
+        if let Some(object) = known.or_else(|| (namespace != 0 && is_loader()).then_some(1)) {
             // `add_name_to_object`: the next lookup of this name costs no search.
-            self.add_name(request.namespace, object, name);
+            self.add_name(namespace, object, name);
             return Answer::SameFile(object, source);
         }
-        // A process has one loader: another namespace gets a link map that refers to it.
-        if request.namespace != 0 && self.is_the_loader(name) {
-            self.add_name(request.namespace, 1, name);
-            return Answer::SameFile(1, source);
-        }
-        let view = match &file.object {
-            Ok(view) => Arc::clone(view),
-            Err(_) => return Answer::Refused(Refusal::Malformed),
-        };
+        let Ok(view) = file.object.clone() else { return Answer::Refused(Refusal::Malformed) };
         if let Err(refusal) = verify::map_from_fd(&view) {
             return Answer::Refused(refusal);
         }
@@ -279,23 +280,12 @@ impl Process<'_> {
         // The path is the one that the search made. For a library behind a link, `$ORIGIN` is the
         // directory of the link.
         let origin = self.origin_of(&path);
-        let object = LoadedObject {
-            path,
-            id: file.id,
-            view,
-            role: request.role,
-            loaded_by: Some(request.needed_by),
-            namespace: request.namespace,
-        };
+        let loaded_by = Some(needed_by);
+        let object = LoadedObject { path, id: file.id, view, role, loaded_by, namespace };
         let index = self.add_object(object, origin);
-        self.add_name(request.namespace, index, name);
-        self.namespaces[request.namespace].files.insert(file.id, index);
+        self.add_name(namespace, index, name);
+        self.namespaces[namespace].files.insert(file.id, index);
         Answer::Loaded(index, source)
-    }
-
-    /// `_dl_name_match_p` with `GL(dl_rtld_map)`.
-    fn is_the_loader(&self, name: &BStr) -> bool {
-        matches!(self.namespaces[0].names.get(name), Some(Named::Object(1)))
     }
 
     /// Returns the `l_origin` of a library: the directory of the path that the search found,

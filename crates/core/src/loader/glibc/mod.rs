@@ -29,15 +29,20 @@ use bstr::{BStr, BString};
 use rustc_hash::FxHashMap;
 
 use self::dirs::{Dirs, PathList};
-use super::load::{Load, LoadedObject, Reason, Role, Start, Stop};
+use super::load::{Load, LoadedObject, Reason, Refusal, Role, Start, Stop};
 use super::{Environment, GlibcVersion, LoaderFacts};
 use crate::fs::{Errno, FileId, FileSystem};
 use crate::probe::{Call, Outcome, SearchSource};
 use crate::search::dst::{Secure, Tokens};
 use crate::search::loader_cache::{CacheQuery, LoaderCache};
 
-/// Returned if the start ends early, for the reason in [`Load::stop`].
-struct Ended;
+/// Returned if a lookup or the start ends early.
+enum Ended {
+    /// The loader raises an error, which ends the lookup.
+    Refused(Refusal),
+    /// The start ends, for the reason in [`Load::stop`].
+    Start,
+}
 
 /// The state of the loader in one process.
 pub(crate) struct Process<'a> {
@@ -148,9 +153,8 @@ impl<'a> Process<'a> {
 
     /// Predicts the start.
     pub(crate) fn load(mut self) -> Load {
-        if let Err(Ended) = self.start() {
-            debug_assert!(self.load.stop.is_some());
-        }
+        let ended = self.start().is_err();
+        debug_assert_eq!(ended, self.load.stop.is_some());
         self.load
     }
 
@@ -184,8 +188,7 @@ impl<'a> Process<'a> {
         // The program's path is not among its names: a needed string with this path loads the
         // program's file a second time.
         if object.role != Role::Program {
-            let path = object.path.clone();
-            self.add_name(namespace, index, path.as_ref());
+            self.add_name(namespace, index, object.path.as_ref());
         }
         // `_dl_map_object` compares a needed string with the sonames of the loaded objects too.
         if let Some(soname) = object.view.soname() {
@@ -195,8 +198,8 @@ impl<'a> Process<'a> {
         self.has_rpath |= dynamic.is_some_and(|dynamic| dynamic.rpath.is_some());
         // `l_loader`: `_dl_map_object` walks up along it for inherited `DT_RPATH`s.
         let rpath_above = object.loaded_by;
-        self.load.objects.push(object);
         self.maps.push(LinkMap { origin, rpath_above, ..LinkMap::default() });
+        self.load.objects.push(object);
         index
     }
 
@@ -245,7 +248,7 @@ impl<'a> Process<'a> {
     /// Ends a start that exceeds a limit of becalm. Only crafted files make such a start.
     fn give_up(&mut self) -> Ended {
         self.load.stop = Some(Stop::TooManyProbes);
-        Ended
+        Ended::Start
     }
 }
 

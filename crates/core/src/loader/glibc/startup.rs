@@ -21,7 +21,7 @@ impl Process<'_> {
         // `_dl_handle_execstack_tunable`.
         if self.facts.tunables.no_exec_stack && self.start.view.needs_exec_stack() {
             self.load.stop = Some(Stop::ExecStack);
-            return Err(Ended);
+            return Err(Ended::Start);
         }
         self.init_paths()?;
         // Audit modules load first, so that they see every later object.
@@ -81,8 +81,8 @@ impl Process<'_> {
         let namespace = self.namespaces.len();
         self.namespaces.push(Namespace::default());
         let resolution = self.begin(LOADER, name, Reason::Audit)?;
-        let request = Request { resolution, needed_by: LOADER, role: Role::Audit, namespace };
-        let answer = self.map_object(name, request)?;
+        let request = Request { name, resolution, needed_by: LOADER, role: Role::Audit, namespace };
+        let answer = self.map_object(request)?;
         self.load.resolutions[resolution].answer = answer.clone();
         // `load_audit_module` prints the error and returns: the program starts without the module.
         let Answer::Loaded(module, _) = answer else { return Ok(()) };
@@ -90,7 +90,7 @@ impl Process<'_> {
         match (stop, &self.load.stop) {
             // `_dl_catch_error` around `dlmopen_doit` catches the errors that end a program.
             // The limits of becalm are no errors of the loader and still end the prediction.
-            (Err(Ended), Some(Stop::Refused(_))) => self.load.stop = None,
+            (Err(_), Some(Stop::Refused(_))) => self.load.stop = None,
             (stop, _) => return stop,
         }
         Ok(())
@@ -113,9 +113,10 @@ impl Process<'_> {
         for name in names {
             // `do_preload` passes the program as `loader`: a preload without a slash is searched
             // for along the program's `DT_RPATH` or `DT_RUNPATH`.
-            let resolution = self.begin(0, name.as_ref(), Reason::Preload)?;
-            let request = Request { resolution, needed_by: 0, role: Role::Preload, namespace: 0 };
-            let answer = self.map_object(name.as_ref(), request)?;
+            let (name, role) = (name.as_ref(), Role::Preload);
+            let resolution = self.begin(0, name, Reason::Preload)?;
+            let request = Request { name, resolution, needed_by: 0, role, namespace: 0 };
+            let answer = self.map_object(request)?;
             // `do_preload` warns about a preload that fails. It counts only new objects.
             if let Answer::Loaded(object, _) = answer {
                 loaded.push(object);
@@ -138,9 +139,14 @@ impl Process<'_> {
             && self.preload_file().is_empty()
     }
 
+    /// Parses the names in `/etc/ld.so.preload`. Blanks, newlines and colons separate them, and `#`
+    /// starts a comment.
     fn preload_file(&self) -> Vec<BString> {
-        let list = self.fs.read(PRELOAD_FILE.into());
-        list.map_or_else(|_| Vec::new(), |list| names_of_preload_file(&list))
+        let list = self.fs.read(PRELOAD_FILE.into()).unwrap_or_default();
+        // `dl_main` overwrites a comment with blanks. It may begin in the middle of a line.
+        let texts = list.lines().filter_map(|line| line.split(|&byte| byte == b'#').next());
+        let names = texts.flat_map(|text| text.split(|&it| matches!(it, b':' | b' ' | b'\t')));
+        names.filter(|name| !name.is_empty()).map(BString::from).collect()
     }
 
     /// `dso_name_valid_for_suid`: secure-execution mode rejects paths and long names.
@@ -149,17 +155,4 @@ impl Process<'_> {
             !self.environment.secure || (name.len() < SECURE_NAME_LIMIT && !name.contains(&b'/'));
         allowed && !name.is_empty() && name.len() < SECURE_PATH_LIMIT
     }
-}
-
-/// Parses the names in `/etc/ld.so.preload`. Blanks, newlines and colons separate them, and `#`
-/// starts a comment.
-fn names_of_preload_file(list: &[u8]) -> Vec<BString> {
-    let mut names = Vec::new();
-    for line in list.lines() {
-        // `dl_main` overwrites a comment with blanks. It may begin in the middle of a line.
-        let text = line.split(|&byte| byte == b'#').next().unwrap_or_default();
-        let parts = text.split(|&byte| matches!(byte, b':' | b' ' | b'\t'));
-        names.extend(parts.filter(|name| !name.is_empty()).map(BString::from));
-    }
-    names
 }

@@ -8,31 +8,27 @@
 //! [`Environment::reads`]: crate::facts::Environment
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashMap;
 
 use super::map_object::Request;
-use super::open_path::{Search, Step};
+use super::open_path::Found;
 use super::{Ended, Process};
 use crate::elf::Dynamic;
 use crate::elf::resolution_note::{self, Answer, COMPLETE};
 use crate::fs::Errno;
 use crate::loader::load::Role;
 use crate::path;
-use crate::probe::{Call, Outcome, SearchSource};
+use crate::probe::SearchSource;
 use crate::search::dst;
 use crate::search::loader_cache::LoaderCache;
 
-/// The parsed records of a complete and valid note, by needed string.
+/// The parsed records of a complete and valid note, by needed string. The flag of an element is true
+/// for a file ([`Answer::Exact`]), false for a directory ([`Answer::Hint`]).
 #[derive(Default)]
-pub(super) struct NoteTable(FxHashMap<BString, Vec<Element>>);
-
-#[derive(Clone)]
-enum Element {
-    Exact(BString),
-    Hint(BString),
-}
+pub(super) struct NoteTable(FxHashMap<BString, Vec<(bool, BString)>>);
 
 impl NoteTable {
     /// `resolution_lookup`: parses a note. Returns `None` if it has no mark, or if any part of the
@@ -46,8 +42,8 @@ impl NoteTable {
             // A note that is half valid is not trusted: the plain search is always correct.
             let record = record.ok().filter(|record| !record.answers.is_empty())?;
             let own = |answer: &Answer<'_>| match *answer {
-                Answer::Exact(path) => Element::Exact(path.to_owned()),
-                Answer::Hint(dir) => Element::Hint(dir.to_owned()),
+                Answer::Exact(path) => (true, path.to_owned()),
+                Answer::Hint(dir) => (false, dir.to_owned()),
             };
             let elements = record.answers.iter().map(own).collect();
             table.0.entry(record.needed.to_owned()).or_insert(elements);
@@ -60,42 +56,35 @@ impl Process<'_> {
     /// Searches the stored answers of the requester.
     pub(super) fn search_stored_answers(
         &mut self,
-        search: &Search<'_>,
-        request: Request,
-    ) -> Result<Step, Ended> {
+        request: Request<'_>,
+    ) -> Result<Option<Found>, Ended> {
         let reads = &self.environment.reads;
         if !reads.note && reads.package_caches.is_empty() {
-            return Ok(Step::NotHere);
+            return Ok(None);
         }
-        let object = request.needed_by;
         // An object with a complete note does not use its package cache, even if the note lacks the
         // name or is ignored.
-        if let Some(note) = self.note_of(object) {
-            return match note.0.get(search.name) {
-                Some(list) if !self.environment.secure => self.try_list(search, object, list),
-                _ => Ok(Step::NotHere),
+        if let Some(note) = self.note_of(request.needed_by) {
+            return match note.0.get(request.name) {
+                Some(list) if !self.environment.secure => self.try_list(request, list),
+                _ => Ok(None),
             };
         }
         // A set-id program trusts only caches in a store, which its user cannot write.
-        match self.package_root(object) {
-            Some(root) if !(self.environment.secure && search.secure) => {
-                self.search_package_cache(search, object, root)
+        match self.package_root(request.needed_by) {
+            Some(root) if !(self.environment.secure && request.is_secure()) => {
+                self.search_package_cache(request, root)
             }
-            _ => Ok(Step::NotHere),
+            _ => Ok(None),
         }
     }
 
     /// Returns the note of an object, if it is complete and valid. Each note is parsed once.
     fn note_of(&mut self, object: usize) -> Option<Rc<NoteTable>> {
-        if !self.environment.reads.note {
-            return None;
-        }
-        if self.maps[object].note.is_none() {
-            let bytes = self.load.objects[object].view.notes.resolution.as_ref();
-            let table = bytes.and_then(|bytes| NoteTable::parse(bytes));
-            self.maps[object].note = Some(table.map(Rc::new));
-        }
-        self.maps[object].note.clone().flatten()
+        let bytes = self.load.objects[object].view.notes.resolution.as_ref();
+        let bytes = bytes.filter(|_| self.environment.reads.note);
+        let parse = || bytes.and_then(|bytes| NoteTable::parse(bytes)).map(Rc::new);
+        self.maps[object].note.get_or_insert_with(parse).clone()
     }
 
     /// `resolution_try`: tries the elements of a list in order. The list ends at a directory that is
@@ -103,122 +92,93 @@ impl Process<'_> {
     /// along the run path.
     fn try_list(
         &mut self,
-        search: &Search<'_>,
-        object: usize,
-        list: &[Element],
-    ) -> Result<Step, Ended> {
-        let dynamic = self.load.objects[object].view.dynamic.as_ref();
-        let run_path = dynamic.and_then(Dynamic::run_path).map(ToOwned::to_owned);
-        let run_path = run_path.unwrap_or_default();
-        for element in list {
-            let dir = match element {
-                Element::Hint(dir) => dir.as_bytes(),
-                Element::Exact(file) => match file.strip_suffix(search.name.as_bytes()) {
-                    Some(dir) if dir.ends_with(b"/") => dir,
-                    _ => break,
-                },
+        request: Request<'_>,
+        list: &[(bool, BString)],
+    ) -> Result<Option<Found>, Ended> {
+        let object = request.needed_by;
+        let view = Arc::clone(&self.load.objects[object].view);
+        let run_path = view.dynamic.as_ref().and_then(Dynamic::run_path);
+        let run_path: &[u8] = run_path.map_or(b"", |path| path.as_slice());
+        for (is_file, text) in list {
+            let dir = match is_file {
+                true => text.strip_suffix(request.name.as_bytes()).filter(|it| it.ends_with(b"/")),
+                false => Some(text.as_bytes()),
             };
-            if !has_directory(&run_path, dir) {
+            if !dir.is_some_and(|dir| has_directory(run_path, dir)) {
                 break;
             }
             // An absent directory leaves errno unchanged: it must not end the list.
             self.errno = Errno::NOENT;
-            let step = match element {
-                Element::Exact(path) => match dst::expand(path.as_ref(), &self.tokens(object)) {
-                    Some(path) => self.open_verify(search, path.as_ref(), 0, SearchSource::Note)?,
-                    None => Step::NotHere,
-                },
-                Element::Hint(dir) => {
-                    let dirs = self.fill_in(object, dir.as_ref(), |_| false)?;
-                    self.open_path(search, &dirs, SearchSource::Note)?
+            let found = if *is_file {
+                match dst::expand(text.as_ref(), &self.tokens(object)) {
+                    Some(path) => self.open_verify(request, path.as_ref(), 0, SearchSource::Note),
+                    None => Ok(None),
                 }
+            } else {
+                let dirs = self.fill_in(object, text.as_ref(), |_| false)?;
+                self.open_path(request, &dirs, SearchSource::Note)
             };
-            match step {
-                Step::Found(_) => return Ok(step),
-                Step::NotHere if matches!(self.errno, Errno::NOENT | Errno::ACCES) => {}
+            match found {
+                Ok(None) if matches!(self.errno, Errno::NOENT | Errno::ACCES) => {}
                 // The patch catches the exception, so that a bad answer cannot stop the program.
-                Step::NotHere | Step::Refused(_) => break,
+                Ok(None) | Err(Ended::Refused(_)) => break,
+                found => return found,
             }
         }
-        Ok(Step::NotHere)
+        Ok(None)
     }
 
     /// Searches `etc/ld.so.cache` at the root of a package.
     fn search_package_cache(
         &mut self,
-        search: &Search<'_>,
-        object: usize,
+        request: Request<'_>,
         root: BString,
-    ) -> Result<Step, Ended> {
-        let Some(cache) = self.package_cache(search, root)? else { return Ok(Step::NotHere) };
-        let Some(path) = cache.lookup(search.name, &self.cache_query) else {
-            return Ok(Step::NotHere);
-        };
+    ) -> Result<Option<Found>, Ended> {
+        let object = request.needed_by;
+        let Some(cache) = self.package_cache(request, root)? else { return Ok(None) };
+        let Some(path) = self.cached(&cache, request) else { return Ok(None) };
         // The cache may have an answer that the plain search of this object would not give: one
-        // that another object of the package needs.
-        if !self.is_needed(search, object) && !self.is_searched_for(search, object, path)? {
-            return Ok(Step::NotHere);
-        }
-        if self.requester(object).no_default_dirs && self.facts.is_in_system_dirs(path) {
-            return Ok(Step::NotHere);
+        // that another object of the package needs. Its writer has resolved the needed strings of
+        // this one.
+        let is_needed = self.load.objects[object].view.needed().any(|it| it == request.name);
+        if !is_needed && !self.is_searched_for(request, path)? {
+            return Ok(None);
         }
         let expanded = dst::expand(path, &self.tokens(object));
-        let Some(path) = expanded.filter(|path| path.starts_with(b"/")) else {
-            return Ok(Step::NotHere);
-        };
-        match self.open_verify(search, path.as_ref(), 0, SearchSource::PackageCache)? {
+        let Some(path) = expanded.filter(|path| path.starts_with(b"/")) else { return Ok(None) };
+        match self.open_verify(request, path.as_ref(), 0, SearchSource::PackageCache) {
             // The patch catches the exception, so that a bad answer cannot stop the program.
-            Step::Refused(_) => Ok(Step::NotHere),
-            step => Ok(step),
+            Err(Ended::Refused(_)) => Ok(None),
+            found => found,
         }
     }
 
-    /// Returns true if the name is a needed string of the object. The writer of the package cache
-    /// has resolved those.
-    fn is_needed(&self, search: &Search<'_>, object: usize) -> bool {
-        self.load.objects[object].view.needed().any(|needed| needed == search.name)
-    }
-
-    /// Returns true if a search along the object's own run path would probe this path.
-    fn is_searched_for(
-        &mut self,
-        search: &Search<'_>,
-        object: usize,
-        path: &BStr,
-    ) -> Result<bool, Ended> {
-        let own = self.run_path_of(object)?;
-        let names = |dir: &usize| {
-            path.strip_prefix(self.dirs.list[*dir].name.as_slice()) == Some(search.name.as_bytes())
-        };
-        Ok(!own.is_empty() && own.all().iter().any(names))
+    /// Returns true if a search along the requester's own run path would probe this path.
+    fn is_searched_for(&mut self, request: Request<'_>, path: &BStr) -> Result<bool, Ended> {
+        let own = self.run_path_of(request.needed_by)?;
+        let dir = path.strip_suffix(request.name.as_bytes());
+        let is_dir = |&it: &usize| dir == Some(self.dirs.list[it].name.as_slice());
+        Ok(!own.is_empty() && own.dirs.iter().any(is_dir))
     }
 
     /// Returns the loader cache of a package. Each is read once; a missing one costs one failed
     /// open.
     fn package_cache(
         &mut self,
-        search: &Search<'_>,
+        request: Request<'_>,
         root: BString,
     ) -> Result<Option<Rc<LoaderCache>>, Ended> {
-        if !self.package_caches.contains_key(&root) {
-            let file: BString = [root.as_slice(), b"/etc/ld.so.cache"].concat().into();
-            let cache = match self.fs.read(file.as_ref()) {
-                Ok(bytes) => {
-                    self.load.package_caches.push(file);
-                    // An invalid cache costs an open, but is not read again.
-                    self.parsed_cache(bytes)
-                }
-                Err(errno) => {
-                    let tried = (SearchSource::PackageCache, Call::Open, Outcome::from(errno));
-                    self.probe(search.resolution, tried, &file, 0)?;
-                    None
-                }
-            };
-            // A missing cache is remembered too, so that a package costs one failed open and not
-            // one for each of its libraries.
-            self.package_caches.insert(root.clone(), cache);
+        if let Some(known) = self.package_caches.get(&root) {
+            return Ok(known.clone());
         }
-        Ok(self.package_caches.get(&root).cloned().flatten())
+        let file: BString = [root.as_slice(), b"/etc/ld.so.cache"].concat().into();
+        let bytes = self.read_cache(&file, request, SearchSource::PackageCache)?;
+        self.load.package_caches.extend(bytes.is_some().then_some(file));
+        // An invalid cache costs an open, but is not read again. A missing one is remembered too, so
+        // that a package costs one failed open and not one for each of its libraries.
+        let cache = bytes.and_then(|bytes| self.parsed_cache(bytes));
+        self.package_caches.insert(root, cache.clone());
+        Ok(cache)
     }
 
     /// Returns the root of the package that contains an object, without resolving links.

@@ -1,9 +1,9 @@
 //! The checks of a file that opened: those of `open_verify` and the first of
 //! `_dl_map_object_from_fd` (glibc `elf/dl-load.c`).
 
-use object::elf::{EM_ARM, EM_PPC64, EM_RISCV, Machine};
+use object::elf::{EF_PPC64_ABI, EF_RISCV_FLOAT_ABI, EM_ARM, EM_PPC64, EM_RISCV, Machine};
 
-use crate::elf::{Class, DF_1_PIE, ET_DYN, ET_EXEC, Endian, Ident, ObjectView};
+use crate::elf::{Class, DF_1_PIE, ET_DYN, ET_EXEC, Ident, ObjectView};
 use crate::fs::{Errno, OpenedFile};
 use crate::loader::load::Refusal;
 use crate::probe::Outcome;
@@ -59,24 +59,32 @@ pub(crate) fn open_verify(file: &OpenedFile, host: &Ident) -> Verdict {
 fn verify_header(head: &[u8], host: &Ident) -> Verdict {
     // The loader reads the fields in its own byte order. A file of the other byte order therefore
     // looks like a file for another machine.
-    let header = Header { head, endian: host.endian, class: host.class };
-    let ident_ok = head[5] == host.endian as u8 && head[6] == 1 && header.os_abi_is_known();
-    if ident_ok && header.word(20) != 1 {
+    let half = |at| host.endian.u16(head, at).expect("the header is complete");
+    let word = |at| host.endian.u32(head, at).expect("the header is complete");
+    let is_64 = host.class == Class::Elf64;
+    // `VALID_ELF_OSABI`, `VALID_ELF_ABIVERSION` and the padding. The OS ABI is System V with ABI
+    // version 0, or GNU with an ABI version below `LIBC_ABI_MAX` (5 or less up to 2.44).
+    let known_abi = matches!((head[7], head[8]), (0, 0) | (3, 0..5));
+    let ident_ok = head[5] == host.endian as u8
+        && head[6] == 1
+        && known_abi
+        && head[9..16].iter().all(|&byte| byte == 0);
+    if ident_ok && word(20) != 1 {
         return Verdict::Refused(Refusal::Header);
     }
     // The machine is checked before the errors of `e_ident` are raised: a bad OS ABI in a file for
     // another machine is not an error.
-    if !header.machine_matches(host) {
+    if !machine_matches(host, half(18), word(if is_64 { 48 } else { 36 })) {
         return Verdict::PassedOver(Outcome::WrongMachine);
     }
     if !ident_ok {
         return Verdict::Refused(Refusal::Header);
     }
-    if !matches!(header.half(16), ET_DYN | ET_EXEC) {
+    if !matches!(half(16), ET_DYN | ET_EXEC) {
         return Verdict::Refused(Refusal::Kind);
     }
     // The loader indexes the table as an array of its own `ElfW(Phdr)`.
-    if header.phentsize() != if host.class == Class::Elf64 { 56 } else { 32 } {
+    if half(if is_64 { 54 } else { 42 }) != if is_64 { 56 } else { 32 } {
         return Verdict::Refused(Refusal::Header);
     }
     Verdict::Good
@@ -103,63 +111,23 @@ pub(crate) fn map_from_fd(view: &ObjectView) -> Result<(), Refusal> {
 /// The errno that `open_verify` sets if it skips a file.
 pub(super) const PASSED_OVER: Errno = Errno::NOENT;
 
-/// The ELF header of a file, read with the loader's class and byte order.
-struct Header<'a> {
-    head: &'a [u8],
-    endian: Endian,
-    class: Class,
-}
-
-impl Header<'_> {
-    fn half(&self, at: usize) -> u16 {
-        self.endian.u16(self.head, at).expect("the header is complete")
-    }
-
-    fn word(&self, at: usize) -> u32 {
-        self.endian.u32(self.head, at).expect("the header is complete")
-    }
-
-    fn flags(&self) -> u32 {
-        self.word(if self.class == Class::Elf64 { 48 } else { 36 })
-    }
-
-    fn phentsize(&self) -> u16 {
-        self.half(if self.class == Class::Elf64 { 54 } else { 42 })
-    }
-
-    /// `VALID_ELF_OSABI`, `VALID_ELF_ABIVERSION` and the padding. The OS ABI is System V with ABI
-    /// version 0, or GNU with an ABI version below `LIBC_ABI_MAX` (5 or less up to 2.44).
-    fn os_abi_is_known(&self) -> bool {
-        let (os_abi, abi_version) = (self.head[7], self.head[8]);
-        let known = match os_abi {
-            0 => abi_version == 0,
-            3 => abi_version < 5,
-            _ => false,
-        };
-        known && self.head[9..16].iter().all(|&byte| byte == 0)
-    }
-
-    /// `elf_machine_matches_host`. Some architectures compare flags besides `e_machine`; the
-    /// program's own flags stand in for those of the loader.
-    fn machine_matches(&self, host: &Ident) -> bool {
-        const ARM_FLOAT: u32 = 0x600;
-        const RISCV_FLOAT_ABI: u32 = 0x6;
-        if self.half(18) != host.machine {
-            return false;
-        }
-        let flags = self.flags();
-        match Machine(host.machine) {
-            // VALID_FLOAT_ABI: 0 is a library that works with both float ABIs.
-            EM_ARM => {
-                let (ours, theirs) = (host.flags & ARM_FLOAT, flags & ARM_FLOAT);
-                theirs == 0 || ours == 0 || theirs == ours
-            }
-            // EF_PPC64_ABI: 0 is a library that works with both ABIs.
-            EM_PPC64 => flags & 3 == 0 || host.flags & 3 == 0 || flags & 3 == host.flags & 3,
-            // The float ABI decides the registers of arguments, so that no library works with two
-            // of them.
-            EM_RISCV => flags & RISCV_FLOAT_ABI == host.flags & RISCV_FLOAT_ABI,
-            _ => true,
-        }
-    }
+/// `elf_machine_matches_host`. Some architectures compare flags besides `e_machine`; the program's
+/// own flags stand in for those of the loader.
+fn machine_matches(host: &Ident, machine: u16, flags: u32) -> bool {
+    const ARM_FLOAT: u32 = 0x600;
+    // 0 is a library that works with all ABIs of the mask.
+    let fits = |mask: u32| {
+        let (ours, theirs) = (host.flags & mask, flags & mask);
+        theirs == 0 || ours == 0 || theirs == ours
+    };
+    let agrees = match Machine(host.machine) {
+        // VALID_FLOAT_ABI.
+        EM_ARM => fits(ARM_FLOAT),
+        EM_PPC64 => fits(EF_PPC64_ABI),
+        // The float ABI decides the registers of arguments, so that no library works with two
+        // of them.
+        EM_RISCV => flags & EF_RISCV_FLOAT_ABI == host.flags & EF_RISCV_FLOAT_ABI,
+        _ => true,
+    };
+    machine == host.machine && agrees
 }
