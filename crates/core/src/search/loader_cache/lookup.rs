@@ -21,14 +21,6 @@ const FIRST_IGNORING_FLAGS: u16 = 34;
 /// `FLAG_ELF`, `FLAG_ELF_LIBC6`.
 const FLAG_ELF: i32 = 1;
 const FLAG_ELF_LIBC6: i32 = 3;
-/// Values in `e_flags` of the psABIs, for float ABIs and NaN encodings.
-const EF_RISCV_FLOAT_ABI: u32 = 6;
-const EF_RISCV_FLOAT_ABI_DOUBLE: u32 = 4;
-const EF_LARCH_ABI_MODIFIER_MASK: u32 = 7;
-const EF_LARCH_ABI_DOUBLE_FLOAT: u32 = 3;
-const EF_ARM_ABI_FLOAT_HARD: u32 = 0x400;
-const EF_MIPS_ABI2: u32 = 0x20;
-const EF_MIPS_NAN2008: u32 = 0x400;
 /// `_DL_HWCAP_TLS_MASK`.
 const HWCAP_TLS: u64 = 1 << 63;
 
@@ -107,16 +99,16 @@ impl CacheQuery {
         hwcap & self.exclude == 0 && (platform == 0 || platform == self.platform)
     }
 
-    /// `dl_cache_hwcap_isa_level_compatible`.
-    fn has_isa_level(&self, hwcap: u64) -> bool {
-        // An x86 CPU shifts a 32-bit number modulo 32.
+    /// Returns the priority of a named entry, or `None` if it must not be used.
+    fn priority(&self, cache: &LoaderCache, hwcap: u64) -> Option<u32> {
+        // `dl_cache_hwcap_isa_level_compatible`: an x86 CPU shifts a 32-bit number modulo 32.
         let level = 1_u32.wrapping_shl(isa_level(hwcap));
-        self.isa.is_none_or(|isa| isa & level == level)
-    }
-
-    /// `glibc_hwcaps_priority`: merges the sorted names of the cache and of the loader, up to the
-    /// name at `index`. Returns `None` if the entry must not be used.
-    fn priority(&self, cache: &LoaderCache, index: u32) -> Option<u32> {
+        if self.isa.is_some_and(|isa| isa & level != level) {
+            return None;
+        }
+        // `glibc_hwcaps_priority`: merges the sorted names of the cache and of the loader, up to the
+        // name at the index in the lower half of the field.
+        let index = hwcap as u32;
         let mut known = self.priorities.iter().peekable();
         for (position, name) in (0..=index).zip(cache.hwcaps_names()) {
             while known.next_if(|(known, _)| known.as_bstr() < name).is_some() {}
@@ -134,6 +126,11 @@ impl CacheQuery {
 pub(super) fn cache_flags(ident: &Ident) -> (i32, Option<i32>) {
     let exactly = |abi: i32| (abi | FLAG_ELF_LIBC6, None);
     let is_64 = ident.class == Class::Elf64;
+    let is_n32 = ident.flags & elf::EF_MIPS_ABI2.0 != 0;
+    let is_nan2008 = ident.flags & elf::EF_MIPS_NAN2008.0 != 0;
+    let riscv_float = ident.flags & elf::EF_RISCV_FLOAT_ABI;
+    let larch_float = ident.flags & elf::EF_LARCH_ABI_MODIFIER_MASK;
+    let is_hard_arm = ident.flags & elf::EF_ARM_ABI_FLOAT_HARD != 0;
     match Machine(ident.machine) {
         elf::EM_X86_64 => exactly(if is_64 { 0x300 } else { 0x800 }),
         elf::EM_AARCH64 if is_64 => exactly(0xa00),
@@ -141,44 +138,26 @@ pub(super) fn cache_flags(ident: &Ident) -> (i32, Option<i32>) {
         elf::EM_PPC64 => exactly(0x500),
         elf::EM_SPARCV9 => exactly(0x100),
         elf::EM_IA_64 => exactly(0x200),
-        elf::EM_RISCV => exactly(match ident.flags & EF_RISCV_FLOAT_ABI {
-            EF_RISCV_FLOAT_ABI_DOUBLE => 0x1000,
-            _ => 0xf00,
-        }),
-        elf::EM_LOONGARCH => exactly(match ident.flags & EF_LARCH_ABI_MODIFIER_MASK {
-            EF_LARCH_ABI_DOUBLE_FLOAT => 0x1200,
-            _ => 0x1100,
-        }),
+        elf::EM_RISCV if riscv_float == elf::EF_RISCV_FLOAT_ABI_DOUBLE.0 => exactly(0x1000),
+        elf::EM_RISCV => exactly(0xf00),
+        elf::EM_LOONGARCH if larch_float == elf::EF_LARCH_ABI_DOUBLE_FLOAT.0 => exactly(0x1200),
+        elf::EM_LOONGARCH => exactly(0x1100),
         // A library without a float ABI mark works with both, so the default has no mark either.
-        elf::EM_ARM if ident.flags & EF_ARM_ABI_FLOAT_HARD != 0 => (FLAG_ELF_LIBC6, Some(0x903)),
-        elf::EM_ARM => (FLAG_ELF_LIBC6, Some(0xb03)),
-        elf::EM_MIPS => mips_flags(ident),
+        elf::EM_ARM => (FLAG_ELF_LIBC6, Some(if is_hard_arm { 0x903 } else { 0xb03 })),
+        // MIPS has three ABIs, each in two NaN encodings. o32 with the legacy encoding has the
+        // generic flags.
+        elf::EM_MIPS if is_64 => exactly(if is_nan2008 { 0xe00 } else { 0x700 }),
+        elf::EM_MIPS if is_n32 => exactly(if is_nan2008 { 0xd00 } else { 0x600 }),
+        elf::EM_MIPS if is_nan2008 => exactly(0xc00),
         _ => (FLAG_ELF_LIBC6, Some(FLAG_ELF)),
     }
 }
 
-/// Returns the flags of the three ABIs of MIPS, each in two NaN encodings. o32 with the legacy
-/// encoding has the generic flags.
-fn mips_flags(ident: &Ident) -> (i32, Option<i32>) {
-    let nan2008 = ident.flags & EF_MIPS_NAN2008 != 0;
-    let abi = match (ident.class, ident.flags & EF_MIPS_ABI2 != 0) {
-        (Class::Elf64, _) => [0x700, 0xe00],
-        (Class::Elf32, true) => [0x600, 0xd00],
-        (Class::Elf32, false) if nan2008 => [0, 0xc00],
-        (Class::Elf32, false) => return (FLAG_ELF_LIBC6, Some(FLAG_ELF)),
-    };
-    (abi[usize::from(nan2008)] | FLAG_ELF_LIBC6, None)
-}
-
 /// Returns `cpu_features->isa_1` of a CPU with these levels. Bit 0 is the baseline, bit 3 is v4.
 fn isa_bits(hwcaps: &[BString]) -> u32 {
-    let has = |level: &str| hwcaps.iter().any(|name| name == level);
-    match (has("x86-64-v4"), has("x86-64-v3"), has("x86-64-v2")) {
-        (true, ..) => 0b1111,
-        (_, true, _) => 0b111,
-        (.., true) => 0b11,
-        _ => 0b1,
-    }
+    let levels = [(0b1111, "x86-64-v4"), (0b111, "x86-64-v3"), (0b11, "x86-64-v2")];
+    let best = levels.iter().find(|(_, level)| hwcaps.iter().any(|name| name == level));
+    best.map_or(0b1, |(bits, _)| *bits)
 }
 
 /// Returns true if `char` is signed in the psABI of a machine.
@@ -204,138 +183,78 @@ impl LoaderCache {
     /// `/etc/ld.so.nohwcap`, and up to glibc 2.35 an entry may require a kernel release.
     #[must_use]
     pub fn lookup(&self, needed: &BStr, query: &CacheQuery) -> Option<&BStr> {
-        let (mut left, mut right) =
-            // `int right = nlibs - 1`: with a count of 0 or above 2^31 the loader finds nothing.
-            (0_i64, i64::from(self.layout.count.wrapping_sub(1).cast_signed()));
-        while left <= right {
+        // The table is sorted in descending order, so "less" leads to later entries.
+        let compare = |index: i64| {
+            let entry = self.raw(u32::try_from(index).ok()?)?;
+            Some((entry, libcmp(needed, self.tail(entry.key)?, query.signed_char)))
+        };
+        // `int right = nlibs - 1`: with a count of 0 or above 2^31 the loader finds nothing.
+        let mut right = i64::from(self.count.wrapping_sub(1).cast_signed());
+        let mut left = 0;
+        let found = loop {
+            if left > right {
+                return None;
+            }
             let middle = i64::midpoint(left, right);
-            match self.compare(needed, self.entry(middle)?, query)? {
+            match compare(middle)?.1 {
                 Ordering::Less => left = middle + 1,
                 Ordering::Greater => right = middle - 1,
-                Ordering::Equal => {
-                    let first = self.first_of(needed, middle, query);
-                    return self.best_of(needed, first, middle, right, query);
-                }
+                Ordering::Equal => break middle,
             }
-        }
-        None
+        };
+        // The entries with this name are adjacent.
+        let named = |index| compare(index).filter(|it| it.1.is_eq()).map(|it| it.0);
+        let first = (0.max(found - MAX_ALIKE)..=found).rev().take_while(|&at| named(at).is_some());
+        let first = first.last().unwrap_or(found);
+        self.best_of((first..=right.min(found + MAX_ALIKE)).map_while(named), query)
     }
 
-    fn entry(&self, index: i64) -> Option<RawEntry> {
-        self.raw(u32::try_from(index).ok()?)
-    }
-
-    /// Compares a name with the key of an entry. The table is sorted in descending order, so "less"
-    /// leads to later entries. Returns `None` if the key is outside the file.
-    fn compare(&self, needed: &BStr, entry: RawEntry, query: &CacheQuery) -> Option<Ordering> {
-        Some(libcmp(needed, self.tail(entry.key)?, query.signed_char))
-    }
-
-    fn is_named(&self, needed: &BStr, index: i64, query: &CacheQuery) -> Option<RawEntry> {
-        let entry = self.entry(index)?;
-        (self.compare(needed, entry, query) == Some(Ordering::Equal)).then_some(entry)
-    }
-
-    /// Returns the first of the adjacent entries with this name, `found` being one of them.
-    fn first_of(&self, needed: &BStr, found: i64, query: &CacheQuery) -> i64 {
-        let mut first = found;
-        let end = (found - MAX_ALIKE).max(0);
-        while first > end && self.is_named(needed, first - 1, query).is_some() {
-            first -= 1;
-        }
-        first
-    }
-
-    /// Returns the path of the best entry with this name. The names up to `found` are known to match.
+    /// Returns the path of the best of the entries with a name (the loop of `search_cache`).
     fn best_of(
         &self,
-        needed: &BStr,
-        first: i64,
-        found: i64,
-        last: i64,
+        entries: impl Iterator<Item = RawEntry>,
         query: &CacheQuery,
     ) -> Option<&BStr> {
-        let mut best = Best::default();
-        // The names after `found` are compared one by one, as in the loop of `search_cache`.
-        for index in first..=last.min(found + MAX_ALIKE) {
-            let entry =
-                if index > found { self.is_named(needed, index, query) } else { self.entry(index) };
-            let Some(entry) = entry else { break };
-            if best.consider(self, entry, query) {
+        // The path of the best entry so far, and the priority of a named one. A lower number is
+        // better.
+        let mut best = None::<(&BStr, u32)>;
+        for entry in entries {
+            // A cache has the entries of all ABIs of a machine. Those of another ABI are skipped.
+            let Some(path) = self.string(entry.value).filter(|_| query.accepts(entry.flags)) else {
+                continue;
+            };
+            let is_default = entry.flags == query.default_id;
+            // Up to 2.33, only an entry with the default flags could replace a better one.
+            if query.minor < FIRST_IGNORING_FLAGS && best.is_some() && !is_default {
+                continue;
+            }
+            // An entry of the old format has no hwcap field.
+            if self.is_new {
+                // An older loader takes the field for capability bits. It skips the entry, because
+                // its mask lacks bit 62.
+                let knows_names = query.minor >= FIRST_NAMED;
+                if knows_names && is_named(entry.hwcap) {
+                    // It never ends the search, because a better one may follow.
+                    let priority = query.priority(self, entry.hwcap);
+                    let is_better = |&it: &u32| best.is_none_or(|(_, priority)| it < priority);
+                    best = priority.filter(is_better).map(|it| (path, it)).or(best);
+                    continue;
+                }
+                // The named entries come first: the best of them is the answer.
+                if knows_names && best.is_some() {
+                    break;
+                }
+                if !query.accepts_legacy(entry.hwcap) {
+                    continue;
+                }
+            }
+            best = Some((path, 0));
+            // An entry with the default flags is better than one with the other accepted flags.
+            if is_default {
                 break;
             }
         }
-        best.path
-    }
-}
-
-/// The best entry so far.
-#[derive(Default)]
-struct Best<'cache> {
-    path: Option<&'cache BStr>,
-    /// The priority of a named entry. A lower number is better.
-    priority: u32,
-}
-
-impl<'cache> Best<'cache> {
-    /// Compares an entry with the best one so far. Returns true if the search ends here.
-    fn consider(
-        &mut self,
-        cache: &'cache LoaderCache,
-        entry: RawEntry,
-        query: &CacheQuery,
-    ) -> bool {
-        // A cache has the entries of all ABIs of a machine. Those of another ABI are skipped.
-        let Some(path) = cache.string(entry.value).filter(|_| query.accepts(entry.flags)) else {
-            return false;
-        };
-        let is_default = entry.flags == query.default_id;
-        // Up to 2.33, only an entry with the default flags could replace a better one.
-        if query.minor < FIRST_IGNORING_FLAGS && self.path.is_some() && !is_default {
-            return false;
-        }
-        // An older loader takes the field for capability bits. It skips the entry, because its mask
-        // lacks bit 62.
-        let named = query.minor >= FIRST_NAMED && is_named(entry.hwcap);
-        // An entry of the old format has no hwcap field.
-        if cache.layout.is_new {
-            if named {
-                return self.consider_named(cache, entry, path, query);
-            }
-            // The named entries come first: the best of them is the answer.
-            if query.minor >= FIRST_NAMED && self.path.is_some() {
-                return true;
-            }
-            if !query.accepts_legacy(entry.hwcap) {
-                return false;
-            }
-        }
-        self.path = Some(path);
-        // An entry with the default flags is better than one with the other accepted flags.
-        is_default
-    }
-
-    /// Compares a named entry with the best one so far. It never ends the search, because a better
-    /// one may follow.
-    fn consider_named(
-        &mut self,
-        cache: &'cache LoaderCache,
-        entry: RawEntry,
-        path: &'cache BStr,
-        query: &CacheQuery,
-    ) -> bool {
-        if !query.has_isa_level(entry.hwcap) {
-            return false;
-        }
-        // The lower half of the field is the index.
-        let priority = query.priority(cache, entry.hwcap as u32);
-        if let Some(priority) = priority
-            && (self.path.is_none() || priority < self.priority)
-        {
-            self.path = Some(path);
-            self.priority = priority;
-        }
-        false
+        best.map(|(path, _)| path)
     }
 }
 

@@ -24,6 +24,8 @@ pub(super) const NEW_HEADER: usize = 48;
 /// `sizeof (struct file_entry_new)`: an old entry, an unused word, hwcap.
 pub(super) const NEW_ENTRY: usize = 24;
 
+/// The offset of the count of `struct cache_file`.
+const OLD_COUNT: usize = 12;
 /// The offsets of the fields of `struct cache_file_new`.
 const NEW_COUNT: usize = 20;
 const NEW_FLAGS: usize = 28;
@@ -45,22 +47,11 @@ pub(super) const HWCAP_EXTENSION: u64 = 1 << 62;
 /// `DL_CACHE_HWCAP_ISA_LEVEL_MASK`.
 const ISA_LEVEL_MASK: u64 = (1 << 10) - 1;
 
-/// The bytes of a loader cache and their layout.
+/// The bytes of a loader cache and the position of the table that the loader searches.
 #[derive(Clone, Debug)]
 pub struct LoaderCache {
     bytes: Arc<[u8]>,
     endian: Endian,
-    pub(super) layout: Layout,
-    /// `cache_extension_tag_glibc_hwcaps`: the offset of the array and its length in elements.
-    /// Empty if the section is missing or the extension directory is malformed.
-    hwcaps_names: (usize, usize),
-    /// `cache_extension_tag_generator`: the offset and length of the text, empty likewise.
-    generator: (usize, usize),
-}
-
-/// The position of the table that the loader searches.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Layout {
     /// True for the new format, whose entries have a hwcap field.
     pub(super) is_new: bool,
     /// The number of entries in the header. The loader does not limit it.
@@ -69,6 +60,11 @@ pub(super) struct Layout {
     first: usize,
     /// Offset that string indices are relative to.
     strings: usize,
+    /// `cache_extension_tag_glibc_hwcaps`: the offset of the array and its length in elements.
+    /// Empty if the section is missing or the extension directory is malformed.
+    hwcaps_names: (usize, usize),
+    /// `cache_extension_tag_generator`: the offset and length of the text, empty likewise.
+    generator: (usize, usize),
 }
 
 /// One entry as it is in the file, its indices not checked.
@@ -114,23 +110,33 @@ impl Reader<'_> {
         self.bytes.get(offset..).is_some_and(|rest| rest.starts_with(magic))
     }
 
+    /// Finds the table that the loader searches: returns the offset of its header, and true for the
+    /// new format. Returns `None` if there is none or if it does not fit in the file.
+    fn header(&self, alignment: usize) -> Option<(usize, bool)> {
+        let len = self.bytes.len();
+        let fits = |header: usize, count: usize, entry: usize| {
+            let count = self.word(count).filter(|_| len > header);
+            count.is_some_and(|count| (len - header) / entry >= count as usize)
+        };
+        if self.has(0, NEW_MAGIC) && fits(NEW_HEADER, NEW_COUNT, NEW_ENTRY) {
+            return Some((0, true));
+        }
+        if !self.has(0, OLD_MAGIC) || !fits(OLD_HEADER, OLD_COUNT, OLD_ENTRY) {
+            return None;
+        }
+        // `ALIGN_CACHE`: the new header follows the old table.
+        let end = OLD_HEADER + self.word(OLD_COUNT)? as usize * OLD_ENTRY;
+        let offset = end.next_multiple_of(alignment);
+        let is_new = offset + NEW_HEADER <= len && self.has(offset, NEW_MAGIC);
+        Some(if is_new { (offset, true) } else { (0, false) })
+    }
+
     /// `cache_file_new_matches_endian`. A cache of a release before 2.33 has no byte order flag and
     /// is accepted.
     fn matches_endian(&self, header: usize) -> bool {
-        let wanted = match self.endian {
-            Endian::Little => 2,
-            Endian::Big => 3,
-        };
+        let wanted = if self.endian == Endian::Little { 2 } else { 3 };
         let flags = self.bytes.get(header + NEW_FLAGS).copied().unwrap_or(0);
         flags == 0 || flags & 3 == wanted
-    }
-
-    /// `cache_extension_verify` for the section that a loader reads. Returns the offset and the
-    /// number of elements.
-    fn hwcaps_names(&self, header: usize) -> Option<(usize, usize)> {
-        let (offset, size) = self.section(header, TAG_GLIBC_HWCAPS)?;
-        (size != 0 && offset.is_multiple_of(4) && size.is_multiple_of(4))
-            .then_some((offset, (size / 4).min(MAX_NAMES)))
     }
 
     /// `cache_extension_load`: returns the offset and size of the last section with a tag. Offsets
@@ -146,19 +152,15 @@ impl Reader<'_> {
         }
         let count = self.word(directory + 4)? as usize;
         // A directory that does not fit in the file makes glibc ignore all extensions.
-        let sections = self.bytes.get(directory + 8..)?.len() / 16;
-        if count > sections {
-            return None;
-        }
+        let sections = self.bytes.get(directory + 8..)?.get(..count.checked_mul(16)?)?;
         let mut found = None;
-        for index in 0..count {
-            let section = directory + 8 + index * 16;
-            let (offset, size) =
-                (self.word(section + 8)? as usize, self.word(section + 12)? as usize);
+        for section in sections.chunks_exact(16) {
+            let number = |at| self.endian.u32(section, at).map(|number| number as usize);
+            let (offset, size) = (number(8)?, number(12)?);
             if offset.checked_add(size)? > self.bytes.len() {
                 return None;
             }
-            if self.word(section)? == tag {
+            if number(0)? == tag as usize {
                 found = Some((offset, size));
             }
         }
@@ -196,33 +198,27 @@ impl LoaderCache {
 
     fn parse_aligned(bytes: Arc<[u8]>, endian: Endian, alignment: usize) -> Option<Self> {
         let reader = Reader { bytes: &bytes, endian };
-        // `None` inside is a cache of the old format only.
-        let header =
-            if new_header(&reader) { Some(0) } else { embedded_header(&reader, alignment)? };
-        let layout = match header {
-            Some(header) => {
-                if !reader.matches_endian(header) {
-                    return None;
-                }
-                // In the compat format glibc does not compare this count with the size of the file.
-                // [`LoaderCache::raw`] checks each entry.
-                let count = reader.word(header + NEW_COUNT)?;
-                // String indices count from the new header, in the compat format too.
-                Layout { is_new: true, count, first: header + NEW_HEADER, strings: header }
-            }
-            None => {
-                let count = reader.word(OLD_HEADER - 4)?;
-                // In the old format they count from the end of the table
-                // (`&cache->libs[cache->nlibs]`).
-                let strings = OLD_HEADER + count as usize * OLD_ENTRY;
-                Layout { is_new: false, count, first: OLD_HEADER, strings }
-            }
+        let (header, is_new) = reader.header(alignment)?;
+        if is_new && !reader.matches_endian(header) {
+            return None;
+        }
+        // In the compat format glibc does not compare the new count with the size of the file.
+        // [`LoaderCache::raw`] checks each entry.
+        let count = reader.word(if is_new { header + NEW_COUNT } else { OLD_COUNT })?;
+        let (first, strings) = match is_new {
+            // String indices count from the new header, in the compat format too.
+            true => (header + NEW_HEADER, header),
+            // In the old format they count from the end of the table (`&cache->libs[cache->nlibs]`).
+            false => (OLD_HEADER, OLD_HEADER + count as usize * OLD_ENTRY),
         };
-        let hwcaps_names =
-            header.and_then(|header| reader.hwcaps_names(header)).unwrap_or_default();
-        let generator =
-            header.and_then(|header| reader.section(header, TAG_GENERATOR)).unwrap_or_default();
-        Some(LoaderCache { bytes, endian, layout, hwcaps_names, generator })
+        let section = |tag| reader.section(header, tag).filter(|_| is_new);
+        // `cache_extension_verify`.
+        let fits =
+            |&(offset, size): &(usize, usize)| offset.is_multiple_of(4) && size.is_multiple_of(4);
+        let names = section(TAG_GLIBC_HWCAPS).filter(fits).unwrap_or_default();
+        let hwcaps_names = (names.0, (names.1 / 4).min(MAX_NAMES));
+        let generator = section(TAG_GENERATOR).unwrap_or_default();
+        Some(Self { bytes, endian, is_new, count, first, strings, hwcaps_names, generator })
     }
 
     fn reader(&self) -> Reader<'_> {
@@ -232,21 +228,21 @@ impl LoaderCache {
     /// Returns the entry at an index. Returns `None` outside the file, where the loader would
     /// fault.
     pub(super) fn raw(&self, index: u32) -> Option<RawEntry> {
-        let size = if self.layout.is_new { NEW_ENTRY } else { OLD_ENTRY };
-        let offset = (index as usize).checked_mul(size)?.checked_add(self.layout.first)?;
+        let size = if self.is_new { NEW_ENTRY } else { OLD_ENTRY };
+        let offset = (index as usize).checked_mul(size)?.checked_add(self.first)?;
         let reader = self.reader();
         Some(RawEntry {
             flags: reader.word(offset)?.cast_signed(),
             key: reader.word(offset + 4)?,
             value: reader.word(offset + 8)?,
-            hwcap: if self.layout.is_new { reader.long(offset + 16)? } else { 0 },
+            hwcap: if self.is_new { reader.long(offset + 16)? } else { 0 },
         })
     }
 
     /// Returns the bytes from a string index to the end of the file, or `None` for an index outside
     /// the file (`_dl_cache_verify_ptr`).
     pub(super) fn tail(&self, index: u32) -> Option<&[u8]> {
-        let offset = self.layout.strings.checked_add(index as usize)?;
+        let offset = self.strings.checked_add(index as usize)?;
         self.bytes.get(offset..).filter(|tail| !tail.is_empty())
     }
 
@@ -275,11 +271,7 @@ impl LoaderCache {
     /// Returns the entries in the order of the file. Entries with a string outside the file are
     /// left out.
     pub fn entries(&self) -> impl Iterator<Item = CacheEntry<'_>> {
-        let rest = self.bytes.len().saturating_sub(self.layout.first);
-        let fitting = rest / if self.layout.is_new { NEW_ENTRY } else { OLD_ENTRY };
-        let count = self.layout.count.min(u32::try_from(fitting).unwrap_or(u32::MAX));
-        (0..count).filter_map(|index| {
-            let raw = self.raw(index)?;
+        (0..self.count).map_while(|index| self.raw(index)).filter_map(|raw| {
             let name = is_named(raw.hwcap).then_some(raw.hwcap as u32 as usize);
             Some(CacheEntry {
                 soname: self.string(raw.key)?,
@@ -290,33 +282,6 @@ impl LoaderCache {
             })
         })
     }
-}
-
-/// Returns true if the file has the new format and its table fits in the file.
-fn new_header(reader: &Reader<'_>) -> bool {
-    let len = reader.bytes.len();
-    len > NEW_HEADER
-        && reader.has(0, NEW_MAGIC)
-        && reader
-            .word(NEW_COUNT)
-            .is_some_and(|count| (len - NEW_HEADER) / NEW_ENTRY >= count as usize)
-}
-
-/// Checks for the old format. Returns `Some(None)` for a cache with the old table only,
-/// `Some(Some(offset))` for a cache with a new header at that offset, and `None` for any other file.
-fn embedded_header(reader: &Reader<'_>, alignment: usize) -> Option<Option<usize>> {
-    let len = reader.bytes.len();
-    if len <= OLD_HEADER || !reader.has(0, OLD_MAGIC) {
-        return None;
-    }
-    let count = reader.word(OLD_HEADER - 4)? as usize;
-    if (len - OLD_HEADER) / OLD_ENTRY < count {
-        return None;
-    }
-    // `ALIGN_CACHE`: the new header follows the old table.
-    let offset = (OLD_HEADER + count * OLD_ENTRY).next_multiple_of(alignment);
-    let inside = offset + NEW_HEADER <= len && reader.has(offset, NEW_MAGIC);
-    Some(inside.then_some(offset))
 }
 
 fn up_to_nul(bytes: &[u8]) -> &BStr {

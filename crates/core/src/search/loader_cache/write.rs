@@ -89,7 +89,7 @@ pub fn write(target: &Ident, mut entries: Vec<NewEntry>, generator: &str) -> Opt
 /// `write_extensions`.
 fn extensions(
     out: &mut Writer,
-    strings: &Strings,
+    strings: &Strings<'_>,
     names: &[&BString],
     generator: &str,
 ) -> Option<()> {
@@ -120,37 +120,30 @@ fn order(a: &NewEntry, b: &NewEntry, signed_char: bool) -> Ordering {
 
 /// The string table. Each string occurs once. The strings are sorted from their last byte, so that
 /// a string that is the end of another one follows it.
-struct Strings {
+struct Strings<'a> {
     bytes: Vec<u8>,
-    at: FxHashMap<BString, u32>,
+    at: FxHashMap<&'a BString, u32>,
 }
 
-impl Strings {
-    fn new(entries: &[NewEntry], base: u32) -> Option<Self> {
-        let mut all: Vec<&BString> = entries
-            .iter()
-            .flat_map(|e| [Some(&e.soname), Some(&e.path), e.hwcaps_name.as_ref()])
-            .flatten()
-            .collect();
-        all.sort_by(|a, b| by_end(a, b));
+impl<'a> Strings<'a> {
+    fn new(entries: &'a [NewEntry], base: u32) -> Option<Self> {
+        let names = |e: &'a NewEntry| [Some(&e.soname), Some(&e.path), e.hwcaps_name.as_ref()];
+        let mut all: Vec<&BString> = entries.iter().flat_map(names).flatten().collect();
+        // `finalize_compare`: compares the bytes from the last one back, in descending order. If one
+        // string is the end of the other, the longer one is first.
+        all.sort_by(|a, b| b.bytes().rev().cmp(a.bytes().rev()));
         all.dedup();
         let mut strings = Self { bytes: Vec::new(), at: FxHashMap::default() };
-        let mut previous: Option<(&BString, u32)> = None;
+        let mut previous: Option<&BString> = None;
         for string in all {
-            let offset = match previous {
-                // The string is the end of the one before it and shares its bytes.
-                Some((longer, at)) if longer.ends_with(string) => {
-                    at + u32::try_from(longer.len() - string.len()).ok()?
-                }
-                _ => {
-                    let at = u32::try_from(strings.bytes.len()).ok()?;
-                    strings.bytes.extend_from_slice(string);
-                    strings.bytes.push(0);
-                    at
-                }
-            };
-            strings.at.insert(string.clone(), base.checked_add(offset)?);
-            previous = Some((string, offset));
+            // The string is the end of the one before it and shares its bytes, or is appended.
+            if !previous.is_some_and(|longer| longer.ends_with(string)) {
+                strings.bytes.extend_from_slice(string);
+                strings.bytes.push(0);
+                previous = Some(string);
+            }
+            let offset = u32::try_from(strings.bytes.len() - 1 - string.len()).ok()?;
+            strings.at.insert(string, base.checked_add(offset)?);
         }
         Some(strings)
     }
@@ -158,14 +151,6 @@ impl Strings {
     fn at(&self, string: &BString) -> Option<u32> {
         self.at.get(string).copied()
     }
-}
-
-/// `finalize_compare`: compares the bytes from the last one back, in descending order. If one string
-/// is the end of the other, the longer one is first.
-fn by_end(a: &BString, b: &BString) -> Ordering {
-    let mut pairs = a.bytes().rev().zip(b.bytes().rev());
-    let differs = pairs.find(|(a, b)| a != b).map(|(a, b)| b.cmp(&a));
-    differs.unwrap_or_else(|| b.len().cmp(&a.len()))
 }
 
 impl Writer {

@@ -248,7 +248,7 @@ fn an_unknown_legacy_bit_is_excluded_and_tls_is_not() {
 /// In 2.33 this stopped the search at the first named entry.
 #[test]
 fn on_arm_2_33_stops_at_the_first_named_entry() {
-    let arm = ident(elf::EM_ARM.0, Class::Elf32, Endian::Little, EF_ARM_ABI_FLOAT_HARD);
+    let arm = ident(elf::EM_ARM.0, Class::Elf32, Endian::Little, elf::EF_ARM_ABI_FLOAT_HARD);
     let rows = [
         with_hwcap("liba.so", "/worse", 0x903, named(0, 0)),
         with_hwcap("liba.so", "/better", 0x903, named(1, 0)),
