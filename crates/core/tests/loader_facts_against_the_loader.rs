@@ -3,8 +3,8 @@
 
 mod real;
 
-use becalm_core::loader::facts;
-use becalm_core::search::hwcaps::{CpuCaps, subdirectories};
+use becalm_core::loader::{LoaderFacts, facts};
+use becalm_core::search::hwcaps::subdirectories;
 use real::{debug_lines, facts_of_this_machine, loader};
 
 #[test]
@@ -12,12 +12,13 @@ fn the_facts_from_the_bytes_equal_the_diagnostics() {
     let Some(said) = facts_of_this_machine() else { return };
     let bytes = std::fs::read(loader()).expect("the loader that ran");
     let libc = facts::libc_of(&bytes, b"").expect("a release");
-    let cpu = CpuCaps {
+    let cpu = LoaderFacts {
         hwcaps: said.hwcaps.clone(),
         legacy_hwcaps: said.legacy_hwcaps.clone(),
         platform: said.platform.clone(),
         hwcap_mask: said.hwcap_mask,
         platform_bit: said.platform_bit,
+        ..LoaderFacts::default()
     };
     let mut read = facts::from_bytes(&bytes, libc, cpu).expect("the facts");
     if said.system_dirs.iter().all(|dir| !dir.starts_with(b"/lib")) {

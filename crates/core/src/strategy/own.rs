@@ -194,8 +194,8 @@ pub(super) fn is_variant(fs: &dyn FileSystem, view: &ObjectView, path: &BStr) ->
         return true;
     }
     let (dir, name) = path::split(path);
-    Arch::of(&view.ident).levels().iter().any(|level| {
-        let parts = [dir, b"glibc-hwcaps/", level.name.as_bytes(), b"/", name];
+    Arch::of(&view.ident).levels().iter().any(|(level, _)| {
+        let parts = [dir, b"glibc-hwcaps/", level.as_bytes(), b"/", name];
         fs.stat(BStr::new(&parts.concat())).is_ok()
     })
 }

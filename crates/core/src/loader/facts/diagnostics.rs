@@ -2,7 +2,8 @@
 //! hexadecimal number or a quoted string (glibc manual, "Dynamic Linker Diagnostics";
 //! elf/dl-diagnostics.c).
 
-use bstr::{BStr, BString, ByteSlice, ByteVec};
+use bstr::{BString, ByteSlice, ByteVec};
+use rustc_hash::FxHashMap;
 
 use super::{MAX_SYSTEM_DIRS, dst_lib, release};
 use crate::facts::{Readers, Tunables};
@@ -18,124 +19,81 @@ use crate::search::hwcaps::arch::{Arch, FIRST_WITHOUT_CACHE_HWCAPS};
 /// them (bug 29427).
 #[must_use]
 pub fn from_diagnostics(text: &str) -> Option<LoaderFacts> {
-    let printed = Diagnostics::read(text);
-    let version = release(printed.version.as_deref()?)?;
-    if printed.system_dirs.is_empty() {
+    let lines = || text.lines().filter_map(|line| line.split_once('='));
+    let values: FxHashMap<&str, &str> = lines().collect();
+    let string_of = |key: &str| values.get(key).and_then(|value| string(value));
+    let number = |value: &str| u64::from_str_radix(value.strip_prefix("0x")?, 16).ok();
+    let number_of = |key: &str| values.get(key).and_then(|value| number(value));
+    let version = release(&string_of("version.version")?)?;
+    let system_dirs = lines().filter(|(key, _)| key.starts_with("path.system_dirs["));
+    let system_dirs = system_dirs.filter_map(|(_, value)| string(value));
+    let system_dirs: Vec<BString> = system_dirs.take(MAX_SYSTEM_DIRS).collect();
+    if system_dirs.is_empty() {
         return None;
     }
-    let arch = arch(&printed);
+    // `__tunables_print` writes the value in effect, then its range.
+    let tunables: FxHashMap<&str, &str> =
+        text.lines().filter_map(|line| line.split_once(": ")).collect();
+    let tunable = |name: &str| tunables.get(name).and_then(|value| value.split(' ').next());
     let cache_hwcaps = version.minor < FIRST_WITHOUT_CACHE_HWCAPS;
+    let important = number_of("dl_hwcap_important").unwrap_or(0);
     // `GET_HWCAP_MASK` is `HWCAP_IMPORTANT` unless a tunable changes it.
     // The lookup in the cache uses only bits that are in both (`hwcap_exclude`).
-    let important = printed.tunable_mask.unwrap_or(printed.important);
-    let hwcap_mask = if cache_hwcaps { printed.hwcap & important } else { 0 };
-    let platform = printed.platform.as_ref().map(|name| name.as_bstr());
-    let bit = printed.string_platform.and_then(|bit| u8::try_from(bit).ok());
+    let mask = tunable("glibc.cpu.hwcap_mask").and_then(number).unwrap_or(important);
+    let hwcap = number_of("dl_hwcap").filter(|_| cache_hwcaps);
+    let hwcap_mask = hwcap.unwrap_or(0) & mask;
+    // Printed as the number 0 if there is no platform.
+    let platform = string_of("dl_platform");
+    let arch = arch(&string_of("dso.ld").unwrap_or_default(), important);
+    let name = platform.as_ref().map(|name| name.as_bstr());
+    let bit = number_of("dl_string_platform").and_then(|bit| u8::try_from(bit).ok());
+    // The names of `_dl_hwcaps_subdirs` whose bit is set in `_dl_hwcaps_subdirs_active`. Bit 0 is for
+    // the first name.
+    let levels = string_of("dl_hwcaps_subdirs").unwrap_or_default();
+    let active = number_of("dl_hwcaps_subdirs_active").unwrap_or(0);
+    let levels = levels.split_str(":").filter(|name| !name.is_empty()).zip(0..64);
+    let levels = levels.filter(|(_, bit)| active >> bit & 1 != 0);
+    let tunables = Tunables { no_exec_stack: tunable("glibc.rtld.execstack") == Some("0") };
     Some(LoaderFacts {
         libc: Libc::Glibc(version),
-        lib: printed.dst_lib.clone().unwrap_or_else(|| dst_lib(&printed.system_dirs)),
+        lib: string_of("dl_dst_lib").unwrap_or_else(|| dst_lib(&system_dirs)),
         // The list is in the order of preference already: `_dl_hwcaps_subdirs` has the best level
         // first.
-        hwcaps: printed.active_levels(),
-        legacy_hwcaps: arch.legacy_names_of(version.minor, hwcap_mask, platform),
+        hwcaps: levels.map(|(name, _)| name.into()).collect(),
+        legacy_hwcaps: arch.legacy_names_of(version.minor, hwcap_mask, name),
         hwcap_mask,
         platform_bit: bit.filter(|bit| cache_hwcaps && *bit < 64),
         reads: Readers::default(),
-        tunables: printed.tunables,
-        platform: printed.platform,
-        cache_path: printed.sysconfdir.map(|mut path| {
+        tunables,
+        platform,
+        cache_path: string_of("path.sysconfdir").map(|mut path| {
             path.push_str("/ld.so.cache");
             path
         }),
-        system_dirs: printed.system_dirs,
+        system_dirs,
     })
-}
-
-/// The printed values that the models need.
-#[derive(Default)]
-struct Diagnostics {
-    version: Option<BString>,
-    system_dirs: Vec<BString>,
-    sysconfdir: Option<BString>,
-    dst_lib: Option<BString>,
-    platform: Option<BString>,
-    loader: Option<BString>,
-    levels: Option<BString>,
-    active: u64,
-    hwcap: u64,
-    important: u64,
-    string_platform: Option<u64>,
-    tunable_mask: Option<u64>,
-    tunables: Tunables,
-}
-
-impl Diagnostics {
-    fn read(text: &str) -> Self {
-        let mut printed = Diagnostics::default();
-        let number = |value: &str| u64::from_str_radix(value.strip_prefix("0x")?, 16).ok();
-        // `__tunables_print` writes the value in effect, then its range.
-        for (name, value) in text.lines().filter_map(|line| line.split_once(": ")) {
-            let value = value.split(' ').next().unwrap_or_default();
-            match name {
-                "glibc.cpu.hwcap_mask" => printed.tunable_mask = number(value),
-                "glibc.rtld.execstack" => printed.tunables.no_exec_stack = value == "0",
-                _ => {}
-            }
-        }
-        for (key, value) in text.lines().filter_map(|line| line.split_once('=')) {
-            match key {
-                "version.version" => printed.version = string(value),
-                "path.sysconfdir" => printed.sysconfdir = string(value),
-                "dl_dst_lib" => printed.dst_lib = string(value),
-                // Printed as the number 0 if there is no platform.
-                "dl_platform" => printed.platform = string(value),
-                "dso.ld" => printed.loader = string(value),
-                "dl_hwcaps_subdirs" => printed.levels = string(value),
-                "dl_hwcaps_subdirs_active" => printed.active = number(value).unwrap_or(0),
-                "dl_hwcap" => printed.hwcap = number(value).unwrap_or(0),
-                "dl_hwcap_important" => printed.important = number(value).unwrap_or(0),
-                "dl_string_platform" => printed.string_platform = number(value),
-                _ if key.starts_with("path.system_dirs[")
-                    && printed.system_dirs.len() < MAX_SYSTEM_DIRS =>
-                {
-                    printed.system_dirs.extend(string(value));
-                }
-                _ => {}
-            }
-        }
-        printed
-    }
-
-    /// The names of `_dl_hwcaps_subdirs` whose bit is set in `_dl_hwcaps_subdirs_active`. Bit 0
-    /// is for the first name.
-    fn active_levels(&self) -> Vec<BString> {
-        let names = self.levels.as_ref().map_or(BStr::new(""), |levels| levels.as_bstr());
-        let names = names.split_str(":").filter(|name| !name.is_empty()).zip(0..64);
-        names.filter(|(_, bit)| self.active >> bit & 1 != 0).map(|(name, _)| name.into()).collect()
-    }
 }
 
 /// Finds the architecture, whose capability names apply, from the loader's file name. If several
 /// architectures use the same file name (`ld64.so.1`, `ld-linux.so.2`), `HWCAP_IMPORTANT` decides.
-fn arch(printed: &Diagnostics) -> Arch {
-    let name = printed.loader.as_ref().map_or(BStr::new(""), |name| name.as_bstr());
-    let by_name = if name.starts_with_str("ld-linux-x86-64") || name.starts_with_str("ld-linux-x32")
-    {
-        Arch::X86_64
-    } else if name.starts_with_str("ld-linux-aarch64") {
-        Arch::Aarch64
-    } else if name.starts_with_str("ld-linux-armhf") || name == "ld-linux.so.3" {
-        Arch::Arm
-    } else if name == "ld64.so.2" {
-        Arch::PowerPc64Le
-    } else {
-        // The masks of these three differ, so that at most one matches.
-        let shared = [Arch::S390, Arch::PowerPc, Arch::I386];
-        let is_its = |arch: &Arch| arch.important_mask() == printed.important;
-        shared.into_iter().find(is_its).unwrap_or(Arch::Other)
-    };
+fn arch(loader: &BString, important: u64) -> Arch {
+    let by_name =
+        if loader.starts_with_str("ld-linux-x86-64") || loader.starts_with_str("ld-linux-x32") {
+            Arch::X86_64
+        } else if loader.starts_with_str("ld-linux-aarch64") {
+            Arch::Aarch64
+        } else if loader.starts_with_str("ld-linux-armhf") || loader == "ld-linux.so.3" {
+            Arch::Arm
+        } else if loader == "ld64.so.2" {
+            Arch::PowerPc64Le
+        } else {
+            // The masks of these three differ, so that at most one matches.
+            let shared = [Arch::S390, Arch::PowerPc, Arch::I386];
+            let is_its = |arch: &Arch| arch.important_mask() == important;
+            shared.into_iter().find(is_its).unwrap_or(Arch::Other)
+        };
     // A loader of another port or a later release may have other bits under the same name.
-    if by_name.important_mask() == printed.important { by_name } else { Arch::Other }
+    if by_name.important_mask() == important { by_name } else { Arch::Other }
 }
 
 /// Parses a quoted string with `\"`, `\\` and octal escapes. Returns `None` for anything else.

@@ -10,7 +10,6 @@ use crate::elf::resolution_note::COMPLETE;
 use crate::facts::Readers;
 use crate::loader::{Libc, LoaderFacts};
 use crate::path::PATH_MAX;
-use crate::search::hwcaps::CpuCaps;
 
 /// Finds the C library that a loader belongs to, and its release.
 ///
@@ -42,7 +41,7 @@ pub fn libc_of(ld_so: &[u8], hint: &[u8]) -> Option<Libc> {
 /// result of [`crate::search::hwcaps::for_cpu`]. Returns `None` if the bytes contain no list of
 /// system directories.
 #[must_use]
-pub fn from_bytes(ld_so: &[u8], libc: Libc, cpu: CpuCaps) -> Option<LoaderFacts> {
+pub fn from_bytes(ld_so: &[u8], libc: Libc, cpu: LoaderFacts) -> Option<LoaderFacts> {
     if libc == Libc::Musl {
         let note = ld_so.contains_str(COMPLETE);
         return Some(LoaderFacts { reads: Readers { note, ..Readers::default() }, ..musl() });
@@ -53,13 +52,8 @@ pub fn from_bytes(ld_so: &[u8], libc: Libc, cpu: CpuCaps) -> Option<LoaderFacts>
         lib: dst_lib(&system_dirs),
         system_dirs,
         cache_path: cache_path(ld_so),
-        platform: cpu.platform,
-        hwcaps: cpu.hwcaps,
-        legacy_hwcaps: cpu.legacy_hwcaps,
-        hwcap_mask: cpu.hwcap_mask,
-        platform_bit: cpu.platform_bit,
         reads: readers(ld_so),
-        ..LoaderFacts::default()
+        ..cpu
     })
 }
 
@@ -146,7 +140,7 @@ mod tests {
     fn a_distribution_loader_gives_its_facts() {
         let libc = libc_of(IMAGE, b"").unwrap();
         assert_eq!(libc, glibc(36));
-        let facts = from_bytes(IMAGE, libc, CpuCaps::default()).unwrap();
+        let facts = from_bytes(IMAGE, libc, LoaderFacts::default()).unwrap();
         assert_eq!(
             facts.system_dirs,
             ["/lib/x86_64-linux-gnu/", "/usr/lib/x86_64-linux-gnu/", "/lib/", "/usr/lib/"]
@@ -159,7 +153,7 @@ mod tests {
     fn a_store_loader_has_one_directory_and_its_own_cache() {
         let image = b"\0/proc/self/fd/\0\x01/nix/store/abc-glibc-2.38-44/lib/\0\
             /nix/store/abc-glibc-2.38-44/etc/ld.so.cache\0";
-        let facts = from_bytes(image, glibc(38), CpuCaps::default()).unwrap();
+        let facts = from_bytes(image, glibc(38), LoaderFacts::default()).unwrap();
         assert_eq!(facts.system_dirs, ["/nix/store/abc-glibc-2.38-44/lib/"]);
         // glibc's build removes one leading slash.
         assert_eq!(facts.lib, "nix/store/abc-glibc-2.38-44/lib");
@@ -181,27 +175,27 @@ mod tests {
     fn musl_is_recognised_by_its_version_text() {
         let image = b"\0musl libc (x86_64)\nVersion %s\n\0";
         assert_eq!(libc_of(image, b""), Some(Libc::Musl));
-        let facts = from_bytes(image, Libc::Musl, CpuCaps::default()).unwrap();
+        let facts = from_bytes(image, Libc::Musl, LoaderFacts::default()).unwrap();
         assert_eq!(facts.system_dirs, ["/lib/", "/usr/local/lib/", "/usr/lib/"]);
         assert_eq!(facts.cache_path, None);
         assert!(!facts.reads.note);
         let patched = [image, COMPLETE].concat();
-        assert!(from_bytes(&patched, Libc::Musl, CpuCaps::default()).unwrap().reads.note);
+        assert!(from_bytes(&patched, Libc::Musl, LoaderFacts::default()).unwrap().reads.note);
     }
 
     #[test]
     fn a_list_longer_than_that_of_any_loader_is_cut() {
         let image = b"/lib/\0".repeat(50_000);
-        let facts = from_bytes(&image, glibc(36), CpuCaps::default()).unwrap();
+        let facts = from_bytes(&image, glibc(36), LoaderFacts::default()).unwrap();
         assert_eq!(facts.system_dirs.len(), MAX_SYSTEM_DIRS);
         let long = ["\0/lib/", &"x".repeat(5000), "/\0/usr/lib/\0"].concat();
-        let facts = from_bytes(long.as_bytes(), glibc(36), CpuCaps::default()).unwrap();
+        let facts = from_bytes(long.as_bytes(), glibc(36), LoaderFacts::default()).unwrap();
         assert_eq!(facts.system_dirs, ["/usr/lib/"]);
     }
 
     #[test]
     fn bytes_without_a_list_of_directories_give_nothing() {
-        assert_eq!(from_bytes(b"", glibc(36), CpuCaps::default()), None);
-        assert_eq!(from_bytes(b"\0/\0//\0/proc/\0", glibc(36), CpuCaps::default()), None);
+        assert_eq!(from_bytes(b"", glibc(36), LoaderFacts::default()), None);
+        assert_eq!(from_bytes(b"\0/\0//\0/proc/\0", glibc(36), LoaderFacts::default()), None);
     }
 }

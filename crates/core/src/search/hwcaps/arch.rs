@@ -5,7 +5,7 @@
 use bstr::{BStr, BString};
 use object::elf::{self, Machine};
 
-use super::{FIRST_NAMED, FIRST_WITHOUT_LEGACY};
+use super::FIRST_WITHOUT_LEGACY;
 use crate::elf::{Endian, Ident};
 
 /// The first release that reads no legacy hwcap bit and no platform from the loader cache (glibc
@@ -32,82 +32,6 @@ pub enum Arch {
     /// Any other architecture, which has no bits, no platforms and no named levels.
     Other,
 }
-
-/// A `glibc-hwcaps` level and the release 2.*minor* that introduced it.
-pub(crate) struct Level {
-    pub(crate) name: &'static str,
-    pub(crate) since: u16,
-}
-
-/// A platform of `_dl_string_platform`, its bit in an old-style entry of the loader cache and the
-/// release 2.*minor* that introduced it.
-struct Platform {
-    name: &'static str,
-    bit: u8,
-    since: u16,
-}
-
-const fn level(name: &'static str, since: u16) -> Level {
-    Level { name, since }
-}
-
-const fn platform(name: &'static str, bit: u8, since: u16) -> Platform {
-    Platform { name, bit, since }
-}
-
-/// sysdeps/x86_64/dl-hwcaps-subdirs.c.
-const X86_64_LEVELS: &[Level] = &[
-    level("x86-64-v4", FIRST_NAMED),
-    level("x86-64-v3", FIRST_NAMED),
-    level("x86-64-v2", FIRST_NAMED),
-];
-/// sysdeps/s390/s390-64/dl-hwcaps-subdirs.c.
-const S390_LEVELS: &[Level] = &[
-    level("z17", 42),
-    level("z16", 36),
-    level("z15", FIRST_NAMED),
-    level("z14", FIRST_NAMED),
-    level("z13", FIRST_NAMED),
-];
-/// sysdeps/powerpc/powerpc64/le/dl-hwcaps-subdirs.c.
-const POWERPC_LEVELS: &[Level] = &[level("power10", FIRST_NAMED), level("power9", FIRST_NAMED)];
-
-/// sysdeps/x86/dl-procinfo.c, `_dl_x86_platforms`.
-const X86_64_PLATFORMS: &[Platform] = &[platform("haswell", 50, 0), platform("xeon_phi", 51, 0)];
-const I386_PLATFORMS: &[Platform] = &[platform("i586", 48, 0), platform("i686", 49, 0)];
-/// sysdeps/s390/dl-procinfo.c, `_dl_s390_platforms`.
-const S390_PLATFORMS: &[Platform] = &[
-    platform("g5", 32, 0),
-    platform("z900", 33, 0),
-    platform("z990", 34, 0),
-    platform("z9-109", 35, 0),
-    platform("z10", 36, 0),
-    platform("z196", 37, 0),
-    platform("zEC12", 38, 0),
-    platform("z13", 39, 0),
-    platform("z14", 40, 0),
-    platform("z15", 41, 0),
-    platform("z16", 42, 36),
-];
-/// sysdeps/powerpc/dl-procinfo.h, `_dl_string_platform`.
-const POWERPC_PLATFORMS: &[Platform] = &[
-    platform("power4", 32, 0),
-    platform("ppc970", 33, 0),
-    platform("power5", 34, 0),
-    platform("power5+", 35, 0),
-    platform("power6", 36, 0),
-    platform("ppc-cell-be", 37, 0),
-    platform("power6x", 38, 0),
-    platform("power7", 39, 0),
-    platform("ppca2", 40, 0),
-    platform("ppc405", 41, 0),
-    platform("ppc440", 42, 0),
-    platform("ppc464", 43, 0),
-    platform("ppc476", 44, 0),
-    platform("power8", 45, 0),
-    platform("power9", 46, 0),
-    platform("power10", 47, 32),
-];
 
 impl Arch {
     /// All architectures.
@@ -137,12 +61,16 @@ impl Arch {
         }
     }
 
-    /// Returns all named levels, best first.
-    pub(crate) fn levels(self) -> &'static [Level] {
+    /// Returns all named levels, best first, each with the release 2.*minor* that introduced it, or 0
+    /// for [`super::FIRST_NAMED`].
+    pub(crate) fn levels(self) -> &'static [(&'static str, u16)] {
         match self {
-            Arch::X86_64 => X86_64_LEVELS,
-            Arch::S390 => S390_LEVELS,
-            Arch::PowerPc64Le => POWERPC_LEVELS,
+            // sysdeps/x86_64/dl-hwcaps-subdirs.c.
+            Arch::X86_64 => &[("x86-64-v4", 0), ("x86-64-v3", 0), ("x86-64-v2", 0)],
+            // sysdeps/s390/s390-64/dl-hwcaps-subdirs.c.
+            Arch::S390 => &[("z17", 42), ("z16", 36), ("z15", 0), ("z14", 0), ("z13", 0)],
+            // sysdeps/powerpc/powerpc64/le/dl-hwcaps-subdirs.c.
+            Arch::PowerPc64Le => &[("power10", 0), ("power9", 0)],
             Arch::I386 | Arch::Aarch64 | Arch::Arm | Arch::PowerPc | Arch::Other => &[],
         }
     }
@@ -172,7 +100,7 @@ impl Arch {
     /// Returns every name that can be the first component of a legacy subdirectory.
     pub(crate) fn legacy_names(self) -> impl Iterator<Item = &'static str> {
         let bits = self.important().iter().map(|(_, name)| *name);
-        let platforms = self.platforms().iter().map(|platform| platform.name);
+        let platforms = self.platforms(u16::MAX).map(|(_, name)| name);
         // `AT_PLATFORM` of the kernel is a name as well, even if glibc's tables lack it.
         let kernel: &[&str] = match self {
             Arch::Aarch64 => &["aarch64"],
@@ -185,14 +113,30 @@ impl Arch {
         bits.chain(platforms).chain(kernel.iter().copied()).chain(["tls"])
     }
 
-    fn platforms(self) -> &'static [Platform] {
-        match self {
-            Arch::X86_64 => X86_64_PLATFORMS,
-            Arch::I386 => I386_PLATFORMS,
-            Arch::S390 => S390_PLATFORMS,
-            Arch::PowerPc | Arch::PowerPc64Le => POWERPC_PLATFORMS,
-            Arch::Aarch64 | Arch::Arm | Arch::Other => &[],
-        }
+    /// `_dl_string_platform` of a release: each platform with its bit in an old-style entry of the
+    /// loader cache.
+    fn platforms(self, minor: u16) -> impl Iterator<Item = (u8, &'static str)> {
+        // The bits are in the order of the names.
+        let (first, names) = match self {
+            // sysdeps/x86/dl-procinfo.c, `_dl_x86_platforms`.
+            Arch::X86_64 => (50, "haswell xeon_phi"),
+            Arch::I386 => (48, "i586 i686"),
+            // sysdeps/s390/dl-procinfo.c, `_dl_s390_platforms`.
+            Arch::S390 => (32, "g5 z900 z990 z9-109 z10 z196 zEC12 z13 z14 z15 z16"),
+            // sysdeps/powerpc/dl-procinfo.h, `_dl_string_platform`.
+            Arch::PowerPc | Arch::PowerPc64Le => (
+                32,
+                "power4 ppc970 power5 power5+ power6 ppc-cell-be power6x power7 ppca2 ppc405 \
+                 ppc440 ppc464 ppc476 power8 power9 power10",
+            ),
+            Arch::Aarch64 | Arch::Arm | Arch::Other => (0, ""),
+        };
+        let is_known = move |name: &str| match name {
+            "z16" => minor >= 36,
+            "power10" => minor >= 32,
+            _ => true,
+        };
+        (first..).zip(names.split_ascii_whitespace()).filter(move |(_, name)| is_known(name))
     }
 
     /// `_DL_HWCAP_PLATFORM` of a release: the platform bits of an old-style entry.
@@ -200,18 +144,13 @@ impl Arch {
         match self {
             // The mask covers four platforms, although the first two are those of i386.
             Arch::X86_64 => 0xf << 48,
-            _ => self
-                .platforms()
-                .iter()
-                .filter(|platform| platform.since <= minor)
-                .fold(0, |mask, platform| mask | 1 << platform.bit),
+            _ => self.platforms(minor).fold(0, |mask, (bit, _)| mask | 1 << bit),
         }
     }
 
-    /// `_dl_string_platform` of a release.
+    /// Returns the bit of a platform.
     pub(crate) fn platform_bit(self, minor: u16, name: &BStr) -> Option<u8> {
-        let known = |platform: &&Platform| platform.since <= minor && name == platform.name;
-        self.platforms().iter().find(known).map(|platform| platform.bit)
+        self.platforms(minor).find(|(_, known)| name == known).map(|(bit, _)| bit)
     }
 
     /// `HWCAP_IMPORTANT` as a mask.

@@ -9,22 +9,7 @@ use thiserror::Error;
 use super::FIRST_NAMED;
 use super::arch::{Arch, FIRST_WITHOUT_CACHE_HWCAPS};
 use crate::elf::{Class, Endian, Ident};
-use crate::facts::Libc;
-
-/// The fields of [`crate::facts::LoaderFacts`] that depend on the CPU.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CpuCaps {
-    /// The active `glibc-hwcaps` names, best first; empty before glibc 2.33.
-    pub hwcaps: Vec<BString>,
-    /// The names of the legacy power set; empty since glibc 2.37.
-    pub legacy_hwcaps: Vec<BString>,
-    /// The value of `$PLATFORM`.
-    pub platform: Option<BString>,
-    /// `GLRO(dl_hwcap) & HWCAP_IMPORTANT`; 0 since glibc 2.40.
-    pub hwcap_mask: u64,
-    /// `_dl_string_platform`; `None` since glibc 2.40.
-    pub platform_bit: Option<u8>,
-}
+use crate::facts::{Libc, LoaderFacts};
 
 /// Returned if a `--cpu` value names no CPU of the architecture.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -42,8 +27,9 @@ struct Cpu {
     names: &'static [&'static str],
     /// `AT_HWCAP`, or the value that glibc derives from `CPUID`. Only bits of `HWCAP_IMPORTANT`.
     hwcap: u64,
-    /// `AT_PLATFORM`, or the value that glibc replaces it with.
-    platform: Option<&'static str>,
+    /// `AT_PLATFORM`, or the value that glibc replaces it with. Empty if there is none: qemu's user
+    /// mode passes none on some architectures.
+    platform: &'static str,
     /// The best named level of the CPU, in any release.
     level: Option<&'static str>,
 }
@@ -54,16 +40,7 @@ const fn cpu(
     platform: &'static str,
     level: Option<&'static str>,
 ) -> Cpu {
-    Cpu { names, hwcap, platform: Some(platform), level }
-}
-
-/// A CPU without `AT_PLATFORM`: qemu's user mode passes none on some architectures.
-const fn without_platform(
-    names: &'static [&'static str],
-    hwcap: u64,
-    level: Option<&'static str>,
-) -> Cpu {
-    Cpu { names, hwcap, platform: None, level }
+    Cpu { names, hwcap, platform, level }
 }
 
 /// glibc replaces the kernel's platform `x86_64` on Intel CPUs only (sysdeps/x86/cpu-features.c), so
@@ -126,7 +103,7 @@ const S390: &[Cpu] = &[
     cpu(&["z15"], Z10 | VX | VXE | VXE2, "z15", Some("z15")),
     cpu(&["z16"], Z10 | VX | VXE | VXE2, "z16", Some("z16")),
     cpu(&["z17"], Z10 | VX | VXE | VXE2, "z17", Some("z17")),
-    without_platform(&["qemu"], 0x2832, Some("z13")),
+    cpu(&["qemu"], 0x2832, "", Some("z13")),
 ];
 
 const ALTIVEC: u64 = 1 << 28;
@@ -141,10 +118,10 @@ const POWERPC: &[Cpu] = &[
     cpu(&["power9"], ALTIVEC | DFP, "power9", Some("power9")),
     cpu(&["power10"], ALTIVEC | DFP, "power10", Some("power10")),
     cpu(&["power11"], ALTIVEC | DFP, "power11", Some("power10")),
-    without_platform(&["qemu"], ALTIVEC | DFP, Some("power9")),
+    cpu(&["qemu"], ALTIVEC | DFP, "", Some("power9")),
 ];
 
-const OTHER: &[Cpu] = &[without_platform(&["generic", "baseline", "qemu"], 0, None)];
+const OTHER: &[Cpu] = &[cpu(&["generic", "baseline", "qemu"], 0, "", None)];
 
 fn cpus(arch: Arch, endian: Endian) -> &'static [Cpu] {
     match (arch, endian) {
@@ -160,7 +137,8 @@ fn cpus(arch: Arch, endian: Endian) -> &'static [Cpu] {
     }
 }
 
-/// Returns the capabilities that the loader of `libc` detects on a CPU.
+/// Returns the capabilities that the loader of `libc` detects on a CPU. The facts that do not depend
+/// on the CPU have their default.
 ///
 /// `cpu` is a psABI level (`x86-64-v3`), a generation (`haswell`, `z15`, `power9`, `armv8.1-a`),
 /// `generic` or `baseline` for the oldest supported CPU, or `qemu` for the default CPU of qemu's
@@ -169,22 +147,20 @@ fn cpus(arch: Arch, endian: Endian) -> &'static [Cpu] {
 ///
 /// # Errors
 /// Returns [`UnknownCpu`] if the architecture has no CPU with this name.
-pub fn for_cpu(ident: &Ident, libc: Libc, cpu: &str) -> Result<CpuCaps, UnknownCpu> {
-    let Libc::Glibc(release) = libc else {
-        return Ok(CpuCaps::default());
-    };
+pub fn for_cpu(ident: &Ident, libc: Libc, cpu: &str) -> Result<LoaderFacts, UnknownCpu> {
+    let Libc::Glibc(release) = libc else { return Ok(LoaderFacts::default()) };
     let arch = Arch::of(ident);
     let known = cpus(arch, ident.endian);
     let Some(found) = known.iter().find(|entry| entry.names.contains(&cpu)) else {
         let names: Vec<_> = known.iter().flat_map(|entry| entry.names).copied().collect();
         return Err(UnknownCpu { name: cpu.to_owned(), known: names.join(", ") });
     };
-    let platform = found.platform.map(BStr::new);
+    let platform = Some(BStr::new(found.platform)).filter(|name| !name.is_empty());
     // The loader cache kept its legacy bits three releases longer than the directories.
     let cache_hwcaps = release.minor < FIRST_WITHOUT_CACHE_HWCAPS;
     // Only the 64-bit loader of s390 has levels (sysdeps/s390/s390-64/dl-hwcaps-subdirs.c).
     let has_levels = arch != Arch::S390 || ident.class == Class::Elf64;
-    Ok(CpuCaps {
+    Ok(LoaderFacts {
         hwcaps: active_levels(arch, release.minor, found.level.filter(|_| has_levels)),
         legacy_hwcaps: arch.legacy_names_of(release.minor, found.hwcap, platform),
         platform: platform.map(BStr::to_owned),
@@ -192,6 +168,7 @@ pub fn for_cpu(ident: &Ident, libc: Libc, cpu: &str) -> Result<CpuCaps, UnknownC
         platform_bit: platform
             .filter(|_| cache_hwcaps)
             .and_then(|name| arch.platform_bit(release.minor, name)),
+        ..LoaderFacts::default()
     })
 }
 
@@ -201,8 +178,8 @@ fn active_levels(arch: Arch, minor: u16, best: Option<&str>) -> Vec<BString> {
         return Vec::new();
     };
     // A CPU has all levels below its best one.
-    let levels = arch.levels().iter().skip_while(|level| level.name != best);
-    levels.filter(|level| level.since <= minor).map(|level| BString::from(level.name)).collect()
+    let levels = arch.levels().iter().skip_while(|(name, _)| *name != best);
+    levels.filter(|(_, since)| *since <= minor).map(|(name, _)| BString::from(*name)).collect()
 }
 
 #[cfg(test)]
@@ -309,6 +286,6 @@ mod tests {
     fn an_unknown_cpu_is_refused_with_the_known_ones() {
         let error = for_cpu(&x86_64(), glibc(36), "z15").unwrap_err();
         assert!(error.to_string().contains("x86-64-v2"), "{error}");
-        assert_eq!(for_cpu(&x86_64(), Libc::Musl, "z15"), Ok(CpuCaps::default()));
+        assert_eq!(for_cpu(&x86_64(), Libc::Musl, "z15"), Ok(LoaderFacts::default()));
     }
 }

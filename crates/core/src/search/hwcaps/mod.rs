@@ -13,7 +13,7 @@ use bstr::{BStr, BString, ByteSlice};
 use self::arch::Arch;
 use crate::facts::{Libc, LoaderFacts};
 
-pub use cpu::{CpuCaps, UnknownCpu, for_cpu};
+pub use cpu::{UnknownCpu, for_cpu};
 
 /// The first release with `glibc-hwcaps/<level>` (glibc 2.33, "elf: Add glibc-hwcaps support for
 /// LD_LIBRARY_PATH").

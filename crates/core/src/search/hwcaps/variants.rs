@@ -41,7 +41,7 @@ impl Variants {
         if has_levels {
             let levels = arch.levels().iter();
             let path = |name: &str| path::join(dir, format!("glibc-hwcaps/{name}/").as_bytes());
-            variants.levels = levels.map(|level| path(level.name)).collect();
+            variants.levels = levels.map(|(name, _)| path(name)).collect();
         }
         variants
     }
