@@ -5,10 +5,10 @@
 //! `@rpath` is the counterpart of a run path.
 
 use bstr::{BStr, BString, ByteSlice};
-use object::Endianness;
 use object::macho::{self, CpuSubtype, CpuType, FatArch32, FatArch64, MachHeader32, MachHeader64};
 use object::read::ReadRef;
-use object::read::macho::{FatArch, LoadCommandData, LoadCommandVariant, MachHeader, MachOFatFile};
+use object::read::macho::{FatArch, LoadCommandVariant, MachHeader, MachOFatFile};
+use object::{Endianness, FileKind};
 use thiserror::Error;
 
 /// The first version of a Java class file, which has the magic bytes of a fat header and its version in
@@ -68,17 +68,14 @@ impl NameClass {
     /// Returns the class of an install name (dyld(1), "Dynamic library loading").
     #[must_use]
     pub fn of(name: &BStr) -> Self {
-        if name.starts_with(b"/") {
-            Self::Absolute
-        } else if name.starts_with(b"@rpath/") {
-            Self::Rpath
-        } else if name.starts_with(b"@executable_path/") {
-            Self::ExecutablePath
-        } else if name.starts_with(b"@loader_path/") {
-            Self::LoaderPath
-        } else {
-            Self::Relative
-        }
+        let classes = [
+            ("/", Self::Absolute),
+            ("@rpath/", Self::Rpath),
+            ("@executable_path/", Self::ExecutablePath),
+            ("@loader_path/", Self::LoaderPath),
+        ];
+        let found = classes.into_iter().find(|(prefix, _)| name.starts_with_str(prefix));
+        found.map_or(Self::Relative, |(_, class)| class)
     }
 }
 
@@ -91,12 +88,11 @@ impl Slice {
     /// `LC_RPATH` counts none for `@rpath/…`. Fallback paths and `DYLD_*` variables are left out.
     #[must_use]
     pub fn dyld_candidates(&self) -> usize {
-        self.dylibs.iter().fold(0, |sum: usize, dylib| {
-            sum.saturating_add(match NameClass::of(dylib.as_bstr()) {
-                NameClass::Rpath => self.rpaths.len(),
-                _ => 1,
-            })
-        })
+        let candidates = self.dylibs.iter().map(|dylib| match NameClass::of(dylib.as_bstr()) {
+            NameClass::Rpath => self.rpaths.len(),
+            _ => 1,
+        });
+        candidates.fold(0, usize::saturating_add)
     }
 }
 
@@ -104,7 +100,7 @@ impl Slice {
 /// file has the same magic number and is recognised by its version.
 #[must_use]
 pub fn is_macho(head: &[u8]) -> bool {
-    Format::of(head).is_some()
+    kind_of(head).is_some()
 }
 
 /// Parses the headers and load commands of a thin or fat Mach-O file.
@@ -115,47 +111,36 @@ pub fn is_macho(head: &[u8]) -> bool {
 /// outside its command, or if the commands of a slice exceed 4 MiB.
 pub fn parse<'data, R: ReadRef<'data>>(data: R) -> Result<MachO, MachOError> {
     let head = data.read_bytes_at(0, 8).unwrap_or_default();
-    let slices = match Format::of(head).ok_or(MachOError::NotMachO)? {
-        Format::Thin32 | Format::Thin64 => {
-            let len = data.len().map_err(|()| MachOError::Malformed("its length is unknown"))?;
-            slice_at(data, 0, len)?.into_iter().collect()
-        }
-        Format::Fat32 => fat_slices::<FatArch32, R>(data)?,
-        Format::Fat64 => fat_slices::<FatArch64, R>(data)?,
+    let kind = kind_of(head).ok_or(MachOError::NotMachO)?;
+    let len = data.len().map_err(|()| MachOError::Malformed("its length is unknown"));
+    let slices = match kind {
+        FileKind::MachOFat32 => fat_slices::<FatArch32, R>(data, len?)?,
+        FileKind::MachOFat64 => fat_slices::<FatArch64, R>(data, len?)?,
+        _ => slice_at(data, 0, len?)?.into_iter().collect(),
     };
     Ok(MachO { slices })
 }
 
-#[derive(Clone, Copy)]
-enum Format {
-    Thin32,
-    Thin64,
-    Fat32,
-    Fat64,
-}
-
-impl Format {
-    fn of(head: &[u8]) -> Option<Self> {
-        let magic = u32::from_be_bytes(*head.first_chunk()?);
-        let count = u32::from_be_bytes(*head.get(4..)?.first_chunk()?);
-        match magic {
-            macho::MH_MAGIC | macho::MH_CIGAM => Some(Self::Thin32),
-            macho::MH_MAGIC_64 | macho::MH_CIGAM_64 => Some(Self::Thin64),
-            macho::FAT_MAGIC if count < JAVA_CLASS => Some(Self::Fat32),
-            macho::FAT_MAGIC_64 if count < JAVA_CLASS => Some(Self::Fat64),
-            _ => None,
-        }
+/// Returns the kind of a Mach-O file by its first 8 bytes.
+fn kind_of(head: &[u8]) -> Option<FileKind> {
+    let magic = u32::from_be_bytes(*head.first_chunk()?);
+    let count = u32::from_be_bytes(*head.get(4..)?.first_chunk()?);
+    match magic {
+        macho::MH_MAGIC | macho::MH_CIGAM => Some(FileKind::MachO32),
+        macho::MH_MAGIC_64 | macho::MH_CIGAM_64 => Some(FileKind::MachO64),
+        macho::FAT_MAGIC if count < JAVA_CLASS => Some(FileKind::MachOFat32),
+        macho::FAT_MAGIC_64 if count < JAVA_CLASS => Some(FileKind::MachOFat64),
+        _ => None,
     }
 }
 
-fn fat_slices<'data, Fat, R>(data: R) -> Result<Vec<Slice>, MachOError>
+fn fat_slices<'data, Fat, R>(data: R, file_len: u64) -> Result<Vec<Slice>, MachOError>
 where
     Fat: FatArch + 'data,
     R: ReadRef<'data>,
 {
     let file = MachOFatFile::<Fat>::parse(data)
         .map_err(|_| MachOError::Malformed("its table of slices is outside the file"))?;
-    let file_len = data.len().map_err(|()| MachOError::Malformed("its length is unknown"))?;
     let mut slices = Vec::new();
     for arch in file.arches() {
         let (offset, len) = arch.file_range();
@@ -174,9 +159,13 @@ fn slice_at<'data, R: ReadRef<'data>>(
     len: u64,
 ) -> Result<Option<Slice>, MachOError> {
     let head = data.read_bytes_at(offset, len.min(8)).unwrap_or_default();
-    match Format::of(head) {
-        Some(Format::Thin32) => slice::<MachHeader32<Endianness>, R>(data, offset, len).map(Some),
-        Some(Format::Thin64) => slice::<MachHeader64<Endianness>, R>(data, offset, len).map(Some),
+    match kind_of(head) {
+        Some(FileKind::MachO32) => {
+            slice::<MachHeader32<Endianness>, R>(data, offset, len).map(Some)
+        }
+        Some(FileKind::MachO64) => {
+            slice::<MachHeader64<Endianness>, R>(data, offset, len).map(Some)
+        }
         _ => Ok(None),
     }
 }
@@ -194,32 +183,22 @@ where
     if size > COMMANDS_MAX || u64::from(size) > room {
         return Err(MachOError::Malformed("its load commands are too long"));
     }
-    let malformed = MachOError::Malformed("a load command does not fit");
-    let mut commands = header.load_commands(endian, data, offset).map_err(|_| malformed)?;
     let cpu = cpu_name(header.cputype(endian), header.cpusubtype(endian));
     let mut slice = Slice { cpu, dylibs: Vec::new(), rpaths: Vec::new() };
-    while let Some(command) = commands.next().map_err(|_| malformed)? {
-        take(&mut slice, &command, endian).map_err(|_| malformed)?;
-    }
+    let mut take_commands = || -> object::read::Result<()> {
+        let mut commands = header.load_commands(endian, data, offset)?;
+        while let Some(command) = commands.next()? {
+            let (list, name) = match command.variant()? {
+                LoadCommandVariant::Dylib(dylib) => (&mut slice.dylibs, dylib.dylib.name),
+                LoadCommandVariant::Rpath(rpath) => (&mut slice.rpaths, rpath.path),
+                _ => continue,
+            };
+            list.push(BString::from(command.string(endian, name)?));
+        }
+        Ok(())
+    };
+    take_commands().map_err(|_| MachOError::Malformed("a load command does not fit"))?;
     Ok(slice)
-}
-
-/// Adds one load command to a slice.
-fn take(
-    slice: &mut Slice,
-    command: &LoadCommandData<'_, Endianness>,
-    endian: Endianness,
-) -> object::read::Result<()> {
-    match command.variant()? {
-        LoadCommandVariant::Dylib(dylib) => {
-            slice.dylibs.push(BString::from(command.string(endian, dylib.dylib.name)?));
-        }
-        LoadCommandVariant::Rpath(rpath) => {
-            slice.rpaths.push(BString::from(command.string(endian, rpath.path)?));
-        }
-        _ => {}
-    }
-    Ok(())
 }
 
 /// Returns the name of a CPU as in `lipo`. The upper byte of a subtype has feature bits.
