@@ -6,12 +6,13 @@
 use std::sync::Arc;
 
 use bstr::{BStr, BString, ByteSlice};
+use object::elf::{EF_ARM_ABI_FLOAT_HARD, EF_MIPS_NAN2008};
 use rustc_hash::FxHashSet;
 use thiserror::Error;
 
-use crate::elf::{Class, ET_DYN, ET_EXEC, ElfError, Endian, Ident, ObjectView};
+use crate::elf::{Class, DependencyKind, ET_DYN, ET_EXEC, ElfError, Endian, Ident, ObjectView};
 use crate::fs::{Errno, FileSystem, OpenedFile};
-use crate::loader::load::{Answer, Load, LoadedObject, Resolution, Role, Start, Stop};
+use crate::loader::load::{Answer, Load, LoadedObject, Reason, Resolution, Role, Start, Stop};
 use crate::loader::{Environment, GlibcVersion, Libc, LoaderFacts, glibc, musl};
 use crate::probe::{LoggedProbe, Probe};
 
@@ -150,34 +151,29 @@ fn unusable(path: &BStr, view: &ObjectView) -> ClosureError {
 /// `/lib/ld-musl-$(ARCH).so.1`).
 fn usual_interpreter(view: &ObjectView) -> Option<BString> {
     // A library has no interpreter, but one linked with musl needs musl's C library.
-    let musl = view
-        .dependencies()
-        .find_map(|dependency| dependency.name.strip_prefix(b"libc.musl-"))
-        .and_then(|rest| rest.strip_suffix(b".so.1"));
-    if let Some(arch) = musl {
-        return Some(format!("/lib/ld-musl-{}.so.1", arch.as_bstr()).into());
+    let musl = view.dependencies().find_map(|it| it.name.strip_prefix(b"libc.musl-"));
+    match musl.and_then(|rest| rest.strip_suffix(b".so.1")) {
+        Some(arch) => Some(format!("/lib/ld-musl-{}.so.1", arch.as_bstr()).into()),
+        None => glibc_interpreter(&view.ident).map(BString::from),
     }
-    glibc_interpreter(&view.ident).map(BString::from)
 }
 
 fn glibc_interpreter(ident: &Ident) -> Option<&'static str> {
     use Class::{Elf32, Elf64};
     use Endian::{Big, Little};
-    const ARM_HARD_FLOAT: u32 = 0x400;
-    const MIPS_NAN2008: u32 = 0x400;
     Some(match (ident.machine, ident.class, ident.endian) {
         (62, Elf64, _) => "/lib64/ld-linux-x86-64.so.2",
         (62, Elf32, _) => "/libx32/ld-linux-x32.so.2",
         (183, Elf64, Little) => "/lib/ld-linux-aarch64.so.1",
         (183, Elf64, Big) => "/lib/ld-linux-aarch64_be.so.1",
-        (40, ..) if ident.flags & ARM_HARD_FLOAT != 0 => "/lib/ld-linux-armhf.so.3",
+        (40, ..) if ident.flags & EF_ARM_ABI_FLOAT_HARD != 0 => "/lib/ld-linux-armhf.so.3",
         (40, ..) => "/lib/ld-linux.so.3",
         (21, _, Little) => "/lib64/ld64.so.2",
         (21, _, Big) => "/lib64/ld64.so.1",
         (22, Elf64, _) => "/lib/ld64.so.1",
         (243, Elf64, _) => "/lib/ld-linux-riscv64-lp64d.so.1",
         (258, ..) => "/lib64/ld-linux-loongarch-lp64d.so.1",
-        (8, ..) if ident.flags & MIPS_NAN2008 != 0 => "/lib/ld-linux-mipsn8.so.1",
+        (8, ..) if ident.flags & EF_MIPS_NAN2008.0 != 0 => "/lib/ld-linux-mipsn8.so.1",
         (8, Elf64, _) => "/lib64/ld.so.1",
         // Among these are `EM_SPARC` and `EM_SPARC32PLUS`, whose programs have the same ABI, and
         // `EM_ALPHA`, a number that was never official.
@@ -221,8 +217,10 @@ pub use glibc::{FoundBefore, GraphObject, LoadGraph, Scope};
 /// searches.
 pub struct Starts<'a> {
     fs: &'a dyn FileSystem,
-    facts: Arc<LoaderFacts>,
-    environment: &'a Environment,
+    /// The facts of the loader.
+    pub facts: Arc<LoaderFacts>,
+    /// The environment.
+    pub environment: &'a Environment,
     found: Option<&'a FoundBefore>,
 }
 
@@ -236,18 +234,6 @@ impl<'a> Starts<'a> {
         found: &'a FoundBefore,
     ) -> Self {
         Self { fs, facts: Arc::clone(facts), environment, found: Some(found) }
-    }
-
-    /// Returns the facts of the loader.
-    #[must_use]
-    pub fn facts(&self) -> &LoaderFacts {
-        &self.facts
-    }
-
-    /// Returns the environment.
-    #[must_use]
-    pub fn environment(&self) -> &Environment {
-        self.environment
     }
 
     /// Opens a program.
@@ -297,13 +283,13 @@ impl<'a> Starts<'a> {
             interpreter: interpreter.to_owned(),
             reason,
         };
-        let loader = fs.open(interpreter).map_err(|errno| {
-            bad_interpreter(match errno {
-                Errno::NOENT => "no such file".to_owned(),
-                errno => format!("cannot open: errno {}", errno.0),
-            })
-        })?;
-        let loader = loader.object.clone().map_err(|error| bad_interpreter(error.to_string()))?;
+        let loader = match fs.open(interpreter) {
+            Ok(file) => file.object.clone().map_err(|error| bad_interpreter(error.to_string()))?,
+            Err(Errno::NOENT) => return Err(bad_interpreter("no such file".to_owned())),
+            Err(Errno(errno)) => {
+                return Err(bad_interpreter(format!("cannot open: errno {errno}")));
+            }
+        };
         Ok(Start {
             path: subject.path.clone(),
             origin: origin_of(fs, subject),
@@ -326,12 +312,9 @@ pub fn of_static(subject: Subject) -> Closure {
 /// Returns the `$ORIGIN` of the subject.
 fn origin_of(fs: &dyn FileSystem, subject: &Subject) -> BString {
     // `_dl_get_origin` reads the link /proc/self/exe of a program that the kernel mapped. A library
-    // on the loader's command line keeps its path.
-    let real = match subject.kind {
-        SubjectKind::Program { .. } => fs.canonicalize(subject.path.as_ref()).ok(),
-        // For `ld.so PROGRAM` the link /proc/self/exe leads to the loader.
-        SubjectKind::Library { .. } | SubjectKind::Static => None,
-    };
+    // on the loader's command line keeps its path: for `ld.so PROGRAM` the link leads to the loader.
+    let is_program = matches!(subject.kind, SubjectKind::Program { .. });
+    let real = is_program.then(|| fs.canonicalize(subject.path.as_ref()).ok()).flatten();
     let path = real.unwrap_or_else(|| fs.absolute(subject.path.as_ref()));
     glibc::dirname(&path)
 }
@@ -349,10 +332,8 @@ impl Closure {
     /// Returns the resolution that ends the start before the program's entry point, if there is one.
     #[must_use]
     pub fn fatal(&self) -> Option<&Resolution> {
-        match self.load.stop {
-            Some(Stop::Refused(index)) => self.load.resolutions.get(index),
-            Some(Stop::ExecStack | Stop::TooManyProbes) | None => None,
-        }
+        let Some(Stop::Refused(index)) = self.load.stop else { return None };
+        self.load.resolutions.get(index)
     }
 
     /// Returns the probes with all their fields, in the loader's order.
@@ -380,12 +361,7 @@ impl Resolution {
     /// count, because the loader continues without it.
     #[must_use]
     pub fn is_unresolved(&self) -> bool {
-        use crate::elf::DependencyKind;
-        use crate::loader::load::Reason;
-        let wanted = match self.reason {
-            Reason::Dependency(kind) => kind != DependencyKind::Auxiliary,
-            Reason::Preload | Reason::Audit => false,
-        };
-        wanted && matches!(self.answer, Answer::Missing | Answer::Refused(_))
+        let wanted = [DependencyKind::Needed, DependencyKind::Filter].map(Reason::Dependency);
+        wanted.contains(&self.reason) && matches!(self.answer, Answer::Missing | Answer::Refused(_))
     }
 }

@@ -46,20 +46,15 @@ impl FromStr for Libc {
     type Err = UnknownLibc;
 
     fn from_str(text: &str) -> Result<Self, UnknownLibc> {
-        let unknown = || UnknownLibc(text.to_owned());
         if text == "musl" {
             return Ok(Libc::Musl);
         }
-        let (major, minor) = text
-            .strip_prefix("glibc-")
-            .and_then(|version| version.split_once('.'))
-            .ok_or_else(unknown)?;
-        let number = |part: &str| part.parse().map_err(|_| unknown());
-        let version = GlibcVersion { major: number(major)?, minor: number(minor)? };
-        if version < GLIBC_RANGE.0 || version > GLIBC_RANGE.1 {
-            return Err(unknown());
-        }
-        Ok(Libc::Glibc(version))
+        let parts = text.strip_prefix("glibc-").and_then(|version| version.split_once('.'));
+        let version = parts.and_then(|(major, minor)| {
+            Some(GlibcVersion { major: major.parse().ok()?, minor: minor.parse().ok()? })
+        });
+        let version = version.filter(|it| (GLIBC_RANGE.0..=GLIBC_RANGE.1).contains(it));
+        version.map(Libc::Glibc).ok_or_else(|| UnknownLibc(text.to_owned()))
     }
 }
 

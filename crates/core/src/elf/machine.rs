@@ -4,9 +4,6 @@ use object::elf::{self, Machine};
 
 use super::{Class, Endian, Ident};
 
-/// `EF_MIPS_ABI2` of `e_flags`: the n32 ABI, which has 64-bit registers in `ELFCLASS32`.
-const EF_MIPS_ABI2: u32 = 0x20;
-
 impl Ident {
     /// Returns the name of the machine, class and byte order as in `uname -m` and GNU triples:
     /// `x86_64`, `x32`, `ppc64le`, `mipsel`, `s390x`.
@@ -14,7 +11,8 @@ impl Ident {
     pub fn machine_name(&self) -> &'static str {
         use Class::{Elf32, Elf64};
         use Endian::{Big, Little};
-        let is_n32 = self.flags & EF_MIPS_ABI2 != 0;
+        // The n32 ABI has 64-bit registers in `ELFCLASS32`.
+        let is_n32 = self.flags & elf::EF_MIPS_ABI2.0 != 0;
         match (Machine(self.machine), self.class, self.endian) {
             (elf::EM_X86_64, Elf32, _) => "x32",
             (elf::EM_ARM, _, Big) => "armeb",

@@ -27,7 +27,7 @@ use rustc_hash::FxHashMap;
 pub use self::paths::path_file;
 
 use self::paths::{BUFFER, NAME_MAX, PathDirs, RunPath, SYSTEM_PATH};
-use super::load::{Answer, Load, LoadedObject, Reason, Refusal, Resolution, Role, Start, Stop};
+use super::load::{Answer, Load, LoadedObject, Reason, Refusal, Role, Start, Stop};
 use super::{Environment, LoaderFacts};
 use crate::elf::{Class, DependencyKind, ET_DYN, ET_EXEC, ElfError, ObjectView};
 use crate::fs::{Errno, FileId, FileSystem, OpenedFile};
@@ -170,65 +170,39 @@ impl<'a> Walk<'a> {
         // New objects are appended to the list while it is walked: this is breadth first.
         let mut requester = PROGRAM;
         while requester < self.load.objects.len() {
+            // `load_direct_deps`: only `DT_NEEDED` counts.
+            let view = Arc::clone(&self.load.objects[requester].view);
             // The loader needs nothing: it has no dependencies.
-            if requester != LOADER {
-                self.load_direct_deps(requester)?;
+            for needed in view.needed().filter(|_| requester != LOADER) {
+                let reason = Reason::Dependency(DependencyKind::Needed);
+                self.resolve(requester, needed.to_owned(), reason)?;
             }
             requester += 1;
         }
-        self.set_scope();
-        Ok(())
-    }
-
-    /// `add_syms`: the program, then each object at its first resolution. The loader is among
-    /// them, because it is the C library.
-    fn set_scope(&mut self) {
-        let mut scope = vec![PROGRAM];
+        // `add_syms`: the program, then each object at its first resolution. The loader is among
+        // them, because it is the C library.
+        let answers = self.load.resolutions.iter().filter_map(|it| it.answer.object());
         let mut seen = vec![false; self.load.objects.len()];
-        seen[PROGRAM] = true;
-        for object in self.load.resolutions.iter().filter_map(|current| current.answer.object()) {
-            if !std::mem::replace(&mut seen[object], true) {
-                scope.push(object);
-            }
-        }
-        self.load.scope = scope;
-    }
-
-    /// `load_direct_deps`: only `DT_NEEDED` counts.
-    fn load_direct_deps(&mut self, requester: usize) -> Result<(), LogFull> {
-        let view = Arc::clone(&self.load.objects[requester].view);
-        for needed in view.needed() {
-            let reason = Reason::Dependency(DependencyKind::Needed);
-            self.resolve(requester, needed.to_owned(), reason)?;
-        }
+        let objects = [PROGRAM].into_iter().chain(answers);
+        let first = objects.filter(|&object| !std::mem::replace(&mut seen[object], true));
+        self.load.scope = first.collect();
         Ok(())
     }
 
     /// Resolves one needed string and adds the resolution.
-    fn resolve(
-        &mut self,
-        needed_by: usize,
-        needed: BString,
-        reason: Reason,
-    ) -> Result<(), LogFull> {
-        self.load.begin(needed_by, needed, reason)?;
-        let answer = self.load_library()?;
-        if let Some(current) = self.load.resolutions.last_mut() {
-            current.answer = answer;
-        }
+    fn resolve(&mut self, needed_by: usize, name: BString, reason: Reason) -> Result<(), LogFull> {
+        let resolution = self.load.begin(needed_by, name.clone(), reason)?;
+        self.load.resolutions[resolution].answer = self.load_library(needed_by, name, reason)?;
         Ok(())
     }
 
-    /// Returns the resolution in progress, which is the last one, and its index.
-    fn current(&self) -> (usize, &Resolution) {
-        let index = self.load.resolutions.len() - 1;
-        (index, &self.load.resolutions[index])
-    }
-
     /// `load_library` for the resolution in progress.
-    fn load_library(&mut self) -> Result<Answer, LogFull> {
-        let (_, Resolution { needed: name, needed_by, reason, .. }) = self.current();
-        let (name, needed_by, reason) = (name.clone(), *needed_by, *reason);
+    fn load_library(
+        &mut self,
+        needed_by: usize,
+        name: BString,
+        reason: Reason,
+    ) -> Result<Answer, LogFull> {
         // `load_library` fails with EINVAL for an empty name, before any search.
         if name.is_empty() {
             return Ok(Answer::Missing);
@@ -344,11 +318,11 @@ impl<'a> Walk<'a> {
             return Ok(Rc::clone(known));
         }
         let file = paths::path_file(&self.start.interpreter, &self.start.loader.ident);
-        let opened = self.fs.open(file.as_bstr()).map(|_| ());
-        let outcome = opened.map_or_else(Outcome::from, |()| Outcome::Hit);
+        let opened = self.fs.open(file.as_bstr());
+        let outcome = opened.as_ref().map_or_else(|&errno| errno.into(), |_| Outcome::Hit);
         self.log(SearchSource::System, outcome, &file, 0)?;
         let path = match opened {
-            Ok(()) => paths::first_string(&self.fs.read(file.as_bstr()).unwrap_or_default()),
+            Ok(_) => paths::first_string(&self.fs.read(file.as_bstr()).unwrap_or_default()),
             // Only a missing file selects the default. Any other error leaves `sys_path` empty.
             Err(Errno::NOENT) => self.default_path.clone(),
             Err(_) => BString::default(),
@@ -368,9 +342,7 @@ impl<'a> Walk<'a> {
         // `snprintf` truncates a candidate that exceeds the buffer; musl then skips the element.
         // `path_open` has no status of directories: every element is tried again for every name.
         for dir in path.iter().filter(|dir| paths::fits_buffer(dir, name.len())) {
-            let mut candidate = dir.clone();
-            candidate.push(b'/');
-            candidate.extend_from_slice(name);
+            let candidate = [dir.as_slice(), b"/", name].concat().into();
             let found = self.try_open(source, candidate, dir.len() + 1)?;
             if !matches!(found, Search::Nothing) {
                 return Ok(found);
@@ -390,8 +362,7 @@ impl<'a> Walk<'a> {
         match self.fs.open(path.as_bstr()) {
             // The first file that opens ends the search, even if it cannot be mapped.
             Ok(file) => {
-                let outcome =
-                    self.check(&file).map_or_else(|(outcome, _)| outcome, |_| Outcome::Hit);
+                let outcome = self.check(&file).map_or_else(|it| it.0, |_| Outcome::Hit);
                 self.log(source, outcome, &path, dir_len)?;
                 Ok(Search::Opened { path, file, source })
             }
@@ -411,7 +382,8 @@ impl<'a> Walk<'a> {
         path: &[u8],
         dir_len: usize,
     ) -> Result<(), LogFull> {
-        let (resolution, _) = self.current();
+        // The resolution in progress is the last one.
+        let resolution = self.load.resolutions.len() - 1;
         self.load.probes.push(resolution, (source, Call::Open, outcome), path, dir_len)
     }
 
@@ -474,30 +446,17 @@ impl<'a> Walk<'a> {
             ElfError::Unreadable(_) => (Outcome::Refused, Refusal::Unreadable),
         })?;
         let refused = |refusal| Err((Outcome::Refused, refusal));
-        if view.ident.class != wanted.class {
-            return Err((Outcome::WrongClass, Refusal::Header));
-        }
-        if view.ident.endian != wanted.endian {
-            return refused(Refusal::Header);
-        }
         match view.ident.e_type {
-            ET_DYN => {}
-            // Two fixed address ranges are likely to overlap.
-            ET_EXEC if self.start.view.ident.e_type == ET_EXEC => {
-                return refused(Refusal::Executable);
-            }
+            _ if view.ident.class != wanted.class => Err((Outcome::WrongClass, Refusal::Header)),
+            _ if view.ident.endian != wanted.endian => refused(Refusal::Header),
             // `map_library` maps an executable at its own address and fails with `EBUSY` if it gets
-            // another one.
-            ET_EXEC => {}
-            _ => return refused(Refusal::Kind),
+            // another one. Two fixed address ranges are likely to overlap.
+            ET_EXEC if self.start.view.ident.e_type == ET_EXEC => refused(Refusal::Executable),
+            ET_DYN | ET_EXEC if view.dynamic.is_none() => refused(Refusal::NoDynamic),
+            ET_DYN | ET_EXEC if !view.has_load => refused(Refusal::NoSegments),
+            ET_DYN | ET_EXEC => Ok(Arc::clone(view)),
+            _ => refused(Refusal::Kind),
         }
-        if view.dynamic.is_none() {
-            return refused(Refusal::NoDynamic);
-        }
-        if !view.has_load {
-            return refused(Refusal::NoSegments);
-        }
-        Ok(Arc::clone(view))
     }
 }
 

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use object::elf;
 use rustc_hash::FxHashMap;
 
-use super::binding::{
-    Binding, Bindings, Definer, ObjectBindings, RelocationKind, SymbolClass, SymbolType,
-};
+use super::binding::{Binding, Bindings, Definer, RelocationKind, SymbolClass, SymbolType};
 use super::hash::Hashes;
 use super::machine::{KnownMachine, PPC64_OPT_MULTI_TOC};
 use super::object::{ObjectSymbols, Symbol};
@@ -36,14 +34,13 @@ pub(super) fn bind(
         extern_protected_data: version < GlibcVersion { major: 2, minor: 36 },
         options,
     };
-    let bound = bind_each(load, &objects, &relocation_order, |index, symbols| {
+    bind_each(load, &objects, relocation_order, missing_versions, |index, symbols| {
         let bindings = scopes.relocate(index, symbols)?;
         // The loader itself is never bound lazily: dl_main relocates it with a mode of 0.
         let is_loader = load.objects[index].role == Role::Loader;
         let lazy = !options.bind_now && !symbols.tags.bind_now() && !is_loader;
-        Some(ObjectBindings { symbols: Some(Arc::clone(symbols)), bindings, lazy })
-    })?;
-    Ok(Bindings { objects: bound, scope: load.scope.clone(), relocation_order, missing_versions })
+        Some((bindings, lazy))
+    })
 }
 
 /// The data that the lookups of one start share.

@@ -127,21 +127,23 @@ pub fn bind(
 /// some tens of millions.
 const MAX_STEPS: u64 = 1 << 31;
 
-/// Makes the bindings of each object in the order of relocation. `relocate` returns `None` if its
-/// lookups take too many steps.
+/// Makes the bindings of each object in the order of relocation. `relocate` returns the bindings of
+/// one, and true if it is bound lazily, or `None` if its lookups take too many steps.
 fn bind_each<'a>(
     load: &Load,
     objects: &'a [Option<Arc<ObjectSymbols>>],
-    order: &[usize],
-    mut relocate: impl FnMut(usize, &'a Arc<ObjectSymbols>) -> Option<ObjectBindings>,
-) -> Result<Vec<ObjectBindings>, BindError> {
+    relocation_order: Vec<usize>,
+    missing_versions: Vec<MissingVersion>,
+    mut relocate: impl FnMut(usize, &'a ObjectSymbols) -> Option<(Vec<Binding>, bool)>,
+) -> Result<Bindings, BindError> {
     let mut bound = vec![ObjectBindings::default(); load.objects.len()];
-    for &index in order {
+    for &index in &relocation_order {
         let Some(symbols) = &objects[index] else { continue };
         let too_many = || BindError::TooManySteps { path: load.objects[index].path.clone() };
-        bound[index] = relocate(index, symbols).ok_or_else(too_many)?;
+        let (bindings, lazy) = relocate(index, symbols).ok_or_else(too_many)?;
+        bound[index] = ObjectBindings { symbols: Some(Arc::clone(symbols)), bindings, lazy };
     }
-    Ok(bound)
+    Ok(Bindings { objects: bound, scope: load.scope.clone(), relocation_order, missing_versions })
 }
 
 /// Reads the tables of the objects. An object of an audit module has `None`.

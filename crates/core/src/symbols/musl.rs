@@ -5,9 +5,7 @@ use std::sync::Arc;
 use object::elf;
 use rustc_hash::FxHashMap;
 
-use super::binding::{
-    Binding, Bindings, Definer, ObjectBindings, RelocationKind, SymbolClass, SymbolType,
-};
+use super::binding::{Binding, Bindings, Definer, RelocationKind, SymbolClass, SymbolType};
 use super::hash::Hashes;
 use super::object::{ObjectSymbols, Symbol};
 use super::relocations::Relocation;
@@ -25,12 +23,9 @@ pub(super) fn bind(
     relocation_order.extend(load.scope.first());
     let loader = load.objects.iter().position(|object| object.role == Role::Loader);
     let mut names = Names { objects: &objects, scope: &load.scope, loader, steps: 0 };
-    let bound = bind_each(load, &objects, &relocation_order, |index, symbols| {
-        let bindings = names.relocate(index, symbols)?;
-        Some(ObjectBindings { symbols: Some(Arc::clone(symbols)), bindings, lazy: false })
-    })?;
-    let (scope, missing_versions) = (load.scope.clone(), Vec::new());
-    Ok(Bindings { objects: bound, scope, relocation_order, missing_versions })
+    bind_each(load, &objects, relocation_order, Vec::new(), |index, symbols| {
+        Some((names.relocate(index, symbols)?, false))
+    })
 }
 
 /// The data that the lookups of one start share.

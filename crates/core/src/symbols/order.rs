@@ -21,22 +21,19 @@ pub(super) fn of(load: &Load, version: GlibcVersion) -> Vec<usize> {
         // The order is reversed, because a COPY relocation must read the data of a library after
         // the library is relocated.
         sorted.into_iter().rev().filter(|&object| !is_loader(object)).collect();
+    let soname = |object: usize| load.objects[object].view.soname();
+    let is_libc = |&object: &usize| soname(object).is_some_and(|name| name == "libc.so.6");
     if version >= LIBC_FIRST
-        && let Some(at) = order.iter().position(|&object| is_libc(load, object))
+        && let Some(at) = order.iter().position(is_libc)
     {
         // The IFUNC resolvers of other objects may call functions of `libc.so`.
-        let libc = order.remove(at);
-        order.insert(0, libc);
+        order[..=at].rotate_right(1);
     }
     // The loader has relocated itself before. It does so again at the end, so that definitions in
     // other objects take precedence.
     let loader = load.objects.iter().position(|object| object.role == Role::Loader);
     order.extend(loader);
     order
-}
-
-fn is_libc(load: &Load, object: usize) -> bool {
-    load.objects[object].view.soname().is_some_and(|name| name == "libc.so.6")
 }
 
 /// Returns `l_initfini` before the sort: the dependencies of each object, in order.
@@ -83,11 +80,8 @@ fn depth_first(scope: &[usize], needs: &[Vec<usize>]) -> Vec<usize> {
     }
     postorder.reverse();
     // The program moves back to the front.
-    if let (Some(first), Some(at)) =
-        (scope.first(), postorder.iter().position(|object| Some(object) == scope.first()))
-    {
-        postorder.remove(at);
-        postorder.insert(0, *first);
+    if let Some(at) = postorder.iter().position(|object| Some(object) == scope.first()) {
+        postorder[..=at].rotate_right(1);
     }
     postorder
 }

@@ -269,7 +269,7 @@ impl Work<'_> {
         threshold: BindThreshold,
     ) -> Result<Predicted, NotBound> {
         let closure = start_of(starts, path).ok_or(NotBound::NoStart)?;
-        let (load, facts) = (&closure.load, starts.facts());
+        let (load, facts) = (&closure.load, &*starts.facts);
         if load.stop.is_some() {
             return Err(NotBound::NoStart);
         }
@@ -288,7 +288,7 @@ impl Work<'_> {
         let undefined_function = undefined(&bindings)?;
         let relocations = u32::try_from(symbolic).unwrap_or(u32::MAX);
         let objects = members(load, &bindings, files)?;
-        let variables = StartVariables::of(starts.environment());
+        let variables = StartVariables::of(starts.environment);
         Ok(Predicted { path: path.clone(), objects, undefined_function, relocations, variables })
     }
 }

@@ -69,7 +69,7 @@ impl Counted {
             let counts = self.of_object(files, number)?;
             (symbolic, relative) = (symbolic + counts.0, relative + counts.1);
         }
-        Some(threshold.is_missed(starts.facts().libc, symbolic, relative))
+        Some(threshold.is_missed(starts.facts.libc, symbolic, relative))
     }
 }
 
