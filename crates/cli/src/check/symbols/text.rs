@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 
-use becalm_core::closure::Closure;
 use becalm_core::symbols::SymbolReport;
 use becalm_core::symbols::report::{BindingReport, InterposedSymbol, RelocationCounts};
 use becalm_lib::check::{Kind, Program};
@@ -11,27 +10,13 @@ use becalm_lib::words::{counted, grouped};
 use bstr::BStr;
 
 use crate::check::text::heading;
-use crate::check::view::View;
 use crate::terminal::style::Look;
 
 /// Lines of each list that are shown; JSON has all.
 const ROWS: usize = 10;
 
-/// The symbols of each program.
-pub(crate) struct Symbols;
-
-impl View for Symbols {
-    fn between(&self) -> &'static str {
-        "\n"
-    }
-
-    fn program(&self, look: Look, program: &mut Program, _: Option<&Closure>) -> Vec<u8> {
-        screen(look, program)
-    }
-}
-
 /// Returns the whole report of one program; its bindings, if requested, come last.
-fn screen(look: Look, program: &Program) -> Vec<u8> {
+pub(crate) fn screen(look: Look, program: &Program) -> String {
     let mut text = heading(look, program);
     match (&program.symbols, &program.kind) {
         (Some(report), _) => {
@@ -46,7 +31,7 @@ fn screen(look: Look, program: &Program) -> Vec<u8> {
         (None, Kind::Static) => text.push_str("  no loader is involved: nothing is bound\n"),
         (None, _) => text.push_str("  its symbols are not looked up\n"),
     }
-    text.into_bytes()
+    text
 }
 
 fn name(text: &str) -> String {

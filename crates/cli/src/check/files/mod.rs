@@ -1,4 +1,0 @@
-//! `becalm check --files`: the files that a start needs.
-
-pub(crate) mod args;
-pub(crate) mod text;
