@@ -198,7 +198,11 @@ impl List {
                     format!("{} ms, {misses}", milliseconds(ns))
                 }
             },
-            share: if most.ns > 0 { percent(ns, most.ns) } else { percent(misses, most.misses) },
+            share: if most.ns > 0 {
+                percent(&ns, &most.ns)
+            } else {
+                percent(&misses, &most.misses)
+            },
         };
         Self { title, rows: rows.map(row).collect(), left_out: String::new() }
     }
@@ -219,7 +223,7 @@ fn by_size(sizes: &[u64]) -> List {
         page: String::new(),
         note: String::new(),
         count: grouped(*count),
-        share: percent(*count, most),
+        share: percent(count, &most),
     };
     let rows = sizes.iter().enumerate().map(row).collect();
     List { title: "Programs by misses", rows, ..List::default() }

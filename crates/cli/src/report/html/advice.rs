@@ -1,39 +1,22 @@
 //! Advice for one program: a sentence about its search cost, and each strategy before and after.
 
 use becalm_lib::advice::{Advice, Choice, Scope};
-use becalm_lib::escape::shown;
-use becalm_lib::words::{grouped, milliseconds};
+use becalm_lib::words::grouped;
 
 use crate::check::text::share;
-use crate::report::html::format::percent;
 use becalm_lib::report::start::Snapshot;
 
-/// The strategies for one program, those with the fewest remaining misses first.
+/// The strategies for one program.
 #[derive(Debug)]
 pub(crate) struct AdviceView<'a> {
     pub all: &'a Advice,
-    /// Misses without a strategy.
-    pub before: String,
-    /// The store that was assumed.
-    pub store: Option<String>,
-    /// Each strategy that gains.
-    pub rows: Vec<AdviceRow<'a>>,
+    /// Each strategy that gains, those with the fewest remaining misses first: with these misses, and whether it is
+    /// the best.
+    pub rows: Vec<(&'a Choice, u64, bool)>,
     /// The best strategy that changes no file.
     pub beside: Option<&'a Choice>,
     /// The best strategy in files.
     pub in_files: Option<&'a Choice>,
-}
-
-/// One strategy.
-#[derive(Debug)]
-pub(crate) struct AdviceRow<'a> {
-    pub choice: &'a Choice,
-    pub left: String,
-    /// The estimated time in milliseconds.
-    pub ms: String,
-    /// Remaining misses, in per cent of the present ones.
-    pub share: String,
-    pub is_best: bool,
 }
 
 impl<'a> AdviceView<'a> {
@@ -41,26 +24,18 @@ impl<'a> AdviceView<'a> {
     pub(crate) fn of(advice: &'a Advice) -> Self {
         let best = [Scope::Nothing, Scope::Program, Scope::Closure].map(|scope| advice.best(scope));
         let least = best.iter().flatten().filter_map(|choice| choice.cost()).min();
-        let mut usable: Vec<(&Choice, u64)> =
-            advice.options.iter().filter_map(|it| Some((it, it.misses?))).collect();
-        usable.sort_by_key(|(choice, _)| (choice.needs_reader, choice.cost()));
-        usable.retain(|(choice, left)| {
-            advice.is_worth(choice) || choice.needs_reader && *left < advice.before
+        let rows = advice.options.iter().filter_map(|choice| {
+            let (left, is_worth) = (choice.misses?, advice.is_worth(choice));
+            let is_better = choice.needs_reader && left < advice.before;
+            (is_worth || is_better).then_some((choice, left, is_worth && choice.cost() == least))
         });
-        let row = |(choice, left): (&'a Choice, u64)| AdviceRow {
-            choice,
-            left: grouped(left),
-            ms: choice.loader_ns.map_or_else(|| "–".to_owned(), milliseconds),
-            share: percent(left, advice.before),
-            is_best: advice.is_worth(choice) && choice.cost() == least,
-        };
+        let mut rows: Vec<_> = rows.collect();
+        rows.sort_by_key(|(choice, ..)| (choice.needs_reader, choice.cost()));
         Self {
             all: advice,
-            before: grouped(advice.before),
-            rows: usable.into_iter().map(row).collect(),
+            rows,
             beside: best[0],
             in_files: best[1..].iter().flatten().min_by_key(|choice| choice.cost()).copied(),
-            store: advice.assumed_store.as_ref().map(|store| shown(store.as_ref())),
         }
     }
 }

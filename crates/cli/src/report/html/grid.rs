@@ -8,7 +8,6 @@ use std::fmt::Write;
 
 use becalm_core::probe::{Call, SearchSource};
 use becalm_lib::escape::shown;
-use becalm_lib::words::grouped;
 use bstr::{BStr, ByteSlice};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
@@ -237,11 +236,6 @@ impl Grid {
 }
 
 impl RowOf {
-    /// Returns the misses for a reader.
-    pub(crate) fn misses(&self) -> String {
-        grouped(self.misses)
-    }
-
     fn new(first: &Try) -> Self {
         Self {
             needed: shown(first.needed.as_bstr()),
@@ -259,7 +253,7 @@ fn key(one: &Try) -> &BStr {
 }
 
 /// Returns the column of a probe: its search directory, or a name for the lack of one.
-fn place(one: &Try) -> &BStr {
+pub(crate) fn place(one: &Try) -> &BStr {
     match (&one.dir, one.source) {
         (Some(dir), _) => dir.as_bstr(),
         (None, SearchSource::LoaderCache) => BStr::new("the loader cache"),

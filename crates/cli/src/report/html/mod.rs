@@ -1,14 +1,12 @@
 //! The page of `becalm report`: one file that loads nothing else, in particular nothing from the
 //! network.
 //!
-//! [`view`] turns the results into text and numbers, [`timeline`] the times, and [`advice`] compares the
-//! strategies.
-//! [`grid`] draws the search of the start, [`dlopen`] draws the search for libraries opened at run
-//! time, and [`tree`] draws the closure. `templates/report.html` inserts and escapes the results.
+//! [`view`] collects the results, [`timeline`] the times, and [`advice`] compares the strategies. [`picture`] draws
+//! the search of the start and of the libraries opened at run time, and [`tree`] the closure. `templates/report.html`
+//! inserts, formats and escapes the results.
 //! The style and the script are separate files beside the template.
 
 pub(crate) mod advice;
-pub(crate) mod dlopen;
 pub(crate) mod format;
 pub(crate) mod grid;
 pub(crate) mod picture;

@@ -1,11 +1,42 @@
-//! The picture of a grid, and the lists of the worst directories and needed strings.
+//! The search of one program: its picture, and the lists of the worst directories and needed strings.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use becalm_lib::report::start::Try;
 use becalm_lib::words::grouped;
+use bstr::{BStr, ByteSlice};
 
-use crate::report::html::format::percent;
-use crate::report::html::grid::{Axes, Grid, KINDS, RowOf};
+use crate::report::html::format::shown;
+use crate::report::html::grid::{Axes, Grid, KINDS, RowOf, place};
 
-/// The search of one program.
+/// The number of rows in the lists of the names with the most misses.
+const WORST: usize = 12;
+
+/// A name of each probe, for a list of those with the most misses.
+type Name = (&'static str, fn(&Try) -> &BStr);
+
+/// The lists of a start.
+pub(crate) const OF_START: [Name; 2] = [
+    ("Directories that cost most", place),
+    ("Needed strings that cost most", |one| one.needed.as_bstr()),
+];
+/// The lists of what is opened at run time.
+pub(crate) const OF_DLOPEN: [Name; 3] =
+    [OF_START[0], OF_START[1], ("Objects that cost most", |one| one.needed_by.as_bstr())];
+
+/// One search.
+#[derive(Debug)]
+pub(crate) struct Search {
+    /// The id of the text for the details of a cell.
+    pub(crate) id: String,
+    /// The picture, if there is a miss.
+    pub(crate) picture: Option<Picture>,
+    /// The names with the most misses, and the number of these; none that would be empty.
+    pub(crate) lists: Vec<(&'static str, Vec<(String, u64)>)>,
+}
+
+/// The picture of one search.
 #[derive(Debug)]
 pub(crate) struct Picture {
     pub(crate) width: usize,
@@ -21,17 +52,20 @@ pub(crate) struct Picture {
     pub(crate) rows: Vec<RowOf>,
 }
 
-/// A directory or needed string and its misses.
-#[derive(Debug)]
-pub(crate) struct Worst {
-    pub(crate) name: String,
-    pub(crate) misses: String,
-    /// Share of the largest number of misses, in per cent.
-    pub(crate) share: String,
+impl Search {
+    pub(crate) fn of(id: String, tries: &[Try], axes: &Axes<'_>, by: &[Name]) -> Self {
+        let grid = Grid::of(tries, axes);
+        let lists = by.iter().map(|(title, of)| (*title, worst(tries, *of)));
+        Self {
+            id,
+            picture: grid.rows.iter().any(Option::is_some).then(|| Picture::of(&grid, axes)),
+            lists: lists.filter(|(_, worst)| !worst.is_empty()).collect(),
+        }
+    }
 }
 
 impl Picture {
-    pub(crate) fn of(grid: &Grid, axes: &Axes<'_>) -> Self {
+    fn of(grid: &Grid, axes: &Axes<'_>) -> Self {
         let (width, height) = grid.extent();
         let px = cell_px(grid.size().1);
         let rows = grid.rows.iter().flatten().count();
@@ -56,33 +90,24 @@ impl Picture {
     }
 }
 
-/// The names with the most misses, of one kind.
-#[derive(Debug)]
-pub(crate) struct List {
-    pub(crate) title: &'static str,
-    pub(crate) worst: Vec<Worst>,
-}
-
-/// Makes the lists of names with misses; none that would be empty.
-pub(crate) fn lists<const N: usize>(all: [(&'static str, Vec<(&str, u64)>); N]) -> Vec<List> {
-    let lists = all.into_iter().map(|(title, names)| List { title, worst: worst(names) });
-    lists.filter(|list| !list.worst.is_empty()).collect()
-}
-
-fn worst(mut all: Vec<(&str, u64)>) -> Vec<Worst> {
-    all.retain(|(_, misses)| *misses > 0);
-    all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
-    let most = all.first().map_or(1, |(_, misses)| *misses);
-    let line = |(name, misses): &(&str, u64)| Worst {
-        name: (*name).to_owned(),
-        misses: grouped(*misses),
-        share: percent(*misses, most),
-    };
-    all.iter().take(WORST).map(line).collect()
+/// Returns the names with the most misses, and their misses.
+fn worst(tries: &[Try], of: fn(&Try) -> &BStr) -> Vec<(String, u64)> {
+    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    for one in tries.iter().filter(|one| one.outcome.is_failed_call()) {
+        let name = match of(one) {
+            name if name.is_empty() => "the call of dlopen".to_owned(),
+            name => shown(name),
+        };
+        *counts.entry(name).or_default() += 1;
+    }
+    let mut counts: Vec<(String, u64)> = counts.into_iter().collect();
+    counts.sort_by_key(|(_, misses)| Reverse(*misses));
+    counts.truncate(WORST);
+    counts
 }
 
 /// Returns the size of a cell in pixels: a picture of up to 120 columns fits half of a page.
-pub(crate) fn cell_px(columns: usize) -> usize {
+fn cell_px(columns: usize) -> usize {
     match columns {
         0..20 => 16,
         20..60 => 8,
@@ -90,6 +115,3 @@ pub(crate) fn cell_px(columns: usize) -> usize {
         _ => 3,
     }
 }
-
-/// The number of rows in the lists of the names with the most misses.
-pub(crate) const WORST: usize = 12;

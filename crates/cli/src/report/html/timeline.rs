@@ -3,18 +3,16 @@
 use std::time::Duration;
 
 use becalm_core::record::phases::{ObjectPhases, Phases};
-use becalm_lib::escape::shown;
-use becalm_lib::json;
 use becalm_lib::report::start::{Observed, Relocation, Snapshot};
-use becalm_lib::trace::report::{ClassLookups, FileWaits};
+use becalm_lib::trace::report::FileWaits;
 use becalm_lib::words::{counted, grouped, milliseconds, seconds};
 
 use crate::report::html::format::percent;
 
 /// Files of waits for pages, and modules, that are listed.
-const FILES: usize = 20;
+pub(crate) const FILES: usize = 20;
 /// Libraries that have a row.
-const LIBRARIES: usize = 15;
+pub(crate) const LIBRARIES: usize = 15;
 /// Share of the scale from which on a part has its name in the bar, in per cent.
 const NAMED: f64 = 9.0;
 /// The style of what no part of the loader explains.
@@ -24,37 +22,23 @@ const MARKS: u64 = 4;
 
 /// The bars and the libraries.
 #[derive(Debug)]
-pub(crate) struct Timeline {
-    pub(crate) lanes: Vec<Lane>,
+pub(crate) struct Timeline<'a> {
+    pub(crate) lanes: Vec<Lane<'a>>,
     /// The marks of the scale, in milliseconds.
     pub(crate) scale: Vec<String>,
-    pub(crate) libraries: Option<Libraries>,
+    pub(crate) libraries: Option<Libraries<'a>>,
 }
 
 /// The timeline of one program.
-#[derive(Debug, Default)]
-pub(crate) struct Lane {
+#[derive(Debug)]
+pub(crate) struct Lane<'a> {
     pub(crate) id: &'static str,
     pub(crate) heading: &'static str,
-    /// The reason why there are no times.
-    pub(crate) why_not: Option<String>,
-    pub(crate) command: String,
-    /// Date, machine and becalm's version.
-    pub(crate) made: Option<String>,
-    pub(crate) total: String,
-    /// The waits for pages in one line; empty if there are none.
-    pub(crate) waited: String,
-    /// Files for whose pages the start waited: path, waits and milliseconds.
-    pub(crate) files: Vec<[String; 3]>,
-    pub(crate) more_files: usize,
-    /// The page faults before the entry point; empty if they are not known.
-    pub(crate) faults: String,
+    /// The run, or the reason why there are no times.
+    pub(crate) seen: Result<&'a Observed, String>,
     pub(crate) parts: Vec<Part>,
-    /// Class, lookups, misses and repeated lookups after the entry point.
-    pub(crate) classes: Vec<[String; 4]>,
-    /// Packages that were imported: name, time and share of the program's time.
-    pub(crate) modules: Vec<[String; 3]>,
-    pub(crate) notes: Vec<String>,
+    /// The difference from the prediction.
+    pub(crate) note: Option<String>,
 }
 
 /// A part of the timeline.
@@ -73,97 +57,70 @@ pub(crate) struct Part {
 
 /// The loader's work by library.
 #[derive(Debug)]
-pub(crate) struct Libraries {
-    pub(crate) rows: Vec<Library>,
-    /// The libraries without a row: their number and time.
-    pub(crate) others: Option<(String, String)>,
-    /// The heading of the times of the second run.
-    pub(crate) other: Option<&'static str>,
-}
-
-/// A library.
-#[derive(Debug)]
-pub(crate) struct Library {
-    pub(crate) name: String,
-    /// Search, relocation and constructors: style, and share of the largest library in per cent.
-    pub(crate) parts: [(&'static str, String); 3],
-    pub(crate) ms: [String; 4],
-    pub(crate) share: String,
-    /// The time in the second run.
-    pub(crate) other: String,
+pub(crate) struct Libraries<'a> {
+    pub(crate) phases: &'a Phases,
+    /// The second run, with its heading.
+    pub(crate) other: Option<(&'static str, &'a Phases)>,
 }
 
 /// Makes the timelines of a report: of its programs, each with the id and the heading, and of the run with an
 /// index.
 pub(crate) fn timeline<'a>(
     sides: impl Iterator<Item = (&'static str, &'static str, &'a Snapshot)>,
-    indexed: Option<&Result<Observed, String>>,
-) -> Timeline {
-    let run = |(id, heading, side): (_, _, &'a Snapshot)| {
-        (id, heading, Some(side), side.observed.as_ref().map_err(Clone::clone))
-    };
-    let mut runs: Vec<_> = sides.map(run).collect();
-    if let Some(indexed) = indexed {
-        runs.push(("indexed", "With an index", None, indexed.as_ref().map_err(Clone::clone)));
-    }
-    let longest =
-        runs.iter().filter_map(|run| run.3.as_ref().ok()).map(|seen| seen.whole_ns()).max();
-    let longest = longest.unwrap_or(0);
-    let lanes = runs.iter().map(|(id, heading, side, seen)| match seen {
-        Ok(seen) => Lane { id, heading, ..Lane::of(seen, *side, longest) },
-        Err(why) => Lane { id, heading, ..Lane::without(why, *side) },
-    });
-    let mut seen = runs.iter().filter_map(|run| Some((run.1, *run.3.as_ref().ok()?)));
-    let (first, other) = (seen.next(), seen.next());
+    indexed: Option<&'a Result<Observed, String>>,
+) -> Timeline<'a> {
+    let of_sides = sides.map(|(id, heading, side)| (id, heading, Some(side), &side.observed));
+    let indexed = indexed.map(|indexed| ("indexed", "With an index", None, indexed));
+    let runs: Vec<_> = of_sides.chain(indexed).collect();
+    let seen = || runs.iter().filter_map(|run| Some((run.1, run.3.as_ref().ok()?)));
+    let longest = seen().map(|(_, seen)| seen.whole_ns()).max().unwrap_or(0);
     let mark = |at| milliseconds(longest * at / MARKS);
+    let mut phases = seen().map(|(heading, seen)| (heading, seen.phases.as_ref()));
+    let (first, other) = (phases.next(), phases.next());
     Timeline {
-        lanes: lanes.collect(),
+        lanes: runs.iter().map(|run| Lane::of(*run, longest)).collect(),
         scale: if longest > 0 { (0..=MARKS).map(mark).collect() } else { Vec::new() },
-        libraries: first.and_then(|(_, first)| Libraries::of(first, other)),
+        libraries: first.and_then(|(_, phases)| {
+            let other = other.and_then(|(heading, other)| Some((heading, other?)));
+            Some(Libraries { phases: phases?, other })
+        }),
     }
 }
 
-impl Lane {
-    fn of(seen: &Observed, side: Option<&Snapshot>, longest: u64) -> Self {
-        let mut notes = seen.notes.clone();
-        if let (Some(false), Some(side)) = (seen.as_predicted, side) {
-            notes.push(format!(
-                "the run made {} failing opens and {} failing stats where {} and {} were predicted",
-                grouped(seen.storm.missed_opens),
-                grouped(seen.storm.missed_stats),
-                grouped(side.storm.missed_opens),
-                grouped(side.storm.missed_stats),
-            ));
-        }
-        let files = seen.pages.as_ref().map_or(&[][..], |pages| &pages.files);
-        let faults = seen.phases.as_ref().map(|phases| phases.page_faults).filter(|it| *it > 0);
-        Self {
-            waited: waited(seen).unwrap_or_default(),
-            files: files.iter().take(FILES).map(file).collect(),
-            more_files: files.len().saturating_sub(FILES),
-            command: seen.command.clone(),
-            made: seen.made.clone(),
-            total: milliseconds(seen.whole_ns()),
-            faults: faults
-                .map(|faults| counted(faults, "page fault", "page faults"))
-                .unwrap_or_default(),
-            parts: parts(seen, longest),
-            classes: seen.classes.iter().map(class).collect(),
-            modules: seen.modules.iter().take(FILES).map(|it| module(it, seen)).collect(),
-            notes,
-            ..Self::default()
-        }
-    }
+/// A run: its id, its heading, the prediction, and what was observed.
+type Run<'a> = (&'static str, &'static str, Option<&'a Snapshot>, &'a Result<Observed, String>);
 
-    fn without(why: &str, side: Option<&Snapshot>) -> Self {
-        let counts = side.map(|side| {
-            let objects = counted(side.storm.objects, "object", "objects");
-            format!(
-                "; predicted are {objects} and {}",
-                counted(side.storm.misses(), "miss", "misses")
-            )
-        });
-        Self { why_not: Some(format!("{why}{}", counts.unwrap_or_default())), ..Self::default() }
+impl<'a> Lane<'a> {
+    fn of((id, heading, side, seen): Run<'a>, longest: u64) -> Self {
+        let predicted = side.map(|side| &side.storm);
+        match (seen, predicted) {
+            (Ok(seen), predicted) => {
+                let unlike = predicted.filter(|_| seen.as_predicted == Some(false));
+                let note = unlike.map(|predicted| {
+                    let [opens, stats, predicted_opens, predicted_stats] = [
+                        seen.storm.missed_opens,
+                        seen.storm.missed_stats,
+                        predicted.missed_opens,
+                        predicted.missed_stats,
+                    ]
+                    .map(grouped);
+                    format!(
+                        "the run made {opens} failing opens and {stats} failing stats where \
+                         {predicted_opens} and {predicted_stats} were predicted"
+                    )
+                });
+                Self { id, heading, seen: Ok(seen), parts: parts(seen, longest), note }
+            }
+            (Err(why), predicted) => {
+                let counts = predicted.map(|storm| {
+                    let objects = counted(storm.objects, "object", "objects");
+                    let misses = counted(storm.misses(), "miss", "misses");
+                    format!("; predicted are {objects} and {misses}")
+                });
+                let why = format!("{why}{}", counts.unwrap_or_default());
+                Self { id, heading, seen: Err(why), parts: Vec::new(), note: None }
+            }
+        }
     }
 }
 
@@ -212,61 +169,44 @@ fn parts(seen: &Observed, longest: u64) -> Vec<Part> {
                 1.. if style == REST => format!("−{}", milliseconds(more)),
                 _ => milliseconds(ns),
             },
-            width: percent(ns, longest),
-            share: percent(ns, seen.whole_ns()),
+            width: percent(&ns, &longest),
+            share: percent(&ns, &seen.whole_ns()),
         })
     };
     [exec].into_iter().chain(of_loader).chain(others).filter_map(part).collect()
 }
 
-impl Libraries {
-    /// Makes the rows of the libraries; `None` if the loader does not write about them.
-    fn of(first: &Observed, other: Option<(&'static str, &Observed)>) -> Option<Self> {
-        let phases = first.phases.as_ref()?;
-        let most = phases.objects.first().map_or(0, ObjectPhases::ns);
-        let others = other.and_then(|(_, seen)| seen.phases.as_ref());
-        let of_other = |name: &str| {
-            let object = others?.objects.iter().find(|object| object.name == name)?;
-            Some(milliseconds(object.ns()))
-        };
-        let row = |object: &ObjectPhases| {
-            let ObjectPhases { name, search_ns, relocation_ns, constructors_ns } = object;
-            let parts = [
-                ("search", *search_ns),
-                ("relocation", *relocation_ns),
-                ("constructors", *constructors_ns),
-            ];
-            Library {
-                name: shown(name.as_bytes().into()),
-                parts: parts.map(|(style, ns)| (style, percent(ns, most))),
-                ms: [*search_ns, *relocation_ns, *constructors_ns, object.ns()].map(milliseconds),
-                share: percent(object.ns(), phases.loader_ns),
-                other: of_other(name).unwrap_or_else(|| "–".to_owned()),
-            }
-        };
-        let rest = phases.objects.get(LIBRARIES..).unwrap_or_default();
-        Some(Self {
-            rows: phases.objects.iter().take(LIBRARIES).map(row).collect(),
-            others: (!rest.is_empty()).then(|| {
-                let ns = rest.iter().map(ObjectPhases::ns).sum();
-                (counted(rest.len() as u64, "other object", "other objects"), milliseconds(ns))
-            }),
-            other: other.filter(|_| others.is_some()).map(|(heading, _)| heading),
-        })
+impl Libraries<'_> {
+    /// Returns the time of the largest library.
+    pub(crate) fn most(&self) -> u64 {
+        self.phases.objects.first().map_or(0, ObjectPhases::ns)
+    }
+
+    /// Returns the time of a library in the second run.
+    pub(crate) fn other_ms(&self, name: &str) -> String {
+        let object = self.other.and_then(|(_, of)| of.objects.iter().find(|it| it.name == name));
+        object.map_or_else(|| "–".to_owned(), |object| milliseconds(object.ns()))
+    }
+
+    /// Returns the libraries without a row: their number and time.
+    pub(crate) fn rest(&self) -> Option<(String, String)> {
+        let rest = self.phases.objects.get(LIBRARIES..).filter(|rest| !rest.is_empty())?;
+        let ns = rest.iter().map(ObjectPhases::ns).sum();
+        Some((counted(rest.len() as u64, "other object", "other objects"), milliseconds(ns)))
     }
 }
 
 /// Describes the waits for pages: "first start 0.24 s: 0.18 s waiting for 46 pages".
-fn waited(seen: &Observed) -> Option<String> {
+pub(crate) fn waited(seen: &Observed) -> Option<String> {
     let pages = seen.pages.as_ref().filter(|pages| pages.waits > 0)?;
     let total = Duration::from_nanos(seen.watched_ns).as_secs_f64();
     let waits = counted(pages.waits, "page", "pages");
     Some(format!("first start {}: {} waiting for {waits}", seconds(total), seconds(pages.seconds)))
 }
 
-fn file(file: &FileWaits) -> [String; 3] {
-    let ms = milliseconds((file.seconds * 1e9) as u64);
-    [shown(file.path.as_ref()), grouped(file.waits), ms]
+/// Returns the files for whose pages the start waited.
+pub(crate) fn files(seen: &Observed) -> &[FileWaits] {
+    seen.pages.as_ref().map_or(&[], |pages| &pages.files)
 }
 
 /// Returns the title of relocation: the numbers of symbols looked up and bound.
@@ -281,12 +221,7 @@ fn symbols(relocation: Relocation) -> String {
     }
 }
 
-fn class(class: &ClassLookups) -> [String; 4] {
-    let counts = [class.lookups(), class.missed.total(), class.repeated.count].map(grouped);
-    let [lookups, misses, repeated] = counts;
-    [json::name(&class.class), lookups, misses, repeated]
-}
-
-fn module((name, ns): &(String, u64), seen: &Observed) -> [String; 3] {
-    [name.clone(), milliseconds(*ns), percent(*ns, seen.program_ns)]
+/// Formats the time of the waits for a file.
+pub(crate) fn waited_ms(file: &FileWaits) -> String {
+    milliseconds((file.seconds * 1e9) as u64)
 }

@@ -1,17 +1,18 @@
-//! Conversion of a report into the text and numbers of the page.
+//! The page: the results of a report, for the template.
 
 use askama::Template;
-use becalm_lib::words::grouped;
+use becalm_lib::compare::comparison::{Cell, Comparison, Row, RowKind, Verdict};
+use becalm_lib::json;
+use becalm_lib::report::Report;
+use becalm_lib::report::start::{Snapshot, Try};
+use becalm_lib::words::{counted, grouped};
 
 use crate::report::html::advice::{AdviceView, verdict};
-use crate::report::html::dlopen::{self, Opened};
-use crate::report::html::grid::{Axes, Grid};
-use crate::report::html::picture::{List, Picture, lists};
-use crate::report::html::timeline::{Timeline, timeline};
+use crate::report::html::format;
+use crate::report::html::grid::Axes;
+use crate::report::html::picture::{OF_DLOPEN, OF_START, Search};
+use crate::report::html::timeline::{self, Timeline};
 use crate::report::html::tree::{Step, steps};
-use becalm_lib::compare::comparison::{Cell, Comparison, RowKind, Verdict};
-use becalm_lib::report::Report;
-use becalm_lib::report::start::Snapshot;
 
 /// The page.
 #[derive(Debug, Template)]
@@ -27,10 +28,10 @@ pub(crate) struct Page<'a> {
     figures: Vec<Figure>,
     advice: Option<AdviceView<'a>>,
     has_after: bool,
+    has_dlopen: bool,
     sides: Vec<SnapshotView<'a>>,
-    timeline: Timeline,
-    opened: Vec<Opened>,
-    comparison: Option<Table>,
+    timeline: Timeline<'a>,
+    comparison: Option<&'a Comparison>,
 }
 
 /// One figure, before and after.
@@ -49,40 +50,26 @@ struct SnapshotView<'a> {
     id: &'static str,
     heading: &'static str,
     start: &'a Snapshot,
-    picture: Option<Picture>,
-    lists: Vec<List>,
+    search: Search,
+    dlopen: Search,
     tree: Vec<Step>,
-}
-
-/// The table of a comparison.
-#[derive(Debug)]
-struct Table {
-    program: String,
-    columns: Vec<String>,
-    rows: Vec<TableRow>,
-    notes: Vec<String>,
-}
-
-#[derive(Debug)]
-struct TableRow {
-    title: String,
-    is_first_property: bool,
-    cells: Vec<TableCell>,
-}
-
-#[derive(Debug)]
-struct TableCell {
-    style: &'static str,
-    text: String,
-    note: Option<String>,
 }
 
 impl<'a> Page<'a> {
     /// Makes the page of a report.
-    pub(crate) fn of(report: &'a Report, comparison: Option<&Comparison>) -> Self {
+    pub(crate) fn of(report: &'a Report, comparison: Option<&'a Comparison>) -> Self {
         let sides = || sides(report);
         let axes = Axes::of(sides().flat_map(|(_, _, side)| &side.tries));
+        let of_dlopen = Axes::of(sides().flat_map(|(_, _, side)| dlopens(side)));
         let name = report.before.path.rsplit('/').next().unwrap_or_default();
+        let view = |(id, heading, start): (&'static str, _, &'a Snapshot)| SnapshotView {
+            id,
+            heading,
+            start,
+            search: Search::of(id.to_owned(), &start.tries, &axes, &OF_START),
+            dlopen: Search::of(format!("dlopen-{id}"), dlopens(start), &of_dlopen, &OF_DLOPEN),
+            tree: steps(&start.nodes),
+        };
         Self {
             title: format!("{name}: its start"),
             program: name.to_owned(),
@@ -96,12 +83,10 @@ impl<'a> Page<'a> {
             advice: report.before.advice.as_ref().map(AdviceView::of),
             figures: figures(report),
             has_after: report.after.is_some(),
-            sides: sides()
-                .map(|(id, heading, side)| SnapshotView::of(id, heading, side, &axes))
-                .collect(),
-            timeline: timeline(sides(), report.indexed.as_ref()),
-            opened: dlopen::views(&sides().collect::<Vec<_>>()),
-            comparison: comparison.map(Table::of),
+            has_dlopen: sides().any(|(_, _, side)| dlopen_misses(side) > 0),
+            sides: sides().map(view).collect(),
+            timeline: timeline::timeline(sides(), report.indexed.as_ref()),
+            comparison,
         }
     }
 }
@@ -111,6 +96,15 @@ fn sides(report: &Report) -> impl Iterator<Item = (&'static str, &'static str, &
     let heading = if report.after.is_some() { "Before" } else { "As it is" };
     let after = report.after.as_ref().map(|side| ("after", "After", side));
     [("before", heading, &report.before)].into_iter().chain(after)
+}
+
+/// Returns the probes of `dlopen` in the run of a program.
+fn dlopens(side: &Snapshot) -> &[Try] {
+    side.observed.as_ref().map_or(&[], |seen| &seen.dlopens)
+}
+
+fn dlopen_misses(side: &Snapshot) -> u64 {
+    dlopens(side).iter().filter(|one| one.outcome.is_failed_call()).count() as u64
 }
 
 fn figures(report: &Report) -> Vec<Figure> {
@@ -132,8 +126,8 @@ fn figures(report: &Report) -> Vec<Figure> {
         figure("search_dirs", "search directories", |side| side.storm.search_dirs),
         figure("objects", "objects loaded", |side| side.storm.objects),
     ];
-    if sides(report).any(|(_, _, side)| dlopen::misses(side) > 0) {
-        figures.push(figure("dlopen_misses", "misses in dlopen, after the start", dlopen::misses));
+    if sides(report).any(|(_, _, side)| dlopen_misses(side) > 0) {
+        figures.push(figure("dlopen_misses", "misses in dlopen, after the start", dlopen_misses));
     }
     figures
 }
@@ -151,50 +145,17 @@ fn change(before: u64, after: u64) -> String {
     }
 }
 
-impl<'a> SnapshotView<'a> {
-    fn of(id: &'static str, heading: &'static str, start: &'a Snapshot, axes: &Axes<'_>) -> Self {
-        let grid = Grid::of(&start.tries, axes);
-        let columns = axes.dirs.iter().zip(&grid.columns).map(|(name, of)| (name.as_str(), of.0));
-        let rows = grid.rows.iter().flatten().map(|row| (row.needed.as_str(), row.misses));
-        Self {
-            id,
-            heading,
-            start,
-            lists: lists([
-                ("Directories that cost most", columns.collect()),
-                ("Needed strings that cost most", rows.collect()),
-            ]),
-            picture: grid.rows.iter().any(Option::is_some).then(|| Picture::of(&grid, axes)),
-            tree: steps(&start.nodes),
-        }
-    }
+/// True for the first row of properties, unless it is the first of all.
+fn is_first_property(table: &Comparison, at: &usize) -> bool {
+    let first = table.rows.iter().position(|row| row.kind == RowKind::Property);
+    first == Some(*at) && *at > 0
 }
 
-impl Table {
-    fn of(comparison: &Comparison) -> Self {
-        let text = |text: &String| becalm_lib::escape::shown(text.as_bytes().into());
-        let first = comparison.rows.iter().position(|row| row.kind == RowKind::Property);
-        let width = comparison.columns.len();
-        let rows = comparison.rows.iter().enumerate().map(|(at, row)| TableRow {
-            title: text(&row.title),
-            is_first_property: Some(at) == first && at > 0,
-            // A row with too few or too many cells must not shift the others.
-            cells: (0..width)
-                .map(|column| TableCell::of(row.cells.get(column).unwrap_or(&Cell::default())))
-                .collect(),
-        });
-        Self {
-            program: text(&comparison.program),
-            columns: comparison.columns.iter().map(text).collect(),
-            rows: rows.collect(),
-            notes: comparison.notes.iter().map(text).collect(),
-        }
-    }
-}
-
-impl TableCell {
-    fn of(cell: &Cell) -> Self {
-        let own = becalm_lib::escape::shown(cell.text.as_bytes().into());
+/// Returns style, text and note of each cell. A row with too few or too many cells must not shift the others.
+fn cells(row: &Row, columns: &usize) -> Vec<(&'static str, String, Option<String>)> {
+    let missing = Cell::default();
+    let cells = row.cells.iter().chain(std::iter::repeat(&missing)).take(*columns);
+    let cells = cells.map(|cell| {
         let (style, word) = match cell.verdict {
             Some(Verdict::Yes) => ("yes", "yes"),
             Some(Verdict::No) => ("no", "no"),
@@ -202,14 +163,12 @@ impl TableCell {
             Some(Verdict::Other) => ("other", "see note"),
             None => ("", "–"),
         };
-        Self {
-            style,
-            text: match (own.is_empty(), cell.value) {
-                (false, _) => own,
-                (true, Some(value)) => value.to_string(),
-                (true, None) => word.to_owned(),
-            },
-            note: cell.note.as_ref().map(|note| becalm_lib::escape::shown(note.as_bytes().into())),
-        }
-    }
+        let text = match (cell.text.is_empty(), cell.value) {
+            (false, _) => format::shown(&cell.text),
+            (true, Some(value)) => value.to_string(),
+            (true, None) => word.to_owned(),
+        };
+        (style, text, cell.note.as_ref().map(format::shown))
+    });
+    cells.collect()
 }
