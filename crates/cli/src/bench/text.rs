@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use becalm_lib::bench::Report;
+use becalm_host::bench::Timed;
+use becalm_lib::bench::{Figures, Report};
 use becalm_lib::escape::shortened;
 use becalm_lib::words::milliseconds;
 
@@ -18,15 +19,17 @@ const WIDEST: usize = 48;
 
 /// Formats the measurement.
 pub(crate) fn text(look: Look, report: &Report) -> String {
-    let mut text = String::new();
-    // Writing to a String cannot fail.
-    let _ = writeln!(text, "{}", look.strong(&report.first_line.to_string()));
-    let _ = writeln!(text, "{}\n", setting(report));
-    table(&mut text, look, report);
-    distributions(&mut text, look, report);
-    disk(&mut text, look, report);
-    watched(&mut text, look, report);
+    let names = names(report);
+    let mut text =
+        format!("{}\n{}\n", look.strong(&report.first_line.to_string()), setting(report));
+    text.push_str(&times(&names, look, report));
+    text.push_str(&distributions(&names, look, report));
+    if report.cold {
+        text.push_str(&disk(&names, look, report));
+    }
+    text.push_str(&watched(&names, look, report));
     for note in &report.notes {
+        // Writing to a String cannot fail.
         let _ = writeln!(text, "\n{}", look.costly(&format!("note: {note}")));
     }
     text
@@ -40,30 +43,35 @@ fn names(report: &Report) -> Vec<String> {
     names.iter().map(|name| format!("{name:width$}")).collect()
 }
 
-/// Writes a heading beside the place of the names.
-fn head(text: &mut String, names: &[String], heading: &str) {
-    let width = names.first().map_or(0, |name| name.chars().count());
-    let _ = writeln!(text, "  {:width$}  {heading}", "");
+/// Returns a heading, and the rows of the variants that have one beside their names; nothing without a row.
+fn table(names: &[String], heading: &str, rows: impl Iterator<Item = Option<String>>) -> String {
+    let row = |(name, row): (&String, Option<String>)| {
+        Some(format!("  {name}  {}", row?).trim_end().to_owned() + "\n")
+    };
+    let rows: Vec<String> = names.iter().zip(rows).filter_map(row).collect();
+    match rows.as_slice() {
+        [] => String::new(),
+        rows => format!(
+            "\n  {:width$}  {heading}\n{}",
+            "",
+            rows.concat(),
+            width = names[0].chars().count()
+        ),
+    }
 }
 
-fn table(text: &mut String, look: Look, report: &Report) {
-    let names = names(report);
-    let timed_cpu = report.measured.variants.iter().any(|timed| timed.cpu_median_ns().is_some());
+fn times(names: &[String], look: Look, report: &Report) -> String {
+    let variants = &report.measured.variants;
+    let timed_cpu = variants.iter().any(|timed| timed.cpu_median_ns().is_some());
     let cpu_column = |text: &str| if timed_cpu { format!("{text:>9}  ") } else { String::new() };
-    let heading = format!(
-        "{:>10}  {:>17}  {}times the first",
-        "median ms",
-        "quartiles",
-        cpu_column("CPU ms")
-    );
-    head(text, &names, &look.strong(&heading));
-    for (timed, name) in report.measured.variants.iter().zip(&names) {
+    let (median, cpu) = ("median ms", cpu_column("CPU ms"));
+    let heading = look.strong(&format!("{median:>10}  {:>17}  {cpu}times the first", "quartiles"));
+    let row = |timed: &Timed| {
         let spread = timed.spread;
-        let quartiles =
-            format!("{} – {}", milliseconds(spread.low as u64), milliseconds(spread.high as u64));
-        let cpu = cpu_column(
-            &timed.cpu_median_ns().map_or_else(String::new, |ns| milliseconds(ns as u64)),
-        );
+        let [low, median, high] =
+            [spread.low, spread.median, spread.high].map(|ns| milliseconds(ns as u64));
+        let quartiles = format!("{low} – {high}");
+        let cpu = timed.cpu_median_ns().map(|ns| milliseconds(ns as u64)).unwrap_or_default();
         let words = ratio_words(timed.ratio);
         let ratio = match timed.ratio {
             Some(ratio) if timed.control || ratio.holds_one() => words,
@@ -71,95 +79,50 @@ fn table(text: &mut String, look: Look, report: &Report) {
             Some(_) => look.costly(&words),
             None => words,
         };
-        let _ = writeln!(
-            text,
-            "  {name}  {:>10}  {quartiles:>17}  {cpu}{ratio}",
-            milliseconds(spread.median as u64)
-        );
-    }
+        Some(format!("{median:>10}  {quartiles:>17}  {}{ratio}", cpu_column(&cpu)))
+    };
+    table(names, &heading, variants.iter().map(row))
 }
 
-/// Appends what cold starts waited for and read.
-fn disk(text: &mut String, look: Look, report: &Report) {
-    let names = names(report);
-    let rows: Vec<_> = report
-        .variants
-        .iter()
-        .zip(&names)
-        .filter_map(|(it, name)| Some((name, it.major_faults?, it.read_bytes?)))
-        .collect();
-    if !report.cold || rows.is_empty() {
-        return;
-    }
-    let heading = format!("{:>15}  {:>8}", "waits for pages", "read MiB");
-    text.push('\n');
-    head(text, &names, &look.strong(&heading));
-    for (name, faults, bytes) in rows {
-        let mib = bytes as f64 / f64::from(1 << 20);
-        let _ = writeln!(text, "  {name}  {faults:>15}  {mib:>8.1}");
-    }
+/// Returns what cold starts waited for and read.
+fn disk(names: &[String], look: Look, report: &Report) -> String {
+    let heading = look.strong(&format!("{:>15}  {:>8}", "waits for pages", "read MiB"));
+    let row = |figures: &Figures| {
+        let mib = figures.read_bytes? as f64 / f64::from(1 << 20);
+        Some(format!("{:>15}  {mib:>8.1}", figures.major_faults?))
+    };
+    table(names, &heading, report.variants.iter().map(row))
 }
 
-/// Appends the observations in further starts, of all variants except the control.
-fn watched(text: &mut String, look: Look, report: &Report) {
-    let names = names(report);
-    let rows = report.variants.iter().zip(&names);
-    let rows: Vec<_> = rows
-        .filter_map(|(variant, name)| Some((name, watched_cells(variant.watched.as_ref()?))))
-        .collect();
-    if rows.is_empty() {
-        return;
-    }
-    let widths: Vec<usize> = (0..WATCHED.len())
-        .map(|at| {
-            let cells = rows.iter().map(|(_, cells)| cells[at].chars().count());
-            cells.chain([WATCHED[at].len()]).max().unwrap_or(0)
-        })
-        .collect();
-    let line = |cells: &[String]| {
-        let cells = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}"));
+/// Returns the observations in further starts of all variants except the control, and the waits for pages of the
+/// traced cold starts.
+fn watched(names: &[String], look: Look, report: &Report) -> String {
+    let watched = || report.variants.iter().map(|variant| variant.watched.as_ref());
+    let rows: Vec<_> = watched().map(|watched| watched.map(watched_cells)).collect();
+    let headings = WATCHED.map(ToOwned::to_owned);
+    let width = |at: usize| {
+        let cells = rows.iter().flatten().chain([&headings]).map(|cells| cells[at].chars().count());
+        cells.max().unwrap_or(0)
+    };
+    let widths: [usize; WATCHED.len()] = std::array::from_fn(width);
+    let line = |cells: &[String; WATCHED.len()]| {
+        let cells = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:>width$}"));
         cells.collect::<Vec<_>>().join("  ")
     };
-    let heading = line(&WATCHED.map(ToOwned::to_owned));
-    text.push('\n');
-    head(text, &names, &look.strong(&heading));
-    for (name, cells) in rows {
-        let _ = writeln!(text, "  {name}  {}", line(&cells));
-    }
-    waited(text, look, report);
+    let waited = watched().map(|watched| watched?.pages.as_ref()?.words());
+    table(names, &look.strong(&line(&headings)), rows.iter().map(|row| row.as_ref().map(line)))
+        + &table(names, &look.strong("one traced cold start"), waited)
 }
 
-/// Appends the waits for pages of the traced cold starts.
-fn waited(text: &mut String, look: Look, report: &Report) {
-    let names = names(report);
-    let rows = report.variants.iter().zip(&names).filter_map(|(variant, name)| {
-        Some((name, variant.watched.as_ref()?.pages.as_ref()?.words()?))
-    });
-    for (at, (name, words)) in rows.enumerate() {
-        if at == 0 {
-            text.push('\n');
-            head(text, &names, &look.strong("one traced cold start"));
-        }
-        let _ = writeln!(text, "  {name}  {words}");
-    }
-}
-
-fn distributions(text: &mut String, look: Look, report: &Report) {
-    let names = names(report);
+fn distributions(names: &[String], look: Look, report: &Report) -> String {
     let axis = Axis::of(&report.measured);
-    let ends = format!(
-        "{:<half$}{:>half$}",
-        format!("{} ms", milliseconds(axis.from as u64)),
-        format!("{} ms", milliseconds(axis.to as u64)),
-        half = BINS / 2
-    );
-    text.push('\n');
-    head(text, &names, &look.faint(&ends));
-    for (timed, name) in report.measured.variants.iter().zip(&names) {
-        let blocks = blocks(&axis.bins(timed, BINS));
+    let [from, to] = [axis.from, axis.to].map(|ns| format!("{} ms", milliseconds(ns as u64)));
+    let ends = look.faint(&format!("{from:<half$}{to:>half$}", half = BINS / 2));
+    let row = |timed: &Timed| {
+        let blocks = look.origin(&blocks(&axis.bins(timed, BINS)));
         let beyond = timed.runs.iter().filter(|run| run.wall_ns as f64 > axis.to).count();
         let beyond = if beyond > 0 { format!(" {beyond} beyond") } else { String::new() };
-        let line = format!("  {name}  {}{}", look.origin(&blocks), look.faint(&beyond));
-        let _ = writeln!(text, "{}", line.trim_end());
-    }
+        Some(blocks + &look.faint(&beyond))
+    };
+    table(names, &ends, report.measured.variants.iter().map(row))
 }
