@@ -107,7 +107,7 @@ fn of_index(text: &mut String, look: Look, index: &IndexState) {
 fn left_out(text: &mut String, look: Look, report: &Report) {
     let of_index = report.index.iter().flat_map(|index| &index.left_out);
     let all: Vec<&LeftOut> = of_index.chain(&report.left_out).collect();
-    for (at, left) in all.iter().take(NAMED).enumerate() {
+    list(text, look, "left out", NAMED, &all, |left| {
         let why = match (left.reason.as_str(), left.lookups) {
             ("static-tls-alignment", _) => "does not start under an audit module".to_owned(),
             ("static-tls", _) => "may need more static TLS than this session has".to_owned(),
@@ -115,10 +115,8 @@ fn left_out(text: &mut String, look: Look, report: &Report) {
                 format!("{} to the loader ({reason})", counted(lookups as u64, "lookup", "lookups"))
             }
         };
-        let title = if at == 0 { "left out" } else { "" };
-        row(text, look, title, &format!("{}: {why}", shown(left.path.as_ref())));
-    }
-    and_more(text, look, all.len().saturating_sub(NAMED));
+        format!("{}: {why}", shown(left.path.as_ref()))
+    });
 }
 
 fn of_loader(loader: &LoaderState) -> String {
@@ -162,18 +160,14 @@ fn of_program(text: &mut String, look: Look, report: &Report, program: &ProgramS
 
 /// Writes the indexes of single programs.
 fn kept(text: &mut String, look: Look, report: &Report) {
-    for (at, kept) in report.kept.iter().take(NAMED).enumerate() {
-        let title = if at == 0 { "becalm run" } else { "" };
-        let mib = kept.bytes as f64 / f64::from(1 << 20);
-        let age = age_in_words(kept.compared);
+    list(text, look, "becalm run", NAMED, &report.kept, |kept| {
+        let (mib, age) = (mib(kept.bytes), age_in_words(kept.compared));
         let state = match kept.fresh {
             true => "fresh",
             false => "stale: becalm run makes it anew an hour after it was compared",
         };
-        let program = shown(kept.program.as_ref());
-        row(text, look, title, &format!("{program}: index of {mib:.1} MiB, {age}; {state}"));
-    }
-    and_more(text, look, report.kept.len().saturating_sub(NAMED));
+        format!("{}: index of {mib}, {age}; {state}", shown(kept.program.as_ref()))
+    });
 }
 
 /// Returns the number of programs that are switched on, and what to do about those that start plainly.
@@ -187,20 +181,15 @@ pub(crate) fn switched_on(alone: Alone) -> String {
 
 /// Writes the number of recorded commands, and the first ones.
 fn recorded(text: &mut String, look: Look, report: &Report) {
-    let records = &report.records;
-    for (at, record) in records.iter().take(NAMED).enumerate() {
-        let title = if at == 0 { "read ahead" } else { "" };
-        let mib = record.bytes as f64 / f64::from(1 << 20);
-        let learned = learned_in_words(record.starts, record.learned);
+    list(text, look, "read ahead", NAMED, &report.records, |record| {
+        let (mib, learned) = (mib(record.bytes), learned_in_words(record.starts, record.learned));
         let state = match (record.usable, record.complete) {
             (false, _) => "not read: the file system does not say what is in memory",
             (true, false) => "the next start is recorded too",
             (true, true) => "complete",
         };
-        let command = shown(record.command.as_bytes().as_bstr());
-        row(text, look, title, &format!("{command}: {mib:.1} MiB, {learned}; {state}"));
-    }
-    and_more(text, look, records.len().saturating_sub(NAMED));
+        format!("{}: {mib}, {learned}; {state}", shown(record.command.as_bytes().as_bstr()))
+    });
 }
 
 /// Writes the size of the folder for network file systems, and at most so many commands.
@@ -211,10 +200,9 @@ pub(crate) fn looked_up(
     most: usize,
     trees: &TreesState,
 ) {
-    let mib = trees.bytes as f64 / f64::from(1 << 20);
     let copies = counted(trees.copies, "copy", "copies");
-    let folder = shown(trees.folder.as_os_str().as_encoded_bytes().as_bstr());
-    row(text, look, title, &format!("{folder}: {copies}, {mib:.1} MiB"));
+    let folder = shown(path_bytes(&trees.folder).as_ref());
+    row(text, look, title, &format!("{folder}: {copies}, {}", mib(trees.bytes)));
     let Counts { starts, declined, ended, answers, stale } = trees.counts;
     if starts > 0 {
         let [starts, declined, ended, answers, stale] =
@@ -223,7 +211,7 @@ pub(crate) fn looked_up(
             format!("{answers} answers in {starts} starts; {declined} declined, {ended} ended");
         row(text, look, "answered", &format!("{answered} by a change; {stale} stale files"));
     }
-    for record in trees.records.iter().take(most) {
+    list(text, look, "", most, &trees.records, |record| {
         let paths = counted(record.paths.into(), "path", "paths");
         let copied = match (record.paths, record.copied) {
             (0, _) => "nothing is looked up ahead".to_owned(),
@@ -232,15 +220,30 @@ pub(crate) fn looked_up(
         };
         let command = shown(record.command.as_bytes().as_bstr());
         let learned = learned_in_words(record.starts, record.learned);
-        row(text, look, "", &format!("{command}: {paths}, {copied}; {learned}"));
-    }
-    and_more(text, look, trees.records.len().saturating_sub(most));
+        format!("{command}: {paths}, {copied}; {learned}")
+    });
 }
 
-fn and_more(text: &mut String, look: Look, more: usize) {
-    if more > 0 {
-        row(text, look, "", &format!("and {} more; --json names all", grouped(more as u64)));
+/// Writes the first of some things, a row each, and how many are left.
+fn list<T>(
+    text: &mut String,
+    look: Look,
+    title: &str,
+    most: usize,
+    all: &[T],
+    words: impl Fn(&T) -> String,
+) {
+    for (at, one) in all.iter().take(most).enumerate() {
+        row(text, look, if at == 0 { title } else { "" }, &words(one));
     }
+    if all.len() > most {
+        let more = grouped((all.len() - most) as u64);
+        row(text, look, "", &format!("and {more} more; --json names all"));
+    }
+}
+
+fn mib(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
 /// Returns the number of starts of a record, and its age.
