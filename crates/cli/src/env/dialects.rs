@@ -84,19 +84,23 @@ pub(crate) fn escaped(text: &str, special: &[char]) -> String {
     text.chars().flat_map(|c| special.contains(&c).then_some('\\').into_iter().chain([c])).collect()
 }
 
+/// Returns the variables with their values; `escaped` is for the path of the module.
+pub(crate) fn assignments(
+    settings: &Settings,
+    escaped: impl FnOnce(&str) -> String,
+) -> Vec<(&'static str, String)> {
+    let Settings { module, static_tls, switch } = settings;
+    let module = (AUDIT, escaped(&module.to_string_lossy()));
+    let tunables = (TUNABLES, format!("{STATIC_TLS}={static_tls}"));
+    [module, tunables].into_iter().chain(switch.clone().map(|it| (SWITCHES, it))).collect()
+}
+
 /// Returns `ENV` lines with quotes, backslashes and dollar signs escaped.
 pub(crate) fn dockerfile(settings: &Settings) -> String {
-    let Settings { module, static_tls, switch } = settings;
-    let module = escaped(&module.to_string_lossy(), &['\\', '"', '$']);
-    let mut text = format!(
-        "# behind the RUN that makes the index, and behind all that changes its files\n\
-         ENV {AUDIT}=\"{module}\"\n\
-         ENV {TUNABLES}=\"{STATIC_TLS}={static_tls}\"\n"
-    );
-    if let Some(switch) = switch {
-        text.push_str(&format!("ENV {SWITCHES}=\"{switch}\"\n"));
-    }
-    text
+    let lines = assignments(settings, |module| escaped(module, &['\\', '"', '$']));
+    let lines = lines.iter().map(|(name, value)| format!("ENV {name}=\"{value}\"\n"));
+    let head = "# behind the RUN that makes the index, and behind all that changes its files\n";
+    head.to_owned() + &lines.collect::<String>()
 }
 
 /// Returns a unit that keeps an index up to date; its first lines name its path.

@@ -12,7 +12,7 @@ use becalm_lib::index::platforms;
 use becalm_lib::index::variables::{AUDIT, STATIC_TLS, SWITCHES, Settings, TUNABLES};
 
 use crate::env::args::Dialect;
-use crate::env::dialects::{self, escaped};
+use crate::env::dialects::{self, assignments, escaped};
 
 /// Returns the lines that give a session the index.
 ///
@@ -162,18 +162,15 @@ fn profile_static_tls(bytes: u64) -> String {
 /// sign is literal.
 fn systemd(settings: &Settings) -> String {
     let value = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%");
-    let module = value(&settings.module.to_string_lossy());
-    let static_tls = settings.static_tls;
-    let mut assignments = format!("\"{AUDIT}={module}\" \"{TUNABLES}={STATIC_TLS}={static_tls}\"");
-    if let Some(switch) = &settings.switch {
-        assignments.push_str(&format!(" \"{SWITCHES}={switch}\""));
-    }
+    let all = assignments(settings, value);
+    let all: Vec<String> = all.iter().map(|(name, value)| format!("\"{name}={value}\"")).collect();
     format!(
         "# /etc/systemd/user.conf.d/becalm.conf for user services and sessions,\n\
          # /etc/systemd/system.conf.d/becalm.conf for system services; then: systemctl daemon-reexec\n\
          # One service alone: systemctl edit NAME, with [Service] and Environment= instead.\n\
          [Manager]\n\
-         DefaultEnvironment={assignments}\n"
+         DefaultEnvironment={}\n",
+        all.join(" ")
     )
 }
 
@@ -182,16 +179,12 @@ fn systemd(settings: &Settings) -> String {
 fn nixos(settings: &Settings) -> String {
     let in_shell = |text: &str| escaped(text, &['\\', '"', '$', '`']);
     let in_nix = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace("${", "\\${");
-    let module = in_nix(&in_shell(&settings.module.to_string_lossy()));
-    let switch = settings.switch.as_ref();
-    let switches = switch.map_or_else(String::new, |switch| {
-        format!("\x20 environment.variables.{SWITCHES} = \"{switch}\";\n")
-    });
+    let all = assignments(settings, |module| in_nix(&in_shell(module)));
+    let line = |(name, value)| format!("\x20 environment.variables.{name} = \"{value}\";\n");
+    let lines: String = all.into_iter().map(line).collect();
     format!(
         "# A NixOS module; make the index anew after each rebuild (becalm index --update).\n\
-         {{\n  environment.variables.{AUDIT} = \"{module}\";\n\
-         \x20 environment.variables.{TUNABLES} = \"{STATIC_TLS}={}\";\n{switches}}}\n",
-        settings.static_tls
+         {{\n{lines}}}\n"
     )
 }
 
