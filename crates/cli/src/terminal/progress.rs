@@ -15,36 +15,31 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Counts finished work from any thread; the bar appears once the work is long.
 #[derive(Debug)]
 pub(crate) struct Bar {
-    form: Form,
+    /// The number of pieces, if it is known.
+    total: Option<u64>,
+    /// The name of the pieces of a count, in the plural.
+    what: &'static str,
     done: AtomicU64,
     started: Instant,
     wanted: bool,
     shown: OnceLock<ProgressBar>,
 }
 
-/// The form of a progress bar.
-#[derive(Clone, Copy, Debug)]
-enum Form {
-    /// Finished pieces out of a known number.
-    Of(u64),
-    /// The number of finished pieces, with their name in the plural.
-    Count(&'static str),
-}
-
 impl Bar {
     /// Starts a bar for `total` pieces of work.
     pub(crate) fn of(total: usize) -> Self {
-        Self::new(Form::Of(total as u64))
+        Self::new(Some(total as u64), "")
     }
 
     /// Starts a count without a known total; `what` names the pieces in the plural.
     pub(crate) fn counting(what: &'static str) -> Self {
-        Self::new(Form::Count(what))
+        Self::new(None, what)
     }
 
-    fn new(form: Form) -> Self {
+    fn new(total: Option<u64>, what: &'static str) -> Self {
         Self {
-            form,
+            total,
+            what,
             done: AtomicU64::new(0),
             started: Instant::now(),
             wanted: std::io::stderr().is_terminal(),
@@ -60,8 +55,21 @@ impl Bar {
         let done = self.done.fetch_add(pieces as u64, Ordering::Relaxed) + pieces as u64;
         let is_shown = self.shown.get().is_some() || self.started.elapsed() >= PATIENCE;
         if is_shown {
-            self.shown.get_or_init(|| self.form.bar()).set_position(done);
+            self.shown.get_or_init(|| self.drawn()).set_position(done);
         }
+    }
+
+    fn drawn(&self) -> ProgressBar {
+        let template = match self.total {
+            Some(_) => "{wide_bar} {human_pos}/{human_len} {eta}",
+            None => "{spinner} {human_pos} {msg}",
+        };
+        let bar = ProgressBar::with_draw_target(self.total, ProgressDrawTarget::stderr());
+        // With a wrong template, the plain bar is shown.
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        bar.with_message(self.what)
     }
 
     /// Removes the bar from the screen while something is written.
@@ -89,21 +97,6 @@ impl Phase for Bar {
 impl Search for Bar {
     fn add(&self, files: usize) {
         Self::add(self, files);
-    }
-}
-
-impl Form {
-    fn bar(self) -> ProgressBar {
-        let (total, template, message) = match self {
-            Self::Of(total) => (Some(total), "{wide_bar} {human_pos}/{human_len} {eta}", ""),
-            Self::Count(what) => (None, "{spinner} {human_pos} {msg}", what),
-        };
-        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
-        // With a wrong template, the plain bar is shown.
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
-        }
-        bar.with_message(message)
     }
 }
 
