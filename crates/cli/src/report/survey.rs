@@ -7,7 +7,6 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use askama::Template;
 use becalm_host::open_stream;
-use becalm_lib::escape::shown;
 use becalm_lib::report::{Options, report};
 use becalm_lib::survey::summary::{Group, Lost, Summary, summary};
 use becalm_lib::words::{counted, grouped, milliseconds};
@@ -15,7 +14,7 @@ use rayon::prelude::*;
 
 use crate::report::args::ReportArgs;
 use crate::report::html;
-use crate::report::html::format::percent;
+use crate::report::html::format::{self, percent};
 use crate::terminal::progress::Bar;
 
 /// Rows of a list that are open at first.
@@ -94,7 +93,7 @@ struct Page {
     script: &'static str,
     files: String,
     verdict: String,
-    figures: Vec<(&'static str, String)>,
+    figures: [(&'static str, u64); 4],
     lists: Vec<List>,
 }
 
@@ -110,8 +109,8 @@ struct List {
 #[derive(Debug)]
 struct Row {
     name: String,
-    /// The name of its own page; empty without one.
-    page: String,
+    /// The name of its own page.
+    page: Option<String>,
     note: String,
     count: String,
     share: String,
@@ -122,109 +121,99 @@ impl List {
     fn parts(&self) -> (&[Row], &[Row]) {
         self.rows.split_at(self.rows.len().min(ROWS))
     }
-}
 
-impl Page {
-    fn of(summary: &Summary, pages: &Pages) -> Self {
-        let Summary { all, libraries, errors, packages, owners, libcs, .. } = summary;
-        let files = counted(all.files, "program", "programs");
-        let searching: u64 = summary.sizes.iter().skip(1).sum();
-        let time = match all.lost.ns {
-            0 => String::new(),
-            ns => format!(" An index would save about {} ms of their starts.", milliseconds(ns)),
-        };
-        let verdict = format!(
-            "{} of {files} search in vain: {} in all.{time}",
-            grouped(searching),
-            counted(all.lost.misses, "miss", "misses"),
-        );
-        let figures = vec![
-            ("misses", grouped(all.lost.misses)),
-            ("of them in hwcaps subdirectories", grouped(all.hwcaps_misses)),
-            ("programs that lack a library", grouped(all.broken)),
-            ("files that could not be checked", grouped(*errors)),
-        ];
-        let groups = |title, groups: &[(String, Group)]| {
-            let note = |group: &Group| counted(group.files, "program", "programs");
-            List::of(
-                title,
-                groups.iter().map(|(name, of)| (name, note(of), of.lost)),
-                &Pages::new(),
-            )
-        };
-        let single = |title, worst: &[(String, Lost)], files: u64| {
-            let rows = worst.iter().map(|(name, lost)| (name, String::new(), *lost));
-            let left_out = match files.saturating_sub(worst.len() as u64) {
-                0 => String::new(),
-                more => format!("{} more lose less, or nothing", grouped(more)),
-            };
-            List { left_out, ..List::of(title, rows, pages) }
-        };
-        let lists = vec![
-            single("Programs", &summary.worst, all.files),
-            groups("Packages and folders", packages),
-            groups("Owners", owners),
-            groups("C libraries", libcs),
-            by_size(&summary.sizes),
-            single("Libraries, each loaded alone", &summary.worst_libraries, libraries.files),
-        ];
-        Self {
-            version: env!("CARGO_PKG_VERSION"),
-            style: include_str!("html/report.css"),
-            script: include_str!("html/filter.js"),
-            files,
-            verdict,
-            figures,
-            lists,
-        }
-    }
-}
-
-impl List {
     fn of<'a>(
         title: &'static str,
         rows: impl Iterator<Item = (&'a String, String, Lost)> + Clone,
         pages: &Pages,
     ) -> Self {
         let most = rows.clone().next().map_or(Lost::default(), |row| row.2);
-        let row = |(name, note, Lost { ns, misses }): (&String, String, Lost)| Row {
-            name: shown(name.as_bytes().into()),
-            page: pages.get(name).cloned().unwrap_or_default(),
-            note,
-            count: match ns {
-                0 => counted(misses, "miss", "misses"),
-                ns => {
-                    let misses = counted(misses, "miss", "misses");
-                    format!("{} ms, {misses}", milliseconds(ns))
-                }
-            },
-            share: if most.ns > 0 {
-                percent(&ns, &most.ns)
-            } else {
-                percent(&misses, &most.misses)
-            },
+        let row = |(name, note, Lost { ns, misses }): (&String, String, Lost)| {
+            let count = counted(misses, "miss", "misses");
+            Row {
+                name: name.clone(),
+                page: pages.get(name).cloned(),
+                note,
+                count: if ns > 0 { format!("{} ms, {count}", milliseconds(ns)) } else { count },
+                share: match most.ns {
+                    0 => percent(&misses, &most.misses),
+                    most => percent(&ns, &most),
+                },
+            }
         };
         Self { title, rows: rows.map(row).collect(), left_out: String::new() }
     }
+
+    fn of_groups(title: &'static str, groups: &[(String, Group)]) -> Self {
+        let note = |group: &Group| counted(group.files, "program", "programs");
+        Self::of(title, groups.iter().map(|(name, of)| (name, note(of), of.lost)), &Pages::new())
+    }
+
+    /// Lists single files, of so many.
+    fn of_files(title: &'static str, worst: &[(String, Lost)], files: u64, pages: &Pages) -> Self {
+        let left_out = match files.saturating_sub(worst.len() as u64) {
+            0 => String::new(),
+            more => format!("{} more lose less, or nothing", grouped(more)),
+        };
+        let rows = worst.iter().map(|(name, lost)| (name, String::new(), *lost));
+        Self { left_out, ..Self::of(title, rows, pages) }
+    }
+
+    /// Lists the number of files by misses.
+    fn by_size(sizes: &[u64]) -> Self {
+        let most = sizes.iter().copied().max().unwrap_or(1);
+        let row = |(tens, count): (usize, &u64)| Row {
+            name: match tens {
+                0 => "no misses".to_owned(),
+                tens => {
+                    let least = 10_u64.pow(tens as u32 - 1);
+                    format!("{} to {} misses", grouped(least), grouped(10 * least - 1))
+                }
+            },
+            page: None,
+            note: String::new(),
+            count: grouped(*count),
+            share: percent(count, &most),
+        };
+        let rows = sizes.iter().enumerate().map(row).collect();
+        Self { title: "Programs by misses", rows, ..Self::default() }
+    }
 }
 
-/// Returns the number of files by misses.
-fn by_size(sizes: &[u64]) -> List {
-    let most = sizes.iter().copied().max().unwrap_or(1);
-    let name = |tens: usize| match tens {
-        0 => "no misses".to_owned(),
-        tens => {
-            let least = 10_u64.pow(tens as u32 - 1);
-            format!("{} to {} misses", grouped(least), grouped(10 * least - 1))
+impl Page {
+    fn of(summary: &Summary, pages: &Pages) -> Self {
+        let Summary { all, libraries, errors, packages, owners, libcs, .. } = summary;
+        let files = counted(all.files, "program", "programs");
+        let time = match all.lost.ns {
+            0 => String::new(),
+            ns => format!(" An index would save about {} ms of their starts.", milliseconds(ns)),
+        };
+        let verdict = format!(
+            "{} of {files} search in vain: {} in all.{time}",
+            grouped(summary.sizes.iter().skip(1).sum()),
+            counted(all.lost.misses, "miss", "misses"),
+        );
+        let title = "Libraries, each loaded alone";
+        Self {
+            version: env!("CARGO_PKG_VERSION"),
+            style: include_str!("html/report.css"),
+            script: include_str!("html/filter.js"),
+            files,
+            verdict,
+            figures: [
+                ("misses", all.lost.misses),
+                ("of them in hwcaps subdirectories", all.hwcaps_misses),
+                ("programs that lack a library", all.broken),
+                ("files that could not be checked", *errors),
+            ],
+            lists: vec![
+                List::of_files("Programs", &summary.worst, all.files, pages),
+                List::of_groups("Packages and folders", packages),
+                List::of_groups("Owners", owners),
+                List::of_groups("C libraries", libcs),
+                List::by_size(&summary.sizes),
+                List::of_files(title, &summary.worst_libraries, libraries.files, pages),
+            ],
         }
-    };
-    let row = |(tens, count): (usize, &u64)| Row {
-        name: name(tens),
-        page: String::new(),
-        note: String::new(),
-        count: grouped(*count),
-        share: percent(count, &most),
-    };
-    let rows = sizes.iter().enumerate().map(row).collect();
-    List { title: "Programs by misses", rows, ..List::default() }
+    }
 }

@@ -4,13 +4,14 @@
 //! Cells of one kind are one path of an SVG, and runs of them one rectangle, so that tens of
 //! thousands cost the browser a few elements. The data of the cells is added as JSON.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use becalm_core::probe::{Call, SearchSource};
 use becalm_lib::escape::shown;
 use bstr::{BStr, ByteSlice};
 use rustc_hash::{FxHashMap, FxHashSet};
-use serde::Serialize;
+use serde_json::json;
 
 use becalm_lib::report::start::Try;
 
@@ -54,7 +55,7 @@ pub(crate) struct Grid {
     /// Misses and hits in each search directory, by column.
     pub columns: Vec<(u64, u64)>,
     /// The cells, by row and column.
-    cells: Vec<((usize, usize), Cell)>,
+    cells: BTreeMap<(usize, usize), Cell>,
     /// Misses that are not drawn, because the picture would be too large.
     pub left_out: u64,
 }
@@ -80,18 +81,6 @@ pub(crate) struct Cell {
     hits: u64,
     /// Misses in hwcaps subdirectories.
     of_hwcaps: u64,
-}
-
-/// Data for the page's script.
-#[derive(Serialize)]
-struct Data<'a> {
-    needed: Vec<&'a str>,
-    /// The first requesters; null if no object of this picture requests the string.
-    by: Vec<Option<&'a str>>,
-    dirs: Vec<&'a str>,
-    /// Row, column, failed opens, failed stats, hits, misses in hwcaps subdirectories; six
-    /// numbers a cell.
-    cells: Vec<u64>,
 }
 
 impl Cell {
@@ -135,7 +124,6 @@ impl Grid {
     pub(crate) fn of(tries: &[Try], axes: &Axes<'_>) -> Self {
         let (rows, columns) = (vec![None; axes.needed.len()], vec![(0, 0); axes.dirs.len()]);
         let mut grid = Self { rows, columns, ..Self::default() };
-        let mut cells: FxHashMap<(usize, usize), Cell> = FxHashMap::default();
         for one in tries {
             let (missed, hit) = one.counts();
             let at = (axes.rows.get(key(one)), axes.columns.get(place(one)));
@@ -147,7 +135,7 @@ impl Grid {
             }
             grid.columns[column].0 += missed;
             grid.columns[column].1 += hit;
-            let cell = cells.entry((row, column)).or_default();
+            let cell = grid.cells.entry((row, column)).or_default();
             cell.hits += hit;
             cell.of_hwcaps += if one.of_hwcaps { missed } else { 0 };
             match one.call {
@@ -155,11 +143,11 @@ impl Grid {
                 Call::Stat => cell.stats += missed,
             }
         }
-        let is_inside = |at: &(usize, usize)| at.0 < MOST && at.1 < MOST;
-        grid.left_out =
-            cells.iter().filter(|(at, _)| !is_inside(at)).map(|(_, cell)| cell.misses()).sum();
-        grid.cells = cells.into_iter().filter(|(at, _)| is_inside(at)).collect();
-        grid.cells.sort_unstable_by_key(|(at, _)| *at);
+        grid.cells.retain(|at, cell| {
+            let is_inside = at.0 < MOST && at.1 < MOST;
+            grid.left_out += if is_inside { 0 } else { cell.misses() };
+            is_inside
+        });
         grid
     }
 
@@ -176,36 +164,22 @@ impl Grid {
 
     /// Returns all misses of the picture.
     pub(crate) fn misses(&self) -> u64 {
-        self.cells.iter().map(|(_, cell)| cell.misses()).sum()
+        self.cells.values().map(|cell| cell.misses()).sum()
     }
 
     /// Returns the outline of all cells of one kind.
     pub(crate) fn path(&self, kind: usize) -> String {
         let mut path = String::new();
-        let mut at = 0;
-        while let Some(((row, column), cell)) = self.cells.get(at) {
-            at += 1;
-            if !cell.is(kind) {
-                continue;
-            }
-            if kind == HIT {
-                let (x, y) = (column * CELL + INSET, row * CELL + INSET);
-                let (width, height) = (CELL - 2 * INSET, CELL - 2 * INSET - 1);
-                // Writing to a String cannot fail.
-                let _ = write!(path, "M{x} {y}h{width}v{height}h-{width}z");
-                continue;
-            }
-            let mut run = 1;
-            while self
-                .cells
-                .get(at)
-                .is_some_and(|(next, cell)| *next == (*row, column + run) && cell.is(kind))
-            {
+        let mut cells = self.cells.iter().filter(|(_, cell)| cell.is(kind)).peekable();
+        while let Some(((row, column), _)) = cells.next() {
+            let (inset, mut run) = (if kind == HIT { INSET } else { 0 }, 1);
+            while kind != HIT && cells.next_if(|(at, _)| **at == (*row, column + run)).is_some() {
                 run += 1;
-                at += 1;
             }
-            let (x, y, width) = (column * CELL, row * CELL, run * CELL);
-            let _ = write!(path, "M{x} {y}h{width}v{}h-{width}z", CELL - 1);
+            let (x, y) = (column * CELL + inset, row * CELL + inset);
+            let (width, height) = (run * CELL - 2 * inset, CELL - 2 * inset - 1);
+            // Writing to a String cannot fail.
+            let _ = write!(path, "M{x} {y}h{width}v{height}h-{width}z");
         }
         path
     }
@@ -215,22 +189,21 @@ impl Grid {
     pub(crate) fn json(&self, axes: &Axes<'_>) -> String {
         let (rows, columns) = self.size();
         let rows = || self.rows[..rows].iter().zip(&axes.needed);
-        let data = Data {
-            needed: rows()
-                .map(|(row, other)| row.as_ref().map_or(other, |row| &row.needed).as_str())
-                .collect(),
-            by: rows().map(|(row, _)| row.as_ref().map(|row| row.by.as_str())).collect(),
-            dirs: axes.dirs[..columns].iter().map(String::as_str).collect(),
-            cells: self
-                .cells
-                .iter()
-                .flat_map(|((row, column), cell)| {
-                    let at = [*row as u64, *column as u64];
-                    at.into_iter().chain([cell.opens, cell.stats, cell.hits, cell.of_hwcaps])
-                })
-                .collect(),
-        };
-        let text = serde_json::to_string(&data).unwrap_or_else(|_| "null".to_owned());
+        let needed = rows().map(|(row, other)| row.as_ref().map_or(other, |row| &row.needed));
+        // Null if no object of this picture requests the string.
+        let by = rows().map(|(row, _)| row.as_ref().map(|row| &row.by));
+        // Six numbers a cell.
+        let cells = self.cells.iter().flat_map(|((row, column), cell)| {
+            let counts = [cell.opens, cell.stats, cell.hits, cell.of_hwcaps];
+            [*row as u64, *column as u64].into_iter().chain(counts)
+        });
+        let text = json!({
+            "needed": needed.collect::<Vec<_>>(),
+            "by": by.collect::<Vec<_>>(),
+            "dirs": axes.dirs[..columns],
+            "cells": cells.collect::<Vec<_>>(),
+        })
+        .to_string();
         text.replace('<', "\\u003c")
     }
 }

@@ -7,8 +7,6 @@ use becalm_lib::report::start::{Observed, Relocation, Snapshot};
 use becalm_lib::trace::report::FileWaits;
 use becalm_lib::words::{counted, grouped, milliseconds, seconds};
 
-use crate::report::html::format::percent;
-
 /// Files of waits for pages, and modules, that are listed.
 pub(crate) const FILES: usize = 20;
 /// Libraries that have a row.
@@ -23,6 +21,8 @@ const MARKS: u64 = 4;
 /// The bars and the libraries.
 #[derive(Debug)]
 pub(crate) struct Timeline<'a> {
+    /// The time of the longest run, in nanoseconds.
+    pub(crate) longest: u64,
     pub(crate) lanes: Vec<Lane<'a>>,
     /// The marks of the scale, in milliseconds.
     pub(crate) scale: Vec<String>,
@@ -46,13 +46,10 @@ pub(crate) struct Lane<'a> {
 pub(crate) struct Part {
     pub(crate) style: &'static str,
     pub(crate) title: String,
-    /// The name in the bar; empty if there is no room.
-    pub(crate) label: &'static str,
+    /// The name in the bar, if there is room.
+    pub(crate) label: Option<&'static str>,
+    pub(crate) ns: u64,
     pub(crate) ms: String,
-    /// Share of the longest timeline, in per cent.
-    pub(crate) width: String,
-    /// Share of its own timeline, in per cent.
-    pub(crate) share: String,
 }
 
 /// The loader's work by library.
@@ -78,6 +75,7 @@ pub(crate) fn timeline<'a>(
     let mut phases = seen().map(|(heading, seen)| (heading, seen.phases.as_ref()));
     let (first, other) = (phases.next(), phases.next());
     Timeline {
+        longest,
         lanes: runs.iter().map(|run| Lane::of(*run, longest)).collect(),
         scale: if longest > 0 { (0..=MARKS).map(mark).collect() } else { Vec::new() },
         libraries: first.and_then(|(_, phases)| {
@@ -93,25 +91,22 @@ type Run<'a> = (&'static str, &'static str, Option<&'a Snapshot>, &'a Result<Obs
 impl<'a> Lane<'a> {
     fn of((id, heading, side, seen): Run<'a>, longest: u64) -> Self {
         let predicted = side.map(|side| &side.storm);
-        match (seen, predicted) {
-            (Ok(seen), predicted) => {
+        match seen {
+            Ok(seen) => {
                 let unlike = predicted.filter(|_| seen.as_predicted == Some(false));
                 let note = unlike.map(|predicted| {
-                    let [opens, stats, predicted_opens, predicted_stats] = [
-                        seen.storm.missed_opens,
-                        seen.storm.missed_stats,
-                        predicted.missed_opens,
-                        predicted.missed_stats,
-                    ]
-                    .map(grouped);
+                    let [opens, stats] =
+                        [seen.storm.missed_opens, seen.storm.missed_stats].map(grouped);
+                    let [expected_opens, expected_stats] =
+                        [predicted.missed_opens, predicted.missed_stats].map(grouped);
                     format!(
                         "the run made {opens} failing opens and {stats} failing stats where \
-                         {predicted_opens} and {predicted_stats} were predicted"
+                         {expected_opens} and {expected_stats} were predicted"
                     )
                 });
                 Self { id, heading, seen: Ok(seen), parts: parts(seen, longest), note }
             }
-            (Err(why), predicted) => {
+            Err(why) => {
                 let counts = predicted.map(|storm| {
                     let objects = counted(storm.objects, "object", "objects");
                     let misses = counted(storm.misses(), "miss", "misses");
@@ -129,20 +124,14 @@ impl<'a> Lane<'a> {
 fn parts(seen: &Observed, longest: u64) -> Vec<Part> {
     let phase = |of: fn(&Phases) -> u64| seen.phases.as_ref().map(of);
     let search_ns = phase(|it| it.search_ns).map(|ns| ns.saturating_sub(seen.storm_ns));
-    let relocation = seen.relocation.unwrap_or_default();
     let relocation_ns = phase(|it| it.relocation_ns).or(seen.relocation.map(|it| it.ns));
-    let symbols = symbols(relocation);
+    let constructors_ns = phase(|it| it.constructors_ns);
     let of_loader = [
         ("start", "start", "loader: its own start", phase(|it| it.start_ns)),
         ("storm", "misses", "loader: failing opens and stats", Some(seen.storm_ns)),
         ("search", "search", "loader: opening and mapping objects", search_ns),
-        ("relocation", "relocation", &symbols, relocation_ns),
-        (
-            "constructors",
-            "constructors",
-            "constructors of libraries",
-            phase(|it| it.constructors_ns),
-        ),
+        ("relocation", "relocation", &symbols(seen.relocation.unwrap_or_default()), relocation_ns),
+        ("constructors", "constructors", "constructors of libraries", constructors_ns),
     ];
     let known: u64 = of_loader.iter().filter_map(|part| part.3).sum();
     let (rest, more) = (seen.loader_ns.saturating_sub(known), known.saturating_sub(seen.loader_ns));
@@ -160,18 +149,12 @@ fn parts(seen: &Observed, longest: u64) -> Vec<Part> {
     ];
     let part = |(style, label, title, ns): (_, _, &str, Option<u64>)| {
         let ns = ns?;
-        let width = 100.0 * ns as f64 / longest.max(1) as f64;
-        Some(Part {
-            style,
-            title: title.to_owned(),
-            label: if width >= NAMED { label } else { "" },
-            ms: match more {
-                1.. if style == REST => format!("−{}", milliseconds(more)),
-                _ => milliseconds(ns),
-            },
-            width: percent(&ns, &longest),
-            share: percent(&ns, &seen.whole_ns()),
-        })
+        let is_wide = 100.0 * ns as f64 / longest.max(1) as f64 >= NAMED;
+        let ms = match more {
+            1.. if style == REST => format!("−{}", milliseconds(more)),
+            _ => milliseconds(ns),
+        };
+        Some(Part { style, title: title.to_owned(), label: is_wide.then_some(label), ns, ms })
     };
     [exec].into_iter().chain(of_loader).chain(others).filter_map(part).collect()
 }
