@@ -2,13 +2,19 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
+use std::fs;
+use std::path::Path;
 
+use anyhow::Context;
 use bstr::BString;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 
 pub use becalm_core::lossy::{lossy, lossy_list, lossy_option};
+
+use crate::escape::shown;
+use crate::path::path_bytes;
 
 /// A report of a command, which is one JSON document.
 pub trait Report: Serialize {
@@ -66,6 +72,20 @@ pub fn read<R: Report + DeserializeOwned>(text: &[u8]) -> Result<R, ReadError> {
         return Err(ReadError::Schema(R::SCHEMA));
     }
     Ok(serde_json::from_slice(text)?)
+}
+
+/// Reads a document from a file. `writer` is the command that writes such documents.
+///
+/// # Errors
+/// Returns an error that names the file, if it cannot be read or has no such document.
+pub fn read_file<R: Report + DeserializeOwned>(path: &Path, writer: &str) -> anyhow::Result<R> {
+    let name = || shown(path_bytes(path).as_ref());
+    let text = fs::read(path).with_context(name)?;
+    read(&text).map_err(|error| {
+        let is_json = matches!(error, ReadError::Json(_));
+        let what = if is_json { format!(": not what {writer} writes") } else { String::new() };
+        anyhow::Error::from(error).context(name() + &what)
+    })
 }
 
 /// Returns a value as JSON.

@@ -9,12 +9,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::{fs, io};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use becalm_host::trust::{self, Rule};
 use becalm_host::write::{WriteOptions, Writer};
 use becalm_lib::compare::comparison::Comparison;
 use becalm_lib::escape::shown;
-use becalm_lib::json::{self, ReadError};
+use becalm_lib::json;
 use becalm_lib::path::path_bytes;
 use becalm_lib::report::report;
 use becalm_lib::words::words;
@@ -92,20 +92,17 @@ fn open(page: &Path) {
 /// Writes a page. An older page is kept whole if writing fails. A pipe or a device is written
 /// directly.
 fn write(output: &Path, page: &[u8]) -> Result<()> {
-    let old = match fs::metadata(output) {
+    let mode = match fs::metadata(output) {
         Ok(old) if !old.is_file() => return Ok(trust::create(output)?.write_all(page)?),
-        Ok(old) => Some(old),
+        Ok(old) => old.mode() & 0o7777,
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
         // A slash at the end names a folder.
-        Err(error)
-            if error.kind() == io::ErrorKind::NotFound
-                && !output.as_os_str().as_encoded_bytes().ends_with(b"/") =>
-        {
-            None
+        Err(error) if output.as_os_str().as_encoded_bytes().ends_with(b"/") => {
+            return Err(error.into());
         }
-        Err(error) => return Err(error.into()),
+        // The umask applies to a new page, as if it were written in place.
+        Err(_) => 0o666 & !umask(),
     };
-    // The umask applies to a new page, as if it were written in place.
-    let mode = old.map_or_else(|| 0o666 & !umask(), |old| old.mode() & 0o7777);
     let writer = Writer::new(WriteOptions::default());
     writer.write_new(&Rule::Named.real(output)?, page, mode, |_| true)?;
     Ok(())
@@ -124,13 +121,7 @@ fn comparison(path: &Path) -> Result<Comparison> {
     if length > MAX_COMPARISON {
         bail!("{}: too large for a comparison", name(path));
     }
-    let text = fs::read(path).with_context(|| name(path))?;
-    json::read(&text).map_err(|error| match error {
-        ReadError::Schema(_) => anyhow!("{}: {error}", name(path)),
-        ReadError::Json(_) => {
-            anyhow!(error).context(format!("{}: not what lab compare --json writes", name(path)))
-        }
-    })
+    json::read_file(path, "lab compare --json")
 }
 
 /// Returns a path as it is displayed.

@@ -2,11 +2,10 @@
 //! of a program without its file.
 
 use std::collections::HashMap;
-use std::fs;
 use std::io::Read;
 use std::path::Path;
 
-use anyhow::{Context, Error, Result};
+use anyhow::{Context, Result};
 use becalm_core::cost::SearchCost;
 use becalm_core::observe::{Class, DlopenProbe};
 use becalm_core::probe::{Call, Outcome, Probe, SearchSource};
@@ -17,7 +16,7 @@ use bstr::{BStr, BString, ByteSlice};
 
 use crate::escape::shown;
 use crate::first_line::{FirstLine, Loader};
-use crate::json::{self, ReadError};
+use crate::json;
 use crate::report::start::{Answered, Child, Node, Observed, Relocation, Snapshot, Try};
 use crate::report::{modules, name};
 use crate::trace::report::{ClassLookups, Report, Seen};
@@ -34,12 +33,7 @@ pub fn is_one(path: &Path) -> bool {
 /// # Errors
 /// Returns an error if the file is not a record of a traced run, or if the record has no program.
 pub fn snapshot(path: &Path) -> Result<Snapshot> {
-    let text = fs::read(path).with_context(|| name(path))?;
-    let record: Report = json::read(&text).map_err(|error| {
-        let is_json = matches!(error, ReadError::Json(_));
-        let what = if is_json { ": not what becalm trace --json writes" } else { "" };
-        Error::from(error).context(format!("{}{what}", name(path)))
-    })?;
+    let record: Report = json::read_file(path, "becalm trace --json")?;
     let no_program = || format!("{}: no program in it", name(path));
     let image = record.images.last().with_context(no_program)?;
     let text = |text: &String| shown(text.as_bytes().as_bstr());
