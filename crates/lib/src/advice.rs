@@ -134,7 +134,6 @@ impl Advice {
         let assumed_store = store_of(&assumed.stores, &alone);
         let stores = assumed_store.iter().cloned().chain(named_stores(assume));
         let stores = stores.map(|store| quoted(&store)).collect();
-        let program = quoted(&target.shown);
         // The list of `--library-path` is part of this environment, not of the plan.
         let mut assume = assume::Options { library_path: None, ..assume.clone() };
         if let Some(store) = &assumed_store {
@@ -155,7 +154,6 @@ impl Advice {
             reads,
             before,
             estimate,
-            program,
             stores,
         };
         Some(Self {
@@ -252,8 +250,7 @@ struct Forecast<'a> {
     /// Misses without a strategy.
     before: u64,
     estimate: Option<&'a Estimate>,
-    /// The program and the stores, as the shell commands name them.
-    program: String,
+    /// The stores, as the shell commands name them.
     stores: Vec<String>,
 }
 
@@ -275,31 +272,29 @@ impl Forecast<'_> {
     fn index(&self) -> Choice {
         let list = self.environment.library_path.iter();
         let list: Vec<&OsStr> = list.map(|list| OsStr::from_bytes(list)).collect();
-        let (misses, refused) = match self.left_by_index(&dirs_of(&list)) {
-            Ok(misses) => (Some(misses), None),
-            Err(error) => (None, Some(error.to_string())),
-        };
-        self.choice((Strategy::Index, false), Scope::Nothing, false, misses, refused)
+        let left = self.left_by_index(&dirs_of(&list)).map_err(|error| error.to_string());
+        self.choice((Strategy::Index, false), Scope::Nothing, false, left)
     }
 
+    /// Returns a strategy with the misses that it leaves, or the reason why it cannot be applied.
     fn choice(
         &self,
         (with, leaf): OfFix,
         scope: Scope,
         needs_reader: bool,
-        misses: Option<u64>,
-        refused: Option<String>,
+        left: Result<u64, String>,
     ) -> Choice {
-        let without_misses = |estimate: &Estimate| match with.row().unit.is_index() {
-            true => estimate.indexed_ns,
-            false => Some(estimate.loader_ns - estimate.misses_ns),
-        };
         let strategy = format!("{with}{}", if leaf { " --leaf" } else { "" });
+        let misses = left.as_ref().ok().copied();
         let loader_ns = self.estimate.zip(misses).and_then(|(estimate, left)| {
-            Some(estimate.with_misses(without_misses(estimate)?, left, self.before))
+            let without_misses = match with.row().unit.is_index() {
+                true => estimate.indexed_ns?,
+                false => estimate.loader_ns - estimate.misses_ns,
+            };
+            Some(estimate.with_misses(without_misses, left, self.before))
         });
         let command = self.command(&strategy, scope);
-        Choice { strategy, scope, needs_reader, misses, loader_ns, command, refused }
+        Choice { strategy, scope, needs_reader, misses, loader_ns, command, refused: left.err() }
     }
 
     fn left_by_index(&self, dirs: &[PathBuf]) -> anyhow::Result<u64> {
@@ -318,8 +313,8 @@ impl Forecast<'_> {
         let (starts, planned) = match foreseen {
             Ok(foreseen) => foreseen,
             Err(error) => {
-                let refused = Some(words_of_chain(error.as_ref()));
-                return self.choice((with, leaf), scope, false, None, refused);
+                let why = words_of_chain(error.as_ref());
+                return self.choice((with, leaf), scope, false, Err(why));
             }
         };
         let start = starts.into_iter().find(|start| start.path == self.target.shown);
@@ -329,15 +324,12 @@ impl Forecast<'_> {
             misses = misses.and_then(|_| self.left_by_index(&[]).ok());
         }
         let mut problems = planned.problems.into_iter();
-        let problem = problems.find(|problem| problem.path == self.target.shown);
-        let refused = problem.map(|problem| problem.reason);
-        let needs_reader = with.row().format.is_some_and(|format| !self.reads.has(format));
-        let misses = misses.filter(|_| refused.is_none());
-        let refused = match misses {
-            None => refused.or_else(|| Some(self.why_refused(&planned.plan.findings))),
-            Some(_) => None,
+        let left = match problems.find(|problem| problem.path == self.target.shown) {
+            Some(problem) => Err(problem.reason),
+            None => misses.ok_or_else(|| self.why_refused(&planned.plan.findings)),
         };
-        self.choice((with, leaf), scope, needs_reader, misses, refused)
+        let needs_reader = with.row().format.is_some_and(|format| !self.reads.has(format));
+        self.choice((with, leaf), scope, needs_reader, left)
     }
 
     /// Returns the most severe finding of a refused plan in words.
@@ -357,7 +349,7 @@ impl Forecast<'_> {
 
     /// Returns the shell command that applies a strategy.
     fn command(&self, strategy: &str, scope: Scope) -> String {
-        let Self { program, stores, .. } = self;
+        let (program, stores) = (quoted(&self.target.shown), &self.stores);
         let named: String = stores.iter().map(|store| format!("--store {store} ")).collect();
         match scope {
             Scope::Nothing => format!("becalm run {named}-- {program}"),
