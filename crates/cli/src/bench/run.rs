@@ -15,7 +15,7 @@ use becalm_lib::bench::{self, Report};
 use becalm_lib::escape::shown;
 use becalm_lib::json::document;
 use becalm_lib::path;
-use becalm_lib::words::{self, words_of_chain};
+use becalm_lib::words::words_of_chain;
 use bstr::ByteSlice;
 use rustix::fs::{Mode, OFlags};
 
@@ -59,13 +59,7 @@ pub(crate) fn run(args: &BenchArgs, color: When) -> Result<ExitStatus> {
 
 /// Converts an error of the measurement; output of the programs is escaped for the terminal.
 pub(crate) fn in_words(error: &BenchError) -> anyhow::Error {
-    let mut text = shown(error.to_string().as_bytes().as_bstr());
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        let words = error.downcast_ref().map_or_else(|| error.to_string(), words::words);
-        text = format!("{text}: {}", shown(words.as_bytes().as_bstr()));
-        cause = error.source();
-    }
+    let mut text = shown(words_of_chain(error).as_bytes().as_bstr());
     if matches!(error, BenchError::Failed { .. }) {
         text.push_str(" (other arguments: --run; measure it all the same: --ignore-failure)");
     }

@@ -12,9 +12,8 @@ use std::io::{self, BufWriter, StdoutLock, Write};
 use becalm_lib::escape::shown;
 use becalm_lib::json::{Report, document};
 use becalm_lib::targets::Problem;
+use becalm_lib::words::{words, words_of_chain};
 use bstr::BStr;
-
-use becalm_lib::words::words;
 
 /// Standard output, written in large pieces.
 #[derive(Debug)]
@@ -83,11 +82,7 @@ pub(crate) fn note_all(problems: &[Problem]) {
 
 /// Prints one line on stderr: the error and its causes.
 pub(crate) fn complain(error: &anyhow::Error) {
-    let chain: Vec<String> = error
-        .chain()
-        .map(|cause| cause.downcast_ref::<io::Error>().map_or_else(|| cause.to_string(), words))
-        .collect();
-    say(&shown(chain.join(": ").as_str().into()));
+    say(&shown(words_of_chain(error.as_ref()).as_str().into()));
 }
 
 fn say(what: &str) {
