@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use becalm_core::closure::Closure;
 use becalm_core::elf::DependencyKind;
-use becalm_core::loader::load::{Answer, Load, Reason, Resolution};
+use becalm_core::loader::load::{Answer, Load, Reason};
 use becalm_core::probe::SearchSource;
 use becalm_lib::check::{Kind, Program};
 use becalm_lib::escape::shown;
@@ -83,7 +83,11 @@ impl<'a> Tree<'a> {
             let is_last = level.next == lookups.len();
             indent.truncate(level.indent);
             let depth = levels.len();
-            self.line(text, &indent, depth, is_last, at, &expanded);
+            let branch = if is_last { "└── " } else { "├── " };
+            let number = if depth > DEEPEST { format!("({depth}) ") } else { String::new() };
+            let used = indent.chars().count() + 4 + number.len();
+            let branch = self.look.faint(&format!("{indent}{branch}"));
+            let _ = writeln!(text, "{branch}{number}{}", self.answer(at, &expanded, used));
             let loaded = match self.load.resolutions[at].answer {
                 Answer::Loaded(object, _) if !expanded[object] => object,
                 _ => continue,
@@ -96,62 +100,31 @@ impl<'a> Tree<'a> {
         }
     }
 
-    fn line(
-        &self,
-        text: &mut String,
-        indent: &str,
-        depth: usize,
-        is_last: bool,
-        at: usize,
-        expanded: &[bool],
-    ) {
-        let branch = if is_last { "└── " } else { "├── " };
-        let _ = write!(text, "{}", self.look.faint(&format!("{indent}{branch}")));
-        let mut used = indent.chars().count() + 4;
-        if depth > DEEPEST {
-            let number = format!("({depth}) ");
-            used += number.len();
-            text.push_str(&number);
-        }
-        let answer = self.answer(&self.load.resolutions[at], self.misses[at], expanded, used);
-        let _ = writeln!(text, "{answer}");
-    }
-
     /// Formats a lookup and its answer; `used` columns are taken already.
-    fn answer(
-        &self,
-        resolution: &Resolution,
-        misses: u64,
-        expanded: &[bool],
-        used: usize,
-    ) -> String {
-        let look = self.look;
+    fn answer(&self, at: usize, expanded: &[bool], used: usize) -> String {
+        let (look, resolution) = (self.look, &self.load.resolutions[at]);
         let needed = shown(resolution.needed.as_ref());
         let kind = kind_of(resolution.reason);
-        let cost = match misses {
+        let cost = match self.misses[at] {
             0 => String::new(),
             misses => format!("  {}", counted(misses, "miss", "misses")),
         };
-        let found = |object: usize, source: SearchSource, same: bool| {
-            let origin = format!("[{}]", name_of(source));
-            let same = if same { " same file as above" } else { "" };
-            let used = used + needed.chars().count() + kind.len() + origin.len() + cost.len() + 5;
-            let path = shown(self.load.objects[object].path.as_ref());
-            let path = if path == needed {
-                String::new()
-            } else {
-                format!(" => {}", look.fitted(&path, used))
-            };
-            format!(
-                "{}{kind}{path} {}{same}{}",
-                look.strong(&needed),
-                look.origin(&origin),
-                look.costly(&cost)
-            )
-        };
+        let remark = |remark: &str| format!("{needed}{kind} {}", look.faint(remark));
+        let bad = |why: &str| look.bad(&format!("{needed}{kind} {why}")) + &look.costly(&cost);
         match &resolution.answer {
-            Answer::Loaded(object, source) => found(*object, *source, false),
-            Answer::SameFile(object, source) => found(*object, *source, true),
+            Answer::Loaded(object, source) | Answer::SameFile(object, source) => {
+                let origin = format!("[{}]", name_of(*source));
+                let is_same = matches!(resolution.answer, Answer::SameFile(..));
+                let same = if is_same { " same file as above" } else { "" };
+                let used =
+                    used + needed.chars().count() + kind.len() + origin.len() + cost.len() + 5;
+                let path = match shown(self.load.objects[*object].path.as_ref()) {
+                    path if path == needed => String::new(),
+                    path => format!(" => {}", look.fitted(&path, used)),
+                };
+                let (origin, cost) = (look.origin(&origin), look.costly(&cost));
+                format!("{}{kind}{path} {origin}{same}{cost}", look.strong(&needed))
+            }
             Answer::AlreadyLoaded(object) => {
                 let pointer = match (self.lookups_by_object[*object].is_empty(), expanded[*object])
                 {
@@ -159,19 +132,15 @@ impl<'a> Tree<'a> {
                     (false, true) => " ↑ shown above",
                     (false, false) => " ↓ shown below",
                 };
-                format!("{needed}{kind} {}", look.faint(&format!("[already loaded]{pointer}")))
+                remark(&format!("[already loaded]{pointer}"))
             }
-            Answer::Vdso => format!("{needed}{kind} {}", look.faint("[vdso]")),
-            Answer::Skipped => format!("{needed}{kind} {}", look.faint("[passed over]")),
+            Answer::Vdso => remark("[vdso]"),
+            Answer::Skipped => remark("[passed over]"),
             Answer::Missing if !resolution.is_unresolved() => {
-                format!("{needed}{kind} {}{}", look.faint("[not there]"), look.costly(&cost))
+                remark("[not there]") + &look.costly(&cost)
             }
-            Answer::Missing => {
-                format!("{}{}", look.bad(&format!("{needed}{kind} not found")), look.costly(&cost))
-            }
-            Answer::Refused(refusal) => {
-                format!("{}{}", look.bad(&format!("{needed}{kind} {refusal}")), look.costly(&cost))
-            }
+            Answer::Missing => bad("not found"),
+            Answer::Refused(refusal) => bad(&refusal.to_string()),
         }
     }
 }
