@@ -88,49 +88,38 @@ impl Object {
 /// Returns the objects of a closure, each with its path in the store.
 fn placed(closure: &Closure, store: &Path) -> Result<Vec<Object>> {
     let load = &closure.load;
-    // The file and its place, by object.
-    let mut places: BTreeMap<usize, (PathBuf, PathBuf)> = BTreeMap::new();
+    let mut objects: BTreeMap<usize, Object> = BTreeMap::new();
     for (number, object) in load.objects.iter().enumerate() {
         let path = path_of(object.path.as_ref());
-        let real = path.canonicalize().with_context(at(&path))?;
+        let original = path.canonicalize().with_context(at(&path))?;
         let (named, folder) = match object.role {
-            Role::Program => (&real, "bin"),
+            Role::Program => (&original, "bin"),
             Role::Library => (&path, "lib"),
             _ => continue,
         };
         let name = file_name(named);
-        let is_of_libc = object.role == Role::Library && is_of_c_library(name.as_bytes());
+        let is_program = object.role == Role::Program;
+        let is_of_libc = !is_program && is_of_c_library(name.as_bytes());
         let place = store.join(package(if is_of_libc { "c-library" } else { &name })).join(folder);
         let place = place.join(named.file_name().unwrap_or_default());
-        places.insert(number, (real, place));
+        let (names, run_path) = (Vec::new(), Vec::new());
+        objects.insert(number, Object { original, place, names, run_path, is_program });
     }
-    let one = |(&at, (original, place)): (&usize, &(PathBuf, PathBuf))| {
-        let mut object = Object {
-            original: original.clone(),
-            place: place.clone(),
-            names: Vec::new(),
-            run_path: Vec::new(),
-            is_program: load.objects[at].role == Role::Program,
-        };
-        for resolution in &load.resolutions {
-            let Some(answer) = resolution.answer.object() else { continue };
-            let is_short = !resolution.needed.contains(&b'/');
-            let own = path_bytes(Path::new(place.file_name().unwrap_or_default()));
-            if answer == at && is_short && resolution.needed != own {
-                object.names.push(resolution.needed.clone());
-            }
-            let dir = places.get(&answer).and_then(|(_, place)| place.parent());
-            if let (true, Some(dir)) = (resolution.needed_by == at && is_short, dir)
-                && !object.run_path.iter().any(|known| known == dir)
-            {
-                object.run_path.push(dir.to_owned());
-            }
+    for resolution in load.resolutions.iter().filter(|it| !it.needed.contains(&b'/')) {
+        let answer = resolution.answer.object();
+        let Some(object) = answer.and_then(|answer| objects.get_mut(&answer)) else { continue };
+        let own = path_bytes(Path::new(object.place.file_name().unwrap_or_default()));
+        if resolution.needed != own && !object.names.contains(&resolution.needed) {
+            object.names.push(resolution.needed.clone());
         }
-        object.names.sort();
-        object.names.dedup();
-        object
-    };
-    Ok(places.iter().map(one).collect())
+        let dir = object.place.parent().map(Path::to_owned);
+        if let (Some(dir), Some(by)) = (dir, objects.get_mut(&resolution.needed_by))
+            && !by.run_path.contains(&dir)
+        {
+            by.run_path.push(dir);
+        }
+    }
+    Ok(objects.into_values().collect())
 }
 
 /// Checks that trees of this size may be copied to a directory.
