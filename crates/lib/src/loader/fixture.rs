@@ -40,31 +40,19 @@ struct Out<'a> {
 }
 
 impl Out<'_> {
-    fn number(&mut self, value: u64, size: usize) {
-        let little = value.to_le_bytes();
-        let mut part = little[..size].to_vec();
-        if self.target.endian == Endian::Big {
-            part.reverse();
+    /// Writes numbers of `size` bytes each.
+    fn numbers(&mut self, size: usize, values: &[u64]) {
+        for value in values {
+            match self.target.endian {
+                Endian::Little => self.bytes.extend(&value.to_le_bytes()[..size]),
+                Endian::Big => self.bytes.extend(&value.to_be_bytes()[8 - size..]),
+            }
         }
-        self.bytes.extend(part);
-    }
-
-    fn halves(&mut self, values: &[u64]) {
-        values.iter().for_each(|&value| self.number(value, 2));
-    }
-
-    fn words(&mut self, values: &[u64]) {
-        values.iter().for_each(|&value| self.number(value, 4));
     }
 
     /// Writes numbers of the size of an address.
     fn addresses(&mut self, values: &[u64]) {
-        let size = self.address();
-        values.iter().for_each(|&value| self.number(value, size));
-    }
-
-    fn address(&self) -> usize {
-        if self.target.class == Class::Elf64 { 8 } else { 4 }
+        self.numbers(if self.target.class == Class::Elf64 { 8 } else { 4 }, values);
     }
 
     fn strings(&mut self, values: &[&str]) {
@@ -83,21 +71,21 @@ impl Out<'_> {
         let endian = if self.target.endian == Endian::Little { 1 } else { 2 };
         self.bytes.extend([0x7f, b'E', b'L', b'F', 1 + u8::from(is_64), endian, 1]);
         self.pad(16);
-        self.halves(&[3, self.target.machine.into()]);
-        self.words(&[1]);
+        self.numbers(2, &[3, self.target.machine.into()]);
+        self.numbers(4, &[1]);
         let (size, entry) = if is_64 { (64, 56) } else { (52, 32) };
         self.addresses(&[0, size, 0]);
-        self.words(&[self.target.flags.into()]);
-        self.halves(&[size, entry, count, 0, 0, 0]);
+        self.numbers(4, &[self.target.flags.into()]);
+        self.numbers(2, &[size, entry, count, 0, 0, 0]);
     }
 
     fn segment(&mut self, kind: ProgramType, at: u64, size: u64, align: u64) {
         let flags = if matches!(kind, PT_NOTE | PT_INTERP) { 4 } else { 6 };
         if self.target.class == Class::Elf64 {
-            self.words(&[kind.0.into(), flags]);
+            self.numbers(4, &[kind.0.into(), flags]);
             self.addresses(&[at, at, at, size, size, align]);
         } else {
-            self.words(&[kind.0.into(), at, at, at, size, size, flags, align]);
+            self.numbers(4, &[kind.0.into(), at, at, at, size, size, flags, align]);
         }
     }
 }
@@ -128,7 +116,7 @@ pub fn object(target: &Ident, object: &Object<'_>) -> Vec<u8> {
     let note = parts.pad(8);
     if let Some((needed, list)) = object.note {
         let size = COMPLETE.len() + needed.len() + list.len() + 3;
-        parts.words(&[6, size as u64, NOTE_TYPE]);
+        parts.numbers(4, &[6, size as u64, NOTE_TYPE]);
         parts.strings(&["NixOS", "", ""]);
         parts.bytes.extend(COMPLETE);
         parts.strings(&[needed, list, ""]);
