@@ -32,19 +32,17 @@ pub(crate) fn of(args: &BenchArgs) -> Result<Vec<Variant>> {
         if program.is_dir() {
             bail!("{name}: a directory, not a program");
         }
-        Ok(Variant {
-            name,
-            command: Command::new(program, program_args.iter().cloned()),
-            enter: None,
-        })
+        Ok(variant(name, Command::new(program, program_args.iter().cloned())))
     };
     let first = named(&args.program)?;
     let mut variants = vec![first.clone()];
     for program in &args.against {
         variants.push(named(program)?);
     }
-    for flags in [&["--no-ahead"][..], &[]].into_iter().filter(|_| args.becalm) {
-        variants.push(by_run(&first, flags)?);
+    if args.becalm {
+        let name = "by becalm run, nothing read ahead";
+        variants.push(by_run(&first, name, &["run", "--no-ahead", "--"])?);
+        variants.push(by_run(&first, "by becalm run", &["run", "--"])?);
     }
     for text in &args.env {
         let settings = settings(text.as_bytes().as_bstr())?;
@@ -56,21 +54,21 @@ pub(crate) fn of(args: &BenchArgs) -> Result<Vec<Variant>> {
             name = shown(bstr::join(" ", names).as_bstr());
         }
         let command = Command { env: Some(environment(&settings)), ..first.command.clone() };
-        variants.push(Variant { name, command, enter: None });
+        variants.push(variant(name, command));
     }
     Ok(variants)
 }
 
-/// Returns a command as `becalm run` starts it.
-fn by_run(first: &Variant, flags: &[&str]) -> Result<Variant> {
-    let before: Vec<&str> = [&["run"], flags].concat();
-    let is_ahead = flags.is_empty();
-    let name = if is_ahead { "by becalm run" } else { "by becalm run, nothing read ahead" };
-    let before = before.into_iter().chain(["--"]).map(OsString::from);
-    let program = first.command.program.clone();
-    let args = before.chain([program]).chain(first.command.args.iter().cloned());
-    let command = Command::new(env::current_exe()?, args);
-    Ok(Variant { name: name.to_owned(), command, enter: None })
+fn variant(name: impl Into<String>, command: Command) -> Variant {
+    Variant { name: name.into(), command, enter: None }
+}
+
+/// Returns a command as `becalm run` starts it, with the words before it.
+fn by_run(first: &Variant, name: &str, before: &[&str]) -> Result<Variant> {
+    let Command { program, args, .. } = &first.command;
+    let args =
+        before.iter().map(OsString::from).chain([program.clone()]).chain(args.iter().cloned());
+    Ok(variant(name, Command::new(env::current_exe()?, args)))
 }
 
 /// Returns the first variant with an index of its program, or the reason why there is none.
@@ -80,8 +78,7 @@ pub(crate) fn indexed(first: &Variant) -> Result<(Variant, ScratchIndex)> {
     }
     let index = ScratchIndex::of(&first.command.program)?;
     let command = Command { env: Some(index.environment()), ..first.command.clone() };
-    let name = INDEXED.to_owned();
-    Ok((Variant { name, command, enter: None }, index))
+    Ok((variant(INDEXED, command), index))
 }
 
 /// Returns the arguments of a `--run` line, of `-- ARGS`, or the default one.

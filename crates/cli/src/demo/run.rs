@@ -32,6 +32,7 @@ use becalm_lib::trace::report::Seen;
 use becalm_lib::words::{counted, grouped, milliseconds};
 use rayon::prelude::*;
 
+use crate::bench::variants::arguments;
 use crate::check::text as check_text;
 use crate::demo::args::DemoArgs;
 use crate::exit_code::ExitStatus;
@@ -154,10 +155,7 @@ impl Demo<'_> {
     /// Traces a start.
     fn traced(&self, program: &Path, variables: &Variables) -> Result<Seen> {
         let mut command = vec![program.as_os_str().to_owned()];
-        match self.args.args.is_empty() {
-            true => command.push("--version".into()),
-            false => command.extend(self.args.args.iter().cloned()),
-        }
+        command.extend(arguments(None, &self.args.args)?);
         let options = Options { command, ..Options::default() };
         let confined = Confined {
             environment: environment(variables),
@@ -219,16 +217,12 @@ fn largest(folder: &Path) -> Result<PathBuf> {
     let found = targets::find(&assumed, &[folder.to_owned()]);
     let some = |files: &[Target]| {
         let session = assumed.fs.session();
-        let checked = files.iter().map(|file| (file, check(&assumed, &session, file)));
-        let objects = checked.filter_map(|(file, checked)| match checked {
-            Ok(Some((program, _)))
-                if program.interpreter.is_some() && program.unresolved.is_empty() =>
-            {
-                Some((program.storm.objects, file.host.clone()))
-            }
-            _ => None,
-        });
-        objects.collect::<Vec<_>>()
+        let one = |file: &Target| {
+            let (program, _) = check(&assumed, &session, file).ok()??;
+            let is_whole = program.interpreter.is_some() && program.unresolved.is_empty();
+            is_whole.then(|| (program.storm.objects, file.host.clone()))
+        };
+        files.iter().filter_map(one).collect::<Vec<_>>()
     };
     let programs: Vec<(u64, PathBuf)> = found.files.par_chunks(64).flat_map_iter(some).collect();
     let largest = programs.into_iter().max_by_key(|(objects, _)| *objects).map(|(_, path)| path);
