@@ -63,16 +63,17 @@ fn snapshots(out: &mut impl Write, look: Look, content: &Content) -> io::Result<
     }
     // A line on stderr was about each relative one.
     for dir in dirs.not_snapshotted.iter().filter(|dir| dir.starts_with(b"/")) {
-        let why = "changed a moment ago, or with hwcaps subdirectories";
-        let (note, dir) = (look.costly("note"), shown(dir.as_ref()));
-        writeln!(out, "  {note} {dir}: searched as always ({why})")?;
+        let why = "searched as always (changed a moment ago, or with hwcaps subdirectories)";
+        writeln!(out, "{}", note(look, dir, why))?;
     }
-    let lines = &dirs.modules_not_understood;
-    let line = |line: &BString| {
-        let (note, line) = (look.costly("note"), shown(line.as_ref()));
-        format!("  {note} {line}: LD_LIBRARY_PATH gets a value that is not understood")
-    };
-    first(out, lines.iter().map(line))
+    let lines = dirs.modules_not_understood.iter();
+    let why = "LD_LIBRARY_PATH gets a value that is not understood";
+    first(out, lines.map(|line| note(look, line, why)))
+}
+
+/// Returns a remark on a path.
+fn note(look: Look, path: &BString, what: &str) -> String {
+    format!("  {} {}: {what}", look.costly("note"), shown(path.as_ref()))
 }
 
 fn deferred(out: &mut impl Write, content: &Content) -> io::Result<()> {
@@ -102,19 +103,15 @@ fn paths(out: &mut impl Write, look: Look, paths: Option<&PathTable>) -> io::Res
         writeln!(out, "  {note} {why}")?;
     }
     let left_out = paths.left_out.iter().map(|left| {
-        let (note, path) = (look.costly("note"), shown(left.path.as_ref()));
-        format!("  {note} {path}: its paths are not indexed ({})", left.reason)
+        note(look, &left.path, &format!("its paths are not indexed ({})", left.reason))
     });
     first(out, left_out)?;
     if paths.left_out.iter().any(|left| left.passing) {
         writeln!(out, "           becalm index --update adds what changed a moment ago")?;
     }
     if let Some(first) = paths.outside.first() {
-        let (dirs, first) = (
-            counted(paths.outside.len() as u64, "directory", "directories"),
-            shown(first.as_ref()),
-        );
-        let note = look.costly("note");
+        let dirs = counted(paths.outside.len() as u64, "directory", "directories");
+        let (note, first) = (look.costly("note"), shown(first.as_ref()));
         writeln!(
             out,
             "  {note} {dirs} of the run in no package, most misses in {first}: left to the kernel"
@@ -156,12 +153,9 @@ fn static_tls(out: &mut impl Write, look: Look, content: &Content) -> io::Result
         look.costly("tls")
     )?;
     let need = |program: &ProgramTls| {
-        let path = shown(program.path.as_ref());
         let need = program.optional_static_tls.map(|value| value.to_string());
-        format!(
-            "           {path}: {}",
-            need.as_deref().unwrap_or("does not start under any audit module")
-        )
+        let need = need.as_deref().unwrap_or("does not start under any audit module");
+        format!("           {}: {need}", shown(program.path.as_ref()))
     };
     first(out, programs.iter().map(need))
 }
