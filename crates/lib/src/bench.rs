@@ -325,16 +325,12 @@ impl Figures {
         let spread = timed.spread;
         let cpu = timed.cpu_median_ns().map(ns);
         let disk = timed.disk_medians();
-        let changed = changed_variables(&variant.command);
         Self {
             name: timed.name.clone(),
             control: timed.control,
             program: text(&variant.command.program),
             args: variant.command.args.iter().map(text).collect(),
-            environment: changed
-                .iter()
-                .map(|(name, value)| (text(name), value.as_ref().map(text)))
-                .collect(),
+            environment: changed_variables(&variant.command),
             median_ns: ns(spread.median),
             low_ns: ns(spread.low),
             high_ns: ns(spread.high),
@@ -359,16 +355,13 @@ impl Figures {
 
 /// Returns the variables in which a command's environment differs from that of this process; `None`
 /// for a removed variable.
-fn changed_variables(command: &Command) -> Vec<(OsString, Option<OsString>)> {
-    let Some(own) = &command.env else { return Vec::new() };
-    let set = own
-        .iter()
-        .filter(|(name, value)| env::var_os(name).as_ref() != Some(value))
-        .map(|(name, value)| (name.clone(), Some(value.clone())));
-    let taken = env::vars_os()
-        .filter(|(name, _)| own.iter().all(|(other, _)| other != name))
-        .map(|(name, _)| (name, None));
-    set.chain(taken).collect()
+fn changed_variables(command: &Command) -> BTreeMap<String, Option<String>> {
+    let Some(own) = &command.env else { return BTreeMap::new() };
+    let text = |text: &OsString| text.to_string_lossy().into_owned();
+    let set = own.iter().filter(|(name, value)| env::var_os(name).as_ref() != Some(value));
+    let set = set.map(|(name, value)| (text(name), Some(text(value))));
+    let taken = env::vars_os().filter(|(name, _)| own.iter().all(|(other, _)| other != name));
+    set.chain(taken.map(|(name, _)| (text(&name), None))).collect()
 }
 
 fn notes(measured: &Measured, machine: &Machine) -> Vec<String> {

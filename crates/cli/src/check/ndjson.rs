@@ -66,24 +66,22 @@ pub(crate) fn run(args: &CheckArgs, mut assumed: Assumptions) -> Result<ExitStat
 
 /// Returns the line of one file, and its exit status.
 fn written(result: Result<Surveyed, Problem>, budget: &Budget) -> (Vec<u8>, ExitStatus) {
-    match result {
+    let surveyed = match result {
+        Ok(surveyed) => surveyed,
         Err(Problem { path, reason }) => {
             terminal::note(path.as_ref(), &reason);
-            (document(&Unchecked { path: &path, error: &reason }), ExitStatus::Failure)
+            return (document(&Unchecked { path: &path, error: &reason }), ExitStatus::Failure);
         }
-        Ok(surveyed) => {
-            let program = &surveyed.program;
-            let not_judged = budget.not_judged(program);
-            if let Some(why) = not_judged {
-                terminal::note(program.path.as_ref(), why);
-            }
-            let is_failure = program.incomplete || not_judged.is_some();
-            let status = match (is_failure, program.is_finding(false)) {
-                (true, _) => ExitStatus::Failure,
-                (false, true) => ExitStatus::Finding,
-                (false, false) => ExitStatus::Fine,
-            };
-            (document(&surveyed), status)
-        }
+    };
+    let program = &surveyed.program;
+    let not_judged = budget.not_judged(program);
+    if let Some(why) = not_judged {
+        terminal::note(program.path.as_ref(), why);
     }
+    let status = match program.is_finding(false) {
+        _ if program.incomplete || not_judged.is_some() => ExitStatus::Failure,
+        true => ExitStatus::Finding,
+        false => ExitStatus::Fine,
+    };
+    (document(&surveyed), status)
 }

@@ -103,7 +103,12 @@ impl Run<'_> {
         for problem in targets.problems {
             self.report(problem);
         }
-        self.tell_of_scripts(starts);
+        for finding in starts.findings() {
+            terminal::note(finding.script().as_ref(), &finding.words());
+            if finding.is_costly() {
+                self.status = self.status.and(ExitStatus::Finding);
+            }
+        }
         let view = self.view;
         view.begin(&mut self.out)?;
         let progress = Bar::of(targets.files.len());
@@ -140,16 +145,6 @@ impl Run<'_> {
         }
         self.programs.push(*program);
         Ok(())
-    }
-
-    /// Prints the findings on scripts that lead to programs.
-    fn tell_of_scripts(&mut self, starts: &Starts<'_>) {
-        for finding in starts.findings() {
-            terminal::note(finding.script().as_ref(), &finding.words());
-            if finding.is_costly() {
-                self.status = self.status.and(ExitStatus::Finding);
-            }
-        }
     }
 
     fn report(&mut self, problem: Problem) {

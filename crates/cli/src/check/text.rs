@@ -75,20 +75,17 @@ pub(crate) fn heading(look: Look, program: &Program) -> String {
     }
     text.push('\n');
     if let Some(script) = program.scripts.first() {
-        let _ =
-            writeln!(text, "  started by the script {}", look.fitted(&shown(script.as_ref()), 24));
+        row(&mut text, look, "started by the script", &shown(script.as_ref()));
     }
     if let Some(index) = &program.calmed_by {
-        let _ = writeln!(text, "  indexed by {}", look.fitted(&shown(index.as_ref()), 13));
+        row(&mut text, look, "indexed by", &shown(index.as_ref()));
     }
     if let Some(indexed) = &program.indexed {
         let answers = indexed.answers.len() as u64;
-        let all = answers + indexed.unanswered.len() as u64;
-        let lookups = counted(all, "lookup", "lookups");
+        let lookups = counted(answers + indexed.unanswered.len() as u64, "lookup", "lookups");
         let _ = writeln!(text, "  answers {} of {lookups}", grouped(answers));
         if let Some(why) = &indexed.not_applied {
-            let _ =
-                writeln!(text, "  no bindings: {}", look.fitted(&shown(why.as_str().into()), 15));
+            row(&mut text, look, "no bindings:", &shown(why.as_str().into()));
         }
     }
     if let Some(bindings) = &program.bindings {
@@ -98,6 +95,11 @@ pub(crate) fn heading(look: Look, program: &Program) -> String {
         text.push_str("  starts in secure-execution mode: LD_LIBRARY_PATH has no effect\n");
     }
     text
+}
+
+/// Writes a label, and text that is cut to the rest of the line.
+fn row(text: &mut String, look: Look, label: &str, value: &str) {
+    let _ = writeln!(text, "  {label} {}", look.fitted(value, label.len() + 3));
 }
 
 /// Formats the symbol bindings that an index applies.

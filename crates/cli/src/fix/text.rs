@@ -83,15 +83,14 @@ fn write_outcome(out: &mut impl Write, look: Look, report: &Report) -> io::Resul
     let all = report.files.iter().chain(&report.made);
     let added: i64 = all.map(|file| grown(&file.outcome)).sum();
     let refused: BTreeSet<&BString> = report.refusals().map(|finding| &finding.path).collect();
-    let without_edits = report.plan.iter().filter(|file| file.edits == 0);
-    let (refused, without_edits): (Vec<&PlannedFile>, Vec<&PlannedFile>) =
-        without_edits.partition(|file| file.withdrawn || refused.contains(&file.path));
-    let (refused, without_edits) = (refused.len() as u64, without_edits.len());
-    let unchanged = count(&report.files, |o| *o == Outcome::Unchanged) + without_edits as u64;
-    let refused = match refused {
+    let is_refused = |file: &PlannedFile| file.withdrawn || refused.contains(&file.path);
+    let without_edits = || report.plan.iter().filter(|file| file.edits == 0);
+    let refused = match without_edits().filter(|file| is_refused(file)).count() as u64 {
         0 => String::new(),
         number => format!(", {} refused", grouped(number)),
     };
+    let unchanged = without_edits().filter(|file| !is_refused(file)).count() as u64
+        + count(&report.files, |outcome| *outcome == Outcome::Unchanged);
     let line = format!(
         "{} changed, {} made, {} up to date{refused}; {} bytes added",
         counted(written, "file", "files"),
@@ -125,19 +124,14 @@ fn grown(outcome: &Outcome) -> i64 {
 /// Writes the findings of the plan, deferred and skipped: the kinds, and a few of each.
 fn write_findings(out: &mut impl Write, report: &Report) -> io::Result<()> {
     for (severity, word) in [(Severity::Deferred, "left"), (Severity::Skipped, "passed over")] {
-        let all: Vec<&Finding> = {
-            let findings = report.findings.iter();
-            findings.filter(|finding| finding.severity == severity).collect()
-        };
+        let findings = report.findings.iter();
+        let all: Vec<&Finding> = findings.filter(|it| it.severity == severity).collect();
         for finding in all.iter().take(SHOWN) {
             writeln!(out, "{word}  {}: {}", shown(finding.path.as_ref()), words(finding))?;
         }
         if all.len() > SHOWN {
-            writeln!(
-                out,
-                "{word}  and {} more (--json has all)",
-                grouped((all.len() - SHOWN) as u64)
-            )?;
+            let more = grouped((all.len() - SHOWN) as u64);
+            writeln!(out, "{word}  and {more} more (--json has all)")?;
         }
     }
     Ok(())

@@ -137,20 +137,14 @@ fn time_of(share: &Share) -> String {
 /// Writes the images before the program: wrappers, and with --follow other processes.
 fn images(text: &mut String, look: Look, before: &[Seen]) {
     for seen in before.iter().take(IMAGES) {
-        let own = format!(
-            "program {}, {}",
-            time_of(&seen.program),
-            counted(seen.program.missed.total(), "miss", "misses"),
-        );
+        let misses = |number| counted(number, "miss", "misses");
+        let mut numbers =
+            format!("program {}, {}", time_of(&seen.program), misses(seen.program.missed.total()));
         // A forked process keeps the loaded objects.
-        let numbers = match seen.forked {
-            true => own,
-            false => format!(
-                "loader {}, {}; {own}",
-                time_of(&seen.loader),
-                counted(seen.storm.misses(), "miss", "misses"),
-            ),
-        };
+        if !seen.forked {
+            let (loader, missed) = (time_of(&seen.loader), misses(seen.storm.misses()));
+            numbers = format!("loader {loader}, {missed}; {numbers}");
+        }
         let waited = waited(seen).map(|waited| format!("; {waited}")).unwrap_or_default();
         let numbers = numbers + &waited;
         let what = if seen.forked { " (fork)" } else { "" };
@@ -163,35 +157,32 @@ fn images(text: &mut String, look: Look, before: &[Seen]) {
 }
 
 fn shares(text: &mut String, look: Look, report: &Report, seen: &Seen) {
-    let storm = &seen.storm;
-    let (loader, program) = (seen.loader.net_ns, seen.program.net_ns);
+    let (storm, loader) = (&seen.storm, seen.loader.net_ns);
     let timed = report.overhead.is_some();
     if timed {
+        let all = loader + seen.program.net_ns;
         let of_run = match report.exit {
             None => String::new(),
-            Some(_) => format!(
-                ", {} of {} ms",
-                percent(loader, loader + program),
-                milliseconds(loader + program)
-            ),
+            Some(_) => format!(", {} of {} ms", percent(loader, all), milliseconds(all)),
         };
         let calls = calls(&seen.loader, report.all_syscalls);
-        let time = format!("{} ms", milliseconds(loader));
+        let time = look.strong(&format!("{} ms", milliseconds(loader)));
         let objects = match storm.objects {
             0 => String::new(),
             number => format!("; {}", counted(number, "object", "objects")),
         };
-        let _ = writeln!(text, "  loader   {}{of_run}; {calls}{objects}", look.strong(&time));
+        let _ = writeln!(text, "  loader   {time}{of_run}; {calls}{objects}");
     }
     let opens = counted(storm.missed_opens, "failed open", "failed opens");
     let stats = counted(storm.missed_stats, "failed stat", "failed stats");
-    let misses = counted(storm.misses(), "miss", "misses");
-    let misses = if storm.misses() == 0 { look.good("no misses") } else { look.costly(&misses) };
-    let cost = if timed && storm.misses() > 0 {
-        let ns = seen.storm_ns;
-        format!("; {} ms, {} of the loader's time", milliseconds(ns), percent(ns, loader))
-    } else {
-        String::new()
+    let (misses, cost) = match storm.misses() {
+        0 => (look.good("no misses"), String::new()),
+        misses => {
+            let (ms, share) = (milliseconds(seen.storm_ns), percent(seen.storm_ns, loader));
+            let cost = format!("; {ms} ms, {share} of the loader's time");
+            let misses = look.costly(&counted(misses, "miss", "misses"));
+            (misses, if timed { cost } else { String::new() })
+        }
     };
     let stats = if report.opens_alone { String::new() } else { format!(", {stats}") };
     let _ = writeln!(text, "  storm    {misses}: {opens}{stats}{cost}");
@@ -216,11 +207,11 @@ fn waited(seen: &Seen) -> Option<String> {
 fn symbols(relocations: &Relocations) -> String {
     let Relocations { loader_ns, ns, lookups, .. } = relocations;
     let lookups = counted(*lookups, "lookup", "lookups");
-    let Some(ns) = *ns else { return format!("  symbols  {lookups}\n") };
-    let (time, share) = (milliseconds(ns), percent(ns, *loader_ns));
-    format!(
-        "  symbols  {time} ms of relocation, {share} of the time to the entry point; {lookups}\n"
-    )
+    let time = ns.map(|ns| {
+        let (time, share) = (milliseconds(ns), percent(ns, *loader_ns));
+        format!("{time} ms of relocation, {share} of the time to the entry point; ")
+    });
+    format!("  symbols  {}{lookups}\n", time.unwrap_or_default())
 }
 
 /// The program's own share.

@@ -41,20 +41,16 @@ pub(crate) fn text(out: &mut impl Write, look: Look, report: &Report) -> io::Res
     let looked_at = counted(report.looked_at as u64, "object", "objects");
     if answers == 0 {
         let has_index = !report.indexes.is_empty() || !report.damaged.is_empty();
-        if !report.unjudged.is_empty() {
-            return writeln!(out, "nothing else to compare ({looked_at} looked at)");
-        }
-        return match (report.looked_at, has_index) {
-            (0, true) => Ok(()),
-            (0, false) => writeln!(out, "nothing was compared"),
-            (_, true) => {
-                writeln!(out, "{looked_at} looked at: no strategy to compare")
+        let nothing = match (report.unjudged.is_empty(), report.looked_at, has_index) {
+            (false, ..) => format!("nothing else to compare ({looked_at} looked at)"),
+            (_, 0, true) => return Ok(()),
+            (_, 0, false) => "nothing was compared".to_owned(),
+            (_, _, true) => format!("{looked_at} looked at: no strategy to compare"),
+            (_, _, false) => {
+                format!("nothing to compare: no strategy and no index here ({looked_at} looked at)")
             }
-            (_, false) => writeln!(
-                out,
-                "nothing to compare: no strategy and no index here ({looked_at} looked at)"
-            ),
         };
+        return writeln!(out, "{nothing}");
     }
     let objects = counted(report.objects.len() as u64, "object", "objects");
     let line = format!(

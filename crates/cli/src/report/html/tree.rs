@@ -39,7 +39,7 @@ pub(crate) struct Item {
     /// The file that was found.
     pub path: String,
     /// The rule that found it, or another remark.
-    pub note: String,
+    pub note: &'static str,
     /// Misses before it was found.
     pub misses: u64,
     /// True if no file was found.
@@ -63,29 +63,26 @@ pub(crate) fn steps(nodes: &[Node]) -> Vec<Step> {
             continue;
         };
         *next += 1;
-        let mut item =
-            Item { name: shown(child.needed.as_bstr()), misses: child.misses, ..Item::default() };
-        match child.answer {
+        let (path, note, loaded) = match child.answer {
             Answered::Loaded(at, source) => {
-                item.path = shown(nodes[at].path.as_bstr());
-                item.note = rule(source).to_owned();
-                let deeper = !expanded[at] && !nodes[at].children.is_empty();
-                expanded[at] = true;
-                if deeper && levels.len() < DEEPEST {
-                    let open = levels.len() < OPEN;
-                    steps.push(Step::Begin { item, open });
-                    levels.push((at, 0));
-                    continue;
-                }
+                (shown(nodes[at].path.as_bstr()), rule(source), Some(at))
             }
-            Answered::Before(_) => item.note = "loaded already".to_owned(),
-            Answered::Missing => {
-                item.note = "not found".to_owned();
-                item.missing = true;
+            Answered::Before(_) => (String::new(), "loaded already", None),
+            Answered::Missing => (String::new(), "not found", None),
+            Answered::None => (String::new(), "goes without", None),
+        };
+        let name = shown(child.needed.as_bstr());
+        let missing = child.answer == Answered::Missing;
+        let item = Item { name, path, note, misses: child.misses, missing };
+        let is_first = |at: &usize| !std::mem::replace(&mut expanded[*at], true);
+        let loaded = loaded.filter(is_first).filter(|at| !nodes[*at].children.is_empty());
+        match loaded.filter(|_| levels.len() < DEEPEST) {
+            Some(at) => {
+                steps.push(Step::Begin { item, open: levels.len() < OPEN });
+                levels.push((at, 0));
             }
-            Answered::None => item.note = "goes without".to_owned(),
+            None => steps.push(Step::Leaf(item)),
         }
-        steps.push(Step::Leaf(item));
     }
     steps
 }
