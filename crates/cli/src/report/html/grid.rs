@@ -9,6 +9,7 @@ use std::fmt::Write;
 
 use becalm_core::probe::{Call, SearchSource};
 use becalm_lib::escape::shown;
+use becalm_lib::words::grouped;
 use bstr::{BStr, ByteSlice};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::json;
@@ -160,6 +161,33 @@ impl Grid {
     pub(crate) fn extent(&self) -> (usize, usize) {
         let (rows, columns) = self.size();
         (columns * CELL, rows * CELL)
+    }
+
+    /// Returns width and height in pixels; those of a cell are whole. A picture of up to 120 columns fits half of
+    /// a page.
+    pub(crate) fn px(&self) -> (usize, usize) {
+        let (rows, columns) = self.size();
+        let cell = match columns {
+            0..20 => 16,
+            20..60 => 8,
+            60..120 => 4,
+            _ => 3,
+        };
+        (columns * cell, rows * cell)
+    }
+
+    /// Describes the picture.
+    pub(crate) fn label(&self) -> String {
+        let rows = self.rows.iter().flatten().count() as u64;
+        let columns = self.columns.iter().filter(|(misses, hits)| misses + hits > 0).count() as u64;
+        let [rows, columns, misses] = [rows, columns, self.misses()].map(grouped);
+        format!("{rows} needed strings against {columns} places to search: {misses} misses")
+    }
+
+    /// Returns the style and the outline of each kind of cell.
+    pub(crate) fn layers(&self) -> Vec<(&'static str, String)> {
+        let layers = KINDS.iter().enumerate().map(|(kind, style)| (*style, self.path(kind)));
+        layers.filter(|(_, path)| !path.is_empty()).collect()
     }
 
     /// Returns all misses of the picture.

@@ -4,11 +4,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use becalm_lib::report::start::Try;
-use becalm_lib::words::grouped;
 use bstr::{BStr, ByteSlice};
 
 use crate::report::html::format::shown;
-use crate::report::html::grid::{Axes, Grid, KINDS, RowOf, place};
+use crate::report::html::grid::{Axes, Grid, place};
 
 /// The number of rows in the lists of the names with the most misses.
 const WORST: usize = 12;
@@ -31,25 +30,13 @@ pub(crate) struct Search {
     /// The id of the text for the details of a cell.
     pub(crate) id: String,
     /// The picture, if there is a miss.
-    pub(crate) picture: Option<Picture>,
-    /// The names with the most misses, and the number of these; none that would be empty.
-    pub(crate) lists: Vec<(&'static str, Vec<(String, u64)>)>,
-}
-
-/// The picture of one search.
-#[derive(Debug)]
-pub(crate) struct Picture {
-    pub(crate) width: usize,
-    pub(crate) height: usize,
-    /// Width and height in pixels; those of a cell are whole.
-    pub(crate) px: (usize, usize),
+    pub(crate) grid: Option<Grid>,
     /// Needed strings without a miss, which are not drawn.
     pub(crate) folded: usize,
-    pub(crate) label: String,
-    pub(crate) layers: Vec<(&'static str, String)>,
+    /// The picture for the script.
     pub(crate) data: String,
-    pub(crate) left_out: Option<String>,
-    pub(crate) rows: Vec<RowOf>,
+    /// The names with the most misses, and the number of these; none that would be empty.
+    pub(crate) lists: Vec<(&'static str, Vec<(String, u64)>)>,
 }
 
 impl Search {
@@ -58,34 +45,10 @@ impl Search {
         let lists = by.iter().map(|(title, of)| (*title, worst(tries, *of)));
         Self {
             id,
-            picture: grid.rows.iter().any(Option::is_some).then(|| Picture::of(&grid, axes)),
-            lists: lists.filter(|(_, worst)| !worst.is_empty()).collect(),
-        }
-    }
-}
-
-impl Picture {
-    fn of(grid: &Grid, axes: &Axes<'_>) -> Self {
-        let (width, height) = grid.extent();
-        let px = cell_px(grid.size().1);
-        let rows = grid.rows.iter().flatten().count();
-        let columns = grid.columns.iter().filter(|(misses, hits)| misses + hits > 0).count();
-        let layers = KINDS.iter().enumerate().map(|(kind, style)| (*style, grid.path(kind)));
-        Self {
-            width,
-            height,
-            label: format!(
-                "{} needed strings against {} places to search: {} misses",
-                grouped(rows as u64),
-                grouped(columns as u64),
-                grouped(grid.misses()),
-            ),
-            layers: layers.filter(|(_, path)| !path.is_empty()).collect(),
-            data: grid.json(axes),
-            px: (grid.size().1 * px, grid.size().0 * px),
             folded: axes.folded,
-            left_out: (grid.left_out > 0).then(|| grouped(grid.left_out)),
-            rows: grid.rows.iter().flatten().cloned().collect(),
+            data: grid.json(axes),
+            grid: Some(grid).filter(|grid| grid.rows.iter().any(Option::is_some)),
+            lists: lists.filter(|(_, worst)| !worst.is_empty()).collect(),
         }
     }
 }
@@ -104,14 +67,4 @@ fn worst(tries: &[Try], of: fn(&Try) -> &BStr) -> Vec<(String, u64)> {
     counts.sort_by_key(|(_, misses)| Reverse(*misses));
     counts.truncate(WORST);
     counts
-}
-
-/// Returns the size of a cell in pixels: a picture of up to 120 columns fits half of a page.
-fn cell_px(columns: usize) -> usize {
-    match columns {
-        0..20 => 16,
-        20..60 => 8,
-        60..120 => 4,
-        _ => 3,
-    }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use becalm_core::cost::SearchCost;
 use becalm_core::record::phases::{ObjectPhases, Phases};
 use becalm_lib::report::start::{Observed, Relocation, Snapshot};
 use becalm_lib::trace::report::FileWaits;
@@ -34,11 +35,11 @@ pub(crate) struct Timeline<'a> {
 pub(crate) struct Lane<'a> {
     pub(crate) id: &'static str,
     pub(crate) heading: &'static str,
+    /// The predicted cost of the search, if it is the run of a snapshot.
+    pub(crate) predicted: Option<&'a SearchCost>,
     /// The run, or the reason why there are no times.
-    pub(crate) seen: Result<&'a Observed, String>,
+    pub(crate) seen: &'a Result<Observed, String>,
     pub(crate) parts: Vec<Part>,
-    /// The difference from the prediction.
-    pub(crate) note: Option<String>,
 }
 
 /// A part of the timeline.
@@ -66,56 +67,27 @@ pub(crate) fn timeline<'a>(
     sides: impl Iterator<Item = (&'static str, &'static str, &'a Snapshot)>,
     indexed: Option<&'a Result<Observed, String>>,
 ) -> Timeline<'a> {
-    let of_sides = sides.map(|(id, heading, side)| (id, heading, Some(side), &side.observed));
+    let of_sides =
+        sides.map(|(id, heading, side)| (id, heading, Some(&side.storm), &side.observed));
     let indexed = indexed.map(|indexed| ("indexed", "With an index", None, indexed));
     let runs: Vec<_> = of_sides.chain(indexed).collect();
     let seen = || runs.iter().filter_map(|run| Some((run.1, run.3.as_ref().ok()?)));
     let longest = seen().map(|(_, seen)| seen.whole_ns()).max().unwrap_or(0);
+    let lane = |&(id, heading, predicted, seen): &(_, _, _, &'a Result<Observed, String>)| {
+        let parts = seen.as_ref().map_or(Vec::new(), |seen| parts(seen, longest));
+        Lane { id, heading, predicted, seen, parts }
+    };
     let mark = |at| milliseconds(longest * at / MARKS);
     let mut phases = seen().map(|(heading, seen)| (heading, seen.phases.as_ref()));
     let (first, other) = (phases.next(), phases.next());
     Timeline {
         longest,
-        lanes: runs.iter().map(|run| Lane::of(*run, longest)).collect(),
+        lanes: runs.iter().map(lane).collect(),
         scale: if longest > 0 { (0..=MARKS).map(mark).collect() } else { Vec::new() },
         libraries: first.and_then(|(_, phases)| {
             let other = other.and_then(|(heading, other)| Some((heading, other?)));
             Some(Libraries { phases: phases?, other })
         }),
-    }
-}
-
-/// A run: its id, its heading, the prediction, and what was observed.
-type Run<'a> = (&'static str, &'static str, Option<&'a Snapshot>, &'a Result<Observed, String>);
-
-impl<'a> Lane<'a> {
-    fn of((id, heading, side, seen): Run<'a>, longest: u64) -> Self {
-        let predicted = side.map(|side| &side.storm);
-        match seen {
-            Ok(seen) => {
-                let unlike = predicted.filter(|_| seen.as_predicted == Some(false));
-                let note = unlike.map(|predicted| {
-                    let [opens, stats] =
-                        [seen.storm.missed_opens, seen.storm.missed_stats].map(grouped);
-                    let [expected_opens, expected_stats] =
-                        [predicted.missed_opens, predicted.missed_stats].map(grouped);
-                    format!(
-                        "the run made {opens} failing opens and {stats} failing stats where \
-                         {expected_opens} and {expected_stats} were predicted"
-                    )
-                });
-                Self { id, heading, seen: Ok(seen), parts: parts(seen, longest), note }
-            }
-            Err(why) => {
-                let counts = predicted.map(|storm| {
-                    let objects = counted(storm.objects, "object", "objects");
-                    let misses = counted(storm.misses(), "miss", "misses");
-                    format!("; predicted are {objects} and {misses}")
-                });
-                let why = format!("{why}{}", counts.unwrap_or_default());
-                Self { id, heading, seen: Err(why), parts: Vec::new(), note: None }
-            }
-        }
     }
 }
 

@@ -5,7 +5,7 @@ use becalm_lib::compare::comparison::{Cell, Comparison, Row, RowKind, Verdict};
 use becalm_lib::json;
 use becalm_lib::report::Report;
 use becalm_lib::report::start::{Snapshot, Try};
-use becalm_lib::words::{counted, grouped};
+use becalm_lib::words::counted;
 
 use crate::report::html::advice::{AdviceView, verdict};
 use crate::report::html::format;
@@ -25,23 +25,14 @@ pub(crate) struct Page<'a> {
     script: &'static str,
     first_line: Option<String>,
     verdict: String,
-    figures: Vec<Figure>,
+    /// Id, title, and the figure before and after.
+    figures: Vec<(&'static str, &'static str, u64, Option<u64>)>,
     advice: Option<AdviceView<'a>>,
     has_after: bool,
     has_dlopen: bool,
     sides: Vec<SnapshotView<'a>>,
     timeline: Timeline<'a>,
     comparison: Option<&'a Comparison>,
-}
-
-/// One figure, before and after.
-#[derive(Debug)]
-struct Figure {
-    id: &'static str,
-    title: &'static str,
-    before: String,
-    after: Option<String>,
-    change: String,
 }
 
 /// One program.
@@ -107,16 +98,9 @@ fn dlopen_misses(side: &Snapshot) -> u64 {
     dlopens(side).iter().filter(|one| one.outcome.is_failed_call()).count() as u64
 }
 
-fn figures(report: &Report) -> Vec<Figure> {
+fn figures(report: &Report) -> Vec<(&'static str, &'static str, u64, Option<u64>)> {
     let figure = |id, title, of: fn(&Snapshot) -> u64| {
-        let (before, after) = (of(&report.before), report.after.as_ref().map(of));
-        Figure {
-            id,
-            title,
-            before: grouped(before),
-            after: after.map(grouped),
-            change: after.map(|after| change(before, after)).unwrap_or_default(),
-        }
+        (id, title, of(&report.before), report.after.as_ref().map(of))
     };
     let mut figures = vec![
         figure("misses", "misses", |side| side.storm.misses()),
@@ -133,8 +117,8 @@ fn figures(report: &Report) -> Vec<Figure> {
 }
 
 /// Describes the change of a count.
-fn change(before: u64, after: u64) -> String {
-    match (before, after) {
+fn change(before: &u64, after: &u64) -> String {
+    match (*before, *after) {
         (before, after) if before == after => "unchanged".to_owned(),
         (0, _) => "more".to_owned(),
         (_, 0) => "all gone".to_owned(),
