@@ -155,19 +155,14 @@ impl Machine {
     /// Times a failing open as the start makes them: the second one of a name.
     fn miss(closure: &Closure) -> f64 {
         let failed = closure.load.probes.iter().filter(|probe| probe.outcome.is_failed_call());
-        let mut dirs: FxHashSet<PathBuf> = FxHashSet::default();
-        for probe in failed {
-            if dirs.len() < MISSED_DIRS {
-                dirs.insert(
-                    path_of(probe.path).parent().map(ToOwned::to_owned).unwrap_or_default(),
-                );
-            }
-        }
-        let time = |dir: &PathBuf| {
+        let dirs = failed.map(|probe| path_of(probe.path).parent().map(Path::to_owned));
+        let mut seen = FxHashSet::default();
+        let dirs = dirs.map(Option::unwrap_or_default).filter(|dir| seen.insert(dir.clone()));
+        let time = |dir: PathBuf| {
             let name = dir.join(format!("libbecalm{}.so", std::process::id()));
             least(|| drop(black_box(File::open(&name))))
         };
-        let times: Vec<f64> = dirs.iter().map(time).collect();
+        let times: Vec<f64> = dirs.take(MISSED_DIRS).map(time).collect();
         times.iter().sum::<f64>() / times.len().max(1) as f64
     }
 

@@ -20,14 +20,8 @@ pub fn errno_words(errno: Errno) -> String {
 /// Describes an error and its causes, down to the system's message.
 #[must_use]
 pub fn words_of_chain(error: &(dyn Error + 'static)) -> String {
-    let mut text = told(error);
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&told(error));
-        cause = error.source();
-    }
-    text
+    let chain = std::iter::successors(Some(error), |&error| error.source());
+    chain.map(told).collect::<Vec<_>>().join(": ")
 }
 
 fn told(error: &(dyn Error + 'static)) -> String {

@@ -140,20 +140,15 @@ fn left_out(index: &Index, session: u64) -> Vec<LeftOut> {
     let programs = index.programs.iter();
     let programs = programs.filter_map(|it| LeftOut::of(&it.path, it.need(), session));
     let mut left: Vec<LeftOut> = programs.collect();
-    let mut deferred = Vec::new();
-    for object in index.objects.iter().filter(|object| object.is_program) {
+    let objects = index.objects.iter().filter(|object| object.is_program);
+    let deferred = objects.filter_map(|object| {
         let count = |reason: &Deferred| reason.count(&object.deferred);
         let lookups: usize = Deferred::ALL.iter().map(count).sum();
-        if let Some(most) = Deferred::ALL.iter().max_by_key(|reason| count(reason))
-            && lookups > 0
-        {
-            deferred.push(LeftOut {
-                path: object.path.clone(),
-                reason: crate::json::name(most),
-                lookups,
-            });
-        }
-    }
+        let most = Deferred::ALL.iter().max_by_key(|reason| count(reason))?;
+        let (path, reason) = (object.path.clone(), crate::json::name(most));
+        (lookups > 0).then_some(LeftOut { path, reason, lookups })
+    });
+    let mut deferred: Vec<LeftOut> = deferred.collect();
     deferred.sort_by(|a, b| b.lookups.cmp(&a.lookups).then_with(|| a.path.cmp(&b.path)));
     left.extend(deferred);
     left

@@ -243,14 +243,11 @@ fn index_of_session() -> Option<PathBuf> {
 fn unfit(index: &Opened, session: u64) -> Result<Vec<Unfit>> {
     let is_unfit = |need: Start| need.no_start || u64::from(need.static_tls) > session;
     let programs = index.index.programs(is_unfit).map_err(damaged(&index.path))?;
-    let mut unfit = Vec::new();
-    for (program, need) in &programs {
+    let short = programs.iter().filter_map(|(program, need)| {
         let (program, bytes) = (program.clone(), u64::from(need.static_tls));
-        if bytes > session {
-            unfit.push(Unfit { program, reason: Reason::StaticTls { bytes } });
-        }
-    }
-    let impossible = programs.into_iter().filter(|(_, need)| need.no_start);
-    unfit.extend(impossible.map(|(program, _)| Unfit { program, reason: Reason::Alignment }));
-    Ok(unfit)
+        (bytes > session).then_some(Unfit { program, reason: Reason::StaticTls { bytes } })
+    });
+    let impossible = programs.iter().filter(|(_, need)| need.no_start).cloned();
+    let impossible = impossible.map(|(program, _)| Unfit { program, reason: Reason::Alignment });
+    Ok(short.chain(impossible).collect())
 }

@@ -52,11 +52,7 @@ pub(super) fn of(path: &Path, options: &Options, assumed: &Assumptions) -> Resul
     let (mut program, closure) = started.map_err(|problem| unchecked(&problem))?;
     program.newer_glibc = by_newer_glibc(assumed, &session, (&program, &closure));
     add_advice(&options.assume, assumed, &session, &target, (&mut program, &closure));
-    let mut snapshot = Snapshot::predicted(&program, &closure);
-    if observed.as_ref().is_ok_and(|observed| observed.as_predicted == Some(false)) {
-        snapshot.faults.push("the run did not go as predicted; see the timeline".to_owned());
-    }
-    Ok(Snapshot { observed, ..snapshot })
+    Ok(predicted(&program, &closure, observed))
 }
 
 /// Runs the program once more, with the index that `becalm run` would make, times whole starts of both, and adds the
@@ -205,36 +201,35 @@ fn target(path: &PathBuf, assumed: &Assumptions) -> Result<Target> {
     }
 }
 
-impl Snapshot {
-    /// Builds the snapshot from the model's prediction.
-    fn predicted(program: &Program, closure: &Closure) -> Self {
-        let load = &closure.load;
-        let text = |path: &BString| shown(path.as_bstr());
-        let mut about = vec![program.machine.to_owned()];
-        about.extend(program.libc.map(|libc| libc.to_string()));
-        about.extend(program.interpreter.as_ref().map(text));
-        let mut faults: Vec<String> = closure
-            .unresolved()
-            .iter()
-            .map(|needed| format!("{}: nothing answers", shown(needed)))
-            .collect();
-        faults.extend(program.stop.as_ref().map(|stop| format!("the loader gives up at {stop}")));
-        Self {
-            path: text(&program.path),
-            first_line: Some(FirstLine::of(program)),
-            about,
-            storm: program.storm,
-            libc: program.libc.map(|libc| libc.to_string()),
-            newer_glibc: program
-                .newer_glibc
-                .map(|newer| (newer.libc.to_string(), newer.storm.misses())),
-            advice: program.advice.clone(),
-            is_record: false,
-            faults,
-            tries: load.probes.iter().map(|probe| a_try(load, &probe)).collect(),
-            nodes: nodes(load),
-            observed: Ok(Observed::default()),
-        }
+/// Builds the snapshot from the model's prediction and the results of a run.
+fn predicted(program: &Program, closure: &Closure, observed: Result<Observed, String>) -> Snapshot {
+    let load = &closure.load;
+    let text = |path: &BString| shown(path.as_bstr());
+    let libc = program.libc.map(|libc| libc.to_string());
+    let interpreter = program.interpreter.as_ref().map(text);
+    let unresolved = closure.unresolved().into_iter();
+    let unresolved = unresolved.map(|needed| format!("{}: nothing answers", shown(needed)));
+    let stop = program.stop.as_ref().map(|stop| format!("the loader gives up at {stop}"));
+    let is_unlike = observed.as_ref().is_ok_and(|it| it.as_predicted == Some(false));
+    let unlike = "the run did not go as predicted; see the timeline";
+    let unlike = is_unlike.then(|| unlike.to_owned());
+    let newer = program.newer_glibc.map(|it| (it.libc.to_string(), it.storm.misses()));
+    Snapshot {
+        path: text(&program.path),
+        first_line: Some(FirstLine::of(program)),
+        about: [Some(program.machine.to_owned()), libc.clone(), interpreter]
+            .into_iter()
+            .flatten()
+            .collect(),
+        storm: program.storm,
+        libc,
+        newer_glibc: newer,
+        advice: program.advice.clone(),
+        is_record: false,
+        faults: unresolved.chain(stop).chain(unlike).collect(),
+        tries: load.probes.iter().map(|probe| a_try(load, &probe)).collect(),
+        nodes: nodes(load),
+        observed,
     }
 }
 
