@@ -3,45 +3,44 @@
 //! The order is: the strings and dynamic entries, which determine the number of added segments; the
 //! room for their program headers; the segments; all pointers to the moved bytes.
 
+use std::ops::Range;
+
 use becalm_core::patch::Write;
 use object::ReadRef;
 use object::elf::{
-    DT_STRSZ, DT_STRTAB, PF_R, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NOTE, PT_NULL, PT_PHDR,
+    DT_STRSZ, DT_STRTAB, PF_R, PN_XNUM, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NOTE, PT_NULL, PT_PHDR,
 };
 
-use crate::dynamic::{self, Entry};
-use crate::fields::Fields;
-use crate::format::{Place, Segment};
+use crate::RewriteError;
+use crate::dynamic;
+use crate::format::{Dyn, Place, Segment};
 use crate::goal::{Goal, Names};
 use crate::image::{Image, SECTIONS_MAX, bytes_at, is_static_pie};
-use crate::layout::{self, Layout, TABLE_TAGS};
-use crate::notes::NOTE_NAME;
+use crate::layout::{self, Block, Layout, TABLE_TAGS};
+use crate::notes::{self, NOTE_NAME};
 use crate::overlay::Overlay;
 use crate::record::{Content, LEADER_SIZE};
 use crate::sections::{self, News, VOID_NAME};
 use crate::segment::{Appended, HEAD_SIZE};
 use crate::strings::Strings;
-use crate::{RewriteError, Warning, notes, symbols, versions};
+use crate::symbols;
+use crate::versions;
 
 /// The number of spare `DT_NULL` entries in a moved dynamic section.
 const SPARE: usize = 4;
 
-/// The finished image without its record.
-pub(crate) struct Draft {
-    pub(crate) content: Content,
-    pub(crate) warnings: Vec<Warning>,
-}
+/// Bytes that replace a range of the original.
+type Replaced = (Range<u64>, Vec<u8>);
 
 /// The parts of the new image, before their offsets are known.
-struct Parts<'data> {
+struct Parts {
     /// The small changes of the original's content in place.
     changes: Vec<Write>,
-    strings: Strings<'data>,
-    entries: Option<Vec<Entry>>,
+    /// The string table, if it grows.
+    strings: Option<Replaced>,
+    entries: Option<Vec<Dyn>>,
     note: Option<Vec<u8>>,
-    /// The length of the note's descriptor without padding.
-    descriptor: u64,
-    interpreter: Option<Vec<u8>>,
+    interpreter: Option<Replaced>,
     /// True if the dynamic section has no room for its entries.
     dynamic_moves: bool,
 }
@@ -55,47 +54,53 @@ pub(crate) fn assemble<'data, R: ReadRef<'data>>(
     data: R,
     goal: &Goal,
     append_at: u64,
-) -> Result<Draft, RewriteError> {
+) -> Result<Content, RewriteError> {
     let image = &goal.fields.changed(image);
-    let parts = Parts::of(image, data, goal)?;
-    let after = append_at + LEADER_SIZE;
-    if !parts.needs_segment() {
-        return parts.in_place(image, &goal.fields, append_at);
+    let parts = &Parts::of(image, data, goal)?;
+    let needs_segment = parts.dynamic_moves
+        || parts.note.is_some()
+        || parts.interpreter.is_some()
+        || parts.strings.is_some();
+    if !needs_segment {
+        return in_place(image, parts, goal, append_at);
     }
-    let layout = parts.layout(image, data);
+    let slots = 1 + usize::from(parts.dynamic_moves);
+    let tables = image.dynamic.is_some() && !is_static_pie(image);
+    let layout = layout::choose(image, data, slots, parts.note.is_some(), tables);
     // `eu-elflint` adds the size of a relocation's symbol to the place that it changes, and reports a
     // text relocation if the sum is in a read-only segment (`check_one_reloc`). A table that moves
     // would leave the gap in the file as well.
     let gap = if layout.table_moves { 0 } else { symbols::largest(image, data) };
     let mut builder = Builder {
         image,
-        table_offset: image.table_offset,
-        appended: Appended::begin(image, append_at, after, layout.table_moves, gap)?,
+        parts,
+        table_offset: image.header.phoff,
+        appended: Appended::begin(image, append_at, layout.table_moves, gap)?,
         news: News::default(),
         layout,
         writes: Vec::new(),
     };
     // A displaced block is copied with the small changes in it.
-    let changed = Overlay::new(data, &parts.changes, image.length);
-    builder.fill(&changed, &parts)?;
-    builder.writes = symbols::follow(image, data, &builder.appended, builder.news.dynamic);
-    builder.finish(&parts, append_at)
+    builder.fill(&Overlay::new(data, &parts.changes, image.length))?;
+    builder.put_dynamic()?;
+    builder.writes.extend(symbols::follow(image, data, &builder.appended, builder.news.dynamic));
+    builder.finish(goal, append_at)
 }
 
-impl<'data> Parts<'data> {
-    fn of<R: ReadRef<'data>>(image: &Image, data: R, goal: &Goal) -> Result<Self, RewriteError> {
+impl Parts {
+    fn of<'data, R: ReadRef<'data>>(
+        image: &Image,
+        data: R,
+        goal: &Goal,
+    ) -> Result<Self, RewriteError> {
         let mut strings = Strings::default();
-        let mut changes = Vec::new();
         let old = goal.names.as_ref().map(|_| Names::of(image, data)).transpose()?;
         let names = old.as_ref().zip(goal.names.as_ref());
-        let mut entries = match &image.dynamic {
-            Some(_) => Some(dynamic::entries(image, data, names, &mut strings)?),
-            None => None,
-        };
-        if let Some(entries) = &mut entries {
-            dynamic::set_fields(entries, &goal.fields);
-        }
-        changes.extend(goal.fields.versions(image, data)?);
+        let entries = image.dynamic.as_ref().map(|dynamic| {
+            dynamic::entries((image, data), dynamic, names, &goal.fields, &mut strings)
+        });
+        let entries = entries.transpose()?;
+        let mut changes = goal.fields.versions(image, data)?;
         if let Some((old, new)) = names {
             changes.extend(versions::follow(image, data, old, new, &mut strings)?);
         }
@@ -105,47 +110,40 @@ impl<'data> Parts<'data> {
         }
         // `Overlay` needs the writes in ascending order.
         changes.sort_by_key(|change| change.offset);
-        let note = goal.note.as_ref().and_then(Option::as_ref);
-        let descriptor = note.map_or(0, |it| it.len() as u64);
+        let note = goal.note.iter().flatten().next();
         let note = note.map(|it| notes::note(image.format, it)).transpose()?;
-        let interpreter = goal.interpreter.as_ref().map(|path| [path.as_slice(), b"\0"].concat());
+        let interpreter = image.interpreter().zip(goal.interpreter.as_ref());
+        let interpreter = interpreter.map(|(segment, path)| {
+            (segment.offset..segment.file_end(), [path.as_slice(), b"\0"].concat())
+        });
         // One more entry is the `DT_NULL` at the end.
-        let full = |entries: &Vec<Entry>| {
-            image.dynamic.as_ref().is_some_and(|dynamic| entries.len() + 1 > dynamic.capacity)
-        };
-        let dynamic_moves = entries.as_ref().is_some_and(full);
-        Ok(Self { changes, strings, entries, note, descriptor, interpreter, dynamic_moves })
+        let full = image.dynamic.as_ref().zip(entries.as_ref());
+        let dynamic_moves = full.is_some_and(|(old, new)| new.len() + 1 > old.capacity);
+        Ok(Self { changes, strings: strings.grown(), entries, note, interpreter, dynamic_moves })
     }
+}
 
-    fn needs_segment(&self) -> bool {
-        self.note.is_some()
-            || self.interpreter.is_some()
-            || self.dynamic_moves
-            || self.strings.grown().is_some()
+/// Builds the image without a new segment: all changes fit in place.
+fn in_place(
+    image: &Image,
+    parts: &Parts,
+    goal: &Goal,
+    append_at: u64,
+) -> Result<Content, RewriteError> {
+    let mut writes = parts.changes.clone();
+    if goal.fields.os_abi.is_some() {
+        writes.push(Write { offset: 0, bytes: image.format.write(&image.header)? });
     }
-
-    fn layout<R: ReadRef<'data>>(&self, image: &Image, data: R) -> Layout {
-        let slots = 1 + usize::from(self.dynamic_moves);
-        let tables = image.dynamic.is_some() && !is_static_pie(image);
-        layout::choose(image, data, slots, self.note.is_some(), tables)
+    if goal.fields.executable_stack.is_some() {
+        let bytes = image.format.table(&image.segments)?;
+        writes.push(Write { offset: image.header.phoff, bytes });
     }
-
-    /// Builds the image without a new segment: all changes fit in place.
-    fn in_place(
-        self,
-        image: &Image,
-        fields: &Fields,
-        append_at: u64,
-    ) -> Result<Draft, RewriteError> {
-        let mut writes = self.changes;
-        writes.extend(fields.headers(image)?);
-        if let (Some(entries), Some(dynamic)) = (&self.entries, &image.dynamic) {
-            let bytes = dynamic::bytes(image, entries, dynamic.vaddr, dynamic.capacity)?;
-            writes.push(Write { offset: dynamic.offset, bytes });
-        }
-        let appended = Appended::outside(append_at + LEADER_SIZE);
-        draft(writes, appended, append_at, None, Vec::new())
+    if let (Some(entries), Some(dynamic)) = (&parts.entries, &image.dynamic) {
+        let bytes = dynamic::bytes(image, entries, dynamic.vaddr, dynamic.capacity)?;
+        writes.push(Write { offset: dynamic.offset, bytes });
     }
+    let (offset, appended) = (append_at + LEADER_SIZE, Vec::new());
+    checked(Content { append_at, offset, appended, writes, note: None, table_moves: false })
 }
 
 /// Hides the existing resolution notes from all readers: their type becomes 0, and their section gets
@@ -156,7 +154,7 @@ fn void_notes<'data, R: ReadRef<'data>>(image: &Image, data: R, changes: &mut Ve
         // The type follows two lengths.
         changes.push(Write { offset: note.offset + 8, bytes: vec![0; 4] });
     }
-    let Some(names) = image.sections.get(image.names_index) else { return };
+    let Some(names) = image.section_of_names() else { return };
     for section in &image.sections {
         let holds = |note: &notes::Found| {
             (section.offset..section.offset.saturating_add(section.size)).contains(&note.offset)
@@ -174,6 +172,7 @@ fn void_notes<'data, R: ReadRef<'data>>(image: &Image, data: R, changes: &mut Ve
 /// The state while the segments are filled.
 struct Builder<'a> {
     image: &'a Image,
+    parts: &'a Parts,
     layout: Layout,
     appended: Appended,
     table_offset: u64,
@@ -182,84 +181,62 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    /// Fills the read-only segment, then the writable one.
-    fn fill<'o, R: ReadRef<'o>>(&mut self, data: R, parts: &Parts) -> Result<(), RewriteError> {
-        let image = self.image;
+    /// Fills the read-only segment.
+    fn fill<'o, R: ReadRef<'o>>(&mut self, data: R) -> Result<(), RewriteError> {
+        let (image, parts) = (self.image, self.parts);
         let (offset, vaddr) = (self.appended.offset, self.appended.push(&[], 1).1 - HEAD_SIZE);
         self.news.head = Some(Place { offset, vaddr, size: HEAD_SIZE });
+        let shared = self.layout.shared.map(|index| image.segments[index].file_end());
         // The table is written last; here it gets its room.
         if self.layout.table_moves {
-            let count = self.segment_count(parts);
+            let note = parts.note.is_some() && shared.is_none();
+            let more = 1 + usize::from(parts.dynamic_moves) + usize::from(note);
+            let count = image.segments.len() + more - layout::unused(image).min(more);
             let table = vec![0; count * image.format.segment_size() as usize];
             self.table_offset = self.appended.push(&table, image.format.word_align()).0;
         }
-        let grown = parts.strings.grown();
-        let replaced = self.replaced_interpreter(parts);
-        for index in 0..self.layout.blocks.len() {
-            let block = self.layout.blocks[index].clone();
-            // The new string table and interpreter replace these blocks and are pushed later.
-            let again = [grown.as_ref().map(|it| &it.0), replaced.as_ref().map(|it| &it.0)];
-            if !again.contains(&Some(&block.range)) {
-                let size = block.range.end - block.range.start;
+        // The new interpreter and string table replace blocks and are pushed later.
+        let replaced = || parts.interpreter.iter().chain(&parts.strings);
+        for Block { range, align } in self.layout.blocks.clone() {
+            let end = range.end;
+            if !replaced().any(|(again, _)| *again == range) {
                 let broken = RewriteError::Malformed("a displaced range cannot be read");
-                let bytes = bytes_at(data, block.range.start, size).ok_or(broken)?;
-                self.appended.push_moved(block.range.clone(), bytes, block.align);
+                let bytes = bytes_at(data, range.start, end - range.start).ok_or(broken)?;
+                self.appended.push_moved(range, bytes, align);
             }
-            self.push_shared_note(&block, parts);
+            // The note follows the displaced one whose `PT_NOTE` it shares.
+            if shared == Some(end) {
+                self.push_note();
+            }
         }
-        if let (Some(note), None) = (&parts.note, self.layout.shared) {
-            self.push_note(note);
+        if shared.is_none() {
+            self.push_note();
         }
-        for (range, bytes) in replaced.into_iter().chain(grown) {
-            self.appended.push_moved(range, &bytes, 1);
+        for (range, bytes) in replaced() {
+            self.appended.push_moved(range.clone(), bytes, 1);
         }
-        self.appended.close()?;
-        self.fill_writable(parts)
+        self.appended.close()
     }
 
-    fn replaced_interpreter(&self, parts: &Parts) -> Option<(std::ops::Range<u64>, Vec<u8>)> {
-        let segment = self.image.interpreter()?;
-        Some((segment.offset..segment.file_end(), parts.interpreter.clone()?))
-    }
-
-    fn push_note(&mut self, note: &[u8]) {
-        let (offset, vaddr) = self.appended.push(note, 4);
-        self.news.note = Some(Place { offset, vaddr, size: note.len() as u64 });
-    }
-
-    /// Adds the note right after the displaced one whose `PT_NOTE` it shares.
-    fn push_shared_note(&mut self, block: &layout::Block, parts: &Parts) {
-        let Some(shared) = self.layout.shared.map(|index| self.image.segments[index]) else {
-            return;
-        };
-        if let (Some(note), true) = (&parts.note, block.range.end == shared.file_end()) {
-            self.push_note(note);
+    fn push_note(&mut self) {
+        if let Some(note) = &self.parts.note {
+            let (offset, vaddr) = self.appended.push(note, 4);
+            self.news.note = Some(Place { offset, vaddr, size: note.len() as u64 });
         }
     }
 
-    fn fill_writable(&mut self, parts: &Parts) -> Result<(), RewriteError> {
-        let Some(entries) = parts.entries.as_ref().filter(|_| parts.dynamic_moves) else {
+    /// Writes the dynamic section with the addresses of moved tables, in place or in a writable segment.
+    fn put_dynamic(&mut self) -> Result<(), RewriteError> {
+        let (image, parts) = (self.image, self.parts);
+        let (Some(entries), Some(dynamic)) = (&parts.entries, &image.dynamic) else {
             return Ok(());
         };
-        let entries = self.relocated(entries, parts);
-        let capacity = entries.len() + 1 + SPARE;
-        let image = self.image;
-        let (offset, vaddr) =
-            self.appended.writable(|vaddr| dynamic::bytes(image, &entries, vaddr, capacity))?;
-        let size = capacity as u64 * image.format.dyn_size();
-        self.news.dynamic = Some(Place { offset, vaddr, size });
-        Ok(())
-    }
-
-    /// Returns the dynamic entries with the addresses of moved tables.
-    fn relocated(&self, entries: &[Entry], parts: &Parts) -> Vec<Entry> {
-        let grown = parts.strings.grown().map(|(_, bytes)| bytes.len() as u64);
-        let mut entries = entries.to_vec();
+        let grown = parts.strings.as_ref().map(|(_, bytes)| bytes.len() as u64);
+        let mut entries = entries.clone();
         for entry in &mut entries {
-            let entry = &mut entry.entry;
             // Other tags name addresses in code and data, which never move.
             if TABLE_TAGS.contains(&entry.tag) {
-                let place = self.image.file_offset(entry.value, 1);
+                let place = image.file_offset(entry.value, 1);
                 let moved = place.and_then(|offset| self.appended.moved(offset, 1));
                 entry.value = moved.map_or(entry.value, |(_, vaddr)| vaddr);
             }
@@ -267,22 +244,25 @@ impl Builder<'_> {
                 entry.value = size;
             }
         }
-        debug_assert!(grown.is_none() || entries.iter().any(|it| it.entry.tag == DT_STRTAB));
-        entries
-    }
-
-    fn segment_count(&self, parts: &Parts) -> usize {
-        let note = parts.note.is_some() && self.layout.shared.is_none();
-        let more = 1 + usize::from(parts.dynamic_moves) + usize::from(note);
-        let unused = layout::unused(self.image).min(more);
-        self.image.segments.len() + more - unused
+        debug_assert!(grown.is_none() || entries.iter().any(|it| it.tag == DT_STRTAB));
+        if parts.dynamic_moves {
+            let capacity = entries.len() + 1 + SPARE;
+            let bytes = |vaddr| dynamic::bytes(image, &entries, vaddr, capacity);
+            let (offset, vaddr) = self.appended.writable(bytes)?;
+            let size = capacity as u64 * image.format.dyn_size();
+            self.news.dynamic = Some(Place { offset, vaddr, size });
+        } else {
+            let bytes = dynamic::bytes(image, &entries, dynamic.vaddr, dynamic.capacity)?;
+            self.writes.push(Write { offset: dynamic.offset, bytes });
+        }
+        Ok(())
     }
 
     /// Returns the program headers: the old ones with the offsets of moved bytes, and the new ones
     /// after the last of their kind.
-    fn segments(&self, parts: &Parts) -> Vec<Segment> {
+    fn segments(&self) -> Vec<Segment> {
         let mut segments = self.image.segments.clone();
-        let interpreter = parts.interpreter.as_ref().map(|bytes| bytes.len() as u64);
+        let interpreter = self.parts.interpreter.as_ref().map(|(_, path)| path.len() as u64);
         for (index, segment) in segments.iter_mut().enumerate() {
             if layout::follows(self.image, segment.kind)
                 && let Some((offset, vaddr)) = self.appended.moved(segment.offset, segment.filesz)
@@ -329,54 +309,48 @@ impl Builder<'_> {
         segments
     }
 
-    /// Writes the program headers, the dynamic section, the section headers and the ELF header.
-    fn finish(mut self, parts: &Parts, append_at: u64) -> Result<Draft, RewriteError> {
+    /// Writes the program headers, the section headers and the ELF header.
+    fn finish(mut self, goal: &Goal, append_at: u64) -> Result<Content, RewriteError> {
         let image = self.image;
-        let segments = self.segments(parts);
-        let mut table = Vec::new();
-        for segment in &segments {
-            table.extend(image.format.segment(segment)?);
-        }
+        let segments = self.segments();
+        let table = image.format.table(&segments)?;
+        let table_end = self.table_offset + table.len() as u64;
         let mut names = image.names.clone();
-        self.keep_changes(parts, table.len() as u64, &mut names);
-        if let (Some(entries), Some(dynamic), false) =
-            (&parts.entries, &image.dynamic, parts.dynamic_moves)
-        {
-            let entries = self.relocated(entries, parts);
-            let bytes = dynamic::bytes(image, &entries, dynamic.vaddr, dynamic.capacity)?;
-            self.writes.push(Write { offset: dynamic.offset, bytes });
-        }
-        let mut header = Header::of(image);
-        header.segments(segments.len(), self.table_offset)?;
+        self.keep_changes(table_end, &mut names);
+        let mut header = image.header.clone();
+        // With `PN_XNUM` the count is in section 0, which neither the kernel nor a loader reads.
+        let count = u16::try_from(segments.len()).ok().filter(|&count| count < PN_XNUM);
+        (header.phnum, header.phoff) = (count.ok_or(RewriteError::NoRoom)?, self.table_offset);
         if !image.sections.is_empty() {
-            let table_end = self.table_offset + table.len() as u64;
             let (news, appended) = (self.news, &mut self.appended);
             let (offset, count) = sections::append(image, &names, &news, table_end, appended)?;
-            header.sections(count, offset)?;
+            let count = u16::try_from(count).ok().filter(|&count| count < SECTIONS_MAX);
+            (header.shnum, header.shoff) = (count.ok_or(RewriteError::TooManySections)?, offset);
         }
-        self.writes.push(Write { offset: 0, bytes: header.bytes });
-        if self.layout.table_moves {
-            let at = (self.table_offset - self.appended.offset) as usize;
-            self.appended.bytes[at..at + table.len()].copy_from_slice(&table);
+        self.writes.push(Write { offset: 0, bytes: image.format.write(&header)? });
+        let Appended { offset, bytes: mut appended, .. } = self.appended;
+        let table_moves = self.layout.table_moves;
+        if table_moves {
+            let at = (self.table_offset - offset) as usize;
+            appended[at..at + table.len()].copy_from_slice(&table);
         } else {
             self.writes.push(Write { offset: self.table_offset, bytes: table });
         }
         // The header, owner and padding of the note take 20 bytes.
-        let note = self.news.note.map(|place| (place.offset + 20, parts.descriptor));
-        let moved = self.layout.table_moves.then_some(Warning::TableMoved);
-        draft(self.writes, self.appended, append_at, note, moved.into_iter().collect())
+        let descriptor = goal.note.iter().flatten().next().map_or(0, |it| it.len() as u64);
+        let note = self.news.note.map(|place| (place.offset + 20, descriptor));
+        let writes = self.writes;
+        checked(Content { append_at, offset, appended, writes, note, table_moves })
     }
 
     /// Adds the small changes that the new program header table does not cover. Changed section names
     /// are changed in the new table of names as well.
-    fn keep_changes(&mut self, parts: &Parts, table_size: u64, names: &mut [u8]) {
-        let table = self.table_offset..self.table_offset + table_size;
-        let named = self.image.sections.get(self.image.names_index).map_or(0, |it| it.offset);
-        for change in &parts.changes {
+    fn keep_changes(&mut self, table_end: u64, names: &mut [u8]) {
+        let named = self.image.section_of_names().map_or(0, |it| it.offset);
+        for change in &self.parts.changes {
             let end = change.offset + change.bytes.len() as u64;
-            let covered =
-                !self.layout.table_moves && change.offset < table.end && table.start < end;
-            if !covered {
+            let covered = change.offset < table_end && self.table_offset < end;
+            if self.layout.table_moves || !covered {
                 self.writes.push(change.clone());
             }
             let inside = change
@@ -400,59 +374,12 @@ fn insert(segments: &mut Vec<Segment>, new: &[Segment]) {
     segments.splice(at..at, new.iter().copied());
 }
 
-fn draft(
-    mut writes: Vec<Write>,
-    appended: Appended,
-    append_at: u64,
-    note: Option<(u64, u64)>,
-    warnings: Vec<Warning>,
-) -> Result<Draft, RewriteError> {
-    writes.sort_by_key(|write| write.offset);
+/// Sorts the writes of a content. The record stores the old bytes of each range, so they must not overlap.
+fn checked(mut content: Content) -> Result<Content, RewriteError> {
+    content.writes.sort_by_key(|write| write.offset);
     let end = |write: &Write| write.offset + write.bytes.len() as u64;
-    // The record stores the old bytes of each range, so the ranges must not overlap.
-    if writes.windows(2).any(|pair| end(&pair[0]) > pair[1].offset) {
+    if content.writes.windows(2).any(|pair| end(&pair[0]) > pair[1].offset) {
         return Err(RewriteError::Malformed("its headers overlap what they describe"));
     }
-    let Appended { offset, bytes, .. } = appended;
-    let content = Content { append_at, offset, appended: bytes, writes, note };
-    Ok(Draft { content, warnings })
-}
-
-/// The ELF header with the offsets of the new tables.
-struct Header<'a> {
-    image: &'a Image,
-    bytes: Vec<u8>,
-}
-
-impl<'a> Header<'a> {
-    fn of(image: &'a Image) -> Self {
-        Self { image, bytes: image.header.clone() }
-    }
-
-    fn put(&mut self, at: usize, bytes: &[u8]) {
-        if let Some(place) = self.bytes.get_mut(at..at + bytes.len()) {
-            place.copy_from_slice(bytes);
-        }
-    }
-
-    /// Sets `e_phoff` and `e_phnum`.
-    fn segments(&mut self, count: usize, offset: u64) -> Result<(), RewriteError> {
-        // With `PN_XNUM` the count is in section 0, which neither the kernel nor a loader reads.
-        let count = u16::try_from(count).ok().filter(|&count| count < object::elf::PN_XNUM);
-        let count = count.ok_or(RewriteError::NoRoom)?;
-        let (number_at, offset_at) = if self.image.format.is_64() { (56, 32) } else { (44, 28) };
-        self.put(number_at, &self.image.format.u16(count));
-        self.put(offset_at, &self.image.format.word(offset)?);
-        Ok(())
-    }
-
-    /// Sets `e_shoff` and `e_shnum`.
-    fn sections(&mut self, count: usize, offset: u64) -> Result<(), RewriteError> {
-        let count = u16::try_from(count).ok().filter(|&count| count < SECTIONS_MAX);
-        let count = count.ok_or(RewriteError::TooManySections)?;
-        let (number_at, offset_at) = if self.image.format.is_64() { (60, 40) } else { (48, 32) };
-        self.put(number_at, &self.image.format.u16(count));
-        self.put(offset_at, &self.image.format.word(offset)?);
-        Ok(())
-    }
+    Ok(content)
 }

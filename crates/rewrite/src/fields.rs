@@ -1,7 +1,6 @@
 //! Edits of single fields: `EI_OSABI`, the flags of `PT_GNU_STACK`, `DT_FLAGS_1`, `DT_DEBUG`, and the
 //! versions of dynamic symbols (`.gnu.version`).
 
-use becalm_core::edit::Edit;
 use becalm_core::patch::Write;
 use bstr::{BString, ByteSlice};
 use object::ReadRef;
@@ -12,7 +11,7 @@ use object::elf::{
 
 use crate::RewriteError;
 use crate::format::Section;
-use crate::image::{Image, bytes_at, is_static_pie, string_at};
+use crate::image::{Image, bytes_at, string_at};
 
 /// The index of `EI_OSABI` in the ELF header.
 const OS_ABI: usize = 7;
@@ -31,41 +30,6 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
-    /// Applies one edit. Returns false if it is not an edit of a field.
-    ///
-    /// # Errors
-    /// Returns [`RewriteError`] if the edit is not possible in this file.
-    pub(crate) fn apply(&mut self, edit: &Edit, image: &Image) -> Result<bool, RewriteError> {
-        match edit {
-            Edit::OsAbi(abi) => self.os_abi = Some(*abi),
-            Edit::ExecutableStack(wanted) => {
-                if stack(image).is_none() {
-                    return Err(RewriteError::NoStackHeader);
-                }
-                self.executable_stack = Some(*wanted);
-            }
-            Edit::NoDefaultLibraries | Edit::DebugTag | Edit::ClearSymbolVersion(_) => {
-                if image.dynamic.is_none() {
-                    return Err(RewriteError::NotDynamic);
-                }
-                if is_static_pie(image) {
-                    return Err(RewriteError::StaticPie);
-                }
-                match edit {
-                    Edit::NoDefaultLibraries => self.no_default_libraries = true,
-                    Edit::ClearSymbolVersion(name) => {
-                        if let Err(at) = self.unversioned.binary_search(name) {
-                            self.unversioned.insert(at, name.clone());
-                        }
-                    }
-                    _ => self.debug_tag = true,
-                }
-            }
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
     /// Removes the edits whose result the original already has.
     ///
     /// # Errors
@@ -75,26 +39,23 @@ impl Fields {
         image: &Image,
         data: R,
     ) -> Result<(), RewriteError> {
-        self.os_abi = self.os_abi.filter(|abi| image.header.get(OS_ABI) != Some(abi));
+        self.os_abi = self.os_abi.filter(|abi| image.header.ident[OS_ABI] != *abi);
         self.executable_stack =
             self.executable_stack.filter(|&wanted| stack(image) != Some(wanted));
         self.no_default_libraries &= !has_no_default_libraries(image);
         self.debug_tag &= !has_debug_tag(image);
-        let mut names = std::mem::take(&mut self.unversioned);
-        if !names.is_empty() {
-            let versioned: Vec<BString> =
-                versioned(image, data, &names)?.into_iter().map(|(_, name)| name).collect();
-            names.retain(|name| versioned.contains(name));
+        if !self.unversioned.is_empty() {
+            let versioned = versioned(image, data, &self.unversioned)?;
+            self.unversioned.retain(|name| versioned.iter().any(|(_, other)| name == other));
         }
-        self.unversioned = names;
         Ok(())
     }
 
     /// Returns the tables of the original with the wanted header and flags.
     pub(crate) fn changed(&self, image: &Image) -> Image {
         let mut image = image.clone();
-        if let (Some(abi), Some(place)) = (self.os_abi, image.header.get_mut(OS_ABI)) {
-            *place = abi;
+        if let Some(abi) = self.os_abi {
+            image.header.ident[OS_ABI] = abi;
         }
         if let Some(wanted) = self.executable_stack {
             for segment in image.segments.iter_mut().filter(|it| it.kind == PT_GNU_STACK) {
@@ -103,27 +64,6 @@ impl Fields {
             }
         }
         image
-    }
-
-    /// Returns the header and the stack's program header as they are written if nothing is appended.
-    /// `image` has the wanted fields.
-    ///
-    /// # Errors
-    /// Returns [`RewriteError`] if a number exceeds 32 bits in a 32-bit file.
-    pub(crate) fn headers(&self, image: &Image) -> Result<Vec<Write>, RewriteError> {
-        let mut writes = Vec::new();
-        if let Some(abi) = self.os_abi {
-            writes.push(Write { offset: OS_ABI as u64, bytes: vec![abi] });
-        }
-        if self.executable_stack.is_some() {
-            for (index, segment) in image.segments.iter().enumerate() {
-                if segment.kind == PT_GNU_STACK {
-                    let offset = image.table_offset + index as u64 * image.format.segment_size();
-                    writes.push(Write { offset, bytes: image.format.segment(segment)? });
-                }
-            }
-        }
-        Ok(writes)
     }
 
     /// Returns the changes of `.gnu.version`.
@@ -145,7 +85,7 @@ impl Fields {
 
     /// Returns true if a finished file has the wanted fields.
     pub(crate) fn hold<'data, R: ReadRef<'data>>(&self, after: &Image, data: R) -> bool {
-        self.os_abi.is_none_or(|abi| after.header.get(OS_ABI) == Some(&abi))
+        self.os_abi.is_none_or(|abi| after.header.ident[OS_ABI] == abi)
             && self.executable_stack.is_none_or(|wanted| stack(after) == Some(wanted))
             && (!self.no_default_libraries || has_no_default_libraries(after))
             && (!self.debug_tag || has_debug_tag(after))
@@ -210,6 +150,8 @@ fn versioned<'data, R: ReadRef<'data>>(
 
 #[cfg(test)]
 mod tests {
+    use becalm_core::edit::Edit;
+
     use super::*;
     use crate::tests::builder::{Builder, FORMATS};
     use crate::tests::{edited, undone, view};
@@ -219,7 +161,7 @@ mod tests {
         let mut data = builder.build();
         let image = Image::read(data.as_slice()).unwrap();
         let at = image.segments.iter().rposition(|it| it.kind == object::elf::PT_NOTE).unwrap();
-        let at = (image.table_offset + at as u64 * image.format.segment_size()) as usize;
+        let at = (image.header.phoff + at as u64 * image.format.segment_size()) as usize;
         data[at..at + 4].copy_from_slice(&image.format.u32(PT_GNU_STACK.0));
         data
     }

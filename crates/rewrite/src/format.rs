@@ -1,5 +1,5 @@
 //! Numbers and table entries of one ELF file, by its class and byte order (gABI, "ELF Header",
-//! "Program Header", "Sections").
+//! "Program Header", "Sections"). One list of the fields of an entry serves to read and to write it.
 
 use becalm_core::elf::{Class, Endian};
 use object::elf::{
@@ -16,8 +16,46 @@ pub(crate) struct Format {
     pub(crate) endian: Endian,
 }
 
+/// A field of an entry.
+pub(crate) enum Field<'a> {
+    Byte(&'a mut u8),
+    /// 16 bits.
+    Half(&'a mut u16),
+    /// 32 bits.
+    Word(&'a mut u32),
+    /// An address, offset or size.
+    Long(&'a mut u64),
+}
+
+use Field::{Byte, Half, Long, Word};
+
+/// An entry of a table, or the ELF header.
+pub(crate) trait Entry: Clone + Default {
+    /// Returns the fields in their order in a class.
+    fn fields(&mut self, class: Class) -> Vec<Field<'_>>;
+}
+
+/// The ELF header, widened to 64 bits, with the names of the gABI.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Header {
+    pub(crate) ident: [u8; 16],
+    pub(crate) kind: u16,
+    pub(crate) machine: u16,
+    version: u32,
+    entry: u64,
+    pub(crate) phoff: u64,
+    pub(crate) shoff: u64,
+    flags: u32,
+    ehsize: u16,
+    pub(crate) phentsize: u16,
+    pub(crate) phnum: u16,
+    pub(crate) shentsize: u16,
+    pub(crate) shnum: u16,
+    pub(crate) shstrndx: u16,
+}
+
 /// One program header, widened to 64 bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) kind: ProgramType,
     pub(crate) flags: ProgramFlags,
@@ -30,7 +68,7 @@ pub(crate) struct Segment {
 }
 
 /// One section header, widened to 64 bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Section {
     pub(crate) name: u32,
     pub(crate) kind: SectionType,
@@ -49,6 +87,8 @@ pub(crate) struct Section {
 pub(crate) struct Dyn {
     pub(crate) tag: DynamicTag,
     pub(crate) value: u64,
+    /// The index in the original; `None` for a new entry.
+    pub(crate) from: Option<usize>,
 }
 
 /// A range of the appended bytes.
@@ -75,6 +115,50 @@ impl Segment {
     /// Returns the first address after the segment.
     pub(crate) fn memory_end(&self) -> u64 {
         self.vaddr.saturating_add(self.memsz)
+    }
+}
+
+impl Entry for Header {
+    fn fields(&mut self, _: Class) -> Vec<Field<'_>> {
+        let rest = [
+            Half(&mut self.kind),
+            Half(&mut self.machine),
+            Word(&mut self.version),
+            Long(&mut self.entry),
+            Long(&mut self.phoff),
+            Long(&mut self.shoff),
+            Word(&mut self.flags),
+            Half(&mut self.ehsize),
+            Half(&mut self.phentsize),
+            Half(&mut self.phnum),
+            Half(&mut self.shentsize),
+            Half(&mut self.shnum),
+            Half(&mut self.shstrndx),
+        ];
+        self.ident.iter_mut().map(Byte).chain(rest).collect()
+    }
+}
+
+impl Entry for Segment {
+    fn fields(&mut self, class: Class) -> Vec<Field<'_>> {
+        let Self { kind, flags, offset, vaddr, paddr, filesz, memsz, align } = self;
+        let mut fields = vec![Word(&mut kind.0)];
+        fields.extend([offset, vaddr, paddr, filesz, memsz, align].map(Long));
+        // The second field of `Elf64_Phdr`, and the last but one of `Elf32_Phdr`.
+        let at = if class == Class::Elf64 { 1 } else { 6 };
+        fields.insert(at, Word(&mut flags.0));
+        fields
+    }
+}
+
+impl Entry for Section {
+    fn fields(&mut self, _: Class) -> Vec<Field<'_>> {
+        let Self { name, kind, flags, addr, offset, size, link, info, align, entsize } = self;
+        let mut fields = vec![Word(name), Word(&mut kind.0)];
+        fields.extend([&mut flags.0, addr, offset, size].map(Long));
+        fields.extend([link, info].map(Word));
+        fields.extend([align, entsize].map(Long));
+        fields
     }
 }
 
@@ -150,40 +234,60 @@ impl Format {
         Ok(self.u32(value).to_vec())
     }
 
-    /// Writes a program header.
-    pub(crate) fn segment(self, segment: &Segment) -> Result<Vec<u8>, RewriteError> {
-        let Segment { kind, flags, offset, vaddr, paddr, filesz, memsz, align } = *segment;
-        let mut bytes = self.u32(kind.0).to_vec();
-        // `p_flags` is the second field of `Elf64_Phdr`, and the last but one of `Elf32_Phdr`.
-        if self.is_64() {
-            bytes.extend(self.u32(flags.0));
+    /// Reads an entry; `None` if the bytes end before.
+    pub(crate) fn read<E: Entry>(self, mut bytes: &[u8]) -> Option<E> {
+        let mut entry = E::default();
+        let mut take = |size| {
+            let (head, rest) = bytes.split_at_checked(size)?;
+            bytes = rest;
+            Some(head)
+        };
+        for field in entry.fields(self.class) {
+            match field {
+                Byte(value) => *value = take(1)?[0],
+                Half(value) => *value = self.endian.u16(take(2)?, 0)?,
+                Word(value) => *value = self.endian.u32(take(4)?, 0)?,
+                Long(value) => *value = self.read_word(take(self.word_align() as usize)?, 0)?,
+            }
         }
-        for value in [offset, vaddr, paddr, filesz, memsz] {
-            bytes.extend(self.word(value)?);
+        Some(entry)
+    }
+
+    /// Writes an entry.
+    ///
+    /// # Errors
+    /// Returns [`RewriteError::NoAddressSpace`] if a value exceeds 32 bits in a 32-bit file.
+    pub(crate) fn write<E: Entry>(self, entry: &E) -> Result<Vec<u8>, RewriteError> {
+        let mut bytes = Vec::new();
+        for field in entry.clone().fields(self.class) {
+            match field {
+                Byte(value) => bytes.push(*value),
+                Half(value) => bytes.extend(self.u16(*value)),
+                Word(value) => bytes.extend(self.u32(*value)),
+                Long(value) => bytes.extend(self.word(*value)?),
+            }
         }
-        if !self.is_64() {
-            bytes.extend(self.u32(flags.0));
-        }
-        bytes.extend(self.word(align)?);
         Ok(bytes)
     }
 
-    /// Writes a section header.
-    pub(crate) fn section(self, section: &Section) -> Result<Vec<u8>, RewriteError> {
-        let mut bytes = self.u32(section.name).to_vec();
-        bytes.extend(self.u32(section.kind.0));
-        for value in [section.flags.0, section.addr, section.offset, section.size] {
-            bytes.extend(self.word(value)?);
-        }
-        bytes.extend(self.u32(section.link));
-        bytes.extend(self.u32(section.info));
-        bytes.extend(self.word(section.align)?);
-        bytes.extend(self.word(section.entsize)?);
-        Ok(bytes)
+    /// Writes the entries of a table, with the errors of [`Self::write`].
+    pub(crate) fn table<E: Entry>(self, entries: &[E]) -> Result<Vec<u8>, RewriteError> {
+        let bytes: Result<Vec<Vec<u8>>, _> =
+            entries.iter().map(|entry| self.write(entry)).collect();
+        Ok(bytes?.concat())
+    }
+
+    /// Reads the dynamic entry with the index `at`.
+    pub(crate) fn dynamic(self, bytes: &[u8], at: usize) -> Option<Dyn> {
+        let tag = self.read_word(bytes, 0)?;
+        // `d_tag` is signed.
+        let tag = if self.is_64() { tag as i64 } else { i64::from(tag as i32) };
+        let value = self.read_word(bytes, self.word_align() as usize)?;
+        Some(Dyn { tag: DynamicTag(tag), value, from: Some(at) })
     }
 
     /// Writes a dynamic entry.
-    pub(crate) fn entry(self, entry: Dyn) -> Result<Vec<u8>, RewriteError> {
+    pub(crate) fn entry(self, entry: &Dyn) -> Result<Vec<u8>, RewriteError> {
         // `d_tag` is signed: a negative tag keeps its low 32 bits.
         let tag = entry.tag.0 as u64;
         let mut bytes = self.word(if self.is_64() { tag } else { tag & 0xffff_ffff })?;

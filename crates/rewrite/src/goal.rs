@@ -10,7 +10,7 @@ use object::elf::DynamicTag;
 use object::elf::{DT_AUDIT, DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME};
 
 use crate::RewriteError;
-use crate::fields::Fields;
+use crate::fields::{self, Fields};
 use crate::image::{ET_DYN, Image, STRING_MAX, bytes_at, is_static_pie, string_at};
 use crate::notes::{self, NOTE_NAME};
 
@@ -39,7 +39,7 @@ pub(crate) struct Names {
 }
 
 /// One `DT_NEEDED`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Needed {
     /// The index among the original's `DT_NEEDED`. `None` for an added one.
     pub(crate) from: Option<usize>,
@@ -127,10 +127,7 @@ impl Goal {
         image: &Image,
         data: R,
     ) -> Result<(), RewriteError> {
-        check_strings(edit)?;
-        if self.fields.apply(edit, image)? {
-            return Ok(());
-        }
+        check_string(edit)?;
         match edit {
             Edit::ResolutionNote(descriptor) => {
                 let is_named = |section| image.section_name(section) == NOTE_NAME;
@@ -141,24 +138,46 @@ impl Goal {
                 self.note = Some(descriptor.clone());
             }
             Edit::Interpreter(path) => {
-                if image.interpreter().is_none() {
-                    return Err(RewriteError::NoInterpreter);
-                }
+                image.interpreter().ok_or(RewriteError::NoInterpreter)?;
                 self.interpreter = Some(path.clone());
             }
+            Edit::OsAbi(abi) => self.fields.os_abi = Some(*abi),
+            Edit::ExecutableStack(wanted) => {
+                fields::stack(image).ok_or(RewriteError::NoStackHeader)?;
+                self.fields.executable_stack = Some(*wanted);
+            }
             _ => {
+                image.dynamic.as_ref().ok_or(RewriteError::NotDynamic)?;
                 // Its own code reads the dynamic section at a fixed address.
                 if is_static_pie(image) {
                     return Err(RewriteError::StaticPie);
                 }
-                // The strings are read at the first edit that needs them.
-                if self.names.is_none() {
-                    self.names = Some(Names::of(image, data)?);
-                }
-                if let Some(names) = &mut self.names {
-                    names.apply(edit);
+                self.apply_to_dynamic(edit, image, data)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn apply_to_dynamic<'data, R: ReadRef<'data>>(
+        &mut self,
+        edit: &Edit,
+        image: &Image,
+        data: R,
+    ) -> Result<(), RewriteError> {
+        let fields = &mut self.fields;
+        match edit {
+            Edit::NoDefaultLibraries => fields.no_default_libraries = true,
+            Edit::DebugTag => fields.debug_tag = true,
+            Edit::ClearSymbolVersion(name) => {
+                if let Err(at) = fields.unversioned.binary_search(name) {
+                    fields.unversioned.insert(at, name.clone());
                 }
             }
+            // The strings are read at the first edit that needs them.
+            _ => match &mut self.names {
+                Some(names) => names.apply(edit),
+                names => names.insert(Names::of(image, data)?).apply(edit),
+            },
         }
         Ok(())
     }
@@ -198,42 +217,35 @@ impl Goal {
 }
 
 /// Returns an error for a string that an ELF file cannot contain.
-fn check_strings(edit: &Edit) -> Result<(), RewriteError> {
-    let (strings, may_be_empty): (Vec<&BString>, bool) = match edit {
-        Edit::RunPath { value, .. } | Edit::Audit(value) => (value.iter().collect(), true),
+fn check_string(edit: &Edit) -> Result<(), RewriteError> {
+    let (string, may_be_empty) = match edit {
+        Edit::RunPath { value, .. } | Edit::Audit(value) => (value.as_ref(), true),
         // The file may have an empty needed string, which can be replaced and removed.
-        Edit::ReplaceNeeded { to, .. } => (vec![to], false),
+        Edit::ReplaceNeeded { to: name, .. }
+        | Edit::AddNeeded(name)
+        | Edit::Interpreter(name)
+        | Edit::Soname(name) => (Some(name), false),
         // These write no string.
-        Edit::ResolutionNote(_)
-        | Edit::RemoveNeeded(_)
-        | Edit::OsAbi(_)
-        | Edit::ExecutableStack(_)
-        | Edit::NoDefaultLibraries
-        | Edit::DebugTag
-        | Edit::ClearSymbolVersion(_) => return Ok(()),
-        Edit::AddNeeded(name) | Edit::Interpreter(name) | Edit::Soname(name) => (vec![name], false),
+        _ => (None, true),
     };
-    for string in strings {
-        if string.contains(&0) {
-            return Err(RewriteError::BadString("it contains a NUL"));
-        }
-        if string.is_empty() && !may_be_empty {
-            return Err(RewriteError::BadString("it is empty"));
-        }
-        if string.len() as u64 >= STRING_MAX {
-            return Err(RewriteError::BadString("it is longer than 1 MiB"));
-        }
+    let Some(string) = string else { return Ok(()) };
+    let is_path = matches!(edit, Edit::Interpreter(_));
+    let faults = [
+        (string.contains(&0), "it contains a NUL"),
+        (string.is_empty() && !may_be_empty, "it is empty"),
+        (string.len() as u64 >= STRING_MAX, "it is longer than 1 MiB"),
+        (is_path && string.len() >= 4096, "the kernel rejects an interpreter of 4096 bytes"),
+    ];
+    match faults.into_iter().find(|(is_fault, _)| *is_fault) {
+        Some((_, why)) => Err(RewriteError::BadString(why)),
+        None => Ok(()),
     }
-    if matches!(edit, Edit::Interpreter(path) if path.len() >= 4096) {
-        return Err(RewriteError::BadString("the kernel rejects an interpreter of 4096 bytes"));
-    }
-    Ok(())
 }
 
 /// Returns true for a dynamic loader.
 pub(crate) fn is_loader<'data, R: ReadRef<'data>>(image: &Image, data: R) -> bool {
     // A loader reads its own headers before it can relocate itself, so it is never edited.
-    if image.interpreter().is_some() || image.kind != ET_DYN {
+    if image.interpreter().is_some() || image.header.kind != ET_DYN {
         return false;
     }
     let soname = image.dynamic.as_ref().and_then(|dynamic| dynamic.value(DT_SONAME));

@@ -1,19 +1,17 @@
 //! The parsed tables of an ELF file: header, segments, sections and dynamic entries, widened to 64
 //! bits. Only these ranges are read, so that memory does not grow with the file.
 
-use becalm_core::elf::Class;
+use std::ops::Range;
+
 use bstr::{BStr, ByteSlice};
-use object::Endianness;
 use object::elf::{
-    DT_FLAGS_1, DT_NULL, DT_STRSZ, DT_STRTAB, DynamicTag, FileHeader32, FileHeader64, PN_XNUM,
-    PT_DYNAMIC, PT_INTERP, PT_LOAD, SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, SHT_NULL,
+    DT_FLAGS_1, DT_NULL, DT_STRSZ, DT_STRTAB, DynamicTag, PN_XNUM, PT_DYNAMIC, PT_INTERP, PT_LOAD,
+    SHF_ALLOC, SHF_EXECINSTR, SHT_NOBITS, SHT_NULL,
 };
-use object::pod;
 use object::read::ReadRef;
-use object::read::elf::{Dyn as _, FileHeader, ProgramHeader, SectionHeader};
 
 use crate::RewriteError;
-use crate::format::{Dyn, Format, Section, Segment};
+use crate::format::{Dyn, Entry, Format, Header, Section, Segment};
 
 pub(crate) use becalm_core::elf::{ET_DYN, ET_EXEC};
 
@@ -33,19 +31,12 @@ const NAMES_MAX: u64 = 16 << 20;
 pub(crate) struct Image {
     pub(crate) format: Format,
     pub(crate) length: u64,
-    pub(crate) kind: u16,
-    pub(crate) machine: u16,
-    /// The bytes of the ELF header.
-    pub(crate) header: Vec<u8>,
-    pub(crate) table_offset: u64,
+    pub(crate) header: Header,
     pub(crate) segments: Vec<Segment>,
-    pub(crate) section_table_offset: u64,
     /// The section headers. Empty if there is no table.
     pub(crate) sections: Vec<Section>,
     /// The end of a section table and its sections, if `e_shoff` names them and `e_shnum` is 0.
     removed_end: u64,
-    /// `e_shstrndx`: the index of the section with the section names.
-    pub(crate) names_index: usize,
     /// The bytes of the section names.
     pub(crate) names: Vec<u8>,
     pub(crate) dynamic: Option<Dynamic>,
@@ -115,7 +106,7 @@ pub(crate) fn is_static_pie(image: &Image) -> bool {
     let says_pie =
         dynamic.value(DT_FLAGS_1).is_some_and(|flags| flags & becalm_core::elf::DF_1_PIE != 0);
     let alone = image.interpreter().is_none();
-    alone && (image.kind != ET_DYN || says_pie)
+    alone && (image.header.kind != ET_DYN || says_pie)
 }
 
 impl Image {
@@ -132,10 +123,31 @@ impl Image {
             return Err(RewriteError::NotLoadable);
         }
         let format = Format { class: ident.class, endian: ident.endian };
-        match ident.class {
-            Class::Elf64 => Reader::<FileHeader64<Endianness>>::read(data, format),
-            Class::Elf32 => Reader::<FileHeader32<Endianness>>::read(data, format),
+        let header = bytes_at(data, 0, format.header_size());
+        let header: Header =
+            header.and_then(|it| format.read(it)).ok_or(RewriteError::Truncated)?;
+        if header.phnum == PN_XNUM {
+            return Err(malformed("it has more program headers than a loader reads"));
         }
+        if header.phnum > 0 && u64::from(header.phentsize) != format.segment_size() {
+            return Err(malformed("its program headers are not of the expected size"));
+        }
+        let (count, size) = (header.phnum, format.segment_size());
+        let segments: Vec<Segment> = table(data, format, header.phoff, count, size)?;
+        let sections = sections(data, format, &header)?;
+        let names = names(data, &sections, usize::from(header.shstrndx))?;
+        let dynamic = dynamic(data, format, &segments)?;
+        let is_removed = sections.is_empty();
+        Ok(Self {
+            format,
+            length: data.len().map_err(|()| malformed("its length is unknown"))?,
+            removed_end: if is_removed { removed_end(data, format, header.shoff) } else { 0 },
+            header,
+            segments,
+            sections,
+            names,
+            dynamic,
+        })
     }
 
     /// Returns the mapped segments (`PT_LOAD`).
@@ -160,7 +172,13 @@ impl Image {
 
     /// Returns the first offset after the program header table.
     pub(crate) fn table_end(&self) -> u64 {
-        self.table_offset + self.segments.len() as u64 * self.format.segment_size()
+        self.header.phoff + self.segments.len() as u64 * self.format.segment_size()
+    }
+
+    /// Returns the range of the section headers, which is empty if there are none.
+    pub(crate) fn section_table(&self) -> Range<u64> {
+        let start = if self.sections.is_empty() { 0 } else { self.header.shoff };
+        start..start + self.sections.len() as u64 * self.format.section_size()
     }
 
     /// Returns the end of all structures that the headers name. Bytes after it are foreign.
@@ -169,11 +187,16 @@ impl Image {
         let tables = [
             self.format.header_size(),
             self.table_end(),
-            self.section_table_offset + self.sections.len() as u64 * self.format.section_size(),
+            self.section_table().end,
             self.removed_end,
         ];
         let segments = self.segments.iter().map(Segment::file_end);
         sections.chain(segments).chain(tables).max().unwrap_or(0)
+    }
+
+    /// Returns the section with the names of sections.
+    pub(crate) fn section_of_names(&self) -> Option<&Section> {
+        self.sections.get(usize::from(self.header.shstrndx))
     }
 
     /// Returns the name of a section.
@@ -257,183 +280,96 @@ impl Image {
     }
 }
 
-/// Reads the tables of one class.
-struct Reader<Elf>(std::marker::PhantomData<Elf>);
-
-impl<Elf: FileHeader<Endian = Endianness>> Reader<Elf> {
-    fn read<'data, R: ReadRef<'data>>(data: R, format: Format) -> Result<Image, RewriteError> {
-        let endian = format.endian.into();
-        let size = size_of::<Elf>() as u64;
-        let header = bytes_at(data, 0, size).ok_or(RewriteError::Truncated)?;
-        let (elf, _) = pod::from_bytes::<Elf>(header).map_err(|()| RewriteError::Truncated)?;
-        let segments = Self::segments(data, elf, endian)?;
-        let sections = Self::sections(data, elf, endian)?;
-        let section_table_offset = if sections.is_empty() { 0 } else { elf.e_shoff(endian).into() };
-        // `SHN_XINDEX` does not occur: files with so many sections are refused before.
-        let names_index = usize::from(elf.e_shstrndx(endian).0);
-        let names = Self::names(data, &sections, names_index)?;
-        let dynamic = Self::dynamic(data, &segments, endian)?;
-        Ok(Image {
-            format,
-            length: data.len().map_err(|()| malformed("its length is unknown"))?,
-            kind: elf.e_type(endian).0,
-            machine: elf.e_machine(endian).0,
-            header: header.to_vec(),
-            table_offset: elf.e_phoff(endian).into(),
-            segments,
-            section_table_offset,
-            removed_end: if sections.is_empty() { Self::removed_end(data, elf, endian) } else { 0 },
-            sections,
-            names_index,
-            names,
-            dynamic,
-        })
-    }
-
-    fn segments<'data, R: ReadRef<'data>>(
-        data: R,
-        elf: &Elf,
-        endian: Endianness,
-    ) -> Result<Vec<Segment>, RewriteError> {
-        let count = elf.e_phnum(endian);
-        let entry = size_of::<Elf::ProgramHeader>();
-        if count == PN_XNUM {
-            return Err(malformed("it has more program headers than a loader reads"));
-        }
-        if count > 0 && usize::from(elf.e_phentsize(endian)) != entry {
-            return Err(malformed("its program headers are not of the expected size"));
-        }
-        let offset: u64 = elf.e_phoff(endian).into();
-        let size = u64::from(count) * entry as u64;
-        let bytes = bytes_at(data, offset, size).ok_or(RewriteError::Truncated)?;
-        let (table, _) = pod::slice_from_bytes::<Elf::ProgramHeader>(bytes, usize::from(count))
-            .map_err(|()| RewriteError::Truncated)?;
-        Ok(table.iter().map(|entry| segment(entry, endian)).collect())
-    }
-
-    fn sections<'data, R: ReadRef<'data>>(
-        data: R,
-        elf: &Elf,
-        endian: Endianness,
-    ) -> Result<Vec<Section>, RewriteError> {
-        let offset: u64 = elf.e_shoff(endian).into();
-        if offset == 0 {
-            return Ok(Vec::new());
-        }
-        let count = elf.e_shnum(endian);
-        let entry = size_of::<Elf::SectionHeader>();
-        if count == 0 {
-            // gABI: if the number exceeds `e_shnum`, `e_shnum` is 0 and `sh_size` of section 0 has it.
-            let more = bytes_at(data, offset, entry as u64)
-                .and_then(|bytes| pod::from_bytes::<Elf::SectionHeader>(bytes).ok())
-                .is_some_and(|(first, _)| first.sh_size(endian).into() > 0);
-            return if more { Err(RewriteError::TooManySections) } else { Ok(Vec::new()) };
-        }
-        if count >= SECTIONS_MAX {
-            return Err(RewriteError::TooManySections);
-        }
-        let count = usize::from(count);
-        if usize::from(elf.e_shentsize(endian)) != entry {
-            return Err(malformed("its section headers are not of the expected size"));
-        }
-        let bytes =
-            bytes_at(data, offset, (count * entry) as u64).ok_or(RewriteError::Truncated)?;
-        let (table, _) = pod::slice_from_bytes::<Elf::SectionHeader>(bytes, count)
-            .map_err(|()| RewriteError::Truncated)?;
-        Ok(table.iter().map(|entry| section(entry, endian)).collect())
-    }
-
-    /// Returns the end of the section headers at `e_shoff` and of their sections, although `e_shnum` says
-    /// that there are none. Returns 0 if these bytes are not section headers.
-    fn removed_end<'data, R: ReadRef<'data>>(data: R, elf: &Elf, endian: Endianness) -> u64 {
-        let size = size_of::<Elf::SectionHeader>() as u64;
-        let length = data.len().unwrap_or(0);
-        let mut at: u64 = elf.e_shoff(endian).into();
-        let mut end = 0;
-        // The first header is empty (gABI, `SHN_UNDEF`).
-        let is_empty = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
-        if at == 0 || !bytes_at(data, at, size).is_some_and(is_empty) {
-            return 0;
-        }
-        for _ in 1..SECTIONS_MAX {
-            at += size;
-            let header = bytes_at(data, at, size)
-                .and_then(|bytes| pod::from_bytes::<Elf::SectionHeader>(bytes).ok());
-            let section = header.map(|(header, _)| section(header, endian));
-            let is_inside = |it: &Section| it.kind != SHT_NULL && it.file_end() <= length;
-            let Some(section) = section.filter(is_inside) else { break };
-            end = end.max(section.file_end()).max(at + size);
-        }
-        end
-    }
-
-    fn names<'data, R: ReadRef<'data>>(
-        data: R,
-        sections: &[Section],
-        index: usize,
-    ) -> Result<Vec<u8>, RewriteError> {
-        let Some(section) = sections.get(index).filter(|_| index > 0) else {
-            return Ok(Vec::new());
-        };
-        if section.kind == SHT_NOBITS || section.size > NAMES_MAX {
-            return Err(malformed("its section names are unreadable"));
-        }
-        bytes_at(data, section.offset, section.size)
-            .map(<[u8]>::to_vec)
-            .ok_or(RewriteError::Truncated)
-    }
-
-    /// Parses the last `PT_DYNAMIC` with bytes in the file, which loaders use.
-    fn dynamic<'data, R: ReadRef<'data>>(
-        data: R,
-        segments: &[Segment],
-        endian: Endianness,
-    ) -> Result<Option<Dynamic>, RewriteError> {
-        let found = segments.iter().rposition(|it| it.kind == PT_DYNAMIC && it.filesz > 0);
-        let Some(index) = found else { return Ok(None) };
-        let segment = segments[index];
-        let bytes =
-            bytes_at(data, segment.offset, segment.filesz).ok_or(RewriteError::Truncated)?;
-        let count = bytes.len() / size_of::<Elf::Dyn>();
-        let (table, _) = pod::slice_from_bytes::<Elf::Dyn>(bytes, count)
-            .map_err(|()| RewriteError::Truncated)?;
-        let all =
-            table.iter().map(|entry| Dyn { tag: entry.tag(endian), value: entry.val(endian) });
-        let entries: Vec<Dyn> = all.clone().take_while(|entry| entry.tag != DT_NULL).collect();
-        if entries.len() == count {
-            return Err(malformed("its dynamic section has no end"));
-        }
-        // An entry after `DT_NULL` that is not zero may be other data.
-        let spare = all.skip(entries.len()).take_while(|it| it.tag == DT_NULL && it.value == 0);
-        let capacity = entries.len() + spare.count().max(1);
-        Ok(Some(Dynamic { offset: segment.offset, vaddr: segment.vaddr, entries, capacity }))
-    }
+/// Reads `count` entries of `size` bytes.
+fn table<'data, E: Entry, R: ReadRef<'data>>(
+    data: R,
+    format: Format,
+    offset: u64,
+    count: u16,
+    size: u64,
+) -> Result<Vec<E>, RewriteError> {
+    let bytes = bytes_at(data, offset, u64::from(count) * size).ok_or(RewriteError::Truncated)?;
+    Ok(bytes.chunks_exact(size as usize).filter_map(|entry| format.read(entry)).collect())
 }
 
-fn segment<P: ProgramHeader<Endian = Endianness>>(entry: &P, endian: Endianness) -> Segment {
-    Segment {
-        kind: entry.p_type(endian),
-        flags: entry.p_flags(endian),
-        offset: entry.p_offset(endian).into(),
-        vaddr: entry.p_vaddr(endian).into(),
-        paddr: entry.p_paddr(endian).into(),
-        filesz: entry.p_filesz(endian).into(),
-        memsz: entry.p_memsz(endian).into(),
-        align: entry.p_align(endian).into(),
+fn sections<'data, R: ReadRef<'data>>(
+    data: R,
+    format: Format,
+    header: &Header,
+) -> Result<Vec<Section>, RewriteError> {
+    let &Header { shoff, shnum, shentsize, .. } = header;
+    let size = format.section_size();
+    if shoff == 0 {
+        return Ok(Vec::new());
     }
+    if shnum == 0 {
+        // gABI: if the number exceeds `e_shnum`, `e_shnum` is 0 and `sh_size` of section 0 has it.
+        let first: Option<Vec<Section>> = table(data, format, shoff, 1, size).ok();
+        let more = first.is_some_and(|first| first[0].size > 0);
+        return if more { Err(RewriteError::TooManySections) } else { Ok(Vec::new()) };
+    }
+    if shnum >= SECTIONS_MAX {
+        return Err(RewriteError::TooManySections);
+    }
+    if u64::from(shentsize) != size {
+        return Err(malformed("its section headers are not of the expected size"));
+    }
+    table(data, format, shoff, shnum, size)
 }
 
-fn section<S: SectionHeader<Endian = Endianness>>(entry: &S, endian: Endianness) -> Section {
-    Section {
-        name: entry.sh_name(endian),
-        kind: entry.sh_type(endian),
-        flags: entry.sh_flags(endian),
-        addr: entry.sh_addr(endian).into(),
-        offset: entry.sh_offset(endian).into(),
-        size: entry.sh_size(endian).into(),
-        link: entry.sh_link(endian),
-        info: entry.sh_info(endian),
-        align: entry.sh_addralign(endian).into(),
-        entsize: entry.sh_entsize(endian).into(),
+/// Returns the end of the section headers at `e_shoff` and of their sections, although `e_shnum` says
+/// that there are none. Returns 0 if these bytes are not section headers.
+fn removed_end<'data, R: ReadRef<'data>>(data: R, format: Format, mut at: u64) -> u64 {
+    let size = format.section_size();
+    let length = data.len().unwrap_or(0);
+    let mut end = 0;
+    // The first header is empty (gABI, `SHN_UNDEF`).
+    let is_empty = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
+    if at == 0 || !bytes_at(data, at, size).is_some_and(is_empty) {
+        return 0;
     }
+    for _ in 1..SECTIONS_MAX {
+        at += size;
+        let section: Option<Section> = bytes_at(data, at, size).and_then(|it| format.read(it));
+        let is_inside = |it: &Section| it.kind != SHT_NULL && it.file_end() <= length;
+        let Some(section) = section.filter(is_inside) else { break };
+        end = end.max(section.file_end()).max(at + size);
+    }
+    end
+}
+
+fn names<'data, R: ReadRef<'data>>(
+    data: R,
+    sections: &[Section],
+    index: usize,
+) -> Result<Vec<u8>, RewriteError> {
+    // `SHN_XINDEX` does not occur: files with so many sections are refused before.
+    let Some(section) = sections.get(index).filter(|_| index > 0) else {
+        return Ok(Vec::new());
+    };
+    if section.kind == SHT_NOBITS || section.size > NAMES_MAX {
+        return Err(malformed("its section names are unreadable"));
+    }
+    bytes_at(data, section.offset, section.size).map(<[u8]>::to_vec).ok_or(RewriteError::Truncated)
+}
+
+/// Parses the last `PT_DYNAMIC` with bytes in the file, which loaders use.
+fn dynamic<'data, R: ReadRef<'data>>(
+    data: R,
+    format: Format,
+    segments: &[Segment],
+) -> Result<Option<Dynamic>, RewriteError> {
+    let found = segments.iter().rfind(|it| it.kind == PT_DYNAMIC && it.filesz > 0);
+    let Some(&Segment { offset, vaddr, filesz, .. }) = found else { return Ok(None) };
+    let bytes = bytes_at(data, offset, filesz).ok_or(RewriteError::Truncated)?;
+    let all = bytes.chunks_exact(format.dyn_size() as usize);
+    let all = all.enumerate().filter_map(|(at, entry)| format.dynamic(entry, at));
+    let entries: Vec<Dyn> = all.clone().take_while(|entry| entry.tag != DT_NULL).collect();
+    if entries.len() == all.clone().count() {
+        return Err(malformed("its dynamic section has no end"));
+    }
+    // An entry after `DT_NULL` that is not zero may be other data.
+    let spare = all.skip(entries.len()).take_while(|it| it.tag == DT_NULL && it.value == 0);
+    let capacity = entries.len() + spare.count().max(1);
+    Ok(Some(Dynamic { offset, vaddr, entries, capacity }))
 }

@@ -145,10 +145,10 @@ fn table_is_mapped<D>(it: &Finished<D>) -> bool {
 
 /// Returns true if each `PT_PHDR` describes the program header table.
 fn table_is_described(image: &Image) -> bool {
-    let size = image.table_end() - image.table_offset;
+    let size = image.table_end() - image.header.phoff;
     let mut described = image.segments.iter().filter(|segment| segment.kind == PT_PHDR);
     described.all(|table| {
-        table.offset == image.table_offset
+        table.offset == image.header.phoff
             && table.filesz == size
             && load_of_table(image).is_some_and(|load| {
                 table.vaddr.wrapping_sub(load.vaddr) == table.offset - load.offset
@@ -160,7 +160,7 @@ fn table_is_described(image: &Image) -> bool {
 fn load_of_table(image: &Image) -> Option<&Segment> {
     image
         .loads()
-        .find(|load| load.offset <= image.table_offset && image.table_end() <= load.file_end())
+        .find(|load| load.offset <= image.header.phoff && image.table_end() <= load.file_end())
 }
 
 fn described_is_mapped<D>(it: &Finished<D>) -> bool {

@@ -90,7 +90,7 @@ fn can_be_shared(segment: &Segment, blocks: &[Block]) -> bool {
 /// Returns true for a segment that moves with the bytes it describes.
 pub(crate) fn follows(image: &Image, kind: ProgramType) -> bool {
     matches!(kind, PT_INTERP | PT_NOTE | PT_GNU_PROPERTY)
-        || (image.machine == EM_MIPS && matches!(kind, PT_MIPS_REGINFO | PT_MIPS_ABIFLAGS))
+        || (image.header.machine == EM_MIPS && matches!(kind, PT_MIPS_REGINFO | PT_MIPS_ABIFLAGS))
 }
 
 /// The pieces of a file that can be displaced and those that cannot.
@@ -136,8 +136,7 @@ impl Pieces {
             }
         }
         if !image.sections.is_empty() {
-            let size = image.sections.len() as u64 * image.format.section_size();
-            fixed.push(image.section_table_offset..image.section_table_offset + size);
+            fixed.push(image.section_table());
         }
         Self { movable: merged(movable), fixed }
     }
@@ -152,7 +151,7 @@ impl Pieces {
     ) -> Option<Vec<Block>> {
         let start = image.table_end();
         let end = start.checked_add(slots as u64 * image.format.segment_size())?;
-        let inside = |load: &&Segment| load.offset <= image.table_offset && end <= load.file_end();
+        let inside = |load: &&Segment| load.offset <= image.header.phoff && end <= load.file_end();
         // The kernel and the loader read the table through a mapped segment.
         image.loads().find(inside)?;
         if self.fixed.iter().any(|range| range.start < end && start < range.end) {

@@ -291,11 +291,12 @@ fn edit_original<'o, 'data, O: ReadRef<'o>, R: ReadRef<'data>>(
         Some(history) if behind => history.end,
         _ => image.length,
     };
-    let draft = assemble::assemble(&image, original, &wanted, append_at)?;
-    invariants::check(&image, original, &draft.content, &wanted)?;
+    let content = assemble::assemble(&image, original, &wanted, append_at)?;
+    invariants::check(&image, original, &content, &wanted)?;
+    let warnings = content.table_moves.then_some(Warning::TableMoved).into_iter().collect();
     let length = data.len().map_err(|()| RewriteError::Malformed("its length is unknown"))?;
-    let patch = record::finish(draft.content, &wanted, (&image, original), history, length)?;
-    Ok(Edited { patch: Some(patch), warnings: draft.warnings })
+    let patch = record::finish(content, &wanted, (&image, original), history, length)?;
+    Ok(Edited { patch: Some(patch), warnings })
 }
 
 /// Reads the state of a file.

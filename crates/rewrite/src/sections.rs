@@ -70,13 +70,10 @@ pub(crate) fn append(
     }
     // `.shstrtab` grows, so it moves to the end. It is not mapped and needs no address.
     let (offset, _) = appended.push(&names, 1);
-    if let Some(section) = sections.get_mut(image.names_index) {
+    if let Some(section) = sections.get_mut(usize::from(image.header.shstrndx)) {
         (section.offset, section.size) = (offset, names.len() as u64);
     }
-    let mut table = Vec::with_capacity(sections.len() * 64);
-    for section in &sections {
-        table.extend(image.format.section(section)?);
-    }
+    let table = image.format.table(&sections)?;
     let (offset, _) = appended.push(&table, image.format.word_align());
     Ok((offset, sections.len()))
 }

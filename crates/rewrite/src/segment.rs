@@ -7,7 +7,7 @@ use object::elf::{PF_R, PF_W, PT_LOAD, ProgramFlags};
 use crate::RewriteError;
 use crate::format::{Place, Segment};
 use crate::image::{ET_EXEC, Image};
-use crate::record::SEGMENT;
+use crate::record::{LEADER_SIZE, SEGMENT};
 
 /// The limit on the hole in the file that keeps a moved table at its address.
 const HOLE_MAX: u64 = 16 << 20;
@@ -59,21 +59,19 @@ fn round_up(value: u64, align: u64) -> Result<u64, RewriteError> {
 }
 
 impl Appended {
-    /// Starts the read-only segment after `after` in the file, with a gap of addresses before it. `leader`
-    /// is the offset of the record's leader.
+    /// Starts the read-only segment after the record's leader, with a gap of addresses before it.
     pub(crate) fn begin(
         image: &Image,
         leader: u64,
-        after: u64,
         table_moves: bool,
         gap: u64,
     ) -> Result<Self, RewriteError> {
-        let page = page_size(image.machine);
+        let page = page_size(image.header.machine);
         // A loader reserves one range of addresses from the first segment to the last. A segment
         // after the last one extends that range, and overlaps nothing.
         let top = image.loads().map(Segment::memory_end).max().unwrap_or(0);
         let top = round_up(top.checked_add(gap).ok_or(RewriteError::NoAddressSpace)?, page)?;
-        let mut offset = round_up(after, ALIGN)?;
+        let mut offset = round_up(leader + LEADER_SIZE, ALIGN)?;
         // The offset and the address must agree within a page, because segments are mapped by page
         // (gABI, `p_align`).
         let mut vaddr = top.checked_add(offset % page).ok_or(RewriteError::NoAddressSpace)?;
@@ -103,12 +101,6 @@ impl Appended {
         bytes.extend(leader.to_le_bytes());
         let bias = vaddr.wrapping_sub(offset);
         Ok(Self { offset, bytes, bias, page, loads: Vec::new(), moves: Vec::new() })
-    }
-
-    /// Starts appended bytes after `after` that are in no segment.
-    pub(crate) fn outside(after: u64) -> Self {
-        let (loads, moves) = (Vec::new(), Vec::new());
-        Self { offset: after, bytes: Vec::new(), bias: 0, page: 1, loads, moves }
     }
 
     /// Returns the next free offset.
@@ -179,7 +171,7 @@ impl Appended {
 /// Returns true if the kernel passes the address of the table to the program (`AT_PHDR`).
 fn starts_by_itself(image: &Image) -> bool {
     let pie = image.dynamic.as_ref().and_then(|it| it.value(object::elf::DT_FLAGS_1));
-    image.kind == ET_EXEC
+    image.header.kind == ET_EXEC
         || image.interpreter().is_some()
         || pie.is_some_and(|flags| flags & becalm_core::elf::DF_1_PIE != 0)
 }

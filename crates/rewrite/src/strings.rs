@@ -66,8 +66,8 @@ impl<'data> Strings<'data> {
 
     /// Returns the range of the old table in the file and the new table. Returns `None` if no string
     /// was added.
-    pub(crate) fn grown(&self) -> Option<(Range<u64>, Vec<u8>)> {
+    pub(crate) fn grown(self) -> Option<(Range<u64>, Vec<u8>)> {
         let old = self.old.filter(|_| !self.added.is_empty())?;
-        Some((self.place.clone(), [old, &self.added].concat()))
+        Some((self.place, [old, &self.added].concat()))
     }
 }

@@ -144,8 +144,7 @@ mod tests {
         for format in FORMATS {
             let (image, data, at) = with_symbol(format, b".interp", 3);
             let interp = *image.interpreter().unwrap();
-            let mut appended =
-                Appended::begin(&image, image.length, image.length + 48, false, 0).unwrap();
+            let mut appended = Appended::begin(&image, image.length, false, 0).unwrap();
             let range = interp.offset..interp.file_end();
             let bytes = &data[range.start as usize..range.end as usize];
             appended.push_moved(range, bytes, 1);

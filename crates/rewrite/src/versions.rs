@@ -8,7 +8,7 @@
 //! edit is refused.
 
 use becalm_core::patch::Write;
-use bstr::{BStr, BString};
+use bstr::BStr;
 use object::ReadRef;
 use object::elf::{DT_VERNEED, DT_VERNEEDNUM};
 
@@ -51,20 +51,16 @@ pub(crate) fn follow<'data, R: ReadRef<'data>>(
     }
     let files = files(image, data)?;
     // A file that stays, or gets another name, can take over the versions of a removed one.
-    let stays = files.iter().find_map(|file| match fate(old, new, file.name) {
-        Fate::Gone => None,
-        Fate::Stays => Some(file.name.to_owned()),
-        Fate::Becomes(name) => Some(name.clone()),
-    });
+    let stays = files.iter().find_map(|file| new_name(old, new, file.name));
     for file in &files {
-        let name = match (fate(old, new, file.name), &stays) {
-            (Fate::Stays, _) => continue,
-            (Fate::Becomes(name), _) => name,
-            (Fate::Gone, Some(other)) => {
+        let name = match (new_name(old, new, file.name), stays) {
+            (Some(name), _) if name == file.name => continue,
+            (Some(name), _) => name,
+            (None, Some(other)) => {
                 weaken(image, data, file, &mut writes)?;
                 other
             }
-            (Fate::Gone, None) => return Err(RewriteError::VersionsNeeded(file.name.to_owned())),
+            (None, None) => return Err(RewriteError::VersionsNeeded(file.name.to_owned())),
         };
         let name = strings.offset(image, data, name)?;
         let name = u32::try_from(name).map_err(|_| RewriteError::NoAddressSpace)?;
@@ -146,26 +142,15 @@ fn weaken<'data, R: ReadRef<'data>>(
     Ok(())
 }
 
-/// The change of a needed string.
-enum Fate<'a> {
-    Stays,
-    Becomes(&'a BString),
-    Gone,
-}
-
-/// Returns the change of a needed string.
-fn fate<'a>(old: &Names, new: &'a Names, name: &BStr) -> Fate<'a> {
+/// Returns the new name of a file; `None` if its needed string is removed.
+fn new_name<'a>(old: &Names, new: &'a Names, name: &'a BStr) -> Option<&'a BStr> {
     // A version may be needed from a file that another object needs. Its name stays.
     let Some(index) = old.needed.iter().position(|needed| needed.name == name) else {
-        return Fate::Stays;
+        return Some(name);
     };
-    let now = new.needed.iter().find(|needed| needed.from == Some(index));
-    match now {
-        Some(now) if now.name == name => Fate::Stays,
-        Some(now) => Fate::Becomes(&now.name),
-        None if new.needed.iter().any(|needed| needed.name == name) => Fate::Stays,
-        None => Fate::Gone,
-    }
+    let same = new.needed.iter().find(|needed| needed.from == Some(index));
+    let other = || new.needed.iter().find(|needed| needed.name == name);
+    same.or_else(other).map(|needed| needed.name.as_ref())
 }
 
 /// Returns the names of the files that versions are needed from.

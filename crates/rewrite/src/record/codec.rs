@@ -1,111 +1,228 @@
-//! Encodes and decodes the numbers and strings of a record, and the trailer.
+//! Encodes and decodes the trailer, and the goal of an edit in it, to which a further edit can be added. One
+//! description of a format serves to write and to read it.
 
-use super::{Range, Trailer};
+use bstr::BString;
 
-/// Writes little-endian numbers.
-#[derive(Default)]
-pub(super) struct Out(pub(super) Vec<u8>);
+use super::{LEADER_SIZE, Range, Trailer};
+use crate::fields::Fields;
+use crate::goal::{Goal, Names, Needed};
 
-impl Out {
-    pub(super) fn u32(&mut self, value: u32) {
-        self.0.extend(value.to_le_bytes());
+const UNCHANGED: u8 = 0;
+const ABSENT: u8 = 1;
+const PRESENT: u8 = 2;
+
+/// Writes the values that it is given, or replaces them by those that it reads. Numbers are little-endian.
+/// Returns `None` if the bytes to read are invalid.
+enum Wire<'a> {
+    Write(Vec<u8>),
+    Read(&'a [u8]),
+}
+
+impl Wire<'_> {
+    fn array<const N: usize>(&mut self, value: &mut [u8; N]) -> Option<()> {
+        match self {
+            Self::Write(bytes) => bytes.extend(&value[..]),
+            Self::Read(rest) => {
+                (*value, *rest) = rest.split_first_chunk().map(|it| (*it.0, it.1))?
+            }
+        }
+        Some(())
     }
 
-    pub(super) fn u64(&mut self, value: u64) {
-        self.0.extend(value.to_le_bytes());
+    fn u64(&mut self, value: &mut u64) -> Option<()> {
+        let mut bytes = value.to_le_bytes();
+        self.array(&mut bytes)?;
+        *value = u64::from_le_bytes(bytes);
+        Some(())
     }
 
-    pub(super) fn bytes(&mut self, bytes: &[u8]) {
-        self.u64(bytes.len() as u64);
-        self.0.extend(bytes);
+    fn u8(&mut self, value: &mut u8) -> Option<()> {
+        self.array(std::array::from_mut(value))
+    }
+
+    fn flag(&mut self, value: &mut bool) -> Option<()> {
+        let mut byte = u8::from(*value);
+        self.u8(&mut byte)?;
+        *value = byte != 0;
+        Some(())
+    }
+
+    /// Writes all bytes, or reads so many. The size is checked against the remaining bytes.
+    fn sized(&mut self, value: &mut Vec<u8>, size: u64) -> Option<()> {
+        match self {
+            Self::Write(bytes) => bytes.extend(&*value),
+            Self::Read(rest) => {
+                let (head, tail) = rest.split_at_checked(usize::try_from(size).ok()?)?;
+                (*value, *rest) = (head.to_vec(), tail);
+            }
+        }
+        Some(())
+    }
+
+    fn bytes(&mut self, value: &mut Vec<u8>) -> Option<()> {
+        let mut size = value.len() as u64;
+        self.u64(&mut size)?;
+        self.sized(value, size)
+    }
+
+    /// A byte tells if there is a value, and is `none` otherwise.
+    fn optional<T: Default>(
+        &mut self,
+        value: &mut Option<T>,
+        none: u8,
+        one: impl FnOnce(&mut Self, &mut T) -> Option<()>,
+    ) -> Option<()> {
+        let mut kind = if value.is_some() { PRESENT } else { none };
+        self.u8(&mut kind)?;
+        match kind {
+            PRESENT => one(self, value.get_or_insert_default()),
+            kind => (kind == none).then_some(()),
+        }
+    }
+
+    fn list<T: Default>(
+        &mut self,
+        list: &mut Vec<T>,
+        one: impl Fn(&mut Self, &mut T) -> Option<()>,
+    ) -> Option<()> {
+        let mut count = list.len() as u64;
+        self.u64(&mut count)?;
+        if let Self::Write(_) = self {
+            return list.iter_mut().try_for_each(|value| one(self, value));
+        }
+        for _ in 0..count {
+            let mut value = T::default();
+            one(self, &mut value)?;
+            list.push(value);
+        }
+        Some(())
+    }
+
+    fn string(&mut self, value: &mut Option<BString>) -> Option<()> {
+        self.optional(value, ABSENT, |wire, value| wire.bytes(value))
+    }
+
+    fn trailer(&mut self, trailer: &mut Trailer) -> Option<()> {
+        for value in [
+            &mut trailer.original_length,
+            &mut trailer.previous_end,
+            &mut trailer.leader,
+            &mut trailer.content,
+            &mut trailer.start,
+            &mut trailer.head_hash,
+            &mut trailer.content_hash,
+        ] {
+            self.u64(value)?;
+        }
+        self.bytes(&mut trailer.goal)?;
+        self.list(&mut trailer.ranges, |wire, range| {
+            wire.u64(&mut range.offset)?;
+            wire.bytes(&mut range.old)?;
+            // As long as `old`, so its length is not stored again.
+            wire.sized(&mut range.new, range.old.len() as u64)
+        })
+    }
+
+    /// A goal, with the place of its note in the file.
+    fn goal(&mut self, goal: &mut Goal, note: &mut Option<Option<(u64, u64)>>) -> Option<()> {
+        let mut kind = note.map_or(UNCHANGED, |note| note.map_or(ABSENT, |_| PRESENT));
+        self.u8(&mut kind)?;
+        *note = match kind {
+            UNCHANGED => None,
+            ABSENT => Some(None),
+            PRESENT => {
+                let (mut offset, mut size) = note.flatten().unwrap_or_default();
+                self.u64(&mut offset)?;
+                self.u64(&mut size)?;
+                Some(Some((offset, size)))
+            }
+            _ => return None,
+        };
+        self.string(&mut goal.interpreter)?;
+        self.optional(&mut goal.names, UNCHANGED, Self::names)?;
+        // A record without changed fields is as it was before there were such edits.
+        let has_fields = match self {
+            Self::Write(_) => goal.fields != Fields::default(),
+            Self::Read(rest) => !rest.is_empty(),
+        };
+        if has_fields { self.fields(&mut goal.fields) } else { Some(()) }
+    }
+
+    fn names(&mut self, names: &mut Names) -> Option<()> {
+        self.list(&mut names.needed, |wire, Needed { from, name }| {
+            // A dynamic section of 2^32 entries was refused before.
+            let mut index = from.map_or(u32::MAX, |from| from as u32).to_le_bytes();
+            wire.array(&mut index)?;
+            let index = u32::from_le_bytes(index);
+            *from = (index != u32::MAX).then_some(index as usize);
+            wire.bytes(name)
+        })?;
+        let Names { rpath, runpath, audit, soname, .. } = names;
+        [rpath, runpath, audit, soname].into_iter().try_for_each(|value| self.string(value))
+    }
+
+    fn fields(&mut self, fields: &mut Fields) -> Option<()> {
+        self.optional(&mut fields.os_abi, UNCHANGED, Self::u8)?;
+        self.optional(&mut fields.executable_stack, UNCHANGED, Self::flag)?;
+        self.flag(&mut fields.no_default_libraries)?;
+        self.flag(&mut fields.debug_tag)?;
+        self.list(&mut fields.unversioned, |wire, name| wire.bytes(name))
     }
 }
 
-/// Reads little-endian numbers. Every length is checked against the remaining bytes.
-pub(super) struct In<'a>(pub(super) &'a [u8]);
-
-impl<'a> In<'a> {
-    pub(super) fn take(&mut self, size: u64) -> Option<&'a [u8]> {
-        let (head, rest) = self.0.split_at_checked(usize::try_from(size).ok()?)?;
-        self.0 = rest;
-        Some(head)
+fn written(write: impl FnOnce(&mut Wire<'_>) -> Option<()>) -> Vec<u8> {
+    let mut wire = Wire::Write(Vec::new());
+    // Only reading fails.
+    let _ = write(&mut wire);
+    match wire {
+        Wire::Write(bytes) => bytes,
+        Wire::Read(_) => Vec::new(),
     }
+}
 
-    pub(super) fn u8(&mut self) -> Option<u8> {
-        self.take(1).map(|bytes| bytes[0])
-    }
+/// Encodes a goal. `note` is the offset and length of the note's descriptor in the file, which is not copied.
+pub(super) fn encode(goal: &Goal, note: Option<(u64, u64)>) -> Vec<u8> {
+    let mut place = goal.note.as_ref().map(|descriptor| descriptor.as_ref().and(note));
+    written(|wire| wire.goal(&mut goal.clone(), &mut place))
+}
 
-    pub(super) fn u32(&mut self) -> Option<u32> {
-        Some(u32::from_le_bytes(*self.take(4)?.first_chunk()?))
+/// Decodes a goal. `read` returns the bytes of the file at an offset.
+pub(super) fn decode(bytes: &[u8], read: impl Fn(u64, u64) -> Option<Vec<u8>>) -> Option<Goal> {
+    let (mut goal, mut place) = (Goal::default(), None);
+    let mut wire = Wire::Read(bytes);
+    wire.goal(&mut goal, &mut place)?;
+    if let Some(place) = place {
+        goal.note = Some(match place {
+            Some((offset, size)) => Some(read(offset, size)?),
+            None => None,
+        });
     }
-
-    pub(super) fn u64(&mut self) -> Option<u64> {
-        Some(u64::from_le_bytes(*self.take(8)?.first_chunk()?))
-    }
-
-    pub(super) fn bytes(&mut self) -> Option<&'a [u8]> {
-        let size = self.u64()?;
-        self.take(size)
-    }
+    matches!(wire, Wire::Read([])).then_some(goal)
 }
 
 impl Trailer {
-    pub(super) fn encode(&self) -> Vec<u8> {
-        let mut out = Out::default();
-        for value in [
-            self.original_length,
-            self.previous_end,
-            self.leader,
-            self.content,
-            self.start,
-            self.head_hash,
-            self.content_hash,
-        ] {
-            out.u64(value);
-        }
-        out.bytes(&self.goal);
-        out.u64(self.ranges.len() as u64);
-        for range in &self.ranges {
-            out.u64(range.offset);
-            out.bytes(&range.old);
-            // As long as `old`, so its length is not stored again.
-            out.0.extend(&range.new);
-        }
-        out.0
+    pub(super) fn encode(&mut self) -> Vec<u8> {
+        written(|wire| wire.trailer(self))
     }
 
     /// Decodes a trailer. Returns `None` if the bytes are not a valid trailer.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut from = In(bytes);
-        let mut trailer = Self {
-            original_length: from.u64()?,
-            previous_end: from.u64()?,
-            leader: from.u64()?,
-            content: from.u64()?,
-            start: from.u64()?,
-            head_hash: from.u64()?,
-            content_hash: from.u64()?,
-            goal: from.bytes()?.to_vec(),
-            ranges: Vec::new(),
-        };
-        let count = from.u64()?;
+        let mut trailer = Self::default();
+        let mut wire = Wire::Read(bytes);
+        wire.trailer(&mut trailer)?;
         let mut end = 0;
-        for _ in 0..count {
-            let offset = from.u64()?;
-            let old = from.bytes()?.to_vec();
-            let new = from.take(old.len() as u64)?.to_vec();
+        for Range { offset, old, .. } in &trailer.ranges {
             let next = offset.checked_add(old.len() as u64)?;
             // The undo writes these ranges: they must be inside the original and in order.
-            if offset < end || next > trailer.original_length {
+            if *offset < end || next > trailer.original_length {
                 return None;
             }
             end = next;
-            trailer.ranges.push(Range { offset, old, new });
         }
         let ordered = trailer.original_length <= trailer.leader
             && trailer.previous_end <= trailer.leader
-            && trailer.leader.checked_add(super::LEADER_SIZE)? <= trailer.content
+            && trailer.leader.checked_add(LEADER_SIZE)? <= trailer.content
             && trailer.content <= trailer.start;
-        (ordered && from.0.is_empty()).then_some(trailer)
+        (ordered && matches!(wire, Wire::Read([]))).then_some(trailer)
     }
 }

@@ -6,7 +6,7 @@ use object::ReadRef;
 use super::{
     FOOTER, FOOTER_SIZE, HEAD, LEADER, LEADER_SIZE, SEGMENT, TRAILER_MAX, Trailer, VERSION,
 };
-use super::{goal, hash, watched};
+use super::{codec, hash, watched};
 use crate::goal::Goal;
 use crate::image::{Image, bytes_at};
 use crate::overlay::Overlay;
@@ -229,7 +229,7 @@ impl History {
     pub(crate) fn goal<'data, R: ReadRef<'data>>(&self, data: R) -> Option<Goal> {
         match &self.trailer {
             None => Some(Goal::default()),
-            Some(trailer) => goal::decode(&trailer.goal, |offset, size| {
+            Some(trailer) => codec::decode(&trailer.goal, |offset, size| {
                 let inside =
                     trailer.content <= offset && offset.checked_add(size)? <= trailer.start;
                 inside.then(|| bytes_at(data, offset, size).map(<[u8]>::to_vec)).flatten()

@@ -15,7 +15,6 @@
 
 mod codec;
 mod find;
-mod goal;
 mod write;
 
 pub(crate) use find::{History, Status, find, is_removed};
@@ -70,7 +69,7 @@ fn watched<'data, R: ReadRef<'data>>(image: &Image, original: R) -> Option<u64> 
 }
 
 /// One overwritten range.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) offset: u64,
     pub(crate) old: Vec<u8>,
@@ -79,7 +78,7 @@ pub(crate) struct Range {
 }
 
 /// A trailer, decoded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Trailer {
     pub(crate) original_length: u64,
     /// The end of the record before this one, or 0 for the first record.

@@ -3,9 +3,8 @@
 use becalm_core::patch::{Patch, Write};
 use object::ReadRef;
 
-use super::codec::Out;
 use super::{FOOTER, FOOTER_SIZE, HEAD, History, LEADER, LEADER_SIZE, Range, Trailer, VERSION};
-use super::{goal, hash, watched};
+use super::{codec, hash, watched};
 use crate::RewriteError;
 use crate::goal::Goal;
 use crate::image::{Image, bytes_at};
@@ -26,6 +25,8 @@ pub(crate) struct Content {
     pub(crate) writes: Vec<Write>,
     /// The offset and length of the note's descriptor.
     pub(crate) note: Option<(u64, u64)>,
+    /// True if the program header table is one of the appended bytes.
+    pub(crate) table_moves: bool,
 }
 
 /// Makes the patch for the present file. `history` has the earlier edits, `original` and `image` the
@@ -53,7 +54,7 @@ pub(crate) fn finish<'data, R: ReadRef<'data>>(
     } else {
         ranges(original, original_length, writes, None).ok_or(broken.clone())?
     };
-    let trailer = Trailer {
+    let mut trailer = Trailer {
         original_length,
         previous_end,
         leader: content.append_at,
@@ -61,7 +62,7 @@ pub(crate) fn finish<'data, R: ReadRef<'data>>(
         start: content.offset + content.appended.len() as u64,
         head_hash: hash(&[head]),
         content_hash: hash(&[&content.appended]),
-        goal: goal::encode(wanted, content.note),
+        goal: codec::encode(wanted, content.note),
         ranges: recorded,
     };
     let mut body = trailer.encode();
@@ -84,28 +85,15 @@ pub(crate) fn finish<'data, R: ReadRef<'data>>(
 }
 
 fn leader(original_length: u64, previous_end: u64, end: u64, watched: u64) -> Vec<u8> {
-    let mut out = Out::default();
-    out.0.extend(LEADER);
-    out.u64(original_length);
-    out.u64(previous_end);
-    out.u64(end);
-    out.u64(watched);
-    let hash = hash(&[&out.0]);
-    out.u64(hash);
-    debug_assert_eq!(out.0.len() as u64, LEADER_SIZE);
-    out.0
+    let numbers = [original_length, previous_end, end, watched].map(u64::to_le_bytes);
+    let leader = [&LEADER[..], numbers.as_flattened()].concat();
+    [&leader[..], &hash(&[&leader]).to_le_bytes()].concat()
 }
 
 fn footer(start: u64, body: &[u8]) -> Vec<u8> {
-    let mut out = Out::default();
-    out.0.extend(FOOTER);
-    out.u32(VERSION);
-    out.u32(0);
-    out.u64(start);
-    let hash = hash(&[body, &out.0]);
-    out.u64(hash);
-    debug_assert_eq!(out.0.len() as u64, FOOTER_SIZE);
-    out.0
+    let version = [VERSION, 0].map(u32::to_le_bytes);
+    let footer = [&FOOTER[..], version.as_flattened(), &start.to_le_bytes()].concat();
+    [&footer[..], &hash(&[body, &footer]).to_le_bytes()].concat()
 }
 
 /// Returns the ranges in which the finished file differs from the original, and those of the record

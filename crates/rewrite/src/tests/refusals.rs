@@ -110,7 +110,7 @@ fn debug_information_alone() {
     let found = crate::image::Image::read(image.as_slice()).expect("it can be read");
     let named = |name: &[u8]| {
         let index = found.sections.iter().position(|it| found.section_name(it) == name);
-        found.section_table_offset as usize + 64 * index.expect("the section")
+        found.section_table().start as usize + 64 * index.expect("the section")
     };
     let text = named(b".text");
     image[text + 4..text + 8].copy_from_slice(&8_u32.to_le_bytes());

@@ -30,8 +30,8 @@ fn case_of(builder: &Builder) -> Case {
     for step in every_edit() {
         goal.apply(&step, &image, original.as_slice()).expect("it applies");
     }
-    let draft = assemble(&image, original.as_slice(), &goal, image.length).expect("it works");
-    Case { original, image, goal, content: draft.content }
+    let content = assemble(&image, original.as_slice(), &goal, image.length).expect("it works");
+    Case { original, image, goal, content }
 }
 
 impl Case {
@@ -50,11 +50,9 @@ impl Case {
         for (index, segment) in segments.iter_mut().enumerate() {
             change(index, segment);
         }
-        let table: Vec<u8> = segments
-            .iter()
-            .flat_map(|it| self.image.format.segment(it).expect("it fits"))
-            .collect();
-        let at = self.image.table_offset;
+        let table: Vec<u8> =
+            segments.iter().flat_map(|it| self.image.format.write(it).expect("it fits")).collect();
+        let at = self.image.header.phoff;
         let write = self.content.writes.iter_mut().find(|write| write.offset == at);
         write.expect("the table is written").bytes = table;
         self
@@ -218,7 +216,7 @@ fn the_wanted_dynamic_strings() {
 fn sections_that_agree_with_the_segments() {
     let it = case();
     let after = it.after();
-    let last = after.section_table_offset + (after.sections.len() as u64 - 1) * 64;
+    let last = after.section_table().start + (after.sections.len() as u64 - 1) * 64;
     let it = it.with_bytes(last + 16, &0x99_u64.to_le_bytes());
     assert_eq!(it.broken(), Some("the addresses and offsets of sections agree with the segments"));
 }
@@ -236,7 +234,7 @@ fn a_segment_whose_only_section_moves_still_has_a_section() {
     assert_eq!(old, [after.table_end(), loads[1], loads[3]]);
     // Without the first of them `strip` would write a file that does not load.
     let index = after.sections.iter().position(|it| after.section_name(it) == b".becalm.old");
-    let at = after.section_table_offset + index.expect("it has one") as u64 * 64;
+    let at = after.section_table().start + index.expect("it has one") as u64 * 64;
     let it = it.with_bytes(at + 32, &0_u64.to_le_bytes());
     assert_eq!(it.broken(), Some("every segment that had a section has one"));
 }

@@ -40,7 +40,7 @@ fn a_note_shares_the_header_of_a_displaced_one_if_room_is_short() {
         count(&after, PT_NOTE) + count(&after, PT_LOAD),
         count(&before, PT_NOTE) + count(&before, PT_LOAD) + 1
     );
-    assert_eq!(after.table_offset, before.table_offset);
+    assert_eq!(after.header.phoff, before.header.phoff);
 }
 
 #[test]
@@ -51,14 +51,14 @@ fn a_table_that_overlaps_another_is_not_displaced_with_it() {
     let named = |name: &[u8]| {
         let index = found.sections.iter().position(|it| found.section_name(it) == name);
         let index = index.expect("it has one");
-        (&found.sections[index], found.section_table_offset as usize + 64 * index)
+        (&found.sections[index], found.section_table().start as usize + 64 * index)
     };
     // Without the code between them, the strings are close enough to the table to be displaced.
     let (text, header) = named(b".text");
     original[text.offset as usize..][..text.size as usize].fill(0);
     original[header + 4..header + 8].fill(0);
     let edits = [note("a\0=/b\0\0"), Edit::Soname("libanother.so.7".into())];
-    let moves = |image: &[u8]| read(&edited(image, &edits)).table_offset != found.table_offset;
+    let moves = |image: &[u8]| read(&edited(image, &edits)).header.phoff != found.header.phoff;
     assert!(!moves(&original));
     // In one block, the old strings would be at the position of the longer new ones.
     let (strings, header) = named(b".dynstr");
