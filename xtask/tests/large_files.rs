@@ -78,8 +78,8 @@ fn there_and_back(in_place: bool) {
     let edits = [Edit::ResolutionNote(Some(vec![7; 5000])), run_path];
     let file = writer.open(&path).unwrap();
     let edited = match in_place {
-        true => edit_in_place(file.reader(), &edits).unwrap(),
-        false => edit(file.reader(), &edits).unwrap(),
+        true => edit_in_place(&file.reader, &edits).unwrap(),
+        false => edit(&file.reader, &edits).unwrap(),
     };
     writer.apply(file, edited.patch.unwrap()).unwrap();
 
@@ -94,7 +94,7 @@ fn there_and_back(in_place: bool) {
     assert!(fs::metadata(&path).unwrap().blocks() < blocks + 2048);
 
     let file = writer.open(&path).unwrap();
-    let back = undo(file.reader()).unwrap();
+    let back = undo(&file.reader).unwrap();
     writer.apply(file, back).unwrap();
     assert!(peak_memory() - before < ROOM, "{} bytes more", peak_memory() - before);
     let table = usize::try_from(table).unwrap();

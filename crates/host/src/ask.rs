@@ -21,7 +21,7 @@
 //! for its output. If any of this fails, becalm uses its bytes and the processor's
 //! own identification.
 
-pub use crate::os_fs::fact_cache::FactChoice;
+pub use crate::os_fs::FactChoice;
 use std::fs::File;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -38,7 +38,8 @@ use rustix::fs::{MemfdFlags, SealFlags};
 use crate::HostError;
 use crate::child::status_within;
 use crate::cpu;
-use crate::os_fs::{OpenInterpreter, OsFs, io_error, proc_path};
+use crate::fingerprint::Fingerprint;
+use crate::os_fs::{OsFs, io_error, proc_path};
 use crate::path::path_of;
 
 /// Time limit of a loader's self-description; it takes about a millisecond.
@@ -65,11 +66,11 @@ pub fn loader_facts(
     if let Some(facts) = known().get(&key) {
         return Ok(Arc::clone(facts));
     }
-    let loader = fs.read_interpreter(interpreter).map_err(errno)?;
-    let facts = Arc::new(determine(fs, interpreter, &loader, choice)?);
+    let (file, state, bytes) = fs.read_interpreter(interpreter).map_err(errno)?;
+    let facts = Arc::new(determine(fs, interpreter, (&file, &state, &bytes), choice)?);
     // The file may have been replaced since the key was made, so the state of the opened file is
     // the key.
-    known().insert((loader.state, key.1), Arc::clone(&facts));
+    known().insert((state, key.1), Arc::clone(&facts));
     Ok(facts)
 }
 
@@ -77,7 +78,7 @@ pub fn loader_facts(
 fn determine(
     fs: &OsFs,
     interpreter: &BStr,
-    loader: &OpenInterpreter,
+    (file, state, bytes): (&File, &Fingerprint, &[u8]),
     choice: &FactChoice,
 ) -> Result<LoaderFacts, HostError> {
     let unusable = |reason: String| HostError::unusable(path_of(interpreter), reason);
@@ -85,24 +86,24 @@ fn determine(
         let reason = choice.libc.map(|libc| format!("not a loader of {libc}"));
         unusable(reason.unwrap_or("no loader known here; name its rules with --libc".to_owned()))
     };
-    let ident = elf::ident(&loader.bytes).ok_or_else(unknown)?;
-    let libc = choice.libc.or_else(|| libc_of(fs, interpreter, &loader.bytes));
+    let ident = elf::ident(bytes).ok_or_else(unknown)?;
+    let libc = choice.libc.or_else(|| libc_of(fs, interpreter, bytes));
     let libc = libc.ok_or_else(unknown)?;
     let native = cpu::is_native(&ident);
     let is_unchosen = choice.cpu.is_none() && choice.libc.is_none();
     let may_run = fs.is_real_root()
         && has_diagnostics(libc)
-        && loader.state.may_run()
+        && state.may_run()
         && has_trusted_prefix(fs, interpreter);
     if native && is_unchosen && may_run {
-        let answer = diagnostics(&loader.file, libc, choice.tunables.as_ref())
+        let answer = diagnostics(file, libc, choice.tunables.as_ref())
             .and_then(|text| facts::from_diagnostics(&text.to_str_lossy()))
             // An output that contradicts the bytes belongs to another loader.
             .filter(|answer| answer.libc == libc);
         if let Some(mut answer) = answer {
             // The loader opens the path that is compiled in, whatever it prints.
-            answer.cache_path = facts::cache_path(&loader.bytes).or(answer.cache_path);
-            answer.reads = facts::readers(&loader.bytes);
+            answer.cache_path = facts::cache_path(bytes).or(answer.cache_path);
+            answer.reads = facts::readers(bytes);
             return Ok(answer);
         }
     }
@@ -113,7 +114,7 @@ fn determine(
     };
     let caps =
         hwcaps::for_cpu(&ident, libc, cpu).map_err(|unknown| unusable(unknown.to_string()))?;
-    facts::from_bytes(&loader.bytes, libc, caps).ok_or_else(unknown)
+    facts::from_bytes(bytes, libc, caps).ok_or_else(unknown)
 }
 
 /// Returns the C library of a loader from its bytes. Before glibc 2.33 this needs the file's real

@@ -209,10 +209,11 @@ fn real(path: &Path) -> PathBuf {
 }
 
 /// The objects that need not be resolved again.
-struct Seen<'a> {
-    known: &'a mut FxHashSet<BString>,
+#[derive(Default)]
+struct Seen {
+    known: FxHashSet<BString>,
     /// The directories of `DT_RPATH`s that were listed.
-    listed: &'a mut ListedDirs,
+    listed: ListedDirs,
     names: Names,
 }
 
@@ -240,15 +241,14 @@ impl Work<'_> {
             return Err(HostError::unusable(path_of(self.group.interpreter.as_ref()), reason));
         }
         self.loaders = self.alike(&facts, choice);
-        let mut known: FxHashSet<BString> = self.group.paths.iter().cloned().collect();
-        let mut listed = ListedDirs::default();
-        let further = self.named_by_links(&mut known);
-        let mut seen = Seen { known: &mut known, listed: &mut listed, names: Names::default() };
+        let mut seen =
+            Seen { known: self.group.paths.iter().cloned().collect(), ..Seen::default() };
+        let further = self.named_by_links(&mut seen.known);
         let resolved = self.resolve_all(&facts, &self.group.paths, &further, &mut seen);
         let common = self.common(&facts, &self.searched(&resolved));
         let programs = self.programs(&facts, &self.group.programs);
         let read = resolved.len();
-        Ok(self.gather(&facts, resolved, common, programs, (read, listed), None))
+        Ok(self.gather(&facts, resolved, common, programs, (read, seen.listed), None))
     }
 
     /// Returns the paths of the options' files that have a link in them. The loader knows a library by
@@ -268,7 +268,7 @@ impl Work<'_> {
         facts: &LoaderFacts,
         paths: &[BString],
         further: &[BString],
-        seen: &mut Seen<'_>,
+        seen: &mut Seen,
     ) -> Vec<ResolvedObject> {
         let mut resolved = self.resolve(facts, paths, true);
         let mut from = 0;
@@ -277,7 +277,7 @@ impl Work<'_> {
             resolved.extend(self.resolve(facts, &new, false));
             let answers = resolved[from..].iter().flat_map(|resolved| &resolved.object.edges);
             let answers: Vec<BString> = answers.map(|edge| edge.path.clone()).collect();
-            let below = self.list(facts, &resolved[from..], seen.listed);
+            let below = self.list(facts, &resolved[from..], &mut seen.listed);
             new = answers
                 .into_iter()
                 .chain(below)

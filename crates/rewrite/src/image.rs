@@ -220,7 +220,15 @@ impl Image {
         if self.is_debug_information() {
             return Err(RewriteError::DebugInformation);
         }
-        self.check_dynamic()?;
+        // A loader reads the entries at their address, and a tool reads them at their offset. If these
+        // are different bytes, an edit would change only one of them.
+        let is_mapped = |dynamic: &Dynamic| {
+            let size = dynamic.capacity as u64 * self.format.dyn_size();
+            self.file_offset(dynamic.vaddr, size) == Some(dynamic.offset)
+        };
+        if !self.dynamic.as_ref().is_none_or(is_mapped) {
+            return Err(malformed("its dynamic section is not mapped where it says"));
+        }
         let rest = self.length - extent;
         let padding = rest <= PADDING
             && bytes_at(data, extent, rest).is_some_and(|bytes| bytes.iter().all(|&b| b == 0));
@@ -228,20 +236,6 @@ impl Image {
             (true, _) => Ok(()),
             (false, true) => Err(RewriteError::Unnamed { offset: extent }),
             (false, false) => Err(RewriteError::Payload { offset: extent }),
-        }
-    }
-
-    /// Checks that the address and the offset of the dynamic section agree.
-    fn check_dynamic(&self) -> Result<(), RewriteError> {
-        // A loader reads the entries at their address, and a tool reads them at their offset. If these
-        // are different bytes, an edit would change only one of them.
-        let Some(dynamic) = &self.dynamic else { return Ok(()) };
-        let size = dynamic.capacity as u64 * self.format.dyn_size();
-        let mapped = self.file_offset(dynamic.vaddr, size) == Some(dynamic.offset);
-        if mapped {
-            Ok(())
-        } else {
-            Err(malformed("its dynamic section is not mapped where it says"))
         }
     }
 

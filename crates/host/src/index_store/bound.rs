@@ -10,7 +10,7 @@ use becalm_core::elf::{ElfError, Endian};
 use becalm_core::facts::{Environment, GlibcVersion, Libc, LoaderFacts};
 use becalm_core::index::bound::{
     Binder, Bound, BoundObject, ImageFacts, NewProgram, NotBound, RELEASES, StartVariables,
-    Written, dynamic_of, is_applied, written,
+    dynamic_of, is_applied, written,
 };
 use becalm_core::index::build::{Fingerprints, Gatherer};
 use becalm_core::index::{Condition, Fingerprint, Index};
@@ -178,17 +178,9 @@ impl KeptPrograms<'_> {
     }
 }
 
-/// Index of `Load::objects`, path, file, and the words to write into an object of a start.
-type PredictedObject = (usize, BString, Arc<ObjectFile>, Option<Written>);
-
-/// A program's start, predicted.
-struct Predicted {
-    path: BString,
-    objects: Vec<PredictedObject>,
-    undefined_function: bool,
-    relocations: u32,
-    variables: StartVariables,
-}
+/// A program's start, predicted, and the conditions that its members' files are unchanged, which have no
+/// numbers yet.
+type Predicted = (NewProgram, Vec<Condition>);
 
 impl Work<'_> {
     /// Returns the bindings of the programs at these paths, and why other programs have none.
@@ -238,7 +230,7 @@ impl Work<'_> {
                 let session = self.os.session();
                 let starts = starts(&session, facts, &environments);
                 let predict = |path: &BString| -> Vec<_> {
-                    let of = |starts| self.predict(&files, starts, path, options.threshold);
+                    let of = |starts| predict(&files, starts, path, options.threshold, flat);
                     starts.iter().map(of).collect()
                 };
                 paths.iter().map(predict).collect::<Vec<_>>()
@@ -252,45 +244,50 @@ impl Work<'_> {
                     not_bound.extend(why.map(|why| (path.clone(), why)));
                     continue;
                 }
-                for start in starts.into_iter().flatten() {
-                    binder.add(new_program(gatherer, start, flat));
+                for (mut start, conditions) in starts.into_iter().flatten() {
+                    for ((_, object, _), condition) in start.members.iter_mut().zip(conditions) {
+                        object.condition = gatherer.condition(condition);
+                    }
+                    binder.add(start);
                 }
             }
         }
         not_bound.sort_by(|(path, _), (other, _)| path.cmp(other));
         (binder.finish(), not_bound)
     }
+}
 
-    fn predict(
-        &self,
-        files: &Files,
-        starts: &Starts<'_>,
-        path: &BString,
-        threshold: BindThreshold,
-    ) -> Result<Predicted, NotBound> {
-        let closure = start_of(starts, path).ok_or(NotBound::NoStart)?;
-        let (load, facts) = (&closure.load, &*starts.facts);
-        if load.stop.is_some() {
-            return Err(NotBound::NoStart);
-        }
-        if load.resolutions.iter().any(|resolution| resolution.answer == Answer::Missing) {
-            return Err(NotBound::Missing);
-        }
-        let bindings = symbols::bind(load, facts.libc, files, BindOptions::default());
-        let bindings = bindings.map_err(|_| NotBound::Unsettled(path.clone()))?;
-        if !bindings.missing_versions.is_empty() {
-            return Err(NotBound::Missing);
-        }
-        let (symbolic, relative) = counts(&bindings);
-        if threshold.is_missed(facts.libc, symbolic, relative) {
-            return Err(NotBound::Few);
-        }
-        let undefined_function = undefined(&bindings)?;
-        let relocations = u32::try_from(symbolic).unwrap_or(u32::MAX);
-        let objects = members(load, &bindings, files)?;
-        let variables = StartVariables::of(starts.environment);
-        Ok(Predicted { path: path.clone(), objects, undefined_function, relocations, variables })
+fn predict(
+    files: &Files,
+    starts: &Starts<'_>,
+    path: &BString,
+    threshold: BindThreshold,
+    flat: &[&BStr],
+) -> Result<Predicted, NotBound> {
+    let closure = start_of(starts, path).ok_or(NotBound::NoStart)?;
+    let (load, facts) = (&closure.load, &*starts.facts);
+    if load.stop.is_some() {
+        return Err(NotBound::NoStart);
     }
+    if load.resolutions.iter().any(|resolution| resolution.answer == Answer::Missing) {
+        return Err(NotBound::Missing);
+    }
+    let bindings = symbols::bind(load, facts.libc, files, BindOptions::default());
+    let bindings = bindings.map_err(|_| NotBound::Unsettled(path.clone()))?;
+    if !bindings.missing_versions.is_empty() {
+        return Err(NotBound::Missing);
+    }
+    let (symbolic, relative) = counts(&bindings);
+    if threshold.is_missed(facts.libc, symbolic, relative) {
+        return Err(NotBound::Few);
+    }
+    let undefined_function = undefined(&bindings)?;
+    let relocations = u32::try_from(symbolic).unwrap_or(u32::MAX);
+    let variables = StartVariables::of(starts.environment);
+    let (path, members) = (path.clone(), Vec::new());
+    let mut start = NewProgram { path, members, undefined_function, relocations, variables };
+    let conditions = add_members(&mut start, load, &bindings, files, flat)?;
+    Ok((start, conditions))
 }
 
 /// Returns the starts in each environment.
@@ -334,50 +331,39 @@ fn undefined(bindings: &Bindings) -> Result<bool, NotBound> {
     Ok(is_any)
 }
 
-fn members(
+/// Adds the objects of a start to its program. Returns their conditions.
+fn add_members(
+    start: &mut NewProgram,
     load: &Load,
     bindings: &Bindings,
     files: &Files,
-) -> Result<Vec<PredictedObject>, NotBound> {
-    let mut members = Vec::with_capacity(load.objects.len());
+    flat: &[&BStr],
+) -> Result<Vec<Condition>, NotBound> {
+    let mut conditions = Vec::with_capacity(load.objects.len());
     for (index, object) in load.objects.iter().enumerate() {
         if object.namespace != 0 || object.role == Role::Audit {
             continue;
         }
-        let unsettled = || NotBound::Unsettled(object.path.clone());
-        let file = files.get(&object.path).map_err(|_| unsettled())?;
-        if file.fingerprint.is_none() {
-            return Err(unsettled());
-        }
+        let path = object.path.clone();
+        let unsettled = || NotBound::Unsettled(path.clone());
+        let file = files.get(&path).map_err(|_| unsettled())?;
+        conditions.push(Condition::File(path.clone(), file.fingerprint.ok_or_else(unsettled)?));
+        let (build_id, tables) = (file.image.build_id, file.image.tables.clone());
         // Times alone do not prove the content: a package may be changed in place.
-        if file.image.build_id.is_none() && file.image.tables.is_none() {
-            return Err(NotBound::NoBuildId(object.path.clone()));
+        if build_id.is_none() && tables.is_none() {
+            return Err(NotBound::NoBuildId(path));
         }
         let written = written(load, bindings, index, &file.image);
-        members.push((index, object.path.clone(), file, written));
+        let (dynamic, dynamic_hash) = dynamic_of(&file.symbols);
+        let (is_rooted, condition) = (is_below(flat, &path), 0);
+        let object =
+            BoundObject { path, is_rooted, dynamic, dynamic_hash, build_id, tables, condition };
+        start.members.push((index, object, written));
     }
-    let has_any = members.iter().any(|(_, _, _, written)| written.is_some());
-    if has_any { Ok(members) } else { Err(NotBound::Few) }
+    let has_any = start.members.iter().any(|(_, _, written)| written.is_some());
+    if has_any { Ok(conditions) } else { Err(NotBound::Few) }
 }
 
 fn is_below(stores: &[&BStr], path: &BString) -> bool {
     stores.iter().any(|store| below(path, store).is_some())
-}
-
-fn new_program(gatherer: &mut Gatherer, predicted: Predicted, flat: &[&BStr]) -> NewProgram {
-    let Predicted { path, objects, undefined_function, relocations, variables } = predicted;
-    let mut member = |(index, path, file, written): PredictedObject| {
-        let condition =
-            gatherer.condition(Condition::File(path.clone(), file.fingerprint.unwrap_or_default()));
-        let (dynamic, dynamic_hash) = dynamic_of(&file.symbols);
-        let is_rooted = is_below(flat, &path);
-        let (build_id, tables) = (file.image.build_id, file.image.tables.clone());
-        (
-            index,
-            BoundObject { path, is_rooted, dynamic, dynamic_hash, build_id, tables, condition },
-            written,
-        )
-    };
-    let members = objects.into_iter().map(&mut member).collect();
-    NewProgram { path, members, undefined_function, relocations, variables }
 }

@@ -10,22 +10,6 @@ use rayon::prelude::*;
 use super::bound::{BindThreshold, Files, starts};
 use super::{CHUNK, Work};
 
-/// Graphs between the chunks of work: as many as there were threads at once.
-#[derive(Default)]
-pub(super) struct Graphs<T>(Mutex<Vec<T>>);
-
-impl<T: Default> Graphs<T> {
-    /// Lends a graph that no other thread uses.
-    pub(super) fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
-        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken = lock().pop();
-        let mut graph = taken.unwrap_or_default();
-        let result = work(&mut graph);
-        lock().push(graph);
-        result
-    }
-}
-
 /// A graph with the relocations of its objects.
 #[derive(Default)]
 struct Counted {
@@ -74,6 +58,29 @@ impl Counted {
 }
 
 impl Work<'_> {
+    /// Calls `each` for programs with their starts in these environments and a graph for each start. A graph
+    /// serves many programs: there are as many as threads at once.
+    pub(super) fn for_starts<G: Default + Send, R: Send>(
+        &self,
+        facts: &Arc<LoaderFacts>,
+        environments: &[(&Environment, FoundBefore)],
+        paths: &[BString],
+        each: impl Fn(&[Starts<'_>], &mut [G], &BString) -> R + Sync,
+    ) -> Vec<R> {
+        let graphs: Mutex<Vec<Vec<G>>> = Mutex::default();
+        let lock = || graphs.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_some = |paths: &[BString]| {
+            let session = self.os.session();
+            let starts = starts(&session, facts, environments);
+            let mut own = lock().pop().unwrap_or_default();
+            own.resize_with(starts.len(), G::default);
+            let results: Vec<R> = paths.iter().map(|path| each(&starts, &mut own, path)).collect();
+            lock().push(own);
+            results
+        };
+        paths.par_chunks(CHUNK).flat_map_iter(of_some).collect()
+    }
+
     /// Returns for each program whether all its starts certainly have too few relocations.
     pub(super) fn few(
         &self,
@@ -83,21 +90,9 @@ impl Work<'_> {
         threshold: BindThreshold,
         paths: &[BString],
     ) -> Vec<bool> {
-        let graphs = Graphs::<Vec<Counted>>::default();
-        let of_some = |paths: &[BString]| {
-            let session = self.os.session();
-            let starts = starts(&session, facts, environments);
-            graphs.with(|graphs| {
-                graphs.resize_with(starts.len(), Counted::default);
-                let mut is_few = |path: &BString| {
-                    let mut starts = graphs.iter_mut().zip(&starts);
-                    starts.all(|(graph, starts)| {
-                        graph.is_few(files, starts, path, threshold) == Some(true)
-                    })
-                };
-                paths.iter().map(&mut is_few).collect::<Vec<bool>>()
-            })
-        };
-        paths.par_chunks(CHUNK).flat_map_iter(of_some).collect()
+        self.for_starts(facts, environments, paths, |starts, graphs: &mut [Counted], path| {
+            let mut starts = graphs.iter_mut().zip(starts);
+            starts.all(|(graph, starts)| graph.is_few(files, starts, path, threshold) == Some(true))
+        })
     }
 }

@@ -26,9 +26,13 @@ pub(super) struct Group {
 /// `e_machine`, class and byte order, as integers that can be ordered.
 pub(super) type MachineKey = (u16, u8, u8);
 
+/// The ELF header of an object, its loader, and true if it names that itself. A library has the usual loader of
+/// its machine.
+type Kind = (Ident, Option<BString>, bool);
+
 /// Groups the objects at these paths by machine.
 pub(super) fn by_machine(os: &OsFs, paths: &[BString]) -> BTreeMap<MachineKey, Group> {
-    let looked: Vec<Option<(Ident, Interpreter)>> = paths
+    let looked: Vec<Option<Kind>> = paths
         .par_chunks(CHUNK)
         .flat_map_iter(|chunk| {
             let session = os.session();
@@ -38,7 +42,7 @@ pub(super) fn by_machine(os: &OsFs, paths: &[BString]) -> BTreeMap<MachineKey, G
     type Votes = BTreeMap<BString, usize>;
     let mut groups: BTreeMap<MachineKey, (Group, Votes)> = BTreeMap::new();
     for (path, looked) in paths.iter().zip(looked) {
-        let Some((ident, interpreter)) = looked else { continue };
+        let Some((ident, interpreter, is_named)) = looked else { continue };
         let key = (ident.machine, ident.class as u8, ident.endian as u8);
         let (group, votes) = groups.entry(key).or_insert_with(|| {
             let interpreter = BString::default();
@@ -46,13 +50,13 @@ pub(super) fn by_machine(os: &OsFs, paths: &[BString]) -> BTreeMap<MachineKey, G
             (Group { ident, interpreter, interpreters, paths, programs }, BTreeMap::new())
         });
         group.paths.push(path.clone());
-        if interpreter.is_named {
+        if is_named {
             group.programs.push(path.clone());
         }
         // A program names its loader. A library only has the usual one of its machine, so it counts
         // less.
-        let vote = if interpreter.is_named { 1 << 20 } else { 1 };
-        *votes.entry(interpreter.path.unwrap_or_default()).or_default() += vote;
+        let vote = if is_named { 1 << 20 } else { 1 };
+        *votes.entry(interpreter.unwrap_or_default()).or_default() += vote;
     }
     groups
         .into_iter()
@@ -65,21 +69,15 @@ pub(super) fn by_machine(os: &OsFs, paths: &[BString]) -> BTreeMap<MachineKey, G
         .collect()
 }
 
-/// Returns the ELF header and interpreter of an object that a loader can load. Returns `None` for a
+/// Returns the kind of an object that a loader can load. Returns `None` for a
 /// static program.
-pub(super) fn kind_of(fs: &dyn FileSystem, path: &BStr) -> Option<(Ident, Interpreter)> {
+pub(super) fn kind_of(fs: &dyn FileSystem, path: &BStr) -> Option<Kind> {
     let subject = Subject::open(fs, path).ok()?;
     let is_named = match &subject.kind {
         SubjectKind::Static => return None,
         SubjectKind::Program { .. } => true,
         SubjectKind::Library { .. } => false,
     };
-    let path = subject.interpreter().map(ToOwned::to_owned);
-    Some((subject.view.ident, Interpreter { path, is_named }))
-}
-
-/// The loader of an object: the one that it names, or the usual one of its machine.
-pub(super) struct Interpreter {
-    pub(super) path: Option<BString>,
-    pub(super) is_named: bool,
+    let interpreter = subject.interpreter().map(ToOwned::to_owned);
+    Some((subject.view.ident, interpreter, is_named))
 }

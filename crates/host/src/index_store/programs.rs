@@ -9,11 +9,8 @@ use becalm_core::index::tls::{self, StaticTls};
 use becalm_core::index::{Program, Start, load_order};
 use becalm_core::loader::load::{Load, Reason};
 use bstr::{BStr, BString};
-use rayon::prelude::*;
 
-use super::bound::starts;
-use super::graphs::Graphs;
-use super::{CHUNK, Work};
+use super::Work;
 
 impl Work<'_> {
     /// Returns the programs at these paths. A program is left out if its start in an empty
@@ -25,17 +22,10 @@ impl Work<'_> {
         let others = others.iter().filter(|other| **other != empty);
         let environments: Vec<_> =
             iter::once(&empty).chain(others).map(|it| (it, FoundBefore::default())).collect();
-        let graphs = Graphs::<Vec<LoadGraph>>::default();
-        let chunk = |chunk: &[BString]| {
-            let session = self.os.session();
-            let starts = starts(&session, facts, &environments);
-            graphs.with(|graphs| {
-                graphs.resize_with(starts.len(), LoadGraph::default);
-                let mut program = |path: &BString| self.program(&starts, graphs, path.as_ref());
-                chunk.iter().filter_map(&mut program).collect::<Vec<_>>()
-            })
+        let program = |starts: &[Starts<'_>], graphs: &mut [LoadGraph], path: &BString| {
+            self.program(starts, graphs, path.as_ref())
         };
-        paths.par_chunks(CHUNK).flat_map_iter(chunk).collect()
+        self.for_starts(facts, &environments, paths, program).into_iter().flatten().collect()
     }
 
     fn program(

@@ -99,7 +99,7 @@ pub fn update_stores(
 ) -> Option<Indexed> {
     let before = Before::look(old)?;
     let Walk { paths, folders, errors } = before.walk(options)?;
-    let Sorted { keep, read, mut further } = before.sort(paths);
+    let (keep, read, mut further) = before.sort(paths);
     let group = before.group(os, target, &read, &keep)?;
     let stores = immutable(os, options);
     let choice = FactChoice::default();
@@ -114,19 +114,17 @@ pub fn update_stores(
         return None;
     }
     let paths = keep.iter().map(|object| &object.path).chain(&read).chain(&further);
-    let mut known: FxHashSet<BString> = paths.cloned().collect();
-    let kept = before.kept(&keep);
-    let mut listed = ListedDirs::default();
-    let below = work.list(&facts, &kept, &mut listed);
-    let mut below: Vec<BString> =
-        below.into_iter().filter(|path| known.insert(path.clone())).collect();
+    let known: FxHashSet<BString> = paths.cloned().collect();
     let objects = keep.iter().map(|object| &object.path).chain(&further);
-    let mut names = Names::of_objects(objects);
-    names.limit(&os.session(), &mut below);
+    let names = Names::of_objects(objects);
+    let mut seen = Seen { known, listed: ListedDirs::default(), names };
+    let kept = before.kept(&keep);
+    let mut below = work.list(&facts, &kept, &mut seen.listed);
+    below.retain(|path| seen.known.insert(path.clone()));
+    seen.names.limit(&os.session(), &mut below);
     further.extend(below);
-    let mut seen = Seen { known: &mut known, listed: &mut listed, names };
     let new = work.resolve_all(&facts, &group.paths, &further, &mut seen);
-    let machine = work.join(&facts, &before, kept, new, listed);
+    let machine = work.join(&facts, &before, kept, new, seen.listed);
     Some(Indexed { machines: vec![machine], errors, ..Indexed::default() })
 }
 
@@ -149,14 +147,6 @@ struct Walk {
     /// Every folder that a walk of the stores would list.
     folders: Vec<BString>,
     errors: Vec<HostError>,
-}
-
-/// The objects, sorted by what the update does with them.
-struct Sorted<'a> {
-    keep: Vec<&'a Object>,
-    read: Vec<BString>,
-    /// Non-canonical paths that are also read.
-    further: Vec<BString>,
 }
 
 impl<'a> Before<'a> {
@@ -209,7 +199,8 @@ impl<'a> Before<'a> {
         Some(Walk { paths, folders, errors: found.errors })
     }
 
-    fn sort(&self, found: Vec<BString>) -> Sorted<'a> {
+    /// Sorts the objects: those to keep, those to read, and non-canonical paths that are also read.
+    fn sort(&self, found: Vec<BString>) -> (Vec<&'a Object>, Vec<BString>, Vec<BString>) {
         let objects: Vec<(&Object, bool)> = self
             .old
             .objects
@@ -236,7 +227,7 @@ impl<'a> Before<'a> {
             answers.filter(|path| lost.contains(path)).cloned().collect();
         further.sort_unstable();
         further.dedup();
-        Sorted { keep, read, further }
+        (keep, read, further)
     }
 
     /// Returns true if resolving an object again would give the same answers.

@@ -17,8 +17,6 @@
 //!
 //! `root` makes the system calls, on the real root or inside another one.
 
-pub(crate) mod fact_cache;
-mod interpreter;
 mod listing;
 mod object_file;
 mod root;
@@ -29,10 +27,13 @@ mod symbols;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
+use std::fs::File;
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use becalm_core::fs::{Errno, FileId, OpenedFile};
+use becalm_core::facts::{Libc, LoaderFacts};
+use becalm_core::fs::{Errno, FileId, FileKind, OpenedFile};
 use bstr::{BStr, BString, ByteSlice};
 
 use crate::HostError;
@@ -43,10 +44,12 @@ use listing::KnownDir;
 use root::Root;
 use shards::Shards;
 
-pub(crate) use interpreter::OpenInterpreter;
 pub(crate) use root::proc_path;
 pub use session::Session;
 pub use symbols::OsSymbols;
+
+/// Maximum size of an interpreter, in bytes. musl's is below 1 MB.
+const LARGEST_INTERPRETER: u64 = 64 * 1024 * 1024;
 
 /// A root of the real file system and the caches of its content. Any number of threads can share
 /// it; each closure walk needs its own [`OsFs::session`].
@@ -55,8 +58,22 @@ pub struct OsFs {
     root: Root,
     dirs: Shards<FileId, Arc<KnownDir>>,
     files: Shards<FileId, KnownFile>,
-    pub(crate) facts: fact_cache::FactCache,
+    /// Facts of loaders, by the interpreter's state and the user's choices.
+    pub(crate) facts: Mutex<HashMap<(Fingerprint, FactChoice), Arc<LoaderFacts>>>,
     kept_symbols: symbols::KeptSymbols,
+}
+
+/// The user's choices about the loader, which override its facts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FactChoice {
+    /// The C library whose rules apply (`--libc`).
+    pub libc: Option<Libc>,
+    /// The processor, as [`becalm_core::search::hwcaps::for_cpu`] accepts it (`--cpu`). If this or `libc` is set, no
+    /// loader is run.
+    pub cpu: Option<String>,
+    /// `GLIBC_TUNABLES` of the start. A loader that is run applies them to its facts; those of any
+    /// other loader are without them.
+    pub tunables: BString,
 }
 
 /// The result of opening a file, and the state of the file at that time.
@@ -142,6 +159,24 @@ impl OsFs {
             .map_err(|errno| HostError::Read { path: path_of(inside), source: io_error(errno) })
     }
 
+    /// Returns the state of the interpreter at a path inside the root.
+    pub(crate) fn interpreter(&self, path: &BStr) -> Result<Fingerprint, Errno> {
+        self.root.stat(path).map(|stat| stat.fingerprint)
+    }
+
+    /// Opens the interpreter and reads its current state and all of its bytes.
+    pub(crate) fn read_interpreter(
+        &self,
+        path: &BStr,
+    ) -> Result<(File, Fingerprint, Vec<u8>), Errno> {
+        let stat = self.root.stat(path)?;
+        if stat.kind() == FileKind::Other {
+            return Err(Errno::NXIO);
+        }
+        let (file, stat) = object_file::open_file(&self.root, path)?;
+        let bytes = object_file::read_up_to(&file, LARGEST_INTERPRETER)?;
+        Ok((file, stat.fingerprint, bytes))
+    }
     /// Opens the file that `stat` has just described, or returns the cached result.
     fn opened(&self, path: &[u8], stat: &Facts) -> Result<Arc<OpenedFile>, Errno> {
         if let Some(known) = self.files.get(&stat.fingerprint.id)

@@ -39,15 +39,9 @@ type Known<T> = Result<Arc<T>, Errno>;
 /// A directory and the path by which it was reached.
 type Place<'p> = (&'p [u8], Rc<Dir>);
 
-/// The result of looking up a directory path.
-#[derive(Debug)]
-enum Dir {
-    /// Every lookup fails with this errno: the path does not exist, is not a directory, or may not
-    /// be searched.
-    Fails(Errno),
-    /// The directory can be searched.
-    Is(SeenDir),
-}
+/// The result of looking up a directory path that can be searched, or the errno with which every lookup in it
+/// fails: the path does not exist, is not a directory, or may not be searched.
+type Dir = Result<SeenDir, Errno>;
 
 /// A directory in the state that this session has read.
 #[derive(Debug)]
@@ -89,9 +83,9 @@ impl<'a> Session<'a> {
         let Some((dir, name)) = split(path) else { return Ok(None) };
         let seen = self.dir(dir);
         match &*seen {
-            Dir::Fails(errno) => Err(*errno),
-            Dir::Is(seen) if is_plain(name) && seen.lacks(name) => Err(Errno::NOENT),
-            Dir::Is(_) => Ok(Some((dir, seen))),
+            Err(errno) => Err(*errno),
+            Ok(seen) if is_plain(name) && seen.lacks(name) => Err(Errno::NOENT),
+            Ok(_) => Ok(Some((dir, seen))),
         }
     }
 
@@ -124,7 +118,7 @@ impl<'a> Session<'a> {
             let parent = nearest.as_deref();
             if let Some(errno) = inherited(parent, place) {
                 // Everything below fails in the same way, so only the whole path gets an entry.
-                let fails = Rc::new(Dir::Fails(errno));
+                let fails = Rc::new(Err(errno));
                 self.dirs.borrow_mut().insert(path.into(), Rc::clone(&fails));
                 return fails;
             }
@@ -132,30 +126,25 @@ impl<'a> Session<'a> {
             self.dirs.borrow_mut().insert(place.into(), Rc::clone(&here));
             nearest = Some(here);
         }
-        nearest.unwrap_or_else(|| Rc::new(Dir::Fails(Errno::NOENT)))
+        nearest.unwrap_or_else(|| Rc::new(Err(Errno::NOENT)))
     }
 
     /// Looks up a directory path whose parent is already known.
     fn look_at(&self, path: &[u8], parent: Option<&Dir>) -> Dir {
-        match self.os.root.stat(&dot_of(path)) {
-            Ok(stat) => {
-                let known = self.os.dirs.get_or_insert_with(stat.fingerprint.id, Arc::default);
-                let listing = RefCell::new(known.listing(&stat.fingerprint));
-                let tried = Cell::new(listing.borrow().is_some());
-                Dir::Is(SeenDir { fingerprint: stat.fingerprint, known, listing, tried })
-            }
-            Err(errno) => {
-                if let (Errno::NOENT, Some(dir), Some((parent, _))) = (errno, parent, split(path)) {
-                    self.note_miss(parent, dir);
-                }
-                Dir::Fails(errno)
-            }
+        let stat = self.os.root.stat(&dot_of(path));
+        if let (Err(Errno::NOENT), Some(dir), Some((parent, _))) = (&stat, parent, split(path)) {
+            self.note_miss(parent, dir);
         }
+        let fingerprint = stat?.fingerprint;
+        let known = self.os.dirs.get_or_insert_with(fingerprint.id, Arc::default);
+        let listing = RefCell::new(known.listing(&fingerprint));
+        let tried = Cell::new(listing.borrow().is_some());
+        Ok(SeenDir { fingerprint, known, listing, tried })
     }
 
     /// Counts a miss found by a system call, and lists the directory after enough misses.
     fn note_miss(&self, path: &[u8], dir: &Dir) {
-        let Dir::Is(seen) = dir else { return };
+        let Ok(seen) = dir else { return };
         if seen.tried.get() || !seen.known.missed() {
             return;
         }
@@ -184,9 +173,9 @@ impl FileSystem for Session<'_> {
         // For a path already seen as a search dir, `<path>/.` and the path are absent together.
         if let Some(dir) = self.dirs.borrow().get(path) {
             match &**dir {
-                Dir::Is(_) => return Ok(FileKind::Directory),
-                Dir::Fails(Errno::NOENT) => return Err(Errno::NOENT),
-                Dir::Fails(_) => {}
+                Ok(_) => return Ok(FileKind::Directory),
+                Err(Errno::NOENT) => return Err(Errno::NOENT),
+                Err(_) => {}
             }
         }
         self.look_up(path).map(|stat| stat.kind())
@@ -233,8 +222,8 @@ impl FileSystem for Session<'_> {
 /// Returns the errno with which lookups in a directory path fail because of its parent.
 fn inherited(parent: Option<&Dir>, path: &[u8]) -> Option<Errno> {
     match (parent?, split(path)?) {
-        (Dir::Fails(errno), _) => Some(*errno),
-        (Dir::Is(seen), (_, name)) => (is_plain(name) && seen.lacks(name)).then_some(Errno::NOENT),
+        (Err(errno), _) => Some(*errno),
+        (Ok(seen), (_, name)) => (is_plain(name) && seen.lacks(name)).then_some(Errno::NOENT),
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::fs::File;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
@@ -59,14 +60,7 @@ pub struct Requested {
 /// directories only.
 #[must_use]
 pub fn request(wanted: &[Wanted], limits: &Limits) -> Requested {
-    let work = Work {
-        wanted,
-        limits,
-        next: AtomicUsize::new(0),
-        files: AtomicUsize::new(0),
-        skipped: AtomicUsize::new(0),
-        bytes: AtomicU64::new(0),
-    };
+    let work = Work { wanted, limits, next: AtomicUsize::new(0), done: Mutex::default() };
     thread::scope(|scope| {
         for _ in 1..THREADS.min(wanted.len()) {
             // With fewer threads it takes longer.
@@ -78,23 +72,21 @@ pub fn request(wanted: &[Wanted], limits: &Limits) -> Requested {
         }
         work.run();
     });
-    Requested {
-        files: work.files.into_inner(),
-        bytes: work.bytes.into_inner(),
-        skipped: work.skipped.into_inner(),
-    }
+    work.done.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct Work<'a> {
     wanted: &'a [Wanted],
     limits: &'a Limits,
     next: AtomicUsize,
-    files: AtomicUsize,
-    skipped: AtomicUsize,
-    bytes: AtomicU64,
+    done: Mutex<Requested>,
 }
 
 impl Work<'_> {
+    fn done(&self) -> MutexGuard<'_, Requested> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn run(&self) {
         let is_over = || self.limits.until.is_some_and(|until| Instant::now() > until);
         while let Some(wanted) = self.wanted.get(self.next.fetch_add(1, Ordering::Relaxed)) {
@@ -110,10 +102,10 @@ impl Work<'_> {
                 file.metadata().is_ok_and(|facts| FileState::of(&facts) == wanted.state)
             });
             let Some(file) = file else {
-                self.skipped.fetch_add(1, Ordering::Relaxed);
+                self.done().skipped += 1;
                 continue;
             };
-            self.files.fetch_add(1, Ordering::Relaxed);
+            self.done().files += 1;
             for (first, count) in &wanted.ranges {
                 if !self.range(&file, wanted.state.size, first * PAGE, count * PAGE) {
                     return;
@@ -128,10 +120,12 @@ impl Work<'_> {
         let mut at = from;
         while at < end {
             let bytes = (end - at).min(REQUEST);
-            if self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > self.limits.bytes {
-                self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            let mut done = self.done();
+            if done.bytes + bytes > self.limits.bytes {
                 return false;
             }
+            done.bytes += bytes;
+            drop(done);
             let _ = fadvise(file, at, NonZeroU64::new(bytes), Advice::WillNeed);
             if self.limits.wait {
                 let mut buffer = vec![0; bytes as usize];

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Receives descriptors of processes of this user.
 #[derive(Debug)]
-pub struct Listener(OwnedFd);
+pub struct Listener(pub OwnedFd);
 
 impl Listener {
     /// Makes a listener and returns its name.
@@ -52,18 +52,6 @@ pub struct Connection {
     /// is dropped.
     pub descriptor: Option<OwnedFd>,
     _held: OwnedFd,
-}
-
-impl From<OwnedFd> for Listener {
-    fn from(socket: OwnedFd) -> Self {
-        Self(socket)
-    }
-}
-
-impl From<Listener> for OwnedFd {
-    fn from(listener: Listener) -> Self {
-        listener.0
-    }
 }
 
 /// `struct uffdio_register` of Linux include/uapi/linux/userfaultfd.h.

@@ -15,7 +15,10 @@ use super::sys::AtCall;
 /// # Errors
 /// Returns an error if the child cannot be traced or was killed.
 pub(super) fn measure(child: &mut Spawned) -> io::Result<Calibration> {
-    let mut clocks = Clocks::default();
+    // The time at which the last call's start was seen and, during the call, that at which the task was
+    // resumed.
+    let (mut seen, mut resumed): (Option<Instant>, Option<Instant>) = (None, None);
+    let (mut samples, mut cycles) = (Vec::new(), Vec::new());
     // Interrupted before it starts, the child stops at each call from its first one on.
     stopped::interrupt(child.pid);
     child.go()?;
@@ -34,15 +37,23 @@ pub(super) fn measure(child: &mut Spawned) -> io::Result<Calibration> {
         };
         let now = Instant::now();
         let at = task.call()?.at();
-        if matches!(at, AtCall::Entry { .. }) {
+        if let AtCall::Entry { number, .. } = at {
             // A traced lookup also reads its path. The child is a copy of this process, so it has
             // the same string at the same address.
             task.string(c"/a/path/as/long/as/those/of/libraries/libsomething.so.6".as_ptr() as u64);
+            if i64::from(number) == libc::SYS_getppid {
+                // From one start to the next: the whole cycle of a traced call.
+                cycles.extend(seen.map(|before| nanos(before, now)));
+                (seen, resumed) = (Some(now), Some(Instant::now()));
+            }
+        } else if let AtCall::Exit { .. } = at {
+            samples.extend(resumed.take().map(|from| nanos(from, now)));
         }
-        clocks.note(at, now);
-        if clocks.samples.len() == CALLS {
+        if samples.len() == CALLS {
             task.resume(Until::Filter, 0);
-            return Ok(clocks.calibration());
+            let (call_ns, cycle_ns) = (median(&mut samples), median(&mut cycles));
+            let samples = CALLS as u32;
+            return Ok(Calibration { call_ns, cycle_ns, samples, ..Calibration::default() });
         }
         task.resume(Until::Call, 0);
     }
@@ -54,45 +65,6 @@ pub(super) fn apart() -> Option<Calibration> {
     let measured = measure(&mut child).ok();
     child.abandon();
     measured
-}
-
-/// The measured times of the calls.
-#[derive(Default)]
-struct Clocks {
-    /// The time at which the last call's start was seen, and the time at which the task was
-    /// resumed.
-    began: Option<(Instant, Instant)>,
-    in_call: bool,
-    samples: Vec<u64>,
-    cycles: Vec<u64>,
-}
-
-impl Clocks {
-    /// Records the start or the end of a call, seen at `now`.
-    fn note(&mut self, at: AtCall, now: Instant) {
-        match at {
-            AtCall::Entry { number, .. } if i64::from(number) == libc::SYS_getppid => {
-                // From one start to the next: the whole cycle of a traced call.
-                self.cycles.extend(self.began.map(|(before, _)| nanos(before, now)));
-                self.began = Some((now, Instant::now()));
-                self.in_call = true;
-            }
-            AtCall::Exit { .. } if self.in_call => {
-                self.samples.extend(self.began.map(|(_, from)| nanos(from, now)));
-                self.in_call = false;
-            }
-            _ => {}
-        }
-    }
-
-    fn calibration(mut self) -> Calibration {
-        Calibration {
-            call_ns: median(&mut self.samples),
-            cycle_ns: median(&mut self.cycles),
-            samples: u32::try_from(self.samples.len()).unwrap_or(u32::MAX),
-            ..Calibration::default()
-        }
-    }
 }
 
 /// Cost of tracing a call, in nanoseconds; see [`Calibration`].

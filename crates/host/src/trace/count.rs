@@ -4,13 +4,14 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
+use becalm_core::fs::Errno;
 use becalm_core::observe::classes::{Caller, class_of};
 use becalm_core::observe::tally::ClassTallies;
 use becalm_core::observe::{Class, Kind, Lookup, SyscallRow};
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::calibrate::nanos;
+use super::calibrate::{Cost, nanos};
 use super::exec::Program;
 use super::sys::Pid;
 use super::{Image, MAX_LOOKUPS, Options, Phase, Share, TimedLookup};
@@ -34,24 +35,18 @@ pub(super) struct Counting {
     keeps_timeline: bool,
 }
 
-/// A call that has ended.
+/// A call that has begun.
 #[derive(Debug)]
 pub(super) struct Call {
-    /// Its name.
     pub(super) name: Cow<'static, str>,
+    /// The index of its image.
+    pub(super) image: usize,
     /// The phase in which it began.
     pub(super) phase: Phase,
-    /// True if it failed.
-    pub(super) failed: bool,
-    /// Its duration without the tracer's cost, in nanoseconds.
-    pub(super) ns: u64,
-    /// The tracer's full cost for it, in nanoseconds.
-    pub(super) tracer_ns: u64,
     /// The lookup, if the call looks for a file.
     pub(super) lookup: Option<Lookup>,
-    /// The thread.
-    pub(super) task: Pid,
-    /// The time at which it began.
+    /// The tracer's cost for it.
+    pub(super) cost: Cost,
     pub(super) began: Instant,
 }
 
@@ -131,8 +126,10 @@ impl Counting {
         self.ended = self.ended.map(|ended| ended.min(moment.max(self.began)));
     }
 
-    /// Counts a call. A lookup of the loader is kept, a lookup of the program is classified.
-    pub(super) fn count(&mut self, call: Call) {
+    /// Counts a call of a thread that has ended. A lookup of the loader is kept, a lookup of the program is
+    /// classified.
+    pub(super) fn count(&mut self, task: Pid, call: Call, errno: Option<Errno>, ended: Instant) {
+        let ns = nanos(call.began, ended).saturating_sub(call.cost.call_ns);
         // Most names are known after a few calls, and `entry` would move the name on each of them.
         let rows = &mut self.rows[call.phase as usize];
         let row = match rows.get_mut(&call.name) {
@@ -140,21 +137,21 @@ impl Counting {
             None => rows.entry(call.name).or_default(),
         };
         row.count += 1;
-        row.errors += u64::from(call.failed);
-        row.total_ns += call.ns;
-        row.max_ns = row.max_ns.max(call.ns);
+        row.errors += u64::from(errno.is_some());
+        row.total_ns += ns;
+        row.max_ns = row.max_ns.max(ns);
         let at_ns = self.net_ns(call.began);
         let share = match call.phase {
             Phase::Loader => &mut self.image.loader,
             Phase::Program => &mut self.image.program,
         };
-        share.tracer_ns += call.tracer_ns;
-        let Some(lookup) = call.lookup else { return };
+        share.tracer_ns += call.cost.cycle_ns;
+        let Some(lookup) = call.lookup.map(|lookup| Lookup { errno, ns, ..lookup }) else { return };
         share.hits += u64::from(!lookup.is_miss());
         share.missed.add(&lookup);
         let class = (call.phase == Phase::Program).then(|| self.class_of(&lookup));
         if self.keeps_timeline && self.image.timeline.len() < MAX_LOOKUPS {
-            let task = call.task.unsigned_abs();
+            let task = task.unsigned_abs();
             self.image.timeline.push(TimedLookup { task, at_ns, class, lookup: lookup.clone() });
         }
         match call.phase {

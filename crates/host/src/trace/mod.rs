@@ -44,7 +44,6 @@ mod stopped;
 mod streams;
 mod supervisor;
 mod sys;
-mod task;
 mod tracer;
 mod untraced;
 mod waits;

@@ -163,11 +163,6 @@ impl Calibration {
     pub(super) fn with(self, apart: Calibration) -> Calibration {
         Calibration { apart_call_ns: apart.call_ns, apart_cycle_ns: apart.cycle_ns, ..self }
     }
-
-    /// Returns true if the cost on different processors was measured.
-    pub(super) fn has_apart(&self) -> bool {
-        self.apart_cycle_ns != 0
-    }
 }
 
 /// A fact that a reader of the result needs to know.

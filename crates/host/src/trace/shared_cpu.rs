@@ -43,24 +43,18 @@ impl SharedCpu {
         self
     }
 
-    /// Sets the time at which sharing began.
-    pub(super) fn with_since(mut self, since: Instant) -> SharedCpu {
-        self.since = since;
-        self
-    }
-
     /// Returns true if sharing has lasted for [`LIMIT`].
     pub(super) fn is_over(&self) -> bool {
         self.since.elapsed() > LIMIT
     }
 
-    /// Moves a process that runs elsewhere to this thread's processor.
-    pub(super) fn move_here(child: Pid) -> Option<SharedCpu> {
+    /// Moves a process that runs elsewhere to this thread's processor. Sharing began at `since`.
+    pub(super) fn move_here(child: Pid, since: Instant) -> Option<SharedCpu> {
         let id = rustix::process::Pid::from_raw(child)?;
         let mask = sched_getaffinity(Some(id)).ok()?;
         let mut shared_cpu = SharedCpu::begin()?;
         sched_setaffinity(Some(id), &current_cpu()).ok()?;
-        shared_cpu.child = Some((child, mask));
+        (shared_cpu.child, shared_cpu.since) = (Some((child, mask)), since);
         Some(shared_cpu)
     }
 }

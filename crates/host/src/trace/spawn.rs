@@ -23,18 +23,17 @@ pub(super) struct Spawned {
     reports: io::PipeReader,
 }
 
-/// A report of the child before its `execve`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Report {
-    /// The filter could not be installed.
-    NoFilter(i32),
-    /// The filter needed `no_new_privs`.
-    NoNewPrivileges,
-    /// The child could not enter the directory.
-    Directory(i32),
-    /// `execve` failed.
-    Exec(i32),
-}
+/// A report of the child before its `execve`: one of these letters, and an errno.
+type Report = (u8, i32);
+
+/// The filter could not be installed.
+pub(super) const NO_FILTER: u8 = b'F';
+/// The filter needed `no_new_privs`.
+pub(super) const NO_NEW_PRIVILEGES: u8 = b'N';
+/// The child could not enter the directory.
+const DIRECTORY: u8 = b'D';
+/// `execve` failed.
+const EXEC: u8 = b'E';
 
 /// Number of `getppid` calls that each child makes when it starts, for [`super::calibrate`]. The
 /// number is enough for a stable median and small enough to cost no noticeable time.
@@ -193,37 +192,25 @@ impl Spawned {
         let mut bytes = Vec::new();
         // If the pipe cannot be read, there are no reports.
         let _ = (&mut self.reports).take(64).read_to_end(&mut bytes);
-        bytes.chunks_exact(5).filter_map(report).collect()
+        let reports = bytes.chunks_exact(5);
+        reports.map(|it| (it[0], i32::from_ne_bytes([it[1], it[2], it[3], it[4]]))).collect()
     }
 
     /// Returns the error of a command that was not executed.
     pub(super) fn never_started(&mut self, command: &Path, dir: &Path) -> TraceError {
-        let is_fatal = |report: &Report| matches!(report, Report::Exec(_) | Report::Directory(_));
+        let is_fatal = |report: &Report| matches!(report.0, EXEC | DIRECTORY);
         let source = io::Error::from_raw_os_error;
         match self.reports().into_iter().find(is_fatal) {
-            Some(Report::Exec(errno)) => {
+            Some((EXEC, errno)) => {
                 TraceError::Exec { command: command.to_owned(), source: source(errno) }
             }
-            Some(Report::Directory(errno)) => {
-                TraceError::failed(dir, "cannot be entered", source(errno))
-            }
-            _ => {
+            Some((_, errno)) => TraceError::failed(dir, "cannot be entered", source(errno)),
+            None => {
                 let killed = io::Error::other("it was killed while being loaded; is it complete?");
                 TraceError::failed(command, "execve failed", killed)
             }
         }
     }
-}
-
-fn report(bytes: &[u8]) -> Option<Report> {
-    let errno = i32::from_ne_bytes(bytes.get(1..5)?.try_into().ok()?);
-    Some(match bytes[0] {
-        b'F' => Report::NoFilter(errno),
-        b'N' => Report::NoNewPrivileges,
-        b'D' => Report::Directory(errno),
-        b'E' => Report::Exec(errno),
-        _ => return None,
-    })
 }
 
 /// The child's code between fork and exec.
@@ -250,7 +237,7 @@ unsafe fn child(exec: Option<&Exec>, filter: Option<&[libc::sock_filter]>, fds: 
         if let Some(Exec { dir: Some(dir), .. }) = exec
             && libc::chdir(dir.as_ptr()) != 0
         {
-            write_report(report, b'D');
+            write_report(report, DIRECTORY);
             libc::_exit(127);
         }
         if let Some(Exec { streams: Some(streams), .. }) = exec {
@@ -266,7 +253,7 @@ unsafe fn child(exec: Option<&Exec>, filter: Option<&[libc::sock_filter]>, fds: 
         }
         let Some(exec) = exec else { libc::_exit(0) };
         libc::execve(exec.path.as_ptr(), exec.argv.as_ptr(), exec.envp.as_ptr());
-        write_report(report, b'E');
+        write_report(report, EXEC);
         libc::_exit(127)
     }
 }
@@ -302,11 +289,11 @@ unsafe fn install(filter: &[libc::sock_filter], report: i32) {
             // Only if necessary, because set-id programs lose their rights under `no_new_privs`.
             libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
             if set(SPEC_ALLOW) {
-                write_report(report, b'N');
+                write_report(report, NO_NEW_PRIVILEGES);
                 return;
             }
         }
-        write_report(report, b'F');
+        write_report(report, NO_FILTER);
     }
 }
 

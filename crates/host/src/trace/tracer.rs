@@ -15,11 +15,27 @@ use super::calls::{Role, is_of_descriptor, lookup};
 use super::count::{Call, Counting};
 use super::exec::{Breakpoint, Program};
 use super::shared_cpu::{SharedCpu, names_status};
-use super::spawn::{Report, Spawned};
+use super::spawn::{NO_FILTER, NO_NEW_PRIVILEGES, Spawned};
 use super::stopped::{self, Stopped, Until, Waited, Why};
 use super::sys::{self, AtCall, Pid, SyscallInfo};
-use super::task::{Pending, Process, Task};
 use super::{Calibration, Entering, Exit, Note, Options, TraceError, calibrate};
+
+/// A thread of the program.
+#[derive(Debug, Default)]
+struct Task {
+    /// Its process; `None` until the thread's first stop.
+    process: Option<Pid>,
+    call: Option<Call>,
+    /// True after the stop of the task that created it.
+    announced: bool,
+}
+
+/// A counted process.
+#[derive(Debug)]
+struct Process {
+    image: usize,
+    breakpoint: Option<Breakpoint>,
+}
 
 /// State of a traced run.
 pub(super) struct Tracer<'a> {
@@ -210,9 +226,9 @@ impl<'a> Tracer<'a> {
         match info.at() {
             AtCall::Entry { number, args } => self.call_begins(task, &info, number, args),
             AtCall::Exit { value, is_error } => {
-                if let Some(pending) = began {
+                if let Some(call) = began {
                     let errno = is_error.then(|| Errno(i32::try_from(-value).unwrap_or(0)));
-                    self.call_ended(task.pid(), pending, errno, now);
+                    self.images[call.image].count(task.pid(), call, errno, now);
                 }
                 self.share_cpu_again(task.pid());
                 self.go_on(task, 0);
@@ -256,9 +272,8 @@ impl<'a> Tracer<'a> {
             None => Cow::Owned(format!("syscall_{number}")),
         };
         let (cost, phase) = (self.cost(image), self.images[image].phase);
-        let pending = Pending { name, image, phase, lookup, cost, began: Instant::now() };
         if let Some(entry) = self.tasks.get_mut(&pid) {
-            entry.call = Some(pending);
+            entry.call = Some(Call { name, image, phase, lookup, cost, began: Instant::now() });
         }
         task.resume(Until::Call, 0);
     }
@@ -284,7 +299,7 @@ impl<'a> Tracer<'a> {
     /// Shares a processor again after the program has read its CPU affinity.
     fn share_cpu_again(&mut self, pid: Pid) {
         if let Some(since) = self.shared_since.take().filter(|_| self.tasks.len() == 1) {
-            self.shared_cpu = SharedCpu::move_here(pid).map(|shared| shared.with_since(since));
+            self.shared_cpu = SharedCpu::move_here(pid, since);
         }
     }
 
@@ -296,7 +311,7 @@ impl<'a> Tracer<'a> {
         if self.shared_cpu.is_some() || self.shared_since.is_some() {
             return Cost { call_ns: all.call_ns, cycle_ns: all.cycle_ns };
         }
-        if !all.has_apart() {
+        if all.apart_cycle_ns == 0 {
             let began = Instant::now();
             // If no more processes can be created, the first measurement must do.
             let apart = calibrate::apart().unwrap_or(all);
@@ -304,15 +319,6 @@ impl<'a> Tracer<'a> {
             self.images[image].delayed(nanos(began, Instant::now()));
         }
         Cost { call_ns: self.overhead.apart_call_ns, cycle_ns: self.overhead.apart_cycle_ns }
-    }
-
-    fn call_ended(&mut self, pid: Pid, pending: Pending, errno: Option<Errno>, now: Instant) {
-        let Pending { name, image, phase, lookup, cost, began } = pending;
-        let ns = nanos(began, now).saturating_sub(cost.call_ns);
-        let lookup = lookup.map(|lookup| Lookup { errno, ns, ..lookup });
-        let (failed, tracer_ns) = (errno.is_some(), cost.cycle_ns);
-        let call = Call { name, phase, failed, ns, tracer_ns, lookup, task: pid, began };
-        self.images[image].count(call);
     }
 
     /// Handles a successful `execve`: one image ends and another begins.
@@ -326,8 +332,8 @@ impl<'a> Tracer<'a> {
         // execve has ended the other threads, and the calling thread now has the process's id.
         self.tasks.retain(|other, task| task.process != Some(pid) && *other != former);
         self.tasks.insert(pid, Task { process: Some(pid), call: None, announced });
-        if let Some(pending) = call {
-            self.call_ended(pid, pending, None, now);
+        if let Some(call) = call {
+            self.images[call.image].count(pid, call, None, now);
         }
         if self.images.is_empty() {
             self.started();
@@ -340,25 +346,20 @@ impl<'a> Tracer<'a> {
 
     fn new_image(&mut self, task: &Stopped) {
         let mut program = Program::of(task);
-        let path = || program.image.path.clone();
-        let mut notes = Vec::new();
-        if program.drops_privileges {
-            notes.push(Note::PrivilegesDropped { path: path() });
-        }
-        if program.is_32_bit {
-            notes.push(Note::ThirtyTwoBit { path: path() });
-        }
-        if program.is_loader {
-            notes.push(Note::LoaderAsProgram { path: path() });
-        }
         // A static program has no loader phase, so it needs no breakpoint.
         let breakpoint = program.entry.and_then(|entry| Breakpoint::set(task, entry));
-        if breakpoint.is_none() && program.image.interpreter.is_some() {
-            program.entry = None;
-            notes.push(Note::NoEntry { path: path() });
-        }
-        for note in notes {
-            self.note(note);
+        let no_entry = breakpoint.is_none() && program.image.interpreter.is_some();
+        program.entry = program.entry.filter(|_| !no_entry);
+        let path = || program.image.path.clone();
+        for (is_so, note) in [
+            (program.drops_privileges, Note::PrivilegesDropped { path: path() }),
+            (program.is_32_bit, Note::ThirtyTwoBit { path: path() }),
+            (program.is_loader, Note::LoaderAsProgram { path: path() }),
+            (no_entry, Note::NoEntry { path: path() }),
+        ] {
+            if is_so {
+                self.note(note);
+            }
         }
         if task.pid() == self.root() {
             self.share_cpu();
@@ -372,7 +373,7 @@ impl<'a> Tracer<'a> {
         if self.tasks.len() > 1 {
             self.shared_cpu = None;
         } else if self.shared_cpu.is_none() {
-            self.shared_cpu = SharedCpu::move_here(self.root());
+            self.shared_cpu = SharedCpu::move_here(self.root(), Instant::now());
         }
     }
 
@@ -380,12 +381,12 @@ impl<'a> Tracer<'a> {
     fn started(&mut self) {
         for report in self.child.reports() {
             match report {
-                Report::NoFilter(errno) => {
+                (NO_FILTER, errno) => {
                     self.no_filter = true;
                     self.note(Note::NoFilter { errno });
                 }
-                Report::NoNewPrivileges => self.note(Note::NoNewPrivileges),
-                Report::Directory(_) | Report::Exec(_) => {}
+                (NO_NEW_PRIVILEGES, _) => self.note(Note::NoNewPrivileges),
+                _ => {}
             }
         }
     }
@@ -432,19 +433,13 @@ impl<'a> Tracer<'a> {
     /// Kills all remaining tasks and waits for their ends.
     pub(super) fn kill_rest(&mut self) {
         self.tasks.keys().for_each(|pid| sys::kill(*pid, libc::SIGKILL));
-        while !self.tasks.is_empty() {
-            match stopped::wait(None) {
-                Ok(Waited::Stop(task, why)) => {
-                    if let Some(newborn) = task.former_id().filter(|_| why == Why::Birth) {
-                        self.created(Some(newborn));
-                        sys::kill(newborn, libc::SIGKILL);
-                    }
-                    task.resume(Until::Filter, 0);
-                }
-                Ok(Waited::End(pid, _)) => self.forget(pid),
-                Err(_) => break,
+        self.drain(|tracer, task, why| {
+            if let Some(newborn) = task.former_id().filter(|_| why == Why::Birth) {
+                tracer.created(Some(newborn));
+                sys::kill(newborn, libc::SIGKILL);
             }
-        }
+            task.resume(Until::Filter, 0);
+        });
     }
 
     /// Detaches from all remaining tasks. None of them has a filter.
@@ -453,20 +448,24 @@ impl<'a> Tracer<'a> {
         for pid in self.tasks.keys() {
             stopped::interrupt(*pid);
         }
+        self.drain(|tracer, task, why| {
+            if why == Why::Birth {
+                tracer.created(task.former_id());
+            }
+            tracer.forget(task.pid());
+            // A signal that was about to be delivered would be lost otherwise.
+            task.detach(match why {
+                Why::Signal(signal) | Why::Group(signal) => signal,
+                _ => 0,
+            });
+        });
+    }
+
+    /// Handles the stops of all remaining tasks until none is left.
+    fn drain(&mut self, at_stop: impl Fn(&mut Self, Stopped, Why)) {
         while !self.tasks.is_empty() {
             match stopped::wait(None) {
-                Ok(Waited::Stop(task, why)) => {
-                    if why == Why::Birth {
-                        self.created(task.former_id());
-                    }
-                    self.forget(task.pid());
-                    // A signal that was about to be delivered would be lost otherwise.
-                    let signal = match why {
-                        Why::Signal(signal) | Why::Group(signal) => signal,
-                        _ => 0,
-                    };
-                    task.detach(signal);
-                }
+                Ok(Waited::Stop(task, why)) => at_stop(self, task, why),
                 Ok(Waited::End(pid, _)) => self.forget(pid),
                 Err(_) => break,
             }

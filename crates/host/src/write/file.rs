@@ -30,10 +30,12 @@ const LIMITS: Limits = Limits { block: 16 * 1024, bytes: 128 * 1024 * 1024, rang
 /// written, unless [`super::Writer::open_to_read`] opened it.
 #[derive(Debug)]
 pub struct FileUnderEdit {
-    pub(super) path: PathBuf,
+    /// The file's path, with symbolic links resolved.
+    pub path: PathBuf,
     pub(super) fd: Arc<OwnedFd>,
     pub(super) facts: Facts,
-    pub(super) reader: Reader,
+    /// The reader of the file's content. `&Reader` is an [`object::ReadRef`].
+    pub reader: Reader,
     locked: bool,
 }
 
@@ -80,12 +82,6 @@ impl FileUnderEdit {
         Ok(Some(Self { path: real, fd, facts, reader, locked }))
     }
 
-    /// Returns the file's path, with symbolic links resolved.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Returns the device and inode, by which a caller can recognise two paths of one file. A file
     /// must be written before it is opened again, so the caller keeps the ids that it has seen.
     /// Opening it twice at the same time fails with [`WriteError::Locked`].
@@ -98,12 +94,6 @@ impl FileUnderEdit {
     #[must_use]
     pub fn fingerprint(&self) -> &Fingerprint {
         &self.facts.fingerprint
-    }
-
-    /// Returns a reader of the file's content. `&Reader` is an [`object::ReadRef`].
-    #[must_use]
-    pub fn reader(&self) -> &Reader {
-        &self.reader
     }
 
     /// Locks the file if it is not locked yet. A later check compares its state with the recorded

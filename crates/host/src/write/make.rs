@@ -34,19 +34,18 @@ const ON_ITS_WAY: u32 = 0o1000;
 /// not finished.
 #[must_use]
 pub fn is_on_its_way(dir: &Path) -> bool {
-    let marked = |about: Metadata| about.is_dir() && is_unfinished(about.mode());
-    dir.symlink_metadata().is_ok_and(marked)
+    mode_of(dir).is_some_and(is_unfinished)
 }
 
 /// Returns true for a directory that has a mode of those that [`Writer::make_dir`] creates, finished
 /// or not.
 #[must_use]
 pub fn has_mode_of_made(dir: &Path) -> bool {
-    let is_made = |about: Metadata| {
-        let mode = about.mode();
-        about.is_dir() && (mode & 0o7777 == DIRECTORY_MODE || is_unfinished(mode))
-    };
-    dir.symlink_metadata().is_ok_and(is_made)
+    mode_of(dir).is_some_and(|mode| mode & 0o7777 == DIRECTORY_MODE || is_unfinished(mode))
+}
+
+fn mode_of(dir: &Path) -> Option<u32> {
+    dir.symlink_metadata().ok().filter(Metadata::is_dir).map(|about| about.mode())
 }
 
 /// Returns true for the modes of an unfinished directory: as `mkdir` makes it, and later. Other

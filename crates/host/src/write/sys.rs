@@ -67,14 +67,6 @@ pub enum Call<'a> {
     Link,
 }
 
-impl Call<'_> {
-    /// Returns true for a call that changes the file system.
-    #[must_use]
-    pub fn changes(&self) -> bool {
-        !matches!(self, Self::Open | Self::Stat | Self::Read | Self::List | Self::Lock)
-    }
-}
-
 /// Effect of a fault on a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {

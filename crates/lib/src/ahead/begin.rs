@@ -116,8 +116,8 @@ fn is_cold(header: &Header) -> bool {
 fn learn_from(place: &Place, command: PathBuf, beside: Beside) -> Option<String> {
     let (listener, name) = Listener::new().ok()?;
     let pid = std::process::id();
-    let work = |socket: OwnedFd| learn::learn(place, &command, pid, &socket.into(), beside);
-    match detached(listener.into(), Priority::Normal, work) {
+    let work = |socket: OwnedFd| learn::learn(place, &command, pid, &Listener(socket), beside);
+    match detached(listener.0, Priority::Normal, work) {
         Ok(Detached::Yes) => Some(format!("learn:{name}")),
         Ok(Detached::WouldBeAChild) | Err(_) => None,
     }

@@ -256,7 +256,7 @@ impl<'a> Editor<'a> {
         file: FileUnderEdit,
         propose: impl FnOnce(&Reader) -> Result<Proposal, RewriteError>,
     ) -> Ready {
-        let path = file.path().to_owned();
+        let path = file.path.clone();
         let (patch, warnings) = match proposal(&file, propose) {
             Ok(proposal) => proposal,
             Err(error) => return Ready::Done(Changed::refused(&path, error.to_string())),
@@ -305,9 +305,9 @@ fn proposal(
     file: &FileUnderEdit,
     propose: impl FnOnce(&Reader) -> Result<Proposal, RewriteError>,
 ) -> Result<Proposal> {
-    let proposal = propose(file.reader());
+    let proposal = propose(&file.reader);
     // An error of reading is the cause of any error that the proposal reports.
-    match file.reader().error() {
+    match file.reader.error() {
         Some(error) => bail!(words(error)),
         None => Ok(proposal?),
     }

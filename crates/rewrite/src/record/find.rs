@@ -52,6 +52,7 @@ pub(crate) fn find<'data, R: ReadRef<'data>>(data: R) -> Option<History> {
     // Otherwise the records are followed from the first leader on.
     let (mut leader_at, in_use) = leader_of(data, length)?;
     let mut last: Option<(Trailer, u64)> = None;
+    let mut is_cut_off = false;
     for _ in 0..RECORDS_MAX {
         let Some(leader) = leader_at_offset(data, leader_at, length) else { break };
         let expected = last.as_ref().map_or(leader_at, |(trailer, _)| trailer.original_length);
@@ -61,10 +62,11 @@ pub(crate) fn find<'data, R: ReadRef<'data>>(data: R) -> Option<History> {
         }
         let done = trailer_before(data, leader.end).filter(|it| it.leader == leader_at);
         let Some(trailer) = done else {
-            return Some(match last {
-                Some((trailer, end)) => further(data, trailer, end),
-                None => first(data, &leader, leader_at, length, in_use),
-            });
+            if last.is_none() {
+                return Some(first(data, &leader, leader_at, length, in_use));
+            }
+            is_cut_off = true;
+            break;
         };
         leader_at = leader.end;
         last = Some((trailer, leader.end));
@@ -75,7 +77,8 @@ pub(crate) fn find<'data, R: ReadRef<'data>>(data: R) -> Option<History> {
     // The write of a further leader may have been interrupted.
     let begun = (rest.len() as u64) < LEADER_SIZE && LEADER.starts_with(&rest[..rest.len().min(8)]);
     history.status = match history.status {
-        Status::Complete if begun => Status::Appending,
+        Status::Complete if is_cut_off || begun => Status::Appending,
+        status if is_cut_off => status,
         _ => Status::Changed,
     };
     Some(history)
@@ -86,15 +89,6 @@ pub(crate) fn find<'data, R: ReadRef<'data>>(data: R) -> Option<History> {
 pub(crate) fn is_removed<'data, R: ReadRef<'data>>(data: R) -> bool {
     let leader = data.len().ok().and_then(|length| leader_of(data, length));
     leader.is_some_and(|(_, in_use)| in_use)
-}
-
-/// Returns the history of a file with an incomplete record after a complete one.
-fn further<'data, R: ReadRef<'data>>(data: R, trailer: Trailer, end: u64) -> History {
-    let mut history = complete(data, trailer, end);
-    if history.status == Status::Complete {
-        history.status = Status::Appending;
-    }
-    history
 }
 
 /// Returns the history of a file whose first record is incomplete. The write was interrupted, or a
@@ -198,7 +192,9 @@ fn status<'data, R: ReadRef<'data>>(data: R, trailer: &Trailer, old: &[Write]) -
         return Some(Status::Complete);
     }
     // In a torn file each byte is that of the original, of the edit before, or of the new edit.
-    let before = previous(data, trailer);
+    // The records before the previous one are complete.
+    let before = Some(trailer.previous_end).filter(|&end| end > 0);
+    let before = before.and_then(|end| trailer_before(data, end));
     let ours = trailer.ranges.iter().zip(&now).all(|(range, now)| {
         now.iter().enumerate().all(|(at, byte)| {
             let offset = range.offset + at as u64;
@@ -208,12 +204,6 @@ fn status<'data, R: ReadRef<'data>>(data: R, trailer: &Trailer, old: &[Write]) -
         })
     });
     Some(if ours { Status::Torn } else { Status::Changed })
-}
-
-/// Reads the record before this one. The records before that one are complete.
-fn previous<'data, R: ReadRef<'data>>(data: R, trailer: &Trailer) -> Option<Trailer> {
-    let end = Some(trailer.previous_end).filter(|&end| end > 0)?;
-    trailer_before(data, end)
 }
 
 impl Trailer {

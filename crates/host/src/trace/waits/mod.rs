@@ -37,16 +37,7 @@ use super::sys::Pid;
 pub(super) struct Collector {
     /// Dropped at the end of the run.
     running: io::PipeWriter,
-    thread: JoinHandle<Collected>,
-}
-
-/// The waits of a run.
-#[derive(Debug, Default)]
-pub(super) struct Collected {
-    /// The waits of each process, an element for each image in order.
-    processes: FxHashMap<u32, VecDeque<PageWaits>>,
-    /// The number of events that were lost.
-    pub(super) lost: u64,
+    thread: JoinHandle<State>,
 }
 
 impl Collector {
@@ -82,19 +73,9 @@ impl Collector {
     }
 
     /// Returns what was collected until now.
-    pub(super) fn finish(self) -> Collected {
+    pub(super) fn finish(self) -> State {
         drop(self.running);
         self.thread.join().unwrap_or_default()
-    }
-}
-
-impl Collected {
-    /// Adds their waits to the images of a run.
-    pub(super) fn fill(&mut self, images: &mut [Image]) {
-        for image in images {
-            let waits = self.processes.get_mut(&image.pid).and_then(VecDeque::pop_front);
-            image.pages = Some(waits.unwrap_or_default());
-        }
     }
 }
 
@@ -112,7 +93,7 @@ fn now() -> u64 {
 }
 
 /// Reads the rings until the other end of the pipe is closed.
-fn collect(mut rings: Vec<Ring>, ended: &io::PipeReader, mut has_all: bool) -> Collected {
+fn collect(mut rings: Vec<Ring>, ended: &io::PipeReader, mut has_all: bool) -> State {
     let mut state = State::default();
     let mut events: Vec<Timed> = Vec::new();
     loop {
@@ -133,7 +114,7 @@ fn collect(mut rings: Vec<Ring>, ended: &io::PipeReader, mut has_all: bool) -> C
         let complete = events.partition_point(|event| event.time < until);
         events.drain(..complete).for_each(|event| state.add(event));
         if is_over {
-            return state.finish();
+            return state;
         }
     }
 }
@@ -159,14 +140,16 @@ fn wait(rings: &[Ring], ended: &io::PipeReader) -> bool {
 
 /// The processes of a run, as far as their events are known.
 #[derive(Debug, Default)]
-struct State {
+pub(super) struct State {
     /// Each thread's last page fault.
     began: FxHashMap<u32, Began>,
     /// The time at which each thread slept last.
     slept: FxHashMap<u32, u64>,
     maps: FxHashMap<u32, Maps>,
-    images: FxHashMap<u32, Vec<Waits>>,
-    lost: u64,
+    /// The images of each process that are not in a report yet, in order.
+    images: FxHashMap<u32, VecDeque<Waits>>,
+    /// The number of events that were lost.
+    pub(super) lost: u64,
 }
 
 /// A page fault that has not ended.
@@ -210,8 +193,7 @@ impl State {
                 if !is_major && file.is_none() {
                     return;
                 }
-                let Some(image) = self.images.get_mut(&process).and_then(|all| all.last_mut())
-                else {
+                let Some(image) = self.images.get_mut(&process).and_then(VecDeque::back_mut) else {
                     return;
                 };
                 let sum = image.files.entry(file).or_default();
@@ -223,12 +205,12 @@ impl State {
             }
             Event::Executed { process } => {
                 self.maps.remove(&process);
-                self.images.entry(process).or_default().push(Waits::default());
+                self.images.entry(process).or_default().push_back(Waits::default());
             }
             Event::Forked { process, parent } => {
                 let maps = self.maps.get(&parent).cloned().unwrap_or_default();
                 self.maps.insert(process, maps);
-                self.images.entry(process).or_default().push(Waits::default());
+                self.images.entry(process).or_default().push_back(Waits::default());
             }
             Event::Gone { process } => {
                 self.maps.remove(&process);
@@ -237,11 +219,12 @@ impl State {
         }
     }
 
-    fn finish(self) -> Collected {
-        let waits = |(process, images): (u32, Vec<Waits>)| {
-            (process, images.into_iter().map(Waits::finish).collect())
-        };
-        Collected { processes: self.images.into_iter().map(waits).collect(), lost: self.lost }
+    /// Adds their waits to the images of a run.
+    pub(super) fn fill(&mut self, images: &mut [Image]) {
+        for image in images {
+            let waits = self.images.get_mut(&image.pid).and_then(VecDeque::pop_front);
+            image.pages = Some(waits.unwrap_or_default().finish());
+        }
     }
 }
 
@@ -275,11 +258,11 @@ fn covered(mut times: Vec<(u64, u64)>) -> u64 {
 mod tests {
     use super::*;
 
-    fn waits_of(events: Vec<Event>) -> Collected {
+    fn waits_of(events: Vec<Event>) -> State {
         let mut state = State::default();
         let timed = events.into_iter().zip(1..).map(|(event, at)| Timed { time: at * 10, event });
         timed.for_each(|event| state.add(event));
-        state.finish()
+        state
     }
 
     fn mapped(process: u32, file: &str) -> Event {

@@ -169,8 +169,8 @@ fn a_file_that_is_truncated_while_it_is_read_gives_an_error_and_no_signal() {
     let writer = Writer::new(anew());
     let file = writer.open(&path).unwrap();
     File::options().write(true).open(&path).unwrap().set_len(100).unwrap();
-    assert!(file.reader().read_bytes_at(10_000, 10).is_err());
-    let error = file.reader().error().map(std::io::Error::kind);
+    assert!((&file.reader).read_bytes_at(10_000, 10).is_err());
+    let error = file.reader.error().map(std::io::Error::kind);
     assert_eq!(error, Some(std::io::ErrorKind::UnexpectedEof));
 }
 
@@ -350,6 +350,6 @@ fn a_file_that_grew_before_it_was_locked_has_its_new_length() {
     }
     let writer = Writer::with_faults(in_place(), Arc::new(Grows(path.clone())));
     let file = writer.open(&path).unwrap();
-    assert_eq!(file.reader().len(), Ok(2 * content(2).len() as u64));
+    assert_eq!((&file.reader).len(), Ok(2 * content(2).len() as u64));
     assert_eq!(file.fingerprint().size, 2 * content(2).len() as u64);
 }

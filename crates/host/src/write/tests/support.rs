@@ -159,6 +159,11 @@ impl Counts {
     }
 }
 
+/// Returns true for a call that changes the file system.
+fn changes(call: Call<'_>) -> bool {
+    !matches!(call, Call::Open | Call::Stat | Call::Read | Call::List | Call::Lock)
+}
+
 fn is_long(call: Call<'_>) -> bool {
     matches!(call, Call::Write { bytes, .. } if bytes.len() > 256)
 }
@@ -181,7 +186,7 @@ impl Faults for Script {
         let next = |counter: &AtomicUsize, counts: bool| {
             if counts { counter.fetch_add(1, Ordering::SeqCst) } else { usize::MAX }
         };
-        let change = next(&self.changes, call.changes());
+        let change = next(&self.changes, changes(call));
         let space = next(&self.spaces, needs_space(call));
         let number = next(&self.calls, true);
         if is_long(call) {
@@ -232,7 +237,7 @@ impl Faults for Log {
             Call::Sync => Made::Sync,
             Call::SyncAll => Made::SyncAll,
             Call::Rename(to) => Made::Rename(to.to_owned()),
-            call if call.changes() => Made::Other,
+            call if changes(call) => Made::Other,
             _ => return Verdict::Pass,
         };
         self.0.lock().unwrap().push((path.to_owned(), made));
