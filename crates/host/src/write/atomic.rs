@@ -1,20 +1,26 @@
 //! Replaces a file: writes a temporary file with the old one's metadata and renames it to the old
-//! name.
+//! name. The bytes are shared with the old file if the file system can, and otherwise copied; holes stay
+//! holes.
 
 use std::io;
 use std::sync::Arc;
 
 use becalm_core::patch::Patch;
-use rustix::fs::RenameFlags;
+use rustix::fs::{RenameFlags, SeekFrom};
 use rustix::io::Errno;
 
-use super::copy::Copy;
 use super::dir::Dir;
 use super::error::WriteError;
 use super::file::FileUnderEdit;
-use super::sys::Sys;
+use super::sys::{On, Sys};
 use super::temporary::Temporary;
 use super::{WriteOptions, blocks, metadata};
+use crate::facts::Facts;
+
+/// Maximum number of bytes that one call copies.
+const PIECE: u64 = 1024 * 1024 * 1024;
+/// Size of the buffer for file systems on which the kernel cannot copy.
+const BUFFER: u64 = 256 * 1024;
 
 /// A complete temporary file and the file that it will replace.
 pub(super) struct Atomic {
@@ -98,5 +104,92 @@ impl Atomic {
 
     fn failed(&self, what: &'static str, errno: Errno) -> WriteError {
         WriteError::failed(&self.old.path, what, errno)
+    }
+}
+
+/// Source and target of a copy.
+struct Copy<'a> {
+    sys: &'a Sys,
+    from: On<'a>,
+    to: On<'a>,
+}
+
+impl Copy<'_> {
+    /// Shares all blocks. Returns false if the file system cannot.
+    fn share(&self) -> io::Result<bool> {
+        match self.sys.share(self.from, self.to) {
+            Ok(()) => Ok(true),
+            // EXDEV: different file systems, for example below an overlay. EINVAL: NOCOW files and
+            // other kinds whose blocks cannot be shared.
+            Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::XDEV | Errno::INVAL | Errno::NOSYS) => {
+                Ok(false)
+            }
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Copies the first `len` bytes. A hole in `from` becomes a hole in `to`. The caller sets the
+    /// length of `to`.
+    fn data(&self, facts: &Facts, len: u64) -> io::Result<()> {
+        // A file with a block for each byte has no holes, so it needs no seeks.
+        if facts.blocks.saturating_mul(512) >= facts.fingerprint.size {
+            return self.range(0, len);
+        }
+        let mut at = 0;
+        while at < len {
+            let start = match self.sys.seek(self.from, SeekFrom::Data(at)) {
+                Ok(start) if start < len => start,
+                // `ENXIO`: only a hole follows (lseek(2)).
+                Ok(_) | Err(Errno::NXIO) => return Ok(()),
+                // This file system does not report holes.
+                Err(Errno::INVAL) => return self.range(at, len),
+                Err(errno) => return Err(errno.into()),
+            };
+            let end = self.sys.seek(self.from, SeekFrom::Hole(start))?.min(len);
+            self.range(start, end)?;
+            at = end;
+        }
+        Ok(())
+    }
+
+    /// Copies the bytes from `at` to `end`.
+    fn range(&self, mut at: u64, end: u64) -> io::Result<()> {
+        while at < end {
+            let piece = (end - at).min(PIECE);
+            match self.sys.copy(self.from, self.to, at, piece as usize) {
+                // Some file systems return 0 if they do not support the call.
+                Ok(0) => return self.through_memory(at, end),
+                Ok(count) => at += count as u64,
+                // Kernels and file systems refuse with different errnos, and a sandbox may forbid
+                // the call with `EPERM`.
+                Err(
+                    Errno::XDEV
+                    | Errno::INVAL
+                    | Errno::NOSYS
+                    | Errno::OPNOTSUPP
+                    | Errno::PERM
+                    | Errno::BADF,
+                ) => return self.through_memory(at, end),
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies through memory. Returns `UnexpectedEof` if `from` has become shorter.
+    fn through_memory(&self, mut at: u64, end: u64) -> io::Result<()> {
+        let mut buffer = vec![0; (end - at).min(BUFFER) as usize];
+        while at < end {
+            let size = (end - at).min(BUFFER) as usize;
+            match self.sys.read(self.from, &mut buffer[..size], at) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => {
+                    self.sys.write(self.to, &buffer[..count], at)?;
+                    at += count as u64;
+                }
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(())
     }
 }

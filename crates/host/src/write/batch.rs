@@ -17,17 +17,17 @@
 //!
 //! If only the process is killed, the order of the calls is enough.
 
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use becalm_core::fs::FileId;
 use rayon::prelude::*;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::io::Errno;
 
 use super::atomic::Atomic;
 use super::error::WriteError;
+use super::file::FileUnderEdit;
 use super::in_place::InPlace;
 use super::release::Release;
 use super::sys::{On, Sys};
@@ -60,28 +60,24 @@ pub struct Written {
 }
 
 impl Work {
-    fn written(&self) -> Written {
-        let (old, new_length) = match self {
-            Self::Atomic(atomic) => (&atomic.old, atomic.length),
-            Self::InPlace(in_place) => (&in_place.old, in_place.length),
-        };
-        let old_length = old.fingerprint().size;
-        Written { path: old.path.clone(), id: old.id(), old_length, new_length }
-    }
-
-    /// Returns the descriptor of the old file, which has no name any more.
-    fn replaced(&self) -> Option<Arc<OwnedFd>> {
+    fn old(&self) -> &FileUnderEdit {
         match self {
-            Self::Atomic(atomic) => Some(atomic.old.fd.clone()),
-            Self::InPlace(_) => None,
+            Self::Atomic(atomic) => &atomic.old,
+            Self::InPlace(in_place) => &in_place.old,
         }
     }
 
     fn path(&self) -> &Path {
-        match self {
-            Self::Atomic(atomic) => &atomic.old.path,
-            Self::InPlace(in_place) => &in_place.old.path,
-        }
+        &self.old().path
+    }
+
+    fn written(&self) -> Written {
+        let new_length = match self {
+            Self::Atomic(atomic) => atomic.length,
+            Self::InPlace(in_place) => in_place.length,
+        };
+        let (old, old_length) = (self.old(), self.old().fingerprint().size);
+        Written { path: old.path.clone(), id: old.id(), old_length, new_length }
     }
 }
 
@@ -100,33 +96,45 @@ pub(super) fn commit(
     let not_reached =
         |work: &mut Work, errno| WriteError::failed(work.path(), "reach the disk", errno);
     if wait {
-        sync(sys, &mut slots, leader, not_reached);
+        sync(sys, &mut slots, |_| None, InPlace::has_grown, not_reached);
     }
     each(&mut slots, |work| match work {
         Work::Atomic(_) => Ok(()),
         Work::InPlace(in_place) => in_place.extend(),
     });
     if wait {
-        sync(sys, &mut slots, new_content, not_reached);
+        sync(sys, &mut slots, Atomic::content, InPlace::has_grown, not_reached);
     }
     each(&mut slots, |work| match work {
         Work::Atomic(atomic) => atomic.replace_old(sys),
         Work::InPlace(in_place) => in_place.overwrite(),
     });
+    let not_synced = |work: &mut Work, errno| WriteError::not_synced(work.path(), errno);
     if wait {
-        sync(sys, &mut slots, dependents, |work, errno| match work {
-            Work::Atomic(_) => WriteError::not_synced(work.path(), errno),
-            Work::InPlace(in_place) => in_place.overwritten_unsynced(errno),
-        });
+        sync(
+            sys,
+            &mut slots,
+            Atomic::directory,
+            |_| true,
+            |work, errno| match work {
+                Work::Atomic(_) => not_synced(work, errno),
+                Work::InPlace(in_place) => in_place.overwritten_unsynced(errno),
+            },
+        );
     }
     each(&mut slots, |work| match work {
         Work::Atomic(_) => Ok(()),
         Work::InPlace(in_place) => in_place.shorten(),
     });
     if wait {
-        sync(sys, &mut slots, shortened, |work, errno| WriteError::not_synced(work.path(), errno));
+        sync(sys, &mut slots, |_| None, InPlace::shortens, not_synced);
     }
-    release.close(slots.iter().flatten().filter_map(Work::replaced).collect());
+    // The descriptors of files that have no name any more.
+    let replaced = slots.iter().flatten().filter_map(|work| match work {
+        Work::Atomic(atomic) => Some(atomic.old.fd.clone()),
+        Work::InPlace(_) => None,
+    });
+    release.close(replaced.collect());
     slots.into_iter().map(|slot| slot.map(|work| work.written())).collect()
 }
 
@@ -142,54 +150,32 @@ fn each(slots: &mut [Slot], step: impl Fn(&mut Work) -> Result<(), WriteError> +
 }
 
 /// A file or directory to sync; several files may share it.
-#[derive(Clone, Copy)]
-struct Target<'a> {
-    id: FileId,
-    on: On<'a>,
-}
+type Target<'a> = (FileId, On<'a>);
 
-fn leader(work: &Work) -> Option<Target<'_>> {
-    match work {
-        Work::InPlace(in_place) if in_place.has_grown() => Some(whole(in_place)),
-        _ => None,
+impl Atomic {
+    fn content(&self) -> Option<Target<'_>> {
+        Some((self.new.id, self.new.on()))
+    }
+
+    fn directory(&self) -> Option<Target<'_>> {
+        Some((self.new.dir.id, self.new.dir.on()))
     }
 }
 
-fn new_content(work: &Work) -> Option<Target<'_>> {
-    match work {
-        Work::Atomic(atomic) => Some(Target { id: atomic.new.id, on: atomic.new.on() }),
-        Work::InPlace(_) => leader(work),
-    }
-}
-
-fn dependents(work: &Work) -> Option<Target<'_>> {
-    match work {
-        Work::Atomic(atomic) => Some(Target { id: atomic.new.dir.id, on: atomic.new.dir.on() }),
-        Work::InPlace(in_place) => Some(whole(in_place)),
-    }
-}
-
-fn shortened(work: &Work) -> Option<Target<'_>> {
-    match work {
-        Work::InPlace(in_place) if in_place.shortens() => Some(whole(in_place)),
-        _ => None,
-    }
-}
-
-fn whole(in_place: &InPlace) -> Target<'_> {
-    Target { id: in_place.id(), on: in_place.on() }
-}
-
-/// Syncs the `target` of each file.
+/// Syncs a target of each file that is replaced, and those files written in place that are chosen.
 fn sync(
     sys: &Sys,
     slots: &mut [Slot],
-    target: impl Fn(&Work) -> Option<Target<'_>>,
+    of_atomic: impl Fn(&Atomic) -> Option<Target<'_>>,
+    is_chosen: impl Fn(&InPlace) -> bool,
     failed: impl Fn(&mut Work, Errno) -> WriteError,
 ) {
-    let targets: Vec<Option<Target<'_>>> =
-        slots.iter().map(|slot| slot.as_ref().ok().and_then(&target)).collect();
-    let errors = sync_targets(sys, &targets);
+    let targets = slots.iter().map(|slot| match slot {
+        Ok(Work::Atomic(atomic)) => of_atomic(atomic),
+        Ok(Work::InPlace(it)) => is_chosen(it).then(|| (it.id(), it.on())),
+        Err(_) => None,
+    });
+    let errors = sync_targets(sys, &targets.collect::<Vec<_>>());
     for (slot, errno) in slots.iter_mut().zip(errors) {
         if let (Ok(work), Some(errno)) = (&mut *slot, errno) {
             *slot = Err(failed(work, errno));
@@ -199,21 +185,19 @@ fn sync(
 
 /// Syncs each target or, for many targets, their file systems. Returns the error of each.
 fn sync_targets(sys: &Sys, targets: &[Option<Target<'_>>]) -> Vec<Option<Errno>> {
-    let unique: FxHashMap<FileId, Target<'_>> =
-        targets.iter().flatten().map(|target| (target.id, *target)).collect();
-    if unique.len() <= FEW || !*SYNCFS_REPORTS_ERRORS {
-        let outcome =
-            |(id, target): (&FileId, &Target<'_>)| Some((*id, sys.sync(target.on).err()?));
-        let errors: FxHashMap<FileId, Errno> = unique.par_iter().filter_map(outcome).collect();
-        return targets.iter().map(|t| t.and_then(|t| errors.get(&t.id).copied())).collect();
-    }
-    // One descriptor is enough for a file system (syncfs(2)).
-    let systems: FxHashMap<u64, Target<'_>> =
-        unique.values().map(|target| (target.id.dev, *target)).collect();
-    let outcome = |(dev, target): (&u64, &Target<'_>)| Some((*dev, sys.sync_all(target.on).err()?));
-    let errors: FxHashMap<u64, Errno> = systems.par_iter().filter_map(outcome).collect();
-    // `syncfs` does not name the file that failed, so the error counts for all files of the system.
-    targets.iter().map(|t| t.and_then(|t| errors.get(&t.id.dev).copied())).collect()
+    let all = || targets.iter().flatten();
+    let is_few = all().map(|(id, _)| id).collect::<FxHashSet<_>>().len() <= FEW;
+    let is_each = is_few || !*SYNCFS_REPORTS_ERRORS;
+    // One descriptor is enough for a file system (syncfs(2)), and `syncfs` does not name the file that failed:
+    // the error counts for all files of the system.
+    let unit = |id: FileId| if is_each { id } else { FileId { ino: 0, ..id } };
+    let units: FxHashMap<FileId, On<'_>> = all().map(|&(id, on)| (unit(id), on)).collect();
+    let outcome = |(unit, on): (&FileId, &On<'_>)| {
+        let synced = if is_each { sys.sync(*on) } else { sys.sync_all(*on) };
+        Some((*unit, synced.err()?))
+    };
+    let errors: FxHashMap<FileId, Errno> = units.par_iter().filter_map(outcome).collect();
+    targets.iter().map(|it| it.and_then(|(id, _)| errors.get(&unit(id)).copied())).collect()
 }
 
 /// True if `syncfs` reports write errors, which it does since Linux 5.8 (syncfs(2), "Versions"). On

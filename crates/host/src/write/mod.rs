@@ -20,7 +20,6 @@
 mod atomic;
 mod batch;
 mod blocks;
-mod copy;
 mod dir;
 mod error;
 mod file;

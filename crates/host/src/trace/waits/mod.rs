@@ -11,10 +11,9 @@
 //! between two stops of the tracer.
 
 mod event;
-mod maps;
 mod ring;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -27,7 +26,6 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
 use self::event::{Event, Timed};
-use self::maps::Maps;
 use self::ring::{Kind, Ring};
 use super::report::{FileWaits, Image, PageWaits};
 use super::sys::Pid;
@@ -254,6 +252,41 @@ fn covered(mut times: Vec<(u64, u64)>) -> u64 {
     sum
 }
 
+/// Ranges of addresses by their starts.
+#[derive(Clone, Debug, Default)]
+struct Maps(BTreeMap<u64, Mapping>);
+
+/// The end of a range and the file that it is of, if it is of one.
+#[derive(Clone, Debug)]
+struct Mapping {
+    end: u64,
+    file: Option<Arc<BString>>,
+}
+
+impl Maps {
+    /// Maps a range, which replaces what was there.
+    fn insert(&mut self, start: u64, end: u64, file: Option<BString>) {
+        let before = self.0.range(..start).next_back().map(|(start, _)| *start);
+        let inside = self.0.range(start..end).map(|(start, _)| *start);
+        for old in inside.chain(before).collect::<Vec<_>>() {
+            let Some(mapping) = self.0.remove(&old) else { continue };
+            if mapping.end > end {
+                self.0.insert(end, mapping.clone());
+            }
+            if old < start {
+                self.0.insert(old, Mapping { end: mapping.end.min(start), ..mapping });
+            }
+        }
+        self.0.insert(start, Mapping { end, file: file.map(Arc::new) });
+    }
+
+    /// Returns the file at an address.
+    fn file(&self, address: u64) -> Option<&Arc<BString>> {
+        let (_, mapping) = self.0.range(..=address).next_back()?;
+        mapping.file.as_ref().filter(|_| address < mapping.end)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -328,5 +361,21 @@ mod tests {
     #[test]
     fn waits_at_the_same_time_count_once() {
         assert_eq!(covered(vec![(5, 9), (0, 4), (1, 3), (6, 12)]), 4 + 7);
+    }
+
+    #[test]
+    fn a_mapping_replaces_the_middle_of_another() {
+        let mut maps = Maps::default();
+        maps.insert(10, 50, Some("/whole".into()));
+        maps.insert(20, 30, Some("/middle".into()));
+        maps.insert(28, 40, None);
+        let file = |at| maps.file(at).map(|file| file.to_string());
+        let found = [9, 10, 19, 20, 27, 28, 39, 40, 49, 50].map(file);
+        let whole = || Some("/whole".to_owned());
+        let middle = || Some("/middle".to_owned());
+        assert_eq!(
+            found,
+            [None, whole(), whole(), middle(), middle(), None, None, whole(), whole(), None]
+        );
     }
 }
