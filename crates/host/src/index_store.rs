@@ -34,7 +34,9 @@ use rustc_hash::FxHashSet;
 
 use crate::filters::filters;
 use crate::path::{path_bytes, path_of};
-use crate::{FactChoice, Format, Found, HostError, OsFs, WalkOptions, find_objects, loader_facts};
+use crate::{
+    FactChoice, Format, Found, HostError, OsFs, Session, WalkOptions, find_objects, loader_facts,
+};
 
 pub use bound::{BindThreshold, Binding};
 pub use fingerprints::OsFingerprints;
@@ -395,26 +397,30 @@ impl Work<'_> {
         paths: &[BString],
         canonical: bool,
     ) -> Vec<ResolvedObject> {
-        let chunks: Vec<Vec<ResolvedObject>> = paths
-            .par_chunks(CHUNK)
-            .map(|chunk| {
-                let session = self.os.session();
-                let resolver = Resolver::new(self.sources(&session, facts));
-                let resolve = |path: &BString| {
-                    // Taken before the file is read: if it changes in between, an update reads it
-                    // again.
-                    let fingerprint = self.settled(path.as_ref());
-                    let file = session.open(path.as_ref()).ok()?;
-                    let view = file.object.as_ref().ok()?;
-                    let mut resolved = resolver.object(path.as_ref(), view, canonical)?;
-                    resolved.object.seen =
-                        fingerprint.map_or(0, |fingerprint| fingerprint.digest());
-                    Some(resolved)
-                };
-                chunk.iter().filter_map(resolve).collect()
-            })
-            .collect();
-        chunks.into_iter().flatten().collect()
+        self.for_each(facts, paths, |session, resolver, path| {
+            // Taken before the file is read: if it changes in between, an update reads it again.
+            let fingerprint = self.settled(path.as_ref());
+            let file = session.open(path.as_ref()).ok()?;
+            let view = file.object.as_ref().ok()?;
+            let mut resolved = resolver.object(path.as_ref(), view, canonical)?;
+            resolved.object.seen = fingerprint.map_or(0, |fingerprint| fingerprint.digest());
+            Some(resolved)
+        })
+    }
+
+    /// Calls `each` for paths in parallel. Some of them share a session.
+    fn for_each<P: Sync, R: Send>(
+        &self,
+        facts: &LoaderFacts,
+        paths: &[P],
+        each: impl Fn(&Session<'_>, &Resolver<'_>, &P) -> Option<R> + Sync,
+    ) -> Vec<R> {
+        let of_some = |paths: &[P]| {
+            let session = self.os.session();
+            let resolver = Resolver::new(self.sources(&session, facts));
+            paths.iter().filter_map(|path| each(&session, &resolver, path)).collect::<Vec<R>>()
+        };
+        paths.par_chunks(CHUNK).flat_map_iter(of_some).collect()
     }
 }
 

@@ -238,7 +238,7 @@ impl Builder<'_> {
             if TABLE_TAGS.contains(&entry.tag) {
                 let place = image.file_offset(entry.value, 1);
                 let moved = place.and_then(|offset| self.appended.moved(offset, 1));
-                entry.value = moved.map_or(entry.value, |(_, vaddr)| vaddr);
+                entry.value = moved.map_or(entry.value, |place| place.vaddr);
             }
             if let (DT_STRSZ, Some(size)) = (entry.tag, grown) {
                 entry.value = size;
@@ -265,7 +265,8 @@ impl Builder<'_> {
         let interpreter = self.parts.interpreter.as_ref().map(|(_, path)| path.len() as u64);
         for (index, segment) in segments.iter_mut().enumerate() {
             if layout::follows(self.image, segment.kind)
-                && let Some((offset, vaddr)) = self.appended.moved(segment.offset, segment.filesz)
+                && let Some(Place { offset, vaddr, .. }) =
+                    self.appended.moved(segment.offset, segment.filesz)
             {
                 (segment.offset, segment.vaddr, segment.paddr) = (offset, vaddr, vaddr);
             }

@@ -112,11 +112,6 @@ impl Names {
 }
 
 impl Goal {
-    /// Returns true if the goal is the original.
-    pub(crate) fn is_original(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// Applies one edit.
     ///
     /// # Errors

@@ -55,10 +55,7 @@ pub(crate) fn choose<'data, R: ReadRef<'data>>(
     note: bool,
     tables: bool,
 ) -> Layout {
-    for with_tables in [false, true] {
-        if with_tables && !tables {
-            break;
-        }
+    for with_tables in [false, true].into_iter().take(1 + usize::from(tables)) {
         let pieces = Pieces::of(image, with_tables);
         // Symbol and string tables are large: then it is better to save a slot by sharing.
         for share in if with_tables { [true, false] } else { [false, true] } {
@@ -154,13 +151,13 @@ impl Pieces {
         let inside = |load: &&Segment| load.offset <= image.header.phoff && end <= load.file_end();
         // The kernel and the loader read the table through a mapped segment.
         image.loads().find(inside)?;
-        if self.fixed.iter().any(|range| range.start < end && start < range.end) {
+        if self.fixed.iter().any(|range| overlap(range, &(start..end))) {
             return None;
         }
         let taken: Vec<Block> = self
             .movable
             .iter()
-            .filter(|block| block.range.start < end && start < block.range.end)
+            .filter(|block| overlap(&block.range, &(start..end)))
             .cloned()
             .collect();
         let clear = |block: &Block| {

@@ -283,7 +283,7 @@ fn edit_original<'o, 'data, O: ReadRef<'o>, R: ReadRef<'data>>(
         return Ok(Edited { patch: None, warnings: Vec::new() });
     }
     // The edits lead back to the original: the undo also removes the record.
-    if let (true, Some(history)) = (wanted.is_original(), history) {
+    if let (true, Some(history)) = (wanted == Goal::default(), history) {
         return Ok(Edited { patch: Some(history.undo()), warnings: Vec::new() });
     }
     let append_at = match history {

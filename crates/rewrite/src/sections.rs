@@ -85,19 +85,10 @@ fn followed(section: &Section, news: &News, appended: &Appended) -> Section {
     {
         return section;
     }
-    if let (SHT_DYNAMIC, Some(place)) = (section.kind, news.dynamic) {
-        (section.addr, section.offset, section.size) = (place.vaddr, place.offset, place.size);
-        return section;
-    }
-    // A section that has moved as a whole may have another size, such as a longer `.dynstr`.
-    let whole =
-        appended.moves.iter().find(|it| it.old == (section.offset..section.offset + section.size));
-    if let Some(whole) = whole.filter(|_| section.size > 0) {
-        (section.addr, section.offset, section.size) = (whole.vaddr, whole.offset, whole.size);
-    } else if let Some((offset, vaddr)) =
-        appended.moved(section.offset, section.size).filter(|_| section.size > 0)
-    {
-        (section.addr, section.offset) = (vaddr, offset);
+    let moved = || appended.moved(section.offset, section.size).filter(|_| section.size > 0);
+    let dynamic = news.dynamic.filter(|_| section.kind == SHT_DYNAMIC);
+    if let Some(Place { offset, vaddr, size }) = dynamic.or_else(moved) {
+        (section.addr, section.offset, section.size) = (vaddr, offset, size);
     }
     section
 }

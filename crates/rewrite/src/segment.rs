@@ -17,16 +17,6 @@ const ALIGN: u64 = 16;
 /// The size of the segment's own head: the magic and the offset of the leader.
 pub(crate) const HEAD_SIZE: u64 = 16;
 
-/// A range of the original that has moved.
-#[derive(Clone, Debug)]
-pub(crate) struct Move {
-    pub(crate) old: Range<u64>,
-    pub(crate) offset: u64,
-    pub(crate) vaddr: u64,
-    /// The new size.
-    pub(crate) size: u64,
-}
-
 /// The appended bytes, from the segment's head to the section headers.
 #[derive(Debug)]
 pub(crate) struct Appended {
@@ -36,7 +26,8 @@ pub(crate) struct Appended {
     bias: u64,
     page: u64,
     pub(crate) loads: Vec<Segment>,
-    pub(crate) moves: Vec<Move>,
+    /// Ranges of the original that have moved, and their places. The new size may differ.
+    moves: Vec<(Range<u64>, Place)>,
 }
 
 /// Returns the largest page size of a machine (`e_machine`), to which appended segments are aligned. Every
@@ -121,7 +112,7 @@ impl Appended {
     /// Adds the moved bytes of the range `old`.
     pub(crate) fn push_moved(&mut self, old: Range<u64>, bytes: &[u8], align: u64) {
         let (offset, vaddr) = self.push(bytes, align);
-        self.moves.push(Move { old, offset, vaddr, size: bytes.len() as u64 });
+        self.moves.push((old, Place { offset, vaddr, size: bytes.len() as u64 }));
     }
 
     /// Ends the read-only segment.
@@ -159,12 +150,18 @@ impl Appended {
         Ok(place)
     }
 
-    /// Returns the new offset and address of a range of the original, or `None` if it has not moved.
-    pub(crate) fn moved(&self, offset: u64, size: u64) -> Option<(u64, u64)> {
-        let end = offset.checked_add(size)?;
-        let found = self.moves.iter().find(|it| it.old.start <= offset && end <= it.old.end)?;
-        let inside = offset - found.old.start;
-        Some((found.offset + inside, found.vaddr.wrapping_add(inside)))
+    /// Returns the new place of a range of the original, or `None` if it has not moved. A range that has moved
+    /// as a whole may have another size, such as a longer `.dynstr`.
+    pub(crate) fn moved(&self, offset: u64, size: u64) -> Option<Place> {
+        let range = offset..offset.checked_add(size)?;
+        if let Some((_, place)) = self.moves.iter().find(|(old, _)| *old == range) {
+            return Some(*place);
+        }
+        let is_around = |old: &Range<u64>| old.start <= offset && range.end <= old.end;
+        let (old, place) = self.moves.iter().find(|(old, _)| is_around(old))?;
+        let inside = offset - old.start;
+        let (offset, vaddr) = (place.offset + inside, place.vaddr.wrapping_add(inside));
+        Some(Place { offset, vaddr, size })
     }
 }
 

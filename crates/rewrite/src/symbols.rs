@@ -85,7 +85,7 @@ fn moved(
     let section = image.sections.get(usize::from(index)).filter(|section| section.size > 0)?;
     let vaddr = match (section.kind, dynamic) {
         (SHT_DYNAMIC, Some(place)) => place.vaddr,
-        _ => appended.moved(section.offset, section.size)?.1,
+        _ => appended.moved(section.offset, section.size)?.vaddr,
     };
     let into = format.read_word(symbol, shape.value)?.checked_sub(section.addr)?;
     // A symbol may mark the end of its section.
@@ -148,7 +148,7 @@ mod tests {
             let range = interp.offset..interp.file_end();
             let bytes = &data[range.start as usize..range.end as usize];
             appended.push_moved(range, bytes, 1);
-            let (_, vaddr) = appended.moved(interp.offset, interp.filesz).unwrap();
+            let vaddr = appended.moved(interp.offset, interp.filesz).unwrap().vaddr;
             let expected = Write { offset: at, bytes: format.word(vaddr + 3).unwrap() };
             assert_eq!(follow(&image, data.as_slice(), &appended, None), [expected]);
 

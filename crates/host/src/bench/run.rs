@@ -1,7 +1,7 @@
 //! Measures one start.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::{BenchError, Enter, Options, Until, Variant, caches};
 use crate::child::{ends_within, kill_family, kill_tree, last_line};
 use crate::idle::{self, Waited};
+use crate::oracle::with_slash;
 use crate::trace::{Command, Entered, TraceError, time_to_entry};
 use crate::used::Used;
 
@@ -136,11 +137,7 @@ impl Start {
 
     fn std_command(&self) -> std::process::Command {
         // A path without a slash would be searched for along PATH at each start.
-        let file = match self.file.parent() {
-            Some(parent) if parent == Path::new("") => Path::new(".").join(&self.file),
-            _ => self.file.clone(),
-        };
-        let mut command = self.command.of_std(&file);
+        let mut command = self.command.of_std(&with_slash(&self.file));
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command
     }

@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use becalm_core::facts::LoaderFacts;
 use becalm_core::index::Condition;
-use becalm_core::index::build::{Listed, ResolvedObject, Resolver};
+use becalm_core::index::build::{Listed, ResolvedObject};
 use becalm_core::search::store::below;
 use bstr::{BStr, BString};
-use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 
-use super::{CHUNK, Work, names_in};
+use super::{Work, names_in};
 
 /// Key: the path without a slash at its end.
 pub(super) type ListedDirs = BTreeMap<BString, Listed>;
@@ -30,19 +29,11 @@ impl Work<'_> {
             with_rpath.flat_map(|resolved| &resolved.searched).collect();
         let new: Vec<&Arc<BString>> =
             dirs.into_iter().filter(|dir| !listed.contains_key(&***dir)).collect();
-        let found: Vec<Vec<(BString, Listed)>> = new
-            .par_chunks(CHUNK)
-            .map(|chunk| {
-                let session = self.os.session();
-                let resolver = Resolver::new(self.sources(&session, facts));
-                let names = |dir: &BStr| names_in(&dir.to_owned());
-                let list = |dir: &&Arc<BString>| {
-                    Some((BString::clone(dir), resolver.listed(dir.as_ref().as_ref(), &names)?))
-                };
-                chunk.iter().filter_map(list).collect()
-            })
-            .collect();
-        let found: ListedDirs = found.into_iter().flatten().collect();
+        let names = |dir: &BStr| names_in(&dir.to_owned());
+        let found = self.for_each(facts, &new, |_, resolver, dir| {
+            Some((BString::clone(dir), resolver.listed(dir.as_ref().as_ref(), &names)?))
+        });
+        let found = ListedDirs::from_iter(found);
         let paths = certain_paths(&found).collect();
         listed.extend(found);
         paths

@@ -89,12 +89,11 @@ impl Counting {
 
     /// Adds time for which the tracer delayed the image.
     pub(super) fn delayed(&mut self, ns: u64) {
-        self.share().tracer_ns += ns;
+        self.share(self.phase).tracer_ns += ns;
     }
 
-    /// Returns the share of the current phase.
-    fn share(&mut self) -> &mut Share {
-        match self.phase {
+    fn share(&mut self, phase: Phase) -> &mut Share {
+        match phase {
             Phase::Loader => &mut self.image.loader,
             Phase::Program => &mut self.image.program,
         }
@@ -141,10 +140,7 @@ impl Counting {
         row.total_ns += ns;
         row.max_ns = row.max_ns.max(ns);
         let at_ns = self.net_ns(call.began);
-        let share = match call.phase {
-            Phase::Loader => &mut self.image.loader,
-            Phase::Program => &mut self.image.program,
-        };
+        let share = self.share(call.phase);
         share.tracer_ns += call.cost.cycle_ns;
         let Some(lookup) = call.lookup.map(|lookup| Lookup { errno, ns, ..lookup }) else { return };
         share.hits += u64::from(!lookup.is_miss());

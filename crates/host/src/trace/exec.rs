@@ -44,7 +44,7 @@ impl Program {
     /// Reads the facts of a task right after its `execve`. Facts that cannot be read (the process
     /// is not dumpable) keep their defaults.
     pub(super) fn of(task: &Stopped) -> Program {
-        let pid = task.pid();
+        let pid = task.pid;
         let mut program = Program::default();
         // The link leads to the executed file itself, even if its path has been replaced since.
         let exe = format!("/proc/{pid}/exe");

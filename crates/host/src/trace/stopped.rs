@@ -12,7 +12,7 @@ use super::sys::{self, Pid, Request, SyscallInfo};
 #[derive(Debug)]
 #[must_use = "a stopped task stands still until it is resumed"]
 pub(super) struct Stopped {
-    pid: Pid,
+    pub(super) pid: Pid,
 }
 
 /// The result of a wait.
@@ -99,11 +99,6 @@ pub(super) fn interrupt(pid: Pid) {
 }
 
 impl Stopped {
-    /// Returns the task's id.
-    pub(super) fn pid(&self) -> Pid {
-        self.pid
-    }
-
     /// Returns the system call at which the task stopped.
     pub(super) fn call(&self) -> io::Result<SyscallInfo> {
         sys::syscall_info(self.pid)

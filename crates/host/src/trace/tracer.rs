@@ -136,7 +136,7 @@ impl<'a> Tracer<'a> {
     fn stopped(&mut self, task: Stopped, why: Why) {
         // A new task's first stop and its creator's stop come in either order. After execve the
         // task takes over the process's id, which is known.
-        let pid = task.pid();
+        let pid = task.pid;
         if why != Why::Exec && self.tasks.get(&pid).is_none_or(|task| task.process.is_none()) {
             self.appeared(pid);
         }
@@ -202,12 +202,12 @@ impl<'a> Tracer<'a> {
 
     /// Resumes a task until the next stop that its process needs.
     fn go_on(&mut self, task: Stopped, signal: i32) {
-        let counted = self.process_of(task.pid()).is_some();
+        let counted = self.process_of(task.pid).is_some();
         match (counted, self.no_filter) {
             (true, true) => task.resume(Until::Call, signal),
             // Before the first execve nothing is counted, but the program is still to come.
-            (false, true) if task.pid() != self.root() => {
-                self.forget(task.pid());
+            (false, true) if task.pid != self.root() => {
+                self.forget(task.pid);
                 task.detach(signal);
             }
             _ => task.resume(Until::Filter, signal),
@@ -220,7 +220,7 @@ impl<'a> Tracer<'a> {
 
     /// Handles the start or the end of a call.
     fn at_call(&mut self, task: Stopped) {
-        let began = self.tasks.get_mut(&task.pid()).and_then(|task| task.call.take());
+        let began = self.tasks.get_mut(&task.pid).and_then(|task| task.call.take());
         let now = Instant::now();
         let Ok(info) = task.call() else { return self.go_on(task, 0) };
         match info.at() {
@@ -228,9 +228,9 @@ impl<'a> Tracer<'a> {
             AtCall::Exit { value, is_error } => {
                 if let Some(call) = began {
                     let errno = is_error.then(|| Errno(i32::try_from(-value).unwrap_or(0)));
-                    self.images[call.image].count(task.pid(), call, errno, now);
+                    self.images[call.image].count(task.pid, call, errno, now);
                 }
-                self.share_cpu_again(task.pid());
+                self.share_cpu_again(task.pid);
                 self.go_on(task, 0);
             }
             AtCall::None => self.go_on(task, 0),
@@ -238,7 +238,7 @@ impl<'a> Tracer<'a> {
     }
 
     fn call_begins(&mut self, task: Stopped, info: &SyscallInfo, number: u32, args: [u64; 6]) {
-        let pid = task.pid();
+        let pid = task.pid;
         let Some(image) = self.process_of(pid).map(|process| process.image) else {
             return self.go_on(task, 0);
         };
@@ -323,7 +323,7 @@ impl<'a> Tracer<'a> {
 
     /// Handles a successful `execve`: one image ends and another begins.
     fn became_program(&mut self, task: Stopped) {
-        let (pid, now) = (task.pid(), Instant::now());
+        let (pid, now) = (task.pid, Instant::now());
         // A thread other than the leader gets the leader's id in `execve`. The event message has
         // its former id (ptrace(2), "execve(2) under ptrace").
         let former = task.former_id().unwrap_or(pid);
@@ -361,11 +361,11 @@ impl<'a> Tracer<'a> {
                 self.note(note);
             }
         }
-        if task.pid() == self.root() {
+        if task.pid == self.root() {
             self.share_cpu();
         }
-        let counting = Counting::new(task.pid(), Arc::new(program), &self.options);
-        self.begin(task.pid(), counting, breakpoint);
+        let counting = Counting::new(task.pid, Arc::new(program), &self.options);
+        self.begin(task.pid, counting, breakpoint);
     }
 
     /// Shares a processor with a new program as long as it has one task.
@@ -393,7 +393,7 @@ impl<'a> Tracer<'a> {
 
     /// Handles `SIGTRAP`, from the breakpoint or from the program itself.
     fn trapped(&mut self, task: Stopped) {
-        let process = self.tasks.get(&task.pid()).and_then(|task| task.process);
+        let process = self.tasks.get(&task.pid).and_then(|task| task.process);
         let process = process.and_then(|pid| self.processes.get_mut(&pid));
         let Some(process) = process else { return self.go_on(task, libc::SIGTRAP) };
         let hit = process.breakpoint.take_if(|breakpoint| breakpoint.is_hit(&task));
@@ -408,7 +408,7 @@ impl<'a> Tracer<'a> {
             self.shared_cpu = None;
             self.images[image].end();
             self.exit = Some(Exit::Running);
-            self.tasks.remove(&task.pid());
+            self.tasks.remove(&task.pid);
             return task.detach(0);
         }
         self.go_on(task, 0);
@@ -452,7 +452,7 @@ impl<'a> Tracer<'a> {
             if why == Why::Birth {
                 tracer.created(task.former_id());
             }
-            tracer.forget(task.pid());
+            tracer.forget(task.pid);
             // A signal that was about to be delivered would be lost otherwise.
             task.detach(match why {
                 Why::Signal(signal) | Why::Group(signal) => signal,

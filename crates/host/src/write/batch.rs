@@ -111,16 +111,9 @@ pub(super) fn commit(
     });
     let not_synced = |work: &mut Work, errno| WriteError::not_synced(work.path(), errno);
     if wait {
-        sync(
-            sys,
-            &mut slots,
-            Atomic::directory,
-            |_| true,
-            |work, errno| match work {
-                Work::Atomic(_) => not_synced(work, errno),
-                Work::InPlace(in_place) => in_place.overwritten_unsynced(errno),
-            },
-        );
+        // Some new bytes of a file written in place may have reached the disk, and then its trailer has the only
+        // copy of the old ones: after an error the file is left as it is.
+        sync(sys, &mut slots, Atomic::directory, |_| true, not_synced);
     }
     each(&mut slots, |work| match work {
         Work::Atomic(_) => Ok(()),

@@ -13,7 +13,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use becalm_core::fs::FileId;
-use becalm_core::patch::Patch;
+use becalm_core::patch::{Patch, Write};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
@@ -34,34 +34,20 @@ pub(super) struct InPlace {
     /// The file's state after the last write of this edit.
     grown: Facts,
     /// Ranges still to be written beyond the end, in ascending order.
-    beyond: Ranges,
-    inside: Vec<Inside>,
+    beyond: Vec<Write>,
+    /// Ranges inside the old length, and their old bytes.
+    inside: Vec<Write>,
+    old_bytes: Vec<Write>,
     pub(super) length: u64,
     keep_times: bool,
-    stage: Stage,
+    /// True as long as the file has at most grown, so that truncating it undoes the edit.
+    is_whole: bool,
 }
 
 /// Returns the error for rights that the kernel would remove.
 pub(super) fn removes_rights(path: &Path, what: &str) -> WriteError {
     let why = format!("writing it in place would remove its {what}; replace it instead");
     WriteError::refused(path, why)
-}
-
-/// Bytes inside the old length.
-struct Inside {
-    offset: u64,
-    new: Vec<u8>,
-    old: Vec<u8>,
-}
-
-/// Progress of the edit, which determines how to undo it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// The file has at most grown.
-    Outside,
-    /// Bytes inside are being overwritten.
-    Inside,
-    Done,
 }
 
 impl InPlace {
@@ -91,12 +77,13 @@ impl InPlace {
             fd,
             grown,
             beyond,
-            inside: Vec::new(),
+            inside,
+            old_bytes: Vec::new(),
             length,
             keep_times: options.keep_times,
-            stage: Stage::Outside,
+            is_whole: true,
         };
-        prepared.read_old_bytes(inside).map_err(|error| prepared.failed("be read", error))?;
+        prepared.read_old_bytes().map_err(|error| prepared.failed("be read", error))?;
         prepared.grow()?;
         prepared.beyond = rest;
         Ok(prepared)
@@ -118,19 +105,23 @@ impl InPlace {
         Ok(())
     }
 
-    fn read_old_bytes(&mut self, ranges: Vec<(u64, Vec<u8>)>) -> io::Result<()> {
-        for (offset, new) in ranges {
-            let mut old = vec![0; new.len()];
-            self.sys.read_exact(self.on(), &mut old, offset)?;
-            self.inside.push(Inside { offset, new, old });
+    fn read_old_bytes(&mut self) -> io::Result<()> {
+        for Write { offset, bytes } in &self.inside {
+            let (offset, mut bytes) = (*offset, vec![0; bytes.len()]);
+            self.sys.read_exact(self.on(), &mut bytes, offset)?;
+            self.old_bytes.push(Write { offset, bytes });
         }
         Ok(())
     }
 
+    fn write(&self, ranges: &[Write]) -> Result<(), Errno> {
+        let one = |it: &Write| self.sys.write(self.on(), &it.bytes, it.offset);
+        ranges.iter().try_for_each(one)
+    }
+
     /// Writes the ranges in `beyond`.
     fn grow(&mut self) -> Result<(), WriteError> {
-        let all = |(offset, bytes): &(u64, Vec<u8>)| self.sys.write(self.on(), bytes, *offset);
-        let written = self.beyond.iter().try_for_each(all);
+        let written = self.write(&self.beyond);
         // Read even after a failed write, because `drop` compares the file with this state.
         self.grown = self.stat()?;
         written.map_err(|errno| self.failed("be extended", errno))
@@ -152,18 +143,12 @@ impl InPlace {
     pub(super) fn overwrite(&mut self) -> Result<(), WriteError> {
         self.check_unchanged()?;
         // Before the first write: after a part of it, truncation alone would not undo the edit.
-        self.stage = Stage::Inside;
-        for range in &self.inside {
-            if let Err(errno) = self.sys.write(self.on(), &range.new, range.offset) {
-                return Err(self.restore(errno.into()));
-            }
-        }
+        self.is_whole = false;
+        self.write(&self.inside).map_err(|errno| self.restore(errno.into()))?;
         // The times are set after the truncation, which would change them again.
         if self.shortens() {
             return Ok(());
         }
-        // From here on a failure must not truncate the file.
-        self.stage = Stage::Done;
         self.restore_times()
     }
 
@@ -186,23 +171,11 @@ impl InPlace {
         self.grown.fingerprint.id
     }
 
-    /// Returns the error of a failed sync after the overwrite. The file is left as it is, with its
-    /// trailer.
-    pub(super) fn overwritten_unsynced(&mut self, errno: Errno) -> WriteError {
-        // Some new bytes may have reached the disk, and then the trailer has the only copy of the
-        // old ones.
-        self.stage = Stage::Done;
-        WriteError::not_synced(&self.old.path, errno)
-    }
-
     /// Truncates the file if the patch makes it shorter.
     pub(super) fn shorten(&mut self) -> Result<(), WriteError> {
         if !self.shortens() {
             return Ok(());
         }
-        // All bytes inside have their final values, and the trailer has the same values. Nothing is
-        // left to undo.
-        self.stage = Stage::Done;
         let cut = self.sys.set_length(self.on(), self.length);
         cut.map_err(|errno| self.half_written(errno.into()))?;
         self.restore_times()
@@ -218,27 +191,21 @@ impl InPlace {
 
     /// Restores the old bytes after `cause`, in the order of an undo.
     fn restore(&mut self, cause: io::Error) -> WriteError {
-        let ranges = || {
-            for range in &self.inside {
-                self.sys.write(self.on(), &range.old, range.offset)?;
-            }
-            // Before the length is restored, because the trailer has the only other copy of these
-            // bytes.
-            self.sys.sync(self.on())
-        };
-        if ranges().is_err() {
+        // Synced before the length is restored, because the trailer has the only other copy of these
+        // bytes.
+        let restored = self.write(&self.old_bytes).and_then(|()| self.sys.sync(self.on()));
+        if restored.is_err() {
             return self.half_written(cause);
         }
         // Dropping restores the length.
-        self.stage = Stage::Outside;
+        self.is_whole = true;
         if let Ok(now) = self.stat() {
             self.grown = now;
         }
         self.failed("be written over", cause)
     }
 
-    fn half_written(&mut self, source: io::Error) -> WriteError {
-        self.stage = Stage::Done;
+    fn half_written(&self, source: io::Error) -> WriteError {
         WriteError::of(&self.old.path, HALF_WRITTEN, source)
     }
 
@@ -259,7 +226,7 @@ impl Drop for InPlace {
         let (on, old) = (self.on(), &self.old.facts);
         let Ok(now) = self.sys.stat(on) else { return };
         let ours = old.fingerprint.size..=self.length;
-        if self.stage != Stage::Outside || !ours.contains(&now.fingerprint.size) {
+        if !self.is_whole || !ours.contains(&now.fingerprint.size) {
             return;
         }
         if now.fingerprint.size != old.fingerprint.size {
@@ -274,24 +241,21 @@ impl Drop for InPlace {
 }
 
 /// Splits the patch into ranges inside `size` and ranges beyond it. A range across `size` is split.
-fn split(patch: Patch, size: u64) -> (Ranges, Ranges) {
+fn split(patch: Patch, size: u64) -> (Vec<Write>, Vec<Write>) {
     let (mut inside, mut beyond) = (Vec::new(), Vec::new());
     for write in patch.writes {
         let within = size.saturating_sub(write.offset).min(write.bytes.len() as u64);
         let mut first = write.bytes;
         let second = first.split_off(within as usize);
         if !first.is_empty() {
-            inside.push((write.offset, first));
+            inside.push(Write { offset: write.offset, bytes: first });
         }
         if !second.is_empty() {
-            beyond.push((write.offset + within, second));
+            beyond.push(Write { offset: write.offset + within, bytes: second });
         }
     }
     (inside, beyond)
 }
-
-/// Offsets and bytes of ranges in a file.
-type Ranges = Vec<(u64, Vec<u8>)>;
 
 /// Opens the file again for writing and checks that it is the same.
 fn open_to_write(sys: &Sys, old: &FileUnderEdit) -> Result<(OwnedFd, Facts), WriteError> {
