@@ -1,7 +1,6 @@
 //! Source trees of glibc that a chore builds: the arguments that `loader-tests` and `glibc-tests` share.
 
 use std::fs;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -10,7 +9,7 @@ use loader_patches::Release;
 
 use crate::patches;
 
-/// The trees, where they are built, and by how many compilers.
+/// The trees, and where they are built.
 #[derive(Args)]
 pub struct GlibcSources {
     /// Unpatched source trees of Debian's glibc-source, each as VERSION=DIR; they stay as they are
@@ -19,18 +18,9 @@ pub struct GlibcSources {
     /// Folder of trees and objects: 0.5 to 1 GB a build, used again by the next run
     #[arg(long, value_name = "DIR")]
     folder: PathBuf,
-    /// Compilers at once
-    #[arg(short, long, value_name = "N")]
-    jobs: Option<NonZeroUsize>,
 }
 
 impl GlibcSources {
-    /// Compilers at once: as many as there are CPUs, if no number is given.
-    pub(crate) fn jobs(&self) -> usize {
-        let jobs = self.jobs.or_else(|| std::thread::available_parallelism().ok());
-        jobs.map_or(1, NonZeroUsize::get)
-    }
-
     /// Makes the folder and returns its real path.
     ///
     /// # Errors

@@ -2,9 +2,8 @@
 //! nothing shows it too.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail};
 
 use crate::loader_tests::outcome::Results;
 
@@ -12,9 +11,23 @@ use crate::loader_tests::outcome::Results;
 /// comment.
 const FILE: &str = include_str!("explained.txt");
 
-/// Tests with another result that is no fault, each with its release.
-#[derive(Debug)]
-pub(super) struct Explained(Vec<(String, String)>);
+/// Returns the tests of a release with another result that is no fault.
+///
+/// # Errors
+/// Returns an error if a line has no reason.
+pub(super) fn known(version: &str) -> Result<BTreeSet<String>> {
+    parse(FILE, version)
+}
+
+fn parse(text: &str, version: &str) -> Result<BTreeSet<String>> {
+    let mut known = BTreeSet::new();
+    for line in text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()) {
+        let words: Vec<&str> = line.splitn(3, ' ').collect();
+        let [release, test, _] = words[..] else { bail!("explained.txt: no reason: {line}") };
+        known.extend((release == "*" || release == version).then(|| test.to_owned()));
+    }
+    Ok(known)
+}
 
 /// Tests of one release whose results with becalm's module differ from those without a module.
 #[derive(Debug, Default)]
@@ -32,71 +45,25 @@ impl Differing {
         self.ours_alone.extend(all.intersection(&of_idle).cloned());
         self.all.extend(all);
     }
-}
 
-/// Differences of one release, compared with the list.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Checked {
-    explained: Vec<String>,
-    unexplained: Vec<String>,
-    gone: Vec<String>,
-}
-
-impl Explained {
-    /// Reads the file.
-    ///
-    /// # Errors
-    /// Returns an error if a line has no reason.
-    pub(super) fn read() -> Result<Self> {
-        Self::parse(FILE)
-    }
-
-    fn parse(text: &str) -> Result<Self> {
-        let mut all = Vec::new();
-        for line in text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()) {
-            let words: Vec<&str> = line.splitn(3, ' ').collect();
-            ensure!(words.len() == 3, "explained.txt: no reason: {line}");
-            all.push((words[0].to_owned(), words[1].to_owned()));
+    /// Compares the differing tests with the known ones. Returns a description, and true if each difference
+    /// is explained and each explanation is needed.
+    pub(super) fn checked(&self, known: &BTreeSet<String>) -> (String, bool) {
+        let explained = known & &(&self.all - &self.ours_alone);
+        let (unexplained, gone) = (&self.all - &explained, known - &self.all);
+        let mut text = format!(
+            "differences: {} explained, {} unexplained\n",
+            explained.len(),
+            unexplained.len()
+        );
+        for (tests, what) in [
+            (&explained, "any audit module changes its result"),
+            (&unexplained, "unexplained"),
+            (&gone, "in explained.txt, but no longer different"),
+        ] {
+            tests.iter().for_each(|test| text += &format!("  {test}: {what}\n"));
         }
-        Ok(Self(all))
-    }
-
-    /// Compares the differing tests with the listed ones.
-    pub(super) fn check(&self, version: &str, differing: &Differing) -> Checked {
-        let applies = |(release, _): &&(String, String)| release == "*" || release == version;
-        let known: BTreeSet<String> =
-            self.0.iter().filter(applies).map(|(_, test)| test.clone()).collect();
-        let inherent: BTreeSet<String> = &differing.all - &differing.ours_alone;
-        let explained = &known & &inherent;
-        Checked {
-            unexplained: (&differing.all - &explained).into_iter().collect(),
-            gone: (&known - &differing.all).into_iter().collect(),
-            explained: explained.into_iter().collect(),
-        }
-    }
-}
-
-impl Checked {
-    /// Returns true if each difference is explained and each explanation is needed.
-    pub(super) fn is_clean(&self) -> bool {
-        self.unexplained.is_empty() && self.gone.is_empty()
-    }
-}
-
-impl fmt::Display for Checked {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (explained, unexplained) = (self.explained.len(), self.unexplained.len());
-        writeln!(f, "differences: {explained} explained, {unexplained} unexplained")?;
-        for test in &self.explained {
-            writeln!(f, "  {test}: any audit module changes its result")?;
-        }
-        for test in &self.unexplained {
-            writeln!(f, "  {test}: unexplained")?;
-        }
-        for test in &self.gone {
-            writeln!(f, "  {test}: in explained.txt, but no longer different")?;
-        }
-        Ok(())
+        (text, unexplained.is_empty() && gone.is_empty())
     }
 }
 
@@ -118,33 +85,37 @@ mod tests {
         differing
     }
 
+    /// Compares with the lines of an explanation. Returns the description, and whether all is explained.
+    fn checked(text: &str, version: &str, b: &str) -> (String, bool) {
+        differing(b).checked(&parse(text, version).unwrap())
+    }
+
     #[test]
     fn a_difference_is_explained_by_a_line_of_its_release() {
-        let explained = Explained::parse("# why\n2.36 a counts modules\n").unwrap();
-        let checked = explained.check("2.36", &differing("PASS"));
-        assert!(checked.is_clean() && checked.explained == ["a"], "{checked}");
-        let checked = explained.check("2.41", &differing("PASS"));
-        assert_eq!((checked.is_clean(), checked.unexplained), (false, vec!["a".to_owned()]));
+        let text = "# why\n2.36 a counts modules\n";
+        let expected = "differences: 1 explained, 0 unexplained\n  \
+                        a: any audit module changes its result\n";
+        assert_eq!(checked(text, "2.36", "PASS"), (expected.to_owned(), true));
+        let expected = "differences: 0 explained, 1 unexplained\n  a: unexplained\n";
+        assert_eq!(checked(text, "2.41", "PASS"), (expected.to_owned(), false));
     }
 
     #[test]
     fn a_difference_that_an_idle_module_does_not_make_is_unexplained_even_if_listed() {
-        let explained = Explained::parse("* a counts modules\n* b counts modules\n").unwrap();
-        let checked = explained.check("2.36", &differing("FAIL"));
-        assert_eq!((checked.is_clean(), checked.unexplained), (false, vec!["b".to_owned()]));
+        let (said, is_clean) = checked("* a counts modules\n* b counts modules\n", "2.36", "FAIL");
+        assert!(!is_clean && said.contains("1 unexplained"), "{said}");
+        assert!(said.contains("b: unexplained"), "{said}");
     }
 
     #[test]
     fn an_explained_difference_that_is_gone_fails() {
-        let explained = Explained::parse("* a counts modules\n* d is old\n").unwrap();
-        let checked = explained.check("2.36", &differing("PASS"));
-        assert!(!checked.is_clean());
-        assert!(checked.to_string().contains("d: in explained.txt"), "{checked}");
+        let (said, is_clean) = checked("* a counts modules\n* d is old\n", "2.36", "PASS");
+        assert!(!is_clean && said.contains("d: in explained.txt"), "{said}");
     }
 
     #[test]
     fn a_line_without_a_reason_is_refused() {
-        assert!(Explained::parse("* a\n").is_err());
-        assert!(Explained::read().is_ok());
+        assert!(parse("* a\n", "2.36").is_err());
+        assert!(known("2.36").is_ok());
     }
 }

@@ -33,9 +33,6 @@ pub struct Options {
     /// Run only the tests that the patches add, tst-resolution-*: a single build a release
     #[arg(long)]
     own: bool,
-    /// Write one JSON object instead of tables
-    #[arg(long)]
-    json: bool,
 }
 
 /// Builds, runs and compares. Returns false if a test has another result with the patches, or
@@ -44,7 +41,7 @@ pub struct Options {
 /// # Errors
 /// Returns an error if a tree cannot be built or no test was run.
 pub fn run(options: &Options) -> Result<bool> {
-    let (jobs, folder) = (options.sources.jobs(), options.sources.folder()?);
+    let folder = options.sources.folder()?;
     let mut all = Vec::new();
     let mut passed = true;
     for source in options.sources.trees() {
@@ -53,11 +50,11 @@ pub fn run(options: &Options) -> Result<bool> {
         let built = |kind: Kind| -> Result<Tree> {
             eprintln!("glibc {version}, {}", kind.name());
             let tree = Tree::prepare(&folder, release, &dir, kind)?;
-            tree.build(jobs)?;
+            tree.build()?;
             Ok(tree)
         };
         let test = |tree: &Tree, starts: &str, label: &str| -> Result<Results> {
-            tree.test(&Run { starts, variables: &[], label }, jobs)
+            tree.test(&Run { starts, variables: &[], label })
         };
         let patched = built(Kind::Patched)?;
         let own = test(&patched, OWN, "own")?;
@@ -71,11 +68,6 @@ pub fn run(options: &Options) -> Result<bool> {
     if options.own {
         return Ok(passed);
     }
-    if options.json {
-        println!("{}", serde_json::to_string(&all)?);
-    } else {
-        print!("{}", outcome::table(&all));
-    }
-    let same = passed && all.iter().all(|compared| compared.different.is_empty());
-    Ok(same)
+    print!("{}", outcome::table(&all));
+    Ok(passed && all.iter().all(|compared| compared.different.is_empty()))
 }

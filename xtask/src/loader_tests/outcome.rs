@@ -5,15 +5,12 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use serde::Serialize;
-
 /// The result of a test that could not be built or whose run was interrupted.
 const NONE: &str = "no result";
 
 /// Tests by name, each with the result that glibc prints (`scripts/evaluate-test.sh`): PASS, FAIL,
 /// XFAIL, XPASS, UNSUPPORTED.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(transparent)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Results(BTreeMap<String, String>);
 
 impl FromIterator<(String, String)> for Results {
@@ -72,7 +69,7 @@ impl Results {
 }
 
 /// The results of one release with and without the patch.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub(super) struct Compared {
     version: String,
     plain: Results,
