@@ -43,9 +43,6 @@ pub struct Options {
     /// Seed of the sample and of the damage.
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// Number of concurrent starts.
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    threads: usize,
 }
 
 /// Runs the trial. Returns false if a start differs, or if a FIFO was opened.
@@ -61,9 +58,9 @@ pub fn run(options: &Options) -> Result<bool> {
         let mut rng = Rng::with_seed(options.seed.wrapping_add(at as u64));
         scene.try_program(trial, &mut rng)
     };
-    let results = verdicts(options.threads, &numbered, one)?;
+    let results = verdicts(&numbered, one);
     let named = |(trial, result): (&Trial, _)| (trial.group.clone(), trial.line(), result);
-    let (counts, is_clean) = tried::print(trials.iter().zip(results).map(named), usize::MAX);
+    let (counts, is_clean) = tried::print(trials.iter().zip(results).map(named));
     let learned = counts.get("same, with a record").copied().unwrap_or(0);
     ensure!(learned * 10 > trials.len(), "few programs have a record: {learned}");
     Ok(is_clean)

@@ -13,7 +13,6 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use becalm_core::edit::RunPathKind;
 use becalm_core::facts::Environment;
 use becalm_core::index::{Index, embed, encode};
 use becalm_host::OsFs;
@@ -22,19 +21,13 @@ use becalm_host::index_store::{BindThreshold, Binding, IndexOptions, index_files
 use crate::audit_trial::{make, sysroot};
 use crate::command::is_done_within;
 use crate::differential::verdicts;
-use crate::tally::Counts;
+use crate::tally::{Counts, SHOWN};
 use crate::trace_differential::choose::{self, Trial};
 use crate::trace_differential::run::{Ran, open_folder};
 
 /// Options of the trial.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
-    /// Programs to try, instead of those of /usr/bin.
-    #[arg(long, value_name = "PATH")]
-    program: Vec<PathBuf>,
-    /// A store whose programs to try as well.
-    #[arg(long, value_name = "DIR")]
-    store: Vec<PathBuf>,
     /// Roots of other machines or glibc releases (scripts/sysroots): of each a store is made, and all
     /// its programs are tried, under qemu-user if necessary.
     #[arg(long, value_name = "DIR")]
@@ -51,12 +44,6 @@ pub struct Options {
     /// Seed of the sample: the same seed, the same programs.
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// The number of simultaneous programs.
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    threads: usize,
-    /// The number of differences to print.
-    #[arg(long, value_name = "K", default_value_t = 40)]
-    show: usize,
 }
 
 /// The result for one program.
@@ -82,7 +69,7 @@ pub fn run(options: &Options) -> Result<bool> {
     let mut trials: Vec<(Trial, usize)> = programs(options)?.into_iter().map(own).collect();
     for (at, root) in options.sysroot.iter().enumerate() {
         let store = scratch.path().join(format!("store-{at}"));
-        let made = sysroot::make(root, &store, RunPathKind::Runpath)?;
+        let made = sysroot::make(root, &store)?;
         let group = root.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let both = made.programs.iter().flat_map(|program| choose::both(&group, program));
         let both = both.filter(|trial| trial.argument == "--version");
@@ -94,7 +81,7 @@ pub fn run(options: &Options) -> Result<bool> {
         machines.push(Machine { module, emulator: made.emulator });
     }
     let one = |(trial, machine): &(Trial, usize)| try_one(trial, &machines[*machine], options);
-    let verdicts = verdicts(options.threads, &trials, one)?;
+    let verdicts = verdicts(&trials, one);
     let mut not_bound: BTreeMap<String, usize> = BTreeMap::new();
     let (mut counts, mut different) = (Counts::default(), 0);
     for ((trial, _), verdict) in trials.iter().zip(verdicts) {
@@ -110,7 +97,7 @@ pub fn run(options: &Options) -> Result<bool> {
         }
         if !verdict.differences.is_empty() {
             different += 1;
-            if different <= options.show {
+            if different <= SHOWN {
                 println!("{}", trial.line());
                 verdict.differences.iter().take(5).for_each(|line| println!("  {line}"));
             }
@@ -132,11 +119,10 @@ pub fn run(options: &Options) -> Result<bool> {
 
 /// Each program file once.
 fn programs(options: &Options) -> Result<Vec<Trial>> {
-    let mut trials: Vec<Trial> = Vec::new();
-    if options.program.is_empty() && options.sysroot.is_empty() {
-        trials = choose::trials(&options.store, options.programs, options.seed)?;
+    if !options.sysroot.is_empty() {
+        return Ok(Vec::new());
     }
-    trials.extend(options.program.iter().flat_map(|program| choose::both("named", program)));
+    let mut trials = choose::trials(&[], options.programs, options.seed)?;
     trials.retain(|trial| trial.argument == "--version");
     let mut seen = std::collections::BTreeSet::new();
     trials.retain(|trial| trial.program.canonicalize().is_ok_and(|real| seen.insert(real)));

@@ -16,6 +16,9 @@ use loader_patches::RELEASES;
 
 use crate::command::output;
 
+/// Number of random stores to try with each strategy.
+const STORES: &str = "5";
+
 /// Options of the trial.
 #[derive(Args)]
 pub struct Options {
@@ -28,12 +31,6 @@ pub struct Options {
     /// The lab that builds
     #[arg(long, value_name = "FILE")]
     lab: PathBuf,
-    /// Number of random stores to try with each strategy
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    stores: usize,
-    /// Folder for the loaders and their store, instead of one below /var/tmp
-    #[arg(long, value_name = "DIR")]
-    folder: Option<PathBuf>,
 }
 
 /// Builds and tries. Returns false if a loader fails a case.
@@ -47,7 +44,8 @@ pub fn run(options: &Options) -> Result<bool> {
     if let Some(version) = options.releases.iter().find(|version| !known(version)) {
         bail!("{version}: there is no patch for it, or no source in Debian");
     }
-    let folder = folder(options.folder.as_deref())?;
+    let user = rustix::process::getuid().as_raw();
+    let folder = folder(Path::new(&format!("/var/tmp/becalm-loader-{user}")), user)?;
     let mut fine = true;
     // Other releases are in no Debian suite.
     for release in RELEASES.iter().filter(|release| release.suite.is_some()) {
@@ -56,35 +54,25 @@ pub fn run(options: &Options) -> Result<bool> {
             let loader = build(options, &folder, version)?;
             fine &= is_seen_to_read(options, &loader, &folder)?;
             let trial = |script: &str, more: &[&str]| -> Result<bool> {
+                let script = loader_patches::folder().join("tests").join(script);
                 let mut python = Command::new("python3");
-                python
-                    .arg("-B")
-                    .arg(loader_patches::folder().join("tests").join(script))
-                    .args(more);
+                python.arg("-B").arg(script).args(more).arg("--becalm").arg(&options.becalm);
                 python.arg("--loader").arg(&loader).arg("--store").arg(folder.join("store"));
-                Ok(python
-                    .arg("--becalm")
-                    .arg(&options.becalm)
-                    .status()
-                    .context("python3")?
-                    .success())
+                Ok(python.status().context("python3")?.success())
             };
             fine &= trial("trial.py", &[])?;
-            fine &= trial("random_stores.py", &["--count", &options.stores.to_string()])?;
+            fine &= trial("random_stores.py", &["--count", STORES])?;
         }
     }
     Ok(fine)
 }
 
 /// Creates the folder if it does not exist, and the store in it.
-fn folder(given: Option<&Path>) -> Result<PathBuf> {
-    let user = rustix::process::getuid().as_raw();
-    let folder =
-        given.map_or_else(|| format!("/var/tmp/becalm-loader-{user}").into(), Path::to_owned);
+fn folder(folder: &Path, user: u32) -> Result<PathBuf> {
     let store = folder.join("store");
     let mut make = fs::DirBuilder::new();
     make.recursive(true).mode(0o755).create(&store).with_context(|| store.display().to_string())?;
-    let folder = fs::canonicalize(&folder)?;
+    let folder = fs::canonicalize(folder)?;
     let owner = fs::metadata(&folder)?.uid();
     ensure!(owner == user, "{}: belongs to another user", folder.display());
     Ok(folder)
@@ -116,13 +104,17 @@ fn is_seen_to_read(options: &Options, loader: &Path, folder: &Path) -> Result<bo
 mod tests {
     use super::*;
 
+    fn user() -> u32 {
+        rustix::process::getuid().as_raw()
+    }
+
     #[test]
     fn the_folder_is_made_with_a_store_in_it_and_kept() {
         let scratch = tempfile::tempdir().unwrap();
         let given = scratch.path().join("a/b");
-        let made = folder(Some(&given)).unwrap();
+        let made = folder(&given, user()).unwrap();
         assert!(made.join("store").is_dir());
-        assert_eq!(folder(Some(&given)).unwrap(), made);
+        assert_eq!(folder(&given, user()).unwrap(), made);
     }
 
     #[test]
@@ -130,9 +122,9 @@ mod tests {
         if fs::metadata("/proc/self").unwrap().uid() == 0 {
             let scratch = tempfile::tempdir().unwrap();
             std::os::unix::fs::chown(scratch.path(), Some(65534), None).unwrap();
-            assert!(folder(Some(scratch.path())).is_err());
+            assert!(folder(scratch.path(), user()).is_err());
         } else {
-            assert!(folder(Some(Path::new("/"))).is_err());
+            assert!(folder(Path::new("/"), user()).is_err());
         }
     }
 }

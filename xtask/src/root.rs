@@ -63,3 +63,26 @@ impl Loader {
         command.output().with_context(|| format!("{command:?}"))
     }
 }
+
+/// Returns the loader for an object of `sysroot`, or of this machine. `None` if there is none.
+///
+/// # Errors
+/// Returns an error if the emulator is missing.
+pub(crate) fn loader(
+    object: &Path,
+    view: &ObjectView,
+    sysroot: Option<&Path>,
+) -> Result<Option<Loader>> {
+    let Some(own) = interpreter(object) else { return Ok(None) };
+    let Some(sysroot) = sysroot else {
+        return Ok(own.is_file().then(|| Loader(vec![own])));
+    };
+    let emulator = emulator(view.ident.machine_name())?;
+    let inside = |path: &Path| sysroot.join(path.strip_prefix("/").unwrap_or(path));
+    let mut loader = inside(&own);
+    // An absolute link is one of the root.
+    if let Some(target) = fs::read_link(&loader).ok().filter(|target| target.is_absolute()) {
+        loader = inside(&target);
+    }
+    Ok(Some(Loader(vec![emulator, "-L".into(), sysroot.to_owned(), loader])))
+}

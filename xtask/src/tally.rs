@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use serde_json::{Value, json};
+/// Differences that a trial prints in full.
+pub(crate) const SHOWN: usize = 40;
 
 /// Counts by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,6 +17,10 @@ impl Counts {
 
     pub(crate) fn merge(&mut self, more: &Self) {
         more.0.iter().for_each(|(name, number)| self.add(name, *number));
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, usize)> {
+        self.0.iter().map(|(name, count)| (*name, *count))
     }
 
     pub(crate) fn get(&self, name: &str) -> usize {
@@ -69,35 +74,19 @@ impl Tally {
         self.wrong.len()
     }
 
-    /// Returns the table, then the first `show` differences in full.
-    pub(crate) fn text(&self, widths: (usize, usize), columns: &[Column], show: usize) -> String {
+    /// Returns the table, then the first differences in full.
+    pub(crate) fn text(&self, widths: (usize, usize), columns: &[Column]) -> String {
         let rows = self.groups.iter().map(|((place, group), counts)| {
             let label = if group.is_empty() { place.clone() } else { format!("{place}: {group}") };
             (label, counts)
         });
         let mut text = table("", widths, columns, rows);
-        for (name, what) in self.wrong.iter().take(show) {
+        for (name, what) in self.wrong.iter().take(SHOWN) {
             let _ = writeln!(text, "\n{name}\n  {what}");
         }
-        if self.wrong.len() > show {
-            let _ = writeln!(text, "\n… and {} more", self.wrong.len() - show);
+        if self.wrong.len() > SHOWN {
+            let _ = writeln!(text, "\n… and {} more", self.wrong.len() - SHOWN);
         }
         text
-    }
-
-    /// Returns the same as JSON.
-    pub(crate) fn json(&self, schema: &str, columns: &[Column], show: usize) -> Value {
-        let group = |((place, group), counts): (&(String, String), &Counts)| {
-            let mut row = json!({"place": place, "group": group});
-            columns.iter().for_each(|(name, _)| row[name] = counts.get(name).into());
-            row
-        };
-        let wrong = |(name, what): &(String, String)| json!({"start": name, "what": what});
-        json!({
-            "schema": schema,
-            "groups": self.groups.iter().map(group).collect::<Vec<_>>(),
-            "wrong": self.wrong.iter().take(show).map(wrong).collect::<Vec<_>>(),
-            "wrong_total": self.wrong.len(),
-        })
     }
 }

@@ -13,8 +13,7 @@ pub(crate) mod sysroot;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, ensure};
-use becalm_core::edit::RunPathKind;
+use anyhow::{Context, Result};
 use becalm_core::index::split;
 use becalm_host::index_store::Indexed;
 
@@ -28,23 +27,13 @@ use same::Files;
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
     /// A store to index and whose programs to start.
-    #[arg(long, value_name = "DIR", required_unless_present_any = ["index", "sysroot"])]
+    #[arg(long, value_name = "DIR", required_unless_present = "sysroot")]
     store: Vec<PathBuf>,
     /// Roots of other machines or glibc releases (scripts/sysroots): each is made into a store
     /// whose programs are all started, under qemu-user if necessary. `CC_<MACHINE>` names the
     /// compiler of its module (default: the usual cross compiler).
     #[arg(long, value_name = "DIR")]
     sysroot: Vec<PathBuf>,
-    /// Give the stores made from roots `DT_RPATH` instead of `DT_RUNPATH`: programs get one with
-    /// all directories, libraries one without the directories of their needed libraries.
-    #[arg(long, requires = "sysroot")]
-    rpath: bool,
-    /// An index to try instead of one made from the stores.
-    #[arg(long, value_name = "FILE")]
-    index: Option<PathBuf>,
-    /// Directories to index for `LD_LIBRARY_PATH`, which is set to them in each start.
-    #[arg(long, value_name = "DIR")]
-    dirs: Vec<PathBuf>,
     /// Number of programs of /usr/bin.
     #[arg(long, value_name = "N", default_value_t = 1000)]
     programs: usize,
@@ -54,18 +43,6 @@ pub struct Options {
     /// Seed of the sample: the same seed selects the same programs.
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// The module to use instead of building one; it may be for another machine.
-    #[arg(long, value_name = "FILE")]
-    module: Option<PathBuf>,
-    /// Write the index to this file and start nothing.
-    #[arg(long, value_name = "FILE")]
-    write_index: Option<PathBuf>,
-    /// Number of concurrent starts.
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    threads: usize,
-    /// Number of differences to print.
-    #[arg(long, value_name = "K", default_value_t = 40)]
-    show: usize,
 }
 
 /// Runs the trial. Returns false if anything differs.
@@ -76,53 +53,38 @@ pub fn run(options: &Options) -> Result<bool> {
     if !options.sysroot.is_empty() {
         let mut clean = true;
         for root in &options.sysroot {
-            clean &= run_root(options, root).with_context(|| root.display().to_string())?;
+            clean &= run_root(root).with_context(|| root.display().to_string())?;
         }
         return Ok(clean);
     }
     let scratch = open_folder()?;
-    let index = scratch.path().join("index.so");
-    let out = options.write_index.as_ref().unwrap_or(&index);
-    match &options.index {
-        Some(given) => {
-            std::fs::copy(given, out).with_context(|| given.display().to_string())?;
-        }
-        None => {
-            let built = || make::module(scratch.path());
-            let module = options.module.clone().map_or_else(built, Ok)?;
-            describe(&make::index(&options.store, &options.dirs, &module, out)?);
-        }
-    }
-    if options.write_index.is_some() {
-        return Ok(true);
-    }
-    let bare = bare(&index)?;
-    let library_path = std::env::join_paths(&options.dirs)?.into_string();
-    ensure!(library_path.is_ok(), "a directory's name is no text");
-    let library_path = library_path.unwrap_or_default();
-    let files = Files { index, bare, library_path, emulator: None };
+    let module = make::module(scratch.path())?;
+    let files = files(&options.store, &module, None)?;
     let mut trials = choose::trials(&options.store, options.programs, options.seed)?;
     if options.sbin {
         trials.extend(choose::all(Path::new("/usr/sbin"), "sbin"));
     }
-    compare(options, &files, &trials)
+    Ok(compare(&files, &trials))
 }
 
 /// Tries the programs of one root. Returns true if nothing differs.
-fn run_root(options: &Options, root: &Path) -> Result<bool> {
+fn run_root(root: &Path) -> Result<bool> {
     let scratch = open_folder()?;
     let store = scratch.path().join("store");
-    let kind = if options.rpath { RunPathKind::Rpath } else { RunPathKind::Runpath };
-    let made = sysroot::make(root, &store, kind)?;
+    let made = sysroot::make(root, &store)?;
     let module = make::module_of(&made.machine, scratch.path())?;
-    let index = scratch.path().join("index.so");
-    describe(&make::index(&[store], &[], &module, &index)?);
-    let bare = bare(&index)?;
-    let files = Files { index, bare, library_path: String::new(), emulator: made.emulator };
+    let files = files(&[store], &module, made.emulator)?;
     let group = root.file_name().unwrap_or_default().to_string_lossy();
     let trials: Vec<Trial> =
         made.programs.iter().flat_map(|program| choose::both(&group, program)).collect();
-    compare(options, &files, &trials)
+    Ok(compare(&files, &trials))
+}
+
+/// Makes the index of stores beside a module.
+fn files(stores: &[PathBuf], module: &Path, emulator: Option<PathBuf>) -> Result<Files> {
+    let index = module.with_file_name("index.so");
+    describe(&make::index(stores, &[], module, &index)?);
+    Ok(Files { bare: bare(&index)?, index, emulator })
 }
 
 /// Copies the module of an index without its table into the same directory, and makes both
@@ -138,16 +100,16 @@ fn bare(index: &Path) -> Result<PathBuf> {
 }
 
 /// Returns true if nothing differs.
-fn compare(options: &Options, files: &Files, trials: &[Trial]) -> Result<bool> {
-    let verdicts = verdicts(options.threads, trials, |trial| same::compare(files, trial))?;
+fn compare(files: &Files, trials: &[Trial]) -> bool {
+    let verdicts = verdicts(trials, |trial| same::compare(files, trial));
     let mut answers = 0;
     let named = |(trial, verdict): (&Trial, Result<(Tried, usize)>)| {
         answers += verdict.as_ref().map_or(0, |(_, answered)| *answered);
         (trial.group.clone(), trial.line(), verdict.map(|(tried, _)| tried))
     };
-    let (_, clean) = tried::print(trials.iter().zip(verdicts).map(named), options.show);
+    let (_, clean) = tried::print(trials.iter().zip(verdicts).map(named));
     println!("{answers} questions answered, in one start of each");
-    Ok(clean)
+    clean
 }
 
 fn describe(indexed: &Indexed) {

@@ -15,8 +15,6 @@ pub(super) struct Files {
     pub(super) index: PathBuf,
     /// The same module without a table.
     pub(super) bare: PathBuf,
-    /// `LD_LIBRARY_PATH` of every start, or empty.
-    pub(super) library_path: String,
     /// The emulator for programs of another machine.
     pub(super) emulator: Option<PathBuf>,
 }
@@ -62,11 +60,7 @@ fn first_line(plain: &Ran, calmed: &Ran) -> String {
 }
 
 fn run(files: &Files, trial: &Trial, environment: &[String]) -> Result<Option<Ran>> {
-    let mut environment = environment.to_vec();
-    if !files.library_path.is_empty() {
-        environment.push(format!("LD_LIBRARY_PATH={}", files.library_path));
-    }
-    trial.start(&[], &environment, files.emulator.as_deref().map(Path::as_os_str).as_slice())
+    trial.start(&[], environment, files.emulator.as_deref().map(Path::as_os_str).as_slice())
 }
 
 /// The objects of each process in their order, and the number of answered lookups.

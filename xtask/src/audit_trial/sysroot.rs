@@ -26,11 +26,11 @@ pub(crate) struct Root {
     pub(crate) emulator: Option<PathBuf>,
 }
 
-/// Makes a store at `store` with run paths of one kind.
+/// Makes a store at `store`.
 ///
 /// # Errors
 /// Returns an error if the root has no programs or the emulator is missing.
-pub(crate) fn make(root: &Path, store: &Path, kind: RunPathKind) -> Result<Root> {
+pub(crate) fn make(root: &Path, store: &Path) -> Result<Root> {
     let objects = root::objects(root);
     let libraries: BTreeMap<BString, (&Path, &ObjectView)> = objects
         .iter()
@@ -47,7 +47,7 @@ pub(crate) fn make(root: &Path, store: &Path, kind: RunPathKind) -> Result<Root>
     for (soname, (path, view)) in &libraries {
         let place = place(store, soname).join(soname.to_os_str()?);
         if place != new_loader {
-            put(&place, &moved((path, view), (store, kind), &libraries, None)?)?;
+            put(&place, &moved((path, view), store, &libraries, None)?)?;
         }
     }
     let mut programs = Vec::new();
@@ -58,7 +58,7 @@ pub(crate) fn make(root: &Path, store: &Path, kind: RunPathKind) -> Result<Root>
             continue;
         }
         let place = store.join(package(&format!("{name}-program"))).join("bin").join(&name);
-        put(&place, &moved((path, view), (store, kind), &libraries, Some(&new_loader))?)?;
+        put(&place, &moved((path, view), store, &libraries, Some(&new_loader))?)?;
         programs.push(place);
     }
     programs.sort();
@@ -87,7 +87,7 @@ fn place(store: &Path, soname: &BString) -> PathBuf {
 /// Returns the bytes of an object whose run path and interpreter are inside the store.
 fn moved(
     (path, view): (&Path, &ObjectView),
-    (store, kind): (&Path, RunPathKind),
+    store: &Path,
     libraries: &BTreeMap<BString, (&Path, &ObjectView)>,
     loader: Option<&Path>,
 ) -> Result<Vec<u8>> {
@@ -97,46 +97,22 @@ fn moved(
         // The C library must not be edited.
         return Ok(bytes);
     }
-    let mut names = needed(view, libraries);
-    if kind == RunPathKind::Rpath {
-        // A program gets the directories of its whole closure and a library only that of the C
-        // library: the libraries that a library needs are found along the program's DT_RPATH.
-        if loader.is_none() {
-            names.clear();
-        }
-        let mut at = 0;
-        while let Some(name) = names.get(at) {
-            let more = needed(libraries[name].1, libraries);
-            let new: Vec<_> = more.into_iter().filter(|name| !names.contains(name)).collect();
-            names.extend(new);
-            at += 1;
-        }
-    }
     let mut dirs: Vec<BString> = Vec::new();
-    for name in names {
-        let dir = BString::from(place(store, &name).display().to_string());
+    let needed = view.dynamic.iter().flat_map(|dynamic| &dynamic.dependencies);
+    for name in needed.map(|it| &it.name).filter(|name| libraries.contains_key(*name)) {
+        let dir = BString::from(place(store, name).display().to_string());
         if !dirs.contains(&dir) {
             dirs.push(dir);
         }
     }
-    if kind == RunPathKind::Rpath && loader.is_none() {
-        dirs.push(libc.display().to_string().into());
-    }
     // The C library comes last, as in the wrappers of compilers.
     dirs.sort_by_key(|dir| *dir == libc.display().to_string());
     let value = (!dirs.is_empty()).then(|| bstr::join(":", &dirs).into());
-    let mut edits = vec![Edit::RunPath { kind, value }];
+    let mut edits = vec![Edit::RunPath { kind: RunPathKind::Runpath, value }];
     edits.extend(loader.map(|path| Edit::Interpreter(path.display().to_string().into())));
     let edited = becalm_rewrite::edit(bytes.as_slice(), &edits)
         .map_err(|error| anyhow!("{}: {error}", path.display()))?;
     Ok(edited.patch.map_or(bytes.clone(), |patch| patch.applied_to(&bytes)))
-}
-
-/// Returns the root's libraries that an object needs, in order.
-fn needed(view: &ObjectView, libraries: &BTreeMap<BString, (&Path, &ObjectView)>) -> Vec<BString> {
-    let needed = view.dynamic.iter().flat_map(|dynamic| &dynamic.dependencies);
-    let names = needed.map(|dependency| dependency.name.clone());
-    names.filter(|name| libraries.contains_key(name)).collect()
 }
 
 /// Returns a directory name as packages of a store have it.

@@ -28,7 +28,7 @@ use trial::{Trial, Verdict, has_capabilities};
 /// slots, with one module number and one distance for each object; copied data; relative slots; TLS
 /// descriptors and slots that stay unchanged, which are not compared; and lookups that
 /// `LD_DEBUG=bindings` names.
-const COLUMNS: [Column; 12] = [
+const COLUMNS: [Column; 10] = [
     ("programs", "programs"),
     ("symbolic", "symbolic"),
     ("resolved", "resolved"),
@@ -39,8 +39,6 @@ const COLUMNS: [Column; 12] = [
     ("differ", "differ"),
     ("failed", "fail alike"),
     ("not_run", "not run"),
-    ("lookups", ""),
-    ("differences", ""),
 ];
 
 /// Options of the comparison.
@@ -48,9 +46,6 @@ const COLUMNS: [Column; 12] = [
 pub struct Options {
     #[command(flatten)]
     selection: Selection,
-    /// The number of differences to print.
-    #[arg(long, value_name = "K", default_value_t = 40)]
-    show: usize,
 }
 
 /// Compares; returns false if anything differs.
@@ -82,7 +77,7 @@ pub fn run(options: &Options) -> Result<bool> {
             trials.push(Trial { place, object, recorder, env: &[] });
         }
     }
-    let verdicts = verdicts(selection.threads, &trials, Trial::run)?;
+    let verdicts = verdicts(&trials, Trial::run);
     let (mut tally, mut not_run) = (Tally::default(), BTreeMap::new());
     for (trial, verdict) in trials.iter().zip(&verdicts) {
         add(&mut tally, trial, verdict);
@@ -90,17 +85,11 @@ pub fn run(options: &Options) -> Result<bool> {
             *not_run.entry(reason).or_insert(0_usize) += 1;
         }
     }
-    if selection.json {
-        let mut json = tally.json("becalm/binding-differential/1", &COLUMNS, options.show);
-        json["not_run"] = serde_json::to_value(&not_run)?;
-        println!("{}", serde_json::to_string_pretty(&json)?);
-    } else {
-        print!("{}", tally.text((42, 11), &COLUMNS, options.show));
-        for (reason, count) in &not_run {
-            println!("not run: {count} programs: {reason}");
-        }
-        println!("{} differences", tally.differences());
+    print!("{}", tally.text((42, 11), &COLUMNS));
+    for (reason, count) in &not_run {
+        println!("not run: {count} programs: {reason}");
     }
+    println!("{} differences", tally.differences());
     Ok(tally.differences() == 0 && not_run.is_empty())
 }
 

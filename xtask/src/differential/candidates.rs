@@ -36,18 +36,6 @@ pub(crate) struct Selection {
     /// A folder of sysroots, each in its folder with its emulator at the top.
     #[arg(long, value_name = "DIR")]
     sysroots: Option<PathBuf>,
-    /// The sysroots of that folder to use [default: all].
-    #[arg(long, value_name = "NAME", requires = "sysroots")]
-    only: Vec<String>,
-    /// Exclude this machine's own objects.
-    #[arg(long)]
-    no_system: bool,
-    /// Number of concurrent starts.
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    pub(crate) threads: usize,
-    /// Print the result as one JSON object.
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 impl Selection {
@@ -97,10 +85,7 @@ pub(crate) fn places(options: &Selection, with_musl: bool) -> Result<Vec<Place>>
     let real = Place::here;
     let usr = vec![PathBuf::from("/usr")];
     let folders = if options.folder.is_empty() { &usr } else { &options.folder };
-    let mut places = Vec::new();
-    if !options.no_system {
-        places.push(real("system", folders, false));
-    }
+    let mut places = vec![real("system", folders, false)];
     if with_musl {
         let mut musl = real("musl", folders, false);
         musl.loader = Some("/lib/ld-musl-x86_64.so.1".into());
@@ -113,8 +98,7 @@ pub(crate) fn places(options: &Selection, with_musl: bool) -> Result<Vec<Place>>
     for sysroot in options.sysroots.iter().flat_map(fs::read_dir).flatten() {
         let root = sysroot?.path();
         let name = root.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let wanted = options.only.is_empty() || options.only.contains(&name);
-        if wanted && (root.join("lib").exists() || root.join("usr").exists()) {
+        if root.join("lib").exists() || root.join("usr").exists() {
             places.push(foreign(&name, &root.canonicalize()?)?);
         }
     }

@@ -37,12 +37,6 @@ pub struct Options {
     /// Also run musl's loader on a sample of this machine's objects.
     #[arg(long)]
     musl: bool,
-    /// Compare only with LD_DEBUG and not with strace.
-    #[arg(long)]
-    no_strace: bool,
-    /// Number of differences to print in full.
-    #[arg(long, value_name = "K", default_value_t = 10)]
-    show: usize,
 }
 
 /// Compares. Returns false if anything differs.
@@ -64,20 +58,14 @@ pub fn run(options: &Options) -> Result<bool> {
         place.read_facts(&found);
         objects.push(found);
     }
-    let with_strace = !options.no_strace;
     let trials: Vec<Trial> = places
         .iter()
         .zip(&objects)
         .flat_map(|(place, found)| found.iter().map(move |object| (place, object)))
-        .flat_map(|(place, object)| trial::of(place, object, empty.path(), with_strace))
+        .flat_map(|(place, object)| trial::of(place, object, empty.path()))
         .collect();
-    let tally = tally(&trials, &verdicts(selection.threads, &trials, Trial::compare)?);
-    if selection.json {
-        let json = tally.json("becalm/differential/1", &COLUMNS, options.show);
-        println!("{}", serde_json::to_string_pretty(&json)?);
-    } else {
-        print!("{}", tally.text((46, 11), &COLUMNS, options.show));
-    }
+    let tally = tally(&trials, &verdicts(&trials, Trial::compare));
+    print!("{}", tally.text((46, 11), &COLUMNS));
     Ok(tally.differences() == 0)
 }
 
@@ -100,12 +88,9 @@ fn tally(trials: &[Trial<'_>], verdicts: &[Verdict]) -> Tally {
     tally
 }
 
-/// Returns the verdicts of all trials, with a counter on a terminal.
-pub(crate) fn verdicts<T: Sync, V: Send>(
-    threads: usize,
-    trials: &[T],
-    verdict: impl Fn(&T) -> V + Sync,
-) -> Result<Vec<V>> {
+/// Returns the verdicts of all trials, with a counter on a terminal. `RAYON_NUM_THREADS` sets the number of
+/// concurrent starts.
+pub(crate) fn verdicts<T: Sync, V: Send>(trials: &[T], verdict: impl Fn(&T) -> V + Sync) -> Vec<V> {
     let done = AtomicUsize::new(0);
     let terminal = std::io::stderr().is_terminal();
     let one = |trial| {
@@ -116,10 +101,9 @@ pub(crate) fn verdicts<T: Sync, V: Send>(
         }
         verdict
     };
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
-    let verdicts = pool.install(|| trials.par_iter().map(one).collect());
+    let verdicts = trials.par_iter().map(one).collect();
     if terminal && !trials.is_empty() {
         eprintln!();
     }
-    Ok(verdicts)
+    verdicts
 }

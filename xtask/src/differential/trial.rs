@@ -22,7 +22,6 @@ pub(super) struct Trial<'a> {
     pub(super) object: &'a Object,
     pub(super) has_library_path: bool,
     start: Start,
-    with_strace: bool,
 }
 
 /// The result of a trial.
@@ -39,12 +38,7 @@ pub(super) struct Verdict {
 }
 
 /// Returns the trials of one object: without and with `LD_LIBRARY_PATH`.
-pub(super) fn of<'a>(
-    place: &'a Place,
-    object: &'a Object,
-    empty: &Path,
-    with_strace: bool,
-) -> [Trial<'a>; 2] {
+pub(super) fn of<'a>(place: &'a Place, object: &'a Object, empty: &Path) -> [Trial<'a>; 2] {
     let loader = || object.loader.clone();
     [false, true].map(|has_library_path| {
         let launch = match (object.starts, &place.loader) {
@@ -62,7 +56,7 @@ pub(super) fn of<'a>(
         }
         start.root = place.root.clone();
         start.emulator = place.emulator.clone();
-        Trial { place, object, has_library_path, start, with_strace }
+        Trial { place, object, has_library_path, start }
     })
 }
 
@@ -96,9 +90,6 @@ impl Trial<'_> {
             if let Some(difference) = with_ld_debug(predicted, &said.probes) {
                 return Ok(Some(format!("LD_DEBUG: {difference}")));
             }
-        }
-        if !(self.with_strace || musl) {
-            return Ok(None);
         }
         let own = self.object.path.as_os_str().as_encoded_bytes();
         let own = self.start.named_loader().map(|_| BStr::new(own));

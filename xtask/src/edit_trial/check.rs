@@ -11,6 +11,7 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, pod};
 
 use super::kind::{Kind, missing};
+use super::tally::What;
 
 /// An edited image.
 pub(super) struct Done {
@@ -19,22 +20,14 @@ pub(super) struct Done {
     pub(super) table_moved: bool,
 }
 
-/// Reason why there is no correct image.
-pub(super) enum Failure {
-    /// The editor refused; the file is unchanged.
-    Refused(String),
-    /// A rule is broken.
-    Wrong(&'static str, String),
-}
-
-/// Returns the edited image, or `None` if there was nothing to change.
-pub(super) fn edited(original: &[u8], kind: &Kind) -> Result<Option<Done>, Failure> {
+/// Returns the edited image, or the reason why there is no correct one.
+pub(super) fn edited(original: &[u8], kind: &Kind) -> Result<Done, What> {
     let (patch, warnings) = match edit(original, &kind.edits) {
         Ok(edited) => (edited.patch, edited.warnings),
         Err(RewriteError::Invariant(rule)) => return Err(wrong("invariant", rule)),
-        Err(error) => return Err(Failure::Refused(variant(&error))),
+        Err(error) => return Err(What::Refused(variant(&error))),
     };
-    let Some(patch) = patch else { return Ok(None) };
+    let patch = patch.ok_or(What::Nothing)?;
     let image = patch.applied_to(original);
     let image = image.as_slice();
     let view = elf::parse(image).map_err(|error| wrong("parses", error))?;
@@ -55,11 +48,11 @@ pub(super) fn edited(original: &[u8], kind: &Kind) -> Result<Option<Done>, Failu
     }
     same_memory(original, image, patch.writes.len())?;
     let table_moved = warnings.contains(&Warning::TableMoved);
-    Ok(Some(Done { image: image.to_vec(), table_moved }))
+    Ok(Done { image: image.to_vec(), table_moved })
 }
 
-fn wrong(rule: &'static str, what: impl ToString) -> Failure {
-    Failure::Wrong(rule, what.to_string())
+fn wrong(rule: &'static str, what: impl ToString) -> What {
+    What::Failed(rule, what.to_string())
 }
 
 fn short(text: &str) -> String {
@@ -117,7 +110,7 @@ fn read<Elf: FileHeader<Endian = Endianness>>(image: &[u8]) -> Option<Table> {
 /// Checks that every old segment is unchanged. Inside the file only the header, the program
 /// headers, the dynamic section and numbers of four bytes may change: the file names of needed
 /// versions, and the type of a void note.
-fn same_memory(original: &[u8], image: &[u8], written: usize) -> Result<(), Failure> {
+fn same_memory(original: &[u8], image: &[u8], written: usize) -> Result<(), What> {
     let (Some(old), Some(new)) = (table(original), table(image)) else {
         return Err(wrong("memory", "the headers cannot be read"));
     };

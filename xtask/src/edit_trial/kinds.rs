@@ -7,9 +7,9 @@ use bstr::{BStr, BString};
 
 use super::tools::Bench;
 
-/// Returns the kinds that are possible for a file. With a bench, a needed string is replaced by the
-/// path that the loader found for it.
-pub(super) fn of(original: &[u8], bench: Option<&Bench>) -> Vec<Kind> {
+/// Returns the kinds that are possible for a file. A needed string is replaced by the path that the
+/// loader found for it.
+pub(super) fn of(original: &[u8], bench: &Bench) -> Vec<Kind> {
     let kind = |name, edits| Kind { name, edits, same_set: true };
     let note = Edit::ResolutionNote(Some(descriptor()));
     let mut kinds = vec![kind("note", vec![note.clone()])];
@@ -61,9 +61,8 @@ pub(super) fn of(original: &[u8], bench: Option<&Bench>) -> Vec<Kind> {
     kinds
 }
 
-fn path_of(name: &[u8], bench: Option<&Bench>) -> BString {
-    let found = bench.and_then(|bench| bench.path_of(name));
-    found.unwrap_or_else(|| format!("/becalm/trial/{}", BStr::new(name)).into())
+fn path_of(name: &[u8], bench: &Bench) -> BString {
+    bench.path_of(name).unwrap_or_else(|| format!("/becalm/trial/{}", BStr::new(name)).into())
 }
 
 /// Returns a note's descriptor as the note strategy writes it.

@@ -3,14 +3,13 @@
 //!
 //! [`files`] finds the files, [`kinds`] has the edits, [`check`] compares the bytes with the
 //! original, [`tools`] runs `readelf`, the loader, `strip` and others, [`debugger`] runs `gdb`,
-//! [`run`] starts whole programs, and [`tally`] counts and prints.
+//! and [`tally`] counts and prints.
 
 mod check;
 mod debugger;
 mod files;
 mod kind;
 mod kinds;
-mod run;
 mod tally;
 mod tools;
 
@@ -21,7 +20,7 @@ use anyhow::{Result, ensure};
 use crate::differential::verdicts;
 use crate::order_trial::step::bundle;
 use files::File;
-use tally::Tally;
+use tally::{Event, What};
 
 /// Options of the trial.
 #[derive(clap::Args, Clone, Debug)]
@@ -45,18 +44,6 @@ pub struct Options {
     /// for none.
     #[arg(long, value_name = "K", default_value_t = 10)]
     tools_every: usize,
-    /// Only edits, states and undoing: run no other program.
-    #[arg(long)]
-    bytes_only: bool,
-    /// Also start N programs of /usr/bin from edited copies.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    programs: usize,
-    /// Number of files at a time.
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    threads: usize,
-    /// Number of failures to print.
-    #[arg(long, value_name = "K", default_value_t = 60)]
-    show: usize,
 }
 
 /// Edits, checks and prints. Returns false if anything failed.
@@ -67,27 +54,30 @@ pub fn run(options: &Options) -> Result<bool> {
     let scratch = tempfile::Builder::new().prefix("edit-trial").tempdir()?;
     let files = files::find(options)?;
     println!("{} files", files.len());
-    if !options.bytes_only {
-        report_absent()?;
-    }
+    report_absent()?;
     let numbered: Vec<(usize, &File)> = files.iter().enumerate().collect();
-    let tallies = verdicts(options.threads, &numbered, |&(index, file)| {
+    let events = verdicts(&numbered, |&(index, file)| {
         let dir = scratch.path().join(index.to_string());
-        let mut mine = Tally::default();
-        if let Err(error) = one(options, index, file, &dir, &mut mine) {
-            mine.failure(file, "-", "harness", &format!("{error:#}"));
+        let mut events = Vec::new();
+        if let Err(error) = one(options, index, file, &dir, &mut events) {
+            events.push(("-", What::Failed("harness", format!("{error:#}"))));
         }
         // The scratch folder is removed at the end, so a failure here does not matter.
         let _ = std::fs::remove_dir_all(&dir);
-        mine
-    })?;
-    let mut tally = Tally::default();
-    tallies.into_iter().for_each(|mine| tally.add(mine));
-    if options.programs > 0 {
-        run::programs(options.programs, scratch.path(), &mut tally)?;
-    }
-    tally.print(options.show);
-    Ok(tally.failures() == 0)
+        events.into_iter().map(|(kind, what)| event(file, kind, what)).collect::<Vec<_>>()
+    });
+    Ok(tally::print(&events.into_iter().flatten().collect::<Vec<_>>()))
+}
+
+/// Returns an event of a file, which a failure names.
+fn event(file: &File, kind: &'static str, what: What) -> Event {
+    let what = match what {
+        What::Failed(rule, what) => {
+            What::Failed(rule, format!("{} {kind}: {rule}: {what}", file.path.display()))
+        }
+        what => what,
+    };
+    Event { machine: file.machine.clone(), kind, what }
 }
 
 /// Prints which tools are not installed. Fails if `BECALM_REQUIRE_ALL` is 1.
@@ -100,50 +90,39 @@ fn report_absent() -> Result<()> {
 }
 
 /// Tries every kind of edit on one file.
-fn one(options: &Options, index: usize, file: &File, dir: &Path, tally: &mut Tally) -> Result<()> {
+fn one(
+    options: &Options,
+    index: usize,
+    file: &File,
+    dir: &Path,
+    events: &mut Vec<(&'static str, What)>,
+) -> Result<()> {
     let mut original = std::fs::read(&file.path)?;
     if let Some(patchelf) = &options.patchelf {
         std::fs::create_dir_all(dir)?;
         let copy = dir.join("bundled");
         std::fs::write(&copy, &original)?;
         if !bundle(patchelf, &copy)? {
-            tally.tried(file, "patchelf");
-            tally.refused(file, "patchelf", "patchelf refuses it");
+            let refused = What::Refused("patchelf refuses it".to_owned());
+            events.extend([("patchelf", What::Tried), ("patchelf", refused)]);
             return Ok(());
         }
         original = std::fs::read(&copy)?;
     }
     let slow = options.tools_every > 0 && index.is_multiple_of(options.tools_every);
-    let mut bench = match options.bytes_only {
-        true => None,
-        false => Some(tools::Bench::new(file, &original, dir, slow)?),
-    };
-    for kind in kinds::of(&original, bench.as_ref()) {
-        tally.tried(file, kind.name);
-        let done = match check::edited(&original, &kind) {
-            Ok(Some(done)) => done,
-            Ok(None) => {
-                tally.nothing(file, kind.name);
-                continue;
+    let mut bench = tools::Bench::new(file, &original, dir, slow)?;
+    for kind in kinds::of(&original, &bench) {
+        let mut add = |what| events.push((kind.name, what));
+        add(What::Tried);
+        match check::edited(&original, &kind) {
+            Ok(done) => {
+                add(What::Added(done.image.len() - original.len(), done.table_moved));
+                let complaints = bench.complaints(&done, &kind)?.into_iter();
+                complaints.for_each(|(rule, what)| add(What::Failed(rule, what)));
             }
-            Err(check::Failure::Refused(reason)) => {
-                tally.refused(file, kind.name, &reason);
-                continue;
-            }
-            Err(check::Failure::Wrong(rule, what)) => {
-                tally.failure(file, kind.name, rule, &what);
-                continue;
-            }
-        };
-        tally.added(file, kind.name, done.image.len() - original.len(), done.table_moved);
-        if let Some(bench) = &mut bench {
-            for (rule, what) in bench.complaints(&done, &kind)? {
-                tally.failure(file, kind.name, rule, &what);
-            }
+            Err(what) => add(what),
         }
     }
-    if let Some(bench) = bench {
-        tally.runs(bench.runs);
-    }
+    events.extend(bench.runs.iter().map(|(tool, count)| ("-", What::Ran(tool, count))));
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Compares other programs' output for an edited file with their output for the original:
 //! `readelf`, the loader, and tools that rewrite files.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
@@ -10,13 +10,14 @@ use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result};
 use becalm_core::elf;
-use bstr::{BString, ByteSlice};
+use bstr::BString;
 
 use super::check::Done;
 use super::debugger::{self, Stop};
 use super::files::File;
 use super::kind::{Kind, missing};
 use crate::root::{self, Loader};
+use crate::tally::Counts;
 
 /// A broken rule and the evidence.
 pub(super) type Complaint = (&'static str, String);
@@ -41,7 +42,7 @@ pub(super) struct Bench {
     stop: Option<Stop>,
     slow: bool,
     /// Number of edited files on which each tool was run.
-    pub(super) runs: BTreeMap<&'static str, usize>,
+    pub(super) runs: Counts,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,15 +56,17 @@ struct Listing {
 impl Bench {
     pub(super) fn new(file: &File, original: &[u8], dir: &Path, slow: bool) -> Result<Self> {
         let name = PathBuf::from(file.path.file_name().context("a file without a name")?);
+        // A file without an emulator is not listed.
+        let of_file = |view| root::loader(&file.path, &view, file.root.as_deref()).ok().flatten();
         let mut bench = Self {
             dir: dir.to_owned(),
             name,
-            loader: loader(file, original),
+            loader: elf::parse(original).ok().and_then(of_file),
             warnings: BTreeSet::new(),
             listed: None,
             stop: None,
             slow,
-            runs: BTreeMap::new(),
+            runs: Counts::default(),
         };
         let control = bench.put("control", original)?;
         bench.warnings = warnings(&control, slow)?;
@@ -104,7 +107,7 @@ impl Bench {
         if let Some(new) = warnings(&edited, self.slow)?.difference(&self.warnings).next() {
             found.push(("readelf", new.clone()));
         }
-        self.count("readelf");
+        self.runs.add("readelf", 1);
         found.extend(self.loads(&edited, kind)?.map(|what| ("loader", what)));
         if self.slow {
             found.extend(self.debugged(&edited, kind).map(|what| ("gdb", what)));
@@ -120,15 +123,11 @@ impl Bench {
         Ok(found)
     }
 
-    fn count(&mut self, tool: &'static str) {
-        *self.runs.entry(tool).or_default() += 1;
-    }
-
     /// Returns how gdb's state differs from that of the original.
     fn debugged(&mut self, edited: &Path, kind: &Kind) -> Option<String> {
         // gdb passes a path to the loader at which the kernel does not find the interpreter.
         let before = self.stop.clone().filter(|_| kind.same_set && kind.name != "interpreter")?;
-        self.count("gdb");
+        self.runs.add("gdb", 1);
         match debugger::stop(edited) {
             Some(after) if after == before => None,
             after => Some(format!("{before:?} before, {after:?} after")),
@@ -140,7 +139,7 @@ impl Bench {
             return Ok(None);
         };
         let before = before.clone();
-        self.count("loader");
+        self.runs.add("loader", 1);
         if after.crashed && !before.crashed {
             return Ok(Some("the loader crashed".to_owned()));
         }
@@ -179,7 +178,7 @@ impl Bench {
             let Some(said_before) = said_before else { continue };
             let listed = self.list(&out)?.map(|listing| listing.objects);
             let after = run(edited)?;
-            self.count(tool);
+            self.runs.add(tool, 1);
             if !after.status.success() {
                 found.push((tool, last_line(&after)));
                 continue;
@@ -213,7 +212,7 @@ impl Bench {
             Ok(text.lines().map(without_number).collect())
         };
         let before = lines(&control)?;
-        self.count("eu-elflint");
+        self.runs.add("eu-elflint", 1);
         // eu-elflint does not know a note of that owner, and expects an address in DT_AUDIT.
         let known = ["No errors", "owner name 'NixOS'", "AUDIT value must point"];
         let fine = |line: &str| known.iter().any(|known| line.contains(known));
@@ -288,50 +287,6 @@ impl Listing {
         }
         listing
     }
-}
-
-/// Finds the loader of the file's machine: the one that it names, or that of its root, under the
-/// emulator if the machine is another one.
-fn loader(file: &File, original: &[u8]) -> Option<Loader> {
-    let view = elf::parse(original).ok().filter(|view| view.dynamic.is_some())?;
-    let machine = view.ident.machine_name();
-    let Some(root) = &file.root else {
-        let own = root::interpreter(&file.path).filter(|loader| loader.is_file());
-        return own.filter(|_| matches!(machine, "x86_64" | "i386")).map(|own| Loader(vec![own]));
-    };
-    let (folder, loader) = loader_above(&file.path, root, &view.ident)?;
-    if machine == "x86_64" {
-        let dirs = ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"];
-        let path = dirs.map(|dir| folder.join(dir).display().to_string()).join(":");
-        return Some(Loader(vec![loader, "--library-path".into(), path.into()]));
-    }
-    let emulator = root::emulator(machine).ok()?;
-    Some(Loader(vec![emulator, "-L".into(), folder, loader]))
-}
-
-/// Returns the nearest folder above a file that has a loader of the same kind.
-fn loader_above(path: &Path, top: &Path, ident: &elf::Ident) -> Option<(PathBuf, PathBuf)> {
-    for folder in path.ancestors().skip(1).take_while(|folder| folder.starts_with(top)) {
-        for lib in ["lib", "lib64", "lib32", "libx32", "libo32"] {
-            let Ok(entries) = fs::read_dir(folder.join(lib)) else { continue };
-            for entry in entries.flatten() {
-                let name = entry.file_name();
-                let name = name.as_encoded_bytes();
-                if !name.starts_with(b"ld") || !name.contains_str(".so.") {
-                    continue;
-                }
-                let head = fs::read(entry.path()).unwrap_or_default();
-                let same = elf::ident(&head).is_some_and(|it| {
-                    (it.machine, it.class, it.endian) == (ident.machine, ident.class, ident.endian)
-                        && it.flags == ident.flags
-                });
-                if same {
-                    return Some((folder.to_owned(), entry.path()));
-                }
-            }
-        }
-    }
-    None
 }
 
 #[cfg(test)]

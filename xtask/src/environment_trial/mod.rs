@@ -21,6 +21,7 @@ use crate::case::Predictor;
 use crate::difference::{with_ld_debug, with_strace};
 use crate::differential::verdicts;
 use crate::predict::Request;
+use crate::tally::SHOWN;
 
 /// Options of the trial.
 #[derive(clap::Args, Clone, Debug)]
@@ -31,15 +32,6 @@ pub struct Options {
     /// Seed of the starts: the same seed and number give the same start.
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// Number of the first start.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    first: u64,
-    /// Number of differences to print in full.
-    #[arg(long, value_name = "K", default_value_t = 5)]
-    show: usize,
-    /// Number of concurrent starts.
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    threads: usize,
 }
 
 /// The result of one start.
@@ -58,13 +50,13 @@ struct Compared {
 pub fn run(options: &Options) -> Result<bool> {
     let scene = Scene::new()?;
     let predictor = Predictor::new(&std::env::current_exe()?)?;
-    let numbers: Vec<u64> = (options.first..options.first + options.starts).collect();
+    let numbers: Vec<u64> = (0..options.starts).collect();
     let one =
         |&number: &u64| compare(&scene, &predictor.path(), Random::draw(options.seed, number));
-    let compared = verdicts(options.threads, &numbers, one)?;
+    let compared = verdicts(&numbers, one);
     let compared = compared.into_iter().collect::<Result<Vec<Compared>>>()?;
     let differing = compared.iter().filter_map(|compared| compared.differs.as_ref());
-    differing.clone().take(options.show).for_each(|differs| println!("{differs}"));
+    differing.clone().take(SHOWN).for_each(|differs| println!("{differs}"));
     let differing = differing.count();
     let probes: usize = compared.iter().map(|compared| compared.probes).sum();
     let as_nobody = compared.iter().filter(|compared| compared.as_nobody).count();

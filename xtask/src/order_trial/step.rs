@@ -4,7 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use becalm_core::elf::ObjectView;
 use bstr::ByteSlice;
+
+use crate::root;
 
 /// One step of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +44,17 @@ impl Step {
 
     pub(super) fn is_patchelf(self) -> bool {
         matches!(self, Self::Patchelf | Self::PatchelfShrink | Self::Bundle)
+    }
+}
+
+/// Returns the name of a tool for an object: that of its machine, or LLVM's.
+pub(super) fn tool(view: &ObjectView, name: &str) -> String {
+    match root::triple(view.ident.machine_name()) {
+        None => name.into(),
+        Some(triple) if Path::new(&format!("/usr/bin/{triple}-{name}")).is_file() => {
+            format!("{triple}-{name}")
+        }
+        Some(_) => format!("llvm-{name}"),
     }
 }
 

@@ -34,6 +34,12 @@ const HIT: &str = "hit";
 
 /// Height of a row of the report's picture.
 const ROW: u32 = 10;
+/// The program of the store.
+const PROGRAM: &str = "inkscape";
+/// The CPU whose hwcaps subdirectories are searched.
+const CPU: &str = "skylake-avx512";
+/// The folder of the pictures.
+const OUT: &str = "docs/pictures";
 
 /// Options of the picture.
 #[derive(Args)]
@@ -47,15 +53,6 @@ pub struct Options {
     /// The store, as `lab import` makes it
     #[arg(long, value_name = "DIR", default_value = "target/lab/store")]
     store: PathBuf,
-    /// The program of the store
-    #[arg(long, value_name = "NAME", default_value = "inkscape")]
-    program: String,
-    /// The CPU whose hwcaps subdirectories are searched
-    #[arg(long, value_name = "NAME", default_value = "skylake-avx512")]
-    cpu: String,
-    /// The folder of the pictures
-    #[arg(long, value_name = "DIR", default_value = "docs/pictures")]
-    out: PathBuf,
 }
 
 /// Colours of one file, those of the report.
@@ -114,12 +111,12 @@ pub fn run(options: &Options) -> Result<bool> {
         None => {
             let scratch = tempfile::tempdir()?;
             let starts = starts(options, scratch.path())?;
-            ("start", COLOURS.each_ref().map(|colours| svg(&options.program, &starts, colours)))
+            ("start", COLOURS.each_ref().map(|colours| svg(PROGRAM, &starts, colours)))
         }
     };
-    fs::create_dir_all(&options.out)?;
+    fs::create_dir_all(OUT)?;
     for (colours, picture) in COLOURS.iter().zip(pictures) {
-        let path = options.out.join(format!("{name}-{}.svg", colours.name));
+        let path = Path::new(OUT).join(format!("{name}-{}.svg", colours.name));
         fs::write(&path, picture).with_context(|| path.display().to_string())?;
         println!("{}", path.display());
     }
@@ -130,7 +127,7 @@ pub fn run(options: &Options) -> Result<bool> {
 fn starts(options: &Options, scratch: &Path) -> Result<[Start; 2]> {
     let store =
         options.store.canonicalize().with_context(|| options.store.display().to_string())?;
-    let program = program(&store, &options.program)?;
+    let program = program(&store, PROGRAM)?;
     let program_of_becalm = options.becalm.as_ref().context("no --becalm")?;
     let becalm = |command: &str| {
         let mut becalm = Command::new(program_of_becalm);
@@ -141,7 +138,7 @@ fn starts(options: &Options, scratch: &Path) -> Result<[Start; 2]> {
     succeed(becalm("index").arg(&store).arg("-o").arg(&index))?;
     let report = |with: &[&Path]| -> Result<Start> {
         let mut report = becalm("report");
-        report.args(["--no-run", "--cpu", &options.cpu]).args(with).arg(&program);
+        report.args(["--no-run", "--cpu", CPU]).args(with).arg(&program);
         succeed(report.arg("-o").arg(&page))?;
         start(&fs::read_to_string(&page)?)
     };

@@ -34,12 +34,6 @@ pub struct Options {
     /// A lab store: every program of it.
     #[arg(long, value_name = "DIR")]
     store: Vec<PathBuf>,
-    /// Number of concurrent starts.
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    threads: usize,
-    /// Number of differences to print.
-    #[arg(long, value_name = "K", default_value_t = 40)]
-    show: usize,
 }
 
 /// Compares. Returns false if anything differs.
@@ -55,7 +49,7 @@ pub fn run(options: &Options) -> Result<bool> {
     let one = |trial: &choose::Trial| compare::compare(&becalm, trial);
     let mut tally = Tally::default();
     let mut clean = true;
-    for (trial, verdict) in trials.iter().zip(verdicts(options.threads, &trials, one)?) {
+    for (trial, verdict) in trials.iter().zip(verdicts(&trials, one)) {
         add(&mut tally, &trial.group, &verdict);
         for (kind, what) in verdict.wrong {
             clean &= [VARIES, NO_END].contains(&kind);
@@ -65,7 +59,7 @@ pub fn run(options: &Options) -> Result<bool> {
     let columns =
         ["starts", "probes", "misses", "strace=", "predict=", "output=", "varies", "no end"];
     let columns = columns.map(|name| (name, name));
-    print!("{}", tally.text((10, 10), &columns, options.show));
+    print!("{}", tally.text((10, 10), &columns));
     Ok(clean)
 }
 

@@ -45,15 +45,14 @@ pub(crate) fn open_folder() -> Result<TempDir> {
 /// Starts a command line. Returns `None` if it does not end in time.
 pub(crate) fn start<S: AsRef<OsStr>>(line: &[S]) -> Result<Option<Ran>> {
     let Some((program, arguments)) = line.split_first() else { bail!("nothing to start") };
-    start_command(Command::new(program).args(arguments).uid(NOBODY).gid(NOBODY))
-}
-
-/// Starts a command as a user that is set already.
-pub(crate) fn start_command(command: &mut Command) -> Result<Option<Ran>> {
+    let mut command = Command::new(program);
     let dir = open_folder()?;
     let mut stdout = tempfile::tempfile()?;
     let mut stderr = tempfile::tempfile()?;
     let child = command
+        .args(arguments)
+        .uid(NOBODY)
+        .gid(NOBODY)
         .env_clear()
         .envs([("PATH", "/usr/bin:/bin"), ("LANG", "C.UTF-8"), ("HOME", "/dev/null/home")])
         .current_dir(dir.path())

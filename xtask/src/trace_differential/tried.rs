@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 
 use super::run::Ran;
+use crate::tally::SHOWN;
 
 /// The result of a program in words, and what differs.
 pub(crate) type Tried = (&'static str, Option<String>);
@@ -28,11 +29,10 @@ pub(crate) fn differs(
     Ok(("differs", Some(what())))
 }
 
-/// Prints the first `show` differences of starts with their groups and names, and the number of each
+/// Prints the first differences of starts with their groups and names, and the number of each
 /// result. Returns these numbers, and true if nothing differs.
 pub(crate) fn print(
     results: impl IntoIterator<Item = (String, String, Result<Tried>)>,
-    show: usize,
 ) -> (BTreeMap<&'static str, usize>, bool) {
     let mut groups: BTreeMap<(String, &str), usize> = BTreeMap::new();
     let (mut counts, mut differing) = (BTreeMap::new(), 0);
@@ -43,7 +43,7 @@ pub(crate) fn print(
         *counts.entry(word).or_default() += 1;
         if let Some(what) = what {
             differing += 1;
-            if differing <= show {
+            if differing <= SHOWN {
                 println!("{start}\n  {what}");
             }
         }

@@ -39,6 +39,8 @@ const AT_ONCE: usize = 20;
 const PRINTED: usize = 10;
 /// Rounds with the same list.
 const LISTED: usize = 40;
+/// Most edits between two starts.
+const MOST: usize = 20;
 /// Rounds between two lines of progress.
 const SHOWN: usize = 25;
 
@@ -48,9 +50,6 @@ pub struct Options {
     /// Number of edits
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     edits: usize,
-    /// Most edits between two starts
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
-    most: u32,
     /// The becalm to try [default: the one beside this program]
     #[arg(long, value_name = "FILE")]
     becalm: Option<PathBuf>,
@@ -61,9 +60,6 @@ pub struct Options {
     /// functions for large files (open64 and so on)
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// Keep the trial's folder, and print its path
-    #[arg(long)]
-    keep: bool,
 }
 
 /// Events of a round, next to its edits.
@@ -127,9 +123,6 @@ pub fn run(options: &Options) -> Result<bool> {
         .args(std::env::args_os().skip(1))
         .env(INSIDE, &folder);
     let status = inside.status().context("lab slowfs")?;
-    if options.keep {
-        println!("kept: {}", scratch.keep().display());
-    }
     // Errors of the process inside were printed by it.
     Ok(status.success())
 }
@@ -142,7 +135,6 @@ struct Trial {
     editor: Editor,
     rng: Rng,
     wanted: usize,
-    most: usize,
     /// Of them `answered` are starts that were answered, `children` the programs of a start that were answered
     /// too, `differing` starts with a stale line, and `left` locks that no process removed.
     counts: Counts,
@@ -158,8 +150,8 @@ impl Trial {
         edit::age(&source, true, &mut rng)?;
         let (outside, listed) = (scene.at("outside"), Vec::new());
         let editor = Editor { source, mount, outside, listed, swapped: None, recent: Vec::new() };
-        let (wanted, most) = (options.edits, options.most as usize);
-        let mut trial = Self { scene, editor, rng, wanted, most, counts: Counts::default() };
+        let wanted = options.edits;
+        let mut trial = Self { scene, editor, rng, wanted, counts: Counts::default() };
         trial.list()?;
         Ok(trial)
     }
@@ -229,7 +221,7 @@ impl Trial {
     fn round(&mut self, event: Event) -> Result<()> {
         self.counts.add("rounds", 1);
         let what = format!("round {}, {event:?}", self.counts.get("rounds"));
-        let count = self.rng.usize(1..=self.most);
+        let count = self.rng.usize(1..=MOST);
         let parent = (event == Event::Child).then(|| self.scene.start_of_child()).transpose()?;
         if parent.is_some() {
             self.pause();
@@ -361,7 +353,7 @@ impl Trial {
 
     /// Compares starts that run at once after some edits.
     fn at_once(&mut self) -> Result<()> {
-        let edits = self.edits(self.most)?;
+        let edits = self.edits(MOST)?;
         let started = (0..AT_ONCE).map(|number| self.scene.start(&number.to_string()));
         let started = started.collect::<Result<Vec<_>>>()?;
         let ended = started.into_iter().map(|one| self.scene.wait(one));

@@ -13,7 +13,7 @@ mod venv;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use self::measure::{Calm, Counted, Python};
 
@@ -26,20 +26,10 @@ pub struct Options {
     /// All wheels; by default only those that install quickly.
     #[arg(long)]
     full: bool,
-    /// Names on PyPI of the wheels to try instead.
-    #[arg(long, value_name = "NAME")]
-    wheel: Vec<String>,
-    /// Folder of the environment, which is kept for the next run [default: becalm/wheels, with
-    /// --full becalm/wheels-full, in $XDG_CACHE_HOME or ~/.cache].
-    #[arg(long, value_name = "DIR")]
-    folder: Option<PathBuf>,
-    /// The Python to make it with.
-    #[arg(long, value_name = "FILE", default_value = "python3")]
-    python: PathBuf,
-    /// Maximum number of remaining misses, in per cent.
-    #[arg(long, value_name = "PERCENT", default_value_t = 5)]
-    at_most: u64,
 }
+
+/// Maximum number of remaining misses, in per cent.
+const AT_MOST: u64 = 5;
 
 /// Name of a wheel on PyPI, the sets that it is in, and the statement that loads it.
 type Wheel = (&'static str, Taken, &'static str);
@@ -73,47 +63,39 @@ const WHEELS: [Wheel; 11] = [
 /// # Errors
 /// Returns an error if the environment or the index cannot be made, or tracing is not possible.
 pub fn run(options: &Options) -> Result<bool> {
-    let chosen = |wheel: &&Wheel| {
-        let is_named = options.wheel.iter().any(|name| name == wheel.0);
-        let other = if options.full { Taken::Quick } else { Taken::Full };
-        is_named || (options.wheel.is_empty() && wheel.1 != other)
-    };
-    let (wheels, others): (Vec<&Wheel>, Vec<&Wheel>) = WHEELS.iter().partition(chosen);
-    ensure!(!wheels.is_empty(), "none of these wheels is known here");
+    let other = if options.full { Taken::Quick } else { Taken::Full };
+    let (wheels, others): (Vec<&Wheel>, Vec<&Wheel>) =
+        WHEELS.iter().partition(|wheel| wheel.1 != other);
     let began = Instant::now();
-    let folder = match &options.folder {
-        Some(folder) => std::path::absolute(folder)?,
-        None => default_folder(options.full)?,
-    };
+    let folder = folder(options.full)?;
     let names: Vec<&str> = wheels.iter().map(|wheel| wheel.0).collect();
-    let venv = venv::make(&options.python, &folder, &names)?;
+    let venv = venv::make(&folder, &names)?;
     println!("{} with {} in {} s", venv.display(), names.join(", "), began.elapsed().as_secs());
     let python = Python::new(&options.becalm, &venv, &folder)?;
     println!("{:<24}{:>7}{:>9}{:>11}{:>9}{:>7}", "", "start", "dlopen", "not found", "left", "run");
     let mut clean = true;
     for wheel in &wheels {
-        clean &= attempt(options, &python, wheel)?;
+        clean &= attempt(&python, wheel)?;
     }
-    if !others.is_empty() {
-        let names: Vec<&str> = others.iter().map(|wheel| wheel.0).collect();
-        println!("left out: {} (--full takes them)", names.join(", "));
-    }
+    let names: Vec<&str> = others.iter().map(|wheel| wheel.0).collect();
+    println!("left out: {} (--full takes them)", names.join(", "));
     Ok(clean)
 }
 
-/// Returns the folder in the user's cache, one for each set of wheels.
-fn default_folder(full: bool) -> Result<PathBuf> {
+/// Returns the folder of the environment, which is kept for the next run: in the user's cache, one for each
+/// set of wheels.
+fn folder(full: bool) -> Result<PathBuf> {
     let named = |name: &str| {
         let dir = PathBuf::from(std::env::var_os(name)?);
         dir.is_absolute().then_some(dir)
     };
     let cache = named("XDG_CACHE_HOME").or_else(|| Some(named("HOME")?.join(".cache")));
-    let cache = cache.context("no home directory: --folder DIR names one for the environment")?;
+    let cache = cache.context("no home directory")?;
     Ok(cache.join(if full { "becalm/wheels-full" } else { "becalm/wheels" }))
 }
 
 /// Runs one statement. Returns true if the same files are loaded and few enough misses remain.
-fn attempt(options: &Options, python: &Python, wheel: &Wheel) -> Result<bool> {
+fn attempt(python: &Python, wheel: &Wheel) -> Result<bool> {
     let (name, _, statement) = *wheel;
     let before = python.counted(statement, Calm::Plain)?;
     let after = python.counted(statement, Calm::Index)?;
@@ -129,9 +111,9 @@ fn attempt(options: &Options, python: &Python, wheel: &Wheel) -> Result<bool> {
     let mut clean = is_same(name, "index", &before, &after);
     clean &= is_same(name, "becalm run", &before, &by_run);
     for (index, after) in [("the index", &after), ("becalm run", &by_run)] {
-        if 100 * after.found() > options.at_most * before.found() {
+        if 100 * after.found() > AT_MOST * before.found() {
             clean = false;
-            println!("  {index} leaves more than {} %:", options.at_most);
+            println!("  {index} leaves more than {AT_MOST} %:");
             for (name, by, misses) in after.worst.iter().take(8) {
                 println!("    {misses:>6}  {name}, needed by {}", shown(by));
             }

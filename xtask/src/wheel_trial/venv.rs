@@ -8,11 +8,14 @@ use anyhow::{Context, Result};
 
 use crate::command::succeed;
 
+/// The Python to make it with.
+const PYTHON: &str = "python3";
+
 /// Makes the environment, or returns the existing one with the same wheels.
-pub(super) fn make(python: &Path, folder: &Path, wheels: &[&str]) -> Result<PathBuf> {
+pub(super) fn make(folder: &Path, wheels: &[&str]) -> Result<PathBuf> {
     let venv = folder.join("venv");
     let list = folder.join("wheels.txt");
-    let wanted = format!("{}\n{}\n", python.display(), wheels.join("\n"));
+    let wanted = format!("{PYTHON}\n{}\n", wheels.join("\n"));
     if fs::read_to_string(&list).is_ok_and(|made| made == wanted) {
         return Ok(venv);
     }
@@ -20,7 +23,7 @@ pub(super) fn make(python: &Path, folder: &Path, wheels: &[&str]) -> Result<Path
     if venv.exists() {
         fs::remove_dir_all(&venv).with_context(|| venv.display().to_string())?;
     }
-    succeed(Command::new(python).args(["-m", "venv"]).arg(&venv))?;
+    succeed(Command::new(PYTHON).args(["-m", "venv"]).arg(&venv))?;
     let pip = venv.join("bin/pip");
     let quiet = ["install", "--quiet", "--no-cache-dir", "--only-binary", ":all:"];
     succeed(Command::new(pip).args(quiet).args(wheels))?;
