@@ -41,10 +41,12 @@ impl Package {
 ///
 /// # Errors
 /// Returns an error if dpkg is missing or its output cannot be parsed.
-pub(crate) fn owners(paths: &BTreeSet<PathBuf>) -> Result<BTreeMap<PathBuf, Package>> {
+pub(crate) fn owners<'p>(
+    paths: impl Iterator<Item = &'p PathBuf> + Clone,
+) -> Result<BTreeMap<PathBuf, Package>> {
     let diversions = diversions()?;
     let mut names: BTreeSet<String> = BTreeSet::new();
-    for path in paths {
+    for path in paths.clone() {
         names.extend(names_of(path, &diversions));
     }
     let owner_by_name = search(&names)?;
@@ -55,7 +57,7 @@ pub(crate) fn owners(paths: &BTreeSet<PathBuf>) -> Result<BTreeMap<PathBuf, Pack
             .find_map(|name| packages.get(owner_by_name.get(name)?).cloned())
             .unwrap_or_else(|| Package::local(path))
     };
-    Ok(paths.iter().map(|path| (path.clone(), owner(path))).collect())
+    Ok(paths.map(|path| (path.clone(), owner(path))).collect())
 }
 
 /// Returns the files of an installed package, or none if it is not installed.

@@ -1,7 +1,6 @@
 //! The lab: creates real storms and measures them.
 //!
-//! `import` creates a store from this machine's programs, `fixture` builds programs with typical
-//! storms, `bench` measures becalm itself, `build-loader` builds a glibc with the loader patches,
+//! `import` creates a store from this machine's programs, `bench` measures becalm itself, `build-loader` builds a glibc with the loader patches,
 //! `compare` tries every strategy on a copy of a program, `field` measures published figures again,
 //! `scale` indexes stores of any size, `survey` checks very many files, `simulate` computes starts of
 //! large jobs, `slowfs` mounts a file system with slow lookups, and `slowdisk` runs a command on a disk
@@ -15,7 +14,6 @@ mod compare;
 mod dpkg;
 mod elf;
 mod field;
-mod fixture;
 mod import;
 mod loader;
 mod mount_namespace;
@@ -50,24 +48,14 @@ enum Command {
         /// Path of the store
         #[arg(long, default_value = "target/lab/store")]
         store: PathBuf,
-        /// An additional object, such as a module opened at run time
-        #[arg(long, value_name = "FILE")]
-        with: Vec<PathBuf>,
         /// Write DT_RPATH instead of DT_RUNPATH and leave the C library and its loader on the
         /// system, as Spack does
         #[arg(long)]
         rpath: bool,
-        /// Also verify the objects of an earlier import
-        #[arg(long)]
-        verify: bool,
-        /// Names (see `programs`) or paths; all eight by default
+        /// Names or paths. By default all eight: imagemagick, emacs-nox, inkscape, guile-3.0, nix-bin,
+        /// git, python3 and bash
         program: Vec<String>,
     },
-    /// List the eight programs and their files
-    Programs,
-    /// Build a program with a typical storm and print how to run it
-    #[command(subcommand)]
-    Fixture(fixture::Fixture),
     /// Measure becalm in comparison with other tools
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -117,22 +105,10 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Slowfs(args) => return slowfs::run(&args),
         Command::Slowdisk(args) => return slowdisk::run(&args),
         Command::Compare(args) => return compare::run::run(&args),
-        Command::Import { store, with, rpath, verify, program } => {
-            import::run(&store, &program, &with, rpath, verify)
-        }
-        Command::Programs => {
-            for name in programs::names() {
-                match programs::find(name) {
-                    Ok(program) => println!("{name}\t{}", program.path.display()),
-                    Err(error) => eprintln!("lab: {error:#}"),
-                }
-            }
-            Ok(())
-        }
+        Command::Import { store, rpath, program } => import::run(&store, &program, rpath),
         Command::Bench(bench) => bench::run(&bench),
         Command::BuildLoader(args) => build_loader::run(&args),
         Command::Field(field) => field::run(&field),
-        Command::Fixture(fixture) => fixture::run(fixture),
         Command::Scale(args) => scale::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Survey(args) => survey::run(&args),

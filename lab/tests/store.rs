@@ -98,44 +98,6 @@ fn an_object_that_was_changed_in_the_store_is_made_anew() {
     assert!(std::fs::read(program).unwrap() == whole);
 }
 
-/// Builds a fixture and runs it. Returns the numbers of files that the loader tried and of search
-/// dirs.
-fn tried(kind: &str) -> Option<(usize, usize)> {
-    if Command::new("cc").arg("--version").output().is_err() {
-        skip("no cc");
-        return None;
-    }
-    let dir = tempfile::tempdir().unwrap();
-    let output = lab(&["fixture", kind, "--dir", dir.path().to_str().unwrap()]);
-    assert!(output.status.success(), "{}", text(&output));
-    let recipe: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let mut command = Command::new(recipe["program"].as_str().unwrap());
-    for (name, value) in recipe["env"].as_object().unwrap() {
-        command.env(name, value.as_str().unwrap());
-    }
-    let run = command.env("LD_DEBUG", "libs").output().unwrap();
-    assert_eq!(String::from_utf8(run.stdout).unwrap(), recipe["stdout"].as_str().unwrap());
-    let debug = String::from_utf8_lossy(&run.stderr).into_owned();
-    let count = debug.lines().filter(|line| line.contains("trying file=")).count();
-    Some((count, recipe["search_dirs"].as_array().unwrap().len()))
-}
-
-#[test]
-fn thirty_five_run_path_directories_make_a_storm() {
-    let Some((tried, dirs)) = tried("runpath35") else { return };
-    assert_eq!(dirs, 35);
-    // Without hwcaps: 91 libraries, 18 directories each on average.
-    assert!(tried > 1225, "{tried}");
-}
-
-#[test]
-fn thirteen_entries_of_the_library_path_make_a_storm() {
-    let Some((tried, dirs)) = tried("library-path13") else { return };
-    assert_eq!(dirs, 13);
-    // Without hwcaps: 26 libraries, 7 directories each on average.
-    assert!(tried >= 182, "{tried}");
-}
-
 #[test]
 fn a_store_with_rpath_keeps_the_c_library_of_the_system() {
     let dir = tempfile::tempdir().unwrap();

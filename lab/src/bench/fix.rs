@@ -1,7 +1,7 @@
 //! `lab bench fix`: measures how fast notes are written into a store of many objects, in comparison
 //! with patchelf, and how many bytes they add.
 //!
-//! The store is an imported one multiplied by copying (see `lab fixture multiply`). All variants of
+//! The store is an imported one multiplied by copying ([`multiply`]). All variants of
 //! becalm use one copy, which `becalm undo` restores. patchelf has no undo, so it comes last.
 
 use std::fs;
@@ -15,12 +15,11 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 
-use super::machine;
 use super::run::watched;
 use super::summary::Spread;
 use super::write_text;
+use super::{machine, multiply};
 use crate::child;
-use crate::fixture::multiply;
 use crate::patchelf::Patchelf;
 
 /// Options of the measurement.
@@ -168,7 +167,7 @@ impl Bench {
 
     fn store(&self) -> Result<Store> {
         let dir = tempfile::tempdir_in(&self.scratch)?;
-        multiply::run(&self.imported, dir.path(), self.objects, true)?;
+        multiply::run(&self.imported, dir.path(), self.objects)?;
         let found = becalm_host::find_objects(
             &[dir.path().to_owned()],
             becalm_host::WalkOptions::default(),

@@ -21,6 +21,7 @@ mod fix;
 mod list;
 mod loader;
 mod machine;
+mod multiply;
 mod on;
 mod paths;
 mod run;

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::{Row, grouped};
+use super::{Row, grouped, search_path};
 use crate::child;
 use crate::elf::Dynamic;
-use crate::fixture::search_path;
+use crate::import::write::joined;
 
 /// Number of entries in the example's `LD_LIBRARY_PATH`.
 const ENTRIES: usize = 13;
@@ -16,14 +16,14 @@ const ENTRIES: usize = 13;
 /// Counts, for each loader, the directories of the first search and the tried files.
 pub(super) fn rows(loaders: &[PathBuf]) -> Result<Vec<Row>> {
     let scratch = tempfile::tempdir()?;
-    let built = search_path::library_path(scratch.path(), ENTRIES, 1)?;
-    let path = built.env.get("LD_LIBRARY_PATH").context("the fixture's path")?;
+    let built = search_path::build(scratch.path(), ENTRIES, 1, false)?;
+    let path = joined(&built.dirs);
     let own = Dynamic::read(&built.program)?.interpreter.context("a program without a loader")?;
     let own = PathBuf::from(own);
     let mut rows = Vec::new();
     for loader in loaders.iter().chain([&own]) {
         let mut command = child::command(loader);
-        command.env("LD_DEBUG", "libs").env("LD_LIBRARY_PATH", path);
+        command.env("LD_DEBUG", "libs").env("LD_LIBRARY_PATH", &path);
         // A program for a later release is not listed, but its libraries are searched for.
         let said = child::finish(command.arg("--list").arg(&built.program))?;
         let (dirs, tried) = searched(&said.stdout, &said.stderr);

@@ -5,54 +5,40 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use clap::Args;
 
-use super::{Common, Row, becalm, grouped, trace};
+use super::{Row, becalm, grouped, search_path, trace};
 use crate::bench::Spread;
 use crate::child;
-use crate::fixture::search_path;
+use crate::words::naming;
 
-/// Size of the program and delay of a lookup.
-#[derive(Args)]
-pub(crate) struct Many {
-    #[command(flatten)]
-    pub(super) common: Common,
-    /// Number of libraries
-    #[arg(long, default_value_t = 900)]
-    libraries: usize,
-    /// Number of directories for them
-    #[arg(long, default_value_t = 35)]
-    dirs: usize,
-    /// Duration of a lookup, in microseconds
-    #[arg(long, default_value_t = 1000)]
-    delay_us: u64,
-    /// Number of rounds
-    #[arg(long, default_value_t = 3)]
-    rounds: usize,
-}
+/// Number of libraries, and of directories for them.
+const LIBRARIES: usize = 900;
+const DIRS: usize = 35;
+/// Duration of a lookup, in microseconds.
+const DELAY_US: &str = "1000";
+const ROUNDS: usize = 3;
 
 /// Measures both variants in turn, applying and undoing the fix in each round. The ratio is the
 /// median of the rounds.
-pub(super) fn rows(args: &Many) -> Result<Vec<Row>> {
-    let Many { common: Common { becalm: tool, .. }, libraries, dirs, delay_us, rounds } = args;
-    let tool = tool.canonicalize().with_context(|| tool.display().to_string())?;
+pub(super) fn rows(tool: &Path) -> Result<Vec<Row>> {
+    let tool = tool.canonicalize().with_context(naming(tool))?;
     let scratch = tempfile::tempdir()?;
-    let built = search_path::runpath(scratch.path(), *dirs, *libraries)?;
+    let built = search_path::build(scratch.path(), DIRS, LIBRARIES, true)?;
     let dir = built.program.parent().context("a program without a folder")?;
     let (store, program) = (dir.to_str(), built.program.to_str());
     let (store, program) = store.zip(program).context("a folder for scratch files in UTF-8")?;
     let mut failed = [0; 2];
     let mut times: [Vec<f64>; 2] = Default::default();
-    for _ in 0..*rounds {
+    for _ in 0..ROUNDS {
         failed[0] = trace(&[program], &[])?.failed;
-        times[0].push(slow(dir, program, *delay_us)?);
+        times[0].push(slow(dir, program)?);
         becalm(&tool, &["fix", "--with", "absolute", "--no-sync", "--store", store, program])?;
         failed[1] = trace(&[program], &[])?.failed;
-        times[1].push(slow(dir, program, *delay_us)?);
+        times[1].push(slow(dir, program)?);
         becalm(&tool, &["undo", "--no-sync", program])?;
     }
     let ratios = times[0].iter().zip(&times[1]).map(|(plain, absolute)| plain / absolute);
-    let what = format!("{libraries} libraries in {dirs} directories, {delay_us} µs a lookup");
+    let what = format!("{LIBRARIES} libraries in {DIRS} directories, {DELAY_US} µs a lookup");
     let row = |variant: &str, theirs: &str, ours: String| Row {
         what: format!("{what}, {variant}"),
         theirs: theirs.to_owned(),
@@ -75,9 +61,9 @@ pub(super) fn rows(args: &Many) -> Result<Vec<Row>> {
 
 /// Returns the seconds of one start on the slow file system, including a few milliseconds for its
 /// mount.
-fn slow(dir: &Path, program: &str, delay_us: u64) -> Result<f64> {
+fn slow(dir: &Path, program: &str) -> Result<f64> {
     let mut command = child::command(std::env::current_exe()?);
-    command.args(["slowfs", "--delay-us", &delay_us.to_string()]).args([dir, dir]).arg("--");
+    command.args(["slowfs", "--delay-us", DELAY_US]).args([dir, dir]).arg("--");
     let began = Instant::now();
     child::succeed(command.arg(program))?;
     Ok(began.elapsed().as_secs_f64())

@@ -10,6 +10,7 @@ mod calls;
 mod farms;
 mod library_path;
 mod many;
+mod search_path;
 
 use crate::becalm::becalm;
 use crate::bench::write_text;
@@ -48,7 +49,10 @@ pub(crate) enum Field {
     },
     /// A program of many libraries on a slow file system, without a strategy and with absolute
     /// names
-    Many(many::Many),
+    Many {
+        #[command(flatten)]
+        common: Common,
+    },
     /// Directories that a loader searches for 13 entries of `LD_LIBRARY_PATH`
     LibraryPath {
         #[command(flatten)]
@@ -91,7 +95,7 @@ pub(crate) fn run(args: &Field) -> Result<()> {
             (common, calls::rows(&common.becalm, store, libraries)?)
         }
         Field::Farms { common, store } => (common, farms::rows(&common.becalm, store)?),
-        Field::Many(args) => (&args.common, many::rows(args)?),
+        Field::Many { common } => (common, many::rows(&common.becalm)?),
         Field::LibraryPath { common, loader } => (common, library_path::rows(loader)?),
     };
     println!("| what | theirs | ours |\n| --- | ---: | ---: |");

@@ -1,24 +1,24 @@
 //! Reads the closures of programs from the real loader's output.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use crate::elf::Dynamic;
-use crate::loader;
+use crate::loader::{self, Listed};
 use crate::programs::Program;
+use crate::words::naming;
 
 /// Kind of an object.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Kind {
     /// A requested program.
     Program,
-    /// A library of a closure, or an additional requested object.
+    /// A library of a closure.
     Library,
     /// The interpreter of the programs.
     Loader,
@@ -40,132 +40,82 @@ pub(crate) struct Source {
 pub(crate) struct Graph {
     /// Every object.
     pub(crate) sources: BTreeMap<PathBuf, Source>,
-    /// Every program with its real path and the real paths of its closure in load order. The
-    /// program is the first, and the loader is included.
-    pub(crate) programs: Vec<(Program, Vec<PathBuf>)>,
-    /// The additional requested objects, by real path.
-    pub(crate) extras: Vec<PathBuf>,
     /// The real path of the interpreter of all programs.
     pub(crate) loader: PathBuf,
 }
 
 impl Graph {
-    /// Runs the loader for every closure and reads every object once.
+    /// Runs the loader for every closure.
     ///
     /// # Errors
     /// Returns an error if a library is missing, an object cannot be read, or the programs have
     /// different interpreters.
-    pub(crate) fn build(programs: &[Program], extras: &[PathBuf]) -> Result<Self> {
+    pub(crate) fn build(programs: &[Program]) -> Result<Self> {
         let interpreter = shared_interpreter(programs)?;
-        let mut graph = Graph {
-            loader: interpreter.canonicalize()?,
-            extras: extras.to_vec(),
-            ..Graph::default()
-        };
-        let roots: Vec<&Path> = programs
-            .iter()
-            .map(|program| program.path.as_path())
-            .chain(extras.iter().map(PathBuf::as_path))
-            .collect();
-        let answers: Vec<Answer> =
-            roots.par_iter().map(|root| Answer::ask(&interpreter, root)).collect::<Result<_>>()?;
-        for (index, answer) in answers.iter().enumerate() {
-            let kind = if index < programs.len() { Kind::Program } else { Kind::Library };
-            graph.add(roots[index], kind, answer)?;
-            if let Some(program) = programs.get(index) {
-                graph.programs.push((program.clone(), answer.order.clone()));
-            }
-        }
+        let mut graph = Graph { loader: interpreter.canonicalize()?, ..Graph::default() };
+        programs.iter().try_for_each(|program| graph.add(&interpreter, &program.path))?;
         Ok(graph)
     }
 
-    /// Returns the real paths of all objects.
-    pub(crate) fn paths(&self) -> BTreeSet<PathBuf> {
-        self.sources.keys().cloned().collect()
-    }
-
-    fn add(&mut self, root: &Path, kind: Kind, answer: &Answer) -> Result<()> {
-        for path in &answer.order {
-            let kind = match path {
+    /// Adds a program and its closure.
+    fn add(&mut self, interpreter: &Path, root: &Path) -> Result<()> {
+        let unnamed = |path: &Path| Listed { needed: String::new(), path: Some(path.to_owned()) };
+        let mut listed = vec![unnamed(root)];
+        listed.extend(loader::list(interpreter, root)?);
+        // The loader lists itself only if an object needs it.
+        listed.push(unnamed(interpreter));
+        let mut found: BTreeMap<PathBuf, Dynamic> = BTreeMap::new();
+        let mut by_name: HashMap<String, PathBuf> = HashMap::new();
+        for Listed { needed, path } in listed {
+            let missing = || format!("{}: {needed} is not on this machine", root.display());
+            let path = path.with_context(missing)?;
+            let path = path.canonicalize().with_context(naming(&path))?;
+            by_name.entry(needed).or_insert_with(|| path.clone());
+            if let Entry::Vacant(entry) = found.entry(path.clone()) {
+                let dynamic = entry.insert(Dynamic::read(&path)?);
+                by_name.extend(dynamic.soname.clone().map(|soname| (soname, path)));
+            }
+        }
+        for (path, dynamic) in found {
+            let kind = match &path {
                 path if *path == self.loader => Kind::Loader,
-                path if path == root => kind,
+                path if path == root => Kind::Program,
                 _ => Kind::Library,
             };
-            let dynamic = answer.dynamic[path].clone();
-            let mut needs = Vec::new();
-            for needed in &dynamic.needed {
+            let needs = dynamic.needed.iter().map(|needed| {
                 if needed.contains('/') {
                     bail!("{} needs {needed}, a path: no store can hold it", path.display());
                 }
-                let file = answer.by_name.get(needed);
+                let file = by_name.get(needed);
                 let file = file.with_context(|| {
                     format!("{} needs {needed}, which the loader did not name", path.display())
                 })?;
-                needs.push((needed.clone(), file.clone()));
-            }
-            if let Some(old) = self.sources.get(path)
-                && old.needs != needs
-            {
+                Ok((needed.clone(), file.clone()))
+            });
+            let needs = needs.collect::<Result<Vec<_>>>()?;
+            if self.sources.get(&path).is_some_and(|old| old.needs != needs) {
                 bail!("{}: answered differently in two programs", path.display());
             }
-            self.sources.entry(path.clone()).or_insert(Source { kind, dynamic, needs });
+            self.sources.entry(path).or_insert(Source { kind, dynamic, needs });
         }
         Ok(())
     }
 }
 
-/// The loader's output for one root.
-struct Answer {
-    order: Vec<PathBuf>,
-    dynamic: HashMap<PathBuf, Dynamic>,
-    by_name: HashMap<String, PathBuf>,
-}
-
-impl Answer {
-    fn ask(interpreter: &Path, root: &Path) -> Result<Self> {
-        let mut answer = Answer {
-            order: vec![root.to_owned()],
-            dynamic: HashMap::from([(root.to_owned(), Dynamic::read(root)?)]),
-            by_name: HashMap::new(),
-        };
-        let mut listed = loader::list(interpreter, root)?;
-        // The loader lists itself only if an object needs it.
-        let own = interpreter.to_path_buf();
-        listed.push(loader::Listed { needed: String::new(), path: Some(own) });
-        for line in listed {
-            let Some(path) = line.path else {
-                bail!("{}: {} is not on this machine", root.display(), line.needed);
-            };
-            let path = path.canonicalize().with_context(|| format!("{}", path.display()))?;
-            answer.by_name.entry(line.needed).or_insert_with(|| path.clone());
-            if answer.dynamic.contains_key(&path) {
-                continue;
-            }
-            let dynamic = Dynamic::read(&path)?;
-            if let Some(soname) = &dynamic.soname {
-                answer.by_name.entry(soname.clone()).or_insert_with(|| path.clone());
-            }
-            answer.order.push(path.clone());
-            answer.dynamic.insert(path, dynamic);
-        }
-        Ok(answer)
-    }
-}
-
 fn shared_interpreter(programs: &[Program]) -> Result<PathBuf> {
-    let mut found: Option<(PathBuf, &Program)> = None;
+    let named = |program: &Program| -> Result<PathBuf> {
+        Ok(Dynamic::read(&program.path)?.interpreter.context("no interpreter")?.into())
+    };
+    let first = programs.first().context("no programs")?;
+    let interpreter = named(first)?;
     for program in programs {
-        let named = Dynamic::read(&program.path)?.interpreter.context("no interpreter")?;
-        let named = PathBuf::from(named);
-        match &found {
-            Some((other, first)) if other.canonicalize()? != named.canonicalize()? => bail!(
+        if named(program)?.canonicalize()? != interpreter.canonicalize()? {
+            bail!(
                 "{} and {} name different interpreters; give each a store of its own",
                 first.path.display(),
                 program.path.display()
-            ),
-            Some(_) => {}
-            None => found = Some((named, program)),
+            );
         }
     }
-    Ok(found.context("further objects need a program whose loader can place them")?.0)
+    Ok(interpreter)
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::graph::{Graph, Kind, Source};
 use crate::dpkg::{self, Package};
+use crate::programs::Program;
 
 /// An object's place in the store.
 #[derive(Debug, Clone)]
@@ -42,9 +43,6 @@ pub(crate) struct ProgramEntry {
     pub(crate) path: PathBuf,
     /// The file from which it was made.
     pub(crate) original: PathBuf,
-    /// Its closure in load order. The program is the first; the loader is the last unless an object
-    /// needs it.
-    pub(crate) closure: Vec<PathBuf>,
 }
 
 /// The plan of a whole store.
@@ -60,8 +58,6 @@ pub(crate) struct Layout {
     pub(crate) objects: Vec<Placed>,
     /// Every program.
     pub(crate) programs: Vec<ProgramEntry>,
-    /// The originals of the additional requested objects.
-    pub(crate) extras: Vec<PathBuf>,
     /// Links and targets of data that a program searches for relative to itself.
     pub(crate) data: Vec<(PathBuf, PathBuf)>,
 }
@@ -79,6 +75,7 @@ impl Layout {
     pub(crate) fn plan(
         store: &Path,
         graph: &Graph,
+        programs: &[Program],
         owners: &BTreeMap<PathBuf, Package>,
         rpath: bool,
     ) -> Result<Self> {
@@ -118,21 +115,16 @@ impl Layout {
             objects.push(placed);
         }
         objects.sort_by(|a, b| a.path.cmp(&b.path));
-        let programs = graph.programs.iter().map(|(program, closure)| {
-            let placed = |original: &PathBuf| places[original.as_path()].clone();
-            ProgramEntry {
-                name: program.name.clone(),
-                path: placed(&program.path),
-                original: program.path.clone(),
-                closure: closure.iter().map(placed).collect(),
-            }
+        let programs = programs.iter().map(|program| ProgramEntry {
+            name: program.name.clone(),
+            path: places[program.path.as_path()].clone(),
+            original: program.path.clone(),
         });
         Ok(Layout {
             store: store.to_owned(),
             loader: loader.clone(),
             rpath,
             programs: programs.collect(),
-            extras: graph.extras.clone(),
             data: data(store, &objects)?,
             objects,
         })

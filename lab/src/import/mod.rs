@@ -10,8 +10,7 @@ pub(crate) mod manifest;
 pub(crate) mod verify;
 pub(crate) mod write;
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use rayon::prelude::*;
@@ -19,87 +18,57 @@ use rayon::prelude::*;
 use crate::dpkg;
 use crate::patchelf::Patchelf;
 use crate::programs::{self, Program};
+use crate::words::naming;
 use graph::Graph;
 use layout::{Layout, Placed};
 use manifest::Manifest;
 
-/// Imports the programs `words` (see [`programs::find`]; all eight if empty) and the additional
-/// objects `with` into the store at `store`, and writes its manifest.
+/// Imports the programs `words` (see [`programs::find`]; all eight if empty) into the store at `store`, and
+/// writes its manifest.
 ///
 /// Objects of an earlier import that are still valid are kept and not written again. With `rpath`,
-/// run paths are `DT_RPATH` and the C library stays on the system. With `verify_all`, existing
-/// objects are verified as well.
+/// run paths are `DT_RPATH` and the C library stays on the system.
 ///
 /// # Errors
 /// Returns an error if a program is missing, patchelf or the loader rejects an object, or the
 /// result loads other objects than the originals.
-pub(crate) fn run(
-    store: &Path,
-    words: &[String],
-    with: &[PathBuf],
-    rpath: bool,
-    verify_all: bool,
-) -> Result<()> {
-    std::fs::create_dir_all(store).with_context(|| format!("{}", store.display()))?;
+pub(crate) fn run(store: &Path, words: &[String], rpath: bool) -> Result<()> {
+    std::fs::create_dir_all(store).with_context(naming(store))?;
     let store = store.canonicalize()?;
     let patchelf = Patchelf::find()?;
     let before = Manifest::read(&store)?;
     if before.as_ref().is_some_and(|manifest| manifest.rpath != rpath) {
         bail!("{}: made {} --rpath", store.display(), if rpath { "without" } else { "with" });
     }
-
-    let (programs, extras) = wanted(before.as_ref(), words, with)?;
-    eprintln!("lab: {} programs, {} more objects", programs.len(), extras.len());
-    let graph = Graph::build(&programs, &extras)?;
-    let owners = dpkg::owners(&graph.paths())?;
-    let layout = Layout::plan(&store, &graph, &owners, rpath)?;
-
+    let programs = wanted(before.as_ref(), words)?;
+    eprintln!("lab: {} programs", programs.len());
+    let graph = Graph::build(&programs)?;
+    let owners = dpkg::owners(graph.sources.keys())?;
+    let layout = Layout::plan(&store, &graph, &programs, &owners, rpath)?;
     let written = write::all(&layout, &patchelf, before.as_ref())?;
-    let fresh: BTreeSet<&Path> = written.iter().map(|placed| placed.path.as_path()).collect();
-    eprintln!("lab: {} objects, {} written", layout.objects.len(), fresh.len());
-    let doubtful: Vec<&Placed> = layout
-        .objects
-        .iter()
-        .filter(|placed| verify_all || fresh.contains(placed.path.as_path()))
-        .collect();
+    eprintln!("lab: {} objects, {} written", layout.objects.len(), written.len());
     let results: Vec<Vec<String>> =
-        doubtful.par_iter().map(|placed| verify::object(&layout, placed)).collect();
-    conclude(&store, doubtful.into_iter().zip(results).collect())?;
-    Manifest::of(layout, &patchelf)?.write(&store)
+        written.par_iter().map(|placed| verify::object(&layout, placed)).collect();
+    conclude(&store, written.into_iter().zip(results).collect())?;
+    Manifest::write(layout, &patchelf.version)
 }
 
-/// Returns the programs and objects of the store: those that it has and that are still on this
-/// machine, and the requested ones.
-fn wanted(
-    before: Option<&Manifest>,
-    words: &[String],
-    with: &[PathBuf],
-) -> Result<(Vec<Program>, Vec<PathBuf>)> {
-    let all_eight = words.is_empty() && with.is_empty();
-    let mut programs: Vec<Program> = if all_eight {
+/// Returns the programs of the store: those that it has and that are still on this machine, and the
+/// requested ones.
+fn wanted(before: Option<&Manifest>, words: &[String]) -> Result<Vec<Program>> {
+    let mut programs: Vec<Program> = if words.is_empty() {
         programs::names().map(programs::find).collect::<Result<_>>()?
     } else {
         words.iter().map(|word| programs::find(word)).collect::<Result<_>>()?
     };
-    let mut extras: Vec<PathBuf> = with
-        .iter()
-        .map(|path| path.canonicalize().with_context(|| format!("{}", path.display())))
-        .collect::<Result<_>>()?;
     for program in before.iter().flat_map(|manifest| &manifest.programs) {
         if program.original.exists() {
             programs.push(Program { name: program.name.clone(), path: program.original.clone() });
         }
     }
-    for extra in before.iter().flat_map(|manifest| &manifest.extras) {
-        if extra.exists() {
-            extras.push(extra.clone());
-        }
-    }
     programs.sort_by(|a, b| (&a.name, &a.path).cmp(&(&b.name, &b.path)));
     programs.dedup();
-    extras.sort();
-    extras.dedup();
-    Ok((programs, extras))
+    Ok(programs)
 }
 
 /// Prints the result of the verification. An object that failed is removed, so that no later import
@@ -110,7 +79,7 @@ fn conclude(store: &Path, results: Vec<(&Placed, Vec<String>)>) -> Result<()> {
         for failure in failures {
             eprintln!("lab: {failure}");
         }
-        std::fs::remove_file(&placed.path).with_context(|| format!("{}", placed.path.display()))?;
+        std::fs::remove_file(&placed.path).with_context(naming(&placed.path))?;
     }
     if !failed.is_empty() {
         bail!("{} objects of {} failed and were removed", failed.len(), store.display());

@@ -32,7 +32,7 @@ pub(crate) fn all<'l>(
     let stale: Vec<&Placed> = layout
         .objects
         .iter()
-        .filter(|placed| !before.is_some_and(|manifest| manifest.holds(placed, patchelf)))
+        .filter(|placed| !before.is_some_and(|manifest| manifest.holds(placed, &patchelf.version)))
         .collect();
     stale
         .into_par_iter()
