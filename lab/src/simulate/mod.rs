@@ -7,8 +7,6 @@
 mod model;
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -16,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::model::{Site, Step};
-use crate::words::{grouped, naming};
+use crate::words::grouped;
 
 /// The parameters of the committed table.
 const TABLE: &str = include_str!("simulate.json");
@@ -31,9 +29,6 @@ pub(crate) struct Simulate {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Another table of parameters
-    #[arg(long, value_name = "FILE")]
-    table: Option<PathBuf>,
 }
 
 /// The table of parameters.
@@ -120,10 +115,7 @@ impl Compared {
 
 /// Computes and prints.
 pub(crate) fn run(args: &Simulate) -> Result<()> {
-    let report = match &args.table {
-        Some(path) => report(&fs::read_to_string(path).with_context(naming(path))?)?,
-        None => report(TABLE)?,
-    };
+    let report = report(TABLE)?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
@@ -218,7 +210,7 @@ mod tests {
     #[test]
     fn the_page_has_the_tables_that_the_model_computes() {
         let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/network-file-systems.md");
-        let page = fs::read_to_string(page).expect("the page");
+        let page = std::fs::read_to_string(page).expect("the page");
         let report = report(TABLE).expect("a table");
         for line in (times(&report) + &comparison(&report)).lines() {
             assert!(page.contains(line), "not in the page: {line}");

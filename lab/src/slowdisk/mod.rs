@@ -18,7 +18,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::thread;
 use std::time::Duration;
@@ -41,25 +41,20 @@ use crate::{child, slowfs};
 /// Number of threads, and so of concurrent reads.
 const THREADS: usize = 64;
 
+/// The kernel's read-ahead, in KiB.
+const READ_AHEAD_KB: &str = "128";
+/// The directory on the disk.
+const USR: &str = "/usr";
+
 /// Options of the disk.
 #[derive(Args)]
 pub(crate) struct SlowDisk {
     /// Latency of each read, in microseconds
     #[arg(long, default_value_t = 1000)]
     delay_us: u64,
-    /// The kernel's read-ahead, in KiB
-    #[arg(long, default_value_t = 128)]
-    read_ahead_kb: u32,
-    /// A directory on the disk; may be repeated
-    #[arg(long, value_name = "DIR", default_value = "/usr")]
-    with: Vec<PathBuf>,
     /// The file system on the disk
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// The image with copies of the directories; made if it is missing [default:
-    /// target/lab/slowdisk.FORMAT]
-    #[arg(long, value_name = "FILE")]
-    image: Option<PathBuf>,
     /// The command
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
@@ -79,7 +74,6 @@ pub(crate) fn run(args: &SlowDisk) -> Result<ExitCode> {
     if let Some(reason) = slowfs::why_not() {
         bail!("{reason}");
     }
-    let with = directories(&args.with)?;
     // Threads inherit the mask and the namespace. The signals end the command, see [`wait_for`].
     let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
     signals.thread_block()?;
@@ -90,13 +84,12 @@ pub(crate) fn run(args: &SlowDisk) -> Result<ExitCode> {
     let (below, above) = (scratch.path().join("disk"), scratch.path().join("files"));
     fs::create_dir(&below)?;
     fs::create_dir(&above)?;
-    let default = || Path::new("target/lab/slowdisk").with_extension(args.format.name());
-    let path = args.image.clone().unwrap_or_else(default);
-    image::make(&path, args.format, &with, &above)?;
+    let path = Path::new("target/lab/slowdisk").with_extension(args.format.name());
+    image::make(&path, args.format, &above)?;
     let path = path.canonicalize().with_context(|| path.display().to_string())?;
     let delay = Duration::from_micros(args.delay_us);
     let session = start(&path, &below, Box::new(move || thread::sleep(delay)))?;
-    let status = with_files(args, &path, &with, (&below, &above), signals);
+    let status = with_files(args, &path, (&below, &above), signals);
     let ended = session.umount_and_join();
     let code = status?;
     // A thread between two requests gets this error when the connection closes.
@@ -104,18 +97,6 @@ pub(crate) fn run(args: &SlowDisk) -> Result<ExitCode> {
         ended.context("the disk cannot be taken away")?;
     }
     Ok(ExitCode::from(code))
-}
-
-/// Returns the paths without symbolic links.
-fn directories(with: &[PathBuf]) -> Result<Vec<PathBuf>> {
-    let real = |dir: &PathBuf| {
-        let real = dir.canonicalize().with_context(|| dir.display().to_string())?;
-        if !real.is_dir() || real == Path::new("/") {
-            bail!("{}: not a directory below /", dir.display());
-        }
-        Ok(real)
-    };
-    with.iter().map(real).collect()
 }
 
 /// Mounts a view of the folder with the image; threads serve it until the session is dropped.
@@ -135,24 +116,17 @@ fn start(image: &Path, mountpoint: &Path, wait: ReadWait) -> Result<BackgroundSe
 fn with_files(
     args: &SlowDisk,
     image: &Path,
-    with: &[PathBuf],
     (below, above): (&Path, &Path),
     signals: SigSet,
 ) -> Result<u8> {
     attach(&below.join(image.file_name().unwrap_or_default()), above, args)?;
-    let mut covered = Vec::new();
-    let done = image::check(image, with, above).and_then(|()| {
-        for dir in with {
-            bind(&image::inside(above, dir), dir)?;
-            covered.push(dir);
-        }
+    let done = bind(&above.join("usr"), Path::new(USR)).and_then(|()| {
         let child = Command::new(&args.command[0]).args(&args.command[1..]).spawn();
-        let child = child.with_context(|| args.command[0].display().to_string())?;
-        wait_for(Pid::from_raw(child.id().cast_signed()), signals)
+        let child = child.with_context(|| args.command[0].display().to_string());
+        let done =
+            child.and_then(|child| wait_for(Pid::from_raw(child.id().cast_signed()), signals));
+        unmount(Path::new(USR)).and(done)
     });
-    for dir in covered.into_iter().rev() {
-        unmount(dir)?;
-    }
     unmount(above)?;
     done
 }
@@ -164,7 +138,7 @@ fn attach(file: &Path, above: &Path, args: &SlowDisk) -> Result<()> {
     let device = Path::new(printed.trim());
     let queue = Path::new("/sys/block").join(device.file_name().unwrap_or_default()).join("queue");
     let kernel = queue.join("read_ahead_kb");
-    let mounted = fs::write(&kernel, args.read_ahead_kb.to_string())
+    let mounted = fs::write(&kernel, READ_AHEAD_KB)
         .with_context(|| kernel.display().to_string())
         .and_then(|()| {
             let none: Option<&str> = None;
