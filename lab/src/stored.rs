@@ -77,16 +77,12 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Creates a place with a new copy of a store, in `folder` or in the folder for temporary
-    /// files.
+    /// Creates a place with a new copy of a store.
     ///
     /// # Errors
     /// Returns an error if the store does not exist or mounting is not allowed.
-    pub(crate) fn of(store: &Path, folder: Option<&Path>) -> Result<Self> {
-        let scratch = match folder {
-            Some(folder) => tempfile::tempdir_in(folder)?,
-            None => tempfile::tempdir()?,
-        };
+    pub(crate) fn of(store: &Path) -> Result<Self> {
+        let scratch = tempfile::tempdir()?;
         let copy: PathBuf = scratch.path().join("store");
         child::succeed(child::command("cp").args(["-a", "--reflink=auto"]).args([store, &copy]))?;
         let mount_namespace = MountNamespace::new(&[Bind { from: copy, to: store.to_owned() }])

@@ -7,10 +7,10 @@
 //! The bytes that a start reads are those of the disk, whichever process reads them.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -18,19 +18,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use becalm_host::pages::PAGE;
 use clap::Args;
 use nix::sys::stat::{major, minor};
-use nix::unistd::{User, chown};
 use serde_json::Value;
 
-use super::Spread;
 use super::busy::Busy;
+use super::{Spread, rounds};
 
 /// Number of starts that becalm learns from, and the pauses after them, in which it records.
 const LEARNED: usize = 8;
 const PAUSE: Duration = Duration::from_secs(3);
+/// The user and group ID of nobody, who starts the program.
+const NOBODY: u32 = 65_534;
 /// Time after a start in which pages may still be read ahead.
 const REST: Duration = Duration::from_millis(200);
 /// Number of threads that read whole files, as many as becalm has.
@@ -45,12 +46,6 @@ pub(crate) struct AheadBench {
     /// Number of rounds; each runs every variant once
     #[arg(long, default_value_t = 7)]
     rounds: usize,
-    /// The user that starts the program
-    #[arg(long, default_value = "nobody")]
-    user: String,
-    /// A program and its arguments that are started first each time, in the same way, and not timed
-    #[arg(long, value_name = "COMMAND")]
-    after: Option<String>,
     /// Number of threads that read pages from the same disk all the time
     #[arg(long, value_name = "N", default_value_t = 0)]
     beside: usize,
@@ -59,19 +54,8 @@ pub(crate) struct AheadBench {
     command: Vec<OsString>,
 }
 
-impl AheadBench {
-    /// Returns the words of the program that is started first; none if there is no such program.
-    fn earlier(&self) -> Vec<OsString> {
-        let line = self.after.as_deref().unwrap_or_default();
-        line.split_whitespace().map(OsString::from).collect()
-    }
-}
-
-/// A value for each round, of each variant.
-type Table = [Vec<f64>; WAYS.len()];
-
 /// The variants, in the order of their lines.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Plain,
     PlainAgain,
@@ -96,6 +80,15 @@ const WAYS: [(Way, &str); 8] = [
     (Way::Warm, "plain, warm"),
 ];
 
+/// Measurements of one start.
+struct Taken {
+    ms: f64,
+    /// Megabytes that were read from the disk, by whichever process.
+    megabytes: f64,
+    /// Reads of the threads beside it in each ms.
+    beside: f64,
+}
+
 /// Learns the program's pages, measures, and prints a table.
 ///
 /// # Errors
@@ -103,25 +96,21 @@ const WAYS: [(Way, &str); 8] = [
 pub(super) fn run(args: &AheadBench) -> Result<()> {
     let scratch = tempfile::tempdir()?;
     let becalm = args.becalm.canonicalize().context(args.becalm.display().to_string())?;
-    let user = User::from_name(&args.user)?.with_context(|| format!("no user {}", args.user))?;
-    chown(scratch.path(), Some(user.uid), Some(user.gid))?;
-    let bench = Bench { becalm, user, home: scratch.path().to_owned() };
-    let learned = [args.command.clone(), args.earlier()];
-    for command in learned.into_iter().filter(|command| !command.is_empty()) {
-        for _ in 0..LEARNED {
-            bench.start(Way::Ahead, &command)?;
-            thread::sleep(PAUSE);
-        }
+    chown(scratch.path(), Some(NOBODY), Some(NOBODY))?;
+    let bench = Bench { becalm, home: scratch.path(), command: &args.command };
+    for _ in 0..LEARNED {
+        bench.start(Way::Ahead)?;
+        thread::sleep(PAUSE);
     }
     let touched = recorded(scratch.path())?;
     let files: Vec<PathBuf> = touched.keys().cloned().collect();
-    let lengths = files.iter().filter_map(|file| file.metadata().ok());
-    let bytes: u64 = lengths.map(|facts| facts.len()).sum();
-    let largest = files.iter().max_by_key(|file| file.metadata().map_or(0, |facts| facts.len()));
-    let largest = largest.context("no files")?;
+    let length = |file: &Path| file.metadata().map_or(0, |facts| facts.len());
+    let bytes: u64 = files.iter().map(|file| length(file)).sum();
+    let largest = files.iter().max_by_key(|file| length(file)).context("no files")?;
     let disk = largest.metadata().map_or(0, |facts| facts.dev());
     let others = Busy::start(args.beside, largest)?;
-    let (times, reads, beside) = bench.measure(args, &files, disk, &others)?;
+    let taken =
+        rounds(args.rounds, WAYS.len(), |_, at| bench.measure(WAYS[at].0, &files, disk, &others))?;
     let name = args.command.join(" ".as_ref());
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let is_there = |path: &Path| path.metadata().is_ok_and(|facts| facts.dev() == disk);
@@ -134,111 +123,76 @@ pub(super) fn run(args: &AheadBench) -> Result<()> {
         touched as f64 / f64::from(1 << 20),
         load.trim()
     );
-    for (at, (_, label)) in WAYS.iter().enumerate() {
-        let (own, reads, beside) = (&times[at], &reads[at], &beside[at]);
-        let ms = Spread::of(own.iter().copied()).median;
-        let ratios = own.iter().zip(&times[0]).map(|(own, plain)| own / plain);
-        let Spread { low, median, high, .. } = Spread::of(ratios);
-        let read = Spread::of(reads.iter().copied()).median;
-        print!("  {label:<25}{ms:>8.0} ms{median:>8.3} ({low:.3} to {high:.3}){read:>8.1} MB read");
+    for ((_, label), own) in WAYS.iter().zip(&taken) {
+        let median = |of: fn(&Taken) -> f64| Spread::of(own.iter().map(of)).median;
+        let ratios = own.iter().zip(&taken[0]).map(|(own, plain)| own.ms / plain.ms);
+        let Spread { low, median: ratio, high, .. } = Spread::of(ratios);
+        let (ms, read) = (median(|it| it.ms), median(|it| it.megabytes));
+        print!("  {label:<25}{ms:>8.0} ms{ratio:>8.3} ({low:.3} to {high:.3}){read:>8.1} MB read");
         match args.beside {
             0 => println!(),
-            _ => println!("{:>8.1} reads/ms beside", Spread::of(beside.iter().copied()).median),
+            _ => println!("{:>8.1} reads/ms beside", median(|it| it.beside)),
         }
     }
     Ok(())
 }
 
-/// The becalm that starts programs, and the user.
-struct Bench {
+/// The becalm that starts the command, as the user nobody.
+struct Bench<'a> {
     becalm: PathBuf,
-    user: User,
     /// The user's home and cache.
-    home: PathBuf,
+    home: &'a Path,
+    command: &'a [OsString],
 }
 
-impl Bench {
-    /// Starts the program in each way in each round, with empty caches. Returns the times in ms, the
-    /// MB read from the disk, and the reads of the threads beside it in each ms.
-    fn measure(
-        &self,
-        args: &AheadBench,
-        files: &[PathBuf],
-        disk: u64,
-        others: &Busy,
-    ) -> Result<(Table, Table, Table)> {
-        let earlier = args.earlier();
-        let (mut times, mut reads, mut beside) =
-            (Table::default(), Table::default(), Table::default());
-        for round in 0..args.rounds {
-            for at in 0..WAYS.len() {
-                // Each round starts with another variant.
-                let at = (at + round) % WAYS.len();
-                let way = WAYS[at].0;
-                if way == Way::Warm {
-                    self.start(way, &args.command)?;
-                } else {
-                    drop_caches()?;
-                    if !earlier.is_empty() {
-                        self.start(way, &earlier)?;
-                        thread::sleep(REST);
-                    }
-                }
-                let (sectors_before, others_before) = (sectors(disk), others.reads());
-                if way == Way::Predicted {
-                    self.warm(&args.command[0])?;
-                }
-                let (others_at_begin, begin) = (others.reads(), Instant::now());
-                if let Way::Whole(threads) = way {
-                    read(files, threads);
-                }
-                self.start(way, &args.command)?;
-                let ms = 1000.0 * begin.elapsed().as_secs_f64();
-                times[at].push(ms);
-                beside[at].push((others.reads() - others_at_begin) as f64 / ms);
-                thread::sleep(REST);
-                // Each of their reads is a page, of eight sectors.
-                let theirs = (others.reads() - others_before) * 8;
-                let read = (sectors(disk) - sectors_before).saturating_sub(theirs);
-                reads[at].push(read as f64 / 2048.0);
-            }
+impl Bench<'_> {
+    /// Starts the program in one way, with empty caches.
+    fn measure(&self, way: Way, files: &[PathBuf], disk: u64, others: &Busy) -> Result<Taken> {
+        match way {
+            Way::Warm => self.start(way)?,
+            _ => drop_caches()?,
         }
-        Ok((times, reads, beside))
+        let (sectors_before, others_before) = (sectors(disk), others.reads());
+        if way == Way::Predicted {
+            // This home has no record of the program.
+            let warm = [self.becalm.as_os_str(), "run".as_ref(), "--warm".as_ref()];
+            let line = [&warm[..], &[&self.command[0]]].concat();
+            self.finish(&line, &self.home.join("empty"))?;
+        }
+        let (others_at_begin, begin) = (others.reads(), Instant::now());
+        if let Way::Whole(threads) = way {
+            read(files, threads);
+        }
+        self.start(way)?;
+        let ms = 1000.0 * begin.elapsed().as_secs_f64();
+        let beside = (others.reads() - others_at_begin) as f64 / ms;
+        thread::sleep(REST);
+        // Each of their reads is a page, of eight sectors.
+        let theirs = (others.reads() - others_before) * 8;
+        let read = (sectors(disk) - sectors_before).saturating_sub(theirs);
+        Ok(Taken { ms, megabytes: read as f64 / 2048.0, beside })
     }
 
-    /// Reads the pages of a program of which this home has no record.
-    fn warm(&self, program: &OsString) -> Result<()> {
-        let mut command = Command::new(&self.becalm);
-        command.args(["run", "--warm"]).arg(program);
-        self.finish(command, &self.home.join("empty"))
-    }
-
-    /// Starts a program once and waits for its end.
-    fn start(&self, way: Way, words: &[OsString]) -> Result<()> {
-        let through: &[&str] = match way {
+    /// Starts the program once and waits for its end.
+    fn start(&self, way: Way) -> Result<()> {
+        let run: &[&str] = match way {
             Way::Ahead => &["run", "--"],
             Way::Index => &["run", "--no-ahead", "--"],
             _ => &[],
         };
-        let mut command = match through {
-            [] => Command::new(&words[0]),
-            _ => Command::new(&self.becalm),
-        };
-        if !through.is_empty() {
-            command.args(through).arg(&words[0]);
-        }
-        command.args(&words[1..]);
-        self.finish(command, &self.home)
+        let becalm = (!run.is_empty()).then_some(self.becalm.as_os_str()).into_iter();
+        let line = becalm.chain(run.iter().map(OsStr::new));
+        let line: Vec<&OsStr> = line.chain(self.command.iter().map(OsString::as_os_str)).collect();
+        self.finish(&line, self.home)
     }
 
-    fn finish(&self, mut command: Command, home: &Path) -> Result<()> {
-        command.env("HOME", home).env("XDG_CACHE_HOME", home);
-        command.uid(self.user.uid.as_raw()).gid(self.user.gid.as_raw()).current_dir(&self.home);
+    fn finish(&self, line: &[&OsStr], home: &Path) -> Result<()> {
+        let mut command = Command::new(line[0]);
+        command.args(&line[1..]).env("HOME", home).env("XDG_CACHE_HOME", home);
+        command.uid(NOBODY).gid(NOBODY).current_dir(self.home);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let status = command.status().with_context(|| format!("cannot run {command:?}"))?;
-        if !status.success() {
-            bail!("{command:?}: {status}");
-        }
+        ensure!(status.success(), "{command:?}: {status}");
         Ok(())
     }
 }

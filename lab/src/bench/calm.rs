@@ -229,13 +229,7 @@ pub(super) fn taken<'v>(
             Err(error) => println!("{name}, {}: left out: {error}", variant.name),
         }
     }
-    let mut times = vec![Vec::new(); able.len()];
-    for round in 0..rounds {
-        for step in 0..able.len() {
-            let at = (round + step) % able.len();
-            times[at].push(once(able[at], arguments)?);
-        }
-    }
+    let times = super::rounds(rounds, able.len(), |_, at| once(able[at], arguments))?;
     Ok((able, times))
 }
 

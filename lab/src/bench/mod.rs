@@ -104,6 +104,23 @@ impl Common {
     }
 }
 
+/// Measures variants in rounds. Each round takes every variant once, and begins with another one, so that none
+/// always follows the same one. `measure` gets the number of the round and that of the variant.
+fn rounds<T>(
+    rounds: usize,
+    variants: usize,
+    mut measure: impl FnMut(usize, usize) -> Result<T>,
+) -> Result<Vec<Vec<T>>> {
+    let mut all: Vec<Vec<T>> = (0..variants).map(|_| Vec::new()).collect();
+    for round in 0..rounds {
+        for step in 0..variants {
+            let at = (round + step) % variants;
+            all[at].push(measure(round, at)?);
+        }
+    }
+    Ok(all)
+}
+
 /// Writes raw data and the machine's description, if the options name a file.
 fn write_raw(raw: Option<&Path>, mut data: serde_json::Value) -> Result<()> {
     let read = |file| fs::read_to_string(file).unwrap_or_default().trim().to_owned();

@@ -98,7 +98,7 @@ fn of_store(tool: &Path, store: &Path) -> Result<Vec<Counted>> {
         let place = match variant {
             // An index answers only for the files of which it was made.
             Variant::Plain | Variant::Index => Place::plain()?,
-            Variant::Fixed(_) | Variant::Read(_) => Place::of(&store, None)?,
+            Variant::Fixed(_) | Variant::Read(_) => Place::of(&store)?,
         };
         if let Variant::Fixed(strategy) | Variant::Read(strategy) = variant {
             place.run(|| fix(tool, strategy, stored))?;

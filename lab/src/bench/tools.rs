@@ -4,27 +4,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Result, bail};
-use serde::Serialize;
 
 use crate::child;
 
 /// A command line of one tool for a list of files.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub(crate) struct Tool {
     /// Its name in the tables.
     pub(crate) name: &'static str,
-    /// Its work, as far as that matters for the comparison.
-    pub(crate) does: &'static str,
-    /// The command up to the files, without the paths of this run, which mean nothing elsewhere.
-    pub(crate) shown: String,
     /// The command up to the files.
-    #[serde(skip)]
     pub(crate) command: Vec<String>,
+    /// The files.
+    pub(crate) files: Vec<PathBuf>,
     /// True if it runs in every round, false if only in the first rounds.
     pub(crate) every_round: bool,
-    /// The files; the raw data has them once.
-    #[serde(skip)]
-    pub(crate) files: Vec<PathBuf>,
 }
 
 /// Name of the tool that all others are compared with.
@@ -67,56 +60,33 @@ pub(crate) fn all(
         }
     }
     let (becalm, list_file) = (text(becalm), text(list_file));
-    let tool = tools_of(&becalm, &list_file);
-    let tool = |name, does, command: &[&str], every_round, files: &[PathBuf]| Tool {
-        every_round,
-        files: files.to_vec(),
-        ..tool(name, does, command)
-    };
     let check = [becalm.as_str(), "check"];
     let each = ["xargs", "-n", "1", "-a", &list_file, "/usr/bin/libtree", "-vv"];
-    let (once, repeated) = (["/usr/bin/libtree", "-vv"], ["/usr/bin/libtree", "-vvv"]);
-    let in_full = "every file's closure";
     Ok(vec![
-        tool(OURS, "every file's closure and every probe", &check, true, list),
-        tool(CONTROL, "the control", &check, true, list),
-        tool("becalm -j 1", "the same, in one thread", &[&becalm, "check", "-j", "1"], true, list),
-        tool(LIBTREE_ONCE, "each library once in the whole run", &once, true, list),
-        tool(LIBTREE_EACH, in_full, &each, false, &[]),
-        tool(LIBTREE_ALL, "every file's closure, subtrees repeated", &repeated, false, list),
-        tool(LDDTREE, in_full, &["/usr/bin/python3", "/usr/bin/lddtree"], false, list),
-        tool(FOLDER, "finding the files as well", &check, true, &[folder.to_owned()]),
+        tool(OURS, &check, list, true),
+        tool(CONTROL, &check, list, true),
+        tool("becalm -j 1", &[&becalm, "check", "-j", "1"], list, true),
+        tool(LIBTREE_ONCE, &["/usr/bin/libtree", "-vv"], list, true),
+        tool(LIBTREE_EACH, &each, &[], false),
+        tool(LIBTREE_ALL, &["/usr/bin/libtree", "-vvv"], list, false),
+        tool(LDDTREE, &["/usr/bin/python3", "/usr/bin/lddtree"], list, false),
+        tool(FOLDER, &check, &[folder.to_owned()], true),
     ])
 }
 
 /// Returns the start of the smallest program, and becalm's check of it.
 pub(crate) fn starts(becalm: &Path) -> Vec<Tool> {
-    let becalm = text(becalm);
-    let tool = tools_of(&becalm, "");
-    let check = [becalm.as_str(), "check", "/bin/true"];
+    let check = [&*text(becalm), "check", "/bin/true"];
     vec![
-        tool("becalm check /bin/true", "one file, from start to end", &check),
-        tool("again", "the control", &check),
-        tool("/bin/true", "the program itself", &["/bin/true"]),
+        tool("becalm check /bin/true", &check, &[], true),
+        tool("again", &check, &[], true),
+        tool("/bin/true", &["/bin/true"], &[], true),
     ]
 }
 
-/// Returns the function that makes a tool that runs in every round, without files, from its name, its
-/// work and its command. The two paths have other names in the text of the command.
-fn tools_of(becalm: &str, list_file: &str) -> impl Fn(&'static str, &'static str, &[&str]) -> Tool {
-    let show = move |word: &&str| match *word {
-        word if word == becalm => "becalm".to_owned(),
-        word if word == list_file => "LIST".to_owned(),
-        word => word.to_owned(),
-    };
-    move |name, does, command| Tool {
-        name,
-        does,
-        shown: command.iter().map(show).collect::<Vec<_>>().join(" "),
-        command: command.iter().map(|&word| word.to_owned()).collect(),
-        every_round: true,
-        files: Vec::new(),
-    }
+fn tool(name: &'static str, command: &[&str], files: &[PathBuf], every_round: bool) -> Tool {
+    let command = command.iter().map(|&word| word.to_owned()).collect();
+    Tool { name, command, files: files.to_vec(), every_round }
 }
 
 fn text(path: &Path) -> String {

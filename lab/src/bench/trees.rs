@@ -32,9 +32,6 @@ pub(crate) struct TreesBench {
     /// The tree, which is mounted on itself
     #[arg(long)]
     tree: PathBuf,
-    /// Duration of a lookup, in microseconds
-    #[arg(long, default_value_t = 1000)]
-    delay_us: u32,
     /// Number of rounds; each runs every variant once
     #[arg(long, default_value_t = 5)]
     rounds: usize,
@@ -61,8 +58,7 @@ pub(super) fn run(args: &TreesBench) -> Result<()> {
     let own = std::env::current_exe()?;
     // The words before a command that sees a directory as a slow file system has it.
     let below = |forgetful: bool, directory: &Path| {
-        let delay = args.delay_us.to_string();
-        let words = [own.as_os_str(), "slowfs".as_ref(), "--delay-us".as_ref(), delay.as_ref()];
+        let words = [own.as_os_str(), "slowfs".as_ref()];
         let directory = [directory.as_os_str(); 2];
         let words = words.into_iter().chain(forgetful.then_some("--forgetful".as_ref()));
         words.chain(directory).chain(["--".as_ref()]).map(ToOwned::to_owned).collect()

@@ -50,13 +50,13 @@ pub(super) fn rows(tool: &Path, store: &Path, libraries: &[PathBuf]) -> Result<V
     let tunable = ("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=4096");
     rows.extend(all(&store, "index", None, &[("LD_AUDIT", index), tunable])?);
 
-    rows.extend(Place::of(&store, None)?.run(|| {
+    rows.extend(Place::of(&store)?.run(|| {
         fix(&tool, "absolute", stored)?;
         all(&store, "absolute", Some(1), &[])
     })?);
 
     if !libraries.is_empty() {
-        rows.extend(Place::of(&store, None)?.run(|| {
+        rows.extend(Place::of(&store)?.run(|| {
             fix(&tool, "ldcache", stored)?;
             set_libc(&store, libraries)?;
             // A C library that was built for another prefix searches for its character sets there.

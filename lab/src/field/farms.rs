@@ -32,9 +32,9 @@ pub(super) fn rows(tool: &Path, store: &Path) -> Result<Vec<Row>> {
             missed()
         };
         let before = missed()?;
-        let leaf = Place::of(&store, None)?.run(|| farmed(&["--leaf"], path))?;
-        let every = Place::of(&store, None)?.run(|| farmed(&["--leaf"], stored))?;
-        let graph = Place::of(&store, None)?.run(|| farmed(&["--closure"], path))?;
+        let leaf = Place::of(&store)?.run(|| farmed(&["--leaf"], path))?;
+        let every = Place::of(&store)?.run(|| farmed(&["--leaf"], stored))?;
+        let graph = Place::of(&store)?.run(|| farmed(&["--closure"], path))?;
         let less = |now: usize| {
             let part = 100.0 * (before.saturating_sub(now)) as f64 / before.max(1) as f64;
             format!("{} (−{part:.0} %)", grouped(now))

@@ -46,9 +46,6 @@ pub(crate) struct LoaderBench {
     /// The store
     #[arg(long, default_value = "target/lab/store")]
     store: PathBuf,
-    /// Directory for the copies of the store; by default the folder for temporary files
-    #[arg(long)]
-    scratch: Option<PathBuf>,
     /// Number of rounds; each runs every variant once
     #[arg(long, default_value_t = 50)]
     rounds: usize,
@@ -125,7 +122,7 @@ fn variants(args: &LoaderBench, store: &Path) -> Result<Vec<Variant>> {
     let stored = store.to_str().context("a store with a name in UTF-8")?;
     let mut variants = Vec::new();
     for (name, filled, strategy) in libraries {
-        let place = Place::of(store, args.scratch.as_deref())?;
+        let place = Place::of(store)?;
         place.run(|| {
             if let Some(folder) = filled {
                 stored::set_libc(store, std::slice::from_ref(folder))?;
@@ -168,19 +165,15 @@ fn measure(
     let in_store = stored::program(store, name)?;
     let in_usr = Path::new("/usr/bin").join(name);
     let program = |variant: &Variant| if variant.is_usr { &in_usr } else { &in_store };
-    let mut starts: Vec<Vec<Started>> = variants.iter().map(|_| Vec::new()).collect();
+    let start = |at: usize| {
+        let variant: &Variant = &variants[at];
+        let started = start(&variant.place, program(variant))?;
+        ensure!(started.status == 0, "{name}, {}: status {}", variant.name, started.status);
+        Ok(started)
+    };
     // The first round fills the caches and is not counted.
-    for round in 0..=rounds {
-        for turn in 0..variants.len() {
-            let number = (round + turn) % variants.len();
-            let variant = &variants[number];
-            let started = start(&variant.place, program(variant))?;
-            ensure!(started.status == 0, "{name}, {}: status {}", variant.name, started.status);
-            if round > 0 {
-                starts[number].push(started);
-            }
-        }
-    }
+    super::rounds(1, variants.len(), |_, at| start(at))?;
+    let starts = super::rounds(rounds, variants.len(), |_, at| start(at))?;
     let mut measured = Vec::new();
     for (variant, starts) in variants.iter().zip(starts) {
         let counts = counts::of(&variant.place, program(variant), ARGUMENT)?;

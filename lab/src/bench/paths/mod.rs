@@ -28,18 +28,15 @@ use crate::words::hash;
 /// Calls with a path that count.
 const CALLS: &str = "open,openat,stat,lstat,newfstatat,statx,access,faccessat,faccessat2,readlink,readlinkat,execve";
 
+/// Folder for packages, the store, merged directories and the index.
+const FOLDER: &str = "target/lab/paths";
+
 /// Options of the measurement.
 #[derive(Args)]
 pub(crate) struct PathsBench {
-    /// Folder for packages, the store, merged directories and the index
-    #[arg(long, default_value = "target/lab/paths")]
-    folder: PathBuf,
     /// The becalm to measure
     #[arg(long, default_value = "target/release/becalm")]
     becalm: PathBuf,
-    /// Only this work; may be repeated
-    #[arg(long, value_name = "NAME")]
-    only: Vec<String>,
     /// Also measure on a file system on which a lookup takes so long
     #[arg(long, value_name = "MICROSECONDS")]
     slow: Option<u64>,
@@ -67,16 +64,12 @@ struct Counts {
 /// # Errors
 /// Returns an error if a package cannot be downloaded, a tool is missing, or a program fails.
 pub(crate) fn run(args: &PathsBench) -> Result<()> {
-    fs::create_dir_all(&args.folder)?;
-    let bench = Bench { folder: args.folder.canonicalize()?, becalm: args.becalm.canonicalize()? };
-    let is_wanted =
-        |work: &&Work| args.only.is_empty() || args.only.iter().any(|name| name == work.name);
-    let works: Vec<&Work> = WORKS.iter().filter(is_wanted).collect();
-    for work in &works {
-        bench.install(work)?;
-    }
+    let folder = Path::new(FOLDER);
+    fs::create_dir_all(folder)?;
+    let bench = Bench { folder: folder.canonicalize()?, becalm: args.becalm.canonicalize()? };
     let mut programs: BTreeSet<PathBuf> = BTreeSet::new();
-    for work in &works {
+    for work in WORKS {
+        bench.install(work)?;
         programs.extend(bench.programs(work)?);
     }
     // The times of a directory count only if they are older than the clock's grain.
@@ -89,10 +82,7 @@ pub(crate) fn run(args: &PathsBench) -> Result<()> {
         "{:<12} {:>7} | {:>8} {:>8} {:>8} {:>6} {:>6}",
         "work", "entries", "merged", "storm", "answered", "empty", "ratio"
     );
-    let mut rows = Vec::new();
-    for work in &works {
-        rows.push(bench.row(work, args)?);
-    }
+    let rows = WORKS.iter().map(|work| bench.row(work, args)).collect::<Result<Vec<_>>>()?;
     write_text(args.raw.as_deref(), &json!({ "paths": rows }).to_string())
 }
 
@@ -329,22 +319,14 @@ impl Bench {
         variants: &[(&str, Variables)],
         rounds: usize,
     ) -> Result<serde_json::Value> {
-        let mut row = json!({});
-        for round in 0..rounds {
-            for at in 0..variants.len() {
-                let (name, variables) = &variants[(at + round) % variants.len()];
-                let mut command = self.plain(&line[0]);
-                command.args(&line[1..]).envs(variables.iter().cloned());
-                let begin = Instant::now();
-                child::whole(&mut command)?;
-                let seconds = begin.elapsed().as_secs_f64();
-                match row[*name].as_array_mut() {
-                    Some(times) => times.push(seconds.into()),
-                    None => row[*name] = json!([seconds]),
-                }
-            }
-        }
-        Ok(row)
+        let times = super::rounds(rounds, variants.len(), |_, at| {
+            let mut command = self.plain(&line[0]);
+            command.args(&line[1..]).envs(variants[at].1.iter().cloned());
+            let begin = Instant::now();
+            child::whole(&mut command)?;
+            Ok(begin.elapsed().as_secs_f64())
+        })?;
+        Ok(json!(variants.iter().map(|it| it.0).zip(times).collect::<BTreeMap<_, _>>()))
     }
 
     fn plain(&self, program: &str) -> Command {
