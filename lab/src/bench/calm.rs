@@ -30,9 +30,6 @@ const PROGRAMS: [(&str, &[&str]); 6] = [
     ("bash", &["-c", ":"]),
 ];
 
-/// Number of directories in the long `LD_LIBRARY_PATH`.
-const LONG: usize = 30;
-
 /// A variant of the start.
 pub(super) struct Variant {
     pub(super) name: &'static str,
@@ -50,19 +47,22 @@ pub(super) struct Variant {
 pub(super) fn run(args: &Common) -> Result<()> {
     let Common { store, becalm, rounds, .. } = args;
     let scratch = tempfile::tempdir()?;
-    let long = long_path(scratch.path())?;
-    // The index trusts a directory's times only if they are older than the clock's resolution.
-    std::thread::sleep(std::time::Duration::from_millis(500));
     let index = scratch.path().join("index.so");
     let mut make = Command::new(becalm);
-    child::succeed(make.args(["index", "--dirs", &long, "-o"]).args([&index, store]))?;
+    child::succeed(make.args(["index", "-o"]).args([&index, store]))?;
     let mut all = Vec::new();
     for (name, arguments) in PROGRAMS.into_iter().filter(|(name, _)| args.is_wanted(name)) {
         let Some(program) = stored::find(store, name)? else {
             println!("{name}: not in this store");
             continue;
         };
-        let variants = variants(&program, &index, &long, &place(&program, scratch.path())?);
+        let (copy, libraries) = place(&program, scratch.path())?;
+        let variants = [
+            variant("storm", &program, &[]),
+            variant("storm again", &program, &[]),
+            variant("calmed", &program, &calm(&index)),
+            variant("one ordinary directory", &copy, &[("LD_LIBRARY_PATH", libraries)]),
+        ];
         all.extend(measure(name, &variants, arguments, *rounds)?);
     }
     if args.is_wanted("true") {
@@ -76,21 +76,6 @@ pub(super) fn run(args: &Common) -> Result<()> {
     args.write(json!({ "times": all }))
 }
 
-fn variants(program: &Path, index: &Path, long: &str, place: &(PathBuf, String)) -> Vec<Variant> {
-    let with_long = |mut environment: Vec<(&'static str, String)>| {
-        environment.push(("LD_LIBRARY_PATH", long.to_owned()));
-        environment
-    };
-    vec![
-        variant("storm", program, &[]),
-        variant("storm again", program, &[]),
-        variant("calmed", program, &calm(index)),
-        variant("one ordinary directory", &place.0, &[("LD_LIBRARY_PATH", place.1.clone())]),
-        variant("storm, long LD_LIBRARY_PATH", program, &with_long(Vec::new())),
-        variant("calmed, long LD_LIBRARY_PATH", program, &with_long(calm(index))),
-    ]
-}
-
 pub(super) fn variant(
     name: &'static str,
     program: &Path,
@@ -101,11 +86,6 @@ pub(super) fn variant(
 }
 
 impl Variant {
-    /// Returns its variables.
-    pub(super) fn environment(&self) -> impl Iterator<Item = (&'static str, &String)> {
-        self.environment.iter().map(|(name, value)| (*name, value))
-    }
-
     /// Inserts arguments before those that all variants share.
     pub(super) fn with_prefix(mut self, prefix: &[&str]) -> Self {
         self.prefix = prefix.iter().map(|&argument| argument.to_owned()).collect();
@@ -119,17 +99,6 @@ pub(super) fn calm(index: &Path) -> Vec<(&'static str, String)> {
         ("LD_AUDIT", index.display().to_string()),
         ("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=8192".to_owned()),
     ]
-}
-
-/// Returns a path of empty directories.
-fn long_path(scratch: &Path) -> Result<String> {
-    let mut dirs = Vec::new();
-    for number in 0..LONG {
-        let dir = scratch.join(format!("long-{number}"));
-        fs::create_dir(&dir)?;
-        dirs.push(dir.display().to_string());
-    }
-    Ok(dirs.join(":"))
 }
 
 /// Copies the program and its libraries without run paths. Returns the program's copy and the
@@ -242,6 +211,6 @@ pub(super) fn raw(name: &str, able: &[&Variant], times: &[Vec<f64>]) -> Vec<Valu
 fn once(variant: &Variant, arguments: &[&str]) -> Result<f64> {
     let mut command = Command::new(&variant.program);
     command.args(&variant.prefix).args(arguments);
-    command.envs(variant.environment());
+    command.envs(variant.environment.iter().map(|(name, value)| (name, value)));
     seconds(command).with_context(|| variant.name)
 }

@@ -1,10 +1,9 @@
 //! Time that `becalm run` adds to a start that finds its index: the same start unchanged, with the
 //! variables that `becalm env` prints, by `becalm run` with options, and without them, which earlier
-//! starts have made known. The least that any wrapper adds is
-//! measured too: a static program of C that only executes the program. Measured as in
+//! starts have made known. Measured as in
 //! [`super::calm`].
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -38,28 +37,17 @@ const PROGRAMS: [(&str, &[&str]); 11] = [
 /// Returns an error if becalm or a program cannot be run, or the raw data cannot be written.
 pub(super) fn run(args: &Common) -> Result<()> {
     let scratch = tempfile::tempdir()?;
-    let wrapper = wrapper(scratch.path())?;
     let (index, home) = (scratch.path().join("index.so"), scratch.path().join("home"));
     each_place(args, &PROGRAMS, |label, program, store, arguments| {
         index_of(args, &[], (program, store), &index)?;
         make_known(&args.becalm, program, arguments, &home)?;
-        let ways = ways(args, program, (&index, &wrapper, &home))?;
+        let ways = ways(args, program, &index, &home)?;
         let times = measure(label, &ways, arguments, args.rounds)?;
-        for way in ["execve", "run --index", "run"] {
+        for way in ["run --index", "run"] {
             print_added(&times, way);
         }
         Ok(times)
     })
-}
-
-/// Builds the program that only executes its arguments, with the variables of its environment.
-fn wrapper(folder: &Path) -> Result<PathBuf> {
-    const SOURCE: &str = "#include <unistd.h>\n\
-        int main(int argc, char **argv) { return argc > 1 ? execv(argv[1], argv + 1) : 1; }\n";
-    let (source, built) = (folder.join("wrapper.c"), folder.join("wrapper"));
-    std::fs::write(&source, SOURCE)?;
-    child::succeed(Command::new("cc").args(["-O2", "-static", "-o"]).args([&built, &source]))?;
-    Ok(built)
 }
 
 /// Starts a program until `becalm run` keeps what its next start needs.
@@ -78,11 +66,7 @@ fn make_known(becalm: &Path, program: &Path, arguments: &[&str], home: &Path) ->
     bail!("{}: not known after {STARTS} starts", program.display());
 }
 
-fn ways(
-    args: &Common,
-    program: &Path,
-    (index, wrapper, home): (&Path, &Path, &Path),
-) -> Result<Vec<Variant>> {
+fn ways(args: &Common, program: &Path, index: &Path, home: &Path) -> Result<Vec<Variant>> {
     let index_text = index.to_str().context("the temporary folder is not UTF-8")?;
     let program_text = program.to_str().context("a program's path is not UTF-8")?;
     let run = |name, prefix: &[&str]| {
@@ -94,7 +78,6 @@ fn ways(
         variant("plain", program, &[]),
         variant("plain again", program, &[]),
         variant("env", program, &session),
-        variant("execve", wrapper, &session).with_prefix(&[program_text]),
         run("run --index", &["run", "--index", index_text, "--", program_text]),
         run("run", &["run", "--", program_text]),
     ])

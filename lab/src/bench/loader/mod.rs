@@ -4,8 +4,7 @@
 //! control.
 //!
 //! Run paths are absolute, so each variant has its copy of the store mounted at the store's own
-//! path ([`Place`]), and all variants have the same paths. [`counts`] counts system calls and
-//! instructions.
+//! path ([`Place`]), and all variants have the same paths. [`counts`] counts system calls.
 
 pub(super) mod counts;
 
@@ -102,7 +101,6 @@ pub(super) fn run(args: &LoaderBench) -> Result<()> {
         "load_before": load_before,
         "load_after": machine::load(),
         "rounds": args.rounds,
-        "patched": counts::version(&args.patched)?,
         "measured": measured,
     });
     write_text(args.raw.as_deref(), &run.to_string())
@@ -187,10 +185,10 @@ fn print(measured: &[Measured]) {
     let Some(first) = measured.first() else { return };
     println!(
         "\n| {} | wall, ms | times the first (95 %) | CPU, times the first (95 %) | system calls | \
-         of the loader | misses | instructions of the loader | of its searches | of the readers |",
+         of the loader | misses |",
         first.program
     );
-    println!("|{}", " ---: |".repeat(10).replacen(" ---:", " ---", 1));
+    println!("|{}", " ---: |".repeat(7).replacen(" ---:", " ---", 1));
     for own in measured {
         let walls = Spread::of(own.starts.iter().map(|start| start.wall_ms));
         let Counts { calls, loader_calls, loader_misses, .. } = own.counts;
@@ -199,14 +197,11 @@ fn print(measured: &[Measured]) {
             median_interval(pairs.map(|(one, other)| of(one) / of(other)).collect())
         };
         println!(
-            "| {} | {:.1} | {} | {} | {calls} | {loader_calls} | {loader_misses} | {} | {} | {} |",
+            "| {} | {:.1} | {} | {} | {calls} | {loader_calls} | {loader_misses} |",
             own.variant,
             walls.median,
             ratio(|start| start.wall_ms),
             ratio(|start| start.cpu_ms),
-            counts::thousands(own.counts.instructions),
-            counts::thousands(own.counts.searching),
-            counts::thousands(own.counts.reading),
         );
     }
 }
