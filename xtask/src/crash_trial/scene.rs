@@ -1,27 +1,21 @@
 //! A small store for the trial, and the checks of its content.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use becalm_core::elf;
 use becalm_host::{WalkOptions, find_objects};
 
 use crate::command::succeed;
-use crate::walk::walk;
 
-/// All paths below a directory; files with their bytes.
-type Tree = BTreeMap<PathBuf, Vec<u8>>;
-
-/// The store and its first content.
+/// The store, beside its first content.
 pub(super) struct Scene {
     pub(super) becalm: PathBuf,
     /// The original store, in which the libraries are found.
     lab: PathBuf,
     dir: tempfile::TempDir,
-    original: Tree,
 }
 
 impl Scene {
@@ -40,16 +34,19 @@ impl Scene {
         ensure!(found.len() >= objects, "{}: too few objects", lab.display());
         let dir = tempfile::tempdir()?;
         for (_, path) in found.into_iter().take(objects) {
-            let to = dir.path().join("store").join(path.strip_prefix(&lab)?);
+            let to = dir.path().join("original").join(path.strip_prefix(&lab)?);
             fs::create_dir_all(to.parent().context("a directory")?)?;
             fs::copy(&path, &to)?;
         }
-        let original = read(&dir.path().join("store"))?;
-        Ok(Self { becalm: becalm.to_owned(), lab, dir, original })
+        Ok(Self { becalm: becalm.to_owned(), lab, dir })
     }
 
     fn store(&self) -> PathBuf {
         self.dir.path().join("store")
+    }
+
+    fn original(&self) -> PathBuf {
+        self.dir.path().join("original")
     }
 
     pub(super) fn log(&self) -> PathBuf {
@@ -72,15 +69,8 @@ impl Scene {
 
     /// Restores the first content and runs the commands `before`.
     pub(super) fn reset(&self, before: &[&[&str]]) -> Result<()> {
-        fs::remove_dir_all(self.store())?;
-        fs::create_dir(self.store())?;
-        for (path, bytes) in &self.original {
-            if bytes == DIRECTORY {
-                fs::create_dir_all(path)?;
-            } else {
-                fs::write(path, bytes)?;
-            }
-        }
+        succeed(Command::new("rm").arg("-rf").arg(self.store()))?;
+        succeed(Command::new("cp").arg("-a").args([self.original(), self.store()]))?;
         before.iter().try_for_each(|run| self.becalm_does(run))
     }
 
@@ -89,40 +79,15 @@ impl Scene {
         // A run on the result of a killed one must succeed.
         self.becalm_does(&["fix", "--with", "note"])?;
         self.becalm_does(&["undo"])?;
-        let now = read(&self.store())?;
-        for (path, bytes) in &self.original {
-            match now.get(path) {
-                None => bail!("{} is gone", path.display()),
-                Some(found) if found != bytes => bail!("{} differs", path.display()),
-                Some(_) => {}
-            }
-        }
-        match now.keys().find(|path| !self.original.contains_key(*path)) {
-            Some(path) => bail!("{} was left behind", path.display()),
-            None => Ok(()),
-        }
+        let mut diff = Command::new("diff");
+        diff.args(["--recursive", "--no-dereference"]);
+        succeed(diff.args([self.original(), self.store()]))
     }
 
     fn becalm_does(&self, run: &[&str]) -> Result<()> {
         let mut command = Command::new(&self.becalm);
         succeed(command.args(self.arguments(run)))
     }
-}
-
-/// The content that represents a directory.
-const DIRECTORY: &[u8] = b"a directory";
-
-fn read(dir: &Path) -> Result<Tree> {
-    let mut tree = Tree::from([(dir.to_owned(), DIRECTORY.to_vec())]);
-    for (path, kind) in walk(dir)? {
-        let bytes = match (kind.is_dir(), kind.is_symlink()) {
-            (true, _) => DIRECTORY.to_vec(),
-            (_, true) => b"a link".to_vec(),
-            _ => fs::read(&path)?,
-        };
-        tree.insert(path, bytes);
-    }
-    Ok(tree)
 }
 
 /// Returns true for an object with a run path and a needed string.
