@@ -10,7 +10,7 @@ use crate::mount_namespace::{Bind, MountNamespace};
 
 use crate::compare::apply::{Done, GRAIN, Site, apply, revert};
 use crate::compare::kind::Kind;
-use crate::compare::tree::{Entry, How, copy_tree, entries};
+use crate::compare::tree::{Entry, copy_tree, entries, link_tree};
 use becalm_lib::compare::import::check_room;
 use becalm_lib::compare::program::{Program, found};
 
@@ -68,12 +68,12 @@ impl Stock {
         check_room(below, bytes)?;
         let tree = below.join("stock");
         for (at, package) in program.packages.iter().enumerate() {
-            copy_tree(package, &tree.join(at.to_string()), How::Copied)?;
+            copy_tree(package, &tree.join(at.to_string()))?;
         }
         let original = below.join("original");
         // Linked: a revert replaces files and does not write into them, so the stock stays as it
         // is.
-        copy_tree(&tree, &original, How::Linked)?;
+        link_tree(&tree, &original)?;
         // A file that cannot be reverted is the same in both trees, so the result is ignored.
         let _ = revert(std::slice::from_ref(&original))?;
         let entries = entries(&tree)?;
@@ -90,7 +90,7 @@ impl Column {
     pub(super) fn make(kind: Kind, program: &Program, stock: &Stock, below: &Path) -> Result<Self> {
         let tree = below.join(kind.name());
         // Linked: a strategy replaces files and does not write into them.
-        copy_tree(&stock.tree, &tree, How::Linked)?;
+        link_tree(&stock.tree, &tree)?;
         let packages = program.packages.iter().enumerate();
         let binds: Vec<Bind> = packages
             .map(|(at, package)| Bind { from: tree.join(at.to_string()), to: package.clone() })
@@ -262,7 +262,7 @@ mod tests {
         std::fs::create_dir_all(one.join("sub")).unwrap();
         std::fs::write(one.join("file"), "x").unwrap();
         std::os::unix::fs::symlink("sub", one.join("link")).unwrap();
-        copy_tree(&one, &two, How::Linked).unwrap();
+        link_tree(&one, &two).unwrap();
         let changed = || changes(&entries(&one).unwrap(), &entries(&two).unwrap());
         assert_eq!(changed(), Changes::default());
         let differs = || difference(&one, &two).unwrap();

@@ -2,63 +2,39 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// The ways to copy the files of a tree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum How {
-    /// Copied, sharing blocks with the original if the file system supports it. Never linked: a
-    /// further link changes the ctime, which indexes and backups check.
-    Copied,
-    /// Linked, as further names of the same files.
-    Linked,
-}
+use crate::child;
+use crate::words::naming;
 
-/// Copies a tree to a new path: directories, files, links; with modes, times and, for root, owners.
+/// Copies a tree to a new path: directories, files, links; with modes, times and, for root, owners. Files
+/// share blocks with the original if the file system supports it. They are never linked: a further link
+/// changes the ctime, which indexes and backups check.
 ///
 /// # Errors
 /// Returns an error that names the file if one cannot be read or written.
-pub(super) fn copy_tree(from: &Path, to: &Path, how: How) -> Result<()> {
-    let (source, copy) = (|| from.display().to_string(), || to.display().to_string());
-    let about = from.symlink_metadata().with_context(source)?;
-    let kind = about.file_type();
-    if kind.is_dir() {
-        fs::create_dir_all(to).with_context(copy)?;
-        for entry in fs::read_dir(from).with_context(source)? {
-            let name = entry.with_context(source)?.file_name();
-            copy_tree(&from.join(&name), &to.join(&name), how)?;
-        }
-        // A read-only directory, as in stores, could not be filled.
-        let writable = fs::Permissions::from_mode(about.mode() & 0o7777 | 0o700);
-        fs::set_permissions(to, writable).with_context(copy)?;
-    } else if kind.is_symlink() {
-        let target = from.read_link().with_context(source)?;
-        symlink(target, to).with_context(copy)?;
-    } else if kind.is_file() && how == How::Linked {
-        fs::hard_link(from, to).with_context(copy)?;
-    } else if kind.is_file() {
-        copy_file(from, to, &about).with_context(source)?;
-    }
-    Ok(())
+pub(super) fn copy_tree(from: &Path, to: &Path) -> Result<()> {
+    copied(from, to, "--reflink=auto")
 }
 
-fn copy_file(from: &Path, to: &Path, about: &fs::Metadata) -> io::Result<()> {
-    fs::copy(from, to)?;
-    if rustix::process::geteuid().is_root() {
-        // A user namespace may not have this owner.
-        let _ = std::os::unix::fs::chown(to, Some(about.uid()), Some(about.gid()));
-        // Set again, because `chown` clears the set-id bits (chown(2)).
-        fs::set_permissions(to, about.permissions())?;
-    }
-    if let Ok(modified) = about.modified() {
-        // The owner may open a read-only file to change its times; if that fails, the times do not
-        // matter.
-        let _ = fs::File::open(to).and_then(|file| file.set_modified(modified));
-    }
-    Ok(())
+/// Does the same with further names of the same files.
+///
+/// # Errors
+/// Returns the errors of [`copy_tree`].
+pub(super) fn link_tree(from: &Path, to: &Path) -> Result<()> {
+    copied(from, to, "--link")
+}
+
+fn copied(from: &Path, to: &Path, files: &str) -> Result<()> {
+    let above = to.parent().unwrap_or(to);
+    fs::create_dir_all(above).with_context(naming(above))?;
+    child::whole(child::command("cp").args(["-a", files]).args([from, to]))?;
+    // A read-only directory, as in stores, could not be filled.
+    let writable = ["-type", "d", "-exec", "chmod", "u+rwx", "{}", "+"];
+    child::whole(child::command("find").arg(to).args(writable)).map(drop)
 }
 
 /// One file of a tree, with the data that a comparison needs.

@@ -15,7 +15,7 @@ use becalm_host::child::status_within;
 use bstr::ByteSlice;
 
 use crate::compare::apply::{GRAIN, last_line, plain};
-use crate::compare::tree::{How, copy_tree};
+use crate::compare::tree::copy_tree;
 use crate::compare::trials::sources::{AUDIT, EMPTY, OBJECTS, OUTSIDE, Object, SHOW};
 use crate::words::naming;
 use becalm_lib::relocations;
@@ -106,7 +106,7 @@ impl Lab {
         lab.cc(&lab.audit_module(), AUDIT, &["-shared".into(), "-fPIC".into()])?;
         let golden = lab.outside("golden");
         fs::remove_dir(&golden).with_context(naming(&golden))?;
-        copy_tree(&lab.store, &golden, How::Copied)?;
+        copy_tree(&lab.store, &golden)?;
         Ok(lab)
     }
 
@@ -122,7 +122,7 @@ impl Lab {
         let _ = fs::remove_file(self.outside("later").join("libone.so.1"));
         let golden = self.outside("golden");
         for name in names(&golden)? {
-            copy_tree(&golden.join(&name), &self.store.join(&name), How::Copied)?;
+            copy_tree(&golden.join(&name), &self.store.join(&name))?;
         }
         self.give_away()?;
         // An index does not trust files that have changed within the grain of the clock.
