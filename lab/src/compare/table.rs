@@ -25,10 +25,12 @@ pub(super) fn made(
     outcomes: &[Outcome],
     measured: &Measured,
 ) -> Comparison {
-    let mut rows = figures(outcomes);
-    rows.extend(relocation(outcomes));
-    rows.extend(times(outcomes, measured));
-    rows.extend(costs(outcomes));
+    let measure = |&(id, title, of): &Measure| {
+        let cells =
+            outcomes.iter().map(|it| of(it, measured).unwrap_or_else(|why| dash(Some(why))));
+        row(id, title, RowKind::Measure, cells.collect())
+    };
+    let mut rows: Vec<Row> = MEASURES.iter().map(measure).collect();
     rows.extend(shown_by_the_program(outcomes, stock));
     Comparison {
         program: shown(path_bytes(&program.path).as_ref()),
@@ -40,15 +42,6 @@ pub(super) fn made(
 
 pub(super) fn row(id: &str, title: &str, kind: RowKind, cells: Vec<Cell>) -> Row {
     Row { id: id.to_owned(), title: title.to_owned(), kind, cells }
-}
-
-/// Returns a row with a cell for each column.
-fn measured(
-    outcomes: &[Outcome],
-    (id, title): (&str, &str),
-    cell: impl Fn(&Outcome) -> Cell,
-) -> Row {
-    row(id, title, RowKind::Measure, outcomes.iter().map(cell).collect())
 }
 
 /// Returns the cell of a value.
@@ -71,11 +64,6 @@ fn dash(note: Option<String>) -> Cell {
     Cell { text: "–".to_owned(), note, ..Cell::default() }
 }
 
-/// Returns the cell of a number that was not measured, with the reason.
-fn none(why: &str) -> Cell {
-    dash(Some(why.to_owned()))
-}
-
 /// Returns the cell of a verdict.
 pub(super) fn answer(verdict: Verdict, note: Option<String>) -> Cell {
     let text = match verdict {
@@ -87,113 +75,95 @@ pub(super) fn answer(verdict: Verdict, note: Option<String>) -> Cell {
     Cell { verdict: Some(verdict), text: text.to_owned(), note, ..Cell::default() }
 }
 
-fn figures(outcomes: &[Outcome]) -> Vec<Row> {
-    let of = |id: &str, title: &str, value: &dyn Fn(&Figures) -> u64| {
-        measured(outcomes, (id, title), |outcome| match &outcome.figures {
-            Ok(figures) => number(value(figures)),
-            Err(why) => none(why),
+/// A row of measurements: its identifier, its title, and the cell of a column, or the reason why it has none.
+type Measure = (&'static str, &'static str, fn(&Outcome, &Measured) -> Result<Cell, String>);
+
+const MEASURES: [Measure; 16] = [
+    ("objects", "libraries loaded", |it, _| Ok(number(figures(it)?.objects.len() as u64))),
+    ("missed-opens", "missed opens", |it, _| Ok(number(figures(it)?.seen.storm.missed_opens))),
+    ("missed-stats", "missed stats", |it, _| Ok(number(figures(it)?.seen.storm.missed_stats))),
+    ("hwcaps-misses", "of both, for hwcaps subdirectories", |it, _| {
+        Ok(number(figures(it)?.hwcaps))
+    }),
+    ("program-misses", "misses after the entry point", |it, _| {
+        Ok(number(figures(it)?.seen.program.missed.total()))
+    }),
+    ("program-repeated", "lookups repeated after it", |it, _| {
+        Ok(number(figures(it)?.seen.classes.iter().map(|class| class.repeated.count).sum()))
+    }),
+    ("bindings-applied", "symbols bound by the index", |it, _| bound(it, relocations(it)?)),
+    ("symbol-lookups", "symbols looked up", |it, _| Ok(number(relocations(it)?.lookups))),
+    ("relocation-ms", "relocation, median, ms", |it, _| match relocations(it)?.ns {
+        Some(ns) => Ok(time(ns as f64)),
+        None => Err("glibc does not time itself on this machine".to_owned()),
+    }),
+    ("start-ms", "whole start, median, ms", |it, all| Ok(time(timed(it, all)?.spread.median))),
+    ("start-ratio", "whole start, times the control", |it, all| {
+        let ratio = timed(it, all)?.ratio.ok_or_else(String::new)?;
+        Ok(value(ratio.ratio, ratio_parts(ratio).0))
+    }),
+    ("start-interval", "its 95 % interval", |it, all| {
+        let (_, interval) = ratio_parts(timed(it, all)?.ratio.ok_or_else(String::new)?);
+        let text = interval.ok_or_else(|| "fewer than 6 rounds".to_owned())?;
+        Ok(Cell { text, ..Cell::default() })
+    }),
+    ("bytes-added", "bytes added", |it, _| {
+        cost(it, |column| {
+            let bytes = column.changes.bytes;
+            let sign = if bytes < 0 { "-" } else { "" };
+            value(bytes as f64, format!("{sign}{}", grouped(bytes.unsigned_abs())))
         })
-    };
-    vec![
-        of("objects", "libraries loaded", &|figures| figures.objects.len() as u64),
-        of("missed-opens", "missed opens", &|figures| figures.seen.storm.missed_opens),
-        of("missed-stats", "missed stats", &|figures| figures.seen.storm.missed_stats),
-        of("hwcaps-misses", "of both, for hwcaps subdirectories", &|figures| figures.hwcaps),
-        of("program-misses", "misses after the entry point", &|figures| {
-            figures.seen.program.missed.total()
-        }),
-        of("program-repeated", "lookups repeated after it", &|figures| {
-            figures.seen.classes.iter().map(|class| class.repeated.count).sum()
-        }),
-    ]
+    }),
+    ("files-changed", "files changed", |it, _| {
+        cost(it, |column| number(column.changes.changed as u64))
+    }),
+    ("files-made", "files and links made", |it, _| {
+        cost(it, |column| number(column.changes.made as u64))
+    }),
+    ("apply-ms", "time to apply, ms", |it, _| {
+        cost(it, |column| match column.kind.strategy() {
+            Some(_) => time(column.applied.as_secs_f64() * 1e9),
+            None => dash(None),
+        })
+    }),
+];
+
+fn figures(outcome: &Outcome) -> Result<&Figures, String> {
+    outcome.figures.as_ref().map_err(String::clone)
 }
 
-/// Returns the rows of symbol lookup.
-fn relocation(outcomes: &[Outcome]) -> Vec<Row> {
-    let of = |id: &str, title: &str, value: &dyn Fn(&Outcome, &Relocations) -> Cell| {
-        measured(outcomes, (id, title), |outcome| match &outcome.figures {
-            Ok(figures) => match &figures.seen.relocations {
-                Some(relocations) => value(outcome, relocations),
-                None => none("no loader tells of it (LD_DEBUG=statistics)"),
-            },
-            Err(why) => none(why),
-        })
-    };
-    vec![
-        of("bindings-applied", "symbols bound by the index", &bound),
-        of("symbol-lookups", "symbols looked up", &|_, found| number(found.lookups)),
-        of("relocation-ms", "relocation, median, ms", &|_, found| match found.ns {
-            Some(ns) => time(ns as f64),
-            None => none("glibc does not time itself on this machine"),
-        }),
-    ]
+fn relocations(outcome: &Outcome) -> Result<&Relocations, String> {
+    let found = figures(outcome)?.seen.relocations.as_ref();
+    found.ok_or_else(|| "no loader tells of it (LD_DEBUG=statistics)".to_owned())
+}
+
+fn timed<'a>(outcome: &Outcome, all: &'a Measured) -> Result<&'a Timed, String> {
+    let (name, is_control) = (outcome.kind.name(), outcome.kind == Kind::Control);
+    // The control is run twice a round; its ratio is the one of the second run.
+    let is_it = |timed: &&Timed| timed.name == name && timed.control == is_control;
+    let missing = || outcome.figures.as_ref().err().cloned().unwrap_or_default();
+    all.variants.iter().find(is_it).ok_or_else(missing)
+}
+
+/// Returns the cell of a column, with the remark on its strategy.
+fn cost(outcome: &Outcome, cell: impl Fn(&Column) -> Cell) -> Result<Cell, String> {
+    let column = outcome.column.as_ref().map_err(String::clone)?;
+    Ok(Cell { note: column.done.remark.clone(), ..cell(column) })
 }
 
 /// Returns the cell of the bindings that an index applied.
-fn bound(outcome: &Outcome, found: &Relocations) -> Cell {
+fn bound(outcome: &Outcome, found: &Relocations) -> Result<Cell, String> {
     let why_not = outcome.column.as_ref().ok().and_then(|column| column.done.not_bound.as_ref());
     match (found.bindings, &found.not_applied) {
         (Some(IndexedBindings { bound, relocations }), _) => {
             let text = format!("{} of {}", grouped(bound.into()), grouped(relocations.into()));
-            value(f64::from(bound), text)
+            Ok(value(f64::from(bound), text))
         }
-        (None, Some(why)) => none(&format!("the index's bindings are not applied: {why}")),
-        (None, None) => dash(why_not.map(|why| format!("the index has no bindings of it: {why}"))),
+        (None, Some(why)) => Err(format!("the index's bindings are not applied: {why}")),
+        (None, None) => {
+            Ok(dash(why_not.map(|why| format!("the index has no bindings of it: {why}"))))
+        }
     }
-}
-
-fn times(outcomes: &[Outcome], all: &Measured) -> Vec<Row> {
-    let timed = |outcome: &Outcome| -> Result<&Timed, Cell> {
-        let name = outcome.kind.name();
-        let is_control = outcome.kind == Kind::Control;
-        // The control is run twice a round; its ratio is the one of the second run.
-        let is_it = |timed: &&Timed| timed.name == name && timed.control == is_control;
-        let missing = || none(outcome.figures.as_ref().err().map_or("", String::as_str));
-        all.variants.iter().find(is_it).ok_or_else(missing)
-    };
-    let of = |id: &str, title: &str, cell: &dyn Fn(&Timed) -> Option<Cell>| {
-        measured(outcomes, (id, title), |outcome| match timed(outcome) {
-            Ok(timed) => cell(timed).unwrap_or_else(|| none("")),
-            Err(missing) => missing,
-        })
-    };
-    vec![
-        of("start-ms", "whole start, median, ms", &|timed| Some(time(timed.spread.median))),
-        of("start-ratio", "whole start, times the control", &|timed| {
-            let ratio = timed.ratio?;
-            Some(value(ratio.ratio, ratio_parts(ratio).0))
-        }),
-        of("start-interval", "its 95 % interval", &|timed| {
-            Some(match ratio_parts(timed.ratio?).1 {
-                Some(text) => Cell { text, ..Cell::default() },
-                None => none("fewer than 6 rounds"),
-            })
-        }),
-    ]
-}
-
-fn costs(outcomes: &[Outcome]) -> Vec<Row> {
-    let of = |id: &str, title: &str, cell: &dyn Fn(&Column) -> Cell| {
-        measured(outcomes, (id, title), |outcome| match &outcome.column {
-            Ok(column) => Cell { note: column.done.remark.clone(), ..cell(column) },
-            Err(why) => none(why),
-        })
-    };
-    let bytes = |column: &Column| {
-        let bytes = column.changes.bytes;
-        let sign = if bytes < 0 { "-" } else { "" };
-        value(bytes as f64, format!("{sign}{}", grouped(bytes.unsigned_abs())))
-    };
-    let took = |column: &Column| match column.kind.strategy() {
-        Some(_) => time(column.applied.as_secs_f64() * 1e9),
-        None => dash(None),
-    };
-    vec![
-        of("bytes-added", "bytes added", &bytes),
-        of("files-changed", "files changed", &|column| number(column.changes.changed as u64)),
-        of("files-made", "files and links made", &|column| number(column.changes.made as u64)),
-        of("apply-ms", "time to apply, ms", &took),
-    ]
 }
 
 /// Returns the rows of the properties that are tested with the program itself.
