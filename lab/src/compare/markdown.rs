@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::compare::footnotes::Footnotes;
+use crate::compare::text::Footnotes;
 use becalm_lib::compare::comparison::{Comparison, RowKind};
 
 /// Returns the table, the reference of its numbers, and the notes. Writing to a String cannot fail.
@@ -11,10 +11,7 @@ pub(super) fn table(comparison: &Comparison) -> String {
     let _ = writeln!(text, "| --- |{}", " ---: |".repeat(comparison.columns.len()));
     let mut footnotes = Footnotes::default();
     for row in &comparison.rows {
-        let cells = row.cells.iter().map(|cell| match footnotes.of(cell) {
-            Some(number) => format!("{} [{number}]", escaped(&cell.text)),
-            None => escaped(&cell.text),
-        });
+        let cells = row.cells.iter().map(|cell| footnotes.numbered(cell, &escaped(&cell.text)));
         let title = match row.kind {
             RowKind::Measure => escaped(&row.title),
             RowKind::Property => format!("**{}**", escaped(&row.title)),

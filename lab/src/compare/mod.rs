@@ -10,7 +10,6 @@ mod apply;
 pub(crate) mod args;
 mod column;
 mod figures;
-mod footnotes;
 mod kind;
 mod markdown;
 mod outcome;

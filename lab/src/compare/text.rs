@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 
-use crate::compare::footnotes::Footnotes;
 use becalm_lib::compare::comparison::{Cell, Comparison, Row, RowKind, Verdict};
 
 /// Returns the tables, the reference of their numbers, and the notes. Writing to a String cannot
@@ -33,10 +32,12 @@ fn part<'a>(
     rows: &[&'a Row],
     footnotes: &mut Footnotes<'a>,
 ) {
-    let cells: Vec<Vec<String>> = rows
-        .iter()
-        .map(|row| row.cells.iter().map(|cell| words(cell, footnotes)).collect())
-        .collect();
+    let mut words = |cell: &'a Cell| {
+        let is_tried = cell.verdict != Some(Verdict::NotTried);
+        footnotes.numbered(cell, if is_tried { &cell.text } else { "–" })
+    };
+    let cells: Vec<Vec<String>> =
+        rows.iter().map(|row| row.cells.iter().map(&mut words).collect()).collect();
     let title = rows.iter().map(|row| row.title.chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = comparison
         .columns
@@ -60,11 +61,20 @@ fn part<'a>(
     }
 }
 
-/// Returns the text of a cell, with the number of its note.
-fn words<'a>(cell: &'a Cell, footnotes: &mut Footnotes<'a>) -> String {
-    let text = if cell.verdict == Some(Verdict::NotTried) { "–" } else { cell.text.as_str() };
-    match footnotes.of(cell) {
-        Some(number) => format!("{text} [{number}]"),
-        None => text.to_owned(),
+/// The notes of cells, each once, numbered in order of appearance.
+#[derive(Default)]
+pub(super) struct Footnotes<'a>(pub(super) Vec<&'a str>);
+
+impl<'a> Footnotes<'a> {
+    /// Returns the text of a cell with the number of its note.
+    pub(super) fn numbered(&mut self, cell: &'a Cell, text: &str) -> String {
+        let Some(note) = cell.note.as_deref().filter(|note| !note.is_empty()) else {
+            return text.to_owned();
+        };
+        let at = self.0.iter().position(|known| *known == note).unwrap_or_else(|| {
+            self.0.push(note);
+            self.0.len() - 1
+        });
+        format!("{text} [{}]", at + 1)
     }
 }
