@@ -84,9 +84,6 @@ struct Taken {
 #[derive(Serialize)]
 struct Row {
     name: &'static str,
-    files_per_second: Spread,
-    /// Ratio of the speed to that of patchelf in one process, in the same round.
-    times_patchelf: Spread,
     runs: Vec<Taken>,
 }
 
@@ -114,9 +111,9 @@ pub(super) fn run(args: &FixBench) -> Result<()> {
         two.push(bench.take(PATCHELF_TWO, &bench.store()?)?);
     }
     let names = VARIANTS.iter().map(|(name, _)| *name).chain([PATCHELF_SYNCED, PATCHELF_TWO.0]);
-    let named = names.zip(runs.into_iter().chain([synced, two])).collect();
+    let runs = runs.into_iter().chain([synced, two]);
+    let rows: Vec<Row> = names.zip(runs).map(|(name, runs)| Row { name, runs }).collect();
     let (on, load) = (machine::file_system(&bench.scratch), [load, machine::load()]);
-    let rows = rows(named, objects);
     println!(
         "{objects} objects, {bytes} bytes, {}; load {load:?}\n",
         on.lines().next().unwrap_or_default()
@@ -217,33 +214,17 @@ impl Store {
     }
 }
 
-fn rows(named: Vec<(&'static str, Vec<Taken>)>, objects: usize) -> Vec<Row> {
-    let yardstick = named[VARIANTS.len() - 1].1.clone();
-    let row = |(name, runs): (&'static str, Vec<Taken>)| Row {
-        name,
-        files_per_second: Spread::of(runs.iter().map(|run| objects as f64 / run.seconds)),
-        times_patchelf: Spread::of(
-            runs.iter().zip(&yardstick).map(|(run, other)| other.seconds / run.seconds),
-        ),
-        runs,
-    };
-    named.into_iter().map(row).collect()
-}
-
 /// Prints the table of the run.
 fn print(rows: &[Row], objects: usize) {
     println!("| way | files a second | times patchelf | bytes added a file | peak memory, MB |");
     println!("| --- | ---: | ---: | ---: | ---: |");
-    for row in rows {
-        let most = row.runs.iter().map(|run| run.peak_memory_bytes).max().unwrap_or(0);
-        let grown = row.runs.first().map_or(0, |run| run.grown / objects.max(1) as i64);
-        println!(
-            "| {} | {} | {} | {} | {:.1} |",
-            row.name,
-            row.files_per_second,
-            row.times_patchelf,
-            grown,
-            most as f64 / 1e6
-        );
+    for Row { name, runs } in rows {
+        let most = runs.iter().map(|run| run.peak_memory_bytes).max().unwrap_or(0);
+        let grown = runs.first().map_or(0, |run| run.grown / objects.max(1) as i64);
+        let speed = Spread::of(runs.iter().map(|run| objects as f64 / run.seconds));
+        // By the speed of patchelf in one process, in the same round.
+        let pairs = runs.iter().zip(&rows[VARIANTS.len() - 1].runs);
+        let ratio = Spread::of(pairs.map(|(run, other)| other.seconds / run.seconds));
+        println!("| {name} | {speed} | {ratio} | {grown} | {:.1} |", most as f64 / 1e6);
     }
 }

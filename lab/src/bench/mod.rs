@@ -1,6 +1,6 @@
 //! `lab bench`: measures becalm in comparison with other tools that do part of its work.
 //!
-//! [`check`] measures `becalm check` and records it. [`list`] chooses the files, [`tools`] has the
+//! [`check`] measures `becalm check` and records it. [`tools`] has the
 //! command lines, [`run`] measures one of them once, [`closures`] counts the objects that each tool
 //! resolved, [`summary`] computes ratios of the rounds, and [`machine`] describes the machine.
 //! [`calm`] measures the effect of an index, [`bind`] that of its bindings, [`start`] what `becalm run`
@@ -18,7 +18,6 @@ mod check;
 mod closures;
 mod estimate;
 mod fix;
-mod list;
 mod loader;
 mod machine;
 mod multiply;
