@@ -1,7 +1,6 @@
 //! `lab slowfs`: a file system with slow lookups, as over a network.
 //!
-//! It is a FUSE pass-through, read-only without `--writable`. Every lookup of a name waits. Opens wait
-//! with `--open-us`, and reads of attributes with `--getattr-us`. The kernel looks up an absent name
+//! It is a FUSE pass-through, read-only without `--writable`. Every lookup of a name waits. The kernel looks up an absent name
 //! each time; it keeps existing names for as long as it likes (`--forgetful`: not at all). The view may
 //! be mounted over its own source. [`view`] is the file system, [`options`] are its differences from
 //! its source, [`changes`] are changes through it, [`faults`] are its errors, and this module mounts it.
@@ -15,10 +14,10 @@ pub(crate) mod view;
 mod tests;
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::process::{self, Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -51,15 +50,6 @@ pub(crate) struct SlowFs {
     /// Duration of a lookup, in microseconds
     #[arg(long, default_value_t = 1000, value_name = "N")]
     delay_us: u64,
-    /// Duration of an open, in microseconds; NFS asks its server at each open
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    open_us: u64,
-    /// Duration of a read of attributes that are not cached, in microseconds
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    getattr_us: u64,
-    /// Time for which the kernel caches attributes, in milliseconds [default: as long as names]
-    #[arg(long, value_name = "N")]
-    attribute_ms: Option<u64>,
     /// Turn the kernel's cache off: each use of a path looks up every name in it
     #[arg(long)]
     forgetful: bool,
@@ -73,12 +63,6 @@ pub(crate) struct SlowFs {
     /// Fail requests
     #[arg(long, value_enum, value_name = "ERROR")]
     fail: Option<Failure>,
-    /// Fail only those for this path, relative to the source, and for all below it
-    #[arg(long, value_name = "PATH", requires = "fail")]
-    fail_below: Option<PathBuf>,
-    /// Answer this number of them first
-    #[arg(long, default_value_t = 0, value_name = "N", requires = "fail")]
-    fail_after: u64,
     /// Write the numbers of lookups, opens and reads of attributes to a file when the mount ends
     #[arg(long, value_name = "FILE")]
     requests: Option<PathBuf>,
@@ -111,38 +95,25 @@ impl Counted {
 }
 
 impl SlowFs {
-    fn options(&self, counted: &Counted) -> Result<Options> {
-        let [look_up, open, attributes] =
-            [self.delay_us, self.open_us, self.getattr_us].map(Duration::from_micros);
+    fn options(&self, counted: &Counted) -> Options {
+        let delay = Duration::from_micros(self.delay_us);
         let numbers = Arc::clone(&counted.numbers);
         let wait = move |step| {
             numbers[step as usize].fetch_add(1, Ordering::Relaxed);
-            thread::sleep(match step {
-                Step::LookUp => look_up,
-                Step::Open => open,
-                Step::Attributes => attributes,
-            });
+            if step == Step::LookUp {
+                thread::sleep(delay);
+            }
         };
         let names_kept = if self.forgetful { Duration::ZERO } else { REMEMBERED };
-        Ok(Options {
+        Options {
             wait: Box::new(wait),
             read_wait: None,
             names_kept,
-            attributes_kept: self.attribute_ms.map_or(names_kept, Duration::from_millis),
+            attributes_kept: names_kept,
             has_still_times: self.still_times,
             is_writable: self.writable,
-            faults: self.fail.map(|failure| self.faults(failure)).transpose()?,
-        })
-    }
-
-    fn faults(&self, failure: Failure) -> Result<Faults> {
-        let below = self.fail_below.as_deref().unwrap_or(Path::new(""));
-        // The view's own paths have no `.`.
-        let below: PathBuf =
-            below.components().filter(|part| matches!(part, Component::Normal(_))).collect();
-        let path = self.source.join(&below);
-        fs::symlink_metadata(&path).with_context(|| path.display().to_string())?;
-        Ok(Faults::new(failure, below, self.fail_after))
+            faults: self.fail.map(|failure| Faults::new(failure, PathBuf::new(), 0)),
+        }
     }
 }
 
@@ -162,7 +133,7 @@ pub(crate) fn run(args: &SlowFs) -> Result<ExitCode> {
     let create = |path: &PathBuf| File::create(path).with_context(|| path.display().to_string());
     let file = args.requests.as_ref().map(create);
     let counted = Counted { numbers: Arc::default(), file: file.transpose()? };
-    let view = View::new(source, args.options(&counted)?)?;
+    let view = View::new(source, args.options(&counted))?;
     let Some((program, rest)) = args.command.split_first() else {
         start(view, &args.mountpoint)?.run().context("the mount cannot be served")?;
         counted.write().context("the numbers of requests")?;

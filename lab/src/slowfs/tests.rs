@@ -1,6 +1,6 @@
 //! Tests of the view: what is there, what is not, what waits, and what fails.
 
-use std::fs::FileTimes;
+use std::fs::{self, FileTimes};
 use std::io;
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::os::unix::process::ExitStatusExt;
