@@ -13,7 +13,7 @@ use becalm_lib::assume;
 use crate::compare::apply::{self, Site};
 use crate::compare::kind::Kind;
 use crate::compare::table::answer;
-use crate::compare::trials::bench::Bench;
+use crate::compare::trials::Bench;
 use crate::words::naming;
 use becalm_lib::compare::apply::plain_assumptions;
 use becalm_lib::compare::comparison::{Cell, Verdict};

@@ -4,7 +4,6 @@
 //! numbers of the unchanged store. [`experiments`] has the trials, [`put`] the strategies
 //! and the static programs, [`columns`] all columns of a table.
 
-pub(super) mod bench;
 pub(super) mod columns;
 mod experiments;
 mod foreign;
@@ -25,6 +24,17 @@ use crate::compare::table::answer;
 use crate::compare::trials::experiments::{TRIALS, Trial};
 use crate::compare::trials::lab::Lab;
 use becalm_lib::compare::comparison::{Cell, Verdict};
+use becalm_lib::compare::program::Program;
+
+/// Inputs of the trials.
+pub(super) struct Bench<'a> {
+    /// A directory for labs.
+    pub place: &'a Path,
+    /// The program of the table, for its hwcaps subdirectories and its store.
+    pub program: &'a Program,
+    /// A loader that reads notes and caches.
+    pub loader: Option<&'a Path>,
+}
 
 /// A strategy, in the form that a trial uses.
 trait Applied {
