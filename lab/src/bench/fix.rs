@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{Seek, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -65,12 +65,6 @@ const VARIANTS: [Variant; 10] = [
     ("patchelf, one process", "-n 100000"),
 ];
 
-/// The same with `sync`, because becalm's variants without `--no-sync` also wait for the disk.
-const PATCHELF_SYNCED: &str = "patchelf, one process, and sync";
-
-/// patchelf on both CPUs, on a store of its own.
-const PATCHELF_TWO: Variant = ("patchelf, xargs -P2", "-n 64 -P 2");
-
 /// Measurement of one variant in one round.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Taken {
@@ -92,7 +86,6 @@ pub(super) fn run(args: &FixBench) -> Result<()> {
     let bench = Bench::new(args)?;
     let load = machine::load();
     let mut runs: Vec<Vec<Taken>> = vec![Vec::new(); VARIANTS.len()];
-    let (mut synced, mut two) = (Vec::new(), Vec::new());
     let (mut objects, mut bytes) = (0, 0);
     for _ in 0..args.rounds {
         let store = bench.store()?;
@@ -100,19 +93,9 @@ pub(super) fn run(args: &FixBench) -> Result<()> {
         for (variant, runs) in VARIANTS.iter().zip(&mut runs) {
             runs.push(bench.take(*variant, &store)?);
         }
-        let began = Instant::now();
-        child::succeed(&mut child::command("sync"))?;
-        let plain = runs[VARIANTS.len() - 1].last().copied();
-        synced.extend(plain.map(|taken| Taken {
-            seconds: taken.seconds + began.elapsed().as_secs_f64(),
-            ..taken
-        }));
-        drop(store);
-        two.push(bench.take(PATCHELF_TWO, &bench.store()?)?);
     }
-    let names = VARIANTS.iter().map(|(name, _)| *name).chain([PATCHELF_SYNCED, PATCHELF_TWO.0]);
-    let runs = runs.into_iter().chain([synced, two]);
-    let rows: Vec<Row> = names.zip(runs).map(|(name, runs)| Row { name, runs }).collect();
+    let rows = VARIANTS.iter().zip(runs).map(|((name, _), runs)| Row { name, runs });
+    let rows: Vec<Row> = rows.collect();
     let (on, load) = (machine::file_system(&bench.scratch), [load, machine::load()]);
     println!(
         "{objects} objects, {bytes} bytes, {}; load {load:?}\n",

@@ -11,6 +11,9 @@ use serde::Serialize;
 
 use super::tools::Tool;
 
+/// A home directory that does not exist and cannot be created.
+pub(super) const NO_HOME: &str = "/dev/null/home";
+
 /// Measurement of one run, including the command's children.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Taken {

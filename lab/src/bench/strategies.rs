@@ -5,6 +5,7 @@
 //! Notes and the loader caches of packages need a patched loader; their misses are those that
 //! `becalm check --reads` predicts for the files that `becalm fix` wrote.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -13,7 +14,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::calm::calm;
-use super::loader::counts;
+use super::run::NO_HOME;
 use super::write_text;
 use crate::becalm::{becalm, fix};
 use crate::child;
@@ -111,7 +112,7 @@ fn of_store(tool: &Path, store: &Path) -> Result<Vec<Counted>> {
                 _ => {
                     let is_index = matches!(variant, Variant::Index);
                     let calm = if is_index { calm(Path::new(index)) } else { Vec::new() };
-                    let (calls, misses) = counts::loader(&place, &program.path, &calm)?;
+                    let (calls, misses) = counted(&place, &program.path, &calm)?;
                     (misses, Some(calls))
                 }
             };
@@ -126,6 +127,31 @@ fn of_store(tool: &Path, store: &Path) -> Result<Vec<Counted>> {
         }
     }
     Ok(all)
+}
+
+/// Counts the loader's system calls for one program in one place, with variables, and its failed opens
+/// and stats.
+fn counted(
+    place: &Place,
+    program: &Path,
+    environment: &[(&str, String)],
+) -> Result<(usize, usize)> {
+    let log = tempfile::NamedTempFile::new()?;
+    let mut strace = child::command("strace");
+    strace.env("HOME", NO_HOME).arg("-qq").arg("-o").arg(log.path());
+    // strace sets them for the program, so that they do not affect strace itself.
+    strace.args(environment.iter().map(|(name, value)| format!("-E{name}={value}")));
+    strace.arg("-ELD_TRACE_LOADED_OBJECTS=1").arg(program);
+    place.run(|| child::succeed(&mut strace))?;
+    let log = fs::read_to_string(log.path())?;
+    Ok((log.lines().count(), log.lines().filter(|line| is_miss(line)).count()))
+}
+
+fn is_miss(line: &str) -> bool {
+    let call = line.split('(').next().unwrap_or_default();
+    let is_search = call.starts_with("open") || call.contains("stat");
+    // The loader always opens the preload file, which is no search for a library.
+    is_search && line.contains("= -1 ") && !line.contains("ld.so.preload")
 }
 
 /// Returns the predicted misses with a loader that reads the strategy's files.
@@ -151,5 +177,19 @@ fn print(counted: &[Counted]) {
             print!(" {}{} |", grouped(own.misses), calls.unwrap_or_default());
         }
         println!();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_miss_is_a_failed_open_or_stat_of_a_library() {
+        assert!(is_miss("openat(AT_FDCWD, \"/s/liba.so\", O_RDONLY) = -1 ENOENT (No such)"));
+        assert!(is_miss("newfstatat(AT_FDCWD, \"/s/\", 0x7ffe, 0) = -1 ENOENT (No such)"));
+        assert!(!is_miss("openat(AT_FDCWD, \"/etc/ld.so.preload\", O_RDONLY) = -1 ENOENT"));
+        assert!(!is_miss("access(\"/etc/ld.so.preload\", R_OK) = -1 ENOENT"));
+        assert!(!is_miss("openat(AT_FDCWD, \"/s/liba.so\", O_RDONLY) = 3"));
     }
 }

@@ -244,12 +244,13 @@ impl Bench {
     fn row(&self, work: &Work, args: &PathsBench) -> Result<serde_json::Value> {
         let (storm, merged, entries) = self.variables(work)?;
         let line = self.line(work)?;
-        let answered = [&storm[..], &self.calm(false)[..]].concat();
-        let variants =
-            [("merged", merged.clone()), ("storm", storm.clone()), ("answered", answered)];
+        let variants = |slow: bool| -> [(&str, Variables); 3] {
+            let answered = [&storm[..], &self.calm(slow)[..]].concat();
+            [("merged", merged.clone()), ("storm", storm.clone()), ("answered", answered)]
+        };
         let mut counts = BTreeMap::new();
         let mut first = None;
-        for (name, variables) in &variants {
+        for (name, variables) in &variants(false) {
             let (count, said) = self.count(&line, variables)?;
             let expected: &String = first.get_or_insert_with(|| said.clone());
             // The output may contain the place of the file.
@@ -273,10 +274,10 @@ impl Bench {
             row[*name] = json!(count);
         }
         if let Some(delay) = args.slow {
-            row["slow_s"] = self.slow(work, &line, delay, &storm, &merged)?;
+            row["slow_s"] = self.slow(work, &line, delay, &variants(true))?;
         }
         if let Some(rounds) = args.local {
-            row["local_s"] = self.local(&line, &variants, rounds)?;
+            row["local_s"] = self.local(&line, &variants(false), rounds)?;
         }
         Ok(row)
     }
@@ -287,13 +288,11 @@ impl Bench {
         work: &Work,
         line: &[String],
         delay: u64,
-        storm: &Variables,
-        merged: &Variables,
+        variants: &[(&str, Variables)],
     ) -> Result<serde_json::Value> {
         let mut row = json!({});
         let before = self.slow_line(delay, &[self.store(), self.folder.join("merged")])?;
-        let answered = [&storm[..], &self.calm(true)[..]].concat();
-        for (name, variables) in [("merged", merged), ("storm", storm), ("answered", &answered)] {
+        for (name, variables) in variants {
             let mut command = Command::new(&before[0]);
             command.args(&before[1..]).arg("env").args(plain_environment());
             command.args(variables.iter().map(|(name, value)| format!("{name}={value}")));
@@ -306,7 +305,7 @@ impl Bench {
             let [begin, end] = times[..] else {
                 bail!("slowfs: {}{text}", String::from_utf8_lossy(&output.stderr));
             };
-            row[name] = json!(end - begin);
+            row[*name] = json!(end - begin);
         }
         println!("{:<12} {:>7} | {row} s", work.name, "");
         Ok(row)

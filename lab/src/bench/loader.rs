@@ -1,15 +1,11 @@
 //! `lab bench loader`: measures the cost and the effect of the loader patch. The same programs are
-//! started by the store's own loader, by a patched one without notes, with notes and with package
-//! caches, and in their ordinary place below `/usr`, in turn. The first variant runs twice as a
-//! control.
+//! started by an unpatched loader, by a patched one without notes, with notes and with package
+//! caches, in turn. The first variant runs twice as a control.
 //!
 //! Run paths are absolute, so each variant has its copy of the store mounted at the store's own
-//! path ([`Place`]), and all variants have the same paths. [`counts`] counts system calls.
-
-pub(super) mod counts;
+//! path ([`Place`]), and all variants have the same paths.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -17,14 +13,13 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::machine;
-use super::run::timed;
+use super::run::{NO_HOME, timed};
 use super::summary::Spread;
 use super::write_text;
 use crate::becalm::fix;
 use crate::child;
 use crate::stored::{self, Place};
 use crate::words::naming;
-use counts::Counts;
 
 /// The programs, with an argument that makes them exit.
 const PROGRAMS: [&str; 3] = ["inkscape", "convert-im6.q16", "emacs-nox"];
@@ -57,8 +52,6 @@ pub(crate) struct LoaderBench {
 struct Variant {
     name: &'static str,
     place: Place,
-    /// True if the programs are those in their ordinary place and not the store's.
-    is_usr: bool,
 }
 
 /// Measurement of one start.
@@ -78,7 +71,6 @@ struct Measured {
     program: &'static str,
     #[serde(rename = "way")]
     variant: &'static str,
-    counts: Counts,
     starts: Vec<Started>,
 }
 
@@ -108,46 +100,31 @@ pub(super) fn run(args: &LoaderBench) -> Result<()> {
 
 /// Returns the variants; the first one is the base of all ratios.
 fn variants(args: &LoaderBench, store: &Path) -> Result<Vec<Variant>> {
-    let libraries: [(_, Option<&PathBuf>, Option<&str>); 6] = [
-        ("unpatched", Some(&args.unpatched), None),
-        ("unpatched again", Some(&args.unpatched), None),
-        ("Debian's loader", None, None),
-        ("patched", Some(&args.patched), None),
-        ("patched, notes", Some(&args.patched), Some("note")),
-        ("patched, caches", Some(&args.patched), Some("ldcache")),
+    let libraries: [(_, &PathBuf, Option<&str>); 5] = [
+        ("unpatched", &args.unpatched, None),
+        ("unpatched again", &args.unpatched, None),
+        ("patched", &args.patched, None),
+        ("patched, notes", &args.patched, Some("note")),
+        ("patched, caches", &args.patched, Some("ldcache")),
     ];
     let becalm = args.becalm.canonicalize().with_context(naming(&args.becalm))?;
     let stored = store.to_str().context("a store with a name in UTF-8")?;
     let mut variants = Vec::new();
-    for (name, filled, strategy) in libraries {
+    for (name, folder, strategy) in libraries {
         let place = Place::of(store)?;
         place.run(|| {
-            if let Some(folder) = filled {
-                stored::set_libc(store, std::slice::from_ref(folder))?;
-            }
+            stored::set_libc(store, std::slice::from_ref(folder))?;
             strategy.map_or(Ok(()), |strategy| fix(&becalm, strategy, stored))
         })?;
-        variants.push(Variant { name, place, is_usr: false });
+        variants.push(Variant { name, place });
     }
-    variants.push(Variant {
-        name: "in /usr, Debian's loader",
-        place: Place::plain()?,
-        is_usr: true,
-    });
     Ok(variants)
-}
-
-/// Returns a command whose home directory does not exist and cannot be created.
-fn homeless(program: &Path) -> Command {
-    let mut command = child::command(program);
-    command.env("HOME", "/dev/null/home");
-    command
 }
 
 /// Runs a program to its end in a place.
 fn start(place: &Place, program: &Path) -> Result<Started> {
-    let mut command = homeless(program);
-    command.arg(ARGUMENT);
+    let mut command = child::command(program);
+    command.arg(ARGUMENT).env("HOME", NO_HOME);
     let (taken, status) = place.run(|| timed(command))?;
     let status = status.code().unwrap_or(-1);
     Ok(Started { wall_ms: taken.wall_ms, cpu_ms: taken.cpu_ms(), status })
@@ -160,49 +137,37 @@ fn measure(
     store: &Path,
     rounds: usize,
 ) -> Result<Vec<Measured>> {
-    let in_store = stored::program(store, name)?;
-    let in_usr = Path::new("/usr/bin").join(name);
-    let program = |variant: &Variant| if variant.is_usr { &in_usr } else { &in_store };
+    let program = stored::program(store, name)?;
     let start = |at: usize| {
         let variant: &Variant = &variants[at];
-        let started = start(&variant.place, program(variant))?;
+        let started = start(&variant.place, &program)?;
         ensure!(started.status == 0, "{name}, {}: status {}", variant.name, started.status);
         Ok(started)
     };
     // The first round fills the caches and is not counted.
     super::rounds(1, variants.len(), |_, at| start(at))?;
     let starts = super::rounds(rounds, variants.len(), |_, at| start(at))?;
-    let mut measured = Vec::new();
-    for (variant, starts) in variants.iter().zip(starts) {
-        let counts = counts::of(&variant.place, program(variant), ARGUMENT)?;
-        measured.push(Measured { program: name, variant: variant.name, counts, starts });
-    }
+    let measured = variants.iter().zip(starts);
+    let measured: Vec<Measured> = measured
+        .map(|(variant, starts)| Measured { program: name, variant: variant.name, starts })
+        .collect();
     print(&measured);
     Ok(measured)
 }
 
 fn print(measured: &[Measured]) {
     let Some(first) = measured.first() else { return };
-    println!(
-        "\n| {} | wall, ms | times the first (95 %) | CPU, times the first (95 %) | system calls | \
-         of the loader | misses |",
-        first.program
-    );
-    println!("|{}", " ---: |".repeat(7).replacen(" ---:", " ---", 1));
+    let program = first.program;
+    println!("\n| {program} | wall, ms | times the first (95 %) | CPU, times the first (95 %) |");
+    println!("| --- | ---: | ---: | ---: |");
     for own in measured {
         let walls = Spread::of(own.starts.iter().map(|start| start.wall_ms));
-        let Counts { calls, loader_calls, loader_misses, .. } = own.counts;
         let ratio = |of: fn(&Started) -> f64| {
             let pairs = own.starts.iter().zip(&first.starts);
             median_interval(pairs.map(|(one, other)| of(one) / of(other)).collect())
         };
-        println!(
-            "| {} | {:.1} | {} | {} | {calls} | {loader_calls} | {loader_misses} |",
-            own.variant,
-            walls.median,
-            ratio(|start| start.wall_ms),
-            ratio(|start| start.cpu_ms),
-        );
+        let (wall, cpu) = (ratio(|start| start.wall_ms), ratio(|start| start.cpu_ms));
+        println!("| {} | {:.1} | {wall} | {cpu} |", own.variant, walls.median);
     }
 }
 
