@@ -92,41 +92,39 @@ struct Namespace {
 }
 
 impl Namespace {
-    /// Runs the blocks of a document and prints the differences. Returns true if there are none.
+    /// Runs the blocks of a document and prints the differences. Returns true if there are none. The exit
+    /// status of a command counts if the document gives no output.
     fn run(&self, root: &Path, shown: &str, blocks: &[Block]) -> Result<bool> {
-        let (skipped, wanted): (Vec<&Block>, Vec<&Block>) =
-            blocks.iter().partition(|block| block.not_run.is_some());
-        for block in skipped {
-            let why = block.not_run.as_deref().unwrap_or_default();
-            println!("{shown}:{}: not run: {why}", block.line);
+        for block in blocks {
+            block.not_run.iter().for_each(|why| println!("{shown}:{}: not run: {why}", block.line));
         }
+        let wanted: Vec<&Block> = blocks.iter().filter(|block| block.not_run.is_none()).collect();
         if wanted.is_empty() {
             return Ok(true);
         }
-        let ends = self.outputs(root, &wanted)?;
-        let mut ends = ends.into_iter();
-        let (mut commands, mut failed) = (0, 0);
-        for block in wanted {
-            for command in &block.commands {
-                let Some(end) = ends.next() else {
-                    bail!("{shown}:{}: the shell ended before it: {}", block.line, command.text);
-                };
-                commands += 1;
-                let printed = end.printed.replace(&self.home().display().to_string(), "~");
-                let end = End { printed, ..end };
-                if let Some(what) = judge(block, command.prints.as_deref(), &end) {
-                    failed += 1;
-                    println!("{shown}:{}: $ {}\n{what}", block.line, command.text);
-                }
+        let mut ends = self.outputs(root, &wanted)?.into_iter();
+        let home = self.place.join("home").display().to_string();
+        let commands =
+            wanted.iter().flat_map(|block| block.commands.iter().map(move |it| (block, it)));
+        let (mut count, mut failed) = (0, 0);
+        for (block, command) in commands {
+            let Some(end) = ends.next() else {
+                bail!("{shown}:{}: the shell ended before it: {}", block.line, command.text);
+            };
+            count += 1;
+            let (printed, vary) = (end.printed.replace(&home, "~"), block.figures_vary.is_some());
+            let what = match &command.prints {
+                Some(said) => compare::differences(said, &printed, STORE, vary),
+                None if end.status == 0 => None,
+                None => Some(format!("  exit status {}\n{printed}", end.status)),
+            };
+            if let Some(what) = what {
+                failed += 1;
+                println!("{shown}:{}: $ {}\n{what}", block.line, command.text);
             }
         }
-        println!("{shown}: {commands} commands, {failed} differ from what it says");
+        println!("{shown}: {count} commands, {failed} differ from what it says");
         Ok(failed == 0)
-    }
-
-    /// The home directory of the commands.
-    fn home(&self) -> PathBuf {
-        self.place.join("home")
     }
 
     /// Runs each command of the blocks; returns its output and its exit status.
@@ -158,7 +156,7 @@ impl Namespace {
 
     /// The shell's script: it makes the store once, then runs each command in the same shell.
     fn script(&self, cwd: &Path, blocks: &[&Block]) -> String {
-        let (place, home) = (self.place.display(), self.home());
+        let place = self.place.display();
         let lab = quoted(&self.lab.display().to_string());
         let mut text = format!(
             "set -e\n\
@@ -166,10 +164,9 @@ impl Namespace {
              test -d {STORE} || {lab} import --store {STORE} >{place}/import.log 2>&1 || {{\n\
              \x20 cat {place}/import.log\n  exit 1\n}}\n\
              set +e\n\
-             export HOME={} PATH={place}/bin:$PATH LC_ALL=C.UTF-8\n\
+             export HOME={place}/home PATH={place}/bin:$PATH LC_ALL=C.UTF-8\n\
              cd {}\n\
              exec 2>&1\nstatus=0\n",
-            home.display(),
             quoted(&cwd.display().to_string())
         );
         for block in blocks {
@@ -213,16 +210,6 @@ fn ends(text: &str) -> Vec<End> {
         }
     }
     ends
-}
-
-/// Returns the fault of a command, if it has one. The exit status counts if the document gives no
-/// output.
-fn judge(block: &Block, said: Option<&str>, end: &End) -> Option<String> {
-    match said {
-        Some(said) => compare::differences(said, &end.printed, STORE, block.figures_vary.is_some()),
-        None if end.status == 0 => None,
-        None => Some(format!("  exit status {}\n{}", end.status, end.printed)),
-    }
 }
 
 /// In single quotes for a shell.

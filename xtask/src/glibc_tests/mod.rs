@@ -68,76 +68,65 @@ pub fn run(options: &Options) -> Result<bool> {
         eprintln!("glibc {version}");
         let tree = Tree::prepare(&folder, release, &dir, Kind::Direct)?;
         tree.build()?;
-        let trial = Trial { tree, version, folder: &folder };
         let known = explained::known(version)?;
-        let (said, is_explained) = trial.run()?.checked(&known);
+        let (said, is_explained) = differing(&tree, version, &folder)?.checked(&known);
         print!("{said}");
         is_clean &= is_explained;
     }
     Ok(is_clean)
 }
 
-/// The tests of one release.
-struct Trial<'a> {
-    tree: Tree,
-    version: &'a str,
-    folder: &'a Path,
+/// Runs all tests of a release without and with `LD_LIBRARY_PATH`, and prints the counts.
+fn differing(tree: &Tree, version: &str, folder: &Path) -> Result<Differing> {
+    let test = |label: &str, added: Added<'_>| -> Result<Results> {
+        let file = folder.join(format!("wrapper-{label}"));
+        let variables = [wrapper::write(&file, &tree.source.join("elf"), added)?];
+        tree.test(&Run { starts: TESTS, variables: &variables, label })
+    };
+    let empty = folder.join("empty");
+    fs::create_dir_all(&empty)?;
+    let idle_module = idle(folder)?;
+    let log = folder.join("answers.log");
+    let mut found = Differing::default();
+    for library_path in [None, Some(empty.as_path())] {
+        let added = Added { library_path, ..Added::default() };
+        let plain = test("plain", added)?;
+        let idle = test("idle", Added { module: Some(&idle_module), ..added })?;
+        // The tests' programs exist only after the first run.
+        let index = index(tree, version, folder, &empty)?;
+        let _ = fs::remove_file(&log);
+        let module = Some(index.as_path());
+        let audited = test("audited", Added { module, log: Some(&log), ..added })?;
+        let answers = answers(&log);
+        let with_path = if library_path.is_some() { ", with LD_LIBRARY_PATH" } else { "" };
+        println!(
+            "glibc {}{with_path}: {} tests, {} pass without a module, {} with an idle one, {} with \
+                 becalm's, which answered {answers} searches",
+            version,
+            plain.len(),
+            plain.count("PASS"),
+            idle.count("PASS"),
+            audited.count("PASS")
+        );
+        ensure!(answers > 0, "the module answered no search");
+        found.add(&plain, &idle, &audited);
+    }
+    Ok(found)
 }
 
-impl Trial<'_> {
-    /// Runs all tests without and with `LD_LIBRARY_PATH`, and prints the counts.
-    fn run(&self) -> Result<Differing> {
-        let empty = self.folder.join("empty");
-        fs::create_dir_all(&empty)?;
-        let idle_module = idle(self.folder)?;
-        let log = self.folder.join("answers.log");
-        let mut differing = Differing::default();
-        for library_path in [None, Some(empty.as_path())] {
-            let added = Added { library_path, ..Added::default() };
-            let plain = self.test("plain", added)?;
-            let idle = self.test("idle", Added { module: Some(&idle_module), ..added })?;
-            // The tests' programs exist only after the first run.
-            let index = self.index(&empty)?;
-            let _ = fs::remove_file(&log);
-            let module = Some(index.as_path());
-            let audited = self.test("audited", Added { module, log: Some(&log), ..added })?;
-            let answers = answers(&log);
-            let with_path = if library_path.is_some() { ", with LD_LIBRARY_PATH" } else { "" };
-            println!(
-                "glibc {}{with_path}: {} tests, {} pass without a module, {} with an idle one, {} with \
-                 becalm's, which answered {answers} searches",
-                self.version,
-                plain.len(),
-                plain.count("PASS"),
-                idle.count("PASS"),
-                audited.count("PASS")
-            );
-            ensure!(answers > 0, "the module answered no search");
-            differing.add(&plain, &idle, &audited);
-        }
-        Ok(differing)
+/// Indexes the objects. `make` links two libraries of tests that are not run into a hwcaps
+/// subdirectory (`sysdeps/x86_64/Makefile`), so answers from the directory above would depend
+/// on the CPU: it is removed first.
+fn index(tree: &Tree, version: &str, folder: &Path, library_path: &Path) -> Result<PathBuf> {
+    let of_cpu = tree.objects.join("elf").join(std::env::consts::ARCH);
+    if of_cpu.exists() {
+        fs::remove_dir_all(&of_cpu).with_context(|| of_cpu.display().to_string())?;
     }
-
-    fn test(&self, label: &str, added: Added<'_>) -> Result<Results> {
-        let file = self.folder.join(format!("wrapper-{label}"));
-        let variables = [wrapper::write(&file, &self.tree.source.join("elf"), added)?];
-        self.tree.test(&Run { starts: TESTS, variables: &variables, label })
-    }
-
-    /// Indexes the objects. `make` links two libraries of tests that are not run into a hwcaps
-    /// subdirectory (`sysdeps/x86_64/Makefile`), so answers from the directory above would depend
-    /// on the CPU: it is removed first.
-    fn index(&self, library_path: &Path) -> Result<PathBuf> {
-        let of_cpu = self.tree.objects.join("elf").join(std::env::consts::ARCH);
-        if of_cpu.exists() {
-            fs::remove_dir_all(&of_cpu).with_context(|| of_cpu.display().to_string())?;
-        }
-        let index = self.folder.join(format!("index-{}.so", self.version));
-        let stores = [self.tree.objects.clone()];
-        let module = make::module(self.folder)?;
-        make::index(&stores, &[library_path.to_owned()], &module, &index)?;
-        Ok(index)
-    }
+    let index = folder.join(format!("index-{}.so", version));
+    let stores = [tree.objects.clone()];
+    let module = make::module(folder)?;
+    make::index(&stores, &[library_path.to_owned()], &module, &index)?;
+    Ok(index)
 }
 
 /// Builds the module that does nothing, without the C library.

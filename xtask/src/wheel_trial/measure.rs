@@ -11,6 +11,7 @@ use becalm_core::cost::SearchCost;
 use becalm_core::observe::offenders::Offender;
 use becalm_core::observe::tally::Missed;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::text;
 use crate::command::{is_done_within, output};
@@ -62,36 +63,10 @@ impl Counted {
 }
 
 #[derive(Deserialize)]
-struct Record {
-    images: Vec<Image>,
-    opens_alone: bool,
-}
-
-#[derive(Deserialize)]
-struct Image {
-    storm: SearchCost,
-    dlopen: Dlopen,
-}
-
-#[derive(Deserialize)]
-struct Dlopen {
-    missed: Missed,
-    found_misses: u64,
-    needed: Vec<Needed>,
-    probes: Vec<Probe>,
-}
-
-#[derive(Deserialize)]
 struct Needed {
     #[serde(flatten)]
     misses: Offender,
     found: bool,
-}
-
-#[derive(Deserialize)]
-struct Probe {
-    needed: String,
-    needed_by: String,
 }
 
 impl Python {
@@ -138,10 +113,10 @@ impl Python {
         line.extend(self.calmed(calm)?);
         line.extend([text(&self.python)?, "-c", statement]);
         self.ran(&line)?;
-        let record: Record = serde_json::from_slice(&fs::read(&self.record)?)?;
-        ensure!(!record.opens_alone, "nothing can be traced here");
-        let image = record.images.into_iter().next_back().context("no image in the record")?;
-        Ok(image.counted(mapped))
+        let record: Value = serde_json::from_slice(&fs::read(&self.record)?)?;
+        ensure!(record["opens_alone"] == false, "nothing can be traced here");
+        let image = record["images"].as_array().and_then(|images| images.last());
+        counted(image.context("no image in the record")?, mapped)
     }
 
     /// Waits until the process that makes the index for plain `becalm run` has ended.
@@ -194,28 +169,31 @@ impl Python {
     }
 }
 
-impl Image {
-    fn counted(self, mapped: BTreeSet<String>) -> Counted {
-        let Dlopen { missed, found_misses, needed, probes } = self.dlopen;
-        let dlopen = missed.opens + missed.stats;
-        let needed_by = |name: &str| {
-            let probe = probes.iter().find(|probe| probe.needed == name);
-            probe.map(|probe| probe.needed_by.clone()).unwrap_or_default()
-        };
-        let (found, missing): (Vec<Needed>, Vec<Needed>) =
-            needed.into_iter().partition(|needed| needed.found);
-        let worst = found.into_iter().map(|needed| {
-            let name = needed.misses.name.to_string();
-            let by = needed_by(&name);
-            (name, by, needed.misses.opens + needed.misses.stats)
-        });
-        Counted {
-            start: self.storm.misses(),
-            dlopen,
-            not_found: dlopen - found_misses,
-            worst: worst.collect(),
-            missing: missing.into_iter().map(|needed| needed.misses.name.to_string()).collect(),
-            mapped,
-        }
-    }
+/// Reads the counts of one image of a record.
+fn counted(image: &Value, mapped: BTreeSet<String>) -> Result<Counted> {
+    let opened = &image["dlopen"];
+    let missed = Missed::deserialize(&opened["missed"])?;
+    let dlopen = missed.opens + missed.stats;
+    let found_misses = opened["found_misses"].as_u64().context("no found_misses")?;
+    let probes = opened["probes"].as_array().context("no probes")?;
+    let needed_by = |name: &str| {
+        let probe = probes.iter().find(|probe| probe["needed"] == name);
+        probe.and_then(|probe| probe["needed_by"].as_str()).unwrap_or_default().to_owned()
+    };
+    let needed: Vec<Needed> = Deserialize::deserialize(&opened["needed"])?;
+    let (found, missing): (Vec<Needed>, Vec<Needed>) =
+        needed.into_iter().partition(|needed| needed.found);
+    let worst = found.into_iter().map(|needed| {
+        let name = needed.misses.name.to_string();
+        let by = needed_by(&name);
+        (name, by, needed.misses.opens + needed.misses.stats)
+    });
+    Ok(Counted {
+        start: SearchCost::deserialize(&image["storm"])?.misses(),
+        dlopen,
+        not_found: dlopen - found_misses,
+        worst: worst.collect(),
+        missing: missing.into_iter().map(|needed| needed.misses.name.to_string()).collect(),
+        mapped,
+    })
 }
