@@ -65,15 +65,18 @@ fn one(becalm: &Path, original: &Path) -> Result<usize> {
     let root = scratch.path().join("root");
     let mut copy = Command::new("cp");
     succeed(copy.args(["-a", "--reflink=auto"]).arg(original).arg(&root))?;
-    let mut programs = root::objects(&root);
+    let mut programs = root::objects(&root.join("usr"));
     programs.retain(|(_, view)| view.interpreter.is_some());
     ensure!(!programs.is_empty(), "{}: no programs", original.display());
-    let before: Vec<Start> = starts(&root, &programs)?;
+    let starts = || -> Result<Vec<Start>> {
+        programs.par_iter().map(|(path, view)| start(&root, path, view)).collect()
+    };
+    let before = starts()?;
 
     let (usr, root_flag) = (root.join("usr"), root.display().to_string());
     let fix = ["fix", "--with", "absolute", "--resolve", "static", "--sysroot", &root_flag];
     succeed(Command::new(becalm).args(fix).arg(&usr))?;
-    let after = starts(&root, &programs)?;
+    let after = starts()?;
     let mut failures = 0;
     let changed = differing(&root, original)?;
     let edited = programs.iter().filter(|(path, _)| changed.contains(path)).count();
@@ -98,10 +101,6 @@ fn one(becalm: &Path, original: &Path) -> Result<usize> {
         failures + left.len(),
     );
     Ok(failures + left.len())
-}
-
-fn starts(root: &Path, programs: &[(PathBuf, ObjectView)]) -> Result<Vec<Start>> {
-    programs.par_iter().map(|(path, view)| start(root, path, view)).collect()
 }
 
 fn start(root: &Path, program: &Path, view: &ObjectView) -> Result<Start> {

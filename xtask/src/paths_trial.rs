@@ -19,7 +19,6 @@ use clap::Args;
 use crate::audit_trial::make;
 use crate::command::succeed;
 use crate::root;
-use crate::tally::Counts;
 use crate::user::is_root;
 
 /// Set in the process that has a mount namespace of its own.
@@ -63,8 +62,8 @@ pub struct Options {
     emulator: Option<PathBuf>,
 }
 
-/// The counts that the program prints, in their order.
-const COUNTS: [&str; 4] = ["asked", "absent", "late", "wrong"];
+/// The counts that the program prints: paths that were asked for, that are absent, late answers, wrong ones.
+type Counts = [u64; 4];
 
 /// Runs the trial. As root it gives itself a mount namespace, to mount over packages.
 ///
@@ -86,13 +85,13 @@ pub fn run(options: &Options) -> Result<bool> {
     trial.prepare()?;
     for round in 0..options.rounds {
         let counts = trial.round(options, round)?;
-        let [asked, absent, late, wrong] = COUNTS.map(|name| counts.get(name));
+        let [asked, absent, late, wrong] = counts;
         println!(
             "round {round}: {asked} questions, {absent} absent, {late} answered late, {wrong} wrong"
         );
-        all.merge(&counts);
+        all.iter_mut().zip(counts).for_each(|(all, count)| *all += count);
     }
-    let [asked, absent, late, wrong] = COUNTS.map(|name| all.get(name));
+    let [asked, absent, late, wrong] = all;
     println!("{asked} questions, {absent} absent, {late} late, {wrong} wrong");
     Ok(wrong == 0)
 }
@@ -316,12 +315,8 @@ fn settle() {
 /// Parses `asked N absent N late N wrong N`.
 fn counts(text: &str) -> Option<Counts> {
     let line = text.lines().find(|line| line.starts_with("asked "))?;
-    let mut numbers = line.split(' ').skip(1).step_by(2);
-    let mut counts = Counts::default();
-    for name in COUNTS {
-        counts.add(name, numbers.next()?.parse().ok()?);
-    }
-    Some(counts)
+    let numbers = line.split(' ').skip(1).step_by(2).map(|number| number.parse().ok());
+    numbers.collect::<Option<Vec<u64>>>()?.try_into().ok()
 }
 
 #[cfg(test)]
@@ -331,8 +326,7 @@ mod tests {
     #[test]
     fn the_programs_line_is_read() {
         let line = "differs: x\nasked 10 absent 4 late 1 wrong 0\n";
-        let read = counts(line).map(|counts| COUNTS.map(|name| counts.get(name)));
-        assert_eq!(read, Some([10, 4, 1, 0]));
+        assert_eq!(counts(line), Some([10, 4, 1, 0]));
         assert_eq!(counts("asked 10"), None);
     }
 }

@@ -13,9 +13,9 @@ use becalm_core::elf::{self, ObjectView};
 use becalm_host::{OsFs, WalkOptions, find_objects};
 use bstr::BStr;
 
-/// Returns the programs and libraries of a root that a loader can load, by path.
-pub(crate) fn objects(root: &Path) -> Vec<(PathBuf, ObjectView)> {
-    let found = find_objects(&[root.join("usr")], WalkOptions::default());
+/// Returns the programs and libraries below a folder that a loader can load, by path.
+pub(crate) fn objects(folder: &Path) -> Vec<(PathBuf, ObjectView)> {
+    let found = find_objects(&[folder.to_owned()], WalkOptions::default());
     let parsed = |path: PathBuf| {
         let view = elf::parse(fs::read(&path).ok()?.as_slice()).ok()?;
         view.dynamic.is_some().then_some((path, view))

@@ -31,7 +31,7 @@ pub(crate) struct Root {
 /// # Errors
 /// Returns an error if the root has no programs or the emulator is missing.
 pub(crate) fn make(root: &Path, store: &Path) -> Result<Root> {
-    let objects = root::objects(root);
+    let objects = root::objects(&root.join("usr"));
     let libraries: BTreeMap<BString, (&Path, &ObjectView)> = objects
         .iter()
         .filter_map(|(path, view)| Some((soname(view)?, (path.as_path(), view))))

@@ -263,30 +263,26 @@ impl Case {
     fn compare(&self, out: &Path, start: &Start, prediction: Result<Prediction>) -> Result<Report> {
         let d = &self.description;
         let mut report = Report { name: self.name(), rule: d.rule.clone(), ..Report::default() };
-        let predicted = match prediction {
-            Ok(prediction) => Some(prediction),
-            Err(error) => {
-                report.failures.push(format!("{error:#}"));
-                None
-            }
-        };
-        let mut found = None;
-        let ld_debug_can_tell = d.records.contains(&Record::LdDebug) && !d.secure;
+        let failed = |error| report.failures.push(format!("{error:#}"));
+        let predicted = prediction.map_err(failed).ok();
+        let mut found: Vec<BString> = Vec::new();
         if d.records.contains(&Record::Strace) {
             let cache = (d.libc == CaseLibc::Glibc).then_some(BStr::new("/etc/ld.so.cache"));
             let own = start.named_loader().map(|_| start.object.as_os_str().as_encoded_bytes());
             let seen = strace(start)?.attempts();
             let seen = candidates(seen, cache, own.map(BStr::new));
-            found = Some(opened(&seen));
+            let is_opened = |a: &&Attempt| a.call == Call::Open && a.outcome == Outcome::Hit;
+            found = seen.iter().filter(is_opened).map(|a| a.path.clone()).collect();
             if let Some(predicted) = &predicted {
                 let difference = with_strace(&predicted.probes, &seen);
                 report.failures.extend(difference.map(|d| format!("strace: {d}")));
             }
             report.strace = seen;
         }
-        if ld_debug_can_tell {
+        if d.records.contains(&Record::LdDebug) && !d.secure {
             let said = ld_debug(start)?;
-            found = Some(hits(&said));
+            let hits = said.probes.iter().filter(|p| p.outcome == Outcome::Hit);
+            found = hits.map(|p| p.path.clone()).collect();
             self.check_missing(&said, out, &mut report);
             if let Some(predicted) = &predicted {
                 let difference = with_ld_debug(&predicted.probes, &said.probes);
@@ -295,7 +291,7 @@ impl Case {
             report.ld_debug = said.probes;
         }
         let libc = predicted.as_ref().map(|predicted| predicted.libc.as_str());
-        self.check_loaded(&found.unwrap_or_default(), libc, out, &mut report);
+        self.check_loaded(&found, libc, out, &mut report);
         report.predicted = predicted.map(|p| p.probes).unwrap_or_default();
         Ok(report)
     }
@@ -330,15 +326,6 @@ impl Case {
             report.failures.push(format!("the loader finds {found:?}, not {expected:?}"));
         }
     }
-}
-
-fn opened(seen: &[Attempt]) -> Vec<BString> {
-    let opened = |a: &&Attempt| a.call == Call::Open && a.outcome == Outcome::Hit;
-    seen.iter().filter(opened).map(|a| a.path.clone()).collect()
-}
-
-fn hits(said: &LdDebug) -> Vec<BString> {
-    said.probes.iter().filter(|p| p.outcome == Outcome::Hit).map(|p| p.path.clone()).collect()
 }
 
 /// A copy of `xtask` that every user can reach, because a build directory may be private. It is

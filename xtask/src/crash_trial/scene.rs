@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use becalm_core::elf;
-use becalm_host::{WalkOptions, find_objects};
 
 use crate::command::succeed;
+use crate::root;
 
 /// The store, beside its first content.
 pub(super) struct Scene {
@@ -23,11 +22,11 @@ impl Scene {
     /// need something.
     pub(super) fn new(becalm: &Path, store: &Path, objects: usize) -> Result<Self> {
         let lab = store.canonicalize().context("--store: run `lab import` first")?;
-        let walked = find_objects(std::slice::from_ref(&lab), WalkOptions::default());
         let mut found: Vec<(u64, PathBuf)> = Vec::new();
-        for object in walked.objects {
-            if searches(&object.path) {
-                found.push((fs::metadata(&object.path)?.len(), object.path));
+        for (path, view) in root::objects(&lab) {
+            let has_run_path = view.dynamic.as_ref().is_some_and(|it| it.runpath.is_some());
+            if has_run_path && view.needed().count() > 1 {
+                found.push((fs::metadata(&path)?.len(), path));
             }
         }
         found.sort();
@@ -88,13 +87,4 @@ impl Scene {
         let mut command = Command::new(&self.becalm);
         succeed(command.args(self.arguments(run)))
     }
-}
-
-/// Returns true for an object with a run path and a needed string.
-fn searches(path: &Path) -> bool {
-    let bytes = fs::read(path).unwrap_or_default();
-    elf::parse(bytes.as_slice()).is_ok_and(|view| {
-        let has_run_path = view.dynamic.as_ref().is_some_and(|dynamic| dynamic.runpath.is_some());
-        has_run_path && view.needed().count() > 1
-    })
 }

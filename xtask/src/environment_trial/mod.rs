@@ -34,13 +34,9 @@ pub struct Options {
     seed: u64,
 }
 
-/// The result of one start.
-struct Compared {
-    probes: usize,
-    as_nobody: bool,
-    /// The start and the difference, if its record differs from the prediction.
-    differs: Option<String>,
-}
+/// The number of predicted probes, whether the start was made as nobody, and the start with the difference, if
+/// its record differs from the prediction.
+type Compared = (usize, bool, Option<String>);
 
 /// Starts and compares. Returns false if anything differs.
 ///
@@ -55,11 +51,11 @@ pub fn run(options: &Options) -> Result<bool> {
         |&number: &u64| compare(&scene, &predictor.path(), Random::draw(options.seed, number));
     let compared = verdicts(&numbers, one);
     let compared = compared.into_iter().collect::<Result<Vec<Compared>>>()?;
-    let differing = compared.iter().filter_map(|compared| compared.differs.as_ref());
+    let differing = compared.iter().filter_map(|(.., differs)| differs.as_ref());
     differing.clone().take(SHOWN).for_each(|differs| println!("{differs}"));
     let differing = differing.count();
-    let probes: usize = compared.iter().map(|compared| compared.probes).sum();
-    let as_nobody = compared.iter().filter(|compared| compared.as_nobody).count();
+    let probes: usize = compared.iter().map(|(probes, ..)| probes).sum();
+    let as_nobody = compared.iter().filter(|(_, as_nobody, _)| *as_nobody).count();
     println!(
         "{} starts in random environments, {as_nobody} of them as nobody, {probes} probes: {} differ",
         compared.len(),
@@ -76,11 +72,10 @@ fn compare(scene: &Scene, xtask: &Path, random: Random) -> Result<Compared> {
     }
     start.dir = Some(scene.at(random.dir));
     start.user = (random.as_nobody && scene.is_root).then(User::nobody);
-    let what = difference(&start, xtask)
+    let (probes, what) = difference(&start, xtask)
         .with_context(|| format!("start {} of seed {}", random.number, random.seed))?;
     std::fs::remove_file(&start.object)?;
-    let (probes, as_nobody) = (what.0, start.user.is_some());
-    Ok(Compared { probes, as_nobody, differs: what.1.map(|what| shown(&random, &what)) })
+    Ok((probes, start.user.is_some(), what.map(|what| shown(&random, &what))))
 }
 
 /// Returns the number of predicted probes and the first difference.
