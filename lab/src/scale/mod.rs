@@ -1,7 +1,5 @@
 //! `lab scale`: `becalm index` and `becalm index --update` on stores of real files of growing size, up to a
-//! million. `--shape` chooses the depth of their closures ([`deep`]).
-
-mod deep;
+//! million.
 
 #[cfg(test)]
 mod tests;
@@ -15,7 +13,6 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use nix::sys::resource::{UsageWho, getrusage};
 
-use self::deep::Shape;
 use crate::words::grouped;
 use crate::{child, survey};
 
@@ -28,9 +25,6 @@ pub(crate) struct Scale {
     /// Make the stores below this folder
     #[arg(long, value_name = "FOLDER")]
     on_disk: PathBuf,
-    /// The packages that a package needs
-    #[arg(long, value_enum, default_value = "flat")]
-    shape: Shape,
     /// The becalm that indexes them, as scripts/build prints it
     #[arg(long, value_name = "FILE")]
     becalm: PathBuf,
@@ -38,20 +32,15 @@ pub(crate) struct Scale {
 
 /// Makes a store of each size, indexes it, adds a package and updates the index.
 pub(crate) fn run(args: &Scale) -> Result<()> {
-    let Scale { packages, on_disk: folder, shape, becalm } = args;
+    let Scale { packages, on_disk: folder, becalm } = args;
     println!(
         "| packages | files | index, s | peak, MB | index, MB | update, nothing new, s | update, a package more, s |"
     );
     println!("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
     for &packages in packages {
         let folder = folder.join(packages.to_string());
-        let (files, more, store) = match shape {
-            Shape::Flat => {
-                let files = packages * survey::OF_A_PACKAGE;
-                (files, survey::OF_A_PACKAGE, survey::make(&folder, files)?)
-            }
-            _ => (shape.objects(packages), 1, deep::make(&folder, *shape, packages)?),
-        };
+        let files = packages * survey::OF_A_PACKAGE;
+        let store = survey::make(&folder, files)?;
         let added = store.join("added");
         if added.exists() {
             fs::remove_dir_all(&added)?;
@@ -66,7 +55,7 @@ pub(crate) fn run(args: &Scale) -> Result<()> {
         ensure!(again.said.contains("up to date"), "{}", again.said);
         copy(&store.join("p0/bin"), &added.join("bin"))?;
         let updated = timed(&["--update"])?;
-        let all = format!("{} for", grouped(files + more));
+        let all = format!("{} for", grouped(files + survey::OF_A_PACKAGE));
         ensure!(updated.said.contains(&all), "not {all}: {}", updated.said);
         println!(
             "| {packages} | {files} | {:.1} | {} | {:.1} | {:.2} | {:.2} |",

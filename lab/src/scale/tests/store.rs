@@ -11,8 +11,6 @@ use becalm_core::fs::{Errno, FileId, FileKind, FileSystem, OpenedFile};
 use becalm_testing::mem::ObjectBuilder;
 use bstr::{BStr, BString, ByteSlice};
 
-use crate::scale::deep::{header, mixed};
-
 /// Path of the store.
 pub(super) const STORE: &str = "/nix/store";
 /// Number of objects in a package.
@@ -175,4 +173,28 @@ impl FileSystem for ScaleFs {
     fn current_dir(&self) -> BString {
         "/".into()
     }
+}
+
+/// Returns the header of a shared object for x86_64 with an empty program header table (gABI, "ELF
+/// Header").
+fn header() -> Vec<u8> {
+    const ET_DYN: u8 = object::elf::ET_DYN.0 as u8;
+    const EM_X86_64: u8 = object::elf::EM_X86_64.0 as u8;
+    let mut header = vec![0; 64];
+    header[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+    // e_type, e_machine, e_version, e_phoff, e_ehsize, e_phentsize
+    for (at, value) in [(16, ET_DYN), (18, EM_X86_64), (20, 1), (32, 64), (52, 64), (54, 56)] {
+        header[at] = value;
+    }
+    header
+}
+
+/// Returns a pseudorandom number that depends on both arguments, the same in every run
+/// (splitmix64).
+fn mixed(number: usize, salt: usize) -> usize {
+    let mut hash =
+        (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ ((salt as u64) << 32 | 0x5bd1);
+    hash = (hash ^ hash >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    hash = (hash ^ hash >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    ((hash ^ hash >> 31) >> 1) as usize
 }
