@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result, anyhow, bail};
 
@@ -10,7 +11,6 @@ use crate::compare::trials::Applied;
 use crate::compare::trials::lab::{Lab, Ran};
 use crate::words::naming;
 use becalm_lib::compare::comparison::Verdict;
-use becalm_lib::index::variables::TUNABLES;
 
 /// A verdict, and details if the verdict alone is not enough.
 type Judged = (Verdict, Option<String>);
@@ -41,17 +41,14 @@ pub(super) const TRIALS: &[Trial] = &[
     Trial {
         id: "stock-glibc",
         title: "no glibc fork needed",
-        see: |lab, applied| Ok(searched(&run(lab, applied, "plain", &[])?, "libone.so.1")),
+        see: |lab, applied| Ok(searched(&run(lab, applied, "plain")?, "libone.so.1")),
         tells: |seen| seen[0] == 1 && seen[1] > 1,
         judge: calmed,
     },
     Trial {
         id: "library-path",
         title: "LD_LIBRARY_PATH still wins",
-        see: |lab, applied| {
-            let over = [("LD_LIBRARY_PATH", lab.outside("over").into_os_string())];
-            values(lab, applied, &[("plain", &[]), ("plain", &over)])
-        },
+        see: |lab, applied| values(lab, applied, &["plain", "plain LD_LIBRARY_PATH=@over"]),
         tells: |seen| seen == [1, 9],
         judge: |control, seen| as_ever(control, seen, "LD_LIBRARY_PATH is passed over"),
     },
@@ -59,9 +56,7 @@ pub(super) const TRIALS: &[Trial] = &[
         id: "preload",
         title: "LD_PRELOAD still first",
         see: |lab, applied| {
-            let library = lab.outside("over").join("libpreload.so");
-            let preload = [("LD_PRELOAD", library.into_os_string())];
-            values(lab, applied, &[("plain", &[]), ("plain", &preload)])
+            values(lab, applied, &["plain", "plain LD_PRELOAD=@over/libpreload.so"])
         },
         tells: |seen| seen == [1, 7],
         judge: |control, seen| {
@@ -72,9 +67,8 @@ pub(super) const TRIALS: &[Trial] = &[
         id: "driver-swap",
         title: "driver swap of the glvnd kind works",
         see: |lab, applied| {
-            let driver = [("LD_LIBRARY_PATH", lab.outside("driver").into_os_string())];
-            let stack = [("LD_LIBRARY_PATH", lab.outside("stack").into_os_string())];
-            values(lab, applied, &[("draw", &[]), ("draw", &driver), ("draw", &stack)])
+            let others = ["draw LD_LIBRARY_PATH=@driver", "draw LD_LIBRARY_PATH=@stack"];
+            values(lab, applied, &[&["draw"], &others[..]].concat())
         },
         tells: |seen| seen == [1, 6, 8],
         judge: |control, seen| {
@@ -84,7 +78,7 @@ pub(super) const TRIALS: &[Trial] = &[
     Trial {
         id: "two-builds",
         title: "two builds of one soname stay apart",
-        see: |lab, applied| values(lab, applied, &[("ab", &[]), ("ba", &[])]),
+        see: |lab, applied| values(lab, applied, &["ab", "ba"]),
         tells: |seen| seen == [11, 22],
         judge: |control, seen| as_ever(control, seen, "one build takes the place of the other"),
     },
@@ -92,7 +86,7 @@ pub(super) const TRIALS: &[Trial] = &[
         id: "keeps-libraries",
         title: "libraries that nothing refers to stay",
         see: |lab, applied| {
-            let ran = run(lab, applied, "plain", &[])?;
+            let ran = run(lab, applied, "plain")?;
             Ok(vec![ran.value, i64::from(ran.has("libquiet.so.1"))])
         },
         tells: |seen| seen == [1, 1],
@@ -102,7 +96,7 @@ pub(super) const TRIALS: &[Trial] = &[
         id: "hwcaps-floor",
         title: "hwcaps floor gone",
         see: |lab, applied| {
-            let ran = run(lab, applied, "plain", &[])?;
+            let ran = run(lab, applied, "plain")?;
             let is_plain = |path: &&String| path.ends_with("/lib/libone.so.1");
             let plain = ran.tried.iter().filter(is_plain).count() as i64;
             Ok(vec![ran.value, ran.tries("libone.so.1") - plain])
@@ -122,7 +116,7 @@ pub(super) const TRIALS: &[Trial] = &[
             if !lab.has_variant() {
                 bail!("this machine's loader searches no hwcaps subdirectories");
             }
-            values(lab, applied, &[("hw", &[])])
+            values(lab, applied, &["hw"])
         },
         tells: |seen| seen == [2],
         judge: |control, seen| as_ever(control, seen, "another variant is loaded"),
@@ -137,14 +131,14 @@ pub(super) const TRIALS: &[Trial] = &[
     Trial {
         id: "dlopen",
         title: "library opened by name at run time calmed",
-        see: |lab, applied| Ok(searched(&run(lab, applied, "opens", &[])?, "libone.so.1")),
+        see: |lab, applied| Ok(searched(&run(lab, applied, "opens")?, "libone.so.1")),
         tells: |seen| seen[0] == 1 && seen[1] > 1,
         judge: calmed,
     },
     Trial {
         id: "dlopen-needed",
         title: "what a plugin needs calmed",
-        see: |lab, applied| Ok(searched(&run(lab, applied, "plugs", &[])?, "libone.so.1")),
+        see: |lab, applied| Ok(searched(&run(lab, applied, "plugs")?, "libone.so.1")),
         tells: |seen| seen[0] == 1 && seen[1] > 1,
         judge: calmed,
     },
@@ -152,7 +146,7 @@ pub(super) const TRIALS: &[Trial] = &[
         id: "static-tls",
         title: "static TLS unharmed",
         see: |lab, applied| {
-            let mut seen = searched(&run(lab, applied, "tls", &[])?, "libtls.so.1");
+            let mut seen = searched(&run(lab, applied, "tls")?, "libtls.so.1");
             seen.push(i64::from(bare_audit_starts(lab)?));
             Ok(seen)
         },
@@ -170,9 +164,7 @@ pub(super) const TRIALS: &[Trial] = &[
         id: "interposer",
         title: "an interposing library still wins",
         see: |lab, applied| {
-            let library = lab.outside("over").join("libwho.so");
-            let preload = [("LD_PRELOAD", library.into_os_string())];
-            bound(lab, applied, &[("interposed", &[]), ("interposed", &preload)])
+            bound(lab, applied, &["interposed", "interposed LD_PRELOAD=@over/libwho.so"])
         },
         tells: |seen| seen[..2] == [111, 177],
         judge: |control, seen| bound_as_ever(control, seen, "another definition is called"),
@@ -180,31 +172,28 @@ pub(super) const TRIALS: &[Trial] = &[
     Trial {
         id: "symbol-versions",
         title: "symbol versions stay apart",
-        see: |lab, applied| bound(lab, applied, &[("versions", &[])]),
+        see: |lab, applied| bound(lab, applied, &["versions"]),
         tells: |seen| seen[0] == 112,
         judge: |control, seen| bound_as_ever(control, seen, "another version is called"),
     },
     Trial {
         id: "ifunc",
         title: "functions chosen for the CPU (IFUNC)",
-        see: |lab, applied| {
-            let other = [(TUNABLES, OsString::from(OTHER_CPU))];
-            bound(lab, applied, &[("chosen", &[]), ("chosen", &other)])
-        },
+        see: |lab, applied| bound(lab, applied, &["chosen", CHOSEN_FOR_OTHER_CPU]),
         tells: |seen| seen[0] != seen[1] && !seen.contains(&-1),
         judge: |control, seen| bound_as_ever(control, seen, "another variant is called"),
     },
     Trial {
         id: "copy-relocation",
         title: "variables copied into the program (COPY)",
-        see: |lab, applied| bound(lab, applied, &[("copy", &[])]),
+        see: |lab, applied| bound(lab, applied, &["copy"]),
         tells: |seen| seen[0] == 122,
         judge: |control, seen| bound_as_ever(control, seen, "there are two of one variable"),
     },
     Trial {
         id: "unique",
         title: "unique symbols shared with plugins",
-        see: |lab, applied| bound(lab, applied, &[("unique", &[])]),
+        see: |lab, applied| bound(lab, applied, &["unique"]),
         tells: |seen| seen[0] == 5,
         judge: |control, seen| bound_as_ever(control, seen, "there are two of one symbol"),
     },
@@ -245,7 +234,7 @@ fn as_ever(control: &[i64], seen: &[i64], unlike: &str) -> Judged {
 
 /// Tunables that make the C library choose its functions as for a lesser CPU, with the names of
 /// releases up to 2.32 as well; on aarch64, as for another CPU.
-const OTHER_CPU: &str = "glibc.cpu.hwcaps=-AVX2,-AVX512F,-AVX512VL,-AVX512BW,-ERMS,-AVX2_Usable,\
+const CHOSEN_FOR_OTHER_CPU: &str = "chosen GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2,-AVX512F,-AVX512VL,-AVX512BW,-ERMS,-AVX2_Usable,\
                          -AVX512F_Usable,-AVX512VL_Usable,-AVX_Fast_Unaligned_Load:\
                          glibc.cpu.name=thunderxt88";
 
@@ -282,13 +271,20 @@ fn wrong(value: i64) -> Judged {
     (Verdict::No, Some(why))
 }
 
-fn run(
-    lab: &Lab,
-    applied: &dyn Applied,
-    program: &str,
-    variables: &[(&str, OsString)],
-) -> Result<Ran> {
-    lab.start(applied.start(&lab.program(program), variables)?)
+/// Returns the command of a start: a program, and variables. A value that begins with `@` is a path outside the
+/// store.
+fn command(lab: &Lab, applied: &dyn Applied, start: &str) -> Result<Command> {
+    let mut words = start.split(' ');
+    let program = lab.program(words.next().unwrap_or_default());
+    let variables = words.filter_map(|word| word.split_once('=')).map(|(name, value)| {
+        let outside = value.strip_prefix('@').map(|name| lab.outside(name).into_os_string());
+        (name, outside.unwrap_or_else(|| value.into()))
+    });
+    applied.start(&program, &variables.collect::<Vec<(&str, OsString)>>())
+}
+
+fn run(lab: &Lab, applied: &dyn Applied, start: &str) -> Result<Ran> {
+    lab.start(command(lab, applied, start)?)
 }
 
 /// Returns a program's value, and the number of tried paths of a library.
@@ -297,35 +293,25 @@ fn searched(ran: &Ran, soname: &str) -> Vec<i64> {
 }
 
 /// Returns the values of several starts.
-fn values(
-    lab: &Lab,
-    applied: &dyn Applied,
-    starts: &[(&str, &[(&str, OsString)])],
-) -> Result<Vec<i64>> {
-    starts.iter().map(|(program, with)| Ok(run(lab, applied, program, with)?.value)).collect()
+fn values(lab: &Lab, applied: &dyn Applied, starts: &[&str]) -> Result<Vec<i64>> {
+    starts.iter().map(|start| Ok(run(lab, applied, start)?.value)).collect()
 }
 
 /// Returns the values of several starts, then the bound and all symbols of the first one.
-fn bound(
-    lab: &Lab,
-    applied: &dyn Applied,
-    starts: &[(&str, &[(&str, OsString)])],
-) -> Result<Vec<i64>> {
-    let start = |(program, with): &(&str, &[(&str, OsString)])| {
-        lab.start_bound(applied.start(&lab.program(program), with)?)
-    };
-    let ran = starts.iter().map(start).collect::<Result<Vec<Ran>>>()?;
+fn bound(lab: &Lab, applied: &dyn Applied, starts: &[&str]) -> Result<Vec<i64>> {
+    let ran = starts.iter().map(|start| lab.start_bound(command(lab, applied, start)?));
+    let ran = ran.collect::<Result<Vec<Ran>>>()?;
     let index = ran.first().map_or([0; 2], |first| [first.bound, first.symbols]);
     Ok(ran.iter().map(|ran| ran.value).chain(index.map(i64::from)).collect())
 }
 
 /// Returns the value before and after a library appears in a directory that is searched first.
 fn later(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>> {
-    let before = run(lab, applied, "later", &[])?.value;
+    let before = run(lab, applied, "later")?.value;
     let place = lab.outside("later").join("libone.so.1");
     let copied = std::fs::copy(lab.outside("kept").join("libone.so.1"), &place);
     copied.with_context(naming(&place))?;
-    let after = run(lab, applied, "later", &[]);
+    let after = run(lab, applied, "later");
     // An error of the start is returned after the removal, so that the library does not stay.
     std::fs::remove_file(&place).with_context(naming(&place))?;
     Ok(vec![before, after?.value])
@@ -338,7 +324,7 @@ fn secure(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>> {
     if !rustix::process::geteuid().is_root() {
         bail!("giving a program to another user needs root");
     }
-    let ran = run(lab, applied, "suid", &[])?;
+    let ran = run(lab, applied, "suid")?;
     if !ran.secure {
         bail!("set-uid programs get no rights here (nosuid)");
     }
@@ -346,14 +332,14 @@ fn secure(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>> {
     // for an ELF header, but has none.
     let trap = lab.first_searched().join("libone.so.1");
     std::fs::write(&trap, [b'x'; 1024]).with_context(naming(&trap))?;
-    let trapped = run(lab, applied, "suid", &[])?.value != ran.value;
+    let trapped = run(lab, applied, "suid")?.value != ran.value;
     std::fs::remove_file(&trap).with_context(naming(&trap))?;
     Ok(vec![ran.value, i64::from(ran.secure), i64::from(trapped)])
 }
 
 /// Returns the value and the tries before and after `strip` of all objects, and the saved bytes.
 fn stripped(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>> {
-    let before = run(lab, applied, "plain", &[])?;
+    let before = run(lab, applied, "plain")?;
     let length = |path: &Path| path.metadata().map(|about| about.len() as i64);
     let size = |paths: &[std::path::PathBuf]| -> Result<i64> {
         paths.iter().map(|path| length(path).with_context(naming(path))).sum()
@@ -362,13 +348,13 @@ fn stripped(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>> {
     // A program that could not be linked statically has no file.
     objects.retain(|path| path.exists());
     let had = size(&objects)?;
-    let mut command = std::process::Command::new("strip");
+    let mut command = Command::new("strip");
     plain(&mut command);
     let ran = command.args(&objects).output().map_err(|_| anyhow!("no strip here"))?;
     if !ran.status.success() {
         bail!("strip: {}", last_line(&ran.stderr));
     }
-    let after = run(lab, applied, "plain", &[])?;
+    let after = run(lab, applied, "plain")?;
     let tries = |ran: &Ran| ran.tries("libone.so.1");
     Ok(vec![before.value, tries(&before), after.value, tries(&after), had - size(&objects)?])
 }
@@ -376,7 +362,7 @@ fn stripped(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>> {
 /// True if the program with much static TLS starts under an audit module for which no static TLS is
 /// reserved.
 fn bare_audit_starts(lab: &Lab) -> Result<bool> {
-    let mut command = std::process::Command::new(lab.program("tls"));
+    let mut command = Command::new(lab.program("tls"));
     plain(&mut command);
     command.env("LD_AUDIT", lab.audit_module());
     Ok(lab.start(command)?.value == 3)
