@@ -63,7 +63,8 @@ struct Verdict {
 /// Returns an error if the module cannot be made.
 pub fn run(options: &Options) -> Result<bool> {
     let scratch = open_folder()?;
-    let own = Machine { module: std::fs::read(make::module(scratch.path())?)?, emulator: None };
+    // The module and the emulator that the programs of each machine are started with; this machine has none.
+    let own: Machine = (std::fs::read(make::module(scratch.path())?)?, None);
     let mut machines = vec![own];
     let own = |trial| (trial, 0);
     let mut trials: Vec<(Trial, usize)> = programs(options)?.into_iter().map(own).collect();
@@ -78,7 +79,7 @@ pub fn run(options: &Options) -> Result<bool> {
         let folder = scratch.path().join(format!("module-{at}"));
         std::fs::create_dir(&folder)?;
         let module = std::fs::read(make::module_of(&made.machine, &folder)?)?;
-        machines.push(Machine { module, emulator: made.emulator });
+        machines.push((module, made.emulator));
     }
     let one = |(trial, machine): &(Trial, usize)| try_one(trial, &machines[*machine], options);
     let verdicts = verdicts(&trials, one);
@@ -129,15 +130,10 @@ fn programs(options: &Options) -> Result<Vec<Trial>> {
     Ok(trials)
 }
 
-/// The module and the emulator that the programs of one machine are started with.
-struct Machine {
-    module: Vec<u8>,
-    /// The emulator, if it is not this machine.
-    emulator: Option<PathBuf>,
-}
+type Machine = (Vec<u8>, Option<PathBuf>);
 
 fn try_one(trial: &Trial, machine: &Machine, options: &Options) -> Result<Verdict> {
-    let (module, emulator) = (&machine.module, machine.emulator.as_deref());
+    let (module, emulator) = (&machine.0, machine.1.as_deref());
     let preload = options.preload.as_deref();
     let folder = open_folder()?;
     let index_file = folder.path().join("index.so");

@@ -28,7 +28,7 @@ impl Counts {
     }
 }
 
-/// A kind of counts: its name, and its title in a table. One without a title is in no table.
+/// A kind of counts: its name, and its title in a table.
 pub(crate) type Column = (&'static str, &'static str);
 
 /// Returns a table: a line of titles, then one for each row.
@@ -39,16 +39,15 @@ pub(crate) fn table<'a>(
     rows: impl Iterator<Item = (String, &'a Counts)>,
 ) -> String {
     let (first, other) = widths;
-    let columns = columns.iter().filter(|(_, title)| !title.is_empty());
     let mut text = format!("{title:<first$}");
     let cell = |text: &mut String, cell: String| {
         // Writing to a String cannot fail.
         let _ = write!(text, "{cell:>other$}");
     };
-    columns.clone().for_each(|(_, title)| cell(&mut text, (*title).to_owned()));
+    columns.iter().for_each(|(_, title)| cell(&mut text, (*title).to_owned()));
     for (row, counts) in rows {
         let _ = write!(text, "\n{row:<first$}");
-        columns.clone().for_each(|(name, _)| cell(&mut text, counts.get(name).to_string()));
+        columns.iter().for_each(|(name, _)| cell(&mut text, counts.get(name).to_string()));
     }
     text + "\n"
 }
