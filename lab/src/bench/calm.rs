@@ -32,7 +32,7 @@ const PROGRAMS: [(&str, &[&str]); 6] = [
 
 /// A variant of the start.
 pub(super) struct Variant {
-    pub(super) name: &'static str,
+    name: &'static str,
     program: PathBuf,
     /// Arguments before those that all variants share.
     prefix: Vec<String>,
@@ -168,27 +168,6 @@ pub(super) fn measure(
     arguments: &[&str],
     rounds: usize,
 ) -> Result<Vec<Value>> {
-    let (able, times) = taken(name, variants, arguments, rounds)?;
-    println!("{name}\n  {:<32}{:>10}{:>30}", "", "median ms", "× the first, quartiles");
-    for (variant, own) in able.iter().zip(&times) {
-        let milliseconds = 1000.0 * Spread::of(own.iter().copied()).median;
-        let ratios = own.iter().zip(&times[0]).map(|(one, first)| one / first);
-        let Spread { low, median, high, .. } = Spread::of(ratios);
-        println!(
-            "  {:<32}{milliseconds:>10.1}{median:>12.3} ({low:.3} to {high:.3})",
-            variant.name
-        );
-    }
-    Ok(raw(name, &able, &times))
-}
-
-/// Returns the variants that start, and the seconds of each in each round.
-pub(super) fn taken<'v>(
-    name: &str,
-    variants: &'v [Variant],
-    arguments: &[&str],
-    rounds: usize,
-) -> Result<(Vec<&'v Variant>, Vec<Vec<f64>>)> {
     // The first round fills the caches and is not counted. A program that finds its data relative
     // to itself may not start elsewhere.
     let mut able = Vec::new();
@@ -199,13 +178,17 @@ pub(super) fn taken<'v>(
         }
     }
     let times = super::rounds(rounds, able.len(), |_, at| once(able[at], arguments))?;
-    Ok((able, times))
-}
-
-/// Returns the raw data of the times of a program.
-pub(super) fn raw(name: &str, able: &[&Variant], times: &[Vec<f64>]) -> Vec<Value> {
-    let row = |(variant, own): (&&Variant, &Vec<f64>)| json!({ "program": name, "way": variant.name, "seconds": own });
-    able.iter().zip(times).map(row).collect()
+    println!("{name}\n  {:<32}{:>10}{:>30}", "", "median ms", "× the first, quartiles");
+    let mut raw = Vec::new();
+    for (variant, own) in able.iter().zip(&times) {
+        let milliseconds = 1000.0 * Spread::of(own.iter().copied()).median;
+        let ratios = own.iter().zip(&times[0]).map(|(one, first)| one / first);
+        let Spread { low, median, high, .. } = Spread::of(ratios);
+        let way = variant.name;
+        println!("  {way:<32}{milliseconds:>10.1}{median:>12.3} ({low:.3} to {high:.3})");
+        raw.push(json!({ "program": name, "way": way, "seconds": own }));
+    }
+    Ok(raw)
 }
 
 fn once(variant: &Variant, arguments: &[&str]) -> Result<f64> {

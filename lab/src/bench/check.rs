@@ -1,7 +1,6 @@
 //! `lab bench check`: rounds of all tools on one list of files.
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
@@ -15,7 +14,7 @@ use super::closures::{self, Resolved};
 use super::run::{self, Taken};
 use super::summary::Spread;
 use super::tools::{self, OURS, Tool};
-use super::{machine, rounds, write_text};
+use super::{listed, machine, rounds, write_text};
 use crate::elf::Dynamic;
 
 /// Directory of the listed files, and their number.
@@ -52,11 +51,7 @@ pub(super) fn run(args: &CheckBench) -> Result<()> {
     let becalm = args.becalm.canonicalize().context("--becalm: run scripts/build first")?;
     let folder = Path::new(FOLDER);
     let files = choose(folder)?;
-    let mut list_file = tempfile::NamedTempFile::new()?;
-    for file in &files {
-        writeln!(list_file, "{}", file.display())?;
-    }
-    list_file.flush()?;
+    let list_file = listed(&files)?;
     let load = machine::load();
     let tools = measured(&tools::all(&becalm, folder, &files, list_file.path())?, ROUNDS)?;
     let starts = measured(&tools::starts(&becalm), STARTS)?;

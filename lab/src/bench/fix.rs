@@ -5,7 +5,7 @@
 //! becalm use one copy, which `becalm undo` restores. patchelf has no undo, so it comes last.
 
 use std::fs;
-use std::io::{Seek, Write};
+use std::io::Seek;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use serde_json::json;
 use super::run::watched;
 use super::summary::Spread;
 use super::write_text;
-use super::{machine, multiply};
+use super::{listed, machine, multiply};
 use crate::child;
 use crate::patchelf::Patchelf;
 
@@ -153,12 +153,7 @@ impl Bench {
             becalm_host::WalkOptions::default(),
         );
         let files: Vec<PathBuf> = found.objects.into_iter().map(|object| object.path).collect();
-        let mut list = tempfile::NamedTempFile::new()?;
-        for file in &files {
-            writeln!(list, "{}", file.display())?;
-        }
-        list.flush()?;
-        Ok(Store { dir, files, list })
+        Ok(Store { dir, list: listed(&files)?, files })
     }
 
     fn take(&self, (name, words): Variant, store: &Store) -> Result<Taken> {

@@ -1,7 +1,6 @@
 //! Describes the machine of a measurement.
 
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
@@ -46,8 +45,7 @@ pub(crate) fn load() -> f64 {
 
 /// Returns the date in UTC.
 pub(crate) fn today() -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    said("date", &["-u", "-d", &format!("@{}", now.as_secs()), "+%F"])
+    said("date", &["-u", "+%F"])
 }
 
 /// Returns a command's standard output, or an empty string if it fails.

@@ -120,6 +120,14 @@ fn rounds<T>(
     Ok(all)
 }
 
+/// Writes the paths of files into a temporary file, one a line.
+fn listed(files: &[PathBuf]) -> Result<tempfile::NamedTempFile> {
+    let list = tempfile::NamedTempFile::new()?;
+    let lines: String = files.iter().map(|file| format!("{}\n", file.display())).collect();
+    fs::write(list.path(), lines)?;
+    Ok(list)
+}
+
 /// Writes raw data and the machine's description, if the options name a file.
 fn write_raw(raw: Option<&Path>, mut data: serde_json::Value) -> Result<()> {
     let read = |file| fs::read_to_string(file).unwrap_or_default().trim().to_owned();

@@ -5,10 +5,10 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::calm::{Variant, raw, taken, variant};
-use super::{Common, Spread};
+use super::Common;
+use super::calm::{Variant, measure, variant};
 use crate::stored;
 
 /// The programs, with arguments that make them exit.
@@ -48,40 +48,7 @@ pub(super) fn run(args: &Common) -> Result<()> {
     for (name, arguments) in PROGRAMS.into_iter().filter(|(name, _)| args.is_wanted(name)) {
         let program = stored::program(store, name)?;
         let program = program.to_str().context("a path that is no UTF-8")?;
-        all.extend(starts(&variants(becalm, program), name, arguments, *rounds)?);
+        all.extend(measure(name, &variants(becalm, program), arguments, *rounds)?);
     }
     args.write(json!({ "times": all }))
-}
-
-/// Measures the starts of one program and prints its table.
-fn starts(
-    variants: &[Variant],
-    name: &str,
-    arguments: &[&str],
-    rounds: usize,
-) -> Result<Vec<Value>> {
-    let (able, times) = taken(name, variants, arguments, rounds)?;
-    println!(
-        "{name} {}\n  {:<32}{:>10}{:>12}  {:<16}{:>10}",
-        arguments.join(" "),
-        "",
-        "median ms",
-        "× untraced",
-        "quartiles",
-        "added ms"
-    );
-    for (variant, own) in able.iter().zip(&times) {
-        let pairs = own.iter().zip(&times[0]);
-        let ratios = Spread::of(pairs.clone().map(|(one, untraced)| one / untraced));
-        let added = Spread::of(pairs.map(|(one, untraced)| one - untraced));
-        println!(
-            "  {:<32}{:>10.1}{:>12.2}  {:<16}{:>10.1}",
-            variant.name,
-            1000.0 * Spread::of(own.iter().copied()).median,
-            ratios.median,
-            format!("{:.2} to {:.2}", ratios.low, ratios.high),
-            1000.0 * added.median
-        );
-    }
-    Ok(raw(name, &able, &times))
 }

@@ -32,27 +32,15 @@ pub(crate) enum Field {
     Calls {
         #[command(flatten)]
         common: Common,
-        /// The store
-        #[arg(long, default_value = "target/lab/store")]
-        store: PathBuf,
         /// Folders with the C library of a loader that reads package caches
         #[arg(long, value_name = "DIR")]
         libraries: Vec<PathBuf>,
     },
     /// Failed opens with directories of links: for the program alone, and for every object
-    Farms {
-        #[command(flatten)]
-        common: Common,
-        /// The store
-        #[arg(long, default_value = "target/lab/store")]
-        store: PathBuf,
-    },
+    Farms(Common),
     /// A program of many libraries on a slow file system, without a strategy and with absolute
     /// names
-    Many {
-        #[command(flatten)]
-        common: Common,
-    },
+    Many(Common),
     /// Directories that a loader searches for 13 entries of `LD_LIBRARY_PATH`
     LibraryPath {
         #[command(flatten)]
@@ -69,6 +57,9 @@ pub(crate) struct Common {
     /// The becalm to use
     #[arg(long, default_value = "target/release/becalm")]
     becalm: PathBuf,
+    /// The store
+    #[arg(long, default_value = "target/lab/store")]
+    store: PathBuf,
     /// File for the figures as JSON, in addition to the printed table
     #[arg(long, value_name = "FILE")]
     raw: Option<PathBuf>,
@@ -91,11 +82,11 @@ struct Row {
 /// Returns an error if a store, a loader, becalm or strace is missing, or if mounting needs root.
 pub(crate) fn run(args: &Field) -> Result<()> {
     let (common, rows) = match args {
-        Field::Calls { common, store, libraries } => {
-            (common, calls::rows(&common.becalm, store, libraries)?)
+        Field::Calls { common, libraries } => {
+            (common, calls::rows(&common.becalm, &common.store, libraries)?)
         }
-        Field::Farms { common, store } => (common, farms::rows(&common.becalm, store)?),
-        Field::Many { common } => (common, many::rows(&common.becalm)?),
+        Field::Farms(common) => (common, farms::rows(&common.becalm, &common.store)?),
+        Field::Many(common) => (common, many::rows(&common.becalm)?),
         Field::LibraryPath { common, loader } => (common, library_path::rows(loader)?),
     };
     println!("| what | theirs | ours |\n| --- | ---: | ---: |");

@@ -141,15 +141,10 @@ fn attach(file: &Path, above: &Path, args: &SlowDisk) -> Result<()> {
     let mounted = fs::write(&kernel, READ_AHEAD_KB)
         .with_context(|| kernel.display().to_string())
         .and_then(|()| {
-            let none: Option<&str> = None;
-            let mounted = mount(
-                Some(device),
-                above,
-                Some(args.format.name().as_str()),
-                MsFlags::MS_RDONLY,
-                none,
-            );
-            mounted.with_context(|| format!("cannot mount {}", device.display()))
+            let format = args.format.name();
+            let options = ["-t", &format, "-o", "ro"].map(OsStr::new);
+            let words = [&options[..], &[device.as_os_str(), above.as_os_str()]].concat();
+            run_tool("mount", &words).map(drop)
         });
     // A device in use is detached after its last use.
     run_tool("losetup", &["-d".as_ref(), device.as_os_str()])?;
