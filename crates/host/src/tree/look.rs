@@ -1,6 +1,5 @@
 //! The calls whose results a program is told, and the events that say that they are old.
 
-use std::ffi::CStr;
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -10,6 +9,7 @@ use std::ptr;
 use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
 use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, openat, statx};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::path::Arg;
 use rustix::time::{ClockId, clock_gettime};
 
 /// The signal number by which the module recognizes the descriptor of the events. No signal is sent.
@@ -118,7 +118,7 @@ pub fn now() -> u64 {
 ///
 /// # Errors
 /// Returns the error of the call.
-pub fn at(directory: BorrowedFd<'_>, path: &CStr, follow: bool) -> io::Result<Facts> {
+pub fn at(directory: BorrowedFd<'_>, path: impl Arg, follow: bool) -> io::Result<Facts> {
     let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
     Ok(statx(directory, path, flags, WANTED)?)
 }
@@ -136,7 +136,7 @@ pub fn open_file(file: BorrowedFd<'_>) -> io::Result<Facts> {
 ///
 /// # Errors
 /// Returns the error of the call.
-pub fn open(directory: BorrowedFd<'_>, path: &CStr) -> io::Result<OwnedFd> {
+pub fn open(directory: BorrowedFd<'_>, path: impl Arg) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     Ok(openat(directory, path, flags, Mode::empty())?)
 }

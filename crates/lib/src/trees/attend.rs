@@ -20,7 +20,7 @@ use crate::trees::counts::{Counter, Counts};
 use crate::trees::learn::{self, Started};
 use crate::trees::packed::{self, Pack};
 use crate::trees::record::{Header, Record, place};
-use crate::trees::{folder, is_running, started};
+use crate::trees::{folder, is_running, is_slow, started};
 
 /// The longest time that a program is attended.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -78,20 +78,22 @@ fn open_files(process: u32) -> FxHashSet<(u64, u64)> {
     facts.map(|facts| (facts.dev(), facts.ino())).collect()
 }
 
-/// The begin of a look at all paths.
-struct Begun {
-    at: Instant,
-    /// The time by the clock of tables.
+/// The last look at all paths.
+struct Look {
+    began: Instant,
+    took: Duration,
+    /// The time of the begin by the clock of tables.
     time: u64,
-    /// The programs that the table had: results count for these.
+    /// The programs that the table had then: results count for these.
     programs: u64,
 }
 
-impl Begun {
-    fn now(table: &Table) -> Self {
+impl Look {
+    fn at(table: &Table, look: impl FnOnce()) -> Self {
         // A program that joins from now on needs a later look.
-        let programs = table.programs();
-        Self { at: Instant::now(), time: look::now(), programs }
+        let (programs, began, time) = (table.programs(), Instant::now(), look::now());
+        look();
+        Self { began, took: began.elapsed(), time, programs }
     }
 }
 
@@ -136,7 +138,7 @@ impl Attended {
         counter: &mut Counter,
     ) -> (u64, Looked) {
         let folder = self.folder.as_deref().unwrap_or(Path::new("/"));
-        let mut paths = Paths::of(record, folder);
+        let mut paths = Paths::of(record, folder, is_slow);
         paths.lasts = self.door.is_some();
         if let Some((_, pack)) = self.door {
             paths.map_from(|path| pack.file(folder, path));
@@ -145,11 +147,13 @@ impl Attended {
         if record.header.together > 1 {
             wait_for_others(table);
         }
-        let begun = Begun::now(table);
-        if is_filled {
-            paths.look(table, changes, true);
-        }
-        let (took, together) = (begun.at.elapsed(), table.programs());
+        let last = Look::at(table, || {
+            if is_filled {
+                paths.look(table, changes, true);
+            }
+        });
+        let together = table.programs();
+        let mut count = || counter.update(|| Counts::of(table, Some(record), false));
         match self.door {
             Some((door, pack)) => {
                 if is_filled && packed::is_unchanged(pack, folder, &self.command, changes) {
@@ -157,28 +161,22 @@ impl Attended {
                 }
                 while is_running(door) && !changes.happened() {
                     thread::sleep(PAUSE_OF_NODE);
-                    counter.update(|| Counts::of(table, Some(record), false));
+                    count();
                 }
             }
-            None => {
-                let paths = is_filled.then_some(&paths);
-                self.keep_fresh(table, changes, paths, (begun, took), || {
-                    counter.update(|| Counts::of(table, Some(record), false));
-                });
-            }
+            None => self.keep_fresh(table, changes, is_filled.then_some(&paths), last, count),
         }
         let looked = paths.looked(table);
         (together, if changes.happened() { Looked::default() } else { looked })
     }
 
-    /// Repeats the calls before their results are too old, until the starts are over. `last_look` is the begin of
-    /// the last look, and `took` its duration.
+    /// Repeats the calls before their results are too old, until the starts are over.
     fn keep_fresh(
         &self,
         table: &Table,
         changes: &Changes,
         paths: Option<&Paths<'_>>,
-        (mut last_look, mut took): (Begun, Duration),
+        mut last_look: Look,
         mut count: impl FnMut(),
     ) {
         let mut began = Instant::now();
@@ -196,20 +194,18 @@ impl Attended {
                 (began, news) = (Instant::now(), Instant::now());
             }
             let [least, most] = REFRESHED;
-            let pause = COUNTS.saturating_sub(EARLIER + took * 3 / 2).clamp(least, most);
+            let pause = COUNTS.saturating_sub(EARLIER + last_look.took * 3 / 2).clamp(least, most);
             // While programs still join, a look would come too early for some of them.
-            let waits = is_joined && last_look.at.elapsed() < took + TOGETHER[1];
+            let waits = is_joined && last_look.began.elapsed() < last_look.took + TOGETHER[1];
             let is_late = last > last_look.time && table.programs() >= last_look.programs + enough;
             let is_old = is_late && !waits;
             // Results that nobody asks for need not be fresh.
-            let is_due = news > last_look.at && last_look.at.elapsed() > pause;
+            let is_due = news > last_look.began && last_look.began.elapsed() > pause;
             if let Some(paths) = paths
                 && (is_old || is_due)
                 && !changes.happened()
             {
-                last_look = Begun::now(table);
-                paths.look(table, changes, is_old);
-                took = last_look.at.elapsed();
+                last_look = Look::at(table, || paths.look(table, changes, is_old));
             }
         }
     }

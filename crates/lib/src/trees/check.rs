@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use rustix::fs::{Advice, CWD, fadvise, readlinkat};
 
 use crate::trees::record::{Kind, Record, RecordedPath};
-use crate::trees::{c_path, copies, in_parallel, is_slow, times_count};
+use crate::trees::{c_path, copies, in_parallel, times_count};
 
 /// Maximum length of a file that is read ahead although it has no copy.
 const MOST_AHEAD: u64 = 32 << 20;
@@ -89,34 +89,12 @@ pub(super) struct Paths<'a> {
     /// True if what is found counts as long as the table.
     pub(super) lasts: bool,
     /// True for the paths of a pack that are not compared with the tree.
-    is_packed: bool,
+    pub(super) is_packed: bool,
     /// The directories as they were opened first. The program opens them by these descriptors.
     held: OnceLock<Vec<OnceLock<Opened>>>,
 }
 
 impl<'a> Paths<'a> {
-    pub(super) fn of(record: &'a Record, folder: &Path) -> Self {
-        let trees = record.header.trees.iter().map(Path::new);
-        Self::in_trees(&trees.filter(|tree| is_slow(tree)).collect::<Vec<_>>(), record, folder)
-    }
-
-    /// As [`Self::of`], for trees on any file system.
-    pub(super) fn anywhere(record: &'a Record, folder: &Path) -> Self {
-        let trees: Vec<&Path> = record.header.trees.iter().map(Path::new).collect();
-        Self::in_trees(&trees, record, folder)
-    }
-
-    /// Returns the paths of a pack's record, of which nothing is looked up.
-    pub(super) fn packed(
-        record: &'a Record,
-        folder: &Path,
-        place: impl Fn(&str) -> PathBuf,
-    ) -> Self {
-        let mut paths = Self { is_packed: true, ..Self::in_trees(&[], record, folder) };
-        paths.map_from(place);
-        paths
-    }
-
     /// Sets the places from which libraries are mapped, which have the directories of the tree.
     pub(super) fn map_from(&mut self, place: impl Fn(&str) -> PathBuf) {
         for (known, recorded) in self.known.iter_mut().zip(&self.record.paths) {
@@ -136,11 +114,13 @@ impl<'a> Paths<'a> {
         }
     }
 
-    /// Returns the paths, and the directories in these trees.
-    fn in_trees(trees: &[&Path], record: &'a Record, folder: &Path) -> Self {
+    /// Returns the paths of a record, and their directories in the trees that are looked at.
+    pub(super) fn of(record: &'a Record, folder: &Path, is_looked_at: fn(&Path) -> bool) -> Self {
+        let trees = record.header.trees.iter().map(Path::new);
+        let trees: &[&Path] = &trees.filter(|tree| is_looked_at(tree)).collect::<Vec<_>>();
         let outer: BTreeSet<_> = trees.iter().flat_map(|it| it.ancestors().skip(1)).collect();
         let timed = trees.iter().filter(|tree| times_count(tree));
-        let timed = timed.filter_map(|tree| look::at(CWD, &c_path(tree)?, true).ok());
+        let timed = timed.filter_map(|tree| look::at(CWD, *tree, true).ok());
         let mut paths = Self {
             record,
             known: Vec::new(),
@@ -284,9 +264,7 @@ impl Look<'_> {
         };
         // A link that leads nowhere is not missing: what it leads to can appear anywhere.
         let is_missing = || {
-            let found = above.and_then(|(above, name)| {
-                Some(look::at(above.as_fd(), &c_path(Path::new(name))?, false))
-            });
+            let found = above.map(|(above, name)| look::at(above.as_fd(), name, false));
             found.is_some_and(|it| it.is_err_and(|it| it.kind() == io::ErrorKind::NotFound))
         };
         match opened {
@@ -309,7 +287,7 @@ impl Look<'_> {
     }
 
     fn at(&self, at: usize) -> Found {
-        let (known, recorded) = (&self.paths.known[at], &self.paths.record.paths[at]);
+        let known = &self.paths.known[at];
         let parent = match known.parent.map(|parent| self.opened(parent)) {
             Some(Opened::Watched(parent)) => parent.as_fd(),
             Some(Opened::Missing) => return Found::Absent,
@@ -317,22 +295,17 @@ impl Look<'_> {
         };
         match look::at(parent, &known.name, false) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Found::Absent,
-            Ok(facts) => self.there(parent, known, recorded, facts).unwrap_or(Found::Unknown),
+            Ok(facts) => self.there(parent, at, facts).unwrap_or(Found::Unknown),
             Err(_) => Found::Unknown,
         }
     }
 
     /// Returns what is found at a path where there is something.
-    fn there(
-        &self,
-        parent: BorrowedFd<'_>,
-        known: &Known,
-        recorded: &RecordedPath,
-        mut facts: Facts,
-    ) -> Option<Found> {
+    fn there(&self, parent: BorrowedFd<'_>, at: usize, mut facts: Facts) -> Option<Found> {
+        let (known, recorded) = (&self.paths.known[at], &self.paths.record.paths[at]);
         match look::kind(&facts) {
             look::DIRECTORY => self.watched(known.own).map(drop)?,
-            look::LINK => return self.link(parent, known, recorded, facts),
+            look::LINK => return self.link(parent, at, facts),
             look::FILE if facts.stx_nlink > 1 => {
                 // It can be changed by another name.
                 let file = look::open(parent, &known.name).ok()?;
@@ -342,7 +315,7 @@ impl Look<'_> {
             look::FILE => {}
             _ => return None,
         }
-        let copied = self.copy(parent, known, &facts);
+        let copied = self.copy(parent, at, &facts);
         let is_read = recorded.read && copied.is_none();
         let is_mapped = recorded.mapped && !(copied.is_some() && recorded.loads() == Some(true));
         if (is_read || is_mapped)
@@ -357,13 +330,8 @@ impl Look<'_> {
     }
 
     /// Returns what is found at a link, and where it leads to, if that is watched.
-    fn link(
-        &self,
-        parent: BorrowedFd<'_>,
-        known: &Known,
-        recorded: &RecordedPath,
-        facts: Facts,
-    ) -> Option<Found> {
+    fn link(&self, parent: BorrowedFd<'_>, at: usize, facts: Facts) -> Option<Found> {
+        let (known, recorded) = (&self.paths.known[at], &self.paths.record.paths[at]);
         let target = readlinkat(parent, &known.name, Vec::new()).ok()?;
         let target = target.to_str().ok()?;
         (Some(target) == recorded.target.as_deref()).then_some(())?;
@@ -376,7 +344,7 @@ impl Look<'_> {
             _ => false,
         };
         let followed = look::at(parent, &known.name, true).ok().filter(is_followed);
-        let copied = followed.and_then(|followed| self.copy(parent, known, &followed));
+        let copied = followed.and_then(|followed| self.copy(parent, at, &followed));
         let followed = copied.map(|it| it.0).or(followed);
         Some(Found::There { facts, followed, copy: copied.map(|it| it.1) })
     }
@@ -386,10 +354,11 @@ impl Look<'_> {
     fn copy(
         &self,
         parent: BorrowedFd<'_>,
-        known: &Known,
+        at: usize,
         facts: &Facts,
     ) -> Option<(Facts, (u64, u64))> {
-        let (copy, identity) = known.copy.as_ref()?;
+        let Known { name, copy, .. } = &self.paths.known[at];
+        let (copy, identity) = copy.as_ref()?;
         let is_same = |facts: &Facts| {
             Identity::of(facts) == *identity
                 && look::kind(facts) == look::FILE
@@ -397,7 +366,7 @@ impl Look<'_> {
         };
         is_same(facts).then_some(())?;
         let copied = copies::whole(copy, identity)?;
-        let file = look::open(parent, &known.name).ok()?;
+        let file = look::open(parent, name).ok()?;
         let facts = look::open_file(file.as_fd()).ok().filter(is_same)?;
         Some((facts, copied))
     }

@@ -19,12 +19,13 @@ use crate::path::path_bytes;
 use crate::run::making::files_of_start;
 use crate::run::program::{self, Program};
 use crate::trees::check::Paths;
+use crate::trees::copies::Making;
 use crate::trees::learn::Trees;
 use crate::trees::record::{
     Adding, Copied, Header, Kind, MOST_PATHS, PathState, Record, RecordedPath, target_of,
 };
 use crate::trees::started::MOST_PROGRAMS;
-use crate::trees::{c_path, in_parallel, learn};
+use crate::trees::{in_parallel, learn};
 
 /// Adds to records the files of the commands themselves and what is in the tree now, and makes the copies that are
 /// missing.
@@ -54,7 +55,8 @@ pub(super) fn complete<'a>(records: impl Iterator<Item = &'a mut Record>, folder
 fn add_copies(record: &mut Record, folder: &Path, seen: Instant) {
     let identities: Vec<Option<Identity>> =
         record.paths.iter().map(|path| path.state.as_ref()?.identity()).collect();
-    learn::copy_all(record, folder, &identities, seen);
+    // That a program reads a file may not be known yet.
+    learn::copy_wanted(record, folder, (&identities, seen), Making::of_pack, |_, _| true);
     for (path, identity) in record.paths.iter_mut().zip(identities) {
         let is_same = |copy: &Copied| identity.is_none_or(|it| it == copy.identity());
         path.copy = path.copy.take().filter(is_same).filter(|_| !path.is_privileged());
@@ -132,14 +134,14 @@ fn add_states(record: &mut Record, folder: &Path) -> Option<()> {
     let sizes = record.header.sizes();
     let table = Table::map(table::make(sizes, false).ok()?, sizes).ok()?;
     let changes = Changes::new().ok()?;
-    let paths = Paths::anywhere(record, folder);
+    let paths = Paths::of(record, folder, |_| true);
     paths.fill(&table).then_some(())?;
     paths.look(&table, &changes, true);
     let found = paths.looked(&table).found;
     let trees = record.header.trees.clone();
     for (path, mut found) in record.paths.iter_mut().zip(found) {
         if trees.contains(&path.path) {
-            let facts = c_path(Path::new(&path.path)).and_then(|it| look::at(CWD, &it, false).ok());
+            let facts = look::at(CWD, &path.path, false).ok();
             let there = |facts| Found::There { facts, followed: None, copy: None };
             found = facts.map_or(Found::Unknown, there);
         }

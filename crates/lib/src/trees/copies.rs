@@ -4,7 +4,6 @@
 //! can leave the same times, a file is copied only [`SETTLED`] after it was first seen with them. A copy
 //! gets its name when it is on the disk.
 
-use std::ffi::CStr;
 use std::fs::{self, File, OpenOptions};
 use std::hash::{Hash, Hasher};
 use std::io::{self, Read};
@@ -20,9 +19,10 @@ use becalm_host::trust;
 use bstr::ByteSlice;
 use rustc_hash::FxHasher;
 use rustix::fs::{CWD, syncfs};
+use rustix::path::Arg;
 
 use crate::index::places::cache_writer as writer;
-use crate::trees::{c_path, folder};
+use crate::trees::folder;
 
 /// The time for which a file must have been unchanged: clocks of file systems have steps of up to two
 /// seconds.
@@ -61,7 +61,7 @@ fn name(original: &Path, identity: &Identity) -> String {
 }
 
 /// Returns device and inode of a whole copy of a file with this identity.
-pub(super) fn whole(copy: &CStr, identity: &Identity) -> Option<(u64, u64)> {
+pub(super) fn whole(copy: impl Arg, identity: &Identity) -> Option<(u64, u64)> {
     let copied = look::at(CWD, copy, false).ok()?;
     let is_whole = look::kind(&copied) == look::FILE
         && copied.stx_size == identity.size
@@ -104,7 +104,19 @@ impl Making {
     /// Copies a file with this identity. Returns the name; `None` if the file has changed, or there is no
     /// room.
     pub(super) fn copy(&mut self, original: &Path, identity: &Identity) -> Option<String> {
-        self.make(original, identity, |part| copied(original, identity, part))
+        self.make(original, identity, |copy| {
+            let file = look::open(CWD, original).ok()?;
+            let is_same = || {
+                let facts = look::open_file(file.as_fd()).ok()?;
+                (Identity::of(&facts) == *identity && look::kind(&facts) == look::FILE)
+                    .then_some(())
+            };
+            is_same()?;
+            let mut from = File::from(file.try_clone().ok()?).take(identity.size + 1);
+            let length = io::copy(&mut from, copy).ok()?;
+            (length == identity.size).then_some(())?;
+            is_same()
+        })
     }
 
     /// Makes the copy of a file with this identity from its content. Returns the name; `None` if there is less
@@ -115,8 +127,8 @@ impl Making {
         identity: &Identity,
         from: &mut impl Read,
     ) -> Option<String> {
-        self.make(original, identity, |part| {
-            let length = io::copy(&mut from.take(identity.size), &mut created(part)?).ok()?;
+        self.make(original, identity, |copy| {
+            let length = io::copy(&mut from.take(identity.size), copy).ok()?;
             (length == identity.size).then_some(())
         })
     }
@@ -130,7 +142,7 @@ impl Making {
         &mut self,
         original: &Path,
         identity: &Identity,
-        write: impl FnOnce(&Path) -> Option<()>,
+        write: impl FnOnce(&mut File) -> Option<()>,
     ) -> Option<String> {
         let name = name(original, identity);
         let place = self.folder.join(&name);
@@ -139,7 +151,8 @@ impl Making {
         }
         (identity.size <= self.most && identity.size <= self.room).then_some(())?;
         let part = self.folder.join(format!("{name}.{}.{UNFINISHED}", std::process::id()));
-        if write(&part).is_none() {
+        let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part);
+        if created.ok().and_then(|mut copy| write(&mut copy)).is_none() {
             let _ = fs::remove_file(&part);
             return None;
         }
@@ -176,25 +189,6 @@ pub(super) fn is_loadable(copy: &Path) -> bool {
             && dynamic.depaudit.is_none()
     });
     is_plain && ASKS_WHERE_IT_IS.iter().all(|it| !bytes.contains_str(it))
-}
-
-fn created(part: &Path) -> Option<File> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(part).ok()
-}
-
-fn copied(original: &Path, identity: &Identity, part: &Path) -> Option<()> {
-    let c_path = c_path(original)?;
-    let file = look::open(CWD, &c_path).ok()?;
-    let is_same = || {
-        let facts = look::open_file(file.as_fd()).ok()?;
-        (Identity::of(&facts) == *identity && look::kind(&facts) == look::FILE).then_some(())
-    };
-    is_same()?;
-    let mut copy = created(part)?;
-    let mut from = File::from(file.try_clone().ok()?).take(identity.size + 1);
-    let length = io::copy(&mut from, &mut copy).ok()?;
-    (length == identity.size).then_some(())?;
-    is_same()
 }
 
 /// Removes the copies that are of no pack and were not used for the longest time, until there is room for others, and unfinished

@@ -21,7 +21,7 @@ use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 use crate::trees::attend::{Attended, more_descriptors};
 use crate::trees::counts::{Counter, Counts};
-use crate::trees::packed::{self, Check, Pack, Told, Unpacked};
+use crate::trees::packed::{self, Check, Pack, Told};
 use crate::trees::record::{Header, place};
 use crate::trees::{TRUST_TIMES, folder, is_running};
 
@@ -166,24 +166,23 @@ struct Shared {
     table: Table,
     changes: Changes,
     made: Instant,
-    told: Option<ToldHere>,
-}
-
-/// The part of a table that was filled from a pack: no other process attends it.
-struct ToldHere {
-    /// The folder of the pack.
-    folder: Unpacked,
-    /// Its directories, which programs open and which stay open for them.
-    directories: Vec<OwnedFd>,
+    /// Counts the programs of a table that no other process attends.
     counter: Counter,
+    /// The folder of the pack from which the table was filled, and its inode. No other process attends such a table.
+    pack: Option<(PathBuf, u64)>,
+    /// The directories of the pack, which programs open and which stay open for them.
+    directories: Vec<OwnedFd>,
 }
 
 impl Shared {
     /// True if a program that begins now can use the table. `lasts` is true if it can be of any age.
     fn is_open(&self, lasts: bool) -> bool {
         let is_young = lasts || self.made.elapsed() < OLD;
-        let is_removed = self.told.as_ref().is_some_and(|told| !told.folder.is_there());
-        !self.table.is_off() && is_young && !is_removed && !self.changes.happened()
+        let is_there = |(folder, inode): &(PathBuf, u64)| {
+            folder.metadata().is_ok_and(|facts| facts.ino() == *inode)
+        };
+        let is_usable = is_young && self.pack.as_ref().is_none_or(is_there);
+        !self.table.is_off() && is_usable && !self.changes.happened()
     }
 
     /// True while its process is at work.
@@ -197,9 +196,7 @@ impl Shared {
 
     /// Counts the programs of a table that was filled from a pack.
     fn count(&mut self) {
-        if let Some(told) = &mut self.told {
-            told.counter.add(Counts::of(&self.table, None, false));
-        }
+        self.counter.add(Counts::of(&self.table, None, false));
     }
 }
 
@@ -281,9 +278,9 @@ impl Door {
     /// Returns the number of the table from a pack with the most directories: a program that the pack does not know
     /// may look for libraries in the tree.
     fn any_told(&self) -> Option<usize> {
-        let directories = |it: &Shared| Some(it.told.as_ref()?.directories.len());
-        let told = (0..self.tables.len()).filter(|&at| self.tables[at].is_open(true));
-        told.filter_map(|at| Some((directories(&self.tables[at])?, at))).max().map(|(_, at)| at)
+        let is_told = |&at: &usize| self.tables[at].pack.is_some() && self.tables[at].is_open(true);
+        let told = (0..self.tables.len()).filter(is_told);
+        told.max_by_key(|&at| self.tables[at].directories.len())
     }
 
     /// Returns the number of the table that a command can use.
@@ -304,10 +301,10 @@ impl Door {
             let Some(told) = packed::tell(pack, &folder, &command) else { continue };
             left.extend(told.programs.iter().map(PathBuf::from));
             let Told { file, table, changes, directories, folder: of_pack, .. } = told;
-            let counter = Counter::new(Some(folder.clone()));
-            let told = Some(ToldHere { folder: of_pack, directories, counter });
+            let (counter, pack) = (Counter::new(Some(folder.clone())), Some(of_pack));
             let made = Instant::now();
-            self.tables.push(Shared { command, file, table, changes, made, told });
+            let shared = Shared { command, file, table, changes, made, counter, pack, directories };
+            self.tables.push(shared);
         }
         Some(())
     }
@@ -334,7 +331,9 @@ impl Door {
         let door = self.pack.map(|pack| (std::process::id(), pack));
         let attended = Attended { command: command.to_owned(), process, folder, header, door };
         let (command, made) = (command.to_owned(), Instant::now());
-        let shared = Shared { command, file, table, changes, made, told: None };
+        let (counter, directories) = (Counter::new(None), Vec::new());
+        let pack = None;
+        let shared = Shared { command, file, table, changes, made, counter, pack, directories };
         Some((shared, attended, record))
     }
 

@@ -1,6 +1,7 @@
 //! Learns from a start: the paths that the program has looked up below network file systems.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -16,7 +17,7 @@ use crate::records::Place;
 use crate::trees::check::Looked;
 use crate::trees::copies::{self, Making};
 use crate::trees::record::{Adding, Copied, Kind, Record, RecordedPath, target_of};
-use crate::trees::{c_path, in_parallel, is_slow, times_count};
+use crate::trees::{in_parallel, is_slow, times_count};
 
 /// A file that has changed since may be one to which programs add, such as a log: it has no copy.
 const QUIET: Duration = Duration::from_secs(3600);
@@ -100,25 +101,18 @@ impl Trees {
         if let Some(known) = self.0.get(parent) {
             return known.clone();
         }
-        let tree = match self.of(parent) {
-            Some(tree) => Some(tree),
-            None => is_slow(parent).then(|| parent.to_owned()),
-        };
+        let tree = self.of(parent).or_else(|| is_slow(parent).then(|| parent.to_owned()));
         self.0.insert(parent.to_owned(), tree.clone());
         tree
     }
 }
-
-/// The content of a path: its kind, the target of a link, the identity of a regular file.
-type Seen = (Kind, Option<String>, Option<Identity>);
 
 /// Sets what is there at all paths; looks at those of which it is not known. Returns the identities of regular
 /// files.
 fn looked_at(record: &mut Record, looked: &Looked) -> Vec<Option<Identity>> {
     let paths = &record.paths;
     let found = in_parallel(&Vec::from_iter(0..paths.len()), |&at| {
-        let known = looked.found.get(at).and_then(|found| seen(found, &paths[at]));
-        known.unwrap_or_else(|| kind_of(Path::new(&paths[at].path)))
+        seen(&paths[at], looked.found.get(at).unwrap_or(&Found::Unknown))
     });
     let (mut watched, mut directories) = (BTreeSet::new(), FxHashSet::default());
     let mut identities = Vec::new();
@@ -142,35 +136,32 @@ fn looked_at(record: &mut Record, looked: &Looked) -> Vec<Option<Identity>> {
     identities
 }
 
-/// Returns what was found at a recorded path in the start; `None` if that is not known.
-fn seen(found: &Found, recorded: &RecordedPath) -> Option<Seen> {
-    match found {
-        Found::Unknown => None,
-        Found::Absent => Some((Kind::Absent, None, None)),
-        Found::There { facts, followed, .. } => {
-            let is_known = look::kind(facts) != look::LINK || followed.is_some();
-            is_known.then(|| there(*facts, || (recorded.target.clone(), *followed)))
+/// Returns the kind of what is at a recorded path, the target of a link, and the identity of a regular file: as it was
+/// found in the start, or now if that is not known.
+fn seen(recorded: &RecordedPath, found: &Found) -> (Kind, Option<String>, Option<Identity>) {
+    let path = Path::new(&recorded.path);
+    let (facts, link) = match found {
+        Found::Absent => return (Kind::Absent, None, None),
+        Found::There { facts, followed, .. } if !is_link(facts) || followed.is_some() => {
+            (*facts, Some((recorded.target.clone(), *followed)))
         }
-    }
+        Found::There { .. } | Found::Unknown => match look::at(CWD, path, false) {
+            Ok(facts) => (facts, None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return (Kind::Absent, None, None);
+            }
+            Err(_) => return (Kind::Other, None, None),
+        },
+    };
+    let now = || (target_of(path), look::at(CWD, path, true).ok());
+    let (target, end) =
+        if is_link(&facts) { link.unwrap_or_else(now) } else { (None, Some(facts)) };
+    let file = end.filter(|it| look::kind(it) == look::FILE);
+    (Kind::of(&facts), target, file.map(|it| Identity::of(&it)))
 }
 
-/// Returns what is at a path; `link` returns the target of a link and the state of what it leads to.
-fn there(facts: Facts, link: impl FnOnce() -> (Option<String>, Option<Facts>)) -> Seen {
-    let kind = Kind::of(&facts);
-    let (target, facts) = if kind == Kind::Link { link() } else { (None, Some(facts)) };
-    let file = facts.filter(|facts| look::kind(facts) == look::FILE);
-    (kind, target, file.map(|facts| Identity::of(&facts)))
-}
-
-fn kind_of(path: &Path) -> Seen {
-    let at = |follow| Some(look::at(CWD, &c_path(path)?, follow));
-    match at(false) {
-        Some(Ok(facts)) => there(facts, || (target_of(path), at(true).and_then(Result::ok))),
-        Some(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => {
-            (Kind::Absent, None, None)
-        }
-        _ => (Kind::Other, None, None),
-    }
+fn is_link(facts: &Facts) -> bool {
+    look::kind(facts) == look::LINK
 }
 
 /// Marks the files that the program still has open, themselves or their copies.
@@ -206,20 +197,9 @@ fn is_quiet(identity: &Identity) -> bool {
     SystemTime::now().duration_since(changed).is_ok_and(|age| age > QUIET)
 }
 
-/// Copies all regular files of a record, for a pack: that a program reads a file may not be known yet. They
-/// had these identities when they were seen.
-pub(super) fn copy_all(
-    record: &mut Record,
-    folder: &Path,
-    identities: &[Option<Identity>],
-    seen: Instant,
-) {
-    copy_wanted(record, folder, (identities, seen), Making::of_pack, |_, _| true);
-}
-
 /// Copies files that are wanted, if they have the identities with which they were seen [`copies::SETTLED`] ago. Returns
 /// true if the record is another one then.
-fn copy_wanted(
+pub(super) fn copy_wanted(
     record: &mut Record,
     folder: &Path,
     (identities, seen): (&[Option<Identity>], Instant),
@@ -241,25 +221,24 @@ fn copy_wanted(
     }
     let is_copied = !wanted.is_empty() && {
         thread::sleep(copies::SETTLED.saturating_sub(seen.elapsed()));
-        make(record, making(folder), wanted).is_some()
+        making(folder).is_some_and(|making| make(record, making, wanted))
     };
     let is_marked = mark_loadable(record, folder);
     is_copied || is_marked
 }
 
-/// Makes copies of files with these identities.
-fn make(record: &mut Record, making: Option<Making>, wanted: Vec<(usize, Identity)>) -> Option<()> {
-    let mut making = making?;
-    let mut made = Vec::new();
-    for (at, identity) in wanted {
-        let name = making.copy(Path::new(&record.paths[at].path), &identity);
-        made.extend(name.map(|name| (at, Copied::new(name, identity))));
-    }
-    making.finish().then_some(())?;
-    for (at, copy) in made {
+/// Makes copies of files with these identities. Returns false if that fails.
+fn make(record: &mut Record, mut making: Making, wanted: Vec<(usize, Identity)>) -> bool {
+    let made = wanted.into_iter().filter_map(|(at, identity)| {
+        let name = making.copy(Path::new(&record.paths[at].path), &identity)?;
+        Some((at, Copied::new(name, identity)))
+    });
+    let made: Vec<_> = made.collect();
+    let is_finished = making.finish();
+    for (at, copy) in made.into_iter().filter(|_| is_finished) {
         record.paths[at].copy = Some(copy);
     }
-    Some(())
+    is_finished
 }
 
 /// Finds out which copies of libraries the loader may map. Returns true if one was not known.

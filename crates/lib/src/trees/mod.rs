@@ -63,11 +63,10 @@ pub(crate) fn looked_up(command: &Path) -> Option<Record> {
 fn in_parallel<I: Sync, T: Send + Sync>(items: &[I], work: impl Fn(&I) -> T + Sync) -> Vec<T> {
     let done: Vec<OnceLock<T>> = items.iter().map(|_| OnceLock::new()).collect();
     let next = AtomicUsize::new(0);
+    let one = |at: usize| items.get(at).zip(done.get(at));
     let run = || {
-        while let Some(at) =
-            Some(next.fetch_add(1, Ordering::Relaxed)).filter(|it| *it < done.len())
-        {
-            let _ = done[at].set(work(&items[at]));
+        while let Some((item, done)) = one(next.fetch_add(1, Ordering::Relaxed)) {
+            let _ = done.set(work(item));
         }
     };
     thread::scope(|scope| {

@@ -28,7 +28,7 @@ use crate::records::Place;
 use crate::trees::check::Paths;
 use crate::trees::packed_index::{self, Places, Written};
 use crate::trees::record::{self, Copied, Header, IdentityNumbers, Kind, Record, RecordedPath};
-use crate::trees::{c_path, complete, copies, folder, in_parallel, kind_of, times_count};
+use crate::trees::{complete, copies, folder, in_parallel, kind_of, times_count};
 
 /// The folder of the packs that were unpacked.
 const FOLDER: &str = "packed";
@@ -171,8 +171,7 @@ impl Pack {
 
 /// Returns the identity of a tree's file of generation.
 pub(super) fn generation(path: &Path) -> io::Result<IdentityNumbers> {
-    let c_path = c_path(path).ok_or(io::ErrorKind::InvalidInput)?;
-    let Identity { inode, size, modified, changed } = Identity::of(&look::at(CWD, &c_path, true)?);
+    let Identity { inode, size, modified, changed } = Identity::of(&look::at(CWD, path, true)?);
     Ok((inode, size, modified, changed))
 }
 
@@ -295,23 +294,8 @@ pub(super) struct Told {
     pub(super) directories: Vec<OwnedFd>,
     /// The programs that the command starts.
     pub(super) programs: Vec<String>,
-    /// The folder of the pack.
-    pub(super) folder: Unpacked,
-}
-
-/// The folder of a pack that was unpacked, which may be removed.
-pub(super) struct Unpacked(PathBuf, u64);
-
-impl Unpacked {
-    fn of(folder: PathBuf) -> Option<Self> {
-        let inode = folder.metadata().ok()?.ino();
-        Some(Self(folder, inode))
-    }
-
-    /// True if it is there.
-    pub(super) fn is_there(&self) -> bool {
-        self.0.metadata().is_ok_and(|facts| facts.ino() == self.1)
-    }
+    /// The folder of the pack, which may be removed, and its inode.
+    pub(super) folder: (PathBuf, u64),
 }
 
 /// Makes the table of a command; `None` if the pack does not know the command. No path of the tree is looked
@@ -322,7 +306,10 @@ pub(super) fn tell(pack: Pack, folder: &Path, command: &Path) -> Option<Told> {
         record.paths.iter_mut().filter(|it| it.is_executable()).for_each(|it| it.copy = None);
     }
     let files = pack.folder(folder);
-    let (trees, entries) = Paths::packed(&record, folder, |path| pack.file(folder, path)).entries();
+    let mut paths = Paths::of(&record, folder, |_| false);
+    paths.is_packed = true;
+    paths.map_from(|path| pack.file(folder, path));
+    let (trees, entries) = paths.entries();
     let sizes = Sizes::of(&trees, &entries);
     let file = table::make(sizes, false).ok()?;
     let table = Table::map(&file, sizes).ok()?;
@@ -330,7 +317,8 @@ pub(super) fn tell(pack: Pack, folder: &Path, command: &Path) -> Option<Told> {
     table.fill(&trees, &entries).then_some(())?;
     let directories = publish(&record, &table, folder, &files);
     table.attend();
-    let folder = Unpacked::of(files)?;
+    let inode = files.metadata().ok()?.ino();
+    let folder = (files, inode);
     Some(Told { file, table, changes, directories, programs: record.header.programs, folder })
 }
 
@@ -373,7 +361,7 @@ fn publish(record: &Record, table: &Table, folder: &Path, pack: &Path) -> Vec<Ow
             Some(state) => {
                 let is_same = |copy: &&Copied| state.identity() == Some(copy.identity());
                 let copy = path.copy.as_ref().filter(is_same).and_then(|copy| {
-                    copies::whole(&c_path(&copies::path(folder, &copy.name))?, &copy.identity())
+                    copies::whole(&copies::path(folder, &copy.name), &copy.identity())
                 });
                 let followed = state.followed.as_ref().map(&facts);
                 Found::There { facts: facts(&state.found), followed, copy }
@@ -416,11 +404,10 @@ pub(super) fn is_unchanged(pack: Pack, folder: &Path, command: &Path, changes: &
 
 /// Looks at a file; `None` if it is another one. One that has several names is watched itself.
 fn is_there(path: &Path, identity: &Identity, changes: &Changes) -> Option<()> {
-    let path = c_path(path)?;
-    let mut facts = look::at(CWD, &path, true).ok()?;
+    let mut facts = look::at(CWD, path, true).ok()?;
     if facts.stx_nlink > 1 {
-        changes.watch(look::open(CWD, &path).ok()?.as_fd()).ok()?;
-        facts = look::at(CWD, &path, true).ok()?;
+        changes.watch(look::open(CWD, path).ok()?.as_fd()).ok()?;
+        facts = look::at(CWD, path, true).ok()?;
     }
     let is_file = look::kind(&facts) == look::FILE;
     (is_file && Identity::of(&facts) == *identity).then_some(())

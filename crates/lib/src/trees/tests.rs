@@ -15,6 +15,7 @@ use super::attend::COUNTS;
 use super::check::Paths;
 use super::copies::Making;
 use super::folder;
+use super::is_slow;
 use super::pack::RECORDS;
 use super::record::{Copied, Header, Kind, PathState, Record, RecordedPath, SCHEMA};
 use super::source::{MANIFEST, MARK};
@@ -131,7 +132,7 @@ fn a_record_is_read_as_it_was_written_and_nothing_else_is_one() {
 fn looked(record: &Record, changes: &Changes) -> (Table, Vec<u64>) {
     let sizes = record.header.sizes();
     let table = Table::map(table::make(sizes, false).unwrap(), sizes).unwrap();
-    let paths = Paths::of(record, std::path::Path::new("/nowhere"));
+    let paths = Paths::of(record, std::path::Path::new("/nowhere"), is_slow);
     assert!(paths.fill(&table));
     paths.look(&table, changes, true);
     let kinds = (0..record.paths.len()).map(|at| table.kind(at)).collect();
@@ -193,8 +194,7 @@ fn a_program_that_a_script_starts_is_found_by_the_path_that_names_it() {
 fn a_state_in_a_pack_is_that_of_the_file() {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), "content").unwrap();
-    let path = super::c_path(file.path()).unwrap();
-    let found = look::at(CWD, &path, false).unwrap();
+    let found = look::at(CWD, file.path(), false).unwrap();
     let packed = look::facts(&look::numbers(&found));
     assert_eq!(look::numbers(&packed), look::numbers(&found));
     assert_eq!(Identity::of(&packed), Identity::of(&found));
