@@ -145,15 +145,6 @@ pub enum Packages {
     Chosen(Vec<BString>),
 }
 
-impl Packages {
-    fn extent(&self) -> Extent {
-        match self {
-            Self::Hashed | Self::Any => Extent::All,
-            Self::Chosen(_) => Extent::Chosen,
-        }
-    }
-}
-
 /// Lists stores. Packages of `old` that are as they were are not read again. `trusted` has the
 /// directories whose times show each change, although their file system is not known for it.
 ///
@@ -188,19 +179,17 @@ pub fn path_table(
     for (root, store) in roots.iter().enumerate() {
         let names = store.packages.par_iter();
         let read: Vec<_> = names.map(|name| walk.package(root, name, &before)).collect();
-        let built = store.built.iter().map(|_| Err(Stop::LeftOut(LeftOut::Changing)));
+        let built = store.built.iter().map(|_| Err(LeftOut::Changing));
         let names = store.packages.iter().chain(&store.built);
         for (name, read) in names.zip(read.into_iter().chain(built)) {
             match read {
-                Ok((package, is_new)) => {
+                Ok(Some((package, is_new))) => {
                     table.read += usize::from(is_new);
                     packages.push(package);
                 }
-                Err(Stop::LeftOut(why)) => {
-                    packages.extend(table.leave_out(store, root as u32, name, why));
-                }
                 // A link, a file or a removed package is not a package.
-                Err(Stop::NoPackage) => {}
+                Ok(None) => {}
+                Err(why) => packages.extend(table.leave_out(store, root as u32, name, why)),
             }
         }
     }
@@ -217,25 +206,24 @@ pub fn path_table(
 #[must_use]
 pub fn path_table_is_current(paths: &Paths) -> bool {
     let fingerprints = OsFingerprints::default();
-    let is_same = |path: &BStr, known: Fingerprint| {
-        let Fingerprint { ino, mtime, ctime, .. } = known;
-        fingerprint_at(&fingerprints, path)
-            .is_ok_and(|now| (now.ino, now.mtime, now.ctime) == (ino, mtime, ctime))
+    let now = |path: &BStr| fingerprint_at(&fingerprints, path).ok();
+    let is_same = |now: Fingerprint, known: Fingerprint| {
+        (now.ino, now.mtime, now.ctime) == (known.ino, known.mtime, known.ctime)
     };
-    let is_same_volume = |root: &Root| {
-        let now = fingerprint_at(&fingerprints, root.path.as_ref());
-        now.is_ok_and(|now| now.volume == root.fingerprint.volume)
+    let is_same_root = |root: &Root| {
+        now(root.path.as_ref()).is_some_and(|now| {
+            now.volume == root.fingerprint.volume
+                && (root.extent != Extent::All || is_same(now, root.fingerprint))
+        })
     };
     let is_same_package = |package: &Package| match paths.roots.get(package.root as usize) {
         Some(root) if root.extent != Extent::All => {
-            is_same(path_in(&root.path, &package.name).as_ref(), package.fingerprint)
+            let now = now(path_in(&root.path, &package.name).as_ref());
+            now.is_some_and(|now| is_same(now, package.fingerprint))
         }
         _ => true,
     };
-    let is_same_root =
-        |root: &Root| root.extent != Extent::All || is_same(root.path.as_ref(), root.fingerprint);
     paths.packages.iter().all(Package::is_read)
-        && paths.roots.iter().all(is_same_volume)
         && paths.roots.iter().all(is_same_root)
         && paths.packages.iter().all(is_same_package)
         && young_are_as_they_were(paths)
@@ -260,19 +248,14 @@ fn young_are_as_they_were(paths: &Paths) -> bool {
         let read = walk.package(known.root as usize, &known.name, &nothing);
         let is_same =
             |now: &Package| (&now.table, now.fingerprint) == (&known.table, known.fingerprint);
-        store.packages.contains(&known.name) && read.is_ok_and(|(now, _)| is_same(&now))
+        store.packages.contains(&known.name)
+            && read.is_ok_and(|read| read.is_some_and(|(now, _)| is_same(&now)))
     })
 }
 
 /// The path of a package.
 fn path_in(root: &BString, name: &BString) -> BString {
     [root.as_slice(), b"/", name].concat().into()
-}
-
-/// The reason why a package has no table.
-enum Stop {
-    LeftOut(LeftOut),
-    NoPackage,
 }
 
 /// A store that is listed.
@@ -294,8 +277,8 @@ impl Store {
         let failed = |source: io::Error| PathTableError::Read { path: store.path.clone(), source };
         let real = store.path.canonicalize().map_err(failed)?;
         let path = path_bytes(&real);
-        let is_odd = |&byte: &u8| byte <= b' ' || matches!(byte, b'\\' | b'#') || byte >= 0x7f;
-        if path.len() < 2 || path.len() > LONGEST_ROOT || path.iter().any(is_odd) {
+        let is_strange = |&byte: &u8| byte <= b' ' || matches!(byte, b'\\' | b'#') || byte >= 0x7f;
+        if path.len() < 2 || path.len() > LONGEST_ROOT || path.iter().any(is_strange) {
             return Err(PathTableError::Unsuitable { path: real });
         }
         let failed =
@@ -320,11 +303,13 @@ impl Store {
             matches!(kind, FileType::Directory | FileType::Unknown)
                 && is_named(name)
                 && !name.starts_with(b".")
-                && !is_odd_name(name)
+                // The module does not answer for such a name.
+                && !(is_odd(name) || name.len() > 255)
         };
         let all = names.iter().filter(is_package).map(|(name, _)| name.clone());
         let (built, packages) = all.partition(is_built);
-        let extent = store.packages.extent();
+        let is_chosen = matches!(store.packages, Packages::Chosen(_));
+        let extent = if is_chosen { Extent::Chosen } else { Extent::All };
         Ok(Self { path, extent, dir, before, volume, packages, built })
     }
 
@@ -352,41 +337,36 @@ impl Store {
     }
 }
 
-/// A name that the module does not answer for.
-fn is_odd_name(name: &[u8]) -> bool {
-    is_odd(name) || name.len() > 255
-}
-
 struct Walk<'a> {
     roots: &'a [Store],
     now: Time,
 }
 
 impl Walk<'_> {
-    /// A package, and true if it was read.
+    /// A package, and true if it was read; `None` if there is none of this name.
     fn package(
         &self,
         root: usize,
         name: &BString,
         before: &FxHashMap<u64, &Package>,
-    ) -> Result<(Package, bool), Stop> {
+    ) -> Result<Option<(Package, bool)>, LeftOut> {
         let store = &self.roots[root];
         let state = step(root_state(store.path.as_ref()), name);
-        let dir = open_dir(&store.dir, name).map_err(|errno| match errno {
-            Errno::NOTDIR | Errno::LOOP | Errno::NOENT => Stop::NoPackage,
-            _ => Stop::LeftOut(LeftOut::Unreadable),
-        })?;
-        let found = facts(&dir).map_err(|_| Stop::LeftOut(LeftOut::Unreadable))?;
+        let dir = match open_dir(&store.dir, name) {
+            Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT) => return Ok(None),
+            dir => dir.map_err(|_| LeftOut::Unreadable)?,
+        };
+        let found = facts(&dir).map_err(|_| LeftOut::Unreadable)?;
         let of_package = Fingerprint { volume: 0, ..store.fingerprint(&found) };
         if let Some(known) = before.get(&state)
             && known.fingerprint == of_package
             && !known.young
             && self.is_of(store, &found)
         {
-            return Ok((Package { root: root as u32, ..(*known).clone() }, false));
+            return Ok(Some((Package { root: root as u32, ..(*known).clone() }, false)));
         }
         let mut one = One { walk: self, store, builder: PackageBuilder::default(), young: false };
-        one.directory(dir, state, &mut store.path_of(name)).map_err(Stop::LeftOut)?;
+        one.directory(dir, state, &mut store.path_of(name))?;
         let package = Package {
             root: root as u32,
             name: name.clone(),
@@ -395,7 +375,7 @@ impl Walk<'_> {
             young: one.young,
             table: one.builder.finish(),
         };
-        Ok((package, true))
+        Ok(Some((package, true)))
     }
 
     /// True for a directory on the mount of its store.
@@ -432,42 +412,31 @@ impl One<'_> {
         for (name, kind) in &names {
             path.push(b'/');
             path.extend_from_slice(name);
-            self.entry(&dir, step(state, name), name, *kind, path)?;
+            let state = step(state, name);
+            let kind = match kind {
+                // Not every file system reports the type with the name (readdir(3)).
+                FileType::Unknown => {
+                    let found = Facts::at(&dir, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW);
+                    found.map_err(|_| LeftOut::Unreadable)?.file_type
+                }
+                kind => *kind,
+            };
+            match kind {
+                FileType::RegularFile => self.builder.add(state, Kind::File),
+                FileType::Symlink => match self.target(&dir, name, path) {
+                    Some((target, package)) => {
+                        self.builder.add_link(Link { state, target, package });
+                    }
+                    None => self.builder.add(state, Kind::Other),
+                },
+                FileType::Directory => self.inner(&dir, state, name, path)?,
+                _ => self.builder.add(state, Kind::Other),
+            }
             path.truncate(length);
         }
         // A name that was added meanwhile may be missing from the list.
         let after = facts(&dir).map_err(unreadable)?;
         if self.store.fingerprint(&after) == stamp { Ok(()) } else { Err(LeftOut::Changing) }
-    }
-
-    fn entry(
-        &mut self,
-        dir: &OwnedFd,
-        state: u64,
-        name: &BString,
-        kind: FileType,
-        path: &mut BString,
-    ) -> Result<(), LeftOut> {
-        let kind = match kind {
-            // Not every file system reports the type with the name (readdir(3)).
-            FileType::Unknown => {
-                let found = Facts::at(dir, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW);
-                found.map_err(|_| LeftOut::Unreadable)?.file_type
-            }
-            kind => kind,
-        };
-        match kind {
-            FileType::RegularFile => self.builder.add(state, Kind::File),
-            FileType::Symlink => match self.target(dir, name, path) {
-                Some((target, package)) => {
-                    self.builder.add_link(Link { state, target, package });
-                }
-                None => self.builder.add(state, Kind::Other),
-            },
-            FileType::Directory => return self.inner(dir, state, name, path),
-            _ => self.builder.add(state, Kind::Other),
-        }
-        Ok(())
     }
 
     /// Adds a directory in a directory. A directory that is mounted, or that not every user may
