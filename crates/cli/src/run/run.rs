@@ -72,7 +72,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
     command.arg0(called.first().unwrap_or(name)).args(called.iter().skip(1));
     command.args(called.first().map(|_| &path)).args(arguments);
     let mut variables = Vec::new();
-    let told = offer.as_ref().map(|it| it.programs().to_vec());
+    let told = offer.as_ref().map(|it| it.programs.clone());
     let packed = pack.and_then(|pack| pack.index(&path));
     let options = Options { told, wait: is_told, packed, ..args.options() };
     match prepare(&options, found) {

@@ -181,7 +181,10 @@ fn none() -> Facts {
 
 /// Events of changes in directories, on a descriptor that programs get as well.
 #[derive(Debug)]
-pub struct Changes(OwnedFd);
+pub struct Changes(
+    /// The descriptor.
+    pub OwnedFd,
+);
 
 impl Changes {
     /// Makes a descriptor without directories.
@@ -197,18 +200,6 @@ impl Changes {
         } else {
             Err(io::Error::last_os_error())
         }
-    }
-
-    /// Takes a descriptor that [`Self::new`] has made.
-    #[must_use]
-    pub fn from(descriptor: OwnedFd) -> Self {
-        Self(descriptor)
-    }
-
-    /// Returns the descriptor.
-    #[must_use]
-    pub fn descriptor(&self) -> &OwnedFd {
-        &self.0
     }
 
     /// Watches what is in an open directory, or an open file.

@@ -281,12 +281,8 @@ impl Table {
         unsafe { (*self.entry(at)).directory.store(number, Ordering::Release) };
     }
 
-    /// Says that all names in a directory are in the table: programs are told that there are no others.
-    pub fn set_complete(&self, at: usize) {
-        self.let_map(at);
-    }
-
-    /// Lets the loader map the copy of an entry instead of the library.
+    /// Lets the loader map the copy of an entry instead of the library. Of a directory, says that all names in it are in
+    /// the table: programs are told that there are no others.
     pub fn let_map(&self, at: usize) {
         // SAFETY: inside the mapping; the field is atomic.
         unsafe { (*self.entry(at)).loads.store(1, Ordering::Release) };
@@ -446,21 +442,17 @@ impl Table {
             let from = self.memory.add(self.sizes.offsets()[3] as usize);
             std::slice::from_raw_parts(from, used).to_vec()
         };
-        let mut told = Vec::new();
-        let mut rest = &bytes[..];
-        while let Some(start) = rest.iter().position(|&byte| byte != 0) {
-            rest = &rest[start..];
-            let end = rest.iter().position(|&byte| byte == 0).unwrap_or(rest.len());
-            let what = match rest[0] {
-                b'r' => Some(Use::Read),
-                b'm' => Some(Use::Mapped),
-                b's' => Some(Use::Other),
-                _ => None,
+        let told = bytes.split(|&byte| byte == 0).filter_map(|told| {
+            let (what, path) = told.split_first()?;
+            let what = match what {
+                b'r' => Use::Read,
+                b'm' => Use::Mapped,
+                b's' => Use::Other,
+                _ => return None,
             };
-            told.extend(what.map(|what| (what, rest[1..end].to_vec())));
-            rest = &rest[end..];
-        }
-        told
+            Some((what, path.to_vec()))
+        });
+        told.collect()
     }
 }
 

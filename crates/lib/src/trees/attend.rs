@@ -100,7 +100,7 @@ impl Look {
 impl Attended {
     /// Attends the start whose table this is.
     pub(super) fn attend(self, table: OwnedFd, changes: OwnedFd, record: File) {
-        let changes = Changes::from(changes);
+        let changes = Changes(changes);
         more_descriptors();
         make_room(&table, self.header.paths);
         let door = self.door;
@@ -182,7 +182,9 @@ impl Attended {
         let mut began = Instant::now();
         let (mut news, mut activity, mut last) = (began, 0, table.last_since());
         let enough = if self.header.together > 1 { ENOUGH } else { 1 };
-        while self.is_wanted(table) && began.elapsed() < LONGEST && news.elapsed() < IDLE {
+        // Of several programs, all are done when they ask nothing for some time.
+        let is_wanted = || table.programs() > 1 || is_running(self.process);
+        while is_wanted() && began.elapsed() < LONGEST && news.elapsed() < IDLE {
             thread::sleep(PAUSE);
             count();
             if table.activity() != activity {
@@ -208,11 +210,6 @@ impl Attended {
                 last_look = Look::at(table, || paths.look(table, changes, is_old));
             }
         }
-    }
-
-    /// True while a program is at its start. Of several, all are done when they ask nothing for some time.
-    fn is_wanted(&self, table: &Table) -> bool {
-        table.programs() > 1 || is_running(self.process)
     }
 
     /// Learns from the start, if no other one is being learned.

@@ -36,16 +36,11 @@ const ARGUMENTS: usize = 4;
 pub struct Offer {
     descriptors: [OwnedFd; 2],
     switch: String,
-    programs: Vec<PathBuf>,
+    /// The programs that earlier starts of the command started.
+    pub programs: Vec<PathBuf>,
 }
 
 impl Offer {
-    /// Returns the programs that earlier starts of the command started.
-    #[must_use]
-    pub fn programs(&self) -> &[PathBuf] {
-        &self.programs
-    }
-
     /// Leaves the descriptors open for the program, and returns the switch that names them; `None` if that
     /// fails. Without this they are closed by `execve`.
     #[must_use]

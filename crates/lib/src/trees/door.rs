@@ -266,7 +266,7 @@ impl Door {
         let known = known.and_then(|at| self.tables.get(at));
         let shared = known.or(made.as_ref().map(|(shared, ..)| shared))?;
         shared.table.join(since);
-        let descriptors = [&shared.file, shared.changes.descriptor()];
+        let descriptors = [&shared.file, &shared.changes.0];
         local_socket::send(connection, &since.to_ne_bytes(), &descriptors).ok()?;
         self.programs.push(process);
         if let Some((shared, attended, record)) = made {
@@ -339,7 +339,7 @@ impl Door {
 
     /// Starts the process that fills a table, and learns from the start of its first program.
     fn attend(&mut self, shared: Shared, attended: Attended, record: &OwnedFd) {
-        let keep = [&shared.file, shared.changes.descriptor(), record];
+        let keep = [&shared.file, &shared.changes.0, record];
         let begun = detached_with(keep, Priority::Normal, |[table, changes, record]| {
             attended.attend(table, changes, record.into());
         });

@@ -91,11 +91,6 @@ impl Pack {
         true
     }
 
-    /// Returns the record of a command.
-    pub(super) fn record(self, folder: &Path, command: &Path) -> Option<Record> {
-        Record::at(&self.place(folder, command))
-    }
-
     /// Returns the place of a file of the tree.
     pub(super) fn file(self, folder: &Path, path: &str) -> PathBuf {
         in_files(&self.folder(folder), path)
@@ -301,7 +296,7 @@ pub(super) struct Told {
 /// Makes the table of a command; `None` if the pack does not know the command. No path of the tree is looked
 /// up.
 pub(super) fn tell(pack: Pack, folder: &Path, command: &Path) -> Option<Told> {
-    let mut record = pack.record(folder, command)?;
+    let mut record = Record::at(&pack.place(folder, command))?;
     if folder::is_noexec(folder) {
         record.paths.iter_mut().filter(|it| it.is_executable()).for_each(|it| it.copy = None);
     }
@@ -338,7 +333,7 @@ fn publish(record: &Record, table: &Table, folder: &Path, pack: &Path) -> Vec<Ow
         if let Some((facts, directory)) = opened {
             table.hold(at, directory.as_fd());
             if state.names.iter().flatten().all(|name| has(&path.path, name)) {
-                table.set_complete(at);
+                table.let_map(at);
             }
             directories.push(directory);
             let original = look::facts(&state.found);
@@ -361,7 +356,7 @@ fn publish(record: &Record, table: &Table, folder: &Path, pack: &Path) -> Vec<Ow
             Some(state) => {
                 let is_same = |copy: &&Copied| state.identity() == Some(copy.identity());
                 let copy = path.copy.as_ref().filter(is_same).and_then(|copy| {
-                    copies::whole(&copies::path(folder, &copy.name), &copy.identity())
+                    copies::whole(copies::path(folder, &copy.name), &copy.identity())
                 });
                 let followed = state.followed.as_ref().map(&facts);
                 Found::There { facts: facts(&state.found), followed, copy }
@@ -375,7 +370,7 @@ fn publish(record: &Record, table: &Table, folder: &Path, pack: &Path) -> Vec<Ow
 /// True if every file that a pack has for a command is in the tree as it was packed, and no directory has other
 /// names. From then on each change on this machine is an event.
 pub(super) fn is_unchanged(pack: Pack, folder: &Path, command: &Path, changes: &Changes) -> bool {
-    let Some(record) = pack.record(folder, command) else { return false };
+    let Some(record) = Record::at(&pack.place(folder, command)) else { return false };
     if !record.header.trees.iter().all(|tree| times_count(Path::new(tree))) {
         return false;
     }
