@@ -188,14 +188,13 @@ impl<'a> Editor<'a> {
                 ready
             };
             let ready: Vec<Ready> = files.par_iter().enumerate().map(one).collect();
-            let is_busy = |ready: &Ready| matches!(ready, Ready::Busy(_));
-            let busy: Vec<bool> = ready.iter().map(is_busy).collect();
+            let busy: Vec<bool> = ready.iter().map(is_busy_file).collect();
             let mut done = self.commit(ready);
             // The batch is written, so no file is locked any more.
             for at in (0..files.len()).filter(|&at| busy[at]) {
                 let prepare =
                     || self.prepare(&files[at], &seen, |it| propose(batch * size + at, it));
-                done.splice(at..=at, self.commit(vec![self.wait_for(prepare, is_busy)]));
+                done.splice(at..=at, self.commit(vec![self.wait_for(prepare, is_busy_file)]));
             }
             all.extend(done);
         }
@@ -235,40 +234,30 @@ impl<'a> Editor<'a> {
         seen: &Mutex<FxHashSet<FileId>>,
         propose: impl FnOnce(&Reader) -> Result<Proposal, RewriteError>,
     ) -> Ready {
-        let file = match self.writer.open(path) {
-            Ok(file) => file,
-            Err(error) => return Ready::refused(path, &error, reason(&error, path)),
+        let refused = |path: &Path, error: &WriteError, why: String| {
+            (Changed::refused(path, why), is_busy(error))
         };
+        let file = self.writer.open(path);
+        let file = file.map_err(|error| refused(path, &error, reason(&error, path)))?;
         let (id, seen) = (file.id(), || seen.lock().unwrap_or_else(PoisonError::into_inner));
         if !seen().insert(id) {
-            return Ready::Done(Changed::of(path_bytes(path), Outcome::Unchanged));
+            return Err((Changed::of(path_bytes(path), Outcome::Unchanged), false));
         }
-        let ready = self.prepare_open(file, propose);
-        // Otherwise the next attempt would count as a second path of the same file.
-        if matches!(ready, Ready::Busy(_)) {
-            seen().remove(&id);
-        }
-        ready
-    }
-
-    fn prepare_open(
-        &self,
-        file: FileUnderEdit,
-        propose: impl FnOnce(&Reader) -> Result<Proposal, RewriteError>,
-    ) -> Ready {
         let path = file.path.clone();
-        let (patch, warnings) = match proposal(&file, propose) {
-            Ok(proposal) => proposal,
-            Err(error) => return Ready::Done(Changed::refused(&path, error.to_string())),
-        };
+        let (patch, warnings) = proposal(&file, propose)
+            .map_err(|error| (Changed::refused(&path, error.to_string()), false))?;
         let Some(patch) = patch else {
             let unchanged = Changed::of(path_bytes(&path), Outcome::Unchanged);
-            return Ready::Done(Changed { warnings, ..unchanged });
+            return Err((Changed { warnings, ..unchanged }, false));
         };
-        match self.writer.prepare(file, patch) {
-            Ok(prepared) => Ready::ToCommit(path, Box::new(prepared), warnings),
-            Err(error) => Ready::refused(&path, &error, self.refused(&error, &path)),
-        }
+        let prepared = self.writer.prepare(file, patch).map_err(|error| {
+            if is_busy(&error) {
+                // Otherwise the next attempt would count as a second path of the same file.
+                seen().remove(&id);
+            }
+            refused(&path, &error, self.refused(&error, &path))
+        })?;
+        Ok((path, Box::new(prepared), warnings))
     }
 
     /// Commits all prepared files at once, and puts the outcomes back in order.
@@ -277,8 +266,8 @@ impl<'a> Editor<'a> {
         let done: Vec<Option<Changed>> = ready
             .into_iter()
             .map(|ready| match ready {
-                Ready::Done(done) | Ready::Busy(done) => Some(done),
-                Ready::ToCommit(path, prepared, warnings) => {
+                Err((done, _)) => Some(done),
+                Ok((path, prepared, warnings)) => {
                     batch.push(*prepared);
                     told.push((path, warnings));
                     None
@@ -313,20 +302,12 @@ fn proposal(
     }
 }
 
-/// A file between opening and commit.
-enum Ready {
-    Done(Changed),
-    /// Another becalm is writing the file.
-    Busy(Changed),
-    /// The file, the prepared change, and the editor's remarks.
-    ToCommit(PathBuf, Box<Prepared>, Vec<String>),
-}
+/// A file between opening and commit: its path, the prepared change and the editor's remarks; or its outcome, and whether
+/// another becalm is writing it.
+type Ready = Result<(PathBuf, Box<Prepared>, Vec<String>), (Changed, bool)>;
 
-impl Ready {
-    fn refused(path: &Path, error: &WriteError, why: String) -> Self {
-        let refused = Changed::refused(path, why);
-        if is_busy(error) { Self::Busy(refused) } else { Self::Done(refused) }
-    }
+fn is_busy_file(ready: &Ready) -> bool {
+    matches!(ready, Err((_, true)))
 }
 
 /// True if another becalm is writing the file.
@@ -359,22 +340,14 @@ pub(crate) fn revert(reader: &Reader) -> Result<Proposal, RewriteError> {
 
 /// True if the disk or the user's quota is full.
 fn is_full(error: &WriteError) -> bool {
-    let mut cause: Option<&dyn std::error::Error> = Some(error);
-    while let Some(error) = cause {
-        let kind = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
-        if matches!(kind, Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded)) {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
+    anyhow::Chain::new(error)
+        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
+        .any(|it| matches!(it.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
 }
 
 /// Describes the reason why a file was not written, without its path.
 pub(crate) fn reason(error: &WriteError, path: &Path) -> String {
     let text = words_of_chain(error);
-    match text.strip_prefix(&format!("{}: ", path.display())) {
-        Some(rest) => rest.to_owned(),
-        None => text,
-    }
+    let rest = text.strip_prefix(&format!("{}: ", path.display())).map(ToOwned::to_owned);
+    rest.unwrap_or(text)
 }
