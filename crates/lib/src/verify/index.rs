@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use becalm_core::elf::{Endian, machine_name};
-use becalm_core::index::{Condition, Edge, Fingerprint, Index, Object, Program, SearchDir};
+use becalm_core::index::{Condition, Edge, Fingerprint, Index, Object, SearchDir};
 use becalm_host::OsFs;
 use becalm_host::index_store::{BindThreshold, Binding, IndexOptions, OsFingerprints, index_files};
 use bstr::{BStr, BString};
@@ -18,7 +18,7 @@ use crate::json::{lossy, lossy_option};
 use crate::path::{path_bytes, path_of};
 use crate::problem::Problem;
 use crate::secure::is_started_secure;
-use crate::verify::slots::{self, SlotTrial};
+use crate::verify::slots;
 
 /// The comparison of one index with the search.
 #[derive(Clone, Debug, Serialize)]
@@ -198,12 +198,8 @@ impl Verified {
         for bound in &index.bound.programs {
             let program = path_of(bound.path.as_ref());
             let known = index.programs.iter().find(|known| known.path == bound.path);
-            let trial = SlotTrial {
-                program: &program,
-                index: &place,
-                environment: bound.variables.environment(),
-                static_tls: known.map_or(0, |known| known.static_tls),
-            };
+            let environment = bound.variables.environment();
+            let static_tls = known.map_or(0, |known| known.static_tls);
             let mut problem =
                 |reason: String| problems.push(Problem::new(bound.path.clone(), reason));
             let mode = program.metadata().map_or(0, |facts| facts.mode());
@@ -215,7 +211,7 @@ impl Verified {
             if bound.undefined_function {
                 continue;
             }
-            match slots::compare(&trial) {
+            match slots::compare(&program, &place, &environment, static_tls) {
                 Ok(slots) => {
                     all.programs += 1;
                     all.slots += slots.compared;
@@ -240,12 +236,10 @@ impl Verified {
 }
 
 fn differences(old: &Index, new: &Index, endian: Endian) -> Vec<Difference> {
-    let now: FxHashMap<&BStr, &Object> =
-        new.objects.iter().map(|object| (object.path.as_ref(), object)).collect();
+    let now: FxHashMap<_, _> = new.objects.iter().map(|it| (&it.path, it)).collect();
     let mut found = Vec::new();
     for was in &old.objects {
-        let path: &BStr = was.path.as_ref();
-        match now.get(path) {
+        match now.get(&was.path) {
             None if was.path.is_empty() => {}
             None => found.push(Difference::new(&was.path, DifferenceKind::Gone)),
             Some(now) if now.run_path != was.run_path => {
@@ -263,13 +257,11 @@ fn differences(old: &Index, new: &Index, endian: Endian) -> Vec<Difference> {
 
 /// Compares the directories of each `DT_RPATH`, which apply to objects loaded further down.
 fn of_search_dirs(old: &Index, new: &Index, found: &mut Vec<Difference>) {
-    let now: FxHashMap<&BStr, &SearchDir> =
-        new.search_dirs.iter().map(|dir| (dir.path.as_ref(), dir)).collect();
+    let now: FxHashMap<_, _> = new.search_dirs.iter().map(|it| (&it.path, it)).collect();
     // Conditions are compared separately.
     let says = |dir: &SearchDir| (dir.names.clone(), dir.look, dir.conditions.len());
     for was in &old.search_dirs {
-        let path: &BStr = was.path.as_ref();
-        if now.get(path).is_none_or(|now| says(now) != says(was)) {
+        if now.get(&was.path).is_none_or(|now| says(now) != says(was)) {
             found.push(Difference::new(&was.path, DifferenceKind::Names));
         }
     }
@@ -283,14 +275,13 @@ fn of_object(was: &Object, now: &Object, found: &mut Vec<Difference>) {
             needed: Some(needed.to_owned()),
             ..Difference::new(&was.path, kind)
         };
-        let now = answers.get(needed);
-        match now {
+        match answers.get(needed) {
             Some(now) if now.path == edge.path => {
                 if conditions(now) != conditions(edge) {
                     found.push(differs(DifferenceKind::Conditions));
                 }
             }
-            _ => found.push(Difference {
+            now => found.push(Difference {
                 was: Some(edge.path.clone()),
                 now: now.map(|now| now.path.clone()),
                 ..differs(DifferenceKind::Answer)
@@ -301,11 +292,9 @@ fn of_object(was: &Object, now: &Object, found: &mut Vec<Difference>) {
 
 /// A removed program is reported with its objects, or no answer leads to it any more.
 fn of_programs(old: &Index, new: &Index, found: &mut Vec<Difference>) {
-    let now: FxHashMap<&BStr, &Program> =
-        new.programs.iter().map(|program| (program.path.as_ref(), program)).collect();
+    let now: FxHashMap<_, _> = new.programs.iter().map(|it| (&it.path, it)).collect();
     for was in &old.programs {
-        let path: &BStr = was.path.as_ref();
-        let Some(now) = now.get(path) else { continue };
+        let Some(now) = now.get(&was.path) else { continue };
         if was.static_tls != now.static_tls {
             found.push(Difference {
                 was: Some(was.static_tls.to_string().into()),

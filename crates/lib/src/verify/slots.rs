@@ -24,19 +24,6 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// Differences of one program that are kept.
 const MOST: usize = 20;
 
-/// A program to start.
-#[derive(Clone, Debug)]
-pub struct SlotTrial<'a> {
-    /// The program.
-    pub program: &'a Path,
-    /// The index.
-    pub index: &'a Path,
-    /// The environment that the index was made for.
-    pub environment: Environment,
-    /// Static TLS that the program needs beyond glibc's default.
-    pub static_tls: u32,
-}
-
 /// The slots of two starts of one program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Slots {
@@ -51,36 +38,31 @@ pub struct Slots {
     pub not_applied: Option<String>,
 }
 
-/// Starts a program three times and compares.
+/// Starts a program three times and compares. `environment` is that which the index was made for, and `static_tls` what
+/// the program needs beyond glibc's default.
 ///
 /// # Errors
 /// Returns an error if a start fails, or if it has no slots: its loader does not load the index.
-pub fn compare(trial: &SlotTrial<'_>) -> Result<Slots> {
+pub fn compare(
+    program: &Path,
+    index: &Path,
+    environment: &Environment,
+    static_tls: u32,
+) -> Result<Slots> {
     let folder = tempfile::Builder::new().prefix("becalm-slots-").tempdir().map_err(in_words)?;
-    let plain = trial.slots(folder.path(), "nobind")?;
-    let again = trial.slots(folder.path(), "nobind")?;
-    let log = folder.path().join("log");
-    let bound = trial.slots(folder.path(), &format!("log:{}", log.display()))?;
-    let said = fs::read(&log).unwrap_or_default();
-    let mut result = compared(&plain, &again, &bound);
-    result.not_applied = not_applied(&said);
-    Ok(result)
-}
-
-impl SlotTrial<'_> {
-    /// Returns the lines that the module dumps.
-    fn slots(&self, folder: &Path, switches: &str) -> Result<Vec<u8>> {
-        let dump = folder.join("dump");
+    let (dump, log) = (folder.path().join("dump"), folder.path().join("log"));
+    // Returns the lines that the module dumps.
+    let slots = |switches: &str| -> Result<Vec<u8>> {
         // The dump of an earlier start must not count for this one.
         let _ = fs::remove_file(&dump);
-        let mut command = Command::new(self.program);
+        let mut command = Command::new(program);
         command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         // Without lazy binding each slot has its final value before the program starts.
-        command.env(AUDIT, self.index).env("LD_BIND_NOW", "1");
+        command.env(AUDIT, index).env("LD_BIND_NOW", "1");
         command.env(SWITCHES, format!("{switches},stop,dump:{}", dump.display()));
-        let static_tls = u64::from(self.static_tls).max(SESSION);
+        let static_tls = u64::from(static_tls).max(SESSION);
         command.env(TUNABLES, format!("{STATIC_TLS}={static_tls}"));
-        let Environment { library_path, preload, .. } = &self.environment;
+        let Environment { library_path, preload, .. } = environment;
         for (name, value) in [("LD_LIBRARY_PATH", library_path), ("LD_PRELOAD", preload)] {
             if let Some(value) = value {
                 command.env(name, path_of(value.as_bstr()));
@@ -91,7 +73,12 @@ impl SlotTrial<'_> {
             bail!("did not start within {} s", LIMIT.as_secs());
         }
         fs::read(&dump).ok().context("its loader did not load the index")
-    }
+    };
+    let (plain, again) = (slots("nobind")?, slots("nobind")?);
+    let bound = slots(&format!("log:{}", log.display()))?;
+    let said = fs::read(&log).unwrap_or_default();
+    let not_applied = not_applied(&said);
+    Ok(Slots { not_applied, ..compared(&plain, &again, &bound) })
 }
 
 fn in_words(error: std::io::Error) -> anyhow::Error {
