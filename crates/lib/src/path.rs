@@ -20,32 +20,35 @@ pub fn bytes(text: &OsString) -> BString {
 
 /// Returns the directories of `--dirs`: each argument is a list as in `LD_LIBRARY_PATH`. Elements
 /// that depend on the current directory are left out ([`relative_dirs_of`]).
-pub fn dirs_of(lists: &[impl AsRef<OsStr>]) -> Vec<PathBuf> {
+pub fn dirs_of(lists: impl IntoIterator<Item: AsRef<OsStr>>) -> Vec<PathBuf> {
     elements_of(lists, b":;").filter(|dir| dir.is_absolute()).collect()
 }
 
 /// Returns the elements of `--dirs` that are empty or relative paths; an empty one is the current
 /// directory.
-pub fn relative_dirs_of(lists: &[impl AsRef<OsStr>]) -> Vec<PathBuf> {
+pub fn relative_dirs_of(lists: impl IntoIterator<Item: AsRef<OsStr>>) -> Vec<PathBuf> {
     elements_of(lists, b":;").filter(|dir| !dir.is_absolute()).collect()
 }
 
 /// Returns the directories of `--path-dirs`: relative ones are those of this process. Empty elements
 /// are left out.
-pub fn named_dirs_of(lists: &[impl AsRef<OsStr>]) -> Vec<PathBuf> {
+pub fn named_dirs_of(lists: impl IntoIterator<Item: AsRef<OsStr>>) -> Vec<PathBuf> {
     elements_of(lists, b":").filter_map(|dir| std::path::absolute(dir).ok()).collect()
 }
 
 /// Splits lists. An empty list has no element, as an empty `LD_LIBRARY_PATH`.
-fn elements_of<'a>(
-    lists: &'a [impl AsRef<OsStr>],
-    separators: &'a [u8],
+fn elements_of(
+    lists: impl IntoIterator<Item: AsRef<OsStr>>,
+    separators: &[u8],
 ) -> impl Iterator<Item = PathBuf> {
-    let lists = lists.iter().map(|list| list.as_ref().as_bytes());
-    let elements = lists
-        .filter(|list| !list.is_empty())
-        .flat_map(|list| list.split(|byte| separators.contains(byte)));
-    elements.map(path_of)
+    let mut elements = Vec::new();
+    for list in lists {
+        let list = Some(list.as_ref().as_bytes()).filter(|list| !list.is_empty());
+        let split =
+            |list: &[u8]| elements.extend(list.split(|it| separators.contains(it)).map(path_of));
+        list.into_iter().for_each(split);
+    }
+    elements.into_iter()
 }
 
 /// Returns a path without links, or the path itself if it cannot be followed.

@@ -38,12 +38,11 @@ impl ScratchIndex {
         }
         let folder = tempfile::tempdir()?;
         let output = folder.path().canonicalize()?.join("index.so");
-        let list = env::var_os("LD_LIBRARY_PATH");
         let options = make::Options {
             programs: vec![program.real.clone()],
             output: Some(output.clone()),
             bind_threshold: Some(BindThreshold::default()),
-            dirs: list.iter().flat_map(|list| dirs_of(&[list])).collect(),
+            dirs: dirs_of(env::var_os("LD_LIBRARY_PATH")),
             ..make::Options::default()
         };
         make::index(&options, &Silent)?;

@@ -36,7 +36,7 @@ pub(super) fn of_session(options: &Options, stores: &[PathBuf]) -> ModuleFiles {
         return read(&options.module_trees);
     }
     let list = env::var_os("MODULEPATH").filter(|_| options.in_session && !stores.is_empty());
-    let mut found = read(&dirs_of(&list.into_iter().collect::<Vec<_>>()));
+    let mut found = read(&dirs_of(list));
     found.dirs.retain(|dir| stores.iter().any(|store| dir.starts_with(store)));
     ModuleFiles { not_understood: Vec::new(), ..found }
 }
@@ -81,9 +81,8 @@ fn read_file(path: &Path, text: &str, found: &mut ModuleFiles) {
     for (number, line) in lines(text) {
         let said = if is_lua { lua(&line, &mut variables) } else { tcl(&line, &mut variables) };
         match said {
-            Said::Nothing => {}
-            Said::Dirs(lists) => found.dirs.extend(dirs_of(&lists)),
-            Said::Unknown => {
+            Some(lists) => found.dirs.extend(dirs_of(&lists)),
+            None => {
                 let line = format!(":{number}");
                 let place = [path_bytes(path).as_slice(), line.as_bytes()].concat();
                 found.not_understood.push(place.into());
@@ -94,38 +93,22 @@ fn read_file(path: &Path, text: &str, found: &mut ModuleFiles) {
 
 /// Returns the lines with their numbers; a backslash at the end of one continues it.
 fn lines(text: &str) -> Vec<(usize, String)> {
-    let mut lines: Vec<(usize, String)> = Vec::new();
-    let mut is_open = false;
-    for (at, line) in text.lines().enumerate() {
-        let (part, goes_on) = match line.strip_suffix('\\') {
-            Some(part) => (part, true),
-            None => (line, false),
-        };
-        match lines.last_mut().filter(|_| is_open) {
-            Some((_, last)) => last.push_str(part),
-            None => lines.push((at + 1, part.to_owned())),
-        }
-        is_open = goes_on;
-    }
-    lines
-}
-
-/// The meaning of a line.
-#[derive(Debug, PartialEq, Eq)]
-enum Said {
-    Nothing,
-    /// Lists of directories that the variable gets.
-    Dirs(Vec<String>),
-    /// The variable gets a value that is not known.
-    Unknown,
+    let text = text.replace("\r\n", "\n") + "\n";
+    let mut next = 1;
+    let whole = text.replace("\\\n", "\0");
+    let number = |line: &str| {
+        let number = next;
+        next += 1 + line.matches('\0').count();
+        (number, line.replace('\0', ""))
+    };
+    whole.lines().map(number).collect()
 }
 
 /// Values by name; none if they are not known.
 type Variables = HashMap<String, Option<String>>;
 
-fn dirs(values: impl IntoIterator<Item = Option<String>>) -> Said {
-    values.into_iter().collect::<Option<Vec<_>>>().map_or(Said::Unknown, Said::Dirs)
-}
+/// Lists of directories that the variable gets in a line, none in most lines; `None` for a value that is not known.
+type Said = Option<Vec<String>>;
 
 fn tcl(line: &str, variables: &mut Variables) -> Said {
     let words = tcl_words(line);
@@ -136,9 +119,9 @@ fn tcl(line: &str, variables: &mut Variables) -> Said {
         ["set", name, word, ..] => {
             let value = value(word);
             variables.insert((*name).to_owned(), value);
-            Said::Nothing
+            Some(Vec::new())
         }
-        [command, VARIABLE, values @ ..] if is_set(command) => dirs(values.iter().map(value)),
+        [command, VARIABLE, values @ ..] if is_set(command) => values.iter().map(value).collect(),
         [command, rest @ ..] if is_path(command) => {
             let mut rest = rest;
             while let [option, after @ ..] = rest
@@ -149,11 +132,11 @@ fn tcl(line: &str, variables: &mut Variables) -> Said {
                 rest = if takes_word { after.get(1..).unwrap_or_default() } else { after };
             }
             match rest {
-                [VARIABLE, values @ ..] => dirs(values.iter().map(value)),
-                _ => Said::Nothing,
+                [VARIABLE, values @ ..] => values.iter().map(value).collect(),
+                _ => Some(Vec::new()),
             }
         }
-        _ => Said::Nothing,
+        _ => Some(Vec::new()),
     }
 }
 
@@ -209,20 +192,18 @@ fn lua(line: &str, variables: &mut Variables) -> Said {
     {
         let value = Lua { rest: value, variables }.whole();
         variables.insert(name.to_owned(), value);
-        return Said::Nothing;
+        return Some(Vec::new());
     }
     let call = COMMANDS.iter().find_map(|command| line.split_once(command));
     let Some((_, arguments)) = call.filter(|_| line.contains(VARIABLE)) else {
-        return Said::Nothing;
+        return Some(Vec::new());
     };
     let mut reader = Lua { rest: arguments, variables };
-    if !reader.eat("(") && !reader.eat("{") {
-        return Said::Unknown;
-    }
-    match (reader.expression(), reader.eat(",")) {
-        (Some(name), true) if name == VARIABLE => dirs([reader.expression()]),
-        (Some(name), _) if name != VARIABLE => Said::Nothing,
-        _ => Said::Unknown,
+    (reader.eat("(") || reader.eat("{")).then_some(())?;
+    match (reader.expression()?, reader.eat(",")) {
+        (name, true) if name == VARIABLE => Some(vec![reader.expression()?]),
+        (name, _) if name != VARIABLE => Some(Vec::new()),
+        _ => None,
     }
 }
 
