@@ -6,26 +6,15 @@
 //! loader to this module instead. It is small enough to be written here, byte by byte, because
 //! compilers for these machines are seldom installed.
 
-/// The machine of a declining module.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sibling {
-    /// i386, beside x86_64.
-    I386,
-    /// 32-bit ARM, beside aarch64.
-    Arm,
-}
+/// The 32-bit sibling of a machine: `e_machine`, `e_flags` and a function that returns 0.
+#[derive(Debug)]
+pub struct Sibling(u16, u32, &'static [u8]);
 
-impl Sibling {
-    /// Returns `e_machine`, `e_flags` and a function that returns 0.
-    fn parts(self) -> (u16, u32, &'static [u8]) {
-        match self {
-            // xor %eax,%eax; ret
-            Sibling::I386 => (3, 0, &[0x31, 0xc0, 0xc3, 0x90]),
-            // `EF_ARM_EABI_VER5`; mov r0, #0; bx lr
-            Sibling::Arm => (40, 0x0500_0000, &[0x00, 0x00, 0xa0, 0xe3, 0x1e, 0xff, 0x2f, 0xe1]),
-        }
-    }
-}
+/// i386, beside x86_64: xor %eax,%eax; ret.
+pub const I386: Sibling = Sibling(3, 0, &[0x31, 0xc0, 0xc3, 0x90]);
+/// 32-bit ARM, beside aarch64: `EF_ARM_EABI_VER5`; mov r0, #0; bx lr.
+pub const ARM: Sibling =
+    Sibling(40, 0x0500_0000, &[0x00, 0x00, 0xa0, 0xe3, 0x1e, 0xff, 0x2f, 0xe1]);
 
 const HEADER: u32 = 52;
 const PROGRAM_HEADERS: u32 = 4;
@@ -43,56 +32,46 @@ const CODE: u32 = (STRINGS + NAMES.len() as u32).next_multiple_of(16);
 const APART: u32 = 0x1_0000;
 
 /// The bytes of the module: an ELF32 shared object of one function, little-endian.
-pub fn module(sibling: Sibling) -> Vec<u8> {
-    let (machine, flags, code) = sibling.parts();
+pub fn module(sibling: &Sibling) -> Vec<u8> {
+    let &Sibling(machine, flags, code) = sibling;
+    let halves =
+        |values: &[u16]| -> Vec<u8> { values.iter().flat_map(|it| it.to_le_bytes()).collect() };
+    let words =
+        |values: &[u32]| -> Vec<u8> { values.iter().flat_map(|it| it.to_le_bytes()).collect() };
     let dynamic = (CODE + code.len() as u32).next_multiple_of(16);
     // `DT_HASH`, `DT_STRTAB`, `DT_SYMTAB`, `DT_STRSZ`, `DT_SYMENT`, `DT_NULL`.
     let entries: [u32; 12] =
         [4, HASH, 5, STRINGS, 6, SYMBOLS, 10, NAMES.len() as u32, 11, SYMBOL, 0, 0];
     let dynamic_size = 4 * entries.len() as u32;
-
-    let mut file = Bytes::default();
-    // `ELFCLASS32`, `ELFDATA2LSB`, `EV_CURRENT`.
-    file.0.extend_from_slice(b"\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0");
-    file.halves(&[3, machine]);
-    file.words(&[1, 0, HEADER, 0, flags]);
-    file.halves(&[HEADER as u16, PROGRAM_HEADER as u16, PROGRAM_HEADERS as u16, 40, 0, 0]);
     let (load, dynamic_header, stack) = (1, 2, 0x6474_e551);
     let (read, read_write, read_execute) = (4, 6, 5);
-    file.words(&[load, 0, 0, 0, dynamic, dynamic, read_execute, APART]);
     let at = dynamic + APART;
-    file.words(&[load, dynamic, at, at, dynamic_size, dynamic_size, read_write, APART]);
-    file.words(&[dynamic_header, dynamic, at, at, dynamic_size, dynamic_size, read, 4]);
-    // Without `PT_GNU_STACK` the loader would make the stack of the process executable.
-    file.words(&[stack, 0, 0, 0, 0, 0, read_write, 16]);
-    // One bucket, which holds symbol 1.
-    file.words(&[1, 2, 1, 0, 0]);
-    // The first symbol is reserved (gABI, "Symbol Table").
-    file.words(&[0; 4]);
-    file.words(&[1, CODE, code.len() as u32]);
-    // A global function; the section index only has to differ from SHN_UNDEF.
-    file.0.extend_from_slice(&[0x12, 0]);
-    file.halves(&[1]);
-    file.0.extend_from_slice(NAMES);
-    file.0.resize(CODE as usize, 0);
-    file.0.extend_from_slice(code);
-    file.0.resize(dynamic as usize, 0);
-    file.words(&entries);
-    file.0
-}
-
-/// Little-endian numbers.
-#[derive(Default)]
-struct Bytes(Vec<u8>);
-
-impl Bytes {
-    fn halves(&mut self, values: &[u16]) {
-        self.0.extend(values.iter().flat_map(|value| value.to_le_bytes()));
-    }
-
-    fn words(&mut self, values: &[u32]) {
-        self.0.extend(values.iter().flat_map(|value| value.to_le_bytes()));
-    }
+    let mut file = [
+        // `ELFCLASS32`, `ELFDATA2LSB`, `EV_CURRENT`.
+        b"\x7fELF\x01\x01\x01\0\0\0\0\0\0\0\0\0".to_vec(),
+        halves(&[3, machine]),
+        words(&[1, 0, HEADER, 0, flags]),
+        halves(&[HEADER as u16, PROGRAM_HEADER as u16, PROGRAM_HEADERS as u16, 40, 0, 0]),
+        words(&[load, 0, 0, 0, dynamic, dynamic, read_execute, APART]),
+        words(&[load, dynamic, at, at, dynamic_size, dynamic_size, read_write, APART]),
+        words(&[dynamic_header, dynamic, at, at, dynamic_size, dynamic_size, read, 4]),
+        // Without `PT_GNU_STACK` the loader would make the stack of the process executable.
+        words(&[stack, 0, 0, 0, 0, 0, read_write, 16]),
+        // One bucket, which holds symbol 1.
+        words(&[1, 2, 1, 0, 0]),
+        // The first symbol is reserved (gABI, "Symbol Table").
+        words(&[0; 4]),
+        words(&[1, CODE, code.len() as u32]),
+        // A global function; the section index only has to differ from SHN_UNDEF.
+        halves(&[0x12, 1]),
+        NAMES.to_vec(),
+    ]
+    .concat();
+    file.resize(CODE as usize, 0);
+    file.extend(code);
+    file.resize(dynamic as usize, 0);
+    file.extend(words(&entries));
+    file
 }
 
 #[cfg(test)]
@@ -103,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_declining_module_is_a_library_of_its_machine() {
-        for (sibling, name) in [(Sibling::I386, "i386"), (Sibling::Arm, "arm")] {
+        for (sibling, name) in [(&I386, "i386"), (&ARM, "arm")] {
             let bytes = module(sibling);
             let view = elf::parse(&bytes[..]).expect("an object");
             assert_eq!(view.ident.machine_name(), name);

@@ -25,7 +25,7 @@ use crate::progress::Progress;
 struct Platforms {
     machine: object::elf::Machine,
     own: &'static [&'static str],
-    sibling: Sibling,
+    sibling: &'static Sibling,
     siblings: &'static [&'static str],
 }
 
@@ -35,14 +35,14 @@ const PLATFORMS: [Platforms; 2] = [
     Platforms {
         machine: object::elf::EM_X86_64,
         own: &["x86_64", "haswell", "xeon_phi"],
-        sibling: Sibling::I386,
+        sibling: &declining::I386,
         siblings: &["i386", "i486", "i586", "i686"],
     },
     // The kernel gives 32-bit programs `v8l` and similar names.
     Platforms {
         machine: object::elf::EM_AARCH64,
         own: &["aarch64"],
-        sibling: Sibling::Arm,
+        sibling: &declining::ARM,
         siblings: &["v5l", "v6l", "v7l", "v8l", "aarch32"],
     },
 ];
