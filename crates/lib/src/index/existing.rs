@@ -72,42 +72,36 @@ pub(super) fn keep(
     modules: &Modules,
     progress: &dyn Progress,
 ) -> Result<Option<Report>> {
-    let Some(old) = old.filter(|old| is_satisfied_by(options, old, programs, modules)) else {
-        return Ok(None);
+    let Some(old) = old else { return Ok(None) };
+    let Whole { target, index, bytes, table } = old;
+    let has_dirs = || {
+        let known = current::snapshotted(index);
+        let of_modules = module_files::read(&options.module_trees).dirs;
+        options.dirs.iter().chain(&of_modules).all(|dir| known.contains(dir))
     };
-    platforms::repair(path, options.rule(), old.target, progress)?;
+    let bound = &index.bound.programs;
+    let is_bound = |program: &PathBuf| bound.iter().any(|bound| bound.path == path_bytes(program));
+    // Making it again would give the same file.
+    let is_kept = options.stores.is_empty()
+        && !options.image
+        && (index.paths.is_some() || !options.paths)
+        && options.traced.is_none()
+        && has_dirs()
+        && programs.iter().all(is_bound)
+        && modules.has_sealed(*target, table, bytes)
+        && current::is_current(index);
+    if !is_kept {
+        return Ok(None);
+    }
+    platforms::repair(path, options.rule(), *target, progress)?;
     let list =
         env::var_os("LD_LIBRARY_PATH").filter(|_| options.in_session && options.dirs.is_empty());
-    let missing = list.map_or_else(Vec::new, |list| current::not_snapshotted(&old.index, &list));
+    let missing = list.map_or_else(Vec::new, |list| current::not_snapshotted(index, &list));
     if !missing.is_empty() {
         let dirs = counted(missing.len() as u64, "directory", "directories");
         let reason =
             format!("{dirs} of LD_LIBRARY_PATH not in it: --dirs \"$LD_LIBRARY_PATH\" adds them");
         progress.remark(&Problem::new(path_bytes(path), reason));
     }
-    Ok(Some(Report::of_current(path_bytes(path), old)))
-}
-
-/// Returns true if making the existing index again would give the same file.
-fn is_satisfied_by(
-    options: &Options,
-    old: &Whole,
-    programs: &[PathBuf],
-    modules: &Modules,
-) -> bool {
-    let has_dirs = || {
-        let known = current::snapshotted(&old.index);
-        let of_modules = module_files::read(&options.module_trees).dirs;
-        options.dirs.iter().chain(&of_modules).all(|dir| known.contains(dir))
-    };
-    let bound = &old.index.bound.programs;
-    let is_bound = |program: &PathBuf| bound.iter().any(|bound| bound.path == path_bytes(program));
-    options.stores.is_empty()
-        && !options.image
-        && (old.index.paths.is_some() || !options.paths)
-        && options.traced.is_none()
-        && has_dirs()
-        && programs.iter().all(is_bound)
-        && modules.has_sealed(old.target, &old.table, &old.bytes)
-        && current::is_current(&old.index)
+    Ok(Some(Report::of(path_bytes(path), *target, index, bytes.len(), table.len())))
 }

@@ -51,12 +51,6 @@ fn is_program(path: &Path) -> bool {
     elf::head(&head).is_some_and(|head| head.interpreter.is_some())
 }
 
-/// True for a program that the kernel would start in secure-execution mode.
-fn is_set_id(program: &Path) -> bool {
-    let facts = program.metadata().ok().filter(std::fs::Metadata::is_file);
-    facts.is_some_and(|facts| is_started_secure(program, facts.mode()))
-}
-
 /// Returns the machine of the programs, or an error if they are for different ones.
 fn one_machine(programs: &[PathBuf]) -> Result<Option<&'static str>> {
     let Some((first, others)) = programs.split_first() else { return Ok(None) };
@@ -116,7 +110,8 @@ pub(super) fn named(
     }
     let (mut named, mut others) = (Vec::new(), Vec::new());
     for program in &options.programs {
-        if is_set_id(program) {
+        let facts = program.metadata().ok().filter(fs::Metadata::is_file);
+        if facts.is_some_and(|facts| is_started_secure(program, facts.mode())) {
             let reason = "starts in secure-execution mode: its loader ignores the index";
             progress.remark(&Problem::new(path_bytes(program), reason));
         }

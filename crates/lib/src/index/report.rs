@@ -8,7 +8,6 @@ use becalm_host::index_store::MachineIndex;
 use bstr::BString;
 use serde::Serialize;
 
-use crate::index::file::Whole;
 use crate::index::module::Sealed;
 use crate::json::{self, displayed, lossy, lossy_list};
 use crate::problem::Problem;
@@ -174,7 +173,13 @@ json::schema!(Report, "becalm/index/1");
 
 impl Report {
     /// Returns the report of an index of this length, with a table of this length.
-    fn of(path: BString, target: Target, index: &Index, bytes: usize, table_bytes: usize) -> Self {
+    pub(crate) fn of(
+        path: BString,
+        target: Target,
+        index: &Index,
+        bytes: usize,
+        table_bytes: usize,
+    ) -> Self {
         Self {
             index: path,
             machine: machine_name(target.machine),
@@ -184,11 +189,6 @@ impl Report {
             table_bytes,
             ..Self::default()
         }
-    }
-
-    /// Returns the report of an index that is up to date.
-    pub(crate) fn of_current(path: BString, whole: &Whole) -> Self {
-        Self::of(path, whole.target, &whole.index, whole.bytes.len(), whole.table.len())
     }
 
     /// Returns the report of an index that was written.
