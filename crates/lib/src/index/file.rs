@@ -14,7 +14,6 @@ use becalm_host::write::{WriteOptions, Writer};
 use bstr::{BString, ByteSlice};
 
 use crate::index::error::{damaged, no_name};
-use crate::index::module::Sealed;
 use crate::index::platforms;
 use crate::index::trust::{self, Rule, TrustedFile};
 use crate::path::{at, path_of};
@@ -165,15 +164,7 @@ pub fn check_place(path: &Path) -> Result<()> {
 ///
 /// # Errors
 /// Returns an error if that fails; the old index is then unchanged.
-pub fn write(path: &Path, sealed: &Sealed, rule: Rule) -> Result<()> {
-    write_bytes(path, sealed.machine.target, &sealed.file, rule)
-}
-
-/// As [`write`], for the bytes of an index.
-///
-/// # Errors
-/// Returns an error if that fails; the old index is then unchanged.
-pub fn write_bytes(path: &Path, target: Target, bytes: &[u8], rule: Rule) -> Result<()> {
+pub fn write(path: &Path, target: Target, bytes: &[u8], rule: Rule) -> Result<()> {
     let writer = Writer::under(rule, WriteOptions::default());
     let dir = platforms::dir_of(path);
     let is_new_dir = dir.symlink_metadata().is_err();

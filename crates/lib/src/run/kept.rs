@@ -45,7 +45,9 @@ pub(crate) const QUICK: &str = "quick";
 pub struct Place {
     folder: PathBuf,
     name: String,
-    told: Option<Vec<PathBuf>>,
+    /// The programs that are bound, however few relocations they have, besides the program itself; `None` if that is not
+    /// either.
+    pub told: Option<Vec<PathBuf>>,
     /// The time when packages were last installed in a tree of the program.
     installed: Option<SystemTime>,
 }
@@ -98,12 +100,6 @@ impl Place {
         let installed = last_installed(&trees);
         let name = places::cached_name(&program.real, hasher.finish(), "so");
         Ok(Self { folder, name, told, installed })
-    }
-
-    /// Returns the programs that are bound, however few relocations they have, besides the program
-    /// itself; `None` if that is not either.
-    pub fn told(&self) -> Option<&[PathBuf]> {
-        self.told.as_deref()
     }
 
     /// Returns the path of the index.

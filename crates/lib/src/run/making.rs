@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use becalm_host::index_store::{
 };
 use becalm_host::inherited::survive_size_limit;
 use becalm_host::{FactChoice, OsFs, loader_facts};
-use bstr::{BString, ByteSlice};
+use bstr::BString;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
@@ -46,19 +46,19 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// The start that an index is made for. Paths are bytes because they need not be UTF-8.
 #[derive(Debug, Serialize, Deserialize)]
 struct Request {
-    program: Vec<u8>,
-    library_path: Option<Vec<u8>>,
-    preload: Option<Vec<u8>>,
-    stores: Vec<Vec<u8>>,
+    program: BString,
+    library_path: Option<BString>,
+    preload: Option<BString>,
+    stores: Vec<BString>,
     /// The trees that the program opens libraries from at run time.
     #[serde(default)]
-    trees: Vec<Vec<u8>>,
+    trees: Vec<BString>,
     /// The index whose paths are included.
     #[serde(default)]
-    paths_from: Option<Vec<u8>>,
+    paths_from: Option<BString>,
     /// Is there if the program is bound, however few relocations it has, and so are these.
     #[serde(default)]
-    told: Option<Vec<Vec<u8>>>,
+    told: Option<Vec<BString>>,
 }
 
 impl Request {
@@ -70,20 +70,20 @@ impl Request {
     ) -> Self {
         let environment = environment_of_process();
         let mut trees = trees_beside(&program.path, &program.real);
-        let bytes = |path: PathBuf| path.into_os_string().into_vec();
+        let all = |paths: &[PathBuf]| paths.iter().map(|path| path_bytes(path)).collect();
         let of_other = |other: &PathBuf| {
             let real = path::real(other);
             trees.extend(trees_beside(other, &real));
-            bytes(real)
+            path_bytes(&real)
         };
         let told = told.map(|others| others.iter().map(of_other).collect());
         Self {
-            program: bytes(program.real.clone()),
-            library_path: environment.library_path.map(Vec::from),
-            preload: environment.preload.map(Vec::from),
-            stores: store.paths().into_iter().map(bytes).collect(),
-            trees: trees.into_iter().map(bytes).collect(),
-            paths_from: paths.map(|path| bytes(path.to_owned())),
+            program: path_bytes(&program.real),
+            library_path: environment.library_path,
+            preload: environment.preload,
+            stores: all(&store.paths()),
+            trees: all(&trees),
+            paths_from: paths.map(path_bytes),
             told,
         }
     }
@@ -91,8 +91,8 @@ impl Request {
     /// Returns the environment of the start, as far as it affects the loaded files.
     fn environment(&self) -> Environment {
         Environment {
-            library_path: self.library_path.clone().map(BString::from),
-            preload: self.preload.clone().map(BString::from),
+            library_path: self.library_path.clone(),
+            preload: self.preload.clone(),
             ..Environment::default()
         }
     }
@@ -110,11 +110,6 @@ impl Request {
         let whole = self.library_path.as_ref().map(|own| [&list, own.as_slice()].join(&b':'));
         Some(Environment { library_path: Some(whole.unwrap_or(list).into()), ..self.environment() })
     }
-
-    fn dirs(&self) -> Vec<PathBuf> {
-        let list = self.library_path.clone().map(OsString::from_vec);
-        list.iter().flat_map(|list| dirs_of(&[list])).collect()
-    }
 }
 
 /// Starts another process that makes the index, with the paths of another index if there is one, or
@@ -128,7 +123,7 @@ pub fn elsewhere(
     store: &StorePrefixes,
     paths: Option<&Path>,
 ) -> Result<()> {
-    let request = Request::of(program, store, paths, place.told());
+    let request = Request::of(program, store, paths, place.told.as_deref());
     let Some(lock) = place.lock()? else { return Ok(()) };
     let made = detached(lock, Priority::Lowest, |lock| {
         // One thread, to leave the CPUs to the program.
@@ -156,7 +151,7 @@ pub fn here(
     let began = Instant::now();
     loop {
         if let Some(lock) = place.lock()? {
-            return locked(place, &Request::of(program, store, paths, place.told()), lock);
+            return locked(place, &Request::of(program, store, paths, place.told.as_deref()), lock);
         }
         if began.elapsed() > PATIENCE {
             bail!("{}: another process has been making it for minutes", place.path().display());
@@ -186,7 +181,10 @@ fn locked(place: &Place, request: &Request, lock: OwnedFd) -> Result<()> {
     let is_current =
         || file::read_trusted(&path).is_ok_and(|whole| current::is_current(&whole.index));
     survive_size_limit();
-    let make = || file::write(&path, &sealed(request, &Libraries::default())?, Rule::Chosen);
+    let make = || {
+        let Sealed { machine, file: bytes, .. } = sealed(request, &Libraries::default())?;
+        file::write(&path, machine.target, &bytes, Rule::Chosen)
+    };
     let made = if is_current() { Ok(()) } else { make() };
     match &made {
         Ok(()) => {
@@ -218,10 +216,10 @@ pub fn table(program: &Program, told: &[PathBuf], libraries: &Libraries) -> Resu
 
 fn sealed(request: &Request, libraries: &Libraries) -> Result<Sealed> {
     let os = OsFs::new();
-    let program = path_of(request.program.as_bstr());
+    let program = path_of(&request.program);
     let environment = request.environment();
     let mut files = files_of(&closure(&os, &program, &environment)?);
-    let from = request.paths_from.as_ref().map(|path| path_of(path.as_bstr()));
+    let from = request.paths_from.as_ref().map(|path| path_of(path));
     let from = from.map(|path| file::read_trusted(&path)).transpose()?;
     let mut only = vec![program];
     // Programs that it starts may be in the index with the paths, or were seen in earlier starts.
@@ -247,7 +245,7 @@ fn sealed(request: &Request, libraries: &Libraries) -> Result<Sealed> {
         prefixes: &paths_of(&request.stores),
         trees: &paths_of(&request.trees),
         files: &files,
-        dirs: &request.dirs(),
+        dirs: &dirs_of(request.library_path.as_ref().map(|list| OsStr::from_bytes(list))),
         bind: Some(Binding { threshold, only: Some(&only), environments: &environments }),
         ..IndexOptions::default()
     };
@@ -261,8 +259,8 @@ fn sealed(request: &Request, libraries: &Libraries) -> Result<Sealed> {
     Modules::new(None)?.seal(indexed)
 }
 
-fn paths_of(paths: &[Vec<u8>]) -> Vec<PathBuf> {
-    paths.iter().map(|path| path_of(path.as_bstr())).collect()
+fn paths_of(paths: &[BString]) -> Vec<PathBuf> {
+    paths.iter().map(|path| path_of(path)).collect()
 }
 
 /// Returns the program, loader and libraries of a start in this environment, by prediction.
@@ -270,8 +268,7 @@ fn paths_of(paths: &[Vec<u8>]) -> Vec<PathBuf> {
 /// # Errors
 /// Returns an error if the start cannot be predicted.
 pub fn files_of_start(program: &Program) -> Result<Vec<PathBuf>> {
-    let request = Request::of(program, &StorePrefixes::default(), None, None);
-    let closure = closure(&OsFs::new(), &program.real, &request.environment())?;
+    let closure = closure(&OsFs::new(), &program.real, &environment_of_process())?;
     Ok(closure.load.objects.iter().map(|object| path_of(object.path.as_ref())).collect())
 }
 
@@ -293,10 +290,9 @@ fn closure(os: &OsFs, program: &Path, environment: &Environment) -> Result<Closu
 }
 
 /// Returns the needs of a program that is in no index; the default if its start cannot be followed.
-pub fn need(program: &Program, store: &StorePrefixes) -> Known {
-    let request = Request::of(program, store, None, None);
+pub fn need(program: &Program) -> Known {
     let os = OsFs::new();
-    let Ok(closure) = closure(&os, &program.real, &request.environment()) else {
+    let Ok(closure) = closure(&os, &program.real, &environment_of_process()) else {
         return Known::default();
     };
     tls::of_closure(&closure, &os.symbols()).into()
@@ -309,7 +305,7 @@ pub fn need_of_session() -> u64 {
         return tls::SESSION;
     }
     let small = program::find(OsStr::new("/bin/sh")).and_then(Program::look);
-    let known = small.map(|small| need(&small, &StorePrefixes::default()));
+    let known = small.map(|small| need(&small));
     tls::SESSION.max(known.unwrap_or_default().static_tls.into())
 }
 

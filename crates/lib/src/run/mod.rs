@@ -10,7 +10,7 @@ pub mod making;
 pub mod program;
 
 use std::env;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -119,8 +119,13 @@ pub fn prepare(options: &Options, found: Found) -> Result<Launch> {
     let (indexed, otherwise) = match &program.start {
         // The static program has no lookups; programs that it starts may have.
         Start::Static => {
-            let indexed = named.map(|path| of_session(options, path, &program));
-            (indexed.transpose()?, Launch::Plain)
+            let of_session = |path| -> Result<Indexed> {
+                let index = file::open(path)?;
+                let has_paths = options.paths && index.index.has_paths();
+                let (real, static_tls) = (program.real.clone(), making::need_of_session());
+                Ok(Indexed { index, real, static_tls, has_paths, compared: None })
+            };
+            (named.map(of_session).transpose()?, Launch::Plain)
         }
         Start::Secure if options.strict => bail!(
             "{}: starts in secure-execution mode: its loader ignores LD_AUDIT",
@@ -139,15 +144,6 @@ pub fn prepare(options: &Options, found: Found) -> Result<Launch> {
 /// True for musl's loader, which is called `ld-musl-ARCH.so.1` in any directory.
 pub(crate) fn is_of_musl(interpreter: &[u8]) -> bool {
     becalm_core::path::name(interpreter).starts_with(b"ld-musl-")
-}
-
-/// Returns the named index, for the programs that a static program starts.
-fn of_session(options: &Options, path: &Path, program: &Program) -> Result<Indexed> {
-    let index = file::open(path)?;
-    let has_paths = options.paths && index.index.has_paths();
-    let real = program.real.clone();
-    let static_tls = making::need_of_session();
-    Ok(Indexed { index, real, static_tls, has_paths, compared: None })
 }
 
 /// Returns the index for a program: the named one, the default one if the program is in one of its
@@ -218,7 +214,7 @@ fn need_of_stranger(options: &Options, program: &Program) -> Known {
         }
         Kept::Failed(_) => None,
     });
-    known.unwrap_or_else(|| making::need(program, &options.store))
+    known.unwrap_or_else(|| making::need(program))
 }
 
 /// Returns the place of the index that is kept for a program, with the paths of another index.
@@ -229,8 +225,7 @@ fn place_of(options: &Options, program: &Program, paths: Option<&Opened>) -> Res
 
 /// Returns the directories of `LD_LIBRARY_PATH`.
 fn library_path() -> Vec<PathBuf> {
-    let list = env::var_os("LD_LIBRARY_PATH");
-    list.iter().flat_map(|list| dirs_of(&[list])).collect()
+    dirs_of(env::var_os("LD_LIBRARY_PATH"))
 }
 
 /// Returns a hash of the environment that indexes are made for now, and of becalm's version.
@@ -316,12 +311,7 @@ fn default_for(program: &Program) -> Result<Option<(Opened, Option<Known>)>> {
 
 /// Returns the user's index, else the system's.
 fn default_index() -> Result<Option<Opened>> {
-    for path in places::of_sessions() {
-        if let Some(index) = file::open_if_there(&path)? {
-            return Ok(Some(index));
-        }
-    }
-    Ok(None)
+    places::of_sessions().find_map(|path| file::open_if_there(&path).transpose()).transpose()
 }
 
 /// Returns the index that is kept for a program. If there is none, or it was not compared with the

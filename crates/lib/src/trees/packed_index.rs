@@ -11,9 +11,7 @@ use std::time::SystemTime;
 
 use becalm_core::index::bound::BoundProgram;
 use becalm_core::index::build::Fingerprints;
-use becalm_core::index::{
-    Condition, Fingerprint, Index, Object, Program, SearchDir, Table, Target, encode,
-};
+use becalm_core::index::{Condition, Fingerprint, Index, Program, Table, Target, encode};
 use becalm_core::path::normal;
 use becalm_host::index_store::OsFingerprints;
 use bstr::{BStr, BString, ByteSlice};
@@ -108,7 +106,7 @@ pub(super) fn write(pack: &Path, indexes: Vec<Written>, places: &Places<'_>) -> 
         for (folder, bytes) in [(FOLDER, bytes), (PLACED, of_places)] {
             let folder = pack.join(folder);
             DirBuilder::new().mode(0o700).recursive(true).create(&folder)?;
-            file::write_bytes(&folder.join(&name), target, &bytes, Rule::Chosen)
+            file::write(&folder.join(&name), target, &bytes, Rule::Chosen)
                 .map_err(io::Error::other)?;
         }
     }
@@ -180,10 +178,10 @@ fn placed(mut index: Index, places: &Places<'_>) -> Index {
     }
     index.search_dirs.iter_mut().for_each(|dir| keep(&mut dir.conditions));
     index.directories.retain(|it| !of_tree[it.condition as usize]);
-    add(&mut index.search_dirs, places, |it| SearchDir { look: false, ..it }, |it| &mut it.path);
-    add(&mut index.objects, places, |it| Object { seen: 0, ..it }, |it| &mut it.path);
-    let unseen = |it| Program { seen: 0, load_order: 0, ..it };
-    add(&mut index.programs, places, unseen, |it| &mut it.path);
+    add(&mut index.search_dirs, places, |it| &mut it.path, |it| it.look = false);
+    add(&mut index.objects, places, |it| &mut it.path, |it| it.seen = 0);
+    let unseen = |it: &mut Program| (it.seen, it.load_order) = (0, 0);
+    add(&mut index.programs, places, |it| &mut it.path, unseen);
     bind(&mut index, places);
     index
 }
@@ -192,16 +190,16 @@ fn placed(mut index: Index, places: &Places<'_>) -> Index {
 fn add<T: Clone>(
     all: &mut Vec<T>,
     places: &Places<'_>,
-    there: impl Fn(T) -> T,
-    path: impl Fn(&mut T) -> &mut BString,
+    path: fn(&mut T) -> &mut BString,
+    set_there: fn(&mut T),
 ) {
-    let placed = all.clone().into_iter().filter_map(|it| {
-        let mut it = there(it);
-        let place = places.at(path(&mut it).as_ref())?;
-        *path(&mut it) = place;
-        Some(it)
-    });
-    all.extend(placed.collect::<Vec<_>>());
+    for mut it in all.clone() {
+        if let Some(place) = places.at(path(&mut it).as_ref()) {
+            *path(&mut it) = place;
+            set_there(&mut it);
+            all.push(it);
+        }
+    }
 }
 
 /// Lets the objects of bound starts be those of the pack. Bindings name them by their numbers, which stay.
