@@ -5,11 +5,11 @@ use becalm_host::write::WriteOptions;
 use bstr::BString;
 use rustc_hash::FxHashSet;
 
+use crate::fix::judge;
 use crate::fix::options::Options;
+use crate::fix::plan::{self, Program};
 use crate::fix::planner::Planner;
-use crate::fix::program::Program;
 use crate::fix::report::Report;
-use crate::fix::{judge, plan};
 use crate::index::settled::let_settle;
 use crate::progress::Progress;
 use crate::targets::Target;

@@ -15,7 +15,6 @@ use becalm_core::edit::Edit;
 use becalm_core::facts::{Environment, GlibcVersion, Libc};
 use becalm_core::index::answers::answers as answers_of_module;
 use becalm_core::index::{Index, tls};
-use becalm_core::loader::load::Role;
 use becalm_core::probe::LoggedProbe;
 use becalm_core::strategy::{Creation, FilePlan, Plan, PlannedAnswer};
 use becalm_host::OsFs;
@@ -24,6 +23,7 @@ use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashSet;
 
 use crate::index::module::{Modules, Sealed};
+use crate::index::programs::files_of;
 use crate::path::{path_bytes, path_of, real};
 use crate::words::{words, words_of_chain};
 
@@ -74,10 +74,7 @@ pub fn plan_audit(os: &OsFs, closure: &Closure, prefixes: &[PathBuf]) -> Result<
 
 /// Makes the index of all objects of a start.
 fn seal(os: &OsFs, closure: &Closure, options: IndexOptions<'_>) -> Result<Sealed> {
-    let objects = closure.load.objects.iter();
-    let objects = objects.filter(|object| matches!(object.role, Role::Program | Role::Library));
-    let files: Vec<PathBuf> = objects.map(|object| path_of(object.path.as_ref())).collect();
-    let options = IndexOptions { files: &files, ..options };
+    let options = IndexOptions { files: &files_of(closure), ..options };
     let sealed = Modules::new(None).and_then(|modules| modules.seal(index_files(os, options)));
     sealed.map_err(|error| anyhow!(words_of_chain(error.as_ref())))
 }
@@ -98,8 +95,7 @@ pub fn left_by_index(
     }
     let sealed = seal(os, closure, options)?;
     let files = answers(os, (closure, environment), &sealed.machine.index);
-    let plan = Plan { files, ..Plan::default() };
-    Ok(Answered::of(&plan).storm_left(closure))
+    Ok(Answered::of(&files).storm_left(closure))
 }
 
 fn check_root(os: &OsFs) -> Result<()> {
@@ -171,9 +167,9 @@ pub(crate) fn real_program(closure: &Closure) -> BString {
 pub struct Answered<'p>(FxHashSet<(&'p BStr, &'p BStr)>);
 
 impl<'p> Answered<'p> {
-    /// Returns those of a plan, for all programs.
-    pub fn of(plan: &'p Plan) -> Self {
-        let questions = plan.files.iter().flat_map(|file| {
+    /// Returns those of a plan's files, for all programs.
+    pub fn of(files: &'p [FilePlan]) -> Self {
+        let questions = files.iter().flat_map(|file| {
             let path: &BStr = file.path.as_ref();
             file.answers.iter().map(move |answer| (path, answer.needed.as_ref()))
         });

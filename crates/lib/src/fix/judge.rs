@@ -16,9 +16,8 @@ use serde::Serialize;
 
 use crate::fix::audit::{Answered, real_program};
 use crate::fix::loader::loader;
-use crate::fix::plan::Planned;
+use crate::fix::plan::{Planned, Program};
 use crate::fix::planner::Planner;
-use crate::fix::program::Program;
 use crate::follow::follow;
 use crate::json::lossy;
 use crate::targets::Target;
@@ -159,7 +158,7 @@ fn cut(plan: &mut Plan, made: Option<&PackageFile>, guilty: &FxHashSet<BString>)
 fn foresee(planner: &Planner<'_>, plan: &Plan, programs: &[Program]) -> Vec<Verdict> {
     if planner.options.with.row().unit.is_index() {
         // The model does not predict audit modules: the index gives the answers of the search.
-        let answered = Answered::of(plan);
+        let answered = Answered::of(&plan.files);
         let planned: FxHashSet<&BString> = plan.files.iter().map(|file| &file.path).collect();
         let left = |program: &Program| {
             let has_index = planned.contains(&real_program(&program.closure));
@@ -191,7 +190,7 @@ fn of_program(
     (fs, after): (&dyn FileSystem, &dyn FileSystem),
     program: &Program,
 ) -> Verdict {
-    let Program { target, closure, storm, .. } = program;
+    let Program { target, closure, storm, misses } = program;
     let Some(interpreter) = loader(closure) else { return Ok(*storm) };
     let foreseen = planned(fs, after, closure, interpreter, &planner.environment(true));
     let foreseen = foreseen.map_err(|error| {
@@ -200,39 +199,28 @@ fn of_program(
         let files = real_files(fs, &closure.load.objects);
         Box::new(Harm { files, finding, replaced: false })
     })?;
-    let Some(finding) = foreseen.finding() else {
-        return longer(planner, plan, fs, program, &foreseen);
-    };
-    // The same path leads to another file.
-    let replaced = foreseen.lost.iter().any(|path| foreseen.gained.contains(path));
-    Err(Box::new(Harm { files: files(fs, closure, &foreseen), finding, replaced }))
-}
-
-/// Returns the verdict on a start that would make more failing calls. The files to blame are the
-/// edited ones that would make more in their own lookups; if there is none, all of the start.
-fn longer(
-    planner: &Planner<'_>,
-    plan: &Plan,
-    fs: &dyn FileSystem,
-    program: &Program,
-    foreseen: &Foreseen,
-) -> Verdict {
-    let storm = SearchCost::of(&foreseen.after.load);
-    let (before, after) = (program.storm.misses(), storm.misses());
-    if after <= before || planner.options.allow_more_misses {
-        return Ok(storm);
+    let of_start = || files(fs, closure, &foreseen);
+    if let Some(finding) = foreseen.finding() {
+        // The same path leads to another file.
+        let replaced = foreseen.lost.iter().any(|path| foreseen.gained.contains(path));
+        return Err(Box::new(Harm { files: of_start(), finding, replaced }));
     }
-    let now = misses_by_object(&foreseen.after.load);
-    let objects = foreseen.after.load.objects.iter().zip(now).zip(&program.misses);
+    let load = &foreseen.after.load;
+    let cost = SearchCost::of(load);
+    let (before, after) = (storm.misses(), cost.misses());
+    if after <= before || planner.options.allow_more_misses {
+        return Ok(cost);
+    }
+    // The files to blame are the edited ones that would make more failing calls in their own lookups; if there is none,
+    // all of the start.
+    let objects = load.objects.iter().zip(misses_by_object(load)).zip(misses);
     let worse = objects.filter(|((_, now), before)| now > *before).map(|((object, _), _)| object);
     let worse = real_files(fs, worse).into_iter().collect();
-    let mut guilty: FxHashSet<BString> = plan.edited_of(worse).into_iter().collect();
-    if guilty.is_empty() {
-        guilty = files(fs, &program.closure, foreseen);
-    }
+    let guilty: FxHashSet<BString> = plan.edited_of(worse).into_iter().collect();
+    let files = if guilty.is_empty() { of_start() } else { guilty };
     let path = foreseen.after.subject.path.as_ref();
     let finding = Finding::of_file(path, FindingKind::MoreMisses { before, after });
-    Err(Box::new(Harm { files: guilty, finding, replaced: false }))
+    Err(Box::new(Harm { files, finding, replaced: false }))
 }
 
 /// Returns the files of a program's start, now and with the plan.

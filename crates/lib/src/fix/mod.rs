@@ -4,7 +4,6 @@
 mod again;
 mod apply;
 pub mod audit;
-mod changing;
 pub mod foresee;
 pub mod judge;
 pub mod loader;
@@ -13,26 +12,31 @@ pub mod options;
 mod package;
 pub mod plan;
 pub mod planner;
-pub mod program;
-mod refused;
 pub mod report;
-mod scope;
+mod withheld;
 
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use becalm_core::index::Fingerprint;
+use becalm_core::index::build::Fingerprints;
+use becalm_core::strategy::Severity;
 use becalm_core::strategy::row::Unit;
+use becalm_host::index_store::OsFingerprints;
 use becalm_host::write::WriteOptions;
 use bstr::BString;
+use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 
 use self::options::Options;
+use self::plan::Planned;
 use self::planner::Planner;
 use self::report::Report;
 use crate::assume::Assumptions;
+use crate::path::path_bytes;
 use crate::progress::Progress;
-use crate::targets;
+use crate::targets::{self, Target};
 
 /// How often files are planned again because another process changes them.
 const ATTEMPTS: u32 = 12;
@@ -74,13 +78,13 @@ fn attempt(
         apply::mend(&found.files, writing, progress);
     }
     // Taken before the plan reads the files, so that a change during planning is noticed.
-    let before = changing::fingerprints(&found.files);
+    let before = fingerprints(&found.files);
     let planner = Planner::new(options, &assumed, progress);
     let mut planned = plan::plan(&planner, &found.files)?;
     planned.problems.extend(found.problems);
-    let outside = scope::limit(&planner, &options.paths, &mut planned.plan);
+    let outside = withheld::limit(&planner, &options.paths, &mut planned.plan);
     if writing.is_none() {
-        refused::withdraw(&planner, &mut planned);
+        withheld::withdraw(&planner, &mut planned);
     }
     let edited = planned.plan.files.iter().filter(|file| !file.edits.is_empty());
     let edited: FxHashSet<BString> = edited.map(|file| file.path.clone()).collect();
@@ -88,7 +92,7 @@ fn attempt(
     let files = planned.plan.files.iter().map(|file| file.path.clone());
     let places: Vec<BString> = made.chain(files).collect();
     let starts = judge::judge(&planner, &mut planned);
-    if !is_last && changing::is_changing(&planner, &planned, (&found.files, &before), &places) {
+    if !is_last && is_changing(&planner, &planned, (&found.files, &before), &places) {
         return Ok(None);
     }
     let mut report = Report::of_plan(options, &planned.plan, (outside, &edited), starts);
@@ -103,6 +107,34 @@ fn attempt(
         }
     }
     Ok(Some(report))
+}
+
+/// Returns the fingerprint of each file, by which changes are detected; none for a file that cannot
+/// be examined.
+fn fingerprints(files: &[Target]) -> Vec<Option<Fingerprint>> {
+    let system = OsFingerprints::default();
+    let of = |target: &Target| system.fingerprint(path_bytes(&target.host).as_ref()).ok();
+    files.par_iter().map(of).collect()
+}
+
+/// Returns true if a file was changed since its fingerprint was taken, or if the plan was refused and one of
+/// its places was changed a moment ago: it may have seen the half of what another becalm does.
+fn is_changing(
+    planner: &Planner<'_>,
+    planned: &Planned,
+    (files, before): (&[Target], &[Option<Fingerprint>]),
+    places: &[BString],
+) -> bool {
+    let system = OsFingerprints::default();
+    let is_recent = |place: &BString| {
+        let here = planner.host_path(place.as_ref()).map(|here| path_bytes(&here));
+        here.is_ok_and(|here| system.is_settled(here.as_ref()) == Ok(false))
+    };
+    let mut findings = planned.plan.findings.iter();
+    planned.replaced
+        || fingerprints(files) != before
+        || findings.any(|finding| finding.what.severity() == Severity::Refused)
+            && places.par_iter().any(is_recent)
 }
 
 impl Options {

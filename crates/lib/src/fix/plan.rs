@@ -2,7 +2,9 @@
 
 use anyhow::{Result, bail};
 use becalm_core::closure::{Closure, Subject, SubjectKind};
+use becalm_core::cost::{SearchCost, misses_by_object};
 use becalm_core::fs::{FileSystem, MappedFs};
+use becalm_core::probe::ProbeLog;
 use becalm_core::strategy::row::Unit;
 use becalm_core::strategy::{FindingKind, Plan, real_path};
 use bstr::BString;
@@ -10,7 +12,6 @@ use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 
 use crate::fix::planner::Planner;
-use crate::fix::program::Program;
 use crate::fix::{object, package};
 use crate::follow::{Followed, follow_where};
 use crate::targets::{Problem, Target};
@@ -35,6 +36,33 @@ pub struct Planned {
     subjects: Vec<Subject>,
     /// The libraries among the targets.
     pub(super) libraries: Vec<Target>,
+}
+
+/// A program among the targets, and its start as it is now.
+#[derive(Debug)]
+pub struct Program {
+    /// Its file.
+    pub target: Target,
+    /// Without its probes if only their number is needed.
+    pub closure: Closure,
+    /// The cost of its search.
+    pub storm: SearchCost,
+    /// Failing calls by object of the closure.
+    pub misses: Vec<u64>,
+}
+
+impl Program {
+    /// Makes the record of a program for the check of the plan. Only the counts of its probes are
+    /// kept, because the probes of a whole store would fill the memory; the misses that an index
+    /// leaves are counted from the probes.
+    pub(super) fn of(planner: &Planner<'_>, target: Target, mut closure: Closure) -> Self {
+        let storm = SearchCost::of(&closure.load);
+        let misses = misses_by_object(&closure.load);
+        if !planner.row().unit.is_index() {
+            closure.load.probes = ProbeLog::default();
+        }
+        Self { target, closure, storm, misses }
+    }
 }
 
 /// Plans all files; a file that several paths lead to once.

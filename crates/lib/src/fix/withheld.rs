@@ -1,10 +1,12 @@
-//! The files of a plan that cannot be edited, found without writing.
+//! The edits of a plan that are not made: those of files outside the named paths and folders, and of files that
+//! cannot be edited, found without writing.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use becalm_core::edit::Edit;
+use becalm_core::strategy::{FilePlan, Finding, FindingKind, Plan};
 use becalm_host::write::HardLinks;
 use bstr::BString;
 use object::ReadCache;
@@ -15,6 +17,30 @@ use crate::fix::plan::Planned;
 use crate::fix::planner::Planner;
 use crate::targets::Problem;
 use crate::words::words_of_chain;
+
+/// Returns the files that a plan edits and that are neither named by the paths nor below them. Unless the
+/// plan is for closures, these edits are removed from it and become findings. A path that does not exist
+/// covers nothing.
+pub(crate) fn limit(planner: &Planner<'_>, paths: &[PathBuf], plan: &mut Plan) -> Vec<BString> {
+    let os = &planner.assumed.fs;
+    let real = |path: &PathBuf| os.host_path(os.inside(path).as_ref()).ok()?.canonicalize().ok();
+    let named: Vec<PathBuf> = paths.iter().filter_map(real).collect();
+    let is_covered = |file: &FilePlan| {
+        let here = planner.host_path(file.path.as_ref()).ok().and_then(|it| it.canonicalize().ok());
+        here.is_some_and(|here| named.iter().any(|named| here.starts_with(named)))
+    };
+    let Plan { files, findings, .. } = plan;
+    let mut outside = Vec::new();
+    for file in files.iter_mut().filter(|file| !file.edits.is_empty() && !is_covered(file)) {
+        if planner.options.closure {
+            outside.push(file.path.clone());
+        } else {
+            file.edits.clear();
+            findings.push(Finding::of_file(file.path.as_ref(), FindingKind::OutsidePaths));
+        }
+    }
+    outside
+}
 
 /// Removes the edits of files from a plan for which no patch can be computed, and reports each file
 /// with the reason: what `becalm fix` reports when it writes. A forecast tries only programs: it is made for
