@@ -24,7 +24,7 @@ use crate::index::variables::text_of_switch;
 use crate::index::{file, places, platforms};
 use crate::on::fit::file_that_can_start;
 use crate::on::shells::{self, PathFile};
-use crate::on::table::{self, Helpers, Identity, Start};
+use crate::on::table::{self, Identity, Start};
 use crate::on::{Program, counts};
 use crate::pages;
 use crate::path::{at, path_bytes};
@@ -236,11 +236,11 @@ impl Folder {
             });
         }
         let of_pages = starts.iter().any(|it| it.shares_pages).then(pages::folder).flatten();
-        let pages = of_pages.as_deref().and_then(text_of_switch).unwrap_or_default().to_owned();
+        let pages = of_pages.as_deref().and_then(text_of_switch).unwrap_or_default();
         let counts = counts.map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
-        let helpers = Helpers { becalm: self.helper(), pages, counts };
+        let helpers = [&*self.helper(), pages, &counts];
         let facts = index.metadata().with_context(at(&index))?;
-        Ok(table::encode(Identity::of(&facts), &helpers, &starts))
+        Ok(table::encode(Identity::of(&facts), helpers, &starts))
     }
 
     /// Returns the folder with the numbers of starts; makes it. Those of all users are not counted.

@@ -77,24 +77,11 @@ pub(super) struct Start {
     pub shares_pages: bool,
 }
 
-/// The becalm that reads ahead, and the folders of ready pages and of counts; empty if there is none.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Helpers {
-    pub becalm: String,
-    pub pages: String,
-    pub counts: String,
-}
-
-impl Helpers {
-    fn all(&self) -> [&str; 3] {
-        [&self.becalm, &self.pages, &self.counts]
-    }
-}
-
-/// Returns the file for an index and the programs.
-pub(super) fn encode(index: Identity, helpers: &Helpers, starts: &[Start]) -> Vec<u8> {
+/// Returns the file for an index and the programs. `helpers` are the becalm that reads ahead, and the folders of ready
+/// pages and of counts; empty if there is none.
+pub(super) fn encode(index: Identity, helpers: [&str; 3], starts: &[Start]) -> Vec<u8> {
     let mut strings = Strings::at(HEADER + starts.len() * START);
-    let helpers = helpers.all().map(|helper| strings.add(helper.as_bytes()));
+    let helpers = helpers.map(|helper| strings.add(helper.as_bytes()));
     let mut list = Vec::new();
     for start in starts {
         start.program.encode(&mut list);
@@ -150,9 +137,8 @@ mod tests {
             static_tls: 8192,
             shares_pages: true,
         };
-        let [becalm, pages, counts] = ["/becalm", "/pages", "/counts"].map(str::to_owned);
-        let helpers = Helpers { becalm, pages, counts };
-        let file = encode(identity, &helpers, std::slice::from_ref(&start));
+        let helpers = ["/becalm", "/pages", "/counts"];
+        let file = encode(identity, helpers, std::slice::from_ref(&start));
         assert_eq!(file.len(), HEADER + START + 36);
         let word = |at: usize| u32::from_ne_bytes(file[at..at + 4].try_into().unwrap()) as usize;
         assert_eq!((word(48), word(52)), (1, file.len()));
