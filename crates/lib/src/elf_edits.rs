@@ -94,7 +94,12 @@ impl Changes {
         let Some(dynamic) = after.dynamic.as_mut() else { return (Vec::new(), after) };
         let needed = DependencyKind::Needed;
         let mut edits = Vec::new();
-        if self.changes_run_path() {
+        let changes_run_path = self.shrink_run_path
+            || self.remove_run_path
+            || self.run_path.is_some()
+            || self.added_run_path.is_some()
+            || self.force_rpath;
+        if changes_run_path {
             let value = self.wanted_run_path(view);
             // A run path that is absent cannot be converted.
             if value.is_some() || run_path(view).is_some() {
@@ -124,14 +129,6 @@ impl Changes {
             edits.push(Edit::AddNeeded(name.clone()));
         }
         (edits, after)
-    }
-
-    fn changes_run_path(&self) -> bool {
-        self.shrink_run_path
-            || self.remove_run_path
-            || self.run_path.is_some()
-            || self.added_run_path.is_some()
-            || self.force_rpath
     }
 
     /// Returns the run path after the changes.

@@ -2,13 +2,12 @@
 //! shares.
 
 use std::fs::File;
-use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use becalm_core::closure::{self, Closure, ClosureError, Subject, SubjectKind};
 use becalm_core::elf::ElfError;
 use becalm_core::fs::{Errno, FileSystem};
-use becalm_core::loader::{Environment, Libc, LoaderFacts};
+use becalm_core::loader::{Environment, Libc};
 use becalm_core::macho::{self, MachO};
 use becalm_host::FactChoice;
 use bstr::{BStr, BString, ByteSlice};
@@ -122,7 +121,9 @@ pub fn follow_where(
         Secure::No => false,
         Secure::Auto => is_program && is_started_secure(&target.host, subject.file.mode),
     };
-    let facts = facts_of(assumed, interpreter.as_ref(), secure)?;
+    let choice = assumed.choice_of(secure);
+    let facts = becalm_host::loader_facts(&assumed.fs, interpreter.as_ref(), &choice)
+        .map_err(|error| anyhow!(words_of_interpreter(&error)))?;
     let environment = assumed.environment_of(environment, &facts, secure);
     let closure = closure::resolve(fs, subject, interpreter.as_ref(), facts, &environment);
     let closure = closure.map_err(|error| of_closure(&error))?;
@@ -131,16 +132,10 @@ pub fn follow_where(
 
 fn interpreter_of(assumed: &Assumptions, subject: &Subject) -> Result<BString> {
     let own = || subject.interpreter().map(BStr::to_owned);
-    let machine = || subject.view.ident.machine_name();
     assumed.loader.clone().or_else(own).with_context(|| {
-        let machine = machine();
+        let machine = subject.view.ident.machine_name();
         format!("no loader known for a library of this machine ({machine}); name it with --loader")
     })
-}
-
-fn facts_of(assumed: &Assumptions, interpreter: &BStr, secure: bool) -> Result<Arc<LoaderFacts>> {
-    becalm_host::loader_facts(&assumed.fs, interpreter, &assumed.choice_of(secure))
-        .map_err(|error| anyhow!(words_of_interpreter(&error)))
 }
 
 /// Handles a file that is not ELF: one of macOS, or an error.

@@ -17,7 +17,6 @@ use crate::ahead::learn::{self, Beside};
 use crate::ahead::limits;
 use crate::ahead::record::{Header, Record, place};
 use crate::index::variables::{NO_AHEAD, SWITCHES, has_switch};
-use crate::records::Place;
 use crate::trees;
 
 /// If no other process can be made, the pages are requested in this one, for at most this time.
@@ -39,7 +38,14 @@ pub fn begin(command: &Path, found_cold: bool) -> Option<String> {
     let place = place(&command)?;
     // Another user may have put something there.
     let beside = known(place.open().ok()?, found_cold)?;
-    learn_from(&place, command, beside)
+    let (listener, name) = Listener::new().ok()?;
+    let pid = std::process::id();
+    // This process becomes the program.
+    let work = |socket: OwnedFd| learn::learn(&place, &command, pid, &Listener(socket), beside);
+    match detached(listener.0, Priority::Normal, work) {
+        Ok(Detached::Yes) => Some(format!("learn:{name}")),
+        Ok(Detached::WouldBeAChild) | Err(_) => None,
+    }
 }
 
 /// Reads ahead by the record, if there is one and the start is cold. Returns the process that opens
@@ -110,15 +116,4 @@ fn is_cold(header: &Header) -> bool {
     header.samples.iter().any(|(path, page)| {
         open(Path::new(path)).is_ok_and(|file| resident::of(&file, *page) == Residency::OnDisk)
     })
-}
-
-/// Begins a process that learns from the start of this process's next program.
-fn learn_from(place: &Place, command: PathBuf, beside: Beside) -> Option<String> {
-    let (listener, name) = Listener::new().ok()?;
-    let pid = std::process::id();
-    let work = |socket: OwnedFd| learn::learn(place, &command, pid, &Listener(socket), beside);
-    match detached(listener.0, Priority::Normal, work) {
-        Ok(Detached::Yes) => Some(format!("learn:{name}")),
-        Ok(Detached::WouldBeAChild) | Err(_) => None,
-    }
 }

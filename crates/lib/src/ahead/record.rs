@@ -75,7 +75,7 @@ pub struct Header {
 }
 
 /// The pages of a file that starts used.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedFile {
     /// The path.
     pub path: String,
@@ -133,16 +133,6 @@ pub(super) fn lock(place: &Place) -> Result<Option<Lock>> {
     Ok(place.lock()?)
 }
 
-/// Removes the oldest records if there are many.
-fn make_room(folder: &Path) {
-    let of_path = |path: PathBuf| {
-        let facts = path.symlink_metadata().ok()?;
-        Some((facts.modified().unwrap_or(UNIX_EPOCH), 1, path))
-    };
-    let records = files_ending(folder, ENDING).filter_map(of_path).collect();
-    places::keep_newest(records, KEPT, |path| drop(cache_writer().remove(path)));
-}
-
 impl Header {
     /// Reads the header from the beginning of a record; `None` if it has none of this version.
     #[must_use]
@@ -184,7 +174,12 @@ impl Record {
     /// Writes the record, and removes the oldest ones if there are many.
     pub(super) fn write(&self, place: &Place) -> Result<()> {
         place.write(&self.text(), 0o644)?;
-        make_room(place.folder());
+        let of_path = |path: PathBuf| {
+            let facts = path.symlink_metadata().ok()?;
+            Some((facts.modified().unwrap_or(UNIX_EPOCH), 1, path))
+        };
+        let records = files_ending(place.folder(), ENDING).filter_map(of_path).collect();
+        places::keep_newest(records, KEPT, |path| drop(cache_writer().remove(path)));
         Ok(())
     }
 
@@ -344,8 +339,7 @@ impl RecordedFile {
         let FileState { inode, size, changed } =
             if directory { listed } else { FileState::of(&facts) };
         let path = path.to_str()?.to_owned();
-        let ranges = Vec::new();
-        Some(Self { path, inode, size, changed, ranges, since: 0, opened: false, directory })
+        Some(Self { path, inode, size, changed, directory, ..Self::default() })
     }
 
     pub(super) fn directory(&self) -> Option<&Path> {
