@@ -1,13 +1,13 @@
 //! `lab bench`: measures becalm in comparison with other tools that do part of its work.
 //!
-//! [`check`] measures `becalm check` and records it. [`tools`] has the
-//! command lines, [`run`] measures one of them once, [`closures`] counts the objects that each tool
-//! resolved, [`summary`] computes ratios of the rounds, and [`machine`] describes the machine.
-//! [`calm`] measures the effect of an index, [`bind`] that of its bindings, [`start`] what `becalm run`
-//! adds to a start, [`on`] what `becalm on` gives, [`trace`] the cost of tracing a start, [`fix`] that of writing notes, and
-//! [`loader`] the effect of notes and package caches with a patched loader. [`strategies`] counts the
-//! misses that each strategy leaves, [`ahead`] measures cold starts, [`trees`] starts on a slow file system, and
-//! [`estimate`] compares estimated starts. The threads of [`busy`] read
+//! [`check`] measures `becalm check` and records it. [`tools`] has the command lines, [`run`] measures
+//! one of them once, [`closures`] counts the objects that each tool resolved, [`summary`] computes
+//! ratios of the rounds, and [`machine`] describes the machine. [`calm`] measures the effect of an
+//! index, [`bind`] that of its bindings, [`start`] what `becalm run` adds to a start, [`on`] what
+//! `becalm on` gives, [`trace`] the cost of tracing a start, [`fix`] that of writing notes into a store
+//! that [`multiply`] makes, and [`loader`] the effect of notes and package caches with a patched loader.
+//! [`strategies`] counts the misses that each strategy leaves, [`ahead`] measures cold starts, [`trees`]
+//! starts on a slow file system, and [`estimate`] compares estimated starts. The threads of [`busy`] read
 //! from the same disk meanwhile.
 
 mod ahead;
