@@ -91,23 +91,3 @@ pub fn passed_over(stderr: &[u8]) -> Vec<BString> {
 
 #[cfg(test)]
 mod tests;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_library_below_a_directory_of_a_process_is_a_probe() {
-        for (path, is_probe) in [
-            ("/proc/self/cwd/lib/libz.so.1", true),
-            ("/proc/17/fd/9/libz.so.1", true),
-            ("/proc/thread-self/cwd/libz.so.1", true),
-            ("/proc/self/maps", false),
-            ("/proc/sys/kernel/osrelease", false),
-            ("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size", false),
-        ] {
-            let attempt = Attempt { path: path.into(), call: Call::Open, outcome: Outcome::Hit };
-            assert_eq!(candidates(vec![attempt], None, None).len(), usize::from(is_probe), "{path}");
-        }
-    }
-}
