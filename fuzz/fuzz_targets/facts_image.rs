@@ -3,8 +3,7 @@
 #![no_main]
 
 use becalm_core::loader::facts;
-use becalm_core::loader::{GlibcVersion, Libc};
-use becalm_core::search::hwcaps::CpuCaps;
+use becalm_core::loader::{GlibcVersion, Libc, LoaderFacts};
 use bstr::ByteSlice;
 use libfuzzer_sys::fuzz_target;
 
@@ -12,7 +11,7 @@ fuzz_target!(|input: (&[u8], &[u8])| {
     let (bytes, hint) = input;
     let any = Libc::Glibc(GlibcVersion { major: 2, minor: 36 });
     let libc = facts::libc_of(bytes, hint).unwrap_or(any);
-    let Some(found) = facts::from_bytes(bytes, libc, CpuCaps::default()) else { return };
+    let Some(found) = facts::from_bytes(bytes, libc, LoaderFacts::default()) else { return };
     assert!(!found.system_dirs.is_empty());
     assert_eq!(found.libc, libc);
     if libc == Libc::Musl {
