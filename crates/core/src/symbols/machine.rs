@@ -4,7 +4,7 @@
 
 use object::elf::{self, Machine, RelocationType};
 
-use super::binding::{RelocationKind as Kind, SymbolClass};
+use super::symbol_type::{RelocationKind as Kind, SymbolClass};
 use crate::elf::{Class, Endian, Ident};
 
 /// The meaning of a relocation type.

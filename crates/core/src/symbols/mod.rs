@@ -28,6 +28,7 @@ pub mod object;
 pub mod order;
 mod relocations;
 pub mod report;
+mod symbol_type;
 #[cfg(test)]
 mod tests;
 mod version_table;

@@ -3,11 +3,11 @@
 use object::elf;
 use object::read::ReadRef;
 
-use super::binding::{Relative, RelocationKind, SymbolType};
 use super::dynamic::Tags;
 use super::hash::HashTable;
 use super::machine::KnownMachine;
 use super::relocations::{Relocation, Relocations};
+use super::symbol_type::{Relative, RelocationKind, SymbolType};
 use super::version_table::VersionTable;
 use crate::elf::{Class, ElfError, Ident, Image};
 

@@ -3,9 +3,9 @@
 use object::elf;
 use object::read::ReadRef;
 
-use super::binding::{Binding, Definer, Relative, RelocationKind, SymbolType};
 use super::dynamic::{Table, Tags};
 use super::machine::{KnownMachine, TypeOf};
+use super::symbol_type::{Binding, Definer, Relative, RelocationKind, SymbolType};
 use crate::elf::{Class, ElfError, Image};
 
 /// The limit on relocations of one object. Chromium has less than a million. A hostile `DT_RELR`

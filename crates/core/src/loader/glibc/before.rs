@@ -11,8 +11,7 @@ use bstr::BString;
 use rustc_hash::FxHashMap;
 
 use super::Process;
-use super::map_object::Request;
-use super::open_path::Found;
+use super::open_path::{Found, Request};
 
 /// The files that were found: by the path of the requester, then by the needed string.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@
 use bstr::BString;
 use rustc_hash::FxHashSet;
 
-use super::map_object::Request;
+use super::open_path::Request;
 use super::{Ended, Process};
 use crate::elf::{Dependency, DependencyKind};
 use crate::fs::Errno;

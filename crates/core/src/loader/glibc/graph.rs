@@ -14,8 +14,7 @@ use std::sync::Arc;
 use bstr::{BStr, BString};
 use rustc_hash::FxHashMap;
 
-use super::map_object::Request;
-use super::open_path::Found;
+use super::open_path::{Found, Request};
 use super::{Ended, Process, VDSO_NAMES, verify};
 use crate::elf::{DependencyKind, Ident, ObjectView};
 use crate::fs::FileId;

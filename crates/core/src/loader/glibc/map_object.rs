@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bstr::{BStr, BString};
 
 use super::dirs::PathList;
-use super::open_path::Found;
+use super::open_path::{Found, Request};
 use super::run_path::RunPath;
 use super::verify;
 use super::{Ended, Named, Process, dirname};
@@ -17,29 +17,6 @@ use crate::probe::{Call, Outcome, SearchSource};
 use crate::search::dst;
 use crate::search::loader_cache::LoaderCache;
 use crate::search::order::{Requester, Source};
-
-/// One lookup: the parameters of `_dl_map_object`.
-#[derive(Clone, Copy)]
-pub(super) struct Request<'n> {
-    /// The name to search for, its DSTs expanded.
-    pub(super) name: &'n BStr,
-    /// Index of the resolution.
-    pub(super) resolution: usize,
-    /// `loader`: the requester, whose run path is searched.
-    pub(super) needed_by: usize,
-    /// The role of the new object.
-    pub(super) role: Role,
-    /// `nsid`: the list of link maps for the new object.
-    pub(super) namespace: usize,
-}
-
-impl Request<'_> {
-    /// `__RTLD_SECURE`: a preload or an audit module. In secure-execution mode only set-uid files
-    /// are accepted.
-    pub(super) fn is_secure(self) -> bool {
-        matches!(self.role, Role::Preload | Role::Audit)
-    }
-}
 
 impl Process<'_> {
     /// `_dl_map_object`: finds the object for a name, and loads it if it is new.

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use bstr::{BStr, BString, ByteSlice};
 
 use super::dirs::PathList;
-use super::map_object::Request;
 use super::run_path::continues_after;
 use super::verify::{self, Verdict};
 use super::{Ended, Process};
 use crate::fs::{Errno, FileKind, OpenedFile};
 use crate::loader::GlibcVersion;
-use crate::loader::load::Refusal;
+use crate::loader::load::{Refusal, Role};
 use crate::probe::{Call, Outcome, SearchSource};
 
 /// A file that a search found, and the path it was opened by.
@@ -21,6 +20,29 @@ pub(super) struct Found {
     pub(super) file: Arc<OpenedFile>,
     pub(super) path: BString,
     pub(super) source: SearchSource,
+}
+
+/// One lookup: the parameters of `_dl_map_object`.
+#[derive(Clone, Copy)]
+pub(super) struct Request<'n> {
+    /// The name to search for, its DSTs expanded.
+    pub(super) name: &'n BStr,
+    /// Index of the resolution.
+    pub(super) resolution: usize,
+    /// `loader`: the requester, whose run path is searched.
+    pub(super) needed_by: usize,
+    /// The role of the new object.
+    pub(super) role: Role,
+    /// `nsid`: the list of link maps for the new object.
+    pub(super) namespace: usize,
+}
+
+impl Request<'_> {
+    /// `__RTLD_SECURE`: a preload or an audit module. In secure-execution mode only set-uid files
+    /// are accepted.
+    pub(super) fn is_secure(self) -> bool {
+        matches!(self.role, Role::Preload | Role::Audit)
+    }
 }
 
 impl Process<'_> {

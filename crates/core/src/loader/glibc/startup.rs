@@ -3,7 +3,7 @@
 
 use bstr::{BStr, BString, ByteSlice};
 
-use super::map_object::Request;
+use super::open_path::Request;
 use super::{Ended, Namespace, Process};
 use crate::facts::{AuditAnswers, Environment};
 use crate::loader::load::{Answer, Reason, Role, Stop};

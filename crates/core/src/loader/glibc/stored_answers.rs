@@ -13,8 +13,7 @@ use std::sync::Arc;
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashMap;
 
-use super::map_object::Request;
-use super::open_path::Found;
+use super::open_path::{Found, Request};
 use super::{Ended, Process};
 use crate::elf::Dynamic;
 use crate::elf::resolution_note::{self, Answer, COMPLETE};

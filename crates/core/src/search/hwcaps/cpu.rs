@@ -174,9 +174,7 @@ pub fn for_cpu(ident: &Ident, libc: Libc, cpu: &str) -> Result<LoaderFacts, Unkn
 
 /// Returns the levels of a release, from the best one of the CPU downwards.
 fn active_levels(arch: Arch, minor: u16, best: Option<&str>) -> Vec<BString> {
-    let Some(best) = best.filter(|_| minor >= FIRST_NAMED) else {
-        return Vec::new();
-    };
+    let Some(best) = best.filter(|_| minor >= FIRST_NAMED) else { return Vec::new() };
     // A CPU has all levels below its best one.
     let levels = arch.levels().iter().skip_while(|(name, _)| *name != best);
     levels.filter(|(_, since)| *since <= minor).map(|(name, _)| BString::from(*name)).collect()

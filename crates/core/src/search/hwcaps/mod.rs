@@ -33,9 +33,7 @@ const MAX_LEGACY_NAMES: usize = 12;
 /// subdirectories, then up to 2.36 the power set of the legacy names. musl has none of them.
 #[must_use]
 pub fn subdirectories(facts: &LoaderFacts) -> Vec<BString> {
-    let Libc::Glibc(release) = facts.libc else {
-        return vec![BString::default()];
-    };
+    let Libc::Glibc(release) = facts.libc else { return vec![BString::default()] };
     let mut prefixes = Vec::new();
     // `_dl_important_hwcaps` puts the named subdirectories before the legacy ones.
     if release.minor >= FIRST_NAMED {

@@ -221,21 +221,17 @@ impl LoaderCache {
         Some(Self { bytes, endian, is_new, count, first, strings, hwcaps_names, generator })
     }
 
-    fn reader(&self) -> Reader<'_> {
-        Reader { bytes: &self.bytes, endian: self.endian }
-    }
-
     /// Returns the entry at an index. Returns `None` outside the file, where the loader would
     /// fault.
     pub(super) fn raw(&self, index: u32) -> Option<RawEntry> {
         let size = if self.is_new { NEW_ENTRY } else { OLD_ENTRY };
         let offset = (index as usize).checked_mul(size)?.checked_add(self.first)?;
-        let reader = self.reader();
+        let word = |at| self.endian.u32(&self.bytes, at);
         Some(RawEntry {
-            flags: reader.word(offset)?.cast_signed(),
-            key: reader.word(offset + 4)?,
-            value: reader.word(offset + 8)?,
-            hwcap: if self.is_new { reader.long(offset + 16)? } else { 0 },
+            flags: word(offset)?.cast_signed(),
+            key: word(offset + 4)?,
+            value: word(offset + 8)?,
+            hwcap: if self.is_new { self.endian.u64(&self.bytes, offset + 16)? } else { 0 },
         })
     }
 
@@ -256,7 +252,7 @@ impl LoaderCache {
     pub(super) fn hwcaps_names(&self) -> impl Iterator<Item = &BStr> {
         let (first, count) = self.hwcaps_names;
         (0..count).map(move |index| {
-            let offset = self.reader().word(first + index * 4).unwrap_or(u32::MAX);
+            let offset = self.endian.u32(&self.bytes, first + index * 4).unwrap_or(u32::MAX);
             self.bytes.get(offset as usize..).map(up_to_nul).unwrap_or_default()
         })
     }
