@@ -281,8 +281,8 @@ impl Table {
         unsafe { (*self.entry(at)).directory.store(number, Ordering::Release) };
     }
 
-    /// Lets the loader map the copy of an entry instead of the library. Of a directory, says that all names in it are in
-    /// the table: programs are told that there are no others.
+    /// Lets the loader map the copy of an entry instead of the library. Of a directory, says that all names
+    /// in it are in the table: programs are told that there are no others.
     pub fn let_map(&self, at: usize) {
         // SAFETY: inside the mapping; the field is atomic.
         unsafe { (*self.entry(at)).loads.store(1, Ordering::Release) };

@@ -1,7 +1,7 @@
 //! Makes and updates indexes of stores and programs (`becalm index`).
 //!
-//! What the index will have is decided before a store is walked. The host walks the stores and resolves lookups with the
-//! core, [`crate::index::module`] puts the table into the audit module, [`file`] writes it.
+//! The content of an index is decided before a store is walked. The host walks the stores and resolves
+//! lookups with the core, [`crate::index::module`] puts the table into the audit module, [`file`] writes it.
 
 use std::env;
 use std::path::PathBuf;

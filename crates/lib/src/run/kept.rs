@@ -45,8 +45,8 @@ pub(crate) const QUICK: &str = "quick";
 pub struct Place {
     folder: PathBuf,
     name: String,
-    /// The programs that are bound, however few relocations they have, besides the program itself; `None` if that is not
-    /// either.
+    /// The programs that are bound, however few relocations they have, besides the program itself; `None` if
+    /// that is not either.
     pub told: Option<Vec<PathBuf>>,
     /// The time when packages were last installed in a tree of the program.
     installed: Option<SystemTime>,

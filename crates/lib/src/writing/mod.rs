@@ -302,8 +302,8 @@ fn proposal(
     }
 }
 
-/// A file between opening and commit: its path, the prepared change and the editor's remarks; or its outcome, and whether
-/// another becalm is writing it.
+/// A file between opening and commit: its path, the prepared change and the editor's remarks; or its
+/// outcome, and whether another becalm is writing it.
 type Ready = Result<(PathBuf, Box<Prepared>, Vec<String>), (Changed, bool)>;
 
 fn is_busy_file(ready: &Ready) -> bool {
