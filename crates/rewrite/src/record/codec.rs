@@ -65,7 +65,7 @@ impl Wire<'_> {
         self.sized(value, size)
     }
 
-    /// A byte tells if there is a value, and is `none` otherwise.
+    /// Writes or reads a byte, which is `none` if there is no value, and the value.
     fn optional<T: Default>(
         &mut self,
         value: &mut Option<T>,
