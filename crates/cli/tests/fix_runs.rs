@@ -202,6 +202,12 @@ fn in_place_keeps_the_inode_and_every_name_of_the_file() {
         assert_eq!(store.content(), before);
     }
 
+    fs::set_permissions(store.two(), fs::Permissions::from_mode(0o4755)).unwrap();
+    let of_mode = store.on(&fix(&["note"], &["--dry-run", "--hardlinks", "break"]), &store.two());
+    assert_eq!(of_mode.code, Some(2), "{of_mode:?}");
+    assert!(of_mode.stderr.contains("needs --setuid"), "{}", of_mode.stderr);
+    fs::set_permissions(store.two(), fs::Permissions::from_mode(0o755)).unwrap();
+
     let ran = store.on(&fix(&["note"], &["--in-place", "--hardlinks", "keep"]), &store.two());
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert_eq!(fs::read(&other).unwrap(), fs::read(store.two()).unwrap());

@@ -106,7 +106,7 @@ impl FixArgs {
             dlopen: self.dlopen.clone(),
             compat: self.compat,
             prefix_map: self.prefix_map.clone(),
-            hard_links: self.writing.options().hard_links,
+            dry: self.writing.options(),
             assume: self.assume.options(),
         }
     }

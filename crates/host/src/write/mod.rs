@@ -188,6 +188,15 @@ impl Writer {
         Dir::open(&self.sys, dir, |_| true).map(|dir| dir.removed)
     }
 
+    /// Returns the reason if the options forbid to write the file.
+    #[must_use]
+    pub fn refusal(&self, file: &FileUnderEdit) -> Option<String> {
+        match self.is_in_place(file) {
+            Err(WriteError::Refused { why, .. }) => Some(why.into()),
+            _ => None,
+        }
+    }
+
     /// Syncs a file or directory, if the options want that.
     fn sync(&self, on: On<'_>) -> Result<(), Errno> {
         if self.waits() { self.sys.sync(on) } else { Ok(()) }

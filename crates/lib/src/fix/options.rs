@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use becalm_core::fs::Mapping;
 use becalm_core::strategy::Strategy;
 use becalm_core::strategy::row::Unit;
-use becalm_host::write::HardLinks;
+use becalm_host::write::{HardLinks, WriteOptions};
 
 use crate::assume;
 
@@ -54,8 +54,8 @@ pub struct Options {
     pub compat: Option<Compat>,
     /// Packages in their build directories, and their final paths.
     pub prefix_map: Vec<Mapping>,
-    /// The treatment of files with several names in a dry run.
-    pub hard_links: HardLinks,
+    /// How files would be written, in a dry run.
+    pub dry: WriteOptions,
     /// Assumptions about the machine.
     pub assume: assume::Options,
 }
@@ -74,7 +74,11 @@ impl Options {
             dlopen: Vec::new(),
             compat: None,
             prefix_map: Vec::new(),
-            hard_links: HardLinks::Break,
+            dry: WriteOptions {
+                hard_links: HardLinks::Break,
+                set_id: true,
+                ..WriteOptions::default()
+            },
             assume,
         }
     }

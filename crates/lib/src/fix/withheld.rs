@@ -1,15 +1,12 @@
 //! The edits of a plan that are not made: those of files outside the named paths and folders, and of files that
 //! cannot be edited, found without writing.
 
-use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use becalm_core::edit::Edit;
 use becalm_core::strategy::{FilePlan, Finding, FindingKind, Plan};
-use becalm_host::write::HardLinks;
+use becalm_host::write::Writer;
 use bstr::BString;
-use object::ReadCache;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
@@ -52,9 +49,10 @@ pub(crate) fn withdraw(planner: &Planner<'_>, planned: &mut Planned) {
     let programs: FxHashMap<BString, BString> = programs.collect();
     let is_tried = |path| !planner.is_forecast || programs.contains_key(path);
     let refused = planned.plan.files.par_iter().filter(|file| is_tried(&file.path));
+    let writer = Writer::new(planner.options.dry);
     let refused = refused.filter_map(|file| {
         let here = planner.host_path(file.path.as_ref()).ok()?;
-        Some((file.path.clone(), reason(&here, &file.edits, planner.options.hard_links)?))
+        Some((file.path.clone(), reason(&writer, &here, &file.edits)?))
     });
     let refused: FxHashMap<BString, String> = refused.collect();
     if refused.is_empty() {
@@ -75,12 +73,11 @@ pub(crate) fn withdraw(planner: &Planner<'_>, planned: &mut Planned) {
     planned.problems.extend(problems);
 }
 
-fn reason(path: &Path, edits: &[Edit], hard_links: HardLinks) -> Option<String> {
+fn reason(writer: &Writer, path: &Path, edits: &[Edit]) -> Option<String> {
     if edits.is_empty() {
         return None;
     }
-    let file = File::open(path).ok()?;
-    let of_links = hard_links.refusal(file.metadata().ok()?.nlink());
-    let of_edit = || becalm_rewrite::edit(&ReadCache::new(file), edits).err();
-    of_links.or_else(|| of_edit().map(|error| words_of_chain(&error)))
+    let file = writer.open_to_read(path).ok()?;
+    let of_edit = || becalm_rewrite::edit(&file.reader, edits).err();
+    writer.refusal(&file).or_else(|| of_edit().map(|error| words_of_chain(&error)))
 }
