@@ -203,6 +203,18 @@ fn a_start_unpacks_once_and_clearing_forgets_that_it_did() {
     }
 }
 
+#[test]
+fn a_record_is_not_newer_because_it_is_unpacked() {
+    let (here, there, out) = (learned("print(1)\n"), folder(), tempfile::tempdir().unwrap());
+    let pack = out.path().join("pack.tar");
+    let pack = pack.to_str().unwrap();
+    document(&in_folder(here.path(), &["pack", "-o", pack, "--json"]));
+    let unpacked = document(&in_folder(there.path(), &["unpack", pack, "--json"]));
+    let kept = document(&in_folder(there.path(), &["cache", "--json"]));
+    let learned = [&unpacked, &kept["trees"]].map(|it| it["records"][0]["learned"].clone());
+    assert_eq!(learned, [1, 1]);
+}
+
 /// Returns the indexes that were made in a home directory.
 fn made(home: &Path) -> usize {
     let entries = home.join(".cache/becalm/programs").read_dir();

@@ -32,22 +32,17 @@ use crate::trees::{in_parallel, learn};
 pub(super) fn complete<'a>(records: impl Iterator<Item = &'a mut Record>, folder: &Path) {
     let mut looked = Vec::new();
     for record in records {
-        // Packs should be the same each time.
-        let learned = record.header.learned;
         add_program(record);
         add_targets(record);
         add_directories(record);
         record.finish(folder);
         let is_looked = add_states(record, folder).is_some();
-        record.header.learned = learned;
         looked.extend(is_looked.then_some(record));
     }
     let seen = Instant::now();
     for record in looked {
-        let learned = record.header.learned;
         add_copies(record, folder, seen);
         record.finish(folder);
-        record.header.learned = learned;
     }
 }
 
@@ -214,10 +209,12 @@ pub(super) fn is_of(record: &Record, directory: &Path) -> bool {
 }
 
 /// Adds everything in a directory to a record. Returns the files that are left out, because a record has no more
-/// paths, or their names are not UTF-8.
+/// paths, or their names are not UTF-8; the directory if it has no more trees.
 pub(super) fn add_whole(record: &mut Record, directory: &Path) -> Vec<String> {
     let tree = Trees::default().of(&directory.join("any")).unwrap_or_else(|| directory.to_owned());
-    record.add_tree(&tree);
+    if !record.add_tree(&tree) {
+        return vec![directory.to_string_lossy().into_owned()];
+    }
     let mut adding = Adding::to(record);
     let (mut left, mut left_out) = (vec![directory.to_owned()], Vec::new());
     while let Some(path) = left.pop() {
@@ -304,8 +301,10 @@ fn add_used(record: &mut Record, files: Vec<Used>, directories: &[PathBuf]) {
         let is_named = directories.iter().find(|it| Path::new(&path).starts_with(it));
         let is_wanted = directories.is_empty() || is_named.is_some();
         let tree = trees.of(Path::new(&path)).filter(|_| is_wanted).or(is_named.cloned());
-        let Some(tree) = tree.filter(|_| RecordedPath::split(&path).is_some()) else { continue };
-        adding.record.add_tree(&tree);
+        let tree = tree.filter(|_| RecordedPath::split(&path).is_some());
+        if !tree.is_some_and(|tree| adding.record.add_tree(&tree)) {
+            continue;
+        }
         let (kind, mapped) = (Kind::at(Path::new(&path)), kind == "library");
         let (read, uses) = (!mapped, 1);
         adding.add(RecordedPath { path, kind, target, read, mapped, uses, ..Default::default() });

@@ -9,11 +9,11 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use becalm_host::tree::look::{self, Facts, Identity};
-use becalm_host::tree::table::{Found, MOST_BASES, Table, Use};
+use becalm_host::tree::table::{Found, Table, Use};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::CWD;
 
-use crate::records::Place;
+use crate::records::{self, Place};
 use crate::trees::check::Looked;
 use crate::trees::copies::{self, Making};
 use crate::trees::record::{Adding, Copied, Kind, Record, RecordedPath, target_of};
@@ -53,6 +53,7 @@ pub(super) fn learn(
     add(&mut record, table.told());
     let identities = looked_at(&mut record, &started.looked);
     keep(&mut record, place.folder(), &started.kept);
+    record.header.learned = records::now();
     record.finish(place.folder());
     // Nothing is kept of a program that looks up nothing there.
     let has_none = record.header.programs.is_empty() && record.header.seen.is_empty();
@@ -81,9 +82,7 @@ fn add(record: &mut Record, told: Vec<(Use, Vec<u8>)>) {
         } else if RecordedPath::split(&path).is_some()
             && let Some(tree) = trees.of(Path::new(&path)).filter(|it| it.to_str().is_some())
         {
-            let known = &adding.record.header.trees;
-            if known.len() < MOST_BASES || known.iter().any(|it| tree == Path::new(it)) {
-                adding.record.add_tree(&tree);
+            if adding.record.add_tree(&tree) {
                 adding.add(RecordedPath { path, read, mapped, ..RecordedPath::default() });
             }
         }

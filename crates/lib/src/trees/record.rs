@@ -7,7 +7,7 @@ use std::fs::File;
 use std::path::Path;
 
 use becalm_host::tree::look::{self, Facts, Identity, Numbers};
-use becalm_host::tree::table::Sizes;
+use becalm_host::tree::table::{MOST_BASES, Sizes};
 use becalm_host::write::WriteError;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -350,12 +350,16 @@ impl Record {
         self.header.trees.iter().any(|tree| path.starts_with(tree))
     }
 
-    /// Adds a tree, unless it is there.
-    pub(super) fn add_tree(&mut self, tree: &Path) {
+    /// Adds a tree, unless it is there. Returns false if the record has as many trees as a table can have, and not this one.
+    #[must_use]
+    pub(super) fn add_tree(&mut self, tree: &Path) -> bool {
         let tree = tree.to_string_lossy().into_owned();
-        if !self.header.trees.contains(&tree) {
+        let is_known = self.header.trees.contains(&tree);
+        let has_room = self.header.trees.len() < MOST_BASES;
+        if !is_known && has_room {
             self.header.trees.push(tree);
         }
+        is_known || has_room
     }
 
     /// Drops paths that starts no longer use, and sets the counts of the header.
@@ -372,6 +376,5 @@ impl Record {
         self.header.schema = SCHEMA.to_owned();
         self.header.paths = self.paths.len() as u32;
         self.header.text = text as u32;
-        self.header.learned = records::now();
     }
 }

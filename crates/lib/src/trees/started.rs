@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use becalm_host::child::family_of;
 use rustc_hash::FxHashSet;
 
+use crate::records;
 use crate::run::is_of_musl;
 use crate::run::program::{self, Program, Start};
 use crate::trees::record::{Header, Record, place};
@@ -108,6 +109,7 @@ fn add(command: &Path, news: &[PathBuf]) -> Option<()> {
     }
     if is_changed {
         record.header.command = command.to_string_lossy().into_owned();
+        record.header.learned = records::now();
         record.finish(place.folder());
         let _ = record.write(&place);
     }

@@ -125,6 +125,7 @@ fn merged(mut record: Record, other: &Record) -> Record {
     add(&mut record.header.trees, &other.header.trees, MOST_BASES);
     add(&mut record.header.programs, &other.header.programs, MOST_PROGRAMS);
     record.header.starts = record.header.starts.max(other.header.starts);
+    record.header.learned = record.header.learned.max(other.header.learned);
     record
 }
 
