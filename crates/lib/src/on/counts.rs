@@ -34,12 +34,13 @@ pub(super) fn read(folder: &Path, program: &mut Program) {
     program.counted_since = since.map(|time| time.as_secs());
 }
 
-/// Removes the files of programs, and the folder if it is empty.
+/// Removes the files of programs, and the folder if it is empty. A folder above it that the user has named stays.
 pub(super) fn remove(writer: &Writer, folder: &Path, names: &[String]) {
     for name in names {
         let _ = writer.remove(&file(folder, name));
     }
-    for dir in [Some(folder), folder.parent()].into_iter().flatten() {
+    let above = folder.parent().filter(|above| trees::folder::is_default(above));
+    for dir in [Some(folder), above].into_iter().flatten() {
         let _ = writer.remove_empty_dir(dir);
     }
 }

@@ -71,14 +71,23 @@ pub(super) fn is_noexec(folder: &Path) -> bool {
 
 /// Returns the places for a folder, in order. A named one is the only one.
 fn places() -> Vec<PathBuf> {
-    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|place| place.is_absolute());
-    if let Some(named) = absolute(VARIABLE) {
-        return vec![named];
-    }
+    absolute(VARIABLE).map_or_else(default_places, |named| vec![named])
+}
+
+fn absolute(variable: &str) -> Option<PathBuf> {
+    env::var_os(variable).map(PathBuf::from).filter(|place| place.is_absolute())
+}
+
+fn default_places() -> Vec<PathBuf> {
     let name = format!("becalm-{}", trust::user());
     let of_session = absolute(SESSION).map(|it| it.join("becalm"));
     let others = ["/var/tmp", "/tmp"].map(|it| Path::new(it).join(&name));
     of_session.into_iter().chain(others).collect()
+}
+
+/// True for a folder that becalm makes if none is named.
+pub(crate) fn is_default(folder: &Path) -> bool {
+    default_places().iter().any(|place| place == folder)
 }
 
 /// True for a directory of this user that nobody else can read or write.
