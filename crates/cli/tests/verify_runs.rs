@@ -205,6 +205,37 @@ fn undo_on_a_full_disk_advises_to_write_in_place() {
     assert_eq!(store.content(), before);
 }
 
+#[test]
+fn a_file_that_could_not_be_synced_counts_as_changed_and_keeps_its_index() {
+    if nothing_to_test_with() {
+        return;
+    }
+    if Command::new("strace").arg("-V").output().is_err() {
+        skip("no strace");
+        return;
+    }
+    // The number of the sync after the change.
+    for (number, more) in [(4, &[][..]), (5, &["--in-place"])] {
+        let store = IndexedStore::new();
+        let (root, app) = (store.root(), store.app());
+        let inject = format!("inject=fsync:error=EIO:when={number}");
+        let mut command = Command::new("strace");
+        command.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync", "-e", &inject]);
+        command.args([env!("CARGO_BIN_EXE_becalm"), "fix", "-j1", "--with", "audit", "--store"]);
+        let ran = run(command.arg(root).arg(&app).args(more));
+        if ran.stderr.contains("glibc-2.32") {
+            skip("a glibc before 2.32");
+            return;
+        }
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+        assert!(ran.stderr.contains("written, but not synced"), "{ran:?}");
+        assert!(ran.stdout.contains("1 file changed, 1 made"), "{ran:?}");
+        assert!(ran.stdout.contains("misses -> 0 misses"), "{ran:?}");
+        let started = run(&mut Command::new(&app));
+        assert_eq!((started.stdout.as_str(), started.stderr.as_str()), ("one two\n", ""));
+    }
+}
+
 fn document(ran: &Ran) -> Value {
     serde_json::from_str(&ran.stdout).expect("JSON")
 }

@@ -71,7 +71,7 @@ impl Report {
     #[must_use]
     pub fn has_failed(&self) -> bool {
         let mut files = self.files.iter().chain(&self.removed);
-        !self.problems.is_empty() || files.any(|file| file.outcome.is_refused())
+        !self.problems.is_empty() || files.any(Changed::has_failed)
     }
 }
 
@@ -146,16 +146,16 @@ fn remove_made(
     done: &[Changed],
     before: &[Made],
 ) -> FxHashSet<PathBuf> {
-    let still = before.iter().zip(done).filter(|(_, done)| !done.outcome.is_written());
+    let still = before.iter().zip(done).filter(|(_, done)| !done.is_safe());
     let named: FxHashSet<PathBuf> = still.flat_map(|(made, _)| made.named.clone()).collect();
     for ((path, done), made) in paths.iter().zip(done).zip(before) {
         let is_free = |dir: &Path| !named.iter().any(|named| names(named, dir));
         for farm in made.own.iter().filter(|farm| is_free(farm)) {
             remover.remove_farm(farm);
         }
-        let is_named = made.names_index && !done.outcome.is_written();
+        let is_named = made.names_index && !done.is_safe();
         let beside = audit::index_beside(&real(path));
-        if !is_named && !done.outcome.is_refused() && is_index(&beside) {
+        if !is_named && !done.has_failed() && is_index(&beside) {
             remover.remove(&beside, is_our_index);
         }
     }

@@ -103,7 +103,7 @@ fn status(changed: &[Changed], named: &[PathBuf], interrupted: bool) -> ExitStat
         |(file, named): (&Changed, &PathBuf)| Changed { path: path_bytes(named), ..file.clone() };
     let changed: Vec<Changed> = changed.iter().zip(named).map(as_named).collect();
     tell_trouble(changed.iter());
-    let failed = changed.iter().any(|file| file.outcome.is_missing());
+    let failed = changed.iter().any(|file| file.outcome.is_missing() || file.has_failed());
     ExitStatus::of_writing(interrupted, failed, false)
 }
 

@@ -13,7 +13,7 @@ const FIX_STATUS: &str = "Exit status
     A file was not changed because the change would make a program load other libraries or make its
     start longer, or because two answers contradict each other.
 2
-    A file could not be read or written; it is unchanged. All other files are processed.
+    A file could not be read or written; unless unsynced, it is unchanged. Others are processed.
 130
     Interrupted. The current batch was finished: each file has its old or its new content, and the
     same command continues from there.";

@@ -40,6 +40,15 @@ const FEW: usize = 8;
 /// commit leaves the file unchanged.
 pub struct Prepared(pub(super) Work);
 
+impl Prepared {
+    /// Returns the length of the file before and after a commit, in bytes.
+    #[must_use]
+    pub fn lengths(&self) -> (u64, u64) {
+        let Written { old_length, new_length, .. } = self.0.written();
+        (old_length, new_length)
+    }
+}
+
 /// The method by which the content becomes the file's.
 pub(super) enum Work {
     Atomic(Box<Atomic>),

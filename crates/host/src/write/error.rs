@@ -86,6 +86,12 @@ impl WriteError {
         Self::Failed { path: path.to_owned(), what: what.into(), source: source.into() }
     }
 
+    /// True if the file was changed all the same, perhaps in part.
+    #[must_use]
+    pub fn is_changed(&self) -> bool {
+        matches!(self, Self::Failed { what, .. } if what == NOT_SYNCED || what == HALF_WRITTEN)
+    }
+
     /// True if the file or a directory on the way to it does not exist.
     #[must_use]
     pub fn is_missing(&self) -> bool {

@@ -157,7 +157,7 @@ impl Report {
     #[must_use]
     pub fn has_failed(&self) -> bool {
         let mut files = self.files.iter().chain(&self.made);
-        !self.problems.is_empty() || files.any(|file| file.outcome.is_refused())
+        !self.problems.is_empty() || files.any(Changed::has_failed)
     }
 }
 

@@ -38,6 +38,9 @@ pub struct Changed {
     pub outcome: Outcome,
     /// Warnings for the user.
     pub warnings: Vec<String>,
+    /// True if an error came after the change, so that a power failure may undo it.
+    #[serde(skip)]
+    pub is_unsafe: bool,
 }
 
 /// The outcome of one file.
@@ -90,7 +93,18 @@ impl Outcome {
 impl Changed {
     /// Returns an outcome without warnings.
     pub(crate) fn of(path: BString, outcome: Outcome) -> Self {
-        Self { path, outcome, warnings: Vec::new() }
+        Self { path, outcome, warnings: Vec::new(), is_unsafe: false }
+    }
+
+    /// Returns true if the file has its new content, and no error came after it.
+    pub(crate) fn is_safe(&self) -> bool {
+        self.outcome.is_written() && !self.is_unsafe
+    }
+
+    /// Returns true if an error of its own came before the change or after it.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.outcome.is_refused() || self.is_unsafe
     }
 
     fn refused(path: &Path, why: String) -> Self {
@@ -221,7 +235,7 @@ impl<'a> Editor<'a> {
                         old_length,
                         new_length: patch.length,
                     });
-                    Changed { path: path_bytes(path), outcome, warnings }
+                    Changed { warnings, ..Changed::of(path_bytes(path), outcome) }
                 }
             }
         };
@@ -268,23 +282,26 @@ impl<'a> Editor<'a> {
             .map(|ready| match ready {
                 Err((done, _)) => Some(done),
                 Ok((path, prepared, warnings)) => {
+                    told.push((path, prepared.lengths(), warnings));
                     batch.push(*prepared);
-                    told.push((path, warnings));
                     None
                 }
             })
             .collect();
         let written = self.writer.commit(batch).into_iter().zip(told);
-        let mut written = written.map(|(result, (path, warnings))| {
-            let outcome = match result {
-                Ok(written) => Outcome::Written {
-                    old_length: written.old_length,
-                    new_length: written.new_length,
-                },
-                Err(error) => Outcome::refused(self.refused(&error, &path)),
-            };
-            Changed { path: path_bytes(&path), outcome, warnings }
-        });
+        let mut written =
+            written.map(|(result, (path, (old_length, new_length), mut warnings))| {
+                let mut outcome = Outcome::Written { old_length, new_length };
+                let is_unsafe = result.as_ref().is_err_and(WriteError::is_changed);
+                if let Err(error) = result {
+                    let why = self.refused(&error, &path);
+                    match is_unsafe {
+                        true => warnings.push(why),
+                        false => outcome = Outcome::refused(why),
+                    }
+                }
+                Changed { path: path_bytes(&path), outcome, warnings, is_unsafe }
+            });
         done.into_iter().filter_map(|done| done.or_else(|| written.next())).collect()
     }
 }
