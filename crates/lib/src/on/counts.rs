@@ -13,8 +13,17 @@ use crate::trees;
 
 /// Returns the folder for the programs of a folder of links; makes it.
 pub(super) fn folder(links: &Path) -> Option<PathBuf> {
-    let name = format!("on-{:016x}", hash::bytes(0, &path_bytes(links)));
-    trees::folder::lasting(&name).filter(|folder| !trees::is_slow(folder))
+    trees::folder::lasting(&name(links)).filter(|folder| !trees::is_slow(folder))
+}
+
+/// Returns the same, if it is there.
+pub(super) fn existing(links: &Path) -> Option<PathBuf> {
+    let folder = trees::folder::existing_lasting()?.join(name(links));
+    folder.is_dir().then_some(folder)
+}
+
+fn name(links: &Path) -> String {
+    format!("on-{:016x}", hash::bytes(0, &path_bytes(links)))
 }
 
 fn file(folder: &Path, name: &str) -> PathBuf {
@@ -34,13 +43,17 @@ pub(super) fn read(folder: &Path, program: &mut Program) {
     program.counted_since = since.map(|time| time.as_secs());
 }
 
-/// Removes the files of programs, and the folder if it is empty. A folder above it that the user has named stays.
+/// Removes the files of programs.
 pub(super) fn remove(writer: &Writer, folder: &Path, names: &[String]) {
     for name in names {
         let _ = writer.remove(&file(folder, name));
     }
-    let above = folder.parent().filter(|above| trees::folder::is_default(above));
-    for dir in [Some(folder), above].into_iter().flatten() {
-        let _ = writer.remove_empty_dir(dir);
+}
+
+/// Removes the folder, and an empty one above it unless the user has named that.
+pub(super) fn clear(writer: &Writer, folder: &Path) {
+    let _ = writer.remove_with_files(folder);
+    if let Some(above) = folder.parent().filter(|above| trees::folder::is_default(above)) {
+        let _ = writer.remove_empty_dir(above);
     }
 }

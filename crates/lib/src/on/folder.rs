@@ -63,7 +63,7 @@ pub(super) struct Folder {
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Record {
     pub programs: Vec<Program>,
-    /// Files and directories that did not exist before, each directory before what is in it.
+    /// Directories that did not exist before, each before what is in it.
     pub made: Vec<PathBuf>,
     /// The folder with the numbers of starts.
     #[serde(default)]
@@ -155,10 +155,7 @@ impl Folder {
 
     /// Makes a directory and those above it. Returns those that were made.
     fn make_dirs(&self, dir: &Path) -> Result<Vec<PathBuf>> {
-        let is_missing = |dir: &&Path| dir.symlink_metadata().is_err();
-        let mut made: Vec<PathBuf> =
-            dir.ancestors().take_while(is_missing).map(Path::to_owned).collect();
-        made.reverse();
+        let made = missing_dirs(dir);
         trust::make_dirs(dir)?;
         Ok(made)
     }
@@ -297,32 +294,60 @@ impl Folder {
         Ok(self.writer.replace(&path, &text, 0o644)?)
     }
 
-    /// Adds the directory of links to a file of `PATH`. Returns what was made for it.
-    pub(super) fn add_to(&self, file: &mut PathFile) -> Result<Vec<PathBuf>> {
-        let mut made = self.make_dirs(file.path.parent().unwrap_or(Path::new("/")))?;
-        if file.add(&self.writer, &self.bin().to_string_lossy())? {
-            made.push(file.path.clone());
-        }
-        Ok(made)
+    /// Adds the directory of links to a file of `PATH`.
+    pub(super) fn add_to(&self, file: &mut PathFile) -> Result<()> {
+        trust::make_dirs(file.dir())?;
+        file.add(&self.writer, &self.bin().to_string_lossy())
+    }
+
+    /// Returns the directories that may have been made for the folder and these files, each before what is
+    /// in it: for all users, only its own.
+    pub(super) fn possible_dirs(&self, files: &[PathFile]) -> Vec<PathBuf> {
+        let top = match self.owner {
+            Owner::One => places::home_dir(),
+            Owner::All | Owner::None => self.root.ancestors().nth(2).map(Path::to_owned),
+        };
+        let dirs = files.iter().map(PathFile::dir).chain([&*self.root]).flat_map(Path::ancestors);
+        let is_below =
+            |dir: &&Path| top.as_ref().is_some_and(|it| dir != it && dir.starts_with(it));
+        let mut possible: Vec<PathBuf> = dirs.filter(is_below).map(Path::to_owned).collect();
+        possible.sort();
+        possible
     }
 
     /// Removes the folder's own files and every directory that was made for it and is empty.
     pub(super) fn clear(&self, made: &[PathBuf]) -> Result<()> {
+        let remove_made = || {
+            for dir in made.iter().rev() {
+                // A directory that cannot be removed does no harm.
+                let _ = self.writer.remove_empty_dir(dir);
+            }
+        };
+        // Those outside of the folder, while the record says what was made.
+        remove_made();
         self.keep_links(|_| false)?;
-        let index = self.index();
-        if platforms::is_beside(&index) {
-            self.writer.remove_with_files(&platforms::dir_of(&index))?;
+        let index_dir = platforms::dir_of(&self.index());
+        if index_dir.is_dir() {
+            self.writer.remove_with_files(&index_dir)?;
         }
         for name in ["starts", "index.so", "becalm-starter", "on.json", "lock"] {
             self.writer.remove(&self.root.join(name))?;
         }
-        for dir in [self.bin(), self.root.clone()].iter().chain(made.iter().rev()) {
-            if dir.is_dir() {
-                self.writer.remove_empty_dir(dir)?;
-            }
+        for dir in [self.bin(), self.root.clone()] {
+            self.writer.remove_empty_dir(&dir)?;
         }
+        remove_made();
         Ok(())
     }
+}
+
+/// Returns the directories that are missing on the way to one and itself, each before what is in it.
+pub(super) fn missing_dirs(dir: &Path) -> Vec<PathBuf> {
+    let is_missing = |dir: &&Path| dir.symlink_metadata().is_err();
+    let mut missing: Vec<PathBuf> =
+        dir.ancestors().take_while(is_missing).map(Path::to_owned).collect();
+    missing.reverse();
+    missing
 }
 
 /// Returns the starter for this machine.

@@ -22,13 +22,14 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 pub use self::choose::{NotChosen, Trials};
-use self::folder::Folder;
+use self::folder::{Folder, missing_dirs};
 use self::fresh::Known;
 use self::launchers::Launchers;
 pub use self::shells::PathFile;
 use crate::json;
 use crate::pages;
 use crate::progress::Progress;
+use crate::words::words_of_chain;
 
 /// The programs to switch on, and for whom.
 #[derive(Clone, Debug, Default)]
@@ -157,15 +158,15 @@ pub fn apply(plan: Plan, progress: &dyn Progress) -> Result<Report> {
     let others: Vec<Program> = record.programs.iter().filter(|old| is_new(old)).cloned().collect();
     report.programs.extend(others);
     record.made.extend(made);
+    // Before they are made, because this process may be killed.
+    record.made.extend(report.files.iter().flat_map(|file| missing_dirs(file.dir())));
+    record.counts = folder.counts();
     folder.set_record(&record)?;
     for file in &mut report.files {
-        match folder.add_to(file) {
-            Ok(made) => record.made.extend(made),
-            Err(error) => report.problems.push(crate::words::words_of_chain(error.as_ref())),
+        if let Err(error) = folder.add_to(file) {
+            report.problems.push(words_of_chain(error.as_ref()));
         }
     }
-    folder.set_record(&record)?;
-    record.counts = folder.counts();
     report.programs = folder.fill(report.programs, progress)?;
     record.programs.clone_from(&report.programs);
     folder.set_record(&record)?;
@@ -227,7 +228,7 @@ json::schema!(OffReport, "becalm/off/1");
 /// Returns an error if a named program is not switched on, or something cannot be removed.
 pub fn off(names: &[OsString], system: bool, progress: &dyn Progress) -> Result<OffReport> {
     let mut folder = folder_of(system)?;
-    if !folder.bin().is_dir() {
+    if !folder.root.is_dir() {
         return match names.first() {
             Some(name) => bail!("{}: not switched on", name.to_string_lossy()),
             None => Ok(OffReport::default()),
@@ -255,7 +256,16 @@ pub fn off(names: &[OsString], system: bool, progress: &dyn Progress) -> Result<
     }
     let mut files = std::mem::take(&mut folder.files);
     for file in &mut files {
-        file.remove(&folder.writer, record.made.contains(&file.path))?;
+        // What a killed run left is less than the file itself.
+        let _ = folder.writer.clean(file.dir());
+        file.remove(&folder.writer)?;
+    }
+    if let Some(counted) = record.counts.or_else(|| counts::existing(&folder.root)) {
+        counts::clear(&folder.writer, &counted);
+    }
+    if !record.made.contains(&folder.root) {
+        // The record was lost, or begun after the folder was made.
+        record.made.extend(folder.possible_dirs(&files));
     }
     folder.clear(&record.made)?;
     drop(lock);

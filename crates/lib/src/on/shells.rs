@@ -14,11 +14,12 @@ use serde::Serialize;
 
 use crate::index::places;
 use crate::json::lossy_os;
-use crate::path::at;
+use crate::path::{at, path_bytes};
 
 const BEGIN: &str = "# >>> becalm on: programs that start by its index; becalm off removes this";
 const END: &str = "# <<< becalm on\n";
-/// The ends of the first line: without and with a newline of becalm's before it.
+/// The ends of the first line: in a file of becalm's, without and with a newline of becalm's before it.
+const MADE: &str = " (and the file) >>>\n";
 const PLAIN: &str = " >>>\n";
 const WITH_NEWLINE: &str = " (and the newline before) >>>\n";
 
@@ -113,28 +114,40 @@ impl PathFile {
         Self { path, effect, changed: false, syntax }
     }
 
-    /// Adds the folder. Returns true if the file did not exist.
-    pub(super) fn add(&mut self, writer: &Writer, folder: &str) -> Result<bool> {
+    /// Returns the directory of the file.
+    pub(super) fn dir(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("/"))
+    }
+
+    /// Adds the folder.
+    pub(super) fn add(&mut self, writer: &Writer, folder: &str) -> Result<()> {
         let lines = self.syntax.lines(folder);
         let Some(old) = self.read()? else {
-            let text = format!("{BEGIN}{PLAIN}{lines}{END}");
+            let text = format!("{BEGIN}{MADE}{lines}{END}");
             self.changed =
                 writer.write_new(&self.path, text.as_bytes(), 0o644, |_: &Existing| false)?;
-            return Ok(true);
+            return Ok(());
         };
         let mut new = without_block(&old).unwrap_or_else(|| old.clone());
         let is_ended = new.is_empty() || new.ends_with(b"\n");
-        let (newline, end) = if is_ended { ("", PLAIN) } else { ("\n", WITH_NEWLINE) };
+        let (newline, end) = match is_ended {
+            true if new.is_empty() && is_made(&old) => ("", MADE),
+            true => ("", PLAIN),
+            false => ("\n", WITH_NEWLINE),
+        };
         new.extend(format!("{newline}{BEGIN}{end}{lines}{END}").bytes());
-        self.write(writer, &old, &new)?;
-        Ok(false)
+        self.write(writer, &old, &new)
     }
 
-    /// Removes the folder again; with `is_made`, a file in which nothing else is.
-    pub(super) fn remove(&mut self, writer: &Writer, is_made: bool) -> Result<()> {
+    /// Removes the folder again, and a file that becalm made if nothing else is in it.
+    pub(super) fn remove(&mut self, writer: &Writer) -> Result<()> {
         let Some(old) = self.read()? else { return Ok(()) };
-        let Some(new) = without_block(&old) else { return Ok(()) };
-        if new.is_empty() && is_made {
+        let new = without_block(&old).unwrap_or_else(|| old.clone());
+        // Only becalm makes files of this name.
+        let is_own = || {
+            path_bytes(self.path.file_stem().unwrap_or_default().as_ref()).ends_with(b"becalm-on")
+        };
+        if new.is_empty() && (is_made(&old) || is_own()) {
             writer.remove(&self.path)?;
             self.changed = true;
             return Ok(());
@@ -163,6 +176,11 @@ impl PathFile {
         self.changed = true;
         Ok(())
     }
+}
+
+/// True if the block of a file says that becalm made the file.
+fn is_made(text: &[u8]) -> bool {
+    text.contains_str([BEGIN, MADE].concat())
 }
 
 /// Returns a file without the block; `None` if it has none.
@@ -197,14 +215,13 @@ mod tests {
                     std::fs::write(&path, text).unwrap();
                 }
                 let mut file = PathFile { path: path.clone(), effect: "", changed: false, syntax };
-                let is_made = file.add(&writer, "/x/bin").unwrap();
-                assert_eq!(is_made, text.is_none());
+                file.add(&writer, "/x/bin").unwrap();
                 let once = std::fs::read(&path).unwrap();
                 file.add(&writer, "/x/bin").unwrap();
                 assert_eq!(std::fs::read(&path).unwrap(), once, "a second block");
                 file.add(&writer, "/y/bin").unwrap();
                 assert!(!std::fs::read(&path).unwrap().contains_str("/x/bin"));
-                file.remove(&writer, is_made).unwrap();
+                file.remove(&writer).unwrap();
                 assert_eq!(std::fs::read_to_string(&path).ok().as_deref(), text);
             }
         }
@@ -221,7 +238,7 @@ mod tests {
         file.add(&writer, "/x/bin").unwrap();
         let text = std::fs::read_to_string(&path).unwrap() + "last\n";
         std::fs::write(&path, text).unwrap();
-        file.remove(&writer, true).unwrap();
+        file.remove(&writer).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "first\nlast\n");
     }
 
