@@ -460,3 +460,40 @@ fn a_script_by_env_starts_as_by_the_kernel_and_its_program_by_an_index() {
         }
     }
 }
+
+/// Starts the app, with a home directory from which nothing can be executed.
+const NOEXEC: &str = r#"
+mount --make-rprivate / && mkdir -p "$HOME" && mount -t tmpfs -o noexec,mode=700 home "$HOME" || exit
+"$US" run --strict -- "$APP"; echo $?
+"$US" run -- "$APP"
+"$US" run --quiet -- "$APP"
+cp "$INDEX" "$HOME/index.so"
+"$US" run --index "$HOME/index.so" -- "$APP"
+"$US" on "$APP"; echo $?
+"$US" index --program "$APP"; echo $?
+"$US" doctor "$APP" | grep -c noexec
+"#;
+
+#[test]
+fn an_index_that_no_loader_can_map_is_a_reason_to_start_plainly() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let store = Store::new();
+    store.make_index(&[]);
+    let us = store.becalm(&[]);
+    let mut shell = Command::new("unshare");
+    shell.args(["--mount", "sh", "-c", NOEXEC]).env("US", us.get_program());
+    shell.env("HOME", store.path("home")).env("APP", store.app()).env("INDEX", store.index());
+    for variable in ["XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"] {
+        shell.env_remove(variable);
+    }
+    let ran = run(&mut shell);
+    if ran.stderr.contains("unshare:") || ran.stderr.contains("mount:") {
+        skip(&format!("nothing can be mounted here: {}", ran.stderr.trim()));
+        return;
+    }
+    assert_eq!(ran.stdout, "2\none two\none two\none two\n2\n2\n1\n", "{ran:?}");
+    let said: Vec<&str> = ran.stderr.lines().collect();
+    assert!(said.len() == 5 && said.iter().all(|line| line.contains("noexec")), "{said:?}");
+}

@@ -278,6 +278,12 @@ pub fn examine(session: &Session, named: Option<&Path>) -> Report {
     left_out.retain(is_new);
     findings.extend(programs::findings(&left_out, "in PATH", of_libraries));
     let alone = Alone::count();
+    let used_path = index.as_ref().map(|index| path_of(index.path.as_ref()));
+    let cache = places::cache();
+    let blocked = cache.iter().chain(&used_path).filter_map(|path| places::check_exec(path).err());
+    let remedy = "XDG_CACHE_HOME, or becalm index -o, names another file system";
+    findings
+        .extend(blocked.map(|why| Finding::new(FindingKind::Unusable, why.to_string(), remedy)));
     match &index {
         None if alone.is_empty() => findings.push(Finding::new(
             FindingKind::NoIndex,
@@ -298,14 +304,14 @@ pub fn examine(session: &Session, named: Option<&Path>) -> Report {
         Some(_) => {}
     }
     let by_folder = is_used && used.is_some_and(|module| module.element != module.path);
-    let used_path = index.as_ref().map(|index| path_of(index.path.as_ref()));
+    let is_blocked = used_path.as_deref().is_some_and(places::is_noexec);
     let fault = used_path.and_then(|path| fault_of_folder(&path, by_folder));
     let is_astray = fault.as_ref().is_some_and(|(_, is_astray)| *is_astray);
     findings.extend(fault.map(|(finding, _)| finding));
     findings.sort_by_key(|finding| finding.kind);
     let is_usable = index.as_ref().is_some_and(|index| index.usable);
     let takes_index = loader.as_ref().is_none_or(|loader| loader.takes_index);
-    let calmed = is_used && is_usable && !is_off && takes_index && !is_astray;
+    let calmed = is_used && is_usable && !is_off && takes_index && !is_astray && !is_blocked;
     let records = records();
     Report {
         calmed,

@@ -22,7 +22,7 @@ use crate::index::module::{Modules, NOTHING};
 use crate::index::report::Report;
 use crate::index::settled::{let_settle, recent_directories};
 use crate::index::variables::environment_of_process;
-use crate::index::{current, existing, module_files, paths, programs};
+use crate::index::{current, existing, module_files, paths, places, programs};
 use crate::path::{at, dirs_of, path_bytes};
 use crate::problem::Problem;
 use crate::progress::Progress;
@@ -37,6 +37,9 @@ pub use crate::index::options::{Options, Traced};
 pub fn index(options: &Options, progress: &dyn Progress) -> Result<Report> {
     options.remark(progress);
     let (path, old) = existing::find(options, progress)?;
+    if options.output.is_none() {
+        places::check_exec(&path)?;
+    }
     let old = old.as_ref();
     let modules = Modules::new(options.module.as_deref())?;
     let programs = programs::named(options, old, progress)?;

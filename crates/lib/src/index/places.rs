@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
+use anyhow::{Result, ensure};
 use becalm_host::write::{Durability, WriteOptions, Writer};
+use rustix::fs::{StatVfsMountFlags, statvfs};
 
 use crate::index::trust::{self, Rule};
 
@@ -55,6 +57,21 @@ pub(crate) fn config() -> Option<PathBuf> {
 /// Returns the home directory of the environment, or root's.
 pub(crate) fn home_dir() -> Option<PathBuf> {
     Some(home(&directory("HOME")?))
+}
+
+/// True if nothing on the file system of a path can be executed or mapped as code.
+pub(crate) fn is_noexec(path: &Path) -> bool {
+    let system = path.ancestors().find_map(|there| statvfs(there).ok());
+    system.is_some_and(|it| it.f_flag.contains(StatVfsMountFlags::NOEXEC))
+}
+
+/// Checks that a loader can map an index or program at a path.
+///
+/// # Errors
+/// Returns an error if its file system does not allow it.
+pub(crate) fn check_exec(path: &Path) -> Result<()> {
+    ensure!(!is_noexec(path), "{}: on a file system that is mounted noexec", path.display());
+    Ok(())
 }
 
 /// Returns the name of a file in that folder, from a program and a hash of what else it is for.

@@ -118,6 +118,7 @@ impl Folder {
                 "{root}: the path of the folder has a character that PATH or a shell would interpret"
             );
         }
+        places::check_exec(&self.root)?;
         starter().map(drop)
     }
 

@@ -28,7 +28,7 @@ use crate::index::module::{Modules, Sealed};
 use crate::index::programs::files_of;
 use crate::index::trust::Rule;
 use crate::index::variables::environment_of_process;
-use crate::index::{current, file};
+use crate::index::{current, file, places};
 use crate::path::{self, dirs_of, path_bytes, path_of};
 use crate::run::error::{UnknownLoader, is_temporary, of_musl};
 use crate::run::kept::{Kept, Place};
@@ -182,6 +182,7 @@ fn locked(place: &Place, request: &Request, lock: OwnedFd) -> Result<()> {
         || file::read_trusted(&path).is_ok_and(|whole| current::is_current(&whole.index));
     survive_size_limit();
     let make = || {
+        places::check_exec(&path)?;
         let Sealed { machine, file: bytes, .. } = sealed(request, &Libraries::default())?;
         file::write(&path, machine.target, &bytes, Rule::Chosen)
     };

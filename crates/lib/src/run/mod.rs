@@ -120,7 +120,7 @@ pub fn prepare(options: &Options, found: Found) -> Result<Launch> {
         // The static program has no lookups; programs that it starts may have.
         Start::Static => {
             let of_session = |path| -> Result<Indexed> {
-                let index = file::open(path)?;
+                let index = named_index(path)?;
                 let has_paths = options.paths && index.index.has_paths();
                 let (real, static_tls) = (program.real.clone(), making::need_of_session());
                 Ok(Indexed { index, real, static_tls, has_paths, compared: None })
@@ -154,7 +154,7 @@ fn of_program(options: &Options, program: &Program) -> Result<Option<Indexed>> {
     }
     let (known, index, compared) = match &options.index {
         Some(path) => {
-            let index = file::open(path)?;
+            let index = named_index(path)?;
             (known_to(&index, program)?, index, None)
         }
         None => match default_for(program)? {
@@ -179,7 +179,7 @@ fn need(options: &Options, program: &Program, known: Option<Known>) -> Known {
 /// the same paths that is made for the program.
 fn with_paths(options: &Options, program: &Program) -> Result<Option<Indexed>> {
     let index = match &options.index {
-        Some(path) => file::open(path)?,
+        Some(path) => named_index(path)?,
         None => default_index()?.context(
             "no index with paths: becalm index --paths STORE... makes one, for packages that never \
              change; other trees need none",
@@ -288,6 +288,13 @@ fn known_to(index: &Opened, program: &Program) -> Result<Option<Known>> {
     }
     let known = index.index.program(path_bytes(&program.real).as_ref());
     Ok(known.map_err(damaged(&index.path))?)
+}
+
+/// Opens a named index, which may have been made elsewhere.
+fn named_index(path: &Path) -> Result<Opened> {
+    let index = file::open(path)?;
+    places::check_exec(path)?;
+    Ok(index)
 }
 
 /// Returns the default index, if the program is in one of its stores, and its record of the

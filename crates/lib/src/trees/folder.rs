@@ -5,7 +5,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use becalm_host::trust;
-use rustix::fs::{StatVfsMountFlags, statvfs};
+use rustix::fs::statvfs;
 
 use crate::index::trust::Rule;
 use crate::trees::is_slow;
@@ -62,11 +62,6 @@ pub fn own(folder: &Path) -> Option<PathBuf> {
 #[must_use]
 pub fn free(folder: &Path) -> u64 {
     statvfs(folder).map_or(0, |it| it.f_bavail.saturating_mul(it.f_frsize))
-}
-
-/// True if nothing in the folder can be executed or mapped as code.
-pub(super) fn is_noexec(folder: &Path) -> bool {
-    statvfs(folder).is_ok_and(|it| it.f_flag.contains(StatVfsMountFlags::NOEXEC))
 }
 
 /// Returns the places for a folder, in order. A named one is the only one.

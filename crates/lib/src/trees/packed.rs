@@ -23,7 +23,7 @@ use becalm_host::tree::table::{self, Found, Sizes, Table};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
-use crate::index::places::cache_writer as writer;
+use crate::index::places::{cache_writer as writer, is_noexec};
 use crate::records::Place;
 use crate::trees::check::Paths;
 use crate::trees::packed_index::{self, Places, Written};
@@ -132,14 +132,14 @@ impl Pack {
     /// True if no file of the pack can be executed, because of a mount option (`noexec`).
     #[must_use]
     pub fn is_noexec(self) -> bool {
-        folder::existing().is_some_and(|folder| folder::is_noexec(&folder))
+        folder::existing().is_some_and(|folder| is_noexec(&folder))
     }
 
     /// Returns the path at which the program of a command was unpacked, unless it cannot be executed there.
     #[must_use]
     pub fn program(self, command: &Path) -> Option<PathBuf> {
         let command = std::path::absolute(command).ok()?;
-        let folder = folder::existing().filter(|folder| !folder::is_noexec(folder))?;
+        let folder = folder::existing().filter(|folder| !is_noexec(folder))?;
         let place = self.file(&folder, command.to_str()?);
         place.metadata().is_ok_and(|facts| facts.is_file()).then_some(place)
     }
@@ -297,7 +297,7 @@ pub(super) struct Told {
 /// up.
 pub(super) fn tell(pack: Pack, folder: &Path, command: &Path) -> Option<Told> {
     let mut record = Record::at(&pack.place(folder, command))?;
-    if folder::is_noexec(folder) {
+    if is_noexec(folder) {
         record.paths.iter_mut().filter(|it| it.is_executable()).for_each(|it| it.copy = None);
     }
     let files = pack.folder(folder);
