@@ -368,7 +368,7 @@ fn a_cold_start_of_a_program_that_is_on_is_recorded_and_the_next_is_read_ahead()
 }
 
 #[test]
-fn a_dry_run_and_a_refused_name_write_nothing() {
+fn a_dry_run_and_a_refused_name_alone_write_nothing() {
     if nothing_to_test_with() {
         return;
     }
@@ -377,8 +377,11 @@ fn a_dry_run_and_a_refused_name_write_nothing() {
     symlink(&app, app.with_file_name("alias")).expect("linked");
     let listed = run(&mut scene.becalm(&["on", "--dry-run", "app", "alias"])).stdout;
     assert!(listed.starts_with("alias, app ") && listed.lines().count() == 2, "{listed}");
-    assert_eq!(run(&mut scene.becalm(&["on", "app", "no-such"])).code, Some(2));
+    assert_eq!(run(&mut scene.becalm(&["on", "no-such"])).code, Some(2));
     assert_eq!(fs::read_dir(scene.store.path("home")).expect("listed").count(), 0);
+    let ran = run(&mut scene.becalm(&["on", "app", "no-such"]));
+    assert_eq!((ran.code, &*ran.stderr), (Some(2), "becalm: no-such: command not found\n"));
+    scene.assert_started(true, &[], "the other name");
 }
 
 /// Starts the app, with the folder of counts on a full disk and on a read-only one, and switches programs on with

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use anyhow::Result;
-use becalm_lib::on::{Options, apply, list, off as switch_off, plan};
+use anyhow::{Result, anyhow};
+use becalm_lib::on::{Options, Report, apply, list, off as switch_off, plan};
 
 use crate::exit_code::ExitStatus;
 use crate::on::args::{OffArgs, OnArgs};
@@ -31,7 +31,7 @@ pub(crate) fn on(args: &OnArgs) -> Result<ExitStatus> {
     let plan = plan(&options, &Bars::default())?;
     if args.dry_run {
         terminal::write_report(args.json, &plan.report, |out| text::programs(out, &plan.report))?;
-        return Ok(ExitStatus::Fine);
+        return Ok(status(&plan.report));
     }
     // Before anything is written. A reader that has gone does not stop that.
     if !args.json {
@@ -39,12 +39,16 @@ pub(crate) fn on(args: &OnArgs) -> Result<ExitStatus> {
         let _ = text::programs(&mut out, &plan.report).and_then(|()| out.flush());
     }
     let report = apply(plan, &Bars::default())?;
-    for problem in &report.problems {
-        terminal::note("PATH".into(), problem);
-    }
     terminal::write_report(args.json, &report, |out| text::written(out, &report))?;
-    let is_done = report.problems.is_empty();
-    Ok(if is_done { ExitStatus::Fine } else { ExitStatus::Failure })
+    Ok(status(&report))
+}
+
+/// Prints what was refused, and returns the exit status.
+fn status(report: &Report) -> ExitStatus {
+    for problem in &report.problems {
+        terminal::complain(&anyhow!("{problem}"));
+    }
+    if report.problems.is_empty() { ExitStatus::Fine } else { ExitStatus::Failure }
 }
 
 /// Switches programs off.

@@ -64,8 +64,8 @@ pub struct Trials {
     pub not_chosen: Vec<NotChosen>,
 }
 
-/// Returns the named programs.
-pub(super) fn named(names: &[OsString], bin: &Path) -> Result<Vec<Program>> {
+/// Returns the named programs, or why they cannot be switched on.
+pub(super) fn named(names: &[OsString], bin: &Path) -> Vec<Result<Program>> {
     let of_name = |name: &OsString| {
         let dirs = path_dirs(bin);
         let path = match name.to_str() {

@@ -17,7 +17,7 @@ pub(crate) mod table;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -93,7 +93,7 @@ pub struct Report {
     pub files: Vec<PathFile>,
     /// True if something was written.
     pub written: bool,
-    /// Files of `PATH` that could not be changed, with the reason.
+    /// Refused programs and files of `PATH`, each with the reason.
     pub problems: Vec<String>,
 }
 
@@ -113,7 +113,7 @@ fn folder_of(system: bool) -> Result<Folder> {
 /// Finds the programs to switch on, with those that are. Writes nothing but a scratch folder.
 ///
 /// # Errors
-/// Returns an error if a named program cannot be switched on, or the folder cannot be used.
+/// Returns an error if no named program can be switched on, or the folder cannot be used.
 pub fn plan(options: &Options, progress: &dyn Progress) -> Result<Plan> {
     let folder = folder_of(options.system)?;
     folder.check()?;
@@ -122,7 +122,7 @@ pub fn plan(options: &Options, progress: &dyn Progress) -> Result<Plan> {
     }
     let mut programs = folder.record()?.programs;
     let launchers = Launchers::of_environment(options.system);
-    let mut trials = Trials::default();
+    let (mut trials, mut problems) = (Trials::default(), Vec::new());
     let mut new = if options.update {
         Vec::new()
     } else if options.programs.is_empty() {
@@ -130,7 +130,15 @@ pub fn plan(options: &Options, progress: &dyn Progress) -> Result<Plan> {
         trials = made;
         chosen
     } else {
-        choose::named(&options.programs, &folder.bin())?
+        let mut fit = Vec::new();
+        for named in choose::named(&options.programs, &folder.bin()) {
+            match named {
+                Ok(program) => fit.push(program),
+                Err(error) => problems.push(words_of_chain(error.as_ref())),
+            }
+        }
+        ensure!(!fit.is_empty(), problems.join("; "));
+        fit
     };
     new.iter_mut().for_each(|it| it.shares_pages = options.share_pages);
     programs.retain(|old| new.iter().all(|new| new.name != old.name));
@@ -138,7 +146,7 @@ pub fn plan(options: &Options, progress: &dyn Progress) -> Result<Plan> {
     programs.sort_by(|a, b| a.name.cmp(&b.name));
     launchers.add_to(&mut programs);
     let (bin, files) = (folder.bin(), folder.files.clone());
-    let report = Report { folder: bin, programs, trials, files, ..Report::default() };
+    let report = Report { folder: bin, programs, trials, files, problems, written: false };
     Ok(Plan { report, folder })
 }
 
