@@ -112,3 +112,23 @@ fn off_after_a_killed_on_or_off_leaves_nothing() {
         }
     }
 }
+
+#[test]
+fn a_profile_with_two_names_and_the_home_of_another_user_stay() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let scene = Scene::new();
+    let (home, app) = (&scene.home, scene.store.app());
+    fs::write(home.join(".profile"), "").expect("written");
+    fs::hard_link(home.join(".profile"), home.join("other")).expect("linked");
+    let ran = run(&mut scene.command(None, &["on", text(&app)]));
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    assert!(ran.stderr.contains("hard links") && !ran.stderr.contains("--hard"), "{ran:?}");
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(home, Some(65534), None).expect("given away");
+        let ran = run(&mut scene.command(None, &["on", "--dry-run", text(&app)]));
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert!(ran.stderr.contains("another user's home directory"), "{ran:?}");
+    }
+}

@@ -3,7 +3,8 @@
 use std::io::Write;
 
 use anyhow::{Result, anyhow};
-use becalm_lib::on::{Options, Report, apply, list, off as switch_off, plan};
+use becalm_lib::on::{Options, Report, apply, list, off as switch_off, plan, unused_home};
+use becalm_lib::path::path_bytes;
 
 use crate::exit_code::ExitStatus;
 use crate::on::args::{OffArgs, OnArgs};
@@ -28,6 +29,10 @@ pub(crate) fn on(args: &OnArgs) -> Result<ExitStatus> {
         writes: !args.dry_run,
         share_pages: args.share_pages && !args.no_share_pages,
     };
+    if let Some(home) = unused_home().filter(|_| !args.system) {
+        let why = "another user's home directory, which root does not use";
+        terminal::note(path_bytes(&home).as_ref(), why);
+    }
     let plan = plan(&options, &Bars::default())?;
     if args.dry_run {
         terminal::write_report(args.json, &plan.report, |out| text::programs(out, &plan.report))?;

@@ -59,6 +59,11 @@ pub(crate) fn home_dir() -> Option<PathBuf> {
     Some(home(&directory("HOME")?))
 }
 
+/// Returns the home directory of the environment, if root's is used instead.
+pub(crate) fn unused_home() -> Option<PathBuf> {
+    directory("HOME").filter(|named| home(named) != *named)
+}
+
 /// True if nothing on the file system of a path can be executed or mapped as code.
 pub(crate) fn is_noexec(path: &Path) -> bool {
     let system = path.ancestors().find_map(|there| statvfs(there).ok());

@@ -3,9 +3,10 @@
 
 use std::env;
 use std::ffi::OsStr;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use becalm_core::patch::{Patch, Write};
 use becalm_host::read_regular;
 use becalm_host::write::{Existing, Writer};
@@ -167,6 +168,12 @@ impl PathFile {
     fn write(&mut self, writer: &Writer, old: &[u8], new: &[u8]) -> Result<()> {
         if old == new {
             return Ok(());
+        }
+        if self.path.metadata().is_ok_and(|facts| facts.nlink() > 1) {
+            bail!(
+                "{}: has other names (hard links), which would keep the old file",
+                self.path.display()
+            );
         }
         let file = writer.open(&self.path)?;
         let from = old.iter().zip(new).take_while(|(old, new)| old == new).count();
