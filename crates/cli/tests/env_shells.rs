@@ -199,7 +199,7 @@ fn environment_modules_load_and_unload_the_module_file() {
 }
 
 #[test]
-fn lmod_loads_and_unloads_the_module_file() {
+fn lmod_loads_and_unloads_the_module_files() {
     const INIT: &str = "/usr/share/lmod/lmod/init/bash";
     if nothing_to_test_with() {
         return;
@@ -208,10 +208,12 @@ fn lmod_loads_and_unloads_the_module_file() {
         skip("no Lmod (Debian: lmod)");
         return;
     }
-    let store = indexed();
-    let lines = lines(&store, &["--for", "lmod"]);
-    let define = format!(". {INIT} >/dev/null 2>&1");
-    assert_calmed(&store, &by_module(&store, &define, "becalm.lua", &lines));
+    for (form, file) in [("lmod", "becalm.lua"), ("tcl", "becalm")] {
+        let store = indexed();
+        let lines = lines(&store, &["--for", form]);
+        let define = format!(". {INIT} >/dev/null 2>&1");
+        assert_calmed(&store, &by_module(&store, &define, file, &lines));
+    }
 }
 
 #[test]

@@ -68,7 +68,7 @@ pub(crate) fn tcl(settings: &Settings) -> String {
          \x20       regexp {{^{}=(0[xX][[:xdigit:]]+|[0-9]+)$}} $element all known\n\
          \x20   }}\n\
          }}\n\
-         if {{[module-info mode unload] || $known < {static_tls}}} {{\n\
+         if {{[module-info mode unload] || [module-info mode remove] || $known < {static_tls}}} {{\n\
          \x20   append-path {TUNABLES} {STATIC_TLS}={static_tls}\n\
          }}\n",
         STATIC_TLS.replace('.', "\\.")
