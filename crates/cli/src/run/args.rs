@@ -27,7 +27,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub index: Option<PathBuf>,
 
-    /// Fail instead of starting the program without an index or the pack; if an index has to be made,
+    /// Fail instead of starting a dynamic program without an index or the pack; if one must be made,
     /// wait for it (not with --quiet)
     #[arg(long)]
     pub strict: bool,
