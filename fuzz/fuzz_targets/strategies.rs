@@ -4,15 +4,15 @@
 
 #![no_main]
 
-use becalm_core::strategy::planned::Outlook;
-use becalm_core::strategy::verify::{self, Verdict};
-use becalm_core::strategy::{Settings, Strategy, note, patchelf};
 use becalm_core::closure::{self, Subject};
 use becalm_core::elf::ObjectView;
 use becalm_core::elf::resolution_note::records;
 use becalm_core::facts::{Environment, Readers};
-use becalm_core::search::Stores;
 use becalm_core::loader::{GlibcVersion, Libc, LoaderFacts};
+use becalm_core::search::Stores;
+use becalm_core::strategy::planned::Outlook;
+use becalm_core::strategy::verify::{self, Verdict};
+use becalm_core::strategy::{Settings, Strategy, note, patchelf};
 use becalm_testing::mem::{MemFs, ObjectBuilder};
 use libfuzzer_sys::fuzz_target;
 

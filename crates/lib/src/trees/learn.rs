@@ -81,10 +81,9 @@ fn add(record: &mut Record, told: Vec<(Use, Vec<u8>)>) {
             known.mapped |= mapped;
         } else if RecordedPath::split(&path).is_some()
             && let Some(tree) = trees.of(Path::new(&path)).filter(|it| it.to_str().is_some())
+            && adding.record.add_tree(&tree)
         {
-            if adding.record.add_tree(&tree) {
-                adding.add(RecordedPath { path, read, mapped, ..RecordedPath::default() });
-            }
+            adding.add(RecordedPath { path, read, mapped, ..RecordedPath::default() });
         }
     }
 }
