@@ -11,6 +11,7 @@ pub mod module_files;
 mod options;
 pub mod paths;
 pub mod places;
+mod plan;
 pub mod platforms;
 pub mod programs;
 pub mod report;
