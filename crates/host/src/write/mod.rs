@@ -188,10 +188,10 @@ impl Writer {
         Dir::open(&self.sys, dir, |_| true).map(|dir| dir.removed)
     }
 
-    /// Returns the reason if the options forbid to write the file.
+    /// Returns the reason if the options forbid to write a file.
     #[must_use]
-    pub fn refusal(&self, file: &FileUnderEdit) -> Option<String> {
-        match self.is_in_place(file) {
+    pub fn refusal(&self, path: &Path) -> Option<String> {
+        match self.is_in_place(&self.open_to_read(path).ok()?) {
             Err(WriteError::Refused { why, .. }) => Some(why.into()),
             _ => None,
         }

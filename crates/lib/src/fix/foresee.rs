@@ -10,7 +10,7 @@ use crate::fix::loader::loader;
 use crate::fix::options::Options;
 use crate::fix::plan::{self, Planned};
 use crate::fix::planner::Planner;
-use crate::fix::withheld;
+use crate::fix::{refused, scope};
 use crate::progress::Silent;
 use crate::targets::Target;
 
@@ -29,8 +29,8 @@ pub fn foresee(
     planner.is_forecast = true;
     let mut planned = plan::plan(&planner, files)?;
     let paths: Vec<_> = files.iter().map(|file| file.host.clone()).collect();
-    withheld::limit(&planner, &paths, &mut planned.plan);
-    withheld::withdraw(&planner, &mut planned);
+    scope::limit(&planner, &paths, &mut planned.plan);
+    refused::withdraw(&planner, &mut planned);
     let mut starts = judge::judge(&planner, &mut planned);
     if here.library_path.is_some() || here.preload.is_some() {
         in_environment(&planner, &planned, here, &mut starts);

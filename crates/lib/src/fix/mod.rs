@@ -12,8 +12,9 @@ pub mod options;
 mod package;
 pub mod plan;
 pub mod planner;
+mod refused;
 pub mod report;
-mod withheld;
+mod scope;
 
 use std::thread;
 use std::time::Duration;
@@ -82,9 +83,9 @@ fn attempt(
     let planner = Planner::new(options, &assumed, progress);
     let mut planned = plan::plan(&planner, &found.files)?;
     planned.problems.extend(found.problems);
-    let outside = withheld::limit(&planner, &options.paths, &mut planned.plan);
+    let outside = scope::limit(&planner, &options.paths, &mut planned.plan);
     if writing.is_none() {
-        withheld::withdraw(&planner, &mut planned);
+        refused::withdraw(&planner, &mut planned);
     }
     let edited = planned.plan.files.iter().filter(|file| !file.edits.is_empty());
     let edited: FxHashSet<BString> = edited.map(|file| file.path.clone()).collect();

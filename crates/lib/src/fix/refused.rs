@@ -1,12 +1,10 @@
-//! The edits of a plan that are not made: those of files outside the named paths and folders, and of files that
-//! cannot be edited, found without writing.
+//! The files of a plan that cannot be edited, found without writing.
 
-use std::path::{Path, PathBuf};
+use std::fs::File;
 
-use becalm_core::edit::Edit;
-use becalm_core::strategy::{FilePlan, Finding, FindingKind, Plan};
 use becalm_host::write::Writer;
 use bstr::BString;
+use object::ReadCache;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
@@ -14,30 +12,6 @@ use crate::fix::plan::Planned;
 use crate::fix::planner::Planner;
 use crate::targets::Problem;
 use crate::words::words_of_chain;
-
-/// Returns the files that a plan edits and that are neither named by the paths nor below them. Unless the
-/// plan is for closures, these edits are removed from it and become findings. A path that does not exist
-/// covers nothing.
-pub(crate) fn limit(planner: &Planner<'_>, paths: &[PathBuf], plan: &mut Plan) -> Vec<BString> {
-    let os = &planner.assumed.fs;
-    let real = |path: &PathBuf| os.host_path(os.inside(path).as_ref()).ok()?.canonicalize().ok();
-    let named: Vec<PathBuf> = paths.iter().filter_map(real).collect();
-    let is_covered = |file: &FilePlan| {
-        let here = planner.host_path(file.path.as_ref()).ok().and_then(|it| it.canonicalize().ok());
-        here.is_some_and(|here| named.iter().any(|named| here.starts_with(named)))
-    };
-    let Plan { files, findings, .. } = plan;
-    let mut outside = Vec::new();
-    for file in files.iter_mut().filter(|file| !file.edits.is_empty() && !is_covered(file)) {
-        if planner.options.closure {
-            outside.push(file.path.clone());
-        } else {
-            file.edits.clear();
-            findings.push(Finding::of_file(file.path.as_ref(), FindingKind::OutsidePaths));
-        }
-    }
-    outside
-}
 
 /// Removes the edits of files from a plan for which no patch can be computed, and reports each file
 /// with the reason: what `becalm fix` reports when it writes. A forecast tries only programs: it is made for
@@ -52,7 +26,10 @@ pub(crate) fn withdraw(planner: &Planner<'_>, planned: &mut Planned) {
     let writer = Writer::new(planner.options.dry);
     let refused = refused.filter_map(|file| {
         let here = planner.host_path(file.path.as_ref()).ok()?;
-        Some((file.path.clone(), reason(&writer, &here, &file.edits)?))
+        let data = ReadCache::new(File::open(&here).ok().filter(|_| !file.edits.is_empty())?);
+        let of_edit = || becalm_rewrite::edit(&data, &file.edits).err();
+        let why = writer.refusal(&here).or_else(|| Some(words_of_chain(&of_edit()?)))?;
+        Some((file.path.clone(), why))
     });
     let refused: FxHashMap<BString, String> = refused.collect();
     if refused.is_empty() {
@@ -71,13 +48,4 @@ pub(crate) fn withdraw(planner: &Planner<'_>, planned: &mut Planned) {
     let mut problems: Vec<Problem> = problems.collect();
     problems.sort_by(|a, b| a.path.cmp(&b.path));
     planned.problems.extend(problems);
-}
-
-fn reason(writer: &Writer, path: &Path, edits: &[Edit]) -> Option<String> {
-    if edits.is_empty() {
-        return None;
-    }
-    let file = writer.open_to_read(path).ok()?;
-    let of_edit = || becalm_rewrite::edit(&file.reader, edits).err();
-    writer.refusal(&file).or_else(|| of_edit().map(|error| words_of_chain(&error)))
 }
