@@ -7,9 +7,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
+use becalm_core::index::tls::{PROGRAM, SESSION};
 use serde_json::Value;
 use support::store::{Store, nothing_to_test_with, text};
-use support::{Ran, assert_refused, cc, is_missing, run};
+use support::{Ran, assert_refused, becalm, cc, is_missing, run};
 
 #[test]
 fn what_is_for_all_users_is_refused_with_an_index_of_one() {
@@ -44,7 +45,8 @@ fn a_session_starts_programs_whose_libraries_take_more_static_tls_than_glibc_kee
     store.source(
         "user.c",
         "#include <stdio.h>\n#include <pthread.h>\nconst char *one(void);\n\
-         static void *thread(void *none) { return none; }\n\
+         static void *thread(void *none)\n\
+         { volatile char used[7000]; for (int i = 0; i < 7000; i++) used[i] = 1; return none; }\n\
          int main(void)\n\
          { pthread_t t; pthread_attr_t a; pthread_attr_init(&a);\n\
            int failed = pthread_attr_setstacksize(&a, 16384);\n\
@@ -67,7 +69,7 @@ fn a_session_starts_programs_whose_libraries_take_more_static_tls_than_glibc_kee
         run(Command::new("sh").env("GLIBC_TUNABLES", theirs).args(["-c", &script]))
     };
     // As redis-server with libjemalloc.
-    let ran = session(6000, &[]);
+    let ran = session(3000, &[]);
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("big thread\n", ""));
     // As a program of -fsanitize=thread: the session has to be told.
     let ran = session(800_000, &["--static-tls", "900000"]);
@@ -96,7 +98,7 @@ fn a_run_leaves_small_stacks_to_the_program_and_static_tls_to_those_that_it_star
     );
     let small = store.path("small");
     cc(store.dir.path(), &["-O1", "small.c", "-pthread", "-o", text(&small)]);
-    let session = "glibc.rtld.optional_static_tls=8192\n";
+    let session = "glibc.rtld.optional_static_tls=4096\n";
     for (options, before, then) in [
         (&["--strict"][..], "", session),
         (&["--strict"], "", session),
@@ -109,6 +111,23 @@ fn a_run_leaves_small_stacks_to_the_program_and_static_tls_to_those_that_it_star
         }
         let ran = run(&mut start);
         assert_eq!((ran.code, &*ran.stdout), (Some(0), then), "{options:?} {ran:?}");
+    }
+}
+
+#[test]
+fn help_and_docs_have_the_static_tls_of_sessions_and_of_programs() {
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/howto-calm.md");
+    let docs = fs::read_to_string(docs).expect("the page");
+    let help = |command| run(becalm().args([command, "--help"])).stdout;
+    for (text, number) in [
+        (&docs, SESSION),
+        (&docs, PROGRAM),
+        (&help("env"), SESSION),
+        (&help("index"), SESSION),
+        (&help("run"), SESSION),
+        (&help("run"), PROGRAM),
+    ] {
+        assert!(text.contains(&number.to_string()), "{number}: {text}");
     }
 }
 
@@ -176,7 +195,7 @@ fn programs_start_under_a_preloaded_library_that_needs_more_static_tls_than_a_se
     assert_eq!((ran.code, &*ran.stdout), (Some(0), "one two\n"), "{ran:?}");
     bare.make_index(&[]);
     let ran = in_session(&bare, Path::new("/nowhere"), "echo $GLIBC_TUNABLES");
-    assert_eq!(ran.stdout, "glibc.rtld.optional_static_tls=8192\n", "{ran:?}");
+    assert_eq!(ran.stdout, "glibc.rtld.optional_static_tls=4096\n", "{ran:?}");
 }
 
 #[test]
@@ -187,7 +206,7 @@ fn a_program_that_needs_more_static_tls_than_a_session_has_is_named_and_raises_i
     let store = large();
     let (app, nowhere) = (store.app(), store.path("nowhere"));
     let ran = in_session(&store, &nowhere, "echo $GLIBC_TUNABLES");
-    assert_eq!(ran.stdout, "glibc.rtld.optional_static_tls=8192\n", "{ran:?}");
+    assert_eq!(ran.stdout, "glibc.rtld.optional_static_tls=4096\n", "{ran:?}");
     assert!(ran.stderr.contains(text(&app)) && ran.stderr.contains("becalm run"), "{ran:?}");
     assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
     let ran = run(&mut store.becalm(&["run", "--index", text(&store.index()), "--", text(&app)]));
@@ -197,7 +216,7 @@ fn a_program_that_needs_more_static_tls_than_a_session_has_is_named_and_raises_i
     other.make_index(&[]);
     let bin = app.parent().expect("a folder");
     let ran = in_session(&other, bin, "echo $GLIBC_TUNABLES");
-    assert_eq!(ran.stdout, "glibc.rtld.optional_static_tls=8192\n", "{ran:?}");
+    assert_eq!(ran.stdout, "glibc.rtld.optional_static_tls=4096\n", "{ran:?}");
     for (store, whose) in [(&store, "of the index"), (&other, "in PATH")] {
         let ran = in_session(store, bin, "exec \"$US\" doctor --json");
         assert_eq!(ran.code, Some(1), "{ran:?}");

@@ -298,7 +298,7 @@ fn undo_of_one_index_leaves_the_session_of_the_other_whole() {
     assert_eq!(lines[0], lines[1], "an index that is not in the session");
     let part = |index: &str| format!("{}.d/$PLATFORM", text(&store.path(index)));
     assert_eq!(lines[2], lines[0].replace(&format!(":{}", part("a.so")), ""));
-    assert!(lines[2].contains(&part("b.so")) && lines[2].ends_with("=8192 nobind"), "{lines:?}");
+    assert!(lines[2].contains(&part("b.so")) && lines[2].ends_with("=4096 nobind"), "{lines:?}");
     assert_eq!(lines[3], "theirs.so glibc.malloc.check=1 unset");
 }
 
@@ -334,7 +334,7 @@ fn undo_gives_back_the_static_tls_of_the_user() {
     let (_, lines) = with_two_indexes(&format!(
         "us --undo; export GLIBC_TUNABLES={tunable}=512; us --index \"$A\"; show; us --undo; show"
     ));
-    assert!(lines[0].contains(&format!(" {tunable}=512:{tunable}=8192 ")), "{lines:?}");
+    assert!(lines[0].contains(&format!(" {tunable}=512:{tunable}=4096 ")), "{lines:?}");
     assert_eq!(lines[1], format!("theirs.so {tunable}=512 unset"));
 }
 

@@ -190,7 +190,7 @@ fn a_task_of_slurm_follows_the_pointer_of_the_site_and_runs_no_becalm() {
     let lines = |version: &str| {
         format!(
             "export LD_AUDIT={}/{version}/index.so.d/$PLATFORM\n\
-             export GLIBC_TUNABLES=glibc.rtld.optional_static_tls=8192\n",
+             export GLIBC_TUNABLES=glibc.rtld.optional_static_tls=4096\n",
             node.display()
         )
     };

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use becalm_core::index::tls::SESSION;
 use serde_json::{Value, json};
 
 use super::run::seconds;
@@ -97,7 +98,7 @@ impl Variant {
 pub(super) fn calm(index: &Path) -> Vec<(&'static str, String)> {
     vec![
         ("LD_AUDIT", index.display().to_string()),
-        ("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=8192".to_owned()),
+        ("GLIBC_TUNABLES", format!("glibc.rtld.optional_static_tls={SESSION}")),
     ]
 }
 

@@ -22,8 +22,8 @@ pub(crate) struct EnvArgs {
 
     /// Bytes of static TLS for the libraries of every program
     ///
-    /// Without it, 8192, or more if the libraries of LD_PRELOAD need more: threads with the smallest
-    /// stack still start. A higher value makes them fail, because each thread's stack has to contain it.
+    /// Without it, 4096, or more if the libraries of LD_PRELOAD need more: threads with the smallest
+    /// stack keep half of it. A higher value takes the rest, because each thread's stack contains it.
     #[arg(long, value_name = "BYTES")]
     pub static_tls: Option<u64>,
 

@@ -67,7 +67,7 @@ BECALM
 static TLS
     Under an audit module, thread-local storage of libraries that a relocation makes static
     (initial-exec) must fit into a surplus. becalm env raises it (glibc.rtld.optional_static_tls) to
-    8192 bytes and names programs of the index that need more; becalm run raises it to the need of
+    4096 bytes and names programs of the index that need more; becalm run raises it to the need of
     its program. The summary lists programs that need more than glibc's default.";
 
 const INDEX_EXAMPLES: &str = "Examples

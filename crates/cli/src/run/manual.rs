@@ -34,7 +34,7 @@ LD_AUDIT
     The user's own modules stay in the list, before becalm's.
 GLIBC_TUNABLES
     Unchanged except for glibc.rtld.optional_static_tls: what the program needs, at least 1664, and
-    8192 for programs that it starts.
+    4096 for programs that it starts.
 set-id programs
     Their loader ignores LD_AUDIT of the environment: they are started without an index, and a line
     on stderr says so.

@@ -27,10 +27,10 @@ const ROOM: u64 = DEFAULT_SURPLUS - DEFAULT_OPTIONAL;
 /// The tunable's least value for a program with an index of its own: with it, libraries that it opens have as
 /// much as without an audit module, and its threads keep their stacks.
 pub const PROGRAM: u64 = DEFAULT_OPTIONAL + ROOM;
-/// The tunable's value in every session, whatever its programs need. With it, a thread with the
-/// smallest stack (`PTHREAD_STACK_MIN`, 16 KiB) still starts, for glibc takes the surplus from each
-/// thread's stack (2.36 `nptl/allocatestack.c`).
-pub const SESSION: u64 = 8192;
+/// The tunable's value in every session, whatever its programs need. libjemalloc needs 3,200. glibc takes the
+/// surplus from each thread's stack (2.36 `nptl/allocatestack.c`): of the smallest (`PTHREAD_STACK_MIN`, 16 KiB),
+/// 8 KiB are left, in which `dlopen` and `printf` of a number run.
+pub const SESSION: u64 = 4096;
 
 /// Returns the alignment of the static TLS area if the program needs no more: that of `struct
 /// pthread`, which is 64 on x86 and 16 or 32 elsewhere. The values are those of the releases before
