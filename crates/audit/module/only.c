@@ -36,7 +36,7 @@ cut_last (char *value)
 static void
 drop_own (char *list)
 {
-  const char name[] = "glibc.rtld.optional_static_tls=";
+  static const char name[] = "glibc.rtld.optional_static_tls=";
   const char *before = NULL, *last = list;
   for (const char *at = list; *at != '\0'; at++)
     if (*at == ':')
