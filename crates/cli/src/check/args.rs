@@ -7,7 +7,7 @@ use becalm_lib::check::budget::Budget;
 use becalm_lib::survey::shard::Shard;
 use clap::{Args, ValueHint};
 
-use crate::check::files::FilesArgs;
+use crate::check::files::args::FilesArgs;
 use crate::check::symbols::args::SymbolArgs;
 use crate::common_args::{AssumeArgs, ReadsArg};
 

@@ -4,8 +4,10 @@
 pub(crate) mod against;
 pub(crate) mod args;
 pub(crate) mod files;
+pub(crate) mod json;
 pub(crate) mod manual;
 pub(crate) mod ndjson;
+pub(crate) mod probes;
 pub(crate) mod run;
 pub(crate) mod symbols;
 pub(crate) mod table;

@@ -15,7 +15,14 @@ use becalm_lib::loaded_index;
 use becalm_lib::targets::{Problem, Targets};
 
 use crate::check::args::CheckArgs;
-use crate::check::files::{Format, Written};
+use crate::check::files::args::Format;
+use crate::check::files::text::Files;
+use crate::check::json::Json;
+use crate::check::probes::Probes;
+use crate::check::symbols::text::Symbols;
+use crate::check::table::Table;
+use crate::check::text::Screen;
+use crate::check::tree::Trees;
 use crate::check::view::View;
 use crate::check::{against, ndjson};
 use crate::exit_code::ExitStatus;
@@ -47,7 +54,7 @@ pub(crate) fn run(args: &CheckArgs, color: When) -> Result<ExitStatus> {
     if let Some(record) = &args.against {
         return against::run(args, &assumed, &targets, record, color);
     }
-    let view = View::of(args, &targets);
+    let view = view_of(args, &targets);
     let look = Look::of_stdout(if args.json { When::Never } else { color });
     let advice = (targets.is_one_file && view.advises()).then_some(options);
     let symbols = args.symbols.options(args.assume.sysroot.is_none());
@@ -68,32 +75,44 @@ pub(crate) fn run(args: &CheckArgs, color: When) -> Result<ExitStatus> {
     let starts = Starts::new(&assumed, &options, launches);
     let mut run = Run {
         args,
-        view,
+        view: view.as_ref(),
+        look,
         out: Stdout::new(),
         status: ExitStatus::Fine,
         programs: Vec::new(),
         errors: Vec::new(),
-        written: Written::default(),
     };
-    run.check(&starts, targets, look)?;
+    run.check(&starts, targets)?;
     run.out.flush()?;
     Ok(run.status)
+}
+
+/// Returns the form that the flags ask for.
+fn view_of<'a>(args: &'a CheckArgs, targets: &Targets) -> Box<dyn View + 'a> {
+    match (args.json, args.probes, args.tree) {
+        (true, probes, _) => Box::new(Json { probes }),
+        _ if args.files.files => Box::new(Files::new(&args.files)),
+        (_, true, _) => Box::new(Probes),
+        (_, _, true) => Box::new(Trees),
+        _ if args.symbols.is_asked() => Box::new(Symbols),
+        _ if targets.is_one_file => Box::new(Screen),
+        _ => Box::new(Table),
+    }
 }
 
 /// One run of the command: the results and the output so far.
 struct Run<'a> {
     args: &'a CheckArgs,
-    view: View,
+    view: &'a dyn View,
+    look: Look,
     out: Stdout,
     status: ExitStatus,
     programs: Vec<Program>,
     errors: Vec<Problem>,
-    /// The files of the starts before.
-    written: Written,
 }
 
 impl Run<'_> {
-    fn check(&mut self, starts: &Starts<'_>, targets: Targets, look: Look) -> Result<()> {
+    fn check(&mut self, starts: &Starts<'_>, targets: Targets) -> Result<()> {
         for folder in &targets.empty_folders {
             terminal::note(folder.as_ref(), "no ELF files in this folder");
             if self.args.budget.budget().has_limits() {
@@ -109,7 +128,7 @@ impl Run<'_> {
                 self.status = self.status.and(ExitStatus::Finding);
             }
         }
-        let view = self.view;
+        let (view, look) = (self.view, self.look);
         view.begin(&mut self.out)?;
         let progress = Bar::of(targets.files.len());
         let show =
@@ -120,7 +139,7 @@ impl Run<'_> {
         })?;
         drop(progress);
         let programs = std::mem::take(&mut self.programs);
-        view.end(&mut self.out, look, programs, &self.errors)
+        view.end(&mut self.out, look, (programs, &self.errors))
     }
 
     fn write(&mut self, checked: Checked<Vec<u8>>) -> Result<()> {
@@ -132,16 +151,12 @@ impl Run<'_> {
             }
         };
         self.judge(&program);
-        if !self.programs.is_empty() {
-            self.out.write_all(self.view.between())?;
-        }
+        let between = if self.programs.is_empty() { "" } else { self.view.between() };
+        self.out.write_all(between.as_bytes())?;
         self.out.write_all(&written)?;
-        let files = program.files.take().unwrap_or_default();
-        if self.view == View::Files {
-            match self.written.of_start(&self.args.files, &files) {
-                Ok(text) => self.out.write_all(&text)?,
-                Err(error) => self.report(Problem::new(program.path.clone(), error)),
-            }
+        match self.view.files(&program.files.take().unwrap_or_default()) {
+            Ok(text) => self.out.write_all(&text)?,
+            Err(error) => self.report(Problem::new(program.path.clone(), error)),
         }
         self.programs.push(*program);
         Ok(())

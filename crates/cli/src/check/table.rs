@@ -2,54 +2,92 @@
 
 use std::io::{self, Write};
 
+use anyhow::Result;
 use becalm_core::cost::SearchCost;
 use becalm_lib::check::{Kind, Program};
 use becalm_lib::escape::shown;
+use becalm_lib::targets::Problem;
 use becalm_lib::words::{counted, grouped};
 
+use crate::check::view::View;
+use crate::terminal::Stdout;
 use crate::terminal::style::Look;
 
 const HEADINGS: [&str; 5] = ["misses", "opens", "stats", "libraries", "dirs"];
 
+/// One row: its numbers as text.
+type Cells = [String; 5];
+
+/// One row a program.
+pub(crate) struct Table;
+
+impl View for Table {
+    fn is_long(&self) -> bool {
+        false
+    }
+
+    fn end(&self, out: &mut Stdout, look: Look, all: (Vec<Program>, &[Problem])) -> Result<()> {
+        Ok(write(out, look, all.0)?)
+    }
+}
+
 /// Writes the table; the programs are sorted by misses, ties by path.
-pub(crate) fn write(
-    out: &mut impl Write,
-    look: Look,
-    mut programs: Vec<Program>,
-) -> io::Result<()> {
+fn write(out: &mut impl Write, look: Look, mut programs: Vec<Program>) -> io::Result<()> {
     if programs.is_empty() {
         return Ok(());
     }
     programs
         .sort_by(|a, b| b.storm.misses().cmp(&a.storm.misses()).then_with(|| a.path.cmp(&b.path)));
     let mut total = SearchCost::default();
-    programs.iter().for_each(|program| total.add(&program.storm));
-    let sum = cells(&total, programs.iter().map(|program| program.libraries).sum());
+    let mut libraries = 0;
+    for program in &programs {
+        total.add(&program.storm);
+        libraries += program.libraries;
+    }
+    let sum = cells(&total, libraries);
     // The sums are the widest numbers.
     let widths: [usize; 5] = std::array::from_fn(|at| HEADINGS[at].len().max(sum[at].len()));
-    let aligned = |cells: [String; 5]| {
-        let cells = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:>width$}"));
-        cells.collect::<Vec<_>>().join("  ")
-    };
-    let heading = aligned(HEADINGS.map(str::to_owned));
+    let used = widths.iter().map(|width| width + 2).sum::<usize>();
+    let heading = aligned(&HEADINGS.map(str::to_owned), &widths);
     writeln!(out, "{}", look.strong(&format!("{heading}  path")))?;
     for program in &programs {
-        let remark = remark(program);
-        let numbers = aligned(cells(&program.storm, program.libraries));
-        let used = numbers.len() + 2 + remark.chars().count();
-        let path = look.fitted(&shown(program.path.as_ref()), used);
-        let is_over = program.over_budget == Some(true);
-        let numbers = if is_over { look.bad(&numbers) } else { numbers };
-        writeln!(out, "{numbers}  {path}{}", look.bad(&remark))?;
+        write_row(out, look, program, &widths, used)?;
     }
     let files = counted(programs.len() as u64, "file", "files");
-    writeln!(out, "{}", look.strong(&format!("{}  total of {files}", aligned(sum))))
+    writeln!(out, "{}", look.strong(&format!("{}  total of {files}", aligned(&sum, &widths))))
 }
 
-fn cells(storm: &SearchCost, libraries: usize) -> [String; 5] {
-    let libraries = libraries as u64;
-    [storm.misses(), storm.missed_opens, storm.missed_stats, libraries, storm.search_dirs]
-        .map(grouped)
+fn write_row(
+    out: &mut impl Write,
+    look: Look,
+    program: &Program,
+    widths: &[usize; 5],
+    used: usize,
+) -> io::Result<()> {
+    let remark = remark(program);
+    let numbers = aligned(&cells(&program.storm, program.libraries), widths);
+    let numbers = match program.over_budget {
+        Some(true) => look.bad(&numbers),
+        _ => numbers,
+    };
+    let path = look.fitted(&shown(program.path.as_ref()), used + remark.chars().count());
+    writeln!(out, "{numbers}  {path}{}", look.bad(&remark))
+}
+
+fn cells(storm: &SearchCost, libraries: usize) -> Cells {
+    [
+        grouped(storm.misses()),
+        grouped(storm.missed_opens),
+        grouped(storm.missed_stats),
+        grouped(libraries as u64),
+        grouped(storm.search_dirs),
+    ]
+}
+
+fn aligned(cells: &Cells, widths: &[usize; 5]) -> String {
+    let cells: Vec<String> =
+        cells.iter().zip(widths).map(|(cell, &width)| format!("{cell:>width$}")).collect();
+    cells.join("  ")
 }
 
 /// Returns remarks on a row beyond its numbers.

@@ -14,6 +14,7 @@ use becalm_lib::loaded_index::IndexedBindings;
 use becalm_lib::words::{counted, grouped};
 use bstr::BString;
 
+use crate::check::view::View;
 use crate::terminal::style::Look;
 
 /// The number of directories, and of needed strings, that are listed.
@@ -25,8 +26,29 @@ const SLICES: usize = 16;
 /// Columns of the longest bar.
 const BAR: u64 = 12;
 
+/// One screen about one program.
+pub(crate) struct Screen;
+
+impl View for Screen {
+    fn is_long(&self) -> bool {
+        false
+    }
+
+    fn advises(&self) -> bool {
+        true
+    }
+
+    fn between(&self) -> &'static str {
+        "\n"
+    }
+
+    fn program(&self, look: Look, program: &mut Program, closure: Option<&Closure>) -> Vec<u8> {
+        screen(look, program, closure)
+    }
+}
+
 /// The whole screen.
-pub(crate) fn screen(look: Look, program: &Program, closure: Option<&Closure>) -> String {
+pub(crate) fn screen(look: Look, program: &Program, closure: Option<&Closure>) -> Vec<u8> {
     let mut text = String::new();
     if matches!(program.kind, Kind::Program | Kind::Static) {
         text = format!("{}\n", look.strong(&FirstLine::of(program).to_string()));
@@ -49,7 +71,7 @@ pub(crate) fn screen(look: Look, program: &Program, closure: Option<&Closure>) -
             advice(&mut text, look, program);
         }
     }
-    text
+    text.into_bytes()
 }
 
 /// Returns the path, and a line that describes the file.

@@ -14,13 +14,27 @@ use becalm_lib::escape::shown;
 use becalm_lib::words::counted;
 
 use crate::check::text;
+use crate::check::view::View;
 use crate::terminal::style::Look;
 
 /// Levels that are indented; a longer chain of objects is numbered instead.
 const DEEPEST: usize = 48;
 
+/// The tree of each file.
+pub(crate) struct Trees;
+
+impl View for Trees {
+    fn between(&self) -> &'static str {
+        "\n"
+    }
+
+    fn program(&self, look: Look, program: &mut Program, closure: Option<&Closure>) -> Vec<u8> {
+        of(look, program, closure)
+    }
+}
+
 /// The tree of one file.
-pub(crate) fn of(look: Look, program: &Program, closure: Option<&Closure>) -> String {
+fn of(look: Look, program: &Program, closure: Option<&Closure>) -> Vec<u8> {
     let mut text = text::heading(look, program);
     match (program.kind, closure) {
         (Kind::MachO, _) => {
@@ -32,7 +46,7 @@ pub(crate) fn of(look: Look, program: &Program, closure: Option<&Closure>) -> St
     if let Some(stop) = &program.stop {
         let _ = writeln!(text, "{} {stop}", look.bad("the loader would give up at"));
     }
-    text
+    text.into_bytes()
 }
 
 struct Tree<'a> {

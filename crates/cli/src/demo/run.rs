@@ -109,7 +109,7 @@ impl Demo<'_> {
             program.newer_glibc = by_newer_glibc(&assumed, &session, (&program, &closure));
             add_advice(&options, &assumed, &session, target, (&mut program, &closure));
             let screen = check_text::screen(self.look, &program, Some(&closure));
-            Stdout::new().write_all(screen.as_bytes())?;
+            Stdout::new().write_all(&screen)?;
         }
         Ok(())
     }

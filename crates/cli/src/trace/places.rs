@@ -11,7 +11,7 @@ use becalm_host::trust;
 use becalm_lib::json::document;
 use becalm_lib::trace::report::Report;
 
-use crate::check::files::Written;
+use crate::check::files::text::Written;
 use crate::terminal::probes;
 use crate::terminal::style::{Look, When};
 use crate::trace::args::TraceArgs;

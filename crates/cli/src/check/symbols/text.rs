@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use becalm_core::closure::Closure;
 use becalm_core::symbols::SymbolReport;
 use becalm_core::symbols::report::{BindingReport, InterposedSymbol, RelocationCounts};
 use becalm_lib::check::{Kind, Program};
@@ -10,13 +11,27 @@ use becalm_lib::words::{counted, grouped};
 use bstr::BStr;
 
 use crate::check::text::heading;
+use crate::check::view::View;
 use crate::terminal::style::Look;
 
 /// Lines of each list that are shown; JSON has all.
 const ROWS: usize = 10;
 
+/// The symbols of each program.
+pub(crate) struct Symbols;
+
+impl View for Symbols {
+    fn between(&self) -> &'static str {
+        "\n"
+    }
+
+    fn program(&self, look: Look, program: &mut Program, _: Option<&Closure>) -> Vec<u8> {
+        screen(look, program)
+    }
+}
+
 /// Returns the whole report of one program; its bindings, if requested, come last.
-pub(crate) fn screen(look: Look, program: &Program) -> String {
+fn screen(look: Look, program: &Program) -> Vec<u8> {
     let mut text = heading(look, program);
     match (&program.symbols, &program.kind) {
         (Some(report), _) => {
@@ -31,7 +46,7 @@ pub(crate) fn screen(look: Look, program: &Program) -> String {
         (None, Kind::Static) => text.push_str("  no loader is involved: nothing is bound\n"),
         (None, _) => text.push_str("  its symbols are not looked up\n"),
     }
-    text
+    text.into_bytes()
 }
 
 fn name(text: &str) -> String {

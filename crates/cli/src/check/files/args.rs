@@ -1,14 +1,8 @@
-//! `becalm check --files`: the files that a start needs, as a list.
+//! The arguments of `becalm check` about files.
 
 use std::path::PathBuf;
 
-use anyhow::Result;
-use becalm_lib::files::StartFile;
-use becalm_lib::files::bundle::Bundle;
-use becalm_lib::json::as_json;
-use bstr::BString;
 use clap::{Args, ValueEnum, ValueHint};
-use rustc_hash::FxHashSet;
 
 /// Flags about the files that a start needs.
 #[derive(Debug, Args)]
@@ -58,36 +52,4 @@ pub(crate) enum Format {
     Null,
     /// A file bundle of CernVM-FS, to be published as .cvmfsbundle-NAME beside the program NAME.
     CvmfsBundle,
-}
-
-/// The paths that were written, so that each is written once.
-#[derive(Debug, Default)]
-pub(crate) struct Written(FxHashSet<BString>);
-
-impl Written {
-    /// Returns the paths that were not written yet, each with this byte at its end.
-    pub(crate) fn lines(&mut self, files: &[StartFile], end: u8) -> Vec<u8> {
-        let mut text = Vec::new();
-        for file in files.iter().filter(|file| self.0.insert(file.path.clone())) {
-            text.extend_from_slice(&file.path);
-            text.push(end);
-        }
-        text
-    }
-
-    /// Returns the files of a start in the format that the flags name.
-    ///
-    /// # Errors
-    /// Returns an error if there is no bundle of these files.
-    pub(crate) fn of_start(&mut self, args: &FilesArgs, files: &[StartFile]) -> Result<Vec<u8>> {
-        Ok(match args.format {
-            Format::Lines => self.lines(files, b'\n'),
-            Format::Null => self.lines(files, 0),
-            Format::CvmfsBundle => {
-                let mut json = as_json(&Bundle::of(files, args.repository.as_deref())?);
-                json.push(b'\n');
-                json
-            }
-        })
-    }
 }
