@@ -5,10 +5,9 @@ mod support;
 use std::fs;
 use std::process::Command;
 
-use becalm_testing::skip;
 use serde_json::Value;
 use support::store::{FLAT, Store, json, nothing_to_test_with, text};
-use support::{cc, run};
+use support::{cc, is_missing, run};
 
 #[test]
 fn check_advise_and_report_count_the_misses_of_one_environment() {
@@ -54,8 +53,7 @@ fn advice_does_not_walk_the_homes_that_a_run_path_leads_into() {
     if nothing_to_test_with() {
         return;
     }
-    if Command::new("strace").arg("-V").output().is_err() {
-        skip("no strace (Debian: strace)");
+    if is_missing("strace", "strace") {
         return;
     }
     let store = Store::new();

@@ -7,10 +7,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use becalm_testing::skip;
 use serde_json::Value;
-use support::run;
 use support::store::{FLAT, NESTED, Store, json, let_the_clock_pass, nothing_to_test_with, text};
+use support::{is_missing, run};
 
 fn update(store: &Store) -> Value {
     let index = store.index();
@@ -41,8 +40,7 @@ fn the_objects_of_unchanged_packages_are_not_opened() {
     if nothing_to_test_with() {
         return;
     }
-    if Command::new("strace").arg("-V").output().is_err() {
-        skip("no strace (Debian: strace)");
+    if is_missing("strace", "strace") {
         return;
     }
     for packages in [FLAT, NESTED] {

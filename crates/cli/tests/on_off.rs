@@ -7,9 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use becalm_testing::skip;
-use support::run;
 use support::store::{Store, nothing_to_test_with, text};
+use support::{is_missing, run};
 
 struct Scene {
     store: Store,
@@ -87,8 +86,7 @@ fn off_after_a_killed_on_or_off_leaves_nothing() {
     if nothing_to_test_with() {
         return;
     }
-    if Command::new("strace").arg("-V").output().is_err() {
-        skip("no strace (Debian: strace)");
+    if is_missing("strace", "strace") {
         return;
     }
     let scene = Scene::new();

@@ -16,7 +16,7 @@ use support::cold::{
     evict, is_evicted, kept, large_program, line, lines, pages_in_memory, residency,
 };
 use support::store::{self, Store, nothing_to_test_with, text};
-use support::{Ran, becalm, cc, finish, run, twenty, wait_for};
+use support::{Ran, becalm, cc, finish, is_missing, run, twenty, wait_for};
 
 struct Scene {
     store: Store,
@@ -488,8 +488,7 @@ fn the_starter_makes_at_most_twenty_system_calls() {
     if nothing_to_test_with() {
         return;
     }
-    if Command::new("strace").arg("-V").output().is_err() {
-        skip("no strace (Debian: strace)");
+    if is_missing("strace", "strace") {
         return;
     }
     let scene = Scene::new();

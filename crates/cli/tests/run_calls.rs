@@ -7,9 +7,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use becalm_testing::skip;
 use support::store::{Store, nothing_to_test_with, text};
-use support::{run, wait_for};
+use support::{is_missing, run, wait_for};
 
 /// Waits until no process makes an index or a record.
 fn settle(store: &Store) {
@@ -46,8 +45,7 @@ fn with_an_index_that_fits_run_makes_few_system_calls() {
     if nothing_to_test_with() {
         return;
     }
-    if !Command::new("strace").arg("-V").output().is_ok_and(|ran| ran.status.success()) {
-        skip("no strace");
+    if is_missing("strace", "strace") {
         return;
     }
     let store = Store::new();

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use becalm_testing::skip;
 use serde_json::Value;
-use support::{Ran, assert_refused, becalm, cc, no_compiler, run};
+use support::{Ran, assert_refused, becalm, cc, is_missing, no_compiler, run};
 
 fn trace(arguments: &[&str]) -> Ran {
     run(becalm().arg("trace").args(arguments))
@@ -150,8 +150,7 @@ fn a_program_that_dies_in_the_loader_is_told_as_far_as_it_came() {
 
 #[test]
 fn where_tracing_is_not_permitted_the_loader_tells_and_the_loss_is_said() {
-    if Command::new("strace").arg("-V").output().is_err() {
-        skip("no strace");
+    if is_missing("strace", "strace") {
         return;
     }
     // A second tracer cannot attach to a traced process.

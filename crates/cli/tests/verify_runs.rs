@@ -12,7 +12,7 @@ use becalm_testing::skip;
 use serde_json::Value;
 use support::chain::Store;
 use support::store::{Store as IndexedStore, nothing_to_test_with, text};
-use support::{Ran, becalm, cc, no_compiler, run};
+use support::{Ran, becalm, cc, is_missing, no_compiler, run};
 
 /// `e_machine`, and the machine of Alpha there (gABI, chapter 4).
 const ALPHA: (usize, [u8; 2]) = (18, [0x26, 0x90]);
@@ -186,8 +186,7 @@ fn undo_on_a_full_disk_advises_to_write_in_place() {
     if no_compiler() {
         return;
     }
-    if Command::new("strace").arg("-V").output().is_err() {
-        skip("no strace");
+    if is_missing("strace", "strace") {
         return;
     }
     let store = Store::new();
@@ -210,8 +209,7 @@ fn a_file_that_could_not_be_synced_counts_as_changed_and_keeps_its_index() {
     if nothing_to_test_with() {
         return;
     }
-    if Command::new("strace").arg("-V").output().is_err() {
-        skip("no strace");
+    if is_missing("strace", "strace") {
         return;
     }
     // The number of the sync after the change.
