@@ -77,10 +77,12 @@ void
 only_restore (void)
 {
   char letters[8] = { 0 };
-  char **environment = process.environment;
+  char **environment = process.environment, *tunables = NULL;
   for (char **at = environment; at != NULL && *at != NULL; at++)
     {
-      char *value = (char *) value_of (*at, "BECALM");
+      char *value = (char *) value_of (*at, "GLIBC_TUNABLES");
+      tunables = value != NULL ? value : tunables;
+      value = (char *) value_of (*at, "BECALM");
       const char *word = value != NULL ? find_word (value) : NULL;
       if (word == NULL)
         continue;
@@ -90,12 +92,8 @@ only_restore (void)
     }
   if (letters[0] == '\0')
     {
-      for (char **at = environment; at != NULL && *at != NULL; at++)
-        {
-          char *tunables = (char *) value_of (*at, "GLIBC_TUNABLES");
-          if (tunables != NULL)
-            drop_own (tunables);
-        }
+      if (tunables != NULL)
+        drop_own (tunables);
       return;
     }
   char **to = environment;

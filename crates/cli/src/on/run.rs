@@ -3,7 +3,8 @@
 use std::io::Write;
 
 use anyhow::{Result, anyhow};
-use becalm_lib::on::{Options, Report, apply, list, off as switch_off, plan, unused_home};
+use becalm_lib::index::places::unused_home;
+use becalm_lib::on::{Options, Report, apply, list, off as switch_off, plan};
 use becalm_lib::path::path_bytes;
 
 use crate::exit_code::ExitStatus;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use becalm_core::fs::Mapping;
 use becalm_core::strategy::Strategy;
 use becalm_core::strategy::row::Unit;
-use becalm_host::write::{HardLinks, WriteOptions};
+use becalm_host::write::WriteOptions;
 
 use crate::assume;
 
@@ -74,11 +74,7 @@ impl Options {
             dlopen: Vec::new(),
             compat: None,
             prefix_map: Vec::new(),
-            dry: WriteOptions {
-                hard_links: HardLinks::Break,
-                set_id: true,
-                ..WriteOptions::default()
-            },
+            dry: WriteOptions::default(),
             assume,
         }
     }

@@ -28,7 +28,9 @@ pub(crate) fn withdraw(planner: &Planner<'_>, planned: &mut Planned) {
         let here = planner.host_path(file.path.as_ref()).ok()?;
         let data = ReadCache::new(File::open(&here).ok().filter(|_| !file.edits.is_empty())?);
         let of_edit = || becalm_rewrite::edit(&data, &file.edits).err();
-        let why = writer.refusal(&here).or_else(|| Some(words_of_chain(&of_edit()?)))?;
+        // A forecast is of a strategy, not of the options for writing.
+        let of_writer = (!planner.is_forecast).then(|| writer.refusal(&here)).flatten();
+        let why = of_writer.or_else(|| Some(words_of_chain(&of_edit()?)))?;
         Some((file.path.clone(), why))
     });
     let refused: FxHashMap<BString, String> = refused.collect();

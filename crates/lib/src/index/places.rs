@@ -59,8 +59,9 @@ pub(crate) fn home_dir() -> Option<PathBuf> {
     Some(home(&directory("HOME")?))
 }
 
-/// Returns the home directory of the environment, if root's is used instead.
-pub(crate) fn unused_home() -> Option<PathBuf> {
+/// Returns the home directory of the environment, if root's is used instead because it belongs to another user.
+#[must_use]
+pub fn unused_home() -> Option<PathBuf> {
     directory("HOME").filter(|named| home(named) != *named)
 }
 

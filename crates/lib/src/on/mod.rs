@@ -26,7 +26,6 @@ use self::folder::{Folder, missing_dirs};
 use self::fresh::Known;
 use self::launchers::Launchers;
 pub use self::shells::PathFile;
-use crate::index::places;
 use crate::json;
 use crate::pages;
 use crate::progress::Progress;
@@ -109,12 +108,6 @@ pub struct Plan {
 
 fn folder_of(system: bool) -> Result<Folder> {
     if system { Ok(Folder::of_system(Path::new("/"))) } else { Folder::of_user() }
-}
-
-/// Returns the home directory of the environment, if it is not used because it belongs to another user.
-#[must_use]
-pub fn unused_home() -> Option<PathBuf> {
-    places::unused_home()
 }
 
 /// Finds the programs to switch on, with those that are. Writes nothing but a scratch folder.
