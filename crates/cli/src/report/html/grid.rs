@@ -256,6 +256,8 @@ fn key(one: &Try) -> &BStr {
 /// Returns the column of a probe: its search directory, or a name for the lack of one.
 pub(crate) fn place(one: &Try) -> &BStr {
     match (&one.dir, one.source) {
+        // An empty element of a search path.
+        (Some(dir), _) if dir.is_empty() => BStr::new("."),
         (Some(dir), _) => dir.as_bstr(),
         (None, SearchSource::LoaderCache) => BStr::new("the loader cache"),
         (None, _) => BStr::new("the path itself, no search"),

@@ -83,6 +83,13 @@ fn a_directory_that_exists_is_neither_miss_nor_hit() {
 }
 
 #[test]
+fn an_empty_directory_is_the_current_one() {
+    let page = page_alone(&report(side(vec![missed("a", "")]))).expect("made");
+    assert!(!page.contains("the call of dlopen"), "{page}");
+    assert_eq!(Axes::of([missed("a", "")].iter()).dirs, ["."]);
+}
+
+#[test]
 fn a_string_that_became_a_path_keeps_its_row() {
     let before = [missed("other", "/1"), missed("liba.so", "/1"), found("liba.so", "/2")];
     let after = [Try { dir: None, ..found("/2/liba.so", "") }];

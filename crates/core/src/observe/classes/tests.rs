@@ -39,6 +39,7 @@ fn class(program: &str, kind: Kind, path: &str, by_loader: bool) -> Class {
     let variables = [
         ("PATH".into(), "/usr/bin:/opt/bin/::".into()),
         ("PYTHONPATH".into(), "/tmp/py1:/tmp/py2/".into()),
+        ("FONTCONFIG_PATH".into(), "/tmp/etc".into()),
     ];
     class_of(&lookup, Caller { program: program.into(), variables: &variables })
 }
@@ -71,6 +72,7 @@ fn each_class_has_a_lookup_that_belongs_to_it() {
         (Class::Dlopen, "app", Open, "/usr/lib/libplugin.so.1", true),
         (Class::Nss, "app", Open, "/lib/x/glibc-hwcaps/libnss_sss.so.2", true),
         (Class::Python, "python3.11", Stat, "/tmp/py2", false),
+        (Class::Fontconfig, "app", Open, "/tmp/etc/local.conf", false),
         (
             Class::Python,
             "python3.11",
