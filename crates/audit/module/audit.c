@@ -93,41 +93,21 @@ find_bindings (void)
     tree_begin ();
 }
 
-/* Finds the record of a member with a run path. If its run path differs from that of the record,
-   it is another object. */
+/* Finds the record of a member with a run path, when it is opened: a program may change its strings later. If
+   its run path differs from that of the record, it is another object. */
 static void
 identify (struct member *member)
 {
-  if (member->flags & MEMBER_IDENTIFIED)
-    return;
-  member->flags |= MEMBER_IDENTIFIED;
   const struct link_map *map = member->map;
-  struct run_path run_path = dynamic_run_path (map);
-  if (run_path.value == NULL || !table_ready ())
+  if (member->run_path.value == NULL || !table_ready ())
     return;
   const struct table_object *object = NULL;
   if (map->name != NULL && map->name[0] == '/')
     object = table_find_object (map->name);
   else if (map == program && !process.is_direct)
     object = find_program ();
-  if (object != NULL && object->run_path == run_path_digest (&run_path))
+  if (object != NULL && object->run_path == run_path_digest (&member->run_path))
     member->object = object;
-}
-
-static void
-describe (struct member *member)
-{
-  struct run_path run_path = dynamic_run_path (member->map);
-  if (run_path.has_runpath)
-    member->flags |= MEMBER_RUNPATH;
-  if (run_path.no_default)
-    member->flags |= MEMBER_NO_DEFAULT;
-  /* Only while its name is the one it was found by, because a program may change its strings. */
-  if (run_path.is_rpath)
-    {
-      member->flags |= MEMBER_RPATH;
-      identify (member);
-    }
 }
 
 EXPORT unsigned
@@ -157,7 +137,7 @@ la_objopen (struct link_map *map, long namespace, uintptr_t *cookie)
     return 0;
   struct member *member = chain_open (map);
   if (member != NULL)
-    describe (member);
+    identify (member);
   *cookie = (uintptr_t) member;
   char digits[DIGITS_SIZE];
   const char *path = map->name;
@@ -302,7 +282,7 @@ answer_from_table (const char *needed, const struct member *member)
 {
   const char *path = needed;
   const struct table_edge *edge = find_edge (member->object, needed, &path);
-  if (member->flags & MEMBER_RPATH)
+  if (member->run_path.is_rpath)
     {
       if (edge == NULL || !edge_holds (edge, member->object, needed, path))
         return needed;
@@ -329,7 +309,7 @@ answer_from_chain (const char *needed, const struct member *member)
     return library_path_is_readable () && is_there (look ? EDGE_LOOK : 0, path) ? path : needed;
   if (answer == LOOKUP_UNKNOWN || (!has_rpath && !library_path_is_set ()) || !table_ready ())
     return needed;
-  const struct table_object *common = member->flags & MEMBER_NO_DEFAULT ? NULL : table_find_object ("");
+  const struct table_object *common = member->run_path.no_default ? NULL : table_find_object ("");
   const struct table_edge *edge = table_find_edge (common, needed, &path);
   return after_library_path_or (edge, common, needed, path);
 }
@@ -338,7 +318,6 @@ answer_from_chain (const char *needed, const struct member *member)
 static const char *
 answer (const char *needed, struct member *member)
 {
-  const char *run_path;
   if (has_byte (needed, '/') || has_byte (needed, '$') || process_is_loader (needed))
     return needed;
   if (is_unanswered && has_started)
@@ -346,21 +325,21 @@ answer (const char *needed, struct member *member)
   is_unanswered = 1;
   if (member == NULL)
     return needed;
-  identify (member);
   if (member->object != NULL)
     {
       const char *result = answer_from_table (needed, member);
       /* DT_RUNPATH is searched after LD_LIBRARY_PATH, and without the DT_RPATH of other objects. */
-      if (result != needed || !(member->flags & MEMBER_RPATH))
+      if (result != needed || !member->run_path.is_rpath)
         return result;
     }
   /* Its DT_RPATH comes before a note. */
-  else if (member->flags & MEMBER_RPATH)
+  else if (member->run_path.is_rpath)
     return needed;
-  else if ((run_path = dynamic_run_path (member->map).value) != NULL)
+  else if (member->run_path.value != NULL)
     {
       /* The note of an object that is not indexed comes after LD_LIBRARY_PATH and before DT_RUNPATH. */
-      const char *noted = table_ready () ? note_ask (member->map, member->map == program, run_path, needed) : NULL;
+      const char *noted
+          = table_ready () ? note_ask (member->map, member->map == program, member->run_path.value, needed) : NULL;
       return after_library_path (needed, noted != NULL ? noted : needed);
     }
   return answer_from_chain (needed, member);

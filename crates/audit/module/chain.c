@@ -36,7 +36,7 @@ static struct member *
 free_member (void)
 {
   for (unsigned i = 0; free_count > 0 && i < member_count; i++)
-    if (!(members[i].flags & MEMBER_OPEN))
+    if (members[i].map == NULL)
       {
         free_count--;
         return &members[i];
@@ -55,10 +55,7 @@ chain_open (const struct link_map *map)
   struct member *member = has_closed ? NULL : free_member ();
   if (member == NULL)
     return NULL;
-  member->map = map;
-  member->object = NULL;
-  member->flags = MEMBER_OPEN;
-  member->loader = 0;
+  *member = (struct member) { .map = map, .run_path = dynamic_run_path (map) };
   if (!is_root && member != members)
     member->loader = asking != 0 ? (uint16_t) (asking - 1) : NOBODY;
   asking = 0;
@@ -71,7 +68,7 @@ chain_member (uintptr_t cookie)
   const uintptr_t offset = cookie - (uintptr_t) members;
   const int is_member = offset < member_count * sizeof *members && offset % sizeof *members == 0;
   struct member *member = (struct member *) cookie;
-  return is_member && member->flags & MEMBER_OPEN ? member : NULL;
+  return is_member && member->map != NULL ? member : NULL;
 }
 
 void
@@ -83,7 +80,6 @@ chain_asks (const struct member *member)
 void
 chain_close (struct member *member)
 {
-  member->flags = 0;
   member->map = NULL;
   free_count++;
   has_closed = 1;
@@ -101,8 +97,7 @@ chain_settle (void)
   for (unsigned i = 0; i < member_count; i++)
     {
       struct member *member = &members[i];
-      if (member->flags & MEMBER_OPEN && member->loader != NOBODY
-          && !(members[member->loader].flags & MEMBER_OPEN))
+      if (member->loader != NOBODY && members[member->loader].map == NULL)
         member->loader = 0;
     }
 }
@@ -146,10 +141,10 @@ chain_ask (const struct member *member, const char *name, const char **path, int
 {
   int known = 1;
   *has_rpath = 0;
-  if (member->flags & MEMBER_RUNPATH)
+  if (member->run_path.has_runpath)
     return LOOKUP_NOTHING;
   for (; member != NULL; member = above (member, &known))
-    if (member->flags & MEMBER_RPATH)
+    if (member->run_path.is_rpath)
       {
         enum lookup answer = ask_member (member, name, look);
         *has_rpath = 1;

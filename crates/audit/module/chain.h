@@ -1,27 +1,18 @@
 /* The objects of the process and who loaded each, for the DT_RPATH that objects inherit. */
 #pragma once
 
-#include "base.h"
+#include "dynamic.h"
 
 struct member
 {
+  /* NULL for a member that is closed. */
   const struct link_map *map;
+  struct run_path run_path;
   /* Its record in the table, NULL if the table has no matching one. */
   const struct table_object *object;
   /* The member that loaded it; 0 is the program. */
   uint16_t loader;
-  uint16_t flags;
 };
-
-#define MEMBER_OPEN 1u
-/* OBJECT is set. */
-#define MEMBER_IDENTIFIED 2u
-/* It has a DT_RPATH that counts. */
-#define MEMBER_RPATH 4u
-/* It has a DT_RUNPATH, an empty one included: no DT_RPATH is searched for it. */
-#define MEMBER_RUNPATH 8u
-/* DF_1_NODEFLIB. */
-#define MEMBER_NO_DEFAULT 16u
 
 /* Returns the member for an object that was just mapped, NULL if there are too many. */
 struct member *chain_open (const struct link_map *map);
