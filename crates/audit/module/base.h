@@ -280,6 +280,13 @@ text_equal (const char *a, const char *b)
   return *a == *b;
 }
 
+/* True if the first LENGTH bytes at TEXT are all of OTHER. */
+static inline int
+name_is (const char *text, size_t length, const char *other)
+{
+  return strlen (other) == length && memcmp (text, other, length) == 0;
+}
+
 static inline int
 has_byte (const char *s, char byte)
 {

@@ -218,7 +218,7 @@ is_expected (const struct table_bound_program *record, const struct link_map *ma
   if (record->member_count <= opened)
     return 0;
   const struct table_bound_object *object
-      = bound_object (bound_members (record)[opened].object, &path);
+      = table_record (SECTION_BOUND_OBJECTS, bound_members (record)[opened].object, &path);
   /* The program has no name. */
   return object != NULL && (opened == 0 || text_equal (map->name, path));
 }
@@ -269,7 +269,7 @@ bind_open (const struct link_map *map)
     }
   int other_name = !choose_record (map);
   const struct table_member *member = &bound_members (program)[opened];
-  const struct table_bound_object *object = bound_object (member->object, &path);
+  const struct table_bound_object *object = table_record (SECTION_BOUND_OBJECTS, member->object, &path);
   if (object == NULL)
     {
       decline ("damaged-table", NULL);

@@ -13,15 +13,13 @@ _Static_assert (sizeof (struct residual) == 16, "as becalm writes it");
 static const struct table_bound_program *
 first_from (uint32_t index, const char *path, uint32_t wanted)
 {
-  uint32_t length;
   const char *known;
   const struct table_bound_program *all = sections[SECTION_BOUND_PROGRAMS].records;
   const struct sections *members = &sections[SECTION_MEMBERS];
   for (; members->records != NULL && index < sections[SECTION_BOUND_PROGRAMS].count && all[index].path_hash == wanted;
        index++)
     {
-      const struct table_bound_program *program
-          = table_record (SECTION_BOUND_PROGRAMS, index, &known, &length);
+      const struct table_bound_program *program = table_record (SECTION_BOUND_PROGRAMS, index, &known);
       if (program != NULL && text_equal (known, path)
           && (uint64_t) program->members + program->member_count <= members->count
           && program->members_check
@@ -44,23 +42,14 @@ bound_program (const char *path)
 const struct table_bound_program *
 bound_program_after (const struct table_bound_program *program)
 {
-  uint32_t length;
   const struct table_bound_program *all = sections[SECTION_BOUND_PROGRAMS].records;
-  const char *path = table_string (program->path, &length);
-  return first_from ((uint32_t) (program - all) + 1, path, program->path_hash);
+  return first_from ((uint32_t) (program - all) + 1, table_string (program->path), program->path_hash);
 }
 
 const struct table_member *
 bound_members (const struct table_bound_program *program)
 {
   return (const struct table_member *) sections[SECTION_MEMBERS].records + program->members;
-}
-
-const struct table_bound_object *
-bound_object (uint32_t index, const char **path)
-{
-  uint32_t length;
-  return table_record (SECTION_BOUND_OBJECTS, index, path, &length);
 }
 
 /* Returns the words of a block, NULL if they are not in the table. */

@@ -73,9 +73,6 @@ const struct table_bound_program *bound_program_after (const struct table_bound_
 
 const struct table_member *bound_members (const struct table_bound_program *program);
 
-/* Returns a checked record, NULL if it is damaged. */
-const struct table_bound_object *bound_object (uint32_t index, const char **path);
-
 /* True if a block is undamaged; each block is read once for that. */
 int bound_block_is_whole (uint32_t block);
 

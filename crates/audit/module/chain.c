@@ -115,7 +115,7 @@ above (const struct member *member, int *known)
 static enum lookup
 ask_member (const struct member *member, const char *name, int *look)
 {
-  uint32_t count = 0, length;
+  uint32_t count = 0;
   const char *path;
   const uint32_t rpath = member->object != NULL ? member->object->rpath : 0;
   const uint32_t *dirs = rpath != 0 ? table_set (rpath - 1, &count) : NULL;
@@ -123,12 +123,12 @@ ask_member (const struct member *member, const char *name, int *look)
     return LOOKUP_UNKNOWN;
   for (uint32_t i = 0; i < count; i++)
     {
-      const struct table_search_dir *dir = table_search_dir (dirs[i], &path, &length);
+      const struct table_search_dir *dir = table_search_dir (dirs[i], &path);
       if (dir == NULL || !conditions_hold (dir->conditions, NULL, NULL))
         return LOOKUP_UNKNOWN;
       const int has = table_has_name (&dir->names, name);
       *look = (dir->flags & SEARCH_DIR_LOOK) != 0;
-      if (has == 2 && join_path (candidate, sizeof candidate, path, length, name))
+      if (has == 2 && join_path (candidate, sizeof candidate, path, strlen (path), name))
         return LOOKUP_FOUND;
       if (has != 0)
         return LOOKUP_UNKNOWN;

@@ -86,7 +86,7 @@ static unsigned char
 look (uint32_t index)
 {
   const char *path;
-  const struct table_condition *condition = table_condition (index, &path);
+  const struct table_condition *condition = table_record (SECTION_CONDITIONS, index, &path);
   if (condition == NULL)
     return FAILS;
   if (condition->kind == CONDITION_LOADER)
@@ -135,7 +135,7 @@ condition_is_of (uint32_t index, const char *path)
 {
   const char *known;
   struct statx now;
-  const struct table_condition *condition = table_condition (index, &known);
+  const struct table_condition *condition = table_record (SECTION_CONDITIONS, index, &known);
   return condition != NULL && sys_stat (path, &now) == 0 && is_as_indexed (condition, &now, path);
 }
 
@@ -144,7 +144,7 @@ condition_same_size (uint32_t index, const char *path)
 {
   const char *known;
   struct statx now;
-  const struct table_condition *condition = table_condition (index, &known);
+  const struct table_condition *condition = table_record (SECTION_CONDITIONS, index, &known);
   return condition != NULL && condition->kind == CONDITION_FILE && sys_stat (path, &now) == 0
          && condition->size == now.size;
 }
@@ -161,7 +161,7 @@ conditions_up_to (uint32_t set, const char *path)
       const char *directory;
       if (!condition_holds (ids[i]))
         return STORE_CHANGED;
-      table_condition (ids[i], &directory);
+      table_record (SECTION_CONDITIONS, ids[i], &directory);
       size_t length = strlen (directory);
       if (strlen (path) > length && memcmp (path, directory, length) == 0 && path[length] == '/'
           && !has_byte (path + length + 1, '/'))
@@ -182,7 +182,7 @@ conditions_hold (uint32_t set, const char *needed, const char *path)
       {
         /* A rewritten loader cache may have the same answers. */
         const char *file;
-        const struct table_condition *condition = table_condition (ids[i], &file);
+        const struct table_condition *condition = table_record (SECTION_CONDITIONS, ids[i], &file);
         if (needed == NULL || condition == NULL
             || (condition->kind != CONDITION_FILE && condition->kind != CONDITION_IMAGE_FILE)
             || !cache_still_says (file, needed, path))
@@ -211,7 +211,7 @@ roots_contain (const char *path, size_t length)
   for (uint32_t i = 0; ids != NULL && i < count; i++)
     {
       const char *root;
-      size_t end = table_condition (ids[i], &root) != NULL ? strlen (root) : 0;
+      size_t end = table_record (SECTION_CONDITIONS, ids[i], &root) != NULL ? strlen (root) : 0;
       while (end > 0 && root[end - 1] == '/')
         end--;
       if (end > 0 && length > end + 1 && memcmp (path, root, end) == 0 && path[end] == '/'

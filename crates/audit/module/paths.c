@@ -95,13 +95,12 @@ paths_init (void)
     return 0;
   for (uint32_t i = 0; i < root_count; i++)
     {
-      uint32_t length;
       struct root *root = &roots[i];
-      const struct table_path_root *record = table_record (SECTION_PATH_ROOTS, i, &root->path, &length);
-      if (record == NULL || length < 2 || length > LONGEST_ROOT || record->flags > PATH_ROOT_CHOSEN)
+      const struct table_path_root *record = table_record (SECTION_PATH_ROOTS, i, &root->path);
+      root->length = record != NULL ? strlen (root->path) : 0;
+      if (root->length < 2 || root->length > LONGEST_ROOT || record->flags > PATH_ROOT_CHOSEN)
         return 0;
-      root->length = length;
-      root->state = hash_bytes (0, root->path, length);
+      root->state = hash_bytes (0, root->path, root->length);
     }
   /* A block has at least three words. */
   size_t of_packages = (size_t) package_count * sizeof *looks;
@@ -226,9 +225,8 @@ static unsigned
 look_at_package (const struct root *root, const struct table_path_package *package)
 {
   char path[LONGEST_ROOT + LONGEST_NAME + 2];
-  uint32_t length;
-  const char *name = table_string (package->name, &length);
-  if (name == NULL || length > LONGEST_NAME)
+  const char *name = table_string (package->name);
+  if (name == NULL || strlen (name) > LONGEST_NAME)
     return FAILS;
   join_path (path, sizeof path, root->path, root->length, name);
   struct statx found;
@@ -341,12 +339,6 @@ find_link (const struct table_path_package *package, uint64_t state)
       || found->check != (uint32_t) hash_bytes (0, found, offsetof (struct table_path_link, check)))
     return NULL;
   return found;
-}
-
-static int
-name_is (const char *name, size_t length, const char *other)
-{
-  return strlen (other) == length && memcmp (name, other, length) == 0;
 }
 
 /* Names that a directory may have without listing them, and names that may have two spellings. */

@@ -82,7 +82,7 @@ table_ready (void)
 }
 
 const char *
-table_string (uint32_t at, uint32_t *length)
+table_string (uint32_t at)
 {
   uint32_t end = sections[SECTION_STRINGS].count;
   uint16_t n;
@@ -92,12 +92,11 @@ table_string (uint32_t at, uint32_t *length)
   __builtin_memcpy (&n, string, sizeof n);
   if ((uint64_t) at + sizeof n + n + 1 > end || string[sizeof n + n] != '\0')
     return NULL;
-  *length = n;
   return string + sizeof n;
 }
 
 const void *
-table_record (enum section_kind kind, uint32_t index, const char **path, uint32_t *length)
+table_record (enum section_kind kind, uint32_t index, const char **path)
 {
   /* These begin with the number that they are sorted by. The check is last. */
   const size_t path_at = kind == SECTION_DIRECTORIES || kind == SECTION_BOUND_PROGRAMS ? 4 : 0;
@@ -105,10 +104,10 @@ table_record (enum section_kind kind, uint32_t index, const char **path, uint32_
   if (index >= sections[kind].count)
     return NULL;
   const unsigned char *record = (const unsigned char *) sections[kind].records + index * size;
-  *path = table_string (*(const uint32_t *) (record + path_at), length);
+  *path = table_string (*(const uint32_t *) (record + path_at));
   if (*path == NULL)
     return NULL;
-  uint64_t seed = hash_bytes (0, *path, *length);
+  uint64_t seed = hash_bytes (0, *path, strlen (*path));
   return *(const uint32_t *) (record + checked) == (uint32_t) hash_bytes (seed, record, checked) ? record : NULL;
 }
 
@@ -117,16 +116,15 @@ table_find_object (const char *path)
 {
   const uint32_t *buckets = sections[SECTION_BUCKETS].records;
   const char *known;
-  uint32_t known_length;
-  size_t length = strlen (path);
+  const size_t length = strlen (path);
   uint64_t bucket = (hash_bytes (0, path, length) >> 32) * sections[SECTION_BUCKETS].count >> 32;
   uint32_t from = bucket == 0 ? 0 : buckets[bucket - 1], to = buckets[bucket];
   if (to > sections[SECTION_OBJECTS].count)
     return NULL;
   for (; from < to; from++)
     {
-      const struct table_object *object = table_record (SECTION_OBJECTS, from, &known, &known_length);
-      if (object != NULL && known_length == length && memcmp (known, path, length) == 0
+      const struct table_object *object = table_record (SECTION_OBJECTS, from, &known);
+      if (object != NULL && name_is (path, length, known)
           && (uint64_t) object->edges + object->edge_count <= sections[SECTION_EDGES].count)
         return object;
     }
@@ -145,9 +143,9 @@ table_find_edge (const struct table_object *object, const char *needed, const ch
   uint32_t low = table_first_of (edges, object->edge_count, sizeof *edges, 4, wanted);
   for (; low < object->edge_count && edges[low].name_hash == wanted; low++)
     {
-      uint32_t length;
-      const char *string = table_string (edges[low].path, &length);
-      if (string == NULL || length <= needed_length || string[length - needed_length - 1] != '/'
+      const char *string = table_string (edges[low].path);
+      const size_t length = string != NULL ? strlen (string) : 0;
+      if (length <= needed_length || string[length - needed_length - 1] != '/'
           || memcmp (string + length - needed_length, needed, needed_length) != 0)
         continue;
       uint64_t seed = hash_bytes (object->run_path, string, length);
@@ -157,13 +155,6 @@ table_find_edge (const struct table_object *object, const char *needed, const ch
       return &edges[low];
     }
   return NULL;
-}
-
-const struct table_condition *
-table_condition (uint32_t index, const char **path)
-{
-  uint32_t length;
-  return table_record (SECTION_CONDITIONS, index, path, &length);
 }
 
 const uint32_t *
@@ -193,11 +184,9 @@ table_find_directory (const char *path, size_t length)
   const struct table_directory *all = sections[SECTION_DIRECTORIES].records;
   uint32_t count = sections[SECTION_DIRECTORIES].count, wanted = (uint32_t) hash_bytes (0, path, length);
   const char *known;
-  uint32_t known_length;
   uint32_t low = table_first_of (all, count, sizeof *all, 4, wanted);
   for (; low < count && all[low].path_hash == wanted; low++)
-    if (table_record (SECTION_DIRECTORIES, low, &known, &known_length) != NULL
-        && known_length == length && memcmp (known, path, length) == 0
+    if (table_record (SECTION_DIRECTORIES, low, &known) != NULL && name_is (path, length, known)
         && all[low].flags & DIRECTORY_HAS_NAMES && names_hold (&all[low].names))
       return &all[low];
   return NULL;
@@ -224,9 +213,9 @@ table_has_name (const struct table_names *names, const char *name)
 }
 
 const struct table_search_dir *
-table_search_dir (uint32_t index, const char **path, uint32_t *length)
+table_search_dir (uint32_t index, const char **path)
 {
-  const struct table_search_dir *dir = table_record (SECTION_SEARCH_DIRS, index, path, length);
+  const struct table_search_dir *dir = table_record (SECTION_SEARCH_DIRS, index, path);
   if (dir == NULL)
     return NULL;
   /* There are many names, and they are searched often: they are verified once. */

@@ -289,11 +289,11 @@ int table_ready (void);
 /* The header of such a table. */
 extern const struct table_header *table_header __attribute__ ((visibility ("hidden")));
 
-/* Returns the string at an offset, NULL if it is not within the table; its length in *LENGTH. */
-const char *table_string (uint32_t at, uint32_t *length);
+/* Returns the string at an offset, NULL if it is not within the table. */
+const char *table_string (uint32_t at);
 
 /* Returns a record that has a path, and writes that to *PATH. Returns NULL if the record is damaged or missing. */
-const void *table_record (enum section_kind kind, uint32_t index, const char **path, uint32_t *length);
+const void *table_record (enum section_kind kind, uint32_t index, const char **path);
 
 /* Returns the object with that path, NULL if there is none. */
 const struct table_object *table_find_object (const char *path);
@@ -302,8 +302,6 @@ const struct table_object *table_find_object (const char *path);
    is NULL. */
 const struct table_edge *table_find_edge (const struct table_object *object, const char *needed,
                                           const char **path);
-
-const struct table_condition *table_condition (uint32_t index, const char **path);
 
 /* Returns the words of a set, NULL if it is damaged. */
 const uint32_t *table_set (uint32_t at, uint32_t *count);
@@ -316,5 +314,4 @@ const struct table_directory *table_find_directory (const char *path, size_t len
 int table_has_name (const struct table_names *names, const char *name);
 
 /* Returns a search directory, with its names verified; NULL if it is damaged. */
-const struct table_search_dir *table_search_dir (uint32_t index, const char **path,
-                                                 uint32_t *length);
+const struct table_search_dir *table_search_dir (uint32_t index, const char **path);

@@ -70,14 +70,13 @@ collect (size_t *count)
   *count = 0;
   for (uint32_t i = 0; i < sections[SECTION_OBJECTS].count; i++)
     {
-      uint32_t length;
       const struct table_object *object = (const struct table_object *) sections[SECTION_OBJECTS].records + i;
-      const char *path = table_string (object->path, &length);
+      const char *path = table_string (object->path);
       for (uint32_t e = 0; e < object->edge_count && *count < most; e++)
         {
           const struct table_edge *edge
               = (const struct table_edge *) sections[SECTION_EDGES].records + object->edges + e;
-          const char *answer = table_string (edge->path, &length);
+          const char *answer = table_string (edge->path);
           struct known known = { keep (path), keep (strrchr (answer, '/') + 1), keep (answer) };
           all[(*count)++] = known;
         }
@@ -93,7 +92,7 @@ touch_the_rest (void)
   const char *path;
   uint32_t count;
   for (uint32_t i = 0; i <= sections[SECTION_CONDITIONS].count; i++)
-    table_condition (i, &path);
+    table_record (SECTION_CONDITIONS, i, &path);
   for (uint32_t i = 0; i <= sections[SECTION_POOL].count; i += 7)
     table_set (i, &count);
   const struct table_directory *known = table_find_directory ("/opt/store", 10);
