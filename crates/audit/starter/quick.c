@@ -15,8 +15,6 @@
 #include "../module/hash.c"
 __asm__ (".set memcpy, quick_memcpy\n.set memset, quick_memset\n"
          ".set memcmp, quick_memcmp\n.set strlen, quick_strlen\n");
-#include "starts.c"
-#include "started.h"
 #include "quick.h"
 
 #if defined __x86_64__

@@ -2,7 +2,7 @@
    and what must still hold. Written by crates/lib/src/quick.rs. */
 #pragma once
 
-#include "starts.h"
+#include "started.h"
 
 /* Kinds of conditions: a variable is not set, or is in the environment with this value, or is a list whose
    first directory is on no network file system; a file does not exist, or has not changed since the index

@@ -6,7 +6,7 @@
    and executes it. Whatever is unexpected leads to the plain start.
 
    It has no C library: the start of one takes longer than all of its own work. */
-#include "started.h"
+#include "hash.h"
 #include "starts.h"
 #include "variables.h"
 
@@ -143,6 +143,46 @@ count_start (const char *folder, const char *name, uint32_t user)
   if (fd >= 0 && sys_stat_open ((int) fd, &found) == 0 && found.mode == 0100600 && found.uid == user
       && found.size < LARGEST && may_write ())
     sys_write ((int) fd, "+", 1);
+}
+
+/* The file of starts is checked before anything of it is read. */
+static int
+is_whole (const struct starts *starts, size_t size)
+{
+  const char *bytes = (const char *) starts;
+  const size_t unchecked = offsetof (struct starts, index);
+  if (memcmp (starts->magic, STARTS_MAGIC, sizeof starts->magic) != 0 || starts->length != size
+      || bytes[size - 1] != '\0'
+      || starts->helper >= size || starts->pages >= size || starts->counts >= size
+      || starts->count > (size - sizeof *starts) / sizeof *starts->start)
+    return 0;
+  for (uint32_t i = 0; i < starts->count; i++)
+    if (starts->start[i].name >= size || starts->start[i].path >= size)
+      return 0;
+  return hash_bytes (STARTS_SEED, bytes + unchecked, size - unchecked) == starts->check;
+}
+
+/* Maps the file of starts if it is whole; else returns NULL. */
+static const struct starts *
+starts_open (const char *path, uint32_t user)
+{
+  const struct starts *starts = NULL;
+  size_t size = 0;
+  /* execve closes the descriptor. */
+  const long fd = open_own (path, user, &size);
+  if (fd >= 0 && size >= sizeof *starts && size <= STARTS_LARGEST)
+    starts = (const struct starts *) sys_map ((int) fd, size);
+  return starts != NULL && is_whole (starts, size) ? starts : NULL;
+}
+
+/* Returns the start with this name, NULL if there is none. */
+static const struct start *
+starts_find (const struct starts *starts, const char *name)
+{
+  for (uint32_t i = 0; i < starts->count; i++)
+    if (text_equal ((const char *) starts + starts->start[i].name, name))
+      return starts->start + i;
+  return NULL;
 }
 
 /* Finds a name in the file beside the starter. PATH is the starter's own path, which becomes that of

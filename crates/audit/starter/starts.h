@@ -2,13 +2,7 @@
    that it needs, and the becalm that reads ahead. Written by crates/lib/src/on/table.rs. */
 #pragma once
 
-#include "system.h"
-
-/* A file, as far as `stat` tells it from another. */
-struct identity
-{
-  uint64_t inode, size, seconds, nanoseconds;
-};
+#include "started.h"
 
 struct start
 {
@@ -37,18 +31,3 @@ struct starts
 #define STARTS_SEED 3u
 /* The largest file. */
 #define STARTS_LARGEST 0x400000u
-
-/* True if only root and USER can write to what was found. */
-int is_own (const struct statx *found, uint32_t user);
-
-/* Opens a regular file, with its size, if only they can write it; else returns a negative number. */
-long open_own (const char *path, uint32_t user, size_t *size);
-
-/* Maps the file of starts if it is whole; else returns NULL. */
-const struct starts *starts_open (const char *path, uint32_t user);
-
-/* Returns the start with this name, NULL if there is none. */
-const struct start *starts_find (const struct starts *starts, const char *name);
-
-/* True if the file at a path is the one that was found when it was switched on. */
-int identity_is (const struct identity *identity, const struct statx *found);
