@@ -6,7 +6,6 @@
 #include "auditors.h"
 #include "base.h"
 #include "bind.h"
-#include "cache.h"
 #include "chain.h"
 #include "dump.h"
 #include "dynamic.h"
@@ -159,7 +158,6 @@ forget (void)
 {
   conditions_forget ();
   library_path_forget ();
-  cache_forget ();
   is_unanswered = 0;
 }
 

@@ -2,8 +2,6 @@
    not exist, the loader whose facts were used. Each costs one call in a batch of lookups
    (audit.c). */
 #include "condition.h"
-#include "cache.h"
-#include "file_end.h"
 #include "filter.h"
 #include "process.h"
 #include "system.h"
@@ -21,6 +19,30 @@ static uint32_t remembered_count STATE = 0;
 
 static unsigned char roots_state STATE = 0;
 unsigned char conditions_used_listing STATE = 0;
+
+/* If the module's file is shorter than its program headers say, touching the missing part would end the
+   process. The kernel returns an error instead, so it is given a path that ends where the file does: that of the
+   first root, whose answer is needed in any case. */
+static struct statx first_root STATE = { 0 };
+static long first_root_result STATE = 0;
+static const char *first_root_path STATE = NULL;
+
+int
+file_end_is_there (const char *end, size_t size)
+{
+  first_root_result = sys_stat (end, &first_root);
+  /* Padded with slashes at the front, the path ends where the file does: then the kernel has
+     read it all. */
+  size_t length = 0;
+  while (first_root_result != EFAULT_NEG && length < size && end[length] != '\0')
+    length++;
+  if (length != size - 1)
+    return 0;
+  while (end[0] == '/' && end[1] == '/')
+    end++;
+  first_root_path = end;
+  return 1;
+}
 
 static int
 same_times (const struct table_condition *condition, const struct statx *now)
@@ -96,9 +118,9 @@ look (uint32_t index)
     return HOLDS_FOR_GOOD;
   if (condition->kind == CONDITION_STORE_DIRECTORY && roots_hold ())
     return HOLDS;
-  struct statx now;
-  long result;
-  if (!file_end_recall (path, &now, &result))
+  struct statx now = first_root;
+  long result = first_root_result;
+  if (first_root_path == NULL || !text_equal (path, first_root_path))
     result = sys_stat (path, &now);
   if (condition->kind == CONDITION_ABSENT || condition->kind == CONDITION_ABSENT_PACKAGE)
     return result == ENOENT_NEG ? HOLDS_FOR_GOOD : FAILS;
@@ -117,13 +139,94 @@ condition_holds (uint32_t index)
   return remembered[index] != FAILS;
 }
 
+/* Every ldconfig makes the loader cache a new file, mostly with the same answers. So if its
+   fingerprint differs, its contents are compared: an answer is valid if the name has exactly one
+   plain entry of its kind, with the same path.
+
+   The format is the new one (glibc elf/dl-cache.h, struct cache_file_new); a file that begins
+   with the old format, as ldconfig wrote before 2.32, is not read. */
+struct cache_header
+{
+  char magic[20];
+  uint32_t count, strings_length;
+  unsigned char flags, pad[3];
+  uint32_t extension, unused[3];
+};
+
+struct cache_entry
+{
+  int32_t flags;
+  uint32_t key, value, os_version;
+  uint32_t hwcap[2];
+};
+
+static enum { UNREAD, READ, UNREADABLE } cache_state STATE = UNREAD;
+static const unsigned char *cache STATE = NULL;
+static uint64_t cache_length STATE = 0;
+
+static int
+open_cache (const char *path)
+{
+  struct statx about;
+  if (cache_state != UNREAD)
+    return cache_state == READ;
+  cache_state = UNREADABLE;
+  int fd = (int) sys_open (path, CLOSE_ON_EXEC, 0);
+  if (fd < 0)
+    return 0;
+  if (sys_stat_open (fd, &about) == 0 && about.size >= sizeof (struct cache_header) && about.size < 64u << 20
+      && (cache = sys_map (fd, (size_t) about.size)) != NULL)
+    cache_length = about.size;
+  sys_close (fd);
+  const struct cache_header *header = (const struct cache_header *) cache;
+  if (cache == NULL || memcmp (header->magic, "glibc-ld.so.cache1.1", 20) != 0
+      || (uint64_t) header->count * sizeof (struct cache_entry) + sizeof *header > cache_length)
+    return 0;
+  cache_state = READ;
+  return 1;
+}
+
+static int
+is_string (uint32_t at, const char *text)
+{
+  for (; at < cache_length; at++, text++)
+    if (cache[at] != (unsigned char) *text)
+      return 0;
+    else if (*text == '\0')
+      return 1;
+  return 0;
+}
+
+/* True if the cache still gives that path, and no other, for a needed string. */
+static int
+cache_still_says (const char *file, const char *needed, const char *path)
+{
+  if (!open_cache (file))
+    return 0;
+  const struct cache_header *header = (const struct cache_header *) cache;
+  const struct cache_entry *entries = (const struct cache_entry *) (header + 1), *ours = NULL;
+  for (uint32_t i = 0; i < header->count; i++)
+    if (is_string (entries[i].key, needed) && is_string (entries[i].value, path))
+      ours = &entries[i];
+  for (uint32_t i = 0; ours != NULL && i < header->count; i++)
+    if (&entries[i] != ours && entries[i].flags == ours->flags
+        && is_string (entries[i].key, needed))
+      return 0;
+  return ours != NULL && ours->hwcap[0] == 0 && ours->hwcap[1] == 0;
+}
+
 void
 conditions_forget (void)
 {
   for (uint32_t i = 0; i < remembered_count; i++)
     if (remembered[i] != HOLDS_FOR_GOOD)
       remembered[i] = 0;
-  file_end_forget ();
+  /* As the loader does at the end of a start and of each dlopen. */
+  if (cache != NULL)
+    sys_unmap (cache, (size_t) cache_length);
+  cache = NULL;
+  cache_state = UNREAD;
+  first_root_path = NULL;
   filter_forget ();
   volumes_forget ();
   roots_state = 0;

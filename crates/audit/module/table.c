@@ -1,7 +1,6 @@
 /* Reads the table. Its contents are used only if the checksum is right: one for the header, and
    one for each record, so that a lookup touches no more pages than it needs. */
-#include "table.h"
-#include "file_end.h"
+#include "condition.h"
 #include "hash.h"
 
 static enum { UNREAD, USABLE, UNUSABLE } state STATE = UNREAD;
