@@ -11,7 +11,6 @@
 #include "dynamic.h"
 #include "condition.h"
 #include "idle.h"
-#include "learn.h"
 #include "library_path.h"
 #include "log.h"
 #include "note.h"
