@@ -5,7 +5,6 @@
    the pages before that have been read one by one. It is not a child of the program, has no descriptor
    of it, and no variable that changes its own start. Whatever fails, the start goes on. */
 #include "ahead.h"
-#include "filter.h"
 #include "process.h"
 #include "socket.h"
 #include "system.h"

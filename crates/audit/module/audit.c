@@ -14,7 +14,6 @@
 #include "library_path.h"
 #include "log.h"
 #include "note.h"
-#include "only.h"
 #include "pages.h"
 #include "process.h"
 #include "stubs.h"

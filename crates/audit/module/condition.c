@@ -2,7 +2,6 @@
    not exist, the loader whose facts were used. Each costs one call in a batch of lookups
    (audit.c). */
 #include "condition.h"
-#include "filter.h"
 #include "process.h"
 #include "system.h"
 #include "volume.h"

@@ -10,9 +10,9 @@
    There is no lock and no lazy initialisation: each remembered result is one atomic word, and a
    thread that comes late checks again. */
 #include "paths.h"
-#include "clock.h"
-#include "fields.h"
+#include "dynamic.h"
 #include "hash.h"
+#include "process.h"
 #include "volume.h"
 
 #if HAS_PATHS
@@ -82,6 +82,48 @@ struct memo
   struct statx found;
 };
 static struct memo *memos STATE = NULL;
+
+static int (*read_clock) (int, int64_t[2]) STATE = NULL;
+
+#ifdef CLOCK_BY_CALL
+/* For tests under emulators without a vDSO. */
+static int
+clock_by_call (int clock, int64_t time[2])
+{
+  return (int) system_call (NR_clock_gettime, clock, (long) time, 0, 0, 0);
+}
+#endif
+
+int
+clock_init (const struct link_map *object)
+{
+#if defined __x86_64__
+  static const char name[] = "__vdso_clock_gettime";
+#else
+  static const char name[] = "__kernel_clock_gettime";
+#endif
+  /* glibc 2.31 does not announce it. */
+  while (object->prev != NULL)
+    object = object->prev;
+  while (object != NULL && !process_is_vdso (object))
+    object = object->next;
+  void *clock = object != NULL ? dynamic_symbol (object, name) : NULL;
+  memcpy (&read_clock, &clock, sizeof clock);
+#ifdef CLOCK_BY_CALL
+  read_clock = read_clock != NULL ? read_clock : clock_by_call;
+#endif
+  return read_clock != NULL && clock_now () != 0;
+}
+
+uint64_t
+clock_now (void)
+{
+  const int monotonic_coarse = 6;
+  int64_t time[2];
+  if (read_clock (monotonic_coarse, time) != 0)
+    return 0;
+  return (uint64_t) time[0] * 1000 + (uint64_t) (uint32_t) ((uint32_t) time[1] / 1000000u) + 1;
+}
 
 int
 paths_init (void)

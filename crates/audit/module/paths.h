@@ -28,6 +28,13 @@ enum path_answer
   PATHS_FILE,
 };
 
+/* Finds the clock of the vDSO, which is among the objects of the start. Returns 0 if it does not work. */
+int clock_init (const struct link_map *object);
+
+/* Returns the milliseconds since the machine started, without a system call; 0 if they are not known. The clock has a
+   granularity of up to 10. */
+uint64_t clock_now (void);
+
 /* Allocates memory; returns 0 if the table has no paths, or there is no memory. */
 int paths_init (void);
 

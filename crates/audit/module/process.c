@@ -4,6 +4,7 @@
 #include "process.h"
 #include "dynamic.h"
 #include "system.h"
+#include "table.h"
 
 struct process process STATE = { 0 };
 static const struct link_map *loader STATE = NULL;
@@ -228,4 +229,201 @@ process_is_vdso (const struct link_map *map)
   const elf_word largest = 0x10000;
   return vdso != 0
          && (map->addr == vdso || (map->addr == 0 && (elf_word) map->dynamic - vdso < largest));
+}
+
+long
+read_fields (const char *path, int (*see) (void *context, unsigned number, const char *text, size_t length),
+             void *context)
+{
+  char bytes[1024], text[FIELD_SIZE];
+  unsigned number = 0;
+  size_t length = 0;
+  long count, fd = sys_open (path, CLOSE_ON_EXEC, 0);
+  if (fd < 0)
+    return fd;
+  while ((count = sys_read ((int) fd, bytes, sizeof bytes)) > 0)
+    for (long i = 0; i < count; i++)
+      {
+        if (bytes[i] != ' ' && bytes[i] != '\t' && bytes[i] != '\n')
+          {
+            if (length < FIELD_SIZE - 1)
+              text[length] = bytes[i];
+            length++;
+            continue;
+          }
+        text[length < FIELD_SIZE ? length : FIELD_SIZE - 1] = '\0';
+        if (see (context, number, text, length))
+          {
+            sys_close ((int) fd);
+            return 1;
+          }
+        number = bytes[i] == '\n' ? 0 : number + 1;
+        length = 0;
+      }
+  sys_close ((int) fd);
+  return count;
+}
+
+/* Counts the filters of the calling thread, with the calls of the loader. The kernel says how many
+   there are since Linux 5.9; before, they count as one (proc_pid_status of Linux fs/proc/array.c).
+   crates/host/src/filters.rs counts those of the process that makes the index. */
+static enum { UNREAD, ALLOWED, FILTERED } filter_state STATE = UNREAD;
+
+struct status
+{
+  /* The number that the line has. */
+  enum { OTHER, TRACER, MODE, FILTERS } line;
+  uint32_t of_tracer, filters;
+};
+
+static int
+see_status (void *context, unsigned number, const char *text, size_t length)
+{
+  struct status *status = context;
+  (void) length;
+  if (number == 0)
+    status->line = text_equal (text, "TracerPid:")         ? TRACER
+                   : text_equal (text, "Seccomp:")         ? MODE
+                   : text_equal (text, "Seccomp_filters:") ? FILTERS
+                                                           : OTHER;
+  /* A tracer, such as becalm trace, installs a filter that ends nothing. */
+  else if (number == 1 && status->line == TRACER)
+    status->of_tracer = *text != '0';
+  else if (number == 1 && status->line == MODE)
+    status->filters = *text != '0';
+  else if (number == 1 && status->line == FILTERS)
+    {
+      const uint32_t all = (uint32_t) read_decimal (&text);
+      status->filters = all > status->of_tracer ? all - status->of_tracer : 0;
+      return 1;
+    }
+  return 0;
+}
+
+int
+process_is_filtered (void)
+{
+  if (filter_state == UNREAD)
+    {
+      const uint32_t of_index = table_ready () ? table_header->filters : 0;
+      struct status status = { OTHER, 0, 0 };
+      long result = read_fields ("/proc/thread-self/status", see_status, &status);
+      /* Before Linux 3.17. */
+      if (result == ENOENT_NEG)
+        result = read_fields ("/proc/self/status", see_status, &status);
+      filter_state = (result >= 0 ? status.filters : UINT32_MAX) > of_index ? FILTERED : ALLOWED;
+    }
+  return filter_state == FILTERED;
+}
+
+/* A filter cannot be removed. */
+void
+filter_forget (void)
+{
+  if (filter_state == ALLOWED)
+    filter_state = UNREAD;
+}
+
+/* Takes becalm's additions back out of the environment, in the memory that the kernel made: glibc
+   reads it there again before the first constructor (_dl_start_user of glibc
+   sysdeps/x86_64/dl-machine.h and its like).
+
+   `BECALM=...,only:LETTERS,...` says what was added: this word and what follows it; for the letters
+   `a` and `t`, the last element of LD_AUDIT and of GLIBC_TUNABLES. A capital letter, also `B` for
+   BECALM itself, says that the variable was not set. Without the word, the static TLS of this program alone is
+   taken back out of GLIBC_TUNABLES. */
+
+/* Returns the last word of the list that begins with `only:`, NULL if there is none. */
+static char *
+find_word (char *list)
+{
+  char *found = NULL;
+  for (char *at = list; *at != '\0'; at++)
+    if ((at == list || at[-1] == ',') && text_after (at, "only:") != NULL)
+      found = at;
+  return found;
+}
+
+/* Shortens a list by its last element. */
+static void
+cut_last (char *value)
+{
+  char *end = value;
+  for (char *at = value; *at != '\0'; at++)
+    if (*at == ':')
+      end = at;
+  *end = '\0';
+}
+
+/* Takes the static TLS of this program alone out of a list of tunables: the last element, behind that of programs
+   that it starts. */
+static void
+drop_own (char *list)
+{
+  static const char name[] = "glibc.rtld.optional_static_tls=";
+  const char *before = NULL, *last = list;
+  for (const char *at = list; *at != '\0'; at++)
+    if (*at == ':')
+      {
+        before = last;
+        last = at + 1;
+      }
+  const char *bytes = text_after (last, name);
+  if (before != NULL && text_after (before, name) != NULL && bytes != NULL && text_after (bytes, "0x") != NULL)
+    cut_last (list);
+}
+
+/* Restores one variable. Returns 0 if it was not set. LETTERS are copied, for BECALM has them. */
+static int
+restore (char *variable, const char *letters)
+{
+  static const struct { char name[15], added, set; } variables[]
+      = { { "LD_AUDIT", 'a', 'A' }, { "GLIBC_TUNABLES", 't', 'T' } };
+  char *value = (char *) value_of (variable, "BECALM");
+  if (value != NULL)
+    {
+      char *word = find_word (value);
+      if (word != NULL)
+        *(word > value ? word - 1 : word) = '\0';
+      return !has_byte (letters, 'B');
+    }
+  for (unsigned i = 0; i < sizeof variables / sizeof *variables; i++)
+    if ((value = (char *) value_of (variable, variables[i].name)) != NULL)
+      {
+        if (has_byte (letters, variables[i].added))
+          cut_last (value);
+        return !has_byte (letters, variables[i].set);
+      }
+  return 1;
+}
+
+void
+only_restore (void)
+{
+  char letters[8] = { 0 };
+  char **environment = process.environment, *tunables = NULL;
+  for (char **at = environment; at != NULL && *at != NULL; at++)
+    {
+      char *value = (char *) value_of (*at, "GLIBC_TUNABLES");
+      tunables = value != NULL ? value : tunables;
+      value = (char *) value_of (*at, "BECALM");
+      const char *word = value != NULL ? find_word (value) : NULL;
+      if (word == NULL)
+        continue;
+      word += sizeof "only:" - 1;
+      for (size_t i = 0; i + 1 < sizeof letters && word[i] != '\0' && word[i] != ','; i++)
+        letters[i] = word[i];
+    }
+  if (letters[0] == '\0')
+    {
+      if (tunables != NULL)
+        drop_own (tunables);
+      return;
+    }
+  char **to = environment;
+  for (char **from = environment; *from != NULL; from++)
+    if (restore (*from, letters))
+      *to++ = *from;
+  while (*to != NULL)
+    *to++ = NULL;
 }

@@ -67,3 +67,25 @@ int process_is_vdso (const struct link_map *map);
    them in its first page. If an object was linked for another address, that page may be missing
    or belong to another object, so the kernel checks it before it is read. */
 struct headers headers_of (const struct link_map *map, int is_program);
+
+/* BECALM=only: takes what becalm has added to the environment back out of it, so that the program's children get the
+   one that becalm was given. Called once, before the first constructor. */
+void only_restore (void);
+
+/* The room for a field, with the zero at its end. */
+#define FIELD_SIZE 512u
+
+/* Reads the fields that blanks, tabs and line ends separate. SEE gets the number of each in its line, from 0, its
+   text, as far as there is room, and its whole length; the rest is not read if it returns 1. Returns 0 if all was
+   read, 1 if SEE did not want the rest, else a negative number. */
+long read_fields (const char *path, int (*see) (void *context, unsigned number, const char *text, size_t length),
+                  void *context);
+
+/* Filters (seccomp) may end the process at a call that its C library does not make. */
+
+/* True if the calling thread has more filters than the process that made the index, or if that is
+   not known. Asked before a call that the loader and the C library do not make. */
+int process_is_filtered (void);
+
+/* Forgets the answer at the end of a batch of lookups: a program may install a filter later. */
+void filter_forget (void);

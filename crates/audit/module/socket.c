@@ -1,6 +1,6 @@
 /* Structures of the kernel: include/linux/socket.h, include/uapi/linux/un.h. */
 #include "socket.h"
-#include "filter.h"
+#include "process.h"
 #include "system.h"
 
 #ifdef NR_socket

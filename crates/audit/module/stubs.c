@@ -7,7 +7,6 @@
    would fail is passed on with an empty path, which the kernel rejects in the same way before it
    looks anything up. */
 #include "stubs.h"
-#include "clock.h"
 #include "dynamic.h"
 #include "log.h"
 #include "paths.h"
@@ -735,33 +734,6 @@ find_functions (void)
   return found;
 }
 
-#ifdef CLOCK_BY_CALL
-/* For tests under emulators without a vDSO. */
-static int
-clock_by_call (int clock, int64_t time[2])
-{
-  return (int) system_call (NR_clock_gettime, clock, (long) time, 0, 0, 0);
-}
-#endif
-
-/* Returns the clock of the vDSO, which is among the objects of the start: glibc 2.31 does not announce it. */
-static void *
-vdso_clock (void)
-{
-  const struct link_map *map = libc;
-  while (map->prev != NULL)
-    map = map->prev;
-  while (map != NULL && !process_is_vdso (map))
-    map = map->next;
-  void *clock = map != NULL ? dynamic_symbol (map, VDSO_CLOCK) : NULL;
-#ifdef CLOCK_BY_CALL
-  int (*by_call) (int, int64_t[2]) = clock_by_call;
-  if (clock == NULL)
-    memcpy (&clock, &by_call, sizeof clock);
-#endif
-  return clock;
-}
-
 static const char *
 arm (void)
 {
@@ -771,7 +743,7 @@ arm (void)
   if (errno_place == 0)
     return "no-libc";
   memcpy (&error_number, &errno_place, sizeof errno_place);
-  if (!clock_init (vdso_clock ()))
+  if (!clock_init (libc))
     return "no-clock";
   int has_paths = process.wants_paths && paths_init (), has_tree = tree_init ();
   if (!has_paths)

@@ -14,8 +14,6 @@
    that it becomes, ask the same process for descriptors, as `becalm run` did: each has a beginning of its
    own, and the table may be that of other processes too. */
 #include "tree.h"
-#include "clock.h"
-#include "filter.h"
 #include "hash.h"
 #include "process.h"
 #include "socket.h"

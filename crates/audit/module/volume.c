@@ -1,7 +1,7 @@
 /* The same numbers as in crates/core/src/index/volume.rs. */
 #include "volume.h"
-#include "filter.h"
 #include "hash.h"
+#include "process.h"
 
 #define OVERLAY 0x794c7630u
 #define LOOP_MAJOR 7u

@@ -1,5 +1,5 @@
 /* Adds the module, its static TLS, the becalm that reads ahead, the folder of ready pages, and the switch by
-   which the module takes all of them back out of the environment (audit/only.c). Each addition is the end
+   which the module takes all of them back out of the environment (audit/module/process.c). Each addition is the end
    of a value. */
 #include "variables.h"
 

@@ -1,4 +1,4 @@
-//! Counts the seccomp filters of this process, as `crates/audit/module/filter.c` does.
+//! Counts the seccomp filters of this process, as `crates/audit/module/process.c` does.
 
 /// Returns the number of filters of this thread; before Linux 5.9, where it is not known, 1 for any.
 /// Returns 0 if the kernel does not say.

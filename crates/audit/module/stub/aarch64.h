@@ -24,7 +24,5 @@
   " br x16\n"                                                                                      \
   "1: ret\n"
 
-#define VDSO_CLOCK "__kernel_clock_gettime"
-
 /* The size of struct stat. */
 #define STAT_SIZE 128

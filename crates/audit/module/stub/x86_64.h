@@ -22,7 +22,5 @@
   " addq $56, %rsp\n"                                                                              \
   " ret\n"
 
-#define VDSO_CLOCK "__vdso_clock_gettime"
-
 /* The size of struct stat. */
 #define STAT_SIZE 144
