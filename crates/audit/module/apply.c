@@ -14,6 +14,7 @@
 #include "apply.h"
 #include "dynamic.h"
 #include "pages.h"
+#include "process.h"
 #include "stubs.h"
 
 #if defined __x86_64__
@@ -42,16 +43,10 @@
 #define DT_TEXTREL 22
 #define DT_RELACOUNT 0x6ffffff9
 
-struct start start STATE = { NULL, NULL, NULL, 0, 0, 0 };
+struct start start STATE = { NULL, NULL, NULL, 0, 0 };
 /* The place of the object that the loader relocates. */
 static struct place *relocating STATE = NULL;
 static elf_word ignored STATE = 0;
-
-int
-apply_is_possible (void)
-{
-  return R_IRELATIVE != 0;
-}
 
 static elf_word
 rela_info (uint32_t symbol, uint32_t type)
@@ -200,7 +195,7 @@ write_bindings (const struct place *place, uint32_t block)
   for (uint32_t i = 0; i < b.lazy_count; i++)
     {
       elf_word *slot = (elf_word *) (place->addr + b.lazies[i]);
-      *slot = start.bind_now ? 0 : *slot + place->addr;
+      *slot = process.bind_now ? 0 : *slot + place->addr;
     }
 }
 
@@ -257,7 +252,7 @@ put_block (struct rela *to, const struct place *place, uint32_t block)
       to->info = rela_info (b.residuals[i].symbol, b.residuals[i].type);
       to->addend = b.residuals[i].addend;
     }
-  uint32_t lazy = start.bind_now ? b.lazy_count : 0;
+  uint32_t lazy = process.bind_now ? b.lazy_count : 0;
   for (uint32_t i = 0; i < b.indirect_count; i++)
     {
       uint32_t offset = b.indirects[i].offset;

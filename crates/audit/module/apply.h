@@ -49,8 +49,6 @@ struct start
   elf_word *bases;
   /* Space for the addresses of one object's targets. */
   elf_word *targets;
-  /* LD_BIND_NOW. */
-  int bind_now;
   /* The times of an object's file differ, and its tables are the same: its data may be others. */
   int has_other_times;
   /* The number of places that the loader has relocated. */
@@ -61,9 +59,6 @@ extern struct start start __attribute__ ((visibility ("hidden")));
 
 /* Finds the dynamic entries; returns 0 if the loader cannot be redirected. */
 int place_find (struct place *place, const struct link_map *map);
-
-/* True if the machine's loader can be redirected. */
-int apply_is_possible (void);
 
 /* Writes the relocations that the loader is given for a place; the first two make it call the module. Returns
    the end. */

@@ -217,19 +217,6 @@ is_there (uint32_t flags, const char *path)
   return sys_stat (path, &found) == 0 && statx_is_for_all (&found);
 }
 
-/* Does the same for an answer to OBJECT. If packages came or went, the directories that the search
-   has passed must be as they were. */
-static int
-is_reached (const struct table_object *object, uint32_t flags, const char *path)
-{
-  if (object->in_stores == 0 || roots_hold ())
-    return is_there (flags, path);
-  const enum store_answer answer = conditions_up_to (object->in_stores - 1, path);
-  if (answer == STORE_HAS_IT && !(flags & EDGE_LOOK) && !conditions_used_listing)
-    return 1;
-  return answer != STORE_CHANGED && is_there (flags, path);
-}
-
 /* Returns the edge of an object. For a name that it was not indexed with, returns the edge of
    the common object if the search along the object's own run path is known to find nothing. */
 static const struct table_edge *
@@ -254,11 +241,19 @@ after_library_path (const char *needed, const char *path)
   return answer == LOOKUP_FOUND ? first : answer == LOOKUP_NOTHING ? path : needed;
 }
 
+/* True if an edge of OBJECT may be followed. If packages came or went, the directories that the search has passed must
+   be as they were. */
 static int
 edge_holds (const struct table_edge *edge, const struct table_object *object, const char *needed, const char *path)
 {
-  return conditions_hold (edge->conditions & EDGE_SET, needed, path)
-         && is_reached (object, edge->conditions, path);
+  const uint32_t flags = edge->conditions;
+  if (!conditions_hold (flags & EDGE_SET, needed, path))
+    return 0;
+  if (object->in_stores == 0 || roots_hold ())
+    return is_there (flags, path);
+  const enum store_answer answer = conditions_up_to (object->in_stores - 1, path);
+  return (answer == STORE_HAS_IT && !(flags & EDGE_LOOK) && !conditions_used_listing)
+         || (answer != STORE_CHANGED && is_there (flags, path));
 }
 
 /* Returns the answer of LD_LIBRARY_PATH, else PATH, that of an edge of OBJECT, if there is one and it holds. */

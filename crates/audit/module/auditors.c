@@ -21,7 +21,7 @@
 # define PLTENTER "la_aarch64_gnu_pltenter"
 # define PLTEXIT "la_aarch64_gnu_pltexit"
 #else
-/* Nothing is bound here (apply_is_possible). */
+/* Nothing is bound here. */
 # define PLTENTER SYMBIND
 # define PLTEXIT SYMBIND
 #endif

@@ -54,8 +54,7 @@ make_room (void)
 int
 bind_is_possible (void)
 {
-  return apply_is_possible () && module_has_bindings () && table_ready ()
-         && sections[SECTION_BOUND_OBJECTS].count > 0;
+  return module_has_bindings () && table_ready () && sections[SECTION_BOUND_OBJECTS].count > 0;
 }
 
 int
@@ -72,7 +71,6 @@ bind_init (const char *path)
   const char *why = process.why_not_bound;
   if (why == NULL && auditors_found & AUDITORS_HOOK)
     why = "auditors";
-  start.bind_now = process.bind_now;
   if (why == NULL && !make_room ())
     why = "memory";
   state = WATCHING;
@@ -125,11 +123,14 @@ difference (const struct table_bound_object *object, const struct link_map *map,
   /* A package may be changed in place, so that a build ID is compared in any case. The times of a
      file also change if it gets a link, and those of a copy differ: then its content counts. */
   int is_rooted = (object->flags & BOUND_OBJECT_ROOTED) != 0 && !other_name && roots_hold ();
-  int is_same = is_rooted    ? object->build_id_length > 0
-                : other_name ? condition_is_of (object->condition, name)
-                             : condition_holds (object->condition);
-  if (!is_same && !is_rooted && !condition_same_size (object->condition, name))
-    return "other-file";
+  int is_same = is_rooted ? object->build_id_length > 0 : !other_name && condition_holds (object->condition);
+  if (!is_same && !is_rooted)
+    {
+      const enum likeness likeness = condition_compare (object->condition, name);
+      if (likeness == OTHER_FILE)
+        return "other-file";
+      is_same = other_name && likeness == SAME_FILE;
+    }
   if (hash_dynamic (map) != object->dynamic_hash)
     return "other-dynamic-section";
   if (!is_same && !same_tables (object, map))
@@ -174,7 +175,7 @@ measure (const struct place *place, uint64_t *relocations, uint32_t *targets)
 static const char *
 arm (void)
 {
-  if (start.bind_now && program->flags & PROGRAM_UNDEFINED_FUNCTION)
+  if (process.bind_now && program->flags & PROGRAM_UNDEFINED_FUNCTION)
     return "LD_BIND_NOW";
   uint64_t relocations = 0;
   uint32_t targets = 0;

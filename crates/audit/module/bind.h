@@ -3,7 +3,7 @@
 
 #include "base.h"
 
-/* True if this machine's starts may be bound, and the table has any. */
+/* True if the table has starts that may be bound. There are none for 32-bit Arm and i386. */
 int bind_is_possible (void);
 
 /* Called when the program is announced; PATH is its path in the table. Returns 0 if the table

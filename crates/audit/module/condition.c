@@ -232,23 +232,17 @@ conditions_forget (void)
   conditions_used_listing = 0;
 }
 
-int
-condition_is_of (uint32_t index, const char *path)
+enum likeness
+condition_compare (uint32_t index, const char *path)
 {
   const char *known;
   struct statx now;
   const struct table_condition *condition = table_record (SECTION_CONDITIONS, index, &known);
-  return condition != NULL && sys_stat (path, &now) == 0 && is_as_indexed (condition, &now, path);
-}
-
-int
-condition_same_size (uint32_t index, const char *path)
-{
-  const char *known;
-  struct statx now;
-  const struct table_condition *condition = table_record (SECTION_CONDITIONS, index, &known);
-  return condition != NULL && condition->kind == CONDITION_FILE && sys_stat (path, &now) == 0
-         && condition->size == now.size;
+  if (condition == NULL || sys_stat (path, &now) != 0)
+    return OTHER_FILE;
+  if (is_as_indexed (condition, &now, path))
+    return SAME_FILE;
+  return condition->kind == CONDITION_FILE && condition->size == now.size ? SAME_SIZE : OTHER_FILE;
 }
 
 enum store_answer

@@ -12,11 +12,15 @@ int conditions_hold (uint32_t set, const char *needed, const char *path);
 
 int condition_holds (uint32_t index);
 
-/* True if PATH, another name than that of a condition, leads to its file. */
-int condition_is_of (uint32_t index, const char *path);
-
-/* True if the file at PATH has the length of that of a condition, whatever else differs. */
-int condition_same_size (uint32_t index, const char *path);
+/* How alike the file at PATH, which may be another name, is to that of a condition. */
+enum likeness
+{
+  OTHER_FILE,
+  /* It has the same length, whatever else differs. */
+  SAME_SIZE,
+  SAME_FILE,
+};
+enum likeness condition_compare (uint32_t index, const char *path);
 
 enum store_answer
 {

@@ -239,7 +239,7 @@ pages_begin (const struct table_bound_program *program)
   const char *folder = process.pages;
   if (process.is_steered)
     steer (process.top, process.holes);
-  else if (folder != NULL && !start.bind_now && !stubs_are_wanted ()
+  else if (folder != NULL && !process.bind_now && !stubs_are_wanted ()
            && name_file (name, folder, program))
     {
       const char *why = open_file (name);

@@ -155,17 +155,6 @@ device_of (const struct statx *found)
 }
 
 static inline long
-sys_statfs (const char *path, struct statfs *result)
-{
-#ifdef NR_statfs64
-  const long size = 84;
-  return system_call (NR_statfs64, (long) path, size, (long) result, 0, 0);
-#else
-  return system_call (NR_statfs, (long) path, (long) result, 0, 0, 0);
-#endif
-}
-
-static inline long
 sys_readlink (const char *path, char *buffer, size_t size)
 {
 #ifdef NR_readlink

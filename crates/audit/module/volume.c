@@ -91,8 +91,14 @@ volume_now (const struct statx *found, const char *path, int *is_passing)
   struct statfs facts;
   uint64_t words[MOST_WORDS];
   size_t own = 0;
-  if (sys_statfs (path, &facts) != 0)
+#ifdef NR_statfs64
+  const long size = 84;
+  if (system_call (NR_statfs64, (long) path, size, (long) &facts, 0, 0) != 0)
     return 0;
+#else
+  if (system_call (NR_statfs, (long) path, (long) &facts, 0, 0, 0) != 0)
+    return 0;
+#endif
   uint64_t fsid = (uint64_t) facts.fsid[1] << 32 | facts.fsid[0];
   enum identified_by by = identified_by ((uint32_t) facts.type, fsid, &facts, found);
   if (by == BY_MOUNT)

@@ -95,7 +95,7 @@ pub(crate) fn and_switch(mut variables: Vec<Variable>, switch: &str) -> Vec<Vari
 }
 
 /// Returns the variables with the switch by which the module takes the additions back out of the
-/// environment before `main` (`audit/only.c`). `now` returns the values before; every addition is the
+/// environment before `main` (`audit/module/process.c`). `now` returns the values before; every addition is the
 /// end of a value.
 pub(crate) fn and_only(
     variables: Vec<Variable>,
@@ -223,7 +223,7 @@ fn with_static_tls(list: Option<&OsStr>, bytes: u64) -> OsString {
 }
 
 /// Returns the variables with less static TLS for the program than a session has, so that its threads keep
-/// their stacks. The module takes this element back out of the environment (`audit/only.c`): programs that it
+/// their stacks. The module takes this element back out of the environment (`audit/module/process.c`): programs that it
 /// starts have that of a session.
 pub(crate) fn and_static_tls(mut variables: Vec<Variable>, bytes: u64) -> Vec<Variable> {
     let before = std::env::var_os(TUNABLES);
