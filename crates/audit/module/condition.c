@@ -3,7 +3,6 @@
    (audit.c). */
 #include "condition.h"
 #include "process.h"
-#include "system.h"
 #include "volume.h"
 
 /* Of a condition: 0 if it was not checked, does not hold, holds, holds for good. Conditions beyond
@@ -43,12 +42,11 @@ file_end_is_there (const char *end, size_t size)
   return 1;
 }
 
-static int
-same_times (const struct table_condition *condition, const struct statx *now)
+int
+same_times (const struct table_times *times, const struct statx *now)
 {
-  return condition->ino == now->ino && condition->mtime_sec == now->mtime.sec
-         && condition->mtime_nsec == now->mtime.nsec && condition->ctime_sec == now->ctime.sec
-         && condition->ctime_nsec == now->ctime.nsec;
+  return times->mtime_sec == now->mtime.sec && times->mtime_nsec == now->mtime.nsec
+         && times->ctime_sec == now->ctime.sec && times->ctime_nsec == now->ctime.nsec;
 }
 
 /* On another file system, or if times prove nothing there (volume 0), the names count. */
@@ -57,7 +55,7 @@ same_directory (const struct table_condition *condition, const struct statx *now
 {
   const uint16_t type = 0170000, directory = 0040000;
   if (condition->volume != 0 && condition->volume == volume_of (now, path))
-    return same_times (condition, now);
+    return condition->ino == now->ino && same_times (&condition->times, now);
   if (condition->size == 0 || (now->mode & type) != directory
       || listing_of (path) != condition->size)
     return 0;
@@ -70,8 +68,8 @@ static int
 same_in_image (const struct table_condition *condition, const struct statx *now)
 {
   const uint16_t others_write = 022;
-  return now->uid == 0 && !(now->mode & others_write) && condition->mtime_sec == now->mtime.sec
-         && condition->mtime_nsec == now->mtime.nsec
+  return now->uid == 0 && !(now->mode & others_write) && condition->times.mtime_sec == now->mtime.sec
+         && condition->times.mtime_nsec == now->mtime.nsec
          && (condition->kind != CONDITION_IMAGE_FILE || condition->size == now->size);
 }
 
@@ -82,7 +80,7 @@ is_as_indexed (const struct table_condition *condition, const struct statx *now,
     {
     case CONDITION_DIRECTORY: case CONDITION_STORE_DIRECTORY: return same_directory (condition, now, path);
     case CONDITION_FILE:
-      return condition->size == now->size && same_times (condition, now)
+      return condition->size == now->size && condition->ino == now->ino && same_times (&condition->times, now)
              && condition->volume == volume_of (now, path);
     case CONDITION_IMAGE_DIRECTORY: case CONDITION_IMAGE_FILE: return same_in_image (condition, now);
     default: return 0;

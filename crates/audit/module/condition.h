@@ -1,6 +1,7 @@
 /* The conditions of answers, checked once a batch of lookups. */
 #pragma once
 
+#include "system.h"
 #include "table.h"
 
 /* Makes the kernel read the path in the last SIZE bytes before END of the module's file; returns 0 if the file ends
@@ -11,6 +12,8 @@ int file_end_is_there (const char *end, size_t size);
 int conditions_hold (uint32_t set, const char *needed, const char *path);
 
 int condition_holds (uint32_t index);
+
+int same_times (const struct table_times *times, const struct statx *now);
 
 /* How alike the file at PATH, which may be another name, is to that of a condition. */
 enum likeness

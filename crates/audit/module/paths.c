@@ -10,6 +10,7 @@
    There is no lock and no lazy initialisation: each remembered result is one atomic word, and a
    thread that comes late checks again. */
 #include "paths.h"
+#include "condition.h"
 #include "dynamic.h"
 #include "hash.h"
 #include "process.h"
@@ -244,10 +245,7 @@ look_at_root (struct root *root)
     return FAILS;
   STORE (root->dev, device_of (&found));
   STORE (root->mount, mount_of (&found));
-  return found.mtime.sec == known->mtime_sec && found.mtime.nsec == known->mtime_nsec
-                 && found.ctime.sec == known->ctime_sec && found.ctime.nsec == known->ctime_nsec
-             ? SAME
-             : CHANGED;
+  return same_times (&known->times, &found) ? SAME : CHANGED;
 }
 
 /* Returns the state of a store at TIME. The validity of a check begins before its first system
@@ -272,9 +270,7 @@ look_at_package (const struct root *root, const struct table_path_package *packa
     return FAILS;
   join_path (path, sizeof path, root->path, root->length, name);
   struct statx found;
-  if (look_at (path, &found) != 0 || found.ino != package->ino
-      || found.mtime.sec != package->mtime_sec || found.mtime.nsec != package->mtime_nsec
-      || found.ctime.sec != package->ctime_sec || found.ctime.nsec != package->ctime_nsec)
+  if (look_at (path, &found) != 0 || found.ino != package->ino || !same_times (&package->times, &found))
     return FAILS;
   return device_of (&found) == LOAD (root->dev) && mount_of (&found) == LOAD (root->mount) ? HOLDS
                                                                                          : FAILS;

@@ -103,13 +103,18 @@ struct table_edge
 /* Edge of the common object: no directory of any indexed run path has the name. */
 #define EDGE_OUTSIDE 0x10000000u
 
+struct table_times
+{
+  int64_t mtime_sec, ctime_sec;
+  uint32_t mtime_nsec, ctime_nsec;
+};
+
 struct table_condition
 {
   uint32_t path, kind;
   /* The size of a directory is the hash of its listing, 0 if that is not known. */
   uint64_t volume, ino, size;
-  int64_t mtime_sec, ctime_sec;
-  uint32_t mtime_nsec, ctime_nsec;
+  struct table_times times;
   uint32_t spare, check;
 };
 
@@ -217,8 +222,7 @@ struct table_path_root
 {
   uint32_t path, flags;
   uint64_t volume, ino;
-  int64_t mtime_sec, ctime_sec;
-  uint32_t mtime_nsec, ctime_nsec;
+  struct table_times times;
   uint32_t spare[3];
   uint32_t check;
 };
@@ -230,8 +234,7 @@ struct table_path_root
 struct table_path_package
 {
   uint64_t state, ino;
-  int64_t mtime_sec, ctime_sec;
-  uint32_t mtime_nsec, ctime_nsec;
+  struct table_times times;
   /* Its words in the section of slots: one block of them, or blocks of PATH_BLOCK words. */
   uint32_t slots, words;
   /* Number of its first block among all blocks. */
