@@ -48,12 +48,6 @@ struct start start STATE = { NULL, NULL, NULL, 0, 0 };
 static struct place *relocating STATE = NULL;
 static elf_word ignored STATE = 0;
 
-static elf_word
-rela_info (uint32_t symbol, uint32_t type)
-{
-  return (elf_word) symbol << (sizeof (elf_word) == 8 ? 32 : 8) | type;
-}
-
 int
 place_find (struct place *place, const struct link_map *map)
 {
@@ -224,7 +218,7 @@ put (struct rela *to, const struct place *place, const void *slot, uint32_t type
      elf_word value)
 {
   to->offset = (elf_word) slot - place->addr;
-  to->info = rela_info (0, type);
+  to->info = type;
   to->addend = (elf_sword) (value - place->addr);
   return to + 1;
 }
@@ -246,10 +240,11 @@ put_block (struct rela *to, const struct place *place, uint32_t block)
   struct bindings b;
   if (block == NO_BLOCK || !bound_bindings (block, &b))
     return to;
+  const unsigned symbol_at = sizeof (elf_word) == 8 ? 32 : 8;
   for (uint32_t i = 0; i < b.residual_count; i++, to++)
     {
       to->offset = b.residuals[i].offset;
-      to->info = rela_info (b.residuals[i].symbol, b.residuals[i].type);
+      to->info = (elf_word) b.residuals[i].symbol << symbol_at | b.residuals[i].type;
       to->addend = b.residuals[i].addend;
     }
   uint32_t lazy = process.bind_now ? b.lazy_count : 0;

@@ -78,7 +78,8 @@ find_program (void)
 static void
 find_bindings (void)
 {
-  const int may_bind = process.is_on && !program_is_unknown && bind_is_possible ();
+  /* There are no bindings for 32-bit Arm and i386. */
+  const int may_bind = process.is_on && !program_is_unknown && module_has_bindings ();
   const char *path = process.executable;
   const int is_bound = may_bind
                        && ((path != NULL && path[0] == '/' && bind_init (path)) || bind_init (real_path ()));

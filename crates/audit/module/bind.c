@@ -16,7 +16,6 @@
 #include "process.h"
 #include "stubs.h"
 #include "system.h"
-#include "whole.h"
 
 static enum { IDLE, WATCHING, ARMED, DECLINED } state STATE = IDLE;
 /* A record of the program that begins as the start did, and the first record of the program. */
@@ -52,15 +51,9 @@ make_room (void)
 }
 
 int
-bind_is_possible (void)
-{
-  return module_has_bindings () && table_ready () && sections[SECTION_BOUND_OBJECTS].count > 0;
-}
-
-int
 bind_init (const char *path)
 {
-  program = first_record = path != NULL ? bound_program (path) : NULL;
+  program = first_record = path != NULL && table_ready () ? bound_program (path) : NULL;
   if (program == NULL)
     return 0;
   if (program->member_count == 0)

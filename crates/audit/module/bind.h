@@ -3,9 +3,6 @@
 
 #include "base.h"
 
-/* True if the table has starts that may be bound. There are none for 32-bit Arm and i386. */
-int bind_is_possible (void);
-
 /* Called when the program is announced; PATH is its path in the table. Returns 0 if the table
    does not have the program. */
 int bind_init (const char *path);

@@ -102,15 +102,6 @@ chain_settle (void)
     }
 }
 
-/* Returns the member whose DT_RPATH is searched after this one's; NULL after the program's.
-   *KNOWN is 0 if the member is not known. */
-static const struct member *
-above (const struct member *member, int *known)
-{
-  *known = member->loader != NOBODY && !has_closed;
-  return member == members || !*known ? NULL : &members[member->loader];
-}
-
 /* Searches the directories of a member's DT_RPATH. */
 static enum lookup
 ask_member (const struct member *member, const char *name, int *look)
@@ -139,18 +130,23 @@ ask_member (const struct member *member, const char *name, int *look)
 enum lookup
 chain_ask (const struct member *member, const char *name, const char **path, int *look, int *has_rpath)
 {
-  int known = 1;
   *has_rpath = 0;
   if (member->run_path.has_runpath)
     return LOOKUP_NOTHING;
-  for (; member != NULL; member = above (member, &known))
-    if (member->run_path.is_rpath)
-      {
-        enum lookup answer = ask_member (member, name, look);
-        *has_rpath = 1;
-        *path = candidate;
-        if (answer != LOOKUP_NOTHING)
-          return answer;
-      }
-  return known ? LOOKUP_NOTHING : LOOKUP_UNKNOWN;
+  for (;; member = &members[member->loader])
+    {
+      if (member->run_path.is_rpath)
+        {
+          enum lookup answer = ask_member (member, name, look);
+          *has_rpath = 1;
+          *path = candidate;
+          if (answer != LOOKUP_NOTHING)
+            return answer;
+        }
+      if (member->loader == NOBODY || has_closed)
+        return LOOKUP_UNKNOWN;
+      /* The program. */
+      if (member == members)
+        return LOOKUP_NOTHING;
+    }
 }
