@@ -193,10 +193,8 @@ root_of (const char *path, const char **rest)
 {
   for (uint32_t i = 0; i < root_count; i++)
     {
-      const char *at = roots[i].path, *of = path;
-      while (*at != '\0' && *at == *of)
-        at++, of++;
-      if (*at != '\0' || *of != '/')
+      const char *of = text_after (path, roots[i].path);
+      if (of == NULL || *of != '/')
         continue;
       while (*of == '/')
         of++;
@@ -528,58 +526,43 @@ paths_is_real (const char *path)
   return root != NULL && root_is_real (root);
 }
 
-static struct memo *
-remembered (uint64_t hash, const char *path)
-{
-  for (unsigned i = 0; i < MEMO_TRIES; i++)
-    {
-      struct memo *memo = &memos[(hash + i) % MEMOS];
-      if (LOAD (memo->stage) == 0)
-        return NULL;
-      if (LOAD (memo->stage) == 2 && memo->hash == hash && text_equal (memo->path, path))
-        return memo;
-    }
-  return NULL;
-}
-
-static void
-remember (uint64_t hash, const char *path, size_t length, const struct statx *found)
-{
-  for (unsigned i = 0; i < MEMO_TRIES; i++)
-    {
-      struct memo *memo = &memos[(hash + i) % MEMOS];
-      uint32_t free = 0;
-      if (!EXCHANGE (memo->stage, &free, 1))
-        continue;
-      memo->hash = hash;
-      memcpy (memo->path, path, length + 1);
-      memcpy (&memo->found, found, sizeof *found);
-      STORE (memo->stage, 2);
-      return;
-    }
-}
-
 int
 paths_stat (const char *path, struct statx *result)
 {
-  size_t length = strlen (path);
-  uint64_t hash = hash_bytes (0, path, length);
-  const struct memo *memo = remembered (hash, path);
+  const int no_automount = 0x800, birth_too = 0x800;
+  const size_t length = strlen (path);
+  const uint64_t hash = hash_bytes (0, path, length);
+  unsigned tried = 0;
   if (LOAD (is_forgetful))
     return 0;
-  if (memo != NULL)
+  for (; tried < MEMO_TRIES; tried++)
     {
+      const struct memo *memo = &memos[(hash + tried) % MEMOS];
+      const uint32_t stage = LOAD (memo->stage);
+      if (stage == 0)
+        break;
+      if (stage != 2 || memo->hash != hash || !text_equal (memo->path, path))
+        continue;
       memcpy (result, &memo->found, sizeof *result);
       return 1;
     }
-  const int no_automount = 0x800, birth_too = 0x800;
   if (system_call (NR_statx, AT_FDCWD, (long) path, no_automount, STATX_BASIC_STATS | birth_too,
                    (long) result)
           != 0
       || (result->mode & 0170000) != 0040000)
     return 0;
-  if (length < sizeof memo->path)
-    remember (hash, path, length, result);
+  for (; tried < MEMO_TRIES && length < sizeof memos->path; tried++)
+    {
+      struct memo *memo = &memos[(hash + tried) % MEMOS];
+      uint32_t free = 0;
+      if (!EXCHANGE (memo->stage, &free, 1))
+        continue;
+      memo->hash = hash;
+      memcpy (memo->path, path, length + 1);
+      memcpy (&memo->found, result, sizeof *result);
+      STORE (memo->stage, 2);
+      break;
+    }
   return 1;
 }
 

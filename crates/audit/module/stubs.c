@@ -28,8 +28,8 @@ enum does
 {
   /* Not a function of the list. */
   NOTHING,
-  /* Calls that use a path; the three for the kernel are without cancellation. */
-  OPEN, KERNEL_OPEN, KERNEL_OPEN_HOW, OPEN_FILE, OPEN_DIRECTORY, SCAN,
+  /* Calls that use a path. */
+  OPEN, KERNEL_OPEN_HOW, OPEN_FILE, OPEN_DIRECTORY, SCAN,
   STAT, LSTAT, STATX, ACCESS, READ_LINK, REAL_PATH, REAL_PATH_CHECKED, CANONICAL,
   /* Makes or removes the path. */
   WRITES, CREATES, MAKES_DIRECTORY, REOPEN,
@@ -467,7 +467,7 @@ call_of_number (elf_word number)
   switch (number)
     {
 # ifdef NR_open
-    case NR_open: return KERNEL_OPEN;
+    case NR_open: return OPEN;
     case NR_stat: return STAT;
     case NR_lstat: return LSTAT;
     case NR_fstat: return FSTAT;
@@ -487,7 +487,7 @@ call_of_number (elf_word number)
     case NR_setuid: case NR_setgid: case NR_setreuid: case NR_setregid: case NR_setresuid:
     case NR_setresgid: case NR_setgroups: case NR_setfsuid: case NR_setfsgid: case NR_capset:
       return IDENTITY;
-    case NR_openat: return KERNEL_OPEN | AT (1);
+    case NR_openat: return OPEN | AT (1);
     case NR_openat2: return KERNEL_OPEN_HOW | AT (1);
     case NR_newfstatat: return STAT | AT (1);
     case NR_statx: return STATX | AT (1);
@@ -554,7 +554,7 @@ follows_last (enum does does, int is_relative, const elf_word *path)
   const unsigned only_new = 0300;
   switch (does)
     {
-    case OPEN: case KERNEL_OPEN: return !(path[1] & TREE_NO_FOLLOW) && (path[1] & only_new) != only_new;
+    case OPEN: return !(path[1] & TREE_NO_FOLLOW) && (path[1] & only_new) != only_new;
     case STAT: case ACCESS: return !is_relative || !(path[2] & NO_FOLLOW);
     case STATX: return !(path[1] & NO_FOLLOW);
     case OPEN_FILE: case OPEN_DIRECTORY: case SCAN: case REAL_PATH: case REAL_PATH_CHECKED: case CANONICAL:
@@ -575,7 +575,7 @@ leave_pack (unsigned call, const elf_word *of)
   switch ((enum does) (call & EFFECT))
     {
     case CHANGES_FILE: return tree_leave_pack ((int) *path);
-    case OPEN: case KERNEL_OPEN: flags = (unsigned) path[1]; break;
+    case OPEN: flags = (unsigned) path[1]; break;
     case KERNEL_OPEN_HOW: flags = path[1] != 0 ? (unsigned) *(const uint64_t *) path[1] : 0; break;
     /* Another path follows, or is before it. */
     case RENAMES:
@@ -614,8 +614,8 @@ perform (unsigned call, elf_word *args, elf_word *of)
     }
   switch (does)
     {
-    case OPEN: return open_path (args, path, directory, 1);
-    case KERNEL_OPEN: return open_path (args, path, directory, 0);
+    /* A call by number is no cancellation point. */
+    case OPEN: return open_path (args, path, directory, args == of);
     case KERNEL_OPEN_HOW: return open_path_how (args, path, directory);
     case OPEN_FILE: return open_file (args);
     case OPEN_DIRECTORY:
