@@ -7,7 +7,6 @@
 #include "base.h"
 #include "bind.h"
 #include "chain.h"
-#include "dump.h"
 #include "dynamic.h"
 #include "condition.h"
 #include "idle.h"
