@@ -192,30 +192,28 @@ compose (const struct element *e, const char *name)
   return join_path (candidate, sizeof candidate, e->path, e->length == 1 ? 0 : e->length, name);
 }
 
+/* Looks for a name in a directory, with IN_PACK by what the program is told. */
 static long
-look_for (const struct element *e, const char *name, struct statx *found)
+look_for (const struct element *e, const char *name, int in_pack, struct statx *found)
 {
-  return compose (e, name) ? sys_stat (candidate, found) : -1;
-}
-
-/* Does the same by what the program is told. */
-static long
-look_in_pack (const struct element *e, const char *name, struct statx *found)
-{
-  const enum tree_answer answer = HAS_PATHS && compose (e, name) ? tree_stat (candidate, 1, found) : TREE_UNKNOWN;
+  if (!compose (e, name))
+    return -1;
+  if (!HAS_PATHS || !in_pack)
+    return sys_stat (candidate, found);
+  const enum tree_answer answer = tree_stat (candidate, 1, found);
   return answer == TREE_FOUND ? 0 : answer == TREE_ABSENT ? ENOENT_NEG : -1;
 }
 
 /* Looks at a directory that does not have the name. */
 static enum kind
-look_at (const struct element *e, long (*look) (const struct element *, const char *, struct statx *))
+look_at (const struct element *e, int in_pack)
 {
   struct statx found;
-  long result = look (e, "", &found);
+  long result = look_for (e, "", in_pack, &found);
   if (result != 0)
     return result == ENOENT_NEG ? ABSENT : UNKNOWN;
   for (const char *name = hwcaps_names; *name != '\0'; name += strlen (name) + 1)
-    if (look (e, name, &found) != ENOENT_NEG)
+    if (look_for (e, name, in_pack, &found) != ENOENT_NEG)
       return UNKNOWN;
   return PLAIN;
 }
@@ -234,7 +232,7 @@ find_listed (const char *name, int may_look, unsigned *end)
         {
           e->directory = table_ready () ? table_find_directory (e->path, e->length) : NULL;
           /* All of it, without hwcaps subdirectories. */
-          const int is_packed = HAS_PATHS && tree_is_told () && look_at (e, look_in_pack) == PLAIN;
+          const int is_packed = HAS_PATHS && tree_is_told () && look_at (e, 1) == PLAIN;
           e->kind = is_packed ? PACKED : e->directory != NULL ? LISTED : UNLISTED;
         }
       if (e->kind == LISTED || e->kind == HOLDS)
@@ -247,7 +245,7 @@ find_listed (const char *name, int may_look, unsigned *end)
       else if (HAS_PATHS && e->kind == PACKED)
         {
           *end = i;
-          if (look_in_pack (e, name, &found) != ENOENT_NEG)
+          if (look_for (e, name, 1, &found) != ENOENT_NEG)
             return tree_place (candidate) != candidate;
         }
       else if (e->kind == UNKNOWN
@@ -273,8 +271,8 @@ check_listed (unsigned *end, const char *name, int *has_looked)
         {
           struct statx found;
           *has_looked = 1;
-          long result = look_for (e, name, &found);
-          if (HAS_PATHS && result == 0 && tree_is_told () && look_at (e, look_for) == PLAIN)
+          long result = look_for (e, name, 0, &found);
+          if (HAS_PATHS && result == 0 && tree_is_told () && look_at (e, 0) == PLAIN)
             *end = count = i;
           else if (result != ENOENT_NEG)
             return 0;
@@ -286,7 +284,7 @@ check_listed (unsigned *end, const char *name, int *has_looked)
   for (unsigned i = 0; i < count; i++)
     {
       if (elements[i].kind == UNLISTED)
-        elements[i].kind = (unsigned char) look_at (&elements[i], look_for);
+        elements[i].kind = (unsigned char) look_at (&elements[i], 0);
       if (elements[i].kind == UNKNOWN)
         return 0;
     }
@@ -316,7 +314,7 @@ library_path_ask (const char *name, int may_look, const char **path)
     }
   const int is_listed = elements[end].kind == HOLDS && !conditions_used_listing;
   /* A mode may change without the directory's fingerprint. */
-  if (look_for (&elements[end], name, &found) != 0 || !statx_is_for_all (&found)
+  if (look_for (&elements[end], name, 0, &found) != 0 || !statx_is_for_all (&found)
       || (!is_listed && !file_fits (candidate)))
     return LOOKUP_UNKNOWN;
   *path = candidate;

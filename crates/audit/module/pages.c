@@ -99,6 +99,8 @@ static const struct pages_run *runs STATE = NULL;
 static const struct pages_word *words STATE = NULL;
 static const struct rela *relas STATE = NULL;
 static int file STATE = 0;
+/* The descriptor of BECALM=steer:. */
+static int steering STATE = 0;
 static uint64_t file_size STATE = 0;
 static struct kept *kept STATE = NULL;
 static uint64_t fence STATE = 0, fence_size STATE = 0;
@@ -237,8 +239,15 @@ pages_begin (const struct table_bound_program *program)
 {
   char name[NAME_SIZE];
   const char *folder = process.pages;
-  if (process.is_steered)
-    steer (process.top, process.holes);
+  const char *at = process.steering;
+  if (at != NULL)
+    {
+      steering = (int) read_decimal (&at);
+      at += *at == '/';
+      const uint64_t top = read_decimal (&at);
+      at += *at == '/';
+      steer (top, (uint32_t) read_decimal (&at));
+    }
   else if (folder != NULL && !process.bind_now && !stubs_are_wanted ()
            && name_file (name, folder, program))
     {
@@ -387,17 +396,17 @@ pages_map (const struct place *place)
 /* Writes where each object is, and the relocations that the loader was given for it, into the
    descriptor of BECALM=steer:. */
 static void
-tell (int fd, const struct table_bound_program *program)
+tell (const struct table_bound_program *program)
 {
   const uint32_t numbers[2] = { program->members_check, program->member_count };
-  sys_write (fd, numbers, sizeof numbers);
+  sys_write (steering, numbers, sizeof numbers);
   for (uint32_t i = 0; i < program->member_count; i++)
     {
       const struct place *place = &start.places[i];
       const uint64_t of_place[2] = { place->addr, place->lent != NULL ? place->lent_count : ~0ul };
-      sys_write (fd, of_place, sizeof of_place);
+      sys_write (steering, of_place, sizeof of_place);
       if (place->lent != NULL)
-        sys_write (fd, place->lent, place->lent_count * sizeof *place->lent);
+        sys_write (steering, place->lent, place->lent_count * sizeof *place->lent);
     }
 }
 
@@ -405,9 +414,9 @@ void
 pages_finish (const struct table_bound_program *program)
 {
   char digits[DIGITS_SIZE];
-  if (process.is_steered && program != NULL && fence != 0)
+  if (process.steering != NULL && program != NULL && fence != 0)
     {
-      tell (process.steering, program);
+      tell (program);
       is_made = 1;
     }
   if (fence != 0)

@@ -132,15 +132,7 @@ apply_switches (void)
   process.pages = texts[PAGES][0] == '/' ? text_of (PAGES, NO_PAGES) : NULL;
   process.stops = (switches & STOP) != 0;
   process.wants_paths = (switches & (PATHS | NO_PATHS)) == PATHS;
-  const char *at = text_of (STEERING, 0);
-  if (at == NULL)
-    return;
-  process.is_steered = 1;
-  process.steering = (int) read_decimal (&at);
-  at += *at == '/';
-  process.top = read_decimal (&at);
-  at += *at == '/';
-  process.holes = (uint32_t) read_decimal (&at);
+  process.steering = text_of (STEERING, 0);
 }
 
 void

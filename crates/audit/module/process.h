@@ -39,9 +39,7 @@ extern struct process
      are not. */
   const char *why_not_bound;
   /* BECALM=steer:DESCRIPTOR/TOP/HOLES, with which becalm makes pages. */
-  uint64_t top;
-  uint32_t holes;
-  int steering, is_steered;
+  const char *steering;
 } process __attribute__ ((visibility ("hidden")));
 
 /* Reads the stack that the kernel made; MAP is the program's. */

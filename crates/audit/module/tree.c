@@ -86,7 +86,7 @@ static unsigned char is_told STATE = 0;
 static long owner STATE = 0;
 /* The folder of the pack's directories, with the length of its path. */
 #define LONGEST_FOLDER 1024u
-static char *folder STATE = NULL;
+static char folder[LONGEST_FOLDER] BUFFER = { 0 };
 static size_t folder_length STATE = 0;
 /* Paths outside the trees to which links in them lead, for the calls that use them. */
 #define MOST_OUTSIDE 64u
@@ -288,7 +288,7 @@ find_folder (void)
   const struct entry *entry = entries (), *end = entry + head->count;
   while (entry != end && LOAD (entry->directory) == 0)
     entry++;
-  if (entry == end || (folder = sys_allocate (LONGEST_FOLDER)) == NULL)
+  if (entry == end)
     return;
   const long size = sys_readlink (held_directory (entry, link), folder, LONGEST_FOLDER);
   if (size > (long) entry->length && size < (long) LONGEST_FOLDER
@@ -709,15 +709,12 @@ follow_known (const char *path, int follows, struct entry *otherwise)
         return otherwise;
       if (!follows && *walk.rest == '\0')
         break;
-      if (!is_below_a_base (walk.real))
-        continue;
-      struct entry *at = find_plain (walk.real, 0, 's');
-      if (at != NULL && (LOAD (at->state) & 3) == TREE_ABSENT)
-        return at;
-      const char *leads = target_of (at);
-      if (leads != NULL ? !follow (&walk, leads, strlen (leads))
-                        : *walk.rest != '\0' && (at == NULL || (at->found.mode & 0170000) != 0040000))
+      const int done = is_below_a_base (walk.real) ? follow_last (&walk) : 1;
+      if (done < 0)
         return otherwise;
+      /* What is not there is not below it either. */
+      if (done == 0)
+        break;
     }
   struct entry *real = find_plain (walk.real, 0, 's');
   return real != NULL ? real : otherwise;
