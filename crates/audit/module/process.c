@@ -230,11 +230,12 @@ read_fields (const char *path, int (*see) (void *context, unsigned number, const
   char bytes[1024], text[FIELD_SIZE];
   unsigned number = 0;
   size_t length = 0;
+  int is_enough = 0;
   long count, fd = sys_open (path, CLOSE_ON_EXEC, 0);
   if (fd < 0)
     return fd;
-  while ((count = sys_read ((int) fd, bytes, sizeof bytes)) > 0)
-    for (long i = 0; i < count; i++)
+  while (!is_enough && (count = sys_read ((int) fd, bytes, sizeof bytes)) > 0)
+    for (long i = 0; i < count && !is_enough; i++)
       {
         if (bytes[i] != ' ' && bytes[i] != '\t' && bytes[i] != '\n')
           {
@@ -244,16 +245,12 @@ read_fields (const char *path, int (*see) (void *context, unsigned number, const
             continue;
           }
         text[length < FIELD_SIZE ? length : FIELD_SIZE - 1] = '\0';
-        if (see (context, number, text, length))
-          {
-            sys_close ((int) fd);
-            return 1;
-          }
+        is_enough = see (context, number, text, length);
         number = bytes[i] == '\n' ? 0 : number + 1;
         length = 0;
       }
   sys_close ((int) fd);
-  return count;
+  return is_enough ? 1 : count;
 }
 
 /* Counts the filters of the calling thread, with the calls of the loader. The kernel says how many
@@ -261,11 +258,13 @@ read_fields (const char *path, int (*see) (void *context, unsigned number, const
    crates/host/src/filters.rs counts those of the process that makes the index. */
 static enum { UNREAD, ALLOWED, FILTERED } filter_state STATE = UNREAD;
 
+/* The lines with these names, and their numbers. */
+static const char status_names[][17] = { "TracerPid:", "Seccomp:", "Seccomp_filters:" };
+enum { TRACER, MODE, FILTERS, STATUS_NAMES };
 struct status
 {
-  /* The number that the line has. */
-  enum { OTHER, TRACER, MODE, FILTERS } line;
-  uint32_t of_tracer, filters;
+  unsigned line;
+  uint32_t numbers[STATUS_NAMES];
 };
 
 static int
@@ -274,22 +273,12 @@ see_status (void *context, unsigned number, const char *text, size_t length)
   struct status *status = context;
   (void) length;
   if (number == 0)
-    status->line = text_equal (text, "TracerPid:")         ? TRACER
-                   : text_equal (text, "Seccomp:")         ? MODE
-                   : text_equal (text, "Seccomp_filters:") ? FILTERS
-                                                           : OTHER;
-  /* A tracer, such as becalm trace, installs a filter that ends nothing. */
-  else if (number == 1 && status->line == TRACER)
-    status->of_tracer = *text != '0';
-  else if (number == 1 && status->line == MODE)
-    status->filters = *text != '0';
-  else if (number == 1 && status->line == FILTERS)
-    {
-      const uint32_t all = (uint32_t) read_decimal (&text);
-      status->filters = all > status->of_tracer ? all - status->of_tracer : 0;
-      return 1;
-    }
-  return 0;
+    for (status->line = 0; status->line < STATUS_NAMES && !text_equal (text, status_names[status->line]);)
+      status->line++;
+  if (number != 1 || status->line == STATUS_NAMES)
+    return 0;
+  status->numbers[status->line] = (uint32_t) read_decimal (&text);
+  return status->line == FILTERS;
 }
 
 int
@@ -298,12 +287,18 @@ process_is_filtered (void)
   if (filter_state == UNREAD)
     {
       const uint32_t of_index = table_ready () ? table_header->filters : 0;
-      struct status status = { OTHER, 0, 0 };
+      struct status status = { 0, { [FILTERS] = UINT32_MAX } };
       long result = read_fields ("/proc/thread-self/status", see_status, &status);
       /* Before Linux 3.17. */
       if (result == ENOENT_NEG)
         result = read_fields ("/proc/self/status", see_status, &status);
-      filter_state = (result >= 0 ? status.filters : UINT32_MAX) > of_index ? FILTERED : ALLOWED;
+      uint32_t filters = status.numbers[FILTERS];
+      if (filters == UINT32_MAX)
+        filters = status.numbers[MODE] != 0;
+      /* A tracer, such as becalm trace, installs a filter that ends nothing. */
+      else if (filters > 0)
+        filters -= status.numbers[TRACER] != 0;
+      filter_state = (result >= 0 ? filters : UINT32_MAX) > of_index ? FILTERED : ALLOWED;
     }
   return filter_state == FILTERED;
 }
