@@ -177,7 +177,7 @@ static void
 write_bindings (const struct place *place, uint32_t block)
 {
   struct bindings b;
-  if (block == NO_BLOCK || !bound_bindings (block, &b))
+  if (block == NO_BLOCK || !bound_bindings (block, 1, &b))
     return;
   resolve_targets (place, &b);
   if (b.flags & BINDINGS_WIDE)
@@ -206,7 +206,7 @@ resolver (void)
       pages_map (place);
       return 0;
     }
-  if (bound_relatives (place->member->relatives, &relatives))
+  if (bound_relatives (place->member->relatives, 1, &relatives))
     write_words (place->addr, &relatives.words, relatives.values, RELATIVES);
   write_bindings (place, place->member->bindings);
   write_bindings (place, place->member->changes);
@@ -238,7 +238,7 @@ static struct rela *
 put_block (struct rela *to, const struct place *place, uint32_t block)
 {
   struct bindings b;
-  if (block == NO_BLOCK || !bound_bindings (block, &b))
+  if (block == NO_BLOCK || !bound_bindings (block, 1, &b))
     return to;
   const unsigned symbol_at = sizeof (elf_word) == 8 ? 32 : 8;
   for (uint32_t i = 0; i < b.residual_count; i++, to++)

@@ -259,7 +259,7 @@ number_of (unsigned long value, unsigned base, char buffer[DIGITS_SIZE])
 #define digits_of(value, buffer) number_of (value, 10, buffer)
 #define hexadecimal_of(value, buffer) number_of (value, 16, buffer)
 
-/* Writes DIRECTORY/NAME; returns 0 if it does not fit. */
+/* Writes DIRECTORY/NAME; returns 0 if it does not fit. An empty directory is the current one. */
 static inline int
 join_path (char *to, size_t size, const char *directory, size_t length, const char *name)
 {
@@ -267,8 +267,9 @@ join_path (char *to, size_t size, const char *directory, size_t length, const ch
   if (length + 1 + more > size)
     return 0;
   memcpy (to, directory, length);
-  to[length] = '/';
-  memcpy (to + length + 1, name, more);
+  if (length > 1 || (length == 1 && *directory != '/'))
+    to[length++] = '/';
+  memcpy (to + length, name, more);
   return 1;
 }
 

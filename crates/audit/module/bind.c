@@ -40,7 +40,7 @@ static int
 make_room (void)
 {
   uint64_t most = 0;
-  for (const struct table_bound_program *p = program; p != NULL; p = bound_program_after (p))
+  for (const struct table_bound_program *p = program; p != NULL; p = bound_program (NULL, p))
     most = p->member_count > most ? p->member_count : most;
   places_size = most * sizeof (struct place) + (uint64_t) sections[SECTION_BOUND_OBJECTS].count * sizeof *start.bases;
   start.places = sys_allocate ((size_t) places_size);
@@ -53,7 +53,7 @@ make_room (void)
 int
 bind_init (const char *path)
 {
-  program = first_record = path != NULL && table_ready () ? bound_program (path) : NULL;
+  program = first_record = path != NULL && table_ready () ? bound_program (path, NULL) : NULL;
   if (program == NULL)
     return 0;
   if (program->member_count == 0)
@@ -150,12 +150,12 @@ measure (const struct place *place, uint64_t *relocations, uint32_t *targets)
       *relocations += pages_count (place);
       return 1;
     }
-  if (!bound_block_is_whole (member->relatives) || !bound_relatives (member->relatives, &relatives))
+  if (!bound_relatives (member->relatives, 0, &relatives))
     return 0;
   for (unsigned i = 0; i < 2; i++)
     if (i == 0 || blocks[i] != NO_BLOCK)
       {
-        if (!bound_block_is_whole (blocks[i]) || !bound_bindings (blocks[i], &b))
+        if (!bound_bindings (blocks[i], 0, &b))
           return 0;
         *relocations += (uint64_t) b.residual_count + b.indirect_count;
         *targets = b.target_count > *targets ? b.target_count : *targets;
@@ -237,7 +237,7 @@ choose_record (const struct link_map *map)
   if (is_expected (program, map))
     return 1;
   while (record != NULL && !(is_expected (record, map) && begins_alike (record)))
-    record = bound_program_after (record);
+    record = bound_program (NULL, record);
   if (record == NULL)
     return 0;
   program = record;

@@ -9,15 +9,18 @@ _Static_assert (sizeof (struct table_member) == 16, "as becalm writes it");
 _Static_assert (sizeof (struct table_block) == 16, "as becalm writes it");
 _Static_assert (sizeof (struct residual) == 16, "as becalm writes it");
 
-/* Returns the first record of a program from an index on. Records of one program follow each other. */
-static const struct table_bound_program *
-first_from (uint32_t index, const char *path, uint32_t wanted)
+const struct table_bound_program *
+bound_program (const char *path, const struct table_bound_program *before)
 {
   const char *known;
-  const struct table_bound_program *all = sections[SECTION_BOUND_PROGRAMS].records;
-  const struct sections *members = &sections[SECTION_MEMBERS];
-  for (; members->records != NULL && index < sections[SECTION_BOUND_PROGRAMS].count && all[index].path_hash == wanted;
-       index++)
+  const struct sections *programs = &sections[SECTION_BOUND_PROGRAMS], *members = &sections[SECTION_MEMBERS];
+  const struct table_bound_program *all = programs->records;
+  const uint32_t wanted = before != NULL ? before->path_hash : (uint32_t) hash_bytes (0, path, strlen (path));
+  uint32_t index = before != NULL ? (uint32_t) (before - all) + 1
+                                  : table_first_of (all, programs->count, sizeof *all, 4, wanted);
+  if (before != NULL)
+    path = table_string (before->path);
+  for (; members->records != NULL && index < programs->count && all[index].path_hash == wanted; index++)
     {
       const struct table_bound_program *program = table_record (SECTION_BOUND_PROGRAMS, index, &known);
       if (program != NULL && text_equal (known, path)
@@ -30,52 +33,29 @@ first_from (uint32_t index, const char *path, uint32_t wanted)
   return NULL;
 }
 
-const struct table_bound_program *
-bound_program (const char *path)
-{
-  const struct sections *all = &sections[SECTION_BOUND_PROGRAMS];
-  uint32_t wanted = (uint32_t) hash_bytes (0, path, strlen (path));
-  return first_from (table_first_of (all->records, all->count, sizeof (struct table_bound_program), 4, wanted), path,
-                     wanted);
-}
-
-const struct table_bound_program *
-bound_program_after (const struct table_bound_program *program)
-{
-  const struct table_bound_program *all = sections[SECTION_BOUND_PROGRAMS].records;
-  return first_from ((uint32_t) (program - all) + 1, table_string (program->path), program->path_hash);
-}
-
 const struct table_member *
 bound_members (const struct table_bound_program *program)
 {
   return (const struct table_member *) sections[SECTION_MEMBERS].records + program->members;
 }
 
-/* Returns the words of a block, NULL if they are not in the table. */
+/* Returns the words of a block, NULL if they are not in the table, or damaged. */
 static const uint32_t *
-block_words (uint32_t index, const struct table_block **block)
+block_words (uint32_t index, int is_checked, const struct table_block **block)
 {
   const struct sections *words = &sections[SECTION_BLOCK_WORDS];
   *block = (const struct table_block *) sections[SECTION_BLOCKS].records + index;
   if (index >= sections[SECTION_BLOCKS].count || (uint64_t) (*block)->at + (*block)->count > words->count)
     return NULL;
-  return (const uint32_t *) words->records + (*block)->at;
+  const uint32_t *first = (const uint32_t *) words->records + (*block)->at;
+  return is_checked || hash_block (index, first, 4 * (size_t) (*block)->count) == (*block)->hash ? first : NULL;
 }
 
 int
-bound_block_is_whole (uint32_t index)
+bound_relatives (uint32_t index, int is_checked, struct relatives *result)
 {
   const struct table_block *block;
-  const uint32_t *words = block_words (index, &block);
-  return words != NULL && hash_block (index, words, 4 * (size_t) block->count) == block->hash;
-}
-
-int
-bound_relatives (uint32_t index, struct relatives *result)
-{
-  const struct table_block *block;
-  const uint32_t *words = block_words (index, &block);
+  const uint32_t *words = block_words (index, is_checked, &block);
   if (words == NULL || block->count < 1 || 1 + (uint64_t) words[0] > block->count)
     return 0;
   result->values = words + 1;
@@ -101,11 +81,11 @@ targets_fit (const struct bindings *b)
 }
 
 int
-bound_bindings (uint32_t index, struct bindings *result)
+bound_bindings (uint32_t index, int is_checked, struct bindings *result)
 {
   const uint32_t header = 7;
   const struct table_block *block;
-  const uint32_t *words = block_words (index, &block);
+  const uint32_t *words = block_words (index, is_checked, &block);
   if (words == NULL || block->count < header)
     return 0;
   struct bindings b = { .definer_count = words[0], .target_count = words[1],

@@ -65,17 +65,12 @@ struct bindings
 /* Indexes of targets have 32 bits. */
 #define BINDINGS_WIDE 1u
 
-/* Returns the first record of that program, with its members checked; NULL if there is none. */
-const struct table_bound_program *bound_program (const char *path);
-
-/* Returns the next record of the same program, whose start has other objects, or NULL. */
-const struct table_bound_program *bound_program_after (const struct table_bound_program *program);
+/* Returns the first record of the program at PATH, or the one after BEFORE, whose start has other objects, with its
+   members checked; NULL if there is none. */
+const struct table_bound_program *bound_program (const char *path, const struct table_bound_program *before);
 
 const struct table_member *bound_members (const struct table_bound_program *program);
 
-/* True if a block is undamaged; each block is read once for that. */
-int bound_block_is_whole (uint32_t block);
-
-/* Reads an undamaged block; returns 0 if its contents are invalid. */
-int bound_relatives (uint32_t block, struct relatives *result);
-int bound_bindings (uint32_t block, struct bindings *result);
+/* Reads a block; returns 0 if its contents are invalid. Its checksum is compared unless the block IS_CHECKED. */
+int bound_relatives (uint32_t block, int is_checked, struct relatives *result);
+int bound_bindings (uint32_t block, int is_checked, struct bindings *result);

@@ -189,7 +189,7 @@ library_path_forget (void)
 static int
 compose (const struct element *e, const char *name)
 {
-  return join_path (candidate, sizeof candidate, e->path, e->length == 1 ? 0 : e->length, name);
+  return join_path (candidate, sizeof candidate, e->path, e->length, name);
 }
 
 /* Looks for a name in a directory, with IN_PACK by what the program is told. */

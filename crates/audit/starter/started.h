@@ -48,28 +48,15 @@ execute (const char *path, char **arguments, char **environment)
   return system_call (NR_execve, (long) path, (long) arguments, (long) environment, 0, 0);
 }
 
-/* Writes DIRECTORY/NAME; returns 0 if it is too long. An empty directory is the current one. */
-static inline int
-join (char to[PATH_SIZE], const char *directory, size_t length, const char *name)
-{
-  const size_t more = strlen (name);
-  if (length + more + 2 > PATH_SIZE)
-    return 0;
-  memcpy (to, directory, length);
-  if (length > 0)
-    to[length++] = '/';
-  memcpy (to + length, name, more + 1);
-  return 1;
-}
-
-/* Does the same for the first directory of a list, and moves *LIST to the next one; NULL at the end. */
+/* Writes NAME in the first directory of a list, and moves *LIST to the next one, NULL at the end; returns 0 if it is
+   too long. */
 static inline int
 join_next (char to[PATH_SIZE], const char **list, const char *name)
 {
   const char *directory = *list;
   const size_t length = length_to (directory, ':');
   *list = directory[length] == ':' ? directory + length + 1 : NULL;
-  return join (to, directory, length, name);
+  return join_path (to, PATH_SIZE, directory, length, name);
 }
 
 /* A file, as far as `stat` tells it from another. */
