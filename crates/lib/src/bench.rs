@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use becalm_host::bench::are_droppable;
 use becalm_host::bench::stats::LEVEL;
 use becalm_host::bench::{self, BenchError, Measured, Options, Timed, Until, Variant};
-use becalm_host::trace::{Command, Streams};
+use becalm_host::trace::{Command, Pages, Streams};
 use rustc_hash::FxHashSet;
 use serde::Serialize;
 
@@ -23,8 +23,7 @@ use crate::json;
 use crate::progress::{Phase, Progress};
 use crate::relocations::Relocations;
 use crate::trace;
-use crate::trace::observe::{Confined, watch};
-use crate::trace::report::Pages;
+use crate::trace::observe::watch;
 use crate::words::{self, counted};
 
 /// A finished measurement: the JSON document of `becalm bench`.
@@ -270,25 +269,20 @@ impl Watched {
     /// # Errors
     /// Returns an error if the variant cannot be traced.
     fn of(variant: &Variant, options: &Options) -> Result<Self> {
-        let Command { program, args, env, .. } = &variant.command;
+        let streams = Some(Streams::nowhere()?);
+        let command = Command { streams, ..variant.command.clone() };
         let until_entry = options.until == Until::Entry;
         let watched = trace::options::Options {
-            command: std::iter::once(program).chain(args).cloned().collect(),
             until_entry,
             until_idle: options.until == Until::Idle,
             relocations: true,
             cold: options.cold,
             ..trace::options::Options::default()
         };
-        let confined = Confined {
-            environment: env.clone().unwrap_or_else(|| env::vars_os().collect()),
-            streams: Streams::nowhere()?,
-            limit: options.timeout,
-        };
         if options.cold {
             bench::drop_caches(&options.cold_files)?;
         }
-        let report = watch(&watched, &confined)?;
+        let report = watch(&watched, &command, options.timeout)?;
         if report.opens_alone {
             bail!(report.notes.into_iter().next().unwrap_or_default());
         }

@@ -9,17 +9,16 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use becalm_core::probe::{Call, Outcome};
 use becalm_host::child;
-use becalm_host::trace::{Streams, TraceError};
+use becalm_host::trace::{Command, Exit, Streams, TraceError};
 
 use crate::compare::apply::last_line;
 use crate::compare::args::CompareArgs;
 use crate::compare::column::Column;
 use becalm_lib::compare::apply::environment;
 use becalm_lib::path::path_of;
-use becalm_lib::trace::observe::{Confined, watch};
+use becalm_lib::trace::observe::watch;
 use becalm_lib::trace::options::Options;
-use becalm_lib::trace::refused::ObserveError;
-use becalm_lib::trace::report::{Exit, Seen};
+use becalm_lib::trace::report::Seen;
 
 /// The outcome of a start.
 #[derive(Debug)]
@@ -59,29 +58,23 @@ fn watched(column: &Column, runs: &Runs<'_>) -> Result<Figures> {
     let in_place = || runs.place.display().to_string();
     let mut said = tempfile::tempfile_in(runs.place).with_context(in_place)?;
     let streams = said.try_clone().and_then(Streams::with_stderr);
-    let confined = Confined {
-        environment: environment(&column.done.variables),
-        streams: streams.with_context(in_place)?,
-        limit: runs.limit,
-    };
-    let program = column.program.clone().into_os_string();
-    let options = Options {
-        command: [program].into_iter().chain(runs.args.iter().cloned()).collect(),
-        relocations: true,
-        ..Options::default()
-    };
-    let report = watch(&options, &confined).map_err(|error| match error {
-        ObserveError::Trace(TraceError::TooLong { limit, .. }) => {
-            anyhow!("did not end within {} s and was killed", limit.as_secs_f64())
-        }
-        error => error.into(),
-    })?;
+    let mut command = Command::new(&column.program, runs.args.iter().cloned());
+    command.env = Some(environment(&column.done.variables));
+    command.streams = Some(streams.with_context(in_place)?);
+    let options = Options { relocations: true, ..Options::default() };
+    let report =
+        watch(&options, &command, runs.limit).map_err(|error| match error.downcast_ref() {
+            Some(TraceError::TooLong { limit, .. }) => {
+                anyhow!("did not end within {} s and was killed", limit.as_secs_f64())
+            }
+            _ => error,
+        })?;
     let exit = report.exit;
     let first = report.images.into_iter().next();
     let Some(seen) = first.filter(|seen| seen.reached_entry) else {
         return Err(failed(&mut said, "its loader gave up".to_owned()));
     };
-    match exit.map_or(0, Exit::code) {
+    match exit.and_then(Exit::code).unwrap_or(0) {
         0 => {}
         _ if runs.options.ignore_failure => {}
         code => return Err(failed(&mut said, format!("exit code {code}"))),

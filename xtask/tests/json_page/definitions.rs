@@ -136,6 +136,7 @@ impl Definitions {
             "super" if !file.path.ends_with("mod.rs") => file.path.parent()?.to_owned(),
             "becalm_lib" => self.root.join("crates/lib/src"),
             "becalm_core" => self.root.join("crates/core/src"),
+            "becalm_host" => self.root.join("crates/host/src"),
             module if file.path.ends_with("mod.rs") => file.path.parent()?.join(module),
             _ => return None,
         };
@@ -237,7 +238,8 @@ fn values(item: &syn::ItemEnum) -> String {
         let name = name.unwrap_or_else(|| name_of(&variant.ident, kebab));
         format!(" `{name}`: {}", doc(&variant.attrs))
     };
-    item.variants.iter().map(value).collect()
+    let written = item.variants.iter().filter(|variant| !Serde::of(&variant.attrs).skip);
+    written.map(value).collect()
 }
 
 /// True if serde writes an item by its fields or variants.

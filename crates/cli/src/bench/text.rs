@@ -5,6 +5,7 @@ use std::fmt::Write;
 use becalm_host::bench::Timed;
 use becalm_lib::bench::{Figures, Report};
 use becalm_lib::escape::shortened;
+use becalm_lib::trace::report::words_of_pages;
 use becalm_lib::words::milliseconds;
 
 use crate::bench::distribution::{Axis, blocks};
@@ -109,7 +110,7 @@ fn watched(names: &[String], look: Look, report: &Report) -> String {
         let cells = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:>width$}"));
         cells.collect::<Vec<_>>().join("  ")
     };
-    let waited = watched().map(|watched| watched?.pages.as_ref()?.words());
+    let waited = watched().map(|watched| words_of_pages(watched?.pages.as_ref()?));
     table(names, &look.strong(&line(&headings)), rows.iter().map(|row| row.as_ref().map(line)))
         + &table(names, &look.strong("one traced cold start"), waited)
 }

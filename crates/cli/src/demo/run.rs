@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
 use becalm_host::child::status_within;
-use becalm_host::trace::{Streams, TraceError};
+use becalm_host::trace::{self, Streams, TraceError};
 use becalm_host::write::{WriteOptions, Writer};
 use becalm_lib::assume::{Assumptions, StorePrefixes};
 use becalm_lib::check::starts::add_advice;
@@ -25,9 +25,8 @@ use becalm_lib::path::path_bytes;
 use becalm_lib::progress::Silent;
 use becalm_lib::scratch::Scratch;
 use becalm_lib::targets::{self, Target};
-use becalm_lib::trace::observe::{Confined, watch};
+use becalm_lib::trace::observe::watch;
 use becalm_lib::trace::options::Options;
-use becalm_lib::trace::refused::ObserveError;
 use becalm_lib::trace::report::Seen;
 use becalm_lib::words::{counted, grouped, milliseconds};
 use rayon::prelude::*;
@@ -154,17 +153,13 @@ impl Demo<'_> {
 
     /// Traces a start.
     fn traced(&self, program: &Path, variables: &Variables) -> Result<Seen> {
-        let mut command = vec![program.as_os_str().to_owned()];
-        command.extend(arguments(None, &self.args.args)?);
-        let options = Options { command, ..Options::default() };
-        let confined = Confined {
-            environment: environment(variables),
-            streams: Streams::with_stderr(tempfile::tempfile_in(&self.dir)?)?,
-            limit: self.args.time_limit,
-        };
-        let report = watch(&options, &confined).map_err(|error| match error {
-            ObserveError::Trace(TraceError::TooLong { .. }) => self.too_long(),
-            error => error.into(),
+        let mut command = trace::Command::new(program, arguments(None, &self.args.args)?);
+        command.env = Some(environment(variables));
+        command.streams = Some(Streams::with_stderr(tempfile::tempfile_in(&self.dir)?)?);
+        let watched = watch(&Options::default(), &command, self.args.time_limit);
+        let report = watched.map_err(|error| match error.downcast_ref() {
+            Some(TraceError::TooLong { .. }) => self.too_long(),
+            _ => error,
         })?;
         let file = path_bytes(program);
         let mut images = report.images.into_iter();

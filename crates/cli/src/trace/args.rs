@@ -126,7 +126,6 @@ impl TraceArgs {
     /// Returns the library's options for the traced run.
     pub(crate) fn options(&self) -> Options {
         Options {
-            command: self.command.clone(),
             all_syscalls: self.syscalls,
             follow: self.follow,
             until_entry: self.until == Until::Entry,

@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
+use becalm_core::observe::tally::ClassLookups;
 use becalm_lib::escape::shown;
-use becalm_lib::trace::report::{ClassLookups, Seen};
+use becalm_lib::trace::report::Seen;
 use becalm_lib::words::{counted, grouped, milliseconds};
 
 use crate::check::text::padded_bar;

@@ -4,10 +4,9 @@
 //! [`observe`](becalm_lib::trace::observe) runs and traces; [`crate::trace::text`] makes the screen.
 
 use anyhow::{Result, bail};
-use becalm_host::trace::{Rest, Supervisor};
+use becalm_host::trace::{Command, Exit, Rest, Supervisor};
 use becalm_lib::trace::observe;
 use becalm_lib::trace::observe::Observed;
-use becalm_lib::trace::report::Exit;
 
 use crate::exit_code::ExitStatus;
 use crate::terminal::style::When;
@@ -24,13 +23,14 @@ pub(crate) fn run(args: &TraceArgs, color: When) -> Result<ExitStatus> {
     if let Some(log) = &args.from {
         return from::run(args, log, color);
     }
-    if args.command.is_empty() {
+    let [program, words @ ..] = args.command.as_slice() else {
         bail!("trace: no command; becalm trace [OPTIONS] -- CMD [ARGS]...");
-    }
+    };
+    let command = Command::new(program, words.iter().cloned());
     let mut places = Places::open(args, color)?;
     // No thread has been started yet. If no process can be made, there is no supervisor.
     let supervisor = Supervisor::enter().ok();
-    let observed = observe::observe(&args.options(), supervisor)?;
+    let observed = observe::observe(&args.options(), &command, supervisor)?;
     finish(args, observed, &mut places)
 }
 
@@ -40,12 +40,12 @@ fn finish(args: &TraceArgs, observed: Observed, places: &mut Places) -> Result<E
     // On stdout the object comes last, after all output of the program.
     let wait_first = report.exit.is_none() && places.json_on_stdout();
     if wait_first {
-        report.exit = rest.take().and_then(Rest::finish).and_then(Exit::of);
+        report.exit = rest.take().and_then(Rest::finish);
     }
     let told = places.tell(args, &report);
-    let code = |exit: Option<Exit>| exit.map_or(0, Exit::code);
+    let code = |exit: Option<Exit>| exit.and_then(Exit::code).unwrap_or(0);
     let status = match (rest, report.exit) {
-        (Some(rest), None) => code(rest.finish().and_then(Exit::of)),
+        (Some(rest), None) => code(rest.finish()),
         (Some(rest), exit) => {
             let status = if told.is_ok() { code(exit) } else { ExitStatus::Failure.code() };
             serve(rest, supervisor, status, told.as_ref().err());

@@ -4,9 +4,10 @@
 use std::fmt::Write;
 
 use becalm_core::observe::offenders::Offender;
+use becalm_host::trace::{Exit, Share};
 use becalm_lib::escape::shown;
 use becalm_lib::relocations::Relocations;
-use becalm_lib::trace::report::{Exit, Report, Seen, Share};
+use becalm_lib::trace::report::{Report, Seen, words_of_pages};
 use becalm_lib::words::{counted, milliseconds};
 
 use crate::beside;
@@ -120,7 +121,7 @@ fn head(text: &mut String, look: Look, report: &Report, seen: &Seen) {
     let end = match report.exit {
         Some(Exit::Code(code)) => format!("exit code {code}"),
         Some(Exit::Signal(signal)) => format!("ended by signal {signal}"),
-        None => "goes on untraced".to_owned(),
+        _ => "goes on untraced".to_owned(),
     };
     let entry = if seen.reached_entry { "" } else { "; the entry point was not reached" };
     let _ = writeln!(text, "  {script}process {}, {end}{entry}", seen.pid);
@@ -200,7 +201,7 @@ fn shares(text: &mut String, look: Look, report: &Report, seen: &Seen) {
 
 /// The waits for pages of an image, if there are any.
 fn waited(seen: &Seen) -> Option<String> {
-    seen.pages.as_ref()?.words()
+    words_of_pages(seen.pages.as_ref()?)
 }
 
 /// The relocation of the start.

@@ -4,7 +4,9 @@ use bstr::{BStr, BString};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
+use super::offenders::first;
 use super::{Class, Kind, Lookup};
+use crate::lossy::lossy;
 
 /// Failed lookups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,34 +46,76 @@ impl Missed {
 }
 
 /// The lookups of one class.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClassTally {
-    /// Successful lookups.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ClassLookups {
+    /// The class.
+    pub class: Class,
+    /// Lookups that succeeded.
+    #[serde(default)]
     pub hits: u64,
-    /// Failed lookups.
+    /// Lookups that failed.
+    #[serde(default)]
     pub missed: Missed,
-    /// The misses by directory, the most first, equal numbers by name. Directories after the first
-    /// [`ClassTallies::MAX_DIRS`] are counted in `other_dirs`.
-    pub dirs: Vec<(BString, u64)>,
-    /// The misses in other directories.
-    pub other_dirs: u64,
-    /// The misses by file name, the most first, with the same limit.
-    pub names: Vec<(BString, u64)>,
-    /// The successful lookups that repeat an earlier one: the same call on the same path succeeded
-    /// before. Of more than [`ClassTallies::MAX_PATHS`] paths the others are not counted.
+    /// The misses by directory, the worst 1,024 (input of `becalm index --paths-from`).
+    #[serde(default)]
+    pub dirs: Vec<MissedPath>,
+    /// The misses by file name, the worst 50.
+    #[serde(default, serialize_with = "first")]
+    pub names: Vec<MissedName>,
+    /// Successful lookups that repeat an earlier one: the same call on the same path succeeded
+    /// before.
+    #[serde(default)]
     pub repeated: Repeated,
 }
 
+/// Misses in a directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MissedPath {
+    /// The directory; empty for bare names.
+    #[serde(serialize_with = "lossy")]
+    pub path: BString,
+    /// The number of misses.
+    pub misses: u64,
+}
+
+/// Misses of a file name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MissedName {
+    /// The name.
+    #[serde(serialize_with = "lossy")]
+    pub name: BString,
+    /// The number of misses.
+    pub misses: u64,
+}
+
 /// Successful lookups that repeat an earlier one.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Repeated {
     /// Their number.
     pub count: u64,
-    /// Their total duration in nanoseconds, without the tracer's own cost.
+    /// Their time in nanoseconds.
     pub ns: u64,
-    /// The number for each path, the highest first, equal numbers by path; at most
-    /// [`ClassTallies::MAX_DIRS`] paths.
-    pub paths: Vec<(BString, u64)>,
+    /// The paths, the worst 1,024.
+    pub paths: Vec<RepeatedPath>,
+}
+
+/// A path that is found repeatedly.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RepeatedPath {
+    /// The path.
+    #[serde(serialize_with = "lossy")]
+    pub path: BString,
+    /// The number of times beyond the first.
+    pub times: u64,
+}
+
+impl ClassLookups {
+    /// Returns the number of all lookups.
+    #[must_use]
+    pub fn lookups(&self) -> u64 {
+        self.hits + self.missed.total()
+    }
 }
 
 /// The running counts of lookups by class and directory.
@@ -82,8 +126,10 @@ pub struct ClassTallies {
 
 #[derive(Clone, Debug, Default)]
 struct Counting {
-    /// The counts, without those by directory, name and path.
-    tally: ClassTally,
+    hits: u64,
+    missed: Missed,
+    /// The repetitions, without their paths.
+    repeated: Repeated,
     dirs: FxHashMap<BString, u64>,
     names: FxHashMap<BString, u64>,
     /// The number of times that each path was found, by kind of call.
@@ -101,24 +147,23 @@ impl ClassTallies {
     pub fn add(&mut self, class: Class, lookup: &Lookup) {
         let counting = self.classes.entry(class).or_default();
         if !lookup.is_miss() {
-            counting.tally.hits += 1;
+            counting.hits += 1;
             counting.repeat(lookup);
             return;
         }
-        counting.tally.missed.add(lookup);
-        let is_counted = charge(&mut counting.dirs, lookup.dir());
-        counting.tally.other_dirs += u64::from(!is_counted);
+        counting.missed.add(lookup);
+        charge(&mut counting.dirs, lookup.dir());
         charge(&mut counting.names, lookup.name());
     }
 
     /// Returns the counts. The class with the most misses and repetitions is first, equal numbers are
     /// sorted by name.
     #[must_use]
-    pub fn finish(self) -> Vec<(Class, ClassTally)> {
-        let mut list: Vec<(Class, ClassTally)> =
-            self.classes.into_iter().map(|(class, counting)| (class, counting.finish())).collect();
-        let cost = |tally: &ClassTally| tally.missed.total() + tally.repeated.count;
-        list.sort_by(|(a, x), (b, y)| cost(y).cmp(&cost(x)).then_with(|| a.cmp(b)));
+    pub fn finish(self) -> Vec<ClassLookups> {
+        let mut list: Vec<ClassLookups> =
+            self.classes.into_iter().map(|(class, counting)| counting.finish(class)).collect();
+        let cost = |of: &ClassLookups| of.missed.total() + of.repeated.count;
+        list.sort_by(|a, b| cost(b).cmp(&cost(a)).then_with(|| a.class.cmp(&b.class)));
         list
     }
 }
@@ -128,39 +173,44 @@ impl Counting {
         let found = self.found.entry(lookup.kind).or_default();
         if let Some(times) = found.get_mut(&lookup.path) {
             *times += 1;
-            self.tally.repeated.count += 1;
-            self.tally.repeated.ns += lookup.ns;
+            self.repeated.count += 1;
+            self.repeated.ns += lookup.ns;
         } else if found.len() < ClassTallies::MAX_PATHS {
             found.insert(lookup.path.clone(), 1);
         }
     }
 
-    fn finish(self) -> ClassTally {
+    fn finish(self, class: Class) -> ClassLookups {
         let mut again: FxHashMap<BString, u64> = FxHashMap::default();
         for (path, times) in self.found.into_values().flatten().filter(|(_, times)| *times > 1) {
             *again.entry(path).or_default() += times - 1;
         }
-        let mut tally = self.tally;
-        (tally.dirs, tally.names) = (most_first(self.dirs), most_first(self.names));
-        tally.repeated.paths = most_first(again);
-        tally.repeated.paths.truncate(ClassTallies::MAX_DIRS);
-        tally
+        let again = most_first(again).take(ClassTallies::MAX_DIRS);
+        let paths = again.map(|(path, times)| RepeatedPath { path, times }).collect();
+        let dirs = most_first(self.dirs).map(|(path, misses)| MissedPath { path, misses });
+        let names = most_first(self.names).map(|(name, misses)| MissedName { name, misses });
+        ClassLookups {
+            class,
+            hits: self.hits,
+            missed: self.missed,
+            dirs: dirs.collect(),
+            names: names.collect(),
+            repeated: Repeated { paths, ..self.repeated },
+        }
     }
 }
 
-/// Counts a name. Returns false if there are too many others.
-fn charge(counts: &mut FxHashMap<BString, u64>, name: &BStr) -> bool {
-    let is_counted = counts.contains_key(name) || counts.len() < ClassTallies::MAX_DIRS;
-    if is_counted {
+/// Counts a name, unless there are too many others.
+fn charge(counts: &mut FxHashMap<BString, u64>, name: &BStr) {
+    if counts.contains_key(name) || counts.len() < ClassTallies::MAX_DIRS {
         *counts.entry(name.to_owned()).or_default() += 1;
     }
-    is_counted
 }
 
-fn most_first(counts: FxHashMap<BString, u64>) -> Vec<(BString, u64)> {
+fn most_first(counts: FxHashMap<BString, u64>) -> impl Iterator<Item = (BString, u64)> {
     let mut list: Vec<(BString, u64)> = counts.into_iter().collect();
     list.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    list
+    list.into_iter()
 }
 
 #[cfg(test)]
@@ -180,12 +230,13 @@ mod tests {
             tallies.add(Class::Other, &miss(format!("/d{index}/x")));
         }
         tallies.add(Class::Other, &miss("/d7/y".into()));
-        let (_, tally) = &tallies.finish()[0];
+        let tally = &tallies.finish()[0];
         assert_eq!(tally.dirs.len(), ClassTallies::MAX_DIRS);
-        assert_eq!(tally.dirs[0], ("/d7".into(), 2));
-        assert_eq!(tally.other_dirs, 5_000 - ClassTallies::MAX_DIRS as u64);
+        assert_eq!(tally.dirs[0], MissedPath { path: "/d7".into(), misses: 2 });
         assert_eq!((tally.missed.opens, tally.missed.ns), (5_001, 7 * 5_001));
-        assert_eq!(tally.names, [("x".into(), 5_000), ("y".into(), 1)]);
+        let names = [("x", 5_000), ("y", 1)];
+        let names = names.map(|(name, misses)| MissedName { name: name.into(), misses });
+        assert_eq!(tally.names, names);
     }
 
     #[test]
@@ -199,9 +250,9 @@ mod tests {
         tallies.add(Class::Python, &found(Kind::Open, "/site/a.py"));
         tallies.add(Class::Python, &miss("/site/b.py".to_owned()));
         tallies.add(Class::Python, &miss("/site/b.py".to_owned()));
-        let (_, tally) = &tallies.finish()[0];
+        let tally = &tallies.finish()[0];
         assert_eq!((tally.hits, tally.repeated.count, tally.repeated.ns), (5, 2, 14));
-        assert_eq!(tally.repeated.paths, [("/site".into(), 2)]);
+        assert_eq!(tally.repeated.paths, [RepeatedPath { path: "/site".into(), times: 2 }]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::time::Instant;
 
-use super::Calibration;
+use super::Overhead;
 use super::spawn::{CALLS, Spawned, spawn};
 use super::stopped::{self, Until, Waited, Why};
 use super::sys::AtCall;
@@ -14,7 +14,7 @@ use super::sys::AtCall;
 ///
 /// # Errors
 /// Returns an error if the child cannot be traced or was killed.
-pub(super) fn measure(child: &mut Spawned) -> io::Result<Calibration> {
+pub(super) fn measure(child: &mut Spawned) -> io::Result<Overhead> {
     // The time at which the last call's start was seen and, during the call, that at which the task was
     // resumed.
     let (mut seen, mut resumed): (Option<Instant>, Option<Instant>) = (None, None);
@@ -53,21 +53,21 @@ pub(super) fn measure(child: &mut Spawned) -> io::Result<Calibration> {
             task.resume(Until::Filter, 0);
             let (call_ns, cycle_ns) = (median(&mut samples), median(&mut cycles));
             let samples = CALLS as u32;
-            return Ok(Calibration { call_ns, cycle_ns, samples, ..Calibration::default() });
+            return Ok(Overhead { call_ns, cycle_ns, samples, ..Overhead::default() });
         }
         task.resume(Until::Call, 0);
     }
 }
 
 /// Measures a child of its own on whatever processor the scheduler chooses.
-pub(super) fn apart() -> Option<Calibration> {
+pub(super) fn apart() -> Option<Overhead> {
     let mut child = spawn(Path::new(""), None, false, false).ok()?;
     let measured = measure(&mut child).ok();
     child.abandon();
     measured
 }
 
-/// Cost of tracing a call, in nanoseconds; see [`Calibration`].
+/// Cost of tracing a call, in nanoseconds; see [`Overhead`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost {
     pub(super) call_ns: u64,

@@ -219,8 +219,10 @@ fn fill(share: &mut Share, rows: FxHashMap<Cow<'static, str>, SyscallRow>, wall_
     let mut rows: Vec<SyscallRow> = rows.into_iter().map(named).collect();
     // Calls with equal times are sorted by name, so that the order does not depend on the hash map.
     rows.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.name.cmp(&b.name)));
-    share.histogram = rows;
+    share.calls = rows.iter().map(|row| row.count).sum();
+    share.syscalls = rows;
     share.wall_ns = wall_ns;
     // The cost of a call is a median, so the sum may exceed the measured time.
     share.tracer_ns = share.tracer_ns.min(wall_ns);
+    share.net_ns = wall_ns - share.tracer_ns;
 }

@@ -1,15 +1,20 @@
 //! The exit of a program.
 
-/// The end of a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use serde::{Deserialize, Serialize};
+
+/// The exit of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Exit {
-    /// Exited with this code.
+    /// The exit code.
     Code(u8),
-    /// Killed by this signal.
+    /// The signal that ended it.
     Signal(i32),
     /// Still running and no longer traced: [`super::Options::until_entry`].
+    #[serde(skip)]
     Running,
     /// Killed at its first idle moment: [`super::Options::until_idle`].
+    #[serde(skip)]
     Idle,
 }
 
@@ -23,5 +28,11 @@ impl Exit {
             Exit::Signal(signal) => Some(128u8.saturating_add(u8::try_from(signal).unwrap_or(127))),
             Exit::Running | Exit::Idle => None,
         }
+    }
+
+    /// Returns the exit of a program that was traced to its end.
+    #[must_use]
+    pub fn ended(self) -> Option<Self> {
+        self.code().map(|_| self)
     }
 }

@@ -66,9 +66,7 @@ use watchdog::Watchdog;
 
 pub use entry::{Entered, Entry, time_to_entry};
 pub use error::TraceError;
-pub use report::{
-    Calibration, Exit, FileWaits, Image, Note, PageWaits, Share, TimedLookup, Traced,
-};
+pub use report::{Exit, FileWaits, Image, Note, Overhead, Pages, Share, TimedLookup, Traced};
 pub use rest::Rest;
 pub use shared_cpu::keep_off_this_processor;
 pub use stamped::{Stamped, stamped};

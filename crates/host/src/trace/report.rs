@@ -1,9 +1,12 @@
 //! Result of a traced run: its images, their shares, its end and its notes.
 
 pub use super::exit::Exit;
-use becalm_core::observe::tally::{ClassTally, Missed};
+use becalm_core::lossy::lossy;
+use becalm_core::observe::offenders::first;
+use becalm_core::observe::tally::{ClassLookups, Missed};
 use becalm_core::observe::{Class, Lookup, SyscallRow};
 use bstr::BString;
+use serde::{Deserialize, Serialize};
 
 /// A traced run.
 #[derive(Debug)]
@@ -15,7 +18,7 @@ pub struct Traced {
     /// The program's end.
     pub exit: Exit,
     /// The cost of tracing on this machine.
-    pub overhead: Calibration,
+    pub overhead: Overhead,
     /// Facts that a reader of the result needs to know.
     pub notes: Vec<Note>,
     /// The processes that still need this tracer; see [`super::Rest`].
@@ -57,7 +60,7 @@ pub struct Image {
     /// the loader's share and are not kept.
     pub initialisers: u64,
     /// The program's lookups by class, most misses first.
-    pub classes: Vec<(Class, ClassTally)>,
+    pub classes: Vec<ClassLookups>,
     /// The lookups of [`Class::Dlopen`], in order, for [`becalm_core::observe::dlopens()`] to
     /// attribute to requesters. At most [`super::MAX_LOOKUPS`].
     pub dlopens: Vec<Lookup>,
@@ -77,7 +80,7 @@ pub struct Image {
     pub secure: bool,
     /// Its waits for pages that were not in memory; `None` if they were not measured
     /// ([`super::Options::pages`], [`Note::PagesNotMeasured`]).
-    pub pages: Option<PageWaits>,
+    pub pages: Option<Pages>,
 }
 
 /// A lookup and its place in the image's time.
@@ -93,75 +96,79 @@ pub struct TimedLookup {
     pub lookup: Lookup,
 }
 
-/// Page faults that waited for a page: of a file that was not in memory or was being read, or swapped out.
-/// Waits in calls, as in `read`, are not among them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PageWaits {
+/// The waits for pages that were not in memory: page faults that are major, or that sleep for a page of a
+/// file because it is being read already; from the fault to its end. Waits in system calls, as in `read` and
+/// `open`, are not among them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Pages {
     /// Their number.
     pub waits: u64,
-    /// The time in which at least one thread waited, in nanoseconds.
-    pub ns: u64,
-    /// The files of the pages, by time, most first.
+    /// The time in which at least one thread waited, in seconds.
+    pub seconds: f64,
+    /// The files of the pages, the most time first, the worst 50.
+    #[serde(serialize_with = "first")]
     pub files: Vec<FileWaits>,
 }
 
-/// Page faults that waited for a page of one file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The waits for pages of one file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct FileWaits {
     /// The file.
+    #[serde(serialize_with = "lossy")]
     pub path: BString,
     /// Their number.
     pub waits: u64,
-    /// The sum of their times in nanoseconds.
-    pub ns: u64,
+    /// The sum of their times in seconds.
+    pub seconds: f64,
 }
 
-/// Calls and time of one phase of an image.
-#[derive(Clone, Debug, Default)]
+/// Calls and time of one phase. Times are in nanoseconds.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Share {
-    /// Calls by name, ordered by total time, most first. Without [`super::Options::all_syscalls`]
-    /// only the calls that look for files.
-    pub histogram: Vec<SyscallRow>,
-    /// Number of lookups that succeeded.
-    pub hits: u64,
-    /// Lookups that failed, and the time they took.
-    pub missed: Missed,
-    /// Wall-clock time of the phase in nanoseconds, including the tracer's.
+    /// The time without the tracer's part.
+    pub net_ns: u64,
+    /// The time on the clock.
     pub wall_ns: u64,
-    /// The tracer's part of `wall_ns`, estimated from [`Calibration`].
+    /// The tracer's part of it, estimated.
     pub tracer_ns: u64,
+    /// The number of calls.
+    pub calls: u64,
+    /// The number of lookups that succeeded.
+    pub hits: u64,
+    /// The lookups that failed, and the time they took.
+    pub missed: Missed,
+    /// The calls by name, the most time first.
+    pub syscalls: Vec<SyscallRow>,
 }
 
-impl Share {
-    /// Returns the time of the phase without the tracer's part, in nanoseconds.
-    #[must_use]
-    pub fn net_ns(&self) -> u64 {
-        self.wall_ns.saturating_sub(self.tracer_ns)
-    }
-}
-
-/// Cost of tracing, measured on calls of `getppid`. The first measurement is made before the run
-/// with tracer and program on one processor. The second is made once they no longer share a
-/// processor.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Calibration {
-    /// The tracer's part of one call's measured duration, in nanoseconds. It is subtracted from
-    /// each call.
+/// The cost of tracing, in nanoseconds.
+///
+/// It is measured on calls of `getppid`: before the run with tracer and program on one processor, and once more
+/// when they no longer share a processor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Overhead {
+    /// Time that is subtracted from each call.
     pub call_ns: u64,
-    /// Additional cost of a traced call over an untraced one, in nanoseconds.
+    /// Time that is subtracted from a share for each call.
     pub cycle_ns: u64,
     /// `call_ns` for different processors; 0 if it was never needed.
+    #[serde(skip)]
     pub apart_call_ns: u64,
     /// `cycle_ns` for different processors; 0 if it was never needed.
+    #[serde(skip)]
     pub apart_cycle_ns: u64,
-    /// Number of calls in each measurement.
+    /// The number of calls that were measured.
     pub samples: u32,
 }
 
-impl Calibration {
+impl Overhead {
     /// Adds a measurement made on different processors to this one.
-    pub(super) fn with(self, apart: Calibration) -> Calibration {
-        Calibration { apart_call_ns: apart.call_ns, apart_cycle_ns: apart.cycle_ns, ..self }
+    pub(super) fn with(self, apart: Overhead) -> Overhead {
+        Overhead { apart_call_ns: apart.call_ns, apart_cycle_ns: apart.cycle_ns, ..self }
     }
 }
 

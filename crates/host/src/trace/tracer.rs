@@ -18,7 +18,7 @@ use super::shared_cpu::{SharedCpu, names_status};
 use super::spawn::{NO_FILTER, NO_NEW_PRIVILEGES, Spawned};
 use super::stopped::{self, Stopped, Until, Waited, Why};
 use super::sys::{self, AtCall, Pid, SyscallInfo};
-use super::{Calibration, Entering, Exit, Note, Options, TraceError, calibrate};
+use super::{Entering, Exit, Note, Options, Overhead, TraceError, calibrate};
 
 /// A thread of the program.
 #[derive(Debug, Default)]
@@ -40,7 +40,7 @@ struct Process {
 /// State of a traced run.
 pub(super) struct Tracer<'a> {
     pub(super) options: Options,
-    pub(super) overhead: Calibration,
+    pub(super) overhead: Overhead,
     entering: &'a mut Entering<'a>,
     command: PathBuf,
     dir: PathBuf,
@@ -69,7 +69,7 @@ impl<'a> Tracer<'a> {
         child: Spawned,
         (command, dir): (PathBuf, PathBuf),
         options: Options,
-        (overhead, shared_cpu): (Calibration, Option<SharedCpu>),
+        (overhead, shared_cpu): (Overhead, Option<SharedCpu>),
         entering: &'a mut Entering<'a>,
     ) -> Tracer<'a> {
         let no_filter = !options.wants_filter();

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use becalm_core::cost::SearchCost;
+use becalm_core::observe::tally::ClassLookups;
 use becalm_core::observe::{Class, DlopenProbe};
 use becalm_core::probe::{Call, Outcome, Probe, SearchSource};
 use becalm_core::record::phases::Phases;
@@ -19,7 +20,7 @@ use crate::first_line::{FirstLine, Loader};
 use crate::json;
 use crate::report::start::{Answered, Child, Node, Observed, Relocation, Snapshot, Try};
 use crate::report::{modules, name};
-use crate::trace::report::{ClassLookups, Report, Seen};
+use crate::trace::report::{Report, Seen};
 
 /// True if a file begins like a JSON object.
 pub fn is_one(path: &Path) -> bool {

@@ -24,8 +24,7 @@ use crate::run::program;
 use crate::scratch_index::ScratchIndex;
 use crate::targets::{self, Target};
 use crate::trace;
-use crate::trace::observe::{Confined, watch};
-use crate::trace::refused::ObserveError;
+use crate::trace::observe::watch;
 use crate::words::{words, words_of_chain};
 
 /// Whole starts that are timed.
@@ -101,26 +100,24 @@ fn run(
     if assume.sysroot.is_some() || assume.loader.is_some() || assume.libc.is_some() {
         return Err("the prediction is for another machine: the program was not run".to_owned());
     }
-    let program = absolute(program);
     let what = trace::options::Options {
-        command: [program.clone().into()].into_iter().chain(run.args.iter().cloned()).collect(),
         relocations: true,
         until_idle: true,
         timeline: true,
         store: assume.store.clone(),
         ..trace::options::Options::default()
     };
-    let environment = command(&program, run, options, environment).env.unwrap_or_default();
     let not_watched = |why| format!("the run could not be watched: {why}");
     let streams = Streams::nowhere().map_err(|error| not_watched(words(&error)))?;
-    let confined = Confined { environment, streams, limit: run.limit };
+    let command = command(&absolute(program), run, options, environment);
+    let command = Command { streams: Some(streams), ..command };
     // Every exit code is accepted: the report shows how the program ended.
-    let report = watch(&what, &confined).map_err(|error| match error {
-        ObserveError::Trace(TraceError::TooLong { limit, .. }) => {
+    let report = watch(&what, &command, run.limit).map_err(|error| match error.downcast_ref() {
+        Some(TraceError::TooLong { limit, .. }) => {
             let limit = limit.as_secs_f64();
             format!("the program did not end within {limit} s; name arguments with --run")
         }
-        error => not_watched(words_of_chain(&error)),
+        _ => not_watched(words_of_chain(error.as_ref())),
     })?;
     record::observed(&report)
 }

@@ -1,13 +1,14 @@
 //! The data of one program's start on the page.
 
 use becalm_core::cost::SearchCost;
+use becalm_core::observe::tally::ClassLookups;
 use becalm_core::probe::{Call, Outcome, SearchSource};
 use becalm_core::record::phases::Phases;
+use becalm_host::trace::Pages;
 use bstr::BString;
 
 use crate::advice::Advice;
 use crate::first_line::FirstLine;
-use crate::trace::report::{ClassLookups, Pages};
 
 /// The data of one program. Text is printable, but not escaped for HTML.
 #[derive(Clone, Debug)]

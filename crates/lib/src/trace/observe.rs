@@ -3,11 +3,11 @@
 //! The host traces, or [`untraced`] collects what is possible without tracing; [`predict`] runs the
 //! model meanwhile, and [`join`] combines observation and prediction.
 
-use std::ffi::OsString;
 use std::thread;
 use std::time::Duration;
 
-use becalm_host::trace::{self, Command, Rest, Streams, Supervisor, TraceError, Traced};
+use anyhow::Result;
+use becalm_host::trace::{self, Command, Rest, Supervisor, TraceError, Traced};
 
 use crate::ahead::learn;
 use crate::here;
@@ -15,8 +15,8 @@ use crate::path::path_of;
 use crate::relocations::{self, Relocations};
 use crate::trace::options::Options;
 use crate::trace::predict::{Assumed, Predictor};
-use crate::trace::refused::{ObserveError, why_untraced};
-use crate::trace::report::{Exit, Report, words_of_command};
+use crate::trace::refused::{explained, why_untraced};
+use crate::trace::report::{Report, words_of_command};
 use crate::trace::{join, notes, untraced};
 use crate::words::{counted, words_of_chain};
 
@@ -35,18 +35,6 @@ pub struct Observed {
     pub supervisor: Option<Supervisor>,
 }
 
-/// The limits of a run that its caller makes for itself.
-#[derive(Clone, Debug)]
-pub struct Confined {
-    /// The whole environment.
-    pub environment: Vec<(OsString, OsString)>,
-    /// The standard streams.
-    pub streams: Streams,
-    /// The time after which the program and its processes are killed. Processes that outlive the
-    /// program are killed with its end.
-    pub limit: Duration,
-}
-
 /// Runs the command and traces it. Call it before the process starts a thread; `supervisor` is the
 /// process before the tracer, if one could be made.
 ///
@@ -54,30 +42,22 @@ pub struct Confined {
 /// Returns an error if the command cannot be started.
 pub fn observe(
     options: &Options,
+    command: &Command,
     supervisor: Option<Supervisor>,
-) -> Result<Observed, ObserveError> {
-    run(options, &command(options)?, supervisor, None)
+) -> Result<Observed> {
+    run(options, command, supervisor, None)
 }
 
-/// Runs the command to its end, traced from a thread of this process.
+/// Runs the command to its end, traced from a thread of this process. At the limit the program and its processes
+/// are killed; processes that outlive the program are killed with its end.
 ///
 /// # Errors
 /// Returns an error if the command cannot be started, or does not end within the limit.
-pub fn watch(options: &Options, confined: &Confined) -> Result<Report, ObserveError> {
-    let mut command = command(options)?;
-    command.env = Some(confined.environment.clone());
-    command.streams = Some(confined.streams.clone());
-    let watched = || run(options, &command, None, Some(confined.limit)).map(|seen| seen.report);
+pub fn watch(options: &Options, command: &Command, limit: Duration) -> Result<Report> {
+    let watched = || run(options, command, None, Some(limit)).map(|seen| seen.report);
     // The tracer binds its own thread to the program's processor.
     let done = thread::scope(|scope| scope.spawn(watched).join());
     done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-fn command(options: &Options) -> Result<Command, ObserveError> {
-    let [program, program_args @ ..] = options.command.as_slice() else {
-        return Err(ObserveError::NoCommand);
-    };
-    Ok(Command::new(program, program_args.to_vec()))
 }
 
 fn run(
@@ -85,7 +65,7 @@ fn run(
     command: &Command,
     supervisor: Option<Supervisor>,
     limit: Option<Duration>,
-) -> Result<Observed, ObserveError> {
+) -> Result<Observed> {
     if let Some(why) = why_untraced(command) {
         return without_tracer(options, command, limit, &why);
     }
@@ -106,7 +86,7 @@ fn run(
     match trace::run_with(command, watched, &mut |at, image| predictor.entered(at, image)) {
         Ok(traced) => {
             let recorded = options.record.then(|| record(command, &traced));
-            let mut observed = joined(options, &assumed, traced, predictor);
+            let mut observed = joined(options, command, &assumed, traced, predictor);
             // Measured last: these starts bring into memory what the traced one may have to wait for.
             let relocations =
                 options.relocations.then(|| relocations::measure(command, limit.unwrap_or(LIMIT)));
@@ -118,7 +98,7 @@ fn run(
             let why = format!("tracing is not permitted here ({})", crate::words::words(&source));
             without_tracer(options, command, limit, &why)
         }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(explained(error)),
     }
 }
 
@@ -133,15 +113,21 @@ fn record(command: &Command, traced: &Traced) -> String {
     }
 }
 
-fn joined(options: &Options, assumed: &Assumed, traced: Traced, predictor: Predictor) -> Observed {
+fn joined(
+    options: &Options,
+    command: &Command,
+    assumed: &Assumed,
+    traced: Traced,
+    predictor: Predictor,
+) -> Observed {
     let Traced { images, exit, overhead, notes, rest, supervisor } = traced;
     let report = Report {
         made: images.last().map(|image| here::line(&path_of(image.path.as_ref()))),
-        command: words_of_command(&options.command),
+        command: words_of_command(command),
         images: join::images(images, predictor.answers(), assumed, options.files),
         is_idle: exit == trace::Exit::Idle,
-        exit: Exit::of(exit),
-        overhead: Some(overhead.into()),
+        exit: exit.ended(),
+        overhead: Some(overhead),
         notes: notes::in_words(&notes, rest.is_some()),
         all_syscalls: options.all_syscalls,
         opens_alone: false,
@@ -162,9 +148,8 @@ fn without_tracer(
     command: &Command,
     limit: Option<Duration>,
     why: &str,
-) -> Result<Observed, ObserveError> {
-    let ran = trace::run_untraced(command, limit)?;
-    let environment = command.env.clone().unwrap_or_else(|| std::env::vars_os().collect());
-    let report = untraced::report(options, ran, environment, why);
+) -> Result<Observed> {
+    let ran = trace::run_untraced(command, limit).map_err(explained)?;
+    let report = untraced::report(options, command, ran, why);
     Ok(Observed { report, rest: None, supervisor: None })
 }

@@ -1,15 +1,11 @@
 //! Options of a traced run.
 
-use std::ffi::OsString;
-
 use crate::assume::StorePrefixes;
 use becalm_core::strategy::Strategy;
 
-/// The command to run, and the extent of the trace.
+/// The extent of the trace.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The program to run, and its arguments.
-    pub command: Vec<OsString>,
     /// True if every system call stops, for a histogram of all of them.
     pub all_syscalls: bool,
     /// True if the processes that the program starts are traced as well.

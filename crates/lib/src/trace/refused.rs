@@ -4,47 +4,25 @@ use std::env;
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use anyhow::anyhow;
 use becalm_core::closure::Subject;
 use becalm_host::OsFs;
 use becalm_host::trace::{Command, TraceError};
 use bstr::{BStr, ByteSlice};
 use rustix::io::Errno;
-use thiserror::Error;
 
 use crate::escape::shown;
 
-/// The reason why a command was not run.
-#[derive(Debug, Error)]
-pub enum ObserveError {
-    /// No command was named.
-    #[error("trace: no command; becalm trace [OPTIONS] -- CMD [ARGS]...")]
-    NoCommand,
-    /// The command cannot be executed, for a reason that the system's message does not name.
-    #[error("{}: {reason}", shown(.command.as_os_str().as_bytes().as_bstr()))]
-    Exec {
-        /// The command.
-        command: PathBuf,
-        /// The reason.
-        reason: String,
-        /// The error of the tracer.
-        error: TraceError,
-    },
-    /// The command cannot be found, started or traced.
-    #[error(transparent)]
-    Trace(TraceError),
-}
-
-impl From<TraceError> for ObserveError {
-    fn from(error: TraceError) -> Self {
-        if let TraceError::Exec { command, source } = &error
-            && let Some(reason) = reason(command, source)
-        {
-            return Self::Exec { command: command.clone(), reason, error };
-        }
-        Self::Trace(error)
+/// Returns the error of a run, with the reason that the system's message does not name.
+pub(super) fn explained(error: TraceError) -> anyhow::Error {
+    if let TraceError::Exec { command, source } = &error
+        && let Some(reason) = reason(command, source)
+    {
+        return anyhow!("{}: {reason}", shown(command.as_os_str().as_bytes().as_bstr()));
     }
+    error.into()
 }
 
 /// Returns the cause that the system's error message leaves out.

@@ -1,14 +1,13 @@
 //! The report of `becalm trace`.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 
 use becalm_core::cost::SearchCost;
 use becalm_core::observe::offenders::{Offender, Offenders, first};
-use becalm_core::observe::tally::Missed;
-use becalm_core::observe::{Class, DlopenProbe, SyscallRow};
+use becalm_core::observe::tally::{ClassLookups, Missed};
+use becalm_core::observe::{DlopenProbe, SyscallRow};
 use becalm_core::probe::Probe;
-use becalm_host::trace::{self, TimedLookup};
+use becalm_host::trace::{Command, Exit, Overhead, Pages, Share, TimedLookup};
 use bstr::BString;
 use serde::{Deserialize, Serialize};
 
@@ -87,28 +86,6 @@ impl Seen {
         let (ns, calls, what) = (self.program.net_ns, most.lookups(), most.class.title());
         (calls >= MANY_CALLS).then_some(Imports { ns, calls, what })
     }
-}
-
-/// The exit of a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Exit {
-    /// The exit code.
-    Code(u8),
-    /// The signal that ended it.
-    Signal(i32),
-}
-
-/// The cost of tracing, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Overhead {
-    /// Time that is subtracted from each call.
-    pub call_ns: u64,
-    /// Time that is subtracted from a share for each call.
-    pub cycle_ns: u64,
-    /// The number of calls that were measured.
-    pub samples: u32,
 }
 
 /// One image, with its prediction.
@@ -196,127 +173,6 @@ pub struct Seen {
     pub files: Vec<StartFile>,
 }
 
-/// The waits for pages that were not in memory: page faults that are major, or that sleep for a page of a
-/// file because it is being read already; from the fault to its end. Waits in system calls, as in `read` and
-/// `open`, are not among them.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Pages {
-    /// Their number.
-    pub waits: u64,
-    /// The time in which at least one thread waited, in seconds.
-    pub seconds: f64,
-    /// The files of the pages, the most time first, the worst 50.
-    #[serde(serialize_with = "first")]
-    pub files: Vec<FileWaits>,
-}
-
-/// The waits for pages of one file.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct FileWaits {
-    /// The file.
-    #[serde(serialize_with = "lossy")]
-    pub path: BString,
-    /// Their number.
-    pub waits: u64,
-    /// The sum of their times in seconds.
-    pub seconds: f64,
-}
-
-/// Calls and time of one phase. Times are in nanoseconds.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Share {
-    /// The time without the tracer's part.
-    pub net_ns: u64,
-    /// The time on the clock.
-    pub wall_ns: u64,
-    /// The tracer's part of it, estimated.
-    pub tracer_ns: u64,
-    /// The number of calls.
-    pub calls: u64,
-    /// The number of lookups that succeeded.
-    pub hits: u64,
-    /// The lookups that failed, and the time they took.
-    pub missed: Missed,
-    /// The calls by name, the most time first.
-    pub syscalls: Vec<SyscallRow>,
-}
-
-/// The lookups of one class.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ClassLookups {
-    /// The class.
-    pub class: Class,
-    /// Lookups that succeeded.
-    #[serde(default)]
-    pub hits: u64,
-    /// Lookups that failed.
-    #[serde(default)]
-    pub missed: Missed,
-    /// The misses by directory, the worst 1,024 (input of `becalm index --paths-from`).
-    #[serde(default)]
-    pub dirs: Vec<MissedPath>,
-    /// The misses by file name, the worst 50.
-    #[serde(default, serialize_with = "first")]
-    pub names: Vec<MissedName>,
-    /// Successful lookups that repeat an earlier one: the same call on the same path succeeded
-    /// before.
-    #[serde(default)]
-    pub repeated: Repeated,
-}
-
-impl ClassLookups {
-    /// Returns the number of all lookups.
-    #[must_use]
-    pub fn lookups(&self) -> u64 {
-        self.hits + self.missed.total()
-    }
-}
-
-/// Misses in a directory.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MissedPath {
-    /// The directory; empty for bare names.
-    #[serde(serialize_with = "lossy")]
-    pub path: BString,
-    /// The number of misses.
-    pub misses: u64,
-}
-
-/// Misses of a file name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MissedName {
-    /// The name.
-    #[serde(serialize_with = "lossy")]
-    pub name: BString,
-    /// The number of misses.
-    pub misses: u64,
-}
-
-/// Successful lookups that repeat an earlier one.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Repeated {
-    /// Their number.
-    pub count: u64,
-    /// Their time in nanoseconds.
-    pub ns: u64,
-    /// The paths, the worst 1,024.
-    pub paths: Vec<RepeatedPath>,
-}
-
-/// A path that is found repeatedly.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RepeatedPath {
-    /// The path.
-    #[serde(serialize_with = "lossy")]
-    pub path: BString,
-    /// The number of times beyond the first.
-    pub times: u64,
-}
-
 /// The loader's search after the entry point.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -359,38 +215,15 @@ fn is_reached() -> bool {
 }
 
 /// Returns the words of a command line as text.
-pub(super) fn words_of_command(command: &[OsString]) -> Vec<String> {
-    command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+pub(super) fn words_of_command(command: &Command) -> Vec<String> {
+    let words = [&command.program].into_iter().chain(&command.args);
+    words.map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
-impl Exit {
-    /// Returns the exit of a program that was traced to its end.
-    #[must_use]
-    pub fn of(exit: trace::Exit) -> Option<Self> {
-        match exit {
-            trace::Exit::Code(code) => Some(Self::Code(code)),
-            trace::Exit::Signal(signal) => Some(Self::Signal(signal)),
-            trace::Exit::Running | trace::Exit::Idle => None,
-        }
-    }
-
-    /// Returns the exit code that a shell would report.
-    #[must_use]
-    pub fn code(self) -> u8 {
-        let exit = match self {
-            Self::Code(code) => trace::Exit::Code(code),
-            Self::Signal(signal) => trace::Exit::Signal(signal),
-        };
-        exit.code().unwrap_or_default()
-    }
-}
-
-impl Pages {
-    /// Describes the waits: "waited 0.20 s for 49 pages of 12 files"; `None` if there are none.
-    #[must_use]
-    pub fn words(&self) -> Option<String> {
-        let files = counted(self.files.len() as u64, "file", "files");
-        let pages = counted(self.waits, "page", "pages");
-        (self.waits > 0).then(|| format!("waited {} for {pages} of {files}", seconds(self.seconds)))
-    }
+/// Describes the waits for pages: "waited 0.20 s for 49 pages of 12 files"; `None` if there are none.
+#[must_use]
+pub fn words_of_pages(waited: &Pages) -> Option<String> {
+    let files = counted(waited.files.len() as u64, "file", "files");
+    let pages = counted(waited.waits, "page", "pages");
+    (waited.waits > 0).then(|| format!("waited {} for {pages} of {files}", seconds(waited.seconds)))
 }

@@ -1,50 +1,12 @@
 //! Makes the parts of the report from the observations of the host and the model's prediction.
 
-use std::time::Duration;
-
-use becalm_core::observe::tally::ClassTally;
+use becalm_core::observe::tally::ClassLookups;
 use becalm_core::observe::{Attributed, Class, Dlopens, Lookup, SyscallRow};
-use becalm_host::trace::{self, Calibration, Image, PageWaits};
+use becalm_host::trace::{Image, Share};
 use bstr::{BString, ByteSlice};
 use rustc_hash::FxHashMap;
 
-use crate::trace::report::{
-    ClassLookups, Dlopen, FileWaits, MissedName, MissedPath, Needed, Overhead, Pages, Repeated,
-    RepeatedPath, Seen, Share,
-};
-
-impl From<Calibration> for Overhead {
-    fn from(measured: Calibration) -> Self {
-        let Calibration { call_ns, cycle_ns, samples, .. } = measured;
-        Self { call_ns, cycle_ns, samples }
-    }
-}
-
-impl From<PageWaits> for Pages {
-    fn from(PageWaits { waits, ns, files }: PageWaits) -> Self {
-        let seconds = |ns| Duration::from_nanos(ns).as_secs_f64();
-        let files = files.into_iter().map(|trace::FileWaits { path, waits, ns }| FileWaits {
-            path,
-            waits,
-            seconds: seconds(ns),
-        });
-        Self { waits, seconds: seconds(ns), files: files.collect() }
-    }
-}
-
-impl From<trace::Share> for Share {
-    fn from(share: trace::Share) -> Self {
-        Self {
-            net_ns: share.net_ns(),
-            wall_ns: share.wall_ns,
-            tracer_ns: share.tracer_ns,
-            calls: share.histogram.iter().map(|row| row.count).sum(),
-            hits: share.hits,
-            missed: share.missed,
-            syscalls: share.histogram,
-        }
-    }
-}
+use crate::trace::report::{Dlopen, Needed, Seen};
 
 /// Merges the calls of both shares into one list.
 fn whole(shares: [&Share; 2]) -> Vec<SyscallRow> {
@@ -60,25 +22,6 @@ fn whole(shares: [&Share; 2]) -> Vec<SyscallRow> {
     let mut rows: Vec<SyscallRow> = rows.into_values().collect();
     rows.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.name.cmp(&b.name)));
     rows
-}
-
-impl ClassLookups {
-    fn of((class, tally): (Class, ClassTally)) -> Self {
-        let ClassTally { hits, missed, dirs, names, repeated, .. } = tally;
-        let paths = repeated.paths.into_iter();
-        Self {
-            class,
-            hits,
-            missed,
-            dirs: dirs.into_iter().map(|(path, misses)| MissedPath { path, misses }).collect(),
-            names: names.into_iter().map(|(name, misses)| MissedName { name, misses }).collect(),
-            repeated: Repeated {
-                count: repeated.count,
-                ns: repeated.ns,
-                paths: paths.map(|(path, times)| RepeatedPath { path, times }).collect(),
-            },
-        }
-    }
 }
 
 impl Dlopen {
@@ -107,10 +50,6 @@ impl Seen {
     /// Returns the observations of an image, without those that need a prediction.
     pub(super) fn of(image: Image, path: BString, observed: Attributed, dlopens: Dlopens) -> Self {
         let storm_ns = storm_ns(&image);
-        let classes: Vec<_> = image.classes.into_iter().map(ClassLookups::of).collect();
-        let shares = [image.loader, image.program].map(Share::from);
-        let syscalls = whole([&shares[0], &shares[1]]);
-        let [of_loader, of_program] = shares;
         let text = |text: &BString| text.to_str_lossy().into_owned();
         let variables = image.environment.iter();
         Self {
@@ -124,12 +63,12 @@ impl Seen {
             reached_entry: image.reached_entry,
             storm: observed.storm,
             storm_ns,
-            loader: of_loader,
-            program: of_program,
-            syscalls,
-            dlopen: Dlopen::of(dlopens, &classes, image.dlopens_dropped),
-            classes,
-            pages: image.pages.map(Pages::from),
+            syscalls: whole([&image.loader, &image.program]),
+            loader: image.loader,
+            program: image.program,
+            dlopen: Dlopen::of(dlopens, &image.classes, image.dlopens_dropped),
+            classes: image.classes,
+            pages: image.pages,
             initialisers: image.initialisers,
             dropped: image.dropped,
             environment: variables.map(|(name, value)| (text(name), text(value))).collect(),

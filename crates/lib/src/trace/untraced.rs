@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use becalm_core::fs::Errno;
 use becalm_core::observe::{Kind, Lookup};
 use becalm_core::probe::{Call, Outcome, Probe};
-use becalm_host::trace::{Image, Untraced};
+use becalm_host::trace::{Command, Image, Untraced};
 use bstr::BString;
 
 use crate::beside::Scope;
@@ -14,7 +14,7 @@ use crate::index::variables::TUNABLES;
 use crate::trace::join;
 use crate::trace::options::Options;
 use crate::trace::predict::{Assumed, predict};
-use crate::trace::report::{Exit, Report, Seen, words_of_command};
+use crate::trace::report::{Report, Seen, words_of_command};
 
 /// The note that lists the missing data.
 const LOST: &str = "told by LD_DEBUG=libs: opens alone; no stats, no times, no system calls, \
@@ -22,19 +22,15 @@ const LOST: &str = "told by LD_DEBUG=libs: opens alone; no stats, no times, no s
 
 /// Returns the report of such a run.
 #[must_use]
-pub fn report(
-    options: &Options,
-    ran: Untraced,
-    environment: Vec<(OsString, OsString)>,
-    why: &str,
-) -> Report {
+pub fn report(options: &Options, command: &Command, ran: Untraced, why: &str) -> Report {
     let mut notes = vec![format!("{why}; {LOST}")];
     if ran.record.is_none() {
         notes.push("the loader wrote no record: a static or set-id program, or musl".to_owned());
     }
-    let exit = Exit::of(ran.exit);
+    let exit = Some(ran.exit);
+    let environment = command.env.clone().unwrap_or_else(|| std::env::vars_os().collect());
     Report {
-        command: words_of_command(&options.command),
+        command: words_of_command(command),
         images: vec![seen(options, ran, environment)],
         exit,
         notes,

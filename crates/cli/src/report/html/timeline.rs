@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use becalm_core::cost::SearchCost;
 use becalm_core::record::phases::{ObjectPhases, Phases};
+use becalm_host::trace::FileWaits;
 use becalm_lib::report::start::{Observed, Relocation, Snapshot};
-use becalm_lib::trace::report::FileWaits;
 use becalm_lib::words::{counted, grouped, milliseconds, seconds};
 
 /// Files of waits for pages, and modules, that are listed.

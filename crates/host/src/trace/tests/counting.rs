@@ -26,8 +26,8 @@ fn a_million_lookups_are_counted_and_not_kept() {
     let seen = of_program.filter(|timed| timed.lookup.kind == Kind::Stat).count();
     assert_eq!((seen, image.program.missed.stats), (20_000, 20_000));
     assert!(image.lookups.len() < 100);
-    assert_eq!(image.classes[0].0, Class::Other);
-    assert!(image.classes[0].1.dirs.len() <= 1024);
+    assert_eq!(image.classes[0].class, Class::Other);
+    assert!(image.classes[0].dirs.len() <= 1024);
 }
 
 #[test]
@@ -36,9 +36,9 @@ fn all_syscalls_counts_every_system_call() {
         program("int main(void) { for (int i = 0; i < 100; i++) syscall(SYS_getuid); return 0; }");
     let traced = trace(&fixture.program, Options { all_syscalls: true, ..Options::default() });
     let image = &traced.images[0];
-    let row = image.program.histogram.iter().find(|row| row.name == "getuid").unwrap();
+    let row = image.program.syscalls.iter().find(|row| row.name == "getuid").unwrap();
     assert_eq!((row.count, row.errors), (100, 0));
-    assert!(image.loader.histogram.iter().any(|row| row.name == "mmap" && row.count > 3));
+    assert!(image.loader.syscalls.iter().any(|row| row.name == "mmap" && row.count > 3));
     assert!(row.max_ns * 100 >= row.total_ns);
 }
 
@@ -83,8 +83,8 @@ fn lookups_of_python_get_its_class() {
     };
     let traced = run(&command, Options::default()).unwrap();
     assert_eq!(traced.exit, Exit::Code(0));
-    let (class, tally) = &traced.images[0].classes[0];
-    assert_eq!(*class, Class::Python, "{:?}", traced.images[0].classes);
+    let tally = &traced.images[0].classes[0];
+    assert_eq!(tally.class, Class::Python, "{:?}", traced.images[0].classes);
     assert!(tally.missed.total() >= 40);
 }
 
@@ -98,7 +98,7 @@ fn lookups_of_perl_get_its_class() {
     let args = dirs.chain(["-e".into(), "use strict; use File::Spec;".into()]);
     let traced = run(&Command::new(perl, args), Options::default()).unwrap();
     assert_eq!(traced.exit, Exit::Code(0));
-    let (class, tally) = &traced.images[0].classes[0];
-    assert_eq!(*class, Class::Perl, "{:?}", traced.images[0].classes);
+    let tally = &traced.images[0].classes[0];
+    assert_eq!(tally.class, Class::Perl, "{:?}", traced.images[0].classes);
     assert!(tally.missed.total() >= 40);
 }

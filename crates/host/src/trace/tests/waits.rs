@@ -62,7 +62,7 @@ fn waits(image: &Image, files: &[PathBuf]) -> Option<Vec<u64>> {
     let of = |file: &PathBuf| {
         let seen = pages.files.iter().find(|seen| Path::new(&seen.path.to_string()) == file);
         seen.map_or(0, |seen| {
-            assert!(seen.ns > 0 && pages.ns > 0, "{pages:?}");
+            assert!(seen.seconds > 0.0 && pages.seconds > 0.0, "{pages:?}");
             seen.waits
         })
     };

@@ -18,6 +18,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use bstr::BString;
 use rustc_hash::FxHashMap;
@@ -27,7 +28,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use self::event::{Event, Timed};
 use self::ring::{Kind, Ring};
-use super::report::{FileWaits, Image, PageWaits};
+use super::report::{FileWaits, Image, Pages};
 use super::sys::Pid;
 
 /// The thread that collects the events of a run.
@@ -227,17 +228,22 @@ impl State {
 }
 
 impl Waits {
-    fn finish(self) -> PageWaits {
+    fn finish(self) -> Pages {
         let mut files: Vec<FileWaits> = self
             .files
             .iter()
             .filter_map(|(file, (waits, ns))| {
-                Some(FileWaits { path: file.as_deref()?.clone(), waits: *waits, ns: *ns })
+                let path = file.as_deref()?.clone();
+                Some(FileWaits { path, waits: *waits, seconds: seconds(*ns) })
             })
             .collect();
-        files.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.path.cmp(&b.path)));
-        PageWaits { waits: self.times.len() as u64, ns: covered(self.times), files }
+        files.sort_by(|a, b| b.seconds.total_cmp(&a.seconds).then_with(|| a.path.cmp(&b.path)));
+        Pages { waits: self.times.len() as u64, seconds: seconds(covered(self.times)), files }
     }
+}
+
+fn seconds(ns: u64) -> f64 {
+    Duration::from_nanos(ns).as_secs_f64()
 }
 
 /// Returns the time in which at least one of the intervals runs.
@@ -328,11 +334,13 @@ mod tests {
         let mut images = [1, 2, 1].map(|pid| Image { pid, ..Image::default() });
         seen.fill(&mut images);
         let pages = |at: usize| images[at].pages.clone().unwrap();
-        let file = |path: &str, waits, ns| FileWaits { path: path.into(), waits, ns };
-        let one = |path, ns| PageWaits { waits: 1, ns, files: vec![file(path, 1, ns)] };
+        let file =
+            |path: &str, waits, ns| FileWaits { path: path.into(), waits, seconds: seconds(ns) };
+        let one =
+            |path, ns| Pages { waits: 1, seconds: seconds(ns), files: vec![file(path, 1, ns)] };
         assert_eq!(pages(0), one("/a", 20));
         assert_eq!(pages(1), one("/a", 20));
-        let last = PageWaits { waits: 4, ns: 20, files: vec![file("/b", 3, 20)] };
+        let last = Pages { waits: 4, seconds: seconds(20), files: vec![file("/b", 3, 20)] };
         assert_eq!(pages(2), last);
     }
 
@@ -354,8 +362,8 @@ mod tests {
         let mut seen = waits_of(begin.into_iter().chain(faults).chain(after).collect());
         let mut images = [Image { pid: 1, ..Image::default() }];
         seen.fill(&mut images);
-        let files = vec![FileWaits { path: "/a".into(), waits: 1, ns: 20 }];
-        assert_eq!(images[0].pages, Some(PageWaits { waits: 1, ns: 20, files }));
+        let files = vec![FileWaits { path: "/a".into(), waits: 1, seconds: seconds(20) }];
+        assert_eq!(images[0].pages, Some(Pages { waits: 1, seconds: seconds(20), files }));
     }
 
     #[test]
