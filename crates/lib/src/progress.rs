@@ -8,7 +8,7 @@ pub trait Progress: Sync {
     fn phase(&self, total: usize) -> Box<dyn Phase + '_>;
 
     /// Begins a phase of files whose number is not known in advance.
-    fn search(&self) -> Box<dyn Search + '_> {
+    fn search(&self) -> Box<dyn Phase + '_> {
         Box::new(Silent)
     }
 
@@ -30,14 +30,13 @@ pub trait Progress: Sync {
 
 /// One phase of the work.
 pub trait Phase: Sync {
-    /// Counts one more finished piece. Called from any thread.
-    fn tick(&self);
-}
+    /// Counts more finished pieces. Called from any thread.
+    fn add(&self, pieces: usize);
 
-/// A phase whose total is not known in advance.
-pub trait Search: Sync {
-    /// Counts more files that were examined. Called from any thread.
-    fn add(&self, files: usize);
+    /// Counts one more.
+    fn tick(&self) {
+        self.add(1);
+    }
 }
 
 /// Shows nothing.
@@ -51,9 +50,5 @@ impl Progress for Silent {
 }
 
 impl Phase for Silent {
-    fn tick(&self) {}
-}
-
-impl Search for Silent {
     fn add(&self, _: usize) {}
 }

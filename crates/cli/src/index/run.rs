@@ -3,7 +3,7 @@
 use anyhow::Result;
 use becalm_lib::index::make::index;
 use becalm_lib::problem::Problem;
-use becalm_lib::progress::{self, Phase, Search, Silent};
+use becalm_lib::progress::{self, Phase, Silent};
 use becalm_lib::run::making::make_wanted;
 
 use crate::exit_code::ExitStatus;
@@ -42,7 +42,7 @@ impl progress::Progress for Indexing {
         Box::new(Silent)
     }
 
-    fn search(&self) -> Box<dyn Search + '_> {
+    fn search(&self) -> Box<dyn Phase + '_> {
         Box::new(Bar::counting("files read"))
     }
 

@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use askama::Template;
 use becalm_host::open_stream;
+use becalm_lib::progress::Phase;
 use becalm_lib::report::{Options, report};
 use becalm_lib::survey::summary::{Group, Lost, Summary, summary};
 use becalm_lib::words::{counted, grouped, milliseconds};

@@ -1,11 +1,11 @@
 //! A progress bar for work that takes long, on a terminal only.
 
 use std::io::IsTerminal;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use becalm_lib::progress::{Phase, Progress, Search};
+use becalm_lib::progress::{Phase, Progress};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -15,88 +15,50 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Counts finished work from any thread; the bar appears once the work is long.
 #[derive(Debug)]
 pub(crate) struct Bar {
-    /// The number of pieces, if it is known.
-    total: Option<u64>,
-    /// The name of the pieces of a count, in the plural.
-    what: &'static str,
-    done: AtomicU64,
-    started: Instant,
+    bar: ProgressBar,
     wanted: bool,
-    shown: OnceLock<ProgressBar>,
 }
 
 impl Bar {
     /// Starts a bar for `total` pieces of work.
     pub(crate) fn of(total: usize) -> Self {
-        Self::new(Some(total as u64), "")
+        Self::new(Some(total as u64), "{wide_bar} {human_pos}/{human_len} {eta}")
     }
 
     /// Starts a count without a known total; `what` names the pieces in the plural.
-    pub(crate) fn counting(what: &'static str) -> Self {
-        Self::new(None, what)
+    pub(crate) fn counting(what: &str) -> Self {
+        Self::new(None, &format!("{{spinner}} {{human_pos}} {what}"))
     }
 
-    fn new(total: Option<u64>, what: &'static str) -> Self {
-        Self {
-            total,
-            what,
-            done: AtomicU64::new(0),
-            started: Instant::now(),
-            wanted: std::io::stderr().is_terminal(),
-            shown: OnceLock::new(),
-        }
-    }
-
-    /// Adds finished pieces.
-    pub(crate) fn add(&self, pieces: usize) {
-        if !self.wanted {
-            return;
-        }
-        let done = self.done.fetch_add(pieces as u64, Ordering::Relaxed) + pieces as u64;
-        let is_shown = self.shown.get().is_some() || self.started.elapsed() >= PATIENCE;
-        if is_shown {
-            self.shown.get_or_init(|| self.drawn()).set_position(done);
-        }
-    }
-
-    fn drawn(&self) -> ProgressBar {
-        let template = match self.total {
-            Some(_) => "{wide_bar} {human_pos}/{human_len} {eta}",
-            None => "{spinner} {human_pos} {msg}",
-        };
-        let bar = ProgressBar::with_draw_target(self.total, ProgressDrawTarget::stderr());
+    fn new(total: Option<u64>, template: &str) -> Self {
+        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden());
         // With a wrong template, the plain bar is shown.
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
-        bar.with_message(self.what)
+        Self { bar, wanted: std::io::stderr().is_terminal() }
     }
 
     /// Removes the bar from the screen while something is written.
     pub(crate) fn pause(&self) {
-        if let Some(bar) = self.shown.get() {
-            bar.suspend(|| {});
-        }
+        self.bar.suspend(|| {});
     }
 }
 
 impl Drop for Bar {
     fn drop(&mut self) {
-        if let Some(bar) = self.shown.get() {
-            bar.finish_and_clear();
-        }
+        self.bar.finish_and_clear();
     }
 }
 
 impl Phase for Bar {
-    fn tick(&self) {
-        self.add(1);
-    }
-}
-
-impl Search for Bar {
-    fn add(&self, files: usize) {
-        Self::add(self, files);
+    fn add(&self, pieces: usize) {
+        if self.wanted {
+            self.bar.inc(pieces as u64);
+            if self.bar.is_hidden() && self.bar.elapsed() >= PATIENCE {
+                self.bar.set_draw_target(ProgressDrawTarget::stderr());
+            }
+        }
     }
 }
 
