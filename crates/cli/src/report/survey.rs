@@ -9,7 +9,7 @@ use askama::Template;
 use becalm_host::open_stream;
 use becalm_lib::progress::Phase;
 use becalm_lib::report::{Options, report};
-use becalm_lib::survey::summary::{Group, Lost, Summary, summary};
+use becalm_lib::survey::summary::{Group, Groups, Lost, Summary, summary, worst_first};
 use becalm_lib::words::{counted, grouped, milliseconds};
 use rayon::prelude::*;
 
@@ -145,9 +145,10 @@ impl List {
         Self { title, rows: rows.map(row).collect(), left_out: String::new() }
     }
 
-    fn of_groups(title: &'static str, groups: &[(String, Group)]) -> Self {
+    fn of_groups(title: &'static str, groups: &Groups) -> Self {
         let note = |group: &Group| counted(group.files, "program", "programs");
-        Self::of(title, groups.iter().map(|(name, of)| (name, note(of), of.lost)), &Pages::new())
+        let groups = worst_first(groups);
+        Self::of(title, groups.iter().map(|(name, of)| (*name, note(of), of.lost)), &Pages::new())
     }
 
     /// Lists single files, of so many.

@@ -24,12 +24,12 @@ pub struct Summary {
     pub libraries: Group,
     /// Files that could not be checked.
     pub errors: u64,
-    /// By package, most time and misses first. Files outside the stores count by their directory.
-    pub packages: Vec<(String, Group)>,
+    /// By package. Files outside the stores count by their directory.
+    pub packages: Groups,
     /// By owner of the file.
-    pub owners: Vec<(String, Group)>,
+    pub owners: Groups,
     /// By C library and release.
-    pub libcs: Vec<(String, Group)>,
+    pub libcs: Groups,
     /// The programs that lose most.
     pub worst: Vec<(String, Lost)>,
     /// The libraries that lose most, as if each were loaded alone.
@@ -60,6 +60,9 @@ pub struct Group {
     pub broken: u64,
 }
 
+/// The counts of groups of programs, by name.
+pub type Groups = BTreeMap<String, Group>;
+
 /// The fields of a line that are read.
 #[derive(Deserialize)]
 struct Line {
@@ -86,21 +89,12 @@ struct Times {
     indexed_ns: Option<u64>,
 }
 
-/// The counts while lines are read.
-#[derive(Default)]
-struct Counting {
-    summary: Summary,
-    packages: BTreeMap<String, Group>,
-    owners: BTreeMap<String, Group>,
-    libcs: BTreeMap<String, Group>,
-}
-
 /// Adds up the lines of a survey. Empty lines are skipped.
 ///
 /// # Errors
 /// Returns an error if a line cannot be read or is not one of a survey, or if the survey has no line.
 pub fn summary(lines: impl BufRead) -> Result<Summary> {
-    let mut counting = Counting::default();
+    let mut summary = Summary::default();
     for (number, line) in (1..).zip(lines.split(b'\n')) {
         let line = line.context("cannot be read")?;
         if line.trim_ascii().is_empty() {
@@ -111,18 +105,20 @@ pub fn summary(lines: impl BufRead) -> Result<Summary> {
         if line.schema != Surveyed::SCHEMA {
             bail!("line {number} is of schema {}, not {}", line.schema, Surveyed::SCHEMA);
         }
-        counting.add(line);
+        summary.add(line);
     }
-    match counting.summary.all.files + counting.summary.libraries.files + counting.summary.errors {
-        0 => bail!("no line of becalm check --ndjson"),
-        _ => Ok(counting.finish()),
+    if summary.all.files + summary.libraries.files + summary.errors == 0 {
+        bail!("no line of becalm check --ndjson");
     }
+    keep_worst(&mut summary.worst);
+    keep_worst(&mut summary.worst_libraries);
+    Ok(summary)
 }
 
-impl Counting {
+impl Summary {
     fn add(&mut self, line: Line) {
         if line.error.is_some() {
-            self.summary.errors += 1;
+            self.errors += 1;
             return;
         }
         let misses = line.storm.misses();
@@ -135,30 +131,22 @@ impl Counting {
             broken: u64::from(!line.unresolved.is_empty() || line.stop.is_some()),
         };
         if line.kind == json::name(&Kind::Library) {
-            self.summary.libraries.add(group);
-            add_worst(&mut self.summary.worst_libraries, line.path, lost);
+            self.libraries.add(group);
+            add_worst(&mut self.worst_libraries, line.path, lost);
             return;
         }
         let place = line.package.unwrap_or_else(|| directory(&line.path).to_owned());
         let owner = line.owner.or_else(|| line.uid.map(|uid| uid.to_string()));
         let libc = line.libc.unwrap_or_else(|| "none".to_owned());
-        self.summary.all.add(group);
+        self.all.add(group);
         self.packages.entry(place).or_default().add(group);
         self.owners.entry(owner.unwrap_or_else(|| "unknown".to_owned())).or_default().add(group);
         self.libcs.entry(libc).or_default().add(group);
         let size = misses.checked_ilog10().map_or(0, |tens| tens as usize + 1);
-        let sizes = &mut self.summary.sizes;
+        let sizes = &mut self.sizes;
         sizes.resize(sizes.len().max(size + 1), 0);
         sizes[size] += 1;
-        add_worst(&mut self.summary.worst, line.path, lost);
-    }
-
-    fn finish(self) -> Summary {
-        let mut summary = self.summary;
-        keep_worst(&mut summary.worst);
-        keep_worst(&mut summary.worst_libraries);
-        let [packages, owners, libcs] = [self.packages, self.owners, self.libcs].map(worst_first);
-        Summary { packages, owners, libcs, ..summary }
+        add_worst(&mut self.worst, line.path, lost);
     }
 }
 
@@ -186,8 +174,10 @@ fn keep_worst(worst: &mut Vec<(String, Lost)>) {
     worst.truncate(WORST);
 }
 
-fn worst_first(groups: BTreeMap<String, Group>) -> Vec<(String, Group)> {
-    let mut groups: Vec<(String, Group)> = groups.into_iter().collect();
+/// Returns groups with their names, most time and misses first.
+#[must_use]
+pub fn worst_first(groups: &Groups) -> Vec<(&String, &Group)> {
+    let mut groups: Vec<_> = groups.iter().collect();
     groups.sort_by_key(|(_, group)| std::cmp::Reverse(group.lost));
     groups
 }
@@ -222,9 +212,9 @@ mod tests {
         assert_eq!((summary.all.files, summary.all.lost.misses, summary.errors), (3, 105, 1));
         assert_eq!((summary.libraries.files, summary.libraries.lost.misses), (1, 900));
         assert_eq!(summary.worst_libraries, [("/s/a/lib.so".to_owned(), lost(0, 900))]);
-        assert_eq!((summary.packages[0].0.as_str(), summary.packages[0].1.files), ("/s/a", 2));
-        assert_eq!(summary.packages[1].0, "/usr/bin");
-        assert_eq!((summary.owners[0].0.as_str(), summary.owners[0].1.broken), ("7", 3));
+        let names = |groups| worst_first(groups).into_iter().map(|(name, _)| name.clone());
+        assert_eq!(names(&summary.packages).collect::<Vec<_>>(), ["/s/a", "/usr/bin"]);
+        assert_eq!((summary.packages["/s/a"].files, summary.owners["7"].broken), (2, 3));
         let of = |path: &str, ns, misses| (path.to_owned(), lost(ns, misses));
         assert_eq!(summary.worst, [of("/s/a/2", 0, 100), of("/s/a/1", 0, 5)]);
         assert_eq!(summary.sizes, [1, 1, 0, 1]);
@@ -232,7 +222,7 @@ mod tests {
             .replace("\"storm\"", "\"estimate\":{\"loader_ns\":9,\"indexed_ns\":2},\"storm\"");
         let summary = self::summary((text + &slow).as_bytes()).expect("lines of a survey");
         assert_eq!(summary.worst[0], of("/usr/bin/x", 7, 1));
-        assert_eq!(summary.packages[0].0, "/usr/bin");
+        assert_eq!(names(&summary.packages).next().as_deref(), Some("/usr/bin"));
     }
 
     #[test]
