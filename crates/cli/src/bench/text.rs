@@ -10,6 +10,7 @@ use becalm_lib::words::milliseconds;
 
 use crate::bench::distribution::{Axis, blocks};
 use crate::bench::output::{WATCHED, name, ratio_words, setting, watched_cells};
+use crate::terminal::aligned;
 use crate::terminal::style::Look;
 
 /// Columns of a distribution.
@@ -100,18 +101,11 @@ fn disk(names: &[String], look: Look, report: &Report) -> String {
 fn watched(names: &[String], look: Look, report: &Report) -> String {
     let watched = || report.variants.iter().map(|variant| variant.watched.as_ref());
     let rows: Vec<_> = watched().map(|watched| watched.map(watched_cells)).collect();
-    let headings = WATCHED.map(ToOwned::to_owned);
-    let width = |at: usize| {
-        let cells = rows.iter().flatten().chain([&headings]).map(|cells| cells[at].chars().count());
-        cells.max().unwrap_or(0)
-    };
-    let widths: [usize; WATCHED.len()] = std::array::from_fn(width);
-    let line = |cells: &[String; WATCHED.len()]| {
-        let cells = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:>width$}"));
-        cells.collect::<Vec<_>>().join("  ")
-    };
+    let all = [WATCHED.map(ToOwned::to_owned)].into_iter().chain(rows.iter().flatten().cloned());
+    let mut lines = aligned(&all.collect::<Vec<_>>()).into_iter();
+    let heading = look.strong(&lines.next().unwrap_or_default());
     let waited = watched().map(|watched| words_of_pages(watched?.pages.as_ref()?));
-    table(names, &look.strong(&line(&headings)), rows.iter().map(|row| row.as_ref().map(line)))
+    table(names, &heading, rows.iter().map(|row| row.as_ref().and_then(|_| lines.next())))
         + &table(names, &look.strong("one traced cold start"), waited)
 }
 

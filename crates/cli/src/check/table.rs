@@ -10,8 +10,8 @@ use becalm_lib::targets::Problem;
 use becalm_lib::words::{counted, grouped};
 
 use crate::check::view::View;
-use crate::terminal::Stdout;
 use crate::terminal::style::Look;
+use crate::terminal::{Stdout, aligned};
 
 const HEADINGS: [&str; 5] = ["misses", "opens", "stats", "libraries", "dirs"];
 
@@ -44,33 +44,27 @@ fn write(out: &mut impl Write, look: Look, mut programs: Vec<Program>) -> io::Re
         total.add(&program.storm);
         libraries += program.libraries;
     }
-    let sum = cells(&total, libraries);
-    // The sums are the widest numbers.
-    let widths: [usize; 5] = std::array::from_fn(|at| HEADINGS[at].len().max(sum[at].len()));
-    let used = widths.iter().map(|width| width + 2).sum::<usize>();
-    let heading = aligned(&HEADINGS.map(str::to_owned), &widths);
+    let rows = programs.iter().map(|program| cells(&program.storm, program.libraries));
+    let rows = [HEADINGS.map(str::to_owned)].into_iter().chain(rows);
+    let rows: Vec<Cells> = rows.chain([cells(&total, libraries)]).collect();
+    let lines = aligned(&rows);
+    let (heading, sum) = (&lines[0], &lines[lines.len() - 1]);
     writeln!(out, "{}", look.strong(&format!("{heading}  path")))?;
-    for program in &programs {
-        write_row(out, look, program, &widths, used)?;
+    for (program, numbers) in programs.iter().zip(&lines[1..]) {
+        write_row(out, look, program, numbers)?;
     }
     let files = counted(programs.len() as u64, "file", "files");
-    writeln!(out, "{}", look.strong(&format!("{}  total of {files}", aligned(&sum, &widths))))
+    writeln!(out, "{}", look.strong(&format!("{sum}  total of {files}")))
 }
 
-fn write_row(
-    out: &mut impl Write,
-    look: Look,
-    program: &Program,
-    widths: &[usize; 5],
-    used: usize,
-) -> io::Result<()> {
+fn write_row(out: &mut impl Write, look: Look, program: &Program, numbers: &str) -> io::Result<()> {
     let remark = remark(program);
-    let numbers = aligned(&cells(&program.storm, program.libraries), widths);
+    let used = numbers.len() + 2 + remark.chars().count();
+    let path = look.fitted(&shown(program.path.as_ref()), used);
     let numbers = match program.over_budget {
-        Some(true) => look.bad(&numbers),
-        _ => numbers,
+        Some(true) => look.bad(numbers),
+        _ => numbers.to_owned(),
     };
-    let path = look.fitted(&shown(program.path.as_ref()), used + remark.chars().count());
     writeln!(out, "{numbers}  {path}{}", look.bad(&remark))
 }
 
@@ -82,12 +76,6 @@ fn cells(storm: &SearchCost, libraries: usize) -> Cells {
         grouped(libraries as u64),
         grouped(storm.search_dirs),
     ]
-}
-
-fn aligned(cells: &Cells, widths: &[usize; 5]) -> String {
-    let cells: Vec<String> =
-        cells.iter().zip(widths).map(|(cell, &width)| format!("{cell:>width$}")).collect();
-    cells.join("  ")
 }
 
 /// Returns remarks on a row beyond its numbers.

@@ -68,6 +68,17 @@ pub(crate) fn write_report(
     out.flush()
 }
 
+/// Aligns the cells of rows to the right, in columns as wide as their widest cell.
+pub(crate) fn aligned<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
+    let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
+    let widths: [usize; N] = std::array::from_fn(width);
+    let line = |row: &[String; N]| {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:>width$}"));
+        cells.collect::<Vec<_>>().join("  ")
+    };
+    rows.iter().map(line).collect()
+}
+
 /// Prints one line on stderr about a file: `becalm: <path>: <what>`.
 pub(crate) fn note(path: &BStr, what: &str) {
     say(&format!("{}: {what}", shown(path)));
