@@ -1,16 +1,15 @@
 //! `becalm check --against`: compares the prediction with the record of a traced run.
 
-use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use becalm_core::observe::{Lookup, attribute};
 use becalm_lib::assume::Assumptions;
 use becalm_lib::beside::{Beside, Scope};
 use becalm_lib::check::{Document, start};
 use becalm_lib::escape::shown;
-use becalm_lib::json::{ReadError, as_json, read as read_document};
+use becalm_lib::json::{as_json, read_file};
 use becalm_lib::path::path_bytes;
 use becalm_lib::targets::{Problem, Target, Targets};
 use becalm_lib::trace::report::{Report, Seen};
@@ -50,7 +49,7 @@ pub(crate) fn run(
         Ok(started) => started,
         Err(problem) => return failed(&problem),
     };
-    let read = read(record).with_context(|| record.display().to_string())?;
+    let read: Report = read_file(record, "becalm trace --json")?;
     let image = image_of(&read, target)
         .with_context(|| format!("{}: no such program in this record", record.display()))?;
     let lookups: Vec<Lookup> = image.probes.iter().map(lookup).collect();
@@ -70,13 +69,6 @@ pub(crate) fn run(
     }
     out.flush()?;
     Ok(if beside.equal { ExitStatus::Fine } else { ExitStatus::Finding })
-}
-
-fn read(record: &Path) -> Result<Report> {
-    read_document(&fs::read(record)?).map_err(|error| match error {
-        ReadError::Json(error) => anyhow!("not a record of becalm trace --json: {error}"),
-        error => error.into(),
-    })
 }
 
 /// Returns the last image that is the program.
