@@ -41,7 +41,8 @@ pub(crate) fn join(dir: &[u8], name: &[u8]) -> BString {
 }
 
 /// Returns the path that a link leads to.
-pub(crate) fn of_target(link: &[u8], target: &[u8]) -> BString {
+#[must_use]
+pub fn of_target(link: &[u8], target: &[u8]) -> BString {
     let dir = if target.starts_with(b"/") { b"" } else { split(link).0 };
     [dir, target].concat().into()
 }

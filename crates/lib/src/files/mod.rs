@@ -8,13 +8,12 @@ pub mod bundle;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
-
 use becalm_core::closure::{Closure, SubjectKind};
 use becalm_core::fs::FileSystem;
 use becalm_core::loader::Libc;
 use becalm_core::loader::load::{LoadedObject, Role};
 use becalm_core::loader::musl::path_file;
+use becalm_core::path::{of_target, parent};
 use becalm_core::probe::SearchSource;
 use becalm_host::Session;
 use bstr::{BStr, BString};
@@ -108,16 +107,35 @@ impl<'a> FileList<'a> {
 
     /// Adds a file, and the links that lead to it.
     pub fn add(&mut self, path: &BStr, kind: FileUse) {
-        let mut walk = Walk::default();
-        if !path.starts_with(b"/") {
-            walk.append(self.fs.current_dir().as_ref());
-        }
-        walk.append(path);
-        while let Some((link, target)) = walk.next_link(self.fs) {
-            self.push(StartFile { path: link, kind: FileUse::Link, target: Some(target) });
-        }
-        let path = walk.at;
+        let path = self.follow(self.fs.absolute(path).as_ref(), &mut 0);
         self.push(StartFile { path, kind, target: None });
+    }
+
+    /// Adds the links on the way to a file, as the kernel resolves the path, and returns the path without links. If
+    /// the kernel would follow no further link, the rest of the path is left as it is.
+    fn follow(&mut self, path: &BStr, links: &mut usize) -> BString {
+        // Empty for the root.
+        let mut at = BString::default();
+        for name in path.split(|&byte| byte == b'/') {
+            match name {
+                b"" | b"." => continue,
+                b".." => {
+                    let end = parent(&at).len();
+                    at.truncate(end);
+                    continue;
+                }
+                name => at.extend_from_slice(&[b"/", name].concat()),
+            }
+            if *links < MAX_LINKS
+                && let Ok(target) = self.fs.read_link(at.as_ref())
+            {
+                *links += 1;
+                let whole = of_target(&at, &target);
+                self.push(StartFile { path: at, kind: FileUse::Link, target: Some(target) });
+                at = self.follow(whole.as_ref(), links);
+            }
+        }
+        at
     }
 
     fn push(&mut self, file: StartFile) {
@@ -187,53 +205,4 @@ fn configuration(closure: &Closure) -> Vec<BString> {
         }
     }
     paths
-}
-
-/// A walk along a path, link by link, as the kernel resolves it.
-#[derive(Default)]
-struct Walk {
-    /// The path so far, links resolved; empty for the root.
-    at: BString,
-    /// The remaining components.
-    way: VecDeque<BString>,
-    links: usize,
-}
-
-impl Walk {
-    fn append(&mut self, path: &BStr) {
-        self.way.extend(components(path));
-    }
-
-    /// Advances past the next link and returns it. Returns `None` at the end of the path, or if the
-    /// kernel would follow no further link.
-    fn next_link(&mut self, fs: &dyn FileSystem) -> Option<(BString, BString)> {
-        while let Some(name) = self.way.pop_front() {
-            if name == ".." {
-                let end = becalm_core::path::parent(&self.at).len();
-                self.at.truncate(end);
-                continue;
-            }
-            let here = self.at.len();
-            self.at.push(b'/');
-            self.at.extend_from_slice(&name);
-            if self.links == MAX_LINKS {
-                continue;
-            }
-            let Ok(target) = fs.read_link(self.at.as_ref()) else { continue };
-            self.links += 1;
-            let link = self.at.clone();
-            self.at.truncate(if target.starts_with(b"/") { 0 } else { here });
-            for name in components(target.as_ref()).rev() {
-                self.way.push_front(name);
-            }
-            return Some((link, target));
-        }
-        None
-    }
-}
-
-/// Returns the components of a path except `.`.
-fn components(path: &BStr) -> impl DoubleEndedIterator<Item = BString> + '_ {
-    let names = path.split(|&byte| byte == b'/').filter(|name| !name.is_empty() && name != b".");
-    names.map(BString::from)
 }
