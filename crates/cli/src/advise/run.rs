@@ -32,7 +32,7 @@ pub(crate) fn run(args: &AdviseArgs, color: When) -> Result<ExitStatus> {
         bail!("{}: a folder, not a program", args.program.display());
     };
     for finding in launches.iter().flat_map(|launch| &launch.findings) {
-        terminal::note(finding.script().as_ref(), &finding.words());
+        terminal::note(finding.script.as_ref(), &finding.words);
     }
     let report = match advise(&options, &assumed, target) {
         Ok(report) => report,

@@ -123,8 +123,8 @@ impl Run<'_> {
             self.report(problem);
         }
         for finding in starts.findings() {
-            terminal::note(finding.script().as_ref(), &finding.words());
-            if finding.is_costly() {
+            terminal::note(finding.script.as_ref(), &finding.words);
+            if finding.is_costly {
                 self.status = self.status.and(ExitStatus::Finding);
             }
         }

@@ -73,7 +73,7 @@ impl<'a> Starts<'a> {
     pub fn findings(&self) -> Vec<&Finding> {
         let findings = self.launches.values().flat_map(|launch| &launch.findings);
         let mut findings: Vec<&Finding> = findings.collect();
-        findings.sort_by_key(|finding| finding.script());
+        findings.sort_by_key(|finding| &finding.script);
         findings
     }
 

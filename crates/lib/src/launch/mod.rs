@@ -48,22 +48,13 @@ pub enum Step {
 
 /// A remark on a start.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Finding {
-    /// The script sets a variable that its program's loader reads. The prediction ignores it.
-    Sets {
-        /// The script.
-        script: BString,
-        /// The variable.
-        variable: &'static str,
-    },
-    /// A Python script directly below a store prefix: Python puts the script's directory first on
-    /// `sys.path` and lists it, and with it all packages of the store.
-    StoreOnSysPath {
-        /// The script.
-        script: BString,
-        /// The store.
-        store: BString,
-    },
+pub struct Finding {
+    /// The script that it is about.
+    pub script: BString,
+    /// The fault and its remedy.
+    pub words: String,
+    /// True if it counts for the exit status: it makes the start slower.
+    pub is_costly: bool,
 }
 
 /// The files and directories in which a launch is looked up.
@@ -182,8 +173,7 @@ impl Launch {
         let Some(Wrapped { program, by_env, sets }) = script.wrapped(interpreter.as_ref()) else {
             return Ok(interpreter);
         };
-        let set = |variable| Finding::Sets { script: path.clone(), variable };
-        self.findings.extend(sets.into_iter().map(set));
+        self.findings.extend(sets.into_iter().map(|variable| sets_variable(path, variable)));
         self.steps.push(Step::Program(interpreter));
         if let Some(env) = by_env {
             self.steps.push(Step::Program(world.find(env.as_ref())?));
@@ -214,45 +204,28 @@ impl World<'_> {
     }
 }
 
+/// Returns the remark on a script that sets a variable which its program's loader reads.
+fn sets_variable(script: &BString, variable: &str) -> Finding {
+    let flag = match variable {
+        "LD_PRELOAD" => "--preload",
+        "LD_AUDIT" => "--audit",
+        _ => "--library-path",
+    };
+    let words =
+        format!("sets {variable}, which the prediction ignores; give its value with {flag}");
+    Finding { script: script.clone(), words, is_costly: false }
+}
+
+/// Returns the remark on a Python script directly below a store prefix: Python puts the script's directory first on
+/// `sys.path` and lists it, and with it all packages of the store.
 fn store_on_sys_path(world: World<'_>, script: &BString) -> Option<Finding> {
     let real = world.fs.canonicalize(script.as_ref()).ok()?;
     let dir = real[..real.rfind_byte(b'/')?].as_bstr();
     let store = world.stores.iter().find(|store| *store == dir)?;
-    Some(Finding::StoreOnSysPath { script: script.clone(), store: store.to_owned() })
-}
-
-impl Finding {
-    /// Returns the script that it is about.
-    #[must_use]
-    pub fn script(&self) -> &BString {
-        let (Self::Sets { script, .. } | Self::StoreOnSysPath { script, .. }) = self;
-        script
-    }
-
-    /// Describes the fault and its remedy.
-    #[must_use]
-    pub fn words(&self) -> String {
-        match self {
-            Self::Sets { variable, .. } => {
-                let flag = match *variable {
-                    "LD_PRELOAD" => "--preload",
-                    "LD_AUDIT" => "--audit",
-                    _ => "--library-path",
-                };
-                format!("sets {variable}, which the prediction ignores; give its value with {flag}")
-            }
-            Self::StoreOnSysPath { store, .. } => format!(
-                "a Python script directly in the store {}: Python puts that directory first on \
-                 sys.path and lists all its packages; put the script into a package's directory, \
-                 or start it with python -P",
-                shown(store.as_ref())
-            ),
-        }
-    }
-
-    /// True if it counts for the exit status: it makes the start slower.
-    #[must_use]
-    pub fn is_costly(&self) -> bool {
-        matches!(self, Self::StoreOnSysPath { .. })
-    }
+    let words = format!(
+        "a Python script directly in the store {}: Python puts that directory first on sys.path and lists all its \
+         packages; put the script into a package's directory, or start it with python -P",
+        shown(store)
+    );
+    Some(Finding { script: script.clone(), words, is_costly: true })
 }
