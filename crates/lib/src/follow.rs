@@ -14,6 +14,7 @@ use bstr::{BStr, BString, ByteSlice};
 use object::ReadCache;
 
 use crate::assume::{Assumptions, Secure};
+use crate::run::program::words_of_script;
 use crate::secure::is_started_secure;
 use crate::targets::Target;
 use crate::words::{errno_words, words, words_of_interpreter};
@@ -143,10 +144,8 @@ fn not_elf(fs: &dyn FileSystem, target: &Target) -> Result<Followed> {
     let unreadable = |errno| anyhow!(errno_words(errno));
     let opened = fs.open(target.inside.as_ref()).map_err(unreadable)?;
     let head = opened.head.as_ref().map_err(|errno| unreadable(*errno))?;
-    if let Some(line) = head.strip_prefix(b"#!") {
-        let line = line.lines().next().unwrap_or_default();
-        let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-        let by = words.next().map(|name| crate::escape::shown(name.as_bstr()));
+    if let Some(words) = words_of_script(head) {
+        let by = words.first().map(|name| crate::escape::shown(name.as_bstr()));
         let by = by.unwrap_or_else(|| "its interpreter".to_owned());
         bail!("a script, which no loader starts; the program is {by}");
     }

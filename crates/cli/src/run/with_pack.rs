@@ -128,9 +128,8 @@ pub(crate) fn interpreter(start: &Start) -> Option<(PathBuf, Vec<OsString>)> {
 /// Returns the words by which the kernel calls the interpreter that a script names.
 fn words_of(head: &[u8]) -> Vec<OsString> {
     let line = head.strip_prefix(b"#!").and_then(|rest| rest.split(|&byte| byte == b'\n').next());
-    let line = line.unwrap_or_default().trim_ascii();
-    let end = line.iter().position(|byte| b" \t".contains(byte)).unwrap_or(line.len());
-    // What follows is one argument.
-    let words = [&line[..end], line[end..].trim_ascii_start()].map(OsStr::from_bytes);
-    words.into_iter().filter(|it| !it.is_empty()).map(ToOwned::to_owned).collect()
+    // What follows the first word is one argument.
+    let words = line.unwrap_or_default().trim_ascii().splitn(2, |byte| b" \t".contains(byte));
+    let words = words.map(<[u8]>::trim_ascii).filter(|word| !word.is_empty());
+    words.map(|word| OsStr::from_bytes(word).to_owned()).collect()
 }

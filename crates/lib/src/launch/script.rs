@@ -3,8 +3,8 @@
 use becalm_core::path;
 use bstr::{BStr, BString, ByteSlice};
 
-/// Bytes of a first line that the kernel reads (`BINPRM_BUF_SIZE`).
-const FIRST_LINE: usize = 256;
+use crate::run::program::words_of_script;
+
 /// Variables that change what a loader finds.
 const VARIABLES: [&str; 3] = ["LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT"];
 
@@ -33,13 +33,10 @@ pub(super) struct Wrapped {
 }
 
 impl Script {
-    /// Parses a script; `None` if its first line names no interpreter (Linux
-    /// `fs/binfmt_script.c`).
+    /// Parses a script; `None` if its first line names no interpreter.
     pub(super) fn parse(text: &[u8]) -> Option<Self> {
-        let line = text.strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
-        let line = &line[..line.len().min(FIRST_LINE - 2)];
-        let words = line.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
-        let mut words: Vec<BString> = words.map(BString::from).collect();
+        let mut words: Vec<BString> =
+            words_of_script(text)?.into_iter().map(BString::from).collect();
         if words.is_empty() {
             return None;
         }

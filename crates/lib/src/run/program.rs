@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use becalm_core::elf;
 use becalm_core::index::Target;
-use bstr::{BString, ByteSlice};
+use bstr::BString;
 use rustix::fs::{Access, OFlags, access};
 
 use crate::index::places::LINKS;
@@ -64,17 +64,21 @@ pub struct Found {
     pub path: PathBuf,
     /// The file, if it was opened when it was found.
     opened: Option<Opened>,
-    /// Its first bytes, if they were read then.
-    head: Option<Vec<u8>>,
 }
 
-/// An open file and the result of `fstat`.
-pub(crate) type Opened = (File, Metadata);
+/// An open file.
+#[derive(Debug)]
+struct Opened {
+    file: File,
+    facts: Metadata,
+    /// The first bytes of a regular file.
+    head: Vec<u8>,
+}
 
 impl Found {
     /// Returns the file at a path, which may not exist.
     pub fn unopened(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into(), opened: None, head: None }
+        Self { path: path.into(), opened: None }
     }
 }
 
@@ -110,22 +114,33 @@ pub(crate) fn not_a_program(path: &Path) -> anyhow::Error {
 /// Returns the program at a path, if it exists and is executable.
 fn program_at(path: PathBuf) -> Option<Found> {
     access(&path, Access::EXEC_OK).ok()?;
-    match open(&path) {
-        Ok(opened) => {
-            opened.1.is_file().then_some(Found { path, opened: Some(opened), head: None })
-        }
+    match Opened::at(&path) {
+        Ok(opened) => opened.facts.is_file().then_some(Found { path, opened: Some(opened) }),
         // A file may be executable and not readable.
         Err(_) => path.metadata().is_ok_and(|facts| facts.is_file()).then(|| Found::unopened(path)),
     }
 }
 
 /// Opens a file. Never blocks; only a regular file is read.
-pub(crate) fn open(path: &Path) -> io::Result<Opened> {
+pub(crate) fn open(path: &Path) -> io::Result<(File, Metadata)> {
     // Without the flag, opening a FIFO would wait for a writer.
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     let facts = file.metadata()?;
     Ok((file, facts))
+}
+
+impl Opened {
+    fn at(path: &Path) -> io::Result<Self> {
+        let (file, facts) = open(path)?;
+        let mut head = Vec::new();
+        if facts.is_file() {
+            head.resize(HEAD, 0);
+            let length = file.read_at(&mut head, 0)?;
+            head.truncate(length);
+        }
+        Ok(Self { file, facts, head })
+    }
 }
 
 impl Program {
@@ -134,17 +149,15 @@ impl Program {
     /// # Errors
     /// Returns an error if the file cannot be read or starts nothing.
     pub fn look(found: Found) -> Result<Self> {
-        let Found { mut path, mut opened, head: mut known } = found;
+        let Found { mut path, mut opened } = found;
         for _ in 0..MAX_SCRIPTS {
-            let opened_now = opened.take().map_or_else(|| open(&path), Ok);
-            let (file, facts) = opened_now.with_context(at(&path))?;
+            let opened_now = opened.take().map_or_else(|| Opened::at(&path), Ok);
+            let Opened { file, facts, head } = opened_now.with_context(at(&path))?;
             if !facts.is_file() {
                 return Err(not_a_program(&path));
             }
-            let head = known.take().map_or_else(|| head_of(&file), Ok);
-            let head = head.with_context(at(&path))?;
             if !head.starts_with(b"\x7fELF") {
-                Found { path, opened, .. } = interpreter_of(&head[..head.len().min(LINE)])?;
+                Found { path, opened } = interpreter_of(&head)?;
                 continue;
             }
             let real = real(&file).or_else(|| path.canonicalize().ok());
@@ -160,14 +173,6 @@ impl Program {
         }
         bail!("{}: too many interpreters", path.display())
     }
-}
-
-/// Reads the first bytes of a file.
-fn head_of(file: &File) -> io::Result<Vec<u8>> {
-    let mut head = vec![0; HEAD];
-    let length = file.read_at(&mut head, 0)?;
-    head.truncate(length);
-    Ok(head)
 }
 
 /// Returns the path of an open file, in one call instead of one for each of its directories.
@@ -200,12 +205,8 @@ fn start(file: &File, head: &[u8]) -> Option<Start> {
 #[must_use]
 pub fn behind_env(mut found: Found) -> (Found, Vec<OsString>) {
     if found.opened.is_none() {
-        found.opened = open(&found.path).ok();
+        found.opened = Opened::at(&found.path).ok();
     }
-    found.head = match &found.opened {
-        Some((file, facts)) if facts.is_file() => head_of(file).ok(),
-        _ => None,
-    };
     match named_by_env(&found) {
         Some((named, called)) => (named, vec![called]),
         None => (found, Vec::new()),
@@ -213,31 +214,30 @@ pub fn behind_env(mut found: Found) -> (Found, Vec<OsString>) {
 }
 
 fn named_by_env(script: &Found) -> Option<(Found, OsString)> {
-    let head = script.head.as_ref()?;
-    let mut lines = head[..head.len().min(LINE)].strip_prefix(b"#!")?.lines_with_terminator();
-    let line = lines.next()?.strip_suffix(b"\n")?;
-    let words = line.split(|byte| b" \t".contains(byte)).filter(|word| !word.is_empty());
-    let words: Vec<&[u8]> = words.collect();
+    let words = words_of_script(&script.opened.as_ref()?.head)?;
     let [b"/usr/bin/env" | b"/bin/env", name] = words.as_slice() else { return None };
     let is_plain = !name.starts_with(b"-") && !name.iter().any(|byte| b"=/\0".contains(byte));
     let name = OsStr::from_bytes(name);
     // The kernel would refuse the script.
     access(&script.path, Access::EXEC_OK).ok().filter(|()| is_plain)?;
-    let mut found = find(name).ok()?;
-    found.head = head_of(&found.opened.as_ref()?.0).ok();
+    let found = find(name).ok()?;
+    let head = &found.opened.as_ref()?.head;
     // `env` gives any other file to a shell.
-    let is_executed = |head: &Vec<u8>| head.starts_with(b"\x7fELF") || head.starts_with(b"#!");
-    found.head.as_ref().is_some_and(is_executed).then(|| (found, name.to_owned()))
+    let is_executed = head.starts_with(b"\x7fELF") || head.starts_with(b"#!");
+    is_executed.then(|| (found, name.to_owned()))
+}
+
+/// Returns the words of a script's first line (Linux `fs/binfmt_script.c`); `None` for a file that is no script.
+pub(crate) fn words_of_script(head: &[u8]) -> Option<Vec<&[u8]>> {
+    let script = head[..head.len().min(LINE)].strip_prefix(b"#!")?;
+    let words = script.split(|&byte| byte == b'\n').next()?.split(|byte| b" \t".contains(byte));
+    Some(words.filter(|word| !word.is_empty()).collect())
 }
 
 /// Returns the program that a script's first line names; for `env`, the program named after it.
-fn interpreter_of(start: &[u8]) -> Result<Found> {
-    let script = start.strip_prefix(b"#!").unwrap_or_default();
-    let line = script.lines().next().unwrap_or_default();
-    let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-    let words: Vec<&[u8]> = words.collect();
+fn interpreter_of(head: &[u8]) -> Result<Found> {
     let unopened = |path: &[u8]| Found::unopened(OsStr::from_bytes(path));
-    match words.as_slice() {
+    match words_of_script(head).unwrap_or_default().as_slice() {
         [env, rest @ ..] if env.ends_with(b"/env") => {
             let mut rest = rest.iter();
             let named = rest.find(|word| !word.starts_with(b"-") && !word.contains(&b'='));

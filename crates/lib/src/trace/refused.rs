@@ -14,6 +14,7 @@ use bstr::{BStr, ByteSlice};
 use rustix::io::Errno;
 
 use crate::escape::shown;
+use crate::run::program::words_of_script;
 
 /// Returns the error of a run, with the reason that the system's message does not name.
 pub(super) fn explained(error: TraceError) -> anyhow::Error {
@@ -42,12 +43,8 @@ fn reason(command: &Path, source: &io::Error) -> Option<String> {
 /// Returns what is missing if the file exists but its interpreter does not.
 fn missing_interpreter(command: &Path) -> Option<String> {
     let head = head(command)?;
-    let name = match head.strip_prefix(b"#!") {
-        Some(line) => {
-            let line = line.lines().next().unwrap_or_default();
-            let mut words = line.split(|byte| matches!(byte, b' ' | b'\t'));
-            words.find(|word| !word.is_empty()).unwrap_or_default().to_vec()
-        }
+    let name = match words_of_script(&head) {
+        Some(words) => words.first().copied().unwrap_or_default().to_vec(),
         None => subject(command)?.interpreter()?.to_vec(),
     };
     Some(format!("its interpreter {} is not there", shown(name.as_bstr())))
