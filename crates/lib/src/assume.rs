@@ -6,11 +6,11 @@ use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
 use becalm_core::fs::FileSystem;
-use becalm_core::loader::{Environment, Libc, LoaderFacts, Readers, facts};
+use becalm_core::loader::{Environment, Libc, LoaderFacts, Readers, facts as loader_facts};
 use becalm_core::search::Stores;
 use becalm_core::strategy::Strategy;
 use becalm_host::{FactChoice, OsFs};
-use bstr::{BStr, BString, ByteSlice};
+use bstr::{BString, ByteSlice};
 
 use crate::index::file::Indexes;
 use crate::index::variables::{NO_BIND, OFF, SWITCHES, TUNABLES, has_switch};
@@ -159,7 +159,8 @@ impl Assumptions {
         self.environment.reads = Readers::of(&formats.collect::<Vec<_>>(), &self.stores.to_vec());
     }
 
-    /// Returns the environment of a start, with the formats that its loader reads.
+    /// Returns the environment of a start. If the formats that loaders read are detected, they are those of its loader;
+    /// in secure-execution mode tunables do not count.
     #[must_use]
     pub fn environment_of(
         &self,
@@ -167,23 +168,16 @@ impl Assumptions {
         facts: &LoaderFacts,
         secure: bool,
     ) -> Environment {
-        let reads = self.found_readers(facts, secure);
-        let reads = reads.unwrap_or_else(|| environment.reads.clone());
-        Environment { secure, reads, ..environment.clone() }
-    }
-
-    /// Returns the formats that a loader reads, if they are detected. In secure-execution mode
-    /// tunables do not count.
-    #[must_use]
-    pub fn found_readers(&self, loader: &LoaderFacts, secure: bool) -> Option<Readers> {
-        let reads = || match loader.libc {
+        let found = facts.reads.clone();
+        let reads = match facts.libc {
+            _ if !self.finds_readers => environment.reads.clone(),
             // musl has no tunables.
-            Libc::Musl => loader.reads.clone(),
+            Libc::Musl => found,
             Libc::Glibc(_) => {
-                facts::switched(loader.reads.clone(), self.choice_of(secure).tunables.as_ref())
+                loader_facts::switched(found, self.choice_of(secure).tunables.as_ref())
             }
         };
-        self.finds_readers.then(reads)
+        Environment { secure, reads, ..environment.clone() }
     }
 
     /// Returns the choice for a start. In secure-execution mode tunables do not count.
@@ -194,11 +188,5 @@ impl Assumptions {
             choice.tunables.clear();
         }
         choice
-    }
-
-    /// True if a file is inside a store.
-    #[must_use]
-    pub fn is_immutable(&self, file: &BStr) -> bool {
-        self.stores.contain_file(&self.fs.session(), file)
     }
 }

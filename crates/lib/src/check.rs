@@ -390,7 +390,7 @@ impl Program {
             path: target.shown.clone(),
             kind,
             machine,
-            immutable: assumed.is_immutable(target.inside.as_ref()),
+            immutable: assumed.stores.contain_file(&assumed.fs.session(), target.inside.as_ref()),
             ..Self::default()
         }
     }
