@@ -18,12 +18,6 @@ use crate::trees::{c_path, copies, in_parallel, times_count};
 /// Maximum length of a file that is read ahead although it has no copy.
 const MOST_AHEAD: u64 = 32 << 20;
 
-/// A directory of paths.
-struct Directory {
-    path: PathBuf,
-    above: Option<usize>,
-}
-
 /// A directory while paths are looked at.
 enum Opened {
     /// It is watched.
@@ -78,7 +72,7 @@ fn is_plain(path: &CString) -> bool {
 pub(super) struct Paths<'a> {
     record: &'a Record,
     known: Vec<Known>,
-    directories: Vec<Directory>,
+    directories: Vec<PathBuf>,
     numbers: FxHashMap<PathBuf, usize>,
     /// The number of directories, the first ones, to which links on the way lead.
     of_links: usize,
@@ -160,9 +154,9 @@ impl<'a> Paths<'a> {
         if let Some(&number) = self.numbers.get(path) {
             return Some(number);
         }
-        let above = path.parent().and_then(|above| self.directory(above, trees));
+        path.parent().and_then(|above| self.directory(above, trees));
         let number = self.directories.len();
-        self.directories.push(Directory { path: path.to_owned(), above });
+        self.directories.push(path.to_owned());
         self.numbers.insert(path.to_owned(), number);
         Some(number)
     }
@@ -201,8 +195,8 @@ impl<'a> Paths<'a> {
 
     /// Returns what the last look has found. No path is looked up.
     pub(super) fn looked(&self, table: &Table) -> Looked {
-        let real = |(directory, opened): (&Directory, &OnceLock<Opened>)| match opened.get()? {
-            Opened::Watched(opened) => Some((directory.path.clone(), look::real(opened.as_fd())?)),
+        let real = |(directory, opened): (&PathBuf, &OnceLock<Opened>)| match opened.get()? {
+            Opened::Watched(opened) => Some((directory.clone(), look::real(opened.as_fd())?)),
             Opened::Missing | Opened::Failed => None,
         };
         let opened = self.held.get().into_iter().flatten();
@@ -253,14 +247,15 @@ impl Look<'_> {
 
     /// Opens a directory and watches it: by its name in the one above it, if that is open, because then no other
     /// name of the path is looked up. Below a missing directory nothing is looked up.
-    fn open(&self, directory: &Directory) -> Opened {
-        let (opened, above) = match directory.above.map(|above| self.opened(above)) {
+    fn open(&self, directory: &Path) -> Opened {
+        let above = directory.parent().and_then(|above| self.paths.numbers.get(above));
+        let (opened, above) = match above.map(|&above| self.opened(above)) {
             Some(Opened::Missing) => return Opened::Missing,
             Some(Opened::Watched(above)) => {
-                let name = directory.path.file_name().unwrap_or_default();
+                let name = directory.file_name().unwrap_or_default();
                 (look::directory(above.as_fd(), Path::new(name)), Some((above, name)))
             }
-            Some(Opened::Failed) | None => (look::directory(CWD, &directory.path), None),
+            Some(Opened::Failed) | None => (look::directory(CWD, directory), None),
         };
         // A link that leads nowhere is not missing: what it leads to can appear anywhere.
         let is_missing = || {

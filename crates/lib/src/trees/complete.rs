@@ -3,22 +3,20 @@
 //! has looked up yet. Makes the records of a traced run (`becalm trace --files --json`), for a program of which nothing
 //! was learned.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use std::{fs, io};
 
 use becalm_core::path::normal;
-use becalm_host::tree::look::{self, Changes, Facts, Identity, Numbers};
-use becalm_host::tree::table::{self, Found, Table};
-use rustc_hash::FxHashSet;
+use becalm_host::tree::look::{self, Facts, Identity, Numbers};
 use rustix::fs::CWD;
 use serde::Deserialize;
 
 use crate::path::path_bytes;
 use crate::run::making::files_of_start;
 use crate::run::program::{self, Program};
-use crate::trees::check::Paths;
 use crate::trees::copies::Making;
 use crate::trees::learn::Trees;
 use crate::trees::record::{
@@ -30,17 +28,16 @@ use crate::trees::{in_parallel, learn};
 /// Adds to records the files of the commands themselves and what is in the tree now, and makes the copies that are
 /// missing.
 pub(super) fn complete<'a>(records: impl Iterator<Item = &'a mut Record>, folder: &Path) {
-    let mut looked = Vec::new();
-    for record in records {
+    let mut records: Vec<&mut Record> = records.collect();
+    for record in &mut records {
         add_program(record);
         add_targets(record);
         add_directories(record);
         record.finish(folder);
-        let is_looked = add_states(record, folder).is_some();
-        looked.extend(is_looked.then_some(record));
+        add_states(record);
     }
     let seen = Instant::now();
-    for record in looked {
+    for record in records {
         add_copies(record, folder, seen);
         record.finish(folder);
     }
@@ -108,61 +105,60 @@ fn add_targets(record: &mut Record) {
 
 /// Adds the trees and the directories on the way to each path.
 fn add_directories(record: &mut Record) {
-    let trees = record.header.trees.clone();
-    let paths: Vec<String> = record.paths.iter().map(|it| it.path.clone()).chain(trees).collect();
+    let directories = directories(record);
     let mut adding = Adding::to(record);
-    for path in &paths {
-        for above in Path::new(path).ancestors() {
-            let Some(above) = above.to_str().filter(|it| adding.record.has_in_tree(it.as_ref()))
-            else {
-                break;
-            };
-            // Otherwise it would not be watched while the states are looked up.
-            let (path, kind) = (above.to_owned(), Kind::Directory);
-            adding.add(RecordedPath { path, kind, added: true, ..Default::default() });
-        }
+    for path in directories.into_iter().filter_map(|it| it.into_os_string().into_string().ok()) {
+        let kind = Kind::Directory;
+        adding.add(RecordedPath { path, kind, added: true, ..Default::default() });
     }
 }
 
-/// Looks at all paths of a record, and adds their states.
-fn add_states(record: &mut Record, folder: &Path) -> Option<()> {
-    let sizes = record.header.sizes();
-    let table = Table::map(table::make(sizes, false).ok()?, sizes).ok()?;
-    let changes = Changes::new().ok()?;
-    let paths = Paths::of(record, folder, |_| true);
-    paths.fill(&table).then_some(())?;
-    paths.look(&table, &changes, true);
-    let found = paths.looked(&table).found;
-    let trees = record.header.trees.clone();
-    for (path, mut found) in record.paths.iter_mut().zip(found) {
-        if trees.contains(&path.path) {
-            let facts = look::at(CWD, &path.path, false).ok();
-            let there = |facts| Found::There { facts, followed: None, copy: None };
-            found = facts.map_or(Found::Unknown, there);
-        }
-        let Found::There { facts, followed, .. } = found else {
-            let is_absent = matches!(found, Found::Absent);
-            path.kind = if is_absent { Kind::Absent } else { Kind::Other };
-            continue;
+/// Returns the directories of a record, on the way to its paths, and its trees.
+fn directories(record: &Record) -> BTreeSet<PathBuf> {
+    let above = record.paths.iter().flat_map(|it| {
+        let is_file = it.kind != Kind::Directory;
+        Path::new(&it.path).ancestors().skip(usize::from(is_file))
+    });
+    let inside = above.filter(|it| record.has_in_tree(it));
+    inside.chain(record.header.trees.iter().map(Path::new)).map(ToOwned::to_owned).collect()
+}
+
+/// Looks at all paths of a record, and adds their states. Each call waits for the file system.
+fn add_states(record: &mut Record) {
+    let directories = directories(record);
+    let states = in_parallel(&record.paths, |path| state_of(path, &directories));
+    for (path, (kind, state)) in record.paths.iter_mut().zip(states) {
+        (path.kind, path.state) = (kind, state);
+    }
+}
+
+/// Returns the kind and the state of what is at a path of a record with these directories.
+fn state_of(recorded: &RecordedPath, directories: &BTreeSet<PathBuf>) -> (Kind, Option<PathState>) {
+    let path = Path::new(&recorded.path);
+    let facts = match look::at(CWD, path, false) {
+        Ok(facts) => facts,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return (Kind::Absent, None),
+        Err(_) => return (Kind::Other, None),
+    };
+    let kind = Kind::of(&facts);
+    let target = if kind == Kind::Link { target_of(path) } else { None };
+    let is_other_link = kind == Kind::Link && (target.is_none() || target != recorded.target);
+    if kind == Kind::Other || is_other_link {
+        return (Kind::Other, None);
+    }
+    // What another link leads to is not in the tree, or may change by another name.
+    let followed = target.zip(path.parent()).and_then(|(target, above)| {
+        let end = above.join(target);
+        let facts = look::at(CWD, path, true).ok()?;
+        let known = match look::kind(&facts) {
+            look::DIRECTORY => Some(end.as_path()),
+            look::FILE => end.parent().filter(|_| facts.stx_nlink == 1),
+            _ => None,
         };
-        path.kind = Kind::of(&facts);
-        let (found, followed) = (state(facts), followed.map(state));
-        path.state = Some(PathState { found, followed, names: None });
-    }
-    add_names(record);
-    Some(())
-}
-
-/// Adds the names in the directories. Each listing waits for the file system.
-fn add_names(record: &mut Record) {
-    let directories: Vec<usize> =
-        (0..record.paths.len()).filter(|&at| record.paths[at].kind == Kind::Directory).collect();
-    let listed = in_parallel(&directories, |&at| names(Path::new(&record.paths[at].path)));
-    for (at, names) in directories.into_iter().zip(listed) {
-        if let Some(state) = &mut record.paths[at].state {
-            state.names = names;
-        }
-    }
+        known.filter(|known| directories.contains(*known)).map(|_| state(facts))
+    });
+    let names = (kind == Kind::Directory).then(|| names(path)).flatten();
+    (kind, Some(PathState { found: state(facts), followed, names }))
 }
 
 /// Returns the numbers of a state. Reading a file changes its atime, and packs should be the same each time.
@@ -314,12 +310,7 @@ fn add_used(record: &mut Record, files: Vec<Used>, directories: &[PathBuf]) {
 /// Adds what is beside these files, on the way to them and in the directories that the run read: it may have looked
 /// at all of it. It has no copies.
 fn add_beside(record: &mut Record) {
-    let above = record.paths.iter().flat_map(|it| {
-        let is_file = it.kind != Kind::Directory;
-        Path::new(&it.path).ancestors().skip(usize::from(is_file))
-    });
-    let is_inside = |it: &&Path| record.has_in_tree(it);
-    let directories: FxHashSet<PathBuf> = above.filter(is_inside).map(ToOwned::to_owned).collect();
+    let directories = directories(record);
     let mut adding = Adding::to(record);
     for at in directories.iter().flat_map(|it| entries(it)) {
         if let Some(path) = at.to_str().filter(|_| adding.record.paths.len() < MOST_PATHS) {

@@ -21,7 +21,7 @@ use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 use crate::trees::attend::{Attended, more_descriptors};
 use crate::trees::counts::{Counter, Counts};
-use crate::trees::packed::{self, Check, Pack, Told};
+use crate::trees::packed::{self, Check, Given, Pack};
 use crate::trees::record::{Header, place};
 use crate::trees::{TRUST_TIMES, folder, is_running};
 
@@ -104,12 +104,9 @@ pub(super) fn is_unknown_user() -> bool {
     trust::user() == UNKNOWN_USER
 }
 
-/// The descriptors of a program's table and of its events, and the switch that names them.
-type Given = ([OwnedFd; 2], String);
-
-/// Gets a table for a command, which this process will become: of a pack, if its results count for later
-/// starts. Call this while the process has one thread.
-pub(super) fn ask(command: &Path, pack: Option<Pack>) -> Option<Given> {
+/// Gets the descriptors of a table and of its events, and the switch that names them, for a command, which this process
+/// will become: of a pack, if its results count for later starts. Call this while the process has one thread.
+pub(super) fn ask(command: &Path, pack: Option<Pack>) -> Option<([OwnedFd; 2], String)> {
     if is_unknown_user() {
         return None;
     }
@@ -119,7 +116,7 @@ pub(super) fn ask(command: &Path, pack: Option<Pack>) -> Option<Given> {
     (0..attempts).find_map(|_| ask_once(&name, command, pack))
 }
 
-fn ask_once(name: &str, command: &Path, pack: Option<Pack>) -> Option<Given> {
+fn ask_once(name: &str, command: &Path, pack: Option<Pack>) -> Option<([OwnedFd; 2], String)> {
     let kind = SocketType::SEQPACKET;
     let connection = match local_socket::connection(name, kind) {
         Ok(connection) => connection,
@@ -162,16 +159,10 @@ fn open(name: &str, pack: Option<Pack>) {
 /// A table that programs use.
 struct Shared {
     command: PathBuf,
-    file: OwnedFd,
-    table: Table,
-    changes: Changes,
+    given: Given,
     made: Instant,
     /// Counts the programs of a table that no other process attends.
     counter: Counter,
-    /// The folder of the pack from which the table was filled, and its inode. No other process attends such a table.
-    pack: Option<(PathBuf, u64)>,
-    /// The directories of the pack, which programs open and which stay open for them.
-    directories: Vec<OwnedFd>,
 }
 
 impl Shared {
@@ -181,13 +172,14 @@ impl Shared {
         let is_there = |(folder, inode): &(PathBuf, u64)| {
             folder.metadata().is_ok_and(|facts| facts.ino() == *inode)
         };
-        let is_usable = is_young && self.pack.as_ref().is_none_or(is_there);
-        !self.table.is_off() && is_usable && !self.changes.happened()
+        let Given { table, changes, pack, .. } = &self.given;
+        let is_usable = is_young && pack.as_ref().is_none_or(is_there);
+        !table.is_off() && is_usable && !changes.happened()
     }
 
     /// True while its process is at work.
     fn is_attended(&self) -> bool {
-        match self.table.attendant() {
+        match self.given.table.attendant() {
             0 => self.made.elapsed() < PAUSE,
             Table::LEFT => false,
             process => is_running(process),
@@ -196,7 +188,7 @@ impl Shared {
 
     /// Counts the programs of a table that was filled from a pack.
     fn count(&mut self) {
-        self.counter.add(Counts::of(&self.table, None, false));
+        self.counter.add(Counts::of(&self.given.table, None, false));
     }
 }
 
@@ -265,8 +257,9 @@ impl Door {
         let made = known.is_none().then(|| self.make(&command, process)).flatten();
         let known = known.and_then(|at| self.tables.get(at));
         let shared = known.or(made.as_ref().map(|(shared, ..)| shared))?;
-        shared.table.join(since);
-        let descriptors = [&shared.file, &shared.changes.0];
+        let Given { file, table, changes, .. } = &shared.given;
+        table.join(since);
+        let descriptors = [file, &changes.0];
         local_socket::send(connection, &since.to_ne_bytes(), &descriptors).ok()?;
         self.programs.push(process);
         if let Some((shared, attended, record)) = made {
@@ -278,9 +271,9 @@ impl Door {
     /// Returns the number of the table from a pack with the most directories: a program that the pack does not know
     /// may look for libraries in the tree.
     fn any_told(&self) -> Option<usize> {
-        let is_told = |&at: &usize| self.tables[at].pack.is_some() && self.tables[at].is_open(true);
-        let told = (0..self.tables.len()).filter(is_told);
-        told.max_by_key(|&at| self.tables[at].directories.len())
+        let told = self.tables.iter().enumerate();
+        let told = told.filter(|(_, it)| it.given.pack.is_some() && it.is_open(true));
+        told.max_by_key(|(_, it)| it.given.directories.len()).map(|(at, _)| at)
     }
 
     /// Returns the number of the table that a command can use.
@@ -298,13 +291,10 @@ impl Door {
             if self.known(&command).is_some() {
                 continue;
             }
-            let Some(told) = packed::tell(pack, &folder, &command) else { continue };
-            left.extend(told.programs.iter().map(PathBuf::from));
-            let Told { file, table, changes, directories, folder: of_pack, .. } = told;
-            let (counter, pack) = (Counter::new(Some(folder.clone())), Some(of_pack));
-            let made = Instant::now();
-            let shared = Shared { command, file, table, changes, made, counter, pack, directories };
-            self.tables.push(shared);
+            let Some((given, programs)) = packed::tell(pack, &folder, &command) else { continue };
+            left.extend(programs.into_iter().map(PathBuf::from));
+            let (made, counter) = (Instant::now(), Counter::new(Some(folder.clone())));
+            self.tables.push(Shared { command, given, made, counter });
         }
         Some(())
     }
@@ -330,16 +320,14 @@ impl Door {
         let changes = Changes::new().ok()?;
         let door = self.pack.map(|pack| (std::process::id(), pack));
         let attended = Attended { command: command.to_owned(), process, folder, header, door };
-        let (command, made) = (command.to_owned(), Instant::now());
-        let (counter, directories) = (Counter::new(None), Vec::new());
-        let pack = None;
-        let shared = Shared { command, file, table, changes, made, counter, pack, directories };
-        Some((shared, attended, record))
+        let given = Given { file, table, changes, directories: Vec::new(), pack: None };
+        let (command, made, counter) = (command.to_owned(), Instant::now(), Counter::new(None));
+        Some((Shared { command, given, made, counter }, attended, record))
     }
 
     /// Starts the process that fills a table, and learns from the start of its first program.
     fn attend(&mut self, shared: Shared, attended: Attended, record: &OwnedFd) {
-        let keep = [&shared.file, &shared.changes.0, record];
+        let keep = [&shared.given.file, &shared.given.changes.0, record];
         let begun = detached_with(keep, Priority::Normal, |[table, changes, record]| {
             attended.attend(table, changes, record.into());
         });

@@ -280,22 +280,20 @@ pub(super) fn clear(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// A table of what was in the tree when the pack was made.
-pub(super) struct Told {
+/// A table that programs use, with what they get beside it.
+pub(super) struct Given {
     pub(super) file: OwnedFd,
     pub(super) table: Table,
     pub(super) changes: Changes,
-    /// The directories that programs list, open.
+    /// The directories of a pack, which programs open and which stay open for them.
     pub(super) directories: Vec<OwnedFd>,
-    /// The programs that the command starts.
-    pub(super) programs: Vec<String>,
-    /// The folder of the pack, which may be removed, and its inode.
-    pub(super) folder: (PathBuf, u64),
+    /// The folder of the pack from which the table was filled, and its inode. No other process attends such a table.
+    pub(super) pack: Option<(PathBuf, u64)>,
 }
 
-/// Makes the table of a command; `None` if the pack does not know the command. No path of the tree is looked
-/// up.
-pub(super) fn tell(pack: Pack, folder: &Path, command: &Path) -> Option<Told> {
+/// Makes the table of a command, of what was in the tree when the pack was made. Returns it with the programs that the
+/// command starts; `None` if the pack does not know the command. No path of the tree is looked up.
+pub(super) fn tell(pack: Pack, folder: &Path, command: &Path) -> Option<(Given, Vec<String>)> {
     let mut record = Record::at(&pack.place(folder, command))?;
     if is_noexec(folder) {
         record.paths.iter_mut().filter(|it| it.is_executable()).for_each(|it| it.copy = None);
@@ -313,8 +311,8 @@ pub(super) fn tell(pack: Pack, folder: &Path, command: &Path) -> Option<Told> {
     let directories = publish(&record, &table, folder, &files);
     table.attend();
     let inode = files.metadata().ok()?.ino();
-    let folder = (files, inode);
-    Some(Told { file, table, changes, directories, programs: record.header.programs, folder })
+    let given = Given { file, table, changes, directories, pack: Some((files, inode)) };
+    Some((given, record.header.programs))
 }
 
 /// Publishes the states of a record, and opens its directories.
