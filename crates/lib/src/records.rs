@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::hash::{Hash, Hasher};
-use std::io::{BufRead, BufReader, Read, Seek};
+use std::io::{BufReader, Read, Seek};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -11,6 +11,7 @@ use becalm_host::trust::{self, Untrusted};
 use becalm_host::write::WriteError;
 use rustc_hash::FxHasher;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::index::places::{cache_writer as writer, cached_name, files_ending};
 
@@ -82,11 +83,10 @@ impl Drop for Lock {
     }
 }
 
-/// Returns the first line of a record; `None` if it has more bytes than `most`.
-pub(crate) fn first_line(file: &mut File, most: u64) -> Option<Vec<u8>> {
-    let mut line = Vec::new();
-    BufReader::new(file.take(most)).read_until(b'\n', &mut line).ok()?;
-    line.pop_if(|end| *end == b'\n').map(|_| line)
+/// Reads the first value of a record; `None` if it is damaged, or ends behind the first `most` bytes.
+pub(crate) fn first<T: DeserializeOwned>(file: &mut File, most: u64) -> Option<T> {
+    let bytes = BufReader::new(file.take(most));
+    serde_json::Deserializer::from_reader(bytes).into_iter().next()?.ok()
 }
 
 /// Returns a whole record, whose header was read, or not; `None` if it has more bytes than `most`.

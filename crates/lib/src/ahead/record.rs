@@ -137,13 +137,11 @@ impl Header {
     /// Reads the header from the beginning of a record; `None` if it has none of this version.
     #[must_use]
     pub fn read(file: &mut File) -> Option<Self> {
-        Self::parse(&records::first_line(file, MOST_HEADER as u64)?)
+        records::first(file, MOST_HEADER as u64).filter(Self::is_ours)
     }
 
-    fn parse(line: &[u8]) -> Option<Self> {
-        let header: Self = serde_json::from_slice(line).ok()?;
-        let is_ours = header.schema == SCHEMA && header.samples.len() <= SAMPLES;
-        is_ours.then_some(header)
+    fn is_ours(&self) -> bool {
+        self.schema == SCHEMA && self.samples.len() <= SAMPLES
     }
 
     /// Returns true if more starts should be learned.
@@ -174,30 +172,23 @@ impl Record {
     /// Writes the record, and removes the oldest ones if there are many.
     pub(super) fn write(&self, place: &Place) -> Result<()> {
         place.write(&self.text(), 0o644)?;
-        let of_path = |path: PathBuf| {
-            let facts = path.symlink_metadata().ok()?;
-            Some((facts.modified().unwrap_or(UNIX_EPOCH), 1, path))
-        };
-        let records = files_ending(place.folder(), ENDING).filter_map(of_path).collect();
-        places::keep_newest(records, KEPT, |path| drop(cache_writer().remove(path)));
+        let records = files_ending(place.folder(), ENDING);
+        places::keep_newest(records, |_| 1, KEPT, |path| drop(cache_writer().remove(path)));
         Ok(())
     }
 
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
-        let mut lines = bytes.split(|&byte| byte == b'\n');
-        let header = Header::parse(lines.next()?)?;
-        let (mut files, mut ranges) = (Vec::new(), 0);
-        for line in lines.filter(|line| !line.is_empty()) {
-            let file: RecordedFile = serde_json::from_slice(line).ok()?;
-            ranges += file.ranges.len();
-            let fits = |&(first, count, _): &(u64, u64, u32)| {
-                first.checked_add(count).is_some_and(|end| end <= MOST_PAGES)
-            };
-            let is_ours = file.ranges.iter().all(fits) && Path::new(&file.path).is_absolute();
-            (is_ours && ranges <= MOST_RANGES).then_some(())?;
-            files.push(file);
-        }
-        Some(Self { header, files })
+        let mut lines = serde_json::Deserializer::from_slice(bytes);
+        let header = Header::deserialize(&mut lines).ok().filter(Header::is_ours)?;
+        let files: Vec<RecordedFile> = lines.into_iter().collect::<Result<_, _>>().ok()?;
+        let mut ranges = files.iter().flat_map(|file| &file.ranges);
+        let fits = |&(first, count, _): &(u64, u64, u32)| {
+            first.checked_add(count).is_some_and(|end| end <= MOST_PAGES)
+        };
+        let is_ours = ranges.clone().count() <= MOST_RANGES
+            && ranges.all(fits)
+            && files.iter().all(|file| Path::new(&file.path).is_absolute());
+        is_ours.then_some(Self { header, files })
     }
 
     pub(super) fn text(&self) -> Vec<u8> {

@@ -1,10 +1,10 @@
 //! Default paths of indexes.
 
 use std::env;
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::time::SystemTime;
 
 use anyhow::{Result, ensure};
 use becalm_host::write::{Durability, WriteOptions, Writer};
@@ -94,17 +94,26 @@ pub(crate) fn files_ending(folder: &Path, ending: &str) -> impl Iterator<Item = 
     entries.filter(move |path| path.extension().is_some_and(|it| it == ending))
 }
 
-/// Removes the least recently used of these files beyond a number of bytes; the newest one is kept in any case.
+/// Removes the least recently used of these files, of which each counts so much, beyond a number; the newest one is
+/// kept in any case.
 pub(crate) fn keep_newest(
-    mut files: Vec<(SystemTime, u64, PathBuf)>,
+    files: impl IntoIterator<Item = PathBuf>,
+    counts: fn(&Metadata) -> u64,
     most: u64,
     remove: impl Fn(&Path),
 ) {
+    let used = |path: PathBuf| {
+        let facts = path.symlink_metadata().ok()?;
+        // A file of the future is the oldest.
+        let time = facts.modified().ok().filter(|time| time.elapsed().is_ok());
+        Some((time, counts(&facts), path))
+    };
+    let mut files: Vec<_> = files.into_iter().filter_map(used).collect();
     files.sort();
-    let mut bytes = 0;
-    for (place, (_, length, path)) in files.iter().rev().enumerate() {
-        bytes += length;
-        if place > 0 && bytes > most {
+    let mut all = 0;
+    for (place, (_, count, path)) in files.iter().rev().enumerate() {
+        all += count;
+        if place > 0 && all > most {
             remove(path);
         }
     }

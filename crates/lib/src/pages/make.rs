@@ -1,11 +1,11 @@
 //! Makes the ready pages of a program, from two starts that end before any code of it runs.
 
-use std::fs;
+use std::fs::{self, Metadata};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use becalm_host::pages::PAGE;
 use becalm_host::pages::steered::Steered;
@@ -95,16 +95,11 @@ fn command(indexed: &Indexed, longer: usize) -> Command {
 /// Removes the files of earlier boots, and the oldest ones if there are many bytes.
 fn make_room(folder: &Path) {
     let entries = folder.read_dir().into_iter().flatten().flatten().map(|it| it.path());
-    let mut kept: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
-    for path in entries.filter(|path| path.extension().is_none()) {
-        let Ok(facts) = path.symlink_metadata() else { continue };
-        if is_usable(&path, false) {
-            kept.push((facts.modified().unwrap_or(SystemTime::UNIX_EPOCH), facts.len(), path));
-        } else {
-            let _ = cache_writer().remove(&path);
-        }
-    }
-    places::keep_newest(kept, MOST_OF_ALL, |path| drop(cache_writer().remove(path)));
+    let files = entries.filter(|path| path.extension().is_none());
+    let (usable, others): (Vec<_>, Vec<_>) = files.partition(|path| is_usable(path, false));
+    let remove = |path: &Path| drop(cache_writer().remove(path));
+    others.iter().for_each(|path| remove(path));
+    places::keep_newest(usable, Metadata::len, MOST_OF_ALL, remove);
 }
 
 /// Makes the ready pages of a program that is switched on, in a folder that its starts look into.

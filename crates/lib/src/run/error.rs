@@ -40,25 +40,13 @@ pub(crate) fn is_temporary(error: &anyhow::Error) -> bool {
 }
 
 fn is_of_now(error: &io::Error) -> bool {
-    let errnos = [
-        Errno::NOSPC,
-        Errno::FBIG,
-        Errno::DQUOT,
-        Errno::IO,
-        Errno::NOMEM,
-        Errno::MFILE,
-        Errno::NFILE,
-        Errno::AGAIN,
-        Errno::INTR,
-        Errno::BUSY,
-        Errno::ROFS,
-        Errno::STALE,
-        Errno::TIMEDOUT,
-        Errno::NETDOWN,
-        Errno::NETUNREACH,
-        Errno::HOSTDOWN,
-    ];
-    error.raw_os_error().is_some_and(|errno| errnos.iter().any(|it| it.raw_os_error() == errno))
+    let of_disk = [Errno::NOSPC, Errno::FBIG, Errno::DQUOT, Errno::IO, Errno::ROFS];
+    let of_kernel =
+        [Errno::NOMEM, Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::INTR, Errno::BUSY];
+    let of_server =
+        [Errno::STALE, Errno::TIMEDOUT, Errno::NETDOWN, Errno::NETUNREACH, Errno::HOSTDOWN];
+    let all = of_disk.iter().chain(&of_kernel).chain(&of_server);
+    Errno::from_io_error(error).is_some_and(|errno| all.into_iter().any(|it| *it == errno))
 }
 
 #[cfg(test)]

@@ -10,8 +10,7 @@
 //! bytes. A process whose index is removed keeps its mapping.
 
 use std::env;
-use std::ffi::OsStr;
-use std::fs::FileTimes;
+use std::fs::{FileTimes, Metadata};
 use std::hash::{Hash, Hasher};
 use std::io::Read;
 use std::os::fd::OwnedFd;
@@ -19,7 +18,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use becalm_host::index_store::{last_installed, trees_beside};
 use rustc_hash::FxHasher;
 
@@ -29,6 +28,7 @@ use crate::index::places::{self, cache_writer as writer};
 use crate::index::platforms;
 use crate::index::trust::{self, Untrusted};
 use crate::index::variables::environment_of_process;
+use crate::path::dirs_of;
 use crate::run::program::Program;
 
 /// Bytes of kept indexes. An index has some hundred kilobytes to some megabytes.
@@ -43,47 +43,27 @@ pub(crate) const QUICK: &str = "quick";
 /// The path of a program's index.
 #[derive(Clone, Debug)]
 pub struct Place {
-    folder: PathBuf,
-    name: String,
-    /// The programs that are bound, however few relocations they have, besides the program itself; `None` if
-    /// that is not either.
-    pub told: Option<Vec<PathBuf>>,
+    /// The path.
+    pub path: PathBuf,
     /// The time when packages were last installed in a tree of the program.
     installed: Option<SystemTime>,
 }
 
-/// The content of that place.
-#[derive(Debug)]
-pub enum Kept {
-    /// An index.
-    Index {
-        /// The index.
-        index: Box<Opened>,
-        /// True if it should be compared with the files again.
-        is_stale: bool,
-    },
-    /// Nothing yet.
-    Nothing,
-    /// No index can be made, for this reason.
-    Failed(String),
-}
-
 impl Place {
-    /// Returns the place for a program that is started in this environment with these directories
-    /// in `LD_LIBRARY_PATH`, and with the paths of another index and its time of writing.
+    /// Returns the place for a program that is started in this environment, with the paths of another index and its
+    /// time of writing, and with these programs bound, however few relocations they have.
     ///
     /// # Errors
     /// Returns an error if the environment has no home directory.
     pub fn of(
         program: &Program,
-        dirs: &[PathBuf],
         store: &StorePrefixes,
         paths: Option<(&Path, Option<SystemTime>)>,
-        told: Option<Vec<PathBuf>>,
+        told: Option<&[PathBuf]>,
     ) -> Result<Self> {
         let folder = places::cache().context("no home directory for the cache of indexes")?;
         let mut hasher = FxHasher::default();
-        environment(dirs, store).hash(&mut hasher);
+        environment(store).hash(&mut hasher);
         program.real.hash(&mut hasher);
         if let Some(paths) = paths {
             paths.hash(&mut hasher);
@@ -98,34 +78,33 @@ impl Place {
         let trees = trees_beside(&program.path, &program.real);
         trees.hash(&mut hasher);
         let installed = last_installed(&trees);
-        let name = places::cached_name(&program.real, hasher.finish(), "so");
-        Ok(Self { folder, name, told, installed })
-    }
-
-    /// Returns the path of the index.
-    pub fn path(&self) -> PathBuf {
-        self.folder.join(&self.name)
+        let path = folder.join(places::cached_name(&program.real, hasher.finish(), "so"));
+        Ok(Self { path, installed })
     }
 
     fn beside(&self, what: &str) -> PathBuf {
-        self.folder.join(format!("{}.{what}", self.name))
+        self.path.with_extension(format!("so.{what}"))
     }
 
-    /// Returns the content of the place.
+    fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(&self.path)
+    }
+
+    /// Returns the index, and true if it should be compared with the files again; `None` if there is none yet.
     ///
     /// # Errors
-    /// Returns an error if an index there is not trusted.
-    pub fn look(&self) -> Result<Kept> {
-        match file::open_if_there(&self.path()) {
+    /// Returns an error if an index there is not trusted, or none can be made.
+    pub fn look(&self) -> Result<Option<(Opened, bool)>> {
+        match file::open_if_there(&self.path) {
             Ok(Some(index)) => {
                 let is_before = |made: SystemTime| self.installed.is_some_and(|it| it > made);
                 let is_stale = index.modified.is_none_or(|made| is_old(made) || is_before(made));
-                Ok(Kept::Index { index: Box::new(index), is_stale })
+                Ok(Some((index, is_stale)))
             }
-            Ok(None) => Ok(self.failure().map_or(Kept::Nothing, Kept::Failed)),
+            Ok(None) => self.failure().map_or(Ok(None), |why| Err(anyhow!(why))),
             Err(error) if error.is::<Untrusted>() => Err(error),
             // A damaged index is made again.
-            Err(_) => Ok(Kept::Nothing),
+            Err(_) => Ok(None),
         }
     }
 
@@ -144,7 +123,7 @@ impl Place {
     /// # Errors
     /// Returns an error if the cache cannot be written.
     pub fn lock(&self) -> Result<Option<OwnedFd>> {
-        trust::make_dirs(&self.folder)?;
+        trust::make_dirs(self.folder())?;
         Ok(writer().lock(&self.beside("lock"))?)
     }
 
@@ -152,7 +131,7 @@ impl Place {
     pub fn touch(&self) {
         let times = FileTimes::new().set_modified(SystemTime::now());
         // If this fails, the index is only removed sooner.
-        let _ = trust::open(&self.path()).map(|index| index.file.set_times(times));
+        let _ = trust::open(&self.path).map(|index| index.file.set_times(times));
     }
 
     /// Records the reason why no index can be made, or removes the record.
@@ -177,7 +156,7 @@ impl Place {
         for what in ["wanted", "lock"] {
             let _ = writer().remove(&self.beside(what));
         }
-        make_room(&self.folder);
+        make_room(self.folder());
     }
 
     /// Returns the places with a request of [`Self::want`], with the request.
@@ -185,9 +164,7 @@ impl Place {
         let folder = places::cache();
         let wanted = folder.iter().flat_map(|folder| places::files_ending(folder, "wanted"));
         let place = |path: PathBuf| {
-            let name = path.file_stem()?.to_str()?.to_owned();
-            let folder = path.parent()?.to_owned();
-            let place = Self { folder, name, told: None, installed: None };
+            let place = Self { path: path.with_extension(""), installed: None };
             Some((place, file::trusted_bytes(&path).ok()?))
         };
         wanted.filter_map(place).collect()
@@ -196,11 +173,11 @@ impl Place {
 
 /// Returns a hash of the environment that an index is for, and of becalm's version.
 #[must_use]
-pub fn environment(dirs: &[PathBuf], store: &StorePrefixes) -> u64 {
+pub fn environment(store: &StorePrefixes) -> u64 {
     let mut hasher = FxHasher::default();
     (env!("CARGO_PKG_VERSION"), FORMAT).hash(&mut hasher);
     store.0.hash(&mut hasher);
-    dirs.hash(&mut hasher);
+    dirs_of(env::var_os("LD_LIBRARY_PATH")).hash(&mut hasher);
     environment_of_process().preload.hash(&mut hasher);
     hasher.finish()
 }
@@ -214,25 +191,13 @@ fn is_old(time: SystemTime) -> bool {
 /// most [`KEPT`] bytes are left; the newest one is kept in any case. A file that cannot be removed is
 /// tried again next time.
 fn make_room(folder: &Path) {
-    let Ok(entries) = folder.read_dir() else { return };
-    let used = |path: PathBuf| {
-        let facts = path.symlink_metadata().ok()?;
-        // An index of the future is the oldest.
-        let time = facts.modified().ok()?;
-        let time = if time.elapsed().is_ok() { time } else { SystemTime::UNIX_EPOCH };
-        Some((time, facts.len(), path))
+    let writer = writer();
+    let is_unused = |path: &PathBuf| {
+        path.symlink_metadata().and_then(|facts| facts.modified()).is_ok_and(is_old)
     };
-    let (mut indexes, writer) = (Vec::new(), writer());
-    for file in entries.flatten().filter_map(|entry| used(entry.path())) {
-        match file.2.extension().and_then(OsStr::to_str) {
-            Some("so") => indexes.push(file),
-            Some("failed" | QUICK) if is_old(file.0) => {
-                let _ = writer.remove(&file.2);
-            }
-            _ => {}
-        }
-    }
-    places::keep_newest(indexes, KEPT, |path| {
+    let records = ["failed", QUICK].into_iter().flat_map(|it| places::files_ending(folder, it));
+    records.filter(is_unused).for_each(|path| drop(writer.remove(&path)));
+    places::keep_newest(places::files_ending(folder, "so"), Metadata::len, KEPT, |path| {
         let _ = writer.remove(path);
         let _ = writer.remove_with_files(&platforms::dir_of(path));
     });

@@ -31,7 +31,7 @@ use crate::index::variables::environment_of_process;
 use crate::index::{current, file, places};
 use crate::path::{self, dirs_of, path_bytes, path_of};
 use crate::run::error::{UnknownLoader, is_temporary, of_musl};
-use crate::run::kept::{Kept, Place};
+use crate::run::kept::Place;
 use crate::run::program::{self, Program};
 use crate::words::words_of_chain;
 
@@ -45,7 +45,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// The start that an index is made for. Paths are bytes because they need not be UTF-8.
 #[derive(Debug, Serialize, Deserialize)]
-struct Request {
+pub(super) struct Request {
     program: BString,
     library_path: Option<BString>,
     preload: Option<BString>,
@@ -62,7 +62,8 @@ struct Request {
 }
 
 impl Request {
-    fn of(
+    /// Returns the request for the index of a program, with the paths of another index if there is one.
+    pub(super) fn of(
         program: &Program,
         store: &StorePrefixes,
         paths: Option<&Path>,
@@ -112,27 +113,20 @@ impl Request {
     }
 }
 
-/// Starts another process that makes the index, with the paths of another index if there is one, or
-/// compares it with the files. Does nothing if a process is already at work on it.
+/// Starts another process that makes the index, or compares it with the files. Does nothing if a process is already at work on it.
 ///
 /// # Errors
 /// Returns an error if the cache cannot be written, or no process can be made.
-pub fn elsewhere(
-    place: &Place,
-    program: &Program,
-    store: &StorePrefixes,
-    paths: Option<&Path>,
-) -> Result<()> {
-    let request = Request::of(program, store, paths, place.told.as_deref());
+pub(super) fn elsewhere(place: &Place, request: &Request) -> Result<()> {
     let Some(lock) = place.lock()? else { return Ok(()) };
     let made = detached(lock, Priority::Lowest, |lock| {
         // One thread, to leave the CPUs to the program.
         let _ = rayon::ThreadPoolBuilder::new().num_threads(1).build_global();
-        let _ = locked(place, &request, lock);
+        let _ = locked(place, request, lock);
     });
     match made {
         Ok(Detached::Yes) => Ok(()),
-        Ok(Detached::WouldBeAChild) | Err(_) => place.want(&serde_json::to_vec(&request)?),
+        Ok(Detached::WouldBeAChild) | Err(_) => place.want(&serde_json::to_vec(request)?),
     }
 }
 
@@ -142,25 +136,18 @@ pub fn elsewhere(
 /// # Errors
 /// Returns an error if the index cannot be made or kept, or if the other process works for longer
 /// than [`PATIENCE`].
-pub fn here(
-    place: &Place,
-    program: &Program,
-    store: &StorePrefixes,
-    paths: Option<&Path>,
-) -> Result<()> {
+pub(super) fn here(place: &Place, request: &Request) -> Result<()> {
     let began = Instant::now();
     loop {
         if let Some(lock) = place.lock()? {
-            return locked(place, &Request::of(program, store, paths, place.told.as_deref()), lock);
+            return locked(place, request, lock);
         }
         if began.elapsed() > PATIENCE {
-            bail!("{}: another process has been making it for minutes", place.path().display());
+            bail!("{}: another process has been making it for minutes", place.path.display());
         }
         std::thread::sleep(PAUSE);
-        match place.look()? {
-            Kept::Index { .. } => return Ok(()),
-            Kept::Failed(why) => bail!(why),
-            Kept::Nothing => {}
+        if place.look()?.is_some() {
+            return Ok(());
         }
     }
 }
@@ -177,14 +164,14 @@ pub fn make_wanted() {
 
 /// Makes the index while the lock is held, unless the existing one is current.
 fn locked(place: &Place, request: &Request, lock: OwnedFd) -> Result<()> {
-    let path = place.path();
+    let path = &place.path;
     let is_current =
-        || file::read_trusted(&path).is_ok_and(|whole| current::is_current(&whole.index));
+        || file::read_trusted(path).is_ok_and(|whole| current::is_current(&whole.index));
     survive_size_limit();
     let make = || {
-        places::check_exec(&path)?;
+        places::check_exec(path)?;
         let Sealed { machine, file: bytes, .. } = sealed(request, &Libraries::default())?;
-        file::write(&path, machine.target, &bytes, Rule::Chosen)
+        file::write(path, machine.target, &bytes, Rule::Chosen)
     };
     let made = if is_current() { Ok(()) } else { make() };
     match &made {

@@ -13,7 +13,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use becalm_core::elf::machine_name;
 use becalm_core::index::{Start as Known, tls};
 use becalm_core::search::Stores;
@@ -26,8 +26,9 @@ use crate::index::variables::{
     NO_BIND, PATHS, Settings, Variable, and_only, and_static_tls, and_switch,
 };
 use crate::index::{places, platforms};
-use crate::path::{dirs_of, path_bytes};
-use crate::run::kept::{Kept, Place};
+use crate::path::path_bytes;
+use crate::run::kept::Place;
+use crate::run::making::Request;
 use crate::run::program::{Found, Program, Start};
 
 /// The choice of the index of a start.
@@ -206,13 +207,12 @@ fn with_paths(options: &Options, program: &Program) -> Result<Option<Indexed>> {
 fn need_of_stranger(options: &Options, program: &Program) -> Known {
     let place = place_of(options, program, None).ok();
     let known = place.and_then(|place| match place.look().ok()? {
-        Kept::Index { index, .. } => known_to(&index, program).ok()?,
-        Kept::Nothing => {
+        Some((index, _)) => known_to(&index, program).ok()?,
+        None => {
             // The index is optional, so a failure must not stop the program.
-            let _ = making::elsewhere(&place, program, &options.store, None);
+            let _ = making::elsewhere(&place, &request_of(options, program, None));
             None
         }
-        Kept::Failed(_) => None,
     });
     known.unwrap_or_else(|| making::need(program))
 }
@@ -220,18 +220,19 @@ fn need_of_stranger(options: &Options, program: &Program) -> Known {
 /// Returns the place of the index that is kept for a program, with the paths of another index.
 fn place_of(options: &Options, program: &Program, paths: Option<&Opened>) -> Result<Place> {
     let paths = paths.map(|index| (index.path.as_path(), index.modified));
-    Place::of(program, &library_path(), &options.store, paths, options.told.clone())
+    Place::of(program, &options.store, paths, options.told.as_deref())
 }
 
-/// Returns the directories of `LD_LIBRARY_PATH`.
-fn library_path() -> Vec<PathBuf> {
-    dirs_of(env::var_os("LD_LIBRARY_PATH"))
+/// Returns the request for that index.
+fn request_of(options: &Options, program: &Program, paths: Option<&Opened>) -> Request {
+    let paths = paths.map(|index| index.path.as_path());
+    Request::of(program, &options.store, paths, options.told.as_deref())
 }
 
 /// Returns a hash of the environment that indexes are made for now, and of becalm's version.
 #[must_use]
 pub fn environment() -> u64 {
-    kept::environment(&library_path(), &StorePrefixes::default())
+    kept::environment(&StorePrefixes::default())
 }
 
 /// Returns the table of an index of a command and programs that it starts. These may be started so that they find
@@ -329,11 +330,11 @@ fn kept_for(
     paths: Option<&Opened>,
 ) -> Result<Option<Indexed>> {
     let place = place_of(options, program, paths);
-    let paths = paths.map(|index| index.path.as_path());
+    let request = || request_of(options, program, paths);
     // Without a home directory the index of a pack can still be used.
-    let kept = place.as_ref().map_or(Ok(Kept::Nothing), Place::look)?;
+    let kept = place.as_ref().map_or(Ok(None), Place::look);
     // A start that does not look at the tree needs that of the pack.
-    let is_first = options.wait || matches!(kept, Kept::Nothing);
+    let is_first = options.wait || matches!(kept, Ok(None));
     if let (true, Some(packed), None) = (is_first, &options.packed, paths)
         && let Ok(index) = file::open(packed)
         && let Ok(Some(known)) = known_to(&index, program)
@@ -341,31 +342,30 @@ fn kept_for(
         return with_need(index, program, known).map(Some);
     }
     let place = place?;
-    match kept {
-        Kept::Index { index, is_stale } => {
+    match kept? {
+        Some((index, is_stale)) => {
             if is_stale {
                 // The existing index is good enough for this start.
-                let _ = making::elsewhere(&place, program, &options.store, paths);
+                let _ = making::elsewhere(&place, &request());
             }
             let compared = index.modified.filter(|_| !is_stale);
-            Ok(Some(Indexed { compared, ..by_own(*index, program)? }))
+            Ok(Some(Indexed { compared, ..by_own(index, program)? }))
         }
-        Kept::Failed(why) => Err(anyhow!(why)),
-        Kept::Nothing if options.strict || options.wait => {
+        None if options.strict || options.wait => {
             if options.wait {
                 settle(program)?;
             }
-            making::here(&place, program, &options.store, paths)?;
-            by_own(file::open(&place.path())?, program).map(Some)
+            making::here(&place, &request())?;
+            by_own(file::open(&place.path)?, program).map(Some)
         }
-        Kept::Nothing => {
-            making::elsewhere(&place, program, &options.store, paths)?;
+        None => {
+            making::elsewhere(&place, &request())?;
             let others = options.told.iter().flatten().count();
             let without = || Options { told: Some(Vec::new()), ..options.clone() };
             // The index that has been made without the programs that it starts.
             let place = (others > 0).then(|| place_of(&without(), program, None)).transpose()?;
             match place.and_then(|it| it.look().ok()) {
-                Some(Kept::Index { index, .. }) => by_own(*index, program).map(Some),
+                Some(Some((index, _))) => by_own(index, program).map(Some),
                 _ => Ok(None),
             }
         }

@@ -10,6 +10,7 @@ use becalm_host::tree::look::{self, Facts, Identity, Numbers};
 use becalm_host::tree::table::{MOST_BASES, Sizes};
 use becalm_host::write::WriteError;
 use rustc_hash::FxHashMap;
+use rustix::fs::CWD;
 use serde::{Deserialize, Serialize};
 
 use crate::records::{self, Place};
@@ -94,12 +95,7 @@ impl Kind {
 
     /// Returns the kind of what is at a path.
     pub(super) fn at(path: &Path) -> Self {
-        match path.symlink_metadata().map(|facts| facts.file_type()) {
-            Ok(kind) if kind.is_file() => Self::File,
-            Ok(kind) if kind.is_dir() => Self::Directory,
-            Ok(kind) if kind.is_symlink() => Self::Link,
-            _ => Self::Other,
-        }
+        look::at(CWD, path, false).map_or(Self::Other, |facts| Self::of(&facts))
     }
 }
 
@@ -284,15 +280,13 @@ impl Header {
     /// Reads the header from the beginning of a record; `None` if it has none of this version.
     #[must_use]
     pub fn read(file: &mut File) -> Option<Self> {
-        Self::parse(&records::first_line(file, MOST_HEADER)?)
+        records::first(file, MOST_HEADER).filter(Self::is_ours)
     }
 
-    fn parse(line: &[u8]) -> Option<Self> {
-        let header: Self = serde_json::from_slice(line).ok()?;
-        let is_ours = header.schema == SCHEMA
-            && header.paths as usize <= MOST_PATHS
-            && u64::from(header.text) <= MOST_BYTES;
-        is_ours.then_some(header)
+    fn is_ours(&self) -> bool {
+        self.schema == SCHEMA
+            && self.paths as usize <= MOST_PATHS
+            && u64::from(self.text) <= MOST_BYTES
     }
 
     /// True if every path that the program looks up should be told.
@@ -322,13 +316,10 @@ impl Record {
     }
 
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
-        let mut lines = bytes.split(|&byte| byte == b'\n');
-        let header = Header::parse(lines.next()?)?;
-        let watched = serde_json::from_slice(lines.next()?).ok()?;
-        let lines = lines.filter(|line| !line.is_empty());
-        let paths: Option<Vec<RecordedPath>> =
-            lines.map(|line| serde_json::from_slice(line).ok()).collect();
-        let paths = paths?;
+        let mut lines = serde_json::Deserializer::from_slice(bytes);
+        let header = Header::deserialize(&mut lines).ok().filter(Header::is_ours)?;
+        let watched = Vec::deserialize(&mut lines).ok()?;
+        let paths: Vec<RecordedPath> = lines.into_iter().collect::<Result<_, _>>().ok()?;
         let is_sound = |it: &RecordedPath| {
             RecordedPath::split(&it.path).is_some()
                 && it.copy.as_ref().is_none_or(|copy| !copy.name.contains('/'))
