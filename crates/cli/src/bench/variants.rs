@@ -50,8 +50,8 @@ pub(crate) fn of(args: &BenchArgs) -> Result<Vec<Variant>> {
         let mut name = names.join(", ");
         // Only the values distinguish two variants of the same variables.
         if args.env.len() > 1 {
-            let names: Vec<BString> = settings.iter().map(Setting::text).collect();
-            name = shown(bstr::join(" ", names).as_bstr());
+            let texts = settings.iter().map(|setting| &setting.text);
+            name = shown(bstr::join(" ", texts).as_bstr());
         }
         let command = Command { env: Some(environment(&settings)), ..first.command.clone() };
         variants.push(variant(name, command));
@@ -105,6 +105,8 @@ fn words(line: &str) -> Result<Vec<OsString>> {
 /// One variable of a variant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Setting {
+    /// The text of the flag.
+    text: BString,
     name: BString,
     /// `None` removes the variable.
     value: Option<BString>,
@@ -121,7 +123,7 @@ impl Setting {
         if name.is_empty() || name[0].is_ascii_digit() || !name.iter().all(is_of_name) {
             bail!("--env {}: not the name of a variable, or NAME=VALUE", shown(text));
         }
-        Ok(Self { name: name.into(), value })
+        Ok(Self { text: text.into(), name: name.into(), value })
     }
 
     /// Returns the change in words.
@@ -131,14 +133,6 @@ impl Setting {
             Some(value) if value.is_empty() => format!("{name} empty"),
             Some(_) => format!("{name} set"),
             None => format!("without {name}"),
-        }
-    }
-
-    /// Returns the setting in the form of the flag.
-    fn text(&self) -> BString {
-        match &self.value {
-            Some(value) => [self.name.as_slice(), value].join(&b'=').into(),
-            None => self.name.clone(),
         }
     }
 }
@@ -183,7 +177,7 @@ fn is_command(line: &[u8], command: &[u8]) -> bool {
 /// Returns our environment with variables set or removed.
 fn environment(settings: &[Setting]) -> Vec<(OsString, OsString)> {
     let mut all: BTreeMap<OsString, OsString> = env::vars_os().collect();
-    for Setting { name, value } in settings {
+    for Setting { name, value, .. } in settings {
         let name = OsStr::from_bytes(name).to_owned();
         match value {
             Some(value) => all.insert(name, OsStr::from_bytes(value).into()),
@@ -225,7 +219,7 @@ mod tests {
     #[test]
     fn the_lines_of_a_shell_are_one_variant_of_several_variables() {
         let texts = |text: &str| -> Vec<BString> {
-            settings(text.into()).expect("lines").iter().map(Setting::text).collect()
+            settings(text.into()).expect("lines").into_iter().map(|it| it.text).collect()
         };
         assert_eq!(texts("A=1 B=2"), ["A=1 B=2"], "one value with a space in it");
         assert_eq!(texts("exported=1"), ["exported=1"]);

@@ -10,7 +10,7 @@ use becalm_lib::path::path_bytes;
 use becalm_lib::words::counted;
 
 use crate::cache::args::CacheArgs;
-use crate::doctor::text::looked_up;
+use crate::doctor::text::{looked_up, mib};
 use crate::exit_code::ExitStatus;
 use crate::terminal;
 use crate::terminal::style::{Look, When};
@@ -48,8 +48,8 @@ fn text(args: &CacheArgs, color: When, report: &CacheReport) -> String {
     if let Some(PagesState { folder, files, bytes }) = &report.pages {
         let folder = shown(path_bytes(folder).as_ref());
         let files = counted(*files, "file", "files");
-        let size = *bytes as f64 / 1_048_576.0;
-        text.push_str(&format!("{title:12}{folder}: {files} of ready pages, {size:.1} MiB\n"));
+        let size = mib(*bytes);
+        text.push_str(&format!("{title:12}{folder}: {files} of ready pages, {size}\n"));
     }
     if text.is_empty() {
         text.push_str("nothing is kept: no start on a network file system was learned\n");

@@ -242,7 +242,8 @@ fn list<T>(
     }
 }
 
-fn mib(bytes: u64) -> String {
+/// Formats a number of bytes.
+pub(crate) fn mib(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 

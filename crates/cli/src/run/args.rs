@@ -119,9 +119,7 @@ impl RunArgs {
             store: self.store.prefixes(),
             paths: self.paths,
             only: self.only,
-            wait: false,
-            packed: None,
-            told: None,
+            ..Options::default()
         }
     }
 }

@@ -8,6 +8,7 @@ use becalm_lib::ahead::warm::{Warmed, warm};
 use becalm_lib::escape::shown;
 use becalm_lib::words::counted;
 
+use crate::doctor::text::mib;
 use crate::exit_code::ExitStatus;
 use crate::terminal;
 
@@ -37,12 +38,11 @@ pub(crate) fn run(commands: &[OsString], as_json: bool) -> Result<ExitStatus> {
 }
 
 fn text(program: &Warmed) -> String {
-    let mib = program.bytes as f64 / f64::from(1 << 20);
     let files = counted(program.files as u64, "file", "files");
     let skipped = match program.skipped {
         0 => String::new(),
         skipped => format!("; {} changed or missing", counted(skipped as u64, "file", "files")),
     };
     let predicted = if program.predicted { ", predicted: no start was recorded" } else { "" };
-    format!("{mib:.1} MiB of {files}{skipped}{predicted}")
+    format!("{} of {files}{skipped}{predicted}", mib(program.bytes))
 }

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use becalm_host::detached::{Detached, Priority, detached};
+use becalm_host::detached::{Detached, Priority, detached, detached_with};
 use becalm_host::pages::ahead::{Limits, request};
 use becalm_host::pages::fault_around::Listener;
 use becalm_host::pages::open;
@@ -56,11 +56,10 @@ fn known(file: Option<File>, found_cold: bool) -> Option<Beside> {
     let Some((header, file)) = known else { return Some(Beside::Indexer) };
     let is_cold = found_cold || is_cold(&header);
     if is_cold {
-        let again = file.try_clone().ok();
-        let work = |file: OwnedFd| request_rest(file.into(), None);
-        let begun = detached(file.into(), Priority::Normal, work);
-        if let Some(file) = again.filter(|_| !matches!(begun, Ok(Detached::Yes))) {
-            request_rest(file, Some(Instant::now() + PATIENCE));
+        let file = OwnedFd::from(file);
+        let work = |[file]: [OwnedFd; 1]| request_rest(file.into(), None);
+        if !matches!(detached_with([&file], Priority::Normal, work), Ok(Detached::Yes)) {
+            request_rest(file.into(), Some(Instant::now() + PATIENCE));
         }
     }
     let beside = if is_cold { Beside::Reader } else { Beside::Nobody };

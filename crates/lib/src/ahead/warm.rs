@@ -1,5 +1,6 @@
 //! Reads the pages of programs ahead without starting them (`becalm run --warm`).
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::iter;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use becalm_core::elf::Image;
 use becalm_host::pages::ahead::{Limits, Wanted, request};
-use becalm_host::pages::{Bitmap, FileState, MOST_PAGES, PAGE, open};
+use becalm_host::pages::{FileState, MOST_PAGES, PAGE, open};
 use object::ReadCache;
 use serde::Serialize;
 
@@ -84,14 +85,8 @@ fn of_command(name: &OsString) -> Warmed {
         Err(error) => return failed(&path, words_of_chain(error.as_ref())),
     };
     let done = request(&wanted, &Limits { wait: true, ..limits() });
-    Warmed {
-        path: path_bytes(&path),
-        files: done.files,
-        bytes: done.bytes,
-        skipped: done.skipped,
-        predicted,
-        problem: None,
-    }
+    let (files, bytes, skipped) = (done.files, done.bytes, done.skipped);
+    Warmed { path: path_bytes(&path), files, bytes, skipped, predicted, problem: None }
 }
 
 /// Returns the record of a command, as `becalm run` names it, or as the audit module does: without links.
@@ -116,14 +111,12 @@ fn pages_of_start(path: &Path) -> Option<Wanted> {
     let file = open(&path).ok()?;
     let state = FileState::of(&file.metadata().ok()?);
     let cache = ReadCache::new(file);
-    let ranges = Image::new(&cache).ok()?.start_ranges();
-    let mut pages = Bitmap::default();
-    for (offset, length) in ranges {
+    let pages = Image::new(&cache).ok()?.start_ranges().into_iter().flat_map(|(offset, length)| {
         let end = offset.saturating_add(length).min(state.size).min(MOST_PAGES * PAGE);
-        for page in offset / PAGE..end.div_ceil(PAGE) {
-            pages.add(page);
-        }
-    }
-    let ranges = merged(&[], pages.pages()).into_iter().map(|range| (range.0, range.1)).collect();
+        offset / PAGE..end.div_ceil(PAGE)
+    });
+    // Ranges may overlap.
+    let pages = BTreeSet::from_iter(pages).into_iter();
+    let ranges = merged(&[], pages).into_iter().map(|range| (range.0, range.1)).collect();
     Some(Wanted { path, state, ranges, is_directory: false })
 }
