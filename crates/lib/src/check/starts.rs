@@ -64,7 +64,7 @@ impl<'a> Starts<'a> {
     /// Makes the starts of the files that [`launch::find`] found with the launches.
     #[must_use]
     pub fn new(assumed: &'a Assumptions, options: &'a Options, launches: Vec<Launch>) -> Self {
-        let launches = launches.into_iter().map(|it| (it.program().to_owned(), it)).collect();
+        let launches = launches.into_iter().map(|it| (it.program.clone(), it)).collect();
         Self { assumed, options, launches }
     }
 

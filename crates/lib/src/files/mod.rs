@@ -155,8 +155,7 @@ pub fn of_start(
     closure: &Closure,
 ) -> Vec<StartFile> {
     let mut list = FileList::new(session);
-    let steps = launch.map(|launch| launch.steps.as_slice()).unwrap_or_default();
-    for step in steps.split_last().map(|(_, before)| before).unwrap_or_default() {
+    for step in launch.iter().flat_map(|launch| &launch.steps) {
         match step {
             Step::Script(path) => list.add(path.as_ref(), FileUse::Script),
             Step::Program(path) => {

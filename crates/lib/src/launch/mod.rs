@@ -30,9 +30,10 @@ const MAX_LENGTH: u64 = 4 << 20;
 /// The steps of a start to a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Launch {
-    /// The scripts that are read and the programs that are executed, in order. The last one is the
-    /// program.
+    /// The scripts that are read and the programs that are executed before the program, in order.
     pub steps: Vec<Step>,
+    /// The program.
+    pub program: BString,
     /// Remarks on the launch for a reader.
     pub findings: Vec<Finding>,
 }
@@ -85,7 +86,7 @@ pub fn find(assumed: &Assumptions, paths: &[PathBuf]) -> (Targets, Vec<Launch>) 
         match follow(world, inside.as_ref()) {
             Ok(None) => started.push(named),
             Ok(Some(launch)) => {
-                started.push(path_of(launch.program()));
+                started.push(path_of(launch.program.as_ref()));
                 launches.push(launch);
             }
             Err(error) => problems.push(Problem::new(path_bytes(&named), error)),
@@ -110,20 +111,16 @@ fn in_path(assumed: &Assumptions, named: &Path) -> PathBuf {
 /// # Errors
 /// Returns an error if the script leads to no program.
 pub fn follow(world: World<'_>, path: &BStr) -> Result<Option<Launch>> {
-    let mut launch = Launch::default();
-    let mut at = path.to_owned();
-    while let Some(script) = read(world, at.as_ref(), launch.steps.is_empty())? {
+    let mut launch = Launch { program: path.to_owned(), ..Launch::default() };
+    while let Some(script) = read(world, launch.program.as_ref(), launch.steps.is_empty())? {
         if launch.scripts().count() == MAX_SCRIPTS {
             bail!("more than {MAX_SCRIPTS} scripts that lead to one another");
         }
-        launch.steps.push(Step::Script(at.clone()));
-        at = launch.enter(world, &at, &script)?;
+        let path = launch.program.clone();
+        launch.steps.push(Step::Script(path.clone()));
+        launch.program = launch.enter(world, &path, &script)?;
     }
-    if launch.steps.is_empty() {
-        return Ok(None);
-    }
-    launch.steps.push(Step::Program(at));
-    Ok(Some(launch))
+    Ok(Some(launch).filter(|launch| !launch.steps.is_empty()))
 }
 
 /// Returns the script at a path; `None` if the file is not a script. The first file may be missing:
@@ -144,14 +141,6 @@ fn read(world: World<'_>, path: &BStr, is_first: bool) -> Result<Option<Script>>
 }
 
 impl Launch {
-    /// Returns the program.
-    #[must_use]
-    pub fn program(&self) -> &BStr {
-        let last =
-            self.steps.last().map(|(Step::Program(path) | Step::Script(path))| path.as_ref());
-        last.unwrap_or_default()
-    }
-
     /// Returns the scripts, outermost first.
     pub fn scripts(&self) -> impl Iterator<Item = &BString> {
         self.steps.iter().filter_map(|step| match step {

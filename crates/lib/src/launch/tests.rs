@@ -27,7 +27,7 @@ fn steps(fs: &MemFs, path: &str) -> String {
         Step::Script(path) => format!("[{path}]"),
         Step::Program(path) => path.to_string(),
     });
-    words.collect::<Vec<_>>().join(" ")
+    words.chain([launch.program.to_string()]).collect::<Vec<_>>().join(" ")
 }
 
 #[test]
