@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Error, anyhow};
 use becalm_core::closure::ClosureError;
+use becalm_host::HostError;
 use thiserror::Error;
 
 use crate::path::path_of;
+use crate::words::words_of_interpreter;
 
 /// The file is no index, or a damaged one.
 #[derive(Debug, Error)]
@@ -24,6 +26,14 @@ where
     E: Into<Box<dyn StdError + Send + Sync>>,
 {
     |error| Damaged { path: path.into(), source: error.into() }
+}
+
+/// The loader of a program is unknown.
+#[derive(Debug, Error)]
+#[error("{}: {}", .program.display(), words_of_interpreter(.error))]
+pub(crate) struct UnknownLoader {
+    pub(crate) program: PathBuf,
+    pub(crate) error: HostError,
 }
 
 /// Returns the error of a start that cannot be predicted.

@@ -13,14 +13,14 @@ use becalm_core::loader::load::Role;
 use becalm_host::{FactChoice, OsFs, loader_facts};
 
 use crate::index::current;
-use crate::index::error::of_closure;
+use crate::index::error::{UnknownLoader, of_closure};
 use crate::index::file::Whole;
 use crate::index::options::Options;
 use crate::path::{at, path_bytes, path_of};
 use crate::problem::Problem;
 use crate::progress::Progress;
 use crate::secure::is_started_secure;
-use crate::words::{words_of_chain, words_of_interpreter};
+use crate::words::words_of_chain;
 
 /// Bytes of a file that are read to decide whether it is a program.
 const HEAD: usize = 4096;
@@ -75,16 +75,18 @@ fn machine(program: &Path) -> Result<&'static str> {
 
 /// Returns a program and the libraries that its start loads in an empty environment.
 pub(crate) fn libraries_of(program: &Path) -> Result<Vec<PathBuf>> {
-    let os = OsFs::new();
+    Ok(files_of(&closure_of(&OsFs::new(), program, &Environment::default())?))
+}
+
+/// Returns the closure of a program that starts in an environment.
+pub(crate) fn closure_of(os: &OsFs, program: &Path, environment: &Environment) -> Result<Closure> {
     let session = os.session();
     let subject = Subject::open(&session, path_bytes(program).as_ref()).map_err(of_closure)?;
     let interpreter = subject.interpreter().unwrap_or_default().to_owned();
-    let facts = loader_facts(&os, interpreter.as_ref(), &FactChoice::default());
-    let facts = facts
-        .map_err(|error| anyhow!("{}: {}", program.display(), words_of_interpreter(&error)))?;
-    let environment = Environment::default();
-    let closure = closure::resolve(&session, subject, interpreter.as_ref(), facts, &environment);
-    Ok(files_of(&closure.map_err(of_closure)?))
+    let facts = loader_facts(os, interpreter.as_ref(), &FactChoice::default());
+    let facts = facts.map_err(|error| UnknownLoader { program: program.to_owned(), error })?;
+    let closure = closure::resolve(&session, subject, interpreter.as_ref(), facts, environment);
+    closure.map_err(of_closure)
 }
 
 /// Returns the program and libraries of a start.

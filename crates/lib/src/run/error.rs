@@ -1,23 +1,13 @@
 //! The reasons why a program is not started with an index.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::anyhow;
 use becalm_core::closure::ClosureError;
-use becalm_host::HostError;
 use rustix::io::Errno;
-use thiserror::Error;
 
-use crate::words::words_of_interpreter;
-
-/// The loader of a program is unknown.
-#[derive(Debug, Error)]
-#[error("{}: {}", .program.display(), words_of_interpreter(.error))]
-pub(crate) struct UnknownLoader {
-    pub(crate) program: PathBuf,
-    pub(crate) error: HostError,
-}
+use crate::index::error::UnknownLoader;
 
 /// Returns the error of a program whose loader is musl's.
 pub(crate) fn of_musl(program: &Path) -> anyhow::Error {
@@ -51,6 +41,9 @@ fn is_of_now(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
+    use becalm_host::HostError;
     use becalm_host::write::WriteError;
 
     use super::*;

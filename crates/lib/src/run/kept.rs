@@ -29,6 +29,7 @@ use crate::index::platforms;
 use crate::index::trust::{self, Untrusted};
 use crate::index::variables::environment_of_process;
 use crate::path::dirs_of;
+use crate::run::Options;
 use crate::run::program::Program;
 
 /// Bytes of kept indexes. An index has some hundred kilobytes to some megabytes.
@@ -50,26 +51,21 @@ pub struct Place {
 }
 
 impl Place {
-    /// Returns the place for a program that is started in this environment, with the paths of another index and its
-    /// time of writing, and with these programs bound, however few relocations they have.
+    /// Returns the place for a program that is started in this environment, with the paths of another index if there is
+    /// one.
     ///
     /// # Errors
     /// Returns an error if the environment has no home directory.
-    pub fn of(
-        program: &Program,
-        store: &StorePrefixes,
-        paths: Option<(&Path, Option<SystemTime>)>,
-        told: Option<&[PathBuf]>,
-    ) -> Result<Self> {
+    pub fn of(options: &Options, program: &Program, paths: Option<&Opened>) -> Result<Self> {
         let folder = places::cache().context("no home directory for the cache of indexes")?;
         let mut hasher = FxHasher::default();
-        environment(store).hash(&mut hasher);
+        environment(&options.store).hash(&mut hasher);
         program.real.hash(&mut hasher);
-        if let Some(paths) = paths {
-            paths.hash(&mut hasher);
+        if let Some(Opened { path, modified, .. }) = paths {
+            (path, modified).hash(&mut hasher);
         }
-        if told.is_some() {
-            told.hash(&mut hasher);
+        if options.told.is_some() {
+            options.told.hash(&mut hasher);
         }
         let facts = &program.facts;
         let times = (facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec());

@@ -9,30 +9,30 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use becalm_core::closure::{self, Closure, Subject};
+use becalm_core::closure::Closure;
 use becalm_core::facts::{Environment, GLIBC_RANGE, Libc};
 use becalm_core::index::{Start as Known, encode, tls};
 use becalm_core::loader::load::Resolution;
+use becalm_host::OsFs;
 use becalm_host::detached::{Detached, Priority, detached};
-use becalm_host::index_store::{
-    BindThreshold, Binding, IndexOptions, MachineIndex, index_files, trees_beside,
-};
+use becalm_host::index_store::{BindThreshold, Binding, IndexOptions, index_files, trees_beside};
 use becalm_host::inherited::survive_size_limit;
-use becalm_host::{FactChoice, OsFs, loader_facts};
 use bstr::BString;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-use crate::assume::StorePrefixes;
+use crate::index::file::{self, Opened};
 use crate::index::module::{Modules, Sealed};
-use crate::index::programs::files_of;
+use crate::index::programs::{closure_of, files_of};
+use crate::index::settled::let_settle;
 use crate::index::trust::Rule;
 use crate::index::variables::environment_of_process;
-use crate::index::{current, file, places};
+use crate::index::{current, places};
 use crate::path::{self, dirs_of, path_bytes, path_of};
-use crate::run::error::{UnknownLoader, is_temporary, of_musl};
+use crate::run::Options;
+use crate::run::error::{is_temporary, of_musl};
 use crate::run::kept::Place;
-use crate::run::program::{self, Program};
+use crate::run::program::{self, Found, Program};
 use crate::words::words_of_chain;
 
 /// An index with paths that has at most this many programs has their bindings copied into the index
@@ -63,12 +63,7 @@ pub(super) struct Request {
 
 impl Request {
     /// Returns the request for the index of a program, with the paths of another index if there is one.
-    pub(super) fn of(
-        program: &Program,
-        store: &StorePrefixes,
-        paths: Option<&Path>,
-        told: Option<&[PathBuf]>,
-    ) -> Self {
+    pub(super) fn of(options: &Options, program: &Program, paths: Option<&Opened>) -> Self {
         let environment = environment_of_process();
         let mut trees = trees_beside(&program.path, &program.real);
         let all = |paths: &[PathBuf]| paths.iter().map(|path| path_bytes(path)).collect();
@@ -77,14 +72,14 @@ impl Request {
             trees.extend(trees_beside(other, &real));
             path_bytes(&real)
         };
-        let told = told.map(|others| others.iter().map(of_other).collect());
+        let told = options.told.as_ref().map(|others| others.iter().map(of_other).collect());
         Self {
             program: path_bytes(&program.real),
             library_path: environment.library_path,
             preload: environment.preload,
-            stores: all(&store.paths()),
+            stores: all(&options.store.paths()),
             trees: all(&trees),
-            paths_from: paths.map(path_bytes),
+            paths_from: paths.map(|index| path_bytes(&index.path)),
             told,
         }
     }
@@ -191,15 +186,25 @@ fn locked(place: &Place, request: &Request, lock: OwnedFd) -> Result<()> {
 /// Libraries by file name.
 pub type Libraries = FxHashMap<Vec<u8>, PathBuf>;
 
-/// Makes the table of an index of a program and of those that it starts. These may be started so that they find
+/// Makes the table of an index of a command and of the programs that it starts. These may be started so that they find
 /// other libraries: these.
 ///
 /// # Errors
 /// Returns an error if there can be no index.
-pub fn table(program: &Program, told: &[PathBuf], libraries: &Libraries) -> Result<Vec<u8>> {
-    let request = Request::of(program, &StorePrefixes::default(), None, Some(told));
-    let MachineIndex { index, target, .. } = sealed(&request, libraries)?.machine;
-    Ok(encode(&index, target)?)
+pub fn table(command: Found, told: Vec<PathBuf>, libraries: &Libraries) -> Result<Vec<u8>> {
+    let program = Program::look(program::behind_env(command).0)?;
+    settle(&program)?;
+    let options = Options { told: Some(told), ..Options::default() };
+    let sealed = sealed(&Request::of(&options, &program, None), libraries)?;
+    Ok(encode(&sealed.machine.index, sealed.machine.target)?)
+}
+
+/// Waits until the files of a start are so old that an index of them leaves none out.
+pub(super) fn settle(program: &Program) -> Result<()> {
+    let files = files_of_start(program)?;
+    let above: Vec<_> = files.iter().filter_map(|it| Some(it.parent()?.to_owned())).collect();
+    let_settle(files.iter().chain(&above));
+    Ok(())
 }
 
 fn sealed(request: &Request, libraries: &Libraries) -> Result<Sealed> {
@@ -260,21 +265,17 @@ pub fn files_of_start(program: &Program) -> Result<Vec<PathBuf>> {
     Ok(closure.load.objects.iter().map(|object| path_of(object.path.as_ref())).collect())
 }
 
-/// Returns the closure of a program in an environment.
+/// Returns the closure of a program in an environment, if its loader has audit modules.
 fn closure(os: &OsFs, program: &Path, environment: &Environment) -> Result<Closure> {
-    let subject = Subject::open(&os.session(), path_bytes(program).as_ref())?;
-    let interpreter = subject.interpreter().unwrap_or_default().to_owned();
-    let facts = loader_facts(os, interpreter.as_ref(), &FactChoice::default());
-    let facts = facts.map_err(|error| UnknownLoader { program: program.to_owned(), error })?;
-    match facts.libc {
-        Libc::Musl => return Err(of_musl(program)),
-        libc @ Libc::Glibc(version) if version < GLIBC_RANGE.0 => {
+    let closure = closure_of(os, program, environment)?;
+    match closure.facts.as_ref().map(|facts| facts.libc) {
+        Some(Libc::Musl) => Err(of_musl(program)),
+        Some(libc @ Libc::Glibc(version)) if version < GLIBC_RANGE.0 => {
             let (program, least) = (program.display(), Libc::Glibc(GLIBC_RANGE.0));
             bail!("{program}: {libc} is too old for the audit module, which needs {least}");
         }
-        Libc::Glibc(_) => {}
+        _ => Ok(closure),
     }
-    Ok(closure::resolve(&os.session(), subject, interpreter.as_ref(), facts, environment)?)
 }
 
 /// Returns the needs of a program that is in no index; the default if its start cannot be followed.

@@ -21,7 +21,6 @@ use becalm_core::search::Stores;
 use crate::assume::StorePrefixes;
 use crate::index::error::damaged;
 use crate::index::file::{self, Opened};
-use crate::index::settled::let_settle;
 use crate::index::variables::{
     NO_BIND, PATHS, Settings, Variable, and_only, and_static_tls, and_switch,
 };
@@ -205,53 +204,16 @@ fn with_paths(options: &Options, program: &Program) -> Result<Option<Indexed>> {
 /// others. They are in the index that is kept for the program; if there is none yet, the start is
 /// followed this once.
 fn need_of_stranger(options: &Options, program: &Program) -> Known {
-    let place = place_of(options, program, None).ok();
+    let place = Place::of(options, program, None).ok();
     let known = place.and_then(|place| match place.look().ok()? {
         Some((index, _)) => known_to(&index, program).ok()?,
         None => {
             // The index is optional, so a failure must not stop the program.
-            let _ = making::elsewhere(&place, &request_of(options, program, None));
+            let _ = making::elsewhere(&place, &Request::of(options, program, None));
             None
         }
     });
     known.unwrap_or_else(|| making::need(program))
-}
-
-/// Returns the place of the index that is kept for a program, with the paths of another index.
-fn place_of(options: &Options, program: &Program, paths: Option<&Opened>) -> Result<Place> {
-    let paths = paths.map(|index| (index.path.as_path(), index.modified));
-    Place::of(program, &options.store, paths, options.told.as_deref())
-}
-
-/// Returns the request for that index.
-fn request_of(options: &Options, program: &Program, paths: Option<&Opened>) -> Request {
-    let paths = paths.map(|index| index.path.as_path());
-    Request::of(program, &options.store, paths, options.told.as_deref())
-}
-
-/// Returns a hash of the environment that indexes are made for now, and of becalm's version.
-#[must_use]
-pub fn environment() -> u64 {
-    kept::environment(&StorePrefixes::default())
-}
-
-/// Returns the table of an index of a command and programs that it starts. These may be started so that they find
-/// other libraries: these.
-///
-/// # Errors
-/// Returns an error if there can be no index.
-pub fn table(command: Found, told: &[PathBuf], libraries: &making::Libraries) -> Result<Vec<u8>> {
-    let program = Program::look(program::behind_env(command).0)?;
-    settle(&program)?;
-    making::table(&program, told, libraries)
-}
-
-/// Waits until the files of a start are so old that an index of them leaves none out.
-fn settle(program: &Program) -> Result<()> {
-    let files = making::files_of_start(program)?;
-    let above: Vec<_> = files.iter().filter_map(|it| Some(it.parent()?.to_owned())).collect();
-    let_settle(files.iter().chain(&above));
-    Ok(())
 }
 
 /// Returns the start of a program by an index that was made for it.
@@ -329,8 +291,8 @@ fn kept_for(
     program: &Program,
     paths: Option<&Opened>,
 ) -> Result<Option<Indexed>> {
-    let place = place_of(options, program, paths);
-    let request = || request_of(options, program, paths);
+    let place = Place::of(options, program, paths);
+    let request = || Request::of(options, program, paths);
     // Without a home directory the index of a pack can still be used.
     let kept = place.as_ref().map_or(Ok(None), Place::look);
     // A start that does not look at the tree needs that of the pack.
@@ -353,7 +315,7 @@ fn kept_for(
         }
         None if options.strict || options.wait => {
             if options.wait {
-                settle(program)?;
+                making::settle(program)?;
             }
             making::here(&place, &request())?;
             by_own(file::open(&place.path)?, program).map(Some)
@@ -363,7 +325,7 @@ fn kept_for(
             let others = options.told.iter().flatten().count();
             let without = || Options { told: Some(Vec::new()), ..options.clone() };
             // The index that has been made without the programs that it starts.
-            let place = (others > 0).then(|| place_of(&without(), program, None)).transpose()?;
+            let place = (others > 0).then(|| Place::of(&without(), program, None)).transpose()?;
             match place.and_then(|it| it.look().ok()) {
                 Some(Some((index, _))) => by_own(index, program).map(Some),
                 _ => Ok(None),

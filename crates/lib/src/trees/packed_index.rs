@@ -17,13 +17,15 @@ use becalm_host::index_store::OsFingerprints;
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashSet;
 
+use crate::assume::StorePrefixes;
 use crate::index::file;
 use crate::index::module::Modules;
 use crate::index::trust::Rule;
 use crate::path::{path_bytes, path_of};
 use crate::records::Place;
-use crate::run::making::Libraries;
-use crate::run::{self, program};
+use crate::run::kept::environment;
+use crate::run::making::{self, Libraries};
+use crate::run::program;
 use crate::trees::record::{Kind, Record, RecordedPath};
 
 /// The folder of indexes in that of a pack that was unpacked, and of those for starts that do not look at the tree.
@@ -44,7 +46,7 @@ pub(super) struct Written {
 /// `LD_PRELOAD`.
 pub(super) fn name(place: &Place) -> String {
     let of_command = Path::new(place.name()).file_stem().unwrap_or_default();
-    format!("{}-{:016x}.so", of_command.display(), run::environment())
+    format!("{}-{:016x}.so", of_command.display(), environment(&StorePrefixes::default()))
 }
 
 /// Returns what may be libraries, the first one of each name.
@@ -65,7 +67,7 @@ pub(super) fn libraries<'a>(records: impl Iterator<Item = &'a Record>) -> Librar
 pub(super) fn table(record: &Record, libraries: &Libraries) -> Option<Vec<u8>> {
     let command = program::find(record.header.command.as_ref()).ok()?;
     let told: Vec<PathBuf> = record.header.programs.iter().map(PathBuf::from).collect();
-    run::table(command, &told, libraries).ok()
+    making::table(command, told, libraries).ok()
 }
 
 /// Puts the audit module of this becalm around a table; `None` if the table is of another version, or for other
