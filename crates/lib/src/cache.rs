@@ -5,7 +5,8 @@ use std::io;
 use serde::Serialize;
 
 use crate::json;
-use crate::pages::state::{self as pages, PagesState};
+use crate::pages::{self, PagesState};
+use crate::trees::folder;
 use crate::trees::state::{self as trees, TreesState};
 
 /// The JSON document of `becalm cache`.
@@ -34,7 +35,8 @@ pub fn report() -> CacheReport {
 /// Returns an error if a file cannot be removed; the others are.
 pub fn clear(mut kept: CacheReport) -> io::Result<CacheReport> {
     let trees = kept.trees.iter().map(|it| trees::clear(&it.folder));
-    let pages = kept.pages.iter().map(|it| pages::clear(&it.folder));
+    // Programs that run keep their mappings.
+    let pages = kept.pages.iter().map(|it| folder::clear(&it.folder));
     trees.chain(pages).collect::<Vec<_>>().into_iter().collect::<io::Result<()>>()?;
     kept.cleared = true;
     Ok(kept)

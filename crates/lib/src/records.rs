@@ -17,7 +17,7 @@ use crate::index::places::{cache_writer as writer, cached_name, files_ending};
 
 /// The path of a command's record.
 #[derive(Clone, Debug)]
-pub struct Place(PathBuf);
+pub struct Place(pub(crate) PathBuf);
 
 impl Place {
     /// Returns the place in a folder. `ending` is that of the names of such records.
@@ -30,10 +30,6 @@ impl Place {
     /// Returns the places of all such records in a folder.
     pub(crate) fn all(folder: &Path, ending: &str) -> impl Iterator<Item = Self> {
         files_ending(folder, ending).map(Self)
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.0
     }
 
     pub(crate) fn folder(&self) -> &Path {

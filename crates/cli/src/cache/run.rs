@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::Result;
 use becalm_lib::cache::{self, CacheReport};
 use becalm_lib::escape::shown;
-use becalm_lib::pages::state::PagesState;
+use becalm_lib::pages::PagesState;
 use becalm_lib::path::path_bytes;
 use becalm_lib::words::counted;
 

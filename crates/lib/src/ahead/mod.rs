@@ -2,12 +2,11 @@
 //! the next start if they are not in memory, or beside one that waits for them ([`mod@begin`]).
 //!
 //! [`record`] is the file, [`learn`] the process that makes it while the program runs, or adds files that a traced
-//! program has opened, [`warm`] reads ahead without starting a program, and [`state`] lists the records.
+//! program has opened, and [`warm`] reads ahead without starting a program.
 
 pub mod begin;
 pub mod learn;
 pub mod record;
-pub mod state;
 #[cfg(test)]
 mod tests;
 pub mod warm;

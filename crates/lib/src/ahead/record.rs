@@ -12,7 +12,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Result;
 use becalm_host::pages::ahead::Wanted;
-use becalm_host::pages::{FileState, MOST_PAGES, PAGE, Touched};
+use becalm_host::pages::resident::{self, Residency};
+use becalm_host::pages::{FileState, MOST_PAGES, PAGE, Touched, open};
 use becalm_host::trust;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
@@ -115,13 +116,6 @@ pub(super) const NO_HOME: &str = "no HOME, so there is no cache directory";
 #[must_use]
 pub fn place(command: &Path) -> Option<Place> {
     Some(Place::of(&places::cache()?, command, ENDING))
-}
-
-/// Returns the headers of all records of this user.
-pub(super) fn headers() -> Vec<Header> {
-    let folder = places::cache();
-    let places = folder.iter().flat_map(|folder| Place::all(folder, ENDING));
-    places.filter_map(|place| Header::read(&mut place.open().ok()??)).collect()
 }
 
 /// Takes the lock of learning; `None` if another process has it.
@@ -395,4 +389,52 @@ pub(super) fn merged(
         }
     }
     ranges
+}
+
+/// A record of starts, from which pages are read ahead.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RecordState {
+    /// The path of the command.
+    pub command: String,
+    /// The number of starts that were learned.
+    pub starts: u32,
+    /// True if no more starts have to be learned.
+    pub complete: bool,
+    /// True if the pages are those that the starts touched, without neighbours.
+    pub exact: bool,
+    /// The time of the last start that was learned, in seconds since 1970.
+    pub learned: u64,
+    /// The bytes that are read ahead of a cold start.
+    pub bytes: u64,
+    /// True if the file system of the largest files says which pages are in memory. Otherwise nothing
+    /// is read ahead.
+    pub usable: bool,
+}
+
+impl RecordState {
+    fn of(header: Header) -> Self {
+        let knows = |(path, page): &(String, u64)| {
+            open(Path::new(path)).is_ok_and(|file| resident::of(&file, *page) != Residency::Unknown)
+        };
+        Self {
+            usable: header.samples.iter().any(knows),
+            complete: !header.is_wanting(),
+            command: header.command,
+            starts: header.starts,
+            exact: header.exact,
+            learned: header.learned,
+            bytes: header.bytes,
+        }
+    }
+}
+
+/// Returns the records of this user, those that were learned last first.
+#[must_use]
+pub fn records() -> Vec<RecordState> {
+    let folder = places::cache();
+    let places = folder.iter().flat_map(|folder| Place::all(folder, ENDING));
+    let headers = places.filter_map(|place| Header::read(&mut place.open().ok()??));
+    let mut states: Vec<RecordState> = headers.map(RecordState::of).collect();
+    states.sort_by(|a, b| (b.learned, &a.command).cmp(&(a.learned, &b.command)));
+    states
 }

@@ -19,7 +19,7 @@ use becalm_core::index::tls;
 use bstr::{BString, ByteSlice};
 use serde::Serialize;
 
-use crate::ahead::state::{RecordState, records};
+use crate::ahead::record::{RecordState, records};
 use crate::escape::shown;
 use crate::index::platforms::{self, State};
 use crate::index::variables::{self, AUDIT, SWITCHES, TUNABLES};

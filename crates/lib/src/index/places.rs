@@ -137,7 +137,7 @@ fn base(variable: &str, below_home: &str) -> Option<PathBuf> {
 }
 
 /// Returns the absolute path in a variable of the environment.
-fn directory(variable: &str) -> Option<PathBuf> {
+pub(crate) fn directory(variable: &str) -> Option<PathBuf> {
     env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 

@@ -256,7 +256,7 @@ pub fn off(names: &[OsString], system: bool, progress: &dyn Progress) -> Result<
     if let Some(counted) = &record.counts {
         counts::remove(&folder.writer, counted, &programs);
     }
-    pages::state::remove_of(&folder.index());
+    pages::remove_of(&folder.index());
     if !on.is_empty() {
         record.programs = folder.fill(on, progress)?;
         folder.set_record(&record)?;

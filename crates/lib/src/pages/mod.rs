@@ -8,20 +8,23 @@
 mod choose;
 mod file;
 pub mod make;
-pub mod state;
 #[cfg(test)]
 mod tests;
 
-use std::env;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 use becalm_core::index::hash;
 use becalm_host::detached::{Priority, detached};
+use becalm_host::pages::PAGE;
+use serde::Serialize;
 
-use crate::index::file::Opened;
+use crate::index::file::{Opened, open_if_there};
 use crate::index::places::cache_writer;
 use crate::index::variables::{NO_BIND, OFF, SWITCHES, has_switch, text_of_switch};
+use crate::json::lossy_os;
 use crate::pages::file::is_usable;
 use crate::path::path_bytes;
 use crate::run::Indexed;
@@ -103,4 +106,39 @@ fn names(list: &[u8], real: &Path) -> bool {
     list.split(|byte| *byte == b'\n')
         .map(<[u8]>::trim_ascii)
         .any(|line| line == &whole[..] || line == name)
+}
+
+/// The ready pages of programs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PagesState {
+    /// The folder.
+    #[serde(serialize_with = "lossy_os")]
+    pub folder: PathBuf,
+    /// The number of files with pages, one for each program and index.
+    pub files: u64,
+    /// The bytes of the files.
+    pub bytes: u64,
+}
+
+/// Returns the number and the bytes of the files; `None` if there is no folder.
+#[must_use]
+pub fn state() -> Option<PagesState> {
+    let folder = folder::existing_lasting()?.join(FOLDER);
+    let entries = fs::read_dir(&folder).ok()?.flatten();
+    let lengths: Vec<u64> = entries.filter_map(|it| Some(it.metadata().ok()?.len())).collect();
+    // One page says that a program has too few.
+    let files = lengths.iter().filter(|length| **length != PAGE).count() as u64;
+    Some(PagesState { folder, files, bytes: lengths.iter().sum() })
+}
+
+/// Removes this user's pages of the programs of an index. A file that cannot be removed is left for
+/// [`folder::clear`].
+pub(crate) fn remove_of(index: &Path) {
+    let Ok(Some(index)) = open_if_there(index) else { return };
+    let Some(folder) = folder::existing_lasting().map(|it| it.join(FOLDER)) else { return };
+    let Ok(beginning) = index.index.checksum().map(name_of_index) else { return };
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    for entry in entries.filter(|it| it.file_name().as_bytes().starts_with(beginning.as_bytes())) {
+        let _ = fs::remove_file(entry.path());
+    }
 }

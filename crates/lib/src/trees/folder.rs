@@ -1,12 +1,13 @@
 //! The folder of records and copies: on a disk of this machine or in its memory, for this user alone.
 
-use std::env;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::{env, fs, io};
 
 use becalm_host::trust;
 use rustix::fs::statvfs;
 
+use crate::index::places::directory;
 use crate::index::trust::Rule;
 use crate::trees::is_slow;
 
@@ -54,8 +55,22 @@ fn lasting_places() -> Vec<PathBuf> {
 #[must_use]
 pub fn own(folder: &Path) -> Option<PathBuf> {
     // An existing one is as good.
-    let _ = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    let _ = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     is_usable(folder).then(|| folder.to_owned())
+}
+
+/// Removes the files of a folder, and the folder, if it is there.
+///
+/// # Errors
+/// Returns the first error, when all others are removed.
+pub fn clear(folder: &Path) -> io::Result<()> {
+    let files = folder.read_dir().into_iter().flatten().flatten();
+    let removed: Vec<_> = files.map(|file| fs::remove_file(file.path())).collect();
+    let emptied = match fs::remove_dir(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    };
+    removed.into_iter().chain([emptied]).collect()
 }
 
 /// Returns the bytes that are free for this user.
@@ -66,16 +81,12 @@ pub fn free(folder: &Path) -> u64 {
 
 /// Returns the places for a folder, in order. A named one is the only one.
 fn places() -> Vec<PathBuf> {
-    absolute(VARIABLE).map_or_else(default_places, |named| vec![named])
-}
-
-fn absolute(variable: &str) -> Option<PathBuf> {
-    env::var_os(variable).map(PathBuf::from).filter(|place| place.is_absolute())
+    directory(VARIABLE).map_or_else(default_places, |named| vec![named])
 }
 
 fn default_places() -> Vec<PathBuf> {
     let name = format!("becalm-{}", trust::user());
-    let of_session = absolute(SESSION).map(|it| it.join("becalm"));
+    let of_session = directory(SESSION).map(|it| it.join("becalm"));
     let others = ["/var/tmp", "/tmp"].map(|it| Path::new(it).join(&name));
     of_session.into_iter().chain(others).collect()
 }

@@ -66,22 +66,16 @@ impl TreeRecordState {
 /// Returns the first error, when all others are removed.
 pub fn clear(folder: &Path) -> io::Result<()> {
     // A record without copies does no harm.
-    let copies = copies::path(folder, "");
-    let removed = places(folder).map(|place| {
+    let records = places(folder).map(|place| {
         // A lock that nobody holds.
         drop(place.lock());
-        fs::remove_file(place.path())
+        place.0
     });
-    let files = copies.read_dir().into_iter().flatten().flatten();
-    let marks = files_ending(folder, UNPACKED);
     let counts = Some(folder.join(counts::FILE)).filter(|path| path.exists());
-    let files = files.map(|file| file.path()).chain(marks).chain(counts);
-    let removed: Vec<_> = removed.chain(files.map(fs::remove_file)).collect();
-    let is_empty = match fs::remove_dir(copies) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    };
-    removed.into_iter().chain([is_empty, packed::clear(folder)]).collect()
+    let files = records.chain(files_ending(folder, UNPACKED)).chain(counts);
+    let removed: Vec<_> = files.map(fs::remove_file).collect();
+    let folders = [folder::clear(&copies::path(folder, "")), packed::clear(folder)];
+    removed.into_iter().chain(folders).collect()
 }
 
 /// Returns the state of this user's folder; `None` if there is none.
