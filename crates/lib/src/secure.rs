@@ -20,10 +20,8 @@ const SET_GID: u32 = 0o2010;
 /// `st_mode`; other facts are read only if they matter.
 #[must_use]
 pub fn is_started_secure(path: &Path, mode: u32) -> bool {
-    if is_set_id(mode) && path.metadata().is_ok_and(|file| changes_id(&file)) {
-        return true;
-    }
-    user() != 0 && has_capabilities(path)
+    (is_set_id(mode) && path.metadata().is_ok_and(|file| changes_id(&file)))
+        || (user() != 0 && has_capabilities(path))
 }
 
 /// As [`is_started_secure`], for any caller.

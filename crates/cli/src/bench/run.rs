@@ -31,12 +31,11 @@ use crate::terminal::style::{Look, When};
 /// # Errors
 /// Returns an error if a variant cannot be measured, or if the result cannot be written.
 pub(crate) fn run(args: &BenchArgs, color: When) -> Result<ExitStatus> {
-    let mut places = Places::open(args)?;
+    let (stdout, mut files) = places(args)?;
     let mut variants = variants::of(args)?;
     let options = options(args);
-    let mut alone = None;
     // The index is removed after the measurement.
-    let mut kept = None;
+    let (mut alone, mut kept) = (None, None);
     if let [first] = variants.as_slice() {
         match variants::indexed(first) {
             Ok((variant, index)) => {
@@ -44,8 +43,8 @@ pub(crate) fn run(args: &BenchArgs, color: When) -> Result<ExitStatus> {
                 kept = Some(index);
             }
             Err(why) => {
-                alone =
-                    Some(format!("not compared with an index: {}", words_of_chain(why.as_ref())))
+                let why = words_of_chain(why.as_ref());
+                alone = Some(format!("not compared with an index: {why}"));
             }
         }
     }
@@ -53,7 +52,14 @@ pub(crate) fn run(args: &BenchArgs, color: When) -> Result<ExitStatus> {
     drop(kept);
     let mut report = report.map_err(|error| in_words(&error))?;
     report.notes.extend(alone);
-    places.tell(&report, color)?;
+    let text = match stdout {
+        Some(form) => exported(form, &report),
+        None => text::text(Look::of_stdout(color), &report),
+    };
+    let mut stdout = Stdout::new();
+    stdout.write_all(text.as_bytes())?;
+    stdout.flush()?;
+    files.iter_mut().try_for_each(|place| place.tell(&report))?;
     Ok(ExitStatus::Fine)
 }
 
@@ -85,12 +91,6 @@ fn options(args: &BenchArgs) -> Options {
     }
 }
 
-/// Outputs of the results, opened before any program is started.
-struct Places {
-    stdout: Option<Form>,
-    files: Vec<Place>,
-}
-
 /// A file that is written after the measurement; its old content is kept until then.
 struct Place {
     form: Form,
@@ -100,33 +100,19 @@ struct Place {
     is_new: bool,
 }
 
-impl Places {
-    fn open(args: &BenchArgs) -> Result<Self> {
-        let mut places = Self { stdout: args.json.then_some(Form::Json), files: Vec::new() };
-        for Export { form, file } in &args.export {
-            match file {
-                Some(path) => {
-                    places.files.push(Place::open(*form, path)?);
-                }
-                None if places.stdout.is_some_and(|other| other != *form) => {
-                    bail!("two forms for stdout; name a file for one: --export FORM:FILE");
-                }
-                None => places.stdout = Some(*form),
+/// Returns the form for stdout, if it is not the text, and the files, opened before any program is started.
+fn places(args: &BenchArgs) -> Result<(Option<Form>, Vec<Place>)> {
+    let (mut stdout, mut files) = (args.json.then_some(Form::Json), Vec::new());
+    for Export { form, file } in &args.export {
+        match file {
+            Some(path) => files.push(Place::open(*form, path)?),
+            None if stdout.is_some_and(|other| other != *form) => {
+                bail!("two forms for stdout; name a file for one: --export FORM:FILE");
             }
+            None => stdout = Some(*form),
         }
-        Ok(places)
     }
-
-    fn tell(&mut self, report: &Report, color: When) -> Result<()> {
-        let text = match self.stdout {
-            Some(form) => exported(form, report),
-            None => text::text(Look::of_stdout(color), report),
-        };
-        let mut stdout = Stdout::new();
-        stdout.write_all(text.as_bytes())?;
-        stdout.flush()?;
-        self.files.iter_mut().try_for_each(|place| place.tell(report))
-    }
+    Ok((stdout, files))
 }
 
 impl Place {

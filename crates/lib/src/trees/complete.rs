@@ -276,12 +276,12 @@ pub(super) fn of_run(run: &Path, directories: &[PathBuf]) -> io::Result<Option<V
         let command = std::path::absolute(&asked)?;
         let name = command.to_string_lossy();
         let known = records.iter().position(|it| it.header.command == name);
-        let at = known.unwrap_or(records.len());
-        if known.is_none() {
+        let at = known.unwrap_or_else(|| {
             let mut record = unlearned(&command);
             (record.header.starts, record.header.learned) = (1, written);
             records.push(record);
-        }
+            records.len() - 1
+        });
         add_used(&mut records[at], files, &directories);
     }
     records.iter_mut().for_each(add_beside);

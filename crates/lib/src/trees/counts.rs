@@ -2,7 +2,6 @@
 //! add to them; `becalm cache` shows them.
 
 use std::fmt::Write;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,7 +11,7 @@ use becalm_host::trust;
 use serde::{Deserialize, Serialize};
 
 use crate::index::places::cache_writer as writer;
-use crate::records::Lock;
+use crate::records::{self, Lock};
 use crate::trees::record::Record;
 
 /// The name of the file, and of its lock.
@@ -57,10 +56,8 @@ impl Counts {
 
     /// Returns the counts of a folder.
     pub(super) fn read(folder: &Path) -> Self {
-        let mut bytes = Vec::new();
         let file = trust::open(&folder.join(FILE)).ok();
-        let read = file.and_then(|it| it.file.take(4096).read_to_end(&mut bytes).ok());
-        read.and_then(|_| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+        file.and_then(|mut it| records::first(&mut it.file, 4096)).unwrap_or_default()
     }
 
     fn with(self, other: Self, add: impl Fn(u64, u64) -> u64) -> Self {

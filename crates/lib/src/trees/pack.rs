@@ -317,13 +317,6 @@ impl Content<'_> {
         Ok((count, bytes))
     }
 
-    /// Returns when the newest file was changed, in seconds.
-    fn newest(&self) -> u64 {
-        let copies = self.records.values().flat_map(|record| &record.paths);
-        let times = copies.filter_map(|it| it.copy.as_ref()?.identity().modified.0.try_into().ok());
-        times.max().unwrap_or(0)
-    }
-
     /// Writes a squashfs image of the same content.
     fn image(&self, mut to: &File, above: &Path) -> io::Result<(u64, u64)> {
         let scratch = tempfile::tempdir_in(above)?;
@@ -331,8 +324,10 @@ impl Content<'_> {
         let mut tool = Command::new("sqfstar");
         tool.args(["-quiet", "-no-progress", "-comp", "zstd", "-reproducible"]);
         tool.args(["-root-mode", "755"]).arg(&image);
-        // No time in the image is a later one: it makes the directories on the way to files.
-        tool.env("SOURCE_DATE_EPOCH", self.newest().to_string());
+        // No time in the image is later than that of the newest file: it makes the directories on the way to files.
+        let paths = self.records.values().flat_map(|record| &record.paths);
+        let times = paths.filter_map(|it| Some(it.copy.as_ref()?.identity().modified.0.max(0)));
+        tool.env("SOURCE_DATE_EPOCH", times.max().unwrap_or(0).to_string());
         tool.stdin(Stdio::piped()).stdout(Stdio::null());
         let missing = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => {
