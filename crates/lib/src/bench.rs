@@ -250,9 +250,9 @@ pub fn measure(
     options: &Options,
     progress: &dyn Progress,
 ) -> Result<Measured, BenchError> {
-    let mut phase: Option<Box<dyn Phase + '_>> = None;
+    let mut phase: Option<Box<Phase<'_>>> = None;
     bench::measure(variants, options, &mut |_, of| {
-        phase.get_or_insert_with(|| progress.phase(of)).tick();
+        phase.get_or_insert_with(|| progress.phase(of))(1);
     })
 }
 

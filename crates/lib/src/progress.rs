@@ -2,14 +2,19 @@
 
 use crate::problem::Problem;
 
-/// Shows the progress of a command's phases.
+/// One phase of the work, which ends when the value is dropped. Counts more finished pieces, from any thread.
+pub type Phase<'a> = dyn Fn(usize) + Sync + 'a;
+
+/// Shows the progress of a command's phases; the defaults show nothing.
 pub trait Progress: Sync {
-    /// Begins a phase of `total` pieces; it ends when the value is dropped.
-    fn phase(&self, total: usize) -> Box<dyn Phase + '_>;
+    /// Begins a phase of so many pieces.
+    fn phase(&self, _total: usize) -> Box<Phase<'_>> {
+        Box::new(|_| {})
+    }
 
     /// Begins a phase of files whose number is not known in advance.
-    fn search(&self) -> Box<dyn Phase + '_> {
-        Box::new(Silent)
+    fn search(&self) -> Box<Phase<'_>> {
+        Box::new(|_| {})
     }
 
     /// Called before the first file is written. From here on the caller must not end the process in
@@ -28,27 +33,8 @@ pub trait Progress: Sync {
     fn remark(&self, _problem: &Problem) {}
 }
 
-/// One phase of the work.
-pub trait Phase: Sync {
-    /// Counts more finished pieces. Called from any thread.
-    fn add(&self, pieces: usize);
-
-    /// Counts one more.
-    fn tick(&self) {
-        self.add(1);
-    }
-}
-
 /// Shows nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Silent;
 
-impl Progress for Silent {
-    fn phase(&self, _: usize) -> Box<dyn Phase + '_> {
-        Box::new(Self)
-    }
-}
-
-impl Phase for Silent {
-    fn add(&self, _: usize) {}
-}
+impl Progress for Silent {}

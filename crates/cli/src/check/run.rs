@@ -133,7 +133,7 @@ impl Run<'_> {
         let progress = Bar::of(targets.files.len());
         let show =
             |program: &mut Program, closure: Option<&Closure>| view.program(look, program, closure);
-        starts.check(&targets.files, &progress, show, |checked| {
+        starts.check(&targets.files, &|pieces| progress.add(pieces), show, |checked| {
             progress.pause();
             checked.into_iter().try_for_each(|checked| self.write(checked))
         })?;

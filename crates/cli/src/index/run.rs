@@ -3,7 +3,7 @@
 use anyhow::Result;
 use becalm_lib::index::make::index;
 use becalm_lib::problem::Problem;
-use becalm_lib::progress::{self, Phase, Silent};
+use becalm_lib::progress::{Phase, Progress};
 use becalm_lib::run::making::make_wanted;
 
 use crate::exit_code::ExitStatus;
@@ -37,13 +37,10 @@ pub(crate) fn run(args: &IndexArgs, color: When) -> Result<ExitStatus> {
 /// Counts the files that were read.
 struct Indexing;
 
-impl progress::Progress for Indexing {
-    fn phase(&self, _: usize) -> Box<dyn Phase + '_> {
-        Box::new(Silent)
-    }
-
-    fn search(&self) -> Box<dyn Phase + '_> {
-        Box::new(Bar::counting("files read"))
+impl Progress for Indexing {
+    fn search(&self) -> Box<Phase<'_>> {
+        let bar = Bar::counting("files read");
+        Box::new(move |files| bar.add(files))
     }
 
     fn begin_work(&self) {

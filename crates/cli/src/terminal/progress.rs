@@ -39,6 +39,16 @@ impl Bar {
         Self { bar, wanted: std::io::stderr().is_terminal() }
     }
 
+    /// Counts more finished pieces.
+    pub(crate) fn add(&self, pieces: usize) {
+        if self.wanted {
+            self.bar.inc(pieces as u64);
+            if self.bar.is_hidden() && self.bar.elapsed() >= PATIENCE {
+                self.bar.set_draw_target(ProgressDrawTarget::stderr());
+            }
+        }
+    }
+
     /// Removes the bar from the screen while something is written.
     pub(crate) fn pause(&self) {
         self.bar.suspend(|| {});
@@ -51,24 +61,14 @@ impl Drop for Bar {
     }
 }
 
-impl Phase for Bar {
-    fn add(&self, pieces: usize) {
-        if self.wanted {
-            self.bar.inc(pieces as u64);
-            if self.bar.is_hidden() && self.bar.elapsed() >= PATIENCE {
-                self.bar.set_draw_target(ProgressDrawTarget::stderr());
-            }
-        }
-    }
-}
-
 /// Shows each phase of the library's work as a bar; a signal ends work that writes between two files.
 #[derive(Debug, Default)]
 pub(crate) struct Bars(Arc<AtomicBool>);
 
 impl Progress for Bars {
-    fn phase(&self, total: usize) -> Box<dyn Phase + '_> {
-        Box::new(Bar::of(total))
+    fn phase(&self, total: usize) -> Box<Phase<'_>> {
+        let bar = Bar::of(total);
+        Box::new(move |pieces| bar.add(pieces))
     }
 
     fn begin_writing(&self) {

@@ -86,7 +86,7 @@ impl<'a> Starts<'a> {
     pub fn check<T: Send, E>(
         &self,
         files: &[Target],
-        progress: &dyn Phase,
+        progress: &Phase<'_>,
         show: impl Fn(&mut Program, Option<&Closure>) -> T + Sync,
         mut take: impl FnMut(Vec<Checked<T>>) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -99,14 +99,14 @@ impl<'a> Starts<'a> {
     fn follow<T: Send>(
         &self,
         files: &[Target],
-        progress: &dyn Phase,
+        progress: &Phase<'_>,
         show: &(impl Fn(&mut Program, Option<&Closure>) -> T + Sync),
     ) -> Vec<Checked<T>> {
         let some = |targets: &[Target]| {
             let session = self.assumed.fs.session();
             let one = |target| {
                 let checked = self.follow_one(&session, target, show);
-                progress.tick();
+                progress(1);
                 checked
             };
             targets.iter().filter_map(one).collect::<Vec<_>>()

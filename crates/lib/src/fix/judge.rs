@@ -175,7 +175,7 @@ fn foresee(planner: &Planner<'_>, plan: &Plan, programs: &[Program]) -> Vec<Verd
         let after = outlook.over(&fs);
         let one = |program: &Program| {
             let verdict = of_program(planner, plan, (&fs, &after), program);
-            progress.tick();
+            progress(1);
             verdict
         };
         programs.iter().map(one).collect()

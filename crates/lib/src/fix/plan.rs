@@ -77,7 +77,7 @@ pub fn plan(planner: &Planner<'_>, files: &[Target]) -> Result<Planned> {
         let mut planned = Planned::default();
         for target in files {
             one(planner, &fs, target, &mut planned);
-            progress.tick();
+            progress(1);
         }
         planned
     };

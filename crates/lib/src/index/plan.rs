@@ -140,7 +140,6 @@ impl Plan {
         progress: &dyn Progress,
     ) -> (Indexed, usize) {
         let search = progress.search();
-        let tick = |files: usize| search.add(files);
         let (only, environments) = (self.only.as_deref(), &self.environments[..]);
         // The prefixes that were immutable for the old index and contain answers.
         let known = old.map(|old| current::root_paths(&old.index)).unwrap_or_default();
@@ -153,7 +152,7 @@ impl Plan {
             bind: Some(Binding { threshold: self.threshold, only, environments }),
             image: self.image,
             trusted_times: &self.trusted_times,
-            progress: Some(&tick),
+            progress: Some(&*search),
             ..IndexOptions::default()
         };
         let os = OsFs::new();

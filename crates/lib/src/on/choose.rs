@@ -124,7 +124,7 @@ pub(super) fn of_path(
             }
             Err(not_chosen) => trials.not_chosen.push(not_chosen),
         }
-        phase.tick();
+        phase(1);
     }
     drop(lock);
     chosen.sort_by(|a: &Program, b| a.name.cmp(&b.name));

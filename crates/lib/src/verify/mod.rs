@@ -145,7 +145,7 @@ impl Verifier {
                 if let Err(error) = self.one(target, &mut part) {
                     part.report.problems.push(Problem::new(target.shown.clone(), error));
                 }
-                phase.tick();
+                phase(1);
             }
             part
         };

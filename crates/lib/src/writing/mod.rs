@@ -198,7 +198,7 @@ impl<'a> Editor<'a> {
             let one = |(at, path): (usize, &PathBuf)| {
                 let number = batch * size + at;
                 let ready = self.prepare(path, &seen, |reader| propose(number, reader));
-                progress.tick();
+                progress(1);
                 ready
             };
             let ready: Vec<Ready> = files.par_iter().enumerate().map(one).collect();
