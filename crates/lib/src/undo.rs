@@ -98,9 +98,8 @@ struct Found {
 #[must_use]
 pub fn undo(paths: &[PathBuf], options: &Options, progress: &dyn Progress) -> Report {
     let mut found = find(paths);
-    let advice = (!options.writing.in_place).then_some("undo --in-place needs no room");
     let mut editor = Editor::new(options.writing, progress);
-    editor.if_full = advice;
+    editor.dry_run = options.dry_run;
     if !options.dry_run {
         editor.clean(&found.littered);
     }
@@ -108,11 +107,8 @@ pub fn undo(paths: &[PathBuf], options: &Options, progress: &dyn Progress) -> Re
     let paths: Vec<PathBuf> = found.objects.iter().map(|(path, _)| path.clone()).collect();
     // Reverting restores the run path too, so it is read before.
     let before: Vec<Made> = paths.par_iter().map(|path| Made::of(path)).collect();
-    let done = match options.dry_run {
-        true => editor.rehearse(&paths, |_, reader| revert(reader)),
-        false => editor.change(&paths, |_, reader| revert(reader)),
-    };
-    let mut remover = Remover::new(&editor, options.dry_run);
+    let done = editor.change(&paths, |_, reader| revert(reader));
+    let mut remover = Remover::new(&editor);
     // After the objects are restored: until then their run paths name these directories.
     let in_use = remove_made(&mut remover, &paths, &done, &before);
     for cache in &found.caches {

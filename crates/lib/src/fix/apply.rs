@@ -138,7 +138,7 @@ impl Report {
             files.flat_map(|file| file.edits.iter().flat_map(Edit::listed)).collect()
         };
         let (of_left, of_others) = (names(true), names(false));
-        let mut remover = Remover::new(editor, false);
+        let mut remover = Remover::new(editor);
         for made in &self.made {
             let is_made = made.outcome.is_written() && !there.contains(&made.path);
             let name = made.path.as_bstr();

@@ -4,7 +4,6 @@
 pub(crate) mod making;
 pub(crate) mod removing;
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -125,8 +124,8 @@ pub(crate) struct Editor<'a> {
     writer: Writer,
     /// The time when this run first found a file that another becalm is writing.
     first_wait: OnceLock<Instant>,
-    /// Advice for the user if a file does not fit on the disk.
-    pub(crate) if_full: Option<&'static str>,
+    /// True if nothing is written: the outcome of a file has the length that it would have.
+    pub(crate) dry_run: bool,
     progress: &'a dyn Progress,
 }
 
@@ -135,16 +134,7 @@ impl<'a> Editor<'a> {
     pub(crate) fn new(options: WriteOptions, progress: &'a dyn Progress) -> Self {
         progress.begin_writing();
         let (writer, first_wait) = (Writer::new(options), OnceLock::new());
-        Self { writer, first_wait, if_full: None, progress }
-    }
-
-    /// Returns the reason why a file was not written.
-    fn refused(&self, error: &WriteError, path: &Path) -> String {
-        let reason = reason(error, path);
-        match self.if_full {
-            Some(advice) if is_full(error) => format!("{reason}; {advice}"),
-            _ => reason,
-        }
+        Self { writer, first_wait, dry_run: false, progress }
     }
 
     /// Returns the writer, for new files.
@@ -216,43 +206,20 @@ impl<'a> Editor<'a> {
         all
     }
 
-    /// As [`Self::change`], but writes nothing: the outcome has the length that a file would have.
-    pub(crate) fn rehearse(
-        &self,
-        files: &[PathBuf],
-        propose: impl Fn(usize, &Reader) -> Result<Proposal, RewriteError> + Sync,
-    ) -> Vec<Changed> {
-        let one = |(number, path): (usize, &PathBuf)| {
-            let file = match self.writer.open_to_read(path) {
-                Ok(file) => file,
-                Err(error) => return Changed::refused(path, reason(&error, path)),
-            };
-            match proposal(&file, |reader| propose(number, reader)) {
-                Err(error) => Changed::refused(path, error.to_string()),
-                Ok((patch, warnings)) => {
-                    let old_length = file.fingerprint().size;
-                    let outcome = patch.map_or(Outcome::Unchanged, |patch| Outcome::Written {
-                        old_length,
-                        new_length: patch.length,
-                    });
-                    Changed { warnings, ..Changed::of(path_bytes(path), outcome) }
-                }
-            }
-        };
-        files.par_iter().enumerate().map(one).collect()
-    }
-
     fn prepare(
         &self,
         path: &Path,
         seen: &Mutex<FxHashSet<FileId>>,
         propose: impl FnOnce(&Reader) -> Result<Proposal, RewriteError>,
     ) -> Ready {
-        let refused = |path: &Path, error: &WriteError, why: String| {
-            (Changed::refused(path, why), is_busy(error))
+        let refused = |path: &Path, error: &WriteError| {
+            (Changed::refused(path, reason(error, path)), is_busy(error))
         };
-        let file = self.writer.open(path);
-        let file = file.map_err(|error| refused(path, &error, reason(&error, path)))?;
+        let file = match self.dry_run {
+            true => self.writer.open_to_read(path),
+            false => self.writer.open(path),
+        };
+        let file = file.map_err(|error| refused(path, &error))?;
         let (id, seen) = (file.id(), || seen.lock().unwrap_or_else(PoisonError::into_inner));
         if !seen().insert(id) {
             return Err((Changed::of(path_bytes(path), Outcome::Unchanged), false));
@@ -260,16 +227,19 @@ impl<'a> Editor<'a> {
         let path = file.path.clone();
         let (patch, warnings) = proposal(&file, propose)
             .map_err(|error| (Changed::refused(&path, error.to_string()), false))?;
-        let Some(patch) = patch else {
-            let unchanged = Changed::of(path_bytes(&path), Outcome::Unchanged);
-            return Err((Changed { warnings, ..unchanged }, false));
-        };
+        let done =
+            |outcome, warnings| Changed { warnings, ..Changed::of(path_bytes(&path), outcome) };
+        let Some(patch) = patch else { return Err((done(Outcome::Unchanged, warnings), false)) };
+        if self.dry_run {
+            let (old_length, new_length) = (file.fingerprint().size, patch.length);
+            return Err((done(Outcome::Written { old_length, new_length }, warnings), false));
+        }
         let prepared = self.writer.prepare(file, patch).map_err(|error| {
             if is_busy(&error) {
                 // Otherwise the next attempt would count as a second path of the same file.
                 seen().remove(&id);
             }
-            refused(&path, &error, self.refused(&error, &path))
+            refused(&path, &error)
         })?;
         Ok((path, Box::new(prepared), warnings))
     }
@@ -294,7 +264,7 @@ impl<'a> Editor<'a> {
                 let mut outcome = Outcome::Written { old_length, new_length };
                 let is_unsafe = result.as_ref().is_err_and(WriteError::is_changed);
                 if let Err(error) = result {
-                    let why = self.refused(&error, &path);
+                    let why = reason(&error, &path);
                     match is_unsafe {
                         true => warnings.push(why),
                         false => outcome = Outcome::refused(why),
@@ -353,13 +323,6 @@ pub(crate) fn revert(reader: &Reader) -> Result<Proposal, RewriteError> {
         Err(RewriteError::NothingToUndo) => Ok((None, Vec::new())),
         patch => Ok((Some(patch?), Vec::new())),
     }
-}
-
-/// True if the disk or the user's quota is full.
-fn is_full(error: &WriteError) -> bool {
-    anyhow::Chain::new(error)
-        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
-        .any(|it| matches!(it.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
 }
 
 /// Describes the reason why a file was not written, without its path.

@@ -19,15 +19,14 @@ use crate::writing::{Changed, Editor, Outcome, reason};
 /// Removes files that becalm made, and records the outcome of each.
 pub(crate) struct Remover<'a> {
     editor: &'a Editor<'a>,
-    dry_run: bool,
     /// The outcome of each path; a path that did not exist is left out.
     pub(crate) removed: Vec<Changed>,
 }
 
 impl<'a> Remover<'a> {
-    /// Makes a remover that writes by `editor`; for a `dry_run` it writes nothing.
-    pub(crate) fn new(editor: &'a Editor<'a>, dry_run: bool) -> Self {
-        Self { editor, dry_run, removed: Vec::new() }
+    /// Makes a remover that writes by `editor`.
+    pub(crate) fn new(editor: &'a Editor<'a>) -> Self {
+        Self { editor, removed: Vec::new() }
     }
 
     /// Removes a file or a directory of links if becalm made it, and then the directories made for
@@ -35,11 +34,11 @@ impl<'a> Remover<'a> {
     pub(crate) fn remove(&mut self, path: &Path, ours: impl FnOnce(&Existing) -> bool) {
         // Marked before the removal, so that a crash in between leaves directories that a later run
         // recognises.
-        let parents = match self.dry_run || self.editor.is_interrupted() {
+        let parents = match self.editor.dry_run || self.editor.is_interrupted() {
             true => Vec::new(),
             false => self.mark_parents(path),
         };
-        let result = match (self.dry_run, self.editor.is_interrupted()) {
+        let result = match (self.editor.dry_run, self.editor.is_interrupted()) {
             (_, true) => Ok(Outcome::NotReached),
             (true, _) => Ok(Outcome::Written { old_length: 0, new_length: 0 }),
             _ => self.editor.writer().remove_made(path, ours).map(|removed| match removed {
@@ -51,7 +50,7 @@ impl<'a> Remover<'a> {
         if outcome != Outcome::Unchanged {
             self.removed.push(Changed::of(path_bytes(path), outcome));
         }
-        if !self.dry_run {
+        if !self.editor.dry_run {
             self.remove_empty_parents(path, &parents);
         }
     }
@@ -80,7 +79,7 @@ impl<'a> Remover<'a> {
 
     /// Removes an empty directory for farms or other creations.
     pub(crate) fn remove_if_empty(&self, dir: &Path) {
-        if !self.dry_run {
+        if !self.editor.dry_run {
             // A directory that cannot be removed does no harm.
             let _ = self.editor.writer().remove_empty_dir(dir);
             settle(self.editor, iter::once(dir));
