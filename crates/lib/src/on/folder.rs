@@ -141,8 +141,8 @@ impl Folder {
         loop {
             made.extend(self.make_dirs(&self.bin())?);
             match self.writer.lock(&path) {
-                Ok(Some(lock)) if is_named(&path, &lock) => return Ok((lock, made)),
-                Ok(_) => {}
+                Ok(Some(lock)) => return Ok((lock, made)),
+                Ok(None) => {}
                 // Another process has removed the folder.
                 Err(error) if error.is_missing() => {}
                 Err(error) => return Err(error.into()),
@@ -372,10 +372,4 @@ fn is_on(program: &Program) -> bool {
 /// True for a link that becalm made.
 fn is_own(link: &Path) -> bool {
     fs::read_link(link).is_ok_and(|target| target == Path::new(TARGET))
-}
-
-/// True if a path still names a locked file.
-fn is_named(path: &Path, lock: &OwnedFd) -> bool {
-    let named = rustix::fs::lstat(path).map(|facts| (facts.st_dev, facts.st_ino));
-    named.is_ok() && named == rustix::fs::fstat(lock).map(|facts| (facts.st_dev, facts.st_ino))
 }
