@@ -190,86 +190,60 @@ fn lua(line: &str, variables: &mut Variables) -> Said {
         && let name = name.trim().trim_start_matches("local ").trim()
         && name.chars().all(|c| c.is_alphanumeric() || c == '_')
     {
-        let value = Lua { rest: value, variables }.whole();
-        variables.insert(name.to_owned(), value);
+        let value = lua_value(value, variables);
+        let value = value.filter(|(_, rest)| rest.trim_end_matches(';').is_empty());
+        variables.insert(name.to_owned(), value.map(|(value, _)| value));
         return Some(Vec::new());
     }
     let call = COMMANDS.iter().find_map(|command| line.split_once(command));
     let Some((_, arguments)) = call.filter(|_| line.contains(VARIABLE)) else {
         return Some(Vec::new());
     };
-    let mut reader = Lua { rest: arguments, variables };
-    (reader.eat("(") || reader.eat("{")).then_some(())?;
-    match (reader.expression()?, reader.eat(",")) {
-        (name, true) if name == VARIABLE => Some(vec![reader.expression()?]),
-        (name, _) if name != VARIABLE => Some(Vec::new()),
-        _ => None,
+    let (name, rest) = lua_value(arguments.trim_start().strip_prefix(['(', '{'])?, variables)?;
+    match name == VARIABLE {
+        true => Some(vec![lua_value(rest.strip_prefix(',')?, variables)?.0]),
+        false => Some(Vec::new()),
     }
 }
 
-/// Reads expressions of Lua: strings, variables, `pathJoin` and `..`.
-struct Lua<'a> {
-    rest: &'a str,
-    variables: &'a Variables,
+/// Reads an expression of Lua: strings, variables, `pathJoin` and `..`. Returns the text after it, too.
+fn lua_value<'t>(text: &'t str, variables: &Variables) -> Option<(String, &'t str)> {
+    let text = text.trim_start();
+    let between = |open: &str, close: &str| text.strip_prefix(open)?.split_once(close);
+    let (mut value, mut rest) =
+        if let Some((value, rest)) = between("\"", "\"").or_else(|| between("'", "'")) {
+            ((!value.contains('\\')).then(|| value.to_owned())?, rest)
+        } else if let Some((value, rest)) = between("[[", "]]") {
+            (value.to_owned(), rest)
+        } else if let Some(arguments) = text.strip_prefix("pathJoin") {
+            lua_joined(arguments, variables)?
+        } else {
+            let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
+            let (name, after) = text.split_at(end);
+            // A call or a field.
+            let is_plain = !after.starts_with(['(', '[', ':'])
+                && (!after.starts_with('.') || after.starts_with(".."));
+            (variables.get(name).filter(|_| is_plain)?.clone()?, after)
+        };
+    if let Some(after) = rest.trim_start().strip_prefix("..") {
+        let (more, after) = lua_value(after, variables)?;
+        value.push_str(&more);
+        rest = after;
+    }
+    Some((value, rest.trim_start()))
 }
 
-impl Lua<'_> {
-    fn eat(&mut self, token: &str) -> bool {
-        let after = self.rest.trim_start().strip_prefix(token);
-        self.rest = after.unwrap_or(self.rest);
-        after.is_some()
+/// Reads the arguments of `pathJoin`.
+fn lua_joined<'t>(arguments: &'t str, variables: &Variables) -> Option<(String, &'t str)> {
+    let mut parts = Vec::new();
+    let mut next = arguments.trim_start().strip_prefix('(');
+    let mut rest = "";
+    while let Some(text) = next {
+        let (part, after) = lua_value(text, variables)?;
+        parts.push(part);
+        (next, rest) = (after.strip_prefix(','), after);
     }
-
-    /// Returns the value of the whole text.
-    fn whole(mut self) -> Option<String> {
-        let value = self.expression();
-        value.filter(|_| self.rest.trim().trim_end_matches(';').is_empty())
-    }
-
-    fn expression(&mut self) -> Option<String> {
-        let mut value = self.term()?;
-        while self.eat("..") {
-            value.push_str(&self.term()?);
-        }
-        Some(value)
-    }
-
-    fn term(&mut self) -> Option<String> {
-        for quote in ["\"", "'"] {
-            if self.eat(quote) {
-                let (value, after) = self.rest.split_once(quote)?;
-                self.rest = after;
-                return (!value.contains('\\')).then(|| value.to_owned());
-            }
-        }
-        if self.eat("[[") {
-            let (value, after) = self.rest.split_once("]]")?;
-            self.rest = after;
-            return Some(value.to_owned());
-        }
-        if self.eat("pathJoin") {
-            return self.joined();
-        }
-        let text = self.rest.trim_start();
-        let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
-        let (name, after) = text.split_at(end);
-        self.rest = after;
-        // A call or a field.
-        let is_plain = !after.starts_with(['(', '[', ':'])
-            && (!after.starts_with('.') || after.starts_with(".."));
-        self.variables.get(name).filter(|_| is_plain)?.clone()
-    }
-
-    /// Reads the arguments of `pathJoin`.
-    fn joined(&mut self) -> Option<String> {
-        let mut parts = Vec::new();
-        let mut goes_on = self.eat("(");
-        while goes_on {
-            parts.push(self.expression()?);
-            goes_on = self.eat(",");
-        }
-        self.eat(")").then(|| parts.join("/").replace("//", "/"))
-    }
+    Some((parts.join("/").replace("//", "/"), rest.strip_prefix(')')?))
 }
 
 #[cfg(test)]
