@@ -82,18 +82,6 @@ pub(crate) fn text_of_switch(path: &Path) -> Option<&str> {
     path.to_str().filter(|path| path.bytes().all(is_plain) && path.len() < 1000)
 }
 
-/// Returns the variables with one more switch of the module.
-pub(crate) fn and_switch(mut variables: Vec<Variable>, switch: &str) -> Vec<Variable> {
-    let at = variables.iter().position(|variable| variable.name == SWITCHES);
-    let now = match at {
-        Some(at) => variables.swap_remove(at).value,
-        None => std::env::var_os(SWITCHES),
-    };
-    let value = Some(with_switch(now.as_deref(), switch));
-    variables.push(Variable { name: SWITCHES, value });
-    variables
-}
-
 /// Returns the variables with the switch by which the module takes the additions back out of the
 /// environment before `main` (`audit/module/process.c`). `now` returns the values before; every addition is the
 /// end of a value.

@@ -21,9 +21,7 @@ use becalm_core::search::Stores;
 use crate::assume::StorePrefixes;
 use crate::index::error::damaged;
 use crate::index::file::{self, Opened};
-use crate::index::variables::{
-    NO_BIND, PATHS, Settings, Variable, and_only, and_static_tls, and_switch,
-};
+use crate::index::variables::{NO_BIND, PATHS, Settings, Variable, and_only, and_static_tls};
 use crate::index::{places, platforms};
 use crate::path::path_bytes;
 use crate::run::kept::Place;
@@ -89,17 +87,14 @@ impl Indexed {
     /// get this process's environment.
     #[must_use]
     pub fn variables(&self, no_bind: bool, learn: Option<&str>, only: bool) -> Vec<Variable> {
-        let paths = self.has_paths.then_some(PATHS);
+        let lookups = no_bind.then_some(NO_BIND).or(self.has_paths.then_some(PATHS));
+        let switches: Vec<&str> = lookups.into_iter().chain(learn).collect();
         let settings = Settings {
             module: platforms::audit_path(&self.index.path, self.index.index.target()),
             static_tls: if only { self.static_tls } else { self.static_tls.max(tls::SESSION) },
-            switch: no_bind.then_some(NO_BIND).or(paths).map(ToOwned::to_owned),
+            switch: (!switches.is_empty()).then(|| switches.join(",")),
         };
         let variables = settings.added(|name| env::var_os(name));
-        let variables = match learn {
-            Some(learn) => and_switch(variables, learn),
-            None => variables,
-        };
         match only {
             true => and_only(variables, |name| env::var_os(name)),
             false => and_static_tls(variables, self.static_tls),
