@@ -1,7 +1,6 @@
-//! The output forms of `becalm env` other than POSIX shell: csh, module files of Lmod and of
-//! Environment Modules, Dockerfiles, and systemd units that keep an index up to date.
+//! The output forms of `becalm env` other than shells: module files of Lmod and of Environment Modules,
+//! Dockerfiles, and systemd units that keep an index up to date.
 
-use std::ffi::OsStr;
 use std::path::Path;
 
 use clap::ValueEnum;
@@ -11,57 +10,41 @@ use becalm_lib::index::variables::{AUDIT, STATIC_TLS, SWITCHES, Settings, TUNABL
 
 use crate::env::args::Dialect;
 
-/// A line of csh. Each ends with a semicolon: `` eval "`becalm env --shell csh`" `` joins them.
-pub(crate) fn csh_line(name: &str, value: Option<&OsStr>) -> String {
-    match value {
-        Some(value) => {
-            // History is replaced in single quotes too.
-            let text = value.to_string_lossy().replace('\'', "'\\''").replace('!', "\\!");
-            format!("setenv {name} '{text}';\n")
-        }
-        None => format!("unsetenv {name};\n"),
-    }
-}
-
 /// A module file of Lmod.
 pub(crate) fn lmod(settings: &Settings) -> String {
     let Settings { module, static_tls, switch } = settings;
-    let string = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
-    let mut text = String::from(
+    let module = escaped(&module.to_string_lossy(), &['\\', '"']);
+    let switch =
+        switch.as_ref().map(|it| format!("append_path(\"{SWITCHES}\", \"{it}\", \",\")\n"));
+    format!(
         "-- becalm.lua, in a directory of MODULEPATH; module load becalm\n\
-         whatis(\"Programs find their libraries by an index of becalm\")\n",
-    );
-    text.push_str(&format!("append_path(\"{AUDIT}\", {})\n", string(&module.to_string_lossy())));
-    text.push_str(&format!(
-        "-- The last value counts, so a larger one has to stay the last.\n\
+         whatis(\"Programs find their libraries by an index of becalm\")\n\
+         append_path(\"{AUDIT}\", \"{module}\")\n\
+         -- The last value counts, so a larger one has to stay the last.\n\
          local known = 0\n\
          for value in (\":\" .. (os.getenv(\"{TUNABLES}\") or \"\")):gmatch(\":{}=([^:]*)\") do\n\
          \x20 known = value:match(\"^0%d+$\") and tonumber(value, 8) or tonumber(value) or 0\n\
          end\n\
          if mode() == \"unload\" or known < {static_tls} then\n\
          \x20 append_path(\"{TUNABLES}\", \"{STATIC_TLS}={static_tls}\")\n\
-         end\n",
-        STATIC_TLS.replace('.', "%.")
-    ));
-    if let Some(switch) = switch {
-        text.push_str(&format!("append_path(\"{SWITCHES}\", \"{switch}\", \",\")\n"));
-    }
-    text
+         end\n{}",
+        STATIC_TLS.replace('.', "%."),
+        switch.unwrap_or_default()
+    )
 }
 
 /// A module file of Environment Modules.
 pub(crate) fn tcl(settings: &Settings) -> String {
     let Settings { module, static_tls, switch } = settings;
-    let mut text = String::from(
-        "#%Module\n\
-         # becalm, in a directory of MODULEPATH; module load becalm\n\
-         module-whatis {Programs find their libraries by an index of becalm}\n",
-    );
     // Tcl substitutes nothing in it.
     let word = escaped(&module.to_string_lossy(), &['\\', '"', '$', '[', ']', '{', '}']);
-    text.push_str(&format!("append-path {AUDIT} \"{word}\"\n"));
-    text.push_str(&format!(
-        "# The last value counts, so a larger one has to stay the last.\n\
+    let switch = switch.as_ref().map(|it| format!("append-path --delim , {SWITCHES} {it}\n"));
+    format!(
+        "#%Module\n\
+         # becalm, in a directory of MODULEPATH; module load becalm\n\
+         module-whatis {{Programs find their libraries by an index of becalm}}\n\
+         append-path {AUDIT} \"{word}\"\n\
+         # The last value counts, so a larger one has to stay the last.\n\
          set known 0\n\
          if {{[info exists ::env({TUNABLES})]}} {{\n\
          \x20   foreach element [split $::env({TUNABLES}) :] {{\n\
@@ -70,13 +53,10 @@ pub(crate) fn tcl(settings: &Settings) -> String {
          }}\n\
          if {{[module-info mode unload] || [module-info mode remove] || $known < {static_tls}}} {{\n\
          \x20   append-path {TUNABLES} {STATIC_TLS}={static_tls}\n\
-         }}\n",
-        STATIC_TLS.replace('.', "\\.")
-    ));
-    if let Some(switch) = switch {
-        text.push_str(&format!("append-path --delim , {SWITCHES} {switch}\n"));
-    }
-    text
+         }}\n{}",
+        STATIC_TLS.replace('.', "\\."),
+        switch.unwrap_or_default()
+    )
 }
 
 /// Puts a backslash before each of these characters.

@@ -21,9 +21,7 @@ use crate::env::dialects::{self, assignments, escaped};
 pub(crate) fn lines(report: &Report, reader: Dialect) -> Result<String> {
     let settings = &report.settings;
     Ok(match reader {
-        Dialect::Sh => shell(report, sh_line),
-        Dialect::Csh => shell(report, dialects::csh_line),
-        Dialect::Fish => shell(report, fish_line),
+        Dialect::Sh | Dialect::Csh | Dialect::Fish => shell(report, reader),
         Dialect::Lmod => dialects::lmod(settings),
         Dialect::Tcl => dialects::tcl(settings),
         Dialect::Dockerfile => dialects::dockerfile(settings),
@@ -39,9 +37,7 @@ pub(crate) fn lines(report: &Report, reader: Dialect) -> Result<String> {
 /// Returns the lines that undo [`lines`].
 pub(crate) fn undoing_lines(report: &Report, reader: Dialect) -> String {
     let text = match reader {
-        Dialect::Sh => return shell(report, sh_line),
-        Dialect::Csh => return shell(report, dialects::csh_line),
-        Dialect::Fish => return shell(report, fish_line),
+        Dialect::Sh | Dialect::Csh | Dialect::Fish => return shell(report, reader),
         Dialect::Lmod | Dialect::Tcl => "module unload becalm\n",
         Dialect::Dockerfile => "# take the ENV lines out of the Dockerfile\n",
         Dialect::UpdateService | Dialect::UpdateTimer | Dialect::UpdatePath => {
@@ -79,25 +75,25 @@ fn update_unit(report: &Report, unit: Dialect) -> Result<String> {
 }
 
 /// Writes a line for each variable that changes.
-fn shell(report: &Report, line: fn(&str, Option<&OsStr>) -> String) -> String {
-    report.variables.iter().map(|it| line(it.name, it.value.as_deref())).collect()
+fn shell(report: &Report, reader: Dialect) -> String {
+    report.variables.iter().map(|it| shell_line(reader, it.name, it.value.as_deref())).collect()
 }
 
-fn sh_line(name: &str, value: Option<&OsStr>) -> String {
-    match value {
-        Some(value) => format!("export {name}={}\n", quoted(value)),
-        None => format!("unset {name}\n"),
-    }
-}
-
-fn fish_line(name: &str, value: Option<&OsStr>) -> String {
-    match value {
-        // In single quotes, fish interprets only a backslash before a backslash or a quote.
-        Some(value) => {
-            let text = value.to_string_lossy().replace('\\', "\\\\").replace('\'', "\\'");
-            format!("set -gx {name} '{text}'\n")
+fn shell_line(reader: Dialect, name: &str, value: Option<&OsStr>) -> String {
+    match (reader, value) {
+        // Each line ends with a semicolon: eval "`becalm env --shell csh`" joins them. History is replaced in
+        // single quotes too.
+        (Dialect::Csh, None) => format!("unsetenv {name};\n"),
+        (Dialect::Csh, Some(value)) => {
+            format!("setenv {name} {};\n", quoted(value).replace('!', "\\!"))
         }
-        None => format!("set -e {name}\n"),
+        (Dialect::Fish, None) => format!("set -e {name}\n"),
+        // In single quotes, fish interprets only a backslash before a backslash or a quote.
+        (Dialect::Fish, Some(value)) => {
+            format!("set -gx {name} '{}'\n", escaped(&value.to_string_lossy(), &['\\', '\'']))
+        }
+        (_, None) => format!("unset {name}\n"),
+        (_, Some(value)) => format!("export {name}={}\n", quoted(value)),
     }
 }
 
@@ -110,7 +106,15 @@ fn quoted(text: &OsStr) -> String {
 fn profile(settings: &Settings) -> String {
     let module = quoted(&settings.module);
     let index = quoted(platforms::index_of(&settings.module).as_os_str());
-    let mut text = format!(
+    let switch = settings.switch.as_ref().map(|switch| {
+        format!(
+            "\x20 case \",${{{SWITCHES}-}},\" in\n\
+             \x20   *,{switch},*) ;;\n\
+             \x20   *) export {SWITCHES}=\"${{{SWITCHES}:+${SWITCHES},}}{switch}\" ;;\n\
+             \x20 esac\n"
+        )
+    });
+    format!(
         "# /etc/profile.d/becalm.sh: programs find their libraries by becalm's index\n\
          if [ -r {index} ]; then\n\
          \x20 becalm_module={module}\n\
@@ -118,19 +122,10 @@ fn profile(settings: &Settings) -> String {
          \x20   *\":$becalm_module:\"*) ;;\n\
          \x20   *) export {AUDIT}=\"${{{AUDIT}:+${AUDIT}:}}$becalm_module\" ;;\n\
          \x20 esac\n\
-         \x20 unset becalm_module\n"
-    );
-    text.push_str(&profile_static_tls(settings.static_tls));
-    if let Some(switch) = &settings.switch {
-        text.push_str(&format!(
-            "\x20 case \",${{{SWITCHES}-}},\" in\n\
-             \x20   *,{switch},*) ;;\n\
-             \x20   *) export {SWITCHES}=\"${{{SWITCHES}:+${SWITCHES},}}{switch}\" ;;\n\
-             \x20 esac\n"
-        ));
-    }
-    text.push_str("fi\n");
-    text
+         \x20 unset becalm_module\n{}{}fi\n",
+        profile_static_tls(settings.static_tls),
+        switch.unwrap_or_default()
+    )
 }
 
 /// Returns lines that raise a smaller value of the tunable. The last value of a list counts, and is
@@ -199,14 +194,15 @@ mod tests {
     #[test]
     fn shells_take_the_path_literally() {
         assert_eq!(
-            sh_line(AUDIT, Some(&settings().module)),
+            shell_line(Dialect::Sh, AUDIT, Some(&settings().module)),
             "export LD_AUDIT='/i/it'\\''s.so.d/$PLATFORM'\n"
         );
         assert_eq!(
-            fish_line(AUDIT, Some(&settings().module)),
+            shell_line(Dialect::Fish, AUDIT, Some(&settings().module)),
             "set -gx LD_AUDIT '/i/it\\'s.so.d/$PLATFORM'\n"
         );
-        assert_eq!((sh_line(AUDIT, None), fish_line(AUDIT, None)).0, "unset LD_AUDIT\n");
+        assert_eq!(shell_line(Dialect::Sh, AUDIT, None), "unset LD_AUDIT\n");
+        assert_eq!(shell_line(Dialect::Fish, AUDIT, None), "set -e LD_AUDIT\n");
     }
 
     #[test]
