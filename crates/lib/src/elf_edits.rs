@@ -1,16 +1,14 @@
 //! Single edits of an object, named as in `patchelf`: turns the requested changes into edits of
 //! `becalm-rewrite`.
 
-use std::fs::File;
-use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use becalm_core::edit::{Edit, RunPathKind};
-use becalm_core::elf::{self, Dependency, DependencyKind, ET_DYN, ObjectView};
+use becalm_core::elf::{self, ET_DYN, ObjectView};
 use becalm_core::fs::FileSystem;
 use becalm_core::strategy::patchelf;
+use becalm_core::strategy::planned::apply as apply_to;
 use becalm_host::OsFs;
 use becalm_host::write::WriteOptions;
 use becalm_rewrite::RewriteError;
@@ -41,12 +39,8 @@ pub struct Changes {
     pub added_run_path: Option<BString>,
     /// Write `DT_RPATH` instead of `DT_RUNPATH`.
     pub force_rpath: bool,
-    /// Needed strings to remove.
-    pub removed_needed: Vec<BString>,
-    /// Needed strings to replace: the old and the new one.
-    pub replaced_needed: Vec<(BString, BString)>,
-    /// Needed strings to add.
-    pub added_needed: Vec<BString>,
+    /// Edits of the needed strings.
+    pub needed: Vec<Edit>,
     /// Search neither the loader's cache nor the system directories (`DF_1_NODEFLIB`).
     pub no_default_libraries: bool,
     /// Add `DT_DEBUG`.
@@ -68,7 +62,9 @@ impl Changes {
         edits.extend(self.interpreter.clone().map(Edit::Interpreter));
         let soname = self.soname.clone().filter(|_| view.ident.e_type == ET_DYN);
         edits.extend(soname.map(Edit::Soname));
-        let (search, after) = self.search_edits(view);
+        let search = self.search_edits(fs, view);
+        let mut after = view.clone();
+        search.iter().for_each(|edit| apply_to(&mut after, edit));
         edits.extend(search);
         edits.extend(self.no_default_libraries.then_some(Edit::NoDefaultLibraries));
         edits.extend(self.debug_tag.then_some(Edit::DebugTag));
@@ -88,54 +84,34 @@ impl Changes {
         (edits, remarks)
     }
 
-    /// Returns the edits of the run path and the needed strings, and the object after them.
-    fn search_edits(&self, view: &ObjectView) -> (Vec<Edit>, ObjectView) {
-        let mut after = view.clone();
-        let Some(dynamic) = after.dynamic.as_mut() else { return (Vec::new(), after) };
-        let needed = DependencyKind::Needed;
+    /// Returns the edits of the run path and the needed strings.
+    fn search_edits(&self, fs: &dyn FileSystem, view: &ObjectView) -> Vec<Edit> {
         let mut edits = Vec::new();
+        if view.dynamic.is_none() {
+            return edits;
+        }
         let changes_run_path = self.shrink_run_path
             || self.remove_run_path
             || self.run_path.is_some()
             || self.added_run_path.is_some()
             || self.force_rpath;
         if changes_run_path {
-            let value = self.wanted_run_path(view);
+            let value = self.wanted_run_path(fs, view);
             // A run path that is absent cannot be converted.
             if value.is_some() || run_path(view).is_some() {
                 let kind = if self.force_rpath { RunPathKind::Rpath } else { RunPathKind::Runpath };
-                (dynamic.rpath, dynamic.runpath) = match kind {
-                    RunPathKind::Rpath => (value.clone(), None),
-                    _ => (None, value.clone()),
-                };
                 edits.push(Edit::RunPath { kind, value });
             }
         }
-        for name in &self.removed_needed {
-            dynamic.dependencies.retain(|it| it.kind != needed || it.name != *name);
-            edits.push(Edit::RemoveNeeded(name.clone()));
-        }
-        for (from, to) in &self.replaced_needed {
-            let replaced = |it: &&mut Dependency| it.kind == needed && it.name == *from;
-            for dependency in dynamic.dependencies.iter_mut().filter(replaced) {
-                dependency.name.clone_from(to);
-            }
-            edits.push(Edit::ReplaceNeeded { from: from.clone(), to: to.clone() });
-        }
-        for name in &self.added_needed {
-            if dynamic.dependencies.iter().all(|it| it.kind != needed || it.name != *name) {
-                dynamic.dependencies.insert(0, Dependency { kind: needed, name: name.clone() });
-            }
-            edits.push(Edit::AddNeeded(name.clone()));
-        }
-        (edits, after)
+        edits.extend(self.needed.iter().cloned());
+        edits
     }
 
     /// Returns the run path after the changes.
-    fn wanted_run_path(&self, view: &ObjectView) -> Option<BString> {
+    fn wanted_run_path(&self, fs: &dyn FileSystem, view: &ObjectView) -> Option<BString> {
         let mut value = run_path(view).map(BStr::to_owned);
         if self.shrink_run_path {
-            value = value.map(|list| self.shrunk(view, list.as_ref()));
+            value = value.map(|list| self.shrunk(fs, view, list.as_ref()));
         }
         if self.remove_run_path {
             value = None;
@@ -156,7 +132,12 @@ impl Changes {
 
     /// Returns the directories that have a needed library that no earlier one has. Relative
     /// directories are kept.
-    fn shrunk(&self, view: &ObjectView, list: &BStr) -> BString {
+    fn shrunk(&self, fs: &dyn FileSystem, view: &ObjectView, list: &BStr) -> BString {
+        let has_library = |dir: &[u8], name: &BStr| {
+            let opened = fs.open([dir, b"/", name.as_bytes()].concat().as_bstr());
+            let ident = opened.ok().and_then(|opened| elf::ident(opened.head.as_ref().ok()?));
+            ident.is_some_and(|ident| ident.machine == view.ident.machine)
+        };
         let mut missing: Vec<&BStr> = view.needed().collect();
         let mut kept: Vec<&[u8]> = Vec::new();
         for dir in list.split_str(":") {
@@ -164,7 +145,7 @@ impl Changes {
                 || self.allowed_prefixes.iter().any(|prefix| dir.starts_with(prefix));
             let before = missing.len();
             if dir.starts_with(b"/") && is_allowed {
-                missing.retain(|name| !has_library(dir, name, view.ident.machine));
+                missing.retain(|name| !has_library(dir, name));
             }
             if !dir.starts_with(b"/") || missing.len() < before {
                 kept.push(dir);
@@ -203,16 +184,6 @@ pub fn apply(
         remarks.extend(warnings);
         Ok((patch, remarks))
     })
-}
-
-/// Returns true if `dir` has a file `name` for `machine`.
-fn has_library(dir: &[u8], name: &BStr, machine: u16) -> bool {
-    let path = [dir, b"/", name.as_bytes()].concat();
-    let mut head = [0; 64];
-    let read = File::open(Path::new(std::ffi::OsStr::from_bytes(&path)))
-        .and_then(|mut file| file.read(&mut head));
-    let head = head.get(..read.unwrap_or_default()).unwrap_or_default();
-    elf::ident(head).is_some_and(|ident| ident.machine == machine)
 }
 
 /// Returns the run path of an object.

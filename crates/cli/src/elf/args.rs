@@ -6,6 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
+use becalm_core::edit::Edit;
 use becalm_lib::elf_edits::Changes;
 use bstr::{BString, ByteSlice};
 use clap::{Args, ValueHint};
@@ -164,8 +165,12 @@ impl ElfArgs {
         let prefixes = one(&self.allowed_rpath_prefixes)?;
         let prefixes = prefixes.iter().flat_map(|list| list.split_str(":"));
         let added = all(&self.add_rpath)?;
-        let replaced = all(&self.replace_needed)?;
-        let pairs = replaced.chunks_exact(2);
+        let mut needed: Vec<Edit> =
+            all(&self.remove_needed)?.into_iter().map(Edit::RemoveNeeded).collect();
+        let pair =
+            |pair: &[BString]| Edit::ReplaceNeeded { from: pair[0].clone(), to: pair[1].clone() };
+        needed.extend(all(&self.replace_needed)?.chunks_exact(2).map(pair));
+        needed.extend(all(&self.add_needed)?.into_iter().map(Edit::AddNeeded));
         Ok(Changes {
             os_abi: one(&self.set_os_abi)?.map(|name| os_abi::number(&name)).transpose()?,
             interpreter: one(&self.set_interpreter)?,
@@ -176,9 +181,7 @@ impl ElfArgs {
             run_path: one(&self.set_rpath)?,
             added_run_path: (!added.is_empty()).then(|| bstr::join(":", added).into()),
             force_rpath: self.force_rpath,
-            removed_needed: all(&self.remove_needed)?,
-            replaced_needed: pairs.map(|pair| (pair[0].clone(), pair[1].clone())).collect(),
-            added_needed: all(&self.add_needed)?,
+            needed,
             no_default_libraries: self.no_default_lib,
             debug_tag: self.add_debug_tag,
             cleared_versions: all(&self.clear_symbol_version)?,

@@ -1,25 +1,21 @@
 //! The names of operating systems in the ELF header (`EI_OSABI`), as patchelf prints them.
 
 use anyhow::{Result, bail};
-use object::elf::{
-    ELFOSABI_AIX, ELFOSABI_FREEBSD, ELFOSABI_HPUX, ELFOSABI_HURD, ELFOSABI_IRIX, ELFOSABI_LINUX,
-    ELFOSABI_NETBSD, ELFOSABI_OPENBSD, ELFOSABI_OPENVMS, ELFOSABI_SOLARIS, ELFOSABI_SYSV,
-    ELFOSABI_TRU64,
-};
+use object::elf;
 
 const NAMES: [(u8, &str); 12] = [
-    (ELFOSABI_SYSV.0, "System V"),
-    (ELFOSABI_HPUX.0, "HP-UX"),
-    (ELFOSABI_NETBSD.0, "NetBSD"),
-    (ELFOSABI_LINUX.0, "Linux"),
-    (ELFOSABI_HURD.0, "GNU Hurd"),
-    (ELFOSABI_SOLARIS.0, "Solaris"),
-    (ELFOSABI_AIX.0, "AIX"),
-    (ELFOSABI_IRIX.0, "IRIX"),
-    (ELFOSABI_FREEBSD.0, "FreeBSD"),
-    (ELFOSABI_TRU64.0, "Tru64"),
-    (ELFOSABI_OPENBSD.0, "OpenBSD"),
-    (ELFOSABI_OPENVMS.0, "OpenVMS"),
+    (elf::ELFOSABI_SYSV.0, "System V"),
+    (elf::ELFOSABI_HPUX.0, "HP-UX"),
+    (elf::ELFOSABI_NETBSD.0, "NetBSD"),
+    (elf::ELFOSABI_LINUX.0, "Linux"),
+    (elf::ELFOSABI_HURD.0, "GNU Hurd"),
+    (elf::ELFOSABI_SOLARIS.0, "Solaris"),
+    (elf::ELFOSABI_AIX.0, "AIX"),
+    (elf::ELFOSABI_IRIX.0, "IRIX"),
+    (elf::ELFOSABI_FREEBSD.0, "FreeBSD"),
+    (elf::ELFOSABI_TRU64.0, "Tru64"),
+    (elf::ELFOSABI_OPENBSD.0, "OpenBSD"),
+    (elf::ELFOSABI_OPENVMS.0, "OpenVMS"),
 ];
 
 /// Returns the name of an operating system, or its number.

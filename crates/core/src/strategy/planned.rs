@@ -119,7 +119,8 @@ pub fn planned(
     Ok(compare(fs, before, after))
 }
 
-fn apply(view: &mut ObjectView, edit: &Edit) {
+/// Makes an edit of the note, the interpreter or the dynamic section in what was read of an object.
+pub fn apply(view: &mut ObjectView, edit: &Edit) {
     if let Edit::ResolutionNote(note) = edit {
         view.notes.resolution.clone_from(note);
         return;
@@ -137,7 +138,7 @@ fn apply(view: &mut ObjectView, edit: &Edit) {
             }
         }
         // `becalm-rewrite` puts an added `DT_NEEDED` before the others.
-        Edit::AddNeeded(name) => {
+        Edit::AddNeeded(name) if needed(dynamic).all(|known| known.name != *name) => {
             let dependency = Dependency { kind: DependencyKind::Needed, name: name.clone() };
             dynamic.dependencies.insert(0, dependency);
         }
@@ -165,18 +166,28 @@ fn set_run_path(dynamic: &mut Dynamic, kind: RunPathKind, value: Option<BString>
     (dynamic.rpath, dynamic.runpath) = if is_rpath { (value, None) } else { (None, value) };
 }
 
-fn compare(fs: &dyn FileSystem, before: &Closure, after: Closure) -> Planned {
-    let (old, new) = (files(before), files(&after));
+/// Compares two load sets. Returns the paths that only the old one has, those that only the new one has, and true
+/// if the same files are in another order, which is the scope of symbol lookups.
+#[must_use]
+pub fn differences(
+    old: &[(FileId, BString)],
+    new: &[(FileId, BString)],
+) -> (Vec<BString>, Vec<BString>, bool) {
     let missing_in = |here: &[(FileId, BString)], there: &[(FileId, BString)]| -> Vec<BString> {
         // A link of a farm gives a library another path, so the inodes are compared.
         let is_missing = |(id, _): &&(FileId, BString)| !there.iter().any(|(other, _)| other == id);
-        let real = |(_, path): &(FileId, BString)| super::real_path(fs, path.as_ref());
-        here.iter().filter(is_missing).map(real).collect()
+        here.iter().filter(is_missing).map(|(_, path)| path.clone()).collect()
     };
-    let (lost, gained) = (missing_in(&old, &new), missing_in(&new, &old));
+    let (lost, gained) = (missing_in(old, new), missing_in(new, old));
     let ids = |list: &[(FileId, BString)]| list.iter().map(|(id, _)| *id).collect::<Vec<_>>();
-    // The order of the load set is the scope of symbol lookups.
-    let reordered = lost.is_empty() && gained.is_empty() && ids(&old) != ids(&new);
+    let reordered = lost.is_empty() && gained.is_empty() && ids(old) != ids(new);
+    (lost, gained, reordered)
+}
+
+fn compare(fs: &dyn FileSystem, before: &Closure, after: Closure) -> Planned {
+    let (lost, gained, reordered) = differences(&files(before), &files(&after));
+    let [lost, gained] = [lost, gained]
+        .map(|paths| paths.iter().map(|path| super::real_path(fs, path.as_ref())).collect());
     let were: Vec<&BStr> = before.unresolved();
     let is_new = |needed: &&BStr| !were.contains(needed);
     let unresolved = after.unresolved().into_iter().filter(is_new).map(ToOwned::to_owned).collect();

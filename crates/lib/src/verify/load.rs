@@ -6,9 +6,8 @@
 //! original bytes in each file's trailer.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use anyhow::{Result, anyhow, bail};
@@ -17,6 +16,7 @@ use becalm_core::elf;
 use becalm_core::facts::Environment;
 use becalm_core::fs::{FileId, FileSystem, Overlay};
 use becalm_core::loader::load::Role;
+use becalm_core::strategy::planned::differences;
 use becalm_host::oracle;
 use bstr::{BStr, BString};
 use object::ReadCache;
@@ -64,28 +64,15 @@ pub(crate) fn compare(
     let record = oracle::list(&target.host, None)
         .map_err(|error| anyhow!("--load: {}", words_of_chain(&error)))?;
     // The loader's own list: LD_DEBUG does not show the lookups that an audit module answers.
+    let identified = |path: BString| Some((fs.open(path.as_ref()).ok()?.id, path));
     let loader = loader(closure).and_then(|path| identified(path.to_owned()));
     let listed = record.listed.into_iter().filter_map(identified);
     let with: Vec<(FileId, BString)> =
         listed.filter(|(id, _)| loader.as_ref().is_none_or(|(loader, _)| loader != id)).collect();
-    let without = plain(fs, closure)?;
-    let missing_in = |here: &[(FileId, BString)], there: &[(FileId, BString)]| -> Vec<BString> {
-        // Compared by inode, because links give one file several paths.
-        let is_missing = |(id, _): &&(FileId, BString)| there.iter().all(|(other, _)| other != id);
-        here.iter().filter(is_missing).map(|(_, path)| path.clone()).collect()
-    };
-    let (gained, lost) = (missing_in(&with, &without), missing_in(&without, &with));
-    let ids = |list: &[(FileId, BString)]| list.iter().map(|(id, _)| *id).collect::<Vec<_>>();
-    let are_same = gained.is_empty() && lost.is_empty();
-    let equal = ids(&with) == ids(&without);
-    let reordered = are_same && !equal;
+    let (lost, gained, reordered) = differences(&plain(fs, closure)?, &with);
+    let equal = lost.is_empty() && gained.is_empty() && !reordered;
     let path = target.shown.clone();
     Ok(Loads { path, equal, objects: with.len(), lost, gained, reordered })
-}
-
-fn identified(path: BString) -> Option<(FileId, BString)> {
-    let about = fs::metadata(Path::new(OsStr::from_bytes(&path))).ok()?;
-    Some((FileId { dev: about.dev(), ino: about.ino() }, path))
 }
 
 /// Returns the libraries of the start without the edits, in load order.
