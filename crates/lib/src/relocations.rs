@@ -164,7 +164,8 @@ impl Start<'_> {
     }
 }
 
-fn ns(time: Duration) -> u64 {
+/// Returns a time in nanoseconds.
+pub(crate) fn ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 

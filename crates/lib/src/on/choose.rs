@@ -23,6 +23,7 @@ use crate::on::folder::Folder;
 use crate::on::launchers::Launchers;
 use crate::path::{at, path_bytes};
 use crate::progress::Progress;
+use crate::relocations::ns;
 use crate::run::program;
 
 /// The smallest gain of a program that is switched on without having been named, and its part of the
@@ -65,14 +66,9 @@ pub struct Trials {
 }
 
 /// Returns the named programs, or why they cannot be switched on.
-pub(super) fn named(names: &[OsString], bin: &Path) -> Vec<Result<Program>> {
+pub(super) fn named(names: &[OsString]) -> Vec<Result<Program>> {
     let of_name = |name: &OsString| {
-        let dirs = path_dirs(bin);
-        let path = match name.to_str() {
-            Some(text) if text.contains('/') => std::path::absolute(name).ok(),
-            _ => dirs.iter().map(|dir| dir.join(name)).find(|path| is_executable(path)),
-        };
-        let path = path.with_context(|| program::not_found(name))?;
+        let path = std::path::absolute(program::find(name)?.path)?;
         let not_fit = |why| anyhow!("{}: {why}", name.to_string_lossy());
         fit(&path).map_err(not_fit)?;
         let real = path.canonicalize().with_context(at(&path))?;
@@ -135,16 +131,12 @@ pub(super) fn of_path(
 fn may_gain(assumed: &Assumptions, file: &Path) -> bool {
     let estimate = Estimate::of_path(assumed, file);
     let gain = estimate.and_then(|it| Some(it.loader_ns.saturating_sub(it.indexed_ns?)));
-    gain.is_some_and(|gain| gain >= nanos(GAIN))
-}
-
-fn path_list() -> OsString {
-    env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into())
+    gain.is_some_and(|gain| gain >= ns(GAIN))
 }
 
 /// Returns the absolute directories of `PATH` but the folder's own, each once.
 fn path_dirs(bin: &Path) -> Vec<PathBuf> {
-    let list = path_list();
+    let list = program::path_list();
     let mut seen = FxHashSet::default();
     let mut is_new = |dir: &PathBuf| {
         let real = dir.canonicalize();
@@ -201,7 +193,7 @@ struct Trial<'a> {
 
 impl<'a> Trial<'a> {
     fn new(folder: &'a Folder, dir: &'a Path) -> Self {
-        let path = [folder.bin().into_os_string(), path_list()].join(OsStr::new(":"));
+        let path = [folder.bin().into_os_string(), program::path_list()].join(OsStr::new(":"));
         let home = dir.as_os_str().to_owned();
         let environment = [
             ("PATH", path),
@@ -233,12 +225,12 @@ impl<'a> Trial<'a> {
         let mut last = (0, 0);
         for rounds in ROUNDS {
             while plain.len() < rounds {
-                plain.push(nanos(start(&program.path)?.wall));
-                on.push(nanos(start(&link)?.wall));
+                plain.push(ns(start(&program.path)?.wall));
+                on.push(ns(start(&link)?.wall));
             }
             last = (median(&mut plain), median(&mut on));
             let gain = last.0.saturating_sub(last.1);
-            let needed = nanos(GAIN).max((last.0 as f64 * PART) as u64);
+            let needed = ns(GAIN).max((last.0 as f64 * PART) as u64);
             match gain {
                 gain if gain >= 2 * needed => return Ok(last),
                 gain if gain < needed / 2 => break,
@@ -256,10 +248,6 @@ impl<'a> Trial<'a> {
         let start = Start { file, arguments, environment, dir: self.dir, limit: LIMIT };
         self.confinement.run(&start).ok().flatten()
     }
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn median(times: &mut [u64]) -> u64 {

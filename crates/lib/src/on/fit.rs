@@ -21,7 +21,8 @@ pub(super) fn file_that_can_start(path: &Path) -> Option<PathBuf> {
 /// Returns the reason if an index has no effect on the start of a program.
 pub(super) fn fit(path: &Path) -> Result<(), &'static str> {
     let found = program::find(path.as_os_str()).map_err(|_| "not found")?;
-    let program = program::Program::look(found).map_err(|_| "not a program that can be read")?;
+    let examined = program::Program::examine(found);
+    let (program, _) = examined.map_err(|_| "not a program that can be read")?;
     if path.canonicalize().ok() != Some(program.real) {
         return Err("a script; its interpreter can be switched on");
     }
@@ -37,5 +38,20 @@ pub(super) fn fit(path: &Path) -> Result<(), &'static str> {
             Err("a program of another machine")
         }
         Kind::Loader { .. } => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_program_of_path_stays_open() {
+        let open = || std::fs::read_dir("/proc/self/fd").expect("listed").count();
+        let before = open();
+        for _ in 0..50 {
+            let _ = fit(&env::current_exe().expect("a path"));
+        }
+        assert!(open() < before + 50);
     }
 }

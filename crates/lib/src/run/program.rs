@@ -91,20 +91,19 @@ pub fn find(name: &OsStr) -> Result<Found> {
     if name.as_bytes().contains(&b'/') {
         return Ok(Found::unopened(name));
     }
-    let path = env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
     let in_dir = |dir: PathBuf| {
         if dir.as_os_str().is_empty() { Path::new(".").join(name) } else { dir.join(name) }
     };
-    env::split_paths(&path)
+    env::split_paths(&path_list())
         .filter(|dir| !dir.ends_with(LINKS))
         .map(in_dir)
         .find_map(program_at)
-        .with_context(|| not_found(name))
+        .with_context(|| format!("{}: command not found", name.to_string_lossy()))
 }
 
-/// Returns what is said of a command that no directory of `PATH` has.
-pub(crate) fn not_found(name: &OsStr) -> String {
-    format!("{}: command not found", name.to_string_lossy())
+/// Returns `PATH`, or the directories that are searched without it.
+pub(crate) fn path_list() -> OsString {
+    env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into())
 }
 
 pub(crate) fn not_a_program(path: &Path) -> anyhow::Error {
@@ -144,11 +143,22 @@ impl Opened {
 }
 
 impl Program {
-    /// Examines what a path starts, behind scripts and `env`.
+    /// Examines what a path starts, behind scripts and `env`, for a process that then executes it or ends.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read or starts nothing.
     pub fn look(found: Found) -> Result<Self> {
+        let (program, file) = Self::examine(found)?;
+        // execve closes the descriptor without a call of its own.
+        let _ = file.into_raw_fd();
+        Ok(program)
+    }
+
+    /// Examines what a path starts. Returns its open file, too.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be read or starts nothing.
+    pub(crate) fn examine(found: Found) -> Result<(Self, File)> {
         let Found { mut path, mut opened } = found;
         for _ in 0..MAX_SCRIPTS {
             let opened_now = opened.take().map_or_else(|| Opened::at(&path), Ok);
@@ -167,9 +177,7 @@ impl Program {
             } else {
                 start(&file, &head).ok_or_else(|| not_a_program(&path))?
             };
-            // execve closes the descriptor without a call of its own.
-            let _ = file.into_raw_fd();
-            return Ok(Self { path, real, facts, start });
+            return Ok((Self { path, real, facts, start }, file));
         }
         bail!("{}: too many interpreters", path.display())
     }
